@@ -1,0 +1,41 @@
+/** A timer that was armed; cancelling twice or after it fired does nothing. */
+export interface Timer {
+  cancel(): void;
+}
+
+/**
+ * Time as a parameter: the only source of it outside this room, so that the simulator runs in virtual time and tests
+ * never sleep for luck.
+ */
+export interface Clock {
+  /** Monotonic milliseconds, fractional, from an arbitrary origin. For durations and ages. */
+  now(): number;
+  /** Wall-clock milliseconds since the Unix epoch. For deadlines that others set, and for what people read. */
+  wall(): number;
+  /**
+   * Runs `callback` once after `ms` milliseconds (negative counts as 0).
+   * @param background true = the timer alone keeps no process alive
+   */
+  after(ms: number, callback: () => void, background?: boolean): Timer;
+  /** Runs `callback` after the I/O events that are already waiting (a macrotask). */
+  soon(callback: () => void): void;
+}
+
+/** Resolves after `ms` milliseconds of `clock`; rejects with the signal's reason when it is aborted first. */
+export function delay(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) {
+      reject(signal.reason);
+      return;
+    }
+    const onAbort = (): void => {
+      timer.cancel();
+      reject(signal?.reason);
+    };
+    const timer = clock.after(ms, () => {
+      signal?.removeEventListener("abort", onAbort);
+      resolve();
+    });
+    signal?.addEventListener("abort", onAbort, { once: true });
+  });
+}

@@ -1,0 +1,90 @@
+import type { AttemptFailure, Endpoint } from "../inference/endpoint.ts";
+import type { HeaderList } from "../inference/headers.ts";
+import type { Rejection } from "../inference/outcomes.ts";
+import type { DecisionRecord } from "../inference/scheduling-result.ts";
+
+/**
+ * The endpoints a proxy allows for one request (epp-protocol 6): each entry an address with or without a port.
+ * An empty list allows none; no hint at all (undefined) allows the whole pool.
+ */
+export type SubsetHint = readonly { readonly address: string; readonly port: number | undefined }[];
+
+/** The request goes to the first of `endpoints`; a wire that retries walks on. */
+export interface Routed {
+  readonly kind: "routed";
+  /** In order of preference, at least one, at most eight. */
+  readonly endpoints: readonly Endpoint[];
+  /** How many of them the picker offers to a proxy that takes a list (`maxNumOfEndpoints`). */
+  readonly offered: number;
+  /** The bytes to forward, in pieces as received; empty for a header-only request. */
+  readonly body: readonly Uint8Array[];
+  /** Sum of the lengths of `body`. */
+  readonly bodyLength: number;
+  /** Absent for header-only requests, which are spread uniformly without scheduling. */
+  readonly record: DecisionRecord | undefined;
+}
+
+/** The answer to a complete request. */
+export type Decision = Routed | Rejection;
+
+/** How an exchange ended, as the wire saw it. */
+export type EndCause =
+  /** The response was passed on completely. */
+  | "complete"
+  /** The client, or the proxy in its name, went away first. */
+  | "client-gone"
+  /** The model server was lost after the response had begun. */
+  | "interrupted"
+  /** The proxy never showed us a response, and none is expected (it processes the request phase only). */
+  | "no-response-phase"
+  /** Answered by us with a rejection. */
+  | "rejected"
+  /** A failure of our own. */
+  | "error";
+
+/** What an exchange asks of the wire that carries it. */
+export interface Wire {
+  /** Stop reading the request body: the byte budget of the process is spent. */
+  pauseRequest(): void;
+  resumeRequest(): void;
+}
+
+/**
+ * One inference exchange, from first header to last byte, as both wires drive it (design: the walk of one request).
+ * Calls come in the order of the interface; `end` may come at any time and counts once.
+ */
+export interface Exchange {
+  /** `x-request-id` of the client, or the UUID generated for it. Valid after `requestHeaders`. */
+  readonly requestId: string;
+  /** Whether the request id was generated here. */
+  readonly requestIdGenerated: boolean;
+  /** Whether the response is passed on chunk by chunk: `stream: true` in the request or an SSE content type. */
+  readonly streaming: boolean;
+
+  /**
+   * Pseudo headers (`:method`, `:path`) included.
+   * @param end no body follows: the answer is a decision at once
+   * @returns undefined while the body is awaited
+   */
+  requestHeaders(headers: HeaderList, end: boolean, subset?: SubsetHint): Decision | undefined;
+  /**
+   * @param chunk kept by reference until the exchange is routed and `releaseBody` or `end` is called
+   * @returns undefined until the body is complete or refused; afterwards the decision, or its promise while it queues
+   */
+  requestBody(chunk: Uint8Array, end: boolean, subset?: SubsetHint): Decision | Promise<Decision> | undefined;
+  /** The forwarded body is no longer needed, for a retry or at all: gives its bytes back to the budget. */
+  releaseBody(): void;
+  /**
+   * An attempt failed before any response byte: moves the in-flight count, marks the endpoint, and names the next one
+   * on the list that was not tried and is not down, or the rejection to answer with.
+   */
+  attemptFailed(endpoint: Endpoint, failure: AttemptFailure, detail: string): Endpoint | Rejection;
+  /** The proxy reports who really served (`ip:port`); an unknown address is ignored. */
+  servedBy(hostPort: string): void;
+  /** @param status HTTP status of the model server @param end no body follows */
+  responseHeaders(status: number, headers: HeaderList, end: boolean): void;
+  /** Returns the bytes to pass on, now the same ones. */
+  responseBody(chunk: Uint8Array, end: boolean): Uint8Array;
+  /** Closes the books: exactly once, later calls do nothing. */
+  end(cause: EndCause): void;
+}

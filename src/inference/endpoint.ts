@@ -1,0 +1,89 @@
+/**
+ * What a model server said about itself on its last readable metrics page. Replaced as a whole on each scrape, never
+ * mutated. A number that was not on the page is NaN.
+ */
+export interface EndpointMetrics {
+  /** Requests queued in the engine. */
+  readonly waiting: number;
+  /** Requests executing. */
+  readonly running: number;
+  /** KV-cache utilisation, 0..1. */
+  readonly kvUsage: number;
+  /** LoRA adapters that fit one batch. */
+  readonly maxLora: number;
+  readonly loraRunning: ReadonlySet<string>;
+  readonly loraWaiting: ReadonlySet<string>;
+  /** Tokens per KV block. */
+  readonly blockSize: number;
+  /** KV blocks on the device. */
+  readonly blocks: number;
+  /** Monotonic milliseconds of the scrape; -Infinity before the first one. */
+  readonly scrapedAt: number;
+}
+
+const NO_ADAPTERS: ReadonlySet<string> = new Set();
+
+/** The metrics of an endpoint that was never scraped. */
+export const UNKNOWN_METRICS: EndpointMetrics = {
+  waiting: Number.NaN,
+  running: Number.NaN,
+  kvUsage: Number.NaN,
+  maxLora: Number.NaN,
+  loraRunning: NO_ADAPTERS,
+  loraWaiting: NO_ADAPTERS,
+  blockSize: Number.NaN,
+  blocks: Number.NaN,
+  scrapedAt: Number.NEGATIVE_INFINITY,
+};
+
+/**
+ * `up`: reachable and readable. `blind`: reachable, but its last metrics page was an error, garbage or lacked every
+ * value. `down`: the last connection was refused, timed out or was reset.
+ */
+export type EndpointState = "up" | "blind" | "down";
+
+/** What this process has sent to an endpoint and not yet seen finish. */
+export interface InFlightLoad {
+  readonly requests: number;
+  /** Prompt tokens not expected in the endpoint's prefix cache. */
+  readonly tokens: number;
+}
+
+/** One model server as every room sees it; owned and changed by `endpoints/` alone. */
+export interface Endpoint {
+  /** `namespace/name`, unique in the pool. */
+  readonly id: string;
+  /** Small dense integer while the endpoint lives, reused afterwards: an index for typed arrays and bit sets. */
+  readonly slot: number;
+  readonly namespace: string;
+  readonly name: string;
+  /** Literal IP, or a host name where `--endpoints` allows one. */
+  readonly address: string;
+  readonly port: number;
+  /** `address:port` as it goes on the wire; IPv6 in brackets. */
+  readonly hostPort: string;
+  readonly rank: number;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly metrics: EndpointMetrics;
+  readonly inFlight: InFlightLoad;
+  readonly state: EndpointState;
+  /** Current distance between scrapes in milliseconds: what `fresh` is measured against. */
+  readonly scrapeInterval: number;
+}
+
+/** Why an attempt at an endpoint failed, as the wire rooms report it. */
+export type AttemptFailure = "connect" | "timeout" | "reset" | "status";
+
+/**
+ * Whether the endpoint's metrics can be believed at monotonic time `now`: no scheduled scrape was missed, that is
+ * age <= max(threshold, 2.5 x the endpoint's current interval). An idle endpoint, scraped rarely, is fresh.
+ * @param threshold milliseconds
+ */
+export function isFresh(endpoint: Endpoint, now: number, threshold: number): boolean {
+  return now - endpoint.metrics.scrapedAt <= Math.max(threshold, 2.5 * endpoint.scrapeInterval);
+}
+
+/** `address:port` with IPv6 in brackets. */
+export function hostPort(address: string, port: number): string {
+  return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
+}

@@ -1,0 +1,33 @@
+/** Where in a file something is wrong: both 1-based. */
+export interface Position {
+  readonly file: string;
+  readonly line: number;
+  readonly column: number;
+}
+
+/**
+ * The base of every error that a person or a program is meant to tell apart. `code` is stable and upper snake case;
+ * the message alone must be enough to fix the cause.
+ */
+export class SluiceError extends Error {
+  readonly code: string;
+
+  constructor(code: string, message: string, options?: { cause?: unknown }) {
+    super(message, options);
+    this.name = "SluiceError";
+    this.code = code;
+  }
+}
+
+/** The message of anything thrown, in one line of at most 1,024 characters (what reaches clients and logs). */
+export function messageOf(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error);
+  return oneLine(text);
+}
+
+/** `text` without control characters, cut at 1,024 characters: texts built from user input stay one bounded line. */
+export function oneLine(text: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it removes
+  const flat = text.replace(/[\u0000-\u001f\u007f]+/g, " ");
+  return flat.length <= 1024 ? flat : `${flat.slice(0, 1021)}...`;
+}

@@ -1,0 +1,60 @@
+import { HEADER } from "./headers.ts";
+
+/**
+ * Every way in which an exchange can be refused or fail on the inference path: HTTP status, code shown to people and in
+ * the label `error_code`, whether the dropped-reason header is sent. Source: epp-protocol 9.1-9.4 and spec/decisions.md.
+ */
+export const OUTCOMES = {
+  bad_request: { status: 400, code: "BadRequest" },
+  model_missing: { status: 400, code: "BadRequest" },
+  no_parser: { status: 400, code: "BadRequest" },
+  too_large: { status: 413, code: "PayloadTooLarge" },
+  saturated: { status: 429, code: "ResourceExhausted", dropped: "rejected-saturated" },
+  no_target: { status: 429, code: "ResourceExhausted", dropped: "rejected-saturated" },
+  internal: { status: 500, code: "Internal" },
+  not_supported: { status: 501, code: "NotImplemented" },
+  upstream_connect: { status: 503, code: "ServiceUnavailable" },
+  upstream_reset: { status: 502, code: "BadGateway" },
+  upstream_timeout: { status: 504, code: "GatewayTimeout" },
+  no_endpoints: { status: 503, code: "ServiceUnavailable", dropped: "rejected-no-endpoints" },
+  shutting_down: { status: 503, code: "ServiceUnavailable", dropped: "rejected-shutting-down" },
+} as const satisfies Record<string, OutcomeRow>;
+
+interface OutcomeRow {
+  readonly status: number;
+  readonly code: string;
+  /** Value of `x-llm-d-request-dropped-reason`. */
+  readonly dropped?: string;
+}
+
+export type OutcomeReason = keyof typeof OUTCOMES;
+
+/** A refusal: a row of the table and the sentence that explains this instance of it. */
+export class Rejection {
+  readonly reason: OutcomeReason;
+  readonly detail: string;
+
+  constructor(reason: OutcomeReason, detail: string) {
+    this.reason = reason;
+    this.detail = detail;
+  }
+
+  get status(): number {
+    return OUTCOMES[this.reason].status;
+  }
+
+  get code(): string {
+    return OUTCOMES[this.reason].code;
+  }
+
+  /** The text a client sees (epp-protocol 9.2). */
+  get text(): string {
+    return `inference error: ${this.code} - ${this.detail}`;
+  }
+
+  /** Name and value of the dropped-reason header, where the row has one. */
+  get droppedHeader(): readonly [string, string] | undefined {
+    const row: OutcomeRow = OUTCOMES[this.reason];
+    return row.dropped === undefined ? undefined : [HEADER.droppedReason, row.dropped];
+  }
+}

@@ -1,0 +1,50 @@
+import type { HeaderList } from "./headers.ts";
+
+/** Half-open byte range [start, end) of a body. */
+export interface ByteRange {
+  readonly start: number;
+  readonly end: number;
+}
+
+/**
+ * What routing needs from a request body, as ranges into the received bytes: nothing is copied, nothing is decoded that
+ * is not read.
+ */
+export interface ParsedBody {
+  /** The `model` member; "" where the API has none. */
+  readonly model: string;
+  /** Range of the effective `model` value with its quotes, for splicing. */
+  readonly modelRange: ByteRange | undefined;
+  readonly streaming: boolean;
+  /** `cache_salt`: keeps tenants' prefixes apart. */
+  readonly cacheSalt: string;
+  /**
+   * What prefix hashing reads: one entry per prompt, each the ranges hashed as one sequence. Completions: the inside of
+   * each string of `prompt`. Chat: the bytes of `tools`, then of `messages`.
+   */
+  readonly prompts: readonly (readonly ByteRange[])[];
+  /** `max_completion_tokens`, else `max_tokens`; NaN when absent. */
+  readonly maxTokens: number;
+}
+
+/** One inference request, complete: what scheduling and its plugins may look at. */
+export interface InferenceRequest extends ParsedBody {
+  /** `x-request-id`, or a generated UUID. Chosen by clients: never a key of shared state. */
+  readonly id: string;
+  readonly headers: HeaderList;
+  readonly body: Uint8Array;
+  /** What the model server is asked for, after rewrites. */
+  readonly targetModel: string;
+  /** Name of the InferenceObjective, or "". */
+  readonly objective: string;
+  /** Below 0 = sheddable. */
+  readonly priority: number;
+  readonly fairnessId: string;
+}
+
+/** Bytes of all prompts together. */
+export function promptBytes(request: ParsedBody): number {
+  let total = 0;
+  for (const ranges of request.prompts) for (const range of ranges) total += range.end - range.start;
+  return total;
+}

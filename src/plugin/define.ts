@@ -1,0 +1,46 @@
+import { z } from "zod";
+import type { ColumnKey } from "./keys.ts";
+import type { PluginContext, PluginDefinition, PluginKind, PluginKinds } from "./kinds.ts";
+
+/** What the author of a plugin writes. */
+export interface PluginSource<K extends PluginKind, P extends z.ZodType> {
+  /** The published type name, lower-case words with hyphens. */
+  readonly type: string;
+  /** One sentence: what it prefers, keeps or computes. */
+  readonly describe: string;
+  /** Schema of `parameters`; unknown keys are refused. Default: none allowed. */
+  readonly parameters?: P;
+  readonly produces?: readonly ColumnKey[];
+  readonly requires?: readonly ColumnKey[];
+  create(parameters: z.output<P>, context: PluginContext): PluginKinds[K];
+}
+
+const NO_PARAMETERS = z.strictObject({});
+
+function define<K extends PluginKind>(kind: K) {
+  return <P extends z.ZodType = typeof NO_PARAMETERS>(source: PluginSource<K, P>): PluginDefinition<K> => ({
+    kind,
+    type: source.type,
+    describe: source.describe,
+    parameters: source.parameters ?? NO_PARAMETERS,
+    produces: source.produces ?? [],
+    requires: source.requires ?? [],
+    // The registry calls create only with what `parameters` has parsed.
+    create: (parameters, context) => source.create(parameters as z.output<P>, context),
+  });
+}
+
+/** Defines a filter: drops candidates before scoring. */
+export const defineFilter = define("filter");
+/** Defines a scorer: 0..1 per candidate, a pure function. */
+export const defineScorer = define("scorer");
+/** Defines a picker: orders the scored candidates. */
+export const definePicker = define("picker");
+/** Defines a producer: computes columns that scorers read. */
+export const defineProducer = define("producer");
+/** Defines a profile handler: says which profiles run. */
+export const defineProfileHandler = define("profile-handler");
+/** Defines a saturation detector. */
+export const defineSaturationDetector = define("saturation-detector");
+/** Defines a discovery: where endpoints come from when there is no Kubernetes. */
+export const defineDiscovery = define("discovery");

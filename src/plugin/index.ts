@@ -1,0 +1,13 @@
+/** What plugin authors import as `sluice/plugin`. */
+export { z } from "zod";
+export {
+  defineDiscovery,
+  defineFilter,
+  definePicker,
+  defineProducer,
+  defineProfileHandler,
+  defineSaturationDetector,
+  defineScorer,
+} from "./define.ts";
+export * from "./keys.ts";
+export type * from "./kinds.ts";

@@ -1,0 +1,122 @@
+import type { z } from "zod";
+import type { Clock } from "../clock/clock.ts";
+import type { Random } from "../clock/random.ts";
+import type { Endpoint } from "../inference/endpoint.ts";
+import type { InferenceRequest } from "../inference/request.ts";
+import type { ColumnKey } from "./keys.ts";
+
+/** What a plugin instance is given when it is made. */
+export interface PluginContext {
+  /** Instance name; the type when the configuration gives none. */
+  readonly name: string;
+  readonly clock: Clock;
+  readonly random: Random;
+}
+
+/**
+ * The candidates of one decision as parallel columns, `count` entries each (the arrays are reused and may be longer).
+ * A metric that is missing or stale holds the worst known value of its column; a column nobody knows holds NaN
+ * throughout, and must score the same for all.
+ */
+export interface Candidates {
+  readonly count: number;
+  readonly endpoints: readonly Endpoint[];
+  readonly waiting: Float64Array;
+  readonly running: Float64Array;
+  readonly kvUsage: Float64Array;
+  /** A column that a producer wrote for this request; throws when no producer of this profile writes it. */
+  column(key: ColumnKey): Float64Array;
+}
+
+export interface FilterContext {
+  readonly request: InferenceRequest;
+  readonly candidates: Candidates;
+  /** Set `keep[i] = 0` to drop candidate i; arrives all ones. */
+  readonly keep: Uint8Array;
+}
+
+export interface Filter {
+  filter(context: FilterContext): void;
+}
+
+export interface ScoreContext {
+  readonly request: InferenceRequest;
+  readonly candidates: Candidates;
+  /** Write 0..1 per candidate; arrives all zeros; values outside are clamped and NaN counts as 0. */
+  readonly out: Float64Array;
+}
+
+/** A pure function of the request, the candidates and the producers' columns. */
+export interface Scorer {
+  score(context: ScoreContext): void;
+}
+
+export interface PickContext {
+  readonly request: InferenceRequest;
+  readonly candidates: Candidates;
+  /** Weighted sum per candidate. */
+  readonly totals: Float64Array;
+  readonly random: Random;
+  /** Arrives as 0..count-1; leave the candidates' indices in it in order of preference, best first. */
+  readonly order: Uint32Array;
+}
+
+export interface Picker {
+  /** How many endpoints are offered to the proxy, from 1 up. */
+  readonly maxNumOfEndpoints: number;
+  /** Orders all candidates and returns how many share the first place. */
+  pick(context: PickContext): number;
+}
+
+export interface ProduceContext {
+  readonly request: InferenceRequest;
+  readonly candidates: Candidates;
+}
+
+/** Computes columns before scoring, and is told what became of the request. All calls are synchronous. */
+export interface Producer {
+  produce(context: ProduceContext): void;
+  /** The request was routed to `endpoint`, the first of its list. */
+  routed?(request: InferenceRequest, endpoint: Endpoint): void;
+  /** The endpoint has left the pool: forget it. */
+  endpointRemoved?(endpoint: Endpoint): void;
+}
+
+/** Maps endpoints to a load figure; 1 and above means saturated. An empty set is saturated. */
+export interface SaturationDetector {
+  saturation(endpoints: readonly Endpoint[], now: number): number;
+}
+
+/** Finds endpoints; made and run by `app/`. */
+export interface Discovery {
+  readonly path: string;
+  readonly watchFile: boolean;
+}
+
+/** Interface of each kind. */
+export interface PluginKinds {
+  filter: Filter;
+  scorer: Scorer;
+  picker: Picker;
+  producer: Producer;
+  "profile-handler": Record<never, never>;
+  "saturation-detector": SaturationDetector;
+  discovery: Discovery;
+}
+
+export type PluginKind = keyof PluginKinds;
+
+/** What `define...` returns: everything the registry, the configuration and the generated docs need of a plugin. */
+export interface PluginDefinition<K extends PluginKind = PluginKind> {
+  readonly kind: K;
+  /** Published type name. */
+  readonly type: string;
+  readonly describe: string;
+  /** Strict schema of `parameters`. */
+  readonly parameters: z.ZodType;
+  /** Columns it writes. */
+  readonly produces: readonly ColumnKey[];
+  /** Columns it reads: each needs a producer, made with its defaults when the configuration names none. */
+  readonly requires: readonly ColumnKey[];
+  create(parameters: unknown, context: PluginContext): PluginKinds[K];
+}

@@ -1,0 +1,21 @@
+/** What a log line carries besides its message. Never prompt text. */
+export type LogFields = Readonly<Record<string, unknown>>;
+
+/** The narrow view of a logger that rooms are given. */
+export interface Logger {
+  debug(fields: LogFields, message: string): void;
+  info(fields: LogFields, message: string): void;
+  warn(fields: LogFields, message: string): void;
+  error(fields: LogFields, message: string): void;
+  /** A logger that adds `fields` to each of its lines. */
+  child(fields: LogFields): Logger;
+}
+
+/** Writes nothing. */
+export const silentLogger: Logger = {
+  debug() {},
+  info() {},
+  warn() {},
+  error() {},
+  child: () => silentLogger,
+};

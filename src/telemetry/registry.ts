@@ -1,0 +1,89 @@
+import { SluiceError } from "../inference/errors.ts";
+import { CounterFamily } from "./counter.ts";
+import { GaugeFamily } from "./gauge.ts";
+import { HistogramFamily } from "./histogram.ts";
+import {
+  checkBuckets,
+  checkMetricSpec,
+  type HistogramSpec,
+  type MetricSpec,
+  type MetricType,
+  sampleNames,
+} from "./metric-spec.ts";
+
+export type AnyFamily = CounterFamily | GaugeFamily | HistogramFamily;
+
+/**
+ * All metric families of a process. Numbers live in typed arrays: callers keep the child that `family.with(...)` returns,
+ * and an observation is then one or two array writes. Twins are worked out when the page is rendered, so they cost an
+ * observation nothing. Uses no Node API.
+ */
+export class MetricsRegistry {
+  readonly #families: AnyFamily[] = [];
+  readonly #names = new Set<string>();
+  readonly #callbacks = new Set<() => void>();
+  readonly #onRenderError: (error: unknown) => void;
+
+  /** @param options.onRenderError is told when an `onRender` callback throws; the page is rendered all the same */
+  constructor(options: { readonly onRenderError?: (error: unknown) => void } = {}) {
+    this.#onRenderError = options.onRenderError ?? (() => {});
+  }
+
+  /** Registers a counter. Throws SluiceError METRIC_SPEC (illegal description) or METRIC_DUPLICATE (name in use). */
+  counter<const L extends readonly string[] = readonly []>(spec: MetricSpec<L>): CounterFamily<L> {
+    this.#claim(spec, "counter");
+    const family = new CounterFamily<L>(spec);
+    this.#families.push(family);
+    return family;
+  }
+
+  /** Registers a gauge. Errors as for `counter`. */
+  gauge<const L extends readonly string[] = readonly []>(spec: MetricSpec<L>): GaugeFamily<L> {
+    this.#claim(spec, "gauge");
+    const family = new GaugeFamily<L>(spec);
+    this.#families.push(family);
+    return family;
+  }
+
+  /** Registers a histogram. Errors as for `counter`. */
+  histogram<const L extends readonly string[] = readonly []>(spec: HistogramSpec<L>): HistogramFamily<L> {
+    checkBuckets(spec.name, spec.buckets);
+    this.#claim(spec, "histogram");
+    const family = new HistogramFamily<L>(spec);
+    this.#families.push(family);
+    return family;
+  }
+
+  /** Calls `callback` before every rendering, to refresh gauges; returns what takes it off again. */
+  onRender(callback: () => void): () => void {
+    this.#callbacks.add(callback);
+    return () => this.#callbacks.delete(callback);
+  }
+
+  /** For the writer: runs the `onRender` callbacks and returns the families in the order of their registration. */
+  refresh(): readonly AnyFamily[] {
+    for (const callback of this.#callbacks) {
+      try {
+        callback();
+      } catch (error) {
+        this.#onRenderError(error);
+      }
+    }
+    return this.#families;
+  }
+
+  /** Takes every sample name of the family and its twins, or none of them. */
+  #claim(spec: MetricSpec, type: MetricType): void {
+    checkMetricSpec(spec, type);
+    const claimed = new Set<string>();
+    for (const name of [spec.name, ...(spec.twins ?? []).map((twin) => twin.name)]) {
+      for (const sample of sampleNames(name, type)) {
+        if (this.#names.has(sample) || claimed.has(sample)) {
+          throw new SluiceError("METRIC_DUPLICATE", `metric "${name}": the name "${sample}" is already registered`);
+        }
+        claimed.add(sample);
+      }
+    }
+    for (const name of claimed) this.#names.add(name);
+  }
+}

@@ -1,0 +1,78 @@
+/**
+ * The arrow check: which room of src/ may import which (type-only and dynamic imports included), and that only the clock
+ * room reads the time. Tests are free: they may look anywhere.
+ */
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join, relative, resolve, sep } from "node:path";
+
+/** What each room may import besides itself and the rooms in `EVERYONE`. */
+export const ARROWS: Readonly<Record<string, readonly string[] | "all">> = {
+  cli: ["app", "document"],
+  app: "all",
+  extproc: ["grpc", "exchange"],
+  proxy: ["exchange"],
+  admin: ["scheduling", "flowcontrol", "endpoints", "plugin"],
+  exchange: ["flowcontrol", "scheduling", "resources", "endpoints", "plugin", "grpc"],
+  scheduling: ["plugin", "prefix"],
+  flowcontrol: ["plugin"],
+  endpoints: ["plugin", "document"],
+  config: ["plugin", "document"],
+  plugin: ["document"],
+  resources: ["document"],
+  simulator: ["document", "prefix"],
+  prefix: [],
+  grpc: [],
+  document: [],
+  telemetry: [],
+  clock: [],
+  inference: [],
+};
+const EVERYONE = ["inference", "clock", "telemetry"];
+const CLOSED: Readonly<Record<string, readonly string[]>> = {
+  inference: [],
+  clock: [],
+  telemetry: ["inference", "clock"],
+};
+const IMPORT = /(?:\bfrom\s*|\bimport\s*\(?\s*)["']([^"']+)["']/g;
+
+/** The violations in one file's text, each a sentence. @param file path below src/, with forward slashes */
+export function violationsIn(file: string, text: string): string[] {
+  const found: string[] = [];
+  const room = file.split("/")[0]!;
+  const allowed = ARROWS[room];
+  if (allowed === undefined) return [`${file}: ${room} is not a room of the house`];
+  const may = (target: string): boolean => {
+    if (target === room) return true;
+    if (CLOSED[room] !== undefined) return CLOSED[room].includes(target);
+    if (EVERYONE.includes(target)) return true;
+    return allowed === "all" ? target !== "cli" : allowed.includes(target);
+  };
+  for (const [, specifier] of text.matchAll(IMPORT)) {
+    if (specifier === undefined || !specifier.startsWith(".")) continue;
+    const target = relative(resolve("/src"), resolve("/src", dirname(file), specifier))
+      .split(sep)
+      .join("/");
+    if (target.startsWith("..")) found.push(`${file}: imports ${specifier}, which lies outside src/`);
+    else if (!may(target.split("/")[0]!))
+      found.push(`${file}: ${room} may not import ${target.split("/")[0]} (${specifier})`);
+  }
+  if (room !== "clock" && /new Date\(\)/.test(text)) found.push(`${file}: reads the time; it comes from a Clock`);
+  return found;
+}
+
+/** Every source file below `root`, tests and case files left out. */
+function sources(root: string): string[] {
+  return readdirSync(root, { recursive: true, encoding: "utf8" })
+    .filter((name) => name.endsWith(".ts") && !/\.(test|cases)\.ts$/.test(name))
+    .map((name) => name.split(sep).join("/"));
+}
+
+if (import.meta.main) {
+  const root = join(import.meta.dirname, "..", "src");
+  const files = sources(root);
+  const found = files.flatMap((file) => violationsIn(file, readFileSync(join(root, file), "utf8")));
+  for (const violation of found) console.error(violation);
+  if (files.length === 0) console.error("the arrow check found no files: it proves nothing");
+  if (found.length > 0 || files.length === 0) process.exit(1);
+  console.log(`arrows: ${files.length} files, no violation`);
+}

@@ -1,0 +1,92 @@
+/**
+ * The lanes: `check`, `unit`, `parts`, `test` (all three) and `soak`. Each step prints its seconds; the last line of a
+ * lane that ran tests is `N passed, N failed`.
+ */
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+const root = join(import.meta.dirname, "..");
+const bin = (name: string): string => join(root, "node_modules", ".bin", name);
+
+interface Step {
+  readonly name: string;
+  readonly command: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+const CHECK: readonly Step[] = [
+  { name: "types", command: [bin("tsc"), "-p", "tsconfig.json"] },
+  { name: "browser-safe rooms", command: [bin("tsc"), "-p", "tsconfig.browser.json"] },
+  { name: "lint and format", command: [bin("biome"), "check", "--error-on-warnings", "."] },
+  { name: "unused code", command: [bin("knip")] },
+  { name: "arrows", command: [process.execPath, "scripts/arrows.ts"] },
+  { name: "generated docs", command: [process.execPath, "scripts/docs.ts", "--check"] },
+];
+
+const vitest = (lane: string): Step => ({
+  name: `${lane} tests`,
+  command: [bin("vitest"), "run", "--reporter=default", "--reporter=./scripts/count-reporter.ts"],
+  env: { SLUICE_LANE: lane },
+});
+
+const PARTS: readonly Step[] = [
+  { name: "parts", command: [process.execPath, "scripts/test-parts.ts"] },
+  { name: "build", command: [process.execPath, "scripts/build.ts"] },
+  vitest("parts"),
+];
+
+const LANES: Readonly<Record<string, readonly Step[]>> = {
+  check: CHECK,
+  unit: [vitest("unit")],
+  parts: PARTS,
+  test: [...CHECK, vitest("unit"), ...PARTS],
+  soak: [...PARTS.slice(0, 2), vitest("soak")],
+};
+
+const [lane = "test", ...rest] = process.argv.slice(2);
+const steps = LANES[lane];
+if (steps === undefined) {
+  console.error(`unknown lane ${lane}; there are ${Object.keys(LANES).join(", ")}`);
+  process.exit(2);
+}
+
+const scratch = mkdtempSync(join(tmpdir(), "sluice-lane-"));
+const counts = join(scratch, "counts");
+writeFileSync(counts, "");
+const started = performance.now();
+let broken = 0;
+for (const step of steps) {
+  console.log(`\n=== ${step.name}`);
+  const begin = performance.now();
+  const extra = step.command[0] === bin("vitest") ? rest : [];
+  const { status } = spawnSync(step.command[0]!, [...step.command.slice(1), ...extra], {
+    cwd: root,
+    stdio: "inherit",
+    env: { ...process.env, ...step.env, SLUICE_COUNTS: counts },
+  });
+  console.log(
+    `=== ${step.name}: ${status === 0 ? "ok" : "FAILED"}, ${((performance.now() - begin) / 1000).toFixed(1)} s`,
+  );
+  if (status !== 0) {
+    broken++;
+    // A part that cannot be had, or a package that cannot be built, makes every later step meaningless.
+    if (!step.name.endsWith("tests") && steps !== CHECK && !CHECK.includes(step)) break;
+  }
+}
+
+const total = { passed: 0, failed: 0, skipped: 0 };
+for (const line of readFileSync(counts, "utf8").split("\n").filter(Boolean)) {
+  const run = JSON.parse(line) as typeof total;
+  total.passed += run.passed;
+  total.failed += run.failed;
+  total.skipped += run.skipped;
+}
+rmSync(scratch, { recursive: true });
+// With CI=true nothing may be skipped: a test that did not run is not green.
+const skippedInCi = process.env["CI"] === "true" ? total.skipped : 0;
+const failed = Math.max(total.failed + skippedInCi, broken > 0 ? 1 : 0);
+console.log(`\nlane ${lane}: ${((performance.now() - started) / 1000).toFixed(1)} s`);
+if (lane !== "check") console.log(`${total.passed} passed, ${failed} failed`);
+process.exitCode = failed > 0 || broken > 0 ? 1 : 0;

@@ -1,0 +1,107 @@
+import { readFileSync } from "node:fs";
+import type { Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { serve } from "@hono/node-server";
+import { getConnInfo } from "@hono/node-server/conninfo";
+import { Hono } from "hono";
+import type { Clock } from "../clock/clock.ts";
+import { SluiceError } from "../inference/errors.ts";
+import type { Authorize } from "./access.ts";
+import { EventStream } from "./event-stream.ts";
+import type { AdminViews } from "./views.ts";
+
+export interface AdminOptions {
+  readonly host: string;
+  /** 0 = any. */
+  readonly port: number;
+  readonly clock: Clock;
+  readonly views: AdminViews;
+  readonly authorize: Authorize;
+}
+
+export interface AdminServer {
+  readonly host: string;
+  readonly port: number;
+  close(): Promise<void>;
+}
+
+const PAGE = readFileSync(new URL("./page.html", import.meta.url), "utf8");
+/** The latest decisions that a list shows. */
+const LISTED = 100;
+
+/**
+ * Serves `/metrics`, `/debug/...`, health and the page.
+ * @throws SluiceError ADMIN_LISTEN when the port cannot be had
+ */
+export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
+  const { views, authorize, clock } = options;
+  const events = new EventStream<number>(clock, (since) => views.picture(since));
+  const app = new Hono();
+
+  app.use(async (context, next) => {
+    const verdict = await authorize({
+      peer: getConnInfo(context).remote.address ?? "",
+      method: context.req.method,
+      path: context.req.path,
+      authorization: context.req.header("authorization"),
+    });
+    return verdict === undefined ? next() : context.text(`${verdict.message}\n`, verdict.status);
+  });
+
+  app.get("/metrics", (context) =>
+    context.body(views.metrics(), 200, { "content-type": "text/plain; version=0.0.4; charset=utf-8" }),
+  );
+  app.get("/healthz", (context) => context.text("ok\n"));
+  app.get("/ready", (context) => (views.ready() ? context.text("ready\n") : context.text("not ready\n", 503)));
+  app.get("/debug/endpoints", (context) => context.json(views.endpoints()));
+  app.get("/debug/decisions", (context) => context.json(views.decisions(LISTED)));
+  app.get("/debug/decisions/:id", (context) => {
+    const found = views.decision(context.req.param("id"));
+    return found === undefined
+      ? context.json(
+          {
+            error: `no decision ${context.req.param("id")}: neither a record number nor an x-request-id among those kept`,
+          },
+          404,
+        )
+      : context.json(found);
+  });
+  app.get("/", (context) => context.html(PAGE));
+  app.get("/events", (context) => {
+    const stream = events.open();
+    if (stream === undefined) return context.text("too many pages are open\n", 503);
+    return context.body(stream, 200, { "content-type": "text/event-stream", "cache-control": "no-store" });
+  });
+  app.notFound((context) =>
+    context.text(
+      "there are /metrics /healthz /ready /debug/endpoints /debug/decisions /debug/decisions/ID and the page at /\n",
+      404,
+    ),
+  );
+
+  const server = await listen(app, options);
+  const address = server.address() as AddressInfo;
+  return {
+    host: options.host,
+    port: address.port,
+    close: () =>
+      new Promise((resolve) => {
+        events.close();
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+function listen(app: Hono, { host, port }: AdminOptions): Promise<Server> {
+  return new Promise((resolve, reject) => {
+    const server = serve({ fetch: app.fetch, hostname: host, port }, () => resolve(server)) as Server;
+    server.on("error", (cause: Error) =>
+      reject(
+        new SluiceError("ADMIN_LISTEN", `cannot listen on ${host}:${port} for the admin pages: ${cause.message}`, {
+          cause,
+        }),
+      ),
+    );
+  });
+}

@@ -1,0 +1,17 @@
+/** The read-only views that the admin pages show; `app/` joins them from the rooms that own the data. */
+export interface AdminViews {
+  /** The page of `/metrics`. */
+  metrics(): string;
+  ready(): boolean;
+  /** Every endpoint with state, cause and load, sorted by id. */
+  endpoints(): object;
+  /** The newest decisions first, at most `count`. */
+  decisions(count: number): readonly object[];
+  /** One decision, explained; by its number or by the request's `x-request-id`. */
+  decision(id: string): object | undefined;
+  /**
+   * What the page shows: endpoints, and the decisions after record number `since`, as one line of JSON.
+   * @returns the line and the number of the newest record in it
+   */
+  picture(since: number | undefined): { readonly data: string; readonly mark: number };
+}

@@ -1,0 +1,97 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+import type { Clock } from "../../clock/clock.ts";
+import { SluiceError } from "../../inference/errors.ts";
+import { parseReadyLine } from "../ready-line.ts";
+
+/** How long a killed simulator stays away, in milliseconds. */
+const ABSENCE_MS = 3000;
+
+export interface ServerProcessOptions {
+  readonly name: string;
+  /** Program and arguments that run `sluice`; `sim ...` is appended. */
+  readonly program: readonly string[];
+  /** Arguments of `sim` besides the port. */
+  readonly args: readonly string[];
+  readonly clock: Clock;
+  /** Told when the process came, was killed or died. */
+  onChange(text: string): void;
+}
+
+/** One simulated model server in a process of its own, which can be killed and comes back on the same port. */
+export class ServerProcess {
+  readonly name: string;
+  readonly #options: ServerProcessOptions;
+  #child: ChildProcess | undefined;
+  #port = 0;
+  #stopped = false;
+
+  constructor(options: ServerProcessOptions) {
+    this.name = options.name;
+    this.#options = options;
+  }
+
+  /** 0 before the first start. */
+  get port(): number {
+    return this.#port;
+  }
+
+  /** Undefined while it is away. */
+  get pid(): number | undefined {
+    return this.#child?.pid;
+  }
+
+  /**
+   * Starts it and waits for its ready line.
+   * @param port 0 = any
+   * @throws SluiceError DEMO_SERVER when it ends before it is ready
+   */
+  start(port: number): Promise<void> {
+    const [program, ...args] = [...this.#options.program, "sim", "--port", String(port), ...this.#options.args];
+    // The pipe to its stdin closes with this process, however that ends: no simulator is left behind.
+    const child = spawn(program!, [...args, "--until-stdin-closes"], { stdio: ["pipe", "pipe", "pipe"] });
+    this.#child = child;
+    let errors = "";
+    child.stderr.on("data", (chunk: Buffer) => {
+      errors = (errors + chunk.toString()).slice(-2000);
+    });
+    return new Promise((resolve, reject) => {
+      const lines = createInterface({ input: child.stdout });
+      lines.on("line", (line) => {
+        const ready = parseReadyLine(line);
+        if (ready === undefined) return;
+        this.#port = Number(ready.address.slice(ready.address.lastIndexOf(":") + 1));
+        this.#options.onChange(`${this.name} is up: pid ${child.pid}, port ${this.#port}`);
+        resolve();
+      });
+      child.on("error", (cause) =>
+        reject(new SluiceError("DEMO_SERVER", `cannot start ${this.name}: ${cause.message}`)),
+      );
+      child.on("exit", (code, signal) => {
+        if (this.#child === child) this.#child = undefined;
+        reject(
+          new SluiceError("DEMO_SERVER", `${this.name} ended with ${signal ?? code} before it was ready: ${errors}`),
+        );
+      });
+    });
+  }
+
+  /** Kills it without warning; it returns on the same port after three seconds. */
+  kill(): void {
+    const child = this.#child;
+    if (child === undefined) return;
+    this.#child = undefined;
+    child.kill("SIGKILL");
+    this.#options.onChange(`${this.name} killed (pid ${child.pid}); it returns in ${ABSENCE_MS / 1000} s`);
+    this.#options.clock.after(ABSENCE_MS, () => {
+      if (!this.#stopped) this.start(this.#port).catch((error: unknown) => this.#options.onChange(String(error)));
+    });
+  }
+
+  /** Ends it for good. */
+  stop(): void {
+    this.#stopped = true;
+    this.#child?.kill("SIGKILL");
+    this.#child = undefined;
+  }
+}

@@ -1,0 +1,33 @@
+import type { Logger } from "../telemetry/logging.ts";
+
+/** A process made of parts that run. */
+export interface Running {
+  /** Stops taking work in, lets what runs end within the drain window, then ends. */
+  drain(): Promise<void>;
+  /** Ends now. */
+  close(): Promise<void>;
+}
+
+/**
+ * Waits for SIGTERM or SIGINT, drains, and returns the exit status; a second signal ends the process at once with 1.
+ * Source: epp-protocol 15.4.
+ */
+export function untilSignal(running: Running, log: Logger): Promise<number> {
+  return new Promise((resolve) => {
+    let draining = false;
+    const onSignal = (signal: NodeJS.Signals): void => {
+      if (draining) process.exit(1);
+      draining = true;
+      log.info({ signal }, "draining; a second signal ends the process at once");
+      running.drain().then(
+        () => resolve(0),
+        (error: unknown) => {
+          log.error({ err: error }, "draining failed");
+          resolve(1);
+        },
+      );
+    };
+    process.on("SIGTERM", onSignal);
+    process.on("SIGINT", onSignal);
+  });
+}

@@ -1,0 +1,107 @@
+import type { Clock } from "../clock/clock.ts";
+import type { Random } from "../clock/random.ts";
+import type { EndpointRegistry } from "../endpoints/registry.ts";
+import type { LegacyAdmission } from "../flowcontrol/legacy-admission.ts";
+import type { Endpoint } from "../inference/endpoint.ts";
+import { firstHeader, HEADER, type HeaderList } from "../inference/headers.ts";
+import { Rejection } from "../inference/outcomes.ts";
+import type { InferenceRequest } from "../inference/request.ts";
+import type { SchedulingResult } from "../inference/scheduling-result.ts";
+import type { ObjectiveTable } from "../resources/objectives.ts";
+import { resolveModel } from "../resources/resolve.ts";
+import type { Scheduler } from "../scheduling/scheduler.ts";
+import { selectParser } from "./parsers/index.ts";
+import type { Decision, SubsetHint } from "./wire.ts";
+
+/** The most endpoints a decision lists. */
+const MAX_LISTED = 8;
+
+export interface DeciderParts {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly endpoints: EndpointRegistry;
+  readonly objectives: ObjectiveTable;
+  readonly admission: LegacyAdmission;
+  readonly scheduler: Scheduler;
+  /** `--disable-endpoint-subset-filter`. */
+  readonly ignoreSubset: boolean;
+}
+
+/** A routed request with what the exchange must account for. */
+export interface Decided {
+  readonly request: InferenceRequest;
+  readonly result: SchedulingResult;
+  /** How many of the endpoints the picker offers to a proxy. */
+  readonly offered: number;
+}
+
+/**
+ * From complete request to endpoint in one synchronous stretch (design rule 2): parse, resolve, candidates, admit,
+ * schedule. The first failure wins, in this order (epp-protocol 9.3).
+ */
+export class Decider {
+  readonly #parts: DeciderParts;
+
+  constructor(parts: DeciderParts) {
+    this.#parts = parts;
+  }
+
+  /** A header-only request (`GET /v1/models`): uniformly among the candidates, no scheduling (epp-protocol 3.2). */
+  withoutBody(subset: SubsetHint | undefined): Decision {
+    const { endpoints } = this.#candidates(subset);
+    if (endpoints.length === 0) return new Rejection("no_endpoints", "no pods available in datastore");
+    return {
+      kind: "routed",
+      endpoints: draw(endpoints, this.#parts.random),
+      offered: 1,
+      body: [],
+      bodyLength: 0,
+      record: undefined,
+    };
+  }
+
+  /** @param body contiguous and complete */
+  decide(id: string, headers: HeaderList, body: Uint8Array, subset: SubsetHint | undefined): Decided | Rejection {
+    const { clock, objectives, admission, scheduler } = this.#parts;
+    const parser = selectParser(pathOf(headers));
+    if (parser instanceof Rejection) return parser;
+    const parsed = parser.parse(body);
+    if (parsed instanceof Rejection) return parsed;
+    const rewrite = firstHeader(headers, HEADER.modelRewrite, HEADER.modelRewriteAlias);
+    if (rewrite !== undefined && rewrite !== parsed.model)
+      return new Rejection("not_supported", "model rewrites are not supported yet; remove the model rewrite header");
+    const resolved = resolveModel(parsed.model, headers, objectives);
+    const request: InferenceRequest = { id, headers, body, ...parsed, ...resolved };
+    const candidates = this.#candidates(subset);
+    if (candidates.endpoints.length === 0)
+      return new Rejection("no_endpoints", "failed to find endpoint candidates for serving the request");
+    const refused = admission.admit(request, candidates.endpoints, clock.now());
+    if (refused !== undefined) return refused;
+    const result = scheduler.schedule(request, candidates.endpoints, candidates.excludedDown);
+    if (result instanceof Rejection) return result;
+    return { request, result, offered: scheduler.offered };
+  }
+
+  #candidates(subset: SubsetHint | undefined): {
+    readonly endpoints: readonly Endpoint[];
+    readonly excludedDown: number;
+  } {
+    return this.#parts.endpoints.candidates(this.#parts.ignoreSubset ? undefined : subset);
+  }
+}
+
+/** `:path`, else what a proxy kept of it, else the completions path (epp-protocol 10.1). */
+function pathOf(headers: HeaderList): string {
+  return headers.get(":path") ?? firstHeader(headers, "x-original-path", "x-forwarded-path") ?? "/v1/completions";
+}
+
+/** Up to eight distinct endpoints in uniformly random order. */
+function draw(from: readonly Endpoint[], random: Random): Endpoint[] {
+  const pool = [...from];
+  const count = Math.min(MAX_LISTED, pool.length);
+  for (let i = 0; i < count; i++) {
+    const other = i + random.below(pool.length - i);
+    [pool[i], pool[other]] = [pool[other]!, pool[i]!];
+  }
+  return pool.slice(0, count);
+}

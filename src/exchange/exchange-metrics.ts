@@ -1,0 +1,93 @@
+import type { Rejection } from "../inference/outcomes.ts";
+import type { InferenceRequest } from "../inference/request.ts";
+import { LabelGuard } from "../telemetry/label-guard.ts";
+import type { Metrics } from "../telemetry/names.ts";
+import { RequestSeries } from "./request-series.ts";
+import type { ResponseObserver } from "./response-observer.ts";
+import type { EndCause } from "./wire.ts";
+
+/** Distinct model names, and distinct fairness IDs, for the life of the process (scheduling 8.1). */
+const MAX_NAMES = 1000;
+/** Label sets whose series are kept at hand; the cache starts afresh when it is full. */
+const MAX_CACHED = 4096;
+
+/** What is known of an exchange when it ends. */
+export interface EndedExchange {
+  readonly cause: EndCause;
+  /** Undefined when it was never routed, or had no body to schedule. */
+  readonly series: RequestSeries | undefined;
+  readonly rejection: Rejection | undefined;
+  readonly response: ResponseObserver;
+  readonly streaming: boolean;
+  /** Monotonic ms of the request headers. */
+  readonly receivedAt: number;
+  readonly endedAt: number;
+}
+
+/** Counts and times exchanges under the reference's names. Source: scheduling 8.3 and its measurement rules. */
+export class ExchangeMetrics {
+  readonly #metrics: Metrics;
+  readonly #models = new LabelGuard(MAX_NAMES);
+  readonly #fairness = new LabelGuard(MAX_NAMES);
+  readonly #cache = new Map<string, RequestSeries>();
+  readonly #unrouted: RequestSeries;
+
+  constructor(metrics: Metrics) {
+    this.#metrics = metrics;
+    this.#unrouted = new RequestSeries(metrics, ["", "", "", "0"]);
+  }
+
+  /** Rules 1 and 3: a routed request counts, with the bytes received, and is running from now on. */
+  routed(request: InferenceRequest, bodyBytes: number): RequestSeries {
+    const series = this.#seriesOf(request);
+    series.requests.inc();
+    series.requestSize.observe(bodyBytes);
+    series.running.inc();
+    return series;
+  }
+
+  /** Closes the books of one exchange: called exactly once for each. */
+  ended(exchange: EndedExchange): void {
+    const { cause, series, rejection, response } = exchange;
+    this.#metrics.exchangesTotal.with(cause).inc();
+    series?.running.dec();
+    // Rule 2: once per exchange, what the model server said before what we said.
+    const failed = response.status !== 0 && !response.succeeded;
+    const code = failed ? "ModelServerError" : (rejection?.code ?? (cause === "error" ? "Internal" : undefined));
+    if (code !== undefined) (series ?? this.#unrouted).error(code);
+    if (cause === "complete" && response.status !== 0) this.#completed(exchange, series ?? this.#unrouted);
+  }
+
+  #completed({ response, streaming, receivedAt, endedAt }: EndedExchange, series: RequestSeries): void {
+    series.responseSize.observe(response.bytes);
+    const duration = (endedAt - receivedAt) / 1000;
+    if (duration > 0) series.duration.observe(duration);
+    const usage = response.usage;
+    const output = usage?.completionTokens ?? Number.NaN;
+    if (usage !== undefined) {
+      if (usage.promptTokens > 0) series.inputTokens.observe(usage.promptTokens);
+      if (output > 0) series.outputTokens.observe(output);
+      if (!Number.isNaN(usage.cachedTokens)) series.cachedTokens.observe(usage.cachedTokens);
+    }
+    if (output > 0) series.ntpot.observe(duration / output);
+    if (Number.isNaN(response.firstByteAt)) return;
+    // Rule 7: an answer that is not streamed is handled as a whole, so its first token comes with its last.
+    const ttft = streaming ? (response.firstByteAt - receivedAt) / 1000 : duration;
+    series.ttft(streaming).observe(ttft);
+    if (streaming && output > 1) series.tpot.observe((duration - ttft) / (output - 1));
+  }
+
+  #seriesOf(request: InferenceRequest): RequestSeries {
+    const model = this.#models.admit(request.model);
+    const target = this.#models.admit(request.targetModel);
+    const fairness = this.#fairness.admit(request.fairnessId);
+    const key = `${model}\n${target}\n${fairness}\n${request.priority}`;
+    let series = this.#cache.get(key);
+    if (series === undefined) {
+      if (this.#cache.size >= MAX_CACHED) this.#cache.clear();
+      series = new RequestSeries(this.#metrics, [model, target, fairness, String(request.priority)]);
+      this.#cache.set(key, series);
+    }
+    return series;
+  }
+}

@@ -1,0 +1,39 @@
+import { Rejection } from "../../inference/outcomes.ts";
+import type { ByteRange, ParsedBody } from "../../inference/request.ts";
+import { JsonMembers } from "../json/members.ts";
+import { JsonScanner } from "../json/scanner.ts";
+import { COMMON_MEMBERS, countMember, stringMember } from "./common-members.ts";
+import { modelMissing, notJson, type Parser } from "./parser.ts";
+
+const members = new JsonMembers([...COMMON_MEMBERS, "messages", "tools", "max_completion_tokens", "max_tokens"]);
+
+/**
+ * OpenAI chat completions (epp-protocol 10.2, 10.3). Prefixes are those of the bytes of `tools`, then `messages`, as
+ * received: chat templates put the tools before the conversation, and the turns of one conversation come from one client,
+ * which writes its earlier turns the same way each time.
+ */
+export const chatCompletions: Parser = {
+  name: "chat-completions",
+  suffixes: ["/chat/completions"],
+  parse(body: Uint8Array): ParsedBody | Rejection {
+    const scanner = new JsonScanner(body);
+    const wrong = members.read(scanner);
+    if (wrong !== undefined) return notJson(wrong);
+    const messages = members.kind("messages") === "array" ? members.range("messages") : undefined;
+    if (messages === undefined || scanner.firstElement(messages.start) < 0) {
+      return new Rejection("bad_request", "invalid chat completions request: must have valid messages field");
+    }
+    const model = stringMember(members, "model", body);
+    if (model === "") return modelMissing();
+    const prompt: ByteRange[] = members.has("tools") ? [members.range("tools"), messages] : [messages];
+    const cap = countMember(members, "max_completion_tokens", body);
+    return {
+      model,
+      modelRange: members.range("model"),
+      streaming: members.kind("stream") === "true",
+      cacheSalt: stringMember(members, "cache_salt", body),
+      prompts: [prompt],
+      maxTokens: Number.isNaN(cap) ? countMember(members, "max_tokens", body) : cap,
+    };
+  },
+};

@@ -1,0 +1,149 @@
+import { asBuffer } from "../json/ranges.ts";
+import { findUsage } from "./find-usage.ts";
+import { usageFromJson } from "./json-usage.ts";
+import { mergeUsage, type Usage } from "./usage.ts";
+
+/** Bytes; a longer line is skipped. Bounds what is kept per stream when a line is split over chunks. */
+export const MAX_LINE = 64 * 1024;
+
+const LINE_FEED = 0x0a;
+const CARRIAGE_RETURN = 0x0d;
+const DATA = Buffer.from("data:");
+const DONE = Buffer.from("[DONE]");
+/** What a tail begins with; most are one event. */
+const FIRST_TAIL = 1024;
+
+/**
+ * Reads token usage out of a stream of server-sent events while it passes by (epp-protocol 12, E-71). Chunks may be cut
+ * anywhere; only a line that has no end yet is kept, copied. A chunk without usage costs one search for its name.
+ *
+ * Lines end in LF or CR LF; an event's JSON is on one `data:` line, as every model server sends it.
+ */
+export class SseUsageReader {
+  #usage: Usage | undefined;
+  #done = false;
+  /** The unterminated line, in a buffer that grows up to MAX_LINE and serves for the whole stream. */
+  #tail: Buffer | undefined;
+  #tailLength = 0;
+  /** The unterminated line grew too long: nothing counts before its end. */
+  #skipping = false;
+
+  /** Merged over all events so far; undefined while there was none. */
+  get usage(): Usage | undefined {
+    return this.#usage;
+  }
+
+  /** Whether the last line that is complete and not empty is `data: [DONE]`. */
+  get done(): boolean {
+    return this.#done;
+  }
+
+  /** @param chunk looked at only during the call */
+  feed(chunk: Uint8Array): void {
+    const bytes = asBuffer(chunk);
+    let start = 0;
+    if (this.#tailLength > 0 || this.#skipping) {
+      const end = bytes.indexOf(LINE_FEED);
+      if (end < 0) {
+        this.#keep(bytes, 0, bytes.length);
+        return;
+      }
+      this.#keep(bytes, 0, end);
+      this.#endLine();
+      start = end + 1;
+    }
+    const end = bytes.lastIndexOf(LINE_FEED) + 1;
+    if (end > start) this.#readLines(bytes, start, end);
+    const rest = Math.max(start, end);
+    if (rest < bytes.length) this.#keep(bytes, rest, bytes.length);
+  }
+
+  /** The stream is over: a last line without an end counts too. */
+  finish(): void {
+    this.#endLine();
+  }
+
+  #endLine(): void {
+    const length = this.#tailLength;
+    this.#tailLength = 0;
+    if (this.#skipping) {
+      this.#skipping = false;
+      this.#done = false;
+    } else if (length > 0) {
+      this.#readLines(this.#tail!.subarray(0, length), 0, length);
+    }
+  }
+
+  #keep(bytes: Buffer, start: number, end: number): void {
+    if (this.#skipping) return;
+    const length = this.#tailLength + end - start;
+    if (length > MAX_LINE) {
+      this.#skipping = true;
+      this.#tailLength = 0;
+      return;
+    }
+    if (this.#tail === undefined || this.#tail.length < length) {
+      let capacity = this.#tail?.length ?? FIRST_TAIL;
+      while (capacity < length) capacity *= 2;
+      const grown = Buffer.allocUnsafeSlow(capacity);
+      this.#tail?.copy(grown, 0, 0, this.#tailLength);
+      this.#tail = grown;
+    }
+    bytes.copy(this.#tail, this.#tailLength, start, end);
+    this.#tailLength = length;
+  }
+
+  /**
+   * @param start of a line
+   * @param end of the last line, with or without its LF
+   */
+  #readLines(bytes: Buffer, start: number, end: number): void {
+    this.#noteDone(bytes, start, end);
+    let hit = findUsage(bytes, start, end);
+    while (hit >= 0) {
+      let next = hit + 1;
+      if (!isNull(bytes, hit)) {
+        const lineStart = bytes.lastIndexOf(LINE_FEED, hit) + 1;
+        const lineEnd = bytes.indexOf(LINE_FEED, hit);
+        next = lineEnd < 0 ? end : lineEnd;
+        this.#readLine(bytes, lineStart, next);
+      }
+      hit = findUsage(bytes, next, end);
+    }
+  }
+
+  /** @param end of the line, without its LF */
+  #readLine(bytes: Buffer, start: number, end: number): void {
+    if (end - start > MAX_LINE || !startsWith(bytes, start, end, DATA)) return;
+    const usage = usageFromJson(bytes.subarray(start + DATA.length, end));
+    if (usage !== undefined) this.#usage = mergeUsage(this.#usage, usage);
+  }
+
+  /** Looks at the last line of [start, end) that is not empty. */
+  #noteDone(bytes: Buffer, start: number, end: number): void {
+    let last = end;
+    while (last > start && (bytes[last - 1] === LINE_FEED || bytes[last - 1] === CARRIAGE_RETURN)) last--;
+    if (last === start) return;
+    this.#done = false;
+    if (bytes[last - 1] !== 0x5d) return;
+    let text = bytes.lastIndexOf(LINE_FEED, last - 1) + 1;
+    if (!startsWith(bytes, text, last, DATA)) return;
+    text += DATA.length;
+    if (bytes[text] === 0x20) text++;
+    this.#done = last - text === DONE.length && startsWith(bytes, text, last, DONE);
+  }
+}
+
+/** Whether the key at `hit` has the value null: what events say that do not carry usage yet. */
+function isNull(bytes: Buffer, hit: number): boolean {
+  let i = hit + '"usage"'.length;
+  if (bytes[i] === 0x3a) i++;
+  if (bytes[i] === 0x20) i++;
+  return bytes[i] === 0x6e;
+}
+
+function startsWith(bytes: Buffer, start: number, end: number, prefix: Buffer): boolean {
+  if (end - start < prefix.length) return false;
+  for (let i = 0; i < prefix.length; i++) if (bytes[start + i] !== prefix[i]) return false;
+  return true;
+}

@@ -1,0 +1,61 @@
+/** Tokens a model server says a request took; NaN where it does not say. */
+export interface Usage {
+  readonly promptTokens: number;
+  readonly completionTokens: number;
+  readonly totalTokens: number;
+  /** The part of `promptTokens` that came out of a prefix cache. */
+  readonly cachedTokens: number;
+}
+
+/** `later` where it says something, else `earlier`: streams deliver usage in parts (epp-protocol 12). */
+export function mergeUsage(earlier: Usage | undefined, later: Usage): Usage {
+  if (earlier === undefined) return later;
+  return {
+    promptTokens: known(later.promptTokens, earlier.promptTokens),
+    completionTokens: known(later.completionTokens, earlier.completionTokens),
+    totalTokens: known(later.totalTokens, earlier.totalTokens),
+    cachedTokens: known(later.cachedTokens, earlier.cachedTokens),
+  };
+}
+
+function known(first: number, second: number): number {
+  return Number.isNaN(first) ? second : first;
+}
+
+/**
+ * Reads a decoded `usage` member: the names of OpenAI (old and Responses API) and Anthropic, either per field, numbers
+ * given as strings included, and the misspelt details name some servers send (epp-protocol 12).
+ *
+ * @returns undefined when it is no object or says nothing
+ */
+export function usageFromValue(value: unknown): Usage | undefined {
+  const usage = fields(value);
+  const result: Usage = {
+    promptTokens: known(count(usage.prompt_tokens), count(usage.input_tokens)),
+    completionTokens: known(count(usage.completion_tokens), count(usage.output_tokens)),
+    totalTokens: count(usage.total_tokens),
+    cachedTokens: cached(usage),
+  };
+  return Object.values(result).every(Number.isNaN) ? undefined : result;
+}
+
+function cached(usage: Fields): number {
+  for (const name of ["prompt_tokens_details", "input_tokens_details", "prompt_token_details"]) {
+    const tokens = count(fields(usage[name]).cached_tokens);
+    if (!Number.isNaN(tokens)) return tokens;
+  }
+  return count(usage.cache_read_input_tokens);
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+const NO_FIELDS: Fields = {};
+
+function fields(value: unknown): Fields {
+  return typeof value === "object" && value !== null ? (value as Fields) : NO_FIELDS;
+}
+
+/** NaN for anything that is no finite count. */
+function count(value: unknown): number {
+  const number = typeof value === "string" && /^\d{1,15}$/.test(value) ? Number(value) : value;
+  return typeof number === "number" && number >= 0 && Number.isFinite(number) ? number : Number.NaN;
+}

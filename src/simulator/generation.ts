@@ -1,0 +1,294 @@
+import type { ServerResponse } from "node:http";
+import { ApiError } from "./api-error.ts";
+import { type BodyWriter, bodyWriter } from "./body-writer.ts";
+import type { SimContext } from "./context.ts";
+import type { GenerationRequest } from "./generation-request.ts";
+import type { SimOptions } from "./options.ts";
+import { CannedText, GivenText, type TextSource } from "./output-text.ts";
+import type { Prompt } from "./prompts.ts";
+import type { RequestRecord } from "./request-log.ts";
+import { DONE_EVENT, ResponseShape, type Usage } from "./response-shape.ts";
+import type { RefusalReason, Sequence, SequenceListener } from "./sequence.ts";
+
+/** Characters put together before they are offered to the client. */
+const WRITE_SIZE = 32 * 1024;
+
+/** One answer of a response: counts tokens as the engine produces them; their text is made when it can be written. */
+class Choice implements SequenceListener {
+  readonly #owner: Generation;
+  readonly tokenStart: string;
+  sequence: Sequence | undefined;
+  text: TextSource | undefined;
+  /** Tokens that may be written, and those that were. */
+  available = 0;
+  written = 0;
+  opened = false;
+  closed = false;
+  refusal: RefusalReason | undefined;
+
+  constructor(owner: Generation, tokenStart: string) {
+    this.#owner = owner;
+    this.tokenStart = tokenStart;
+  }
+
+  get finished(): boolean {
+    return this.sequence?.state === "finished";
+  }
+
+  onToken(sequence: Sequence, count: number): void {
+    this.available += count;
+    // The last token goes out together with the end of the answer, which follows at once.
+    this.#owner.tokens(this, sequence.produced === sequence.target);
+  }
+
+  onFinish(): void {
+    this.#owner.finished();
+  }
+
+  onReject(_sequence: Sequence, reason: RefusalReason): void {
+    this.refusal = reason;
+  }
+}
+
+/**
+ * One inference request from its sequences in the engine to the last byte of its response. Tokens appear in the engine
+ * at their times whether or not the client keeps up; for a slow client they are only counted, so that memory per request is
+ * bounded by what one write holds. When the client goes away, its sequences end at once.
+ */
+export class Generation {
+  readonly #context: SimContext;
+  readonly #request: GenerationRequest;
+  readonly #response: ServerResponse;
+  readonly #record: RequestRecord;
+  readonly #faults: SimOptions;
+  readonly #shape: ResponseShape;
+  readonly #choices: Choice[] = [];
+  readonly #writer: BodyWriter;
+  #blocked = false;
+  #dropping = false;
+  #done = false;
+
+  /** @param faults the settings of the server with those of this request */
+  constructor(
+    context: SimContext,
+    request: GenerationRequest,
+    response: ServerResponse,
+    record: RequestRecord,
+    faults: SimOptions,
+  ) {
+    this.#context = context;
+    this.#request = request;
+    this.#response = response;
+    this.#record = record;
+    this.#faults = faults;
+    this.#shape = new ResponseShape({
+      chat: request.chat,
+      requestId: record.id,
+      created: Math.floor(context.clock.wall() / 1000),
+      model: request.model.name,
+      includeUsage: request.stream && request.includeUsage,
+    });
+    this.#writer = bodyWriter(response, faults.slowBodyBytesPerSec, context.clock, () => {
+      this.#blocked = false;
+      if (request.stream) this.#flush();
+    });
+  }
+
+  /**
+   * Submits every prompt.
+   * @throws ApiError 429 when the queue is full, 400 when a prompt doesn't fit the context; nothing runs then
+   */
+  start(): void {
+    const { prompts, n } = this.#request;
+    for (const prompt of prompts) {
+      for (let copy = 0; copy < n; copy++) {
+        const choice = new Choice(this, this.#shape.tokenStart(this.#choices.length));
+        this.#choices.push(choice);
+        this.#submit(choice, prompt, copy);
+        if (choice.refusal) {
+          this.#stop();
+          throw this.#refused(choice.refusal, prompt);
+        }
+      }
+    }
+    this.#context.generations.add(this);
+    this.#response.on("close", () => this.#stop());
+  }
+
+  /** Tokens arrived; `last` = the end of that answer follows. */
+  tokens(choice: Choice, last: boolean): void {
+    this.#record.firstTokenAt ??= this.#context.clock.wall();
+    const limit = this.#faults.dropAfterTokens;
+    if (limit >= 0 && choice.available >= limit) {
+      choice.available = limit;
+      this.#drop();
+    } else if (this.#request.stream && !last) {
+      this.#flush();
+    }
+  }
+
+  /** An answer is complete. */
+  finished(): void {
+    if (this.#done) return;
+    if (this.#request.stream) this.#flush();
+    else if (this.#choices.every((choice) => choice.finished)) this.#sendDocument();
+  }
+
+  /** Ends the response early, as far as it can still say why. */
+  interrupt(error: ApiError): void {
+    if (this.#done) return;
+    this.#stop();
+    if (!this.#response.headersSent) {
+      this.#response.writeHead(error.status, { "content-type": "application/json" });
+      this.#response.end(JSON.stringify(error));
+    } else {
+      this.#response.end(this.#request.stream ? `data: ${JSON.stringify(error)}\n\n${DONE_EVENT}` : undefined);
+    }
+  }
+
+  #submit(choice: Choice, prompt: Prompt, copy: number): void {
+    const { model, maxTokens, ignoreEos, seed, cacheSalt, remotePrefill } = this.#request;
+    const pieces = this.#faults.mode === "echo" ? prompt.echo() : undefined;
+    const stallAfter = this.#faults.stallAfterTokens;
+    choice.sequence = this.#context.engine.submit(
+      {
+        prompt: prompt.tokens,
+        adapter: model.adapter,
+        cacheKey: `${model.cacheKey}\u0000${cacheSalt}`,
+        maxTokens,
+        ignoreEos,
+        outputTokens: pieces?.length,
+        seed: seed === undefined ? undefined : seed + copy,
+        remotePrefill,
+        stallAfter: stallAfter < 0 ? undefined : stallAfter,
+      },
+      choice,
+    );
+    choice.text = pieces ? new GivenText(pieces) : new CannedText(choice.sequence.seed);
+  }
+
+  #refused(reason: RefusalReason, prompt: Prompt): ApiError {
+    if (reason === "queue-full") {
+      const { maxWaitingQueueLength } = this.#context.engine.config;
+      return new ApiError(429, `The queue is full: ${maxWaitingQueueLength} requests are waiting already`);
+    }
+    const { maxModelLen } = this.#context.engine.config;
+    const input = prompt.tokens.length;
+    const output = this.#request.maxTokens;
+    const wanted = output === undefined ? `${input} in the prompt` : `${input} in the prompt and ${output} to generate`;
+    return new ApiError(
+      400,
+      `This model's maximum context length is ${maxModelLen} tokens, but ${wanted} were requested.`,
+      this.#request.chat ? "messages" : "prompt",
+    );
+  }
+
+  #flush(): void {
+    if (this.#blocked || this.#done) return;
+    const shape = this.#shape;
+    let text = "";
+    let allClosed = true;
+    for (let index = 0; index < this.#choices.length; index++) {
+      const choice = this.#choices[index]!;
+      if (choice.available > 0 && !choice.opened) {
+        choice.opened = true;
+        text += shape.opening(index);
+      }
+      while (choice.written < choice.available) {
+        choice.written++;
+        text += choice.tokenStart + choice.text!.nextJson() + shape.tokenEnd;
+        if (text.length < WRITE_SIZE) continue;
+        this.#blocked = !this.#write(text);
+        if (this.#blocked) return;
+        text = "";
+      }
+      if (choice.finished && !choice.closed) {
+        choice.closed = true;
+        text += shape.closing(index, choice.sequence!.finishReason);
+      }
+      allClosed &&= choice.closed;
+    }
+    if (allClosed) {
+      if (this.#request.includeUsage) text += shape.usageEvent(this.#usage());
+      this.#write(text + DONE_EVENT);
+      this.#complete();
+    } else {
+      if (text !== "") this.#blocked = !this.#write(text);
+      if (this.#dropping) this.#reset();
+    }
+  }
+
+  #write(text: string): boolean {
+    if (!this.#response.headersSent) {
+      this.#response.writeHead(200, {
+        "content-type": "text/event-stream; charset=utf-8",
+        "cache-control": "no-cache",
+      });
+    }
+    return this.#writer.write(text);
+  }
+
+  #sendDocument(): void {
+    const choices = this.#choices.map(({ sequence, text }) => {
+      const pieces: string[] = [];
+      for (let i = 0; i < sequence!.produced; i++) pieces.push(text!.next());
+      return { text: pieces.join(""), finishReason: sequence!.finishReason };
+    });
+    const document = this.#shape.document(choices, this.#usage());
+    this.#response.writeHead(200, {
+      "content-type": "application/json",
+      "content-length": Buffer.byteLength(document),
+    });
+    this.#writer.write(document);
+    this.#complete();
+  }
+
+  #usage(): Usage {
+    const { n } = this.#request;
+    let promptTokens = 0;
+    let cachedTokens = 0;
+    let completionTokens = 0;
+    for (const [index, { sequence }] of this.#choices.entries()) {
+      completionTokens += sequence!.produced;
+      // Copies of one prompt count once.
+      if (index % n !== 0) continue;
+      promptTokens += sequence!.promptTokens;
+      cachedTokens += sequence!.cachedTokens;
+    }
+    const cached = this.#context.engine.config.enableKvcache ? cachedTokens : undefined;
+    return { promptTokens, completionTokens, cachedTokens: cached };
+  }
+
+  #complete(): void {
+    this.#done = true;
+    this.#context.generations.delete(this);
+    this.#writer.end();
+  }
+
+  /** The fault `drop-after-tokens`: the tokens before it go out, then the connection is reset. */
+  #drop(): void {
+    this.#record.fault = "drop-after-tokens";
+    this.#dropping = true;
+    this.#abortSequences();
+    if (this.#request.stream) this.#flush();
+    else this.#reset();
+  }
+
+  #reset(): void {
+    this.#done = true;
+    const { socket } = this.#response;
+    if (this.#response.headersSent) this.#writer.flushed(() => socket?.resetAndDestroy());
+    else socket?.resetAndDestroy();
+  }
+
+  #stop(): void {
+    this.#done = true;
+    this.#context.generations.delete(this);
+    this.#writer.stop();
+    this.#abortSequences();
+  }
+
+  #abortSequences(): void {
+    for (const { sequence } of this.#choices) if (sequence) this.#context.engine.abort(sequence);
+  }
+}

@@ -1,5 +1,5 @@
 import { type DestinationStream, pino } from "pino";
-import type { LogFields, Logger } from "./logger.ts";
+import type { Logger } from "./logger.ts";
 
 export { type LogFields, type Logger, silentLogger } from "./logger.ts";
 

@@ -1,0 +1,104 @@
+import type { MetricTable } from "./metric-table.ts";
+
+const P = ["name"] as const;
+
+/** Series of a family with an endpoint among its labels: a pool of 500 endpoints with several label sets for each. */
+const PER_ENDPOINT = 4096;
+
+/** What is known about the pool as a whole and its endpoints (scheduling 8.4). */
+export const POOL_METRICS = {
+  poolAverageKvCacheUtilization: {
+    type: "gauge",
+    name: "llm_d_epp_average_kv_cache_utilization",
+    help: "[ALPHA] Mean share of the KV cache in use over the endpoints with fresh metrics, 0 to 1.",
+    labels: P,
+    twins: [{ name: "inference_pool_average_kv_cache_utilization" }],
+  },
+  poolAverageQueueSize: {
+    type: "gauge",
+    name: "llm_d_epp_average_queue_size",
+    help: "[ALPHA] Mean number of requests waiting in a model server, over the endpoints with fresh metrics.",
+    labels: P,
+    twins: [{ name: "inference_pool_average_queue_size" }],
+  },
+  poolAverageRunningRequests: {
+    type: "gauge",
+    name: "llm_d_epp_average_running_requests",
+    help: "[ALPHA] Mean number of requests running in a model server, over the endpoints with fresh metrics.",
+    labels: P,
+    twins: [{ name: "inference_pool_average_running_requests" }],
+  },
+  poolStdDevKvCacheUtilization: {
+    type: "gauge",
+    name: "llm_d_epp_std_dev_kv_cache_utilization",
+    help: "[ALPHA] Sample standard deviation of the share of the KV cache in use, 0 below two endpoints.",
+    labels: P,
+  },
+  poolStdDevQueueSize: {
+    type: "gauge",
+    name: "llm_d_epp_std_dev_queue_size",
+    help: "[ALPHA] Sample standard deviation of the number of waiting requests, 0 below two endpoints.",
+    labels: P,
+  },
+  poolStdDevRunningRequests: {
+    type: "gauge",
+    name: "llm_d_epp_std_dev_running_requests",
+    help: "[ALPHA] Sample standard deviation of the number of running requests, 0 below two endpoints.",
+    labels: P,
+  },
+  poolReadyEndpoints: {
+    type: "gauge",
+    name: "llm_d_epp_ready_endpoints",
+    help: "[ALPHA] Number of endpoints with fresh metrics.",
+    labels: P,
+    twins: [{ name: "inference_pool_ready_pods" }],
+  },
+  poolPerEndpointQueueSize: {
+    type: "gauge",
+    name: "llm_d_epp_per_endpoint_queue_size",
+    help: "[ALPHA] Requests waiting in one model server, at its last scrape.",
+    labels: ["name", "model_server_endpoint"],
+    maxSeries: PER_ENDPOINT,
+    twins: [
+      {
+        name: "inference_pool_per_pod_queue_size",
+        labels: ["name", { label: "model_server_pod", from: "model_server_endpoint" }],
+      },
+    ],
+  },
+  inflightRequests: {
+    type: "gauge",
+    name: "llm_d_epp_inflight_requests",
+    help: "[ALPHA] Requests sent to an endpoint that have not ended, as counted here.",
+    labels: ["endpoint_name", "namespace", "producer_name", "fairness_id", "priority"],
+    maxSeries: PER_ENDPOINT,
+  },
+  inflightTokens: {
+    type: "gauge",
+    name: "llm_d_epp_inflight_tokens",
+    help: "[ALPHA] Estimated tokens of the requests sent to an endpoint that have not ended.",
+    labels: ["endpoint_name", "namespace", "producer_name", "fairness_id", "priority"],
+    maxSeries: PER_ENDPOINT,
+  },
+  datalayerPollErrorsTotal: {
+    type: "counter",
+    name: "llm_d_epp_datalayer_poll_errors_total",
+    help: "[ALPHA] Failed fetches of an endpoint's data.",
+    labels: ["source_type"],
+    twins: [{ name: "llm_d_inference_scheduler_datalayer_poll_errors_total" }],
+  },
+  datalayerExtractErrorsTotal: {
+    type: "counter",
+    name: "llm_d_epp_datalayer_extract_errors_total",
+    help: "[ALPHA] Fetched data of an endpoint from which a value could not be read.",
+    labels: ["source_type", "extractor_type"],
+    twins: [{ name: "llm_d_inference_scheduler_datalayer_extract_errors_total" }],
+  },
+  endpointState: {
+    type: "gauge",
+    name: "sluice_endpoint_state",
+    help: "1 for the state an endpoint is in (up, blind or down), 0 for the other two.",
+    labels: ["endpoint", "state"],
+    maxSeries: PER_ENDPOINT,
+  },
+} as const satisfies MetricTable;

@@ -1,0 +1,123 @@
+import type { MetricTable } from "./metric-table.ts";
+
+/** What only Sluice has: its two wires and its buffers. */
+export const WIRE_METRICS = {
+  bufferedBytes: {
+    type: "gauge",
+    name: "sluice_buffered_bytes",
+    help: "Bytes of request and response bodies held in memory at the moment.",
+    labels: [],
+  },
+  extprocStreams: {
+    type: "gauge",
+    name: "sluice_extproc_streams",
+    help: "ext_proc streams that are open.",
+    labels: [],
+  },
+  extprocResetsTotal: {
+    type: "counter",
+    name: "sluice_extproc_resets_total",
+    help: "ext_proc streams that Envoy ended with a reset.",
+    labels: [],
+  },
+  gatewayRetriesTotal: {
+    type: "counter",
+    name: "sluice_gateway_retries_total",
+    help: "Attempts the gateway repeated on another endpoint, by what ended the one before.",
+    labels: ["cause"],
+  },
+  exchangesTotal: {
+    type: "counter",
+    name: "sluice_exchanges_total",
+    help: "Inference exchanges by how they ended.",
+    labels: ["outcome"],
+  },
+} as const satisfies MetricTable;
+
+/** The process itself, under the names that Prometheus client libraries have in common. */
+export const PROCESS_METRICS = {
+  cpuUserSeconds: {
+    type: "counter",
+    name: "process_cpu_user_seconds_total",
+    help: "Seconds of CPU time spent in user code.",
+    labels: [],
+  },
+  cpuSystemSeconds: {
+    type: "counter",
+    name: "process_cpu_system_seconds_total",
+    help: "Seconds of CPU time spent in the kernel.",
+    labels: [],
+  },
+  cpuSeconds: {
+    type: "counter",
+    name: "process_cpu_seconds_total",
+    help: "Seconds of CPU time spent in user code and in the kernel.",
+    labels: [],
+  },
+  startTime: {
+    type: "gauge",
+    name: "process_start_time_seconds",
+    help: "When the process started, in seconds since the Unix epoch.",
+    labels: [],
+  },
+  residentMemory: {
+    type: "gauge",
+    name: "process_resident_memory_bytes",
+    help: "Bytes of memory that are resident.",
+    labels: [],
+  },
+  openFds: {
+    type: "gauge",
+    name: "process_open_fds",
+    help: "Open file descriptors, as counted at the rendering before this one. Linux only.",
+    labels: [],
+  },
+  maxFds: {
+    type: "gauge",
+    name: "process_max_fds",
+    help: "File descriptors the process may have open. Linux only.",
+    labels: [],
+  },
+  heapTotal: {
+    type: "gauge",
+    name: "nodejs_heap_size_total_bytes",
+    help: "Bytes of heap that V8 has reserved.",
+    labels: [],
+  },
+  heapUsed: {
+    type: "gauge",
+    name: "nodejs_heap_size_used_bytes",
+    help: "Bytes of heap in use.",
+    labels: [],
+  },
+  externalMemory: {
+    type: "gauge",
+    name: "nodejs_external_memory_bytes",
+    help: "Bytes outside the heap that objects on it hold, buffers included.",
+    labels: [],
+  },
+  version: {
+    type: "gauge",
+    name: "nodejs_version_info",
+    help: "Always 1; the label says which Node.js this is.",
+    labels: ["version"],
+  },
+  lagP50: {
+    type: "gauge",
+    name: "nodejs_eventloop_lag_p50_seconds",
+    help: "Median delay of the event loop since the page before, in seconds.",
+    labels: [],
+  },
+  lagP99: {
+    type: "gauge",
+    name: "nodejs_eventloop_lag_p99_seconds",
+    help: "99th percentile of the delay of the event loop since the page before, in seconds.",
+    labels: [],
+  },
+  lagMax: {
+    type: "gauge",
+    name: "sluice_event_loop_lag_seconds",
+    help: "Longest delay of the event loop since the page before, in seconds.",
+    labels: [],
+  },
+} as const satisfies MetricTable;

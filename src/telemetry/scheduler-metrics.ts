@@ -1,0 +1,81 @@
+import { FAST, HIT_BYTES, RATIO, REQUEST_PROCESSING, RESPONSE_PROCESSING } from "./buckets.ts";
+import type { MetricTable } from "./metric-table.ts";
+
+const PLUGIN = ["plugin_name", "plugin_type"] as const;
+
+/** What is counted about decisions, plugins and the time spent here (scheduling 8.5). */
+export const SCHEDULER_METRICS = {
+  schedulerDuration: {
+    type: "histogram",
+    name: "llm_d_epp_scheduler_e2e_duration_seconds",
+    help: "[ALPHA] Seconds of one scheduling decision.",
+    labels: [],
+    buckets: FAST,
+    twins: [{ name: "inference_extension_scheduler_e2e_duration_seconds" }],
+  },
+  schedulerAttemptsTotal: {
+    type: "counter",
+    name: "llm_d_epp_scheduler_attempts_total",
+    help: "[ALPHA] Scheduling decisions by result (success or failure) and the endpoint chosen.",
+    labels: ["status", "target_model_name", "endpoint_name", "namespace", "port"],
+    maxSeries: 4096,
+    twins: [
+      {
+        name: "inference_extension_scheduler_attempts_total",
+        labels: ["status", "target_model_name", { label: "pod_name", from: "endpoint_name" }, "namespace", "port"],
+      },
+    ],
+  },
+  pluginDuration: {
+    type: "histogram",
+    name: "llm_d_epp_plugin_duration_seconds",
+    help: "[ALPHA] Seconds of one call of a plugin.",
+    labels: ["extension_point", "plugin_type", "plugin_name"],
+    buckets: FAST,
+    twins: [{ name: "inference_extension_plugin_duration_seconds" }],
+  },
+  requestProcessing: {
+    type: "histogram",
+    name: "llm_d_epp_request_processing_duration_seconds",
+    help: "[ALPHA] Seconds from the headers of a request until its body was handled, waiting in flow control included.",
+    labels: [],
+    buckets: REQUEST_PROCESSING,
+  },
+  responseProcessing: {
+    type: "histogram",
+    name: "llm_d_epp_response_processing_duration_seconds",
+    help: "[ALPHA] Seconds spent on a response: for a stream the sum over its chunks, else from its headers to its end.",
+    labels: [],
+    buckets: RESPONSE_PROCESSING,
+  },
+  info: {
+    type: "gauge",
+    name: "llm_d_epp_info",
+    help: "[ALPHA] Always 1; the labels say what was built.",
+    labels: ["commit", "build_ref"],
+    twins: [{ name: "inference_extension_info" }],
+  },
+  prefixIndexerSize: {
+    type: "gauge",
+    name: "llm_d_epp_prefix_indexer_size",
+    help: "[ALPHA] Entries in the index of prompt prefixes.",
+    labels: PLUGIN,
+    twins: [{ name: "inference_extension_prefix_indexer_size", labels: [] }],
+  },
+  prefixIndexerHitRatio: {
+    type: "histogram",
+    name: "llm_d_epp_prefix_indexer_hit_ratio",
+    help: "[ALPHA] Longest prefix found in the index as a share of the prompt, 0 to 1.",
+    labels: PLUGIN,
+    buckets: RATIO,
+    twins: [{ name: "inference_extension_prefix_indexer_hit_ratio", labels: [] }],
+  },
+  prefixIndexerHitBytes: {
+    type: "histogram",
+    name: "llm_d_epp_prefix_indexer_hit_bytes",
+    help: "[ALPHA] Bytes of the longest prefix found in the index.",
+    labels: PLUGIN,
+    buckets: HIT_BYTES,
+    twins: [{ name: "inference_extension_prefix_indexer_hit_bytes", labels: [] }],
+  },
+} as const satisfies MetricTable;

@@ -1,0 +1,177 @@
+import { prependPrefix } from "../grpc/frames.ts";
+import type { Writer } from "../grpc/protobuf.ts";
+import type { GrpcStream } from "../grpc/transport.ts";
+import type { HeaderChanges, HeadersReply, ImmediateReply, Phase } from "./messages.ts";
+import { writeStruct } from "./struct.ts";
+
+// Tags: field number << 3 | wire type. The writer works back to front, so every function names the last field first.
+const LEN_1 = 0x0a;
+const LEN_2 = 0x12;
+const LEN_3 = 0x1a;
+const VARINT_1 = 0x08;
+const VARINT_2 = 0x10;
+const VARINT_3 = 0x18;
+const IMMEDIATE_RESPONSE = 0x3a;
+const DYNAMIC_METADATA = 0x42;
+const CLEAR_ROUTE_CACHE = 0x28;
+const HEADERS_RESPONSE = { request: 0x0a, response: 0x12 } as const;
+const BODY_RESPONSE = { request: 0x1a, response: 0x22 } as const;
+const TRAILERS_RESPONSE = { request: 0x2a, response: 0x32 } as const;
+
+const OVERWRITE_IF_EXISTS_OR_ADD = 2;
+
+/** The most body bytes in one reply: some deployments cap messages at 64 KiB (envoy-data-plane 1.4(7), E-18). */
+export const MAX_BODY_CHUNK = 62_000;
+
+/** A body up to this size is copied behind its header, for one write instead of two; above, it is sent as it is. */
+const COPY_LIMIT = 8 * 1024;
+
+/** The reply to request or response headers, with its gRPC prefix. */
+export function encodeHeadersReply(writer: Writer, phase: Phase, reply: HeadersReply): Uint8Array {
+  const { dynamicMetadata } = reply;
+  writer.begin();
+  if (dynamicMetadata !== undefined) {
+    writeStruct(writer, dynamicMetadata);
+    writer.close(DYNAMIC_METADATA, 0);
+  }
+  const response = writer.length;
+  if (reply.clearRouteCache === true) {
+    writer.byte(1);
+    writer.byte(CLEAR_ROUTE_CACHE);
+  }
+  writeHeaderMutation(writer, LEN_2, reply);
+  writer.close(LEN_1, response);
+  writer.close(HEADERS_RESPONSE[phase], response);
+  return finishFramed(writer);
+}
+
+/** The reply to request or response trailers, with its gRPC prefix. Legal only when trailers were received. */
+export function encodeTrailersReply(writer: Writer, phase: Phase, changes: HeaderChanges): Uint8Array {
+  writer.begin();
+  writeHeaderMutation(writer, LEN_1, changes);
+  writer.close(TRAILERS_RESPONSE[phase], 0);
+  return finishFramed(writer);
+}
+
+/** An answer in place of the model server's, with its gRPC prefix. Nothing may follow it on the stream. */
+export function encodeImmediateReply(writer: Writer, reply: ImmediateReply): Uint8Array {
+  writer.begin();
+  writer.bytes(reply.body);
+  if (reply.body.length > 0) writer.close(LEN_3, 0);
+  writeHeaderMutation(writer, LEN_2, reply);
+  const status = writer.length;
+  writer.varint(reply.status);
+  writer.byte(VARINT_1);
+  writer.close(LEN_1, status);
+  writer.close(IMMEDIATE_RESPONSE, 0);
+  return finishFramed(writer);
+}
+
+/**
+ * Sends body bytes as `streamed_response` replies of at most 62,000 bytes each; no bytes at all are one empty reply.
+ * Bytes are not copied unless they are few.
+ * @param pieces the bytes in order, cut anywhere
+ * @param endOfStream sets the flag on the last reply; legal only after the data plane has set it in this direction
+ * @returns false when more should wait for `whenWritable`
+ */
+export function sendBody(
+  stream: GrpcStream,
+  writer: Writer,
+  phase: Phase,
+  pieces: readonly Uint8Array[],
+  endOfStream: boolean,
+): boolean {
+  let left = 0;
+  for (const piece of pieces) left += piece.length;
+  let index = 0;
+  let at = 0;
+  let writable: boolean;
+  do {
+    const size = Math.min(left, MAX_BODY_CHUNK);
+    left -= size;
+    const last = endOfStream && left === 0;
+    writer.begin();
+    const copy = size <= COPY_LIMIT ? writer.space(size) : undefined;
+    writable = copy === undefined ? stream.sendFramed(encodeBodyHeader(writer, phase, size, size, last)) : true;
+    for (let rest = size; rest > 0; ) {
+      const piece = pieces[index]!;
+      const taken = Math.min(rest, piece.length - at);
+      const part = taken === piece.length ? piece : piece.subarray(at, at + taken);
+      if (copy !== undefined) copy.set(part, size - rest);
+      else if (taken > 0) writable = stream.sendFramed(part);
+      rest -= taken;
+      at += taken;
+      if (at === piece.length) {
+        index++;
+        at = 0;
+      }
+    }
+    if (copy !== undefined) writable = stream.sendFramed(encodeBodyHeader(writer, phase, size, 0, last));
+  } while (left > 0);
+  return writable;
+}
+
+/**
+ * What stands in front of the body bytes of a reply. The flag is written before the body, against the order of the field
+ * numbers (decoders must not care), so that the body is the last thing in the message and need not be copied into it.
+ * @param size body bytes in this reply
+ * @param following how many of them are sent behind it; the others are in the writer already
+ */
+function encodeBodyHeader(
+  writer: Writer,
+  phase: Phase,
+  size: number,
+  following: number,
+  endOfStream: boolean,
+): Uint8Array {
+  if (size > 0) {
+    writer.varint(size);
+    writer.byte(LEN_1);
+  }
+  if (endOfStream) {
+    writer.byte(1);
+    writer.byte(VARINT_2);
+  }
+  writer.close(LEN_3, 0, following);
+  writer.close(LEN_3, 0, following);
+  writer.close(LEN_1, 0, following);
+  writer.close(BODY_RESPONSE[phase], 0, following);
+  return finishFramed(writer, following);
+}
+
+/** A `HeaderMutation` in the field `tag`; nothing at all when nothing changes. */
+function writeHeaderMutation(writer: Writer, tag: number, changes: HeaderChanges): void {
+  const { set, remove } = changes;
+  const mutation = writer.length;
+  if (remove !== undefined) {
+    for (let at = remove.length - 1; at >= 0; at--) {
+      const name = writer.length;
+      writer.latin1(remove[at]!);
+      writer.close(LEN_2, name);
+    }
+  }
+  if (set !== undefined) {
+    for (let at = set.length - 1; at >= 0; at--) {
+      const option = writer.length;
+      if (changes.literalAppendAction === true) {
+        writer.byte(OVERWRITE_IF_EXISTS_OR_ADD);
+        writer.byte(VARINT_3);
+      }
+      const header = writer.length;
+      // Always raw_value: a value in field 2 arrives as an empty header (envoy-data-plane 1.3, E-03).
+      writer.latin1(set.values[at]!);
+      writer.close(LEN_3, header);
+      const key = writer.length;
+      writer.latin1(set.keys[at]!);
+      writer.close(LEN_1, key);
+      writer.close(LEN_1, header);
+      writer.close(LEN_1, option);
+    }
+  }
+  if (writer.length > mutation) writer.close(tag, mutation);
+}
+
+function finishFramed(writer: Writer, following = 0): Uint8Array {
+  prependPrefix(writer, following);
+  return writer.finish();
+}

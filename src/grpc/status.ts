@@ -1,0 +1,52 @@
+/** gRPC status codes in use here (the numbers of the gRPC specification). */
+export const GRPC_STATUS = {
+  ok: 0,
+  cancelled: 1,
+  unknown: 2,
+  invalidArgument: 3,
+  notFound: 5,
+  resourceExhausted: 8,
+  unimplemented: 12,
+  internal: 13,
+  unavailable: 14,
+} as const;
+
+/** A gRPC status code, 0 to 16. */
+export type GrpcStatusCode = (typeof GRPC_STATUS)[keyof typeof GRPC_STATUS];
+
+const UNESCAPED = /^[\x20-\x24\x26-\x7e]*$/;
+
+/**
+ * The value of `grpc-message`: printable ASCII except `%` stays, every other byte of the UTF-8 text becomes `%XX`
+ * (gRPC over HTTP/2, "Status-Message"). Lone surrogates become U+FFFD, as in every UTF-8 encoder.
+ */
+export function encodeGrpcMessage(text: string): string {
+  if (UNESCAPED.test(text)) return text;
+  let out = "";
+  for (const byte of Buffer.from(text, "utf8")) {
+    out +=
+      byte >= 0x20 && byte <= 0x7e && byte !== 0x25
+        ? String.fromCharCode(byte)
+        : `%${byte.toString(16).toUpperCase().padStart(2, "0")}`;
+  }
+  return out;
+}
+
+/**
+ * The text of a `grpc-message` value. A `%` that starts no valid escape stands for itself, and bytes that are no UTF-8
+ * become U+FFFD: the specification asks receivers never to fail on this value.
+ */
+export function decodeGrpcMessage(value: string): string {
+  if (!value.includes("%")) return value;
+  const bytes: number[] = [];
+  for (let at = 0; at < value.length; at++) {
+    const digits = value.slice(at + 1, at + 3);
+    if (value[at] === "%" && /^[0-9a-fA-F]{2}$/.test(digits)) {
+      bytes.push(Number.parseInt(digits, 16));
+      at += 2;
+    } else {
+      bytes.push(...Buffer.from(value[at]!, "utf8"));
+    }
+  }
+  return Buffer.from(bytes).toString("utf8");
+}

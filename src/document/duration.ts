@@ -1,0 +1,70 @@
+import { z } from "zod";
+import { SluiceError } from "../inference/errors.ts";
+
+/** Milliseconds per unit. Both spellings of micro: U+00B5 and U+03BC. */
+const UNITS: Readonly<Record<string, number>> = {
+  ns: 1e-6,
+  us: 1e-3,
+  "\u00b5s": 1e-3,
+  "\u03bcs": 1e-3,
+  ms: 1,
+  s: 1_000,
+  m: 60_000,
+  h: 3_600_000,
+};
+const PART = /(\d+\.?\d*|\.\d+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h)/y;
+/** Go keeps durations as signed 64-bit nanoseconds: about 292 years. */
+const MAX_MS = 2 ** 63 / 1e6;
+
+/**
+ * Reads a duration as Go writes them: `50ms`, `1m30s`, `1.5h`, `-2s`, `0`.
+ * @returns milliseconds, fractional, possibly negative
+ * @throws SluiceError DURATION_SYNTAX
+ */
+export function parseDuration(text: string): number {
+  const signed = /^[+-]/.test(text);
+  if (text.length <= 64 && (signed ? text.slice(1) : text) === "0") return 0;
+  let total = 0;
+  PART.lastIndex = signed ? 1 : 0;
+  for (;;) {
+    const part = text.length > 64 ? null : PART.exec(text);
+    if (part === null) throw malformed(text);
+    total += Number(part[1]) * UNITS[part[2]!]!;
+    // A sticky pattern keeps its place only while it matches.
+    if (PART.lastIndex === text.length) break;
+  }
+  if (total >= MAX_MS) throw malformed(text);
+  return text.startsWith("-") ? -total : total;
+}
+
+/**
+ * Schema of a duration in a configuration file: a Go string in, milliseconds out.
+ * @param bounds.min smallest value accepted, in milliseconds (default 0: negative ones are refused)
+ * @param bounds.moreThan the value must be above this, in milliseconds
+ */
+export function duration(bounds: { readonly min?: number; readonly moreThan?: number } = {}) {
+  const min = bounds.min ?? 0;
+  return z
+    .string({
+      error: ({ input }) => (input === undefined ? undefined : `expected ${EXAMPLE}, got ${JSON.stringify(input)}`),
+    })
+    .transform((text, context) => {
+      let ms: number;
+      try {
+        ms = parseDuration(text);
+      } catch (error) {
+        context.addIssue({ code: "custom", message: (error as SluiceError).message });
+        return z.NEVER;
+      }
+      if (bounds.moreThan !== undefined && ms <= bounds.moreThan)
+        context.addIssue({ code: "custom", message: `must be more than ${bounds.moreThan}ms, got ${text}` });
+      else if (ms < min) context.addIssue({ code: "custom", message: `must be at least ${min}ms, got ${text}` });
+      return ms;
+    });
+}
+
+const EXAMPLE = 'a duration with a unit such as "50ms", "5s" or "1m30s"';
+
+function malformed(text: string): SluiceError {
+  return new SluiceError("DURATION_SYNTAX", `expected ${EXAMPLE}, got ${JSON.stringify(text.slice(0, 80))}`);
+}

@@ -1,0 +1,56 @@
+/** Longest word that is compared: longer ones are no typing errors, and the comparison is quadratic. */
+const MAX_LENGTH = 64;
+
+/**
+ * The candidate a person most likely meant: smallest Damerau-Levenshtein distance (optimal string alignment, case
+ * ignored), at most 3 and at most a third of the longer word, rounded up, so that short words don't match everything.
+ * The first of equals wins.
+ * @returns undefined when nothing is near
+ */
+export function nearest(word: string, candidates: Iterable<string>): string | undefined {
+  if (word.length > MAX_LENGTH) return undefined;
+  const wanted = word.toLowerCase();
+  let best: string | undefined;
+  let bestDistance = Number.POSITIVE_INFINITY;
+  for (const candidate of candidates) {
+    if (candidate.length > MAX_LENGTH) continue;
+    const limit = Math.min(3, Math.ceil(Math.max(word.length, candidate.length) / 3));
+    if (Math.abs(word.length - candidate.length) > limit) continue;
+    const distance = editDistance(wanted, candidate.toLowerCase());
+    if (distance <= limit && distance < bestDistance) {
+      best = candidate;
+      bestDistance = distance;
+    }
+  }
+  return best;
+}
+
+/** `; did you mean \`x\`?` for the nearest candidate, or nothing: the end of an error message. */
+export function didYouMean(word: string, candidates: Iterable<string>): string {
+  const found = nearest(word, candidates);
+  return found === undefined ? "" : `; did you mean \`${found}\`?`;
+}
+
+/**
+ * How many insertions, deletions, replacements and swaps of neighbours turn `a` into `b`, no part edited twice
+ * (optimal string alignment; Damerau 1964). In UTF-16 units.
+ */
+export function editDistance(a: string, b: string): number {
+  const width = b.length + 1;
+  let beforeLast = new Uint16Array(width);
+  let last = Uint16Array.from({ length: width }, (_, at) => at);
+  let row = new Uint16Array(width);
+  for (let i = 1; i <= a.length; i++) {
+    row[0] = i;
+    for (let j = 1; j <= b.length; j++) {
+      const same = a.charCodeAt(i - 1) === b.charCodeAt(j - 1);
+      let cost = Math.min(last[j]! + 1, row[j - 1]! + 1, last[j - 1]! + (same ? 0 : 1));
+      const swapped =
+        i > 1 && j > 1 && a.charCodeAt(i - 1) === b.charCodeAt(j - 2) && a.charCodeAt(i - 2) === b.charCodeAt(j - 1);
+      if (swapped) cost = Math.min(cost, beforeLast[j - 2]! + 1);
+      row[j] = cost;
+    }
+    [beforeLast, last, row] = [last, row, beforeLast];
+  }
+  return last[b.length]!;
+}

@@ -1,0 +1,51 @@
+import { open } from "node:fs/promises";
+import { messageOf, SluiceError } from "../inference/errors.ts";
+import type { Document } from "./document.ts";
+import { parseDocument } from "./parse.ts";
+
+/**
+ * Reads a YAML or JSON file.
+ * @param path as given by the user; messages show it unchanged
+ * @param options.maxBytes largest size accepted
+ * @throws SluiceError DOCUMENT_MISSING, DOCUMENT_UNREADABLE, DOCUMENT_TOO_BIG, DOCUMENT_ENCODING, DOCUMENT_SYNTAX
+ */
+export async function readDocument(path: string, { maxBytes }: { readonly maxBytes: number }): Promise<Document> {
+  return parseDocument(decode(await readAtMost(path, maxBytes), path), { file: path });
+}
+
+/** Reads to the end rather than trusting the size a file system reports: pipes and mounted configuration have none. */
+async function readAtMost(path: string, maxBytes: number): Promise<Uint8Array> {
+  const buffer = new Uint8Array(maxBytes + 1);
+  let length = 0;
+  try {
+    await using file = await open(path, "r");
+    while (length < buffer.length) {
+      const { bytesRead } = await file.read(buffer, length, buffer.length - length);
+      if (bytesRead === 0) break;
+      length += bytesRead;
+    }
+  } catch (error) {
+    throw unreadable(path, error);
+  }
+  if (length > maxBytes)
+    throw new SluiceError("DOCUMENT_TOO_BIG", `${path} is larger than the ${maxBytes} bytes accepted for such a file`);
+  return buffer.subarray(0, length);
+}
+
+function decode(bytes: Uint8Array, path: string): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch (cause) {
+    throw new SluiceError("DOCUMENT_ENCODING", `${path} is not UTF-8 text; save it as UTF-8`, { cause });
+  }
+}
+
+function unreadable(path: string, cause: unknown): SluiceError {
+  const code = (cause as NodeJS.ErrnoException).code;
+  if (code === "ENOENT" || code === "ENOTDIR")
+    return new SluiceError("DOCUMENT_MISSING", `${path} does not exist`, { cause });
+  if (code === "EISDIR") return new SluiceError("DOCUMENT_UNREADABLE", `${path} is a directory, not a file`, { cause });
+  if (code === "EACCES" || code === "EPERM")
+    return new SluiceError("DOCUMENT_UNREADABLE", `${path} may not be read by this user`, { cause });
+  return new SluiceError("DOCUMENT_UNREADABLE", `${path} cannot be read: ${messageOf(cause)}`, { cause });
+}

@@ -1,0 +1,100 @@
+import type { z } from "zod";
+import { SluiceError } from "../inference/errors.ts";
+import { type Document, formatPath, formatPosition, type Path } from "./document.ts";
+import { explainIssue } from "./issue-text.ts";
+import { didYouMean } from "./nearest.ts";
+import { knownKeys } from "./schema-keys.ts";
+
+/** Violations listed in one message; the rest is counted. */
+const MAX_LISTED = 50;
+
+/** One thing wrong with a document: where, and what. */
+export interface Violation {
+  readonly path: Path;
+  readonly problem: string;
+}
+
+/**
+ * Checks a document against a schema.
+ * @param options.what the kind of file, for the message: "endpoints file"
+ * @returns the schema's output
+ * @throws SluiceError DOCUMENT_INVALID: the message lists every violation as `file:line:column: path: problem`
+ */
+export function validate<S extends z.ZodType>(
+  document: Document,
+  schema: S,
+  { what }: { readonly what: string },
+): z.output<S> {
+  const violations: Violation[] = [];
+  const value = check(document.value, schema, [], violations);
+  if (value === undefined) throw invalid(document, violations, what);
+  return value.output;
+}
+
+/**
+ * Checks a part of a document, for callers that collect violations of several parts.
+ * @param at where `value` stands in its document
+ * @param into receives the violations found
+ * @returns the schema's output, or undefined when there were violations
+ */
+export function check<S extends z.ZodType>(
+  value: unknown,
+  schema: S,
+  at: Path,
+  into: Violation[],
+): { readonly output: z.output<S> } | undefined {
+  const result = schema.safeParse(value, { reportInput: true, error: explainIssue });
+  if (result.success) return { output: result.data };
+  collect(result.error.issues, schema, at, [], into);
+  return undefined;
+}
+
+/** The error for violations of one document, which are listed in the order in which they stand in the file. */
+export function invalid(document: Document, violations: readonly Violation[], what: string): SluiceError {
+  const placed = violations
+    .map(({ path, problem }) => ({ position: document.positionOf(path), path: formatPath(path), problem }))
+    .sort((a, b) => a.position.line - b.position.line || a.position.column - b.position.column);
+  const lines = placed
+    .slice(0, MAX_LISTED)
+    .map(({ position, path, problem }) => `${formatPosition(position)}: ${path === "" ? "" : `${path}: `}${problem}`);
+  if (placed.length > MAX_LISTED) lines.push(`... and ${placed.length - MAX_LISTED} more`);
+  const message =
+    lines.length === 1
+      ? `invalid ${what}: ${lines[0]}`
+      : `invalid ${what}, ${placed.length} problems:${lines.map((line) => `\n  ${line}`).join("")}`;
+  return new SluiceError("DOCUMENT_INVALID", message);
+}
+
+type Issues = readonly z.core.$ZodIssue[];
+
+/** @param within path inside the value that `schema` describes */
+function collect(issues: Issues, schema: z.ZodType, at: Path, within: Path, into: Violation[]): void {
+  for (const issue of issues) {
+    const inner = [...within, ...issue.path.filter((step) => typeof step !== "symbol")];
+    if (issue.code === "unrecognized_keys") {
+      const known = knownKeys(schema, inner);
+      for (const key of issue.keys)
+        into.push({ path: [...at, ...inner, key], problem: `unknown key \`${key}\`${didYouMean(key, known)}` });
+    } else if (issue.code === "invalid_union") collectUnion(issue, schema, at, inner, into);
+    else into.push({ path: [...at, ...inner], problem: issue.message });
+  }
+}
+
+/** Of a union only the alternative that came furthest is told about, if there is a single such one. */
+function collectUnion(
+  issue: z.core.$ZodIssueInvalidUnion,
+  schema: z.ZodType,
+  at: Path,
+  inner: Path,
+  into: Violation[],
+): void {
+  const reached = issue.errors.filter((alternative) =>
+    alternative.every(({ path, code }) => path.length > 0 || code !== "invalid_type"),
+  );
+  const best = reached[0];
+  if (reached.length === 1 && best !== undefined) collect(best, schema, at, inner, into);
+  else {
+    const texts = new Set(issue.errors.flat().map(({ message }) => message));
+    into.push({ path: [...at, ...inner], problem: texts.size === 0 ? issue.message : [...texts].join(", or ") });
+  }
+}

@@ -1,0 +1,149 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { parseDocument } from "../document/parse.ts";
+import { SluiceError } from "../inference/errors.ts";
+import { type EndpointsFlavour, endpointsOf } from "./endpoints-file.ts";
+
+function parse(text: string, flavour: EndpointsFlavour = "strict") {
+  return endpointsOf(parseDocument(text, { file: "endpoints.yaml" }), flavour);
+}
+
+function entry(fields: Record<string, unknown>): string {
+  return JSON.stringify({ endpoints: [{ name: "a", address: "10.0.0.1", port: "8000", ...fields }] });
+}
+
+/** The problem of a file with one bad entry. */
+function problem(fields: Record<string, unknown>, flavour?: EndpointsFlavour): string {
+  const { endpoints, problems } = parse(entry(fields), flavour);
+  expect(endpoints).toEqual([]);
+  expect(problems).toHaveLength(1);
+  return problems[0]!;
+}
+
+function address(text: string, flavour?: EndpointsFlavour): string | undefined {
+  return parse(entry({ address: text }), flavour).endpoints[0]?.address;
+}
+
+describe("endpointsOf", () => {
+  it("reads YAML and JSON, fills defaults, ignores unknown keys, takes ports as text and as numbers", () => {
+    const yaml = `
+endpoints:
+  - name: a
+    address: 10.0.0.1
+    port: "8000"
+    weight: 3
+    labels: {zone: east}
+  - {name: b, namespace: prod, address: 10.0.0.2, port: 65535}
+`;
+    const expected = [
+      { namespace: "default", name: "a", address: "10.0.0.1", port: 8000, rank: 0, labels: { zone: "east" } },
+      { namespace: "prod", name: "b", address: "10.0.0.2", port: 65535, rank: 0, labels: {} },
+    ];
+    expect(parse(yaml)).toEqual({ endpoints: expected, problems: [] });
+    expect(parse(JSON.stringify({ endpoints: expected }))).toEqual({ endpoints: expected, problems: [] });
+  });
+
+  it("takes zero endpoints", () => {
+    for (const text of ["endpoints: []", "endpoints:", '{"endpoints": null}'])
+      expect(parse(text)).toEqual({ endpoints: [], problems: [] });
+  });
+
+  it("names file, line and column of a bad entry and keeps the good ones (R-55)", () => {
+    const { endpoints, problems } = parse(`endpoints:
+- {name: a, address: 10.0.0.1, port: 80}
+- name: b
+  address: ::1
+  port: 80
+- name: c
+  address: 10.0.0.3
+  port: 70000
+- just text
+`);
+    expect(endpoints.map((spec) => spec.name)).toEqual(["a"]);
+    expect(problems).toEqual([
+      'endpoints.yaml:4:3: endpoints[1].address: must be a literal IPv4 address here, not "::1"',
+      "endpoints.yaml:8:3: endpoints[2].port: must be an integer from 1 to 65535, not 70000",
+      "endpoints.yaml:9:3: endpoints[3]: must be a mapping with name, address and port",
+    ]);
+  });
+
+  it("refuses what is no list of endpoints", () => {
+    const cases: [string, string][] = [
+      ["", "must be a mapping with the key `endpoints`"],
+      ["- a", "must be a mapping with the key `endpoints`"],
+      ["endpoint: []", "the key `endpoints` is missing; is `endpoint` it?"],
+      ["endpoints: 3", "endpoints.yaml:1:1: `endpoints` must be a list"],
+    ];
+    for (const [text, message] of cases) {
+      expect(() => parse(text)).toThrow(SluiceError);
+      expect(() => parse(text)).toThrow(message);
+    }
+    expect(() => parse("endpoints: [")).toThrow(/^endpoints\.yaml:1:\d+: /);
+  });
+
+  it("checks every field", () => {
+    expect(problem({ name: "" })).toContain("must not be empty");
+    expect(problem({ name: undefined, nam: "x" })).toContain("`name` is missing; is `nam` it?");
+    expect(problem({ name: 7 })).toContain("put it in quotes");
+    expect(problem({ name: "a/b" })).toContain("slashes");
+    expect(problem({ name: "x".repeat(254) })).toContain("253");
+    expect(problem({ namespace: "a b" })).toContain("endpoints[0].namespace");
+    for (const port of ["0", 0, "65536", "+80", "8e3", 80.5, "", true, [80], " 80"])
+      expect(problem({ port })).toContain("integer from 1 to 65535");
+    expect(problem({ port: null })).toContain("`port` is missing");
+    expect(problem({ labels: ["a"] })).toContain("mapping of strings");
+    expect(problem({ labels: { a: 1 } })).toContain("endpoints[0].labels.a: must be a string");
+    expect(problem({ address: 10 })).toContain("must be a string");
+  });
+
+  it("strict takes IPv4 literals only, lenient also IPv6 and host names", () => {
+    for (const text of ["10.0.0.1", "127.0.0.1"]) {
+      expect(address(text)).toBe(text);
+      expect(address(text, "lenient")).toBe(text);
+    }
+    for (const [text, taken] of [
+      ["::1", "::1"],
+      ["[fd00::1]", "fd00::1"],
+      ["localhost", "localhost"],
+      ["vLLM-0.svc.local", "vllm-0.svc.local"],
+      ["compose_service", "compose_service"],
+    ] as const) {
+      expect(address(text)).toBeUndefined();
+      expect(address(text, "lenient")).toBe(taken);
+    }
+    for (const text of [
+      "",
+      "10.0.0.256",
+      "1.2.3",
+      "a..b",
+      "-a",
+      "a b",
+      "http://a",
+      "fe80::1%eth0",
+      "a.",
+      "x".repeat(64),
+    ])
+      expect(problem({ address: text }, "lenient")).toContain("address");
+    expect(problem({ address: "a:8000" }, "lenient")).toContain("the port has its own key");
+  });
+
+  it("answers any text with endpoints or a SluiceError", () => {
+    const anything = fc.oneof(
+      fc.string(),
+      fc.json(),
+      fc.json().map((text) => `{"endpoints": [${text}]}`),
+    );
+    fc.assert(
+      fc.property(anything, (text) => {
+        try {
+          for (const spec of parse(text, "lenient").endpoints) {
+            expect(spec.name).not.toBe("");
+            expect(spec.port).toBeGreaterThanOrEqual(1);
+          }
+        } catch (error) {
+          expect(error).toBeInstanceOf(SluiceError);
+        }
+      }),
+    );
+  });
+});

@@ -1,0 +1,168 @@
+import { isIPv4, isIPv6 } from "node:net";
+import { type Document, formatPath, formatPosition, type Path } from "../document/document.ts";
+import { nearest } from "../document/nearest.ts";
+import { SluiceError } from "../inference/errors.ts";
+import { portOf } from "./address.ts";
+import type { EndpointSpec } from "./pool-endpoint.ts";
+
+/**
+ * Which addresses a file may hold. `strict`: IPv4 literals, as the published `file-discovery` plugin. `lenient`: also
+ * IPv6 literals and host names, for `--endpoints` of our own commands.
+ */
+export type EndpointsFlavour = "strict" | "lenient";
+
+/** What an endpoints file says. */
+export interface EndpointsFile {
+  /** The good entries in the order of the file; duplicate ids are still in it. */
+  readonly endpoints: readonly EndpointSpec[];
+  /** One sentence per bad entry, each beginning with `file:line:column: `. */
+  readonly problems: readonly string[];
+}
+
+/** Longest name or namespace, in characters, as in Kubernetes. */
+const MAX_NAME = 253;
+
+/**
+ * The endpoints in a document (api-resources 6A.2): top key `endpoints`, unknown keys ignored.
+ * @throws SluiceError ENDPOINTS_FILE when there is no list of endpoints in it
+ */
+export function endpointsOf(document: Document, flavour: EndpointsFlavour): EndpointsFile {
+  const endpoints: EndpointSpec[] = [];
+  const problems: string[] = [];
+  for (const [i, entry] of listOf(document).entries()) {
+    const spec = new EntryReader(document, i, entry, flavour).read();
+    if (typeof spec === "string") problems.push(spec);
+    else endpoints.push(spec);
+  }
+  return { endpoints, problems };
+}
+
+function listOf(document: Document): readonly unknown[] {
+  const { value } = document;
+  if (!isMapping(value)) throw notEndpoints(document, [], "the file must be a mapping with the key `endpoints`");
+  if (!Object.hasOwn(value, "endpoints"))
+    throw notEndpoints(document, [], `the key \`endpoints\` is missing${writtenAs("endpoints", value)}`);
+  const list = value.endpoints;
+  // `endpoints:` with nothing behind it is how YAML writes an empty list by accident or habit: zero is fine.
+  if (list === null) return [];
+  if (!Array.isArray(list)) throw notEndpoints(document, ["endpoints"], "`endpoints` must be a list");
+  return list;
+}
+
+function notEndpoints(document: Document, path: Path, problem: string): SluiceError {
+  return new SluiceError("ENDPOINTS_FILE", `${formatPosition(document.positionOf(path))}: ${problem}`);
+}
+
+/** Reads one entry; the first thing wrong with it is its problem. */
+class EntryReader {
+  readonly #document: Document;
+  readonly #path: Path;
+  readonly #entry: unknown;
+  readonly #flavour: EndpointsFlavour;
+  #problem: string | undefined;
+
+  constructor(document: Document, index: number, entry: unknown, flavour: EndpointsFlavour) {
+    this.#document = document;
+    this.#path = ["endpoints", index];
+    this.#entry = entry;
+    this.#flavour = flavour;
+  }
+
+  /** @returns the endpoint, or the sentence that says what is wrong */
+  read(): EndpointSpec | string {
+    const entry = this.#entry;
+    if (!isMapping(entry)) return this.#says([], "must be a mapping with name, address and port");
+    const name = this.#name(entry, "name");
+    const namespace = this.#name(entry, "namespace", "default");
+    const address = this.#address(entry);
+    const port = this.#port(entry);
+    const labels = this.#labels(entry);
+    return this.#problem ?? { namespace, name, address, port, rank: 0, labels };
+  }
+
+  #name(entry: Mapping, key: string, fallback?: string): string {
+    const value = entry[key];
+    if (fallback !== undefined && (value === undefined || value === null || value === "")) return fallback;
+    if (!this.#has(entry, key)) return "";
+    if (typeof value !== "string") return this.#wrong([key], "must be a string; put it in quotes");
+    if (value.length > MAX_NAME) return this.#wrong([key], `must not be longer than ${MAX_NAME} characters`);
+    // The id is namespace/name: a slash in either would let two endpoints share one.
+    if (!/^[^\s/\p{Cc}]+$/u.test(value)) return this.#wrong([key], "must not be empty or hold blanks or slashes");
+    return value;
+  }
+
+  #address(entry: Mapping): string {
+    if (!this.#has(entry, "address")) return "";
+    const value = entry.address;
+    if (typeof value !== "string") return this.#wrong(["address"], "must be a string");
+    if (isIPv4(value)) return value;
+    if (this.#flavour === "strict")
+      return this.#wrong(["address"], `must be a literal IPv4 address here, not ${JSON.stringify(value)}`);
+    const bare = value.startsWith("[") && value.endsWith("]") ? value.slice(1, -1) : value;
+    if (isIPv6(bare) && !bare.includes("%")) return bare;
+    if (isHostName(value)) return value.toLowerCase();
+    const hint = /:\d+$/.test(value) ? "; the port has its own key" : "";
+    return this.#wrong(["address"], `must be an IP address or a host name, not ${JSON.stringify(value)}${hint}`);
+  }
+
+  #port(entry: Mapping): number {
+    if (!this.#has(entry, "port")) return 0;
+    const value = entry.port;
+    const port =
+      typeof value === "string" ? portOf(value) : Number.isInteger(value) ? portOf(String(value)) : undefined;
+    if (port === undefined) this.#wrong(["port"], `must be an integer from 1 to 65535, not ${JSON.stringify(value)}`);
+    return port ?? 0;
+  }
+
+  #labels(entry: Mapping): Readonly<Record<string, string>> {
+    const value = entry.labels;
+    if (value === undefined || value === null) return {};
+    if (!isMapping(value)) {
+      this.#wrong(["labels"], "must be a mapping of strings");
+      return {};
+    }
+    for (const [key, label] of Object.entries(value))
+      if (typeof label !== "string") this.#wrong(["labels", key], "must be a string; put it in quotes");
+    return value as Record<string, string>;
+  }
+
+  #has(entry: Mapping, key: string): boolean {
+    if (entry[key] !== undefined && entry[key] !== null) return true;
+    this.#problem ??= this.#says([], `the key \`${key}\` is missing${writtenAs(key, entry)}`);
+    return false;
+  }
+
+  #wrong(path: Path, what: string): string {
+    this.#problem ??= this.#says(path, what);
+    return "";
+  }
+
+  #says(path: Path, what: string): string {
+    const full = [...this.#path, ...path];
+    return `${formatPosition(this.#document.positionOf(full))}: ${formatPath(full)}: ${what}`;
+  }
+}
+
+type Mapping = Readonly<Record<string, unknown>>;
+
+function isMapping(value: unknown): value is Mapping {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Points at a key that is there and looks like the missing one. */
+function writtenAs(key: string, mapping: Mapping): string {
+  const found = nearest(key, Object.keys(mapping));
+  return found === undefined ? "" : `; is \`${found}\` it?`;
+}
+
+/**
+ * DNS labels of letters, digits, hyphens and underscores (Compose service names have them), at most 63 characters each
+ * and 253 in all. A last label of digits alone is a mistyped IPv4 address.
+ */
+function isHostName(text: string): boolean {
+  if (text.length > MAX_NAME) return false;
+  const labels = text.split(".");
+  return (
+    labels.every((label) => /^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?$/i.test(label)) && !/^\d+$/.test(labels.at(-1)!)
+  );
+}

@@ -1,0 +1,237 @@
+import { createServer, type RequestListener, type Server } from "node:http";
+import { type AddressInfo, createServer as createTcpServer, type Socket, type Server as TcpServer } from "node:net";
+import { afterEach, describe, expect, it } from "vitest";
+import { poll } from "../../test/support/poll.ts";
+import { SeededRandom } from "../clock/random.ts";
+import { realClock } from "../clock/real.ts";
+import { Collector } from "./collector.ts";
+import { VllmDialect } from "./dialects/vllm.ts";
+import type { PoolEndpoint } from "./pool-endpoint.ts";
+import { EndpointRegistry } from "./registry.ts";
+import { ScrapeClient } from "./scrape-client.ts";
+import { EndpointsView } from "./view.ts";
+
+const PAGE = `# TYPE vllm:num_requests_waiting gauge
+vllm:num_requests_waiting 3
+vllm:num_requests_running 4
+vllm:kv_cache_usage_perc 0.5
+vllm:cache_config_info{block_size="16",num_gpu_blocks="100"} 1
+`;
+
+const cleanUps: (() => unknown)[] = [];
+
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp();
+});
+
+async function listen(server: Server | TcpServer, port = 0): Promise<number> {
+  await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
+  const sockets = new Set<Socket>();
+  server.on("connection", (socket: Socket) => {
+    sockets.add(socket);
+    socket.on("error", () => {});
+  });
+  cleanUps.push(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+function http(answer: RequestListener): Promise<number> {
+  return listen(createServer(answer));
+}
+
+function tcp(onConnection: (socket: Socket) => void): Promise<number> {
+  return listen(createTcpServer(onConnection));
+}
+
+/** A port nobody listens on: taken and given back. */
+async function deadPort(): Promise<number> {
+  const server = createTcpServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise<void>((resolve) => server.close(() => resolve()));
+  return port;
+}
+
+/** A pool with one endpoint per port, scraped every 50 ms. */
+function scrape(ports: readonly number[], timeout = 1000) {
+  const registry = new EndpointRegistry({ clock: realClock, random: new SeededRandom(1) });
+  const counted = { poll: 0, extract: 0 };
+  const collector = new Collector({
+    clock: realClock,
+    random: new SeededRandom(2),
+    registry,
+    scraper: new ScrapeClient(realClock, new VllmDialect()),
+    metrics: { pollFailed: () => void counted.poll++, extractFailed: () => void counted.extract++ },
+    fixed: true,
+    timeout,
+  });
+  collector.start();
+  cleanUps.push(() => collector.close());
+  const endpoints = ports.map((port, i) => {
+    const spec = { namespace: "default", name: `e${i}`, address: "127.0.0.1", port, rank: 0, labels: {} };
+    return registry.upsert(spec)!;
+  });
+  return { registry, collector, endpoints, first: endpoints[0]!, counted };
+}
+
+function scraped(endpoint: PoolEndpoint): Promise<boolean> {
+  return poll("first scrape", () => endpoint.cause !== "not scraped yet");
+}
+
+describe("ScrapeClient", () => {
+  it("reads pages over one kept connection", async () => {
+    let connections = 0;
+    let requests = 0;
+    const server = createServer((request, response) => {
+      requests++;
+      expect(request.url).toBe("/metrics");
+      response.end(PAGE);
+    });
+    server.on("connection", () => connections++);
+    const { first } = scrape([await listen(server)]);
+    await poll("ten scrapes", () => requests >= 10);
+    expect(connections).toBe(1);
+    expect(first).toMatchObject({ state: "up", cause: "metrics page read" });
+    expect(first.metrics).toMatchObject({ waiting: 3, running: 4, kvUsage: 0.5, blockSize: 16, blocks: 100 });
+    expect(realClock.now() - first.metrics.scrapedAt).toBeGreaterThanOrEqual(0);
+  });
+
+  it("puts a page together that comes in many pieces and is long", async () => {
+    const filler = `other_metric{x="${"y".repeat(990)}"} 1\n`;
+    const { first } = scrape([
+      await http((_, response) => {
+        response.write(filler.repeat(500));
+        for (let at = 0; at < PAGE.length; at += 7) response.write(PAGE.slice(at, at + 7));
+        response.end(filler.repeat(500));
+      }),
+    ]);
+    await scraped(first);
+    expect(first.metrics).toMatchObject({ waiting: 3, running: 4, kvUsage: 0.5 });
+  });
+
+  it("calls a server blind that answers with anything but a page of values, and keeps its connection (S-8)", async () => {
+    const cases: [RequestListener, string, "poll" | "extract"][] = [
+      [(_, response) => response.writeHead(500).end("broken"), "scrape: HTTP 500 from /metrics", "poll"],
+      [(_, response) => response.writeHead(404).end(), "scrape: HTTP 404 from /metrics", "poll"],
+      [(_, response) => response.writeHead(302, { location: "/x" }).end(), "scrape: HTTP 302 from /metrics", "poll"],
+      [(_, response) => response.writeHead(204).end(), "scrape: HTTP 204 from /metrics", "poll"],
+      [
+        (_, response) => response.end("<html>hello</html>"),
+        "scrape: the page has none of vllm:num_requests",
+        "extract",
+      ],
+      [(_, response) => response.end(), "scrape: the page has none of vllm:num_requests_waiting", "extract"],
+    ];
+    for (const [answer, cause, counter] of cases) {
+      let connections = 0;
+      const server = createServer(answer);
+      server.on("connection", () => connections++);
+      const { first, counted } = scrape([await listen(server)]);
+      await poll("three scrapes", () => counted[counter] >= 3);
+      expect(first.state).toBe("blind");
+      expect(first.cause).toContain(cause);
+      expect(counted[counter === "poll" ? "extract" : "poll"]).toBe(0);
+      expect(connections).toBe(1);
+    }
+  });
+
+  it("reads at most 4 MiB", async () => {
+    const { first } = scrape([
+      await http((_, response) => {
+        response.on("error", () => {});
+        const flood = (): void => {
+          while (!response.destroyed && response.write(PAGE.repeat(500)));
+        };
+        response.on("drain", flood);
+        flood();
+      }),
+    ]);
+    await scraped(first);
+    expect(first.state).toBe("blind");
+    expect(first.cause).toContain("a page of more than 4194304 bytes");
+  });
+
+  it("calls what does not speak HTTP blind: it answers", async () => {
+    const { first } = scrape([await tcp((socket) => socket.on("data", () => socket.write("+PONG\r\n")))]);
+    await scraped(first);
+    expect(first.state).toBe("blind");
+    expect(first.cause).toContain("not HTTP");
+  });
+
+  it("calls a server down that refuses, resets, cuts the page or stays silent, and says which (S-7)", async () => {
+    const cases: [number, RegExp][] = [
+      [await deadPort(), /^scrape could not connect: .*ECONNREFUSED 127\.0\.0\.1:\d+/],
+      [await tcp((socket) => socket.on("data", () => socket.resetAndDestroy())), /^scrape connection was reset: ./],
+      [await tcp((socket) => socket.end()), /^scrape connection was reset: ./],
+      [
+        await http((_, response) => {
+          response.writeHead(200, { "content-length": 100_000 }).write(PAGE);
+          response.socket?.end();
+        }),
+        /^scrape connection was reset: ./,
+      ],
+      [await tcp(() => {}), /^scrape timed out: no complete metrics page within 150 ms/],
+      [await http((_, response) => void response.write(PAGE)), /^scrape timed out: no complete metrics page/],
+    ];
+    const { endpoints, collector } = scrape(
+      cases.map(([port]) => port),
+      150,
+    );
+    for (const [i, endpoint] of endpoints.entries()) {
+      await scraped(endpoint);
+      expect([endpoint.name, endpoint.state]).toEqual([`e${i}`, "down"]);
+      expect(endpoint.cause).toMatch(cases[i]![1]);
+    }
+    expect(collector.active).toBeLessThanOrEqual(6);
+  });
+
+  it("is not fooled by a kept connection that the server closes just then", async () => {
+    let connections = 0;
+    const served = new WeakMap<Socket, number>();
+    const server = createServer((request, response) => {
+      const count = (served.get(request.socket) ?? 0) + 1;
+      served.set(request.socket, count);
+      if (count < 3) response.end(PAGE);
+      else request.socket.destroy();
+    });
+    server.on("connection", () => connections++);
+    const { first, registry, counted } = scrape([await listen(server)]);
+    const states: string[] = [];
+    registry.onStateChanged((endpoint) => states.push(endpoint.state));
+    await poll("several connections", () => connections >= 4);
+    expect(states).toEqual([]);
+    expect(counted.poll).toBe(0);
+    expect(first.state).toBe("up");
+  });
+
+  it("closes the connection of an endpoint that leaves the pool", async () => {
+    let closed = 0;
+    const server = createServer((_, response) => response.end(PAGE));
+    server.on("connection", (socket) => socket.on("close", () => closed++));
+    const { first, registry } = scrape([await listen(server)]);
+    await scraped(first);
+    registry.remove(first.id);
+    await poll("connection closed", () => closed === 1);
+  });
+
+  it("finds the five dead of ten and takes each back when it returns", async () => {
+    const live = await Promise.all(Array.from({ length: 5 }, () => http((_, response) => void response.end(PAGE))));
+    const dead = await Promise.all(Array.from({ length: 5 }, deadPort));
+    const { registry, endpoints } = scrape([...live, ...dead]);
+    await poll("states", () => registry.candidates().excludedDown === 5);
+    expect(registry.candidates().endpoints.map((endpoint) => endpoint.port)).toEqual(live);
+    await scraped(endpoints[4]!);
+    for (const row of new EndpointsView(registry, realClock).pool().endpoints.slice(5))
+      expect(row.cause).toContain("ECONNREFUSED");
+    for (const port of dead)
+      await listen(
+        createServer((_, response) => response.end(PAGE)),
+        port,
+      );
+    await poll("recovery", () => registry.candidates().endpoints.length === 10);
+    expect(endpoints.every((endpoint) => endpoint.metrics.waiting === 3)).toBe(true);
+  });
+});

@@ -1,0 +1,199 @@
+import { Client, type Dispatcher } from "undici";
+import type { Clock } from "../clock/clock.ts";
+import type { AttemptFailure } from "../inference/endpoint.ts";
+import { messageOf } from "../inference/errors.ts";
+import type { Dialect } from "./dialects/dialect.ts";
+import type { PoolEndpoint } from "./pool-endpoint.ts";
+import type { RunningScrape, ScrapeResult, Scraper } from "./scraper.ts";
+
+/** Bytes of a metrics page that are read; vLLM's are about 64 KiB per rank. */
+export const MAX_PAGE_BYTES = 4 * 1024 * 1024;
+const FIRST_PAGE_BYTES = 128 * 1024;
+/** Pieces of one page that are kept: below that a server would have to send about 1 KiB at a time. */
+const MAX_PIECES = 4096;
+
+const REQUEST: Dispatcher.DispatchOptions = {
+  path: "/metrics",
+  method: "GET",
+  headers: ["accept", "text/plain;version=0.0.4", "user-agent", "sluice"],
+};
+
+/** Codes of failures before there is a connection. */
+const CONNECT_CODES: ReadonlySet<string> = new Set([
+  "ECONNREFUSED",
+  "EHOSTUNREACH",
+  "EHOSTDOWN",
+  "ENETUNREACH",
+  "ENETDOWN",
+  "EADDRNOTAVAIL",
+  "EACCES",
+  "EINVAL",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "EMFILE",
+  "ENFILE",
+]);
+const TIMEOUT_CODES: ReadonlySet<string> = new Set(["ETIMEDOUT", "UND_ERR_CONNECT_TIMEOUT"]);
+
+/** What is kept per endpoint between scrapes. */
+class Line {
+  readonly client: Client;
+  /** The connection has not carried a whole page yet. */
+  fresh = true;
+
+  constructor(origin: string, connectTimeout: number) {
+    this.client = new Client(origin, {
+      connect: { timeout: connectTimeout },
+      // The collector's wheel holds the only timeout: a timer per request would cost more than the request.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    });
+    this.client.on("connect", () => {
+      this.fresh = true;
+    });
+  }
+}
+
+/**
+ * Fetches metrics pages over HTTP, one keep-alive connection per endpoint, and has them read by the dialect as soon as
+ * the last byte is there.
+ */
+export class ScrapeClient implements Scraper {
+  readonly #clock: Clock;
+  readonly #dialect: Dialect;
+  readonly #connectTimeout: number;
+  readonly #lines = new Map<PoolEndpoint, Line>();
+  /** Where pages that came in pieces are put together: reading is synchronous, so one serves all. */
+  #page = new Uint8Array(FIRST_PAGE_BYTES);
+
+  /** @param connectTimeout milliseconds after which a pending connection is given up; at least the collector's timeout */
+  constructor(clock: Clock, dialect: Dialect, connectTimeout = 1000) {
+    this.#clock = clock;
+    this.#dialect = dialect;
+    this.#connectTimeout = connectTimeout;
+  }
+
+  scrape(endpoint: PoolEndpoint, done: (result: ScrapeResult) => void): RunningScrape {
+    let line = this.#lines.get(endpoint);
+    if (line === undefined) {
+      line = new Line(`http://${endpoint.hostPort}`, this.#connectTimeout);
+      this.#lines.set(endpoint, line);
+    }
+    const fetch = new PageFetch(this, endpoint, line, done);
+    line.client.dispatch(REQUEST, fetch);
+    return fetch;
+  }
+
+  forget(endpoint: PoolEndpoint): void {
+    const line = this.#lines.get(endpoint);
+    if (line === undefined) return;
+    this.#lines.delete(endpoint);
+    void line.client.destroy();
+  }
+
+  async close(): Promise<void> {
+    const lines = [...this.#lines.values()];
+    this.#lines.clear();
+    await Promise.all(lines.map((line) => line.client.destroy()));
+  }
+
+  /** For `PageFetch`: makes values of a whole page. */
+  read(endpoint: PoolEndpoint, pieces: readonly Uint8Array[], size: number): ScrapeResult {
+    const page = pieces.length === 1 ? pieces[0]! : this.#join(pieces, size);
+    const read = this.#dialect.read(page, size, endpoint.metrics, this.#clock.now());
+    if (read.found === 0)
+      return { kind: "unreadable", polled: true, detail: `the page has none of ${read.missing.join(", ")}` };
+    return { kind: "read", metrics: read.metrics, partial: read.missing.length > 0 };
+  }
+
+  #join(pieces: readonly Uint8Array[], size: number): Uint8Array {
+    if (this.#page.length < size) this.#page = new Uint8Array(Math.min(MAX_PAGE_BYTES, size * 2));
+    let at = 0;
+    for (const piece of pieces) {
+      this.#page.set(piece, at);
+      at += piece.length;
+    }
+    return this.#page;
+  }
+}
+
+/** One scrape under way: the handler of its response. */
+class PageFetch implements Dispatcher.DispatchHandler, RunningScrape {
+  readonly #owner: ScrapeClient;
+  readonly #endpoint: PoolEndpoint;
+  readonly #line: Line;
+  /** Undefined once the result was given or the scrape was cancelled. */
+  #done: ((result: ScrapeResult) => void) | undefined;
+  #answered = false;
+  /** Set when the answer is no metrics page; its body is only passed over, so that the connection can be kept. */
+  #refusal: string | undefined;
+  #pieces: Uint8Array[] = [];
+  #size = 0;
+
+  constructor(owner: ScrapeClient, endpoint: PoolEndpoint, line: Line, done: (result: ScrapeResult) => void) {
+    this.#owner = owner;
+    this.#endpoint = endpoint;
+    this.#line = line;
+    this.#done = done;
+  }
+
+  cancel(): void {
+    this.#done = undefined;
+    this.#owner.forget(this.#endpoint);
+  }
+
+  onRequestStart(): void {}
+
+  onResponseStart(_controller: Dispatcher.DispatchController, status: number): void {
+    this.#answered = true;
+    if (status > 200) this.#refusal = `HTTP ${status} from ${REQUEST.path}`;
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#done === undefined) return;
+    this.#size += chunk.length;
+    if (this.#size > MAX_PAGE_BYTES || this.#pieces.length === MAX_PIECES) {
+      const tooLarge = `a page of more than ${MAX_PAGE_BYTES} bytes or ${MAX_PIECES} pieces from ${REQUEST.path}`;
+      this.#finish({ kind: "unreadable", polled: false, detail: this.#refusal ?? tooLarge });
+      controller.abort(new Error(tooLarge));
+    } else if (this.#refusal === undefined) this.#pieces.push(chunk);
+  }
+
+  onResponseEnd(): void {
+    this.#line.fresh = false;
+    if (this.#done === undefined) return;
+    if (this.#refusal !== undefined) this.#finish({ kind: "unreadable", polled: false, detail: this.#refusal });
+    else this.#finish(this.#owner.read(this.#endpoint, this.#pieces, this.#size));
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    if (this.#done === undefined) return;
+    const failure = failureOf(error);
+    // A kept connection that the server closed at that very moment says nothing about the server: once more on a new one.
+    if (failure === "reset" && !this.#answered && !this.#line.fresh) {
+      this.#line.fresh = true;
+      this.#line.client.dispatch(REQUEST, this);
+      return;
+    }
+    // The error of several addresses tried in vain has a code and no message.
+    const detail = messageOf(error) || ((error as NodeJS.ErrnoException).code ?? error.name);
+    if (failure === undefined) this.#finish({ kind: "unreadable", polled: false, detail: `not HTTP: ${detail}` });
+    else this.#finish({ kind: "unreachable", failure, detail });
+  }
+
+  #finish(result: ScrapeResult): void {
+    const done = this.#done;
+    this.#done = undefined;
+    this.#pieces = [];
+    done?.(result);
+  }
+}
+
+/** Undefined: there was an answer, but not one in HTTP. */
+function failureOf(error: Error): AttemptFailure | undefined {
+  const { code } = error as NodeJS.ErrnoException;
+  if (error.name === "HTTPParserError" || code === "UND_ERR_HEADERS_OVERFLOW") return undefined;
+  if (code === undefined) return "reset";
+  if (CONNECT_CODES.has(code)) return "connect";
+  return TIMEOUT_CODES.has(code) ? "timeout" : "reset";
+}

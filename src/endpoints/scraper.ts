@@ -1,0 +1,29 @@
+import type { AttemptFailure, EndpointMetrics } from "../inference/endpoint.ts";
+import type { PoolEndpoint } from "./pool-endpoint.ts";
+
+/** What one scrape brought. */
+export type ScrapeResult =
+  /** At least one value. `partial`: something wanted was missing or of the wrong type. */
+  | { readonly kind: "read"; readonly metrics: EndpointMetrics; readonly partial: boolean }
+  /** An answer without a value: an error status, too much, garbage. `polled`: a page with status 200 did arrive. */
+  | { readonly kind: "unreadable"; readonly detail: string; readonly polled: boolean }
+  /** No answer. */
+  | { readonly kind: "unreachable"; readonly failure: AttemptFailure; readonly detail: string };
+
+export interface RunningScrape {
+  /** Drops the connection; `done` will not be called any more. */
+  cancel(): void;
+}
+
+/** The port between the collector, which decides when, and what fetches and reads a page. */
+export interface Scraper {
+  /**
+   * Starts one scrape; never called while another one of the same endpoint runs.
+   * @param done called exactly once, unless cancelled, and never before `scrape` has returned
+   */
+  scrape(endpoint: PoolEndpoint, done: (result: ScrapeResult) => void): RunningScrape;
+  /** The endpoint has left the pool: closes what is kept for it. */
+  forget(endpoint: PoolEndpoint): void;
+  /** Closes everything. */
+  close(): Promise<void>;
+}

@@ -3,9 +3,9 @@ import type { MetricSpec } from "./metric-spec.ts";
 
 /** One series of a counter. */
 export class Counter extends Child {
-  /** Adds `n`; a counter never falls, so anything but a number above 0 is ignored. */
+  /** Adds `n`; a counter never falls and never ends, so anything but a finite number above 0 is ignored. */
   inc(n = 1): void {
-    if (n > 0) this.cells.values[this.at]! += n;
+    if (n > 0 && n < Number.POSITIVE_INFINITY) this.cells.values[this.at]! += n;
   }
 
   get value(): number {

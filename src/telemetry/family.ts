@@ -71,8 +71,13 @@ export abstract class Family<L extends readonly string[], C extends Child> {
    * whose values are all `other`. Throws SluiceError METRIC_LABELS when the number of values is wrong.
    */
   with(...values: LabelValues<L>): C {
-    if (this.#single !== undefined && values.length === 0) return this.#single;
-    return this.#index.get(values) ?? this.#add(values);
+    if (values.length !== this.labels.length) {
+      throw new SluiceError(
+        "METRIC_LABELS",
+        `metric "${this.name}" takes ${this.labels.length} label values (${this.labels.join(", ")}), got ${values.length}`,
+      );
+    }
+    return this.#single ?? this.#index.get(values) ?? this.#add(values);
   }
 
   /** For the writer: every series, oldest first. */
@@ -103,12 +108,6 @@ export abstract class Family<L extends readonly string[], C extends Child> {
   }
 
   #add(values: readonly string[]): C {
-    if (values.length !== this.labels.length) {
-      throw new SluiceError(
-        "METRIC_LABELS",
-        `metric "${this.name}" takes ${this.labels.length} label values (${this.labels.join(", ")}), got ${values.length}`,
-      );
-    }
     let own: readonly string[] = values;
     if (this.#series.size >= this.maxSeries) {
       own = this.labels.map(() => OTHER);

@@ -14,9 +14,9 @@ export class Histogram extends Child {
     this.#bounds = bounds;
   }
 
-  /** Counts `value` into the first bucket whose bound is not below it. NaN is ignored: it would spoil the sum for good. */
+  /** Counts `value` into the first bucket whose bound is not below it. NaN and infinities are ignored: they would spoil the sum for good. */
   observe(value: number): void {
-    if (Number.isNaN(value)) return;
+    if (!Number.isFinite(value)) return;
     const bounds = this.#bounds;
     let low = 0;
     let high = bounds.length;

@@ -17,12 +17,12 @@ export interface SlowLine {
 }
 
 const NAME = "[a-zA-Z_:][a-zA-Z0-9_:]*";
-const LABEL = '[a-zA-Z_][a-zA-Z0-9_]*[ \\t]*=[ \\t]*"(?:[^"\\\\]|\\\\[^])*"';
+const LABEL = '[a-zA-Z_][a-zA-Z0-9_]*[ \\t]*=[ \\t]*"(?:[^"\\\\]|\\\\[\\s\\S])*"';
 const BLOCK = `\\{[ \\t]*(?:${LABEL}(?:[ \\t]*,[ \\t]*${LABEL})*[ \\t]*(?:,[ \\t]*)?)?\\}`;
 const SAMPLE = new RegExp(
-  `^(${NAME})(?:[ \\t]*(${BLOCK})[ \\t]*|[ \\t]+)([^ \\t]+)(?:[ \\t]+([^# \\t][^ \\t]*))?(?:[ \\t]+#[^]*|[ \\t]*)$`,
+  `^(${NAME})(?:[ \\t]*(${BLOCK})[ \\t]*|[ \\t]+)([^ \\t]+)(?:[ \\t]+([^# \\t][^ \\t]*))?(?:[ \\t]+#[\\s\\S]*|[ \\t]*)$`,
 );
-const TYPE = new RegExp(`^#[ \\t]+TYPE[ \\t]+(${NAME})([^]*)$`);
+const TYPE = new RegExp(`^#[ \\t]+TYPE[ \\t]+(${NAME})([\\s\\S]*)$`);
 const TYPES = new Map([
   ["unknown", "untyped"],
   ["info", "gauge"],
@@ -61,7 +61,7 @@ export function slowRead(page: Uint8Array): SlowLine[] {
 
 function labels(block: string): Record<string, string> {
   const entries: Record<string, string> = Object.create(null);
-  for (const [, name, value] of block.matchAll(/([a-zA-Z_][a-zA-Z0-9_]*)[ \t]*=[ \t]*"((?:[^"\\]|\\[^])*)"/g)) {
+  for (const [, name, value] of block.matchAll(/([a-zA-Z_][a-zA-Z0-9_]*)[ \t]*=[ \t]*"((?:[^"\\]|\\[\s\S])*)"/g)) {
     const text = new TextDecoder().decode(Buffer.from(value!, "latin1"));
     entries[name!] ??= text.replace(/\\([\\"n])/g, (_, escaped: string) => (escaped === "n" ? "\n" : escaped));
   }

@@ -71,6 +71,7 @@ describe("parseDocument", () => {
     ["a: !!binary aGk=", /^f\.yaml:1:4: Unresolved tag/],
     ["? {a: b}\n: c\n", "f.yaml:1:3: a key must be a plain value such as a word"],
     [": x\n", /a key must be a plain value/],
+    ["<<: 1\n", "f.yaml:1:1: `<<` takes a mapping, an alias of one, or a list of such aliases"],
     ["a: *q\n", "f.yaml:1:4: `*q` has no `&q` above it"],
     ["a: &q [*q]\n", "f.yaml:1:8: `*q` contains itself"],
   ])("refuses %j", (text, message) => {

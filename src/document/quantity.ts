@@ -3,7 +3,7 @@ import { SluiceError } from "../inference/errors.ts";
 
 const DECIMAL: Readonly<Record<string, number>> = { n: -9, u: -6, m: -3, k: 3, M: 6, G: 9, T: 12, P: 15, E: 18 };
 const BINARY: Readonly<Record<string, number>> = { Ki: 10, Mi: 20, Gi: 30, Ti: 40, Pi: 50, Ei: 60 };
-const QUANTITY = /^([+-]?)(\d{1,30}\.?\d{0,30}|\.\d{1,30})(?:([KMGTPE]i)|([numkMGTPE])|[eE]([+-]?\d{1,3}))?$/;
+const QUANTITY = /^([+-]?)(\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})(?:([KMGTPE]i)|([numkMGTPE])|[eE]([+-]?\d{1,3}))?$/;
 const EXAMPLE = 'a quantity such as 1000, "10Gi", "1G" or "500k"';
 
 /**

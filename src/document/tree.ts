@@ -36,17 +36,25 @@ export function checkTree(top: Node | null, maxDepth: number, failure: SyntaxFai
     if (node.anchor !== undefined) anchors.set(node.anchor, node);
     let size = 1;
     if (isMap(node)) {
-      const seen = new Map<string, Node>();
+      const seen = new Set<string>();
       for (const { key, value } of node.items) {
         const name = keyName(key);
         if (name === undefined) throw failure(start(key as Node), "a key must be a plain value such as a word");
         if (seen.has(name)) throw failure(start(key as Node), `key \`${name}\` appears twice in this mapping`);
-        seen.set(name, key as Node);
+        seen.add(name);
+        if (name === "<<" && !isMergeable(value as Node | null))
+          throw failure(start(key as Node), "`<<` takes a mapping, an alias of one, or a list of such aliases");
         if (value !== null) size += check(value as Node, depth + 1);
       }
     } else if (isSeq(node)) for (const item of node.items) size += check(item as Node, depth + 1);
     sizes.set(node, size);
     return size;
+  }
+
+  /** Only what stands above is known yet, which is all an alias can mean. */
+  function isMergeable(value: Node | null): boolean {
+    const isMapping = (node: unknown): boolean => isMap(isAlias(node) ? anchors.get(node.source) : node);
+    return isSeq(value) ? value.items.every(isMapping) : isMapping(value);
   }
 
   if (top !== null) check(top, 1);
@@ -79,5 +87,7 @@ function start(node: Node | null | undefined): number {
 
 /** The name a key gets as an object's property; undefined for keys that have none. */
 function keyName(key: unknown): string | undefined {
-  return isScalar(key) && key.value !== null ? String(key.value) : undefined;
+  if (!isScalar(key) || key.value === null) return undefined;
+  // The library turns a merge key into a symbol.
+  return typeof key.value === "symbol" ? key.value.description : String(key.value);
 }

@@ -219,11 +219,13 @@ function refuseBytes(error: Error, socket: Socket, latest: LatestExchange): void
   if (exchange && exchange.record.declaredContentLength !== null && codeOf(error).startsWith("HPE_")) {
     exchange.record.lengthMismatch = true;
   }
-  if (!socket.writable) {
+  const response = exchange?.response;
+  const underWay = response !== undefined && !response.writableFinished;
+  if (underWay && response.req.complete) {
+    response.shouldKeepAlive = false;
+    response.once("finish", () => socket.end());
+  } else if (!socket.writable || (underWay && response.headersSent)) {
     socket.destroy();
-  } else if (exchange && !exchange.response.writableFinished) {
-    exchange.response.shouldKeepAlive = false;
-    exchange.response.once("finish", () => socket.end());
   } else {
     const body = JSON.stringify(new ApiError(400, `InvalidRequest: ${messageOf(error)}`));
     const head = `content-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close`;

@@ -159,16 +159,21 @@ function writeHeaderMutation(writer: Writer, tag: number, changes: HeaderChanges
       }
       const header = writer.length;
       // Always raw_value: a value in field 2 arrives as an empty header (envoy-data-plane 1.3, E-03).
-      writer.latin1(set.values[at]!);
-      writer.close(LEN_3, header);
-      const key = writer.length;
-      writer.latin1(set.keys[at]!);
-      writer.close(LEN_1, key);
+      writeText(writer, LEN_3, set.values[at]!);
+      writeText(writer, LEN_1, set.keys[at]!);
       writer.close(LEN_1, header);
       writer.close(LEN_1, option);
     }
   }
   if (writer.length > mutation) writer.close(tag, mutation);
+}
+
+/** A text of one byte per character; an empty one is left out, as in every canonical encoding. */
+function writeText(writer: Writer, tag: number, text: string): void {
+  if (text === "") return;
+  const mark = writer.length;
+  writer.latin1(text);
+  writer.close(tag, mark);
 }
 
 function finishFramed(writer: Writer, following = 0): Uint8Array {

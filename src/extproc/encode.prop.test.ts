@@ -1,0 +1,185 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { decodeResponse, fromStruct, type Plain, ProcessingResponseType } from "../../test/support/extproc-client.ts";
+import { Deframer } from "../grpc/frames.ts";
+import { Writer } from "../grpc/protobuf.ts";
+import type { GrpcStream } from "../grpc/transport.ts";
+import { HeaderList } from "../inference/headers.ts";
+import { encodeHeadersReply, encodeImmediateReply, encodeTrailersReply, MAX_BODY_CHUNK, sendBody } from "./encode.ts";
+import type { HeaderChanges, Phase, Struct } from "./messages.ts";
+
+const WRITER = new Writer();
+
+const key = fc.stringMatching(/^[a-z0-9:_-]{0,20}$/);
+const latin1 = fc.string({ unit: fc.integer({ min: 0, max: 255 }).map((code) => String.fromCharCode(code)) });
+const pairs = fc.array(fc.tuple(key, latin1), { maxLength: 12 });
+const phase = fc.constantFrom<Phase>("request", "response");
+
+const value = fc.letrec((tie) => ({
+  value: fc.oneof(
+    { maxDepth: 4 },
+    fc.string({ unit: "grapheme" }),
+    fc.double({ noNaN: true }),
+    fc.boolean(),
+    fc.constant(null),
+    fc.array(tie("value"), { maxLength: 4 }),
+    tie("object"),
+  ),
+  object: fc.dictionary(fc.string(), tie("value"), { maxKeys: 4 }),
+}));
+const namespaces = fc.dictionary(fc.string({ maxLength: 12 }), value.object as fc.Arbitrary<Struct>, { maxKeys: 4 });
+
+/** Changes to encode, and the mutation that protobufjs must find; undefined when nothing changes. */
+const changes = fc
+  .record({ set: fc.option(pairs), remove: fc.option(fc.array(key, { maxLength: 5 })), literal: fc.boolean() })
+  .map(({ set, remove, literal }) => {
+    const given: HeaderChanges = {
+      set: set === null ? undefined : HeaderList.of(set),
+      remove: remove ?? undefined,
+      literalAppendAction: literal,
+    };
+    const setHeaders = (set ?? []).map(([name, text]) => ({
+      header: {
+        ...(name === "" ? {} : { key: name }),
+        ...(text === "" ? {} : { rawValue: Buffer.from(text, "latin1") }),
+      },
+      ...(literal ? { appendAction: 2 } : {}),
+    }));
+    const wanted: Plain = {
+      ...(setHeaders.length > 0 ? { setHeaders } : {}),
+      ...(remove !== null && remove.length > 0 ? { removeHeaders: remove } : {}),
+    };
+    return { given, wanted: Object.keys(wanted).length > 0 ? wanted : undefined };
+  });
+
+/** The messages in framed bytes; protobufjs must find every byte of each meaningful. */
+function unframed(framed: Uint8Array): Plain[] {
+  const deframer = new Deframer();
+  deframer.push(framed);
+  const replies: Plain[] = [];
+  for (let message = deframer.next(); message !== undefined; message = deframer.next()) {
+    expect(ProcessingResponseType.encode(ProcessingResponseType.decode(message)).finish()).toHaveLength(message.length);
+    replies.push(decodeResponse(message));
+  }
+  expect(deframer.midMessage).toBe(false);
+  return replies;
+}
+
+/** Field names of a phase: `requestHeaders` and so on. */
+function field(of: Phase, what: "Headers" | "Body" | "Trailers"): string {
+  return `${of}${what}`;
+}
+
+describe("replies read by protobufjs", () => {
+  it("headers: mutation in raw_value only, route cache, dynamic metadata (E-03, D-1)", () => {
+    fc.assert(
+      fc.property(phase, changes, fc.boolean(), fc.option(namespaces), (of, { given, wanted }, clear, metadata) => {
+        const framed = encodeHeadersReply(WRITER, of, {
+          ...given,
+          clearRouteCache: clear,
+          ...(metadata === null ? {} : { dynamicMetadata: metadata }),
+        });
+        const [reply, ...rest] = unframed(framed);
+        expect(rest).toEqual([]);
+        const { dynamicMetadata, ...others } = reply;
+        expect(others).toEqual({
+          [field(of, "Headers")]: {
+            response: {
+              ...(wanted === undefined ? {} : { headerMutation: wanted }),
+              ...(clear ? { clearRouteCache: true } : {}),
+            },
+          },
+        });
+        if (metadata === null) expect(dynamicMetadata).toBeUndefined();
+        else expect(fromStruct(dynamicMetadata)).toEqual({ ...metadata });
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it("trailers", () => {
+    fc.assert(
+      fc.property(phase, changes, (of, { given, wanted }) => {
+        expect(unframed(encodeTrailersReply(WRITER, of, given))).toEqual([
+          { [field(of, "Trailers")]: wanted === undefined ? {} : { headerMutation: wanted } },
+        ]);
+      }),
+    );
+  });
+
+  it("immediate answers", () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 200, max: 511 }), fc.uint8Array(), changes, (status, body, { given, wanted }) => {
+        expect(unframed(encodeImmediateReply(WRITER, { status, body, ...given }))).toEqual([
+          {
+            immediateResponse: {
+              status: { code: status },
+              ...(wanted === undefined ? {} : { headers: wanted }),
+              ...(body.length === 0 ? {} : { body: Buffer.from(body) }),
+            },
+          },
+        ]);
+      }),
+    );
+  });
+});
+
+describe("bodies", () => {
+  /** What `sendBody` hands to the transport. */
+  function sent(of: Phase, pieces: readonly Uint8Array[], endOfStream: boolean): Uint8Array[] {
+    const parts: Uint8Array[] = [];
+    const stream = {
+      sendFramed(bytes: Uint8Array) {
+        parts.push(bytes);
+        return true;
+      },
+    };
+    sendBody(stream as Partial<GrpcStream> as GrpcStream, WRITER, of, pieces, endOfStream);
+    return parts;
+  }
+
+  function chunksOf(parts: readonly Uint8Array[], of: Phase): { body: Buffer; end: boolean }[] {
+    return unframed(Buffer.concat(parts)).map((reply) => {
+      expect(Object.keys(reply)).toEqual([field(of, "Body")]);
+      const streamed = reply[field(of, "Body")].response.bodyMutation.streamedResponse;
+      return { body: streamed.body ?? Buffer.alloc(0), end: streamed.endOfStream ?? false };
+    });
+  }
+
+  it.each([
+    [0, [0]],
+    [1, [1]],
+    [8192, [8192]],
+    [8193, [8193]],
+    [62_000, [62_000]],
+    [62_001, [62_000, 1]],
+    [125_000, [62_000, 62_000, 1000]],
+  ])("of %i bytes become replies of %j, the flag on the last only (E-18, E-19)", (length, sizes) => {
+    for (const endOfStream of [true, false]) {
+      const chunks = chunksOf(sent("request", [Buffer.alloc(length, 3)], endOfStream), "request");
+      expect(chunks.map(({ body }) => body.length)).toEqual(sizes);
+      expect(chunks.map(({ end }) => end)).toEqual(sizes.map((_size, i) => endOfStream && i === sizes.length - 1));
+    }
+  });
+
+  it("come out byte for byte, however they are cut into pieces", () => {
+    const size = fc.oneof(fc.nat(40), fc.nat(9000), fc.nat(150_000));
+    fc.assert(
+      fc.property(phase, fc.array(size, { maxLength: 6 }), fc.boolean(), (of, sizes, endOfStream) => {
+        const pieces = sizes.map((length, i) => Buffer.alloc(length, `piece ${i};`));
+        const chunks = chunksOf(sent(of, pieces, endOfStream), of);
+        expect(Buffer.concat(chunks.map(({ body }) => body)).equals(Buffer.concat(pieces))).toBe(true);
+        expect(chunks.every(({ body }) => body.length <= MAX_BODY_CHUNK)).toBe(true);
+        expect(chunks.filter(({ end }) => end)).toHaveLength(endOfStream ? 1 : 0);
+        expect(chunks.at(-1)?.end).toBe(endOfStream);
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it("are not copied when they are large", () => {
+    const body = Buffer.alloc(100_000, 1);
+    const shared = sent("response", [body], true).filter((part) => part.buffer === body.buffer);
+    expect(shared.reduce((sum, part) => sum + part.length, 0)).toBe(100_000);
+  });
+});

@@ -1,0 +1,145 @@
+import * as grpc from "@grpc/grpc-js";
+import { describe, expect, it } from "vitest";
+import { GrpcClient } from "../../test/support/grpc-client.ts";
+import { poll } from "../../test/support/poll.ts";
+import { realClock } from "../clock/real.ts";
+import { EXT_PROC_SERVICE, type HealthSource, healthHandlers, ProcessorHealth, probeHealth } from "./health.ts";
+import { createHttp2Server } from "./http2.ts";
+import { GRPC_STATUS } from "./status.ts";
+
+const CHECK = "/grpc.health.v1.Health/Check";
+const LIST = "/grpc.health.v1.Health/List";
+const WATCH = "/grpc.health.v1.Health/Watch";
+
+const SERVING = Buffer.of(8, 1);
+const NOT_SERVING = Buffer.of(8, 2);
+const SERVICE_UNKNOWN = Buffer.of(8, 3);
+
+/** HealthCheckRequest. */
+function named(service: string): Buffer {
+  const name = Buffer.from(service);
+  return name.length === 0 ? name : Buffer.concat([Buffer.of(0x0a, name.length), name]);
+}
+
+async function withHealth(source: HealthSource, body: (client: GrpcClient, port: number) => Promise<void>) {
+  const server = createHttp2Server({ host: "127.0.0.1", port: 0, handlers: healthHandlers(source) }, realClock);
+  const { port } = await server.listen();
+  const client = await GrpcClient.connect(port);
+  try {
+    await body(client, port);
+  } finally {
+    client.close();
+    server.close();
+  }
+}
+
+describe("health for probes (port 9003)", () => {
+  it("answers SERVING for liveness always, and readiness for every other name", async () => {
+    let ready = false;
+    await withHealth(
+      probeHealth(() => ready),
+      async (client) => {
+        for (const service of ["", "readiness", EXT_PROC_SERVICE, "inference-extension", "anything"]) {
+          ready = false;
+          expect((await client.unary(CHECK, named(service))).reply, service).toEqual(NOT_SERVING);
+          ready = true;
+          expect((await client.unary(CHECK, named(service))).reply, service).toEqual(SERVING);
+        }
+        ready = false;
+        const live = await client.unary(CHECK, named("liveness"));
+        expect(live).toMatchObject({ reply: SERVING, end: { status: 0 } });
+      },
+    );
+  });
+
+  it("lists the ext_proc service and offers no Watch", async () => {
+    await withHealth(
+      probeHealth(() => true),
+      async (client) => {
+        const { reply } = await client.unary(LIST, Buffer.alloc(0));
+        const entry = Buffer.concat([named(EXT_PROC_SERVICE), Buffer.of(0x12, 2), SERVING]);
+        expect(reply).toEqual(Buffer.concat([Buffer.of(0x0a, entry.length), entry]));
+        expect((await client.unary(WATCH, named(""))).end.status).toBe(GRPC_STATUS.unimplemented);
+      },
+    );
+  });
+});
+
+describe("health beside ext_proc (port 9002)", () => {
+  it("is SERVING from the start for the empty name and the service, NOT_FOUND for others", async () => {
+    await withHealth(new ProcessorHealth(), async (client) => {
+      expect((await client.unary(CHECK, named(""))).reply).toEqual(SERVING);
+      expect((await client.unary(CHECK, named(EXT_PROC_SERVICE))).reply).toEqual(SERVING);
+      for (const service of ["liveness", "readiness", "x"]) {
+        expect((await client.unary(CHECK, named(service))).end.status, service).toBe(GRPC_STATUS.notFound);
+      }
+    });
+  });
+
+  it("tells watchers every change, once, until they leave (D-29)", async () => {
+    const health = new ProcessorHealth();
+    let watchers = 0;
+    const counted: HealthSource = {
+      status: (service) => health.status(service),
+      list: () => health.list(),
+      onChange(listener) {
+        watchers++;
+        const stop = health.onChange(listener);
+        return () => {
+          watchers--;
+          stop();
+        };
+      },
+    };
+    await withHealth(counted, async (client) => {
+      const known = client.open(WATCH);
+      known.send(named(EXT_PROC_SERVICE));
+      const unknown = client.open(WATCH);
+      unknown.send(named("x"));
+      expect(await known.next()).toEqual(SERVING);
+      expect(await unknown.next()).toEqual(SERVICE_UNKNOWN);
+      health.serving = false;
+      health.serving = false;
+      expect(await known.next()).toEqual(NOT_SERVING);
+      health.serving = true;
+      expect(await known.next()).toEqual(SERVING);
+      expect(watchers).toBe(2);
+      known.reset(8);
+      unknown.reset(0);
+      await poll("the watchers to be gone", () => watchers === 0);
+      health.serving = false;
+      expect((await client.unary(CHECK, named(""))).reply).toEqual(NOT_SERVING);
+    });
+  });
+
+  it("answers a malformed and a missing request with INTERNAL", async () => {
+    await withHealth(new ProcessorHealth(), async (client) => {
+      expect((await client.unary(CHECK, Buffer.of(0x0a, 50))).end).toMatchObject({ status: GRPC_STATUS.internal });
+      const call = client.open(CHECK);
+      call.halfClose();
+      expect(await call.end).toMatchObject({ status: GRPC_STATUS.internal });
+    });
+  });
+
+  it("is understood by the common gRPC client", async () => {
+    await withHealth(new ProcessorHealth(), async (_client, port) => {
+      const client = new grpc.Client(`127.0.0.1:${port}`, grpc.credentials.createInsecure());
+      const check = (service: string): Promise<Buffer> =>
+        new Promise((resolve, reject) => {
+          client.makeUnaryRequest(
+            CHECK,
+            named,
+            (bytes: Buffer) => bytes,
+            service,
+            (error: grpc.ServiceError | null, reply: Buffer | undefined) => (error ? reject(error) : resolve(reply!)),
+          );
+        });
+      try {
+        expect(await check(EXT_PROC_SERVICE)).toEqual(SERVING);
+        await expect(check("x")).rejects.toMatchObject({ code: grpc.status.NOT_FOUND, details: "unknown service" });
+      } finally {
+        client.close();
+      }
+    });
+  });
+});

@@ -1,0 +1,173 @@
+import { messageOf } from "../inference/errors.ts";
+import { Reader, Writer } from "./protobuf.ts";
+import { GRPC_STATUS } from "./status.ts";
+import type { GrpcHandler, GrpcStream, GrpcStreamEvents } from "./transport.ts";
+
+/** `grpc.health.v1.HealthCheckResponse.ServingStatus`. */
+export const SERVING_STATUS = { unknown: 0, serving: 1, notServing: 2, serviceUnknown: 3 } as const;
+
+export type ServingStatus = (typeof SERVING_STATUS)[keyof typeof SERVING_STATUS];
+
+/** The name under which Envoy checks an ext_proc server. */
+export const EXT_PROC_SERVICE = "envoy.service.ext_proc.v3.ExternalProcessor";
+
+/** Who is asked. */
+export interface HealthSource {
+  /** The status of a service name; undefined = no such name, which answers NOT_FOUND. */
+  status(service: string): ServingStatus | undefined;
+  /** The names worth listing. */
+  list(): readonly string[];
+  /**
+   * Calls `listener` after every change, until the function returned is called. Absent = changes cannot be watched, and
+   * Watch answers UNIMPLEMENTED.
+   */
+  onChange?(listener: () => void): () => void;
+}
+
+/**
+ * Health as Kubernetes probes see it (port 9003, epp-protocol 14.1 without leader election): `liveness` is SERVING whenever
+ * the process runs, every other name, whatever it is, follows `ready`.
+ */
+export function probeHealth(ready: () => boolean): HealthSource {
+  return {
+    status: (service) => (service === "liveness" || ready() ? SERVING_STATUS.serving : SERVING_STATUS.notServing),
+    list: () => [EXT_PROC_SERVICE],
+  };
+}
+
+/**
+ * Health as Envoy's active check sees it (port 9002, epp-protocol 14.2): SERVING from the start on, for the empty name and
+ * that of the ext_proc service, until a drain sets it to false.
+ */
+export class ProcessorHealth implements HealthSource {
+  #serving = true;
+  readonly #listeners = new Set<() => void>();
+
+  get serving(): boolean {
+    return this.#serving;
+  }
+
+  set serving(serving: boolean) {
+    if (serving === this.#serving) return;
+    this.#serving = serving;
+    for (const listener of [...this.#listeners]) listener();
+  }
+
+  status(service: string): ServingStatus | undefined {
+    if (service !== "" && service !== EXT_PROC_SERVICE) return undefined;
+    return this.#serving ? SERVING_STATUS.serving : SERVING_STATUS.notServing;
+  }
+
+  list(): readonly string[] {
+    return ["", EXT_PROC_SERVICE];
+  }
+
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+}
+
+/** The methods of `grpc.health.v1.Health` by path. */
+export function healthHandlers(source: HealthSource): Map<string, GrpcHandler> {
+  return new Map<string, GrpcHandler>([
+    ["/grpc.health.v1.Health/Check", (stream) => new OneRequest(stream, (service) => check(stream, source, service))],
+    ["/grpc.health.v1.Health/List", (stream) => new OneRequest(stream, () => list(stream, source))],
+    ["/grpc.health.v1.Health/Watch", (stream) => new OneRequest(stream, (service) => watch(stream, source, service))],
+  ]);
+}
+
+/** A call with one request message; `answer` returns what is to be undone when the call is over. */
+class OneRequest implements GrpcStreamEvents {
+  readonly #stream: GrpcStream;
+  readonly #answer: (service: string) => (() => void) | undefined;
+  #asked = false;
+  #undo: (() => void) | undefined;
+
+  constructor(stream: GrpcStream, answer: (service: string) => (() => void) | undefined) {
+    this.#stream = stream;
+    this.#answer = answer;
+  }
+
+  message(bytes: Uint8Array): void {
+    if (this.#asked) return;
+    this.#asked = true;
+    let service: string;
+    try {
+      service = serviceOf(bytes);
+    } catch (error) {
+      this.#stream.end(GRPC_STATUS.internal, messageOf(error));
+      return;
+    }
+    this.#undo = this.#answer(service);
+  }
+
+  halfClosed(): void {
+    if (!this.#asked) this.#stream.end(GRPC_STATUS.internal, "the call carries no request message");
+  }
+
+  closed(): void {
+    this.#undo?.();
+  }
+}
+
+function check(stream: GrpcStream, source: HealthSource, service: string): undefined {
+  const status = source.status(service);
+  if (status === undefined) {
+    stream.end(GRPC_STATUS.notFound, "unknown service");
+    return;
+  }
+  stream.send(statusMessage(status));
+  stream.end(GRPC_STATUS.ok);
+}
+
+/** HealthListResponse: a map from name to HealthCheckResponse in field 1. */
+function list(stream: GrpcStream, source: HealthSource): undefined {
+  const writer = new Writer();
+  writer.begin();
+  for (const service of source.list().toReversed()) {
+    const entry = writer.length;
+    writer.bytes(statusMessage(source.status(service) ?? SERVING_STATUS.unknown));
+    writer.close(0x12, entry);
+    const name = writer.length;
+    writer.utf8(service);
+    writer.close(0x0a, name);
+    writer.close(0x0a, entry);
+  }
+  stream.send(writer.finish());
+  stream.end(GRPC_STATUS.ok);
+}
+
+/** Sends the status now and after every change. An unknown name is SERVICE_UNKNOWN here, as the health protocol wants. */
+function watch(stream: GrpcStream, source: HealthSource, service: string): (() => void) | undefined {
+  if (source.onChange === undefined) {
+    stream.end(GRPC_STATUS.unimplemented, "health cannot be watched on this port, use Check");
+    return undefined;
+  }
+  let last: ServingStatus | undefined;
+  const tell = (): void => {
+    const status = source.status(service) ?? SERVING_STATUS.serviceUnknown;
+    if (status === last) return;
+    last = status;
+    stream.send(statusMessage(status));
+  };
+  tell();
+  return source.onChange(tell);
+}
+
+/** HealthCheckRequest: `service` = 1. */
+function serviceOf(bytes: Uint8Array): string {
+  const reader = new Reader(bytes);
+  let service = "";
+  while (reader.more) {
+    const tag = reader.tag();
+    if (tag === 0x0a) service = reader.utf8();
+    else reader.skip(tag);
+  }
+  return service;
+}
+
+/** HealthCheckResponse: `status` = 1. */
+function statusMessage(status: ServingStatus): Uint8Array {
+  return Uint8Array.of(0x08, status);
+}

@@ -1,0 +1,46 @@
+/** A request that no exchange is opened for: it breaks HTTP, or a limit. Its connection is closed after the answer. */
+export class BadRequest {
+  readonly status: number;
+  /** Value of `x-gateway-error`. */
+  readonly slug: string;
+  /** One sentence for the client; says what to change. */
+  readonly message: string;
+
+  constructor(status: number, slug: string, message: string) {
+    this.status = status;
+    this.slug = slug;
+    this.message = message;
+  }
+}
+
+/** 400 with the slug every violation of HTTP itself has. */
+export function malformed(message: string): BadRequest {
+  return new BadRequest(400, "bad-request", message);
+}
+
+export const UPGRADE_REFUSED = new BadRequest(
+  501,
+  "not-supported",
+  "neither Upgrade nor CONNECT is supported; send a plain HTTP/1.1 request",
+);
+export const HEADERS_TIMEOUT = new BadRequest(408, "request-timeout", "the request headers were not complete in time");
+export const BODY_TIMEOUT = new BadRequest(408, "request-timeout", "no byte of the request body arrived in time");
+export const EXPECTATION_UNKNOWN = new BadRequest(417, "bad-request", "the only expectation served is 100-continue");
+
+/**
+ * What to answer when node's parser gave up on a connection (data-plane 4.5). Undefined: nobody is left to answer.
+ * @param code `code` of the error of node's `clientError` event
+ * @param reason its `reason`, a few words of the parser
+ */
+export function parserVerdict(code: string | undefined, reason: string | undefined): BadRequest | undefined {
+  switch (code) {
+    case "HPE_HEADER_OVERFLOW":
+      return new BadRequest(431, "headers-too-large", "the request headers are too large");
+    case "ERR_HTTP_REQUEST_TIMEOUT":
+      return HEADERS_TIMEOUT;
+    case "HPE_INVALID_EOF_STATE":
+      return undefined;
+  }
+  if (code?.startsWith("HPE_")) return malformed(`the request is not valid HTTP/1.1: ${reason || code}`);
+  return undefined;
+}

@@ -1,0 +1,129 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import { type BadRequest, parserVerdict, UPGRADE_REFUSED } from "./bad-request.ts";
+import { ClientStream, type Expectation } from "./client-stream.ts";
+import { badRequestAnswer, rawAnswer } from "./local-answer.ts";
+import type { ProxyServices } from "./services.ts";
+
+/** A pipelined request that waits for its turn. */
+interface Waiting {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly expectation: Expectation;
+}
+
+/** One client connection: its requests one after the other, its end. */
+export class ClientConnection {
+  /** Address of the client. */
+  readonly peer: string;
+  /** No further request is taken from it. */
+  closing = false;
+  readonly #services: ProxyServices;
+  readonly #socket: Socket;
+  #current: ClientStream | undefined;
+  readonly #waiting: Waiting[] = [];
+  #paused = false;
+
+  constructor(services: ProxyServices, socket: Socket) {
+    this.#services = services;
+    this.#socket = socket;
+    const address = socket.remoteAddress ?? "unknown";
+    // An IPv4 client of a dual-stack listener.
+    this.peer = address.startsWith("::ffff:") ? address.slice(7) : address;
+  }
+
+  accept(request: IncomingMessage, response: ServerResponse, expectation: Expectation): void {
+    if (this.closing) return;
+    if (this.#current === undefined) {
+      this.#begin({ request, response, expectation });
+      return;
+    }
+    if (this.#waiting.length >= this.#services.limits.pipelined) {
+      this.destroy();
+      return;
+    }
+    // Answers leave in order anyway; a second exchange at the same time would only hold memory.
+    this.#waiting.push({ request, response, expectation });
+    this.#paused = true;
+    this.#socket.pause();
+  }
+
+  /** The current answer has left completely, or the connection is gone. */
+  finished(): void {
+    this.#current = undefined;
+    if (this.#socket.destroyed) {
+      this.#waiting.length = 0;
+      return;
+    }
+    const next = this.closing ? undefined : this.#waiting.shift();
+    if (next !== undefined) this.#begin(next);
+    else if (this.#services.draining) this.#socket.end();
+    if (this.#paused && this.#waiting.length === 0) {
+      this.#paused = false;
+      this.#socket.resume();
+    }
+  }
+
+  /** The client sent its last byte: it is taken to have left, as Envoy does. */
+  ended(): void {
+    this.closing = true;
+    this.#current?.clientGone();
+  }
+
+  /** Node's parser gave up, a read failed, or a timer of node's ran out. */
+  failed(code: string | undefined, reason: string | undefined): void {
+    const verdict = parserVerdict(code, reason);
+    const current = this.#current;
+    // Whatever follows a refused request is not read as HTTP.
+    if (this.closing && verdict !== undefined) return;
+    // While an answer is under way or due, a second one would be taken for it.
+    if (verdict === undefined || (current !== undefined && (current.requestComplete || current.headWritten))) {
+      this.destroy();
+      return;
+    }
+    this.refuse(verdict);
+  }
+
+  /** Answers without a response object, and ends the connection. */
+  refuse(bad: BadRequest): void {
+    if (this.closing) return;
+    if (this.#current !== undefined && bad === UPGRADE_REFUSED) {
+      this.destroy();
+      return;
+    }
+    this.closing = true;
+    this.#services.metrics?.badRequest(bad.slug);
+    this.#current?.clientGone();
+    const socket = this.#socket;
+    if (!socket.writable) {
+      socket.destroy();
+      return;
+    }
+    socket.end(rawAnswer(badRequestAnswer(bad)));
+    // Bytes that still come are read and dropped, so that the answer is not lost to a reset.
+    socket.resume();
+    const timer = this.#services.clock.after(this.#services.timers.linger, () => socket.destroy(), true);
+    socket.once("close", () => timer.cancel());
+  }
+
+  /** The proxy drains: a connection without a request has no reason to stay. */
+  endIfIdle(): void {
+    if (this.#current === undefined && !this.closing) this.#socket.destroySoon();
+  }
+
+  /** Cuts the connection; the exchange in progress ends. */
+  destroy(): void {
+    this.closing = true;
+    this.#current?.clientGone();
+    this.#socket.destroy();
+  }
+
+  /**
+   * Once the parser has seen all bytes that came with the request: if they break HTTP, in its body or behind it, the
+   * request does not begin at all.
+   */
+  #begin(next: Waiting): void {
+    this.#current = new ClientStream(this.#services, this, next.request, next.response, next.expectation);
+    this.#services.beginnings.add(this.#current);
+  }
+}

@@ -1,0 +1,19 @@
+/** What `Connection` says about the connection itself, naming no header. */
+const NOT_HEADERS: ReadonlySet<string> = new Set(["", "close", "keep-alive"]);
+
+/**
+ * The headers that `Connection` declares to be its own (RFC 9110 7.6.1), lower case; undefined when there are none,
+ * which is nearly always.
+ * @param value all values of `Connection`, joined with commas
+ */
+export function listedIn(value: string): ReadonlySet<string> | undefined {
+  if (value === "") return undefined;
+  let listed: Set<string> | undefined;
+  for (const part of value.split(",")) {
+    const token = part.trim().toLowerCase();
+    if (NOT_HEADERS.has(token)) continue;
+    listed ??= new Set();
+    listed.add(token);
+  }
+  return listed;
+}

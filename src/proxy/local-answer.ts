@@ -1,0 +1,72 @@
+import { STATUS_CODES } from "node:http";
+import type { OutcomeReason, Rejection } from "../inference/outcomes.ts";
+import type { BadRequest } from "./bad-request.ts";
+
+/** An answer of our own, in the shape OpenAI clients understand (data-plane 4.4). */
+export interface LocalAnswer {
+  readonly status: number;
+  /** Name, value, name, value; without those that frame the message. */
+  readonly headers: readonly string[];
+  readonly body: Buffer;
+}
+
+/** `error.type` where the status alone does not tell it. */
+const TYPES: Partial<Record<OutcomeReason, string>> = {
+  upstream_connect: "upstream_error",
+  upstream_reset: "upstream_error",
+  upstream_timeout: "upstream_error",
+  saturated: "overloaded_error",
+  no_target: "overloaded_error",
+};
+
+function typeOf(status: number): string {
+  return status < 500 ? "invalid_request_error" : "server_error";
+}
+
+/** The error object of every local answer and of the last event of a broken stream. */
+export function errorJson(message: string, type: string, code: number): string {
+  return JSON.stringify({ error: { message, type, param: null, code } });
+}
+
+function localAnswer(
+  status: number,
+  slug: string,
+  message: string,
+  type: string,
+  more: readonly string[],
+): LocalAnswer {
+  const body = Buffer.from(errorJson(message, type, status));
+  const headers = [
+    "content-type",
+    "application/json",
+    "content-length",
+    String(body.length),
+    "x-gateway-error",
+    slug,
+    ...more,
+  ];
+  return { status, headers, body };
+}
+
+/** The value of `x-gateway-error` for a rejection. */
+export function rejectionSlug(rejection: Rejection): string {
+  return rejection.reason === "no_endpoints" ? "no-endpoint" : rejection.reason.replaceAll("_", "-");
+}
+
+/** The answer to a refused exchange; status and dropped-reason header from the outcome table. */
+export function rejectionAnswer(rejection: Rejection): LocalAnswer {
+  const { reason, status } = rejection;
+  const type = TYPES[reason] ?? typeOf(status);
+  return localAnswer(status, rejectionSlug(rejection), rejection.text, type, rejection.droppedHeader ?? []);
+}
+
+export function badRequestAnswer(bad: BadRequest): LocalAnswer {
+  return localAnswer(bad.status, bad.slug, bad.message, typeOf(bad.status), []);
+}
+
+/** The bytes of an answer that closes its connection, for sockets that have no response object. */
+export function rawAnswer(answer: LocalAnswer): Buffer {
+  let head = `HTTP/1.1 ${answer.status} ${STATUS_CODES[answer.status] ?? "Error"}\r\n`;
+  for (let i = 0; i < answer.headers.length; i += 2) head += `${answer.headers[i]}: ${answer.headers[i + 1]}\r\n`;
+  return Buffer.concat([Buffer.from(`${head}connection: close\r\n\r\n`, "latin1"), answer.body]);
+}

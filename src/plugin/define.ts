@@ -12,6 +12,7 @@ export interface PluginSource<K extends PluginKind, P extends z.ZodType> {
   readonly parameters?: P;
   readonly produces?: readonly ColumnKey[];
   readonly requires?: readonly ColumnKey[];
+  readonly optional?: readonly ColumnKey[];
   create(parameters: z.output<P>, context: PluginContext): PluginKinds[K];
 }
 
@@ -25,6 +26,7 @@ function define<K extends PluginKind>(kind: K) {
     parameters: source.parameters ?? NO_PARAMETERS,
     produces: source.produces ?? [],
     requires: source.requires ?? [],
+    optional: source.optional ?? [],
     // The registry calls create only with what `parameters` has parsed.
     create: (parameters, context) => source.create(parameters as z.output<P>, context),
   });

@@ -24,8 +24,12 @@ export interface Candidates {
   readonly waiting: Float64Array;
   readonly running: Float64Array;
   readonly kvUsage: Float64Array;
+  /** 1 where the endpoint's own metrics can be believed, else 0: for what a scorer reads from them directly. */
+  readonly fresh: Uint8Array;
   /** A column that a producer wrote for this request; throws when no producer of this profile writes it. */
   column(key: ColumnKey): Float64Array;
+  /** As `column`, but undefined when no producer of this profile writes it: for keys in `optional`. */
+  optionalColumn(key: ColumnKey): Float64Array | undefined;
 }
 
 export interface FilterContext {
@@ -118,5 +122,7 @@ export interface PluginDefinition<K extends PluginKind = PluginKind> {
   readonly produces: readonly ColumnKey[];
   /** Columns it reads: each needs a producer, made with its defaults when the configuration names none. */
   readonly requires: readonly ColumnKey[];
+  /** Columns it reads when some producer of the profile writes them; that one then runs first. */
+  readonly optional?: readonly ColumnKey[];
   create(parameters: unknown, context: PluginContext): PluginKinds[K];
 }

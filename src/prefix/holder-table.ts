@@ -1,0 +1,225 @@
+/** Slots per word of a holder set. */
+const WORD = 32;
+const FIRST_ENTRIES = 64;
+const FIRST_ROWS = 16;
+
+/**
+ * Which endpoints hold which block: an open map from a 64-bit hash to a set of endpoint slots, over typed arrays.
+ *
+ * A set of one, the usual case where routing follows prefixes, is kept in the entry; larger ones are bit sets, so that
+ * asking for all candidates at once costs one word per 32 slots. An entry lives as long as it has a holder, and its
+ * number is stable for that time.
+ *
+ * Memory: 16 bytes per entry and 4 to 8 for the bucket, and 4 + slots/8 bytes per entry with two or more holders;
+ * the arrays double, so up to twice that is allocated.
+ */
+export class HolderTable {
+  /** Entry + 1 per bucket; 0 = none. */
+  #heads = new Int32Array(FIRST_ENTRIES);
+  #low = new Int32Array(FIRST_ENTRIES);
+  #high = new Int32Array(FIRST_ENTRIES);
+  /** Next entry + 1 of the same bucket, or of the free list. */
+  #next = new Int32Array(FIRST_ENTRIES);
+  /** The only holder's slot, or ~row. */
+  #holder = new Int32Array(FIRST_ENTRIES);
+  /** Entries ever used; below it lie the free ones. */
+  #used = 0;
+  #freeEntry = 0;
+  #size = 0;
+
+  /** Words per row. */
+  #width = 1;
+  #rows = new Uint32Array(FIRST_ROWS);
+  #rowCounts = new Int32Array(FIRST_ROWS);
+  #rowsUsed = 0;
+  /** Row + 1; the list runs through #rowCounts. */
+  #freeRow = 0;
+  #sharedSize = 0;
+
+  /** Hashes that somebody holds. */
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Hashes that two or more hold. */
+  get sharedSize(): number {
+    return this.#sharedSize;
+  }
+
+  /** Bytes allocated. */
+  get bytes(): number {
+    return this.#heads.byteLength + 4 * this.#low.byteLength + this.#rows.byteLength + this.#rowCounts.byteLength;
+  }
+
+  /** The entry of a hash, or -1 when nobody holds it. */
+  find(low: number, high: number): number {
+    let at = this.#heads[low & (this.#heads.length - 1)]! - 1;
+    while (at >= 0 && (this.#low[at] !== low || this.#high[at] !== high)) at = this.#next[at]! - 1;
+    return at;
+  }
+
+  /** Adds `slot` to the holders of a hash, which may hold it already. @returns the entry */
+  hold(low: number, high: number, slot: number): number {
+    const found = this.find(low, high);
+    if (found < 0) return this.#insert(low, high, slot);
+    const holder = this.#holder[found]!;
+    if (holder >= 0) {
+      if (holder === slot) return found;
+      const row = this.#takeRow();
+      this.#holder[found] = ~row;
+      this.#setBit(row, holder);
+      this.#setBit(row, slot);
+      return found;
+    }
+    this.#setBit(~holder, slot);
+    return found;
+  }
+
+  /** Takes `slot` out of the holders of an entry; the last one takes the entry with it. */
+  release(entry: number, slot: number): void {
+    const holder = this.#holder[entry]!;
+    if (holder >= 0) {
+      if (holder === slot) this.#delete(entry);
+      return;
+    }
+    const row = ~holder;
+    const at = row * this.#width + (slot >>> 5);
+    const bit = 1 << (slot & 31);
+    if (slot >= this.#width * WORD || (this.#rows[at]! & bit) === 0) return;
+    this.#rows[at]! &= ~bit;
+    if (--this.#rowCounts[row]! === 1) this.#holder[entry] = this.#lastOf(row);
+  }
+
+  /**
+   * Keeps of `alive`, a bit set of slots, those that hold the entry; those that do not are left in `gone`.
+   * @param words how many words of both count
+   * @returns bit 0: somebody is alive; bit 1: somebody has gone
+   */
+  narrow(entry: number, alive: Uint32Array, gone: Uint32Array, words: number): number {
+    const holder = this.#holder[entry]!;
+    const width = this.#width;
+    const rows = this.#rows;
+    const base = holder >= 0 ? 0 : ~holder * width;
+    let anyAlive = 0;
+    let anyGone = 0;
+    for (let word = 0; word < words; word++) {
+      const before = alive[word]!;
+      if (before === 0) {
+        gone[word] = 0;
+        continue;
+      }
+      let held = 0;
+      if (holder < 0) held = word < width ? rows[base + word]! : 0;
+      else if (holder >>> 5 === word) held = 1 << (holder & 31);
+      const kept = before & held;
+      alive[word] = kept;
+      gone[word] = before & ~held;
+      anyAlive |= kept;
+      anyGone |= before & ~held;
+    }
+    return (anyAlive === 0 ? 0 : 1) | (anyGone === 0 ? 0 : 2);
+  }
+
+  #insert(low: number, high: number, slot: number): number {
+    let entry = this.#freeEntry - 1;
+    if (entry >= 0) this.#freeEntry = this.#next[entry]!;
+    else {
+      if (this.#used === this.#low.length) this.#grow();
+      entry = this.#used++;
+    }
+    this.#low[entry] = low;
+    this.#high[entry] = high;
+    this.#holder[entry] = slot;
+    const bucket = low & (this.#heads.length - 1);
+    this.#next[entry] = this.#heads[bucket]!;
+    this.#heads[bucket] = entry + 1;
+    this.#size++;
+    return entry;
+  }
+
+  #delete(entry: number): void {
+    const bucket = this.#low[entry]! & (this.#heads.length - 1);
+    const follower = this.#next[entry]!;
+    let at = this.#heads[bucket]! - 1;
+    if (at === entry) this.#heads[bucket] = follower;
+    else {
+      while (this.#next[at]! - 1 !== entry) at = this.#next[at]! - 1;
+      this.#next[at] = follower;
+    }
+    this.#next[entry] = this.#freeEntry;
+    this.#freeEntry = entry + 1;
+    this.#size--;
+  }
+
+  #grow(): void {
+    const size = this.#low.length * 2;
+    this.#low = enlarged(this.#low, size);
+    this.#high = enlarged(this.#high, size);
+    this.#holder = enlarged(this.#holder, size);
+    // Called only when no entry is free: every chain is rebuilt.
+    this.#next = new Int32Array(size);
+    this.#heads = new Int32Array(size);
+    for (let entry = 0; entry < this.#used; entry++) {
+      const bucket = this.#low[entry]! & (size - 1);
+      this.#next[entry] = this.#heads[bucket]!;
+      this.#heads[bucket] = entry + 1;
+    }
+  }
+
+  #takeRow(): number {
+    this.#sharedSize++;
+    let row = this.#freeRow - 1;
+    if (row >= 0) this.#freeRow = this.#rowCounts[row]!;
+    else {
+      if (this.#rowsUsed === this.#rowCounts.length) {
+        const rows = new Uint32Array(this.#rows.length * 2);
+        rows.set(this.#rows);
+        this.#rows = rows;
+        this.#rowCounts = enlarged(this.#rowCounts, this.#rowCounts.length * 2);
+      }
+      row = this.#rowsUsed++;
+    }
+    this.#rowCounts[row] = 0;
+    return row;
+  }
+
+  #setBit(row: number, slot: number): void {
+    if (slot >= this.#width * WORD) this.#widen(slot);
+    const at = row * this.#width + (slot >>> 5);
+    const bit = 1 << (slot & 31);
+    if ((this.#rows[at]! & bit) !== 0) return;
+    this.#rows[at]! |= bit;
+    this.#rowCounts[row]!++;
+  }
+
+  /** Empties and frees a row that has one holder left, and names it. */
+  #lastOf(row: number): number {
+    const start = row * this.#width;
+    let word = 0;
+    while (this.#rows[start + word] === 0) word++;
+    const slot = word * WORD + 31 - Math.clz32(this.#rows[start + word]!);
+    this.#rows[start + word] = 0;
+    this.#rowCounts[row] = this.#freeRow;
+    this.#freeRow = row + 1;
+    this.#sharedSize--;
+    return slot;
+  }
+
+  /** Makes every row wide enough for `slot`: happens when the pool outgrows the next power of two. */
+  #widen(slot: number): void {
+    const old = this.#width;
+    let width = old;
+    while (slot >= width * WORD) width *= 2;
+    const rows = new Uint32Array(this.#rowCounts.length * width);
+    for (let row = 0; row < this.#rowsUsed; row++)
+      for (let word = 0; word < old; word++) rows[row * width + word] = this.#rows[row * old + word]!;
+    this.#rows = rows;
+    this.#width = width;
+  }
+}
+
+function enlarged(array: Int32Array, size: number): Int32Array<ArrayBuffer> {
+  const larger = new Int32Array(size);
+  larger.set(array);
+  return larger;
+}

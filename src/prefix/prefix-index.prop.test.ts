@@ -1,0 +1,124 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { BlockHashes } from "./block-hash.ts";
+import { PrefixIndex } from "./prefix-index.ts";
+
+/** The index as the specification tells it: a map of sets, and per endpoint a Map whose order is the recency. */
+class SlowIndex {
+  readonly #maxPairs: number;
+  readonly #lists = new Map<number, Map<string, true>>();
+
+  constructor(maxPairs: number) {
+    this.#maxPairs = maxPairs;
+  }
+
+  get size(): number {
+    return [...this.#lists.values()].reduce((sum, list) => sum + list.size, 0);
+  }
+
+  get blocks(): number {
+    return new Set([...this.#lists.values()].flatMap((list) => [...list.keys()])).size;
+  }
+
+  match(prompts: readonly (readonly string[])[], slot: number): number {
+    const list = this.#lists.get(slot);
+    let sum = 0;
+    for (const prompt of prompts) {
+      const miss = prompt.findIndex((hash) => !list?.has(hash));
+      sum += miss < 0 ? prompt.length : miss;
+    }
+    return sum;
+  }
+
+  add(prompts: readonly (readonly string[])[], slot: number, capacity: number): void {
+    if (!this.#lists.has(slot)) this.#lists.set(slot, new Map());
+    const share = Math.max(1, Math.floor(this.#maxPairs / this.#lists.size));
+    for (const list of this.#lists.values()) trim(list, share);
+    const list = this.#lists.get(slot)!;
+    const limit = Math.min(capacity, share);
+    trim(list, limit);
+    for (const hash of prompts.flat().reverse()) {
+      list.delete(hash);
+      list.set(hash, true);
+      trim(list, limit);
+    }
+  }
+
+  remove(slot: number): void {
+    this.#lists.delete(slot);
+  }
+}
+
+function trim(list: Map<string, true>, limit: number): void {
+  while (list.size > limit) list.delete(list.keys().next().value!);
+}
+
+function toHashes(prompts: readonly (readonly string[])[]): BlockHashes {
+  const hashes = new BlockHashes();
+  hashes.reset(prompts.flat().length, prompts.length);
+  for (const prompt of prompts) {
+    for (const hash of prompt) {
+      const [low, high] = hash.split(":").map(Number);
+      hashes.low[hashes.count] = low!;
+      hashes.high[hashes.count++] = high!;
+    }
+    hashes.ends[hashes.prompts++] = hashes.count;
+  }
+  return hashes;
+}
+
+// Few distinct values, equal low halves with different high ones included: buckets and prefixes must meet.
+const hash = fc
+  .tuple(fc.constantFrom(0, 1, 64, -1, 128), fc.constantFrom(0, 1, 2, 3, 4, 5, -1, -2, 2 ** 26, 2 ** 27))
+  .map(([a, b]) => `${a}:${b}`);
+const stem = fc.constantFrom<string[]>([], ["0:0"], ["0:0", "0:1", "64:2"], ["7:7", "7:8"]);
+const prompt = fc.tuple(stem, fc.array(hash, { maxLength: 12 })).map(([head, tail]) => [...head, ...tail]);
+const prompts = fc.array(prompt, { minLength: 1, maxLength: 3 });
+const slot = fc.constantFrom(0, 1, 2, 31, 32, 33, 64, 200);
+const step = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constant("add" as const),
+      prompts,
+      slot,
+      capacity: fc.integer({ min: 1, max: 40 }),
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant("remove" as const), slot }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      kind: fc.constant("match" as const),
+      prompts,
+      slots: fc.uniqueArray(slot, { minLength: 1 }),
+    }),
+  },
+);
+
+describe("prefix index against maps and sets", () => {
+  it("S-50, S-55, S-57: agrees after any sequence of requests, removals and capacities", () => {
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 80 }), fc.constantFrom(3, 20, 100_000), (steps, maxPairs) => {
+        const fast = new PrefixIndex(maxPairs);
+        const slow = new SlowIndex(maxPairs);
+        for (const action of steps) {
+          if (action.kind === "add") {
+            fast.add(toHashes(action.prompts), action.slot, action.capacity);
+            slow.add(action.prompts, action.slot, action.capacity);
+          } else if (action.kind === "remove") {
+            fast.remove(action.slot);
+            slow.remove(action.slot);
+          } else {
+            const out = new Float64Array(action.slots.length);
+            const endpoints = action.slots.map((number) => ({ slot: number }));
+            fast.match(toHashes(action.prompts), endpoints, endpoints.length, out);
+            expect([...out]).toEqual(action.slots.map((number) => slow.match(action.prompts, number)));
+          }
+          expect([fast.size, fast.blocks]).toEqual([slow.size, slow.blocks]);
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+});

@@ -1,0 +1,191 @@
+import type { BlockHashes } from "./block-hash.ts";
+import { EntryLru } from "./entry-lru.ts";
+import { HolderTable } from "./holder-table.ts";
+
+/** Blocks an endpoint is believed to hold when its engine does not say (scheduling 3.10.1). */
+export const DEFAULT_CAPACITY = 31_250;
+/** Pairs of block and endpoint in one index: 134 endpoints at the default capacity. */
+export const DEFAULT_MAX_PAIRS = 2 ** 22;
+
+const SHARD_BITS = 6;
+const SHARDS = 1 << SHARD_BITS;
+
+/**
+ * Which endpoint probably has which prompt prefix in its KV cache (scheduling 3.10.4): remembered when a request is
+ * routed, forgotten least recently used first, per endpoint.
+ *
+ * Bounds: an endpoint holds at most its capacity, and all together at most `maxPairs` pairs of block and endpoint, shared
+ * out evenly when the capacities add up to more. A pair takes 48 bytes (24 in the endpoint's list, 24 in the table, the
+ * latter once per distinct block), a block of several endpoints 4 + slots/8 bytes more; arrays double, so up to twice
+ * that is allocated, and 90 KB for an empty index. A lookup costs one probe per block of the longest match plus one word
+ * per block and 32 slots.
+ */
+export class PrefixIndex {
+  readonly #maxPairs: number;
+  /** By the high bits of a hash: small tables grow in small steps, a single one of 4 M pairs stops everything for 50 ms. */
+  readonly #tables = Array.from({ length: SHARDS }, () => new HolderTable());
+  readonly #lists: (EntryLru | undefined)[] = [];
+  #endpoints = 0;
+  #size = 0;
+  #alive = new Uint32Array(1);
+  #gone = new Uint32Array(1);
+  /** Blocks matched, per slot; all zero between calls. */
+  #matched = new Int32Array(32);
+
+  /** @param maxPairs from 1 up */
+  constructor(maxPairs = DEFAULT_MAX_PAIRS) {
+    this.#maxPairs = maxPairs;
+  }
+
+  /** Pairs of block and endpoint. */
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Distinct blocks. */
+  get blocks(): number {
+    let blocks = 0;
+    for (const table of this.#tables) blocks += table.size;
+    return blocks;
+  }
+
+  /** Bytes allocated. */
+  get bytes(): number {
+    let bytes = 0;
+    for (const table of this.#tables) bytes += table.bytes;
+    for (const list of this.#lists) if (list !== undefined) bytes += list.bytes;
+    return bytes;
+  }
+
+  /**
+   * How many leading blocks each endpoint holds, summed over the prompts. Strict: an endpoint counts until its first
+   * miss.
+   * @param out receives the sum for endpoints[i] at i, for i below `count`
+   */
+  match(hashes: BlockHashes, endpoints: readonly { readonly slot: number }[], count: number, out: Float64Array): void {
+    let top = 0;
+    for (let i = 0; i < count; i++) top = Math.max(top, endpoints[i]!.slot);
+    this.#reach(top);
+    let from = 0;
+    for (let prompt = 0; prompt < hashes.prompts; prompt++) {
+      const end = hashes.ends[prompt]!;
+      this.#matchChain(hashes, from, end, endpoints, count, (top >>> 5) + 1);
+      from = end;
+    }
+    const matched = this.#matched;
+    for (let i = 0; i < count; i++) out[i] = matched[endpoints[i]!.slot]!;
+    for (let i = 0; i < count; i++) matched[endpoints[i]!.slot] = 0;
+  }
+
+  /**
+   * The blocks are now with the endpoint of `slot`. Later blocks count as used before earlier ones, so tails are
+   * forgotten first and what remains is a prefix.
+   * @param capacity the most blocks of this endpoint, from 1 up; what it holds above is forgotten at once
+   */
+  add(hashes: BlockHashes, slot: number, capacity: number): void {
+    const list = this.#lists[slot] ?? this.#open(slot);
+    const limit = Math.min(capacity, this.#share());
+    this.#shrink(list, slot, limit);
+    const { low, high } = hashes;
+    for (let i = hashes.count - 1; i >= 0; i--) {
+      const shard = high[i]! >>> (32 - SHARD_BITS);
+      const entry = this.#tables[shard]!.hold(low[i]!, high[i]!, slot);
+      if (!list.touch((entry << SHARD_BITS) | shard)) continue;
+      this.#size++;
+      if (list.size > limit) this.#evict(list, slot);
+    }
+  }
+
+  /** Forgets everything about the endpoint of `slot`. */
+  remove(slot: number): void {
+    const list = this.#lists[slot];
+    if (list === undefined) return;
+    while (list.size > 0) this.#evict(list, slot);
+    this.#lists[slot] = undefined;
+    this.#endpoints--;
+  }
+
+  #matchChain(
+    hashes: BlockHashes,
+    from: number,
+    end: number,
+    endpoints: readonly { readonly slot: number }[],
+    count: number,
+    words: number,
+  ): void {
+    if (from === end) return;
+    const { low, high } = hashes;
+    let table = this.#tables[high[from]! >>> (32 - SHARD_BITS)]!;
+    let entry = table.find(low[from]!, high[from]!);
+    if (entry < 0) return;
+    const alive = this.#alive;
+    const gone = this.#gone;
+    alive.fill(0, 0, words);
+    for (let i = 0; i < count; i++) {
+      const slot = endpoints[i]!.slot;
+      alive[slot >>> 5]! |= 1 << (slot & 31);
+    }
+    let at = from;
+    for (;;) {
+      const change = table.narrow(entry, alive, gone, words);
+      if ((change & 2) !== 0 && at > from) this.#credit(gone, words, at - from);
+      if ((change & 1) === 0) return;
+      if (++at === end) break;
+      table = this.#tables[high[at]! >>> (32 - SHARD_BITS)]!;
+      entry = table.find(low[at]!, high[at]!);
+      if (entry < 0) break;
+    }
+    this.#credit(alive, words, at - from);
+  }
+
+  /** Adds `blocks` to every slot of the set. */
+  #credit(set: Uint32Array, words: number, blocks: number): void {
+    for (let word = 0; word < words; word++) {
+      let bits = set[word]!;
+      while (bits !== 0) {
+        const top = 31 - Math.clz32(bits);
+        this.#matched[word * 32 + top]! += blocks;
+        bits ^= 1 << top;
+      }
+    }
+  }
+
+  #open(slot: number): EntryLru {
+    const list = new EntryLru();
+    while (this.#lists.length <= slot) this.#lists.push(undefined);
+    this.#lists[slot] = list;
+    this.#endpoints++;
+    // One more to share with: the others make room now, so that the bound holds at every moment.
+    const share = this.#share();
+    this.#lists.forEach((other, at) => {
+      if (other !== undefined) this.#shrink(other, at, share);
+    });
+    return list;
+  }
+
+  #share(): number {
+    return Math.max(1, Math.floor(this.#maxPairs / this.#endpoints));
+  }
+
+  #shrink(list: EntryLru, slot: number, limit: number): void {
+    if (list.size <= limit) return;
+    while (list.size > limit) this.#evict(list, slot);
+    list.trim();
+  }
+
+  #evict(list: EntryLru, slot: number): void {
+    const entry = list.evict();
+    this.#tables[entry & (SHARDS - 1)]!.release(entry >>> SHARD_BITS, slot);
+    this.#size--;
+  }
+
+  /** Makes the scratch sets wide enough for `slot`. */
+  #reach(slot: number): void {
+    if (slot < this.#matched.length) return;
+    let slots = this.#matched.length;
+    while (slots <= slot) slots *= 2;
+    this.#matched = new Int32Array(slots);
+    this.#alive = new Uint32Array(slots / 32);
+    this.#gone = new Uint32Array(slots / 32);
+  }
+}

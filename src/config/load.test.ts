@@ -1,0 +1,366 @@
+import { describe, expect, it } from "vitest";
+import { parseDocument } from "../document/parse.ts";
+import type { SluiceError } from "../inference/errors.ts";
+import {
+  defineDiscovery,
+  defineFilter,
+  definePicker,
+  defineProducer,
+  defineProfileHandler,
+  defineSaturationDetector,
+  defineScorer,
+} from "../plugin/define.ts";
+import { z } from "../plugin/index.ts";
+import { columnKey } from "../plugin/keys.ts";
+import type { PluginDefinition } from "../plugin/kinds.ts";
+import { PluginRegistry } from "../plugin/registry.ts";
+import { DEFAULT_CONFIG } from "./defaults.ts";
+import { effectiveSummary } from "./effective.ts";
+import { loadConfig } from "./load.ts";
+
+const MATCHED = columnKey("prefix-matched-blocks");
+const NOBODY = columnKey("nobody-writes-this");
+
+const scorer = (type: string, more: Partial<Parameters<typeof defineScorer>[0]> = {}) =>
+  defineScorer({ type, describe: "", create: () => ({ score() {} }), ...more });
+const picker = (type: string) =>
+  definePicker({
+    type,
+    describe: "",
+    parameters: z.object({ maxNumOfEndpoints: z.number().int().default(1) }),
+    create: () => ({ maxNumOfEndpoints: 1, pick: () => 1 }),
+  });
+const definitions: PluginDefinition[] = [
+  scorer("queue-scorer"),
+  scorer("kv-cache-utilization-scorer"),
+  scorer("active-request-scorer"),
+  scorer("prefix-cache-scorer", {
+    requires: [MATCHED],
+    parameters: z.strictObject({ prefixMatchInfoProducerName: z.string().optional() }),
+  }),
+  scorer("hungry-scorer", { requires: [NOBODY] }),
+  defineFilter({ type: "label-selector-filter", describe: "", create: () => ({ filter() {} }) }),
+  picker("max-score-picker"),
+  picker("round-robin-picker"),
+  defineProducer({
+    type: "approx-prefix-cache-producer",
+    describe: "",
+    parameters: z.strictObject({ blockSizeTokens: z.number().int().min(1).default(16) }),
+    produces: [MATCHED],
+    create: () => ({ produce() {} }),
+  }),
+  defineProfileHandler({ type: "single-profile-handler", describe: "", create: () => ({}) }),
+  defineSaturationDetector({
+    type: "utilization-detector",
+    describe: "",
+    parameters: z.strictObject({ queueDepthThreshold: z.number().positive().default(5) }),
+    create: () => ({ saturation: () => 0 }),
+  }),
+  defineDiscovery({
+    type: "file-discovery",
+    describe: "",
+    parameters: z.strictObject({ path: z.string(), watchFile: z.boolean().default(false) }),
+    create: ({ path, watchFile }) => ({ path, watchFile }),
+  }),
+] as PluginDefinition[];
+const registry = new PluginRegistry(definitions);
+
+const HEAD = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n";
+const load = (text: string) => loadConfig(parseDocument(text, { file: "c.yaml" }), registry);
+
+/** The lines of the error, without the heading when there are several. */
+function problemsOf(text: string): string[] {
+  try {
+    load(text);
+  } catch (error) {
+    expect((error as SluiceError).code).toBe("DOCUMENT_INVALID");
+    const [first, ...rest] = (error as SluiceError).message.split("\n");
+    return rest.length > 0 ? rest.map((line) => line.trim()) : [first!.replace("invalid EndpointPickerConfig: ", "")];
+  }
+  throw new Error("accepted");
+}
+
+const members = (config: ReturnType<typeof load>) =>
+  config.profile.plugins.map(({ name, weight, definition }) => [name, definition.type, weight]);
+
+const DEFAULT_MEMBERS = [
+  ["queue-scorer", "queue-scorer", 2],
+  ["kv-cache-utilization-scorer", "kv-cache-utilization-scorer", 2],
+  ["prefix-cache-scorer", "prefix-cache-scorer", 3],
+  ["active-request-scorer", "active-request-scorer", 2],
+  ["max-score-picker", "max-score-picker", 1],
+];
+
+describe("loadConfig", () => {
+  it("without a file is the built-in profile, and the same text as a file is the same (S-62)", () => {
+    const config = loadConfig(undefined, registry);
+    expect(config.profile.name).toBe("default");
+    expect(members(config)).toEqual(DEFAULT_MEMBERS);
+    expect(config).toMatchObject({
+      source: "built-in configuration",
+      producers: [],
+      discovery: undefined,
+      warnings: [],
+    });
+    expect(config.detector).toMatchObject({ name: "utilization-detector", parameters: { queueDepthThreshold: 5 } });
+    expect(members(load(DEFAULT_CONFIG))).toEqual(members(config));
+  });
+
+  it("takes exactly what a profile names, in its order (S-60, S-66, S-67)", () => {
+    const config = load(`${HEAD}
+plugins:
+- {name: index, type: approx-prefix-cache-producer, parameters: {blockSizeTokens: 128}}
+- {name: sticky, type: prefix-cache-scorer, parameters: {prefixMatchInfoProducerName: index}}
+- type: queue-scorer
+- type: max-score-picker
+  parameters: {maxNumOfEndpoints: 2}
+- type: single-profile-handler
+schedulingProfiles:
+- name: main
+  plugins:
+  - {pluginRef: max-score-picker}
+  - {pluginRef: sticky, weight: 1.5}
+  - pluginRef: queue-scorer
+`);
+    expect(config.profile.name).toBe("main");
+    expect(members(config)).toEqual([
+      ["max-score-picker", "max-score-picker", 1],
+      ["sticky", "prefix-cache-scorer", 1.5],
+      ["queue-scorer", "queue-scorer", 1],
+    ]);
+    expect(config.profile.plugins[0]?.parameters).toEqual({ maxNumOfEndpoints: 2 });
+    expect(config.producers).toMatchObject([{ name: "index", parameters: { blockSizeTokens: 128 } }]);
+    expect(config.warnings).toEqual([]);
+  });
+
+  it("reads JSON and the older group, whose deprecation it tells (S-60)", () => {
+    const config = load(
+      '{"apiVersion": "inference.networking.x-k8s.io/v1alpha1",\n "kind": "EndpointPickerConfig", "plugins": [{"type": "queue-scorer"}]}',
+    );
+    expect(members(config)).toEqual([
+      ["queue-scorer", "queue-scorer", 1],
+      ["max-score-picker", "max-score-picker", 1],
+    ]);
+    expect(config.warnings).toEqual([
+      "c.yaml:1:2: apiVersion inference.networking.x-k8s.io/v1alpha1 is deprecated; write llm-d.ai/v1alpha1",
+    ]);
+  });
+
+  it("makes the profile `default` of every configured filter, scorer and picker when there are no profiles (S-61)", () => {
+    const config = load(
+      `${HEAD}plugins: [{type: round-robin-picker}, {type: label-selector-filter}, {type: queue-scorer}, {type: approx-prefix-cache-producer}]`,
+    );
+    expect(config.profile.name).toBe("default");
+    expect(members(config).map(([name]) => name)).toEqual([
+      "round-robin-picker",
+      "label-selector-filter",
+      "queue-scorer",
+    ]);
+  });
+
+  it("gives a profile without a picker the first one configured, else max-score-picker (S-61)", () => {
+    const profiles = "schedulingProfiles: [{name: p, plugins: [{pluginRef: queue-scorer}]}]";
+    expect(
+      members(load(`${HEAD}plugins: [{type: queue-scorer}, {type: round-robin-picker}]\n${profiles}`)).at(-1)?.[0],
+    ).toBe("round-robin-picker");
+    expect(members(load(`${HEAD}plugins: [{type: queue-scorer}]\n${profiles}`)).at(-1)?.[0]).toBe("max-score-picker");
+  });
+
+  it("keeps the built-in profile for a file that says nothing about scheduling", () => {
+    const config = load(
+      `${HEAD}plugins: [{type: file-discovery, parameters: {path: e.yaml}}]\ndataLayer: {discovery: {pluginRef: file-discovery}}`,
+    );
+    expect(members(config)).toEqual(DEFAULT_MEMBERS);
+    expect(config.discovery?.parameters).toEqual({ path: "e.yaml", watchFile: false });
+    expect(members(load(HEAD))).toEqual(DEFAULT_MEMBERS);
+  });
+
+  it("finds the saturation detector in either place, flowControl first", () => {
+    const plugins = `plugins:
+- {name: a, type: utilization-detector, parameters: {queueDepthThreshold: 7}}
+- {name: b, type: utilization-detector, parameters: {queueDepthThreshold: 9}}\n`;
+    const old = load(`${HEAD}${plugins}saturationDetector: {pluginRef: a}`);
+    expect(old.detector.parameters).toEqual({ queueDepthThreshold: 7 });
+    expect(old.warnings).toEqual([
+      "c.yaml:6:1: saturationDetector is deprecated here; move it to flowControl.saturationDetector",
+      "c.yaml:5:3: plugin b has no effect: name it in flowControl.saturationDetector.pluginRef",
+    ]);
+    const both = load(
+      `${HEAD}${plugins}saturationDetector: {pluginRef: a}\nflowControl: {saturationDetector: {pluginRef: b}}`,
+    );
+    expect(both.detector.parameters).toEqual({ queueDepthThreshold: 9 });
+    expect(both.warnings[0]).toBe("c.yaml:6:1: saturationDetector has no effect: flowControl.saturationDetector wins");
+  });
+
+  it("uses a configured utilization-detector though nothing refers to it", () => {
+    const config = load(`${HEAD}plugins: [{type: utilization-detector, parameters: {queueDepthThreshold: 8}}]`);
+    expect(config.detector.parameters).toEqual({ queueDepthThreshold: 8 });
+    expect(config.warnings).toEqual([]);
+  });
+
+  it("tells which configured plugins have no effect", () => {
+    const config = load(
+      `${HEAD}plugins:\n- type: queue-scorer\n- {type: file-discovery, parameters: {path: x}}\n- type: active-request-scorer\nschedulingProfiles: [{name: p, plugins: [{pluginRef: queue-scorer}]}]`,
+    );
+    expect(config.warnings).toEqual([
+      "c.yaml:5:3: plugin file-discovery has no effect: name it in dataLayer.discovery.pluginRef",
+      "c.yaml:6:3: plugin active-request-scorer has no effect: no profile refers to it",
+    ]);
+  });
+
+  it("takes published sections that ask for nothing", () => {
+    expect(() =>
+      load(`${HEAD}featureGates: []\nflowControl:\ndataLayer: {}\nparser: {}\nplugins:\nschedulingProfiles: []`),
+    ).not.toThrow();
+  });
+});
+
+describe("what loadConfig refuses, with file, line and column (S-60, S-61, 4.4)", () => {
+  it.each([
+    ["", ["c.yaml:1:1: expected a mapping, got nothing"]],
+    [
+      "apiVersion: v1\nkind: Pod\n",
+      [
+        'c.yaml:1:1: apiVersion: expected one of `llm-d.ai/v1alpha1`, `inference.networking.x-k8s.io/v1alpha1`, got the string "v1"',
+        'c.yaml:2:1: kind: expected `EndpointPickerConfig`, got the string "Pod"',
+      ],
+    ],
+    [`${HEAD}plugin: []\n`, ["c.yaml:3:1: plugin: unknown key `plugin`; did you mean `plugins`?"]],
+    [
+      `${HEAD}featureGates: [flowControl]\ndata: {sources: []}\nrequestHandler: {parsers: [{pluginRef: x}]}\n`,
+      [
+        "c.yaml:3:1: featureGates: is not supported yet",
+        "c.yaml:4:1: data: is not supported yet",
+        "c.yaml:5:1: requestHandler: is not supported yet",
+      ],
+    ],
+    [
+      `${HEAD}dataLayer:\n  injectDefaults: false\n  souces: []\nflowControl:\n  priorityBands: [{priority: 1}]\n`,
+      [
+        "c.yaml:4:3: dataLayer.injectDefaults: is not supported yet",
+        "c.yaml:5:3: dataLayer.souces: unknown key `souces`; did you mean `sources`?",
+        "c.yaml:7:3: flowControl.priorityBands: is not supported yet",
+      ],
+    ],
+    [
+      `${HEAD}saturationDetector: {queueDepthThreshold: 5}\n`,
+      [
+        "c.yaml:3:1: saturationDetector.pluginRef: saturation detector plugin reference is empty",
+        "c.yaml:3:22: saturationDetector.queueDepthThreshold: is not supported yet; configure a plugin of type utilization-detector with this parameter and name it in `pluginRef`",
+      ],
+    ],
+    [
+      `${HEAD}plugins:\n- name: x\n- {type: weighted-random-picker}\n- {type: queu-scorer}\n- {type: multicluster-queue}\n`,
+      [
+        "c.yaml:4:3: plugins[0].type: the plugin is missing a type; write for example `type: queue-scorer`",
+        expect.stringMatching(
+          /^c\.yaml:5:4: plugins\[1\]\.type: plugin type weighted-random-picker is not supported yet; known are active-request-scorer, /,
+        ),
+        "c.yaml:6:4: plugins[2].type: plugin type queu-scorer is not registered; did you mean `queue-scorer`?",
+        expect.stringContaining("plugin type multicluster-queue is not supported yet"),
+      ],
+    ],
+    [
+      `${HEAD}plugins:\n- type: queue-scorer\n- {name: queue-scorer, type: active-request-scorer}\n- type: queue-scorer\n`,
+      [
+        "c.yaml:5:3: plugins[1]: duplicate plugin name queue-scorer",
+        "c.yaml:6:3: plugins[2]: duplicate plugin name queue-scorer; give one of them a `name` of its own",
+      ],
+    ],
+    [
+      `${HEAD}plugins:\n- type: queue-scorer\n  parameters:\n    weight: 3\n- type: max-score-picker\n  parameters: {maxNumOfEndpoint: 1}\n- {type: file-discovery}\n`,
+      [
+        "c.yaml:6:5: plugins[0].parameters.weight: failed to create plugin queue-scorer (type: queue-scorer): unknown key `weight`",
+        "c.yaml:8:16: plugins[1].parameters.maxNumOfEndpoint: failed to create plugin max-score-picker (type: max-score-picker): unknown key `maxNumOfEndpoint`; did you mean `maxNumOfEndpoints`?",
+        "c.yaml:9:3: plugins[2].parameters.path: failed to create plugin file-discovery (type: file-discovery): is missing (a string)",
+      ],
+    ],
+    [
+      `${HEAD}plugins: [{type: prefix-cache-scorer, parameters: {prefixMatchInfoProducerName: indx}}, {name: index, type: approx-prefix-cache-producer}]`,
+      [
+        "c.yaml:3:52: plugins[0].parameters.prefixMatchInfoProducerName: plugin prefix-cache-scorer has a dependency on the unregistered plugin indx; did you mean `index`?",
+      ],
+    ],
+    [
+      `${HEAD}plugins: [{type: queue-scorer}]\nschedulingProfiles:\n- plugins: [{pluginRef: queue-scorer}]\n- name: p\n  plugins:\n  - weight: 1\n  - {pluginRef: queue-scorer, weight: -1}\n  - {pluginRef: queue-scorer, weight: .nan}\n  - {pluginRef: queue-scorer, weight: "2"}\n`,
+      [
+        "c.yaml:5:3: schedulingProfiles[0].name: the scheduling profile is missing a name",
+        "c.yaml:8:5: schedulingProfiles[1].plugins[0].pluginRef: this entry of the profile is missing a pluginRef",
+        "c.yaml:9:31: schedulingProfiles[1].plugins[1].weight: a weight must not be negative; 0 switches a scorer off",
+        "c.yaml:10:31: schedulingProfiles[1].plugins[2].weight: expected a number, got NaN",
+        'c.yaml:11:31: schedulingProfiles[1].plugins[3].weight: expected a number, got the string "2"',
+      ],
+    ],
+    [
+      `${HEAD}plugins: [{type: queue-scorer}, {type: approx-prefix-cache-producer}, {type: max-score-picker}, {type: round-robin-picker}]
+schedulingProfiles:
+- name: p
+  plugins: [{pluginRef: queue-scrorer}, {pluginRef: approx-prefix-cache-producer}, {pluginRef: max-score-picker}, {pluginRef: round-robin-picker}]`,
+      [
+        "c.yaml:6:14: schedulingProfiles[0].plugins[0].pluginRef: schedulingProfiles[p] references undefined plugin queue-scrorer; did you mean `queue-scorer`?",
+        "c.yaml:6:42: schedulingProfiles[0].plugins[1].pluginRef: schedulingProfiles[p] references approx-prefix-cache-producer, which is a producer; a profile takes filters, scorers and one picker",
+        "c.yaml:6:116: schedulingProfiles[0].plugins[3].pluginRef: schedulingProfiles[p] already has a registered picker plugin; keep one of them",
+      ],
+    ],
+    [
+      `${HEAD}plugins: [{type: queue-scorer}]\nschedulingProfiles:\n- name: a\n- name: b\n- name: a\n`,
+      [
+        "c.yaml:6:3: schedulingProfiles[1]: no profile handler configured, which several scheduling profiles need; only one profile is supported yet, so keep one",
+        "c.yaml:7:3: schedulingProfiles[2].name: schedulingProfiles has duplicate name a",
+      ],
+    ],
+    [
+      `${HEAD}plugins: [{type: single-profile-handler}, {name: h, type: single-profile-handler}]\nschedulingProfiles: [{name: a}, {name: b}]\n`,
+      [
+        "c.yaml:3:43: plugins[1]: multiple profile handlers found: single-profile-handler and h; keep one",
+        "c.yaml:4:33: schedulingProfiles[1]: SingleProfileHandler cannot support multiple scheduling profiles; only one profile is supported yet, so keep one",
+      ],
+    ],
+    [
+      `${HEAD}plugins: [{type: queue-scorer}]\nsaturationDetector: {pluginRef: queue-scorer}\ndataLayer: {discovery: {pluginRef: queue-scorer}}\n`,
+      [
+        "c.yaml:4:22: saturationDetector.pluginRef: plugin queue-scorer is not a SaturationDetector but a scorer",
+        "c.yaml:5:25: dataLayer.discovery.pluginRef: plugin queue-scorer is not a discovery but a scorer",
+      ],
+    ],
+    [
+      `${HEAD}flowControl: {saturationDetector: {pluginRef: nobody}}\ndataLayer: {discovery: {pluginRef: ""}}\n`,
+      ["c.yaml:4:25: dataLayer.discovery.pluginRef: the discovery is missing a pluginRef"],
+    ],
+    [
+      `${HEAD}flowControl: {saturationDetector: {pluginRef: nobody}}\ndataLayer: {discovery: {pluginRef: file-discovery}}\n`,
+      [
+        "c.yaml:3:36: flowControl.saturationDetector.pluginRef: saturationDetector references undefined plugin nobody",
+        "c.yaml:4:25: dataLayer.discovery.pluginRef: dataLayer.discovery references undefined plugin file-discovery",
+      ],
+    ],
+    [
+      `${HEAD}plugins:\n- type: hungry-scorer\n`,
+      ["c.yaml:4:3: plugins[0]: no producer for key nobody-writes-this required by plugin hungry-scorer"],
+    ],
+  ])("%j", (text, problems) => {
+    expect(problemsOf(text)).toEqual(problems);
+  });
+
+  it("names a type the process was put together without", () => {
+    const bare = new PluginRegistry(definitions.filter(({ type }) => type !== "utilization-detector"));
+    expect(() => loadConfig(undefined, bare)).toThrow(
+      "no saturation-detector of type utilization-detector is registered, which the defaults need",
+    );
+  });
+});
+
+describe("effectiveSummary", () => {
+  it("fits one log line", () => {
+    const text = `${HEAD}plugins: [{name: fast, type: queue-scorer}, {type: label-selector-filter}]`;
+    expect(effectiveSummary(load(text))).toEqual({
+      source: "c.yaml",
+      profile: "default",
+      filters: ["label-selector-filter"],
+      scorers: ["fast (queue-scorer) x 1"],
+      picker: "max-score-picker",
+      producers: [],
+      saturationDetector: "utilization-detector",
+    });
+  });
+});

@@ -1,0 +1,187 @@
+import type { Document, Path } from "../document/document.ts";
+import { formatPosition } from "../document/document.ts";
+import { didYouMean } from "../document/nearest.ts";
+import { invalid, type Violation, validate } from "../document/validate.ts";
+import { SluiceError } from "../inference/errors.ts";
+import type { PluginDefinition, PluginKind } from "../plugin/kinds.ts";
+import type { PluginRegistry } from "../plugin/registry.ts";
+import { defaultDocument } from "./defaults.ts";
+import type { ConfiguredPlugin, EffectiveConfig, ProfilePlugin } from "./effective.ts";
+import { API_VERSIONS, type Envelope, envelopeSchema } from "./envelope.ts";
+import { defaultPlugin, type PluginTable, readPlugins } from "./plugins.ts";
+import { isMember, profileOfAll, readProfile } from "./profile.ts";
+
+const WHAT = "EndpointPickerConfig";
+
+/**
+ * Makes an EndpointPickerConfig complete, or says everything that is wrong with it (scheduling 4.3, 4.4).
+ * @param document the file, or undefined for the built-in configuration
+ * @param registry the plugin types that exist
+ * @throws SluiceError DOCUMENT_INVALID, every violation as `file:line:column: path: problem`
+ */
+export function loadConfig(document: Document | undefined, registry: PluginRegistry): EffectiveConfig {
+  return new Loading(document ?? defaultDocument(), registry).run();
+}
+
+/** One pass over one document: later steps see what earlier ones found, violations gather until the end. */
+class Loading {
+  readonly #document: Document;
+  readonly #registry: PluginRegistry;
+  readonly #violations: Violation[] = [];
+  readonly #warnings: string[] = [];
+
+  constructor(document: Document, registry: PluginRegistry) {
+    this.#document = document;
+    this.#registry = registry;
+  }
+
+  run(): EffectiveConfig {
+    const envelope = validate(this.#document, envelopeSchema(this.#registry), { what: WHAT });
+    if (envelope.apiVersion !== API_VERSIONS[0])
+      this.#warn(["apiVersion"], `apiVersion ${envelope.apiVersion} is deprecated; write ${API_VERSIONS[0]}`);
+    const table = readPlugins(envelope.plugins ?? [], this.#registry, this.#violations);
+    const profile = this.#profile(envelope, table);
+    const detector = this.#detector(envelope, table);
+    const discovery = this.#discovery(envelope, table);
+    this.#requireProducers(profile.plugins, table);
+    if (this.#violations.length > 0) throw invalid(this.#document, this.#violations, WHAT);
+    this.#warnOfUnused(table, new Set([...profile.plugins, detector, discovery].map((plugin) => plugin?.name)));
+    return {
+      source: this.#document.file,
+      profile,
+      producers: [...table.values()].filter(isProducer),
+      detector,
+      discovery,
+      warnings: this.#warnings,
+    };
+  }
+
+  #profile(envelope: Envelope, table: PluginTable): EffectiveConfig["profile"] {
+    const entries = envelope.schedulingProfiles ?? [];
+    this.#checkProfiles(entries, table);
+    const entry = entries[0];
+    const configured = [...table.values()];
+    // A file that says nothing about scheduling gets what it would get without a file.
+    if (entry === undefined && !configured.some(({ definition }) => isMember(definition.kind)))
+      return loadConfig(undefined, this.#registry).profile;
+    const plugins =
+      entry === undefined
+        ? profileOfAll(table, this.#violations)
+        : readProfile(entry, ["schedulingProfiles", 0], table, this.#violations);
+    if (!plugins.some(({ definition }) => definition.kind === "picker"))
+      plugins.push({ ...(configured.find(isPicker) ?? this.#default("max-score-picker", "picker")), weight: 1 });
+    return { name: entry?.name ?? "default", plugins };
+  }
+
+  #checkProfiles(entries: readonly { readonly name: string }[], table: PluginTable): void {
+    const seen = new Set<string>();
+    entries.forEach(({ name }, at) => {
+      if (seen.has(name))
+        this.#refuse(["schedulingProfiles", at, "name"], `schedulingProfiles has duplicate name ${name}`);
+      seen.add(name);
+    });
+    const handlers = [...table.values()].filter(({ definition }) => definition.kind === "profile-handler");
+    const [first, second] = handlers;
+    if (second !== undefined)
+      this.#refuse(second.path, `multiple profile handlers found: ${first?.name} and ${second.name}; keep one`);
+    if (entries.length < 2) return;
+    const gist =
+      first === undefined
+        ? "no profile handler configured, which several scheduling profiles need"
+        : "SingleProfileHandler cannot support multiple scheduling profiles";
+    this.#refuse(["schedulingProfiles", 1], `${gist}; only one profile is supported yet, so keep one`);
+  }
+
+  #detector(envelope: Envelope, table: PluginTable): ConfiguredPlugin<"saturation-detector"> {
+    const old = envelope.saturationDetector;
+    const current = envelope.flowControl?.saturationDetector;
+    if (old)
+      this.#warn(
+        ["saturationDetector"],
+        current
+          ? "saturationDetector has no effect: flowControl.saturationDetector wins"
+          : "saturationDetector is deprecated here; move it to flowControl.saturationDetector",
+      );
+    const ref = (current ?? old)?.pluginRef;
+    const path = current ? ["flowControl", "saturationDetector", "pluginRef"] : ["saturationDetector", "pluginRef"];
+    const named =
+      ref === undefined ? table.get(DEFAULT_DETECTOR) : this.#referenced(ref, path, "saturationDetector", table);
+    if (named !== undefined && isDetector(named)) return named;
+    if (named !== undefined && ref !== undefined)
+      this.#refuse(path, `plugin ${ref} is not a SaturationDetector but a ${named.definition.kind}`);
+    return this.#default(DEFAULT_DETECTOR, "saturation-detector");
+  }
+
+  #discovery(envelope: Envelope, table: PluginTable): ConfiguredPlugin<"discovery"> | undefined {
+    const ref = envelope.dataLayer?.discovery?.pluginRef;
+    if (ref === undefined) return undefined;
+    const path = ["dataLayer", "discovery", "pluginRef"];
+    const named = this.#referenced(ref, path, "dataLayer.discovery", table);
+    if (named === undefined || isDiscovery(named)) return named;
+    this.#refuse(path, `plugin ${ref} is not a discovery but a ${named.definition.kind}`);
+    return undefined;
+  }
+
+  #referenced(ref: string, path: Path, what: string, table: PluginTable): TableEntry | undefined {
+    const plugin = table.get(ref);
+    if (plugin === undefined)
+      this.#refuse(path, `${what} references undefined plugin ${ref}${didYouMean(ref, table.keys())}`);
+    return plugin;
+  }
+
+  /** Every column that is read must be written by a configured producer or by one that can be made with its defaults. */
+  #requireProducers(members: readonly ProfilePlugin[], table: PluginTable): void {
+    const producers = [...table.values()].filter(isProducer);
+    for (const { name, definition } of [...members, ...producers])
+      for (const key of definition.requires) {
+        if (producers.some((producer) => producer.definition.produces.includes(key))) continue;
+        if (this.#registry.defaultProducer(key) === undefined)
+          this.#refuse(table.get(name)?.path ?? [], `no producer for key ${key.name} required by plugin ${name}`);
+      }
+  }
+
+  /** @throws SluiceError PLUGIN_TYPE_MISSING when the process was put together without a type the defaults need */
+  #default<K extends PluginKind>(type: string, kind: K): ConfiguredPlugin<K> {
+    const definition = this.#registry.get(type);
+    if (definition?.kind !== kind)
+      throw new SluiceError("PLUGIN_TYPE_MISSING", `no ${kind} of type ${type} is registered, which the defaults need`);
+    return defaultPlugin(definition as PluginDefinition<K>);
+  }
+
+  #refuse(path: Path, problem: string): void {
+    this.#violations.push({ path, problem });
+  }
+
+  #warn(path: Path, text: string): void {
+    this.#warnings.push(`${formatPosition(this.#document.positionOf(path))}: ${text}`);
+  }
+
+  #warnOfUnused(table: PluginTable, used: ReadonlySet<string | undefined>): void {
+    for (const { name, definition, path } of table.values()) {
+      const remedy = REMEDIES[definition.kind];
+      if (remedy !== undefined && !used.has(name)) this.#warn(path, `plugin ${name} has no effect: ${remedy}`);
+    }
+  }
+}
+
+type TableEntry = PluginTable extends Map<string, infer E> ? E : never;
+
+const DEFAULT_DETECTOR = "utilization-detector";
+
+/** Why a configured plugin may be without effect, by kind; the other kinds work by being configured. */
+const REMEDIES: Readonly<Partial<Record<PluginKind, string>>> = {
+  filter: "no profile refers to it",
+  scorer: "no profile refers to it",
+  picker: "the profile has another picker",
+  "saturation-detector": "name it in flowControl.saturationDetector.pluginRef",
+  discovery: "name it in dataLayer.discovery.pluginRef",
+};
+
+const isPicker = isOfKind("picker");
+const isProducer = isOfKind("producer");
+const isDetector = isOfKind("saturation-detector");
+const isDiscovery = isOfKind("discovery");
+
+function isOfKind<K extends PluginKind>(kind: K) {
+  return <P extends ConfiguredPlugin>(plugin: P): plugin is P & ConfiguredPlugin<K> => plugin.definition.kind === kind;
+}

@@ -1,0 +1,73 @@
+import type { z } from "zod";
+import type { Path } from "../document/document.ts";
+import { didYouMean } from "../document/nearest.ts";
+import { check, type Violation } from "../document/validate.ts";
+import type { PluginDefinition, PluginKind } from "../plugin/kinds.ts";
+import type { PluginRegistry } from "../plugin/registry.ts";
+import type { ConfiguredPlugin } from "./effective.ts";
+import type { Envelope } from "./envelope.ts";
+
+/** The configured plugins by instance name, in the order of the file, each with its place there. */
+export type PluginTable = Map<string, ConfiguredPlugin & { readonly path: Path }>;
+
+/** Parameters that name another plugin (scheduling 3.4, 4.3). */
+const REFERENCE = /(PluginRef|ProducerName)$/;
+
+/**
+ * Reads the `plugins` list: names, duplicates, parameters, references between plugins.
+ * @param into receives what is wrong; a plugin with wrong parameters is left out of the table's parameters only
+ */
+export function readPlugins(
+  entries: NonNullable<Envelope["plugins"]>,
+  registry: PluginRegistry,
+  into: Violation[],
+): PluginTable {
+  const table: PluginTable = new Map();
+  entries.forEach((entry, at) => {
+    const path = ["plugins", at];
+    const name = entry.name || entry.type;
+    // The envelope's schema let registered types through only.
+    const definition = registry.get(entry.type)!;
+    if (table.has(name)) {
+      const hint = entry.name ? "" : "; give one of them a `name` of its own";
+      into.push({ path, problem: `duplicate plugin name ${name}${hint}` });
+      return;
+    }
+    const wrong: Violation[] = [];
+    const parsed = check(entry.parameters ?? {}, strictly(definition.parameters), [...path, "parameters"], wrong);
+    for (const { path: place, problem } of wrong)
+      into.push({ path: place, problem: `failed to create plugin ${name} (type: ${entry.type}): ${problem}` });
+    table.set(name, { definition, name, parameters: parsed?.output, path });
+  });
+  for (const plugin of table.values()) checkReferences(plugin, table, registry, into);
+  return table;
+}
+
+/** A plugin as it is when nothing configures it. */
+export function defaultPlugin<K extends PluginKind>(definition: PluginDefinition<K>): ConfiguredPlugin<K> {
+  return { definition, name: definition.type, parameters: definition.parameters.parse({}) };
+}
+
+function checkReferences(
+  plugin: ConfiguredPlugin & { readonly path: Path },
+  table: PluginTable,
+  registry: PluginRegistry,
+  into: Violation[],
+): void {
+  if (typeof plugin.parameters !== "object" || plugin.parameters === null) return;
+  for (const [key, value] of Object.entries(plugin.parameters)) {
+    if (!REFERENCE.test(key) || typeof value !== "string" || value === "" || table.has(value)) continue;
+    // A producer that is made with its defaults goes by its type name.
+    if (registry.get(value)?.kind === "producer") continue;
+    into.push({
+      path: [...plugin.path, "parameters", key],
+      problem: `plugin ${plugin.name} has a dependency on the unregistered plugin ${value}${didYouMean(value, table.keys())}`,
+    });
+  }
+}
+
+/** Unknown parameters are refused also where a plugin's author wrote a plain `z.object`. */
+function strictly(schema: z.ZodType): z.ZodType {
+  const object = schema as z.ZodObject;
+  return object.def.type === "object" && object.def.catchall === undefined ? object.strict() : schema;
+}

@@ -1,4 +1,5 @@
 import { Command } from "commander";
+import { SluiceError } from "../inference/errors.ts";
 
 /** A command that reports its errors to `main.ts` instead of ending the process. */
 export function command(name: string, description: string): Command {
@@ -8,4 +9,12 @@ export function command(name: string, description: string): Command {
 /** For options that may be given several times: collects the values in order. */
 export function collect(value: string, before: readonly string[]): readonly string[] {
   return [...before, value];
+}
+
+/** @throws SluiceError FLAG_VALUE */
+export function wholeNumber(text: string, flag: string, least: number, most: number): number {
+  const value = Number(text);
+  if (!/^\s*\d+\s*$/.test(text) || value < least || value > most)
+    throw new SluiceError("FLAG_VALUE", `${flag} is "${text}"; give a whole number from ${least} to ${most}`);
+  return value;
 }

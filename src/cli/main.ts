@@ -1,3 +1,4 @@
+#!/usr/bin/env node
 import { Command, CommanderError } from "commander";
 import { SluiceError } from "../inference/errors.ts";
 import { demoCommand } from "./demo.ts";

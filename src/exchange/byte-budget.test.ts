@@ -47,6 +47,16 @@ describe("ByteBudget", () => {
     expect(budget.paused).toBe(0);
   });
 
+  it("resumes a paused holder that gives back its bytes", () => {
+    const budget = new ByteBudget(1);
+    const [a, b] = [new Holder(), new Holder()];
+    budget.add(a, 1);
+    budget.add(b, 1);
+    expect(b.paused).toBe(true);
+    budget.release(b);
+    expect(b.paused).toBe(false);
+  });
+
   it("refuses what can be given up, and forgets a holder once", () => {
     const budget = new ByteBudget(10);
     const holder = new Holder();

@@ -56,7 +56,8 @@ export class ByteBudget {
     if (bytes === undefined) return;
     this.#holders.delete(holder);
     this.#used -= bytes;
-    this.#paused.delete(holder);
+    // Its end may have arrived while it was paused: whatever it reads next must flow again.
+    if (this.#paused.delete(holder)) holder.resume();
     if (this.#paused.size > 0) this.#resumeSome();
   }
 

@@ -66,6 +66,7 @@ export class ResponseObserver {
   finish(): void {
     const body = this.#body;
     this.#body = undefined;
+    this.#sse?.finish();
     if (this.#sse !== undefined || body === undefined || body.length === 0) return;
     this.#usage = usageFromJson(body.length === 1 ? body[0]! : Buffer.concat(body));
   }

@@ -1,8 +1,8 @@
-import { CONTROL_HEADERS, HEADER, type HeaderList, HOP_BY_HOP_HEADERS } from "../inference/headers.ts";
+import { CONTROL_HEADERS, HEADER, HeaderList, HOP_BY_HOP_HEADERS } from "../inference/headers.ts";
 
 /** What a reply changes about headers: entries to set in order, and names to remove. */
 export interface HeaderMutation {
-  readonly set: readonly (readonly [key: string, value: string])[];
+  readonly set: HeaderList;
   readonly remove: readonly string[];
 }
 
@@ -22,9 +22,10 @@ export interface RequestMutation {
  * control headers that a client sent are removed. Source: epp-protocol 3.4, E-20 to E-27, D-26.
  */
 export function requestMutation(headers: HeaderList, values: RequestMutation): HeaderMutation {
-  const set: (readonly [string, string])[] = [[HEADER.destination, values.destination]];
-  if (values.contentLength > 0) set.push(["Content-Length", String(values.contentLength)]);
-  if (values.requestId !== undefined) set.push([HEADER.requestId, values.requestId]);
+  const set = new HeaderList();
+  append(set, HEADER.destination, values.destination);
+  if (values.contentLength > 0) append(set, "Content-Length", String(values.contentLength));
+  if (values.requestId !== undefined) append(set, HEADER.requestId, values.requestId);
   const remove: string[] = [];
   // The destination is overwritten, not removed: an ORIGINAL_DST cluster reads it after us.
   for (const key of headers.keys)
@@ -35,13 +36,14 @@ export function requestMutation(headers: HeaderList, values: RequestMutation): H
 
 /** The mutation of response headers: the debug marker first, then the echo. Source: epp-protocol 4.2, E-60, E-61. */
 export function responseMutation(headers: HeaderList): HeaderMutation {
-  const set: (readonly [string, string])[] = [[HEADER.debug, "true"]];
+  const set = new HeaderList();
+  append(set, HEADER.debug, "true");
   echo(headers, set, MAX_ENTRIES, false);
   return { set, remove: [] };
 }
 
 /** Adds what may be echoed unchanged, up to `limit` entries in all: an echo changes nothing, so it is what gives way. */
-function echo(headers: HeaderList, set: (readonly [string, string])[], limit: number, ownRequestId: boolean): void {
+function echo(headers: HeaderList, set: HeaderList, limit: number, ownRequestId: boolean): void {
   const { keys, values } = headers;
   for (let i = 0; i < keys.length && set.length < limit; i++) {
     const key = keys[i]!;
@@ -52,6 +54,12 @@ function echo(headers: HeaderList, set: (readonly [string, string])[], limit: nu
     if (ownRequestId && key === HEADER.requestId) continue;
     // Echoing one value of a repeated header would erase the others.
     if (headers.isRepeated(key)) continue;
-    set.push([key, value]);
+    append(set, key, value);
   }
+}
+
+/** Appends without lower-casing: the reference writes `Content-Length` with capitals, and tests compare it (E-20). */
+function append(list: HeaderList, key: string, value: string): void {
+  list.keys.push(key);
+  list.values.push(value);
 }

@@ -1,0 +1,94 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Clock } from "../../clock/clock.ts";
+import type { Random } from "../../clock/random.ts";
+import { freePort } from "../free-port.ts";
+import { CacheCounters } from "./cache-counters.ts";
+import { ServerProcess } from "./server-process.ts";
+
+/**
+ * 768 blocks of 16 tokens hold six of the twelve prefixes: three servers hold all of them, one does not. Prefill is slow
+ * enough to be felt: 0.4 s for a prefix that is not in the cache.
+ */
+const SIM_ARGS = [
+  ...["--host", "127.0.0.1", "--kv-cache-size", "768", "--block-size", "16", "--max-num-seqs", "16"],
+  ...["--prefill-time-per-token", "0.2ms", "--prefill-overhead", "8ms", "--inter-token-latency", "12ms"],
+];
+const FIRST_PORT = 8000;
+
+export interface ClusterOptions {
+  readonly servers: number;
+  readonly seed: number;
+  /** What runs `sluice` in a child process. */
+  readonly program: readonly string[];
+  readonly clock: Clock;
+  say(line: string): void;
+}
+
+/** The simulated model servers of the demo, and the endpoints file that names them. */
+export class Cluster {
+  readonly servers: readonly ServerProcess[];
+  readonly caches = new CacheCounters();
+  readonly #options: ClusterOptions;
+  readonly #folder = mkdtempSync(join(tmpdir(), "sluice-demo-"));
+
+  constructor(options: ClusterOptions) {
+    this.#options = options;
+    this.servers = Array.from(
+      { length: options.servers },
+      (_, i) =>
+        new ServerProcess({
+          name: `server-${i + 1}`,
+          program: options.program,
+          args: [...SIM_ARGS, "--seed", String(options.seed + i), "--pod-name", `server-${i + 1}`],
+          clock: options.clock,
+          onChange: options.say,
+        }),
+    );
+  }
+
+  /** Starts all of them, on ports from 8000 up that are free, and writes the endpoints file. @returns its path */
+  async start(): Promise<string> {
+    const starts: Promise<void>[] = [];
+    let port = FIRST_PORT;
+    for (const server of this.servers) {
+      port = await freePort("127.0.0.1", port);
+      starts.push(server.start(port++));
+    }
+    await Promise.all(starts);
+    const file = join(this.#folder, "endpoints.yaml");
+    const entries = this.servers.map((server) => `- { name: ${server.name}, address: 127.0.0.1, port: ${server.port} }\n`);
+    writeFileSync(file, `endpoints:\n${entries.join("")}`);
+    return file;
+  }
+
+  /** Empties the prefix caches and counts hits from here. */
+  async reset(): Promise<void> {
+    await this.#each((url) => fetch(`${url}/admin/reset`, { method: "POST" }));
+    await this.readCaches();
+    this.caches.restart();
+  }
+
+  /** Takes the cache counters of the servers that answer. */
+  async readCaches(): Promise<void> {
+    await this.#each(async (url, server) => this.caches.add(server.name, await (await fetch(`${url}/metrics`)).text()));
+  }
+
+  /** Kills one server, never the last; it comes back by itself. */
+  killOne(random: Random): void {
+    const alive = this.servers.filter((server) => server.pid !== undefined);
+    if (alive.length > 1) alive[random.below(alive.length)]!.kill();
+    else this.#options.say("only one server is left; it stays");
+  }
+
+  stop(): void {
+    for (const server of this.servers) server.stop();
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  /** Asks every server something; one that is away just now is left out. */
+  async #each(ask: (url: string, server: ServerProcess) => Promise<unknown>): Promise<void> {
+    await Promise.all(this.servers.map((server) => ask(`http://127.0.0.1:${server.port}`, server).catch(() => undefined)));
+  }
+}

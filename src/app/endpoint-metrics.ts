@@ -1,0 +1,68 @@
+import type { Clock } from "../clock/clock.ts";
+import type { EndpointRegistry } from "../endpoints/registry.ts";
+import type { EndpointsView } from "../endpoints/view.ts";
+import type { Metrics } from "../telemetry/names.ts";
+import type { MetricsRegistry } from "../telemetry/registry.ts";
+
+const STATES = ["up", "blind", "down"] as const;
+/** Values of the labels that a pool-wide in-flight figure has nothing for. */
+const PRODUCER = "inflight-load-producer";
+
+export interface EndpointMetricsOptions {
+  readonly registry: MetricsRegistry;
+  readonly metrics: Metrics;
+  readonly endpoints: EndpointRegistry;
+  readonly view: EndpointsView;
+  readonly poolName: string;
+  readonly clock: Clock;
+  /** Milliseconds between two flushes of the pool's averages (`--refresh-prometheus-metrics-interval`). */
+  readonly poolInterval: number;
+}
+
+/**
+ * Writes the gauges about endpoints: the averages of the pool at an interval, what belongs to one endpoint whenever the
+ * page is rendered. Source: scheduling 8.4, 8.5.
+ * @returns what stops it
+ */
+export function startEndpointMetrics(options: EndpointMetricsOptions): () => void {
+  const { registry, metrics, endpoints, view, poolName, clock, poolInterval } = options;
+  let timer = clock.after(0, flush, true);
+  const unregister = registry.onRender(() => perEndpoint(metrics, endpoints, poolName));
+  const forget = endpoints.onRemoved((endpoint) => {
+    metrics.poolPerEndpointQueueSize.remove(poolName, endpoint.name);
+    metrics.inflightRequests.remove(endpoint.name, endpoint.namespace, PRODUCER, "", "");
+    metrics.inflightTokens.remove(endpoint.name, endpoint.namespace, PRODUCER, "", "");
+    for (const state of STATES) metrics.endpointState.remove(endpoint.id, state);
+  });
+
+  function flush(): void {
+    const pool = view.aggregates();
+    metrics.poolReadyEndpoints.with(poolName).set(pool.ready);
+    // With nobody to ask the averages stay as they were, as in the reference.
+    if (pool.ready > 0) {
+      metrics.poolAverageKvCacheUtilization.with(poolName).set(pool.meanKvUsage);
+      metrics.poolAverageQueueSize.with(poolName).set(pool.meanWaiting);
+      metrics.poolAverageRunningRequests.with(poolName).set(pool.meanRunning);
+      metrics.poolStdDevKvCacheUtilization.with(poolName).set(pool.stdDevKvUsage);
+      metrics.poolStdDevQueueSize.with(poolName).set(pool.stdDevWaiting);
+      metrics.poolStdDevRunningRequests.with(poolName).set(pool.stdDevRunning);
+    }
+    timer = clock.after(poolInterval, flush, true);
+  }
+
+  return () => {
+    timer.cancel();
+    unregister();
+    forget();
+  };
+}
+
+function perEndpoint(metrics: Metrics, endpoints: EndpointRegistry, poolName: string): void {
+  for (const endpoint of endpoints.list()) {
+    const { waiting } = endpoint.metrics;
+    if (!Number.isNaN(waiting)) metrics.poolPerEndpointQueueSize.with(poolName, endpoint.name).set(waiting);
+    metrics.inflightRequests.with(endpoint.name, endpoint.namespace, PRODUCER, "", "").set(endpoint.inFlight.requests);
+    metrics.inflightTokens.with(endpoint.name, endpoint.namespace, PRODUCER, "", "").set(endpoint.inFlight.tokens);
+    for (const state of STATES) metrics.endpointState.with(endpoint.id, state).set(endpoint.state === state ? 1 : 0);
+  }
+}

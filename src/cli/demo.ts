@@ -1,0 +1,44 @@
+import type { Command } from "commander";
+import { parseDuration } from "../document/duration.ts";
+import { SluiceError } from "../inference/errors.ts";
+import { command, wholeNumber } from "./command.ts";
+
+interface DemoFlags {
+  readonly servers: string;
+  readonly duration?: string;
+  readonly json: boolean;
+  readonly seed: string;
+  readonly killAt?: string;
+}
+
+/** `sluice demo`: simulators, gateway, traffic and a page to look at. */
+export function demoCommand(): Command {
+  return command("demo", "simulated model servers, the gateway and live traffic: watch requests go where they should")
+    .option("--servers <number>", "simulated model servers", "3")
+    .option("--duration <time>", "both halves together, for example 20s; without it the demo stays until Ctrl-C")
+    .option("--json", "progress on stderr, one line of figures on stdout at the end", false)
+    .option("--seed <number>", "the same seed gives the same requests", "1")
+    .option("--kill-at <time>", "kill one server this long after the start, for example 14s; it returns after 3 s")
+    .action(async (flags: DemoFlags) => {
+      const durationMs = flags.duration === undefined ? undefined : time(flags.duration, "--duration");
+      if (durationMs !== undefined && durationMs < 6000)
+        throw new SluiceError("FLAG_VALUE", `--duration is ${flags.duration}; two halves need at least 6s`);
+      const { runDemo } = await import("../app/demo/run.ts");
+      process.exitCode = await runDemo({
+        servers: wholeNumber(flags.servers, "--servers", 1, 16),
+        durationMs,
+        json: flags.json,
+        seed: wholeNumber(flags.seed, "--seed", 0, 0xffffffff),
+        killAtMs: flags.killAt === undefined ? undefined : time(flags.killAt, "--kill-at"),
+        program: [process.execPath, ...process.execArgv, process.argv[1]!],
+      });
+    });
+}
+
+function time(text: string, flag: string): number {
+  try {
+    return parseDuration(text);
+  } catch {
+    throw new SluiceError("FLAG_VALUE", `${flag} is "${text}"; give a time such as 20s or 1m30s`);
+  }
+}

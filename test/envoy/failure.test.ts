@@ -1,0 +1,105 @@
+import { afterEach, describe, expect, it } from "vitest";
+import { ask, chat, JSON_HEADERS } from "../support/client.ts";
+import { poll } from "../support/poll.ts";
+import { type Stack, startEpp, startStack } from "../support/stack.ts";
+
+interface Seen {
+  readonly status: number;
+  readonly ms: number;
+}
+
+/** Sends chats one after the other on eight strands until told to stop, and keeps what became of each. */
+class Load {
+  readonly seen: Seen[] = [];
+  #running = true;
+  readonly #strands: Promise<void>[];
+
+  constructor(url: string) {
+    this.#strands = Array.from({ length: 8 }, async () => {
+      while (this.#running) {
+        const started = performance.now();
+        let status = 0;
+        try {
+          status = (await ask(`${url}/v1/chat/completions`, { headers: JSON_HEADERS, body: chat("under load"), timeoutMs: 10_000 })).status;
+        } catch {
+          // No answer at all counts as status 0.
+        }
+        this.seen.push({ status, ms: performance.now() - started });
+        if (status !== 200) await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+    });
+  }
+
+  /** Index behind what was seen so far. */
+  get mark(): number {
+    return this.seen.length;
+  }
+
+  async stop(): Promise<void> {
+    this.#running = false;
+    await Promise.all(this.#strands);
+  }
+}
+
+describe("the picker stops and starts again under load", () => {
+  let stack: Stack | undefined;
+  let load: Load | undefined;
+  let again: Awaited<ReturnType<typeof startEpp>> | undefined;
+
+  afterEach(async () => {
+    await load?.stop();
+    await again?.process.stop();
+    await stack?.stop();
+  });
+
+  const begin = async (config: "standalone" | "override-host"): Promise<Stack> => {
+    stack = await startStack(config, ["--max-num-seqs", "64", "--inter-token-latency", "1"]);
+    const { url } = stack;
+    await poll("the first answer", async () => (await ask(`${url}/v1/models`)).status === 200);
+    load = new Load(url);
+    const running = load;
+    await poll("traffic to flow", () => running.seen.filter((one) => one.status === 200).length > 50);
+    return stack;
+  };
+
+  it("fail-closed: every request ends with the configured error within 3 s, and after the restart all succeed (D-34)", async () => {
+    const { epp, endpoints, envoy } = await begin("standalone");
+    const traffic = load!;
+    const before = traffic.mark;
+    await epp.process.stop("SIGKILL");
+    await poll("the health check to notice", async () => (await envoy.stat("cluster.epp.membership_healthy")) === 0);
+    const down = traffic.mark;
+    await poll("errors to be answered", () => traffic.seen.length > down + 50);
+    const during = traffic.seen.slice(before);
+    expect(new Set(during.map((one) => one.status))).toEqual(new Set([...(during.some((one) => one.status === 200) ? [200] : []), 503]));
+    expect(Math.max(...during.map((one) => one.ms))).toBeLessThan(3000);
+
+    again = await startEpp(endpoints, epp.port);
+    await poll("the health check to pass", async () => (await envoy.stat("cluster.epp.membership_healthy")) === 1);
+    await poll("the first success", () => traffic.seen.at(-1)?.status === 200);
+    const recovered = traffic.mark + 8;
+    await poll("traffic after the restart", () => traffic.seen.length > recovered + 200);
+    expect(new Set(traffic.seen.slice(recovered).map((one) => one.status))).toEqual(new Set([200]));
+  });
+
+  it("fail-open: once the health check has marked it down every POST is answered by the fallback policy (D-37, V-6)", async () => {
+    const { epp, endpoints, envoy } = await begin("override-host");
+    const traffic = load!;
+    const before = traffic.mark;
+    await epp.process.stop("SIGKILL");
+    await poll("the health check to notice", async () => (await envoy.stat("cluster.epp.membership_healthy")) === 0);
+    // Both workers have heard of it once requests that began after the notice succeed on every strand.
+    const noticed = traffic.mark + 16;
+    await poll("traffic without the picker", () => traffic.seen.length > noticed + 200);
+    const lost = traffic.seen.slice(before, noticed).filter((one) => one.status !== 200).length;
+    process.stdout.write(`fail-open: ${lost} of ${noticed - before} requests failed before the health check noticed\n`);
+    expect(new Set(traffic.seen.slice(noticed).map((one) => one.status))).toEqual(new Set([200]));
+
+    again = await startEpp(endpoints, epp.port);
+    const back = again;
+    await poll("the picker to be asked again", async () => {
+      const metrics = (await ask(`${back.adminUrl}/metrics`)).text;
+      return Number(/^sluice_exchanges_total\{outcome="complete"\} (\d+)$/m.exec(metrics)?.[1] ?? 0) > 20;
+    });
+  });
+});

@@ -1,0 +1,158 @@
+import { createServer } from "node:http";
+import { connect } from "node:net";
+import { writeFileSync } from "node:fs";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ask, chat, getJson, JSON_HEADERS, load } from "../support/client.ts";
+import { type ShownEndpoint, startGateway, type TestGateway } from "../support/gateway.ts";
+import { poll } from "../support/poll.ts";
+import { residentMiB, sluice } from "../support/process.ts";
+import { endpointsFile, type Sim, startSims } from "../support/stack.ts";
+
+describe("a gateway among bad inputs stays up and says what is wrong", () => {
+  let sims: Sim[];
+  let gateway: TestGateway;
+  let file: string;
+
+  beforeAll(async () => {
+    sims = await startSims(2, ["--inter-token-latency", "1"]);
+    file = endpointsFile(sims.map((sim) => sim.port));
+    gateway = await startGateway(file);
+  });
+  afterAll(async () => {
+    await gateway?.process.stop();
+    await Promise.all((sims ?? []).map((sim) => sim.process.stop()));
+  });
+
+  const chatPath = () => `${gateway.url}/v1/chat/completions`;
+  const alive = async () => expect((await ask(chatPath(), { headers: JSON_HEADERS, body: chat("alive?") })).status).toBe(200);
+
+  it.each([
+    ["malformed JSON", "{", 400, /unexpected end of JSON input/],
+    ["an array", "[]", 400, /cannot unmarshal array/],
+    ["no model", '{"messages":[{"role":"user","content":"x"}]}', 400, /model not found in request body/],
+    ["no messages", '{"model":"m"}', 400, /must have valid messages field/],
+    ["an empty body with a length", "", 400, /unexpected end of JSON input/],
+  ])("answers %s with an OpenAI-shaped error", async (_, body, status, message) => {
+    const answer = await ask(chatPath(), { method: "POST", headers: { ...JSON_HEADERS, "transfer-encoding": "chunked" }, body });
+    expect(answer.status).toBe(status);
+    expect(answer.headers["content-type"]).toMatch(/^application\/json/);
+    const { error } = JSON.parse(answer.text);
+    expect(error.message).toMatch(message);
+    expect(error.code).toBe(status);
+    await alive();
+  });
+
+  it("answers absurd headers", async () => {
+    const many = Object.fromEntries(Array.from({ length: 150 }, (_, i) => [`h${i}`, "v"]));
+    expect((await ask(`${gateway.url}/v1/models`, { headers: many })).status).toBe(431);
+    expect((await ask(`${gateway.url}/v1/models`, { headers: { big: "x".repeat(100_000) } })).status).toBe(431);
+    expect((await ask(`${gateway.url}/v1/${"x".repeat(10_000)}`)).status).toBe(414);
+    await alive();
+  });
+
+  it("survives bytes that are no HTTP", async () => {
+    for (const bytes of ["\u0000\u0001\u0002", "GET", `${"A".repeat(70_000)}\r\n\r\n`, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n"]) {
+      await new Promise<void>((resolve) => {
+        const socket = connect(gateway.port, "127.0.0.1", () => socket.end(bytes));
+        socket.on("error", () => {});
+        socket.on("close", () => resolve());
+        socket.resume();
+      });
+    }
+    await alive();
+  });
+
+  it("does not let a client that reads slowly hurt the others", async () => {
+    const slow = connect(gateway.port, "127.0.0.1");
+    const body = chat("slow", { stream: true, max_tokens: 20_000 });
+    slow.write(`POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+    slow.on("error", () => {});
+    await new Promise<void>((resolve) => slow.once("readable", () => resolve()));
+    slow.pause();
+    await alive();
+    slow.destroy();
+    await poll("its slot to be freed", async () => {
+      const { endpoints } = await getJson<{ endpoints: ShownEndpoint[] }>(`${gateway.adminUrl}/debug/endpoints`);
+      return endpoints.every((endpoint) => endpoint.inFlight.requests === 0);
+    });
+  });
+
+  it("keeps the endpoints of the last good file when the file breaks", async () => {
+    const good = `endpoints:\n${sims.map((sim, i) => `- { name: server-${i + 1}, address: 127.0.0.1, port: ${sim.port} }\n`).join("")}`;
+    writeFileSync(file, "endpoints: [ {");
+    await poll("the broken file to be noticed", () => /endpoints\.yaml:1:/.test(gateway.process.stderr));
+    await alive();
+    writeFileSync(file, `${good}- { name: server-3, address: 127.0.0.1, port: 1 }\n`);
+    await poll("the repaired file to be read", async () => {
+      const { endpoints } = await getJson<{ endpoints: ShownEndpoint[] }>(`${gateway.adminUrl}/debug/endpoints`);
+      return endpoints.length === 3;
+    });
+    writeFileSync(file, good);
+    await poll("the third endpoint to leave", async () => {
+      const { endpoints } = await getJson<{ endpoints: ShownEndpoint[] }>(`${gateway.adminUrl}/debug/endpoints`);
+      return endpoints.length === 2;
+    });
+  });
+
+  it("grows by at most 64 MiB between 1,000 and 11,000 bad requests", async () => {
+    const bodies = ["{", "[]", '{"model":1}', "\u0000".repeat(1000), `{"model":"${"m".repeat(2000)}","messages":[]}`, '{"model":"m","messages":[{"role":"user"'];
+    const bad = (count: number) =>
+      load({
+        url: gateway.url,
+        connections: 16,
+        requests: count,
+        make: (n) => ({
+          method: "POST",
+          path: n % 7 === 0 ? `/unknown/${n}` : "/v1/chat/completions",
+          headers: { ...JSON_HEADERS, "x-request-id": `bad-${n}`, "x-llm-d-inference-fairness-id": `tenant-${n}` },
+          body: bodies[n % bodies.length]!,
+        }),
+      });
+    expect([...(await bad(1000)).keys()]).toEqual([400]);
+    const before = await residentMiB(gateway.process.pid);
+    expect([...(await bad(10_000)).keys()]).toEqual([400]);
+    expect((await residentMiB(gateway.process.pid)) - before).toBeLessThanOrEqual(64);
+    await alive();
+  });
+});
+
+describe("a server whose metrics page is garbage", () => {
+  it("is blind, says so, and is still used", async () => {
+    const server = createServer((request, response) => {
+      if (request.url === "/metrics") response.end("<html>not metrics</html>");
+      else response.setHeader("content-type", "application/json").end('{"object":"list","data":[]}');
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as { port: number };
+    const gateway = await startGateway(endpointsFile([port]));
+    try {
+      await poll("it to be found blind", async () => {
+        const { endpoints } = await getJson<{ endpoints: ShownEndpoint[] }>(`${gateway.adminUrl}/debug/endpoints`);
+        return endpoints[0]?.state === "blind" && endpoints[0].cause !== "";
+      });
+      expect((await ask(`${gateway.url}/v1/models`)).status).toBe(200);
+    } finally {
+      await gateway.process.stop();
+      server.close();
+      server.closeAllConnections();
+    }
+  });
+});
+
+describe("a start that cannot work ends with one clear line", () => {
+  it.each([
+    ["no endpoints file", ["gateway"], /required option '--endpoints <file>'/, 2],
+    ["a missing file", ["gateway", "--endpoints", "/nowhere/endpoints.yaml"], /\/nowhere\/endpoints\.yaml/, 1],
+    ["a mistyped flag", ["gateway", "--endpoint", "x"], /Did you mean --endpoints\?/, 2],
+    ["a bad address", ["gateway", "--endpoints", "examples/endpoints.yaml", "--listen", "nowhere"], /--listen "nowhere" is not an address/, 1],
+    ["an unknown command", ["gatewy"], /Did you mean gateway\?/, 2],
+    ["an epp that needs Kubernetes", ["epp", "--pool-name", "p"], /needs Kubernetes, not built yet; use --endpoints/, 1],
+    ["a mistyped epp flag", ["epp", "--grpc-prt", "1"], /grpc-port/, 2],
+  ])("%s", async (_, args, message, code) => {
+    const process = sluice(...args);
+    const exit = await process.ended();
+    expect(process.stderr).toMatch(message);
+    expect(process.stderr).not.toMatch(/\n\s+at /);
+    expect(exit.code).toBe(code);
+  });
+});

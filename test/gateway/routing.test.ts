@@ -1,0 +1,90 @@
+import { createServer, type Server } from "node:http";
+import { afterEach, describe, expect, it } from "vitest";
+import { ask, chat, getJson, JSON_HEADERS, load } from "../support/client.ts";
+import { freePort } from "../support/envoy.ts";
+import { type ShownEndpoint, startGateway, type TestGateway } from "../support/gateway.ts";
+import { poll } from "../support/poll.ts";
+import { endpointsFile, type Sim, startSims } from "../support/stack.ts";
+
+let gateway: TestGateway | undefined;
+let sims: Sim[] = [];
+let servers: Server[] = [];
+
+afterEach(async () => {
+  await gateway?.process.stop();
+  await Promise.all(sims.map((sim) => sim.process.stop()));
+  for (const server of servers) {
+    server.close();
+    server.closeAllConnections();
+  }
+  gateway = undefined;
+  sims = [];
+  servers = [];
+});
+
+const shown = async (): Promise<ShownEndpoint[]> =>
+  (await getJson<{ endpoints: ShownEndpoint[] }>(`${gateway!.adminUrl}/debug/endpoints`)).endpoints;
+
+describe("five live and five dead servers in one file", () => {
+  it("sends the dead nothing after their first failure, fails nobody, and shows why", async () => {
+    sims = await startSims(5);
+    const dead = await Promise.all(Array.from({ length: 5 }, () => freePort()));
+    gateway = await startGateway(endpointsFile([...sims.map((sim) => sim.port), ...dead]));
+    const tally = await load({
+      url: gateway.url,
+      connections: 10,
+      requests: 300,
+      make: (n) => ({ method: "POST", path: "/v1/chat/completions", headers: JSON_HEADERS, body: chat(`question ${n}`) }),
+    });
+    expect(Object.fromEntries(tally)).toEqual({ 200: 300 });
+    const endpoints = await shown();
+    const down = endpoints.filter((endpoint) => endpoint.state === "down");
+    expect(down.map((endpoint) => Number(endpoint.hostPort.split(":")[1])).sort()).toEqual([...dead].sort());
+    for (const endpoint of down) expect(endpoint.cause).toMatch(/refused/);
+    const decisions = await getJson<{ endpoint: string }[]>(`${gateway.adminUrl}/debug/decisions`);
+    const downIds = new Set(down.map((endpoint) => endpoint.id));
+    // The first requests may have met a server that nobody had tried yet; the latest hundred did not.
+    expect(decisions.filter((decision) => downIds.has(decision.endpoint))).toEqual([]);
+    const retries = [...(await ask(`${gateway.adminUrl}/metrics`)).text.matchAll(/^sluice_gateway_retries_total\{.*\} (\d+)$/gm)];
+    expect(retries.reduce((sum, match) => sum + Number(match[1]), 0)).toBeLessThanOrEqual(dead.length);
+  });
+
+  it("takes a server back when it appears", async () => {
+    const port = await freePort();
+    sims = await startSims(1);
+    gateway = await startGateway(endpointsFile([sims[0]!.port, port]));
+    await poll("it to be found down", async () => (await shown()).some((endpoint) => endpoint.state === "down"));
+    sims.push(...(await startSims(1, ["--port", String(port)])));
+    await poll("it to be back", async () => (await shown()).every((endpoint) => endpoint.state === "up"));
+  });
+});
+
+describe("servers without any metrics", () => {
+  it("are chosen by what is in flight here", async () => {
+    const held: { release(): void }[][] = [[], [], []];
+    const ports = await Promise.all(
+      held.map(
+        (waiting) =>
+          new Promise<number>((resolve) => {
+            const server = createServer((request, response) => {
+              if (request.url === "/metrics") {
+                response.writeHead(404).end();
+                return;
+              }
+              request.resume();
+              waiting.push({ release: () => response.setHeader("content-type", "application/json").end("{}") });
+            });
+            servers.push(server);
+            server.listen(0, "127.0.0.1", () => resolve((server.address() as { port: number }).port));
+          }),
+      ),
+    );
+    gateway = await startGateway(endpointsFile(ports));
+    const { url } = gateway;
+    const answers = Array.from({ length: 9 }, (_, n) => ask(`${url}/v1/chat/completions`, { headers: JSON_HEADERS, body: chat(`held ${n}`) }));
+    await poll("all nine to be held", () => held.flat().length === 9);
+    expect(held.map((waiting) => waiting.length)).toEqual([3, 3, 3]);
+    for (const waiting of held.flat()) waiting.release();
+    for (const answer of await Promise.all(answers)) expect(answer.status).toBe(200);
+  });
+});

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import { BadRequest, EXPECTATION_UNKNOWN } from "./bad-request.ts";
 import type { ClientConnection } from "./client-connection.ts";
 import type { Timed } from "./deadlines.ts";
@@ -31,6 +32,10 @@ function onClose(this: unknown): void {
 function ignore(): void {}
 function flushHead(stream: ClientStream): void {
   stream.flushHead();
+}
+
+function endSoon(socket: Socket): void {
+  socket.destroySoon();
 }
 
 /**
@@ -160,7 +165,8 @@ export class ClientStream implements Timed {
     if (socket === null) return;
     // Without framing an orderly end would look like a complete answer.
     if (this.#closeDelimited) socket.resetAndDestroy();
-    else socket.destroySoon();
+    // Node hands a written piece to the socket only in the next tick.
+    else process.nextTick(endSoon, socket);
     this.#watch(this.#services.timers.linger);
   }
 

@@ -8,7 +8,7 @@ describe("nearest", () => {
     ["pluginref", ["name", "pluginRef"], "pluginRef"],
     ["qeueu-scorer", ["queue-scorer", "token-scorer"], "queue-scorer"],
     ["poolname", ["pool-name", "pool-namespace"], "pool-name"],
-    ["x", ["v", "port"], "v"],
+    ["x", ["v", "port"], undefined],
     ["ab", ["cd"], undefined],
     ["abc", ["xyz"], undefined],
     ["completely-different", ["queue-scorer"], undefined],

@@ -3,8 +3,8 @@ const MAX_LENGTH = 64;
 
 /**
  * The candidate a person most likely meant: smallest Damerau-Levenshtein distance (optimal string alignment, case
- * ignored), at most 3 and at most a third of the longer word, rounded up, so that short words don't match everything.
- * The first of equals wins.
+ * ignored), at most 3 and at most a third of the longer word, rounded up but never all of it, so that short words don't
+ * match everything. The first of equals wins.
  * @returns undefined when nothing is near
  */
 export function nearest(word: string, candidates: Iterable<string>): string | undefined {
@@ -14,7 +14,8 @@ export function nearest(word: string, candidates: Iterable<string>): string | un
   let bestDistance = Number.POSITIVE_INFINITY;
   for (const candidate of candidates) {
     if (candidate.length > MAX_LENGTH) continue;
-    const limit = Math.min(3, Math.ceil(Math.max(word.length, candidate.length) / 3));
+    const longer = Math.max(word.length, candidate.length);
+    const limit = Math.min(3, Math.ceil(longer / 3), longer - 1);
     if (Math.abs(word.length - candidate.length) > limit) continue;
     const distance = editDistance(wanted, candidate.toLowerCase());
     if (distance <= limit && distance < bestDistance) {

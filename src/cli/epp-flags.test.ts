@@ -1,0 +1,234 @@
+import { describe, expect, it } from "vitest";
+import type { SluiceError } from "../inference/errors.ts";
+import { EPP_FLAGS } from "./epp-flag-table.ts";
+import { type EppOptions, eppHelp, flagsReference, parseEppFlags } from "./epp-flags.ts";
+import type { FlagRow } from "./go-flags.ts";
+
+const parse = (...args: string[]) => parseEppFlags(["--endpoints", "e.yaml", ...args], {}) as EppOptions;
+
+function failureOf(...args: string[]): string {
+  try {
+    parseEppFlags(args, {});
+  } catch (error) {
+    return `${(error as SluiceError).code}: ${(error as SluiceError).message}`;
+  }
+  throw new Error("accepted");
+}
+
+/** Every name of epp-protocol 13.2 and 13.3. */
+const PUBLISHED =
+  `grpcPort grpcHealthPort metricsPort destinationEndpointHintKey DestinationEndpointHintMetadataNamespace poolName
+poolNamespace refreshMetricsInterval refreshPrometheusMetricsInterval v secureServing certPath totalQueuedRequestsMetric
+kvCacheUsagePercentageMetric loraInfoMetric zap-devel zap-encoder zap-log-level zap-stacktrace-level zap-time-encoding kubeconfig
+grpc-port grpc-health-port metrics-port pool-name pool-namespace pool-group endpoint-selector endpoint-target-ports
+disable-endpoint-subset-filter ha-enable-leader-election drain-timeout grpc-max-recv-msg-size grpc-max-send-msg-size
+emit-endpoint-scores enable-grpc-stream-metrics secure-serving cert-path enable-cert-reload tls-min-version tls-cipher-suites
+health-checking metrics-endpoint-auth metrics-client-ca-file metrics-cert-dir enable-pprof tracing config-file config-text
+allow-experimental-plugins refresh-metrics-interval refresh-prometheus-metrics-interval metrics-staleness-threshold
+model-server-metrics-scheme model-server-metrics-path model-server-metrics-port
+model-server-metrics-https-insecure-skip-verify total-queued-requests-metric total-running-requests-metric
+kv-cache-usage-percentage-metric lora-info-metric cache-info-metric`.split(/\s+/);
+
+describe("parseEppFlags", () => {
+  it("has the reference's defaults", () => {
+    const { missingEndpoints: _, ...options } = parse();
+    expect(options).toEqual({
+      bindAddress: "0.0.0.0",
+      grpcPort: 9002,
+      grpcHealthPort: 9003,
+      metricsPort: 9090,
+      poolName: "epp",
+      poolNamespace: "default",
+      endpointsFile: "e.yaml",
+      objectives: [],
+      configFile: undefined,
+      configText: undefined,
+      secureServing: true,
+      certPath: undefined,
+      healthChecking: false,
+      refreshMetricsInterval: 50,
+      fixedCadence: false,
+      refreshPrometheusMetricsInterval: 5000,
+      metricsStalenessThreshold: 2000,
+      grpcMaxRecvMsgSize: 67_108_864,
+      disableEndpointSubsetFilter: false,
+      drainTimeout: 30_000,
+      verbosity: 2,
+      debugOpen: false,
+      warnings: [],
+    });
+  });
+
+  it("knows every published name in one table, no name twice", () => {
+    const known = EPP_FLAGS.flatMap((row: FlagRow) => [row.name, ...(row.aliases ?? [])]);
+    expect(PUBLISHED.filter((name) => !known.includes(name))).toEqual([]);
+    expect(new Set(known).size).toBe(known.length);
+  });
+
+  it("takes the reference's own default of every flag that does nothing without complaint", () => {
+    const inert = EPP_FLAGS.filter((row: FlagRow) => row.inert?.otherwise === "refuse");
+    expect(inert.length).toBeGreaterThan(10);
+    expect(parse(...inert.map(({ name, default: value }) => `--${name}=${value}`)).warnings).toEqual([]);
+  });
+
+  it("takes the arguments that the charts of each release write, endpoints added", () => {
+    expect(
+      parse(
+        "-poolName",
+        "p",
+        "-poolNamespace",
+        "n",
+        "-v",
+        "3",
+        "-grpcPort",
+        "9102",
+        "-grpcHealthPort",
+        "9103",
+        "-metricsPort",
+        "9190",
+      ),
+    ).toMatchObject({
+      poolName: "p",
+      poolNamespace: "n",
+      verbosity: 3,
+      grpcPort: 9102,
+      grpcHealthPort: 9103,
+      metricsPort: 9190,
+    });
+    const v15 = parse(
+      "--pool-name",
+      "p",
+      "--pool-group",
+      "inference.networking.k8s.io",
+      "--zap-encoder",
+      "json",
+      "--tracing=false",
+      "--metrics-endpoint-auth=false",
+      "--secure-serving",
+      "false",
+      '--total-queued-requests-metric="vllm:num_requests_waiting"',
+      "--lora-info-metric",
+      "",
+    );
+    expect(v15).toMatchObject({ poolName: "p", secureServing: false, warnings: [] });
+  });
+
+  it("tells a given refresh interval from the default, and raises it to 50ms", () => {
+    expect(parse("--refresh-metrics-interval=50ms")).toMatchObject({ refreshMetricsInterval: 50, fixedCadence: true });
+    expect(parse("--refresh-metrics-interval=10ms")).toMatchObject({
+      refreshMetricsInterval: 50,
+      warnings: ["--refresh-metrics-interval is raised to 50ms, the shortest there is"],
+    });
+  });
+
+  it("takes the namespace from the environment unless it is given", () => {
+    expect(parseEppFlags(["--endpoints=e"], { NAMESPACE: "ns" })).toMatchObject({ poolNamespace: "ns" });
+    expect(parseEppFlags(["--endpoints=e", "--pool-namespace=x"], { NAMESPACE: "ns" })).toMatchObject({
+      poolNamespace: "x",
+    });
+  });
+
+  it("collects objectives, and unpacks an IPv6 address", () => {
+    expect(parse("--objective", "a=1", "--objective=b=-1,c=2", "--bind-address=[::1]")).toMatchObject({
+      objectives: ["a=1", "b=-1", "c=2"],
+      bindAddress: "::1",
+    });
+  });
+
+  it("leaves it to the configuration to name the endpoints, and carries the error for when it doesn't", () => {
+    const options = parseEppFlags(["--config-file=c.yaml", "--pool-name=p"], {}) as EppOptions;
+    expect(options).toMatchObject({ endpointsFile: undefined, configFile: "c.yaml", poolName: "p" });
+    expect(options.missingEndpoints.message).toBe("--pool-name needs Kubernetes, not built yet; use --endpoints");
+  });
+
+  it("warns of flags without effect", () => {
+    expect(
+      parse(
+        "--endpoint-selector=app=x",
+        "--endpoint-target-ports=8000",
+        "--cert-path=/c",
+        "--secure-serving=false",
+        "--tracing",
+      ).warnings,
+    ).toEqual([
+      "--tracing has no effect: tracing is not supported yet",
+      "--endpoint-selector has no effect: the endpoints come from a file",
+      "--endpoint-target-ports has no effect: the endpoints come from a file",
+      "--cert-path has no effect with --secure-serving=false",
+    ]);
+  });
+
+  it.each([
+    [["--pool-name=p"], "ENDPOINTS_MISSING: --pool-name needs Kubernetes, not built yet; use --endpoints"],
+    [
+      ["--endpoint-selector", "app=x"],
+      "ENDPOINTS_MISSING: --endpoint-selector needs Kubernetes, not built yet; use --endpoints",
+    ],
+    [
+      [],
+      "ENDPOINTS_MISSING: nothing says where the endpoints are: give --endpoints FILE, or a --config-file with a file-discovery in dataLayer.discovery",
+    ],
+    [
+      ["--config-file=a", "--config-text=b"],
+      "FLAG_CONFLICT: --config-file and --config-text: both flags cannot be set at the same time",
+    ],
+    [
+      ["--endpoints=e", "--metrics-endpoint-auth"],
+      "FLAG_UNSUPPORTED: --metrics-endpoint-auth=true needs Kubernetes, not built yet; leave the flag away: with endpoints from a file metrics need no authentication",
+    ],
+    [
+      ["--endpoints=e", "--tls-min-version=VersionTLS13"],
+      "FLAG_UNSUPPORTED: --tls-min-version is not supported yet; leave it away",
+    ],
+    [
+      ["--ha-enable-leader-election"],
+      "FLAG_UNSUPPORTED: --ha-enable-leader-election needs Kubernetes, not built yet; leave it away",
+    ],
+    [
+      ["--kv-cache-usage-percentage-metric=sglang:token_usage"],
+      "FLAG_UNSUPPORTED: --kv-cache-usage-percentage-metric is not supported yet: the metric names of vLLM are read",
+    ],
+    [
+      ["--model-server-metrics-port=9400"],
+      "FLAG_UNSUPPORTED: --model-server-metrics-port is not supported yet; leave it away",
+    ],
+    [
+      ["--endpoints=e", "--bind-address=localhost"],
+      'FLAG_VALUE: --bind-address="localhost" is not an IP address; write for example 127.0.0.1, 0.0.0.0 or ::',
+    ],
+    [
+      ["--endpoints=e", "--metrics-port=9002"],
+      "FLAG_CONFLICT: --grpc-port and --metrics-port are both 9002; give each a port of its own",
+    ],
+    [
+      ["--endpoint-target-ports=80,0"],
+      'FLAG_VALUE: --endpoint-target-ports takes 1 to 8 ports from 1 to 65535, got "0"',
+    ],
+    [
+      ["--endpoint-target-ports=1,2,3,4,5,6,7,8,9"],
+      "FLAG_VALUE: --endpoint-target-ports takes 1 to 8 ports from 1 to 65535, got 9",
+    ],
+    [["--endpiont=e"], "FLAG_UNKNOWN: unknown flag --endpiont; did you mean --endpoints?"],
+  ])("refuses %j", (args, message) => {
+    expect(failureOf(...args)).toBe(message);
+  });
+
+  it("lets two ports be any", () => {
+    expect(parse("--grpc-port=0", "--grpc-health-port=0", "--metrics-port=0")).toMatchObject({
+      grpcPort: 0,
+      metricsPort: 0,
+    });
+  });
+});
+
+describe("texts", () => {
+  it("show help when asked, whatever else is wrong", () => {
+    expect(parseEppFlags(["--help", "--nonsense"], {})).toBe("help");
+    expect(eppHelp()).toContain("  --endpoints FILE\n");
+  });
+
+  it("put every flag into the reference", () => {
+    const page = flagsReference();
+    for (const { name } of EPP_FLAGS) expect(page).toContain(name === "v" ? "| `-v` |" : `\`--${name}\``);
+  });
+});

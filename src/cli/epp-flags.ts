@@ -1,0 +1,175 @@
+import { isIP } from "node:net";
+import { SluiceError } from "../inference/errors.ts";
+import { EPP_FLAGS } from "./epp-flag-table.ts";
+import { flagsHelp, flagsMarkdown } from "./flag-text.ts";
+import { type FlagValues, type ParsedFlags, parseGoFlags } from "./go-flags.ts";
+
+/** What `sluice epp` was asked for, validated. Times in milliseconds, sizes in bytes. */
+export interface EppOptions {
+  /** An IP address. */
+  readonly bindAddress: string;
+  /** Ports: 0 = any. */
+  readonly grpcPort: number;
+  readonly grpcHealthPort: number;
+  readonly metricsPort: number;
+  /** `epp` when not given. */
+  readonly poolName: string;
+  readonly poolNamespace: string;
+  /** Undefined: the configuration must name a discovery, else the start ends with `missingEndpoints`. */
+  readonly endpointsFile: string | undefined;
+  /** The error for the case that neither a flag nor the configuration says where endpoints come from. */
+  readonly missingEndpoints: SluiceError;
+  /** `NAME=PRIORITY` each, not yet read. */
+  readonly objectives: readonly string[];
+  /** At most one of the two. */
+  readonly configFile: string | undefined;
+  readonly configText: string | undefined;
+  readonly secureServing: boolean;
+  readonly certPath: string | undefined;
+  readonly healthChecking: boolean;
+  /** At least 50. */
+  readonly refreshMetricsInterval: number;
+  /** The interval was given: it holds for idle endpoints, too. */
+  readonly fixedCadence: boolean;
+  readonly refreshPrometheusMetricsInterval: number;
+  readonly metricsStalenessThreshold: number;
+  readonly grpcMaxRecvMsgSize: number;
+  readonly disableEndpointSubsetFilter: boolean;
+  readonly drainTimeout: number;
+  readonly verbosity: number;
+  readonly debugOpen: boolean;
+  /** For the log, once it exists. */
+  readonly warnings: readonly string[];
+}
+
+type Values = FlagValues<typeof EPP_FLAGS>;
+
+/** Shortest time between two scrapes of one endpoint, milliseconds (scheduling 1.2). */
+const MIN_REFRESH = 50;
+
+/**
+ * Reads the command line of `sluice epp` (epp-protocol 13).
+ * @returns "help" when help is asked for
+ * @throws SluiceError FLAG_...; every problem of one flag is its own error, the first one ends the reading
+ */
+export function parseEppFlags(
+  args: readonly string[],
+  env: Readonly<Record<string, string | undefined>>,
+): EppOptions | "help" {
+  const parsed = parseGoFlags(args, EPP_FLAGS, env);
+  if (parsed.help) return "help";
+  const { values } = parsed;
+  validate(parsed);
+  const missingEndpoints = missing(values);
+  if (!values.endpoints && !values["config-file"] && !values["config-text"]) throw missingEndpoints;
+  return {
+    bindAddress: values["bind-address"].replace(/^\[(.*)\]$/, "$1"),
+    grpcPort: values["grpc-port"],
+    grpcHealthPort: values["grpc-health-port"],
+    metricsPort: values["metrics-port"],
+    poolName: values["pool-name"] || "epp",
+    poolNamespace: values["pool-namespace"] || "default",
+    endpointsFile: values.endpoints || undefined,
+    missingEndpoints,
+    objectives: values.objective,
+    configFile: values["config-file"] || undefined,
+    configText: values["config-text"] || undefined,
+    secureServing: values["secure-serving"],
+    certPath: values["cert-path"] || undefined,
+    healthChecking: values["health-checking"],
+    refreshMetricsInterval: Math.max(MIN_REFRESH, values["refresh-metrics-interval"]),
+    fixedCadence: parsed.explicit.has("refresh-metrics-interval"),
+    refreshPrometheusMetricsInterval: values["refresh-prometheus-metrics-interval"],
+    metricsStalenessThreshold: values["metrics-staleness-threshold"],
+    grpcMaxRecvMsgSize: values["grpc-max-recv-msg-size"],
+    disableEndpointSubsetFilter: values["disable-endpoint-subset-filter"],
+    drainTimeout: values["drain-timeout"],
+    verbosity: values.v,
+    debugOpen: values["debug-open"],
+    warnings: [...parsed.warnings, ...effectless(values)],
+  };
+}
+
+/** The text of `sluice epp --help`. */
+export function eppHelp(): string {
+  return [
+    "Usage: sluice epp --endpoints FILE [flags]\n",
+    "An Endpoint Picker: Envoy asks it over ext_proc which model server a request goes to.\n",
+    "Flags are written -name value, --name value or --name=value; older spellings (-poolName) work.\n\n",
+    flagsHelp(EPP_FLAGS),
+    "\nFlags of the reference that do nothing here yet are listed in docs/reference/flags.md.\n",
+  ].join("");
+}
+
+/** The page docs/reference/flags.md. */
+export function flagsReference(): string {
+  return `# Flags of \`sluice epp\`
+
+Written \`-name value\`, \`--name value\` or \`--name=value\`; a bare boolean is true. Durations are Go's (\`50ms\`, \`1m30s\`), sizes
+Kubernetes quantities. "Since" is the release of the reference that introduced the flag.
+
+${flagsMarkdown(EPP_FLAGS)}`;
+}
+
+/** What no single value is to blame for. */
+function validate({ values, explicit }: ParsedFlags<typeof EPP_FLAGS>): void {
+  if (values["config-file"] && values["config-text"])
+    throw new SluiceError(
+      "FLAG_CONFLICT",
+      "--config-file and --config-text: both flags cannot be set at the same time",
+    );
+  if (explicit.has("metrics-endpoint-auth") && values["metrics-endpoint-auth"])
+    throw new SluiceError(
+      "FLAG_UNSUPPORTED",
+      "--metrics-endpoint-auth=true needs Kubernetes, not built yet; leave the flag away: " +
+        "with endpoints from a file metrics need no authentication",
+    );
+  if (isIP(values["bind-address"].replace(/^\[(.*)\]$/, "$1")) === 0)
+    throw new SluiceError(
+      "FLAG_VALUE",
+      `--bind-address=${JSON.stringify(values["bind-address"])} is not an IP address; write for example 127.0.0.1, 0.0.0.0 or ::`,
+    );
+  const taken = new Map<number, string>();
+  for (const flag of ["grpc-port", "grpc-health-port", "metrics-port"] as const) {
+    const other = taken.get(values[flag]);
+    if (other !== undefined && values[flag] !== 0)
+      throw new SluiceError(
+        "FLAG_CONFLICT",
+        `--${other} and --${flag} are both ${values[flag]}; give each a port of its own`,
+      );
+    taken.set(values[flag], flag);
+  }
+  checkTargetPorts(values);
+}
+
+function checkTargetPorts(values: Values): void {
+  const ports = new Set(values["endpoint-target-ports"]);
+  const wrong = [...ports].find((port) => !/^\d{1,5}$/.test(port) || Number(port) < 1 || Number(port) > 65535);
+  if (wrong !== undefined || ports.size > 8)
+    throw new SluiceError(
+      "FLAG_VALUE",
+      `--endpoint-target-ports takes 1 to 8 ports from 1 to 65535, got ${wrong === undefined ? ports.size : JSON.stringify(wrong)}`,
+    );
+}
+
+function missing(values: Values): SluiceError {
+  const flag = values["pool-name"] ? "pool-name" : values["endpoint-selector"] ? "endpoint-selector" : undefined;
+  if (flag !== undefined)
+    return new SluiceError("ENDPOINTS_MISSING", `--${flag} needs Kubernetes, not built yet; use --endpoints`);
+  return new SluiceError(
+    "ENDPOINTS_MISSING",
+    "nothing says where the endpoints are: give --endpoints FILE, or a --config-file with a file-discovery in dataLayer.discovery",
+  );
+}
+
+/** Flags that change nothing in this combination. */
+function effectless(values: Values): string[] {
+  const warnings: string[] = [];
+  for (const flag of ["endpoint-selector", "endpoint-target-ports"] as const)
+    if (values[flag].length > 0) warnings.push(`--${flag} has no effect: the endpoints come from a file`);
+  if (values["cert-path"] && !values["secure-serving"])
+    warnings.push("--cert-path has no effect with --secure-serving=false");
+  if (values["refresh-metrics-interval"] < MIN_REFRESH)
+    warnings.push(`--refresh-metrics-interval is raised to ${MIN_REFRESH}ms, the shortest there is`);
+  return warnings;
+}

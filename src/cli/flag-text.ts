@@ -1,0 +1,63 @@
+import type { FlagRow } from "./go-flags.ts";
+
+/** The flags that do something, for a terminal: name, what it takes, default; the explanation below it. */
+export function flagsHelp(table: readonly FlagRow[]): string {
+  return table
+    .filter(({ inert }) => inert === undefined)
+    .map((row) => `  ${dashed(row.name)}${placeholder(row)}\n        ${row.help}${defaultOf(row)}\n`)
+    .join("");
+}
+
+/** The flags as Markdown: those that do something, and those that are known and do nothing yet. */
+export function flagsMarkdown(table: readonly FlagRow[]): string {
+  const active = table.filter(({ inert }) => inert === undefined);
+  const rows = active.map(
+    (row) => `| ${names(row)} | ${row.type} | ${code(row.default)} | ${row.since} | ${cell(row.help)}${envOf(row)} |`,
+  );
+  const inert = table.flatMap((row) => {
+    if (row.inert === undefined) return [];
+    const harmless = (row.inert.harmless ?? []).map((value) => code(value) || "empty").join(", ");
+    const treated = row.inert.otherwise === "warn" ? "accepted with a warning" : "refused";
+    return [`| ${names(row)} | ${row.since} | ${harmless} | ${treated} | ${cell(row.inert.because)} |`];
+  });
+  return [
+    "| Flag | Type | Default | Since | Meaning |",
+    "|---|---|---|---|---|",
+    ...rows,
+    "",
+    "Known flags of the reference that do nothing here yet. Values that ask for what happens anyway are accepted in silence.",
+    "",
+    "| Flag | Since | Accepted in silence | Other values | Because it |",
+    "|---|---|---|---|---|",
+    ...inert,
+    "",
+  ].join("\n");
+}
+
+function placeholder({ type, takes }: FlagRow): string {
+  return type === "bool" ? "[=true|false]" : ` ${takes ?? type.toUpperCase()}`;
+}
+
+function dashed(name: string): string {
+  return name.length === 1 ? `-${name}` : `--${name}`;
+}
+
+function defaultOf(row: FlagRow): string {
+  return row.default === "" ? "" : ` (default ${row.default})`;
+}
+
+function envOf({ env }: FlagRow): string {
+  return env === undefined ? "" : ` Environment: ${code(env)}.`;
+}
+
+function names({ name, aliases }: FlagRow): string {
+  return [name, ...(aliases ?? [])].map((spelling) => code(dashed(spelling))).join(", ");
+}
+
+function code(text: string): string {
+  return text === "" ? "" : `\`${cell(text)}\``;
+}
+
+function cell(text: string): string {
+  return text.replaceAll("|", "\\|");
+}

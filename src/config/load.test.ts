@@ -198,6 +198,11 @@ schedulingProfiles:
     expect(config.warnings).toEqual([]);
   });
 
+  it("lets a parameter name the producer that is made with its defaults", () => {
+    const text = `${HEAD}plugins: [{type: prefix-cache-scorer, parameters: {prefixMatchInfoProducerName: approx-prefix-cache-producer}}]`;
+    expect(load(text).producers).toEqual([]);
+  });
+
   it("tells which configured plugins have no effect", () => {
     const config = load(
       `${HEAD}plugins:\n- type: queue-scorer\n- {type: file-discovery, parameters: {path: x}}\n- type: active-request-scorer\nschedulingProfiles: [{name: p, plugins: [{pluginRef: queue-scorer}]}]`,
@@ -279,6 +284,26 @@ describe("what loadConfig refuses, with file, line and column (S-60, S-61, 4.4)"
       `${HEAD}plugins: [{type: prefix-cache-scorer, parameters: {prefixMatchInfoProducerName: indx}}, {name: index, type: approx-prefix-cache-producer}]`,
       [
         "c.yaml:3:52: plugins[0].parameters.prefixMatchInfoProducerName: plugin prefix-cache-scorer has a dependency on the unregistered plugin indx; did you mean `index`?",
+      ],
+    ],
+    [
+      `${HEAD}plugins:
+- {type: queue-scorer, name: q}
+- {type: prefix-cache-scorer, parameters: {prefixMatchInfoProducerName: q}}
+- {type: prefix-cache-scorer, name: p, parameters: {prefixMatchInfoProducerName: approx-prefix-cache-producer}}
+- {type: approx-prefix-cache-producer, name: index}
+- {type: approx-prefix-cache-producer, name: other}
+`,
+      [
+        "c.yaml:5:44: plugins[1].parameters.prefixMatchInfoProducerName: plugin prefix-cache-scorer takes a producer here, but q is a scorer",
+        "c.yaml:6:53: plugins[2].parameters.prefixMatchInfoProducerName: plugin p has a dependency on the unregistered plugin approx-prefix-cache-producer",
+        "c.yaml:8:3: plugins[4]: the producers index and other both write prefix-matched-blocks; several instances are not supported yet",
+      ],
+    ],
+    [
+      `${HEAD}plugins: [{type: queue-scorer}]\nschedulingProfiles:\n- name: p\n  plugins: [{pluginRef: queue-scorer}, {pluginRef: queue-scorer, weight: 2}]\n`,
+      [
+        "c.yaml:6:41: schedulingProfiles[0].plugins[1].pluginRef: schedulingProfiles[p] lists queue-scorer twice; keep one and give it the weight meant",
       ],
     ],
     [

@@ -2,6 +2,7 @@ import type { z } from "zod";
 import type { Path } from "../document/document.ts";
 import { didYouMean } from "../document/nearest.ts";
 import { check, type Violation } from "../document/validate.ts";
+import type { ColumnKey } from "../plugin/keys.ts";
 import type { PluginDefinition, PluginKind } from "../plugin/kinds.ts";
 import type { PluginRegistry } from "../plugin/registry.ts";
 import type { ConfiguredPlugin } from "./effective.ts";
@@ -15,7 +16,7 @@ const REFERENCE = /(PluginRef|ProducerName)$/;
 
 /**
  * Reads the `plugins` list: names, duplicates, parameters, references between plugins.
- * @param into receives what is wrong; a plugin with wrong parameters is left out of the table's parameters only
+ * @param into receives what is wrong; a plugin with wrong parameters stays in the table, so that references to it hold
  */
 export function readPlugins(
   entries: NonNullable<Envelope["plugins"]>,
@@ -39,6 +40,7 @@ export function readPlugins(
       into.push({ path: place, problem: `failed to create plugin ${name} (type: ${entry.type}): ${problem}` });
     table.set(name, { definition, name, parameters: parsed?.output, path });
   });
+  checkColumns(table, into);
   for (const plugin of table.values()) checkReferences(plugin, table, registry, into);
   return table;
 }
@@ -46,6 +48,21 @@ export function readPlugins(
 /** A plugin as it is when nothing configures it. */
 export function defaultPlugin<K extends PluginKind>(definition: PluginDefinition<K>): ConfiguredPlugin<K> {
   return { definition, name: definition.type, parameters: definition.parameters.parse({}) };
+}
+
+/** Two producers of one column can't both be read: which one wins would be chance. */
+function checkColumns(table: PluginTable, into: Violation[]): void {
+  const writers = new Map<ColumnKey, string>();
+  for (const { name, definition, path } of table.values())
+    for (const key of definition.produces) {
+      const other = writers.get(key);
+      if (other !== undefined) {
+        const problem = `the producers ${other} and ${name} both write ${key.name}; several instances are not supported yet`;
+        into.push({ path, problem });
+        break;
+      }
+      writers.set(key, name);
+    }
 }
 
 function checkReferences(
@@ -56,14 +73,27 @@ function checkReferences(
 ): void {
   if (typeof plugin.parameters !== "object" || plugin.parameters === null) return;
   for (const [key, value] of Object.entries(plugin.parameters)) {
-    if (!REFERENCE.test(key) || typeof value !== "string" || value === "" || table.has(value)) continue;
-    // A producer that is made with its defaults goes by its type name.
-    if (registry.get(value)?.kind === "producer") continue;
-    into.push({
-      path: [...plugin.path, "parameters", key],
-      problem: `plugin ${plugin.name} has a dependency on the unregistered plugin ${value}${didYouMean(value, table.keys())}`,
-    });
+    if (!REFERENCE.test(key) || typeof value !== "string" || value === "") continue;
+    const isProducer = key.endsWith("ProducerName");
+    const found = table.get(value);
+    if (found !== undefined && (!isProducer || found.definition.kind === "producer")) continue;
+    if (found === undefined && willBeMade(value, table, registry)) continue;
+    const path = [...plugin.path, "parameters", key];
+    const problem =
+      found === undefined
+        ? `plugin ${plugin.name} has a dependency on the unregistered plugin ${value}${didYouMean(value, table.keys())}`
+        : `plugin ${plugin.name} takes a producer here, but ${value} is a ${found.definition.kind}`;
+    into.push({ path, problem });
   }
+}
+
+/** Whether `name` is what a producer goes by that is made with its defaults since nothing configured does its work. */
+function willBeMade(name: string, table: PluginTable, registry: PluginRegistry): boolean {
+  const definition = registry.get(name);
+  if (definition?.kind !== "producer") return false;
+  return ![...table.values()].some((plugin) =>
+    plugin.definition.produces.some((key) => definition.produces.includes(key)),
+  );
 }
 
 /** Unknown parameters are refused also where a plugin's author wrote a plain `z.object`. */

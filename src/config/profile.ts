@@ -32,7 +32,9 @@ export function readProfile(entry: ProfileEntry, at: Path, table: PluginTable, i
       into.push({ path, problem });
       return;
     }
-    if (definition.kind === "picker" && members.some((member) => member.definition.kind === "picker"))
+    if (members.some((member) => member.name === name))
+      into.push({ path, problem: `${where} lists ${name} twice; keep one and give it the weight meant` });
+    else if (definition.kind === "picker" && members.some((member) => member.definition.kind === "picker"))
       into.push({ path, problem: `${where} already has a registered picker plugin; keep one of them` });
     members.push({
       definition: definition as ProfilePlugin["definition"],

@@ -10,7 +10,7 @@ export const FAILURE_TYPES = [
   "model_not_found",
 ] as const;
 
-export type FailureType = (typeof FAILURE_TYPES)[number];
+type FailureType = (typeof FAILURE_TYPES)[number];
 
 /** An answer that is an error, in the shape of the OpenAI API (data-plane 5.3, "Errors"). */
 export class ApiError extends SluiceError {
@@ -34,7 +34,7 @@ export class ApiError extends SluiceError {
 }
 
 /** The `type` that vLLM gives an error of this status. */
-export function errorType(status: number): string {
+function errorType(status: number): string {
   if (status >= 500) return "InternalServerError";
   switch (status) {
     case 401:

@@ -277,6 +277,19 @@ describe("prefix cache", () => {
     expect(twin.cachedTokens).toBe(48);
   });
 
+  it("D-66: a prefix loses its tail first, so that the rest of it can still be found", () => {
+    const { clock, submit } = setUp({ kvCacheSize: 6 });
+    const use = (length: number, family: number): number => {
+      const sequence = submit({ prompt: prompt(length, family), maxTokens: 1 });
+      clock.run();
+      return sequence.cachedTokens;
+    };
+    use(64, 1);
+    // Two blocks of six are free; this prompt takes them, and its generated token one of the other prompt's.
+    use(32, 2);
+    expect(use(64, 1)).toBe(48);
+  });
+
   it("counts blocks of generated tokens, and all of them as free afterwards", () => {
     const { clock, engine, submit } = setUp({ kvCacheSize: 10 });
     submit({ prompt: 16, maxTokens: 17 });

@@ -57,33 +57,37 @@ const action = fc.oneof(
 
 it("finds, pins and evicts as the obvious cache does (D-66)", () => {
   fc.assert(
-    fc.property(fc.integer({ min: 1, max: 16 }), fc.array(action, { maxLength: 80 }), (capacity, actions) => {
-      const cache = new KvCache(capacity, BLOCK);
-      const model = new Model(capacity);
-      const live: { table: BlockTable; twin: { blocks: string[]; private: number } }[] = [];
-      for (const step of actions) {
-        if (step.kind === "release") {
-          const [entry] = live.splice(step.which, 1);
-          if (entry) {
-            cache.release(entry.table);
-            model.release(entry.twin);
+    fc.property(
+      fc.integer({ min: 1, max: 10 }),
+      fc.array(action, { minLength: 20, maxLength: 80 }),
+      (capacity, actions) => {
+        const cache = new KvCache(capacity, BLOCK);
+        const model = new Model(capacity);
+        const live: { table: BlockTable; twin: { blocks: string[]; private: number } }[] = [];
+        for (const step of actions) {
+          if (step.kind === "release") {
+            const [entry] = live.splice(step.which, 1);
+            if (entry) {
+              cache.release(entry.table);
+              model.release(entry.twin);
+            }
+          } else {
+            // Families share their first six tokens: one full block in common.
+            const tokens = Uint32Array.from({ length: step.length }, (_, i) => (i < 6 ? i : i + 1000 * step.family));
+            const hashes = blockHashes(tokens, BLOCK, "m", capacity);
+            const names = Array.from({ length: hashes.length / 2 }, (_, i) => tokens.slice(0, (i + 1) * BLOCK).join());
+            const table = cache.acquire(hashes, Math.min(step.length, names.length * BLOCK + (step.length % BLOCK)));
+            const { table: twin, cached } = model.acquire(names, step.length % BLOCK > 0);
+            expect(table.cachedBlocks).toBe(cached);
+            live.push({ table, twin });
           }
-        } else {
-          // Families share their first six tokens: one full block in common.
-          const tokens = Uint32Array.from({ length: step.length }, (_, i) => (i < 6 ? i : i + 1000 * step.family));
-          const hashes = blockHashes(tokens, BLOCK, "m", capacity);
-          const names = Array.from({ length: hashes.length / 2 }, (_, i) => tokens.slice(0, (i + 1) * BLOCK).join());
-          const table = cache.acquire(hashes, Math.min(step.length, names.length * BLOCK + (step.length % BLOCK)));
-          const { table: twin, cached } = model.acquire(names, step.length % BLOCK > 0);
-          expect(table.cachedBlocks).toBe(cached);
-          live.push({ table, twin });
+          expect([cache.pinned, cache.idle]).toEqual([model.pinned(), model.idle.length]);
         }
-        expect([cache.pinned, cache.idle]).toEqual([model.pinned(), model.idle.length]);
-      }
-      for (const { table } of live) cache.release(table);
-      expect(cache.pinned).toBe(0);
-    }),
-    { numRuns: 300 },
+        for (const { table } of live) cache.release(table);
+        expect(cache.pinned).toBe(0);
+      },
+    ),
+    { numRuns: 500 },
   );
 });
 

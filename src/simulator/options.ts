@@ -115,7 +115,7 @@ type Camel<S extends string> = S extends `${infer A}-${infer B}` ? `${A}${Capita
 type Kebab = z.infer<typeof SCHEMA>;
 
 /** A name of the table, as on the command line. */
-export type SimOptionName = keyof typeof SHAPE;
+type SimOptionName = keyof typeof SHAPE;
 
 /** The options of one simulator under camel-case names; durations in milliseconds, `loraModules` parsed. */
 export type SimOptions = Omit<{ readonly [K in keyof Kebab as Camel<K>]: Kebab[K] }, "loraModules"> & {

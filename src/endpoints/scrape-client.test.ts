@@ -207,6 +207,15 @@ describe("ScrapeClient", () => {
     expect(first.state).toBe("up");
   });
 
+  it("survives an address that is none", async () => {
+    const { registry } = scrape([await deadPort()]);
+    const odd = { namespace: "default", name: "odd", address: "10.0.0.256", port: 80, rank: 0, labels: {} };
+    const endpoint = registry.upsert(odd)!;
+    await scraped(endpoint);
+    expect(endpoint.state).toBe("down");
+    expect(endpoint.cause).toContain("Invalid URL");
+  });
+
   it("closes the connection of an endpoint that leaves the pool", async () => {
     let closed = 0;
     const server = createServer((_, response) => response.end(PAGE));

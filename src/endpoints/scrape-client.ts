@@ -2,7 +2,7 @@ import { Client, type Dispatcher } from "undici";
 import type { Clock } from "../clock/clock.ts";
 import type { AttemptFailure } from "../inference/endpoint.ts";
 import { messageOf } from "../inference/errors.ts";
-import type { Dialect } from "./dialects/dialect.ts";
+import type { Dialect, PageReader } from "./dialects/dialect.ts";
 import type { PoolEndpoint } from "./pool-endpoint.ts";
 import type { RunningScrape, ScrapeResult, Scraper } from "./scraper.ts";
 
@@ -38,10 +38,12 @@ const TIMEOUT_CODES: ReadonlySet<string> = new Set(["ETIMEDOUT", "UND_ERR_CONNEC
 /** What is kept per endpoint between scrapes. */
 class Line {
   readonly client: Client;
+  readonly reader: PageReader;
   /** The connection has not carried a whole page yet. */
   fresh = true;
 
-  constructor(origin: string, connectTimeout: number) {
+  constructor(origin: string, connectTimeout: number, reader: PageReader) {
+    this.reader = reader;
     this.client = new Client(origin, {
       connect: { timeout: connectTimeout },
       // The collector's wheel holds the only timeout: a timer per request would cost more than the request.
@@ -74,14 +76,27 @@ export class ScrapeClient implements Scraper {
   }
 
   scrape(endpoint: PoolEndpoint, done: (result: ScrapeResult) => void): RunningScrape {
+    try {
+      const line = this.#lineOf(endpoint);
+      const fetch = new PageFetch(this, endpoint, line, done);
+      line.client.dispatch(REQUEST, fetch);
+      return fetch;
+    } catch (error) {
+      // An address that makes no URL, from a source that does not check: the failure of this endpoint, not of the process.
+      const timer = this.#clock.after(0, () =>
+        done({ kind: "unreachable", failure: "connect", detail: messageOf(error) }),
+      );
+      return timer;
+    }
+  }
+
+  #lineOf(endpoint: PoolEndpoint): Line {
     let line = this.#lines.get(endpoint);
     if (line === undefined) {
-      line = new Line(`http://${endpoint.hostPort}`, this.#connectTimeout);
+      line = new Line(`http://${endpoint.hostPort}`, this.#connectTimeout, this.#dialect.createReader());
       this.#lines.set(endpoint, line);
     }
-    const fetch = new PageFetch(this, endpoint, line, done);
-    line.client.dispatch(REQUEST, fetch);
-    return fetch;
+    return line;
   }
 
   forget(endpoint: PoolEndpoint): void {
@@ -98,9 +113,9 @@ export class ScrapeClient implements Scraper {
   }
 
   /** For `PageFetch`: makes values of a whole page. */
-  read(endpoint: PoolEndpoint, pieces: readonly Uint8Array[], size: number): ScrapeResult {
+  read(endpoint: PoolEndpoint, reader: PageReader, pieces: readonly Uint8Array[], size: number): ScrapeResult {
     const page = pieces.length === 1 ? pieces[0]! : this.#join(pieces, size);
-    const read = this.#dialect.read(page, size, endpoint.metrics, this.#clock.now());
+    const read = reader.read(page, size, endpoint.metrics, this.#clock.now());
     if (read.found === 0)
       return { kind: "unreadable", polled: true, detail: `the page has none of ${read.missing.join(", ")}` };
     return { kind: "read", metrics: read.metrics, partial: read.missing.length > 0 };
@@ -163,7 +178,7 @@ class PageFetch implements Dispatcher.DispatchHandler, RunningScrape {
     this.#line.fresh = false;
     if (this.#done === undefined) return;
     if (this.#refusal !== undefined) this.#finish({ kind: "unreadable", polled: false, detail: this.#refusal });
-    else this.#finish(this.#owner.read(this.#endpoint, this.#pieces, this.#size));
+    else this.#finish(this.#owner.read(this.#endpoint, this.#line.reader, this.#pieces, this.#size));
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {

@@ -13,6 +13,12 @@ export interface ReadPage {
 export interface Dialect {
   /** Engine name as in the label `llm-d.ai/engine-type`. */
   readonly name: string;
+  /** A reader for the pages of one endpoint. */
+  createReader(): PageReader;
+}
+
+/** Reads the pages of one endpoint, one after the other. */
+export interface PageReader {
   /**
    * Reads the first `length` bytes of `page`, synchronously and without keeping them. Never throws for a bad page.
    * @param previous what is kept where the page is silent about things that do not change (adapters, block sizes)

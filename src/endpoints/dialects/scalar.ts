@@ -18,7 +18,9 @@ export class Scalar {
   #value = Number.NaN;
   #timestamp = 0;
   #stamped = false;
+  /** Of the first sample; undefined unless labels are compared. */
   #labels: Map<string, string> | undefined;
+  #comparing = false;
   #ranks: Set<string> | undefined;
   #ranked = 0;
 
@@ -29,6 +31,7 @@ export class Scalar {
     this.#max = max;
   }
 
+  /** Forgets the samples of the last page. */
   reset(): void {
     this.#count = 0;
     this.#value = Number.NaN;
@@ -48,14 +51,24 @@ export class Scalar {
       this.#value = value;
       this.#timestamp = timestamp;
       this.#ranked = value;
-      this.#labels = sample.labels.toMap();
+      if (this.#comparing) this.#labels = sample.labels.toMap();
       return;
     }
     if (timestamp > this.#timestamp) {
       this.#value = value;
       this.#timestamp = timestamp;
     }
-    if (!this.#stamped && this.#isOtherRank(sample)) this.#ranked += value;
+    if (this.#labels !== undefined && this.#isOtherRank(sample, this.#labels)) this.#ranked += value;
+  }
+
+  /**
+   * True when the page must be read again for its value: only a page with several samples of the name pays for decoding
+   * labels. It does so from the first such page on.
+   */
+  wantsLabels(): boolean {
+    if (this.#comparing || this.#count < 2 || this.#stamped) return false;
+    this.#comparing = true;
+    return true;
   }
 
   /** NaN when the page held none that makes sense. */
@@ -64,8 +77,7 @@ export class Scalar {
     return this.#rule === "sum" ? this.#ranked : this.#ranked / this.#ranks.size;
   }
 
-  #isOtherRank(sample: ExpositionSample): boolean {
-    const first = this.#labels!;
+  #isOtherRank(sample: ExpositionSample, first: ReadonlyMap<string, string>): boolean {
     const firstRank = first.get(RANK_LABEL);
     const rank = sample.labels.get(RANK_LABEL);
     if (firstRank === undefined || rank === undefined || sample.labels.size !== first.size) return false;

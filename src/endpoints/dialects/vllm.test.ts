@@ -9,7 +9,7 @@ const dialect = new VllmDialect();
 
 function read(text: string, previous: EndpointMetrics = UNKNOWN_METRICS): ReadPage {
   const page = Buffer.from(text);
-  return dialect.read(page, page.length, previous, 1234);
+  return dialect.createReader().read(page, page.length, previous, 1234);
 }
 
 /** A whole page, with the lines of one family replaced. */
@@ -68,7 +68,7 @@ describe("VllmDialect", () => {
       expect(read(text)).toMatchObject({ found: 0 });
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 300 }), (bytes) => {
-        expect(dialect.read(bytes, bytes.length, UNKNOWN_METRICS, 0).found).toBeGreaterThanOrEqual(0);
+        expect(dialect.createReader().read(bytes, bytes.length, UNKNOWN_METRICS, 0).found).toBeGreaterThanOrEqual(0);
       }),
     );
   });
@@ -180,10 +180,27 @@ describe("VllmDialect", () => {
     expect(without.metrics.blocks).toBe(1000);
   });
 
-  it("starts every page anew", () => {
-    read(page({ lora: 'vllm:lora_requests_info{max_lora="4",running_lora_adapters="a"} 5\n' }));
-    const { metrics } = read(page({ waiting: "" }));
-    expect(metrics.waiting).toBeNaN();
-    expect(metrics.loraRunning.size).toBe(0);
+  it("reads page after page of one endpoint, whatever changes between them", () => {
+    const reader = dialect.createReader();
+    const next = (text: string): ReadPage => reader.read(Buffer.from(text), text.length, UNKNOWN_METRICS, 0);
+    const typed = (name: string, ...samples: string[]): string =>
+      `# HELP ${name} x\n# TYPE ${name} gauge\n${samples.map((sample) => `${name}${sample}\n`).join("")}`;
+    const waiting = (...samples: string[]): string => `\n${typed("vllm:num_requests_waiting", ...samples)}`;
+    const lora = (names: string, value: number): string =>
+      `{max_lora="4",running_lora_adapters="${names}",waiting_lora_adapters=""} ${value}`;
+    const info = (...samples: string[]): string => typed("vllm:lora_requests_info", ...samples);
+
+    expect(next(waiting(" 1") + info(lora("a", 1))).metrics).toMatchObject({ waiting: 1, loraRunning: new Set(["a"]) });
+    const second = next(waiting(" 2") + info(lora("a", 1))).metrics;
+    expect(second).toMatchObject({ waiting: 2, loraRunning: new Set(["a"]) });
+    const third = next(waiting(" 2") + info(lora("a", 1), lora("b", 5))).metrics;
+    expect(third).toMatchObject({ waiting: 2, loraRunning: new Set(["b"]) });
+    const ranks = waiting('{engine="0"} 3', '{engine="1"} 4');
+    expect(next(ranks + info(lora("b", 5))).metrics.waiting).toBe(7);
+    expect(next(waiting('{engine="0"} 3', '{engine="1"} 9') + info(lora("b", 5))).metrics.waiting).toBe(12);
+    const gone = next(info(lora("b", 5)));
+    expect(gone.metrics.waiting).toBeNaN();
+    expect(gone.metrics.loraRunning).toEqual(new Set(["b"]));
+    expect(next("garbage").found).toBe(0);
   });
 });

@@ -1,6 +1,7 @@
 import type { EndpointMetrics } from "../../inference/endpoint.ts";
 import { ExpositionReader, type ExpositionSample } from "../../telemetry/exposition-reader.ts";
-import type { Dialect, ReadPage } from "./dialect.ts";
+import type { Dialect, PageReader, ReadPage } from "./dialect.ts";
+import { PageLayout, type SampleSink } from "./page-layout.ts";
 import { Scalar } from "./scalar.ts";
 
 const WAITING = "vllm:num_requests_waiting";
@@ -20,19 +21,45 @@ const NOTHING_MISSING: readonly string[] = [];
 /** The metrics page of vLLM, and of servers that imitate it (scheduling 1.3-1.7). */
 export class VllmDialect implements Dialect {
   readonly name = "vllm";
+  /** Its tables are large and it holds nothing from page to page: one serves all endpoints. */
   readonly #reader = new ExpositionReader(NAMES);
+
+  createReader(): PageReader {
+    return new VllmPages(this.#reader);
+  }
+}
+
+/** The pages of one endpoint. */
+class VllmPages implements PageReader, SampleSink {
+  readonly #reader: ExpositionReader;
   readonly #waiting = new Scalar("sum", 0, Number.MAX_SAFE_INTEGER);
   readonly #running = new Scalar("sum", 0, Number.MAX_SAFE_INTEGER);
   readonly #kvUsage = new Scalar("mean", 0, 1);
   readonly #kvUsageBefore = new Scalar("mean", 0, 1);
   readonly #lora = new LoraInfo();
   readonly #cache = new CacheConfig();
-  readonly #byName = [this.#waiting, this.#running, this.#kvUsage, this.#kvUsageBefore, this.#lora, this.#cache];
-  readonly #sink = (sample: ExpositionSample): void => this.#byName[sample.index]!.add(sample);
+  readonly #scalars = [this.#waiting, this.#running, this.#kvUsage, this.#kvUsageBefore];
+  readonly #byName = [...this.#scalars, this.#lora, this.#cache];
+  readonly #layout = new PageLayout(NAMES, this);
+
+  constructor(reader: ExpositionReader) {
+    this.#reader = reader;
+  }
+
+  reset(index: number): void {
+    this.#byName[index]!.reset();
+  }
+
+  add(sample: ExpositionSample): void {
+    this.#byName[sample.index]!.add(sample);
+  }
 
   read(page: Uint8Array, length: number, previous: EndpointMetrics, now: number): ReadPage {
-    for (const part of this.#byName) part.reset();
-    this.#reader.read(page, length, this.#sink);
+    this.#layout.read(this.#reader, page, length);
+    if (this.#wantLabels()) {
+      this.#layout.forget();
+      this.#layout.read(this.#reader, page, length);
+    }
     const waiting = Math.trunc(this.#waiting.value);
     const running = Math.trunc(this.#running.value);
     const current = this.#kvUsage.value;
@@ -55,13 +82,19 @@ export class VllmDialect implements Dialect {
       running,
       kvUsage,
       maxLora: lora.present ? lora.max : previous.maxLora,
-      loraRunning: lora.present ? adapters(lora.running) : previous.loraRunning,
-      loraWaiting: lora.present ? adapters(lora.waiting) : previous.loraWaiting,
+      loraRunning: lora.present ? lora.running : previous.loraRunning,
+      loraWaiting: lora.present ? lora.waiting : previous.loraWaiting,
       blockSize: cache.present ? cache.blockSize : previous.blockSize,
       blocks: Number.isNaN(cache.blocks) ? previous.blocks : cache.blocks,
       scrapedAt: now,
     };
     return { metrics, found, missing: gaps.length === 0 ? NOTHING_MISSING : gaps };
+  }
+
+  #wantLabels(): boolean {
+    let want = false;
+    for (const scalar of this.#scalars) if (scalar.wantsLabels()) want = true;
+    return want;
   }
 }
 
@@ -72,25 +105,43 @@ export class VllmDialect implements Dialect {
 class LoraInfo {
   present = false;
   max = Number.NaN;
-  running = "";
-  waiting = "";
   #newest = -1;
+  #runningList = "";
+  #waitingList = "";
+  #running: ReadonlySet<string> | undefined;
+  #waiting: ReadonlySet<string> | undefined;
+
+  get running(): ReadonlySet<string> {
+    this.#running ??= adapters(this.#runningList);
+    return this.#running;
+  }
+
+  get waiting(): ReadonlySet<string> {
+    this.#waiting ??= adapters(this.#waitingList);
+    return this.#waiting;
+  }
 
   reset(): void {
     this.present = false;
     this.max = Number.NaN;
-    this.running = "";
-    this.waiting = "";
     this.#newest = -1;
+    this.#setLists("", "");
   }
 
   add(sample: ExpositionSample): void {
     if (sample.type === "histogram" || sample.type === "summary" || !(sample.value > this.#newest)) return;
+    const { labels } = sample;
     this.#newest = sample.value;
     this.present = true;
-    this.max = integer(sample.labels.get("max_lora"));
-    this.running = sample.labels.get("running_lora_adapters") ?? "";
-    this.waiting = sample.labels.get("waiting_lora_adapters") ?? "";
+    this.max = integer(labels.get("max_lora"));
+    this.#setLists(labels.get("running_lora_adapters") ?? "", labels.get("waiting_lora_adapters") ?? "");
+  }
+
+  #setLists(running: string, waiting: string): void {
+    this.#runningList = running;
+    this.#waitingList = waiting;
+    this.#running = undefined;
+    this.#waiting = undefined;
   }
 }
 

@@ -1,0 +1,211 @@
+/**
+ * What reading model servers costs: CPU per scrape of vLLM's 63 KB page beside a bare fetch of the same page by undici's
+ * dispatch in the same run, and cores for idle pools.
+ *
+ *   node bench/scrape.ts
+ *
+ * One child process serves the page on every loopback address; endpoints are 127.x.y.z on its port. CPU is this process's
+ * own (user and system), so the server is not in it. Takes about 40 s. Ends with PASS or FAIL: a scrape at most 1.5 times
+ * the bare fetch, 100 idle endpoints at most 0.05 core.
+ */
+import { fork } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { Client, type Dispatcher } from "undici";
+import { SeededRandom } from "../src/clock/random.ts";
+import { realClock } from "../src/clock/real.ts";
+import { Collector } from "../src/endpoints/collector.ts";
+import { VllmDialect } from "../src/endpoints/dialects/vllm.ts";
+import type { PoolEndpoint } from "../src/endpoints/pool-endpoint.ts";
+import { EndpointRegistry } from "../src/endpoints/registry.ts";
+import { ScrapeClient } from "../src/endpoints/scrape-client.ts";
+import type { ScrapeResult } from "../src/endpoints/scraper.ts";
+import { UNKNOWN_METRICS } from "../src/inference/endpoint.ts";
+
+const SCRAPE_LIMIT = 1.5;
+const IDLE_LIMIT = 0.05;
+/** The reference's cost of one scrape of this page, microseconds of CPU. */
+const REFERENCE_MICROS = 1800;
+
+const WARM_UP = 20;
+const ROUNDS = 60;
+const PER_ROUND = 200;
+
+/** Load figures differ from page to page, as those of a busy server do. */
+function serve(): void {
+  const page = readFileSync(new URL("./data/vllm-metrics.txt", import.meta.url), "utf8");
+  const pages = Array.from({ length: 64 }, (_, i) =>
+    Buffer.from(
+      page
+        .replace("@WAIT@", `${i % 9}.0`)
+        .replace("@RUNN@", `${(7 * i) % 30}.0`)
+        .replace("@KVUS@", `${(0.01 * i).toFixed(4)}`),
+    ),
+  );
+  let at = 0;
+  const server = createServer((_, response) => {
+    const bytes = pages[at++ % pages.length]!;
+    const type = "text/plain; version=0.0.4; charset=utf-8";
+    response.writeHead(200, { "content-type": type, "content-length": bytes.length }).end(bytes);
+  });
+  server.keepAliveTimeout = 60_000;
+  server.listen({ port: 0, host: "0.0.0.0", backlog: 1024 }, () =>
+    process.send?.((server.address() as AddressInfo).port),
+  );
+  process.on("disconnect", () => process.exit());
+}
+
+/** Microseconds of CPU this process has used. */
+function cpu(): number {
+  const { user, system } = process.cpuUsage();
+  return user + system;
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+/** Gets the page and drops it: what any scraper has to pay. */
+class BareFetch implements Dispatcher.DispatchHandler {
+  bytes = 0;
+  readonly #done: () => void;
+
+  constructor(done: () => void) {
+    this.#done = done;
+  }
+
+  onRequestStart(): void {}
+  onResponseStart(): void {}
+  onResponseData(_: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.bytes += chunk.length;
+  }
+  onResponseEnd(): void {
+    if (this.bytes < 60_000) throw new Error(`the page has only ${this.bytes} bytes`);
+    this.#done();
+  }
+  onResponseError(_: Dispatcher.DispatchController, error: Error): void {
+    throw error;
+  }
+}
+
+/** Runs `once` `count` times, one after the other; microseconds of CPU per run. */
+async function measure(count: number, once: (done: () => void) => void): Promise<number> {
+  const before = cpu();
+  await new Promise<void>((resolve) => {
+    let left = count;
+    const next = (): void => {
+      if (left-- === 0) resolve();
+      else once(next);
+    };
+    next();
+  });
+  return (cpu() - before) / count;
+}
+
+function poolOf(count: number, port: number): EndpointRegistry {
+  const registry = new EndpointRegistry({ clock: realClock, random: new SeededRandom(1) });
+  for (let i = 0; i < count; i++) {
+    const address = `127.1.${Math.floor(i / 250)}.${(i % 250) + 1}`;
+    registry.upsert({ namespace: "bench", name: `e${i}`, address, port, rank: 0, labels: {} });
+  }
+  return registry;
+}
+
+/**
+ * The same number of pages by either way in short alternating rounds, so that the machine's moods hit both alike, over
+ * one warm connection each. The lower quartile counts: a neighbour on the core only ever makes a round dearer.
+ */
+async function perScrape(port: number): Promise<{ bare: number; scrape: number }> {
+  const endpoint = poolOf(1, port).list()[0]!;
+  const scraper = new ScrapeClient(realClock, new VllmDialect());
+  const client = new Client(`http://${endpoint.hostPort}`, { headersTimeout: 0, bodyTimeout: 0 });
+  const request = { path: "/metrics", method: "GET" } as const;
+  const bare: number[] = [];
+  const scrape: number[] = [];
+  for (let round = -WARM_UP; round < ROUNDS; round++) {
+    const fetched = await measure(PER_ROUND, (done) => client.dispatch(request, new BareFetch(done)));
+    const scraped = await measure(PER_ROUND, (done) => scraper.scrape(endpoint, take(endpoint, done)));
+    if (round < 0) continue;
+    bare.push(fetched);
+    scrape.push(scraped);
+  }
+  await Promise.all([scraper.close(), client.close()]);
+  return { bare: lowerQuartile(bare), scrape: lowerQuartile(scrape) };
+}
+
+function lowerQuartile(values: readonly number[]): number {
+  return [...values].sort((a, b) => a - b)[values.length >> 2]!;
+}
+
+function take(endpoint: PoolEndpoint, done: () => void): (result: ScrapeResult) => void {
+  return (result) => {
+    if (result.kind !== "read" || result.partial) throw new Error(`not read: ${JSON.stringify(result)}`);
+    endpoint.metrics = result.metrics;
+    done();
+  };
+}
+
+/** Cores and scrapes per second of a pool without traffic, or of one with a request in flight everywhere. */
+async function pool(count: number, port: number, busy: boolean): Promise<{ cores: number; rate: number }> {
+  const registry = poolOf(count, port);
+  const scraper = new ScrapeClient(realClock, new VllmDialect());
+  const collector = new Collector({ clock: realClock, random: new SeededRandom(2), registry, scraper });
+  let scrapes = 0;
+  const original = scraper.scrape.bind(scraper);
+  scraper.scrape = (endpoint, done) => {
+    scrapes++;
+    return original(endpoint, done);
+  };
+  collector.start();
+  if (busy) for (const endpoint of registry.list()) registry.inFlight.open(endpoint, 0);
+  // Connections are made and, when idle, intervals have grown.
+  await pause(3500);
+  const notUp = registry.list().filter((endpoint) => endpoint.metrics === UNKNOWN_METRICS);
+  if (notUp.length > 0) throw new Error(`${notUp.length} of ${count} endpoints were not read: ${notUp[0]?.cause}`);
+  scrapes = 0;
+  const before = cpu();
+  const started = realClock.now();
+  await pause(4000);
+  const elapsed = realClock.now() - started;
+  const result = { cores: (cpu() - before) / 1000 / elapsed, rate: (1000 * scrapes) / elapsed };
+  await collector.close();
+  return result;
+}
+
+async function main(): Promise<void> {
+  const child = fork(import.meta.filename, ["serve"]);
+  const port = await new Promise<number>((resolve) => child.once("message", (message) => resolve(message as number)));
+  const { bare, scrape } = await perScrape(port);
+  const ratio = scrape / bare;
+  console.log("CPU per page of 63 KB, microseconds");
+  console.log(`  bare fetch         ${bare.toFixed(0).padStart(6)}`);
+  console.log(`  scrape             ${scrape.toFixed(0).padStart(6)}   ${ratio.toFixed(2)} x the bare fetch`);
+  const share = `1/${(REFERENCE_MICROS / scrape).toFixed(0)} of it`;
+  console.log(`  reference          ${String(REFERENCE_MICROS).padStart(6)}   a scrape here takes ${share}`);
+  console.log("\npool                 cores   scrapes/s   us of CPU per scrape");
+  let idle100 = Number.POSITIVE_INFINITY;
+  for (const [count, busy] of [
+    [10, false],
+    [100, false],
+    [500, false],
+    [10, true],
+    [100, true],
+  ] as const) {
+    const { cores, rate } = await pool(count, port, busy);
+    if (count === 100 && !busy) idle100 = cores;
+    const name = `${count} ${busy ? "busy" : "idle"}`.padEnd(18);
+    const each = ((cores * 1e6) / rate).toFixed(0).padStart(8);
+    console.log(`${name}  ${cores.toFixed(3).padStart(6)}   ${rate.toFixed(0).padStart(9)}   ${each}`);
+  }
+  const passed = ratio <= SCRAPE_LIMIT && idle100 <= IDLE_LIMIT;
+  console.log(
+    `\n${passed ? "PASS" : "FAIL"}: scrape ${ratio.toFixed(2)} x bare fetch (limit ${SCRAPE_LIMIT}), ` +
+      `100 idle endpoints ${idle100.toFixed(3)} core (limit ${IDLE_LIMIT})`,
+  );
+  child.disconnect();
+  process.exitCode = passed ? 0 : 1;
+}
+
+if (process.argv[2] === "serve") serve();
+else await main();

@@ -45,17 +45,16 @@ describe("block hashes", () => {
   });
 
   it("S-51: another model or another cache salt shares no block", () => {
-    const plain = hashesOf(requestOf([text(2000)]));
-    for (const [model, salt] of [
+    const seeds = [
+      ["m", ""],
       ["other", ""],
       ["m", "tenant"],
       ["", "m"],
       ["mtenant", ""],
-    ] as const) {
-      const changed = hashesOf(requestOf([text(2000)], model, salt));
-      expect(changed).toHaveLength(plain.length);
-      expect(changed.filter((hash) => plain.includes(hash))).toEqual([]);
-    }
+      ["mt", "enant"],
+    ] as const;
+    const blocks = seeds.flatMap(([model, salt]) => hashesOf(requestOf([text(2000)], model, salt)));
+    expect(new Set(blocks).size).toBe(seeds.length * 8);
   });
 
   it("chains: after the first difference every block differs, before it none", () => {

@@ -5,7 +5,7 @@ import { HolderTable } from "./holder-table.ts";
 /** Blocks an endpoint is believed to hold when its engine does not say (scheduling 3.10.1). */
 export const DEFAULT_CAPACITY = 31_250;
 /** Pairs of block and endpoint in one index: 134 endpoints at the default capacity. */
-export const DEFAULT_MAX_PAIRS = 2 ** 22;
+const DEFAULT_MAX_PAIRS = 2 ** 22;
 
 const SHARD_BITS = 6;
 const SHARDS = 1 << SHARD_BITS;

@@ -1,0 +1,71 @@
+import { z } from "zod";
+import { type Endpoint, isFresh } from "../inference/endpoint.ts";
+import { defineSaturationDetector } from "../plugin/define.ts";
+import type { SaturationDetector } from "../plugin/kinds.ts";
+import { positiveDuration } from "./duration-parameter.ts";
+
+const parameters = z.strictObject({
+  queueDepthThreshold: z
+    .number("queueDepthThreshold must be a number")
+    .positive("queueDepthThreshold must be greater than 0")
+    .default(5)
+    .describe("Waiting requests at which an endpoint is saturated."),
+  kvCacheUtilThreshold: z
+    .number("kvCacheUtilThreshold must be a number")
+    .positive("kvCacheUtilThreshold must be greater than 0 and at most 1")
+    .max(1, "kvCacheUtilThreshold must be greater than 0 and at most 1")
+    .default(0.8)
+    .describe("KV-cache utilisation at which an endpoint is saturated, above 0 and at most 1."),
+  metricsStalenessThreshold: positiveDuration("metricsStalenessThreshold")
+    .prefault("200ms")
+    .describe("Age from which metrics are stale, unless the endpoint is scraped more rarely."),
+  headroom: z
+    .number("headroom must be a number")
+    .min(0, "headroom must not be negative")
+    .default(0)
+    .describe("Share above saturation that the filter role tolerates."),
+});
+
+/** scheduling 5.3 */
+export const utilizationDetector = defineSaturationDetector({
+  type: "utilization-detector",
+  describe: "Saturation from scraped metrics: the mean over endpoints of queue or KV-cache use, whichever is worse.",
+  parameters,
+  create: (settings) => new UtilizationDetector(settings),
+});
+
+/** See `utilizationDetector`. */
+class UtilizationDetector implements SaturationDetector {
+  /** Endpoints whose metrics were missing or stale at the last evaluation. */
+  staleEndpoints = 0;
+  readonly #queueDepth: number;
+  readonly #kvUsage: number;
+  readonly #staleness: number;
+
+  constructor(settings: z.output<typeof parameters>) {
+    this.#queueDepth = settings.queueDepthThreshold;
+    this.#kvUsage = settings.kvCacheUtilThreshold;
+    this.#staleness = settings.metricsStalenessThreshold;
+  }
+
+  /**
+   * @param now monotonic milliseconds
+   * @returns 0 = idle, 1 and above = saturated; 1 for an empty set. An endpoint without believable metrics counts 1; of
+   *   one that reports only queue or only KV use, that one decides.
+   */
+  saturation(endpoints: readonly Endpoint[], now: number): number {
+    this.staleEndpoints = 0;
+    if (endpoints.length === 0) return 1;
+    let sum = 0;
+    for (const endpoint of endpoints) {
+      const queue = endpoint.metrics.waiting / this.#queueDepth;
+      const kv = endpoint.metrics.kvUsage / this.#kvUsage;
+      const load = kv > queue || Number.isNaN(queue) ? kv : queue;
+      if (Number.isNaN(load) || !isFresh(endpoint, now, this.#staleness)) {
+        this.staleEndpoints++;
+        sum++;
+      } else sum += load;
+    }
+    return sum / endpoints.length;
+  }
+}

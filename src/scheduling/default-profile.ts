@@ -1,0 +1,35 @@
+import type { Clock } from "../clock/clock.ts";
+import type { Random } from "../clock/random.ts";
+import { PluginRegistry } from "../plugin/registry.ts";
+import { buildProfile, described, type PluginDescription } from "./build.ts";
+import { SCHEDULING_PLUGINS } from "./plugins/index.ts";
+import { maxScorePicker } from "./plugins/pickers/max-score-picker.ts";
+import { activeRequestScorer } from "./plugins/scorers/active-request-scorer.ts";
+import { kvCacheUtilizationScorer } from "./plugins/scorers/kv-cache-utilization-scorer.ts";
+import { prefixCacheScorer } from "./plugins/scorers/prefix-cache-scorer.ts";
+import { queueScorer } from "./plugins/scorers/queue-scorer.ts";
+import type { Profile } from "./profile.ts";
+
+/**
+ * The profile in force when no configuration is given: the published weights 2, 2, 3 (scheduling 3.18) and, with 2, the
+ * requests in flight from here, which are known before any scrape.
+ */
+function defaultProfilePlugins(): PluginDescription[] {
+  return [
+    described(queueScorer, 2),
+    described(kvCacheUtilizationScorer, 2),
+    described(prefixCacheScorer, 3),
+    described(activeRequestScorer, 2),
+    described(maxScorePicker),
+  ];
+}
+
+/** A fresh instance of the default profile. */
+export function buildDefaultProfile(clock: Clock, random: Random): Profile {
+  return buildProfile({
+    plugins: defaultProfilePlugins(),
+    registry: new PluginRegistry(SCHEDULING_PLUGINS),
+    clock,
+    random,
+  });
+}

@@ -1,0 +1,105 @@
+import { type Random, SeededRandom } from "../clock/random.ts";
+import { VirtualClock } from "../clock/virtual.ts";
+import { type Endpoint, type EndpointMetrics, hostPort, UNKNOWN_METRICS } from "../inference/endpoint.ts";
+import { HeaderList } from "../inference/headers.ts";
+import type { InferenceRequest } from "../inference/request.ts";
+import type { ColumnKey } from "../plugin/keys.ts";
+import type { Picker, PluginContext, PluginDefinition, PluginKind, PluginKinds } from "../plugin/kinds.ts";
+import { CandidateColumns } from "./candidates.ts";
+
+/** What a test says about an endpoint; the rest is filled in. Metrics count as scraped at monotonic 0. */
+export interface FakeEndpoint extends Partial<Omit<Endpoint, "metrics" | "inFlight">> {
+  readonly metrics?: Partial<EndpointMetrics>;
+  readonly inFlight?: { requests: number; tokens: number };
+}
+
+/** An idle endpoint of slot `slot`, freshly scraped at monotonic 0 unless told otherwise. */
+export function endpointOf(slot: number, fake: FakeEndpoint = {}): Endpoint {
+  const address = `10.0.${slot >> 8}.${slot & 255}`;
+  const { metrics, inFlight = { requests: 0, tokens: 0 }, ...rest } = fake;
+  return {
+    id: `default/pod-${slot}`,
+    slot,
+    namespace: "default",
+    name: `pod-${slot}`,
+    address,
+    port: 8000,
+    hostPort: hostPort(address, 8000),
+    rank: 0,
+    labels: {},
+    metrics: { ...UNKNOWN_METRICS, waiting: 0, running: 0, kvUsage: 0, scrapedAt: 0, ...metrics },
+    inFlight,
+    state: "up",
+    scrapeInterval: 50,
+    ...rest,
+  };
+}
+
+/** An endpoint that never answered a scrape. */
+export function unscraped(slot: number, fake: FakeEndpoint = {}): Endpoint {
+  return { ...endpointOf(slot, fake), metrics: UNKNOWN_METRICS };
+}
+
+/** A request with one prompt. */
+export function requestOf(prompt: string, fake: Partial<InferenceRequest> = {}): InferenceRequest {
+  const body = new TextEncoder().encode(prompt);
+  return {
+    id: "request-1",
+    headers: new HeaderList(),
+    body,
+    model: "model",
+    targetModel: "model",
+    modelRange: undefined,
+    objective: "",
+    priority: 0,
+    fairnessId: "default-flow",
+    streaming: false,
+    cacheSalt: "",
+    prompts: prompt === "" ? [] : [[{ start: 0, end: body.length }]],
+    maxTokens: Number.NaN,
+    ...fake,
+  };
+}
+
+/** An instance of a definition, its parameters parsed as the configuration would. */
+export function instanceOf<K extends PluginKind>(
+  definition: PluginDefinition<K>,
+  parameters: object = {},
+): PluginKinds[K] {
+  const context: PluginContext = { name: definition.type, clock: new VirtualClock(), random: new SeededRandom(1) };
+  return definition.create(definition.parameters.parse(parameters), context);
+}
+
+/** The candidates of a decision at monotonic `now`, with producers' columns as given. */
+export function columnsOf(
+  endpoints: readonly Endpoint[],
+  given: readonly (readonly [ColumnKey, readonly number[]])[] = [],
+  now = 0,
+): CandidateColumns {
+  const columns = new CandidateColumns(given.map(([key]) => key));
+  columns.fill(endpoints, now);
+  for (const [key, values] of given) columns.column(key).set(values);
+  return columns;
+}
+
+/** What a scorer writes for these candidates, rounded to nine digits. */
+export function scoresOf(
+  definition: PluginDefinition<"scorer">,
+  candidates: CandidateColumns,
+  parameters: object = {},
+  request = requestOf("prompt"),
+): number[] {
+  const out = new Float64Array(candidates.room);
+  instanceOf(definition, parameters).score({ request, candidates, out });
+  return [...out.slice(0, candidates.count)].map((score) => Number(score.toFixed(9)));
+}
+
+/** Runs a picker over totals; returns the order and how many share the first place. */
+export function pickFrom(picker: Picker, totals: readonly number[], random: Random): { order: number[]; tied: number } {
+  const candidates = columnsOf(totals.map((_, slot) => endpointOf(slot)));
+  const order = Uint32Array.from({ length: candidates.room }, (_, i) => i);
+  const sums = new Float64Array(candidates.room);
+  sums.set(totals);
+  const tied = picker.pick({ request: requestOf(""), candidates, totals: sums, random, order });
+  return { order: [...order.slice(0, totals.length)], tied };
+}

@@ -1,0 +1,145 @@
+import { describe, expect, it } from "vitest";
+import type { Endpoint } from "../../../inference/endpoint.ts";
+import type { InferenceRequest } from "../../../inference/request.ts";
+import { PREFIX_BLOCK_TOKENS, PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS } from "../../../plugin/keys.ts";
+import type { Producer } from "../../../plugin/kinds.ts";
+import { columnsOf, endpointOf, instanceOf, requestOf } from "../../fakes.cases.ts";
+import { approxPrefixCacheProducer } from "./approx-prefix-cache-producer.ts";
+
+const KEYS = approxPrefixCacheProducer.produces.map((key) => [key, []] as const);
+const made = (parameters: object = {}): Producer => instanceOf(approxPrefixCacheProducer, parameters);
+const pool = [endpointOf(0), endpointOf(1), endpointOf(2)];
+
+/** Bytes of text in which no two blocks are alike. */
+function text(length: number, seed = 0): string {
+  let out = "";
+  for (let i = seed; out.length < length; i++) out += `${i} `;
+  return out.slice(0, length);
+}
+
+function produce(producer: Producer, request: InferenceRequest, endpoints: readonly Endpoint[] = pool) {
+  const candidates = columnsOf(endpoints, KEYS);
+  producer.produce({ request, candidates });
+  return {
+    matched: [...candidates.column(PREFIX_MATCHED_BLOCKS).slice(0, endpoints.length)],
+    total: candidates.column(PREFIX_TOTAL_BLOCKS)[0]!,
+    blockTokens: candidates.column(PREFIX_BLOCK_TOKENS)[0]!,
+  };
+}
+
+function route(producer: Producer, request: InferenceRequest, to: Endpoint): void {
+  produce(producer, request, [to]);
+  producer.routed?.(request, to);
+}
+
+describe("approx-prefix-cache-producer", () => {
+  it("S-50, S-56: the second of two equal prompts matches whole where the first was routed, before any answer", () => {
+    const producer = made();
+    expect(produce(producer, requestOf(text(2000)))).toEqual({ matched: [0, 0, 0], total: 8, blockTokens: 64 });
+    route(producer, requestOf(text(2000)), pool[1]!);
+    expect(produce(producer, requestOf(text(2000)))).toEqual({ matched: [0, 8, 0], total: 8, blockTokens: 64 });
+    expect(produce(producer, requestOf(text(5000))).matched).toEqual([0, 7, 0]);
+  });
+
+  it("remembers nothing of a request that was not routed", () => {
+    const producer = made();
+    const request = requestOf(text(2000));
+    produce(producer, request);
+    produce(producer, requestOf(text(2000, 9)));
+    producer.routed?.(request, pool[0]!);
+    expect(produce(producer, requestOf(text(2000))).matched).toEqual([0, 0, 0]);
+    expect(produce(producer, requestOf(text(2000, 9))).matched).toEqual([0, 0, 0]);
+  });
+
+  it("S-51: another target model or cache salt matches nothing, another requested name of the same target does", () => {
+    const producer = made();
+    route(producer, requestOf(text(2000)), pool[0]!);
+    expect(produce(producer, requestOf(text(2000), { targetModel: "other" })).matched).toEqual([0, 0, 0]);
+    expect(produce(producer, requestOf(text(2000), { cacheSalt: "tenant" })).matched).toEqual([0, 0, 0]);
+    expect(produce(producer, requestOf(text(2000), { model: "alias" })).matched).toEqual([8, 0, 0]);
+  });
+
+  it("S-52: blocks of 16 become 64; the engine's 128 counts; without autoTune the configured 256", () => {
+    const request = requestOf(text(8192));
+    const engine = (blockSize: number) => [endpointOf(0, { metrics: { blockSize } })];
+    expect(produce(made({ blockSizeTokens: 16 }), request).blockTokens).toBe(64);
+    expect(produce(made(), request, engine(16)).blockTokens).toBe(64);
+    expect(produce(made(), request, engine(128))).toMatchObject({ blockTokens: 128, total: 16 });
+    expect(produce(made({ autoTune: false, blockSizeTokens: 256 }), request, engine(128)).blockTokens).toBe(256);
+    expect(produce(made({ blockSize: 100 }), request).blockTokens).toBe(100);
+    expect(produce(made({ blockSize: 100, blockSizeTokens: 80 }), request).blockTokens).toBe(80);
+  });
+
+  it("takes the block size from the first endpoint that knows it, and survives absurd ones", () => {
+    const request = requestOf(text(8192));
+    const unknown = endpointOf(0);
+    expect(produce(made(), request, [unknown, endpointOf(1, { metrics: { blockSize: 128 } })]).blockTokens).toBe(128);
+    for (const blockSize of [0, -5, Number.POSITIVE_INFINITY])
+      expect(produce(made(), request, [endpointOf(0, { metrics: { blockSize } })]).blockTokens).toBe(64);
+    const huge = [endpointOf(0, { metrics: { blockSize: 1e15, blocks: 1e300 } })];
+    expect(produce(made(), request, huge)).toMatchObject({ total: 0, matched: [0] });
+  });
+
+  it("S-53: counts a trailing partial block", () => {
+    expect(produce(made(), requestOf(text(400))).total).toBe(2);
+  });
+
+  it("S-54: maxPrefixTokensToMatch 640 allows ten blocks of 64; 0 leaves it to maxPrefixBlocksToMatch", () => {
+    const long = requestOf(text(100_000));
+    expect(produce(made({ maxPrefixTokensToMatch: 640 }), long).total).toBe(10);
+    expect(produce(made({ maxPrefixTokensToMatch: 0, maxPrefixBlocksToMatch: 7 }), long).total).toBe(7);
+    expect(produce(made({ maxPrefixTokensToMatch: 0, maxPrefixBlocksToMatch: 0 }), long).total).toBe(391);
+    expect(produce(made(), requestOf(text(1_000_000))).total).toBe(2048);
+  });
+
+  it("S-55: scales the capacity from the engine's blocks to its own, and follows a change", () => {
+    const producer = made();
+    // 16 engine blocks of 16 tokens hold four blocks of 64.
+    const small = endpointOf(0, { metrics: { blockSize: 16, blocks: 16 } });
+    route(producer, requestOf(text(5000)), small);
+    expect(produce(producer, requestOf(text(5000)), [small]).matched).toEqual([4]);
+    const larger = endpointOf(0, { metrics: { blockSize: 16, blocks: 40 } });
+    route(producer, requestOf(text(5000)), larger);
+    expect(produce(producer, requestOf(text(5000)), [larger]).matched).toEqual([10]);
+    route(producer, requestOf(text(10, 7777)), small);
+    expect(produce(producer, requestOf(text(5000)), [small]).matched).toEqual([3]);
+  });
+
+  it("uses lruCapacityPerServer where the engine does not say, or without autoTune", () => {
+    for (const producer of [made({ lruCapacityPerServer: 5 }), made({ lruCapacityPerServer: 5, autoTune: false })]) {
+      const endpoint = endpointOf(0, { metrics: { blockSize: 16 } });
+      route(producer, requestOf(text(5000)), endpoint);
+      expect(produce(producer, requestOf(text(5000)), [endpoint]).matched).toEqual([5]);
+    }
+  });
+
+  it("S-57: forgets an endpoint at once when it leaves", () => {
+    const producer = made();
+    route(producer, requestOf(text(2000)), pool[0]!);
+    producer.endpointRemoved?.(pool[0]!);
+    expect(produce(producer, requestOf(text(2000))).matched).toEqual([0, 0, 0]);
+  });
+
+  it("adds up the prompts of a completions request", () => {
+    const producer = made();
+    const one = text(1024);
+    const two = text(600, 5000);
+    const list = (first: string, second: string): InferenceRequest =>
+      requestOf(first + second, {
+        prompts: [[{ start: 0, end: first.length }], [{ start: first.length, end: first.length + second.length }]],
+      });
+    route(producer, list(one, two), pool[0]!);
+    route(producer, requestOf(two), pool[1]!);
+    expect(produce(producer, list(one, two))).toMatchObject({ matched: [7, 3, 0], total: 7 });
+    expect(produce(producer, list(two, one)).matched).toEqual([7, 3, 0]);
+  });
+
+  it.each([
+    [{ autoTune: false, blockSizeTokens: 0 }, "blockSizeTokens must be greater than 0 when autoTune is false"],
+    [{ maxPrefixTokensToMatch: -1 }, "maxPrefixTokensToMatch must not be negative"],
+    [{ blockSizes: 1 }, "blockSizes"],
+  ])("refuses %j", (parameters, message) => {
+    const result = approxPrefixCacheProducer.parameters.safeParse(parameters);
+    expect(result.error?.issues.map((issue) => issue.message).join()).toContain(message);
+  });
+});

@@ -1,0 +1,130 @@
+import { z } from "zod";
+import type { Endpoint } from "../../../inference/endpoint.ts";
+import type { InferenceRequest } from "../../../inference/request.ts";
+import { defineProducer } from "../../../plugin/define.ts";
+import { PREFIX_BLOCK_TOKENS, PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS } from "../../../plugin/keys.ts";
+import type { PluginContext, ProduceContext, Producer } from "../../../plugin/kinds.ts";
+import { BlockHasher, BlockHashes, MIN_BLOCK_TOKENS } from "../../../prefix/block-hash.ts";
+import { DEFAULT_CAPACITY, PrefixIndex } from "../../../prefix/prefix-index.ts";
+import type { Profile } from "../../profile.ts";
+
+/** Left at this, `blockSizeTokens` gives way to the deprecated `blockSize`. */
+const DEFAULT_BLOCK_TOKENS = 16;
+/** Blocks per endpoint, whatever its metrics page claims: 67 M tokens in the smallest blocks. */
+const MAX_CAPACITY = 2 ** 20;
+
+const parameters = z
+  .strictObject({
+    autoTune: z
+      .boolean()
+      .default(true)
+      .describe("Take block size and capacity from the engines' cache configuration where they report it."),
+    blockSizeTokens: z.int().default(DEFAULT_BLOCK_TOKENS).describe("Tokens per block; below 64 it counts as 64."),
+    blockSize: z.int().optional().describe("Deprecated alias, used while blockSizeTokens is left at 16."),
+    maxPrefixBlocksToMatch: z
+      .int()
+      .min(0)
+      .default(2048)
+      .describe("Deprecated: the most blocks per request, 0 = no limit; counts only when maxPrefixTokensToMatch is 0."),
+    maxPrefixTokensToMatch: z
+      .int("maxPrefixTokensToMatch must be an integer")
+      .min(0, "maxPrefixTokensToMatch must not be negative")
+      .default(131_072)
+      .describe("The most tokens per request that are hashed; 0 = maxPrefixBlocksToMatch decides."),
+    lruCapacityPerServer: z
+      .int()
+      .min(1)
+      .default(DEFAULT_CAPACITY)
+      .describe("Blocks remembered per endpoint whose engine does not report its cache."),
+  })
+  .refine(({ autoTune, blockSizeTokens, blockSize }) => autoTune || (blockSize ?? blockSizeTokens) > 0, {
+    path: ["blockSizeTokens"],
+    message: "blockSizeTokens must be greater than 0 when autoTune is false",
+  });
+
+/** scheduling 3.10 */
+export const approxPrefixCacheProducer = defineProducer({
+  type: "approx-prefix-cache-producer",
+  describe:
+    "Remembers which prompt prefixes were routed where, and publishes how much of a prompt each endpoint may hold.",
+  parameters,
+  produces: [PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS, PREFIX_BLOCK_TOKENS],
+  create: (settings, context) => new ApproxPrefixCache(settings, context),
+});
+
+type Settings = z.output<typeof parameters>;
+
+class ApproxPrefixCache implements Producer {
+  readonly index = new PrefixIndex();
+  readonly #settings: Settings;
+  readonly #configuredTokens: number;
+  readonly #hasher: BlockHasher;
+  readonly #hashes = new BlockHashes();
+  /** The request whose blocks are in #hashes; let go of as soon as it is routed. */
+  #request: InferenceRequest | undefined;
+  #blockTokens = 0;
+
+  constructor(settings: Settings, { random }: PluginContext) {
+    this.#settings = settings;
+    const { blockSizeTokens, blockSize } = settings;
+    const configured = blockSizeTokens === DEFAULT_BLOCK_TOKENS ? (blockSize ?? blockSizeTokens) : blockSizeTokens;
+    this.#configuredTokens = Math.max(MIN_BLOCK_TOKENS, configured);
+    this.#hasher = new BlockHasher(random.below(2 ** 32), random.below(2 ** 32));
+  }
+
+  produce({ request, candidates }: ProduceContext): void {
+    const { endpoints, count } = candidates;
+    const blockTokens = this.#blockTokensFor(endpoints);
+    this.#request = undefined;
+    this.#hasher.hash(request, blockTokens, this.#maxBlocks(blockTokens), this.#hashes);
+    this.#request = request;
+    this.#blockTokens = blockTokens;
+    this.index.match(this.#hashes, endpoints, count, candidates.column(PREFIX_MATCHED_BLOCKS));
+    candidates.column(PREFIX_TOTAL_BLOCKS).fill(this.#hashes.count, 0, count);
+    candidates.column(PREFIX_BLOCK_TOKENS).fill(blockTokens, 0, count);
+  }
+
+  /** The prompt is as good as cached there once it is on its way: the next request with the same prefix follows it. */
+  routed(request: InferenceRequest, endpoint: Endpoint): void {
+    if (request !== this.#request) return;
+    this.#request = undefined;
+    if (this.#hashes.count > 0) this.index.add(this.#hashes, endpoint.slot, this.#capacityOf(endpoint));
+  }
+
+  endpointRemoved(endpoint: Endpoint): void {
+    this.index.remove(endpoint.slot);
+  }
+
+  /** The first candidate that knows its block size decides: the pool is expected to be of one kind. */
+  #blockTokensFor(endpoints: readonly Endpoint[]): number {
+    if (!this.#settings.autoTune) return this.#configuredTokens;
+    for (const { metrics } of endpoints) {
+      const { blockSize } = metrics;
+      if (blockSize > 0 && blockSize <= Number.MAX_SAFE_INTEGER)
+        return Math.max(MIN_BLOCK_TOKENS, Math.floor(blockSize));
+    }
+    return this.#configuredTokens;
+  }
+
+  #maxBlocks(blockTokens: number): number {
+    const { maxPrefixTokensToMatch, maxPrefixBlocksToMatch } = this.#settings;
+    if (maxPrefixTokensToMatch > 0) return Math.floor(maxPrefixTokensToMatch / blockTokens);
+    return maxPrefixBlocksToMatch === 0 ? Number.POSITIVE_INFINITY : maxPrefixBlocksToMatch;
+  }
+
+  /** Engines count blocks of their own size; the index counts larger ones. */
+  #capacityOf({ metrics }: Endpoint): number {
+    const tokens = metrics.blocks * metrics.blockSize;
+    if (!this.#settings.autoTune || !(tokens > 0)) return this.#settings.lruCapacityPerServer;
+    return Math.min(MAX_CAPACITY, Math.max(1, Math.floor(tokens / this.#blockTokens)));
+  }
+}
+
+/** What the gauge of the index's size shows: name and type of each prefix producer of a profile, and its entries. */
+export function prefixIndexSizes(
+  profile: Profile,
+): { readonly name: string; readonly type: string; readonly size: number }[] {
+  return profile.producers.flatMap(({ name, type, plugin }) =>
+    plugin instanceof ApproxPrefixCache ? [{ name, type, size: plugin.index.size }] : [],
+  );
+}

@@ -1,0 +1,62 @@
+import { describe, expect, it } from "vitest";
+import type { InferenceRequest } from "../../../inference/request.ts";
+import {
+  IN_FLIGHT_REQUESTS,
+  IN_FLIGHT_TOKENS,
+  PREFIX_BLOCK_TOKENS,
+  PREFIX_MATCHED_BLOCKS,
+  PREFIX_TOTAL_BLOCKS,
+  UNCACHED_TOKENS,
+} from "../../../plugin/keys.ts";
+import { columnsOf, endpointOf, instanceOf, requestOf } from "../../fakes.cases.ts";
+import { inflightLoadProducer } from "./inflight-load-producer.ts";
+
+const OWN = inflightLoadProducer.produces.map((key) => [key, []] as const);
+
+function uncachedOf(request: InferenceRequest, parameters: object, matched?: number[], total = 0): number[] {
+  const size = matched?.length ?? 1;
+  const prefix = [
+    [PREFIX_MATCHED_BLOCKS, matched ?? []],
+    [PREFIX_TOTAL_BLOCKS, new Array<number>(size).fill(total)],
+    [PREFIX_BLOCK_TOKENS, new Array<number>(size).fill(64)],
+  ] as const;
+  const pool = Array.from({ length: size }, (_, slot) => endpointOf(slot));
+  const candidates = columnsOf(pool, matched === undefined ? OWN : [...OWN, ...prefix]);
+  instanceOf(inflightLoadProducer, parameters).produce({ request, candidates });
+  return [...candidates.column(UNCACHED_TOKENS).slice(0, size)];
+}
+
+describe("inflight-load-producer", () => {
+  it("publishes the endpoints' own counts, as they are at the moment of the decision", () => {
+    const counts = { requests: 3, tokens: 900 };
+    const candidates = columnsOf([endpointOf(0, { inFlight: counts }), endpointOf(1)], OWN);
+    const producer = instanceOf(inflightLoadProducer);
+    producer.produce({ request: requestOf("p"), candidates });
+    expect([...candidates.column(IN_FLIGHT_REQUESTS).slice(0, 2)]).toEqual([3, 0]);
+    expect([...candidates.column(IN_FLIGHT_TOKENS).slice(0, 2)]).toEqual([900, 0]);
+    counts.requests = 4;
+    producer.produce({ request: requestOf("p"), candidates });
+    expect(candidates.column(IN_FLIGHT_REQUESTS)[0]).toBe(4);
+  });
+
+  it("counts what an endpoint would have to compute: unmatched blocks and what was not hashed", () => {
+    const request = requestOf("x".repeat(4 * 1000));
+    expect(uncachedOf(request, {}, [0, 10, 12], 12)).toEqual([768 + 232, 128 + 232, 232]);
+    expect(uncachedOf(requestOf("x".repeat(400)), {}, [0, 2], 2)).toEqual([128, 0]);
+  });
+
+  it("counts the whole prompt without prefix information", () => {
+    expect(uncachedOf(requestOf("x".repeat(401)), {})).toEqual([101]);
+    expect(uncachedOf(requestOf(""), {})).toEqual([0]);
+  });
+
+  it("adds estimated output within the request's and the configured limit", () => {
+    const prompt = "x".repeat(400);
+    const on = { addEstimatedOutputTokens: true };
+    expect(uncachedOf(requestOf(prompt), on)).toEqual([100 + 150]);
+    expect(uncachedOf(requestOf(prompt), { ...on, outputRatio: 0.25 })).toEqual([125]);
+    expect(uncachedOf(requestOf(prompt, { maxTokens: 16 }), on)).toEqual([116]);
+    expect(uncachedOf(requestOf(prompt), { ...on, maxEstimatedOutputTokens: 40 })).toEqual([140]);
+    expect(uncachedOf(requestOf(prompt), { outputRatio: 9, syncCrossReplicaState: false })).toEqual([100]);
+  });
+});

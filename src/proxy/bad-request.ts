@@ -23,7 +23,7 @@ export const UPGRADE_REFUSED = new BadRequest(
   "not-supported",
   "neither Upgrade nor CONNECT is supported; send a plain HTTP/1.1 request",
 );
-export const HEADERS_TIMEOUT = new BadRequest(408, "request-timeout", "the request headers were not complete in time");
+const HEADERS_TIMEOUT = new BadRequest(408, "request-timeout", "the request headers were not complete in time");
 export const BODY_TIMEOUT = new BadRequest(408, "request-timeout", "no byte of the request body arrived in time");
 export const EXPECTATION_UNKNOWN = new BadRequest(417, "bad-request", "the only expectation served is 100-continue");
 

@@ -43,6 +43,7 @@ function endSoon(socket: Socket): void {
  * written at once; nothing is collected. After the last byte it watches that the client takes it.
  */
 export class ClientStream implements Timed {
+  /** Set by the driver while its exchange is open, afterwards here. */
   deadline = Number.POSITIVE_INFINITY;
   /** The status line of an answer was handed to node. */
   headWritten = false;
@@ -82,6 +83,7 @@ export class ClientStream implements Timed {
     const { limits, allowUnderscores } = this.#services;
     (this.#response as unknown as Tagged)[STREAM] = this;
     this.#response.on("close", onClose);
+    this.#services.deadlines.add(this);
     this.#response.on("error", ignore);
     const head =
       this.#expectation === "unknown"
@@ -118,20 +120,14 @@ export class ClientStream implements Timed {
   /**
    * The head of the model server's answer. It leaves with the first bytes of the body if they are there in the same turn,
    * else alone.
-   * @returns false: it holds something node refuses to write
    */
-  writeHead(head: ResponseHead, bodyless: boolean): boolean {
+  writeHead(head: ResponseHead, bodyless: boolean): void {
     const response = this.#response;
     if (this.#services.draining) response.shouldKeepAlive = false;
-    try {
-      response.writeHead(head.status, flat(head.headers));
-    } catch {
-      return false;
-    }
+    response.writeHead(head.status, flat(head.headers));
     this.headWritten = true;
     this.#closeDelimited = !bodyless && head.contentLength < 0 && this.#request.httpVersion === "1.0";
     process.nextTick(flushHead, this);
-    return true;
   }
 
   flushHead(): void {
@@ -221,14 +217,15 @@ export class ClientStream implements Timed {
   }
 
   expired(): void {
-    if (this.#lingering) this.#endLingering();
+    if (this.#driver?.done === false) this.#driver.expired();
+    else if (this.#lingering) this.#endLingering();
     else this.#request.socket.destroy();
   }
 
   #endLingering(): void {
     this.#lingering = false;
     this.#ended = true;
-    this.deadline = this.#services.clock.now() + this.#services.timers.linger;
+    this.#watch(this.#services.timers.linger);
     this.#response.end();
   }
 
@@ -242,6 +239,5 @@ export class ClientStream implements Timed {
 
   #watch(ms: number): void {
     this.deadline = this.#services.clock.now() + ms;
-    this.#services.deadlines.add(this);
   }
 }

@@ -6,9 +6,8 @@ import { type OutcomeReason, Rejection } from "../inference/outcomes.ts";
 import { Attempt, type AttemptListener } from "./attempt.ts";
 import { BODY_TIMEOUT } from "./bad-request.ts";
 import type { ClientStream } from "./client-stream.ts";
-import type { Timed } from "./deadlines.ts";
 import { forwardedRequest } from "./forwarded-request.ts";
-import { badRequestAnswer, errorJson, rejectionAnswer, rejectionSlug } from "./local-answer.ts";
+import { badRequestAnswer, lastEvent, rejectionAnswer, rejectionSlug } from "./local-answer.ts";
 import { BACKOFF } from "./options.ts";
 import type { RequestHead } from "./request-head.ts";
 import type { ResponseHead } from "./response-head.ts";
@@ -44,8 +43,7 @@ const USED_UP: Record<AttemptFailure, OutcomeReason> = {
  * one after the other, passes the answer back and closes the books, exactly once whatever happens (design: the walk of
  * one request; data-plane 4.1).
  */
-export class ExchangeDriver implements Wire, AttemptListener, Timed {
-  deadline = Number.POSITIVE_INFINITY;
+export class ExchangeDriver implements Wire, AttemptListener {
   readonly #services: ProxyServices;
   readonly #client: ClientStream;
   readonly #head: RequestHead;
@@ -70,8 +68,7 @@ export class ExchangeDriver implements Wire, AttemptListener, Timed {
 
   /** Begins. @param expectsContinue the client sends its body only after a 100 */
   start(expectsContinue: boolean): void {
-    const { deadlines, limits } = this.#services;
-    deadlines.add(this);
+    const { limits, timers } = this.#services;
     if (this.#head.end) {
       this.#open(true);
       return;
@@ -80,7 +77,7 @@ export class ExchangeDriver implements Wire, AttemptListener, Timed {
       this.#reject(this.#tooLarge());
       return;
     }
-    this.deadline = this.#in(this.#services.timers.bodyIdle);
+    this.#client.deadline = this.#in(timers.bodyIdle);
     // Otherwise the exchange is opened with the first byte of the body.
     if (expectsContinue) {
       this.#open(false);
@@ -92,7 +89,7 @@ export class ExchangeDriver implements Wire, AttemptListener, Timed {
   requestChunk(chunk: Buffer): void {
     if (this.#phase !== "receiving" && this.#phase !== "held") return;
     this.#received += chunk.length;
-    if (this.#phase === "receiving") this.deadline = this.#in(this.#services.timers.bodyIdle);
+    if (this.#phase === "receiving") this.#client.deadline = this.#in(this.#services.timers.bodyIdle);
     if (this.#received > this.#services.limits.bodyBytes) {
       this.#reject(this.#tooLarge());
       return;
@@ -104,7 +101,7 @@ export class ExchangeDriver implements Wire, AttemptListener, Timed {
   requestEnd(): void {
     if (this.#phase !== "receiving" && this.#phase !== "held") return;
     this.#phase = "deciding";
-    this.deadline = this.#in(this.#services.timers.picking);
+    this.#client.deadline = this.#in(this.#services.timers.picking);
     this.#feed(NOTHING, true);
   }
 
@@ -118,24 +115,30 @@ export class ExchangeDriver implements Wire, AttemptListener, Timed {
   /** The client has read on. */
   clientDrained(): void {
     if (this.#phase !== "answering") return;
-    this.deadline = this.#in(this.#services.timers.responseIdle);
+    this.#client.deadline = this.#in(this.#services.timers.responseIdle);
     this.#attempt?.resume();
   }
 
   pauseRequest(): void {
     if (this.#phase !== "receiving") return;
     this.#phase = "held";
-    this.deadline = Number.POSITIVE_INFINITY;
+    this.#client.deadline = Number.POSITIVE_INFINITY;
     this.#client.pauseRequest();
   }
 
   resumeRequest(): void {
     if (this.#phase !== "held") return;
     this.#phase = "receiving";
-    this.deadline = this.#in(this.#services.timers.bodyIdle);
+    this.#client.deadline = this.#in(this.#services.timers.bodyIdle);
     this.#client.resumeRequest();
   }
 
+  /** Whether the books are closed. */
+  get done(): boolean {
+    return this.#phase === "done";
+  }
+
+  /** The deadline that was set on the client's stream has passed. */
   expired(): void {
     const { timers } = this.#services;
     switch (this.#phase) {
@@ -167,7 +170,7 @@ export class ExchangeDriver implements Wire, AttemptListener, Timed {
   }
 
   answerChunk(chunk: Buffer): void {
-    this.deadline = this.#in(this.#services.timers.responseIdle);
+    this.#client.deadline = this.#in(this.#services.timers.responseIdle);
     if (this.#told) return;
     try {
       const out = this.#exchange!.responseBody(chunk, false);
@@ -206,13 +209,13 @@ export class ExchangeDriver implements Wire, AttemptListener, Timed {
     }
     const bodyless = this.#head.method === "HEAD" || status === 204 || status === 304 || head.contentLength === 0;
     this.#phase = "answering";
-    this.deadline = this.#in(this.#services.timers.responseIdle);
+    this.#client.deadline = this.#in(this.#services.timers.responseIdle);
     this.#eventStream = head.eventStream;
     this.#forwarded = undefined;
     this.#exchange!.releaseBody();
     this.#told = bodyless;
     this.#exchange!.responseHeaders(status, head.headers, bodyless);
-    if (!this.#client.writeHead(head, bodyless)) this.answerLost("the answer has a header that cannot be passed on");
+    this.#client.writeHead(head, bodyless);
   }
 
   attemptFailed(failure: AttemptFailure, detail: string): void {
@@ -229,13 +232,13 @@ export class ExchangeDriver implements Wire, AttemptListener, Timed {
   }
 
   answerLost(detail: string): void {
-    if (this.#phase !== "answering" || !this.#client.headWritten) {
+    if (this.#phase !== "answering") {
       this.#reject(new Rejection("upstream_reset", `${this.#where()} broke off before its answer began: ${detail}`));
       return;
     }
     this.#services.metrics?.interrupted();
     this.#close("interrupted");
-    if (this.#eventStream) this.#client.write(this.#lastEvent(detail));
+    if (this.#eventStream) this.#client.write(lastEvent(this.#tail, detail));
     this.#client.cut();
   }
 
@@ -254,7 +257,7 @@ export class ExchangeDriver implements Wire, AttemptListener, Timed {
       this.#exchange = exchange;
       if (end) {
         this.#phase = "deciding";
-        this.deadline = this.#in(this.#services.timers.picking);
+        this.#client.deadline = this.#in(this.#services.timers.picking);
       }
       const decision = exchange.requestHeaders(this.#head.headers, end);
       if (decision !== undefined) this.#decided(decision);
@@ -319,7 +322,7 @@ export class ExchangeDriver implements Wire, AttemptListener, Timed {
   #send(endpoint: Endpoint): void {
     const { timers, pools } = this.#services;
     this.#phase = "waiting";
-    this.deadline = this.#in(timers.firstByte > 0 ? timers.firstByte : timers.responseIdle);
+    this.#client.deadline = this.#in(timers.firstByte > 0 ? timers.firstByte : timers.responseIdle);
     this.#attempt = new Attempt(this, endpoint);
     pools.dispatch(endpoint.hostPort, this.#forwarded!, this.#attempt);
   }
@@ -363,7 +366,6 @@ export class ExchangeDriver implements Wire, AttemptListener, Timed {
   #close(cause: EndCause): void {
     if (this.#phase === "done") return;
     this.#phase = "done";
-    this.#services.deadlines.delete(this);
     this.#forwarded = undefined;
     this.#attempt?.cancel();
     this.#attempt = undefined;
@@ -372,13 +374,5 @@ export class ExchangeDriver implements Wire, AttemptListener, Timed {
 
   #in(ms: number): number {
     return this.#services.clock.now() + ms;
-  }
-
-  /** What a client of an event stream gets instead of `[DONE]` (decisions: server lost mid-stream). */
-  #lastEvent(detail: string): Buffer {
-    const message = `the model server was lost in the middle of the answer: ${detail}`;
-    const text = Buffer.from(this.#tail.subarray(-4)).toString("latin1");
-    const gap = this.#tail.length === 0 || text.endsWith("\n\n") || text.endsWith("\r\n\r\n") ? "" : "\n\n";
-    return Buffer.from(`${gap}data: ${errorJson(message, "upstream_error", 502)}\n\n`);
   }
 }

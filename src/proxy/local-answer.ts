@@ -24,7 +24,7 @@ function typeOf(status: number): string {
 }
 
 /** The error object of every local answer and of the last event of a broken stream. */
-export function errorJson(message: string, type: string, code: number): string {
+function errorJson(message: string, type: string, code: number): string {
   return JSON.stringify({ error: { message, type, param: null, code } });
 }
 
@@ -69,4 +69,15 @@ export function rawAnswer(answer: LocalAnswer): Buffer {
   let head = `HTTP/1.1 ${answer.status} ${STATUS_CODES[answer.status] ?? "Error"}\r\n`;
   for (let i = 0; i < answer.headers.length; i += 2) head += `${answer.headers[i]}: ${answer.headers[i + 1]}\r\n`;
   return Buffer.concat([Buffer.from(`${head}connection: close\r\n\r\n`, "latin1"), answer.body]);
+}
+
+/**
+ * What the client of an event stream gets instead of `[DONE]` when the model server is lost.
+ * @param tail the last bytes it got: an event they leave open is ended first
+ */
+export function lastEvent(tail: Uint8Array, detail: string): Buffer {
+  const message = `the model server was lost in the middle of the answer: ${detail}`;
+  const end = Buffer.from(tail.subarray(-4)).toString("latin1");
+  const gap = tail.length === 0 || end.endsWith("\n\n") || end.endsWith("\r\n\r\n") ? "" : "\n\n";
+  return Buffer.from(`${gap}data: ${errorJson(message, "upstream_error", 502)}\n\n`);
 }

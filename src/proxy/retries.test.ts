@@ -203,7 +203,7 @@ describe("D-48: what does not move on", () => {
     expect(harness.exchange.ends).toEqual(["rejected"]);
   });
 
-  it("an answer with a header no client can be given is a 502", async () => {
+  it("an answer that is not HTTP is a 502", async () => {
     const model = await harness.model(({ socket }) => socket.write("HTTP/1.1 999999 X\r\ncontent-length: 0\r\n\r\n"));
     await harness.start({ endpoints: [model.endpoint] });
     expect(await harness.ask(post("body"))).toMatch(/^HTTP\/1\.1 502 /);

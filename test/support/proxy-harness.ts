@@ -8,7 +8,7 @@ import { deadPort, type RawClient, type RawRequest, type RawServer, rawClient, r
 import { poll } from "./poll.ts";
 
 /** Counts what the proxy reports. */
-export class CountingMetrics implements ProxyMetrics {
+class CountingMetrics implements ProxyMetrics {
   refused = 0;
   bad: string[] = [];
   retries: AttemptFailure[] = [];

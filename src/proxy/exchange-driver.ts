@@ -155,8 +155,11 @@ export class ExchangeDriver implements Wire, AttemptListener {
         return;
       case "answering":
         // Whoever was silent: the one we are waiting for.
-        if (this.#client.needsDrain) this.#close("client-gone");
-        else this.#close("interrupted");
+        if (this.#client.needsDrain) this.clientGone();
+        else {
+          this.#services.metrics?.interrupted();
+          this.#close("interrupted");
+        }
         this.#client.cut();
     }
   }

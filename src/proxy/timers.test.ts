@@ -145,6 +145,7 @@ describe("D-60: timers of a request, in virtual time", () => {
     await until("the model server is cut", () => model.open() === 0);
     expect(client.text()).not.toContain("0\r\n\r\n");
     expect(harness.exchange.ends).toEqual(["interrupted"]);
+    expect(harness.metrics.lost).toBe(1);
   });
 
   it("a client that takes nothing for that long is cut, and it is its own fault", async () => {

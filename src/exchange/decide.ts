@@ -21,7 +21,7 @@ export interface DeciderParts {
   readonly random: Random;
   readonly endpoints: EndpointRegistry;
   readonly objectives: ObjectiveTable;
-  readonly admission: LegacyAdmission;
+  readonly admission: Pick<LegacyAdmission, "admit">;
   readonly scheduler: Scheduler;
   /** `--disable-endpoint-subset-filter`. */
   readonly ignoreSubset: boolean;

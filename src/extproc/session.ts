@@ -1,4 +1,5 @@
 import type { Decision, Exchange, Routed, SubsetHint, Wire } from "../exchange/wire.ts";
+import { detach } from "../grpc/frames.ts";
 import { Writer } from "../grpc/protobuf.ts";
 import type { GrpcStream, GrpcStreamEvents } from "../grpc/transport.ts";
 import { messageOf } from "../inference/errors.ts";
@@ -158,7 +159,9 @@ export class Session implements GrpcStreamEvents, Wire {
   #onRequestBody(request: ProcessingRequest): void {
     if (this.#routed) return;
     this.#requestOpen = true;
-    const decision = this.#exchange.requestBody(request.body, request.endOfStream, subsetOf(request));
+    // A piece that waits for the rest must not keep the whole socket read alive that it is a view of.
+    const chunk = request.endOfStream ? request.body : detach(request.body);
+    const decision = this.#exchange.requestBody(chunk, request.endOfStream, subsetOf(request));
     if (decision instanceof Promise) {
       decision.then(
         (settled) => this.#answer(settled),
@@ -211,7 +214,8 @@ export class Session implements GrpcStreamEvents, Wire {
     if (this.#responseDone) return;
     this.#responseOpen = true;
     const end = request.endOfStream;
-    const chunk = this.#exchange.responseBody(request.body, end);
+    const passing = end || this.#exchange.streaming;
+    const chunk = this.#exchange.responseBody(passing ? request.body : detach(request.body), end);
     // A body before its headers is passed through: holding it back would only add a second fault to the proxy's.
     if (this.#exchange.streaming || !this.#responseHeadersSeen) {
       this.#sendBody("response", [chunk], end);

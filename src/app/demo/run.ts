@@ -32,6 +32,8 @@ const DEFAULT_HALF_MS = 15_000;
 const RATE_PER_SERVER = 6;
 /** The end of a half in which nothing new is sent, so that it ends with nothing in flight. */
 const TAIL_MS = 1200;
+/** An answer without a byte for this long counts as failed. */
+const ANSWER_LIMIT_MS = 15_000;
 const GATEWAY_PORT = 8080;
 const ADMIN_PORT = 19001;
 
@@ -93,7 +95,7 @@ class Demo {
     this.#summaries.push(await this.#half("round-robin", list, halfMs));
     if (this.#stop.signal.aborted) return;
     this.#screen.say(`\nsecond half: the default profile, the same ${list.length} requests, caches and index emptied`);
-    gateway.useConfig();
+    await gateway.useDefaultConfig();
     this.#summaries.push(await this.#half("sluice", list, halfMs));
     if (json) process.stdout.write(`${JSON.stringify({ policies: this.#summaries })}\n`);
     else for (const line of ["", ...comparison(this.#summaries)]) this.#screen.say(line);
@@ -108,9 +110,10 @@ class Demo {
 
   async close(): Promise<void> {
     this.#giveBackKeys?.();
+    // The servers first: with them gone nothing that is left to close can wait for them.
+    this.#cluster.stop();
     await this.#client?.destroy();
     await this.#gateway?.close();
-    this.#cluster.stop();
   }
 
   async #start(): Promise<Gateway> {
@@ -132,7 +135,14 @@ class Demo {
     this.#gateway = gateway;
     for (const listening of gateway.listening) say(readyLine(listening, process.pid));
     const base = `http://${gateway.listening[0]!.address}`;
-    this.#client = new Pool(base, { connections: 128, pipelining: 1 });
+    this.#client = new Pool(base, {
+      connections: 128,
+      pipelining: 1,
+      headersTimeout: ANSWER_LIMIT_MS,
+      bodyTimeout: ANSWER_LIMIT_MS,
+    });
+    // Whoever ends the demo does not wait for answers.
+    this.#stop.signal.addEventListener("abort", () => void this.#client?.destroy());
     say(`look:   http://${gateway.listening[1]!.address}/`);
     say(`try:    curl ${base}/v1/models`);
     say(

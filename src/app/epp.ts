@@ -1,0 +1,177 @@
+import { loopbackOnly } from "../admin/access.ts";
+import { startAdmin } from "../admin/server.ts";
+import { delay } from "../clock/clock.ts";
+import { freshRandom } from "../clock/random.ts";
+import { realClock } from "../clock/real.ts";
+import { PROCESS_PATH } from "../extproc/messages.ts";
+import { processHandler } from "../extproc/service.ts";
+import { healthHandlers, ProcessorHealth, probeHealth } from "../grpc/health.ts";
+import { createHttp2Server } from "../grpc/http2.ts";
+import { loadTlsPair, selfSignedPair } from "../grpc/tls.ts";
+import type { GrpcHandler } from "../grpc/transport.ts";
+import { hostPort } from "../inference/endpoint.ts";
+import type { SluiceError } from "../inference/errors.ts";
+import { objectivesFromFlags } from "../resources/objectives.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import { createLogger } from "../telemetry/logging.ts";
+import { startProcessMetrics } from "../telemetry/process.ts";
+import { type ConfigSource, readConfig } from "./config-source.ts";
+import { startDiscovery } from "./discovery.ts";
+import { startEndpointMetrics } from "./endpoint-metrics.ts";
+import { InferenceCore } from "./inference-core.ts";
+import { type Running, untilSignal } from "./lifecycle.ts";
+import { type Listening, readyLine } from "./ready-line.ts";
+import { viewsOf } from "./views.ts";
+import { warmUp } from "./warm-up.ts";
+
+/** How the Endpoint Picker runs; times in milliseconds, sizes in bytes. */
+export interface EppSettings extends ConfigSource {
+  readonly bindAddress: string;
+  /** Ports: 0 = any. */
+  readonly grpcPort: number;
+  readonly grpcHealthPort: number;
+  readonly metricsPort: number;
+  readonly poolName: string;
+  readonly endpointsFile: string | undefined;
+  /** What to say when neither a flag nor the configuration names endpoints. */
+  readonly missingEndpoints: SluiceError;
+  /** `NAME=PRIORITY` each. */
+  readonly objectives: readonly string[];
+  readonly secureServing: boolean;
+  /** Directory with tls.crt and tls.key; undefined = a self-signed pair. */
+  readonly certPath: string | undefined;
+  readonly healthChecking: boolean;
+  readonly refreshMetricsInterval: number;
+  readonly fixedCadence: boolean;
+  readonly refreshPrometheusMetricsInterval: number;
+  readonly metricsStalenessThreshold: number;
+  readonly grpcMaxRecvMsgSize: number;
+  readonly disableEndpointSubsetFilter: boolean;
+  readonly drainTimeout: number;
+  readonly verbosity: number;
+  readonly debugOpen: boolean;
+  readonly warnings: readonly string[];
+}
+
+/** A picker that runs. */
+export interface Epp extends Running {
+  readonly listening: readonly Listening[];
+}
+
+/**
+ * Starts the picker in the order of epp-protocol 15.4: configuration, certificates, health port (NOT_SERVING), endpoints,
+ * warm-up, ext_proc port, then SERVING.
+ * @throws SluiceError for anything that is wrong with files, flags or ports
+ */
+export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp> {
+  const clock = realClock;
+  const random = freshRandom();
+  for (const warning of settings.warnings) log.warn({}, warning);
+  const config = await readConfig(settings, log);
+  if (settings.endpointsFile === undefined && config.discovery === undefined) throw settings.missingEndpoints;
+  const tls = settings.secureServing
+    ? settings.certPath === undefined
+      ? await selfSignedPair(clock)
+      : loadTlsPair(settings.certPath)
+    : undefined;
+  const core = new InferenceCore({
+    clock,
+    random,
+    config,
+    objectives: objectivesFromFlags(settings.objectives),
+    cadence: { interval: settings.refreshMetricsInterval, fixed: settings.fixedCadence },
+    staleness: settings.metricsStalenessThreshold,
+    ignoreSubset: settings.disableEndpointSubsetFilter,
+    log,
+  });
+  let ready = false;
+  const host = settings.bindAddress;
+  const onHandlerError = (error: unknown): void => core.onError(error);
+  const health = createHttp2Server(
+    { host, port: settings.grpcHealthPort, handlers: healthHandlers(probeHealth(() => ready)), onHandlerError },
+    clock,
+  );
+  const processor = new ProcessorHealth();
+  const handlers = new Map<string, GrpcHandler>([
+    [
+      PROCESS_PATH,
+      processHandler({
+        emitDroppedReason: true,
+        openExchange: (wire) => core.openExchange(wire),
+        onError: (error) => core.onError(error),
+      }),
+    ],
+    ...(settings.healthChecking ? healthHandlers(processor) : []),
+  ]);
+  const extProc = createHttp2Server(
+    { host, port: settings.grpcPort, handlers, tls, maxMessageBytes: settings.grpcMaxRecvMsgSize, onHandlerError },
+    clock,
+  );
+  const stops = [startProcessMetrics(core.registry, clock)];
+  const close = async (): Promise<void> => {
+    for (const stop of stops.splice(0)) stop();
+    extProc.close();
+    health.close();
+    await core.close();
+  };
+  try {
+    const healthAddress = await health.listen();
+    const discovery = await startDiscovery(core, settings.endpointsFile, config, log);
+    stops.push(() => discovery.close());
+    stops.push(
+      startEndpointMetrics({
+        ...core,
+        view: core.endpointsView,
+        poolName: settings.poolName,
+        poolInterval: settings.refreshPrometheusMetricsInterval,
+      }),
+    );
+    const streams = core.metrics.extprocStreams.with();
+    const resets = core.metrics.extprocResetsTotal.with();
+    stops.push(
+      core.registry.onRender(() => {
+        streams.set(extProc.streams);
+        resets.inc(extProc.resets - resets.value);
+      }),
+    );
+    core.start();
+    await warmUp(clock, config);
+    const admin = await startAdmin({
+      host,
+      port: settings.metricsPort,
+      clock,
+      views: viewsOf(core, settings.poolName, () => ready),
+      authorize: loopbackOnly(settings.debugOpen),
+    });
+    stops.push(() => void admin.close());
+    const extProcAddress = await extProc.listen();
+    ready = true;
+    return {
+      listening: [
+        { name: "ext-proc", address: hostPort(host, extProcAddress.port) },
+        { name: "health", address: hostPort(host, healthAddress.port) },
+        { name: "admin", address: hostPort(host, admin.port) },
+      ],
+      async drain() {
+        // New streams are served on: Envoy needs time to hear that it should send them elsewhere (epp-protocol 15.4).
+        ready = false;
+        processor.serving = false;
+        await delay(clock, settings.drainTimeout);
+        await extProc.drain();
+        await close();
+      },
+      close,
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** Runs the picker until a signal; returns the exit status. */
+export async function runEpp(settings: EppSettings): Promise<number> {
+  const log = createLogger({ name: "sluice", verbosity: settings.verbosity });
+  const epp = await startEpp(settings, log);
+  for (const listening of epp.listening) process.stdout.write(`${readyLine(listening, process.pid)}\n`);
+  return untilSignal(epp, log);
+}

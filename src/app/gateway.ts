@@ -1,0 +1,123 @@
+import { loopbackOnly } from "../admin/access.ts";
+import { startAdmin } from "../admin/server.ts";
+import { freshRandom } from "../clock/random.ts";
+import { realClock } from "../clock/real.ts";
+import type { Endpoint } from "../inference/endpoint.ts";
+import { hostPort } from "../inference/endpoint.ts";
+import { startProxy } from "../proxy/server.ts";
+import { objectivesFromFlags } from "../resources/objectives.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import { createLogger } from "../telemetry/logging.ts";
+import { startProcessMetrics } from "../telemetry/process.ts";
+import type { ListenAddress } from "./address.ts";
+import { type ConfigSource, readConfig } from "./config-source.ts";
+import { startDiscovery } from "./discovery.ts";
+import { startEndpointMetrics } from "./endpoint-metrics.ts";
+import { InferenceCore } from "./inference-core.ts";
+import { type Running, untilSignal } from "./lifecycle.ts";
+import { type Listening, readyLine } from "./ready-line.ts";
+import { viewsOf } from "./views.ts";
+import { warmUp } from "./warm-up.ts";
+
+export interface GatewayOptions extends ConfigSource {
+  readonly endpointsFile: string;
+  readonly listen: ListenAddress;
+  readonly admin: ListenAddress;
+  readonly maxRetries: number;
+  readonly retryStatuses: readonly number[];
+  /** `NAME=PRIORITY` each. */
+  readonly objectives: readonly string[];
+  readonly debugOpen: boolean;
+}
+
+/** A gateway that runs. */
+export interface Gateway extends Running {
+  /** The proxy, then the admin pages. */
+  readonly listening: readonly Listening[];
+  endpoints(): readonly Endpoint[];
+  /** Puts the built-in configuration in force, with an empty prefix index. */
+  useDefaultConfig(): Promise<void>;
+}
+
+/** Milliseconds after which metrics no longer count an endpoint as ready, and between flushes of the pool's averages. */
+const STALENESS = 2000;
+const POOL_INTERVAL = 5000;
+
+/**
+ * Starts the gateway: endpoints, collector, proxy, admin pages; ready when it returns.
+ * @throws SluiceError for anything that is wrong with files, flags or ports
+ */
+export async function startGateway(options: GatewayOptions & { readonly log: Logger }): Promise<Gateway> {
+  const { log } = options;
+  const clock = realClock;
+  const random = freshRandom();
+  const config = await readConfig(options, log);
+  const core = new InferenceCore({
+    clock,
+    random,
+    config,
+    objectives: objectivesFromFlags(options.objectives),
+    staleness: STALENESS,
+    ignoreSubset: false,
+    log,
+  });
+  const discovery = await startDiscovery(core, options.endpointsFile, config, log);
+  const stops = [startProcessMetrics(core.registry, clock)];
+  stops.push(startEndpointMetrics({ ...core, view: core.endpointsView, poolName: "gateway", poolInterval: POOL_INTERVAL }));
+  core.start();
+  await warmUp(clock, config);
+  let draining = false;
+  const admin = await startAdmin({
+    ...options.admin,
+    clock,
+    views: viewsOf(core, "gateway", () => !draining),
+    authorize: loopbackOnly(options.debugOpen),
+  });
+  const { metrics } = core;
+  const proxy = await startProxy({
+    ...options.listen,
+    clock,
+    random,
+    openExchange: (wire) => core.openExchange(wire),
+    maxRetries: options.maxRetries,
+    retryStatuses: options.retryStatuses,
+    metrics: {
+      connectionRefused: () => metrics.exchangesTotal.with("connection-refused").inc(),
+      badRequest: () => metrics.exchangesTotal.with("bad-request").inc(),
+      retried: (cause) => metrics.gatewayRetriesTotal.with(cause).inc(),
+      clientGone() {},
+      interrupted() {},
+    },
+    onError: (error) => core.onError(error),
+  }).catch(async (error: unknown) => {
+    await admin.close();
+    throw error;
+  });
+  const close = async (): Promise<void> => {
+    for (const stop of stops) stop();
+    discovery.close();
+    await Promise.all([proxy.close(), admin.close(), core.close()]);
+  };
+  return {
+    listening: [
+      { name: "gateway", address: hostPort(options.listen.host, proxy.port) },
+      { name: "admin", address: hostPort(options.admin.host, admin.port) },
+    ],
+    endpoints: () => core.endpoints.list(),
+    useDefaultConfig: async () => core.useConfig(await readConfig({}, log)),
+    async drain() {
+      draining = true;
+      await proxy.drain();
+      await close();
+    },
+    close,
+  };
+}
+
+/** Runs the gateway until a signal; returns the exit status. */
+export async function runGateway(options: GatewayOptions): Promise<number> {
+  const log = createLogger({ name: "sluice" });
+  const gateway = await startGateway({ ...options, log });
+  for (const listening of gateway.listening) process.stdout.write(`${readyLine(listening, process.pid)}\n`);
+  return untilSignal(gateway, log);
+}

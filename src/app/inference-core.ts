@@ -1,0 +1,162 @@
+import type { Clock } from "../clock/clock.ts";
+import type { Random } from "../clock/random.ts";
+import type { EffectiveConfig } from "../config/effective.ts";
+import type { CadenceOptions } from "../endpoints/cadence.ts";
+import { Collector } from "../endpoints/collector.ts";
+import { VllmDialect } from "../endpoints/dialects/vllm.ts";
+import { EndpointRegistry } from "../endpoints/registry.ts";
+import { ScrapeClient } from "../endpoints/scrape-client.ts";
+import { EndpointsView } from "../endpoints/view.ts";
+import { ByteBudget } from "../exchange/byte-budget.ts";
+import { Decider } from "../exchange/decide.ts";
+import { type ExchangeServices, InferenceExchange } from "../exchange/exchange.ts";
+import { ExchangeMetrics } from "../exchange/exchange-metrics.ts";
+import type { Exchange, Wire } from "../exchange/wire.ts";
+import { LegacyAdmission } from "../flowcontrol/legacy-admission.ts";
+import type { SaturationDetector } from "../plugin/kinds.ts";
+import type { ObjectiveTable } from "../resources/objectives.ts";
+import { buildProfile } from "../scheduling/build.ts";
+import type { Profile } from "../scheduling/profile.ts";
+import { DecisionRecords } from "../scheduling/records.ts";
+import { Scheduler } from "../scheduling/scheduler.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import { createMetrics, type Metrics } from "../telemetry/names.ts";
+import { RateLimitedLog } from "../telemetry/rate-limited-log.ts";
+import { MetricsRegistry } from "../telemetry/registry.ts";
+import { PLUGIN_REGISTRY } from "./plugins.ts";
+import { schedulerHooks } from "./scheduler-hooks.ts";
+
+/** All buffered and replayed bodies of the process together, and one request body, in bytes (spec/decisions.md). */
+const BODY_BUDGET = 256 * 1024 * 1024;
+const MAX_REQUEST_BYTES = 32 * 1024 * 1024;
+
+export interface CoreOptions {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly config: EffectiveConfig;
+  readonly objectives: ObjectiveTable;
+  /** How often endpoints are scraped; absent = adaptive from 50 ms to 1 s. */
+  readonly cadence?: CadenceOptions;
+  /** Milliseconds after which metrics no longer count an endpoint as ready. */
+  readonly staleness: number;
+  readonly ignoreSubset: boolean;
+  readonly log: Logger;
+}
+
+/** Everything between a wire and the model servers, put together: what both `sluice epp` and `sluice gateway` are made of. */
+export class InferenceCore {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly registry = new MetricsRegistry();
+  readonly metrics: Metrics;
+  readonly endpoints: EndpointRegistry;
+  readonly endpointsView: EndpointsView;
+  readonly records = new DecisionRecords();
+  readonly budget = new ByteBudget(BODY_BUDGET);
+  readonly #options: CoreOptions;
+  readonly #log: RateLimitedLog;
+  readonly #scheduler: Scheduler;
+  #admission: LegacyAdmission;
+  readonly #collector: Collector;
+  readonly #services: ExchangeServices;
+
+  constructor(options: CoreOptions) {
+    const { clock, random, log, config } = options;
+    this.#options = options;
+    this.clock = clock;
+    this.random = random;
+    this.#log = new RateLimitedLog(log, clock, { intervalMs: 10_000, maxKeys: 256 });
+    this.metrics = createMetrics(this.registry);
+    this.endpoints = new EndpointRegistry({
+      clock,
+      random,
+      onRefused: (id, maxEndpoints) =>
+        this.#log.log("error", "endpoint-refused", { endpoint: id, maxEndpoints }, "too many endpoints: this one is left out"),
+    });
+    this.endpointsView = new EndpointsView(this.endpoints, clock, options.staleness);
+    this.#scheduler = new Scheduler({
+      profile: this.#profileOf(config),
+      clock,
+      random,
+      records: this.records,
+      hooks: schedulerHooks(this.metrics, this.#log),
+    });
+    this.endpoints.onRemoved((endpoint) => this.#scheduler.endpointRemoved(endpoint));
+    this.endpoints.onStateChanged((endpoint, from) =>
+      log.info({ endpoint: endpoint.id, from, to: endpoint.state, cause: endpoint.cause }, "endpoint changed state"),
+    );
+    this.#admission = new LegacyAdmission(this.#detectorOf(config));
+    this.#collector = new Collector({
+      clock,
+      random,
+      registry: this.endpoints,
+      scraper: new ScrapeClient(clock, new VllmDialect()),
+      metrics: {
+        pollFailed: () => this.metrics.datalayerPollErrorsTotal.with("metrics-data-source").inc(),
+        extractFailed: () =>
+          this.metrics.datalayerExtractErrorsTotal.with("metrics-data-source", "core-metrics-extractor").inc(),
+      },
+      ...options.cadence,
+    });
+    const buffered = this.metrics.bufferedBytes.with();
+    this.registry.onRender(() => buffered.set(this.budget.used));
+    this.#services = {
+      clock,
+      random,
+      endpoints: this.endpoints,
+      decider: new Decider({
+        clock,
+        random,
+        endpoints: this.endpoints,
+        objectives: options.objectives,
+        admission: { admit: (request, candidates, now) => this.#admission.admit(request, candidates, now) },
+        scheduler: this.#scheduler,
+        ignoreSubset: options.ignoreSubset,
+      }),
+      metrics: new ExchangeMetrics(this.metrics),
+      budget: this.budget,
+      maxRequestBytes: MAX_REQUEST_BYTES,
+      onError: (error) => this.onError(error),
+    };
+  }
+
+  /** Begins to scrape. */
+  start(): void {
+    this.#collector.start();
+  }
+
+  async close(): Promise<void> {
+    await this.#collector.close();
+  }
+
+  openExchange(wire: Wire): Exchange {
+    return new InferenceExchange(this.#services, wire);
+  }
+
+  /** Puts another configuration in force; what the old one's plugins had learnt is forgotten. */
+  useConfig(config: EffectiveConfig): void {
+    this.#scheduler.useProfile(this.#profileOf(config));
+    this.#admission = new LegacyAdmission(this.#detectorOf(config));
+  }
+
+  /** Tells people of a failure of our own; clients have their 500 already. */
+  onError(error: unknown): void {
+    this.#log.log("error", "internal", { err: error }, "internal error");
+  }
+
+  #profileOf(config: EffectiveConfig): Profile {
+    const { clock, random } = this.#options;
+    return buildProfile({
+      name: config.profile.name,
+      plugins: [...config.profile.plugins, ...config.producers],
+      registry: PLUGIN_REGISTRY,
+      clock,
+      random,
+    });
+  }
+
+  #detectorOf({ detector }: EffectiveConfig): SaturationDetector {
+    const { clock, random } = this.#options;
+    return detector.definition.create(detector.parameters, { name: detector.name, clock, random });
+  }
+}

@@ -26,7 +26,7 @@ export function viewsOf(core: InferenceCore, name: string, ready: () => boolean)
       const state = {
         name,
         endpoints: endpointsView.pool(MAX_SHOWN).endpoints,
-        decisions: decisions.map((record) => ({ ...record, sentence: explain(record).sentence })),
+        decisions: decisions.map(pictured),
       };
       return { data: JSON.stringify(state), mark: decisions[0]?.sequence ?? since ?? 0 };
     },
@@ -43,4 +43,10 @@ function brief(record: DecisionRecord): object {
     endpoint: record.top[0]!.id,
     why: explain(record).sentence,
   };
+}
+
+/** A decision on the page: what its line and its table show. */
+function pictured(record: DecisionRecord): object {
+  const { sequence, at, scorers, top } = record;
+  return { sequence, at, scorers, top, sentence: explain(record).sentence };
 }

@@ -6,6 +6,7 @@ import { messageOf } from "../inference/errors.ts";
 import { HEADER, HeaderList } from "../inference/headers.ts";
 import { Rejection } from "../inference/outcomes.ts";
 import { Attempts } from "./attempts.ts";
+import { BodyAssembler } from "./body-assembler.ts";
 import type { BudgetHolder, ByteBudget } from "./byte-budget.ts";
 import type { Decider } from "./decide.ts";
 import type { ExchangeMetrics } from "./exchange-metrics.ts";
@@ -40,8 +41,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
   #headers = new HeaderList();
   #receivedAt: number;
   #subset: SubsetHint | undefined;
-  #chunks: Uint8Array[] = [];
-  #received = 0;
+  readonly #body = new BodyAssembler();
   #requestedStream = false;
   #series: RequestSeries | undefined;
   #attempts: Attempts | undefined;
@@ -66,7 +66,9 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     this.#subset = subset;
     this.#identify();
     if (end) return this.#decideWithoutBody();
-    if (Number(headers.get("content-length")) > this.#services.maxRequestBytes) return this.#refuse(this.#tooLarge());
+    const declared = Number(headers.get("content-length"));
+    if (declared > this.#services.maxRequestBytes) return this.#refuse(this.#tooLarge());
+    this.#body.expect(declared);
     return undefined;
   }
 
@@ -75,13 +77,11 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     if (this.#decided || this.#ended) return undefined;
     if (this.requestId === "") this.#identify();
     if (subset !== undefined) this.#subset = subset;
-    if (chunk.length > 0) {
-      this.#chunks.push(chunk);
-      this.#received += chunk.length;
-      if (this.#received > this.#services.maxRequestBytes) return this.#refuse(this.#tooLarge());
-      this.#services.budget.add(this, chunk.length);
-    }
-    return end ? this.#decide() : undefined;
+    if (this.#body.length + chunk.length > this.#services.maxRequestBytes) return this.#refuse(this.#tooLarge());
+    if (chunk.length > 0) this.#services.budget.add(this, chunk.length);
+    if (end) return this.#decide(this.#body.finish(chunk));
+    if (chunk.length > 0) this.#body.add(chunk);
+    return undefined;
   }
 
   pause(): void {
@@ -93,7 +93,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
   }
 
   releaseBody(): void {
-    this.#chunks = [];
+    this.#body.clear();
     this.#services.budget.release(this);
   }
 
@@ -101,8 +101,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     this.#services.endpoints.attemptFailed(endpoint, failure, detail);
     const next = this.#attempts?.next(endpoint);
     if (next !== undefined) return next;
-    const reason = failure === "timeout" ? "upstream_timeout" : "upstream_connect";
-    this.#rejection = new Rejection(reason, `no endpoint answered; the last tried was ${endpoint.hostPort}: ${detail}`);
+    this.#rejection = new Rejection("upstream_connect", `no endpoint answered; the last tried was ${endpoint.hostPort}: ${detail}`);
     return this.#rejection;
   }
 
@@ -133,10 +132,10 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     return chunk;
   }
 
-  end(cause: EndCause): void {
+  end(cause: EndCause, rejection?: Rejection): void {
     if (this.#ended) return;
     this.#ended = true;
-    this.#chunks = [];
+    this.#body.clear();
     this.#services.budget.release(this);
     this.#attempts?.release();
     if (cause === "complete") this.#response.finish();
@@ -144,7 +143,8 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     this.#services.metrics.ended({
       cause,
       series: this.#series,
-      rejection: this.#rejection,
+      // An answer that was passed on is no refusal, even if a retry would have been.
+      rejection: cause === "complete" ? undefined : (rejection ?? this.#rejection),
       response: this.#response,
       streaming: this.streaming,
       receivedAt: this.#receivedAt,
@@ -166,10 +166,8 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     return decision;
   }
 
-  #decide(): Decision {
+  #decide(body: Uint8Array): Decision {
     const { decider, endpoints, metrics } = this.#services;
-    const body = this.#chunks.length === 1 ? this.#chunks[0]! : Buffer.concat(this.#chunks);
-    this.#chunks = [];
     try {
       const outcome = decider.decide(this.requestId, this.#headers, body, this.#subset);
       if (outcome instanceof Rejection) return this.#refuse(outcome);

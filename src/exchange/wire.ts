@@ -68,7 +68,7 @@ export interface Exchange {
    */
   requestHeaders(headers: HeaderList, end: boolean, subset?: SubsetHint): Decision | undefined;
   /**
-   * @param chunk kept by reference until the exchange is routed and `releaseBody` or `end` is called
+   * @param chunk copied, unless it is the whole body: then it is kept by reference until the exchange is routed
    * @returns undefined until the body is complete or refused; afterwards the decision, or its promise while it queues
    */
   requestBody(chunk: Uint8Array, end: boolean, subset?: SubsetHint): Decision | Promise<Decision> | undefined;
@@ -85,6 +85,9 @@ export interface Exchange {
   responseHeaders(status: number, headers: HeaderList, end: boolean): void;
   /** Returns the bytes to pass on, now the same ones. */
   responseBody(chunk: Uint8Array, end: boolean): Uint8Array;
-  /** Closes the books: exactly once, later calls do nothing. */
-  end(cause: EndCause): void;
+  /**
+   * Closes the books: exactly once, later calls do nothing.
+   * @param rejection what the client was answered, where the wire decided that itself
+   */
+  end(cause: EndCause, rejection?: Rejection): void;
 }

@@ -159,9 +159,7 @@ export class Session implements GrpcStreamEvents, Wire {
   #onRequestBody(request: ProcessingRequest): void {
     if (this.#routed) return;
     this.#requestOpen = true;
-    // A piece that waits for the rest must not keep the whole socket read alive that it is a view of.
-    const chunk = request.endOfStream ? request.body : detach(request.body);
-    const decision = this.#exchange.requestBody(chunk, request.endOfStream, subsetOf(request));
+    const decision = this.#exchange.requestBody(request.body, request.endOfStream, subsetOf(request));
     if (decision instanceof Promise) {
       decision.then(
         (settled) => this.#answer(settled),
@@ -214,6 +212,7 @@ export class Session implements GrpcStreamEvents, Wire {
     if (this.#responseDone) return;
     this.#responseOpen = true;
     const end = request.endOfStream;
+    // A piece that waits for the rest must not keep the whole socket read alive that it is a view of.
     const passing = end || this.#exchange.streaming;
     const chunk = this.#exchange.responseBody(passing ? request.body : detach(request.body), end);
     // A body before its headers is passed through: holding it back would only add a second fault to the proxy's.

@@ -360,19 +360,19 @@ export class ExchangeDriver implements Wire, AttemptListener {
   #refuse(rejection: Rejection, cause: EndCause): void {
     if (this.#exchange === undefined) this.#services.metrics?.badRequest(rejectionSlug(rejection));
     const complete = this.#phase !== "receiving" && this.#phase !== "held";
-    this.#close(cause);
+    this.#close(cause, rejection);
     if (this.#client.headWritten) this.#client.cut();
     else this.#client.answer(rejectionAnswer(rejection), !complete);
   }
 
   /** Closes the books. What the client still gets is up to the caller. */
-  #close(cause: EndCause): void {
+  #close(cause: EndCause, rejection?: Rejection): void {
     if (this.#phase === "done") return;
     this.#phase = "done";
     this.#forwarded = undefined;
     this.#attempt?.cancel();
     this.#attempt = undefined;
-    this.#exchange?.end(cause);
+    this.#exchange?.end(cause, rejection);
   }
 
   #in(ms: number): number {

@@ -17,7 +17,7 @@ describe.each(["standalone", "override-host"] as const)("real Envoy 1.40, %s.yam
   let stack: Stack;
 
   beforeAll(async () => {
-    stack = await startStack(config, ["--max-model-len", "4000000", "--max-num-seqs", "256", "--inter-token-latency", "2"]);
+    stack = await startStack(config, ["--max-model-len", "4000000", "--max-num-seqs", "256", "--inter-token-latency", "2", "--prefill-time-per-token", "0"]);
     // Envoy tries the picker only once its health check has passed.
     await poll("the first answer", async () => (await ask(`${stack.url}/v1/models`)).status === 200);
   });

@@ -7,6 +7,9 @@ import { gatewayCommand } from "./gateway.ts";
 import { simCommand } from "./sim.ts";
 import { VERSION } from "./version.ts";
 
+/** Errors of the command line itself end with 2, as Go's flag parser does; what is wrong behind it ends with 1. */
+const MISTYPED: ReadonlySet<string> = new Set(["FLAG_UNKNOWN", "FLAG_SYNTAX", "FLAG_VALUE", "FLAG_MISSING", "LISTEN_ADDRESS"]);
+
 const program = new Command("sluice")
   .description("Decides where LLM requests go: an Endpoint Picker, a gateway and a model-server simulator.")
   .version(VERSION)
@@ -21,6 +24,6 @@ try {
   if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : 2;
   else if (error instanceof SluiceError) {
     process.stderr.write(`sluice: ${error.message}\n`);
-    process.exitCode = 1;
+    process.exitCode = MISTYPED.has(error.code) ? 2 : 1;
   } else throw error;
 }

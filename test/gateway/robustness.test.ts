@@ -141,10 +141,10 @@ describe("a server whose metrics page is garbage", () => {
 
 describe("a start that cannot work ends with one clear line", () => {
   it.each([
-    ["no endpoints file", ["gateway"], /required option '--endpoints <file>'/, 2],
+    ["no endpoints file", ["gateway"], /give --endpoints FILE/, 2],
     ["a missing file", ["gateway", "--endpoints", "/nowhere/endpoints.yaml"], /\/nowhere\/endpoints\.yaml/, 1],
     ["a mistyped flag", ["gateway", "--endpoint", "x"], /Did you mean --endpoints\?/, 2],
-    ["a bad address", ["gateway", "--endpoints", "examples/endpoints.yaml", "--listen", "nowhere"], /--listen "nowhere" is not an address/, 1],
+    ["a bad address", ["gateway", "--endpoints", "examples/endpoints.yaml", "--listen", "nowhere"], /--listen "nowhere" is not an address/, 2],
     ["an unknown command", ["gatewy"], /Did you mean gateway\?/, 2],
     ["an epp that needs Kubernetes", ["epp", "--pool-name", "p"], /needs Kubernetes, not built yet; use --endpoints/, 1],
     ["a mistyped epp flag", ["epp", "--grpc-prt", "1"], /grpc-port/, 2],

@@ -1,0 +1,75 @@
+import { mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Browser, chromium } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { chromium as findChromium } from "../../scripts/test-parts.ts";
+import { ask, chat, JSON_HEADERS } from "../support/client.ts";
+import { freePort } from "../support/envoy.ts";
+import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { endpointsFile, type Sim, startSims } from "../support/stack.ts";
+
+describe("the page, in Chromium", () => {
+  let sims: Sim[];
+  let gateway: TestGateway;
+  let browser: Browser;
+
+  beforeAll(async () => {
+    sims = await startSims(2);
+    gateway = await startGateway(endpointsFile([...sims.map((sim) => sim.port), await freePort()]));
+    browser = await chromium.launch({
+      executablePath: findChromium(),
+      args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+    });
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await gateway?.process.stop();
+    await Promise.all((sims ?? []).map((sim) => sim.process.stop()));
+  });
+
+  it("shows endpoints with their state and, live, why a request went where it went", async () => {
+    const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
+    const problems: string[] = [];
+    page.on("pageerror", (error) => problems.push(String(error)));
+    page.on("console", (message) => {
+      if (message.type() === "error") problems.push(message.text());
+    });
+    await page.goto(`${gateway.adminUrl}/`);
+    await page.locator("#status.live").waitFor();
+    await page.locator("#endpoints tbody tr").nth(2).waitFor();
+    await page.locator(".state.down").waitFor();
+    expect(await page.locator("#endpoints tbody tr").count()).toBe(3);
+    expect(await page.locator("tr", { has: page.locator(".state.down") }).textContent()).toContain("ECONNREFUSED");
+
+    const answer = await ask(`${gateway.url}/v1/chat/completions`, {
+      headers: { ...JSON_HEADERS, "x-request-id": "seen-on-the-page" },
+      body: chat("show me"),
+    });
+    expect(answer.status).toBe(200);
+    const line = page.locator("#decisions button", { hasText: "seen-on-the-page" });
+    await line.waitFor();
+    await line.click();
+    const table = page.locator(".detail table");
+    await table.waitFor();
+    expect(await table.locator("thead").textContent()).toContain("prefix-cache-scorer x 3");
+    expect(await table.locator("tbody tr").count()).toBe(2);
+    await page.screenshot({ path: join(process.env["SLUICE_SCREENSHOTS"] ?? mkdtempSync(join(tmpdir(), "sluice-page-")), "page.png") });
+    expect(problems).toEqual([]);
+  });
+
+  it("explains the same request to curl, by its x-request-id", async () => {
+    const { text } = await ask(`${gateway.adminUrl}/debug/decisions/seen-on-the-page`);
+    const explained = JSON.parse(text);
+    expect(explained.sentence).toContain("seen-on-the-page");
+    expect(explained.candidates[0].scores.map((score: { scorer: string }) => score.scorer)).toEqual([
+      "queue-scorer",
+      "kv-cache-utilization-scorer",
+      "prefix-cache-scorer",
+      "active-request-scorer",
+    ]);
+    const missing = await ask(`${gateway.adminUrl}/debug/decisions/never-sent`);
+    expect(missing.status).toBe(404);
+    expect(missing.text).toContain("no decision never-sent");
+  });
+});

@@ -13,12 +13,14 @@ const root = join(import.meta.dirname, "..");
 /** What clients can be answered, and the codes of the errors that people see at start. */
 function errorsReference(): string {
   const rows = Object.entries(OUTCOMES).map(
-    ([reason, row]) => `| \`${reason}\` | ${row.status} | \`${row.code}\` | ${"dropped" in row ? `\`${row.dropped}\`` : ""} |`,
+    ([reason, row]) =>
+      `| \`${reason}\` | ${row.status} | \`${row.code}\` | ${"dropped" in row ? `\`${row.dropped}\`` : ""} |`,
   );
   const codes = new Set<string>();
   for (const name of readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" })) {
     if (!name.endsWith(".ts") || /\.(test|cases)\.ts$/.test(name)) continue;
-    for (const [, code] of readFileSync(join(root, "src", name), "utf8").matchAll(/SluiceError\(\s*"([A-Z_0-9]+)"/g)) codes.add(code!);
+    for (const [, code] of readFileSync(join(root, "src", name), "utf8").matchAll(/SluiceError\(\s*"([A-Z_0-9]+)"/g))
+      codes.add(code!);
   }
   return [
     "# Errors",
@@ -37,7 +39,10 @@ function errorsReference(): string {
     "",
     "Every error of ours carries one of these codes in `code`; its message alone is meant to be enough.",
     "",
-    [...codes].sort().map((code) => `\`${code}\``).join(", "),
+    [...codes]
+      .sort()
+      .map((code) => `\`${code}\``)
+      .join(", "),
     "",
   ].join("\n");
 }

@@ -18,7 +18,9 @@ export function pluginsReference(): string {
         "",
         `*${definition.kind}.* ${definition.describe}`,
         "",
-        ...(parameters.length === 0 ? ["No parameters."] : ["| Parameter | Type | Default | |", "|---|---|---|---|", ...parameters]),
+        ...(parameters.length === 0
+          ? ["No parameters."]
+          : ["| Parameter | Type | Default | |", "|---|---|---|---|", ...parameters]),
         "",
       ].join("\n");
     });

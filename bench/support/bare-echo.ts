@@ -3,10 +3,11 @@
  * nothing and decides nothing: a pick that never changes, and every body handed back behind another prefix (HttpBody and
  * StreamedBodyResponse have the same bytes).
  */
-import { createServer } from "node:http2";
+import { createServer, type ServerHttp2Stream } from "node:http2";
 
 const length = (n: number): number[] => (n < 128 ? [n] : [(n & 127) | 128, ...length(n >>> 7)]);
-const field = (number: number, bytes: Uint8Array): Buffer => Buffer.concat([Buffer.from([(number << 3) | 2, ...length(bytes.length)]), bytes]);
+const field = (number: number, bytes: Uint8Array): Buffer =>
+  Buffer.concat([Buffer.from([(number << 3) | 2, ...length(bytes.length)]), bytes]);
 const framed = (message: Uint8Array): Buffer => {
   const prefix = Buffer.alloc(5);
   prefix.writeUInt32BE(message.length, 1);
@@ -41,8 +42,8 @@ const server = createServer({
   settings: { initialWindowSize: 1 << 20, maxConcurrentStreams: 1 << 20 },
 });
 server.on("session", (session) => session.setLocalWindowSize(16 << 20));
-server.on("stream", (stream) => {
-  let rest = Buffer.alloc(0);
+server.on("stream", (stream: ServerHttp2Stream) => {
+  let rest: Buffer = Buffer.alloc(0);
   stream.respond({ ":status": 200, "content-type": "application/grpc" }, { waitForTrailers: true });
   stream.on("wantTrailers", () => stream.sendTrailers({ "grpc-status": "0" }));
   stream.on("error", () => {});

@@ -19,7 +19,10 @@ export async function startDiscovery(
 ): Promise<FileDiscovery> {
   const plugin = config.discovery;
   if (endpointsFile !== undefined && plugin !== undefined)
-    throw new SluiceError("DISCOVERY_TWICE", `--endpoints and dataLayer.discovery in ${config.source} both name endpoints; keep one`);
+    throw new SluiceError(
+      "DISCOVERY_TWICE",
+      `--endpoints and dataLayer.discovery in ${config.source} both name endpoints; keep one`,
+    );
   let source: Discovery;
   let flavour: EndpointsFlavour = "lenient";
   if (endpointsFile !== undefined) source = { path: endpointsFile, watchFile: true };
@@ -28,7 +31,10 @@ export async function startDiscovery(
     source = plugin.definition.create(plugin.parameters, { name: plugin.name, clock, random });
     flavour = "strict";
   } else
-    throw new SluiceError("DISCOVERY_MISSING", "no endpoints: give --endpoints FILE, or dataLayer.discovery in the configuration");
+    throw new SluiceError(
+      "DISCOVERY_MISSING",
+      "no endpoints: give --endpoints FILE, or dataLayer.discovery in the configuration",
+    );
   const discovery = new FileDiscovery({
     ...source,
     flavour,

@@ -63,7 +63,9 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
   });
   const discovery = await startDiscovery(core, options.endpointsFile, config, log);
   const stops = [startProcessMetrics(core.registry, clock)];
-  stops.push(startEndpointMetrics({ ...core, view: core.endpointsView, poolName: "gateway", poolInterval: POOL_INTERVAL }));
+  stops.push(
+    startEndpointMetrics({ ...core, view: core.endpointsView, poolName: "gateway", poolInterval: POOL_INTERVAL }),
+  );
   core.start();
   await warmUp(clock, config);
   let draining = false;

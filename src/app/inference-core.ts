@@ -71,7 +71,12 @@ export class InferenceCore {
       clock,
       random,
       onRefused: (id, maxEndpoints) =>
-        this.#log.log("error", "endpoint-refused", { endpoint: id, maxEndpoints }, "too many endpoints: this one is left out"),
+        this.#log.log(
+          "error",
+          "endpoint-refused",
+          { endpoint: id, maxEndpoints },
+          "too many endpoints: this one is left out",
+        ),
     });
     this.endpointsView = new EndpointsView(this.endpoints, clock, options.staleness);
     this.#scheduler = new Scheduler({

@@ -23,7 +23,13 @@ export function schedulerHooks(metrics: Metrics, log: RateLimitedLog): Scheduler
       if (counter === undefined) {
         if (attempts.size >= MAX_CACHED) attempts.clear();
         const model = request.targetModel.length > 256 ? "other" : request.targetModel;
-        counter = metrics.schedulerAttemptsTotal.with("success", model, endpoint.name, endpoint.namespace, String(endpoint.port));
+        counter = metrics.schedulerAttemptsTotal.with(
+          "success",
+          model,
+          endpoint.name,
+          endpoint.namespace,
+          String(endpoint.port),
+        );
         attempts.set(key, counter);
       }
       counter.inc();
@@ -32,7 +38,12 @@ export function schedulerHooks(metrics: Metrics, log: RateLimitedLog): Scheduler
       metrics.pluginDuration.with(point, plugin.type, plugin.name).observe(seconds);
     },
     pluginFailed(point, plugin, error) {
-      log.log("error", `plugin ${plugin.name}`, { err: error, point, plugin: plugin.name }, "a plugin failed and was left out");
+      log.log(
+        "error",
+        `plugin ${plugin.name}`,
+        { err: error, point, plugin: plugin.name },
+        "a plugin failed and was left out",
+      );
     },
     prefixMatched(producer, bytes, ratio) {
       metrics.prefixIndexerHitBytes.with(producer.name, producer.type).observe(bytes);

@@ -1,6 +1,6 @@
 import { realClock } from "../clock/real.ts";
-import { startInstances } from "../simulator/server.ts";
 import type { SimOptions } from "../simulator/options.ts";
+import { startInstances } from "../simulator/server.ts";
 import { readyLine } from "./ready-line.ts";
 
 /**

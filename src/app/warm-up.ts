@@ -1,12 +1,12 @@
+import type { Clock } from "../clock/clock.ts";
 import { SeededRandom } from "../clock/random.ts";
+import type { EffectiveConfig } from "../config/effective.ts";
 import { loadConfig } from "../config/load.ts";
+import { SluiceError } from "../inference/errors.ts";
 import { HeaderList } from "../inference/headers.ts";
 import { Rejection } from "../inference/outcomes.ts";
 import { objectivesFromFlags } from "../resources/objectives.ts";
 import { silentLogger } from "../telemetry/logger.ts";
-import type { Clock } from "../clock/clock.ts";
-import type { EffectiveConfig } from "../config/effective.ts";
-import { SluiceError } from "../inference/errors.ts";
 import { InferenceCore } from "./inference-core.ts";
 import { PLUGIN_REGISTRY } from "./plugins.ts";
 
@@ -18,7 +18,10 @@ const EXCHANGES = 2000;
  * Touches neither the network nor the process's own core.
  * @throws SluiceError WARM_UP when an exchange cannot be routed: the configuration would refuse every request
  */
-export async function warmUp(clock: Clock, config: EffectiveConfig = loadConfig(undefined, PLUGIN_REGISTRY)): Promise<void> {
+export async function warmUp(
+  clock: Clock,
+  config: EffectiveConfig = loadConfig(undefined, PLUGIN_REGISTRY),
+): Promise<void> {
   const core = new InferenceCore({
     clock,
     random: new SeededRandom(1),
@@ -28,7 +31,15 @@ export async function warmUp(clock: Clock, config: EffectiveConfig = loadConfig(
     ignoreSubset: false,
     log: silentLogger,
   });
-  for (let i = 0; i < 10; i++) core.endpoints.upsert({ namespace: "warm-up", name: `e${i}`, address: `127.0.0.${i + 1}`, port: 1, rank: 0, labels: {} });
+  for (let i = 0; i < 10; i++)
+    core.endpoints.upsert({
+      namespace: "warm-up",
+      name: `e${i}`,
+      address: `127.0.0.${i + 1}`,
+      port: 1,
+      rank: 0,
+      labels: {},
+    });
   const wire = { pauseRequest() {}, resumeRequest() {} };
   const answer = Buffer.from('data: {"choices":[{"delta":{"content":"x"}}]}\n\ndata: [DONE]\n\n');
   for (let i = 0; i < EXCHANGES; i++) {
@@ -36,7 +47,13 @@ export async function warmUp(clock: Clock, config: EffectiveConfig = loadConfig(
     const body = Buffer.from(
       `{"model":"warm-up","stream":true,"messages":[{"role":"user","content":"${"word ".repeat(100 + (i % 100))}"}]}`,
     );
-    exchange.requestHeaders(HeaderList.of([[":path", "/v1/chat/completions"], ["content-type", "application/json"]]), false);
+    exchange.requestHeaders(
+      HeaderList.of([
+        [":path", "/v1/chat/completions"],
+        ["content-type", "application/json"],
+      ]),
+      false,
+    );
     const decision = exchange.requestBody(body, true);
     if (decision instanceof Rejection) throw new SluiceError("WARM_UP", `no request could be routed: ${decision.text}`);
     exchange.releaseBody();

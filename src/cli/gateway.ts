@@ -28,7 +28,10 @@ export function gatewayCommand(): Command {
     .action(async (flags: GatewayFlags) => {
       // Not commander's to demand: it would do so before it looks for mistyped options.
       if (flags.endpoints === undefined)
-        throw new SluiceError("FLAG_MISSING", "give --endpoints FILE, the list of model servers (see examples/endpoints.yaml)");
+        throw new SluiceError(
+          "FLAG_MISSING",
+          "give --endpoints FILE, the list of model servers (see examples/endpoints.yaml)",
+        );
       // Loaded on use: `sluice sim` needs none of it.
       const { runGateway } = await import("../app/gateway.ts");
       process.exitCode = await runGateway({

@@ -8,7 +8,13 @@ import { simCommand } from "./sim.ts";
 import { VERSION } from "./version.ts";
 
 /** Errors of the command line itself end with 2, as Go's flag parser does; what is wrong behind it ends with 1. */
-const MISTYPED: ReadonlySet<string> = new Set(["FLAG_UNKNOWN", "FLAG_SYNTAX", "FLAG_VALUE", "FLAG_MISSING", "LISTEN_ADDRESS"]);
+const MISTYPED: ReadonlySet<string> = new Set([
+  "FLAG_UNKNOWN",
+  "FLAG_SYNTAX",
+  "FLAG_VALUE",
+  "FLAG_MISSING",
+  "LISTEN_ADDRESS",
+]);
 
 const program = new Command("sluice")
   .description("Decides where LLM requests go: an Endpoint Picker, a gateway and a model-server simulator.")

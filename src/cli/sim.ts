@@ -22,7 +22,8 @@ export function simCommand(): Command {
 }
 
 function optionOf({ name, type, help, default: fallback }: SimOption): Option {
-  const shown = Array.isArray(fallback) || fallback === "" ? "" : ` (default: ${type === "duration" ? `${fallback}ms` : fallback})`;
+  const shown =
+    Array.isArray(fallback) || fallback === "" ? "" : ` (default: ${type === "duration" ? `${fallback}ms` : fallback})`;
   const value = type === "boolean" ? "[true|false]" : type === "list" ? "<values...>" : `<${type}>`;
   const option = new Option(`--${name} ${value}`, help + shown);
   return type === "boolean" ? option.preset("true") : option;

@@ -5,14 +5,18 @@ import { BodyAssembler } from "./body-assembler.ts";
 describe("BodyAssembler", () => {
   it("gives back the concatenation of any pieces, whatever length was declared", () => {
     fc.assert(
-      fc.property(fc.array(fc.uint8Array({ maxLength: 40_000 }), { minLength: 1, maxLength: 8 }), fc.integer({ min: -5, max: 1e9 }), (pieces, declared) => {
-        const assembler = new BodyAssembler();
-        assembler.expect(declared);
-        for (const piece of pieces.slice(0, -1)) assembler.add(piece);
-        const whole = assembler.finish(pieces.at(-1)!);
-        expect(Buffer.compare(whole, Buffer.concat(pieces))).toBe(0);
-        expect(assembler.length).toBe(0);
-      }),
+      fc.property(
+        fc.array(fc.uint8Array({ maxLength: 40_000 }), { minLength: 1, maxLength: 8 }),
+        fc.integer({ min: -5, max: 1e9 }),
+        (pieces, declared) => {
+          const assembler = new BodyAssembler();
+          assembler.expect(declared);
+          for (const piece of pieces.slice(0, -1)) assembler.add(piece);
+          const whole = assembler.finish(pieces.at(-1)!);
+          expect(Buffer.compare(whole, Buffer.concat(pieces))).toBe(0);
+          expect(assembler.length).toBe(0);
+        },
+      ),
       { numRuns: 100 },
     );
   });

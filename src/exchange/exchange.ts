@@ -101,7 +101,10 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     this.#services.endpoints.attemptFailed(endpoint, failure, detail);
     const next = this.#attempts?.next(endpoint);
     if (next !== undefined) return next;
-    this.#rejection = new Rejection("upstream_connect", `no endpoint answered; the last tried was ${endpoint.hostPort}: ${detail}`);
+    this.#rejection = new Rejection(
+      "upstream_connect",
+      `no endpoint answered; the last tried was ${endpoint.hostPort}: ${detail}`,
+    );
     return this.#rejection;
   }
 

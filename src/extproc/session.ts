@@ -109,16 +109,20 @@ export class Session implements GrpcStreamEvents, Wire {
     }
     switch (request.kind) {
       case "request_headers":
-        return this.#onRequestHeaders(request);
+        this.#onRequestHeaders(request);
+        break;
       case "request_body":
-        return this.#onRequestBody(request);
+        this.#onRequestBody(request);
+        break;
       case "response_headers":
-        return this.#onResponseHeaders(request);
+        this.#onResponseHeaders(request);
+        break;
       case "response_body":
-        return this.#onResponseBody(request);
+        this.#onResponseBody(request);
+        break;
       case "request_trailers":
       case "response_trailers":
-        return this.#refuse(new Rejection("not_supported", "HTTP trailers are not supported yet"));
+        this.#refuse(new Rejection("not_supported", "HTTP trailers are not supported yet"));
     }
   }
 

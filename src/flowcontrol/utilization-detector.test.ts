@@ -26,7 +26,7 @@ describe("utilization-detector", () => {
     const idle = endpointOf(0, { scrapeInterval: 1000 });
     expect(instanceOf(utilizationDetector).saturation([idle], 2500)).toBe(0);
     expect(instanceOf(utilizationDetector).saturation([endpointOf(0)], 201)).toBe(1);
-    for (const metricsStalenessThreshold of ["1s", "0.5s500ms", 1000])
+    for (const metricsStalenessThreshold of ["1s", "0.5s500ms", "1000ms"])
       expect(instanceOf(utilizationDetector, { metricsStalenessThreshold }).saturation([endpointOf(0)], 1000)).toBe(0);
   });
 
@@ -56,7 +56,7 @@ describe("utilization-detector", () => {
     expect(result.error?.issues.map(({ message }) => message)).toEqual([
       "queueDepthThreshold must be greater than 0",
       "kvCacheUtilThreshold must be greater than 0 and at most 1",
-      "metricsStalenessThreshold must be a duration above 0, such as 200ms",
+      'expected a duration with a unit such as "50ms", "5s" or "1m30s", got "soon"',
       "headroom must not be negative",
     ]);
     for (const metricsStalenessThreshold of ["0s", "-1s", "5", 0, -1, true, "1s x", Number.POSITIVE_INFINITY])

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { type Endpoint, isFresh } from "../inference/endpoint.ts";
 import { defineSaturationDetector } from "../plugin/define.ts";
+import { duration } from "../plugin/duration.ts";
 import type { SaturationDetector } from "../plugin/kinds.ts";
-import { positiveDuration } from "./duration-parameter.ts";
 
 const parameters = z.strictObject({
   queueDepthThreshold: z
@@ -16,7 +16,7 @@ const parameters = z.strictObject({
     .max(1, "kvCacheUtilThreshold must be greater than 0 and at most 1")
     .default(0.8)
     .describe("KV-cache utilisation at which an endpoint is saturated, above 0 and at most 1."),
-  metricsStalenessThreshold: positiveDuration("metricsStalenessThreshold")
+  metricsStalenessThreshold: duration({ moreThan: 0 })
     .prefault("200ms")
     .describe("Age from which metrics are stale, unless the endpoint is scraped more rarely."),
   headroom: z

@@ -11,9 +11,6 @@ export const GRPC_STATUS = {
   unavailable: 14,
 } as const;
 
-/** A gRPC status code, 0 to 16. */
-export type GrpcStatusCode = (typeof GRPC_STATUS)[keyof typeof GRPC_STATUS];
-
 const UNESCAPED = /^[\x20-\x24\x26-\x7e]*$/;
 
 /**

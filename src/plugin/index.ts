@@ -9,5 +9,6 @@ export {
   defineSaturationDetector,
   defineScorer,
 } from "./define.ts";
+export { duration } from "./duration.ts";
 export * from "./keys.ts";
 export type * from "./kinds.ts";

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { parseDuration } from "../document/duration.ts";
 
 /** What kind of value an option takes; a duration is a number of milliseconds or a Go duration such as "1.5s". */
 export type OptionType = "string" | "number" | "boolean" | "list" | "duration";
@@ -15,25 +16,15 @@ export interface OptionMeta {
 
 type Flags = { readonly live?: boolean; readonly fault?: boolean };
 
-const UNIT_MS: Readonly<Record<string, number>> = {
-  ns: 1e-6,
-  us: 1e-3,
-  µs: 1e-3,
-  ms: 1,
-  s: 1000,
-  m: 60_000,
-  h: 3_600_000,
-};
-
 /** Milliseconds of a Go duration ("1m30s", "50ms"); anything else unchanged, for the schema behind it to refuse. */
 function milliseconds(value: unknown): unknown {
   if (typeof value !== "string") return value;
   if (/^\d+(\.\d+)?$/.test(value)) return Number(value);
-  if (!/^(\d+(\.\d+)?(ns|us|µs|ms|s|m|h))+$/.test(value)) return value;
-  let sum = 0;
-  for (const [, amount, unit] of value.matchAll(/(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)/g))
-    sum += Number(amount) * UNIT_MS[unit!]!;
-  return sum;
+  try {
+    return parseDuration(value);
+  } catch {
+    return value;
+  }
 }
 
 function fromText(value: unknown): unknown {

@@ -1,7 +1,7 @@
 import { type DestinationStream, pino } from "pino";
 import type { Logger } from "./logger.ts";
 
-export { type LogFields, type Logger, silentLogger } from "./logger.ts";
+export { type Logger, silentLogger } from "./logger.ts";
 
 export type LogLevel = "trace" | "debug" | "info" | "warn" | "error" | "silent";
 

@@ -17,14 +17,25 @@ describe.each(["standalone", "override-host"] as const)("real Envoy 1.40, %s.yam
   let stack: Stack;
 
   beforeAll(async () => {
-    stack = await startStack(config, ["--max-model-len", "4000000", "--max-num-seqs", "256", "--inter-token-latency", "2", "--prefill-time-per-token", "0"]);
+    stack = await startStack(config, [
+      "--max-model-len",
+      "4000000",
+      "--max-num-seqs",
+      "256",
+      "--inter-token-latency",
+      "2",
+      "--prefill-time-per-token",
+      "0",
+    ]);
     // Envoy tries the picker only once its health check has passed.
     await poll("the first answer", async () => (await ask(`${stack.url}/v1/models`)).status === 200);
   });
   afterAll(() => stack?.stop());
 
   const seen = async (id: string): Promise<SeenRequest[]> => {
-    const lists = await Promise.all(stack.sims.map((sim) => getJson<{ requests: SeenRequest[] }>(`${sim.url}/admin/requests`)));
+    const lists = await Promise.all(
+      stack.sims.map((sim) => getJson<{ requests: SeenRequest[] }>(`${sim.url}/admin/requests`)),
+    );
     return lists.flatMap((list) => list.requests).filter((request) => request.headers["x-test-id"] === id);
   };
 
@@ -43,15 +54,19 @@ describe.each(["standalone", "override-host"] as const)("real Envoy 1.40, %s.yam
       let first = "";
       let chunks = 0;
       let text = "";
-      const request = httpRequest(`${stack.url}/v1/chat/completions`, { method: "POST", headers: JSON_HEADERS, agent: false }, (response) => {
-        response.on("data", (part: Buffer) => {
-          chunks++;
-          text += part.toString();
-          if (chunks === 1) first = text;
-        });
-        response.on("end", () => resolve({ first, chunks, text }));
-        response.on("error", reject);
-      });
+      const request = httpRequest(
+        `${stack.url}/v1/chat/completions`,
+        { method: "POST", headers: JSON_HEADERS, agent: false },
+        (response) => {
+          response.on("data", (part: Buffer) => {
+            chunks++;
+            text += part.toString();
+            if (chunks === 1) first = text;
+          });
+          response.on("end", () => resolve({ first, chunks, text }));
+          response.on("error", reject);
+        },
+      );
       request.on("error", reject);
       request.end(chat("stream please", { stream: true, max_tokens: 40 }));
     });
@@ -66,7 +81,10 @@ describe.each(["standalone", "override-host"] as const)("real Envoy 1.40, %s.yam
   ])("carries a body of %s unharmed, once (D-42)", async (_, size) => {
     const id = `size-${config}-${size}`;
     const body = Buffer.from(chat("word ".repeat(size / 5)));
-    const answer = await ask(`${stack.url}/v1/chat/completions`, { headers: { ...JSON_HEADERS, "x-test-id": id }, body });
+    const answer = await ask(`${stack.url}/v1/chat/completions`, {
+      headers: { ...JSON_HEADERS, "x-test-id": id },
+      body,
+    });
     expect(answer.status, answer.text.slice(0, 300)).toBe(200);
     const requests = await seen(id);
     expect(requests).toHaveLength(1);
@@ -93,7 +111,9 @@ describe.each(["standalone", "override-host"] as const)("real Envoy 1.40, %s.yam
     });
     await poll("the sequence to be aborted", async () => (await seen(id))[0]?.aborted === true);
     await poll("the in-flight count to fall to zero", async () => {
-      const list = await getJson<{ endpoints: { inFlight: { requests: number } }[] }>(`${stack.epp.adminUrl}/debug/endpoints`);
+      const list = await getJson<{ endpoints: { inFlight: { requests: number } }[] }>(
+        `${stack.epp.adminUrl}/debug/endpoints`,
+      );
       return list.endpoints.every((endpoint) => endpoint.inFlight.requests === 0);
     });
   });
@@ -103,7 +123,12 @@ describe.each(["standalone", "override-host"] as const)("real Envoy 1.40, %s.yam
       url: stack.url,
       connections: 200,
       requests: 200,
-      make: (n) => ({ method: "POST", path: "/v1/chat/completions", headers: JSON_HEADERS, body: chat(`request ${n}`, { max_tokens: 20 }) }),
+      make: (n) => ({
+        method: "POST",
+        path: "/v1/chat/completions",
+        headers: JSON_HEADERS,
+        body: chat(`request ${n}`, { max_tokens: 20 }),
+      }),
     });
     expect(Object.fromEntries(tally)).toEqual({ 200: 200 });
     const decisions = await getJson<{ endpoint: string }[]>(`${stack.epp.adminUrl}/debug/decisions`);
@@ -125,7 +150,10 @@ describe.each(["standalone", "override-host"] as const)("real Envoy 1.40, %s.yam
 
   it("never lets a client choose the endpoint (D-33)", async () => {
     const forged = { "x-gateway-destination-endpoint": "127.0.0.1:1" };
-    const answer = await ask(`${stack.url}/v1/chat/completions`, { headers: { ...JSON_HEADERS, ...forged }, body: chat("forged") });
+    const answer = await ask(`${stack.url}/v1/chat/completions`, {
+      headers: { ...JSON_HEADERS, ...forged },
+      body: chat("forged"),
+    });
     expect(answer.status).toBe(200);
   });
 });

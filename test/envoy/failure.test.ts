@@ -20,7 +20,13 @@ class Load {
         const started = performance.now();
         let status = 0;
         try {
-          status = (await ask(`${url}/v1/chat/completions`, { headers: JSON_HEADERS, body: chat("under load"), timeoutMs: 10_000 })).status;
+          status = (
+            await ask(`${url}/v1/chat/completions`, {
+              headers: JSON_HEADERS,
+              body: chat("under load"),
+              timeoutMs: 10_000,
+            })
+          ).status;
         } catch {
           // No answer at all counts as status 0.
         }
@@ -71,7 +77,9 @@ describe("the picker stops and starts again under load", () => {
     const down = traffic.mark;
     await poll("errors to be answered", () => traffic.seen.length > down + 50);
     const during = traffic.seen.slice(before);
-    expect(new Set(during.map((one) => one.status))).toEqual(new Set([...(during.some((one) => one.status === 200) ? [200] : []), 503]));
+    expect(new Set(during.map((one) => one.status))).toEqual(
+      new Set([...(during.some((one) => one.status === 200) ? [200] : []), 503]),
+    );
     expect(Math.max(...during.map((one) => one.ms))).toBeLessThan(3000);
 
     again = await startEpp(endpoints, epp.port);

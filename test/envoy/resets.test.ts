@@ -10,7 +10,14 @@ describe("real Envoy 1.40 ends every stream with a reset", () => {
   let stack: Stack;
 
   beforeAll(async () => {
-    stack = await startStack("standalone", ["--max-num-seqs", "256", "--inter-token-latency", "0", "--time-to-first-token", "0"]);
+    stack = await startStack("standalone", [
+      "--max-num-seqs",
+      "256",
+      "--inter-token-latency",
+      "0",
+      "--time-to-first-token",
+      "0",
+    ]);
     await poll("the first answer", async () => (await ask(`${stack.url}/v1/models`)).status === 200);
   });
   afterAll(() => stack?.stop());
@@ -26,7 +33,12 @@ describe("real Envoy 1.40 ends every stream with a reset", () => {
         requests: STREAMS,
         make: (n) =>
           n % 20 === 0
-            ? { method: "POST", path: "/v1/chat/completions", headers: JSON_HEADERS, body: chat(`request ${n}`, { max_tokens: 1 }) }
+            ? {
+                method: "POST",
+                path: "/v1/chat/completions",
+                headers: JSON_HEADERS,
+                body: chat(`request ${n}`, { max_tokens: 1 }),
+              }
             : { method: "GET", path: "/v1/models" },
         onBad: (status, text) => bad.push(`${status} ${text}`),
       });

@@ -1,6 +1,6 @@
+import { writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { connect } from "node:net";
-import { writeFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ask, chat, getJson, JSON_HEADERS, load } from "../support/client.ts";
 import { type ShownEndpoint, startGateway, type TestGateway } from "../support/gateway.ts";
@@ -24,7 +24,8 @@ describe("a gateway among bad inputs stays up and says what is wrong", () => {
   });
 
   const chatPath = () => `${gateway.url}/v1/chat/completions`;
-  const alive = async () => expect((await ask(chatPath(), { headers: JSON_HEADERS, body: chat("alive?") })).status).toBe(200);
+  const alive = async () =>
+    expect((await ask(chatPath(), { headers: JSON_HEADERS, body: chat("alive?") })).status).toBe(200);
 
   it.each([
     ["malformed JSON", "{", 400, /unexpected end of JSON input/],
@@ -33,7 +34,11 @@ describe("a gateway among bad inputs stays up and says what is wrong", () => {
     ["no messages", '{"model":"m"}', 400, /must have valid messages field/],
     ["an empty body with a length", "", 400, /unexpected end of JSON input/],
   ])("answers %s with an OpenAI-shaped error", async (_, body, status, message) => {
-    const answer = await ask(chatPath(), { method: "POST", headers: { ...JSON_HEADERS, "transfer-encoding": "chunked" }, body });
+    const answer = await ask(chatPath(), {
+      method: "POST",
+      headers: { ...JSON_HEADERS, "transfer-encoding": "chunked" },
+      body,
+    });
     expect(answer.status).toBe(status);
     expect(answer.headers["content-type"]).toMatch(/^application\/json/);
     const { error } = JSON.parse(answer.text);
@@ -51,7 +56,12 @@ describe("a gateway among bad inputs stays up and says what is wrong", () => {
   });
 
   it("survives bytes that are no HTTP", async () => {
-    for (const bytes of ["\u0000\u0001\u0002", "GET", `${"A".repeat(70_000)}\r\n\r\n`, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n"]) {
+    for (const bytes of [
+      "\u0000\u0001\u0002",
+      "GET",
+      `${"A".repeat(70_000)}\r\n\r\n`,
+      "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
+    ]) {
       await new Promise<void>((resolve) => {
         const socket = connect(gateway.port, "127.0.0.1", () => socket.end(bytes));
         socket.on("error", () => {});
@@ -65,7 +75,9 @@ describe("a gateway among bad inputs stays up and says what is wrong", () => {
   it("does not let a client that reads slowly hurt the others", async () => {
     const slow = connect(gateway.port, "127.0.0.1");
     const body = chat("slow", { stream: true, max_tokens: 20_000 });
-    slow.write(`POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+    slow.write(
+      `POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+    );
     slow.on("error", () => {});
     await new Promise<void>((resolve) => slow.once("readable", () => resolve()));
     slow.pause();
@@ -95,7 +107,14 @@ describe("a gateway among bad inputs stays up and says what is wrong", () => {
   });
 
   it("grows by at most 64 MiB between 1,000 and 11,000 bad requests", async () => {
-    const bodies = ["{", "[]", '{"model":1}', "\u0000".repeat(1000), `{"model":"${"m".repeat(2000)}","messages":[]}`, '{"model":"m","messages":[{"role":"user"'];
+    const bodies = [
+      "{",
+      "[]",
+      '{"model":1}',
+      "\u0000".repeat(1000),
+      `{"model":"${"m".repeat(2000)}","messages":[]}`,
+      '{"model":"m","messages":[{"role":"user"',
+    ];
     const bad = (count: number) =>
       load({
         url: gateway.url,
@@ -144,9 +163,19 @@ describe("a start that cannot work ends with one clear line", () => {
     ["no endpoints file", ["gateway"], /give --endpoints FILE/, 2],
     ["a missing file", ["gateway", "--endpoints", "/nowhere/endpoints.yaml"], /\/nowhere\/endpoints\.yaml/, 1],
     ["a mistyped flag", ["gateway", "--endpoint", "x"], /Did you mean --endpoints\?/, 2],
-    ["a bad address", ["gateway", "--endpoints", "examples/endpoints.yaml", "--listen", "nowhere"], /--listen "nowhere" is not an address/, 2],
+    [
+      "a bad address",
+      ["gateway", "--endpoints", "examples/endpoints.yaml", "--listen", "nowhere"],
+      /--listen "nowhere" is not an address/,
+      2,
+    ],
     ["an unknown command", ["gatewy"], /Did you mean gateway\?/, 2],
-    ["an epp that needs Kubernetes", ["epp", "--pool-name", "p"], /needs Kubernetes, not built yet; use --endpoints/, 1],
+    [
+      "an epp that needs Kubernetes",
+      ["epp", "--pool-name", "p"],
+      /needs Kubernetes, not built yet; use --endpoints/,
+      1,
+    ],
     ["a mistyped epp flag", ["epp", "--grpc-prt", "1"], /grpc-port/, 2],
   ])("%s", async (_, args, message, code) => {
     const process = sluice(...args);

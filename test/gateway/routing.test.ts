@@ -34,7 +34,12 @@ describe("five live and five dead servers in one file", () => {
       url: gateway.url,
       connections: 10,
       requests: 300,
-      make: (n) => ({ method: "POST", path: "/v1/chat/completions", headers: JSON_HEADERS, body: chat(`question ${n}`) }),
+      make: (n) => ({
+        method: "POST",
+        path: "/v1/chat/completions",
+        headers: JSON_HEADERS,
+        body: chat(`question ${n}`),
+      }),
     });
     expect(Object.fromEntries(tally)).toEqual({ 200: 300 });
     const endpoints = await shown();
@@ -45,7 +50,9 @@ describe("five live and five dead servers in one file", () => {
     const downIds = new Set(down.map((endpoint) => endpoint.id));
     // The first requests may have met a server that nobody had tried yet; the latest hundred did not.
     expect(decisions.filter((decision) => downIds.has(decision.endpoint))).toEqual([]);
-    const retries = [...(await ask(`${gateway.adminUrl}/metrics`)).text.matchAll(/^sluice_gateway_retries_total\{.*\} (\d+)$/gm)];
+    const retries = [
+      ...(await ask(`${gateway.adminUrl}/metrics`)).text.matchAll(/^sluice_gateway_retries_total\{.*\} (\d+)$/gm),
+    ];
     expect(retries.reduce((sum, match) => sum + Number(match[1]), 0)).toBeLessThanOrEqual(dead.length);
   });
 
@@ -81,7 +88,9 @@ describe("servers without any metrics", () => {
     );
     gateway = await startGateway(endpointsFile(ports));
     const { url } = gateway;
-    const answers = Array.from({ length: 9 }, (_, n) => ask(`${url}/v1/chat/completions`, { headers: JSON_HEADERS, body: chat(`held ${n}`) }));
+    const answers = Array.from({ length: 9 }, (_, n) =>
+      ask(`${url}/v1/chat/completions`, { headers: JSON_HEADERS, body: chat(`held ${n}`) }),
+    );
     await poll("all nine to be held", () => held.flat().length === 9);
     expect(held.map((waiting) => waiting.length)).toEqual([3, 3, 3]);
     for (const waiting of held.flat()) waiting.release();

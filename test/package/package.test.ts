@@ -7,7 +7,11 @@ import { ROOT } from "../support/process.ts";
 
 /** Runs npm, quietly, with the registry of the machine. */
 function npm(args: readonly string[], cwd: string): string {
-  return execFileSync("npm", [...args, "--loglevel=error", "--no-audit", "--no-fund"], { cwd, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+  return execFileSync("npm", [...args, "--loglevel=error", "--no-audit", "--no-fund"], {
+    cwd,
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "pipe"],
+  });
 }
 
 describe("the packed package, installed elsewhere", () => {
@@ -47,7 +51,11 @@ describe("the packed package, installed elsewhere", () => {
 
   it("explains a mistyped command", () => {
     const run = (): string =>
-      execFileSync(join(home, "node_modules", ".bin", "sluice"), ["gatewy"], { cwd: home, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+      execFileSync(join(home, "node_modules", ".bin", "sluice"), ["gatewy"], {
+        cwd: home,
+        encoding: "utf8",
+        stdio: ["ignore", "pipe", "pipe"],
+      });
     expect(run).toThrow(/Did you mean gateway\?/);
   });
 });

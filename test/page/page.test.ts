@@ -19,7 +19,15 @@ describe("the page, in Chromium", () => {
     gateway = await startGateway(endpointsFile([...sims.map((sim) => sim.port), await freePort()]));
     browser = await chromium.launch({
       executablePath: findChromium(),
-      args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+      args: [
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+      ],
     });
   });
   afterAll(async () => {
@@ -54,7 +62,9 @@ describe("the page, in Chromium", () => {
     await table.waitFor();
     expect(await table.locator("thead").textContent()).toContain("prefix-cache-scorer x 3");
     expect(await table.locator("tbody tr").count()).toBe(2);
-    await page.screenshot({ path: join(process.env["SLUICE_SCREENSHOTS"] ?? mkdtempSync(join(tmpdir(), "sluice-page-")), "page.png") });
+    await page.screenshot({
+      path: join(process.env["SLUICE_SCREENSHOTS"] ?? mkdtempSync(join(tmpdir(), "sluice-page-")), "page.png"),
+    });
     expect(problems).toEqual([]);
   });
 

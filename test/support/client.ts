@@ -13,14 +13,22 @@ export function ask(
   options: { method?: string; headers?: Record<string, string>; body?: string | Buffer; timeoutMs?: number } = {},
 ): Promise<Answer> {
   return new Promise((resolve, reject) => {
-    const request = httpRequest(url, { method: options.method ?? (options.body === undefined ? "GET" : "POST"), headers: options.headers ?? {}, agent: false });
-    request.setTimeout(options.timeoutMs ?? 30_000, () => request.destroy(new Error(`no answer within ${options.timeoutMs ?? 30_000} ms`)));
+    const request = httpRequest(url, {
+      method: options.method ?? (options.body === undefined ? "GET" : "POST"),
+      headers: options.headers ?? {},
+      agent: false,
+    });
+    request.setTimeout(options.timeoutMs ?? 30_000, () =>
+      request.destroy(new Error(`no answer within ${options.timeoutMs ?? 30_000} ms`)),
+    );
     request.on("error", reject);
     request.on("response", (response) => {
       const parts: Buffer[] = [];
       response.on("data", (part: Buffer) => parts.push(part));
       response.on("error", reject);
-      response.on("end", () => resolve({ status: response.statusCode ?? 0, headers: response.headers, text: Buffer.concat(parts).toString() }));
+      response.on("end", () =>
+        resolve({ status: response.statusCode ?? 0, headers: response.headers, text: Buffer.concat(parts).toString() }),
+      );
     });
     request.end(options.body);
   });
@@ -33,7 +41,13 @@ export async function getJson<T>(url: string): Promise<T> {
 
 /** The body of a chat request. */
 export function chat(content: string, more: Record<string, unknown> = {}): string {
-  return JSON.stringify({ model: "sim", max_tokens: 5, ignore_eos: true, messages: [{ role: "user", content }], ...more });
+  return JSON.stringify({
+    model: "sim",
+    max_tokens: 5,
+    ignore_eos: true,
+    messages: [{ role: "user", content }],
+    ...more,
+  });
 }
 
 export const JSON_HEADERS = { "content-type": "application/json" };

@@ -58,7 +58,9 @@ export class Cluster {
     }
     await Promise.all(starts);
     const file = join(this.#folder, "endpoints.yaml");
-    const entries = this.servers.map((server) => `- { name: ${server.name}, address: 127.0.0.1, port: ${server.port} }\n`);
+    const entries = this.servers.map(
+      (server) => `- { name: ${server.name}, address: 127.0.0.1, port: ${server.port} }\n`,
+    );
     writeFileSync(file, `endpoints:\n${entries.join("")}`);
     return file;
   }
@@ -89,6 +91,8 @@ export class Cluster {
 
   /** Asks every server something; one that is away just now is left out. */
   async #each(ask: (url: string, server: ServerProcess) => Promise<unknown>): Promise<void> {
-    await Promise.all(this.servers.map((server) => ask(`http://127.0.0.1:${server.port}`, server).catch(() => undefined)));
+    await Promise.all(
+      this.servers.map((server) => ask(`http://127.0.0.1:${server.port}`, server).catch(() => undefined)),
+    );
   }
 }

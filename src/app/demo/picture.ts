@@ -20,13 +20,23 @@ export function livePicture(
     const endpoint = endpoints.find((candidate) => candidate.name === server.name);
     const inFlight = endpoint?.inFlight.requests ?? 0;
     const who = server.pid === undefined ? "away" : `pid ${server.pid}`;
-    return [server.name, who, endpoint?.state ?? "?", `${inFlight} in flight`, "#".repeat(Math.min(40, inFlight)).padEnd(40)];
+    return [
+      server.name,
+      who,
+      endpoint?.state ?? "?",
+      `${inFlight} in flight`,
+      "#".repeat(Math.min(40, inFlight)).padEnd(40),
+    ];
   });
   return ["", ...comparison(summaries), "", ...columns(rows)];
 }
 
 /** The newest half in one line, for output that can't be redrawn. */
-export function oneLine(summary: HalfSummary, servers: readonly ServerProcess[], endpoints: readonly Endpoint[]): string {
+export function oneLine(
+  summary: HalfSummary,
+  servers: readonly ServerProcess[],
+  endpoints: readonly Endpoint[],
+): string {
   const load = servers.map((server) => {
     const endpoint = endpoints.find((candidate) => candidate.name === server.name);
     return server.pid === undefined ? "away" : String(endpoint?.inFlight.requests ?? 0);

@@ -181,6 +181,9 @@ class Demo {
   #draw(summary: HalfSummary): void {
     const { servers } = this.#cluster;
     const endpoints = this.#gateway!.endpoints();
-    this.#screen.draw(livePicture([...this.#summaries, summary], servers, endpoints), oneLine(summary, servers, endpoints));
+    this.#screen.draw(
+      livePicture([...this.#summaries, summary], servers, endpoints),
+      oneLine(summary, servers, endpoints),
+    );
   }
 }

@@ -70,9 +70,10 @@ export class ServerProcess {
       child.on("exit", (code, signal) => {
         if (this.#child === child) this.#child = undefined;
         if (this.#stopped) resolve();
-        else reject(
-          new SluiceError("DEMO_SERVER", `${this.name} ended with ${signal ?? code} before it was ready: ${errors}`),
-        );
+        else
+          reject(
+            new SluiceError("DEMO_SERVER", `${this.name} ended with ${signal ?? code} before it was ready: ${errors}`),
+          );
       });
     });
   }

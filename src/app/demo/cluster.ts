@@ -5,16 +5,9 @@ import type { Clock } from "../../clock/clock.ts";
 import type { Random } from "../../clock/random.ts";
 import { freePort } from "../free-port.ts";
 import { CacheCounters } from "./cache-counters.ts";
+import { MODEL_SERVER_ARGS } from "./model-server.ts";
 import { ServerProcess } from "./server-process.ts";
 
-/**
- * 768 blocks of 16 tokens hold six of the twelve prefixes: three servers hold all of them, one does not. Prefill is slow
- * enough to be felt: 0.4 s for a prefix that is not in the cache.
- */
-const SIM_ARGS = [
-  ...["--host", "127.0.0.1", "--kv-cache-size", "768", "--block-size", "16", "--max-num-seqs", "16"],
-  ...["--prefill-time-per-token", "0.2ms", "--prefill-overhead", "8ms", "--inter-token-latency", "12ms"],
-];
 const FIRST_PORT = 8000;
 
 export interface ClusterOptions {
@@ -41,7 +34,15 @@ export class Cluster {
         new ServerProcess({
           name: `server-${i + 1}`,
           program: options.program,
-          args: [...SIM_ARGS, "--seed", String(options.seed + i), "--pod-name", `server-${i + 1}`],
+          args: [
+            ...MODEL_SERVER_ARGS,
+            "--host",
+            "127.0.0.1",
+            "--seed",
+            String(options.seed + i),
+            "--pod-name",
+            `server-${i + 1}`,
+          ],
           clock: options.clock,
           onChange: options.say,
         }),

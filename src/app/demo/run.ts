@@ -13,7 +13,7 @@ import { comparison, livePicture, oneLine } from "./picture.ts";
 import { ROUND_ROBIN } from "./round-robin.ts";
 import { Screen } from "./screen.ts";
 import { runTraffic } from "./traffic.ts";
-import { makeWorkload, type WorkloadRequest } from "./workload.ts";
+import { demoWorkload, type WorkloadRequest } from "./workload.ts";
 
 export interface DemoOptions {
   readonly servers: number;
@@ -28,10 +28,8 @@ export interface DemoOptions {
 }
 
 const DEFAULT_HALF_MS = 15_000;
-/** Requests per second and server: a server works at about half its slots. */
-const RATE_PER_SERVER = 6;
-/** The end of a half in which nothing new is sent, so that it ends with nothing in flight. */
-const TAIL_MS = 1200;
+/** A round of the traffic that goes on after both halves. */
+const LATER_MS = 600_000;
 /** An answer without a byte for this long counts as failed. */
 const ANSWER_LIMIT_MS = 15_000;
 const GATEWAY_PORT = 8080;
@@ -81,8 +79,7 @@ class Demo {
     const { durationMs, json, seed, servers, killAtMs } = this.#options;
     const gateway = await this.#start();
     const halfMs = durationMs === undefined ? DEFAULT_HALF_MS : durationMs / 2;
-    const ratePerSecond = RATE_PER_SERVER * servers;
-    const list = makeWorkload({ seed, durationMs: halfMs - TAIL_MS, ratePerSecond });
+    const list = demoWorkload(seed, halfMs, servers);
     const random = new SeededRandom(seed);
     this.#giveBackKeys = onKey((key) => {
       if (key === "k") this.#cluster.killOne(random);
@@ -103,8 +100,7 @@ class Demo {
 
     this.#screen.say("\nthe traffic goes on; Ctrl-C ends it");
     for (let round = 1; !this.#stop.signal.aborted; round++) {
-      const minutes = makeWorkload({ seed: seed + round, durationMs: 600_000, ratePerSecond });
-      await this.#half("sluice, on", minutes, 600_000);
+      await this.#half("sluice, on", demoWorkload(seed + round, LATER_MS, servers), LATER_MS);
     }
   }
 

@@ -18,17 +18,29 @@ export interface WorkloadOptions {
   readonly ratePerSecond: number;
 }
 
+/** Requests per second and server: a server works at a third of its slots. */
+const RATE_PER_SERVER = 8;
+/** The end of a half in which nothing new is sent, so that it ends with nothing in flight. */
+const TAIL_MS = 1200;
+
+/** The list of one half of the demo. @param halfMs length of the half */
+export function demoWorkload(seed: number, halfMs: number, servers: number): WorkloadRequest[] {
+  return makeWorkload({ seed, durationMs: halfMs - TAIL_MS, ratePerSecond: RATE_PER_SERVER * servers });
+}
+
 /** Shared prefixes, and tokens of each: all fit the caches of three servers of 768 blocks of 16, but not of one. */
 export const PREFIXES = 12;
 export const PREFIX_TOKENS = 2048;
 
-const SYLLABLES = ["ka", "ro", "mi", "te", "lu", "so", "ne", "va", "di", "po", "gu", "zi", "ha", "be", "fo", "yu"];
+const CONSONANTS = "bdfghklmnprstvz";
+const VOWELS = "aeiou";
 
+/** Words of three letters: with the space four bytes to a token, which is also what the prefix index assumes of text. */
 function words(random: SeededRandom, count: number): string {
   let text = "";
   for (let i = 0; i < count; i++) {
     if (i > 0) text += " ";
-    text += SYLLABLES[random.below(16)]! + SYLLABLES[random.below(16)]! + SYLLABLES[random.below(16)]!;
+    text += CONSONANTS[random.below(15)]! + VOWELS[random.below(5)]! + CONSONANTS[random.below(15)]!;
   }
   return text;
 }

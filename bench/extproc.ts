@@ -1,0 +1,209 @@
+/**
+ * CPU and rate of whole ext_proc exchanges at 1 KB, 16 KB and 400 KB, beside a bare node:http2 echo of the same run.
+ *
+ *   node bench/extproc.ts [--seconds 4] [--rounds 3]
+ *
+ * Server and client are pinned to a core each; rounds alternate between the two servers, and the smallest figure of each
+ * counts: what other work on the machine adds is never negative. The client is `extproc-load` (C), built into .cache/
+ * from bench/extproc-load/; it needs libnghttp2, OpenSSL and zlib headers.
+ */
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+
+const root = join(import.meta.dirname, "..");
+const { values } = parseArgs({
+  options: { seconds: { type: "string", default: "4" }, rounds: { type: "string", default: "3" } },
+});
+
+interface Case {
+  readonly name: string;
+  readonly args: readonly string[];
+  /** Microseconds of CPU of the reference (llm-d-router HEAD, defaults, 10 endpoints, one core of a machine like this). */
+  readonly reference: number | undefined;
+  /** At most this many times the bare echo, or this share of the reference. */
+  readonly limit?: { readonly echo?: number; readonly reference?: number };
+}
+
+const CASES: readonly Case[] = [
+  { name: "1 KB", args: [], reference: 444, limit: { echo: 3 } },
+  { name: "1 KB, ended by reset", args: ["--reset"], reference: undefined, limit: { echo: 3 } },
+  {
+    name: "16 KB prompt",
+    args: ["--body-bytes", "16384", "--shared-prefix", "0.8", "--groups", "50"],
+    reference: 1243,
+    limit: { reference: 0.1 },
+  },
+  {
+    name: "400 KB prompt, pick only",
+    args: ["--body-bytes", "400000", "--shared-prefix", "0.8", "--streams", "4", "--pick-only"],
+    reference: 17_000,
+    limit: { reference: 0.1 },
+  },
+  {
+    name: "400 KB prompt, 1,000 chunks",
+    args: ["--body-bytes", "400000", "--shared-prefix", "0.8", "--streams", "4", "--response-chunks", "1000"],
+    reference: 26_000,
+    limit: { reference: 0.1 },
+  },
+  { name: "1 KB, 1,000 chunks", args: ["--streams", "4", "--response-chunks", "1000"], reference: 12_000 },
+];
+
+interface Figures {
+  readonly us: number;
+  readonly rps: number;
+  readonly pickP99: number;
+}
+
+const started: ChildProcess[] = [];
+process.on("exit", () => {
+  for (const child of started) child.kill("SIGKILL");
+});
+
+/** The C client and the fake model servers, built once. */
+function build(): string {
+  const folder = join(root, ".cache", "extproc-load");
+  if (existsSync(join(folder, "extproc-load")) && existsSync(join(folder, "fakevllm"))) return folder;
+  mkdirSync(folder, { recursive: true });
+  cpSync(join(import.meta.dirname, "extproc-load"), folder, { recursive: true });
+  execFileSync("make", ["-s"], { cwd: folder, stdio: ["ignore", "ignore", "pipe"] });
+  return folder;
+}
+
+/** Starts a server on core 0 and waits for its ready line. @returns pid and port */
+function start(args: readonly string[], name: string): Promise<{ readonly pid: number; readonly port: number }> {
+  const child = spawn("taskset", ["-c", "0", process.execPath, ...args], {
+    cwd: root,
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  started.push(child);
+  return new Promise((resolve, reject) => {
+    let text = "";
+    child.stdout.on("data", (data: Buffer) => {
+      text += data.toString();
+      const line = new RegExp(`listening name=${name} address=\\S+:(\\d+) pid=(\\d+)`).exec(text);
+      if (line !== null) resolve({ port: Number(line[1]), pid: Number(line[2]) });
+    });
+    child.on("exit", (code) => reject(new Error(`${name} ended with ${code}`)));
+  });
+}
+
+function measure(
+  client: string,
+  server: { readonly pid: number; readonly port: number },
+  args: readonly string[],
+): Figures {
+  const out = execFileSync(
+    "taskset",
+    [
+      "-c",
+      "1",
+      client,
+      "--addr",
+      `127.0.0.1:${server.port}`,
+      "--server-pid",
+      String(server.pid),
+      "--duration",
+      values.seconds,
+      "--warmup",
+      "2",
+      "--json",
+      ...args,
+    ],
+    { encoding: "utf8" },
+  );
+  const figures = JSON.parse(out) as {
+    srv_us_req: number;
+    rps: number;
+    errors: number;
+    immediate: object;
+    pick_us: { p99: number };
+  };
+  if (figures.errors > 0 || Object.keys(figures.immediate).length > 0) throw new Error(`the exchange failed: ${out}`);
+  return { us: figures.srv_us_req, rps: figures.rps, pickP99: figures.pick_us.p99 };
+}
+
+let folder: string;
+try {
+  folder = build();
+} catch (error) {
+  console.error(`cannot build the client: ${error instanceof Error ? error.message.split("\n")[0] : error}`);
+  console.error(
+    "it needs a C compiler and the headers of libnghttp2, OpenSSL and zlib (Debian: libnghttp2-dev libssl-dev zlib1g-dev)",
+  );
+  process.exit(2);
+}
+const scratch = mkdtempSync(join(tmpdir(), "sluice-bench-"));
+const endpoints = join(scratch, "endpoints.yaml");
+const MODEL_PORT = 18_765;
+started.push(
+  spawn(
+    "taskset",
+    [
+      "-c",
+      "1",
+      join(folder, "fakevllm"),
+      "--port",
+      String(MODEL_PORT),
+      "--page",
+      join(import.meta.dirname, "data", "vllm-metrics.txt"),
+    ],
+    { stdio: "ignore" },
+  ),
+);
+writeFileSync(
+  endpoints,
+  `endpoints:\n${Array.from({ length: 10 }, (_, i) => `- { name: e${i}, address: 127.0.1.${i + 1}, port: ${MODEL_PORT} }\n`).join("")}`,
+);
+const echo = await start([join("bench", "support", "bare-echo.ts")], "echo");
+const epp = await start(
+  [
+    join("src", "cli", "main.ts"),
+    "epp",
+    "--endpoints",
+    endpoints,
+    "--secure-serving=false",
+    "--bind-address",
+    "127.0.0.1",
+    "--grpc-port",
+    "0",
+    "--grpc-health-port",
+    "0",
+    "--metrics-port",
+    "0",
+    "--v=0",
+  ],
+  "ext-proc",
+);
+
+const least = (figures: readonly Figures[]): Figures => figures.reduce((best, one) => (one.us < best.us ? one : best));
+let failed = 0;
+console.log(
+  "case                          sluice us   echo us   x echo   reference us   x reference   sluice/s   pick p99 us",
+);
+for (const { name, args, reference, limit } of CASES) {
+  const ours: Figures[] = [];
+  const bare: Figures[] = [];
+  for (let round = 0; round < Number(values.rounds); round++) {
+    bare.push(measure(join(folder, "extproc-load"), echo, args));
+    ours.push(measure(join(folder, "extproc-load"), epp, args));
+  }
+  const [us, bareUs] = [least(ours), least(bare)];
+  const ratio = us.us / bareUs.us;
+  const share = reference === undefined ? Number.NaN : us.us / reference;
+  const holds =
+    (limit?.echo === undefined || ratio <= limit.echo) && (limit?.reference === undefined || share <= limit.reference);
+  if (!holds) failed++;
+  const limits =
+    limit === undefined
+      ? ""
+      : `  ${holds ? "holds" : "FAILS"}: at most ${limit.echo !== undefined ? `${limit.echo} x the echo` : `${limit.reference} x the reference`}`;
+  console.log(
+    `${name.padEnd(28)} ${us.us.toFixed(1).padStart(10)} ${bareUs.us.toFixed(1).padStart(9)} ${ratio.toFixed(2).padStart(8)} ${String(reference ?? "").padStart(14)} ${(Number.isNaN(share) ? "" : share.toFixed(3)).padStart(13)} ${us.rps.toFixed(0).padStart(10)} ${String(us.pickP99).padStart(13)}${limits}`,
+  );
+}
+rmSync(scratch, { recursive: true });
+console.log(failed === 0 ? "PASS" : `FAIL: ${failed} limits do not hold`);
+process.exit(failed === 0 ? 0 : 1);

@@ -1,0 +1,139 @@
+import { DEFAULT_FRAME_SIZE, FRAME, FRAME_HEADER } from "./protocol.ts";
+
+/** Where frames go: a socket, or a stand-in for one in tests. */
+export interface ByteSink {
+  /** @returns false when the sink wants to be waited for */
+  write(bytes: Uint8Array): boolean;
+  /** Bytes taken and not yet handed to the system. */
+  readonly writableLength: number;
+}
+
+/** Bytes gathered before they are written in mid-turn. */
+export const SLAB_SIZE = 64 * 1024;
+
+/** A DATA frame is not begun with less room than this behind its header. */
+const LEAST_DATA = 256;
+
+/** While the sink still holds earlier bytes, up to this many are copied, so that the slab need not be given away. */
+const COPY_LIMIT = 16 * 1024;
+
+/** Slabs that no connection needs at the moment: a connection holds one only from its first frame of a turn to the flush. */
+const FREE: Buffer[] = [];
+const MAX_FREE = 8;
+
+/**
+ * Gathers the frames of one turn of the event loop in a slab and writes them at once. Data is copied into the slab: up to the
+ * 16 KiB a frame may have, that costs less than handing pieces to the system one by one.
+ */
+export class FrameWriter {
+  readonly #sink: ByteSink;
+  /** The sink never takes bytes at once, or keeps no reference to what it takes at once. */
+  readonly #copies: boolean;
+  #slab: Buffer | undefined;
+  #at = 0;
+  /** The stream whose DATA frame is the last thing in the slab and may grow, 0 = none, and where that frame stands. */
+  #open = 0;
+  #openAt = 0;
+
+  /** The sink is full: only control frames may be added until `unblock`. */
+  blocked = false;
+  /** What the peer takes in one frame. */
+  maxFrame: number = DEFAULT_FRAME_SIZE;
+
+  /** @param copies whether everything is copied out of the slab when it is written (TLS never takes bytes at once) */
+  constructor(sink: ByteSink, copies: boolean) {
+    this.#sink = sink;
+    this.#copies = copies;
+  }
+
+  /** Whether something waits for `flush`. */
+  get dirty(): boolean {
+    return this.#at > 0;
+  }
+
+  /**
+   * Adds data of a stream, to its last DATA frame if nothing else has come in between.
+   * @returns how many bytes were taken; fewer than offered only when the sink became full
+   */
+  data(streamId: number, bytes: Uint8Array, from: number, to: number): number {
+    let at = from;
+    while (at < to) {
+      let room = this.#open === streamId ? this.maxFrame - (this.#at - this.#openAt - FRAME_HEADER) : 0;
+      if (room > SLAB_SIZE - this.#at) room = SLAB_SIZE - this.#at;
+      if (room <= 0) {
+        if (this.blocked) break;
+        this.header(LEAST_DATA, FRAME.data, 0, streamId);
+        this.#open = streamId;
+        this.#openAt = this.#at - FRAME_HEADER;
+        continue;
+      }
+      const slab = this.#slab!;
+      const taken = to - at < room ? to - at : room;
+      if (taken === bytes.length) slab.set(bytes, this.#at);
+      else slab.set(bytes.subarray(at, at + taken), this.#at);
+      at += taken;
+      this.#at += taken;
+      const size = this.#at - this.#openAt - FRAME_HEADER;
+      const open = this.#openAt;
+      slab[open] = size >> 16;
+      slab[open + 1] = size >> 8;
+      slab[open + 2] = size;
+    }
+    return at - from;
+  }
+
+  /** Adds a whole frame. */
+  frame(type: number, flags: number, streamId: number, payload: Uint8Array): void {
+    this.header(payload.length, type, flags, streamId);
+    this.#slab!.set(payload, this.#at);
+    this.#at += payload.length;
+  }
+
+  /** Adds a frame whose payload is one 32-bit number: WINDOW_UPDATE, RST_STREAM. */
+  number(type: number, streamId: number, value: number): void {
+    this.header(4, type, 0, streamId);
+    this.#uint32(value);
+  }
+
+  /** Adds a frame header and makes room for `length` bytes behind it. */
+  header(length: number, type: number, flags: number, streamId: number): void {
+    if (SLAB_SIZE - this.#at < FRAME_HEADER + length) this.flush();
+    this.#slab ??= FREE.pop() ?? Buffer.allocUnsafeSlow(SLAB_SIZE);
+    const slab = this.#slab;
+    const at = this.#at;
+    slab[at] = length >> 16;
+    slab[at + 1] = length >> 8;
+    slab[at + 2] = length;
+    slab[at + 3] = type;
+    slab[at + 4] = flags;
+    this.#at = at + 5;
+    this.#uint32(streamId);
+    this.#open = 0;
+  }
+
+  /** Writes what was gathered. */
+  flush(): void {
+    const slab = this.#slab;
+    const length = this.#at;
+    if (slab === undefined || length === 0) return;
+    this.#at = 0;
+    this.#open = 0;
+    const sink = this.#sink;
+    const copied = this.#copies || (sink.writableLength > 0 && length <= COPY_LIMIT);
+    const keepsUp = sink.write(copied ? Buffer.from(slab.subarray(0, length)) : slab.subarray(0, length));
+    const pending = sink.writableLength > 0;
+    if (pending && !keepsUp) this.blocked = true;
+    this.#slab = undefined;
+    if ((copied || !pending) && FREE.length < MAX_FREE) FREE.push(slab);
+  }
+
+  #uint32(value: number): void {
+    const slab = this.#slab!;
+    const at = this.#at;
+    slab[at] = value >>> 24;
+    slab[at + 1] = value >> 16;
+    slab[at + 2] = value >> 8;
+    slab[at + 3] = value;
+    this.#at = at + 4;
+  }
+}

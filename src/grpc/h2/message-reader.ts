@@ -1,0 +1,168 @@
+import { FRAME_PREFIX } from "../frames.ts";
+
+const EMPTY = Buffer.alloc(0);
+
+/** Room is made for this many times what has arrived, up to the announced length, so that an announcement alone is cheap. */
+const GROWTH = 8;
+const FIRST_ROOM = 4096;
+
+/** Why a byte stream is lost. */
+export interface MessageFault {
+  readonly tooLarge: boolean;
+  readonly text: string;
+}
+
+/**
+ * Cuts the data of one stream into gRPC messages: positions in the caller's chunk instead of views, so that a message that
+ * lies within one chunk costs one view, and prefix and frame boundaries cost nothing. What is left unread when the caller
+ * returns to the event loop is copied by `keep`; the flow-control window bounds it.
+ */
+export class MessageReader {
+  readonly #limit: number;
+  #bytes: Buffer = EMPTY;
+  #at = 0;
+  #end = 0;
+  /** Whether `#bytes` is our own copy, to which more may be appended. */
+  #kept = false;
+
+  /** Length of the message whose prefix was read; -1 = the prefix comes next. */
+  #length = -1;
+  /** Bytes of a prefix read so far, and the part of the length they make up. */
+  #prefixBytes = 0;
+  #prefixLength = 0;
+  /** The part of a message that began in an earlier chunk. */
+  #partial: Buffer = EMPTY;
+  #filled = 0;
+
+  /** Whether the message last returned had its compressed flag set. */
+  compressed = false;
+  /** Set once, when the bytes stop making sense. */
+  fault: MessageFault | undefined;
+
+  /** @param limit the largest message in bytes, before decompression */
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  /** Bytes fed and not yet read. */
+  get unread(): number {
+    return this.#end - this.#at;
+  }
+
+  /** Whether the bytes read so far end in the middle of a message. Tells after `next` has returned undefined. */
+  get midMessage(): boolean {
+    return this.#length >= 0 || this.#prefixBytes > 0;
+  }
+
+  /** Offers `bytes[from, to)`; they must stay as they are until `keep`. */
+  feed(bytes: Buffer, from: number, to: number): void {
+    if (this.#end > this.#at) {
+      this.#append(bytes, from, to);
+      return;
+    }
+    this.#bytes = bytes;
+    this.#at = from;
+    this.#end = to;
+    this.#kept = false;
+  }
+
+  /** Copies what is unread, or lets go of the bytes. */
+  keep(): void {
+    if (this.#at === this.#end) {
+      this.#bytes = EMPTY;
+      this.#at = 0;
+      this.#end = 0;
+    } else if (!this.#kept) {
+      this.#move(this.#end - this.#at);
+    }
+  }
+
+  /** Drops everything unread. */
+  clear(): void {
+    this.#at = this.#end;
+    this.#partial = EMPTY;
+    this.keep();
+  }
+
+  /** The next complete message, or undefined until more is fed; undefined for ever after a fault. */
+  next(): Buffer | undefined {
+    if (this.#length < 0 && !this.#readPrefix()) return undefined;
+    const length = this.#length;
+    const there = this.#end - this.#at;
+    const wanted = length - this.#filled;
+    const from = this.#at;
+    if (this.#filled === 0 && there >= length) {
+      this.#at = from + length;
+      this.#length = -1;
+      return this.#bytes.subarray(from, from + length);
+    }
+    if (there === 0) return undefined;
+    const taken = there < wanted ? there : wanted;
+    this.#reserve(this.#filled + taken, length);
+    this.#bytes.copy(this.#partial, this.#filled, from, from + taken);
+    this.#filled += taken;
+    this.#at = from + taken;
+    if (this.#filled < length) return undefined;
+    const whole = this.#partial;
+    this.#partial = EMPTY;
+    this.#filled = 0;
+    this.#length = -1;
+    return whole;
+  }
+
+  #readPrefix(): boolean {
+    if (this.fault !== undefined) return false;
+    const bytes = this.#bytes;
+    let flag = 0;
+    while (this.#prefixBytes < FRAME_PREFIX) {
+      if (this.#at === this.#end) return false;
+      const byte = bytes[this.#at++]!;
+      if (this.#prefixBytes++ > 0) this.#prefixLength = this.#prefixLength * 256 + byte;
+      else {
+        flag = byte;
+        this.compressed = flag === 1;
+        this.#prefixLength = 0;
+        if (flag > 1) {
+          this.fault = { tooLarge: false, text: `compressed flag of a gRPC message is ${flag}, not 0 or 1` };
+          return false;
+        }
+      }
+    }
+    this.#prefixBytes = 0;
+    const length = this.#prefixLength;
+    if (length > this.#limit) {
+      this.fault = {
+        tooLarge: true,
+        text: `received a gRPC message of ${length} bytes, the limit is ${this.#limit}`,
+      };
+      return false;
+    }
+    this.#length = length;
+    return true;
+  }
+
+  #reserve(needed: number, length: number): void {
+    if (this.#partial.length >= needed) return;
+    const larger = Buffer.allocUnsafeSlow(Math.min(length, Math.max(GROWTH * needed, FIRST_ROOM)));
+    this.#partial.copy(larger, 0, 0, this.#filled);
+    this.#partial = larger;
+  }
+
+  #append(bytes: Buffer, from: number, to: number): void {
+    const count = to - from;
+    // Bytes before `#at` may have been given out as messages: they are never overwritten, only left behind.
+    if (!this.#kept || this.#bytes.length - this.#end < count) this.#move(2 * (this.#end - this.#at + count));
+    bytes.copy(this.#bytes, this.#end, from, to);
+    this.#end += count;
+  }
+
+  /** Moves what is unread to a buffer of our own with room for `capacity` bytes. */
+  #move(capacity: number): void {
+    const own = Buffer.allocUnsafeSlow(capacity);
+    this.#bytes.copy(own, 0, this.#at, this.#end);
+    this.#end -= this.#at;
+    this.#at = 0;
+    this.#bytes = own;
+    this.#kept = true;
+  }
+}

@@ -1,0 +1,60 @@
+/** Frame types (RFC 9113, section 6). */
+export const FRAME = {
+  data: 0,
+  headers: 1,
+  priority: 2,
+  rstStream: 3,
+  settings: 4,
+  pushPromise: 5,
+  ping: 6,
+  goaway: 7,
+  windowUpdate: 8,
+  continuation: 9,
+} as const;
+
+/** Frame flags. END_STREAM and ACK are the same bit, of different frames. */
+export const FLAG = { endStream: 0x1, ack: 0x1, endHeaders: 0x4, padded: 0x8, priority: 0x20 } as const;
+
+/** Error codes (RFC 9113, section 7). */
+export const ERROR = {
+  none: 0,
+  protocol: 1,
+  internal: 2,
+  flowControl: 3,
+  streamClosed: 5,
+  frameSize: 6,
+  refusedStream: 7,
+  cancel: 8,
+  compression: 9,
+  enhanceYourCalm: 11,
+} as const;
+
+/** Settings (RFC 9113, section 6.5.2). */
+export const SETTING = { enablePush: 2, initialWindowSize: 4, maxFrameSize: 5, maxHeaderListSize: 6 } as const;
+
+/** Bytes in front of every frame's payload. */
+export const FRAME_HEADER = 9;
+
+/** What both sides may send before any SETTINGS: payload of a frame, window of a stream and of a connection, in bytes. */
+export const DEFAULT_FRAME_SIZE = 16_384;
+export const DEFAULT_WINDOW = 65_535;
+
+/** The largest window, stream id and error code field: 31 bits. */
+export const MAX_31_BITS = 0x7fffffff;
+
+/** Receive window of each stream: what may have to be kept for a handler that pauses (envoy-data-plane 1.8). */
+export const STREAM_WINDOW = 1024 * 1024;
+
+/** Receive window of a connection, which up to 1,024 streams of one Envoy worker share. */
+export const CONNECTION_WINDOW = 16 * 1024 * 1024;
+
+/** The largest header list accepted, in bytes as RFC 7541 section 4.1 counts them; the same limit holds for its encoding. */
+export const MAX_HEADER_LIST = 64 * 1024;
+
+/** What every client sends first. */
+export const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1");
+
+/** The 32-bit number at `at`, most significant byte first, as an unsigned integer. */
+export function uint32(bytes: Uint8Array, at: number): number {
+  return bytes[at]! * 0x1000000 + ((bytes[at + 1]! << 16) | (bytes[at + 2]! << 8) | bytes[at + 3]!);
+}

@@ -1,0 +1,250 @@
+import { gunzip } from "node:zlib";
+import { GRPC_STATUS } from "../status.ts";
+import type { GrpcHandler, GrpcStream, GrpcStreamEvents } from "../transport.ts";
+import { MessageReader } from "./message-reader.ts";
+import type { Outflow, Sender } from "./outflow.ts";
+import { STREAM_WINDOW } from "./protocol.ts";
+import { trailerBlock } from "./response-head.ts";
+
+/** What a stream needs from its connection. */
+export interface StreamOwner {
+  readonly maxMessageBytes: number;
+  readonly outflow: Outflow;
+  /** Something will be written outside of the reading of a chunk, or is finished: end the turn soon. */
+  touch(): void;
+  /** Gives receive window back. */
+  grant(streamId: number, bytes: number): void;
+  /** The answer is complete. */
+  finished(stream: H2Stream): void;
+  onHandlerError(error: unknown, path: string): void;
+}
+
+/** Window is given back in steps of at least this many bytes. */
+const GRANT_STEP = STREAM_WINDOW / 2;
+
+function pumpStream(stream: H2Stream): void {
+  stream.pump();
+}
+function writableStream(stream: H2Stream): void {
+  stream.queueDrained();
+}
+
+/** One call: `GrpcStream` for its handler, `Sender` for flow control, the target of frames for its connection. */
+export class H2Stream implements GrpcStream, Sender {
+  readonly id: number;
+  readonly path: string;
+  readonly encoding: "identity" | "gzip";
+
+  sendWindow: number;
+  responded = false;
+  queued = 0;
+  queue: Uint8Array[] | undefined;
+  queueAt = 0;
+  trailers: Uint8Array | undefined;
+
+  /** The peer has sent END_STREAM. */
+  inputEnded = false;
+
+  readonly #owner: StreamOwner;
+  readonly #reader: MessageReader;
+  #events: GrpcStreamEvents | undefined;
+  /** Received and not given back to the window. */
+  #received = 0;
+  #writable: (() => void) | undefined;
+  #pumping = false;
+  #paused = false;
+  #inflating = false;
+  #halfClosed = false;
+  #ended = false;
+  #closed = false;
+
+  constructor(id: number, path: string, encoding: "identity" | "gzip", owner: StreamOwner) {
+    this.id = id;
+    this.path = path;
+    this.encoding = encoding;
+    this.#owner = owner;
+    this.sendWindow = owner.outflow.initialWindow;
+    this.#reader = new MessageReader(owner.maxMessageBytes);
+  }
+
+  /** Hands the call to `handler`. */
+  start(handler: GrpcHandler): void {
+    try {
+      this.#events = handler(this);
+    } catch (error) {
+      this.#failed(error);
+    }
+  }
+
+  send(message: Uint8Array): boolean {
+    const prefix = Buffer.allocUnsafe(5);
+    prefix[0] = 0;
+    prefix.writeUInt32BE(message.length, 1);
+    this.sendFramed(prefix);
+    return this.sendFramed(message);
+  }
+
+  sendFramed(bytes: Uint8Array): boolean {
+    if (this.#ended || this.#closed) return true;
+    this.#owner.touch();
+    return this.#owner.outflow.send(this, bytes);
+  }
+
+  whenWritable(callback: () => void): void {
+    if (this.#ended || this.#closed) return;
+    this.#writable = callback;
+    if (this.queued === 0) process.nextTick(writableStream, this);
+  }
+
+  pause(): void {
+    this.#paused = true;
+  }
+
+  resume(): void {
+    if (!this.#paused) return;
+    this.#paused = false;
+    if (!this.#pumping) process.nextTick(pumpStream, this);
+  }
+
+  end(status: number, message = ""): void {
+    if (this.#ended || this.#closed) return;
+    this.#ended = true;
+    this.#reader.clear();
+    this.trailers = trailerBlock(status, message, !this.responded && this.queued === 0);
+    this.#owner.touch();
+    this.#owner.outflow.end(this);
+  }
+
+  /** A DATA frame of `length` bytes begins. @returns false when it exceeds the window */
+  account(length: number): boolean {
+    this.#received += length;
+    return this.#received <= STREAM_WINDOW;
+  }
+
+  /** Some of its data. */
+  receive(bytes: Buffer, from: number, to: number): void {
+    if (this.#ended) this.#grant();
+    else {
+      this.#reader.feed(bytes, from, to);
+      this.pump();
+    }
+  }
+
+  /** END_STREAM came. */
+  endInput(): void {
+    this.inputEnded = true;
+    this.pump();
+  }
+
+  /** Delivers what can be delivered, gives back the window of what was read, and keeps the rest. */
+  pump(): void {
+    if (this.#pumping || this.#closed) return;
+    this.#pumping = true;
+    try {
+      while (this.#mayDeliver() && this.#deliverNext());
+    } catch (error) {
+      this.#failed(error);
+    }
+    this.#pumping = false;
+    this.#reader.keep();
+    this.#grant();
+  }
+
+  /** The queue has drained into the socket. */
+  queueDrained(): void {
+    const callback = this.#writable;
+    if (callback === undefined || this.queued > 0 || this.#closed || this.#ended) return;
+    this.#writable = undefined;
+    try {
+      callback();
+    } catch (error) {
+      this.#failed(error);
+    }
+  }
+
+  answered(): void {
+    this.#owner.finished(this);
+  }
+
+  /** The stream is over; told once. */
+  close(cause: "ended" | "cancelled"): void {
+    this.#closed = true;
+    this.#writable = undefined;
+    this.#reader.clear();
+    try {
+      this.#events?.closed(cause);
+    } catch (error) {
+      this.#owner.onHandlerError(error, this.path);
+    }
+  }
+
+  #mayDeliver(): boolean {
+    return !this.#paused && !this.#inflating && !this.#ended && !this.#closed;
+  }
+
+  /** Delivers one message or the half-close; false when there is nothing to deliver. */
+  #deliverNext(): boolean {
+    const reader = this.#reader;
+    const message = reader.next();
+    if (message !== undefined) {
+      if (reader.compressed) this.#inflate(message);
+      else this.#events?.message(message);
+      return true;
+    }
+    const { fault } = reader;
+    if (fault !== undefined) {
+      this.end(fault.tooLarge ? GRPC_STATUS.resourceExhausted : GRPC_STATUS.internal, fault.text);
+    } else if (this.inputEnded && !this.#halfClosed) {
+      if (reader.midMessage) {
+        this.end(GRPC_STATUS.internal, "the request ends in the middle of a message");
+      } else {
+        this.#halfClosed = true;
+        this.#events?.halfClosed();
+      }
+    }
+    return false;
+  }
+
+  /** Gives window back once enough of it was used and read. */
+  #grant(): void {
+    const read = this.#received - this.#reader.unread;
+    if (read < GRANT_STEP || this.inputEnded || this.#closed) return;
+    this.#received -= read;
+    this.#owner.grant(this.id, read);
+  }
+
+  /** Off the event loop, with reading stopped, so that order and memory bound hold. */
+  #inflate(message: Buffer): void {
+    if (this.encoding === "identity") {
+      this.end(GRPC_STATUS.internal, "a message is marked as compressed but the call names no grpc-encoding");
+      return;
+    }
+    const limit = this.#owner.maxMessageBytes;
+    this.#inflating = true;
+    gunzip(message, { maxOutputLength: limit }, (error, plain) => {
+      this.#inflating = false;
+      if (this.#ended || this.#closed) return;
+      if (error === null) {
+        this.#deliverInflated(plain);
+      } else if ((error as NodeJS.ErrnoException).code === "ERR_BUFFER_TOO_LARGE") {
+        this.end(GRPC_STATUS.resourceExhausted, `a message inflates beyond the limit of ${limit} bytes`);
+      } else {
+        this.end(GRPC_STATUS.internal, "a message marked as compressed is not valid gzip");
+      }
+    });
+  }
+
+  #deliverInflated(plain: Buffer): void {
+    try {
+      this.#events?.message(plain);
+    } catch (error) {
+      this.#failed(error);
+    }
+    this.pump();
+  }
+
+  #failed(error: unknown): void {
+    this.#owner.onHandlerError(error, this.path);
+    this.end(GRPC_STATUS.internal, "the handler failed");
+  }
+}

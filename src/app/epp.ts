@@ -5,8 +5,8 @@ import { freshRandom } from "../clock/random.ts";
 import { realClock } from "../clock/real.ts";
 import { PROCESS_PATH } from "../extproc/messages.ts";
 import { processHandler } from "../extproc/service.ts";
+import { createH2Server } from "../grpc/h2/server.ts";
 import { healthHandlers, ProcessorHealth, probeHealth } from "../grpc/health.ts";
-import { createHttp2Server } from "../grpc/http2.ts";
 import { loadTlsPair, selfSignedPair } from "../grpc/tls.ts";
 import type { GrpcHandler } from "../grpc/transport.ts";
 import { hostPort } from "../inference/endpoint.ts";
@@ -87,7 +87,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
   let ready = false;
   const host = settings.bindAddress;
   const onHandlerError = (error: unknown): void => core.onError(error);
-  const health = createHttp2Server(
+  const health = createH2Server(
     { host, port: settings.grpcHealthPort, handlers: healthHandlers(probeHealth(() => ready)), onHandlerError },
     clock,
   );
@@ -103,7 +103,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
     ],
     ...(settings.healthChecking ? healthHandlers(processor) : []),
   ]);
-  const extProc = createHttp2Server(
+  const extProc = createH2Server(
     { host, port: settings.grpcPort, handlers, tls, maxMessageBytes: settings.grpcMaxRecvMsgSize, onHandlerError },
     clock,
   );

@@ -16,6 +16,7 @@ import { LegacyAdmission } from "../flowcontrol/legacy-admission.ts";
 import type { SaturationDetector } from "../plugin/kinds.ts";
 import type { ObjectiveTable } from "../resources/objectives.ts";
 import { buildProfile } from "../scheduling/build.ts";
+import { prefixIndexSizes } from "../scheduling/plugins/producers/approx-prefix-cache-producer.ts";
 import type { Profile } from "../scheduling/profile.ts";
 import { DecisionRecords } from "../scheduling/records.ts";
 import { Scheduler } from "../scheduling/scheduler.ts";
@@ -25,6 +26,7 @@ import { RateLimitedLog } from "../telemetry/rate-limited-log.ts";
 import { MetricsRegistry } from "../telemetry/registry.ts";
 import { PLUGIN_REGISTRY } from "./plugins.ts";
 import { schedulerHooks } from "./scheduler-hooks.ts";
+import { VERSION } from "./version.ts";
 
 /** All buffered and replayed bodies of the process together, and one request body, in bytes (spec/decisions.md). */
 const BODY_BUDGET = 256 * 1024 * 1024;
@@ -103,8 +105,14 @@ export class InferenceCore {
       },
       ...options.cadence,
     });
+    this.metrics.info.with("", VERSION).set(1);
     const buffered = this.metrics.bufferedBytes.with();
-    this.registry.onRender(() => buffered.set(this.budget.used));
+    this.registry.onRender(() => {
+      buffered.set(this.budget.used);
+      this.metrics.prefixIndexerSize.clear();
+      for (const { name, type, size } of prefixIndexSizes(this.#scheduler.profile))
+        this.metrics.prefixIndexerSize.with(name, type).set(size);
+    });
     this.#services = {
       clock,
       random,

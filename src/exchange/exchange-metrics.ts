@@ -31,15 +31,23 @@ export class ExchangeMetrics {
   readonly #fairness = new LabelGuard(MAX_NAMES);
   readonly #cache = new Map<string, RequestSeries>();
   readonly #unrouted: RequestSeries;
+  readonly #requestProcessing: ReturnType<Metrics["requestProcessing"]["with"]>;
+  readonly #responseProcessing: ReturnType<Metrics["responseProcessing"]["with"]>;
 
   constructor(metrics: Metrics) {
     this.#metrics = metrics;
+    this.#requestProcessing = metrics.requestProcessing.with();
+    this.#responseProcessing = metrics.responseProcessing.with();
     this.#unrouted = new RequestSeries(metrics, ["", "", "", "0"]);
   }
 
-  /** Rules 1 and 3: a routed request counts, with the bytes received, and is running from now on. */
-  routed(request: InferenceRequest, bodyBytes: number): RequestSeries {
+  /**
+   * Rules 1 and 3: a routed request counts, with the bytes received, and is running from now on.
+   * @param tookMs from its headers to here
+   */
+  routed(request: InferenceRequest, bodyBytes: number, tookMs: number): RequestSeries {
     const series = this.#seriesOf(request);
+    this.#requestProcessing.observe(tookMs / 1000);
     series.requests.inc();
     series.requestSize.observe(bodyBytes);
     series.running.inc();
@@ -60,6 +68,8 @@ export class ExchangeMetrics {
 
   #completed({ response, streaming, receivedAt, endedAt }: EndedExchange, series: RequestSeries): void {
     series.responseSize.observe(response.bytes);
+    const processing = streaming ? response.handling : endedAt - response.headersAt;
+    this.#responseProcessing.observe(processing / 1000);
     const duration = (endedAt - receivedAt) / 1000;
     if (duration > 0) series.duration.observe(duration);
     const usage = response.usage;

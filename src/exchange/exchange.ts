@@ -115,7 +115,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
   }
 
   responseHeaders(status: number, headers: HeaderList, end: boolean): void {
-    this.#response.headers(status, headers);
+    this.#response.headers(status, headers, this.#services.clock.now());
     if (end) {
       this.#answered();
       this.end("complete");
@@ -129,8 +129,10 @@ export class InferenceExchange implements Exchange, BudgetHolder {
       else this.#answered();
     }
     if (chunk.length > 0 && !this.streaming && !this.#services.budget.tryAdd(this, chunk.length)) this.#response.drop();
-    const gap = this.#response.chunk(chunk, end, this.#services.clock.now());
+    const now = this.#services.clock.now();
+    const gap = this.#response.chunk(chunk, end, now);
     if (this.streaming && gap > 0) this.#series?.itl.observe(gap / 1000);
+    this.#response.handling += this.#services.clock.now() - now;
     if (end) this.end("complete");
     return chunk;
   }
@@ -183,7 +185,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
         endpoints.inFlight.open(first, result.uncachedTokens),
         result.uncachedTokens,
       );
-      this.#series = metrics.routed(request, body.length);
+      this.#series = metrics.routed(request, body.length, this.#services.clock.now() - this.#receivedAt);
       return {
         kind: "routed",
         endpoints: result.endpoints,

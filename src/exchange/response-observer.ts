@@ -9,6 +9,10 @@ const MAX_OBSERVED_BODY = 4 * 1024 * 1024;
 /** Times and sizes of a response, and its usage, seen from the bytes that pass by; holds back nothing. */
 export class ResponseObserver {
   status = 0;
+  /** Monotonic ms of the response headers; NaN before them. */
+  headersAt = Number.NaN;
+  /** Milliseconds spent on handling chunks. */
+  handling = 0;
   /** Monotonic ms of the first non-empty chunk; NaN before it. */
   firstByteAt = Number.NaN;
   bytes = 0;
@@ -26,8 +30,10 @@ export class ResponseObserver {
     return this.#sse?.usage ?? this.#usage;
   }
 
-  headers(status: number, headers: HeaderList): void {
+  /** @param now monotonic ms */
+  headers(status: number, headers: HeaderList, now: number): void {
     this.status = status;
+    this.headersAt = now;
     this.contentType = headers.get("content-type") ?? "";
     if (this.isEventStream) this.#sse = new SseUsageReader();
   }

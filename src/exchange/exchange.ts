@@ -60,6 +60,10 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     return this.#requestedStream || this.#response.isEventStream;
   }
 
+  get holdsResponse(): boolean {
+    return this.#response.holding;
+  }
+
   requestHeaders(headers: HeaderList, end: boolean, subset?: SubsetHint): Decision | undefined {
     this.#receivedAt = this.#services.clock.now();
     this.#headers = headers;
@@ -128,10 +132,14 @@ export class InferenceExchange implements Exchange, BudgetHolder {
       if (this.#isProxyFailure(chunk)) this.#proxyFailed();
       else this.#answered();
     }
-    if (chunk.length > 0 && !this.streaming && !this.#services.budget.tryAdd(this, chunk.length)) this.#response.drop();
+    const { budget } = this.#services;
+    const held = this.#response.holding;
+    if (held && chunk.length > 0 && !budget.tryAdd(this, chunk.length)) this.#response.drop();
     const now = this.#services.clock.now();
     const gap = this.#response.chunk(chunk, end, now);
-    if (this.streaming && gap > 0) this.#series?.itl.observe(gap / 1000);
+    // Given up or complete: what is only passed on is not paid for.
+    if (held && !this.#response.holding) budget.release(this);
+    if (this.streaming && gap >= 0) this.#series?.itl.observe(gap / 1000);
     this.#response.handling += this.#services.clock.now() - now;
     if (end) this.end("complete");
     return chunk;
@@ -148,8 +156,8 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     this.#services.metrics.ended({
       cause,
       series: this.#series,
-      // An answer that was passed on is no refusal, even if a retry would have been.
-      rejection: cause === "complete" ? undefined : (rejection ?? this.#rejection),
+      // A model server's answer that was passed on is no refusal, even if a retry would have been.
+      rejection: cause === "complete" && this.#response.status !== 0 ? undefined : (rejection ?? this.#rejection),
       response: this.#response,
       streaming: this.streaming,
       receivedAt: this.#receivedAt,
@@ -227,8 +235,11 @@ export class InferenceExchange implements Exchange, BudgetHolder {
 
   /** The proxy could not reach the endpoint and answered in its place. */
   #proxyFailed(): void {
+    const detail = "the proxy could not connect";
+    // The model server has said nothing: neither its error nor its times are counted.
+    this.#response.status = 0;
+    this.#rejection = new Rejection("upstream_connect", detail);
     const attempts = this.#attempts;
-    if (attempts !== undefined)
-      this.#services.endpoints.attemptFailed(attempts.current, "connect", "the proxy could not connect");
+    if (attempts !== undefined) this.#services.endpoints.attemptFailed(attempts.current, "connect", detail);
   }
 }

@@ -30,6 +30,11 @@ export class ResponseObserver {
     return this.#sse?.usage ?? this.#usage;
   }
 
+  /** Whether the bytes that pass are kept for their usage at the end. */
+  get holding(): boolean {
+    return this.#sse === undefined && this.#body !== undefined;
+  }
+
   /** @param now monotonic ms */
   headers(status: number, headers: HeaderList, now: number): void {
     this.status = status;

@@ -60,6 +60,11 @@ export interface Exchange {
   readonly requestIdGenerated: boolean;
   /** Whether the response is passed on chunk by chunk: `stream: true` in the request or an SSE content type. */
   readonly streaming: boolean;
+  /**
+   * Whether a wire that gives a response back as a whole may go on holding it: its bytes are in the budget. False once it
+   * is too large or the budget is spent, and at its end.
+   */
+  readonly holdsResponse: boolean;
 
   /**
    * Pseudo headers (`:method`, `:path`) included.

@@ -1,4 +1,4 @@
-import type { Decision, Exchange, Routed, SubsetHint, Wire } from "../exchange/wire.ts";
+import type { Decision, EndCause, Exchange, Routed, SubsetHint, Wire } from "../exchange/wire.ts";
 import { detach } from "../grpc/frames.ts";
 import { Writer } from "../grpc/protobuf.ts";
 import type { GrpcStream, GrpcStreamEvents } from "../grpc/transport.ts";
@@ -194,8 +194,8 @@ export class Session implements GrpcStreamEvents, Wire {
         dynamicMetadata: { [PICK_NAMESPACE]: { [HEADER.destination]: destination } },
       }),
     );
-    if (this.#requestOpen) this.#sendBody("request", routed.body, true);
     this.#routed = true;
+    if (this.#requestOpen) this.#sendBody("request", routed.body, true);
     this.#requestOpen = false;
     exchange.releaseBody();
   }
@@ -223,7 +223,7 @@ export class Session implements GrpcStreamEvents, Wire {
     if (this.#exchange.streaming || !this.#responseHeadersSeen) {
       this.#sendBody("response", [chunk], end);
     } else {
-      const ready = this.#buffer.add(chunk, end);
+      const ready = this.#buffer.add(chunk, this.#exchange.holdsResponse);
       if (ready !== undefined) this.#sendBody("response", ready, end);
     }
     if (end) {
@@ -250,14 +250,14 @@ export class Session implements GrpcStreamEvents, Wire {
         ...(dropped === undefined ? {} : { set: headers }),
       }),
     );
-    this.#finish("rejected", OK);
+    this.#finish("rejected", OK, undefined, rejection);
   }
 
   /** Something threw: a 500 while the direction has no answer yet, a broken stream once it has. */
   #fail(error: unknown): void {
     this.#options.onError(error);
     if (this.#closed) return;
-    if (this.#responseHeadersSeen || (this.#routed && this.#requestOpen))
+    if (this.#responseHeadersSeen || this.#responseOpen || (this.#routed && this.#requestOpen))
       this.#finish("error", INTERNAL, messageOf(error));
     else this.#refuse(new Rejection("internal", messageOf(error)));
   }
@@ -267,9 +267,9 @@ export class Session implements GrpcStreamEvents, Wire {
     return this.#routed && this.#noResponsePhase ? "no-response-phase" : "client-gone";
   }
 
-  #finish(cause: Parameters<Exchange["end"]>[0], status: number, message?: string): void {
+  #finish(cause: EndCause, status: number, message?: string, rejection?: Rejection): void {
     this.#closed = true;
-    this.#exchange.end(cause);
+    this.#exchange.end(cause, rejection);
     this.#stream.end(status, message);
   }
 }

@@ -40,6 +40,7 @@ export class FakeExchange implements Exchange {
   requestId = "";
   requestIdGenerated = false;
   streaming = false;
+  readonly holdsResponse = true;
   readonly wire: Wire;
   readonly breaches: string[] = [];
   readonly ends: EndCause[] = [];

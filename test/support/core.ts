@@ -1,0 +1,182 @@
+import { PLUGIN_REGISTRY } from "../../src/app/plugins.ts";
+import { schedulerHooks } from "../../src/app/scheduler-hooks.ts";
+import { SeededRandom } from "../../src/clock/random.ts";
+import { VirtualClock } from "../../src/clock/virtual.ts";
+import { loadConfig } from "../../src/config/load.ts";
+import { parseDocument } from "../../src/document/parse.ts";
+import type { PoolEndpoint } from "../../src/endpoints/pool-endpoint.ts";
+import { EndpointRegistry } from "../../src/endpoints/registry.ts";
+import { ByteBudget } from "../../src/exchange/byte-budget.ts";
+import { Decider } from "../../src/exchange/decide.ts";
+import { InferenceExchange } from "../../src/exchange/exchange.ts";
+import { ExchangeMetrics } from "../../src/exchange/exchange-metrics.ts";
+import type { Wire } from "../../src/exchange/wire.ts";
+import { LegacyAdmission } from "../../src/flowcontrol/legacy-admission.ts";
+import { type EndpointMetrics, UNKNOWN_METRICS } from "../../src/inference/endpoint.ts";
+import type { PluginDefinition } from "../../src/plugin/kinds.ts";
+import { objectivesFromFlags } from "../../src/resources/objectives.ts";
+import { buildProfile, described } from "../../src/scheduling/build.ts";
+import { Scheduler } from "../../src/scheduling/scheduler.ts";
+import { render } from "../../src/telemetry/exposition.ts";
+import { silentLogger } from "../../src/telemetry/logger.ts";
+import { createMetrics } from "../../src/telemetry/names.ts";
+import { RateLimitedLog } from "../../src/telemetry/rate-limited-log.ts";
+import { MetricsRegistry } from "../../src/telemetry/registry.ts";
+import { slowRead } from "./slow-exposition.ts";
+
+/** One endpoint of a test pool; the rest is filled in. */
+export interface TestEndpoint {
+  readonly address?: string;
+  readonly port?: number;
+  /** As scraped just now; without it, as never scraped. */
+  readonly metrics?: Partial<EndpointMetrics>;
+}
+
+export interface TestCoreOptions {
+  /** How many endpoints, or which; `10.0.0.N:8000` unless they say otherwise; default 3. */
+  readonly endpoints?: number | readonly TestEndpoint[];
+  /** Text of an EndpointPickerConfig; the built-in one by default. */
+  readonly config?: string;
+  /** Put into the profile besides. */
+  readonly plugins?: readonly PluginDefinition[];
+  /** `NAME=PRIORITY` each. */
+  readonly objectives?: readonly string[];
+  readonly ignoreSubset?: boolean;
+  /** Bytes. */
+  readonly budget?: number;
+  readonly maxRequestBytes?: number;
+  readonly seed?: number;
+}
+
+/** What one rendered page says: values by `name{label="value",...}` with labels in the order of the page. */
+export type Samples = ReadonlyMap<string, number>;
+
+/** Everything behind a wire, real, in virtual time: registry, admission, scheduler, exchanges and their metrics. */
+export class TestCore {
+  readonly clock = new VirtualClock();
+  readonly random: SeededRandom;
+  readonly registry = new MetricsRegistry();
+  readonly metrics = createMetrics(this.registry);
+  readonly endpoints: EndpointRegistry;
+  readonly budget: ByteBudget;
+  readonly scheduler: Scheduler;
+  readonly decider: Decider;
+  readonly exchangeMetrics = new ExchangeMetrics(this.metrics);
+  /** Failures of our own. */
+  readonly errors: unknown[] = [];
+  readonly #maxRequestBytes: number;
+
+  constructor(options: TestCoreOptions = {}) {
+    const { clock } = this;
+    const random = new SeededRandom(options.seed ?? 1);
+    this.random = random;
+    this.endpoints = new EndpointRegistry({ clock, random });
+    this.budget = new ByteBudget(options.budget ?? 256 * 1024 * 1024);
+    this.#maxRequestBytes = options.maxRequestBytes ?? 32 * 1024 * 1024;
+    const document = options.config === undefined ? undefined : parseDocument(options.config, { file: "config.yaml" });
+    const config = loadConfig(document, PLUGIN_REGISTRY);
+    this.scheduler = new Scheduler({
+      profile: buildProfile({
+        name: config.profile.name,
+        plugins: [...config.profile.plugins, ...config.producers, ...(options.plugins ?? []).map((p) => described(p))],
+        registry: PLUGIN_REGISTRY,
+        clock,
+        random,
+      }),
+      clock,
+      random,
+      hooks: schedulerHooks(this.metrics, new RateLimitedLog(silentLogger, clock, { intervalMs: 1000, maxKeys: 8 })),
+    });
+    this.endpoints.onRemoved((endpoint) => this.scheduler.endpointRemoved(endpoint));
+    const { detector } = config;
+    this.decider = new Decider({
+      clock,
+      random,
+      endpoints: this.endpoints,
+      objectives: objectivesFromFlags(options.objectives ?? []),
+      admission: new LegacyAdmission(
+        detector.definition.create(detector.parameters, { name: detector.name, clock, random }),
+      ),
+      scheduler: this.scheduler,
+      ignoreSubset: options.ignoreSubset ?? false,
+    });
+    const { endpoints = 3 } = options;
+    const pool = typeof endpoints === "number" ? Array.from({ length: endpoints }, () => ({})) : endpoints;
+    for (const endpoint of pool) this.add(endpoint);
+  }
+
+  /** Adds an endpoint to the pool. */
+  add({ address, port, metrics }: TestEndpoint): PoolEndpoint {
+    const n = this.endpoints.size + 1;
+    const endpoint = this.endpoints.upsert({
+      namespace: "default",
+      name: `pod-${n}`,
+      address: address ?? `10.0.0.${n}`,
+      port: port ?? 8000,
+      rank: 0,
+      labels: {},
+    })!;
+    endpoint.scrapeInterval = 1_000_000;
+    if (metrics !== undefined)
+      endpoint.metrics = {
+        ...UNKNOWN_METRICS,
+        ...{ waiting: 0, running: 0, kvUsage: 0, scrapedAt: this.clock.now() },
+        ...metrics,
+      };
+    return endpoint;
+  }
+
+  openExchange(wire: Wire): InferenceExchange {
+    return new InferenceExchange(
+      {
+        clock: this.clock,
+        random: this.random,
+        endpoints: this.endpoints,
+        decider: this.decider,
+        metrics: this.exchangeMetrics,
+        budget: this.budget,
+        maxRequestBytes: this.#maxRequestBytes,
+        onError: (error) => this.errors.push(error),
+      },
+      wire,
+    );
+  }
+
+  /** The n-th endpoint, from 1 up. */
+  endpoint(n: number): PoolEndpoint {
+    return this.endpoints.get(`default/pod-${n}`)!;
+  }
+
+  /** Requests in flight, all endpoints together. */
+  get inFlight(): number {
+    return this.endpoints.list().reduce((sum, endpoint) => sum + endpoint.inFlight.requests, 0);
+  }
+
+  /** The metrics page as it is now. */
+  samples(): Samples {
+    return samplesOf(render(this.registry));
+  }
+
+  /** Sum over all series of a sample name whose labels include `labels`; 0 when there is none. */
+  total(name: string, labels: Readonly<Record<string, string>> = {}): number {
+    let sum = 0;
+    for (const line of slowRead(Buffer.from(render(this.registry)))) {
+      if (line.sample?.name !== name) continue;
+      const { labels: found, value } = line.sample;
+      if (Object.entries(labels).every(([key, wanted]) => found[key] === wanted)) sum += value;
+    }
+    return sum;
+  }
+}
+
+/** Reads a page with the slow reader; throws for a line that is malformed. */
+export function samplesOf(page: string): Samples {
+  const samples = new Map<string, number>();
+  for (const line of slowRead(Buffer.from(page))) {
+    if (line.malformed) throw new Error(`malformed line about ${line.name}`);
+    if (line.sample === undefined) continue;
+    const labels = Object.entries(line.sample.labels).map(([key, value]) => `${key}="${value}"`);
+    samples.set(`${line.sample.name}${labels.length === 0 ? "" : `{${labels.join()}}`}`, line.sample.value);
+  }
+  return samples;
+}

@@ -9,6 +9,7 @@ import { CONNECTION_WINDOW, DEFAULT_WINDOW, ERROR, FLAG, FRAME, MAX_31_BITS } fr
 import type { RequestHead } from "./request-head.ts";
 import { statusBlock } from "./response-head.ts";
 import { SERVER_SETTINGS } from "./settings.ts";
+import { readInto } from "./socket.ts";
 import { H2Stream, type StreamOwner } from "./stream.ts";
 
 /** What a connection needs from its server. */
@@ -68,17 +69,21 @@ export class Connection implements StreamOwner {
   /** New calls are refused. */
   #refusing = false;
 
-  /** @param encrypted whether `socket` is TLS */
-  constructor(socket: Socket, encrypted: boolean, host: ConnectionHost) {
+  /**
+   * @param accepted a socket that has not been read from
+   * @param encrypted whether it is TLS
+   */
+  constructor(accepted: Socket, encrypted: boolean, host: ConnectionHost) {
     this.host = host;
-    this.#socket = socket;
     this.maxMessageBytes = host.maxMessageBytes;
-    this.writer = new FrameWriter(socket, encrypted);
-    this.outflow = new Outflow(this.writer);
     this.#inbound = new Inbound(this);
     this.#reader = new FrameReader(this.#inbound);
+    const read = (chunk: Buffer): void => this.read(chunk);
+    const socket = encrypted ? accepted.on("data", read) : readInto(accepted, read);
+    this.#socket = socket;
+    this.writer = new FrameWriter(socket, encrypted);
+    this.outflow = new Outflow(this.writer);
     this.#timer = host.clock.after(PREFACE_TIMEOUT, () => this.destroy(), true);
-    socket.on("data", (chunk: Buffer) => this.read(chunk));
     socket.on("drain", () => this.#drained());
     socket.on("error", () => {});
     socket.on("end", () => this.destroy());
@@ -248,6 +253,7 @@ export class Connection implements StreamOwner {
   #drained(): void {
     if (this.#gone) return;
     this.writer.blocked = false;
+    if (this.#socket.writableLength === 0) this.writer.reclaim();
     this.outflow.pump();
     this.endTurn();
   }

@@ -19,7 +19,11 @@ const COPY_LIMIT = 16 * 1024;
 
 /** Slabs that no connection needs at the moment: a connection holds one only from its first frame of a turn to the flush. */
 const FREE: Buffer[] = [];
-const MAX_FREE = 8;
+const MAX_FREE = 32;
+
+function release(slab: Buffer): void {
+  if (FREE.length < MAX_FREE) FREE.push(slab);
+}
 
 /**
  * Gathers the frames of one turn of the event loop in a slab and writes them at once. Data is copied into the slab: up to the
@@ -34,6 +38,9 @@ export class FrameWriter {
   /** The stream whose DATA frame is the last thing in the slab and may grow, 0 = none, and where that frame stands. */
   #open = 0;
   #openAt = 0;
+
+  /** Slabs that the sink has not let go of yet. */
+  readonly #lent: Buffer[] = [];
 
   /** The sink is full: only control frames may be added until `unblock`. */
   blocked = false;
@@ -124,7 +131,15 @@ export class FrameWriter {
     const pending = sink.writableLength > 0;
     if (pending && !keepsUp) this.blocked = true;
     this.#slab = undefined;
-    if ((copied || !pending) && FREE.length < MAX_FREE) FREE.push(slab);
+    if (!copied && pending) this.#lent.push(slab);
+    else release(slab);
+    if (!pending && this.#lent.length > 0) this.reclaim();
+  }
+
+  /** Takes back what the sink has held: it holds nothing any more. */
+  reclaim(): void {
+    for (const slab of this.#lent) release(slab);
+    this.#lent.length = 0;
   }
 
   #uint32(value: number): void {

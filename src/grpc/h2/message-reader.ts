@@ -2,6 +2,30 @@ import { FRAME_PREFIX } from "../frames.ts";
 
 const EMPTY = Buffer.alloc(0);
 
+/** Messages are copied out of the read buffer side by side; larger ones get a buffer of their own. */
+const SLAB_SIZE = 64 * 1024;
+const SLAB_LIMIT = 8 * 1024;
+let slab = EMPTY;
+let slabAt = 0;
+
+/** A copy of `bytes[from, to)`. */
+function copyOut(bytes: Buffer, from: number, to: number): Buffer {
+  const length = to - from;
+  let copy: Buffer;
+  if (length > SLAB_LIMIT) {
+    copy = Buffer.allocUnsafeSlow(length);
+  } else {
+    if (length > slab.length - slabAt) {
+      slab = Buffer.allocUnsafeSlow(SLAB_SIZE);
+      slabAt = 0;
+    }
+    copy = slab.subarray(slabAt, slabAt + length);
+    slabAt += length;
+  }
+  bytes.copy(copy, 0, from, to);
+  return copy;
+}
+
 /** Room is made for this many times what has arrived, up to the announced length, so that an announcement alone is cheap. */
 const GROWTH = 8;
 const FIRST_ROOM = 4096;
@@ -13,9 +37,9 @@ export interface MessageFault {
 }
 
 /**
- * Cuts the data of one stream into gRPC messages: positions in the caller's chunk instead of views, so that a message that
- * lies within one chunk costs one view, and prefix and frame boundaries cost nothing. What is left unread when the caller
- * returns to the event loop is copied by `keep`; the flow-control window bounds it.
+ * Cuts the data of one stream into gRPC messages: positions in the caller's chunk instead of views, so that prefix and frame
+ * boundaries cost nothing and a message is copied exactly once, out of a chunk that will be overwritten. What is left unread
+ * when the caller returns to the event loop is copied by `keep`; the flow-control window bounds it.
  */
 export class MessageReader {
   readonly #limit: number;
@@ -94,7 +118,7 @@ export class MessageReader {
     if (this.#filled === 0 && there >= length) {
       this.#at = from + length;
       this.#length = -1;
-      return this.#bytes.subarray(from, from + length);
+      return this.#kept ? this.#bytes.subarray(from, from + length) : copyOut(this.#bytes, from, from + length);
     }
     if (there === 0) return undefined;
     const taken = there < wanted ? there : wanted;

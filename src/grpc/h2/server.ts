@@ -40,7 +40,7 @@ class H2Server implements GrpcServer, ConnectionHost {
     this.maxMessageBytes = options.maxMessageBytes ?? DEFAULT_MAX_MESSAGE_BYTES;
     this.#server =
       options.tls === undefined
-        ? net.createServer({ noDelay: true }, (socket) => this.#accept(socket, false))
+        ? net.createServer({ noDelay: true, pauseOnConnect: true }, (socket) => this.#accept(socket, false))
         : tls.createServer(
             {
               cert: options.tls.cert,

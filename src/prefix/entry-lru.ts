@@ -1,16 +1,20 @@
 const FIRST_NODES = 32;
+const STRIDE = 4;
+const NEWER = 1;
+const OLDER = 2;
+const CHAIN = 3;
 
 /**
  * The entries one endpoint holds, by recency of use: a doubly linked list and a hash map from entry to node, both in
  * typed arrays. 20 to 24 bytes per entry, up to twice that allocated.
  */
 export class EntryLru {
-  /** Node 0 is the ring's anchor: its successor is the most recent node, its predecessor the oldest. */
-  #entry = new Int32Array(FIRST_NODES);
-  #newer = new Int32Array(FIRST_NODES);
-  #older = new Int32Array(FIRST_NODES);
-  /** Next node of the same bucket, or of the free list; 0 = none. */
-  #chain = new Int32Array(FIRST_NODES);
+  /**
+   * Four numbers per node, side by side in one cache line: entry, newer node, older node, and the next node of the same
+   * bucket or of the free list (0 = none). Node 0 is the ring's anchor: its successor is the most recent node, its
+   * predecessor the oldest.
+   */
+  #nodes = new Int32Array(STRIDE * FIRST_NODES);
   #heads = new Int32Array(FIRST_NODES);
   /** 32 less the bits of a bucket's number. */
   #shift = shiftFor(FIRST_NODES);
@@ -24,27 +28,27 @@ export class EntryLru {
 
   /** Bytes allocated. */
   get bytes(): number {
-    return 5 * this.#entry.byteLength;
+    return this.#nodes.byteLength + this.#heads.byteLength;
   }
 
   /** Makes `entry` the most recent. @returns whether it is new here */
   touch(entry: number): boolean {
     let node = this.#heads[this.#bucket(entry)]!;
-    while (node !== 0 && this.#entry[node] !== entry) node = this.#chain[node]!;
+    while (node !== 0 && this.#nodes[STRIDE * node] !== entry) node = this.#nodes[STRIDE * node + CHAIN]!;
     if (node !== 0) {
       this.#unlink(node);
       this.#linkFirst(node);
       return false;
     }
     node = this.#free;
-    if (node !== 0) this.#free = this.#chain[node]!;
+    if (node !== 0) this.#free = this.#nodes[STRIDE * node + CHAIN]!;
     else {
-      if (this.#used === this.#entry.length) this.#rebuild(this.#entry.length * 2);
+      if (this.#used === this.#heads.length) this.#rebuild(this.#heads.length * 2);
       node = this.#used++;
     }
-    this.#entry[node] = entry;
+    this.#nodes[STRIDE * node] = entry;
     const bucket = this.#bucket(entry);
-    this.#chain[node] = this.#heads[bucket]!;
+    this.#nodes[STRIDE * node + CHAIN] = this.#heads[bucket]!;
     this.#heads[bucket] = node;
     this.#linkFirst(node);
     this.#size++;
@@ -53,17 +57,17 @@ export class EntryLru {
 
   /** Forgets the least recently used entry and returns it; the list must not be empty. */
   evict(): number {
-    const node = this.#newer[0]!;
-    const entry = this.#entry[node]!;
+    const node = this.#nodes[NEWER]!;
+    const entry = this.#nodes[STRIDE * node]!;
     this.#unlink(node);
     const bucket = this.#bucket(entry);
     let at = this.#heads[bucket]!;
-    if (at === node) this.#heads[bucket] = this.#chain[node]!;
+    if (at === node) this.#heads[bucket] = this.#nodes[STRIDE * node + CHAIN]!;
     else {
-      while (this.#chain[at] !== node) at = this.#chain[at]!;
-      this.#chain[at] = this.#chain[node]!;
+      while (this.#nodes[STRIDE * at + CHAIN] !== node) at = this.#nodes[STRIDE * at + CHAIN]!;
+      this.#nodes[STRIDE * at + CHAIN] = this.#nodes[STRIDE * node + CHAIN]!;
     }
-    this.#chain[node] = this.#free;
+    this.#nodes[STRIDE * node + CHAIN] = this.#free;
     this.#free = node;
     this.#size--;
     return entry;
@@ -71,9 +75,9 @@ export class EntryLru {
 
   /** Gives memory back after many evictions. */
   trim(): void {
-    let nodes = this.#entry.length;
+    let nodes = this.#heads.length;
     while (nodes > FIRST_NODES && this.#size + 1 <= nodes / 4) nodes /= 2;
-    if (nodes < this.#entry.length) this.#rebuild(nodes);
+    if (nodes < this.#heads.length) this.#rebuild(nodes);
   }
 
   #bucket(entry: number): number {
@@ -82,36 +86,31 @@ export class EntryLru {
   }
 
   #unlink(node: number): void {
-    const newer = this.#newer[node]!;
-    const older = this.#older[node]!;
-    this.#older[newer] = older;
-    this.#newer[older] = newer;
+    const newer = this.#nodes[STRIDE * node + NEWER]!;
+    const older = this.#nodes[STRIDE * node + OLDER]!;
+    this.#nodes[STRIDE * newer + OLDER] = older;
+    this.#nodes[STRIDE * older + NEWER] = newer;
   }
 
   #linkFirst(node: number): void {
-    const second = this.#older[0]!;
-    this.#older[0] = node;
-    this.#newer[node] = 0;
-    this.#older[node] = second;
-    this.#newer[second] = node;
+    const second = this.#nodes[OLDER]!;
+    this.#nodes[OLDER] = node;
+    this.#nodes[STRIDE * node + NEWER] = 0;
+    this.#nodes[STRIDE * node + OLDER] = second;
+    this.#nodes[STRIDE * second + NEWER] = node;
   }
 
   /** Moves everything into arrays of `nodes` nodes, a power of two above the size, keeping the order. */
   #rebuild(nodes: number): void {
-    const entries = this.#entry;
-    const newer = this.#newer;
-    let from = newer[0]!;
-    this.#entry = new Int32Array(nodes);
-    this.#newer = new Int32Array(nodes);
-    this.#older = new Int32Array(nodes);
-    this.#chain = new Int32Array(nodes);
+    const old = this.#nodes;
+    this.#nodes = new Int32Array(STRIDE * nodes);
     this.#heads = new Int32Array(nodes);
     this.#shift = shiftFor(nodes);
     this.#used = 1;
     this.#free = 0;
     this.#size = 0;
     // From the oldest to the newest, so that the newest ends up first.
-    for (; from !== 0; from = newer[from]!) this.touch(entries[from]!);
+    for (let from = old[NEWER]!; from !== 0; from = old[STRIDE * from + NEWER]!) this.touch(old[STRIDE * from]!);
   }
 }
 

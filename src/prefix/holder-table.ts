@@ -2,6 +2,10 @@
 const WORD = 32;
 const FIRST_ENTRIES = 64;
 const FIRST_ROWS = 16;
+const STRIDE = 4;
+const HIGH = 1;
+const NEXT = 2;
+const HOLDER = 3;
 
 /**
  * Which endpoints hold which block: an open map from a 64-bit hash to a set of endpoint slots, over typed arrays.
@@ -16,12 +20,11 @@ const FIRST_ROWS = 16;
 export class HolderTable {
   /** Entry + 1 per bucket; 0 = none. */
   #heads = new Int32Array(FIRST_ENTRIES);
-  #low = new Int32Array(FIRST_ENTRIES);
-  #high = new Int32Array(FIRST_ENTRIES);
-  /** Next entry + 1 of the same bucket, or of the free list. */
-  #next = new Int32Array(FIRST_ENTRIES);
-  /** The only holder's slot, or ~row. */
-  #holder = new Int32Array(FIRST_ENTRIES);
+  /**
+   * Four numbers per entry, side by side so that a probe touches one cache line: the hash's low and high half, the next
+   * entry + 1 of the same bucket or of the free list, and the only holder's slot or ~row.
+   */
+  #entries = new Int32Array(STRIDE * FIRST_ENTRIES);
   /** Entries ever used; below it lie the free ones. */
   #used = 0;
   #freeEntry = 0;
@@ -48,25 +51,30 @@ export class HolderTable {
 
   /** Bytes allocated. */
   get bytes(): number {
-    return this.#heads.byteLength + 4 * this.#low.byteLength + this.#rows.byteLength + this.#rowCounts.byteLength;
+    return this.#heads.byteLength + this.#entries.byteLength + this.#rows.byteLength + this.#rowCounts.byteLength;
   }
 
   /** The entry of a hash, or -1 when nobody holds it. */
   find(low: number, high: number): number {
-    let at = this.#heads[low & (this.#heads.length - 1)]! - 1;
-    while (at >= 0 && (this.#low[at] !== low || this.#high[at] !== high)) at = this.#next[at]! - 1;
-    return at;
+    const entries = this.#entries;
+    let entry = this.#heads[low & (this.#heads.length - 1)]! - 1;
+    while (entry >= 0) {
+      const at = STRIDE * entry;
+      if (entries[at] === low && entries[at + HIGH] === high) break;
+      entry = entries[at + NEXT]! - 1;
+    }
+    return entry;
   }
 
   /** Adds `slot` to the holders of a hash, which may hold it already. @returns the entry */
   hold(low: number, high: number, slot: number): number {
     const found = this.find(low, high);
     if (found < 0) return this.#insert(low, high, slot);
-    const holder = this.#holder[found]!;
+    const holder = this.#entries[STRIDE * found + HOLDER]!;
     if (holder >= 0) {
       if (holder === slot) return found;
       const row = this.#takeRow();
-      this.#holder[found] = ~row;
+      this.#entries[STRIDE * found + HOLDER] = ~row;
       this.#setBit(row, holder);
       this.#setBit(row, slot);
       return found;
@@ -77,7 +85,7 @@ export class HolderTable {
 
   /** Takes `slot` out of the holders of an entry; the last one takes the entry with it. */
   release(entry: number, slot: number): void {
-    const holder = this.#holder[entry]!;
+    const holder = this.#entries[STRIDE * entry + HOLDER]!;
     if (holder >= 0) {
       if (holder === slot) this.#delete(entry);
       return;
@@ -87,7 +95,7 @@ export class HolderTable {
     const bit = 1 << (slot & 31);
     if (slot >= this.#width * WORD || (this.#rows[at]! & bit) === 0) return;
     this.#rows[at]! &= ~bit;
-    if (--this.#rowCounts[row]! === 1) this.#holder[entry] = this.#lastOf(row);
+    if (--this.#rowCounts[row]! === 1) this.#entries[STRIDE * entry + HOLDER] = this.#lastOf(row);
   }
 
   /**
@@ -96,7 +104,7 @@ export class HolderTable {
    * @returns bit 0: somebody is alive; bit 1: somebody has gone
    */
   narrow(entry: number, alive: Uint32Array, gone: Uint32Array, words: number): number {
-    const holder = this.#holder[entry]!;
+    const holder = this.#entries[STRIDE * entry + HOLDER]!;
     const width = this.#width;
     const rows = this.#rows;
     const base = holder >= 0 ? 0 : ~holder * width;
@@ -122,46 +130,43 @@ export class HolderTable {
 
   #insert(low: number, high: number, slot: number): number {
     let entry = this.#freeEntry - 1;
-    if (entry >= 0) this.#freeEntry = this.#next[entry]!;
+    if (entry >= 0) this.#freeEntry = this.#entries[STRIDE * entry + NEXT]!;
     else {
-      if (this.#used === this.#low.length) this.#grow();
+      if (STRIDE * this.#used === this.#entries.length) this.#grow();
       entry = this.#used++;
     }
-    this.#low[entry] = low;
-    this.#high[entry] = high;
-    this.#holder[entry] = slot;
+    this.#entries[STRIDE * entry] = low;
+    this.#entries[STRIDE * entry + HIGH] = high;
+    this.#entries[STRIDE * entry + HOLDER] = slot;
     const bucket = low & (this.#heads.length - 1);
-    this.#next[entry] = this.#heads[bucket]!;
+    this.#entries[STRIDE * entry + NEXT] = this.#heads[bucket]!;
     this.#heads[bucket] = entry + 1;
     this.#size++;
     return entry;
   }
 
   #delete(entry: number): void {
-    const bucket = this.#low[entry]! & (this.#heads.length - 1);
-    const follower = this.#next[entry]!;
+    const bucket = this.#entries[STRIDE * entry]! & (this.#heads.length - 1);
+    const follower = this.#entries[STRIDE * entry + NEXT]!;
     let at = this.#heads[bucket]! - 1;
     if (at === entry) this.#heads[bucket] = follower;
     else {
-      while (this.#next[at]! - 1 !== entry) at = this.#next[at]! - 1;
-      this.#next[at] = follower;
+      while (this.#entries[STRIDE * at + NEXT]! - 1 !== entry) at = this.#entries[STRIDE * at + NEXT]! - 1;
+      this.#entries[STRIDE * at + NEXT] = follower;
     }
-    this.#next[entry] = this.#freeEntry;
+    this.#entries[STRIDE * entry + NEXT] = this.#freeEntry;
     this.#freeEntry = entry + 1;
     this.#size--;
   }
 
   #grow(): void {
-    const size = this.#low.length * 2;
-    this.#low = enlarged(this.#low, size);
-    this.#high = enlarged(this.#high, size);
-    this.#holder = enlarged(this.#holder, size);
+    const size = this.#heads.length * 2;
+    this.#entries = enlarged(this.#entries, STRIDE * size);
     // Called only when no entry is free: every chain is rebuilt.
-    this.#next = new Int32Array(size);
     this.#heads = new Int32Array(size);
     for (let entry = 0; entry < this.#used; entry++) {
-      const bucket = this.#low[entry]! & (size - 1);
-      this.#next[entry] = this.#heads[bucket]!;
+      const bucket = this.#entries[STRIDE * entry]! & (size - 1);
+      this.#entries[STRIDE * entry + NEXT] = this.#heads[bucket]!;
       this.#heads[bucket] = entry + 1;
     }
   }

@@ -27,10 +27,10 @@ export interface DeciderParts {
   readonly ignoreSubset: boolean;
 }
 
-/** A routed request with what the exchange must account for. */
+/** A request that was understood, and what became of it. */
 export interface Decided {
   readonly request: InferenceRequest;
-  readonly result: SchedulingResult;
+  readonly result: SchedulingResult | Rejection;
   /** How many of the endpoints the picker offers to a proxy. */
   readonly offered: number;
 }
@@ -60,7 +60,10 @@ export class Decider {
     };
   }
 
-  /** @param body contiguous and complete */
+  /**
+   * @param body contiguous and complete
+   * @returns a rejection alone when the request was not understood
+   */
   decide(id: string, headers: HeaderList, body: Uint8Array, subset: SubsetHint | undefined): Decided | Rejection {
     const { clock, objectives, admission, scheduler } = this.#parts;
     const parser = selectParser(pathOf(headers));
@@ -73,12 +76,11 @@ export class Decider {
     const resolved = resolveModel(parsed.model, headers, objectives);
     const request: InferenceRequest = { id, headers, body, ...parsed, ...resolved };
     const candidates = this.#candidates(subset);
-    if (candidates.endpoints.length === 0)
-      return new Rejection("no_endpoints", "failed to find endpoint candidates for serving the request");
-    const refused = admission.admit(request, candidates.endpoints, clock.now());
-    if (refused !== undefined) return refused;
-    const result = scheduler.schedule(request, candidates.endpoints, candidates.excludedDown);
-    if (result instanceof Rejection) return result;
+    const result =
+      candidates.endpoints.length === 0
+        ? new Rejection("no_endpoints", "failed to find endpoint candidates for serving the request")
+        : (admission.admit(request, candidates.endpoints, clock.now()) ??
+          scheduler.schedule(request, candidates.endpoints, candidates.excludedDown));
     return { request, result, offered: scheduler.offered };
   }
 

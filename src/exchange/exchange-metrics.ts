@@ -16,6 +16,8 @@ export interface EndedExchange {
   readonly cause: EndCause;
   /** Undefined when it was never routed, or had no body to schedule. */
   readonly series: RequestSeries | undefined;
+  /** What `refused` gave. */
+  readonly refused: RequestSeries | undefined;
   readonly rejection: Rejection | undefined;
   readonly response: ResponseObserver;
   readonly streaming: boolean;
@@ -54,15 +56,20 @@ export class ExchangeMetrics {
     return series;
   }
 
+  /** Rule 12: a request that was understood and refused is counted, as an error alone, under its own names. */
+  refused(request: InferenceRequest): RequestSeries {
+    return this.#seriesOf(request);
+  }
+
   /** Closes the books of one exchange: called exactly once for each. */
   ended(exchange: EndedExchange): void {
-    const { cause, series, rejection, response } = exchange;
+    const { cause, series, refused, rejection, response } = exchange;
     this.#metrics.exchangesTotal.with(cause).inc();
     series?.running.dec();
     // Rule 2: once per exchange, what the model server said before what we said.
     const failed = response.status !== 0 && !response.succeeded;
     const code = failed ? "ModelServerError" : (rejection?.code ?? (cause === "error" ? "Internal" : undefined));
-    if (code !== undefined) (series ?? this.#unrouted).error(code);
+    if (code !== undefined) (series ?? refused ?? this.#unrouted).error(code);
     if (cause === "complete" && response.status !== 0) this.#completed(exchange, series ?? this.#unrouted);
   }
 

@@ -44,6 +44,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
   readonly #body = new BodyAssembler();
   #requestedStream = false;
   #series: RequestSeries | undefined;
+  #refused: RequestSeries | undefined;
   #attempts: Attempts | undefined;
   #rejection: Rejection | undefined;
   #decided = false;
@@ -156,6 +157,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     this.#services.metrics.ended({
       cause,
       series: this.#series,
+      refused: this.#refused,
       // A model server's answer that was passed on is no refusal, even if a retry would have been.
       rejection: cause === "complete" && this.#response.status !== 0 ? undefined : (rejection ?? this.#rejection),
       response: this.#response,
@@ -185,6 +187,10 @@ export class InferenceExchange implements Exchange, BudgetHolder {
       const outcome = decider.decide(this.requestId, this.#headers, body, this.#subset);
       if (outcome instanceof Rejection) return this.#refuse(outcome);
       const { request, result } = outcome;
+      if (result instanceof Rejection) {
+        this.#refused = metrics.refused(request);
+        return this.#refuse(result);
+      }
       const first = result.endpoints[0]!;
       this.#decided = true;
       this.#requestedStream = request.streaming;

@@ -160,7 +160,10 @@ export class TestCore {
   /** Sum over all series of a sample name whose labels include `labels`; 0 when there is none. */
   total(name: string, labels: Readonly<Record<string, string>> = {}): number {
     let sum = 0;
-    for (const line of slowRead(Buffer.from(render(this.registry)))) {
+    const lines = render(this.registry)
+      .split("\n")
+      .filter((text) => text.startsWith(name));
+    for (const line of slowRead(Buffer.from(lines.join("\n")))) {
       if (line.sample?.name !== name) continue;
       const { labels: found, value } = line.sample;
       if (Object.entries(labels).every(([key, wanted]) => found[key] === wanted)) sum += value;

@@ -49,7 +49,8 @@ export class EnvoyFilter {
         direction.eosSent = headers.endOfStream === true;
       }
       const body = message[`${name}Body`];
-      if (body === undefined) continue;
+      // A repeated end is reported for some versions; nothing is owed for it.
+      if (body === undefined || direction.eosSent) continue;
       direction.bodySent = true;
       direction.sentBytes += body.body.length;
       if (body.endOfStream === true) direction.eosSent = true;

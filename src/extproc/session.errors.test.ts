@@ -1,0 +1,333 @@
+import { describe, expect, it } from "vitest";
+import { TestCore } from "../../test/support/core.ts";
+import { bodyOf, chatBody, SessionHarness } from "../../test/support/session-harness.ts";
+import type { Exchange } from "../exchange/wire.ts";
+import { defineFilter } from "../plugin/define.ts";
+
+const open = (options: ConstructorParameters<typeof TestCore>[0] = {}) => new SessionHarness(new TestCore(options));
+const PATH = ":path";
+const CHAT = [PATH, "/v1/chat/completions"] as const;
+const COMPLETIONS = [PATH, "/v1/completions"] as const;
+
+/** An exchange whose `method` throws. */
+function throwing(method: keyof Exchange): (exchange: Exchange) => Exchange {
+  return (exchange) =>
+    new Proxy(exchange, {
+      get(target, key) {
+        if (key === method)
+          return () => {
+            throw new Error(`${method} broke`);
+          };
+        const value = Reflect.get(target, key) as unknown;
+        return typeof value === "function" ? value.bind(target) : value;
+      },
+    });
+}
+
+describe("a refusal", () => {
+  it.each([
+    [
+      "malformed JSON (E-81)",
+      CHAT,
+      "no healthy upstream",
+      "error unmarshaling request bodyMap: invalid character 'o' in literal null (expecting 'u')",
+    ],
+    ["an empty body", CHAT, "", "error unmarshaling request bodyMap: unexpected end of JSON input"],
+    [
+      "a list for an object (pitfall 29)",
+      CHAT,
+      "[]",
+      "error unmarshaling request bodyMap: json: cannot unmarshal array into Go value of type map[string]interface {}",
+    ],
+    ["no messages (E-83)", CHAT, '{"model":"m"}', "invalid chat completions request: must have valid messages field"],
+    ["no prompt (E-83)", COMPLETIONS, '{"model":"m"}', "invalid completions request: must have prompt field"],
+    ["no model", COMPLETIONS, '{"prompt":"hello world"}', "model not found in request body"],
+    ["an empty model (pitfall 30)", COMPLETIONS, '{"model":"","prompt":"x"}', "model not found in request body"],
+    [
+      "a path without a parser",
+      [PATH, "/v1/embeddings?key=secret"] as const,
+      '{"model":"m","input":"x"}',
+      "no parser registered matching path suffix for: /v1/embeddings",
+    ],
+  ])("%s is a 400 with its text, counted once", (_, path, body, detail) => {
+    const h = open().post(body, [path]);
+    expect(h.refusal()).toEqual({ status: 400, text: `inference error: BadRequest - ${detail}`, dropped: undefined });
+    h.reset();
+    expect(h.core.total("llm_d_epp_request_error_total", { error_code: "BadRequest" })).toBe(1);
+    expect(h.core.total("llm_d_epp_request_error_total")).toBe(1);
+    expect(h.core.total("llm_d_epp_request_total")).toBe(0);
+    expect(h.wrongs).toEqual([]);
+  });
+
+  it("ends the stream with OK, and nothing is sent or read behind it (E-80, E-92)", () => {
+    const h = open().post("{");
+    expect(h.stream.status).toBe(0);
+    expect(Object.keys(h.replies[0].immediateResponse)).toEqual(["status", "body"]);
+    h.envoy.requestBody(chatBody(), true);
+    h.answer("{}");
+    h.halfClose().reset();
+    expect(h.replies).toHaveLength(1);
+    expect([h.core.inFlight, h.core.budget.used]).toEqual([0, 0]);
+    expect(h.core.total("sluice_exchanges_total", { outcome: "rejected" })).toBe(1);
+    expect(h.core.total("sluice_exchanges_total")).toBe(1);
+    expect(h.wrongs).toEqual([]);
+  });
+
+  it("for the request comes before one for the pool (E-82)", () => {
+    const h = open({ endpoints: 0 }).post('{"prompt":"hello world"}', [COMPLETIONS]);
+    expect(h.refusal()).toMatchObject({
+      status: 400,
+      text: expect.stringContaining("model not found in request body"),
+    });
+  });
+
+  it("for want of endpoints is a 503 that says so to machines (E-84, E-91)", () => {
+    expect(open({ endpoints: 0 }).post(chatBody()).refusal()).toEqual({
+      status: 503,
+      text: "inference error: ServiceUnavailable - failed to find endpoint candidates for serving the request",
+      dropped: "rejected-no-endpoints",
+    });
+  });
+
+  it("under saturation is a 429 for sheddable requests alone (E-85, E-91, appendix B)", () => {
+    const full = { endpoints: [{ metrics: { waiting: 50 } }, { metrics: { waiting: 90 } }], objectives: ["batch=-1"] };
+    const shed = open(full).post(chatBody(), [["x-gateway-inference-objective", "batch"]]);
+    expect(shed.refusal()).toEqual({
+      status: 429,
+      text: "inference error: ResourceExhausted - system saturated, sheddable request dropped",
+      dropped: "rejected-saturated",
+    });
+    shed.reset();
+    expect(shed.core.total("llm_d_epp_request_error_total", { error_code: "ResourceExhausted" })).toBe(1);
+    expect(open(full).post(chatBody()).destination).toBe("10.0.0.1:8000");
+    const idle = { ...full, endpoints: [{ metrics: {} }] };
+    expect(open(idle).post(chatBody(), [["x-gateway-inference-objective", "batch"]]).destination).toBe("10.0.0.1:8000");
+  });
+
+  it("of model and priority that are known is counted under them (scheduling 8.3 rule 12)", () => {
+    const full = { endpoints: [{ metrics: { waiting: 50 } }], objectives: ["batch=-1"] };
+    const { core } = open(full).post(chatBody(), [["x-gateway-inference-objective", "batch"]]);
+    const labels = { model_name: "llama", target_model_name: "llama", fairness_id: "default-flow", priority: "-1" };
+    expect(core.total("llm_d_epp_request_error_total", { ...labels, error_code: "ResourceExhausted" })).toBe(1);
+    expect(core.total("llm_d_epp_request_running")).toBe(0);
+  });
+
+  it("by the scheduler is a 429 (E-88)", () => {
+    const nobody = defineFilter({
+      type: "nobody-filter",
+      describe: "Keeps nobody.",
+      create: () => ({ filter: ({ keep }) => void keep.fill(0) }),
+    });
+    expect(
+      open({ plugins: [nobody] })
+        .post(chatBody())
+        .refusal(),
+    ).toMatchObject({
+      status: 429,
+      text: "inference error: ResourceExhausted - failed to find target endpoint: nobody-filter left none of 3 candidates",
+    });
+  });
+
+  it("carries no dropped-reason header when that is switched off (E-91)", () => {
+    const h = new SessionHarness(new TestCore({ endpoints: 0 }), { emitDroppedReason: false }).post(chatBody());
+    expect(h.replies[0].immediateResponse.headers).toBeUndefined();
+  });
+
+  it("of what is too large is a 413, by the declared length at once, else by what arrives", () => {
+    const declared = open({ maxRequestBytes: 100 });
+    declared.envoy.requestHeaders([CHAT, ["content-length", "101"]]);
+    expect(declared.refusal()).toEqual({
+      status: 413,
+      text: "inference error: PayloadTooLarge - request body exceeds 100 bytes",
+      dropped: undefined,
+    });
+    for (const length of [[], [["content-length", "5"] as const]]) {
+      const h = open({ maxRequestBytes: 100 });
+      h.envoy.requestHeaders([CHAT, ...length]);
+      h.envoy.requestBody("x".repeat(60));
+      h.envoy.requestBody("x".repeat(40));
+      expect(h.take()).toEqual([]);
+      h.envoy.requestBody("x");
+      expect(h.refusal().status).toBe(413);
+      expect(h.core.budget.used).toBe(0);
+      expect(h.wrongs).toEqual([]);
+    }
+  });
+
+  it.each([
+    [
+      "a rewrite to another model",
+      chatBody(),
+      [["x-gateway-model-name-rewrite", "other"]],
+      "model rewrites are not supported yet; remove the model rewrite header",
+    ],
+    ["an upgrade (E-38, D-84)", undefined, [["upgrade", "websocket"]], "HTTP upgrades are not supported yet"],
+  ] as const)("of %s is a 501, counted", (_, body, headers, detail) => {
+    const h = open();
+    if (body === undefined) h.envoy.requestHeaders([CHAT, ...headers]);
+    else h.post(body, headers);
+    expect(h.refusal()).toEqual({
+      status: 501,
+      text: `inference error: NotImplemented - ${detail}`,
+      dropped: undefined,
+    });
+    expect(h.stream.status).toBe(0);
+    expect(h.core.total("llm_d_epp_request_error_total", { error_code: "NotImplemented" })).toBe(1);
+    expect(h.wrongs).toEqual([]);
+  });
+
+  it.each([
+    ["request", 1, 4, "STREAMED"],
+    ["request", 2, 4, "BUFFERED"],
+    ["request", 3, 4, "BUFFERED_PARTIAL"],
+    ["response", 4, 1, "STREAMED"],
+    ["response", 4, 2, "BUFFERED"],
+    ["response", 4, 5, "GRPC"],
+    ["request", 77, 4, "77"],
+  ])(
+    "of a %s mode that is not built is a 501 to the first message (E-36, D-9, D-10)",
+    (direction, request, response, name) => {
+      const h = open();
+      h.envoy.requestHeaders([CHAT], false, { modes: { request, response } });
+      expect(h.refusal()).toEqual({
+        status: 501,
+        text: `inference error: NotImplemented - ${direction} body mode ${name} is not supported yet; configure FULL_DUPLEX_STREAMED`,
+        dropped: undefined,
+      });
+      expect(h.core.total("llm_d_epp_request_error_total", { error_code: "NotImplemented" })).toBe(1);
+    },
+  );
+
+  it("without modes the duplex dialect is spoken (E-36, D-11)", () => {
+    const h = open();
+    h.envoy.requestHeaders([CHAT], false, { modes: null });
+    h.envoy.requestBody(chatBody(), true);
+    expect(h.destination).toMatch(/:8000$/);
+  });
+
+  it("of trailers is a 501 in either direction (E-28, E-67)", () => {
+    const request = open();
+    request.envoy.requestHeaders([CHAT]);
+    request.envoy.requestBody(chatBody());
+    request.envoy.requestTrailers([["x", "y"]]);
+    expect(request.refusal()).toEqual({
+      status: 501,
+      text: "inference error: NotImplemented - HTTP trailers are not supported yet",
+      dropped: undefined,
+    });
+    expect(request.core.budget.used).toBe(0);
+    const response = open().post(chatBody());
+    response.envoy.responseHeaders([[":status", "200"]]);
+    response.envoy.responseBody("{}");
+    response.take();
+    response.envoy.send({ responseTrailers: { trailers: { headers: [] } } });
+    expect(response.refusal().status).toBe(501);
+    expect([response.core.inFlight, response.core.budget.used]).toEqual([0, 0]);
+    expect(response.wrongs).toEqual([]);
+  });
+
+  it("shows what a client wrote in one bounded line (9.2)", () => {
+    const h = open().post(chatBody(), [[PATH, `/v1/\u0001${"x".repeat(5000)}`]]);
+    const { text } = h.refusal();
+    expect(text.length).toBeLessThan(1100);
+    expect(text).not.toMatch(/\p{Cc}/u);
+  });
+});
+
+describe("bytes that are no message", () => {
+  it("end the stream with UNKNOWN, and the exchange's books are closed (E-95)", () => {
+    const h = open();
+    h.envoy.requestHeaders([CHAT]);
+    h.envoy.requestBody("{");
+    h.session.message(Buffer.from([0x0a, 0xff, 0xff, 0xff, 0xff, 0x7f]));
+    expect(h.stream.status).toBe(2);
+    expect(h.stream.statusMessage).toMatch(/^cannot receive stream request: /);
+    expect(h.core.budget.used).toBe(0);
+    expect(h.core.total("sluice_exchanges_total", { outcome: "error" })).toBe(1);
+  });
+
+  it("of kinds or fields added later are stepped over (E-04, D-2)", () => {
+    const h = open();
+    h.session.message(Buffer.from([0x6a, 0x02, 0x08, 0x01]));
+    h.session.message(Buffer.alloc(0));
+    expect(h.stream.status).toBeUndefined();
+    expect(h.post(chatBody()).destination).toMatch(/:8000$/);
+  });
+});
+
+describe("a failure of our own", () => {
+  it.each(["requestHeaders", "requestBody"] as const)("in %s is a 500 and told (E-93)", (method) => {
+    const h = new SessionHarness(new TestCore(), { wrap: throwing(method) }).post(chatBody());
+    expect(h.refusal()).toEqual({
+      status: 500,
+      text: `inference error: Internal - ${method} broke`,
+      dropped: undefined,
+    });
+    expect(h.stream.status).toBe(0);
+    expect(h.errors.map(String)).toEqual([`Error: ${method} broke`]);
+    expect(h.core.total("llm_d_epp_request_error_total", { error_code: "Internal" })).toBe(1);
+  });
+
+  it("before the response headers are answered is a 500", () => {
+    const served = { metadata: { "envoy.lb": { "x-gateway-destination-endpoint-served": "10.0.0.1:8000" } } };
+    const h = new SessionHarness(new TestCore(), { wrap: throwing("servedBy") }).post(chatBody());
+    h.take();
+    h.envoy.responseHeaders([[":status", "200"]], false, served);
+    expect(h.refusal().status).toBe(500);
+    expect(h.core.inFlight).toBe(0);
+  });
+
+  it.each(["responseHeaders", "responseBody"] as const)(
+    "in %s breaks the stream: a part is sent already (E-93, D-25)",
+    (method) => {
+      const h = new SessionHarness(new TestCore(), { wrap: throwing(method) }).post(chatBody()).answer("{}");
+      expect(h.stream.status).toBe(13);
+      expect(h.stream.statusMessage).toBe(`${method} broke`);
+      expect(h.replies.some((reply) => reply.immediateResponse !== undefined)).toBe(false);
+      expect(h.core.inFlight).toBe(0);
+      expect(h.filter.violations).toEqual([]);
+    },
+  );
+
+  it.each([2, 3])(
+    "in sending the body of the request (send %i) breaks the stream: its headers are out (E-70, D-25)",
+    (failing) => {
+      const h = open();
+      let sends = 0;
+      h.stream.onSend = () => {
+        if (++sends === failing) throw new Error("broken pipe");
+      };
+      h.post(chatBody("x".repeat(70_000)));
+      expect(h.stream.status).toBe(13);
+      expect(h.stream.statusMessage).toBe("broken pipe");
+      expect([h.core.inFlight, h.core.budget.used]).toEqual([0, 0]);
+      expect(h.core.total("sluice_exchanges_total", { outcome: "error" })).toBe(1);
+      expect(h.filter.violations).toEqual([]);
+    },
+  );
+
+  it("in deciding is a 500 (E-93)", () => {
+    const core = new TestCore();
+    core.decider.decide = () => {
+      throw new Error("undecided");
+    };
+    const h = new SessionHarness(core).post(chatBody());
+    expect(h.refusal()).toMatchObject({ status: 500, text: "inference error: Internal - undecided" });
+    expect(core.errors.map(String)).toEqual(["Error: undecided"]);
+    expect([core.inFlight, core.budget.used]).toEqual([0, 0]);
+  });
+});
+
+describe("observability mode", () => {
+  it("is answered with nothing, whatever comes (E-08, D-23)", () => {
+    const h = open();
+    h.envoy.send({ requestHeaders: { headers: { headers: [] } }, observabilityMode: true });
+    h.envoy.send({ requestBody: { body: Buffer.from(chatBody()), endOfStream: true }, observabilityMode: true });
+    h.answer("{}");
+    h.envoy.send({ responseTrailers: {}, observabilityMode: true });
+    h.halfClose().reset();
+    expect(h.replies).toEqual([]);
+    expect([h.core.inFlight, h.core.budget.used]).toEqual([0, 0]);
+    expect(bodyOf(h.replies, "response").ends).toEqual([]);
+  });
+});

@@ -38,17 +38,17 @@ const CASES: readonly Case[] = [
   },
   {
     name: "400 KB prompt, pick only",
-    args: ["--body-bytes", "400000", "--shared-prefix", "0.8", "--streams", "4", "--pick-only"],
+    args: ["--body-bytes", "400000", "--shared-prefix", "0.8", "--pick-only"],
     reference: 17_000,
     limit: { reference: 0.1 },
   },
   {
     name: "400 KB prompt, 1,000 chunks",
-    args: ["--body-bytes", "400000", "--shared-prefix", "0.8", "--streams", "4", "--response-chunks", "1000"],
+    args: ["--body-bytes", "400000", "--shared-prefix", "0.8", "--response-chunks", "1000"],
     reference: 26_000,
     limit: { reference: 0.1 },
   },
-  { name: "1 KB, 1,000 chunks", args: ["--streams", "4", "--response-chunks", "1000"], reference: 12_000 },
+  { name: "1 KB, 1,000 chunks", args: ["--response-chunks", "1000"], reference: 12_000 },
 ];
 
 interface Figures {

@@ -1,0 +1,64 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ExtProcClient, finish, health, route, startBareEpp } from "../support/epp-process.ts";
+import { poll } from "../support/poll.ts";
+import { endpointsFile, type Sim, startSims } from "../support/stack.ts";
+
+const NOT_SERVING = 2;
+let sims: Sim[];
+let endpoints: string;
+beforeAll(async () => {
+  sims = await startSims(1);
+  endpoints = endpointsFile(sims.map((sim) => sim.port));
+});
+afterAll(() => Promise.all((sims ?? []).map((sim) => sim.process.stop())));
+
+describe("sluice epp that is told to end (E-128, D-29)", () => {
+  it.each(["SIGTERM", "SIGINT"] as const)(
+    "%s: says so at once, serves on for the drain time, and ends with 0",
+    async (signal) => {
+      const epp = await startBareEpp(endpoints, ["--secure-serving=false", "--health-checking", "--drain-timeout=2s"]);
+      const client = await ExtProcClient.connect(epp.port);
+      const running = client.open();
+      await route(running);
+      epp.process.child.kill(signal);
+      await poll("NOT_SERVING", async () => (await health(epp.healthPort, "readiness")).serving === NOT_SERVING);
+      expect((await health(epp.port, "")).serving).toBe(NOT_SERVING);
+      expect((await health(epp.healthPort, "liveness")).serving).toBe(1);
+      // New streams, on old connections and on new ones.
+      await finish(await routed(client));
+      const late = await ExtProcClient.connect(epp.port);
+      await finish(await routed(late));
+      await finish(running);
+      expect(epp.process.exit).toBeUndefined();
+      client.close();
+      late.close();
+      expect(await epp.process.ended()).toEqual({ code: 0, signal: null });
+    },
+  );
+
+  it("lets a stream that outlasts the drain time finish", async () => {
+    const epp = await startBareEpp(endpoints, ["--secure-serving=false", "--drain-timeout=100ms"]);
+    const client = await ExtProcClient.connect(epp.port);
+    const running = client.open();
+    await route(running);
+    epp.process.child.kill("SIGTERM");
+    await poll("the GOAWAY", () => client.grpc.goaways > 0);
+    await finish(running);
+    expect(await epp.process.ended()).toEqual({ code: 0, signal: null });
+    client.close();
+  });
+
+  it("ends at once with 1 on the second signal", async () => {
+    const epp = await startBareEpp(endpoints, ["--secure-serving=false", "--drain-timeout=1h"]);
+    epp.process.child.kill("SIGTERM");
+    await poll("NOT_SERVING", async () => (await health(epp.healthPort, "")).serving === NOT_SERVING);
+    epp.process.child.kill("SIGTERM");
+    expect(await epp.process.ended()).toEqual({ code: 1, signal: null });
+  });
+});
+
+async function routed(client: ExtProcClient) {
+  const stream = client.open();
+  await route(stream);
+  return stream;
+}

@@ -24,7 +24,7 @@ const PHASE = { preface: 0, header: 1, payload: 2, data: 3, padding: 4 } as cons
  */
 export class FrameReader {
   readonly #sink: FrameSink;
-  /** Settled by the constructor's user: the bytes of a frame header or payload that began in an earlier chunk. */
+  /** A frame header, or a payload, that began in an earlier chunk, and how much of it is there. */
   readonly #head: Buffer = Buffer.allocUnsafe(FRAME_HEADER);
   #payload: Buffer = this.#head;
   #filled = 0;

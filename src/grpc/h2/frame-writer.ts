@@ -31,7 +31,7 @@ function release(slab: Buffer): void {
  */
 export class FrameWriter {
   readonly #sink: ByteSink;
-  /** The sink never takes bytes at once, or keeps no reference to what it takes at once. */
+  /** Everything is copied out of the slab: a TLS socket never takes bytes at once. */
   readonly #copies: boolean;
   #slab: Buffer | undefined;
   #at = 0;
@@ -47,15 +47,10 @@ export class FrameWriter {
   /** What the peer takes in one frame. */
   maxFrame: number = DEFAULT_FRAME_SIZE;
 
-  /** @param copies whether everything is copied out of the slab when it is written (TLS never takes bytes at once) */
+  /** @param copies whether the sink never takes bytes at once, as TLS: then they are copied out of the slab */
   constructor(sink: ByteSink, copies: boolean) {
     this.#sink = sink;
     this.#copies = copies;
-  }
-
-  /** Whether something waits for `flush`. */
-  get dirty(): boolean {
-    return this.#at > 0;
   }
 
   /**

@@ -1,34 +1,20 @@
+import { FIELD_OVERHEAD, type HeaderField, headerField } from "./header-field.ts";
 import { decodeHuffman } from "./huffman.ts";
 import { MAX_HEADER_LIST } from "./protocol.ts";
 import { STATIC_TABLE } from "./static-table.ts";
-
-/** What RFC 7541 section 4.1 adds to the length of name and value. */
-const ENTRY_OVERHEAD = 32;
 
 /** The size of the dynamic table that is offered by default, and that this decoder never offers more than. */
 const MAX_TABLE_SIZE = 4096;
 
 /** What the smallest entry occupies bounds the number of entries: a ring of this many is always enough. */
-const RING = MAX_TABLE_SIZE / ENTRY_OVERHEAD;
-
-/** A header field; names and values hold one byte per character. Shared between blocks: never changed. */
-export interface HeaderField {
-  readonly name: string;
-  readonly value: string;
-  /** Length of both plus 32. */
-  readonly size: number;
-}
+const RING = MAX_TABLE_SIZE / FIELD_OVERHEAD;
 
 /** Takes the fields of a header block in order. */
 export interface HeaderSink {
   field(field: HeaderField): void;
 }
 
-const STATIC: readonly HeaderField[] = STATIC_TABLE.map(([name, value]) => makeField(name, value));
-
-function makeField(name: string, value: string): HeaderField {
-  return { name, value, size: name.length + value.length + ENTRY_OVERHEAD };
-}
+const STATIC: readonly HeaderField[] = STATIC_TABLE.map(([name, value]) => headerField(name, value));
 
 /** Long enough for any string of a block of the permitted size. Shared: decoding is synchronous. */
 const SCRATCH = Buffer.allocUnsafeSlow(2 * MAX_HEADER_LIST);
@@ -130,7 +116,7 @@ export class HpackDecoder {
     const name = index === 0 ? this.#string() : this.#entry(index)?.name;
     if (name === undefined || this.#failed) return undefined;
     const value = this.#string();
-    return value === undefined ? undefined : makeField(name, value);
+    return value === undefined ? undefined : headerField(name, value);
   }
 
   /** An integer with a prefix of as many bits as `mask` has. Anything near 2^28 is more than any use and fails. */

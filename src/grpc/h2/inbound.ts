@@ -48,11 +48,7 @@ export class Inbound implements FrameSink, SettingsTarget {
     if (!this.#inOrder(FRAME.data, streamId)) return;
     const connection = this.#connection;
     this.#window -= length;
-    if (this.#window < 0) {
-      this.fail(ERROR.flowControl, "data beyond the window of the connection");
-      return;
-    }
-    // Given back at once, read or not: a stream that pauses must not stall the others, and has a window of its own.
+    // Given back at half, read or not: a stream that pauses must not stall the others, and has a window of its own.
     if (this.#window < CONNECTION_WINDOW / 2) {
       connection.grant(0, CONNECTION_WINDOW - this.#window);
       this.#window = CONNECTION_WINDOW;

@@ -1,13 +1,6 @@
-import type { HeaderField, HeaderSink } from "./hpack-decoder.ts";
+import type { HeaderField } from "./header-field.ts";
+import type { HeaderSink } from "./hpack-decoder.ts";
 import { MAX_HEADER_LIST } from "./protocol.ts";
-
-/** Fields that speak of a connection and have no place in HTTP/2 (RFC 9113, section 8.2.2). */
-const FORBIDDEN = new Set(["connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade"]);
-
-/** A field name: a token without capitals (RFC 9113, section 8.2.1). */
-const NAME = /^[!#$%&'*+\-.^_`|~0-9a-z]+$/;
-
-const ILL_VALUE = /[\0\r\n]/;
 
 /** What a server of gRPC needs to know of a request, gathered field by field. One object serves a whole connection. */
 export class RequestHead implements HeaderSink {
@@ -20,8 +13,6 @@ export class RequestHead implements HeaderSink {
   #scheme = "";
   #regular = false;
   #size = 0;
-  /** Field objects that were checked before: the tables hand out the same ones again and again. */
-  readonly #checked = new WeakSet<HeaderField>();
 
   /** Forgets the last request. */
   reset(): void {
@@ -53,6 +44,7 @@ export class RequestHead implements HeaderSink {
   field(field: HeaderField): void {
     const { name, value } = field;
     this.#size += field.size;
+    if (!field.legal) this.malformed = true;
     if (name.charCodeAt(0) === 0x3a) {
       this.#pseudo(name, value);
       return;
@@ -66,16 +58,10 @@ export class RequestHead implements HeaderSink {
         this.encoding = value;
         break;
     }
-    if (this.#checked.has(field)) return;
-    if (!NAME.test(name) || FORBIDDEN.has(name) || ILL_VALUE.test(value) || (name === "te" && value !== "trailers")) {
-      this.malformed = true;
-    } else {
-      this.#checked.add(field);
-    }
   }
 
   #pseudo(name: string, value: string): void {
-    if (this.#regular || ILL_VALUE.test(value)) this.malformed = true;
+    if (this.#regular) this.malformed = true;
     switch (name) {
       case ":method":
         if (this.method !== "") this.malformed = true;

@@ -36,6 +36,7 @@ export function readInto(accepted: net.Socket, read: (chunk: Buffer) => void): n
     },
   };
   const socket = new net.Socket(options as unknown as net.SocketConstructorOpts);
+  socket.setNoDelay(true);
   socket.on("close", () => accepted.destroy());
   return socket;
 }

@@ -94,6 +94,8 @@ describe("a request with a body", () => {
     expect(h.take()).toEqual([]);
     expect(h.core.inFlight).toBe(1);
     expect(h.core.total("llm_d_epp_request_total")).toBe(1);
+    // Nothing is owed for them either: the end of the stream is a clean one.
+    expect(h.halfClose().stream.status).toBe(0);
   });
 
   it("without headers before it is routed as a completion (E-34)", () => {

@@ -259,6 +259,12 @@ describe("the books of a response", () => {
     },
   );
 
+  it("reads the status from `status` where `:status` is missing (E-74)", () => {
+    const h = routed();
+    h.envoy.responseHeaders([["status", "500"]], true);
+    expect(h.core.total("llm_d_epp_request_error_total", { error_code: "ModelServerError" })).toBe(1);
+  });
+
   it.each(["200", "201", "299"])("status %s counts as no error (E-74)", (status) => {
     expect(routed().answer("{}", status).core.total("llm_d_epp_request_error_total")).toBe(0);
   });

@@ -25,6 +25,9 @@ import { type Listening, readyLine } from "./ready-line.ts";
 import { viewsOf } from "./views.ts";
 import { warmUp } from "./warm-up.ts";
 
+/** Milliseconds that streams still open after the drain window get to end by themselves. */
+const HARD_STOP = 30_000;
+
 /** How the Endpoint Picker runs; times in milliseconds, sizes in bytes. */
 export interface EppSettings extends ConfigSource {
   readonly bindAddress: string;
@@ -158,7 +161,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
         ready = false;
         processor.serving = false;
         await delay(clock, settings.drainTimeout);
-        await extProc.drain();
+        await Promise.race([extProc.drain(), delay(clock, HARD_STOP)]);
         await close();
       },
       close,

@@ -161,7 +161,8 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
         ready = false;
         processor.serving = false;
         await delay(clock, settings.drainTimeout);
-        await Promise.race([extProc.drain(), delay(clock, HARD_STOP)]);
+        const hardStop = new Promise<void>((resolve) => void clock.after(HARD_STOP, resolve, true));
+        await Promise.race([extProc.drain(), hardStop]);
         await close();
       },
       close,

@@ -18,7 +18,7 @@ import { startProcessMetrics } from "../telemetry/process.ts";
 import { type ConfigSource, readConfig } from "./config-source.ts";
 import { startDiscovery } from "./discovery.ts";
 import { startEndpointMetrics } from "./endpoint-metrics.ts";
-import { weighBuffersWithTheHeap } from "./garbage.ts";
+import { collectGarbageRarely } from "./garbage.ts";
 import { InferenceCore } from "./inference-core.ts";
 import { type Running, untilSignal } from "./lifecycle.ts";
 import { type Listening, readyLine } from "./ready-line.ts";
@@ -175,7 +175,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
 
 /** Runs the picker until a signal; returns the exit status. */
 export async function runEpp(settings: EppSettings): Promise<number> {
-  weighBuffersWithTheHeap();
+  collectGarbageRarely();
   const log = createLogger({ name: "sluice", verbosity: settings.verbosity });
   const epp = await startEpp(settings, log);
   for (const listening of epp.listening) process.stdout.write(`${readyLine(listening, process.pid)}\n`);

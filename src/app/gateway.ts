@@ -13,7 +13,7 @@ import type { ListenAddress } from "./address.ts";
 import { type ConfigSource, readConfig } from "./config-source.ts";
 import { startDiscovery } from "./discovery.ts";
 import { startEndpointMetrics } from "./endpoint-metrics.ts";
-import { weighBuffersWithTheHeap } from "./garbage.ts";
+import { collectGarbageRarely } from "./garbage.ts";
 import { InferenceCore } from "./inference-core.ts";
 import { type Running, untilSignal } from "./lifecycle.ts";
 import { type Listening, readyLine } from "./ready-line.ts";
@@ -119,7 +119,7 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
 
 /** Runs the gateway until a signal; returns the exit status. */
 export async function runGateway(options: GatewayOptions): Promise<number> {
-  weighBuffersWithTheHeap();
+  collectGarbageRarely();
   const log = createLogger({ name: "sluice" });
   const gateway = await startGateway({ ...options, log });
   for (const listening of gateway.listening) process.stdout.write(`${readyLine(listening, process.pid)}\n`);

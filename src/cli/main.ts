@@ -1,11 +1,11 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from "commander";
+import { VERSION } from "../app/version.ts";
 import { SluiceError } from "../inference/errors.ts";
 import { demoCommand } from "./demo.ts";
 import { eppCommand } from "./epp.ts";
 import { gatewayCommand } from "./gateway.ts";
 import { simCommand } from "./sim.ts";
-import { VERSION } from "../app/version.ts";
 
 /** Errors of the command line itself end with 2, as Go's flag parser does; what is wrong behind it ends with 1. */
 const MISTYPED: ReadonlySet<string> = new Set([

@@ -1,0 +1,49 @@
+import { describe, expect, it } from "vitest";
+import { type AdminRequest, isLoopback, loopbackOnly } from "./access.ts";
+
+const from = (peer: string, path: string): AdminRequest => ({ peer, path, method: "GET", authorization: undefined });
+
+const PUBLIC = ["/metrics", "/healthz", "/ready"];
+const GUARDED = ["/", "/events", "/debug/endpoints", "/debug/decisions", "/debug/decisions/1", "/nothing", "/metrics/"];
+const STRANGERS = ["10.0.0.7", "::ffff:10.0.0.7", "2001:db8::1", ""];
+
+describe("isLoopback", () => {
+  it.each(["127.0.0.1", "127.255.3.4", "::1", "::ffff:127.0.0.1", "::ffff:127.9.9.9"])("takes %s", (address) => {
+    expect(isLoopback(address)).toBe(true);
+  });
+
+  it.each([
+    "10.0.0.7",
+    "0.0.0.0",
+    "1.127.0.1",
+    "1270.0.0.1",
+    "12.7.0.1",
+    "::",
+    "::2",
+    "fe80::1",
+    "::ffff:10.0.0.7",
+    "2001:db8::127.0.0.1",
+    "localhost",
+    "",
+  ])("refuses %j", (address) => {
+    expect(isLoopback(address)).toBe(false);
+  });
+});
+
+describe("loopbackOnly", () => {
+  it.each(PUBLIC)("lets everyone read %s", (path) => {
+    for (const peer of [...STRANGERS, "127.0.0.1"]) expect(loopbackOnly(false)(from(peer, path))).toBeUndefined();
+  });
+
+  it.each(GUARDED)("answers %s to this machine alone and tells others what to change", (path) => {
+    const rule = loopbackOnly(false);
+    for (const peer of ["127.0.0.1", "::1", "::ffff:127.0.0.1"]) expect(rule(from(peer, path))).toBeUndefined();
+    for (const peer of STRANGERS)
+      expect(rule(from(peer, path))).toEqual({ status: 403, message: expect.stringMatching(/loopback.*--debug-open/) });
+  });
+
+  it("answers everyone everything once opened", () => {
+    for (const path of [...PUBLIC, ...GUARDED])
+      for (const peer of STRANGERS) expect(loopbackOnly(true)(from(peer, path))).toBeUndefined();
+  });
+});

@@ -1,18 +1,11 @@
 import { Composer, Lexer, LineCounter, Parser, type YAMLError, type Document as YamlDocument } from "yaml";
 import { oneLine, type Position, SluiceError } from "../inference/errors.ts";
 import { type Document, formatPosition } from "./document.ts";
+import { explainSyntax } from "./syntax-text.ts";
 import { checkTree, type SyntaxFailure } from "./tree.ts";
 
 /** Deepest nesting accepted. */
 const MAX_DEPTH = 100;
-
-/** What the library's terse messages mean to somebody who writes YAML once a month. */
-const EXPLAINED: Readonly<Record<string, string>> = {
-  TAB_AS_INDENT: "a tab is used for indentation; YAML takes only spaces there",
-  BAD_INDENT: "the indentation doesn't fit the lines before it; entries that belong together start in the same column",
-  BLOCK_AS_IMPLICIT_KEY: "a second `: ` on one line; put the value in quotes if the colon belongs to it",
-  BAD_SCALAR_START: "a plain value can't start with this character; put the value in quotes",
-};
 
 /**
  * Reads one YAML 1.2 or JSON document, keeping positions. Merge keys (`<<`) work. Refused: tags outside the core schema,
@@ -50,7 +43,10 @@ function compose(text: string, lines: LineCounter, failure: SyntaxFailure): Yaml
   let first: YamlDocument.Parsed | undefined;
   for (const tree of composer.compose(tokens(text, lines, failure), false, text.length)) {
     const problem: YAMLError | undefined = tree.errors[0] ?? tree.warnings[0];
-    if (problem !== undefined) throw failure(problem.pos[0], EXPLAINED[problem.code] ?? problem.message);
+    if (problem !== undefined) {
+      const explained = explainSyntax(text, problem, (offset) => lines.linePos(offset).line);
+      throw failure(explained.offset, explained.problem);
+    }
     if (first !== undefined) throw failure(tree.range[0], "a second document begins here; write one per file");
     first = tree as YamlDocument.Parsed;
   }

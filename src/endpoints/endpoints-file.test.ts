@@ -39,13 +39,13 @@ endpoints:
       { namespace: "default", name: "a", address: "10.0.0.1", port: 8000, rank: 0, labels: { zone: "east" } },
       { namespace: "prod", name: "b", address: "10.0.0.2", port: 65535, rank: 0, labels: {} },
     ];
-    expect(parse(yaml)).toEqual({ endpoints: expected, problems: [] });
-    expect(parse(JSON.stringify({ endpoints: expected }))).toEqual({ endpoints: expected, problems: [] });
+    expect(parse(yaml)).toEqual({ endpoints: expected, problems: [], warnings: [] });
+    expect(parse(JSON.stringify({ endpoints: expected }))).toEqual({ endpoints: expected, problems: [], warnings: [] });
   });
 
   it("takes zero endpoints", () => {
     for (const text of ["endpoints: []", "endpoints:", '{"endpoints": null}'])
-      expect(parse(text)).toEqual({ endpoints: [], problems: [] });
+      expect(parse(text)).toEqual({ endpoints: [], problems: [], warnings: [] });
   });
 
   it("names file, line and column of a bad entry and keeps the good ones (R-55)", () => {
@@ -64,6 +64,41 @@ endpoints:
       'endpoints.yaml:4:3: endpoints[1].address: must be a literal IPv4 address here, not "::1"',
       "endpoints.yaml:8:3: endpoints[2].port: must be an integer from 1 to 65535, not 70000",
       "endpoints.yaml:9:3: endpoints[3]: must be a mapping with name, address and port",
+    ]);
+  });
+
+  it("warns of an id that is listed again, with both lines; the last one counts", () => {
+    const { endpoints, problems, warnings } = parse(`endpoints:
+  - {name: b, address: 10.0.0.9, port: 80}
+  - {name: a, address: 10.0.0.1, port: 80}
+  - {name: a, address: 10.0.0.2, port: 80}
+  - {name: a, namespace: prod, address: 10.0.0.1, port: 80}
+  - {name: a, namespace: default, address: 10.0.0.3, port: 80}
+`);
+    expect(endpoints).toHaveLength(5);
+    expect(problems).toEqual([]);
+    // The entry at line 3 is overridden: its address is nobody's.
+    expect(warnings).toEqual([
+      "endpoints.yaml:3:5: endpoint default/a is listed again at line 4; the last one counts",
+      "endpoints.yaml:4:5: endpoint default/a is listed again at line 6; the last one counts",
+    ]);
+  });
+
+  it("warns of one address under two names, however it is spelt", () => {
+    const { warnings } = parse(
+      `endpoints:
+- {name: bad}
+- {name: a, address: 127.0.0.1, port: 8000}
+- {name: b, address: 127.0.0.1, port: "8000"}
+- {name: c, address: 127.0.0.1, port: 8001}
+- {name: d, address: "[fd00::0:1]", port: 80}
+- {name: d, namespace: prod, address: fd00::1, port: 80}
+`,
+      "lenient",
+    );
+    expect(warnings).toEqual([
+      "endpoints.yaml:3:3: endpoints default/a and default/b (line 4) have the same address 127.0.0.1:8000: each gets its own share of traffic",
+      "endpoints.yaml:6:3: endpoints default/d and prod/d (line 7) have the same address [fd00::1]:80: each gets its own share of traffic",
     ]);
   });
 

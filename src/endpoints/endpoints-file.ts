@@ -2,8 +2,8 @@ import { isIPv4, isIPv6 } from "node:net";
 import { type Document, formatPath, formatPosition, type Path } from "../document/document.ts";
 import { nearest } from "../document/nearest.ts";
 import { SluiceError } from "../inference/errors.ts";
-import { portOf } from "./address.ts";
-import type { EndpointSpec } from "./pool-endpoint.ts";
+import { normaliseAddress, portOf } from "./address.ts";
+import { type EndpointSpec, endpointId } from "./pool-endpoint.ts";
 
 /**
  * Which addresses a file may hold. `strict`: IPv4 literals, as the published `file-discovery` plugin. `lenient`: also
@@ -17,6 +17,8 @@ export interface EndpointsFile {
   readonly endpoints: readonly EndpointSpec[];
   /** One sentence per bad entry, each beginning with `file:line:column: `. */
   readonly problems: readonly string[];
+  /** One sentence per good entry that repeats another's id or address, each beginning with `file:line:column: `. */
+  readonly warnings: readonly string[];
 }
 
 /** Longest name or namespace, in characters, as in Kubernetes. */
@@ -28,13 +30,51 @@ const MAX_NAME = 253;
  */
 export function endpointsOf(document: Document, flavour: EndpointsFlavour): EndpointsFile {
   const endpoints: EndpointSpec[] = [];
+  const indices: number[] = [];
   const problems: string[] = [];
   for (const [i, entry] of listOf(document).entries()) {
     const spec = new EntryReader(document, i, entry, flavour).read();
     if (typeof spec === "string") problems.push(spec);
-    else endpoints.push(spec);
+    else {
+      endpoints.push(spec);
+      indices.push(i);
+    }
   }
-  return { endpoints, problems };
+  return { endpoints, problems, warnings: repetitions(document, endpoints, indices) };
+}
+
+/**
+ * What is allowed and hardly meant: an id listed again (the last entry counts), one address under several ids (a server
+ * that gets several shares).
+ * @param indices where each endpoint stands in the document's list
+ */
+function repetitions(document: Document, endpoints: readonly EndpointSpec[], indices: readonly number[]): string[] {
+  const place = (at: number) => document.positionOf(["endpoints", indices[at]!]);
+  const warnings: string[] = [];
+  const last = new Map<string, number>();
+  for (const [at, spec] of endpoints.entries()) {
+    const id = endpointId(spec);
+    const before = last.get(id);
+    last.set(id, at);
+    if (before === undefined) continue;
+    const again = `endpoint ${id} is listed again at line ${place(at).line}; the last one counts`;
+    warnings.push(`${formatPosition(place(before))}: ${again}`);
+  }
+  const servers = new Map<string, number>();
+  for (const [at, spec] of endpoints.entries()) {
+    const id = endpointId(spec);
+    if (last.get(id) !== at) continue;
+    const address = normaliseAddress(spec.address);
+    const server = `${address.includes(":") ? `[${address}]` : address}:${spec.port}`;
+    const before = servers.get(server);
+    servers.set(server, at);
+    if (before === undefined) continue;
+    const both = `endpoints ${endpointId(endpoints[before]!)} and ${id} (line ${place(at).line})`;
+    warnings.push(
+      `${formatPosition(place(before))}: ${both} have the same address ${server}: each gets its own share of traffic`,
+    );
+  }
+  return warnings;
 }
 
 function listOf(document: Document): readonly unknown[] {

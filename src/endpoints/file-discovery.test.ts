@@ -41,7 +41,8 @@ function setUp(options: Partial<FileDiscoveryOptions> = {}) {
 }
 
 function file(...names: string[]): string {
-  return `endpoints:\n${names.map((name) => `- {name: ${name}, address: 10.0.0.1, port: 80}\n`).join("")}`;
+  const entries = names.map((name) => `- {name: ${name}, address: 10.0.0.${name.charCodeAt(0)}, port: 80}\n`);
+  return `endpoints:\n${entries.join("")}`;
 }
 
 describe("FileDiscovery at start", () => {
@@ -87,6 +88,32 @@ describe("FileDiscovery at start", () => {
     await discovery.start();
     expect(names()).toBe("a b c d e");
     expect(warnings).toEqual(["endpoints file: 1 endpoints refused: more than 5"]);
+  });
+});
+
+describe("FileDiscovery on repeated entries", () => {
+  it("warns at start and on reload, and the last entry counts", async () => {
+    await writeFile(path, `${file("a", "b")}- {name: a, address: 10.0.0.1, port: 81}\n`);
+    const { discovery, names, registry, warnings } = setUp();
+    await discovery.start();
+    expect(names()).toBe("a b");
+    expect(registry.get("default/a")?.port).toBe(81);
+    expect(warnings).toEqual([
+      `endpoints file: ${path}:2:3: endpoint default/a is listed again at line 4; the last one counts`,
+    ]);
+    await writeFile(path, `${file("a")}- {name: c, address: 10.0.0.97, port: 80}\n`);
+    await poll("reload", () => names() === "a c");
+    expect(warnings.slice(1)).toEqual([
+      `endpoints file: ${path}:2:3: endpoints default/a and default/c (line 3) have the same address 10.0.0.97:80: each gets its own share of traffic`,
+    ]);
+  });
+
+  it("tells at most twenty repetitions one by one", async () => {
+    await writeFile(path, file(...Array.from({ length: 51 }, () => "a")));
+    const { discovery, warnings } = setUp({ watchFile: false });
+    await discovery.start();
+    expect(warnings).toHaveLength(21);
+    expect(warnings.at(-1)).toBe("endpoints file: 30 more entries repeat an endpoint or an address");
   });
 });
 

@@ -64,7 +64,7 @@ export class FileDiscovery {
       const more = file.problems.length - 1;
       throw new SluiceError("ENDPOINTS_FILE", file.problems[0] + (more > 0 ? ` (and ${more} more)` : ""));
     }
-    this.#tell(registry.apply(file.endpoints));
+    this.#tell(registry.apply(file.endpoints), file.warnings);
     if (!this.#options.watchFile || this.#closed) return;
     this.#attach();
     this.#lookAgain();
@@ -135,20 +135,23 @@ export class FileDiscovery {
     if (signature === this.#seen) return;
     this.#seen = signature;
     try {
-      const { endpoints, problems } = await this.#read();
+      const { endpoints, problems, warnings } = await this.#read();
       if (this.#closed) return;
       for (const problem of problems.slice(0, MAX_TOLD)) log.warn(`endpoints file: entry skipped: ${problem}`);
       if (problems.length > MAX_TOLD) log.warn(`endpoints file: ${problems.length - MAX_TOLD} more entries skipped`);
       // An id whose entry became bad is not among the good ones, and goes.
-      this.#tell(registry.apply(endpoints));
+      this.#tell(registry.apply(endpoints), warnings);
     } catch (error) {
       log.warn(`endpoints file: the endpoints stay as they were: ${messageOf(error)}`);
     }
   }
 
-  #tell({ added, removed, refused }: AppliedChange): void {
+  #tell({ added, removed, refused }: AppliedChange, warnings: readonly string[]): void {
     const { log, path, registry } = this.#options;
     log.info(`endpoints file: ${path}: ${registry.size} endpoints, ${added} added, ${removed} removed`);
+    for (const warning of warnings.slice(0, MAX_TOLD)) log.warn(`endpoints file: ${warning}`);
+    if (warnings.length > MAX_TOLD)
+      log.warn(`endpoints file: ${warnings.length - MAX_TOLD} more entries repeat an endpoint or an address`);
     if (refused > 0) log.warn(`endpoints file: ${refused} endpoints refused: more than ${registry.maxEndpoints}`);
   }
 

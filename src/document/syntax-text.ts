@@ -1,0 +1,93 @@
+import { CST, Lexer, type YAMLError } from "yaml";
+import { findFlowMistake, lexemeLength } from "./flow-mistake.ts";
+
+/** What is wrong with a text, and the offset that a person should look at. */
+export interface SyntaxProblem {
+  readonly offset: number;
+  readonly problem: string;
+}
+
+/** What the library's terse messages mean to somebody who writes YAML once a month. */
+const EXPLAINED: Readonly<Record<string, string>> = {
+  TAB_AS_INDENT: "a tab is used for indentation; YAML takes only spaces there",
+  BAD_INDENT: "the indentation doesn't fit the lines before it; entries that belong together start in the same column",
+  BLOCK_AS_IMPLICIT_KEY: "a second `: ` on one line; put the value in quotes if the colon belongs to it",
+  BLOCK_IN_FLOW: "entries by indentation can't stand between brackets; use `[...]` or `{...}` inside them too",
+  BAD_SCALAR_START: "a plain value can't start with this character; put the value in quotes",
+  BAD_DQ_ESCAPE: "no such escape in double quotes; write `\\\\` for a backslash, or use single quotes",
+};
+
+/**
+ * Says in plain words what the library's error means, and where its cause is: where the bracket or quote opens, before
+ * what the comma is missing.
+ * @param lineOf the line, from 1, of an offset
+ */
+export function explainSyntax(text: string, error: YAMLError, lineOf: (offset: number) => number): SyntaxProblem {
+  const [from, to] = error.pos;
+  const { code, message } = error;
+  if (code === "MISSING_CHAR" && message.startsWith("Missing closing")) {
+    const offset = quoteEndingAt(text, from);
+    if (offset !== undefined) return unclosedQuote(text, offset, lineOf);
+  }
+  // A bracket's whole contents taken for a key is the library's guess at what went wrong somewhere inside or behind it.
+  const wholeKey = code === "MULTILINE_IMPLICIT_KEY" || code === "KEY_OVER_1024_CHARS";
+  const limit = wholeKey && /[[{]/.test(text[from] ?? "") ? text.length : to;
+  const mistake = findFlowMistake(text, limit);
+  if (mistake?.kind === "quote") return unclosedQuote(text, mistake.offset, lineOf);
+  if (mistake?.kind === "separator") {
+    const missing = mistake.wantsColon ? "a `:`" : `a comma or \`${mistake.closer}\``;
+    return { offset: mistake.offset, problem: `${missing} is missing before ${wordAt(text, mistake.offset)}` };
+  }
+  if (mistake?.kind === "bracket" && / end with a [\]}]$/.test(message)) {
+    const { offset, end } = mistake;
+    let problem = `\`${text[offset]}\` opened at line ${lineOf(offset)} is not closed`;
+    if (text[end] === "]" || text[end] === "}") problem += ` before the \`${text[end]}\` at line ${lineOf(end)}`;
+    else if (text.slice(end).trim() !== "")
+      problem += ` before line ${lineOf(end)}, which is indented too little for it`;
+    return { offset, problem };
+  }
+  if (code === "MULTILINE_IMPLICIT_KEY" || message === "Implicit map keys need to be followed by map values")
+    return { offset: from, problem: noKeyAndValue(text.slice(from, to)) };
+  if (code === "UNEXPECTED_TOKEN") {
+    if (message.startsWith("Unexpected , in"))
+      return { offset: from, problem: "a comma with nothing before it; remove it, or write the missing entry" };
+    if (/^Unexpected flow-(seq|map)-end token/.test(message))
+      return { offset: from, problem: `\`${text[from]}\` closes nothing: no bracket of its kind is open here` };
+    if (message.endsWith("at node end"))
+      return { offset: from, problem: `${wordAt(text, from)} stands behind a value that is already complete` };
+  }
+  return { offset: from, problem: EXPLAINED[code] ?? message };
+}
+
+function unclosedQuote(text: string, offset: number, lineOf: (offset: number) => number): SyntaxProblem {
+  return { offset, problem: `\`${text[offset]}\` opened at line ${lineOf(offset)} is not closed` };
+}
+
+/** Where the quoted text begins that ends at an offset. */
+function quoteEndingAt(text: string, end: number): number | undefined {
+  let offset = 0;
+  for (const lexeme of new Lexer().lex(text)) {
+    const type = CST.tokenType(lexeme);
+    const length = lexemeLength(lexeme);
+    if (offset + length >= end && (type === "double-quoted-scalar" || type === "single-quoted-scalar")) return offset;
+    offset += length;
+    if (offset > end) return undefined;
+  }
+  return undefined;
+}
+
+/** A line that should be `key: value` and isn't. */
+function noKeyAndValue(source: string): string {
+  const line = source.split(/\r?\n/, 1)[0]!.trim();
+  if (line === "-") return "a list item (`-`) among the keys of a mapping; a list has a key of its own above it";
+  const shown = line.length <= 60 ? line : `${line.slice(0, 57)}...`;
+  const parts = line === shown ? /^([\w.-]+)(?:\s+|\s*[:=]\s*)([^\s:=].*)$/.exec(line) : null;
+  if (parts === null) return `\`${shown}\` is no key and value: write \`key: value\``;
+  return `\`${line}\` is no key and value: write \`${parts[1]}: ${parts[2]}\``;
+}
+
+/** A word of the text as it may stand in a message: quoted text whole, anything else up to a blank or indicator. */
+function wordAt(text: string, offset: number): string {
+  const word = /^(?:"[^"\n]*"|'[^'\n]*'|[[{]|[^\s,:[\]{}]+|.)/.exec(text.slice(offset, offset + 200))?.[0] ?? "";
+  return `\`${word.length <= 40 ? word : `${word.slice(0, 37)}...`}\``;
+}

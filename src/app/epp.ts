@@ -20,13 +20,10 @@ import { startDiscovery } from "./discovery.ts";
 import { startEndpointMetrics } from "./endpoint-metrics.ts";
 import { collectGarbageRarely } from "./garbage.ts";
 import { InferenceCore } from "./inference-core.ts";
-import { type Running, untilSignal } from "./lifecycle.ts";
+import { type Running, untilHardStop, untilSignal } from "./lifecycle.ts";
 import { type Listening, readyLine } from "./ready-line.ts";
 import { viewsOf } from "./views.ts";
 import { warmUp } from "./warm-up.ts";
-
-/** Milliseconds that streams still open after the drain window get to end by themselves. */
-const HARD_STOP = 30_000;
 
 /** How the Endpoint Picker runs; times in milliseconds, sizes in bytes. */
 export interface EppSettings extends ConfigSource {
@@ -161,8 +158,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
         ready = false;
         processor.serving = false;
         await delay(clock, settings.drainTimeout);
-        const hardStop = new Promise<void>((resolve) => void clock.after(HARD_STOP, resolve, true));
-        await Promise.race([extProc.drain(), hardStop]);
+        await untilHardStop(clock, extProc.drain());
         await close();
       },
       close,

@@ -15,7 +15,7 @@ import { startDiscovery } from "./discovery.ts";
 import { startEndpointMetrics } from "./endpoint-metrics.ts";
 import { collectGarbageRarely } from "./garbage.ts";
 import { InferenceCore } from "./inference-core.ts";
-import { type Running, untilSignal } from "./lifecycle.ts";
+import { type Running, untilHardStop, untilSignal } from "./lifecycle.ts";
 import { type Listening, readyLine } from "./ready-line.ts";
 import { viewsOf } from "./views.ts";
 import { warmUp } from "./warm-up.ts";
@@ -110,7 +110,7 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
     useDefaultConfig: async () => core.useConfig(await readConfig({}, log)),
     async drain() {
       draining = true;
-      await proxy.drain();
+      await untilHardStop(clock, proxy.drain());
       await close();
     },
     close,

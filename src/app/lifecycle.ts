@@ -1,3 +1,4 @@
+import type { Clock } from "../clock/clock.ts";
 import type { Logger } from "../telemetry/logging.ts";
 
 /** A process made of parts that run. */
@@ -6,6 +7,14 @@ export interface Running {
   drain(): Promise<void>;
   /** Ends now. */
   close(): Promise<void>;
+}
+
+/** Milliseconds that what still runs after the drain window gets to end by itself. */
+const HARD_STOP = 30_000;
+
+/** Resolves when `drained` does, or after 30 s: what never ends must not keep the process (epp-protocol 15.4). */
+export function untilHardStop(clock: Clock, drained: Promise<void>): Promise<void> {
+  return Promise.race([drained, new Promise<void>((resolve) => void clock.after(HARD_STOP, resolve, true))]);
 }
 
 /**

@@ -23,13 +23,16 @@ export function demoCommand(): Command {
       const durationMs = flags.duration === undefined ? undefined : time(flags.duration, "--duration");
       if (durationMs !== undefined && durationMs < 6000)
         throw new SluiceError("FLAG_VALUE", `--duration is ${flags.duration}; two halves need at least 6s`);
+      const killAtMs = flags.killAt === undefined ? undefined : time(flags.killAt, "--kill-at");
+      if (killAtMs !== undefined && durationMs !== undefined && killAtMs >= durationMs)
+        throw new SluiceError("FLAG_VALUE", `--kill-at ${flags.killAt} is not within --duration ${flags.duration}`);
       const { runDemo } = await import("../app/demo/run.ts");
       process.exitCode = await runDemo({
         servers: wholeNumber(flags.servers, "--servers", 1, 16),
         durationMs,
         json: flags.json,
         seed: wholeNumber(flags.seed, "--seed", 0, 0xffffffff),
-        killAtMs: flags.killAt === undefined ? undefined : time(flags.killAt, "--kill-at"),
+        killAtMs,
         program: [process.execPath, ...process.execArgv, process.argv[1]!],
       });
     });

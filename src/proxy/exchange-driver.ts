@@ -2,6 +2,7 @@ import type { Dispatcher } from "undici";
 import type { Decision, EndCause, Exchange, Wire } from "../exchange/wire.ts";
 import type { AttemptFailure, Endpoint } from "../inference/endpoint.ts";
 import { messageOf } from "../inference/errors.ts";
+import { HEADER } from "../inference/headers.ts";
 import { type OutcomeReason, Rejection } from "../inference/outcomes.ts";
 import { Attempt, type AttemptListener } from "./attempt.ts";
 import { BODY_TIMEOUT } from "./bad-request.ts";
@@ -218,6 +219,9 @@ export class ExchangeDriver implements Wire, AttemptListener {
     this.#exchange!.releaseBody();
     this.#told = bodyless;
     this.#exchange!.responseHeaders(status, head.headers, bodyless);
+    // Whoever sent no id learns the one to ask /debug/decisions for.
+    if (this.#exchange!.requestIdGenerated && head.headers.get(HEADER.requestId) === undefined)
+      head.headers.add(HEADER.requestId, this.#exchange!.requestId);
     this.#client.writeHead(head, bodyless);
   }
 

@@ -47,6 +47,16 @@ describe("a gateway among bad inputs stays up and says what is wrong", () => {
     await alive();
   });
 
+  it("tells a client that sent no request id which one to ask about", async () => {
+    const answer = await ask(chatPath(), { headers: JSON_HEADERS, body: chat("whose?") });
+    const id = answer.headers["x-request-id"];
+    expect(id).toMatch(/^[0-9a-f-]{36}$/);
+    const explained = await getJson<{ requestId: string }>(`${gateway.adminUrl}/debug/decisions/${id}`);
+    expect(explained.requestId).toBe(id);
+    const own = await ask(chatPath(), { headers: { ...JSON_HEADERS, "x-request-id": "mine" }, body: chat("mine") });
+    expect(own.headers["x-request-id"]).toBeUndefined();
+  });
+
   it("answers absurd headers", async () => {
     const many = Object.fromEntries(Array.from({ length: 150 }, (_, i) => [`h${i}`, "v"]));
     expect((await ask(`${gateway.url}/v1/models`, { headers: many })).status).toBe(431);

@@ -9,6 +9,8 @@ import { MODEL_SERVER_ARGS } from "./model-server.ts";
 import { ServerProcess } from "./server-process.ts";
 
 const FIRST_PORT = 8000;
+/** A server that says nothing for this long is left out, milliseconds. */
+const ASK_LIMIT_MS = 2000;
 
 export interface ClusterOptions {
   readonly servers: number;
@@ -68,14 +70,21 @@ export class Cluster {
 
   /** Empties the prefix caches and counts hits from here. */
   async reset(): Promise<void> {
-    await this.#each((url) => fetch(`${url}/admin/reset`, { method: "POST" }));
+    await this.#each((url) =>
+      fetch(`${url}/admin/reset`, { method: "POST", signal: AbortSignal.timeout(ASK_LIMIT_MS) }),
+    );
     await this.readCaches();
     this.caches.restart();
   }
 
   /** Takes the cache counters of the servers that answer. */
   async readCaches(): Promise<void> {
-    await this.#each(async (url, server) => this.caches.add(server.name, await (await fetch(`${url}/metrics`)).text()));
+    await this.#each(async (url, server) =>
+      this.caches.add(
+        server.name,
+        await (await fetch(`${url}/metrics`, { signal: AbortSignal.timeout(ASK_LIMIT_MS) })).text(),
+      ),
+    );
   }
 
   /** Kills one server, never the last; it comes back by itself. */

@@ -100,6 +100,8 @@ class Demo {
 
     this.#screen.say("\nthe traffic goes on; Ctrl-C ends it");
     for (let round = 1; !this.#stop.signal.aborted; round++) {
+      // The servers' caches are emptied for a round, so what the picker believes of them is, too.
+      await gateway.useDefaultConfig();
       await this.#half("sluice, on", demoWorkload(seed + round, LATER_MS, servers), LATER_MS);
     }
   }
@@ -155,6 +157,8 @@ class Demo {
     const begin = this.#clock.now();
     const seconds = (): number => (this.#clock.now() - begin) / 1000;
     const traffic = runTraffic(this.#client!, this.#clock, list, signal, (outcome) => {
+      // What is cut off because the demo ends is nobody's failure.
+      if (signal.aborted) return;
       if (!this.#firstAnswered) {
         this.#firstAnswered = true;
         const after = (this.#clock.now() - this.#started) / 1000;
@@ -165,11 +169,12 @@ class Demo {
     while (!signal.aborted && this.#clock.now() - begin < lengthMs) {
       const left = begin + lengthMs - this.#clock.now();
       await delay(this.#clock, Math.min(1000, left), signal).catch(() => undefined);
+      if (signal.aborted) break;
       await this.#cluster.readCaches();
       this.#draw(half.summary(seconds(), this.#cluster.caches.hitRate));
     }
     await traffic;
-    await this.#cluster.readCaches();
+    if (!signal.aborted) await this.#cluster.readCaches();
     for (const problem of half.problems) this.#screen.say(`failed: ${problem}`);
     return half.summary(seconds(), this.#cluster.caches.hitRate);
   }

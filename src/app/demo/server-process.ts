@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import type { Clock } from "../../clock/clock.ts";
-import { SluiceError } from "../../inference/errors.ts";
+import { messageOf, SluiceError } from "../../inference/errors.ts";
 import { parseReadyLine } from "../ready-line.ts";
 
 /** How long a killed simulator stays away, in milliseconds. */
@@ -55,12 +55,14 @@ export class ServerProcess {
     child.stderr.on("data", (chunk: Buffer) => {
       errors = (errors + chunk.toString()).slice(-2000);
     });
+    let ready = false;
     return new Promise((resolve, reject) => {
       const lines = createInterface({ input: child.stdout });
       lines.on("line", (line) => {
-        const ready = parseReadyLine(line);
-        if (ready === undefined) return;
-        this.#port = Number(ready.address.slice(ready.address.lastIndexOf(":") + 1));
+        const announced = parseReadyLine(line);
+        if (announced === undefined) return;
+        ready = true;
+        this.#port = Number(announced.address.slice(announced.address.lastIndexOf(":") + 1));
         this.#options.onChange(`${this.name} is up: pid ${child.pid}, port ${this.#port}`);
         resolve();
       });
@@ -69,25 +71,17 @@ export class ServerProcess {
       );
       child.on("exit", (code, signal) => {
         if (this.#child === child) this.#child = undefined;
+        const how = signal === "SIGKILL" ? "killed" : `ended with ${signal ?? code}`;
         if (this.#stopped) resolve();
-        else
-          reject(
-            new SluiceError("DEMO_SERVER", `${this.name} ended with ${signal ?? code} before it was ready: ${errors}`),
-          );
+        else if (ready) this.#comeBack(`${how} (pid ${child.pid})`);
+        else reject(new SluiceError("DEMO_SERVER", `${this.name} ${how} before it was ready: ${errors}`));
       });
     });
   }
 
-  /** Kills it without warning; it returns on the same port after three seconds. */
+  /** Kills it without warning, as anybody may who knows its pid; it returns on the same port after three seconds. */
   kill(): void {
-    const child = this.#child;
-    if (child === undefined) return;
-    this.#child = undefined;
-    child.kill("SIGKILL");
-    this.#options.onChange(`${this.name} killed (pid ${child.pid}); it returns in ${ABSENCE_MS / 1000} s`);
-    this.#options.clock.after(ABSENCE_MS, () => {
-      if (!this.#stopped) this.start(this.#port).catch((error: unknown) => this.#options.onChange(String(error)));
-    });
+    this.#child?.kill("SIGKILL");
   }
 
   /** Ends it for good. */
@@ -95,5 +89,12 @@ export class ServerProcess {
     this.#stopped = true;
     this.#child?.kill("SIGKILL");
     this.#child = undefined;
+  }
+
+  #comeBack(what: string): void {
+    this.#options.onChange(`${this.name} ${what}; it returns in ${ABSENCE_MS / 1000} s`);
+    this.#options.clock.after(ABSENCE_MS, () => {
+      if (!this.#stopped) this.start(this.#port).catch((error: unknown) => this.#options.onChange(messageOf(error)));
+    });
   }
 }

@@ -18,6 +18,7 @@ const VIEWS: AdminViews = {
 };
 
 let admin: AdminServer | undefined;
+let clock = new VirtualClock();
 let requests: ClientRequest[] = [];
 
 afterEach(async () => {
@@ -28,10 +29,11 @@ afterEach(async () => {
 });
 
 async function start(authorize: Authorize, more: { host?: string; views?: Partial<AdminViews> } = {}): Promise<string> {
+  clock = new VirtualClock();
   admin = await startAdmin({
     host: more.host ?? "127.0.0.1",
     port: 0,
-    clock: new VirtualClock(),
+    clock,
     views: { ...VIEWS, ...more.views },
     authorize,
   });
@@ -169,10 +171,12 @@ describe("the admin port", () => {
     await poll("the free place", async () => (await follow(url)).answer.statusCode === 200);
   });
 
-  it("ends the streams when it closes, and frees the port", async () => {
+  it("ends the streams and their timer when it closes, and frees the port", async () => {
     const url = await start(loopbackOnly(false));
     const page = await follow(url);
+    expect(clock.pending).toBe(1);
     await admin!.close();
+    expect(clock.pending).toBe(0);
     await poll("the end of the stream", () => page.ended());
     await expect(ask(`${url}/healthz`)).rejects.toThrow("ECONNREFUSED");
   });

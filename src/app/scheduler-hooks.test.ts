@@ -58,12 +58,15 @@ describe("scheduler hooks", () => {
       endpointOf(0),
       endpointOf(1, { id: "default/pod-0-rank-1", name: "pod-0", port: 8001 }),
       endpointOf(2, { id: "other/pod-0", name: "pod-0", namespace: "other" }),
+      // The first one again, after it moved.
+      endpointOf(0, { port: 8002 }),
     ];
     for (const rank of ranks) scheduler.schedule(to("m"), [rank], 0);
     const attempts = metrics.schedulerAttemptsTotal;
     expect(attempts.with("success", "m", "pod-0", "default", "8000").value).toBe(1);
     expect(attempts.with("success", "m", "pod-0", "default", "8001").value).toBe(1);
     expect(attempts.with("success", "m", "pod-0", "other", "8000").value).toBe(1);
+    expect(attempts.with("success", "m", "pod-0", "default", "8002").value).toBe(1);
   });
 
   it("time every decision, refused ones too", () => {

@@ -77,6 +77,8 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
     authorize: loopbackOnly(options.debugOpen),
   });
   const { metrics } = core;
+  // On the page from the start: an alert on a counter that is not there never fires.
+  for (const cause of ["connect", "timeout", "reset", "status"] as const) metrics.gatewayRetriesTotal.with(cause);
   const proxy = await startProxy({
     ...options.listen,
     clock,

@@ -47,3 +47,22 @@ describe("loopbackOnly", () => {
       for (const peer of STRANGERS) expect(loopbackOnly(true)(from(peer, path))).toBeUndefined();
   });
 });
+
+describe("a browser that was led here under a foreign name", () => {
+  const ask = (host: string, path = "/debug/endpoints") => loopbackOnly(false)({ ...from("127.0.0.1", path), host });
+
+  it.each(["localhost", "localhost:19001", "127.0.0.1:19001", "[::1]:19001", "10.1.2.3"])(
+    "%s is no foreign name",
+    (host) => {
+      expect(ask(host)).toBeUndefined();
+    },
+  );
+
+  it.each(["evil.example", "evil.example:19001", "localhost.evil.example", "127.0.0.1.evil.example:80", ""])(
+    "%j is refused",
+    (host) => {
+      expect(ask(host)).toEqual({ status: 403, message: expect.stringContaining("by address or as localhost") });
+      expect(ask(host, "/metrics")).toBeUndefined();
+    },
+  );
+});

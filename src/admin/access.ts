@@ -4,6 +4,8 @@ export interface AdminRequest {
   readonly peer: string;
   readonly method: string;
   readonly path: string;
+  /** Value of the `host` header. */
+  readonly host?: string | undefined;
   /** Value of the `authorization` header. */
   readonly authorization: string | undefined;
 }
@@ -26,10 +28,17 @@ export function isLoopback(address: string): boolean {
  * @param open answer everyone everything (`--debug-open`)
  */
 export function loopbackOnly(open: boolean): Authorize {
-  return ({ peer, path }) =>
-    open || PUBLIC.has(path) || isLoopback(peer)
-      ? undefined
-      : { status: 403, message: `${path} answers loopback peers only; start with --debug-open to change that` };
+  return ({ peer, path, host }) => {
+    if (open || PUBLIC.has(path)) return undefined;
+    if (!isLoopback(peer))
+      return { status: 403, message: `${path} answers loopback peers only; start with --debug-open to change that` };
+    // A page from elsewhere can make a browser here ask us under a name of its own; it cannot make it say localhost.
+    if (host !== undefined && !ADDRESS.test(host))
+      return { status: 403, message: `${path} is asked for by address or as localhost, not as ${host.slice(0, 100)}` };
+    return undefined;
+  };
 }
 
+/** A host without a name that somebody else could own: an IP, or localhost, each with or without a port. */
+const ADDRESS = /^(localhost|[\d.]+|\[[\da-fA-F:.]+\])(:\d+)?$/;
 const PUBLIC: ReadonlySet<string> = new Set(["/metrics", "/healthz", "/ready"]);

@@ -119,7 +119,9 @@ describe("the admin port", () => {
       asked.push(request);
       return { status: 401, message: "a token is needed" };
     });
-    const answer = await ask(`${url}/metrics`, { headers: { authorization: "Bearer abc" } });
+    const answer = await ask(`${url}/metrics`, {
+      headers: { host: expect.stringMatching(/^127\.0\.0\.1:\d+$/), authorization: "Bearer abc" },
+    });
     expect(answer).toMatchObject({ status: 401, text: "a token is needed\n" });
     expect(asked).toEqual([{ peer: "127.0.0.1", method: "GET", path: "/metrics", authorization: "Bearer abc" }]);
   });

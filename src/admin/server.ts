@@ -43,6 +43,7 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
       peer: getConnInfo(context).remote.address ?? "",
       method: context.req.method,
       path: context.req.path,
+      host: context.req.header("host"),
       authorization: context.req.header("authorization"),
     });
     return verdict === undefined ? next() : context.text(`${verdict.message}\n`, verdict.status);

@@ -14,6 +14,8 @@ const MISTYPED: ReadonlySet<string> = new Set([
   "FLAG_VALUE",
   "FLAG_MISSING",
   "LISTEN_ADDRESS",
+  "SIM_OPTION",
+  "OBJECTIVE_SYNTAX",
 ]);
 
 const program = new Command("sluice")

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { explainIssue } from "../document/issue-text.ts";
 import { SluiceError } from "../inference/errors.ts";
 import { FAILURE_TYPES } from "./api-error.ts";
 import { DEFAULT_ENGINE } from "./engine.ts";
@@ -110,6 +111,8 @@ const SHAPE = {
 } as const;
 
 const SCHEMA = z.strictObject(SHAPE);
+/** Errors for somebody who typed an option, not for somebody who knows zod. */
+const PLAIN_WORDS = { error: explainIssue, reportInput: true } as const;
 
 type Camel<S extends string> = S extends `${infer A}-${infer B}` ? `${A}${Capitalize<Camel<B>>}` : S;
 type Kebab = z.infer<typeof SCHEMA>;
@@ -200,7 +203,7 @@ function merged(
     const option = BY_NAME.get(name);
     if (!option) throw new SluiceError("SIM_OPTION", `unknown option "${name}"`);
     if (!allowed(option)) throw new SluiceError("SIM_OPTION", `${name} ${otherwise}`);
-    const parsed = SHAPE[option.name].safeParse(value);
+    const parsed = SHAPE[option.name].safeParse(value, PLAIN_WORDS);
     if (!parsed.success) throw new SluiceError("SIM_OPTION", explain(name, value, parsed.error.issues[0]!.message));
     result[camel(name)] = parsed.data;
   }
@@ -208,7 +211,7 @@ function merged(
 }
 
 function settle(given: Record<string, unknown>): SimOptions {
-  const parsed = SCHEMA.safeParse(given);
+  const parsed = SCHEMA.safeParse(given, PLAIN_WORDS);
   if (!parsed.success) {
     const issue = parsed.error.issues[0]!;
     if (issue.code === "unrecognized_keys") throw new SluiceError("SIM_OPTION", `unknown option "${issue.keys[0]}"`);
@@ -222,7 +225,9 @@ function settle(given: Record<string, unknown>): SimOptions {
 }
 
 function explain(name: string, value: unknown, message: string): string {
-  return `${name}: ${message}, got ${JSON.stringify(value)?.slice(0, 200)}`;
+  return message.includes("got ")
+    ? `${name}: ${message}`
+    : `${name}: ${message}, got ${JSON.stringify(value)?.slice(0, 200)}`;
 }
 
 /** Checks what concerns two options at once. */

@@ -4,10 +4,8 @@
  * StreamedBodyResponse have the same bytes).
  */
 import { createServer, type ServerHttp2Stream } from "node:http2";
+import { field } from "./wire.ts";
 
-const length = (n: number): number[] => (n < 128 ? [n] : [(n & 127) | 128, ...length(n >>> 7)]);
-const field = (number: number, bytes: Uint8Array): Buffer =>
-  Buffer.concat([Buffer.from([(number << 3) | 2, ...length(bytes.length)]), bytes]);
 const framed = (message: Uint8Array): Buffer => {
   const prefix = Buffer.alloc(5);
   prefix.writeUInt32BE(message.length, 1);

@@ -27,7 +27,12 @@ export interface EndpointMetricsOptions {
 export function startEndpointMetrics(options: EndpointMetricsOptions): () => void {
   const { registry, metrics, endpoints, view, poolName, clock, poolInterval } = options;
   let timer = clock.after(0, flush, true);
-  const unregister = registry.onRender(() => perEndpoint(metrics, endpoints, poolName));
+  let shownReady = 0;
+  const unregister = registry.onRender(() => {
+    // Who can serve is news that does not wait for the interval: at start it would say nobody for its whole length.
+    if (view.aggregates().ready !== shownReady) write();
+    perEndpoint(metrics, endpoints, poolName);
+  });
   const forget = endpoints.onRemoved((endpoint) => {
     metrics.poolPerEndpointQueueSize.remove(poolName, endpoint.name);
     metrics.inflightRequests.remove(endpoint.name, endpoint.namespace, PRODUCER, "", "");
@@ -35,8 +40,9 @@ export function startEndpointMetrics(options: EndpointMetricsOptions): () => voi
     for (const state of STATES) metrics.endpointState.remove(endpoint.id, state);
   });
 
-  function flush(): void {
+  function write(): void {
     const pool = view.aggregates();
+    shownReady = pool.ready;
     metrics.poolReadyEndpoints.with(poolName).set(pool.ready);
     // With nobody to ask the averages stay as they were, as in the reference.
     if (pool.ready > 0) {
@@ -47,6 +53,10 @@ export function startEndpointMetrics(options: EndpointMetricsOptions): () => voi
       metrics.poolStdDevQueueSize.with(poolName).set(pool.stdDevWaiting);
       metrics.poolStdDevRunningRequests.with(poolName).set(pool.stdDevRunning);
     }
+  }
+
+  function flush(): void {
+    write();
     timer = clock.after(poolInterval, flush, true);
   }
 

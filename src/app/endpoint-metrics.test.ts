@@ -1,0 +1,69 @@
+import { describe, expect, it } from "vitest";
+import { SeededRandom } from "../clock/random.ts";
+import { VirtualClock } from "../clock/virtual.ts";
+import { EndpointRegistry } from "../endpoints/registry.ts";
+import { EndpointsView } from "../endpoints/view.ts";
+import { UNKNOWN_METRICS } from "../inference/endpoint.ts";
+import { render } from "../telemetry/exposition.ts";
+import { createMetrics } from "../telemetry/names.ts";
+import { MetricsRegistry } from "../telemetry/registry.ts";
+import { startEndpointMetrics } from "./endpoint-metrics.ts";
+
+const shown = (page: string, series: string): string | undefined =>
+  page
+    .split("\n")
+    .find((line) => line.startsWith(`${series} `))
+    ?.slice(series.length + 1);
+
+describe("startEndpointMetrics", () => {
+  const clock = new VirtualClock();
+  const endpoints = new EndpointRegistry({ clock, random: new SeededRandom(1) });
+  const registry = new MetricsRegistry();
+  const stop = startEndpointMetrics({
+    registry,
+    metrics: createMetrics(registry),
+    endpoints,
+    view: new EndpointsView(endpoints, clock),
+    poolName: "p",
+    clock,
+    poolInterval: 5000,
+  });
+  const scraped = (name: string, waiting: number) => {
+    const endpoint = endpoints.upsert({
+      namespace: "default",
+      name,
+      address: `127.0.0.${name.length}`,
+      port: 1,
+      rank: 0,
+      labels: {},
+    })!;
+    endpoint.metrics = { ...UNKNOWN_METRICS, waiting, running: 1, kvUsage: 0.5, scrapedAt: clock.now() };
+    endpoints.states.readable(endpoint);
+    return endpoint;
+  };
+
+  it("shows a ready endpoint at once, averages at the interval, and forgets what has left (scheduling 8.4)", () => {
+    clock.advance(1);
+    expect(shown(render(registry), 'inference_pool_ready_pods{name="p"}')).toBe("0");
+    const first = scraped("a", 4);
+    let page = render(registry);
+    expect(shown(page, 'inference_pool_ready_pods{name="p"}')).toBe("1");
+    expect(shown(page, 'llm_d_epp_average_queue_size{name="p"}')).toBe("4");
+    expect(shown(page, 'inference_pool_per_pod_queue_size{name="p",model_server_pod="a"}')).toBe("4");
+    expect(shown(page, 'sluice_endpoint_state{endpoint="default/a",state="up"}')).toBe("1");
+
+    first.metrics = { ...first.metrics, waiting: 8, scrapedAt: clock.now() };
+    expect(shown(render(registry), 'llm_d_epp_average_queue_size{name="p"}')).toBe("4");
+    clock.advance(4999);
+    first.metrics = { ...first.metrics, scrapedAt: clock.now() };
+    clock.advance(1);
+    expect(shown(render(registry), 'llm_d_epp_average_queue_size{name="p"}')).toBe("8");
+
+    endpoints.remove(first.id);
+    page = render(registry);
+    expect(page).not.toContain('"default/a"');
+    expect(shown(page, 'inference_pool_ready_pods{name="p"}')).toBe("0");
+    stop();
+    expect(clock.pending).toBe(0);
+  });
+});

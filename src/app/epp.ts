@@ -27,6 +27,7 @@ import { warmUp } from "./warm-up.ts";
 
 /** How the Endpoint Picker runs; times in milliseconds, sizes in bytes. */
 export interface EppSettings extends ConfigSource {
+  /** An IP address. */
   readonly bindAddress: string;
   /** Ports: 0 = any. */
   readonly grpcPort: number;
@@ -42,7 +43,9 @@ export interface EppSettings extends ConfigSource {
   /** Directory with tls.crt and tls.key; undefined = a self-signed pair. */
   readonly certPath: string | undefined;
   readonly healthChecking: boolean;
+  /** At least 50. */
   readonly refreshMetricsInterval: number;
+  /** The interval was given: it holds for idle endpoints, too. */
   readonly fixedCadence: boolean;
   readonly refreshPrometheusMetricsInterval: number;
   readonly metricsStalenessThreshold: number;
@@ -51,6 +54,7 @@ export interface EppSettings extends ConfigSource {
   readonly drainTimeout: number;
   readonly verbosity: number;
   readonly debugOpen: boolean;
+  /** For the log, once it exists. */
   readonly warnings: readonly string[];
 }
 

@@ -1,45 +1,14 @@
 import { isIP } from "node:net";
+import type { EppSettings } from "../app/epp.ts";
 import { SluiceError } from "../inference/errors.ts";
 import { EPP_FLAGS } from "./epp-flag-table.ts";
 import { flagsHelp, flagsMarkdown } from "./flag-text.ts";
 import { type FlagValues, type ParsedFlags, parseGoFlags } from "./go-flags.ts";
 
-/** What `sluice epp` was asked for, validated. Times in milliseconds, sizes in bytes. */
-export interface EppOptions {
-  /** An IP address. */
-  readonly bindAddress: string;
-  /** Ports: 0 = any. */
-  readonly grpcPort: number;
-  readonly grpcHealthPort: number;
-  readonly metricsPort: number;
-  /** `epp` when not given. */
-  readonly poolName: string;
+/** What `sluice epp` was asked for, validated: how the picker runs. */
+export interface EppOptions extends EppSettings {
+  /** For Kubernetes, which is not built yet. */
   readonly poolNamespace: string;
-  /** Undefined: the configuration must name a discovery, else the start ends with `missingEndpoints`. */
-  readonly endpointsFile: string | undefined;
-  /** The error for the case that neither a flag nor the configuration says where endpoints come from. */
-  readonly missingEndpoints: SluiceError;
-  /** `NAME=PRIORITY` each, not yet read. */
-  readonly objectives: readonly string[];
-  /** At most one of the two. */
-  readonly configFile: string | undefined;
-  readonly configText: string | undefined;
-  readonly secureServing: boolean;
-  readonly certPath: string | undefined;
-  readonly healthChecking: boolean;
-  /** At least 50. */
-  readonly refreshMetricsInterval: number;
-  /** The interval was given: it holds for idle endpoints, too. */
-  readonly fixedCadence: boolean;
-  readonly refreshPrometheusMetricsInterval: number;
-  readonly metricsStalenessThreshold: number;
-  readonly grpcMaxRecvMsgSize: number;
-  readonly disableEndpointSubsetFilter: boolean;
-  readonly drainTimeout: number;
-  readonly verbosity: number;
-  readonly debugOpen: boolean;
-  /** For the log, once it exists. */
-  readonly warnings: readonly string[];
 }
 
 type Values = FlagValues<typeof EPP_FLAGS>;

@@ -69,7 +69,7 @@ describe("sluice epp refuses to start (E-120)", () => {
     [
       "with an objective that is no number",
       ["--endpoints", endpoints, "--objective", "a=high"],
-      1,
+      2,
       /is not NAME=PRIORITY/,
     ],
     ["without the certificate", ["--endpoints", endpoints, "--cert-path", "/nonexistent"], 1, /\/nonexistent/],

@@ -15,6 +15,7 @@ import { Rejection } from "../src/inference/outcomes.ts";
 import type { InferenceRequest } from "../src/inference/request.ts";
 import { buildDefaultProfile } from "../src/scheduling/default-profile.ts";
 import { Scheduler } from "../src/scheduling/scheduler.ts";
+import { measure } from "./support/measure.ts";
 
 function poolOf(size: number, random: SeededRandom): Endpoint[] {
   return Array.from({ length: size }, (_, slot) => ({
@@ -66,22 +67,6 @@ function requestsOf(bytes: number, count: number): InferenceRequest[] {
       maxTokens: 256,
     };
   });
-}
-
-/** Nanoseconds of CPU of one call, collector threads included: the best of five rounds of about 50 ms each. */
-function measure(run: () => unknown): number {
-  let calls = 1;
-  let best = Number.POSITIVE_INFINITY;
-  for (let round = -3; round < 5; round++) {
-    const started = process.cpuUsage();
-    for (let i = 0; i < calls; i++) run();
-    const { user, system } = process.cpuUsage(started);
-    const spent = Math.max(1, user + system) * 1000;
-    // The first rounds warm the code and find how many calls make a round.
-    if (round < 0) calls = Math.max(1, Math.round((calls * 50e6) / spent));
-    else best = Math.min(best, spent / calls);
-  }
-  return best;
 }
 
 function bareLoop(size: number): () => number {

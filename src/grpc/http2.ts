@@ -1,9 +1,9 @@
 import http2 from "node:http2";
-import type { AddressInfo } from "node:net";
 import type { Clock } from "../clock/clock.ts";
-import { messageOf, oneLine, SluiceError } from "../inference/errors.ts";
+import { oneLine } from "../inference/errors.ts";
 import { DEFAULT_MAX_MESSAGE_BYTES } from "./frames.ts";
 import { type CallContext, Http2Call, ignoreStreamError } from "./http2-call.ts";
+import { listenOn } from "./listen.ts";
 import { GRPC_STATUS } from "./status.ts";
 import type { GrpcHandler, GrpcServer, GrpcServerOptions } from "./transport.ts";
 
@@ -62,20 +62,7 @@ class Http2GrpcServer implements GrpcServer, CallContext {
   }
 
   listen(): Promise<{ address: string; port: number }> {
-    const { host, port } = this.#options;
-    return new Promise((resolve, reject) => {
-      const onError = (error: Error): void => {
-        reject(
-          new SluiceError("LISTEN_FAILED", `cannot listen on ${host}:${port}: ${messageOf(error)}`, { cause: error }),
-        );
-      };
-      this.#server.once("error", onError);
-      this.#server.listen(port, host, () => {
-        this.#server.removeListener("error", onError);
-        const bound = this.#server.address() as AddressInfo;
-        resolve({ address: bound.address, port: bound.port });
-      });
-    });
+    return listenOn(this.#server, this.#options.host, this.#options.port);
   }
 
   drain(): Promise<void> {

@@ -3,6 +3,7 @@ import type { Random } from "../clock/random.ts";
 import type { EffectiveConfig } from "../config/effective.ts";
 import type { CadenceOptions } from "../endpoints/cadence.ts";
 import { Collector } from "../endpoints/collector.ts";
+import { collectorMetrics } from "../endpoints/collector-metrics.ts";
 import { VllmDialect } from "../endpoints/dialects/vllm.ts";
 import { EndpointRegistry } from "../endpoints/registry.ts";
 import { ScrapeClient } from "../endpoints/scrape-client.ts";
@@ -98,11 +99,7 @@ export class InferenceCore {
       random,
       registry: this.endpoints,
       scraper: new ScrapeClient(clock, new VllmDialect()),
-      metrics: {
-        pollFailed: () => this.metrics.datalayerPollErrorsTotal.with("metrics-data-source").inc(),
-        extractFailed: () =>
-          this.metrics.datalayerExtractErrorsTotal.with("metrics-data-source", "core-metrics-extractor").inc(),
-      },
+      metrics: collectorMetrics(this.metrics),
       ...options.cadence,
     });
     this.metrics.info.with("", VERSION).set(1);

@@ -1,14 +1,12 @@
 import type { Clock } from "../clock/clock.ts";
 import { SeededRandom } from "../clock/random.ts";
 import type { EffectiveConfig } from "../config/effective.ts";
-import { loadConfig } from "../config/load.ts";
 import { SluiceError } from "../inference/errors.ts";
 import { HeaderList } from "../inference/headers.ts";
 import { Rejection } from "../inference/outcomes.ts";
 import { objectivesFromFlags } from "../resources/objectives.ts";
 import { silentLogger } from "../telemetry/logger.ts";
 import { InferenceCore } from "./inference-core.ts";
-import { PLUGIN_REGISTRY } from "./plugins.ts";
 
 /** Enough calls for the engine to compile the hot path, in about a tenth of a second. */
 const EXCHANGES = 2000;
@@ -18,10 +16,7 @@ const EXCHANGES = 2000;
  * Touches neither the network nor the process's own core.
  * @throws SluiceError WARM_UP when an exchange cannot be routed: the configuration would refuse every request
  */
-export async function warmUp(
-  clock: Clock,
-  config: EffectiveConfig = loadConfig(undefined, PLUGIN_REGISTRY),
-): Promise<void> {
+export async function warmUp(clock: Clock, config: EffectiveConfig): Promise<void> {
   const core = new InferenceCore({
     clock,
     random: new SeededRandom(1),

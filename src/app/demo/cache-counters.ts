@@ -1,15 +1,23 @@
+import { ExpositionReader } from "../../telemetry/exposition-reader.ts";
+
 const HITS = "vllm:prefix_cache_hits_total";
 const QUERIES = "vllm:prefix_cache_queries_total";
 
 /** The prefix-cache counters of the simulators, summed over restarts: a counter that fell began again at zero. */
 export class CacheCounters {
   readonly #last = new Map<string, { hits: number; queries: number }>();
+  readonly #reader = new ExpositionReader([HITS, QUERIES]);
   #hits = 0;
   #queries = 0;
 
   /** @param server any name @param page its metrics page */
   add(server: string, page: string): void {
-    const now = { hits: sumOf(page, HITS), queries: sumOf(page, QUERIES) };
+    const now = { hits: 0, queries: 0 };
+    const bytes = Buffer.from(page);
+    this.#reader.read(bytes, bytes.length, ({ index, value }) => {
+      if (index === 0) now.hits += value;
+      else now.queries += value;
+    });
     const last = this.#last.get(server);
     this.#last.set(server, now);
     if (last === undefined) return;
@@ -27,11 +35,4 @@ export class CacheCounters {
     this.#hits = 0;
     this.#queries = 0;
   }
-}
-
-function sumOf(page: string, name: string): number {
-  let sum = 0;
-  for (const line of page.split("\n"))
-    if (line.startsWith(name)) sum += Number(line.slice(line.lastIndexOf(" ") + 1)) || 0;
-  return sum;
 }

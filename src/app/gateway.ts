@@ -62,61 +62,66 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
     ignoreSubset: false,
     log,
   });
-  const discovery = await startDiscovery(core, options.endpointsFile, config, log);
   const stops = [startProcessMetrics(core.registry, clock)];
-  stops.push(
-    startEndpointMetrics({ ...core, view: core.endpointsView, poolName: "gateway", poolInterval: POOL_INTERVAL }),
-  );
-  core.start();
-  await warmUp(clock, config);
-  let draining = false;
-  const admin = await startAdmin({
-    ...options.admin,
-    clock,
-    views: viewsOf(core, "gateway", () => !draining),
-    authorize: loopbackOnly(options.debugOpen),
-  });
-  const { metrics } = core;
-  // On the page from the start: an alert on a counter that is not there never fires.
-  for (const cause of ["connect", "timeout", "reset", "status"] as const) metrics.gatewayRetriesTotal.with(cause);
-  const proxy = await startProxy({
-    ...options.listen,
-    clock,
-    random,
-    openExchange: (wire) => core.openExchange(wire),
-    maxRetries: options.maxRetries,
-    retryStatuses: options.retryStatuses,
-    metrics: {
-      connectionRefused: () => metrics.exchangesTotal.with("connection-refused").inc(),
-      badRequest: () => metrics.exchangesTotal.with("bad-request").inc(),
-      retried: (cause) => metrics.gatewayRetriesTotal.with(cause).inc(),
-      clientGone() {},
-      interrupted() {},
-    },
-    onError: (error) => core.onError(error),
-  }).catch(async (error: unknown) => {
-    await admin.close();
-    throw error;
-  });
+  const servers: { close(): Promise<void> }[] = [core];
   const close = async (): Promise<void> => {
-    for (const stop of stops) stop();
-    discovery.close();
-    await Promise.all([proxy.close(), admin.close(), core.close()]);
+    for (const stop of stops.splice(0)) stop();
+    await Promise.all(servers.splice(0).map((server) => server.close()));
   };
-  return {
-    listening: [
-      { name: "gateway", address: hostPort(options.listen.host, proxy.port) },
-      { name: "admin", address: hostPort(options.admin.host, admin.port) },
-    ],
-    endpoints: () => core.endpoints.list(),
-    useDefaultConfig: async () => core.useConfig(await readConfig({}, log)),
-    async drain() {
-      draining = true;
-      await untilHardStop(clock, proxy.drain());
-      await close();
-    },
-    close,
-  };
+  try {
+    const discovery = await startDiscovery(core, options.endpointsFile, config, log);
+    stops.push(() => discovery.close());
+    stops.push(
+      startEndpointMetrics({ ...core, view: core.endpointsView, poolName: "gateway", poolInterval: POOL_INTERVAL }),
+    );
+    core.start();
+    await warmUp(clock, config);
+    let draining = false;
+    const admin = await startAdmin({
+      ...options.admin,
+      clock,
+      views: viewsOf(core, "gateway", () => !draining),
+      authorize: loopbackOnly(options.debugOpen),
+    });
+    servers.push(admin);
+    const { metrics } = core;
+    // On the page from the start: an alert on a counter that is not there never fires.
+    for (const cause of ["connect", "timeout", "reset", "status"] as const) metrics.gatewayRetriesTotal.with(cause);
+    const proxy = await startProxy({
+      ...options.listen,
+      clock,
+      random,
+      openExchange: (wire) => core.openExchange(wire),
+      maxRetries: options.maxRetries,
+      retryStatuses: options.retryStatuses,
+      metrics: {
+        connectionRefused: () => metrics.exchangesTotal.with("connection-refused").inc(),
+        badRequest: () => metrics.exchangesTotal.with("bad-request").inc(),
+        retried: (cause) => metrics.gatewayRetriesTotal.with(cause).inc(),
+        clientGone() {},
+        interrupted() {},
+      },
+      onError: (error) => core.onError(error),
+    });
+    servers.push(proxy);
+    return {
+      listening: [
+        { name: "gateway", address: hostPort(options.listen.host, proxy.port) },
+        { name: "admin", address: hostPort(options.admin.host, admin.port) },
+      ],
+      endpoints: () => core.endpoints.list(),
+      useDefaultConfig: async () => core.useConfig(await readConfig({}, log)),
+      async drain() {
+        draining = true;
+        await untilHardStop(clock, proxy.drain());
+        await close();
+      },
+      close,
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
 }
 
 /** Runs the gateway until a signal; returns the exit status. */

@@ -1,4 +1,4 @@
-import net, { type AddressInfo } from "node:net";
+import net from "node:net";
 import tls from "node:tls";
 import type { Clock } from "../../clock/clock.ts";
 import { oneLine } from "../../inference/errors.ts";

@@ -55,7 +55,7 @@ for (const [text, content] of texts) {
     const body = chatBody(text === "Chinese" ? Math.round(size / 3) : size, content);
     const mbps = (ns: number) => Math.round((body.length / ns) * 1000);
     const scan = measure(() => members.read(new JsonScanner(body)));
-    const parser = measure(() => chatCompletions.parse(body));
+    const parser = measure(() => chatCompletions.parse(body, ""));
     const parse = measure(() => JSON.parse(body.toString()));
     rows.push({
       text,

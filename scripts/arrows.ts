@@ -11,6 +11,8 @@ export const ARROWS: Readonly<Record<string, readonly string[] | "all">> = {
   app: "all",
   extproc: ["grpc", "exchange"],
   proxy: ["exchange"],
+  envoy: ["resources", "document"],
+  check: ["endpoints"],
   admin: ["scheduling", "flowcontrol", "endpoints", "plugin"],
   exchange: ["flowcontrol", "scheduling", "resources", "endpoints", "plugin", "grpc"],
   scheduling: ["plugin", "prefix"],

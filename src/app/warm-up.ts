@@ -35,7 +35,7 @@ export async function warmUp(clock: Clock, config: EffectiveConfig): Promise<voi
       rank: 0,
       labels: {},
     });
-  const wire = { pauseRequest() {}, resumeRequest() {} };
+  const wire = { pauseRequest() {}, resumeRequest() {}, evict() {} };
   const answer = Buffer.from('data: {"choices":[{"delta":{"content":"x"}}]}\n\ndata: [DONE]\n\n');
   for (let i = 0; i < EXCHANGES; i++) {
     const exchange = core.openExchange(wire);

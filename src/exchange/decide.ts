@@ -57,6 +57,10 @@ export class Decider {
       body: [],
       bodyLength: 0,
       record: undefined,
+      headers: undefined,
+      metadata: undefined,
+      scores: undefined,
+      skipResponse: false,
     };
   }
 
@@ -68,7 +72,7 @@ export class Decider {
     const { clock, objectives, admission, scheduler } = this.#parts;
     const parser = selectParser(pathOf(headers));
     if (parser instanceof Rejection) return parser;
-    const parsed = parser.parse(body);
+    const parsed = parser.parse(body, "");
     if (parsed instanceof Rejection) return parsed;
     const rewrite = firstHeader(headers, HEADER.modelRewrite, HEADER.modelRewriteAlias);
     if (rewrite !== undefined && rewrite !== parsed.model)

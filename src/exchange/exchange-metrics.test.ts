@@ -4,7 +4,7 @@ import { chatBody } from "../../test/support/session-harness.ts";
 import { HeaderList } from "../inference/headers.ts";
 import { Rejection } from "../inference/outcomes.ts";
 
-const WIRE = { pauseRequest() {}, resumeRequest() {} };
+const WIRE = { pauseRequest() {}, resumeRequest() {}, evict() {} };
 const SSE = HeaderList.of([["content-type", "text/event-stream"]]);
 const JSON_TYPE = HeaderList.of([["content-type", "application/json"]]);
 const M4 = { model_name: "llama", target_model_name: "llama", fairness_id: "default-flow", priority: "0" };

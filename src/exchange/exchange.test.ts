@@ -14,6 +14,8 @@ class FakeWire {
   resumeRequest(): void {
     this.paused = false;
   }
+
+  evict(): void {}
 }
 
 const HEADERS = [[":path", "/v1/chat/completions"]] as const;

@@ -12,7 +12,7 @@ import type { Decider } from "./decide.ts";
 import type { ExchangeMetrics } from "./exchange-metrics.ts";
 import type { RequestSeries } from "./request-series.ts";
 import { ResponseObserver } from "./response-observer.ts";
-import type { Decision, EndCause, Exchange, SubsetHint, Wire } from "./wire.ts";
+import type { Decision, DynamicMetadata, EndCause, Exchange, SubsetHint, Wire } from "./wire.ts";
 
 /** What every exchange of a process shares. */
 export interface ExchangeServices {
@@ -27,6 +27,8 @@ export interface ExchangeServices {
   /** Told of failures of our own, which the client sees as 500. */
   onError(error: unknown): void;
 }
+
+const NOTHING = new Uint8Array(0);
 
 /** How Envoy's own answer to a failed upstream connection begins (data-plane D-85). */
 const PROXY_FAILURES = ["upstream connect error", "no healthy upstream"];
@@ -59,6 +61,14 @@ export class InferenceExchange implements Exchange, BudgetHolder {
 
   get streaming(): boolean {
     return this.#requestedStream || this.#response.isEventStream;
+  }
+
+  get rewritesResponse(): boolean {
+    return false;
+  }
+
+  get responseMetadata(): DynamicMetadata | undefined {
+    return undefined;
   }
 
   get holdsResponse(): boolean {
@@ -119,12 +129,18 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     if (endpoint !== undefined) this.#attempts?.moveTo(endpoint);
   }
 
-  responseHeaders(status: number, headers: HeaderList, end: boolean): void {
+  responseHeaders(status: number, headers: HeaderList, end: boolean): HeaderList | undefined {
     this.#response.headers(status, headers, this.#services.clock.now());
     if (end) {
       this.#answered();
       this.end("complete");
     }
+    return undefined;
+  }
+
+  responseTrailers(): Uint8Array {
+    this.end("complete");
+    return NOTHING;
   }
 
   responseBody(chunk: Uint8Array, end: boolean): Uint8Array {
@@ -208,6 +224,10 @@ export class InferenceExchange implements Exchange, BudgetHolder {
         body: body.length === 0 ? [] : [body],
         bodyLength: body.length,
         record: result.record,
+        headers: undefined,
+        metadata: undefined,
+        scores: undefined,
+        skipResponse: false,
       };
     } catch (error) {
       this.#services.onError(error);

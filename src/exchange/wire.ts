@@ -9,6 +9,16 @@ import type { DecisionRecord } from "../inference/scheduling-result.ts";
  */
 export type SubsetHint = readonly { readonly address: string; readonly port: number | undefined }[];
 
+/** Dynamic metadata for the proxy: values by namespace and key. */
+export type DynamicMetadata = Readonly<Record<string, Readonly<Record<string, MetadataValue>>>>;
+export type MetadataValue =
+  | null
+  | string
+  | number
+  | boolean
+  | readonly MetadataValue[]
+  | { readonly [key: string]: MetadataValue };
+
 /** The request goes to the first of `endpoints`; a wire that retries walks on. */
 export interface Routed {
   readonly kind: "routed";
@@ -16,12 +26,20 @@ export interface Routed {
   readonly endpoints: readonly Endpoint[];
   /** How many of them the picker offers to a proxy that takes a list (`maxNumOfEndpoints`). */
   readonly offered: number;
-  /** The bytes to forward, in pieces as received; empty for a header-only request. */
+  /** The bytes to forward, in pieces; the received ones, spliced where a model name changed. Empty without a body. */
   readonly body: readonly Uint8Array[];
   /** Sum of the lengths of `body`. */
   readonly bodyLength: number;
   /** Absent for header-only requests, which are spread uniformly without scheduling. */
   readonly record: DecisionRecord | undefined;
+  /** Headers that plugins set on the forwarded request. */
+  readonly headers: HeaderList | undefined;
+  /** Dynamic metadata that plugins add for the proxy. */
+  readonly metadata: DynamicMetadata | undefined;
+  /** Weighted sum of every endpoint that was scored, by `ip:port`; only where `emitScores` asks for it. */
+  readonly scores: Readonly<Record<string, number>> | undefined;
+  /** Nothing is read from the answer: a wire may leave it alone (epp-protocol 4.6). */
+  readonly skipResponse: boolean;
 }
 
 /** The answer to a complete request. */
@@ -47,6 +65,11 @@ export interface Wire {
   /** Stop reading the request body: the byte budget of the process is spent. */
   pauseRequest(): void;
   resumeRequest(): void;
+  /**
+   * The running exchange is given up in favour of others (epp-protocol 5.5): answer with `rejection` if that is still
+   * possible, else cut the response. A wire that has passed on the whole response ignores it.
+   */
+  evict(rejection: Rejection): void;
 }
 
 /**
@@ -86,10 +109,26 @@ export interface Exchange {
   attemptFailed(endpoint: Endpoint, failure: AttemptFailure, detail: string): Endpoint | Rejection;
   /** The proxy reports who really served (`ip:port`); an unknown address is ignored. */
   servedBy(hostPort: string): void;
-  /** @param status HTTP status of the model server @param end no body follows */
-  responseHeaders(status: number, headers: HeaderList, end: boolean): void;
-  /** Returns the bytes to pass on, now the same ones. */
+  /** Whether the response's body may change its length on the way: a declared `content-length` does not hold. */
+  readonly rewritesResponse: boolean;
+  /**
+   * @param status HTTP status of the model server
+   * @param end no body follows
+   * @param metadata what the proxy attached in the namespace `envoy.lb`
+   * @returns headers that plugins set on the response; undefined when none did
+   */
+  responseHeaders(
+    status: number,
+    headers: HeaderList,
+    end: boolean,
+    metadata?: Readonly<Record<string, unknown>>,
+  ): HeaderList | undefined;
+  /** Returns the bytes to pass on: the same ones unless a model name is restored; then the end of a chunk may wait. */
   responseBody(chunk: Uint8Array, end: boolean): Uint8Array;
+  /** Trailers end the response body. Returns bytes that waited. */
+  responseTrailers(): Uint8Array;
+  /** Metadata that plugins made of the complete response; undefined before its end, or when there is none. */
+  readonly responseMetadata: DynamicMetadata | undefined;
   /**
    * Closes the books: exactly once, later calls do nothing.
    * @param rejection what the client was answered, where the wire decided that itself

@@ -98,6 +98,10 @@ export class Session implements GrpcStreamEvents, Wire {
     this.#stream.resume();
   }
 
+  evict(rejection: Rejection): void {
+    if (!this.#closed && !this.#responseDone) this.#refuse(rejection);
+  }
+
   #handle(request: ProcessingRequest): void {
     if (request.kind === "none") return;
     if (request.observabilityMode) this.#observing = true;

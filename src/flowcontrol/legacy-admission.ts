@@ -14,12 +14,12 @@ export class LegacyAdmission {
   /**
    * @param endpoints the candidates of the request
    * @param now monotonic milliseconds
-   * @returns undefined when admitted: always from priority 0 up, below that while the saturation is under 1
+   * @returns undefined when admitted: while the saturation is under the request's `shedAt`
    */
   admit(request: InferenceRequest, endpoints: readonly Endpoint[], now: number): Rejection | undefined {
-    if (request.priority >= 0) return undefined;
+    if (request.shedAt === Number.POSITIVE_INFINITY) return undefined;
     // Written so that a detector which answers NaN counts as saturated.
-    if (this.#detector.saturation(endpoints, now) < 1) return undefined;
+    if (this.#detector.saturation(endpoints, now) < request.shedAt) return undefined;
     return new Rejection("saturated", "system saturated, sheddable request dropped");
   }
 }

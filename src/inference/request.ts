@@ -7,14 +7,23 @@ export interface ByteRange {
 }
 
 /**
+ * How the model server's answer is read: JSON or server-sent events by its content type, a message of vLLM's gRPC API, or
+ * not at all.
+ */
+export type AnswerFormat = "http" | "vllm-generate" | "vllm-embed" | "opaque";
+
+/**
  * What routing needs from a request body, as ranges into the received bytes: nothing is copied, nothing is decoded that
  * is not read.
  */
 export interface ParsedBody {
   /** The `model` member; "" where the API has none. */
   readonly model: string;
-  /** Range of the effective `model` value with its quotes, for splicing. */
+  /** Range of the effective `model` value with its quotes, for splicing; undefined when the body has none. */
   readonly modelRange: ByteRange | undefined;
+  /** Offset just behind the `{` where a missing `model` member can be inserted; -1 where the API names no model. */
+  readonly modelInsertAt: number;
+  readonly answerFormat: AnswerFormat;
   readonly streaming: boolean;
   /** `cache_salt`: keeps tenants' prefixes apart. */
   readonly cacheSalt: string;
@@ -39,6 +48,8 @@ export interface InferenceRequest extends ParsedBody {
   readonly objective: string;
   /** Below 0 = sheddable. */
   readonly priority: number;
+  /** Saturation from which the request may be refused without flow control: 1 = sheddable, Infinity = never. */
+  readonly shedAt: number;
   readonly fairnessId: string;
 }
 

@@ -46,3 +46,7 @@ export const defineProfileHandler = define("profile-handler");
 export const defineSaturationDetector = define("saturation-detector");
 /** Defines a discovery: where endpoints come from when there is no Kubernetes. */
 export const defineDiscovery = define("discovery");
+/** Defines a parser: reads the bodies of one family of APIs. */
+export const defineParser = define("parser");
+/** Defines a request hook: is told of the stations of an exchange and may set headers and metadata. */
+export const defineRequestHook = define("request-hook");

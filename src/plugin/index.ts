@@ -3,9 +3,11 @@ export { z } from "zod";
 export {
   defineDiscovery,
   defineFilter,
+  defineParser,
   definePicker,
   defineProducer,
   defineProfileHandler,
+  defineRequestHook,
   defineSaturationDetector,
   defineScorer,
 } from "./define.ts";

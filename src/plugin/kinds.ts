@@ -2,7 +2,9 @@ import type { z } from "zod";
 import type { Clock } from "../clock/clock.ts";
 import type { Random } from "../clock/random.ts";
 import type { Endpoint } from "../inference/endpoint.ts";
-import type { InferenceRequest } from "../inference/request.ts";
+import type { HeaderList } from "../inference/headers.ts";
+import type { Rejection } from "../inference/outcomes.ts";
+import type { InferenceRequest, ParsedBody } from "../inference/request.ts";
 import type { ColumnKey } from "./keys.ts";
 
 /** What a plugin instance is given when it is made. */
@@ -97,6 +99,78 @@ export interface Discovery {
   readonly watchFile: boolean;
 }
 
+/** Reads out of the bodies of one API what routing needs. */
+export interface BodyParser {
+  /** As people name it. */
+  readonly name: string;
+  /** The paths it is for: those that end in one of these, each beginning with a slash. */
+  readonly suffixes: readonly string[];
+  /**
+   * Never throws: whatever is wrong with the body becomes the client's answer.
+   * @param body complete, as received; not copied, must stay unchanged while its ranges are in use
+   * @param path without query string
+   */
+  parse(body: Uint8Array, path: string): ParsedBody | Rejection;
+}
+
+/** A family of parsers that a configuration names as one. */
+export interface RequestParser {
+  readonly parsers: readonly BodyParser[];
+  /** For paths that no configured parser claims; of several the first counts. */
+  readonly fallback?: BodyParser;
+}
+
+/** What happens to a routed request. */
+export interface PreRequestContext {
+  readonly request: InferenceRequest;
+  /** In order of preference. */
+  readonly endpoints: readonly Endpoint[];
+  /** Sets a header of the forwarded request. */
+  setHeader(name: string, value: string): void;
+  /** Adds an entry of dynamic metadata; the destination's own entry cannot be overwritten. */
+  setMetadata(namespace: string, key: string, value: string | number | boolean): void;
+}
+
+export interface ResponseReceivedContext {
+  /** Undefined when the proxy showed no request phase. */
+  readonly request: InferenceRequest | undefined;
+  /** Who serves, as far as known. */
+  readonly endpoint: Endpoint | undefined;
+  readonly status: number;
+  readonly headers: HeaderList;
+  /** What the proxy attached in the namespace `envoy.lb`; undefined when the namespace is missing. */
+  readonly metadata: Readonly<Record<string, unknown>> | undefined;
+  /** Sets a header of the response. */
+  setHeader(name: string, value: string): void;
+}
+
+/** Token counts of an answer; NaN where it does not say. */
+export interface TokenUsage {
+  readonly promptTokens: number;
+  readonly completionTokens: number;
+  readonly totalTokens: number;
+  readonly cachedTokens: number;
+}
+
+export interface ResponseCompleteContext {
+  readonly request: InferenceRequest | undefined;
+  readonly endpoint: Endpoint | undefined;
+  readonly status: number;
+  readonly usage: TokenUsage | undefined;
+  /** `natural` = the whole answer passed by. */
+  readonly cause: "natural" | "client-disconnect" | "evicted" | "error";
+  /** Adds an entry of dynamic metadata to the last message of the response; without effect unless `cause` is natural. */
+  setMetadata(namespace: string, key: string, value: string | number | boolean): void;
+}
+
+/** Is told of the stations of a routed exchange (scheduling 3.2); synchronous. What it throws is reported and ignored. */
+export interface RequestHook {
+  preRequest?(context: PreRequestContext): void;
+  responseReceived?(context: ResponseReceivedContext): void;
+  /** Once per exchange that had an endpoint, however it ends. */
+  responseComplete?(context: ResponseCompleteContext): void;
+}
+
 /** Interface of each kind. */
 export interface PluginKinds {
   filter: Filter;
@@ -106,6 +180,8 @@ export interface PluginKinds {
   "profile-handler": Record<never, never>;
   "saturation-detector": SaturationDetector;
   discovery: Discovery;
+  parser: RequestParser;
+  "request-hook": RequestHook;
 }
 
 export type PluginKind = keyof PluginKinds;

@@ -134,6 +134,10 @@ export class ExchangeDriver implements Wire, AttemptListener {
     this.#client.resumeRequest();
   }
 
+  evict(rejection: Rejection): void {
+    if (this.#phase !== "done") this.#reject(rejection);
+  }
+
   /** Whether the books are closed. */
   get done(): boolean {
     return this.#phase === "done";

@@ -13,6 +13,7 @@ describe("resolveModel", () => {
       targetModel: "llama",
       objective: "",
       priority: 0,
+      shedAt: Number.POSITIVE_INFINITY,
       fairnessId: "default-flow",
     });
   });

@@ -12,6 +12,8 @@ export interface ResolvedModel {
   readonly objective: string;
   /** Below 0 = sheddable. */
   readonly priority: number;
+  /** As in `InferenceRequest`. */
+  readonly shedAt: number;
   readonly fairnessId: string;
 }
 
@@ -23,10 +25,12 @@ export interface ResolvedModel {
 export function resolveModel(incomingModel: string, headers: HeaderList, objectives: ObjectiveTable): ResolvedModel {
   const named = firstHeader(headers, HEADER.objective, HEADER.objectiveAlias);
   const objective = named !== undefined && objectives.has(named) ? named : "";
+  const priority = objectives.lookup(objective);
   return {
     targetModel: incomingModel,
     objective,
-    priority: objectives.lookup(objective),
+    priority,
+    shedAt: priority < 0 ? 1 : Number.POSITIVE_INFINITY,
     fairnessId: firstHeader(headers, HEADER.fairnessId, HEADER.fairnessIdAlias) ?? DEFAULT_FAIRNESS_ID,
   };
 }

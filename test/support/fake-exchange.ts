@@ -99,7 +99,18 @@ export class FakeExchange implements Exchange {
   /** A route to the endpoints of the plan with the body received. */
   route(endpoints: readonly Endpoint[] = this.#plan.endpoints ?? []): Routed {
     const bodyLength = this.body.reduce((sum, part) => sum + part.length, 0);
-    return { kind: "routed", endpoints, offered: 1, body: this.body, bodyLength, record: undefined };
+    return {
+      kind: "routed",
+      endpoints,
+      offered: 1,
+      body: this.body,
+      bodyLength,
+      record: undefined,
+      headers: undefined,
+      metadata: undefined,
+      scores: undefined,
+      skipResponse: false,
+    };
   }
 
   releaseBody(): void {
@@ -118,13 +129,17 @@ export class FakeExchange implements Exchange {
 
   servedBy(): void {}
 
-  responseHeaders(status: number, headers: HeaderList, end: boolean): void {
+  responseHeaders(status: number, headers: HeaderList, end: boolean): HeaderList | undefined {
     if (this.status !== undefined) this.breaches.push("responseHeaders twice");
     if (this.ended) this.breaches.push("responseHeaders after end()");
     this.status = status;
     this.answerHeaders = headers;
     this.answerEnded = end;
+    return undefined;
   }
+
+  readonly rewritesResponse = false;
+  readonly responseMetadata = undefined;
 
   responseBody(chunk: Uint8Array, end: boolean): Uint8Array {
     if (this.status === undefined) this.breaches.push("responseBody before responseHeaders");
@@ -133,6 +148,12 @@ export class FakeExchange implements Exchange {
     this.answerBytes += chunk.length;
     this.answerEnded = end;
     return this.#plan.atAnswer?.(this, chunk) ?? chunk;
+  }
+
+  responseTrailers(): Uint8Array {
+    if (this.answerEnded) this.breaches.push("responseTrailers after the end");
+    this.answerEnded = true;
+    return new Uint8Array(0);
   }
 
   end(cause: EndCause): void {

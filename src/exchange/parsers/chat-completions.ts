@@ -1,9 +1,10 @@
 import { Rejection } from "../../inference/outcomes.ts";
 import type { ByteRange, ParsedBody } from "../../inference/request.ts";
+import type { BodyParser } from "../../plugin/kinds.ts";
 import { JsonMembers } from "../json/members.ts";
 import { JsonScanner } from "../json/scanner.ts";
 import { COMMON_MEMBERS, countMember, stringMember } from "./common-members.ts";
-import { modelMissing, notJson, type Parser } from "./parser.ts";
+import { modelMissing, notJson } from "./parser.ts";
 
 const members = new JsonMembers([...COMMON_MEMBERS, "messages", "tools", "max_completion_tokens", "max_tokens"]);
 
@@ -12,7 +13,7 @@ const members = new JsonMembers([...COMMON_MEMBERS, "messages", "tools", "max_co
  * received: chat templates put the tools before the conversation, and the turns of one conversation come from one client,
  * which writes its earlier turns the same way each time.
  */
-export const chatCompletions: Parser = {
+export const chatCompletions: BodyParser = {
   name: "chat-completions",
   suffixes: ["/chat/completions"],
   parse(body: Uint8Array): ParsedBody | Rejection {
@@ -30,6 +31,8 @@ export const chatCompletions: Parser = {
     return {
       model,
       modelRange: members.range("model"),
+      modelInsertAt: scanner.skipSpace(0) + 1,
+      answerFormat: "http",
       streaming: members.kind("stream") === "true",
       cacheSalt: stringMember(members, "cache_salt", body),
       prompts: [prompt],

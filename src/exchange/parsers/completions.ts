@@ -1,10 +1,11 @@
 import { Rejection } from "../../inference/outcomes.ts";
 import type { ByteRange, ParsedBody } from "../../inference/request.ts";
+import type { BodyParser } from "../../plugin/kinds.ts";
 import { JsonMembers } from "../json/members.ts";
 import { isTokenList } from "../json/ranges.ts";
 import { JsonScanner } from "../json/scanner.ts";
 import { COMMON_MEMBERS, countMember, stringMember } from "./common-members.ts";
-import { modelMissing, notJson, type Parser } from "./parser.ts";
+import { modelMissing, notJson } from "./parser.ts";
 
 /**
  * Prompts of one request that are told apart. A body of 32 MiB has room for ten million; the bytes of those beyond are
@@ -18,7 +19,7 @@ const members = new JsonMembers([...COMMON_MEMBERS, "prompt", "max_tokens"]);
  * OpenAI completions (epp-protocol 10.2, 10.3). `prompt` is a string, a list of strings, a list of token ids or a list
  * of such lists; each string (its bytes between the quotes) and each list of ids (its bytes as received) is a prompt.
  */
-export const completions: Parser = {
+export const completions: BodyParser = {
   name: "completions",
   suffixes: ["/completions"],
   parse(body: Uint8Array): ParsedBody | Rejection {
@@ -38,6 +39,8 @@ export const completions: Parser = {
     return {
       model,
       modelRange: members.range("model"),
+      modelInsertAt: scanner.skipSpace(0) + 1,
+      answerFormat: "http",
       streaming: members.kind("stream") === "true",
       cacheSalt: stringMember(members, "cache_salt", body),
       prompts,

@@ -1,11 +1,11 @@
 import { oneLine } from "../../inference/errors.ts";
 import { Rejection } from "../../inference/outcomes.ts";
+import type { BodyParser } from "../../plugin/kinds.ts";
 import { chatCompletions } from "./chat-completions.ts";
 import { completions } from "./completions.ts";
-import type { Parser } from "./parser.ts";
 
 /** Every parser there is. */
-export const PARSERS: readonly Parser[] = [chatCompletions, completions];
+export const PARSERS: readonly BodyParser[] = [chatCompletions, completions];
 
 /**
  * The parser for a request path: the one with the longest suffix that matches, query string and one trailing slash cut
@@ -14,11 +14,11 @@ export const PARSERS: readonly Parser[] = [chatCompletions, completions];
  * @param path value of `:path`
  * @returns the 400 of 9.3 when none matches; it shows the path without its query, which may hold secrets
  */
-export function selectParser(path: string, parsers: readonly Parser[] = PARSERS): Parser | Rejection {
+export function selectParser(path: string, parsers: readonly BodyParser[] = PARSERS): BodyParser | Rejection {
   const query = path.indexOf("?");
   const bare = query < 0 ? path : path.slice(0, query);
   const trimmed = bare.endsWith("/") ? bare.slice(0, -1) : bare;
-  let found: Parser | undefined;
+  let found: BodyParser | undefined;
   let longest = 0;
   for (const parser of parsers) {
     for (const suffix of parser.suffixes) {

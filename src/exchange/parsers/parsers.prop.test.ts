@@ -27,7 +27,7 @@ describe("parsers against JSON.parse", () => {
     fc.assert(
       fc.property(body, (bytes) => {
         for (const parser of PARSERS) {
-          const result = parser.parse(bytes);
+          const result = parser.parse(bytes, "");
           if (result instanceof Rejection) {
             expect(result.status).toBe(400);
             continue;
@@ -54,7 +54,7 @@ describe("parsers against JSON.parse", () => {
         const json = JSON.stringify(value);
         const bytes = Buffer.from(json);
         const oracle = JSON.parse(json) as { model: string; prompt: string | string[]; stream: boolean };
-        const result = completions.parse(bytes);
+        const result = completions.parse(bytes, "");
         if (result instanceof Rejection) throw new Error(result.text);
         expect(result.model).toBe(oracle.model);
         expect(result.streaming).toBe(oracle.stream);
@@ -82,7 +82,7 @@ describe("parsers against JSON.parse", () => {
         const json = JSON.stringify(value);
         const bytes = Buffer.from(json);
         const oracle = JSON.parse(json) as { messages: unknown; tools: unknown };
-        const result = chatCompletions.parse(bytes);
+        const result = chatCompletions.parse(bytes, "");
         if (result instanceof Rejection) throw new Error(result.text);
         const seen = result.prompts[0]!.map(({ start, end }) => JSON.parse(bytes.toString("utf8", start, end)));
         expect(seen).toEqual(oracle.tools === null ? [oracle.messages] : [oracle.tools, oracle.messages]);

@@ -2,25 +2,25 @@ import { describe, expect, it } from "vitest";
 import { Rejection } from "../../inference/outcomes.ts";
 import type { ParsedBody } from "../../inference/request.ts";
 import { promptBytes } from "../../inference/request.ts";
+import type { BodyParser } from "../../plugin/kinds.ts";
 import { chatCompletions } from "./chat-completions.ts";
 import { completions, MAX_PROMPTS } from "./completions.ts";
 import { PARSERS, selectParser } from "./index.ts";
-import type { Parser } from "./parser.ts";
 
-function parsed(parser: Parser, body: string): ParsedBody {
-  const result = parser.parse(Buffer.from(body));
+function parsed(parser: BodyParser, body: string): ParsedBody {
+  const result = parser.parse(Buffer.from(body), "");
   if (result instanceof Rejection) throw new Error(result.text);
   return result;
 }
 
-function refused(parser: Parser, body: string): string {
-  const result = parser.parse(Buffer.from(body));
+function refused(parser: BodyParser, body: string): string {
+  const result = parser.parse(Buffer.from(body), "");
   if (!(result instanceof Rejection)) throw new Error("was accepted");
   return `${result.status} ${result.reason} ${result.text}`;
 }
 
 /** The texts that prefix hashing will read. */
-function promptTexts(parser: Parser, body: string): string[][] {
+function promptTexts(parser: BodyParser, body: string): string[][] {
   const bytes = Buffer.from(body);
   return parsed(parser, body).prompts.map((ranges) =>
     ranges.map(({ start, end }) => bytes.toString("utf8", start, end)),
@@ -174,7 +174,7 @@ describe("choice of the parser", () => {
     ["/tenants/a/openai/v1/chat/completions", "chat-completions"],
     ["/completions", "completions"],
   ])("E-100: %s goes to %s", (path, name) => {
-    expect((selectParser(path) as Parser).name).toBe(name);
+    expect((selectBodyParser(path) as Parser).name).toBe(name);
   });
 
   it("prefers the longest suffix, whatever the order", () => {

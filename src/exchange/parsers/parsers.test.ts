@@ -174,7 +174,7 @@ describe("choice of the parser", () => {
     ["/tenants/a/openai/v1/chat/completions", "chat-completions"],
     ["/completions", "completions"],
   ])("E-100: %s goes to %s", (path, name) => {
-    expect((selectBodyParser(path) as Parser).name).toBe(name);
+    expect((selectParser(path) as BodyParser).name).toBe(name);
   });
 
   it("prefers the longest suffix, whatever the order", () => {

@@ -31,6 +31,10 @@ export interface EffectiveConfig {
   readonly producers: readonly ConfiguredPlugin<"producer">[];
   readonly detector: ConfiguredPlugin<"saturation-detector">;
   readonly discovery: ConfiguredPlugin<"discovery"> | undefined;
+  /** The parsers that are chosen, in the order of the file; empty = the default set (epp-protocol 10.1). */
+  readonly parsers: readonly ConfiguredPlugin<"parser">[];
+  /** Every configured request hook, in the order of the file. */
+  readonly hooks: readonly ConfiguredPlugin<"request-hook">[];
   /** What the author of the file should know though it loads: deprecations, plugins without effect. */
   readonly warnings: readonly string[];
 }
@@ -47,6 +51,8 @@ export function effectiveSummary(config: EffectiveConfig): Readonly<Record<strin
     producers: config.producers.map(label),
     saturationDetector: label(config.detector),
     ...(config.discovery === undefined ? {} : { discovery: label(config.discovery) }),
+    ...(config.parsers.length === 0 ? {} : { parsers: config.parsers.map(label) }),
+    ...(config.hooks.length === 0 ? {} : { hooks: config.hooks.map(label) }),
   };
 }
 

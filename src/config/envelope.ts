@@ -109,11 +109,21 @@ export function envelopeSchema(registry: PluginRegistry) {
       })
       .nullish(),
     featureGates: notYet(),
-    requestHandler: notYet(),
-    parser: notYet(),
+    requestHandler: z
+      .strictObject({
+        parsers: z
+          .array(reference("this entry of the parsers is missing a pluginRef"))
+          .max(MAX_PARSERS, { error: `at most ${MAX_PARSERS} parsers can be configured` })
+          .nullish(),
+      })
+      .nullish(),
+    parser: reference("the parser is missing a pluginRef").nullish(),
     data: notYet(),
   });
 }
+
+/** More than the types there are: each can be listed once, and a path is matched against all of them. */
+const MAX_PARSERS = 64;
 
 const INLINE_DETECTOR =
   "; configure a plugin of type utilization-detector with this parameter and name it in `pluginRef`";

@@ -4,9 +4,11 @@ import type { SluiceError } from "../inference/errors.ts";
 import {
   defineDiscovery,
   defineFilter,
+  defineParser,
   definePicker,
   defineProducer,
   defineProfileHandler,
+  defineRequestHook,
   defineSaturationDetector,
   defineScorer,
 } from "../plugin/define.ts";
@@ -62,6 +64,14 @@ const definitions: PluginDefinition[] = [
     parameters: z.strictObject({ path: z.string(), watchFile: z.boolean().default(false) }),
     create: ({ path, watchFile }) => ({ path, watchFile }),
   }),
+  defineParser({ type: "openai-parser", describe: "", create: () => ({ parsers: [] }) }),
+  defineParser({ type: "passthrough-parser", describe: "", create: () => ({ parsers: [] }) }),
+  defineRequestHook({
+    type: "cost-hook",
+    describe: "",
+    parameters: z.strictObject({ factor: z.number().default(1) }),
+    create: () => ({}),
+  }),
 ] as PluginDefinition[];
 const registry = new PluginRegistry(definitions);
 
@@ -100,6 +110,8 @@ describe("loadConfig", () => {
       source: "built-in configuration",
       producers: [],
       discovery: undefined,
+      parsers: [],
+      hooks: [],
       warnings: [],
     });
     expect(config.detector).toMatchObject({ name: "utilization-detector", parameters: { queueDepthThreshold: 5 } });
@@ -203,6 +215,73 @@ schedulingProfiles:
     expect(load(text).producers).toEqual([]);
   });
 
+  it("takes several parsers by requestHandler, in their order (E-112)", () => {
+    const config = load(`${HEAD}plugins:
+- type: openai-parser
+- {name: rest, type: passthrough-parser}
+requestHandler:
+  parsers:
+  - pluginRef: rest
+  - pluginRef: openai-parser
+`);
+    expect(config.parsers.map(({ name, definition }) => [name, definition.type])).toEqual([
+      ["rest", "passthrough-parser"],
+      ["openai-parser", "openai-parser"],
+    ]);
+    expect(config.warnings).toEqual([]);
+    expect(members(config)).toEqual(DEFAULT_MEMBERS);
+    expect(effectiveSummary(config)).toMatchObject({ parsers: ["rest (passthrough-parser)", "openai-parser"] });
+  });
+
+  it("takes the one parser of v1.5 and tells where it belongs now (E-112)", () => {
+    const config = load(`${HEAD}plugins: [{type: passthrough-parser}]\nparser: {pluginRef: passthrough-parser}`);
+    expect(config.parsers.map(({ name }) => name)).toEqual(["passthrough-parser"]);
+    expect(config.warnings).toEqual(["c.yaml:4:1: parser is deprecated; move it to requestHandler.parsers"]);
+  });
+
+  it("lets requestHandler.parsers win over parser, and an empty list choose nothing (E-112)", () => {
+    const plugins =
+      "plugins: [{type: openai-parser}, {type: passthrough-parser}]\nparser: {pluginRef: openai-parser}\n";
+    const both = load(`${HEAD}${plugins}requestHandler: {parsers: [{pluginRef: passthrough-parser}]}`);
+    expect(both.parsers.map(({ name }) => name)).toEqual(["passthrough-parser"]);
+    expect(both.warnings).toEqual([
+      "c.yaml:4:1: parser has no effect: requestHandler.parsers wins",
+      "c.yaml:3:11: plugin openai-parser has no effect: name it in requestHandler.parsers",
+    ]);
+    expect(load(`${HEAD}${plugins}requestHandler: {parsers: []}`).parsers.map(({ name }) => name)).toEqual([
+      "openai-parser",
+    ]);
+    expect(load(`${HEAD}requestHandler: {parsers: []}`).parsers).toEqual([]);
+  });
+
+  it("puts every configured hook to work, in the order of the file", () => {
+    const config = load(
+      `${HEAD}plugins: [{name: second, type: cost-hook, parameters: {factor: 2}}, {type: queue-scorer}, {type: cost-hook}]`,
+    );
+    expect(config.hooks.map(({ name, parameters }) => [name, parameters])).toEqual([
+      ["second", { factor: 2 }],
+      ["cost-hook", { factor: 1 }],
+    ]);
+    expect(members(config).map(([name]) => name)).toEqual(["queue-scorer", "max-score-picker"]);
+    expect(config.warnings).toEqual([]);
+    expect(effectiveSummary(config)).toMatchObject({ hooks: ["second (cost-hook)", "cost-hook"] });
+  });
+
+  it("lets parsers and hooks stand in a profile, as published configurations have them, and says it is in vain", () => {
+    const config = load(`${HEAD}plugins: [{type: openai-parser}, {type: cost-hook}]
+schedulingProfiles:
+- name: default
+  plugins: [{pluginRef: openai-parser}, {pluginRef: cost-hook}]
+requestHandler: {parsers: [{pluginRef: openai-parser}]}
+`);
+    expect(members(config)).toEqual([["max-score-picker", "max-score-picker", 1]]);
+    expect(config.hooks.map(({ name }) => name)).toEqual(["cost-hook"]);
+    expect(config.warnings).toEqual([
+      "c.yaml:6:14: schedulingProfiles[default] lists openai-parser, which has no effect here: name it in requestHandler.parsers",
+      "c.yaml:6:42: schedulingProfiles[default] lists cost-hook, which has no effect here: a hook works by being configured",
+    ]);
+  });
+
   it("tells which configured plugins have no effect", () => {
     const config = load(
       `${HEAD}plugins:\n- type: queue-scorer\n- {type: file-discovery, parameters: {path: x}}\n- type: active-request-scorer\nschedulingProfiles: [{name: p, plugins: [{pluginRef: queue-scorer}]}]`,
@@ -215,7 +294,9 @@ schedulingProfiles:
 
   it("takes published sections that ask for nothing", () => {
     expect(() =>
-      load(`${HEAD}featureGates: []\nflowControl:\ndataLayer: {}\nparser: {}\nplugins:\nschedulingProfiles: []`),
+      load(
+        `${HEAD}featureGates: []\nflowControl:\ndataLayer: {}\nparser:\nrequestHandler: {}\nplugins:\nschedulingProfiles: []`,
+      ),
     ).not.toThrow();
   });
 });
@@ -232,12 +313,29 @@ describe("what loadConfig refuses, with file, line and column (S-60, S-61, 4.4)"
     ],
     [`${HEAD}plugin: []\n`, ["c.yaml:3:1: plugin: unknown key `plugin`; did you mean `plugins`?"]],
     [
-      `${HEAD}featureGates: [flowControl]\ndata: {sources: []}\nrequestHandler: {parsers: [{pluginRef: x}]}\n`,
+      `${HEAD}featureGates: [flowControl]\ndata: {sources: []}\n`,
+      ["c.yaml:3:1: featureGates: is not supported yet", "c.yaml:4:1: data: is not supported yet"],
+    ],
+    [
+      `${HEAD}parser: {}\nrequestHandler: {parsers: [{pluginRef: ""}, {}], parser: {}}\n`,
       [
-        "c.yaml:3:1: featureGates: is not supported yet",
-        "c.yaml:4:1: data: is not supported yet",
-        "c.yaml:5:1: requestHandler: is not supported yet",
+        "c.yaml:3:1: parser.pluginRef: the parser is missing a pluginRef",
+        "c.yaml:4:29: requestHandler.parsers[0].pluginRef: this entry of the parsers is missing a pluginRef",
+        "c.yaml:4:45: requestHandler.parsers[1].pluginRef: this entry of the parsers is missing a pluginRef",
+        "c.yaml:4:50: requestHandler.parser: unknown key `parser`; did you mean `parsers`?",
       ],
+    ],
+    [
+      `${HEAD}plugins: [{type: openai-parser}, {type: cost-hook}]\nrequestHandler:\n  parsers:\n  - {pluginRef: openai-parsr}\n  - {pluginRef: cost-hook}\n  - {pluginRef: openai-parser}\n  - {pluginRef: openai-parser}\n`,
+      [
+        "c.yaml:6:6: requestHandler.parsers[0].pluginRef: requestHandler.parsers references undefined plugin openai-parsr; did you mean `openai-parser`?",
+        "c.yaml:7:6: requestHandler.parsers[1].pluginRef: the plugin cost-hook is not a parser plugin but a request-hook",
+        "c.yaml:9:6: requestHandler.parsers[3].pluginRef: requestHandler.parsers lists openai-parser twice; keep one",
+      ],
+    ],
+    [
+      `${HEAD}parser: {pluginRef: nobody}\n`,
+      ["c.yaml:3:10: parser.pluginRef: parser references undefined plugin nobody"],
     ],
     [
       `${HEAD}dataLayer:\n  injectDefaults: false\n  souces: []\nflowControl:\n  priorityBands: [{priority: 1}]\n`,
@@ -365,6 +463,11 @@ schedulingProfiles:
     ],
   ])("%j", (text, problems) => {
     expect(problemsOf(text)).toEqual(problems);
+  });
+
+  it("bounds the list of parsers", () => {
+    const text = `${HEAD}requestHandler:\n  parsers: [${"{pluginRef: x}, ".repeat(65)}]\n`;
+    expect(problemsOf(text)).toEqual(["c.yaml:4:3: requestHandler.parsers: at most 64 parsers can be configured"]);
   });
 
   it("names a type the process was put together without", () => {

@@ -43,15 +43,19 @@ class Loading {
     const profile = this.#profile(envelope, table);
     const detector = this.#detector(envelope, table);
     const discovery = this.#discovery(envelope, table);
+    const parsers = this.#parsers(envelope, table);
     this.#requireProducers(profile.plugins, table);
     if (this.#violations.length > 0) throw invalid(this.#document, this.#violations, WHAT);
-    this.#warnOfUnused(table, new Set([...profile.plugins, detector, discovery].map((plugin) => plugin?.name)));
+    const used = [...profile.plugins, detector, discovery, ...parsers];
+    this.#warnOfUnused(table, new Set(used.map((plugin) => plugin?.name)));
     return {
       source: this.#document.file,
       profile,
       producers: [...table.values()].filter(isProducer),
       detector,
       discovery,
+      parsers,
+      hooks: [...table.values()].filter(isHook),
       warnings: this.#warnings,
     };
   }
@@ -67,7 +71,7 @@ class Loading {
     const plugins =
       entry === undefined
         ? profileOfAll(table, this.#violations)
-        : readProfile(entry, ["schedulingProfiles", 0], table, this.#violations);
+        : readProfile(entry, ["schedulingProfiles", 0], table, this.#violations, (at, text) => this.#warn(at, text));
     if (!plugins.some(({ definition }) => definition.kind === "picker"))
       plugins.push({ ...(configured.find(isPicker) ?? this.#default("max-score-picker", "picker")), weight: 1 });
     return { name: entry?.name ?? "default", plugins };
@@ -120,6 +124,33 @@ class Loading {
     if (named === undefined || isDiscovery(named)) return named;
     this.#refuse(path, `plugin ${ref} is not a discovery but a ${named.definition.kind}`);
     return undefined;
+  }
+
+  /** The current shape lists several parsers, the older one names the only one (scheduling 4.2); the current one wins. */
+  #parsers(envelope: Envelope, table: PluginTable): ConfiguredPlugin<"parser">[] {
+    const listed = envelope.requestHandler?.parsers ?? [];
+    const old = envelope.parser;
+    if (old)
+      this.#warn(
+        ["parser"],
+        listed.length > 0
+          ? "parser has no effect: requestHandler.parsers wins"
+          : "parser is deprecated; move it to requestHandler.parsers",
+      );
+    const parsers: ConfiguredPlugin<"parser">[] = [];
+    const take = (ref: string, path: Path, what: string): void => {
+      const named = this.#referenced(ref, path, what, table);
+      if (named === undefined) return;
+      if (!isParser(named))
+        this.#refuse(path, `the plugin ${ref} is not a parser plugin but a ${named.definition.kind}`);
+      else if (parsers.includes(named)) this.#refuse(path, `requestHandler.parsers lists ${ref} twice; keep one`);
+      else parsers.push(named);
+    };
+    listed.forEach(({ pluginRef }, at) => {
+      take(pluginRef, ["requestHandler", "parsers", at, "pluginRef"], "requestHandler.parsers");
+    });
+    if (old && listed.length === 0) take(old.pluginRef, ["parser", "pluginRef"], "parser");
+    return parsers;
   }
 
   #referenced(ref: string, path: Path, what: string, table: PluginTable): TableEntry | undefined {
@@ -175,12 +206,15 @@ const REMEDIES: Readonly<Partial<Record<PluginKind, string>>> = {
   picker: "the profile has another picker",
   "saturation-detector": "name it in flowControl.saturationDetector.pluginRef",
   discovery: "name it in dataLayer.discovery.pluginRef",
+  parser: "name it in requestHandler.parsers",
 };
 
 const isPicker = isOfKind("picker");
 const isProducer = isOfKind("producer");
 const isDetector = isOfKind("saturation-detector");
 const isDiscovery = isOfKind("discovery");
+const isParser = isOfKind("parser");
+const isHook = isOfKind("request-hook");
 
 function isOfKind<K extends PluginKind>(kind: K) {
   return <P extends ConfiguredPlugin>(plugin: P): plugin is P & ConfiguredPlugin<K> => plugin.definition.kind === kind;

@@ -1,6 +1,7 @@
 import type { Path } from "../document/document.ts";
 import { didYouMean } from "../document/nearest.ts";
 import type { Violation } from "../document/validate.ts";
+import type { PluginKind } from "../plugin/kinds.ts";
 import type { ProfileKind, ProfilePlugin } from "./effective.ts";
 import type { Envelope } from "./envelope.ts";
 import type { PluginTable } from "./plugins.ts";
@@ -10,12 +11,25 @@ type ProfileEntry = NonNullable<Envelope["schedulingProfiles"]>[number];
 /** What a scorer weighs when the file doesn't say (scheduling 4.3). */
 const DEFAULT_WEIGHT = 1;
 
+/** Kinds that the reference lets stand in a profile, where they do nothing. */
+const HARMLESS: Readonly<Partial<Record<PluginKind, string>>> = {
+  parser: "name it in requestHandler.parsers",
+  "request-hook": "a hook works by being configured",
+};
+
 /**
  * The members that one entry of `schedulingProfiles` names, in its order; without a picker when it names none.
  * @param at place of the entry in the document
  * @param into receives what is wrong
+ * @param warn receives what is without effect: parsers and hooks stand in profiles of published configurations
  */
-export function readProfile(entry: ProfileEntry, at: Path, table: PluginTable, into: Violation[]): ProfilePlugin[] {
+export function readProfile(
+  entry: ProfileEntry,
+  at: Path,
+  table: PluginTable,
+  into: Violation[],
+  warn: (path: Path, text: string) => void,
+): ProfilePlugin[] {
   const where = `schedulingProfiles[${entry.name}]`;
   const members: ProfilePlugin[] = [];
   (entry.plugins ?? []).forEach(({ pluginRef, weight }, index) => {
@@ -27,6 +41,11 @@ export function readProfile(entry: ProfileEntry, at: Path, table: PluginTable, i
       return;
     }
     const { definition, name, parameters } = plugin;
+    const remedy = HARMLESS[definition.kind];
+    if (remedy !== undefined) {
+      warn(path, `${where} lists ${name}, which has no effect here: ${remedy}`);
+      return;
+    }
     if (!isMember(definition.kind)) {
       const problem = `${where} references ${name}, which is a ${definition.kind}; a profile takes filters, scorers and one picker`;
       into.push({ path, problem });
@@ -51,7 +70,7 @@ export function profileOfAll(table: PluginTable, into: Violation[]): ProfilePlug
   const plugins = [...table.values()]
     .filter(({ definition }) => isMember(definition.kind))
     .map(({ name }) => ({ pluginRef: name }));
-  return readProfile({ name: "default", plugins }, ["plugins"], table, into);
+  return readProfile({ name: "default", plugins }, ["plugins"], table, into, () => {});
 }
 
 /** Whether plugins of a kind stand in profiles. */

@@ -64,6 +64,7 @@ const PUBLISHED_TYPES: ReadonlySet<string> = new Set([
   "p2p-source-producer",
   "agent-identity",
   "request-attribute-reporter",
+  "destination-endpoint-served-verifier",
   // admitters
   "latency-slo-admitter",
   "probabilistic-admitter",

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { SluiceError } from "../inference/errors.ts";
-import { parseDocument } from "./parse.ts";
+import { parseDocument, parseDocuments } from "./parse.ts";
 
 const parse = (text: string) => parseDocument(text, { file: "f.yaml" });
 
@@ -98,5 +98,32 @@ describe("parseDocument", () => {
     const value = parse("__proto__: {polluted: 1}\nconstructor: 2\n").value as Record<string, unknown>;
     expect(Object.keys(value)).toEqual(["__proto__", "constructor"]);
     expect(({} as Record<string, unknown>).polluted).toBeUndefined();
+  });
+});
+
+describe("parseDocuments", () => {
+  const parseAll = (text: string) => parseDocuments(text, { file: "f.yaml" });
+
+  it("reads the documents of one text, each with its own positions", () => {
+    const documents = parseAll("# head\n---\na: 1\n---\n# nothing\n--- {b: 2}\n...\n");
+    expect(documents.map(({ value }) => value)).toEqual([{ a: 1 }, null, { b: 2 }]);
+    expect([at(documents[0]!, "a"), at(documents[2]!), at(documents[2]!, "b")]).toEqual([
+      "f.yaml:3:1",
+      "f.yaml:6:5",
+      "f.yaml:6:6",
+    ]);
+    expect(parseAll("")).toEqual([]);
+  });
+
+  it("keeps anchors apart and says where the later document is wrong", () => {
+    expect(() => parseAll("a: &x 1\n---\nb: *x\n")).toThrow("f.yaml:3:4: `*x` has no `&x` above it");
+    expect(() => parseAll("a: 1\n---\nb: 1\nb: 2\n")).toThrow("f.yaml:4:1: key `b` appears twice in this mapping");
+    expect(() => parseAll("a: 1\n---\nb: [\n")).toThrow("f.yaml:3:4: `[` opened at line 3 is not closed");
+  });
+
+  it("reads 1,000 documents and refuses more", () => {
+    const many = (count: number) => parseAll("--- 1\n".repeat(count));
+    expect(many(1000)).toHaveLength(1000);
+    expect(() => many(1001)).toThrow("f.yaml:1001:1: more than 1000 documents in one file; split the file");
   });
 });

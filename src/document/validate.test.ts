@@ -3,9 +3,9 @@ import { z } from "zod";
 import type { SluiceError } from "../inference/errors.ts";
 import { formatPath } from "./document.ts";
 import { duration } from "./duration.ts";
-import { parseDocument } from "./parse.ts";
+import { parseDocument, parseDocuments } from "./parse.ts";
 import { quantity } from "./quantity.ts";
-import { validate } from "./validate.ts";
+import { invalidParts, validate } from "./validate.ts";
 
 const schema = z.strictObject({
   name: z.string().min(1),
@@ -93,6 +93,16 @@ describe("validate", () => {
     expect(lines[0]).toBe("invalid test file, 60 problems:");
     expect(lines).toHaveLength(52);
     expect(lines.at(-1)).toBe("  ... and 10 more");
+  });
+});
+
+describe("invalidParts", () => {
+  it("lists what is wrong with several documents of a file in the order of the file", () => {
+    const documents = parseDocuments("a: 1\n---\nb: 2\n", { file: "c.yaml" });
+    const parts = documents.map((document) => ({ document, violations: [{ path: ["b"], problem: "wrong" }] }));
+    expect(invalidParts(parts.toReversed(), "file").message).toBe(
+      "invalid file, 2 problems:\n  c.yaml:1:1: b: wrong\n  c.yaml:3:1: b: wrong",
+    );
   });
 });
 

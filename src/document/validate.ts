@@ -51,9 +51,19 @@ export function check<S extends z.ZodType>(
 
 /** The error for violations of one document, which are listed in the order in which they stand in the file. */
 export function invalid(document: Document, violations: readonly Violation[], what: string): SluiceError {
-  const placed = violations
-    .map(({ path, problem }) => ({ position: document.positionOf(path), path: formatPath(path), problem }))
-    .sort((a, b) => a.position.line - b.position.line || a.position.column - b.position.column);
+  return invalidParts([{ document, violations }], what);
+}
+
+/** The error for violations of several documents of one file. */
+export function invalidParts(
+  parts: Iterable<{ readonly document: Document; readonly violations: readonly Violation[] }>,
+  what: string,
+): SluiceError {
+  const placed = [];
+  for (const { document, violations } of parts)
+    for (const { path, problem } of violations)
+      placed.push({ position: document.positionOf(path), path: formatPath(path), problem });
+  placed.sort((a, b) => a.position.line - b.position.line || a.position.column - b.position.column);
   const lines = placed
     .slice(0, MAX_LISTED)
     .map(({ position, path, problem }) => `${formatPosition(position)}: ${path === "" ? "" : `${path}: `}${problem}`);

@@ -1,4 +1,7 @@
 import type { PluginDefinition } from "../../plugin/kinds.ts";
+import { headerBasedTestingFilter } from "./filters/header-based-testing-filter.ts";
+import { destinationEndpointServedVerifier } from "./hooks/destination-endpoint-served-verifier.ts";
+import { requestAttributeReporter } from "./hooks/request-attribute-reporter.ts";
 import { maxScorePicker } from "./pickers/max-score-picker.ts";
 import { roundRobinPicker } from "./pickers/round-robin-picker.ts";
 import { approxPrefixCacheProducer } from "./producers/approx-prefix-cache-producer.ts";
@@ -24,4 +27,7 @@ export const SCHEDULING_PLUGINS: readonly PluginDefinition[] = [
   maxScorePicker,
   roundRobinPicker,
   singleProfileHandler,
+  headerBasedTestingFilter,
+  requestAttributeReporter,
+  destinationEndpointServedVerifier,
 ];

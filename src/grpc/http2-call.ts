@@ -1,8 +1,8 @@
 import type { ServerHttp2Stream } from "node:http2";
-import { gunzip } from "node:zlib";
 import type { Clock } from "../clock/clock.ts";
 import { SluiceError } from "../inference/errors.ts";
 import { Deframer, frameMessage } from "./frames.ts";
+import { inflate } from "./inflate.ts";
 import { encodeGrpcMessage, GRPC_STATUS } from "./status.ts";
 import type { GrpcHandler, GrpcStream, GrpcStreamEvents } from "./transport.ts";
 
@@ -10,7 +10,11 @@ import type { GrpcHandler, GrpcStream, GrpcStreamEvents } from "./transport.ts";
 const COALESCE_LIMIT = 16 * 1024;
 
 /** Raw name-value lists are the cheapest form node:http2 takes; it reads them only, as long as no date is wanted. */
-const RESPONSE_HEADERS: readonly string[] = [":status", "200", "content-type", "application/grpc"];
+const RESPONSE_HEADERS: readonly string[] = [
+  ...[":status", "200"],
+  ...["content-type", "application/grpc"],
+  ...["grpc-accept-encoding", "identity,gzip"],
+];
 const RESPONSE_OPTIONS = { waitForTrailers: true, sendDate: false };
 const TRAILERS_ONLY_OPTIONS = { endStream: true, sendDate: false };
 
@@ -83,7 +87,6 @@ export class Http2Call implements GrpcStream {
 
   #pumping = false;
   #paused = false;
-  #inflating = false;
   #inputEnded = false;
   #halfClosed = false;
 
@@ -152,7 +155,6 @@ export class Http2Call implements GrpcStream {
   resume(): void {
     if (!this.#paused || this.#closed) return;
     this.#paused = false;
-    if (this.#inflating) return;
     this.#stream.resume();
     if (!this.#pumping) process.nextTick(pumpCall, this);
   }
@@ -170,7 +172,6 @@ export class Http2Call implements GrpcStream {
     } else {
       const headers = [...RESPONSE_HEADERS, "grpc-status", String(status)];
       if (message !== "") headers.push("grpc-message", encodeGrpcMessage(message));
-      if (status === GRPC_STATUS.unimplemented) headers.push("grpc-accept-encoding", "identity,gzip");
       this.#stream.respond(headers, TRAILERS_ONLY_OPTIONS);
       this.#answerComplete();
     }
@@ -269,14 +270,14 @@ export class Http2Call implements GrpcStream {
   }
 
   #mayDeliver(): boolean {
-    return !this.#paused && !this.#inflating && !this.#ended && !this.#closed;
+    return !this.#paused && !this.#ended && !this.#closed;
   }
 
   /** Delivers one message or the half-close; false when there is nothing to deliver. */
   #deliverNext(): boolean {
     const message = this.#nextMessage();
     if (message !== undefined) {
-      if (this.#deframer.compressed) this.#inflate(message);
+      if (this.#deframer.compressed) this.#deliverCompressed(message);
       else this.#events?.message(message);
       return true;
     }
@@ -301,36 +302,10 @@ export class Http2Call implements GrpcStream {
     }
   }
 
-  /** Off the event loop, with reading stopped, so that order and memory bound hold. */
-  #inflate(message: Buffer): void {
-    if (this.encoding === "identity") {
-      this.end(GRPC_STATUS.internal, "a message is marked as compressed but the call names no grpc-encoding");
-      return;
-    }
-    const limit = this.#context.maxMessageBytes;
-    this.#inflating = true;
-    this.#stream.pause();
-    gunzip(message, { maxOutputLength: limit }, (error, plain) => {
-      this.#inflating = false;
-      if (this.#ended || this.#closed) return;
-      if (error !== null) {
-        const tooLarge = (error as NodeJS.ErrnoException).code === "ERR_BUFFER_TOO_LARGE";
-        if (tooLarge) this.end(GRPC_STATUS.resourceExhausted, `a message inflates beyond the limit of ${limit} bytes`);
-        else this.end(GRPC_STATUS.internal, "a message marked as compressed is not valid gzip");
-        return;
-      }
-      this.#deliverInflated(plain);
-    });
-  }
-
-  #deliverInflated(plain: Buffer): void {
-    try {
-      this.#events?.message(plain);
-    } catch (error) {
-      this.#failed(error);
-    }
-    if (!this.#paused) this.#stream.resume();
-    this.pump();
+  #deliverCompressed(message: Buffer): void {
+    const plain = inflate(message, this.encoding, this.#context.maxMessageBytes);
+    if (Buffer.isBuffer(plain)) this.#events?.message(plain);
+    else this.end(plain.status, plain.text);
   }
 
   #failed(error: unknown): void {

@@ -5,6 +5,7 @@ import { DEFAULT_MAX_MESSAGE_BYTES } from "./frames.ts";
 import { type CallContext, Http2Call, ignoreStreamError } from "./http2-call.ts";
 import { listenOn } from "./listen.ts";
 import { GRPC_STATUS } from "./status.ts";
+import { contextOf, type TlsPair } from "./tls.ts";
 import type { GrpcHandler, GrpcServer, GrpcServerOptions } from "./transport.ts";
 
 /** Large enough never to be reached, and what the 32-bit option still holds. */
@@ -54,7 +55,7 @@ class Http2GrpcServer implements GrpcServer, CallContext {
     this.#server =
       tls === undefined
         ? http2.createServer(HTTP2_OPTIONS)
-        : http2.createSecureServer({ ...HTTP2_OPTIONS, cert: tls.cert, key: tls.key, ALPNProtocols: ["h2"] });
+        : http2.createSecureServer({ ...HTTP2_OPTIONS, ...contextOf(tls), ALPNProtocols: ["h2"] });
     // A TLS client that negotiated nothing: by default its socket would be kept for ten seconds.
     this.#server.on("unknownProtocol", (socket) => socket.destroy());
     this.#server.on("session", (session) => this.#onSession(session));
@@ -74,6 +75,12 @@ class Http2GrpcServer implements GrpcServer, CallContext {
   close(): void {
     this.#server.close();
     for (const session of this.#sessions) session.destroy();
+  }
+
+  useTlsPair(pair: TlsPair): void {
+    const { tls } = this.#options;
+    if (tls === undefined || !("setSecureContext" in this.#server)) return;
+    this.#server.setSecureContext(contextOf({ ...tls, ...pair }));
   }
 
   onHandlerError(error: unknown, path: string): void {

@@ -1,8 +1,10 @@
 import { createPrivateKey, randomBytes, webcrypto, X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import type { SecureContextOptions } from "node:tls";
 import type { Clock } from "../clock/clock.ts";
 import { messageOf, SluiceError } from "../inference/errors.ts";
+import type { GrpcTls } from "./transport.ts";
 
 /** A certificate chain and its private key, both PEM. */
 export interface TlsPair {
@@ -77,6 +79,11 @@ export function loadTlsPair(directory: string): TlsPair {
     );
   }
   return { cert, key };
+}
+
+/** What Node's TLS servers are created with, and given again when the certificate changes. */
+export function contextOf({ cert, key, minVersion, ciphers }: GrpcTls): SecureContextOptions {
+  return { cert, key, minVersion: minVersion ?? "TLSv1.2", ...(ciphers === undefined ? {} : { ciphers }) };
 }
 
 function read(file: string): string {

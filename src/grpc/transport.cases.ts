@@ -1,7 +1,12 @@
+import { X509Certificate } from "node:crypto";
+import tls from "node:tls";
+import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { type CallEnd, framed, GrpcClient, type GrpcClientOptions } from "../../test/support/grpc-client.ts";
 import { poll } from "../../test/support/poll.ts";
+import { realClock } from "../clock/real.ts";
 import { GRPC_STATUS } from "./status.ts";
+import { selfSignedPair, type TlsPair } from "./tls.ts";
 import type { GrpcHandler, GrpcServer, GrpcServerOptions, GrpcStream, GrpcStreamEvents } from "./transport.ts";
 
 const PATH = "/test.Service/Call";
@@ -152,11 +157,62 @@ export function transportCases(name: string, create: (options: GrpcServerOptions
       });
     });
 
-    it("limits what a compressed message inflates to", async () => {
+    it("tells every caller that it reads gzip (E-06)", async () => {
+      await withServer(options(echo), async (client) => {
+        const served = client.open(PATH);
+        served.send(Buffer.from("x"));
+        await served.next();
+        served.halfClose();
+        const refused = client.open("/test.Service/Other");
+        for (const call of [served, refused]) expect((await call.end).acceptEncoding).toBe("identity,gzip");
+      });
+    });
+
+    it("limits what a compressed message inflates to, to the byte", async () => {
       await withServer({ ...options(echo), maxMessageBytes: 10_000 }, async (client) => {
+        const fits = client.open(PATH, { "grpc-encoding": "gzip" });
+        fits.send(Buffer.alloc(10_000), true);
+        expect(await fits.next()).toHaveLength(10_000);
         const call = client.open(PATH, { "grpc-encoding": "gzip" });
         call.send(Buffer.alloc(10_001), true);
-        expect(await call.end).toMatchObject({ status: GRPC_STATUS.resourceExhausted });
+        const end = await call.end;
+        expect(end).toMatchObject({ status: GRPC_STATUS.resourceExhausted });
+        expect(end.message).toBe("a message inflates beyond the limit of 10000 bytes");
+      });
+    });
+
+    it("refuses a bomb that its compressed size does not betray, and serves on (bound)", async () => {
+      const { handler, calls } = recorder({ message: () => calls.at(-1)?.stream.send(Buffer.from("ok")) });
+      await withServer(options(handler), async (client) => {
+        const bomb = gzipSync(Buffer.alloc(100 << 20));
+        expect(bomb.length).toBeLessThan(1 << 20);
+        const bombs = Array.from({ length: 8 }, () => client.open(PATH, { "grpc-encoding": "gzip" }));
+        const prefix = framed(Buffer.alloc(0), true);
+        prefix.writeUInt32BE(bomb.length, 1);
+        for (const call of bombs) void call.sendRaw(Buffer.concat([prefix, bomb]));
+        for (const call of bombs) expect(await call.end).toMatchObject({ status: GRPC_STATUS.resourceExhausted });
+        expect(calls.flatMap(({ events }) => events).filter((event) => event.startsWith("message"))).toEqual([]);
+        const next = client.open(PATH);
+        next.send(Buffer.from("x"));
+        expect(await next.next()).toEqual(Buffer.from("ok"));
+      });
+    });
+
+    it("stops between compressed messages when paused there, and goes on when resumed", async () => {
+      const { handler, calls } = recorder({
+        message: (bytes) => {
+          if (bytes.length === 1) calls[0]?.stream.pause();
+        },
+      });
+      await withServer(options(handler), async (client) => {
+        const call = client.open(PATH, { "grpc-encoding": "gzip" });
+        const messages = [1, 2, 3].map((length) => framed(gzipSync(Buffer.alloc(length)), true));
+        await call.sendRaw(Buffer.concat(messages));
+        call.halfClose();
+        await poll("the first message", () => calls[0]?.events.length === 1);
+        calls[0]?.stream.resume();
+        await poll("the rest", () => calls[0]?.events.length === 4);
+        expect(calls[0]?.events).toEqual(["message 1", "message 2", "message 3", "half-closed"]);
       });
     });
 
@@ -253,6 +309,72 @@ export function transportCases(name: string, create: (options: GrpcServerOptions
         await expect(second.listen()).rejects.toMatchObject({ code: "LISTEN_FAILED" });
         await expect(second.listen()).rejects.toThrow(`127.0.0.1:${port}`);
       });
+    });
+  });
+
+  describe(`transport ${name}: TLS`, () => {
+    /** The serial number of the certificate that a new connection is shown, or why there is none. */
+    function shown(port: number, offer: tls.ConnectionOptions = {}): Promise<string> {
+      return new Promise((resolve) => {
+        const socket = tls.connect({
+          ...{ host: "127.0.0.1", port, rejectUnauthorized: false, ALPNProtocols: ["h2"] },
+          ...offer,
+        });
+        socket.on("error", (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
+        socket.on("secureConnect", () => {
+          resolve(socket.getPeerX509Certificate()!.serialNumber);
+          socket.destroy();
+        });
+      });
+    }
+    const serial = ({ cert }: TlsPair): string => new X509Certificate(cert).serialNumber;
+
+    it("shows new connections another certificate and leaves the streams of old ones alone (E-126, D-30)", async () => {
+      const [before, after] = await Promise.all([selfSignedPair(realClock), selfSignedPair(realClock)]);
+      const server = create({ ...options(echo), tls: before });
+      const { port } = await server.listen();
+      try {
+        const client = await GrpcClient.connect(port, { tls: true });
+        const call = client.open(PATH);
+        call.send(Buffer.from("one"));
+        expect(await call.next()).toEqual(Buffer.from("one"));
+        expect(await shown(port)).toBe(serial(before));
+        server.useTlsPair(after);
+        expect(await shown(port)).toBe(serial(after));
+        call.send(Buffer.from("two"));
+        expect(await call.next()).toEqual(Buffer.from("two"));
+        expect(() => server.useTlsPair({ cert: after.cert, key: before.key })).toThrow();
+        expect(await shown(port)).toBe(serial(after));
+        call.halfClose();
+        expect(await call.end).toMatchObject({ status: 0 });
+        client.close();
+      } finally {
+        server.close();
+      }
+    });
+
+    it("keeps to its lowest version and its cipher suites, also with another certificate", async () => {
+      const pair = await selfSignedPair(realClock);
+      const suite = "ECDHE-ECDSA-AES256-GCM-SHA384";
+      const server = create({ ...options(echo), tls: { ...pair, ciphers: `${suite}:TLS_AES_128_GCM_SHA256` } });
+      const strict = create({ ...options(echo), tls: { ...pair, minVersion: "TLSv1.3" } });
+      try {
+        const { port } = await server.listen();
+        const { port: strictPort } = await strict.listen();
+        for (let round = 0; round < 2; round++) {
+          const old = { maxVersion: "TLSv1.2" } as const;
+          expect(await shown(port, { ...old, ciphers: suite })).toBe(serial(pair));
+          expect(await shown(port, { ...old, ciphers: "ECDHE-ECDSA-AES128-GCM-SHA256" })).toMatch(/ALERT/);
+          expect(await shown(port, { minVersion: "TLSv1.3" })).toBe(serial(pair));
+          expect(await shown(strictPort, old)).toMatch(/ALERT/);
+          expect(await shown(strictPort)).toBe(serial(pair));
+          server.useTlsPair(pair);
+          strict.useTlsPair(pair);
+        }
+      } finally {
+        server.close();
+        strict.close();
+      }
     });
   });
 

@@ -54,6 +54,17 @@ export interface GrpcStreamEvents {
 /** Accepts a call. Throwing, here or in an event, ends the call with INTERNAL and leaves the others alone. */
 export type GrpcHandler = (stream: GrpcStream) => GrpcStreamEvents;
 
+/** How TLS is spoken. Connections without ALPN `h2` are refused. */
+export interface GrpcTls {
+  /** PEM texts. */
+  readonly cert: string;
+  readonly key: string;
+  /** Default TLSv1.2, the lowest that HTTP/2 may be spoken over (RFC 9113, section 9.2). */
+  readonly minVersion?: "TLSv1.2" | "TLSv1.3" | undefined;
+  /** OpenSSL's names, colons between them, those of TLS 1.3 included; absent = the runtime's own choice. */
+  readonly ciphers?: string | undefined;
+}
+
 /** A listening gRPC server. */
 export interface GrpcServer {
   /** @throws SluiceError LISTEN_FAILED when the address cannot be had */
@@ -62,6 +73,11 @@ export interface GrpcServer {
   drain(): Promise<void>;
   /** Drops every connection at once. */
   close(): void;
+  /**
+   * New connections are shown another certificate; those that exist stay as they are (epp-protocol 15.2).
+   * @throws whatever the TLS library says of a pair it cannot use; the old one stays. Without TLS it does nothing.
+   */
+  useTlsPair(pair: { readonly cert: string; readonly key: string }): void;
   /** Calls in flight. */
   readonly streams: number;
   /** Calls that their clients have reset so far, the normal end of an exchange with Envoy. */
@@ -76,9 +92,9 @@ export interface GrpcServerOptions {
   readonly port: number;
   /** By path (`/package.Service/Method`); any other path answers UNIMPLEMENTED. */
   readonly handlers: ReadonlyMap<string, GrpcHandler>;
-  /** PEM texts; absent = clear text with prior knowledge (h2c). */
-  readonly tls?: { readonly cert: string; readonly key: string } | undefined;
-  /** The largest message accepted in bytes, compressed or not; default 64 MiB. */
+  /** Absent = clear text with prior knowledge (h2c). */
+  readonly tls?: GrpcTls | undefined;
+  /** The largest message accepted in bytes, both as received and inflated; default 64 MiB. */
   readonly maxMessageBytes?: number | undefined;
   /** Told what a handler threw. */
   readonly onHandlerError?: ((error: unknown, path: string) => void) | undefined;

@@ -15,6 +15,8 @@ export interface CallEnd {
   readonly message: string;
   readonly httpStatus: number | undefined;
   readonly resetCode: number;
+  /** What the server says it can read (`grpc-accept-encoding`). */
+  readonly acceptEncoding: string | undefined;
 }
 
 export interface GrpcClientOptions {
@@ -114,6 +116,7 @@ export class GrpcCall {
           message: decodeURIComponent(String(message)),
           httpStatus: headers[":status"] === undefined ? undefined : Number(headers[":status"]),
           resetCode: stream.rstCode ?? 0,
+          acceptEncoding: headers["grpc-accept-encoding"]?.toString(),
         });
       });
     });

@@ -1,4 +1,4 @@
-import { encodeGrpcMessage, GRPC_STATUS } from "../status.ts";
+import { encodeGrpcMessage } from "../status.ts";
 
 /** An encoded `grpc-message` is cut here, so that trailers always fit one frame. */
 const MAX_STATUS_MESSAGE = 8 * 1024;
@@ -8,13 +8,14 @@ const MAX_STATUS_MESSAGE = 8 * 1024;
 const STATUS_200 = Buffer.of(0x88);
 const CONTENT_TYPE = literal("content-type", "application/grpc");
 
-/** The header block of an answer: `:status 200`, `content-type application/grpc`. */
-export const RESPONSE_BLOCK: Buffer = Buffer.concat([STATUS_200, CONTENT_TYPE]);
+const ACCEPT_ENCODING = literal("grpc-accept-encoding", "identity,gzip");
+
+/** The header block of an answer: `:status 200`, `content-type application/grpc`, and what may be compressed with. */
+export const RESPONSE_BLOCK: Buffer = Buffer.concat([STATUS_200, CONTENT_TYPE, ACCEPT_ENCODING]);
 
 const STATUS_BLOCKS: readonly Buffer[] = Array.from({ length: 17 }, (_, status) =>
   literal("grpc-status", String(status)),
 );
-const ACCEPT_ENCODING = literal("grpc-accept-encoding", "identity,gzip");
 
 /**
  * The header block that ends a call.
@@ -25,7 +26,6 @@ export function trailerBlock(status: number, message: string, trailersOnly: bool
   if (message === "" && !trailersOnly) return statusBlock;
   const parts = trailersOnly ? [RESPONSE_BLOCK, statusBlock] : [statusBlock];
   if (message !== "") parts.push(literal("grpc-message", bounded(encodeGrpcMessage(message))));
-  if (trailersOnly && status === GRPC_STATUS.unimplemented) parts.push(ACCEPT_ENCODING);
   return Buffer.concat(parts);
 }
 

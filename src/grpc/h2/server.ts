@@ -5,6 +5,7 @@ import { oneLine } from "../../inference/errors.ts";
 import { DEFAULT_MAX_MESSAGE_BYTES } from "../frames.ts";
 import { listenOn } from "../listen.ts";
 import { GRPC_STATUS } from "../status.ts";
+import { contextOf, type TlsPair } from "../tls.ts";
 import type { GrpcHandler, GrpcServer, GrpcServerOptions } from "../transport.ts";
 import { Connection, type ConnectionHost } from "./connection.ts";
 import type { RequestHead } from "./request-head.ts";
@@ -31,7 +32,7 @@ class H2Server implements GrpcServer, ConnectionHost {
   resets = 0;
 
   readonly #options: GrpcServerOptions;
-  readonly #server: net.Server;
+  readonly #server: net.Server | tls.Server;
   readonly #connections = new Set<Connection>();
   #closing = false;
 
@@ -44,8 +45,7 @@ class H2Server implements GrpcServer, ConnectionHost {
         ? net.createServer({ noDelay: true, pauseOnConnect: true }, (socket) => this.#accept(socket, false))
         : tls.createServer(
             {
-              cert: options.tls.cert,
-              key: options.tls.key,
+              ...contextOf(options.tls),
               ALPNProtocols: ["h2"],
               noDelay: true,
               handshakeTimeout: HANDSHAKE_TIMEOUT,
@@ -76,6 +76,12 @@ class H2Server implements GrpcServer, ConnectionHost {
     this.#closing = true;
     this.#server.close();
     for (const connection of [...this.#connections]) connection.destroy();
+  }
+
+  useTlsPair(pair: TlsPair): void {
+    const { tls: settings } = this.#options;
+    if (settings === undefined || !(this.#server instanceof tls.Server)) return;
+    this.#server.setSecureContext(contextOf({ ...settings, ...pair }));
   }
 
   route(head: RequestHead): GrpcHandler | number {

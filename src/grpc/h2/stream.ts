@@ -1,4 +1,4 @@
-import { gunzip } from "node:zlib";
+import { inflate } from "../inflate.ts";
 import { GRPC_STATUS } from "../status.ts";
 import type { GrpcHandler, GrpcStream, GrpcStreamEvents } from "../transport.ts";
 import { MessageReader } from "./message-reader.ts";
@@ -53,7 +53,6 @@ export class H2Stream implements GrpcStream, Sender {
   #writable: (() => void) | undefined;
   #pumping = false;
   #paused = false;
-  #inflating = false;
   #halfClosed = false;
   #ended = false;
   #closed = false;
@@ -179,7 +178,7 @@ export class H2Stream implements GrpcStream, Sender {
   }
 
   #mayDeliver(): boolean {
-    return !this.#paused && !this.#inflating && !this.#ended && !this.#closed;
+    return !this.#paused && !this.#ended && !this.#closed;
   }
 
   /** Delivers one message or the half-close; false when there is nothing to deliver. */
@@ -187,7 +186,7 @@ export class H2Stream implements GrpcStream, Sender {
     const reader = this.#reader;
     const message = reader.next();
     if (message !== undefined) {
-      if (reader.compressed) this.#inflate(message);
+      if (reader.compressed) this.#deliverCompressed(message);
       else this.#events?.message(message);
       return true;
     }
@@ -213,34 +212,10 @@ export class H2Stream implements GrpcStream, Sender {
     this.#owner.grant(this.id, read);
   }
 
-  /** Off the event loop, with reading stopped, so that order and memory bound hold. */
-  #inflate(message: Buffer): void {
-    if (this.encoding === "identity") {
-      this.end(GRPC_STATUS.internal, "a message is marked as compressed but the call names no grpc-encoding");
-      return;
-    }
-    const limit = this.#owner.maxMessageBytes;
-    this.#inflating = true;
-    gunzip(message, { maxOutputLength: limit }, (error, plain) => {
-      this.#inflating = false;
-      if (this.#ended || this.#closed) return;
-      if (error === null) {
-        this.#deliverInflated(plain);
-      } else if ((error as NodeJS.ErrnoException).code === "ERR_BUFFER_TOO_LARGE") {
-        this.end(GRPC_STATUS.resourceExhausted, `a message inflates beyond the limit of ${limit} bytes`);
-      } else {
-        this.end(GRPC_STATUS.internal, "a message marked as compressed is not valid gzip");
-      }
-    });
-  }
-
-  #deliverInflated(plain: Buffer): void {
-    try {
-      this.#events?.message(plain);
-    } catch (error) {
-      this.#failed(error);
-    }
-    this.pump();
+  #deliverCompressed(message: Buffer): void {
+    const plain = inflate(message, this.encoding, this.#owner.maxMessageBytes);
+    if (Buffer.isBuffer(plain)) this.#events?.message(plain);
+    else this.end(plain.status, plain.text);
   }
 
   #failed(error: unknown): void {

@@ -89,11 +89,13 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
     ignoreSubset: settings.disableEndpointSubsetFilter,
     log,
   });
-  let ready = false;
+  // Endpoints from a file are a pool of their own: held from the moment the file was read.
+  const state = { synced: false, draining: false };
+  const ready = (): boolean => state.synced && !state.draining;
   const host = settings.bindAddress;
   const onHandlerError = (error: unknown): void => core.onError(error);
   const health = createH2Server(
-    { host, port: settings.grpcHealthPort, handlers: healthHandlers(probeHealth(() => ready)), onHandlerError },
+    { host, port: settings.grpcHealthPort, handlers: healthHandlers(probeHealth(() => state)), onHandlerError },
     clock,
   );
   const processor = new ProcessorHealth();
@@ -145,12 +147,12 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
       host,
       port: settings.metricsPort,
       clock,
-      views: viewsOf(core, settings.poolName, () => ready),
+      views: viewsOf(core, settings.poolName, ready),
       authorize: loopbackOnly(settings.debugOpen),
     });
     stops.push(() => void admin.close());
     const extProcAddress = await extProc.listen();
-    ready = true;
+    state.synced = true;
     return {
       listening: [
         { name: "ext-proc", address: hostPort(host, extProcAddress.port) },
@@ -159,7 +161,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
       ],
       async drain() {
         // New streams are served on: Envoy needs time to hear that it should send them elsewhere (epp-protocol 15.4).
-        ready = false;
+        state.draining = true;
         processor.serving = false;
         await delay(clock, settings.drainTimeout);
         await untilHardStop(clock, extProc.drain());

@@ -3,7 +3,17 @@ import { describe, expect, it } from "vitest";
 import { GrpcClient } from "../../test/support/grpc-client.ts";
 import { poll } from "../../test/support/poll.ts";
 import { realClock } from "../clock/real.ts";
-import { EXT_PROC_SERVICE, type HealthSource, healthHandlers, ProcessorHealth, probeHealth } from "./health.ts";
+import {
+  EXT_PROC_SERVICE,
+  type HealthSource,
+  healthHandlers,
+  type ProbeState,
+  ProcessorHealth,
+  probeHealth,
+  probeStatus,
+  SERVING_STATUS,
+  type ServingStatus,
+} from "./health.ts";
 import { createHttp2Server } from "./http2.ts";
 import { GRPC_STATUS } from "./status.ts";
 
@@ -33,32 +43,50 @@ async function withHealth(source: HealthSource, body: (client: GrpcClient, port:
   }
 }
 
+const NAMES = ["liveness", "readiness", "", EXT_PROC_SERVICE, "inference-extension", "anything"];
+const [S, N, U] = [SERVING_STATUS.serving, SERVING_STATUS.notServing, SERVING_STATUS.serviceUnknown];
+
+describe("the table of probes (E-123)", () => {
+  it.each<[string, ProbeState, ServingStatus[]]>([
+    ["no election, synced", { synced: true, draining: false }, [S, S, S, S, S, S]],
+    ["no election, no pool", { synced: false, draining: false }, [S, N, N, N, N, N]],
+    ["no election, draining", { synced: true, draining: true }, [S, N, N, N, N, N]],
+    ["the leader, synced", { synced: true, draining: false, leader: true }, [S, S, S, S, U, U]],
+    ["the leader, no pool", { synced: false, draining: false, leader: true }, [S, N, N, N, U, U]],
+    ["the leader, draining", { synced: true, draining: true, leader: true }, [S, N, N, N, U, U]],
+    ["a follower, synced", { synced: true, draining: false, leader: false }, [S, N, N, N, U, U]],
+    ["a follower, no pool", { synced: false, draining: false, leader: false }, [S, N, N, N, U, U]],
+  ])("%s", (_, state, statuses) => {
+    expect(NAMES.map((service) => probeStatus(service, state))).toEqual(statuses);
+  });
+});
+
 describe("health for probes (port 9003)", () => {
-  it("answers SERVING for liveness always, and readiness for every other name", async () => {
-    let ready = false;
+  it("follows the state, and answers an unknown name with a status and not with an error (E-123)", async () => {
+    let state: ProbeState = { synced: false, draining: false };
     await withHealth(
-      probeHealth(() => ready),
+      probeHealth(() => state),
       async (client) => {
-        for (const service of ["", "readiness", EXT_PROC_SERVICE, "inference-extension", "anything"]) {
-          ready = false;
-          expect((await client.unary(CHECK, named(service))).reply, service).toEqual(NOT_SERVING);
-          ready = true;
-          expect((await client.unary(CHECK, named(service))).reply, service).toEqual(SERVING);
-        }
-        ready = false;
-        const live = await client.unary(CHECK, named("liveness"));
-        expect(live).toMatchObject({ reply: SERVING, end: { status: 0 } });
+        expect((await client.unary(CHECK, named("readiness"))).reply).toEqual(NOT_SERVING);
+        state = { synced: true, draining: false };
+        expect((await client.unary(CHECK, named("readiness"))).reply).toEqual(SERVING);
+        state = { synced: true, draining: false, leader: true };
+        const unknown = await client.unary(CHECK, named("inference-extension"));
+        expect(unknown).toMatchObject({ reply: SERVICE_UNKNOWN, end: { status: 0 } });
       },
     );
   });
 
-  it("lists the ext_proc service and offers no Watch", async () => {
+  it.each([
+    ["without election", undefined, [EXT_PROC_SERVICE]],
+    ["with election", true, [EXT_PROC_SERVICE, "liveness", "readiness"]],
+  ])("lists what there is %s, and offers no Watch (E-124)", async (_, leader, names) => {
     await withHealth(
-      probeHealth(() => true),
+      probeHealth(() => ({ synced: true, draining: false, leader })),
       async (client) => {
         const { reply } = await client.unary(LIST, Buffer.alloc(0));
-        const entry = Buffer.concat([named(EXT_PROC_SERVICE), Buffer.of(0x12, 2), SERVING]);
-        expect(reply).toEqual(Buffer.concat([Buffer.of(0x0a, entry.length), entry]));
+        const entries = names.map((name) => Buffer.concat([named(name), Buffer.of(0x12, 2), SERVING]));
+        expect(reply).toEqual(Buffer.concat(entries.flatMap((entry) => [Buffer.of(0x0a, entry.length), entry])));
         expect((await client.unary(WATCH, named(""))).end.status).toBe(GRPC_STATUS.unimplemented);
       },
     );

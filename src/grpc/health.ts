@@ -24,14 +24,35 @@ export interface HealthSource {
   onChange?(listener: () => void): () => void;
 }
 
+/** What the health port's answers follow from. */
+export interface ProbeState {
+  /** A pool definition is held at present: a file of endpoints, manifests, later an InferencePool. */
+  readonly synced: boolean;
+  /** Told to end. */
+  readonly draining: boolean;
+  /** Whether this replica leads; undefined = leader election is off. */
+  readonly leader?: boolean | undefined;
+}
+
+/** Names that a probe may ask for where leader election is on; any other is unknown then. */
+const ELECTED_NAMES: ReadonlySet<string> = new Set(["", "readiness", EXT_PROC_SERVICE]);
+
 /**
- * Health as Kubernetes probes see it (port 9003, epp-protocol 14.1 without leader election): `liveness` is SERVING whenever
- * the process runs, every other name, whatever it is, follows `ready`.
+ * The table of epp-protocol 14.1: what a Kubernetes probe of `service` is answered. `liveness` is SERVING as long as the
+ * process runs, in both modes (spec/decisions.md). Without leader election every other name, whatever it is, means the
+ * same; with it, only the leader is ready and other names are SERVICE_UNKNOWN, as a status and not as an error.
  */
-export function probeHealth(ready: () => boolean): HealthSource {
+export function probeStatus(service: string, { synced, draining, leader }: ProbeState): ServingStatus {
+  if (service === "liveness") return SERVING_STATUS.serving;
+  if (leader !== undefined && !ELECTED_NAMES.has(service)) return SERVING_STATUS.serviceUnknown;
+  return synced && !draining && leader !== false ? SERVING_STATUS.serving : SERVING_STATUS.notServing;
+}
+
+/** Health as Kubernetes probes see it, on port 9003. Its Watch is UNIMPLEMENTED, as the reference's is. */
+export function probeHealth(state: () => ProbeState): HealthSource {
   return {
-    status: (service) => (service === "liveness" || ready() ? SERVING_STATUS.serving : SERVING_STATUS.notServing),
-    list: () => [EXT_PROC_SERVICE],
+    status: (service) => probeStatus(service, state()),
+    list: () => (state().leader === undefined ? [EXT_PROC_SERVICE] : [EXT_PROC_SERVICE, "liveness", "readiness"]),
   };
 }
 

@@ -16,7 +16,7 @@ import { Client, type Dispatcher } from "undici";
 import { SeededRandom } from "../src/clock/random.ts";
 import { realClock } from "../src/clock/real.ts";
 import { Collector } from "../src/endpoints/collector.ts";
-import { VllmDialect } from "../src/endpoints/dialects/vllm.ts";
+import { Dialects } from "../src/endpoints/dialects/dialects.ts";
 import type { PoolEndpoint } from "../src/endpoints/pool-endpoint.ts";
 import { EndpointRegistry } from "../src/endpoints/registry.ts";
 import { ScrapeClient } from "../src/endpoints/scrape-client.ts";
@@ -119,7 +119,7 @@ function poolOf(count: number, port: number): EndpointRegistry {
  */
 async function perScrape(port: number): Promise<{ bare: number; scrape: number }> {
   const endpoint = poolOf(1, port).list()[0]!;
-  const scraper = new ScrapeClient(realClock, new VllmDialect());
+  const scraper = new ScrapeClient(realClock, new Dialects());
   const client = new Client(`http://${endpoint.hostPort}`, { headersTimeout: 0, bodyTimeout: 0 });
   const request = { path: "/metrics", method: "GET" } as const;
   const bare: number[] = [];
@@ -150,7 +150,7 @@ function take(endpoint: PoolEndpoint, done: () => void): (result: ScrapeResult) 
 /** Cores and scrapes per second of a pool without traffic, or of one with a request in flight everywhere. */
 async function pool(count: number, port: number, busy: boolean): Promise<{ cores: number; rate: number }> {
   const registry = poolOf(count, port);
-  const scraper = new ScrapeClient(realClock, new VllmDialect());
+  const scraper = new ScrapeClient(realClock, new Dialects());
   const collector = new Collector({ clock: realClock, random: new SeededRandom(2), registry, scraper });
   let scrapes = 0;
   const original = scraper.scrape.bind(scraper);

@@ -4,9 +4,9 @@ import type { EffectiveConfig } from "../config/effective.ts";
 import type { CadenceOptions } from "../endpoints/cadence.ts";
 import { Collector } from "../endpoints/collector.ts";
 import { collectorMetrics } from "../endpoints/collector-metrics.ts";
-import { VllmDialect } from "../endpoints/dialects/vllm.ts";
+import { Dialects } from "../endpoints/dialects/dialects.ts";
 import { EndpointRegistry } from "../endpoints/registry.ts";
-import { ScrapeClient } from "../endpoints/scrape-client.ts";
+import { type MetricsPage, ScrapeClient } from "../endpoints/scrape-client.ts";
 import { EndpointsView } from "../endpoints/view.ts";
 import { ByteBudget } from "../exchange/byte-budget.ts";
 import { Decider } from "../exchange/decide.ts";
@@ -40,6 +40,10 @@ export interface CoreOptions {
   readonly objectives: ObjectiveTable;
   /** How often endpoints are scraped; absent = adaptive from 50 ms to 1 s. */
   readonly cadence?: CadenceOptions;
+  /** How metrics pages are read; the built-in engines' by default. */
+  readonly dialects?: Dialects;
+  /** Where they are. */
+  readonly metricsPage?: MetricsPage;
   /** Milliseconds after which metrics no longer count an endpoint as ready. */
   readonly staleness: number;
   readonly ignoreSubset: boolean;
@@ -98,7 +102,7 @@ export class InferenceCore {
       clock,
       random,
       registry: this.endpoints,
-      scraper: new ScrapeClient(clock, new VllmDialect()),
+      scraper: new ScrapeClient(clock, options.dialects ?? new Dialects(), options.metricsPage),
       metrics: collectorMetrics(this.metrics),
       ...options.cadence,
     });

@@ -5,7 +5,7 @@ import { poll } from "../../test/support/poll.ts";
 import { SeededRandom } from "../clock/random.ts";
 import { realClock } from "../clock/real.ts";
 import { Collector } from "./collector.ts";
-import { VllmDialect } from "./dialects/vllm.ts";
+import { Dialects } from "./dialects/dialects.ts";
 import type { PoolEndpoint } from "./pool-endpoint.ts";
 import { EndpointRegistry } from "./registry.ts";
 import { ScrapeClient } from "./scrape-client.ts";
@@ -63,7 +63,7 @@ function scrape(ports: readonly number[], timeout = 1000) {
     clock: realClock,
     random: new SeededRandom(2),
     registry,
-    scraper: new ScrapeClient(realClock, new VllmDialect()),
+    scraper: new ScrapeClient(realClock, new Dialects()),
     metrics: { pollFailed: () => void counted.poll++, extractFailed: () => void counted.extract++ },
     fixed: true,
     timeout,

@@ -1,8 +1,9 @@
 import { Client, type Dispatcher } from "undici";
 import type { Clock } from "../clock/clock.ts";
-import type { AttemptFailure } from "../inference/endpoint.ts";
+import { type AttemptFailure, hostPort } from "../inference/endpoint.ts";
 import { messageOf } from "../inference/errors.ts";
 import type { Dialect, PageReader } from "./dialects/dialect.ts";
+import type { Dialects } from "./dialects/dialects.ts";
 import type { PoolEndpoint } from "./pool-endpoint.ts";
 import type { RunningScrape, ScrapeResult, Scraper } from "./scraper.ts";
 
@@ -12,11 +13,19 @@ const FIRST_PAGE_BYTES = 128 * 1024;
 /** Pieces of one page that are kept: below that a server would have to send about 1 KiB at a time. */
 const MAX_PIECES = 4096;
 
-const REQUEST: Dispatcher.DispatchOptions = {
-  path: "/metrics",
-  method: "GET",
-  headers: ["accept", "text/plain;version=0.0.4", "user-agent", "sluice"],
-};
+const HEADERS = ["accept", "text/plain;version=0.0.4", "user-agent", "sluice"];
+
+/** Where the metrics pages of the model servers are (scheduling 1.2). */
+export interface MetricsPage {
+  /** Default `http`. */
+  readonly scheme?: "http" | "https";
+  /** Begins with a slash; default `/metrics`. */
+  readonly path?: string;
+  /** 1..65535; absent or 0 = the endpoint's own. */
+  readonly port?: number;
+  /** False checks the certificates against the system's authorities; default true, as in the reference. */
+  readonly insecureSkipVerify?: boolean;
+}
 
 /** Codes of failures before there is a connection. */
 const CONNECT_CODES: ReadonlySet<string> = new Set([
@@ -33,19 +42,30 @@ const CONNECT_CODES: ReadonlySet<string> = new Set([
   "EMFILE",
   "ENFILE",
 ]);
+/** A certificate that is not accepted, or no TLS at all: the server is there, but its page cannot be trusted or read. */
+const TLS_CODE = /^(ERR_TLS_|ERR_SSL_|EPROTO$|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|INVALID_|HOSTNAME_)/;
 const TIMEOUT_CODES: ReadonlySet<string> = new Set(["ETIMEDOUT", "UND_ERR_CONNECT_TIMEOUT"]);
+
+interface ConnectOptions {
+  /** Milliseconds. */
+  readonly timeout: number;
+  readonly rejectUnauthorized: boolean;
+}
 
 /** What is kept per endpoint between scrapes. */
 class Line {
   readonly client: Client;
-  readonly reader: PageReader;
+  reader: PageReader;
+  #dialect: Dialect;
   /** The connection has not carried a whole page yet. */
   fresh = true;
 
-  constructor(origin: string, connectTimeout: number, reader: PageReader) {
-    this.reader = reader;
+  constructor(origin: string, connect: ConnectOptions, dialect: Dialect) {
+    this.#dialect = dialect;
+    this.reader = dialect.createReader();
     this.client = new Client(origin, {
-      connect: { timeout: connectTimeout },
+      allowH2: false,
+      connect,
       // The collector's wheel holds the only timeout: a timer per request would cost more than the request.
       headersTimeout: 0,
       bodyTimeout: 0,
@@ -54,32 +74,46 @@ class Line {
       this.fresh = true;
     });
   }
+
+  /** The labels of an endpoint may change, and with them what kind of server it is. */
+  speak(dialect: Dialect): void {
+    if (dialect === this.#dialect) return;
+    this.#dialect = dialect;
+    this.reader = dialect.createReader();
+  }
 }
 
 /**
- * Fetches metrics pages over HTTP, one keep-alive connection per endpoint, and has them read by the dialect as soon as
- * the last byte is there.
+ * Fetches metrics pages over HTTP, one keep-alive connection per endpoint, and has them read in the endpoint's dialect as
+ * soon as the last byte is there.
  */
 export class ScrapeClient implements Scraper {
+  /** The request for a page, the same for all. */
+  readonly request: Dispatcher.DispatchOptions;
   readonly #clock: Clock;
-  readonly #dialect: Dialect;
-  readonly #connectTimeout: number;
+  readonly #dialects: Dialects;
+  readonly #scheme: string;
+  readonly #port: number;
+  readonly #connect: ConnectOptions;
   readonly #lines = new Map<PoolEndpoint, Line>();
   /** Where pages that came in pieces are put together: reading is synchronous, so one serves all. */
   #page = new Uint8Array(FIRST_PAGE_BYTES);
 
   /** @param connectTimeout milliseconds after which a pending connection is given up; at least the collector's timeout */
-  constructor(clock: Clock, dialect: Dialect, connectTimeout = 1000) {
+  constructor(clock: Clock, dialects: Dialects, page: MetricsPage = {}, connectTimeout = 1000) {
     this.#clock = clock;
-    this.#dialect = dialect;
-    this.#connectTimeout = connectTimeout;
+    this.#dialects = dialects;
+    this.request = { path: page.path ?? "/metrics", method: "GET", headers: HEADERS };
+    this.#scheme = page.scheme ?? "http";
+    this.#port = page.port ?? 0;
+    this.#connect = { timeout: connectTimeout, rejectUnauthorized: page.insecureSkipVerify === false };
   }
 
   scrape(endpoint: PoolEndpoint, done: (result: ScrapeResult) => void): RunningScrape {
     try {
       const line = this.#lineOf(endpoint);
       const fetch = new PageFetch(this, endpoint, line, done);
-      line.client.dispatch(REQUEST, fetch);
+      line.client.dispatch(this.request, fetch);
       return fetch;
     } catch (error) {
       // An address that makes no URL, from a source that does not check: the failure of this endpoint, not of the process.
@@ -91,11 +125,13 @@ export class ScrapeClient implements Scraper {
   }
 
   #lineOf(endpoint: PoolEndpoint): Line {
+    const { address, port, labels } = endpoint;
+    const dialect = this.#dialects.of(labels);
     let line = this.#lines.get(endpoint);
     if (line === undefined) {
-      line = new Line(`http://${endpoint.hostPort}`, this.#connectTimeout, this.#dialect.createReader());
+      line = new Line(`${this.#scheme}://${hostPort(address, this.#port || port)}`, this.#connect, dialect);
       this.#lines.set(endpoint, line);
-    }
+    } else line.speak(dialect);
     return line;
   }
 
@@ -161,14 +197,14 @@ class PageFetch implements Dispatcher.DispatchHandler, RunningScrape {
 
   onResponseStart(_controller: Dispatcher.DispatchController, status: number): void {
     this.#answered = true;
-    if (status > 200) this.#refusal = `HTTP ${status} from ${REQUEST.path}`;
+    if (status > 200) this.#refusal = `HTTP ${status} from ${this.#owner.request.path}`;
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.#done === undefined) return;
     this.#size += chunk.length;
     if (this.#size > MAX_PAGE_BYTES || this.#pieces.length === MAX_PIECES) {
-      const tooLarge = `a page of more than ${MAX_PAGE_BYTES} bytes or ${MAX_PIECES} pieces from ${REQUEST.path}`;
+      const tooLarge = `a page of more than ${MAX_PAGE_BYTES} bytes or ${MAX_PIECES} pieces from ${this.#owner.request.path}`;
       this.#finish({ kind: "unreadable", polled: false, detail: this.#refusal ?? tooLarge });
       controller.abort(new Error(tooLarge));
     } else if (this.#refusal === undefined) this.#pieces.push(chunk);
@@ -187,13 +223,16 @@ class PageFetch implements Dispatcher.DispatchHandler, RunningScrape {
     // A kept connection that the server closed at that very moment says nothing about the server: once more on a new one.
     if (failure === "reset" && !this.#answered && !this.#line.fresh) {
       this.#line.fresh = true;
-      this.#line.client.dispatch(REQUEST, this);
+      this.#line.client.dispatch(this.#owner.request, this);
       return;
     }
     // The error of several addresses tried in vain has a code and no message.
-    const detail = messageOf(error) || ((error as NodeJS.ErrnoException).code ?? error.name);
-    if (failure === undefined) this.#finish({ kind: "unreadable", polled: false, detail: `not HTTP: ${detail}` });
-    else this.#finish({ kind: "unreachable", failure, detail });
+    const { code } = error as NodeJS.ErrnoException;
+    const detail = messageOf(error) || (code ?? error.name);
+    if (failure === undefined) {
+      const what = TLS_CODE.test(code ?? "") ? "TLS" : "not HTTP";
+      this.#finish({ kind: "unreadable", polled: false, detail: `${what}: ${detail}` });
+    } else this.#finish({ kind: "unreachable", failure, detail });
   }
 
   #finish(result: ScrapeResult): void {
@@ -204,11 +243,12 @@ class PageFetch implements Dispatcher.DispatchHandler, RunningScrape {
   }
 }
 
-/** Undefined: there was an answer, but not one in HTTP. */
+/** Undefined: there was an answer, but not one in HTTP, or not over TLS that can be trusted. */
 function failureOf(error: Error): AttemptFailure | undefined {
   const { code } = error as NodeJS.ErrnoException;
   if (error.name === "HTTPParserError" || code === "UND_ERR_HEADERS_OVERFLOW") return undefined;
   if (code === undefined) return "reset";
+  if (TLS_CODE.test(code)) return undefined;
   if (CONNECT_CODES.has(code)) return "connect";
   return TIMEOUT_CODES.has(code) ? "timeout" : "reset";
 }

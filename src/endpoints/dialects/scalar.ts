@@ -1,7 +1,7 @@
 import type { ExpositionSample } from "../../telemetry/exposition-reader.ts";
 
 /** How the samples of data-parallel ranks on one page become one value. */
-export type RankRule = "sum" | "mean";
+export type RankRule = "sum" | "mean" | "first";
 
 /** The label that tells data-parallel ranks apart. */
 const RANK_LABEL = "engine";
@@ -66,7 +66,7 @@ export class Scalar {
    * labels. It does so from the first such page on.
    */
   wantsLabels(): boolean {
-    if (this.#comparing || this.#count < 2 || this.#stamped) return false;
+    if (this.#comparing || this.#count < 2 || this.#stamped || this.#rule === "first") return false;
     this.#comparing = true;
     return true;
   }

@@ -3,9 +3,10 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type EndpointMetrics, UNKNOWN_METRICS } from "../../inference/endpoint.ts";
 import type { ReadPage } from "./dialect.ts";
-import { VllmDialect } from "./vllm.ts";
+import { VLLM } from "./engines.ts";
+import { MappedDialect } from "./mapped-dialect.ts";
 
-const dialect = new VllmDialect();
+const dialect = new MappedDialect(VLLM);
 
 function read(text: string, previous: EndpointMetrics = UNKNOWN_METRICS): ReadPage {
   const page = Buffer.from(text);
@@ -25,7 +26,7 @@ function page(replaced: Record<string, string> = {}): string {
   return Object.values(families).join("");
 }
 
-describe("VllmDialect", () => {
+describe("MappedPages of vLLM", () => {
   it("reads a page of a real server", () => {
     const real = readFileSync(new URL("../../../bench/data/vllm-metrics.txt", import.meta.url), "utf8")
       .replace("@WAIT@", "7.0")

@@ -60,6 +60,7 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
     objectives: objectivesFromFlags(options.objectives),
     staleness: STALENESS,
     ignoreSubset: false,
+    retries: true,
     log,
   });
   const stops = [startProcessMetrics(core.registry, clock)];

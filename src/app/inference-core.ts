@@ -12,6 +12,7 @@ import { ByteBudget } from "../exchange/byte-budget.ts";
 import { Decider } from "../exchange/decide.ts";
 import { type ExchangeServices, InferenceExchange } from "../exchange/exchange.ts";
 import { ExchangeMetrics } from "../exchange/exchange-metrics.ts";
+import { RequestHooks } from "../exchange/request-hooks.ts";
 import type { Exchange, Wire } from "../exchange/wire.ts";
 import { LegacyAdmission } from "../flowcontrol/legacy-admission.ts";
 import type { SaturationDetector } from "../plugin/kinds.ts";
@@ -47,6 +48,10 @@ export interface CoreOptions {
   /** Milliseconds after which metrics no longer count an endpoint as ready. */
   readonly staleness: number;
   readonly ignoreSubset: boolean;
+  /** The wire walks down the list of endpoints by itself. */
+  readonly retries?: boolean;
+  /** `--emit-endpoint-scores`. */
+  readonly emitScores?: boolean;
   readonly log: Logger;
 }
 
@@ -64,6 +69,7 @@ export class InferenceCore {
   readonly #log: RateLimitedLog;
   readonly #scheduler: Scheduler;
   #admission: LegacyAdmission;
+  #hooks = new RequestHooks([], (hook, error) => this.#hookFailed(hook, error));
   readonly #collector: Collector;
   readonly #services: ExchangeServices;
 
@@ -91,6 +97,8 @@ export class InferenceCore {
       clock,
       random,
       records: this.records,
+      retries: options.retries ?? false,
+      emitScores: options.emitScores ?? false,
       hooks: schedulerHooks(this.metrics, this.#log),
     });
     this.endpoints.onRemoved((endpoint) => this.#scheduler.endpointRemoved(endpoint));
@@ -127,6 +135,7 @@ export class InferenceCore {
         scheduler: this.#scheduler,
         ignoreSubset: options.ignoreSubset,
       }),
+      hooks: () => this.#hooks,
       metrics: new ExchangeMetrics(this.metrics),
       budget: this.budget,
       maxRequestBytes: MAX_REQUEST_BYTES,
@@ -156,6 +165,10 @@ export class InferenceCore {
   /** Tells people of a failure of our own; clients have their 500 already. */
   onError(error: unknown): void {
     this.#log.log("error", "internal", { err: error }, "internal error");
+  }
+
+  #hookFailed(hook: string, error: unknown): void {
+    this.#log.log("error", `hook ${hook}`, { err: error, plugin: hook }, "a request hook failed and was left out");
   }
 
   #profileOf(config: EffectiveConfig): Profile {

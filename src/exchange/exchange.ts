@@ -5,13 +5,19 @@ import type { AttemptFailure, Endpoint } from "../inference/endpoint.ts";
 import { messageOf } from "../inference/errors.ts";
 import { HEADER, HeaderList } from "../inference/headers.ts";
 import { Rejection } from "../inference/outcomes.ts";
+import type { InferenceRequest } from "../inference/request.ts";
+import type { ResponseCompleteContext } from "../plugin/kinds.ts";
 import { Attempts } from "./attempts.ts";
 import { BodyAssembler } from "./body-assembler.ts";
 import type { BudgetHolder, ByteBudget } from "./byte-budget.ts";
 import type { Decider } from "./decide.ts";
 import type { ExchangeMetrics } from "./exchange-metrics.ts";
+import { NameRestorer } from "./name-restorer.ts";
+import { isProxyFailure } from "./proxy-failure.ts";
+import { type HookAdditions, type RequestHooks, withoutBody } from "./request-hooks.ts";
 import type { RequestSeries } from "./request-series.ts";
 import { ResponseObserver } from "./response-observer.ts";
+import { spliceModel } from "./splice-model.ts";
 import type { Decision, DynamicMetadata, EndCause, Exchange, SubsetHint, Wire } from "./wire.ts";
 
 /** What every exchange of a process shares. */
@@ -21,6 +27,7 @@ export interface ExchangeServices {
   readonly endpoints: EndpointRegistry;
   readonly decider: Decider;
   readonly metrics: ExchangeMetrics;
+  readonly hooks: () => RequestHooks;
   readonly budget: ByteBudget;
   /** Bytes; a longer request body is refused with 413. */
   readonly maxRequestBytes: number;
@@ -30,8 +37,15 @@ export interface ExchangeServices {
 
 const NOTHING = new Uint8Array(0);
 
-/** How Envoy's own answer to a failed upstream connection begins (data-plane D-85). */
-const PROXY_FAILURES = ["upstream connect error", "no healthy upstream"];
+/** What hooks are told of an end (scheduling 3.2). */
+const HOOK_CAUSES: Record<EndCause, ResponseCompleteContext["cause"]> = {
+  complete: "natural",
+  "no-response-phase": "natural",
+  "client-gone": "client-disconnect",
+  interrupted: "error",
+  rejected: "error",
+  error: "error",
+};
 
 /** The one implementation of `Exchange`: gathers the body, asks for the decision, keeps the books. */
 export class InferenceExchange implements Exchange, BudgetHolder {
@@ -45,6 +59,11 @@ export class InferenceExchange implements Exchange, BudgetHolder {
   #subset: SubsetHint | undefined;
   readonly #body = new BodyAssembler();
   #requestedStream = false;
+  /** The scheduled request without its body, where a hook may ask for it. */
+  #request: InferenceRequest | undefined;
+  #hooks: RequestHooks | undefined;
+  #moved: ((endpoint: Endpoint) => void) | undefined;
+  #restorer: NameRestorer | undefined;
   #series: RequestSeries | undefined;
   #refused: RequestSeries | undefined;
   #attempts: Attempts | undefined;
@@ -52,6 +71,8 @@ export class InferenceExchange implements Exchange, BudgetHolder {
   #decided = false;
   #ended = false;
   #served = false;
+
+  responseMetadata: DynamicMetadata | undefined;
 
   constructor(services: ExchangeServices, wire: Wire) {
     this.#services = services;
@@ -64,11 +85,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
   }
 
   get rewritesResponse(): boolean {
-    return false;
-  }
-
-  get responseMetadata(): DynamicMetadata | undefined {
-    return undefined;
+    return this.#restorer !== undefined;
   }
 
   get holdsResponse(): boolean {
@@ -115,7 +132,10 @@ export class InferenceExchange implements Exchange, BudgetHolder {
   attemptFailed(endpoint: Endpoint, failure: AttemptFailure, detail: string): Endpoint | Rejection {
     this.#services.endpoints.attemptFailed(endpoint, failure, detail);
     const next = this.#attempts?.next(endpoint);
-    if (next !== undefined) return next;
+    if (next !== undefined) {
+      this.#moved?.(next);
+      return next;
+    }
     this.#rejection = new Rejection(
       "upstream_connect",
       `no endpoint answered; the last tried was ${endpoint.hostPort}: ${detail}`,
@@ -126,27 +146,52 @@ export class InferenceExchange implements Exchange, BudgetHolder {
   servedBy(hostPort: string): void {
     this.#served = true;
     const endpoint = this.#services.endpoints.byHostPort(hostPort);
-    if (endpoint !== undefined) this.#attempts?.moveTo(endpoint);
+    if (endpoint === undefined || this.#attempts === undefined || endpoint === this.#attempts.current) return;
+    this.#attempts.moveTo(endpoint);
+    this.#moved?.(endpoint);
   }
 
-  responseHeaders(status: number, headers: HeaderList, end: boolean): HeaderList | undefined {
+  responseHeaders(
+    status: number,
+    headers: HeaderList,
+    end: boolean,
+    metadata?: Readonly<Record<string, unknown>>,
+  ): HeaderList | undefined {
     this.#response.headers(status, headers, this.#services.clock.now());
+    // Nothing can be found, or put back, in bytes that somebody compressed.
+    if (this.#response.isEncoded) this.#restorer = undefined;
+    this.#hooks ??= this.#services.hooks();
+    const added = this.#hooks.responseReceived({
+      request: this.#request,
+      endpoint: this.#attempts?.current,
+      status,
+      headers,
+      metadata,
+    });
     if (end) {
       this.#answered();
       this.end("complete");
     }
-    return undefined;
+    return added;
   }
 
   responseTrailers(): Uint8Array {
+    const rest = this.#restorer?.feed(NOTHING, true) ?? NOTHING;
     this.end("complete");
-    return NOTHING;
+    return rest;
+  }
+
+  /** Gives the running exchange up in favour of others (epp-protocol 5.5); without effect once it is over. */
+  evict(): void {
+    if (this.#ended) return;
+    this.#rejection = new Rejection("evicted", "request evicted by flow control");
+    this.#wire.evict(this.#rejection);
   }
 
   responseBody(chunk: Uint8Array, end: boolean): Uint8Array {
     if (this.#ended) return chunk;
     if (this.#response.chunks === 0 && chunk.length > 0) {
-      if (this.#isProxyFailure(chunk)) this.#proxyFailed();
+      if (!this.#served && isProxyFailure(this.#response, chunk)) this.#proxyFailed();
       else this.#answered();
     }
     const { budget } = this.#services;
@@ -159,8 +204,9 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     if (this.streaming && gap >= 0) this.#series?.itl.observe(gap / 1000);
     // A second look at the clock costs as much as the rest of a chunk's handling: one chunk in sixteen stands for all.
     if ((this.#response.chunks & 15) === 1) this.#response.handling += 16 * (this.#services.clock.now() - now);
+    const out = this.#restorer?.feed(chunk, end) ?? chunk;
     if (end) this.end("complete");
-    return chunk;
+    return out;
   }
 
   end(cause: EndCause, rejection?: Rejection): void {
@@ -171,6 +217,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     this.#attempts?.release();
     if (cause === "complete") this.#response.finish();
     else this.#response.drop();
+    this.#tellComplete(cause);
     this.#services.metrics.ended({
       cause,
       series: this.#series,
@@ -211,28 +258,56 @@ export class InferenceExchange implements Exchange, BudgetHolder {
       const first = result.endpoints[0]!;
       this.#decided = true;
       this.#requestedStream = request.streaming;
+      this.#moved = result.moved;
       this.#attempts = new Attempts(
         result.endpoints,
         endpoints.inFlight.open(first, result.uncachedTokens),
         result.uncachedTokens,
       );
       this.#series = metrics.routed(request, body.length, this.#services.clock.now() - this.#receivedAt);
+      const forwarded = this.#forwardedBody(request);
       return {
         kind: "routed",
         endpoints: result.endpoints,
         offered: outcome.offered,
-        body: body.length === 0 ? [] : [body],
-        bodyLength: body.length,
+        body: forwarded,
+        bodyLength: lengthOf(forwarded),
         record: result.record,
-        headers: undefined,
-        metadata: undefined,
-        scores: undefined,
-        skipResponse: false,
+        ...this.#tellRouted(request, result.endpoints),
+        scores: result.scores,
+        skipResponse: request.answerFormat === "opaque",
       };
     } catch (error) {
       this.#services.onError(error);
       return this.#refuse(new Rejection("internal", messageOf(error)));
     }
+  }
+
+  /** The received bytes; where the model has another name at its server, spliced, and the answer will be put right. */
+  #forwardedBody(request: InferenceRequest): readonly Uint8Array[] {
+    const { body, model, targetModel } = request;
+    if (targetModel === model || targetModel === "") return body.length === 0 ? [] : [body];
+    if (model !== "" && request.answerFormat === "http") this.#restorer = new NameRestorer(targetModel, model);
+    return spliceModel(body, request, targetModel);
+  }
+
+  #tellRouted(request: InferenceRequest, endpoints: readonly Endpoint[]): HookAdditions {
+    const hooks = this.#services.hooks();
+    this.#hooks = hooks;
+    if (!hooks.empty) this.#request = withoutBody(request);
+    return hooks.preRequest(request, endpoints);
+  }
+
+  #tellComplete(cause: EndCause): void {
+    if (this.#request === undefined || this.#hooks === undefined) return;
+    const metadata = this.#hooks.responseComplete({
+      request: this.#request,
+      endpoint: this.#attempts?.current,
+      status: this.#response.status,
+      usage: this.#response.usage,
+      cause: this.#rejection?.reason === "evicted" ? "evicted" : HOOK_CAUSES[cause],
+    });
+    if (cause === "complete") this.responseMetadata = metadata;
   }
 
   #refuse(rejection: Rejection): Rejection {
@@ -253,13 +328,6 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     this.#services.endpoints.attemptSucceeded(attempts.current);
   }
 
-  #isProxyFailure(chunk: Uint8Array): boolean {
-    if (this.#response.status !== 503 || this.#served || !this.#response.contentType.startsWith("text/plain"))
-      return false;
-    const text = Buffer.from(chunk.buffer, chunk.byteOffset, Math.min(chunk.length, 64)).toString("latin1");
-    return PROXY_FAILURES.some((start) => text.startsWith(start));
-  }
-
   /** The proxy could not reach the endpoint and answered in its place. */
   #proxyFailed(): void {
     const detail = "the proxy could not connect";
@@ -269,4 +337,10 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     const attempts = this.#attempts;
     if (attempts !== undefined) this.#services.endpoints.attemptFailed(attempts.current, "connect", detail);
   }
+}
+
+function lengthOf(pieces: readonly Uint8Array[]): number {
+  let length = 0;
+  for (const piece of pieces) length += piece.length;
+  return length;
 }

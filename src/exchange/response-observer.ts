@@ -30,6 +30,9 @@ export class ResponseObserver {
     return this.#sse?.usage ?? this.#usage;
   }
 
+  /** Whether the body is compressed: it can be passed on, not read. */
+  isEncoded = false;
+
   /** Whether the bytes that pass are kept for their usage at the end. */
   get holding(): boolean {
     return this.#sse === undefined && this.#body !== undefined;
@@ -40,7 +43,10 @@ export class ResponseObserver {
     this.status = status;
     this.headersAt = now;
     this.contentType = headers.get("content-type") ?? "";
-    if (this.isEventStream) this.#sse = new SseUsageReader();
+    const encoding = headers.get("content-encoding");
+    this.isEncoded = encoding !== undefined && encoding !== "" && encoding !== "identity";
+    if (this.isEncoded) this.#body = undefined;
+    else if (this.isEventStream) this.#sse = new SseUsageReader();
   }
 
   get isEventStream(): boolean {

@@ -7,10 +7,10 @@ export interface ByteRange {
 }
 
 /**
- * How the model server's answer is read: JSON or server-sent events by its content type, a message of vLLM's gRPC API, or
- * not at all.
+ * How the model server's answer is read: JSON or server-sent events by its content type (SGLang's own API has its counts
+ * elsewhere), a message of vLLM's gRPC API, gRPC messages that wrap an HTTP body, or not at all.
  */
-export type AnswerFormat = "http" | "vllm-generate" | "vllm-embed" | "opaque";
+export type AnswerFormat = "http" | "sglang" | "vllm-generate" | "vllm-embed" | "http-body" | "opaque";
 
 /**
  * What routing needs from a request body, as ranges into the received bytes: nothing is copied, nothing is decoded that

@@ -56,4 +56,8 @@ export interface SchedulingResult {
   /** Prompt tokens the first endpoint must compute, by the estimate of the in-flight load producer. */
   readonly uncachedTokens: number;
   readonly record: DecisionRecord;
+  /** Weighted sum of every endpoint that was scored, by `ip:port`, where the scheduler was told to keep them. */
+  readonly scores?: Readonly<Record<string, number>> | undefined;
+  /** Tells the plugins that another endpoint than the first got the request. */
+  readonly moved?: ((endpoint: Endpoint) => void) | undefined;
 }

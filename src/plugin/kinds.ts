@@ -84,6 +84,11 @@ export interface Producer {
   produce(context: ProduceContext): void;
   /** The request was routed to `endpoint`, the first of its list. */
   routed?(request: InferenceRequest, endpoint: Endpoint): void;
+  /**
+   * Called right before `routed` where the request may yet end up elsewhere: returns what to call with the endpoint that
+   * served after all. It must not keep the request, whose body is long gone by then.
+   */
+  follow?(request: InferenceRequest): ((served: Endpoint) => void) | undefined;
   /** The endpoint has left the pool: forget it. */
   endpointRemoved?(endpoint: Endpoint): void;
 }
@@ -105,6 +110,8 @@ export interface BodyParser {
   readonly name: string;
   /** The paths it is for: those that end in one of these, each beginning with a slash. */
   readonly suffixes: readonly string[];
+  /** Paths it is for only as a whole, each beginning with a slash; they win over suffixes. */
+  readonly paths?: readonly string[];
   /**
    * Never throws: whatever is wrong with the body becomes the client's answer.
    * @param body complete, as received; not copied, must stay unchanged while its ranges are in use
@@ -118,6 +125,8 @@ export interface RequestParser {
   readonly parsers: readonly BodyParser[];
   /** For paths that no configured parser claims; of several the first counts. */
   readonly fallback?: BodyParser;
+  /** The same, where this family is the only one that is configured. */
+  readonly aloneFallback?: BodyParser;
 }
 
 /** What happens to a routed request. */

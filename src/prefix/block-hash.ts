@@ -35,6 +35,17 @@ export class BlockHashes {
   ends = new Int32Array(16);
   prompts = 0;
 
+  /** The same list, for keeping. */
+  copy(): BlockHashes {
+    const copy = new BlockHashes();
+    copy.low = this.low.slice(0, this.count);
+    copy.high = this.high.slice(0, this.count);
+    copy.count = this.count;
+    copy.ends = this.ends.slice(0, this.prompts);
+    copy.prompts = this.prompts;
+    return copy;
+  }
+
   /** Empties the list and makes room. */
   reset(blocks: number, prompts: number): void {
     this.count = 0;

@@ -222,11 +222,13 @@ export class ExchangeDriver implements Wire, AttemptListener {
     this.#forwarded = undefined;
     this.#exchange!.releaseBody();
     this.#told = bodyless;
-    this.#exchange!.responseHeaders(status, head.headers, bodyless);
+    const set = this.#exchange!.responseHeaders(status, head.headers, bodyless);
+    // A restored model name is seldom as long as the one it stands for.
+    const headers = changedHeaders(head.headers, set, this.#exchange!.rewritesResponse && !bodyless);
     // Whoever sent no id learns the one to ask /debug/decisions for.
-    if (this.#exchange!.requestIdGenerated && head.headers.get(HEADER.requestId) === undefined)
-      head.headers.add(HEADER.requestId, this.#exchange!.requestId);
-    this.#client.writeHead(head, bodyless);
+    if (this.#exchange!.requestIdGenerated && headers.get(HEADER.requestId) === undefined)
+      headers.add(HEADER.requestId, this.#exchange!.requestId);
+    this.#client.writeHead({ ...head, headers }, bodyless);
   }
 
   attemptFailed(failure: AttemptFailure, detail: string): void {

@@ -45,6 +45,19 @@ function without(headers: HeaderList, listed: ReadonlySet<string>): HeaderList {
   return kept;
 }
 
+/**
+ * The headers with those set that plugins want, and without a `content-length` that will not hold.
+ * @param set undefined = nothing to set
+ */
+export function changedHeaders(headers: HeaderList, set: HeaderList | undefined, dropLength: boolean): HeaderList {
+  const dropped = new Set(set?.keys);
+  if (dropLength) dropped.add("content-length");
+  if (dropped.size === 0) return headers;
+  const changed = without(headers, dropped);
+  for (let i = 0; set !== undefined && i < set.length; i++) changed.add(set.keys[i]!, set.values[i]!);
+  return changed;
+}
+
 function text(value: Buffer | string): string {
   return typeof value === "string" ? value : value.toString("latin1");
 }

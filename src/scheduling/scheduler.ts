@@ -25,6 +25,13 @@ export interface SchedulerOptions {
   readonly hooks?: SchedulerHooks;
   /** Where decisions are remembered; one of its own by default. */
   readonly records?: DecisionRecords;
+  /**
+   * Whether the wire walks down the list by itself: then every result can be told who served. Otherwise only where the
+   * picker offers more than one endpoint.
+   */
+  readonly retries?: boolean;
+  /** Puts the totals of all scored endpoints into the result (`--emit-endpoint-scores`). */
+  readonly emitScores?: boolean;
   /** Milliseconds of `isFresh`; default 200. */
   readonly staleness?: number;
 }
@@ -41,6 +48,8 @@ export class Scheduler {
   readonly #clock: Clock;
   readonly #hooks: SchedulerHooks;
   readonly #staleness: number | undefined;
+  readonly #retries: boolean;
+  readonly #emitScores: boolean;
   #profile!: Profile;
   #columns!: CandidateColumns;
   #prefixProducer: ProfileProducer | undefined;
@@ -64,6 +73,8 @@ export class Scheduler {
     this.#clock = options.clock;
     this.#hooks = options.hooks ?? {};
     this.#staleness = options.staleness;
+    this.#retries = options.retries ?? false;
+    this.#emitScores = options.emitScores ?? false;
     this.records = options.records ?? new DecisionRecords();
     this.#context = {
       request: NO_REQUEST,
@@ -272,9 +283,35 @@ export class Scheduler {
     });
     const uncached = columns.optionalColumn(UNCACHED_TOKENS);
     const uncachedTokens = uncached === undefined ? Math.ceil(bytes / BYTES_PER_TOKEN) : uncached[first]!;
+    const moved = listed.length > 1 && (this.#retries || this.offered > 1) ? this.#follow(request) : undefined;
     this.#tellRouted(request, listed[0]!, timed);
     this.records.add(record);
-    return { endpoints: listed, uncachedTokens, record };
+    return { endpoints: listed, uncachedTokens, record, moved, scores: this.#emitScores ? this.#scored() : undefined };
+  }
+
+  /** The totals of the candidates that passed the filters; undefined when nobody scored them (epp-protocol 3.6). */
+  #scored(): Record<string, number> | undefined {
+    if (this.#profile.scorers.length === 0) return undefined;
+    const scores: Record<string, number> = {};
+    const { count, endpoints } = this.#columns;
+    for (let i = 0; i < count; i++) scores[endpoints[i]!.hostPort] = this.#context.totals[i]!;
+    return scores;
+  }
+
+  #follow(request: InferenceRequest): ((served: Endpoint) => void) | undefined {
+    const calls: ((served: Endpoint) => void)[] = [];
+    for (const producer of this.#profile.producers) {
+      const call = guarded(() => producer.plugin.follow?.(request), this.#reporter(producer));
+      if (call !== undefined) calls.push((served) => guarded(() => call(served), this.#reporter(producer)));
+    }
+    if (calls.length === 0) return undefined;
+    return (served) => {
+      for (const call of calls) call(served);
+    };
+  }
+
+  #reporter(plugin: ProfileMember<unknown>): (error: unknown) => void {
+    return (error) => this.#hooks.pluginFailed?.("PreRequest", plugin, error);
   }
 
   #tellRouted(request: InferenceRequest, endpoint: Endpoint, timed: boolean): void {
@@ -311,6 +348,15 @@ function isOrder(order: Uint32Array, count: number): boolean {
     for (let j = 0; j < i; j++) if (order[j] === order[i]) return false;
   }
   return true;
+}
+
+function guarded<T>(call: () => T, onError: (error: unknown) => void): T | undefined {
+  try {
+    return call();
+  } catch (error) {
+    onError(error);
+    return undefined;
+  }
 }
 
 /** Stands in the context between decisions, so that it keeps no body alive. */

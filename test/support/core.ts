@@ -10,6 +10,7 @@ import { ByteBudget } from "../../src/exchange/byte-budget.ts";
 import { Decider } from "../../src/exchange/decide.ts";
 import { InferenceExchange } from "../../src/exchange/exchange.ts";
 import { ExchangeMetrics } from "../../src/exchange/exchange-metrics.ts";
+import { type NamedHook, RequestHooks } from "../../src/exchange/request-hooks.ts";
 import type { Wire } from "../../src/exchange/wire.ts";
 import { LegacyAdmission } from "../../src/flowcontrol/legacy-admission.ts";
 import { type EndpointMetrics, UNKNOWN_METRICS } from "../../src/inference/endpoint.ts";
@@ -46,6 +47,10 @@ export interface TestCoreOptions {
   readonly budget?: number;
   readonly maxRequestBytes?: number;
   readonly seed?: number;
+  readonly hooks?: readonly NamedHook[];
+  /** The wire walks down the list by itself. */
+  readonly retries?: boolean;
+  readonly emitScores?: boolean;
 }
 
 /** What one rendered page says: values by `name{label="value",...}` with labels in the order of the page. */
@@ -64,6 +69,7 @@ export class TestCore {
   readonly exchangeMetrics = new ExchangeMetrics(this.metrics);
   /** Failures of our own. */
   readonly errors: unknown[] = [];
+  readonly hooks: RequestHooks;
   readonly #maxRequestBytes: number;
 
   constructor(options: TestCoreOptions = {}) {
@@ -71,6 +77,7 @@ export class TestCore {
     const random = new SeededRandom(options.seed ?? 1);
     this.random = random;
     this.endpoints = new EndpointRegistry({ clock, random });
+    this.hooks = new RequestHooks(options.hooks ?? [], (_hook, error) => this.errors.push(error));
     this.budget = new ByteBudget(options.budget ?? 256 * 1024 * 1024);
     this.#maxRequestBytes = options.maxRequestBytes ?? 32 * 1024 * 1024;
     const document = options.config === undefined ? undefined : parseDocument(options.config, { file: "config.yaml" });
@@ -85,6 +92,8 @@ export class TestCore {
       }),
       clock,
       random,
+      retries: options.retries ?? false,
+      emitScores: options.emitScores ?? false,
       hooks: schedulerHooks(this.metrics, new RateLimitedLog(silentLogger, clock, { intervalMs: 1000, maxKeys: 8 })),
     });
     this.endpoints.onRemoved((endpoint) => this.scheduler.endpointRemoved(endpoint));
@@ -133,6 +142,7 @@ export class TestCore {
         random: this.random,
         endpoints: this.endpoints,
         decider: this.decider,
+        hooks: () => this.hooks,
         metrics: this.exchangeMetrics,
         budget: this.budget,
         maxRequestBytes: this.#maxRequestBytes,

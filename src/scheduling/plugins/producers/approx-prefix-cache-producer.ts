@@ -91,6 +91,12 @@ class ApproxPrefixCache implements Producer {
     if (this.#hashes.count > 0) this.index.add(this.#hashes, endpoint.slot, this.#capacityOf(endpoint));
   }
 
+  follow(request: InferenceRequest): ((served: Endpoint) => void) | undefined {
+    if (request !== this.#request || this.#hashes.count === 0) return undefined;
+    const hashes = this.#hashes.copy();
+    return (served) => this.index.add(hashes, served.slot, this.#capacityOf(served));
+  }
+
   endpointRemoved(endpoint: Endpoint): void {
     this.index.remove(endpoint.slot);
   }

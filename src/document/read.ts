@@ -10,7 +10,17 @@ import { parseDocument } from "./parse.ts";
  * @throws SluiceError DOCUMENT_MISSING, DOCUMENT_UNREADABLE, DOCUMENT_TOO_BIG, DOCUMENT_ENCODING, DOCUMENT_SYNTAX
  */
 export async function readDocument(path: string, { maxBytes }: { readonly maxBytes: number }): Promise<Document> {
-  return parseDocument(decode(await readAtMost(path, maxBytes), path), { file: path });
+  return parseDocument(await readText(path, { maxBytes }), { file: path });
+}
+
+/**
+ * The text of a file, for those who parse it otherwise: files of several YAML documents.
+ * @param path as given by the user; messages show it unchanged
+ * @param options.maxBytes largest size accepted
+ * @throws SluiceError DOCUMENT_MISSING, DOCUMENT_UNREADABLE, DOCUMENT_TOO_BIG, DOCUMENT_ENCODING
+ */
+export async function readText(path: string, { maxBytes }: { readonly maxBytes: number }): Promise<string> {
+  return decode(await readAtMost(path, maxBytes), path);
 }
 
 /** Reads to the end rather than trusting the size a file system reports: pipes and mounted configuration have none. */

@@ -2,15 +2,25 @@ import type { Child, Family } from "./family.ts";
 import type { MetricType, TwinLabel } from "./metric-spec.ts";
 import type { MetricsRegistry } from "./registry.ts";
 
-/** The media type of what `render` returns. */
+/** The Prometheus text format 0.0.4, or OpenMetrics 1.0. */
+export type ExpositionFormat = "text" | "openmetrics";
+
+/** The media type of a page in the Prometheus text format. */
 export const EXPOSITION_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
+/** The media type of each format. */
+export const CONTENT_TYPES: Readonly<Record<ExpositionFormat, string>> = {
+  text: EXPOSITION_CONTENT_TYPE,
+  openmetrics: "application/openmetrics-text; version=1.0.0; charset=utf-8",
+};
+
 /**
- * The page of `registry` in the Prometheus text format 0.0.4, after its owners were asked to refresh their gauges. A
- * family without any series is left out; one without labels always has a series. Twins follow their family.
+ * The page of `registry`, after its owners were asked to refresh their gauges. A family without any series is left out;
+ * one without labels always has a series. Twins follow their family. The samples have the same names and the same text in
+ * both formats: which one a scraper negotiates must not change what dashboards see.
  */
-export function render(registry: MetricsRegistry): string {
-  const page = new Page();
+export function render(registry: MetricsRegistry, format: ExpositionFormat = "text"): string {
+  const page = new Page(format === "openmetrics");
   for (const family of registry.refresh()) {
     const bounds = family.type === "histogram" ? family.bounds : undefined;
     writeFamily(page, family, bounds);
@@ -18,7 +28,7 @@ export function render(registry: MetricsRegistry): string {
       writeTwin(page, family, bounds, twin.name, twin.help ?? family.help, twin.labels ?? family.labels);
     }
   }
-  return page.text;
+  return format === "openmetrics" ? `${page.text}# EOF\n` : page.text;
 }
 
 /** A number as Go prints it (`strconv`, 'g', shortest): dashboards match on the exact text of `le`. */
@@ -35,9 +45,21 @@ export function formatNumber(value: number): string {
 
 class Page {
   text = "";
+  readonly #openMetrics: boolean;
+
+  constructor(openMetrics: boolean) {
+    this.#openMetrics = openMetrics;
+  }
 
   head(name: string, help: string, type: MetricType): void {
-    this.text += `# HELP ${name} ${escapeHelp(help)}\n# TYPE ${name} ${type}\n`;
+    if (!this.#openMetrics) {
+      this.text += `# HELP ${name} ${escapeHelp(help)}\n# TYPE ${name} ${type}\n`;
+      return;
+    }
+    // OpenMetrics names a counter's family without `_total`; a counter that lacks the suffix can only be shown as unknown.
+    const proper = type !== "counter" || name.endsWith("_total");
+    const family = type === "counter" && proper ? name.slice(0, -"_total".length) : name;
+    this.text += `# HELP ${family} ${escapeHelp(help).replaceAll('"', '\\"')}\n# TYPE ${family} ${proper ? type : "unknown"}\n`;
   }
 
   /** One series: `labels` is the text between the braces, "" for none. */

@@ -1,5 +1,13 @@
 import { describe, expect, it } from "vitest";
-import { createLogger, type Logger, type LoggerOptions, levelOfVerbosity, silentLogger } from "./logging.ts";
+import { consoleLine } from "./console-lines.ts";
+import {
+  createLogger,
+  type Logger,
+  type LoggerOptions,
+  type LogTime,
+  levelOfVerbosity,
+  silentLogger,
+} from "./logging.ts";
 
 function capture(options: LoggerOptions): { logger: Logger; lines: Record<string, unknown>[] } {
   const lines: Record<string, unknown>[] = [];
@@ -58,6 +66,53 @@ describe("createLogger", () => {
     expect(levels({ verbosity: 4 })).toEqual(["debug", "info", "warn", "error"]);
     expect(levels({ verbosity: 4, level: "error" })).toEqual(["error"]);
     expect(levels({ level: "silent" })).toEqual([]);
+  });
+});
+
+describe("lines for people", () => {
+  function lines(write: (logger: Logger) => void): string {
+    let text = "";
+    const destination = {
+      write: (line: string): void => {
+        text += line;
+      },
+    };
+    write(createLogger({ name: "epp", encoder: "console", destination }));
+    return text;
+  }
+
+  it("hold time, level, name, message and the other fields, with tabs between them", () => {
+    const text = lines((logger) => logger.child({ endpoint: "pod-0" }).warn({ attempts: 3 }, "scrape failed"));
+    expect(text).toMatch(/^\d{4}-\d\d-\d\dT[\d:.]+Z\tWARN\tepp\tscrape failed\t{"endpoint":"pod-0","attempts":3}\n$/);
+  });
+
+  it("show the stack of an error below", () => {
+    const text = lines((logger) => logger.error({ err: new Error("broken") }, "failed"));
+    expect(text).toMatch(/\tERROR\tepp\tfailed\nError: broken\n\s+at .*logging\.test\.ts/);
+  });
+
+  it("leave alone what is no JSON object", () => {
+    expect(consoleLine("plain\n")).toBe("plain\n");
+  });
+});
+
+describe("time encodings", () => {
+  it.each<[LogTime, RegExp]>([
+    ["epoch", /"time":\d{10},/],
+    ["millis", /"time":\d{13},/],
+    ["nano", /"time":\d{19},/],
+    ["iso8601", /"time":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z",/],
+    ["rfc3339", /"time":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z",/],
+    ["rfc3339nano", /"time":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z",/],
+  ])("%s", (time, pattern) => {
+    let text = "";
+    const destination = {
+      write: (line: string): void => {
+        text += line;
+      },
+    };
+    createLogger({ time, destination }).info({}, "x");
+    expect(text).toMatch(pattern);
   });
 });
 

@@ -1,29 +1,53 @@
 import { type DestinationStream, pino } from "pino";
+import { consoleLine } from "./console-lines.ts";
 import type { Logger } from "./logger.ts";
 
 export { type Logger, silentLogger } from "./logger.ts";
 
 export type LogLevel = "trace" | "debug" | "info" | "warn" | "error" | "silent";
 
+/** JSON lines for machines, or tab-separated lines for people. */
+export type LogEncoder = "json" | "console";
+
+const nanoEpoch = (): string => `${pino.stdTimeFunctions.epochTime()}000000`;
+
+/** The names that zap gives its time encodings; those of whole units are numbers. */
+const TIMES = {
+  epoch: pino.stdTimeFunctions.unixTime,
+  millis: pino.stdTimeFunctions.epochTime,
+  nano: nanoEpoch,
+  iso8601: pino.stdTimeFunctions.isoTime,
+  rfc3339: pino.stdTimeFunctions.isoTime,
+  rfc3339nano: pino.stdTimeFunctions.isoTimeNano,
+} as const;
+
+export type LogTime = keyof typeof TIMES;
+
 export interface LoggerOptions {
   /** Wins over `verbosity`. */
-  readonly level?: LogLevel;
+  readonly level?: LogLevel | undefined;
   /** The EPP's `-v`: 0-1 warnings, 2 default, 3 verbose, 4 debug, 5 and above trace. */
   readonly verbosity?: number;
   /** Goes into every line as `name`. */
   readonly name?: string;
-  /** Gets one JSON line per call, newline included. Default: stderr, since stdout belongs to what a command prints. */
+  /** Default json. */
+  readonly encoder?: LogEncoder | undefined;
+  /** Default iso8601. */
+  readonly time?: LogTime | undefined;
+  /** Gets one line per call, newline included. Default: stderr, since stdout belongs to what a command prints. */
   readonly destination?: { write(line: string): void };
 }
 
-/** A logger that writes JSON lines: level, ISO time, pid, name, the fields given, `msg`. An `err` field carries its stack. */
+/** A logger that writes, as JSON unless told otherwise: level, ISO time, pid, name, the fields given, `msg`. An `err` field carries its stack. */
 export function createLogger(options: LoggerOptions = {}): Logger {
-  const destination: DestinationStream = options.destination ?? pino.destination({ fd: 2, sync: true });
+  const sink: DestinationStream = options.destination ?? pino.destination({ fd: 2, sync: true });
+  const destination: DestinationStream =
+    options.encoder === "console" ? { write: (line) => sink.write(consoleLine(line)) } : sink;
   return pino(
     {
       level: options.level ?? levelOfVerbosity(options.verbosity ?? 2),
       base: options.name === undefined ? { pid: process.pid } : { pid: process.pid, name: options.name },
-      timestamp: pino.stdTimeFunctions.isoTime,
+      timestamp: TIMES[options.time ?? "iso8601"],
       formatters: { level: (label) => ({ level: label }) },
     },
     destination,

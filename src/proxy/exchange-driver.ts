@@ -11,7 +11,7 @@ import { forwardedRequest } from "./forwarded-request.ts";
 import { badRequestAnswer, lastEvent, rejectionAnswer, rejectionSlug } from "./local-answer.ts";
 import { BACKOFF } from "./options.ts";
 import type { RequestHead } from "./request-head.ts";
-import type { ResponseHead } from "./response-head.ts";
+import { changedHeaders, type ResponseHead } from "./response-head.ts";
 import type { ProxyServices } from "./services.ts";
 
 const NOTHING = Buffer.alloc(0);
@@ -224,11 +224,12 @@ export class ExchangeDriver implements Wire, AttemptListener {
     this.#told = bodyless;
     const set = this.#exchange!.responseHeaders(status, head.headers, bodyless);
     // A restored model name is seldom as long as the one it stands for.
-    const headers = changedHeaders(head.headers, set, this.#exchange!.rewritesResponse && !bodyless);
+    const resized = this.#exchange!.rewritesResponse && !bodyless;
+    const headers = changedHeaders(head.headers, set, resized);
     // Whoever sent no id learns the one to ask /debug/decisions for.
     if (this.#exchange!.requestIdGenerated && headers.get(HEADER.requestId) === undefined)
       headers.add(HEADER.requestId, this.#exchange!.requestId);
-    this.#client.writeHead({ ...head, headers }, bodyless);
+    this.#client.writeHead({ ...head, headers, contentLength: resized ? -1 : head.contentLength }, bodyless);
   }
 
   attemptFailed(failure: AttemptFailure, detail: string): void {

@@ -3,19 +3,19 @@ import type { ByteRange, ParsedBody } from "../../inference/request.ts";
 import type { BodyParser } from "../../plugin/kinds.ts";
 import { JsonMembers } from "../json/members.ts";
 import { JsonScanner } from "../json/scanner.ts";
-import { COMMON_MEMBERS, countMember, stringMember } from "./common-members.ts";
-import { modelMissing, notJson } from "./parser.ts";
+import { COMMON_MEMBERS, countMember, jsonBody } from "./json-body.ts";
+import { notJson } from "./parser.ts";
 
 const members = new JsonMembers([...COMMON_MEMBERS, "messages", "tools", "max_completion_tokens", "max_tokens"]);
 
 /**
- * OpenAI chat completions (epp-protocol 10.2, 10.3). Prefixes are those of the bytes of `tools`, then `messages`, as
- * received: chat templates put the tools before the conversation, and the turns of one conversation come from one client,
- * which writes its earlier turns the same way each time.
+ * OpenAI chat completions, and vLLM's rendering of them (epp-protocol 10.2, 10.3). Prefixes are those of the bytes of
+ * `tools`, then `messages`, as received: chat templates put the tools before the conversation, and the turns of one
+ * conversation come from one client, which writes its earlier turns the same way each time.
  */
 export const chatCompletions: BodyParser = {
   name: "chat-completions",
-  suffixes: ["/chat/completions"],
+  suffixes: ["/chat/completions", "/chat/completions/render"],
   parse(body: Uint8Array): ParsedBody | Rejection {
     const scanner = new JsonScanner(body);
     const wrong = members.read(scanner);
@@ -24,19 +24,8 @@ export const chatCompletions: BodyParser = {
     if (messages === undefined || scanner.firstElement(messages.start) < 0) {
       return new Rejection("bad_request", "invalid chat completions request: must have valid messages field");
     }
-    const model = stringMember(members, "model", body);
-    if (model === "") return modelMissing();
     const prompt: ByteRange[] = members.has("tools") ? [members.range("tools"), messages] : [messages];
     const cap = countMember(members, "max_completion_tokens", body);
-    return {
-      model,
-      modelRange: members.range("model"),
-      modelInsertAt: scanner.skipSpace(0) + 1,
-      answerFormat: "http",
-      streaming: members.kind("stream") === "true",
-      cacheSalt: stringMember(members, "cache_salt", body),
-      prompts: [prompt],
-      maxTokens: Number.isNaN(cap) ? countMember(members, "max_tokens", body) : cap,
-    };
+    return jsonBody(members, scanner, [prompt], Number.isNaN(cap) ? countMember(members, "max_tokens", body) : cap);
   },
 };

@@ -1,0 +1,68 @@
+import { oneLine } from "../../inference/errors.ts";
+import { Rejection } from "../../inference/outcomes.ts";
+import type { BodyParser, RequestParser } from "../../plugin/kinds.ts";
+import { DEFAULT_FAMILIES } from "./families.ts";
+
+/** The parser for a request, and the path to give to it. */
+export interface ChosenParser {
+  readonly parser: BodyParser;
+  /** As received, without its query string, which may hold secrets. */
+  readonly path: string;
+}
+
+interface Entry {
+  readonly suffix: string;
+  readonly parser: BodyParser;
+}
+
+/** Which parser reads the bodies of which path. */
+export class ParserTable {
+  readonly #whole = new Map<string, BodyParser>();
+  /** Longest suffix first. */
+  readonly #entries: readonly Entry[];
+  readonly #fallback: BodyParser | undefined;
+
+  /**
+   * @param families in their configured order: of two that claim the same suffix or path, the first has it; of several
+   * fallbacks the first counts. Default: the set of epp-protocol 10.1
+   */
+  constructor(families: readonly RequestParser[] = DEFAULT_FAMILIES) {
+    const entries: Entry[] = [];
+    for (const { parsers } of families) {
+      for (const parser of parsers) {
+        for (const suffix of parser.suffixes) entries.push({ suffix, parser });
+        for (const path of parser.paths ?? []) if (!this.#whole.has(path)) this.#whole.set(path, parser);
+      }
+    }
+    // Sorting is stable: the order of families stands among suffixes of one length.
+    this.#entries = entries.sort((a, b) => b.suffix.length - a.suffix.length);
+    this.#fallback =
+      families.find(({ fallback }) => fallback !== undefined)?.fallback ??
+      (families.length === 1 ? families[0]!.aloneFallback : undefined);
+  }
+
+  /**
+   * The parser that claims the whole path, else the one with the longest suffix that matches, else the fallback. Query
+   * string and one trailing slash are cut (epp-protocol 10.1, E-100); a missing first slash is taken as there.
+   *
+   * @param path value of `:path`
+   * @returns the 400 of 9.3 when there is none
+   */
+  select(path: string): ChosenParser | Rejection {
+    const query = path.indexOf("?");
+    const bare = query < 0 ? path : path.slice(0, query);
+    const parser = this.#match(bare.startsWith("/") ? bare : `/${bare}`) ?? this.#fallback;
+    if (parser !== undefined) return { parser, path: bare };
+    return new Rejection("no_parser", oneLine(`no parser registered matching path suffix for: ${bare}`));
+  }
+
+  #match(path: string): BodyParser | undefined {
+    const end = path.endsWith("/") ? path.length - 1 : path.length;
+    if (this.#whole.size > 0) {
+      const parser = this.#whole.get(end === path.length ? path : path.slice(0, end));
+      if (parser !== undefined) return parser;
+    }
+    for (const entry of this.#entries) if (path.endsWith(entry.suffix, end)) return entry.parser;
+    return undefined;
+  }
+}

@@ -1,10 +1,16 @@
 import { fileDiscovery } from "../endpoints/file-discovery-plugin.ts";
+import { PARSER_PLUGINS } from "../exchange/parsers/plugins.ts";
 import { utilizationDetector } from "../flowcontrol/utilization-detector.ts";
 import type { PluginDefinition } from "../plugin/kinds.ts";
 import { PluginRegistry } from "../plugin/registry.ts";
 import { SCHEDULING_PLUGINS } from "../scheduling/plugins/index.ts";
 
 /** Every plugin type that a configuration may name. */
-export const PLUGINS: readonly PluginDefinition[] = [...SCHEDULING_PLUGINS, utilizationDetector, fileDiscovery];
+export const PLUGINS: readonly PluginDefinition[] = [
+  ...SCHEDULING_PLUGINS,
+  ...PARSER_PLUGINS,
+  utilizationDetector,
+  fileDiscovery,
+];
 
 export const PLUGIN_REGISTRY = new PluginRegistry(PLUGINS);

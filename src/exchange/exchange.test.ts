@@ -288,3 +288,73 @@ describe("a decision", () => {
     expect(other.requestIdGenerated).toBe(true);
   });
 });
+
+describe("who really served", () => {
+  const LIST = `apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+- type: prefix-cache-scorer
+- type: max-score-picker
+  parameters: { maxNumOfEndpoints: 3 }
+schedulingProfiles:
+- name: default
+  plugins:
+  - pluginRef: prefix-cache-scorer
+  - pluginRef: max-score-picker
+`;
+  const prompt = chatBody("a long prompt ".repeat(200));
+
+  it("E-76: has the prompt in its prefix cache from then on, and the running request", () => {
+    const core = new TestCore({ config: LIST });
+    const { exchange, route } = routed(core, prompt);
+    exchange.releaseBody();
+    const other = route.endpoints[1]!;
+    exchange.servedBy(other.hostPort);
+    expect([route.endpoints[0]!.inFlight.requests, other.inFlight.requests]).toEqual([0, 1]);
+    exchange.end("complete");
+    // Both are believed to hold it now: one of the two is picked, the third never.
+    const third = route.endpoints[2]!;
+    for (let i = 0; i < 20; i++) {
+      const next = routed(core, prompt);
+      expect(next.route.endpoints[0]).not.toBe(third);
+      expect(next.route.endpoints[2]).toBe(third);
+      next.exchange.end("complete");
+    }
+  });
+
+  it("E-48: the totals of all candidates are given on request only", () => {
+    expect(routed(new TestCore()).route.scores).toBeUndefined();
+    const scores = routed(new TestCore({ emitScores: true })).route.scores!;
+    expect(Object.keys(scores).sort()).toEqual(["10.0.0.1:8000", "10.0.0.2:8000", "10.0.0.3:8000"]);
+    for (const score of Object.values(scores)) expect(score).toBeGreaterThanOrEqual(0);
+  });
+
+  it("a retry of our own moves along, too", () => {
+    const core = new TestCore({ retries: true });
+    const { exchange, route } = routed(core, prompt);
+    const next = exchange.attemptFailed(route.endpoints[0]!, "connect", "refused");
+    expect(next).toBe(route.endpoints[1]);
+    exchange.end("complete");
+    const again = routed(core, prompt).route.endpoints[0]!;
+    expect(again).toBe(next);
+  });
+});
+
+describe("compressed answers", () => {
+  it("are passed on unread and unchanged", () => {
+    const core = new TestCore();
+    const { exchange } = routed(core);
+    exchange.responseHeaders(
+      200,
+      HeaderList.of([
+        ["content-type", "application/json"],
+        ["content-encoding", "gzip"],
+      ]),
+      false,
+    );
+    expect([exchange.holdsResponse, exchange.rewritesResponse]).toEqual([false, false]);
+    const chunk = Buffer.from('{"usage":{"prompt_tokens":7}}');
+    expect(exchange.responseBody(chunk, true)).toBe(chunk);
+    expect(core.total("inference_extension_input_tokens_count")).toBe(0);
+  });
+});

@@ -263,7 +263,8 @@ export class Http2Call implements GrpcStream {
     this.#discardInput();
     this.#context.onClosed(cut);
     try {
-      this.#events?.closed(this.#answered ? "ended" : "cancelled");
+      if (this.#answered) this.#events?.closed("ended", this.#status);
+      else this.#events?.closed("cancelled", GRPC_STATUS.cancelled);
     } catch (error) {
       this.#context.onHandlerError(error, this.path);
     }

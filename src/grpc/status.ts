@@ -11,6 +11,18 @@ export const GRPC_STATUS = {
   unavailable: 14,
 } as const;
 
+/** As the gRPC libraries print them, by number; labels of metrics elsewhere spell them so. */
+const NAMES = [
+  ...["OK", "Canceled", "Unknown", "InvalidArgument", "DeadlineExceeded", "NotFound", "AlreadyExists"],
+  ...["PermissionDenied", "ResourceExhausted", "FailedPrecondition", "Aborted", "OutOfRange", "Unimplemented"],
+  ...["Internal", "Unavailable", "DataLoss", "Unauthenticated"],
+] as const;
+
+/** The name of a gRPC status; what is none is Unknown. */
+export function statusName(status: number): string {
+  return NAMES[status] ?? NAMES[GRPC_STATUS.unknown];
+}
+
 const UNESCAPED = /^[\x20-\x24\x26-\x7e]*$/;
 
 /**

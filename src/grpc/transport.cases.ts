@@ -398,6 +398,38 @@ export function transportCases(name: string, create: (options: GrpcServerOptions
       });
     });
 
+    it("tells with which status a call ended, whoever ended it", async () => {
+      const statuses: unknown[] = [];
+      let received = 0;
+      const handler: GrpcHandler = (stream) => ({
+        message(bytes) {
+          received = bytes.length;
+          if (bytes.length === 1) stream.end(GRPC_STATUS.notFound);
+          if (bytes.length === 2) throw new Error("broken");
+        },
+        halfClosed() {},
+        closed: (cause, status) => void statuses.push([cause, status]),
+      });
+      await withServer({ ...options(handler), maxMessageBytes: 100 }, async (client) => {
+        for (const length of [1, 2, 101]) {
+          const call = client.open(PATH);
+          call.send(Buffer.alloc(length));
+          await call.end;
+        }
+        const call = client.open(PATH);
+        call.send(Buffer.alloc(3));
+        await poll("the last message", () => received === 3);
+        call.reset(2);
+        await poll("the last call's end", () => statuses.length === 4);
+        expect(statuses).toEqual([
+          ["ended", GRPC_STATUS.notFound],
+          ["ended", GRPC_STATUS.internal],
+          ["ended", GRPC_STATUS.resourceExhausted],
+          ["cancelled", GRPC_STATUS.cancelled],
+        ]);
+      });
+    });
+
     it("frees a call it has ended although the client never finishes its side", async () => {
       const { handler, calls } = recorder({ message: () => calls[0]?.stream.end(GRPC_STATUS.ok) });
       await withServer(options(handler), async (client, server) => {

@@ -47,8 +47,9 @@ export interface GrpcStreamEvents {
    * The last event, exactly once. "ended": `end` was called and the answer was taken over by the peer's transport.
    * "cancelled": a reset with whatever code, a lost connection, a server that closes. Never an error: Envoy ends every
    * exchange with a reset (envoy-data-plane 1.5).
+   * @param status the gRPC status of the answer, whoever ended the call; CANCELLED when there was none
    */
-  closed(cause: "ended" | "cancelled"): void;
+  closed(cause: "ended" | "cancelled", status?: number): void;
 }
 
 /** Accepts a call. Throwing, here or in an event, ends the call with INTERNAL and leaves the others alone. */

@@ -1,9 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { VirtualClock } from "../clock/virtual.ts";
+import { registerTable } from "./metric-table.ts";
 import { createMetrics } from "./names.ts";
 import { startProcessMetrics } from "./process.ts";
 import { renderMetricsReference } from "./reference.ts";
 import { MetricsRegistry } from "./registry.ts";
+import { STREAM_METRICS } from "./stream-metrics.ts";
 
 describe("renderMetricsReference", () => {
   const text = renderMetricsReference();
@@ -11,6 +13,7 @@ describe("renderMetricsReference", () => {
   it("describes every metric that a process registers, under every name", () => {
     const registry = new MetricsRegistry();
     createMetrics(registry);
+    registerTable(registry, STREAM_METRICS);
     startProcessMetrics(registry, new VirtualClock())();
     for (const family of registry.refresh()) {
       expect(text).toContain(`\n### \`${family.name}\`\n\n${family.help}\n`);

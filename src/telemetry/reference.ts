@@ -4,12 +4,14 @@ import { POOL_METRICS } from "./pool-metrics.ts";
 import { PROCESS_METRICS, WIRE_METRICS } from "./process-metrics.ts";
 import { REQUEST_METRICS } from "./request-metrics.ts";
 import { SCHEDULER_METRICS } from "./scheduler-metrics.ts";
+import { STREAM_METRICS } from "./stream-metrics.ts";
 
 const CHAPTERS: readonly (readonly [title: string, intro: string, table: MetricTable])[] = [
   ["Requests", "What clients asked for and what they got.", REQUEST_METRICS],
   ["Pool and endpoints", "The model servers, as scraped and as counted here.", POOL_METRICS],
   ["Decisions and plugins", "How endpoints were chosen and what that took.", SCHEDULER_METRICS],
   ["Wires", "Streams, buffers and retries of this process.", WIRE_METRICS],
+  ["Streams", "Shown with `--enable-grpc-stream-metrics` only.", STREAM_METRICS],
   ["Process", "The process itself, refreshed whenever the page is read.", PROCESS_METRICS],
 ];
 

@@ -55,6 +55,7 @@ export class H2Stream implements GrpcStream, Sender {
   #paused = false;
   #halfClosed = false;
   #ended = false;
+  #status = 0;
   #closed = false;
 
   constructor(id: number, path: string, encoding: "identity" | "gzip", owner: StreamOwner) {
@@ -108,6 +109,7 @@ export class H2Stream implements GrpcStream, Sender {
   end(status: number, message = ""): void {
     if (this.#ended || this.#closed) return;
     this.#ended = true;
+    this.#status = status;
     this.#reader.clear();
     this.trailers = trailerBlock(status, message, !this.responded && this.queued === 0);
     this.#owner.touch();
@@ -171,7 +173,7 @@ export class H2Stream implements GrpcStream, Sender {
     this.#writable = undefined;
     this.#reader.clear();
     try {
-      this.#events?.closed(cause);
+      this.#events?.closed(cause, cause === "ended" ? this.#status : GRPC_STATUS.cancelled);
     } catch (error) {
       this.#owner.onHandlerError(error, this.path);
     }

@@ -1,14 +1,18 @@
+import { createPrivateKey, webcrypto } from "node:crypto";
 import { createServer, type RequestListener, type Server } from "node:http";
+import { createServer as createTlsServer } from "node:https";
 import { type AddressInfo, createServer as createTcpServer, type Socket, type Server as TcpServer } from "node:net";
+import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { afterEach, describe, expect, it } from "vitest";
 import { poll } from "../../test/support/poll.ts";
 import { SeededRandom } from "../clock/random.ts";
 import { realClock } from "../clock/real.ts";
+import { selfSignedPair, type TlsPair } from "../grpc/tls.ts";
 import { Collector } from "./collector.ts";
 import { Dialects } from "./dialects/dialects.ts";
 import type { PoolEndpoint } from "./pool-endpoint.ts";
 import { EndpointRegistry } from "./registry.ts";
-import { ScrapeClient } from "./scrape-client.ts";
+import { type MetricsPage, ScrapeClient } from "./scrape-client.ts";
 import { EndpointsView } from "./view.ts";
 
 const PAGE = `# TYPE vllm:num_requests_waiting gauge
@@ -55,15 +59,34 @@ async function deadPort(): Promise<number> {
   return port;
 }
 
+/** A certificate for an address, signed by itself. */
+async function namedPair(address: string): Promise<TlsPair> {
+  // Loaded by way of the house: on its own the library wants a polyfill.
+  await selfSignedPair(realClock);
+  const x509 = await import("@peculiar/x509");
+  const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
+  const keys = await webcrypto.subtle.generateKey(algorithm, true, ["sign", "verify"]);
+  const certificate = await x509.X509CertificateGenerator.createSelfSigned({
+    serialNumber: "01",
+    name: `CN=${address}`,
+    signingAlgorithm: algorithm,
+    keys,
+    extensions: [new x509.SubjectAlternativeNameExtension([{ type: "ip", value: address }])],
+  });
+  const der = Buffer.from(await webcrypto.subtle.exportKey("pkcs8", keys.privateKey));
+  const key = createPrivateKey({ key: der, format: "der", type: "pkcs8" }).export({ format: "pem", type: "pkcs8" });
+  return { cert: certificate.toString("pem"), key: String(key) };
+}
+
 /** A pool with one endpoint per port, scraped every 50 ms. */
-function scrape(ports: readonly number[], timeout = 1000) {
+function scrape(ports: readonly number[], timeout = 1000, page: MetricsPage = {}) {
   const registry = new EndpointRegistry({ clock: realClock, random: new SeededRandom(1) });
   const counted = { poll: 0, extract: 0 };
   const collector = new Collector({
     clock: realClock,
     random: new SeededRandom(2),
     registry,
-    scraper: new ScrapeClient(realClock, new Dialects()),
+    scraper: new ScrapeClient(realClock, new Dialects(), page),
     metrics: { pollFailed: () => void counted.poll++, extractFailed: () => void counted.extract++ },
     fixed: true,
     timeout,
@@ -242,5 +265,65 @@ describe("ScrapeClient", () => {
       );
     await poll("recovery", () => registry.candidates().endpoints.length === 10);
     expect(endpoints.every((endpoint) => endpoint.metrics.waiting === 3)).toBe(true);
+  });
+
+  it("asks for the path and at the port it is told, whatever the endpoint's own", async () => {
+    const asked: (string | undefined)[] = [];
+    const port = await http((request, response) => {
+      asked.push(request.url);
+      response.end(PAGE);
+    });
+    const { first } = scrape([await deadPort()], 1000, { path: "/stats?x=1", port });
+    await scraped(first);
+    expect(first).toMatchObject({ state: "up", metrics: { waiting: 3 } });
+    expect(new Set(asked)).toEqual(new Set(["/stats?x=1"]));
+    const missing = await http((_, response) => response.writeHead(404).end());
+    const { first: second } = scrape([missing], 1000, { path: "/stats" });
+    await scraped(second);
+    expect(second.cause).toBe("scrape: HTTP 404 from /stats");
+  });
+
+  it("reads each endpoint in the dialect of its label, and in another one once that changes (S-12)", async () => {
+    const port = await http((_, response) => void response.end(`${PAGE}sglang:num_queue_reqs 11\n`));
+    const { registry, first } = scrape([port]);
+    await poll("vLLM's queue", () => first.metrics.waiting === 3);
+    const labels = { "llm-d.ai/engine-type": "sglang" };
+    registry.upsert({ namespace: "default", name: "e0", address: "127.0.0.1", port, rank: 0, labels });
+    await poll("SGLang's queue", () => first.metrics.waiting === 11);
+    expect(first.metrics.running).toBeNaN();
+  });
+
+  it("reads pages over TLS, and checks the certificate when it is told to", async () => {
+    const served = await selfSignedPair(realClock);
+    const port = await listen(createTlsServer(served, (_, response) => void response.end(PAGE)));
+    const { first: trusting } = scrape([port], 1000, { scheme: "https" });
+    await scraped(trusting);
+    expect(trusting).toMatchObject({ state: "up", metrics: { waiting: 3 } });
+    const checked = { scheme: "https", insecureSkipVerify: false } as const;
+    const { first: checking } = scrape([port], 1000, checked);
+    await scraped(checking);
+    expect(checking.state).toBe("blind");
+    expect(checking.cause).toContain("scrape: TLS: self-signed certificate");
+    // Trusted, it gets as far as its names, of which it has none.
+    const named = await namedPair("127.0.0.1");
+    const before = getCACertificates();
+    setDefaultCACertificates([...before, served.cert, named.cert]);
+    try {
+      const other = await listen(createTlsServer(named, (_, response) => void response.end(PAGE)));
+      const { endpoints } = scrape([port, other], 1000, checked);
+      const [nameless, right] = endpoints as [PoolEndpoint, PoolEndpoint];
+      await scraped(nameless);
+      await scraped(right);
+      expect(nameless.state).toBe("blind");
+      expect(nameless.cause).toContain("scrape: TLS: Hostname/IP does not match certificate's altnames");
+      expect(right).toMatchObject({ state: "up", metrics: { waiting: 3 } });
+    } finally {
+      setDefaultCACertificates(before);
+    }
+    const plain = await http((_, response) => void response.end(PAGE));
+    const { first: disappointed } = scrape([plain], 1000, { scheme: "https" });
+    await scraped(disappointed);
+    expect(disappointed).toMatchObject({ state: "blind" });
+    expect(disappointed.cause).toContain("scrape: TLS: ");
   });
 });

@@ -32,7 +32,7 @@ export function parseSpecification(text: string): MetricSpecification | undefine
 /** The specification as a sample is written on a page. */
 export function formatSpecification({ name, labels }: MetricSpecification): string {
   if (labels.length === 0) return name;
-  return `${name}{${labels.map((label) => `${label.name}=${JSON.stringify(label.value)}`).join()}}`;
+  return `${name}{${labels.map((label) => `${label.name}="${escaped(label.value)}"`).join()}}`;
 }
 
 function readLabels(inside: string, text: string): MetricLabel[] {
@@ -52,6 +52,10 @@ function readLabels(inside: string, text: string): MetricLabel[] {
     comma = pair[0].endsWith(",");
   }
   return labels;
+}
+
+function escaped(value: string): string {
+  return value.replace(/[\\"]/g, "\\$&").replaceAll("\n", "\\n");
 }
 
 function unescaped(quoted: string): string {

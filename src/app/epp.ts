@@ -83,7 +83,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
     clock,
     random,
     config,
-    objectives: objectivesFromFlags(settings.objectives),
+    models: { objectives: objectivesFromFlags(settings.objectives) },
     cadence: { interval: settings.refreshMetricsInterval, fixed: settings.fixedCadence },
     staleness: settings.metricsStalenessThreshold,
     ignoreSubset: settings.disableEndpointSubsetFilter,

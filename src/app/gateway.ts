@@ -57,7 +57,7 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
     clock,
     random,
     config,
-    objectives: objectivesFromFlags(options.objectives),
+    models: { objectives: objectivesFromFlags(options.objectives) },
     staleness: STALENESS,
     ignoreSubset: false,
     retries: true,

@@ -16,7 +16,7 @@ import { RequestHooks } from "../exchange/request-hooks.ts";
 import type { Exchange, Wire } from "../exchange/wire.ts";
 import { LegacyAdmission } from "../flowcontrol/legacy-admission.ts";
 import type { SaturationDetector } from "../plugin/kinds.ts";
-import type { ObjectiveTable } from "../resources/objectives.ts";
+import { ModelResolver, type ResolverOptions } from "../resources/resolve.ts";
 import { buildProfile } from "../scheduling/build.ts";
 import { prefixIndexSizes } from "../scheduling/plugins/producers/approx-prefix-cache-producer.ts";
 import type { Profile } from "../scheduling/profile.ts";
@@ -38,7 +38,8 @@ export interface CoreOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly config: EffectiveConfig;
-  readonly objectives: ObjectiveTable;
+  /** Objectives and API objects, and how they count. */
+  readonly models: Omit<ResolverOptions, "random" | "onRewrite">;
   /** How often endpoints are scraped; absent = adaptive from 50 ms to 1 s. */
   readonly cadence?: CadenceOptions;
   /** How metrics pages are read; the built-in engines' by default. */
@@ -65,6 +66,7 @@ export class InferenceCore {
   readonly endpointsView: EndpointsView;
   readonly records = new DecisionRecords();
   readonly budget = new ByteBudget(BODY_BUDGET);
+  readonly models: ModelResolver;
   readonly #options: CoreOptions;
   readonly #log: RateLimitedLog;
   readonly #scheduler: Scheduler;
@@ -80,6 +82,7 @@ export class InferenceCore {
     this.random = random;
     this.#log = new RateLimitedLog(log, clock, { intervalMs: 10_000, maxKeys: 256 });
     this.metrics = createMetrics(this.registry);
+    this.models = new ModelResolver({ ...options.models, random });
     this.endpoints = new EndpointRegistry({
       clock,
       random,
@@ -130,7 +133,7 @@ export class InferenceCore {
         clock,
         random,
         endpoints: this.endpoints,
-        objectives: options.objectives,
+        models: this.models,
         admission: { admit: (request, candidates, now) => this.#admission.admit(request, candidates, now) },
         scheduler: this.#scheduler,
         ignoreSubset: options.ignoreSubset,

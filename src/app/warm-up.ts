@@ -21,7 +21,7 @@ export async function warmUp(clock: Clock, config: EffectiveConfig): Promise<voi
     clock,
     random: new SeededRandom(1),
     config,
-    objectives: objectivesFromFlags([]),
+    models: { objectives: objectivesFromFlags([]) },
     staleness: 2000,
     ignoreSubset: false,
     log: silentLogger,

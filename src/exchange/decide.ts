@@ -3,24 +3,24 @@ import type { Random } from "../clock/random.ts";
 import type { EndpointRegistry } from "../endpoints/registry.ts";
 import type { LegacyAdmission } from "../flowcontrol/legacy-admission.ts";
 import type { Endpoint } from "../inference/endpoint.ts";
-import { firstHeader, HEADER, type HeaderList } from "../inference/headers.ts";
+import { firstHeader, type HeaderList } from "../inference/headers.ts";
 import { Rejection } from "../inference/outcomes.ts";
 import type { InferenceRequest } from "../inference/request.ts";
 import type { SchedulingResult } from "../inference/scheduling-result.ts";
-import type { ObjectiveTable } from "../resources/objectives.ts";
-import { resolveModel } from "../resources/resolve.ts";
+import type { ModelResolver } from "../resources/resolve.ts";
 import type { Scheduler } from "../scheduling/scheduler.ts";
 import { selectParser } from "./parsers/index.ts";
 import type { Decision, SubsetHint } from "./wire.ts";
 
 /** The most endpoints a decision lists. */
 const MAX_LISTED = 8;
+const NO_CANDIDATES = { endpoints: [], excludedDown: 0 };
 
 export interface DeciderParts {
   readonly clock: Clock;
   readonly random: Random;
   readonly endpoints: EndpointRegistry;
-  readonly objectives: ObjectiveTable;
+  readonly models: ModelResolver;
   readonly admission: Pick<LegacyAdmission, "admit">;
   readonly scheduler: Scheduler;
   /** `--disable-endpoint-subset-filter`. */
@@ -69,15 +69,13 @@ export class Decider {
    * @returns a rejection alone when the request was not understood
    */
   decide(id: string, headers: HeaderList, body: Uint8Array, subset: SubsetHint | undefined): Decided | Rejection {
-    const { clock, objectives, admission, scheduler } = this.#parts;
+    const { clock, models, admission, scheduler } = this.#parts;
     const parser = selectParser(pathOf(headers));
     if (parser instanceof Rejection) return parser;
     const parsed = parser.parse(body, "");
     if (parsed instanceof Rejection) return parsed;
-    const rewrite = firstHeader(headers, HEADER.modelRewrite, HEADER.modelRewriteAlias);
-    if (rewrite !== undefined && rewrite !== parsed.model)
-      return new Rejection("not_supported", "model rewrites are not supported yet; remove the model rewrite header");
-    const resolved = resolveModel(parsed.model, headers, objectives);
+    const resolved = models.resolve(parsed, headers);
+    if (resolved instanceof Rejection) return resolved;
     const request: InferenceRequest = { id, headers, body, ...parsed, ...resolved };
     const candidates = this.#candidates(subset);
     const result =
@@ -92,7 +90,10 @@ export class Decider {
     readonly endpoints: readonly Endpoint[];
     readonly excludedDown: number;
   } {
-    return this.#parts.endpoints.candidates(this.#parts.ignoreSubset ? undefined : subset);
+    const { endpoints, models, ignoreSubset } = this.#parts;
+    // No pool to serve: what endpoints there are belong to none (E-130).
+    if (!models.poolKnown) return NO_CANDIDATES;
+    return endpoints.candidates(ignoreSubset ? undefined : subset);
   }
 }
 

@@ -3,6 +3,8 @@ import { TestCore } from "../../test/support/core.ts";
 import { chatBody } from "../../test/support/session-harness.ts";
 import { HeaderList } from "../inference/headers.ts";
 import { Rejection } from "../inference/outcomes.ts";
+import { madePool } from "../resources/made.cases.ts";
+import { ResourceStore } from "../resources/resource-store.ts";
 import type { InferenceExchange } from "./exchange.ts";
 import type { Decision, Routed } from "./wire.ts";
 
@@ -42,15 +44,17 @@ const reasonOf = (decision: Decision | undefined) => (decision instanceof Reject
 describe("the order of failures (epp-protocol 9.3)", () => {
   const SATURATED = { metrics: { waiting: 500 } };
   const batch = ["x-llm-d-inference-objective", "batch"] as const;
-  const rewrite = ["x-llm-d-model-name-rewrite", "other"] as const;
   const options = { objectives: ["batch=-1"] };
 
-  it("is parse, rewrite, candidates, admission", () => {
+  it("is parse, model, candidates, admission", () => {
+    const resources = new ResourceStore();
+    resources.replace([madePool()]);
+    const strict = new TestCore({ endpoints: 0, models: { resources, matching: "enforce" }, ...options });
     const empty = new TestCore({ endpoints: 0, ...options });
     const full = new TestCore({ endpoints: [SATURATED], ...options });
-    expect(reasonOf(decide(empty, "{", batch, rewrite))).toBe("bad_request");
-    expect(reasonOf(decide(empty, '{"messages":[{}]}', batch, rewrite))).toBe("model_missing");
-    expect(reasonOf(decide(empty, chatBody(), batch, rewrite))).toBe("not_supported");
+    expect(reasonOf(decide(strict, "{", batch))).toBe("bad_request");
+    expect(reasonOf(decide(strict, '{"messages":[{}]}', batch))).toBe("model_missing");
+    expect(reasonOf(decide(strict, chatBody(), batch))).toBe("unknown_model");
     expect(reasonOf(decide(empty, chatBody(), batch))).toBe("no_endpoints");
     expect(reasonOf(decide(full, chatBody(), batch))).toBe("saturated");
     expect(reasonOf(decide(full, chatBody()))).toBeUndefined();

@@ -16,6 +16,7 @@ import { LegacyAdmission } from "../../src/flowcontrol/legacy-admission.ts";
 import { type EndpointMetrics, UNKNOWN_METRICS } from "../../src/inference/endpoint.ts";
 import type { PluginDefinition } from "../../src/plugin/kinds.ts";
 import { objectivesFromFlags } from "../../src/resources/objectives.ts";
+import { ModelResolver, type ResolverOptions } from "../../src/resources/resolve.ts";
 import { buildProfile, described } from "../../src/scheduling/build.ts";
 import { Scheduler } from "../../src/scheduling/scheduler.ts";
 import { render } from "../../src/telemetry/exposition.ts";
@@ -42,6 +43,8 @@ export interface TestCoreOptions {
   readonly plugins?: readonly PluginDefinition[];
   /** `NAME=PRIORITY` each. */
   readonly objectives?: readonly string[];
+  /** API objects and how they count. */
+  readonly models?: Omit<ResolverOptions, "random" | "objectives">;
   readonly ignoreSubset?: boolean;
   /** Bytes. */
   readonly budget?: number;
@@ -102,7 +105,11 @@ export class TestCore {
       clock,
       random,
       endpoints: this.endpoints,
-      objectives: objectivesFromFlags(options.objectives ?? []),
+      models: new ModelResolver({
+        random,
+        objectives: objectivesFromFlags(options.objectives ?? []),
+        ...options.models,
+      }),
       admission: new LegacyAdmission(
         detector.definition.create(detector.parameters, { name: detector.name, clock, random }),
       ),

@@ -1,0 +1,68 @@
+import type { InferenceModel } from "./objects.ts";
+import { byAge, objectId } from "./ownership.ts";
+import { TargetDraw } from "./target-draw.ts";
+
+/** The InferenceModel that speaks for a model name. */
+export interface ModelEntry {
+  readonly model: InferenceModel;
+  /** Undefined = it lists no targets: requests go on under the name they came with. */
+  readonly draw: TargetDraw | undefined;
+}
+
+/**
+ * The InferenceModels of one pool by model name. Of several with one name the oldest counts; it is chosen anew from all of
+ * them whenever one comes, changes or goes, so the order of events cannot matter (api-resources 2.2). Its owner keeps
+ * the number of models bounded.
+ */
+export class ModelTable {
+  /** By `namespace/name`, for an object that comes back with another model name. */
+  readonly #byId = new Map<string, InferenceModel>();
+  readonly #candidates = new Map<string, Map<string, InferenceModel>>();
+  readonly #winners = new Map<string, ModelEntry>();
+
+  /** The oldest InferenceModel with this model name. */
+  get(modelName: string): ModelEntry | undefined {
+    return this.#winners.get(modelName);
+  }
+
+  /** Adds a model or replaces the one with its namespace and name. An empty model name can match no request. */
+  put(model: InferenceModel): void {
+    const id = objectId(model.meta);
+    const before = this.#byId.get(id);
+    if (before !== undefined && before.modelName !== model.modelName) this.remove(id);
+    if (model.modelName === "") return;
+    this.#byId.set(id, model);
+    const rivals = this.#candidates.get(model.modelName) ?? new Map<string, InferenceModel>();
+    rivals.set(id, model);
+    this.#candidates.set(model.modelName, rivals);
+    this.#choose(model.modelName, rivals);
+  }
+
+  /** @param id `namespace/name`; an unknown one changes nothing */
+  remove(id: string): void {
+    const model = this.#byId.get(id);
+    if (model === undefined) return;
+    this.#byId.delete(id);
+    const rivals = this.#candidates.get(model.modelName)!;
+    rivals.delete(id);
+    this.#choose(model.modelName, rivals);
+  }
+
+  clear(): void {
+    this.#byId.clear();
+    this.#candidates.clear();
+    this.#winners.clear();
+  }
+
+  #choose(modelName: string, rivals: ReadonlyMap<string, InferenceModel>): void {
+    let oldest: InferenceModel | undefined;
+    for (const rival of rivals.values()) if (oldest === undefined || byAge(rival.meta, oldest.meta) < 0) oldest = rival;
+    if (oldest === undefined) {
+      this.#candidates.delete(modelName);
+      this.#winners.delete(modelName);
+    } else if (this.#winners.get(modelName)?.model !== oldest) {
+      const draw = oldest.targets.length === 0 ? undefined : new TargetDraw(oldest.targets, "none");
+      this.#winners.set(modelName, { model: oldest, draw });
+    }
+  }
+}

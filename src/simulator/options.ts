@@ -19,6 +19,11 @@ const SHAPE = {
   "data-parallel-size": integer(1, 1, 8, "ranks; rank i listens on port + i"),
   model: text("sim", "name of the base model"),
   "served-model-name": list(z.string().min(1), "names clients may use for the base model; the first one is reported"),
+  engine: choice(
+    ["vllm", "sglang", "trtllm-serve", "triton-tensorrt-llm"],
+    "vllm",
+    "whose metric names /metrics has; of the others only the load is shown (ours)",
+  ),
   mode: choice(["random", "echo"], "random", "what answers hold: canned sentences (random) or the prompt (echo)"),
   seed: integer(1, 0, 2 ** 32 - 1, "where all chance starts: equal seeds and requests, equal answers and timings"),
   "max-model-len": integer(DEFAULT_ENGINE.maxModelLen, 2, BIG, "context window in tokens, prompt and answer together"),

@@ -1,5 +1,6 @@
 import { EXPOSITION_CONTENT_TYPE } from "../../telemetry/exposition.ts";
 import { ApiError } from "../api-error.ts";
+import { foreignPage } from "../foreign-page.ts";
 import { type Handler, sendText } from "./route.ts";
 
 /** `GET /health`: the process answers. */
@@ -13,5 +14,9 @@ export const ready: Handler = ({ context, response }) => {
 };
 
 /** `GET /metrics`. */
-export const metrics: Handler = ({ context, response }) =>
-  sendText(response, 200, context.metrics.render(context.engine), EXPOSITION_CONTENT_TYPE);
+export const metrics: Handler = ({ context, response }) => {
+  const { settings, engine, modelNames } = context;
+  const type = settings.engine;
+  const page = type === "vllm" ? context.metrics.render(engine) : foreignPage(type, modelNames[0]!, engine);
+  sendText(response, 200, page, EXPOSITION_CONTENT_TYPE);
+};

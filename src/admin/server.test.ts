@@ -5,11 +5,12 @@ import { ask } from "../../test/support/client.ts";
 import { poll } from "../../test/support/poll.ts";
 import { VirtualClock } from "../clock/virtual.ts";
 import { type Authorize, loopbackOnly } from "./access.ts";
+import type { Profiler } from "./profile-routes.ts";
 import { type AdminServer, startAdmin } from "./server.ts";
 import type { AdminViews } from "./views.ts";
 
 const VIEWS: AdminViews = {
-  metrics: () => "things_total 7\n",
+  metrics: (format) => (format === "text" ? "things_total 7\n" : "# EOF\n"),
   ready: () => true,
   endpoints: () => ({ endpoints: [{ id: "default/a" }] }),
   decisions: (count) => [{ sequence: 2, asked: count }],
@@ -28,7 +29,10 @@ afterEach(async () => {
   requests = [];
 });
 
-async function start(authorize: Authorize, more: { host?: string; views?: Partial<AdminViews> } = {}): Promise<string> {
+async function start(
+  authorize: Authorize,
+  more: { host?: string; views?: Partial<AdminViews>; profiler?: Profiler } = {},
+): Promise<string> {
   clock = new VirtualClock();
   admin = await startAdmin({
     host: more.host ?? "127.0.0.1",
@@ -36,6 +40,7 @@ async function start(authorize: Authorize, more: { host?: string; views?: Partia
     clock,
     views: { ...VIEWS, ...more.views },
     authorize,
+    profiler: more.profiler,
   });
   return `http://127.0.0.1:${admin.port}`;
 }
@@ -136,6 +141,26 @@ describe("the admin port", () => {
     expect(page.text).toMatch(/<!doctype html>/i);
     expect(JSON.parse((await ask(`${url}/debug/endpoints`)).text)).toEqual({ endpoints: [{ id: "default/a" }] });
     expect(JSON.parse((await ask(`${url}/debug/decisions`)).text)).toEqual([{ sequence: 2, asked: 100 }]);
+  });
+
+  it("writes OpenMetrics for those who prefer it", async () => {
+    const url = await start(loopbackOnly(false));
+    const accept = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2,*/*;q=0.1";
+    const answer = await ask(`${url}/metrics`, { headers: { accept } });
+    expect(answer.headers["content-type"]).toBe("application/openmetrics-text; version=1.0.0; charset=utf-8");
+    expect(answer.text).toBe("# EOF\n");
+  });
+
+  it("has profiles only where a profiler was given, under the rule of the other debug pages", async () => {
+    const without = await start(loopbackOnly(false));
+    expect((await ask(`${without}/debug/pprof/profile?seconds=1`)).status).toBe(404);
+    await admin?.close();
+    const profiler = { take: async () => "unavailable" as const };
+    const url = await start(loopbackOnly(false), { profiler });
+    expect((await ask(`${url}/debug/pprof/profile?seconds=1`)).status).toBe(501);
+    await admin?.close();
+    const elsewhere = await start(seenFrom("192.0.2.7", false), { profiler });
+    expect((await ask(`${elsewhere}/debug/pprof/profile?seconds=1`)).status).toBe(403);
   });
 
   it("says that it is not ready with 503, while it is alive", async () => {

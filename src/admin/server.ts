@@ -1,14 +1,30 @@
 import { readFileSync } from "node:fs";
-import type { Server } from "node:http";
+import { createServer as createHttpServer, type Server } from "node:http";
+import { createServer as createHttpsServer, Server as HttpsServer } from "node:https";
 import type { AddressInfo } from "node:net";
+import type { SecureContextOptions } from "node:tls";
 import { serve } from "@hono/node-server";
 import { getConnInfo } from "@hono/node-server/conninfo";
 import { Hono } from "hono";
 import type { Clock } from "../clock/clock.ts";
 import { SluiceError } from "../inference/errors.ts";
+import { CONTENT_TYPES } from "../telemetry/exposition.ts";
+import { negotiateFormat } from "../telemetry/exposition-format.ts";
 import type { Authorize } from "./access.ts";
 import { EventStream } from "./event-stream.ts";
+import { type Profiler, profileRoutes } from "./profile-routes.ts";
 import type { AdminViews } from "./views.ts";
+
+/** How TLS is spoken on the admin port; PEM texts. */
+export interface AdminTls {
+  readonly cert: string;
+  readonly key: string;
+  /** Clients must show a certificate that one of these has signed; absent = they need none. */
+  readonly clientCa?: string | undefined;
+  readonly minVersion?: "TLSv1.2" | "TLSv1.3" | undefined;
+  /** OpenSSL's names, colons between them. */
+  readonly ciphers?: string | undefined;
+}
 
 export interface AdminOptions {
   readonly host: string;
@@ -17,11 +33,17 @@ export interface AdminOptions {
   readonly clock: Clock;
   readonly views: AdminViews;
   readonly authorize: Authorize;
+  /** Absent = plain HTTP. */
+  readonly tls?: AdminTls | undefined;
+  /** Absent = no `/debug/pprof`. */
+  readonly profiler?: Profiler | undefined;
 }
 
 export interface AdminServer {
   readonly host: string;
   readonly port: number;
+  /** New connections are shown another certificate. Throws what the TLS library says of a pair it cannot use. */
+  useTlsPair(pair: { readonly cert: string; readonly key: string }): void;
   close(): Promise<void>;
 }
 
@@ -49,9 +71,10 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
     return verdict === undefined ? next() : context.text(`${verdict.message}\n`, verdict.status);
   });
 
-  app.get("/metrics", (context) =>
-    context.body(views.metrics(), 200, { "content-type": "text/plain; version=0.0.4; charset=utf-8" }),
-  );
+  app.get("/metrics", (context) => {
+    const format = negotiateFormat(context.req.header("accept"));
+    return context.body(views.metrics(format), 200, { "content-type": CONTENT_TYPES[format], vary: "accept" });
+  });
   app.get("/healthz", (context) => context.text("ok\n"));
   app.get("/ready", (context) => (views.ready() ? context.text("ready\n") : context.text("not ready\n", 503)));
   app.get("/debug/endpoints", (context) => context.json(views.endpoints()));
@@ -67,6 +90,7 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
         )
       : context.json(found);
   });
+  if (options.profiler !== undefined) profileRoutes(app, options.profiler);
   app.get("/", (context) => context.html(PAGE));
   app.get("/events", (context) => {
     const stream = events.open();
@@ -75,7 +99,7 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
   });
   app.notFound((context) =>
     context.text(
-      "there are /metrics /healthz /ready /debug/endpoints /debug/decisions /debug/decisions/ID and the page at /\n",
+      "there are /metrics /healthz /ready /debug/endpoints /debug/decisions /debug/decisions/ID /debug/pprof/ and the page at /\n",
       404,
     ),
   );
@@ -85,6 +109,10 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
   return {
     host: options.host,
     port: address.port,
+    useTlsPair(pair) {
+      if (options.tls === undefined || !(server instanceof HttpsServer)) return;
+      server.setSecureContext(tlsSettings({ ...options.tls, ...pair }));
+    },
     close: () =>
       new Promise((resolve) => {
         events.close();
@@ -94,9 +122,20 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
   };
 }
 
-function listen(app: Hono, { host, port }: AdminOptions): Promise<Server> {
+function listen(app: Hono, { host, port, tls }: AdminOptions): Promise<Server> {
   return new Promise((resolve, reject) => {
-    const server = serve({ fetch: app.fetch, hostname: host, port }, () => resolve(server)) as Server;
+    const server = serve(
+      {
+        ...{ fetch: app.fetch, hostname: host, port },
+        ...(tls === undefined
+          ? { createServer: createHttpServer }
+          : {
+              createServer: createHttpsServer,
+              serverOptions: { ...tlsSettings(tls), requestCert: tls.clientCa !== undefined, rejectUnauthorized: true },
+            }),
+      },
+      () => resolve(server),
+    ) as Server;
     server.on("error", (cause: Error) =>
       reject(
         new SluiceError("ADMIN_LISTEN", `cannot listen on ${host}:${port} for the admin pages: ${cause.message}`, {
@@ -105,4 +144,12 @@ function listen(app: Hono, { host, port }: AdminOptions): Promise<Server> {
       ),
     );
   });
+}
+
+function tlsSettings({ cert, key, clientCa, minVersion, ciphers }: AdminTls): SecureContextOptions {
+  return {
+    ...{ cert, key, minVersion: minVersion ?? "TLSv1.2" },
+    ...(clientCa === undefined ? {} : { ca: clientCa }),
+    ...(ciphers === undefined ? {} : { ciphers }),
+  };
 }

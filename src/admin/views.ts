@@ -1,7 +1,9 @@
+import type { ExpositionFormat } from "../telemetry/exposition.ts";
+
 /** The read-only views that the admin pages show; `app/` joins them from the rooms that own the data. */
 export interface AdminViews {
   /** The page of `/metrics`. */
-  metrics(): string;
+  metrics(format: ExpositionFormat): string;
   ready(): boolean;
   /** Every endpoint with state, cause and load, sorted by id. */
   endpoints(): object;

@@ -13,7 +13,7 @@ const PICTURED = 40;
 export function viewsOf(core: InferenceCore, name: string, ready: () => boolean): AdminViews {
   const { records, endpointsView, registry } = core;
   return {
-    metrics: () => render(registry),
+    metrics: (format) => render(registry, format),
     ready,
     endpoints: () => endpointsView.pool(MAX_SHOWN),
     decisions: (count) => records.latest(count).map(brief),

@@ -11,33 +11,10 @@ import {
   type UnknownKeys,
   whole,
 } from "./scalars.ts";
+import { time } from "./time.ts";
 
 /** Names of custom resources are DNS subdomains. */
 const NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
-const TIME = /^(\d{4}-\d\d-\d\d)T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$/;
-
-/** A point in time as Kubernetes writes it (RFC 3339) in wall-clock milliseconds; undefined for any other text. */
-export function parseTime(value: string): number | undefined {
-  const day = TIME.exec(value)?.[1];
-  if (day === undefined) return undefined;
-  const midnight = Date.parse(`${day}T00:00:00Z`);
-  // The platform takes February 30 for March 1.
-  if (Number.isNaN(midnight) || new Date(midnight).toISOString().slice(0, 10) !== day) return undefined;
-  return Date.parse(value);
-}
-
-/** Schema of a point in time: a text in, wall-clock milliseconds out. */
-export function time() {
-  return z.string().transform((value, context) => {
-    const ms = parseTime(value);
-    if (ms !== undefined) return ms;
-    context.addIssue({
-      code: "custom",
-      message: `expected a time such as 2026-01-31T12:00:00Z, got "${value.slice(0, 80)}"`,
-    });
-    return z.NEVER;
-  });
-}
 
 /** Schema of `metadata`: what an author writes and what a server adds. */
 export function metadataSchema(unknownKeys: UnknownKeys) {

@@ -3,7 +3,7 @@ import type { Path } from "../document/document.ts";
 import type { Violation } from "../document/validate.ts";
 import { defineKind, type Kind } from "./kind.ts";
 import { GROUP } from "./objects.ts";
-import { pickerPort, uniquePorts } from "./rules.ts";
+import { servicePort, uniquePorts } from "./rules.ts";
 import {
   defaulting,
   group,
@@ -120,7 +120,7 @@ export const stablePool: Kind = defineKind({
       spec.targetPorts.map(({ number }) => number),
       ["spec", "targetPorts"],
     ),
-    ...pickerPort(spec.endpointPickerRef, ["spec", "endpointPickerRef"]),
+    ...servicePort(spec.endpointPickerRef, ["spec", "endpointPickerRef"]),
   ],
   warnings: (spec) => impossibleLabels(spec.selector.matchLabels, ["spec", "selector", "matchLabels"]),
   hints: {

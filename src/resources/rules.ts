@@ -24,7 +24,7 @@ export function uniquePorts(ports: readonly number[], at: Path): readonly Violat
 }
 
 /** `eppPort`: a Service needs a port. @param at where the reference stands */
-export function pickerPort(
+export function servicePort(
   picker: { readonly kind: string; readonly port: unknown } | undefined,
   at: Path,
 ): readonly Violation[] {

@@ -1,0 +1,68 @@
+import { describe, expect, it } from "vitest";
+import { type Condition, pendingCondition } from "./condition.ts";
+import { madeModel } from "./made.cases.ts";
+import { modelConditions } from "./model-status.ts";
+import { readConditions } from "./status-kinds.ts";
+
+const NOW = Date.UTC(2026, 0, 31, 12);
+const model = madeModel("late", "food", { meta: { generation: 4 } });
+const gist = (conditions: readonly Condition[]) =>
+  conditions.map(({ type, status, reason }) => `${type}=${status}/${reason}`);
+const owner = (name: string, creationTimestamp: number) =>
+  madeModel(name, "food", { meta: { creationTimestamp } }).meta;
+const winner = owner("early", Date.UTC(2025, 11, 24, 18));
+
+describe("modelConditions (R-19)", () => {
+  it("says of the winner that it is in force, under both names", () => {
+    const conditions = modelConditions(model, [], undefined, NOW);
+    expect(gist(conditions)).toEqual(["Accepted=True/Accepted", "Ready=True/Accepted"]);
+    expect(conditions[0]).toMatchObject({
+      message: 'serves the model name "food" of InferencePool pool',
+      observedGeneration: 4,
+      lastTransitionTime: "2026-01-31T12:00:00Z",
+    });
+  });
+
+  it("tells the loser who won and since when", () => {
+    const conditions = modelConditions(model, [], winner, NOW);
+    expect(gist(conditions)).toEqual(["Accepted=False/ModelNameInUse", "Ready=False/ModelNameInUse"]);
+    expect(conditions[0]!.message).toBe(
+      'the model name "food" of InferencePool pool belongs to InferenceModel default/early, created 2025-12-24T18:00:00Z',
+    );
+    expect(modelConditions(model, [], owner("file", 0), NOW)[1]!.message).toMatch(
+      /belongs to InferenceModel default\/file$/,
+    );
+  });
+
+  it("is idempotent, and flips both when the winner goes", () => {
+    const lost = modelConditions(model, [], winner, NOW);
+    expect(modelConditions(model, lost, winner, NOW + 5000)).toBe(lost);
+    const promoted = modelConditions(model, lost, undefined, NOW + 5000);
+    expect(gist(promoted)).toEqual(["Accepted=True/Accepted", "Ready=True/Accepted"]);
+    expect(promoted.map(({ lastTransitionTime }) => lastTransitionTime)).toEqual(Array(2).fill("2026-01-31T12:00:05Z"));
+  });
+
+  it("keeps foreign conditions, replaces the one that waits, and stays within 8", () => {
+    const foreign = Array.from({ length: 7 }, (_, i) => pendingCondition(`Foreign${i}`));
+    const reading = readConditions("InferenceModel", {});
+    const waiting = "status" in reading ? reading.status : [];
+    expect(gist(modelConditions(model, [foreign[0]!, ...waiting], undefined, NOW))).toEqual([
+      "Foreign0=Unknown/Pending",
+      "Ready=True/Accepted",
+      "Accepted=True/Accepted",
+    ]);
+    const crowded = modelConditions(model, foreign, winner, NOW);
+    expect(crowded).toHaveLength(8);
+    expect(crowded.slice(0, 7)).toEqual(foreign);
+    expect(crowded[7]!.type).toBe("Accepted");
+    const full = [...foreign, pendingCondition("Foreign7")];
+    expect(modelConditions(model, full, winner, NOW)).toBe(full);
+  });
+
+  it("writes what the API accepts, whatever the model is called", () => {
+    const strange = { ...model, modelName: '\u0000\u{1F600}"'.repeat(80) };
+    expect(readConditions("InferenceModel", { conditions: modelConditions(strange, [], winner, NOW) })).toHaveProperty(
+      "status",
+    );
+  });
+});

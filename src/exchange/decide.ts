@@ -80,7 +80,7 @@ export class Decider {
     const candidates = this.#candidates(subset);
     const result =
       candidates.endpoints.length === 0
-        ? new Rejection("no_endpoints", "failed to find endpoint candidates for serving the request")
+        ? scheduler.noCandidates()
         : (admission.admit(request, candidates.endpoints, clock.now()) ??
           scheduler.schedule(request, candidates.endpoints, candidates.excludedDown));
     return { request, result, offered: scheduler.offered };

@@ -43,6 +43,11 @@ export interface FilterContext {
 
 export interface Filter {
   filter(context: FilterContext): void;
+  /**
+   * What clients are told when it leaves no candidate. With it a request for which there is no endpoint at all is answered
+   * the same, 429, as v0.3 did; without it the filter is named, and no endpoints are a 503.
+   */
+  readonly refusal?: string;
 }
 
 export interface ScoreContext {

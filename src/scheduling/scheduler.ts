@@ -140,14 +140,20 @@ export class Scheduler {
     return outcome;
   }
 
+  /** The answer to a request for which there is no endpoint: `no_endpoints`, unless a filter of the profile has its own. */
+  noCandidates(): Rejection {
+    const refusal = this.#profile.filters.find(({ plugin }) => plugin.refusal !== undefined)?.plugin.refusal;
+    if (refusal !== undefined) return new Rejection("no_target", refusal);
+    return new Rejection("no_endpoints", "failed to find endpoint candidates for serving the request");
+  }
+
   #run(
     request: InferenceRequest,
     endpoints: readonly Endpoint[],
     excludedDown: number,
     now: number,
   ): SchedulingResult | Rejection {
-    if (endpoints.length === 0)
-      return new Rejection("no_endpoints", "failed to find endpoint candidates for serving the request");
+    if (endpoints.length === 0) return this.noCandidates();
     const timed = this.#hooks.pluginCalled !== undefined && --this.#untilTimed === 0;
     if (timed) this.#untilTimed = TIMED_EVERY;
     const columns = this.#columns;
@@ -189,7 +195,7 @@ export class Scheduler {
       if (this.#columns.retain(this.#keep) === 0)
         return new Rejection(
           "no_target",
-          `failed to find target endpoint: ${filter.name} left none of ${before} candidates`,
+          filter.plugin.refusal ?? `failed to find target endpoint: ${filter.name} left none of ${before} candidates`,
         );
     }
     return undefined;

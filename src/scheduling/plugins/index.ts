@@ -1,8 +1,10 @@
 import type { PluginDefinition } from "../../plugin/kinds.ts";
+import { decisionTreeFilter } from "./filters/decision-tree-filter.ts";
 import { headerBasedTestingFilter } from "./filters/header-based-testing-filter.ts";
 import { destinationEndpointServedVerifier } from "./hooks/destination-endpoint-served-verifier.ts";
 import { requestAttributeReporter } from "./hooks/request-attribute-reporter.ts";
 import { maxScorePicker } from "./pickers/max-score-picker.ts";
+import { randomPicker } from "./pickers/random-picker.ts";
 import { roundRobinPicker } from "./pickers/round-robin-picker.ts";
 import { approxPrefixCacheProducer } from "./producers/approx-prefix-cache-producer.ts";
 import { inflightLoadProducer } from "./producers/inflight-load-producer.ts";
@@ -25,8 +27,10 @@ export const SCHEDULING_PLUGINS: readonly PluginDefinition[] = [
   approxPrefixCacheProducer,
   inflightLoadProducer,
   maxScorePicker,
+  randomPicker,
   roundRobinPicker,
   singleProfileHandler,
+  decisionTreeFilter,
   headerBasedTestingFilter,
   requestAttributeReporter,
   destinationEndpointServedVerifier,

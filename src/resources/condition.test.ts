@@ -34,6 +34,7 @@ describe("setCondition", () => {
   it("hands back the same list when it already says so", () => {
     const list = setCondition(foreign(2), finding(), T1)!;
     expect(setCondition(list, finding(), T2)).toBe(list);
+    expect(setCondition(list, finding({ observedGeneration: 2 }), T2)!.at(-1)!.observedGeneration).toBe(2);
   });
 
   it("keeps the others and their order", () => {

@@ -289,7 +289,8 @@ ${MODEL.replace("modelName: reviews", 'modelName: ""')}`;
       "{apiVersion: v1, kind: ConfigMapList}",
     ];
     expect(read(others.join("\n---\n"))).toEqual({ objects: [], warnings: [] });
-    expect(read("")).toEqual({ objects: [], warnings: [] });
+    for (const nothing of ["", "# later\n", "---\n---\n# later\n---\n"])
+      expect(read(nothing)).toEqual({ objects: [], warnings: [] });
   });
 
   it("counts characters as code points", () => {

@@ -122,6 +122,7 @@ describe("their status", () => {
     condition("Accepted", "False", "HTTPRouteNotAccepted"),
     condition("ResolvedRefs", "False", "InvalidExtensionRef"),
     condition("Accepted", "Unknown", "Other"),
+    condition("Accepted", "False", "Pending"),
     condition("Other", "Unknown", "Pending"),
     condition("ResolvedRefs", "False", "NotSupportedByParent"),
   );

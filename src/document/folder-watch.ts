@@ -1,0 +1,116 @@
+import { type FSWatcher, watch } from "node:fs";
+import type { Clock, Timer } from "../clock/clock.ts";
+import { messageOf } from "../inference/errors.ts";
+
+/** Milliseconds from the first sign of a change to looking: one save is several events. */
+const SETTLE = 100;
+/** Milliseconds between looks where no event comes: network file systems, a replaced folder, targets of symlinks. */
+const LOOK_AGAIN = 5000;
+
+export interface FolderWatchOptions {
+  readonly folder: string;
+  readonly clock: Clock;
+  /** What the folder looks like; any text that differs after a change. Must not fail. */
+  signature(): Promise<string>;
+  /** Called after a change, one call at a time. Must not fail. */
+  changed(): Promise<void>;
+  /** The folder cannot be watched; told once. It is looked at every 5 s instead. */
+  unwatchable(text: string): void;
+}
+
+/**
+ * Follows a folder. Every event in it counts, whatever the name, so that a file replaced by renaming and the symlinks of
+ * a mounted ConfigMap are seen like a file written in place; whether something changed is then told by the signature.
+ */
+export class FolderWatch {
+  readonly #options: FolderWatchOptions;
+  #watcher: FSWatcher | undefined;
+  #toldUnwatchable = false;
+  #settling: Timer | undefined;
+  #looking: Timer | undefined;
+  #running = false;
+  #again = false;
+  #closed = false;
+  #seen = "";
+
+  constructor(options: FolderWatchOptions) {
+    this.#options = options;
+  }
+
+  /** Begins to follow. @param seen the signature when the folder was last read: what changed since is not missed */
+  async start(seen: string): Promise<void> {
+    if (this.#closed) return;
+    this.#seen = seen;
+    this.#attach();
+    this.#lookAgain();
+    if ((await this.#options.signature()) !== this.#seen) this.#sign();
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#watcher?.close();
+    this.#watcher = undefined;
+    this.#settling?.cancel();
+    this.#looking?.cancel();
+  }
+
+  #attach(): void {
+    const lost = (error: unknown): void => {
+      this.#watcher?.close();
+      this.#watcher = undefined;
+      if (this.#toldUnwatchable) return;
+      this.#toldUnwatchable = true;
+      const every = `looking every ${LOOK_AGAIN / 1000} s instead`;
+      this.#options.unwatchable(`cannot watch ${this.#options.folder}, ${every}: ${messageOf(error)}`);
+    };
+    try {
+      this.#watcher = watch(this.#options.folder, { persistent: false }, () => this.#sign());
+      this.#watcher.on("error", lost);
+    } catch (error) {
+      lost(error);
+    }
+  }
+
+  /** A sign of a change. */
+  #sign(): void {
+    if (this.#closed || this.#settling !== undefined) return;
+    this.#settling = this.#options.clock.after(
+      SETTLE,
+      () => {
+        this.#settling = undefined;
+        void this.#look();
+      },
+      true,
+    );
+  }
+
+  /** One at a time, so that changes are told in their order. */
+  async #look(): Promise<void> {
+    this.#again = true;
+    if (this.#running) return;
+    this.#running = true;
+    while (this.#again && !this.#closed) {
+      this.#again = false;
+      const signature = await this.#options.signature();
+      if (this.#closed || signature === this.#seen) continue;
+      this.#seen = signature;
+      await this.#options.changed();
+    }
+    this.#running = false;
+  }
+
+  #lookAgain(): void {
+    this.#looking = this.#options.clock.after(
+      LOOK_AGAIN,
+      () => {
+        // Renewed every time: the watch of a folder that was removed and made anew stays silent for ever.
+        this.#watcher?.close();
+        this.#watcher = undefined;
+        this.#attach();
+        void this.#look();
+        this.#lookAgain();
+      },
+      true,
+    );
+  }
+}

@@ -1,0 +1,133 @@
+import { excerpt, refusal } from "./answers.ts";
+import type { Answer, HttpProbe, NoAnswer } from "./http-probe.ts";
+import { at, parseJson } from "./json-value.ts";
+import { readEvents } from "./sse.ts";
+import { checkUsage } from "./usage.ts";
+import { Finding, skipped, type Verdict } from "./verdict.ts";
+
+/** Bytes of an answer that are read: four tokens need a thousandth of it. */
+export const MAX_ANSWER_BYTES = 1024 * 1024;
+
+/** The two generation APIs of the protocol. */
+export const APIS = {
+  completions: {
+    path: "/v1/completions",
+    object: "text_completion",
+    chunk: "text_completion",
+    text: ["text"],
+    delta: ["text"],
+    usage: "completionsUsage",
+    stream: "completionsStream",
+    streamUsage: "completionsStreamUsage",
+  },
+  chat: {
+    path: "/v1/chat/completions",
+    object: "chat.completion",
+    chunk: "chat.completion.chunk",
+    text: ["message", "content"],
+    delta: ["delta"],
+    usage: "chatUsage",
+    stream: "chatStream",
+    streamUsage: "chatStreamUsage",
+  },
+} as const;
+
+export type Api = keyof typeof APIS;
+
+/** A request that asks for four tokens. */
+export function ask(
+  probe: HttpProbe,
+  api: Api,
+  model: string,
+  prompt: string,
+  stream = false,
+): Promise<Answer | NoAnswer> {
+  const input = api === "chat" ? { messages: [{ role: "user", content: prompt }] } : { prompt };
+  const streaming = stream ? { stream: true, stream_options: { include_usage: true } } : {};
+  const body = { model, ...input, max_tokens: 4, temperature: 0, ...streaming };
+  return probe.post(APIS[api].path, body, MAX_ANSWER_BYTES);
+}
+
+/** A complete answer: the obligation itself, then its token usage. */
+export function checkWhole(api: Api, model: string, answer: Answer | NoAnswer): Verdict[] {
+  const { path, object, text, usage } = APIS[api];
+  const refused = refusal(api, `POST ${path}`, answer);
+  if (refused !== undefined || answer.kind === "none") return [refused!, skipped(usage, "there is no answer")];
+  const finding = new Finding(api);
+  const json = parseJson(answer.body);
+  if (typeof json !== "object" || json === null) {
+    finding.broken(
+      `POST ${path} answered 200 with something other than a JSON object: ${excerpt(answer)}`,
+      "answer with one JSON object",
+    );
+    return [finding.verdict(""), skipped(usage, "there is no answer")];
+  }
+  if (answer.mediaType !== "application/json")
+    finding.doubtful(`its content type is ${JSON.stringify(answer.mediaType)}`, "declare application/json");
+  const content = at(json, "choices", 0, ...text);
+  // A model that thinks first may have used up its four tokens: then the content is null.
+  if (typeof content !== "string" && !(api === "chat" && content === null))
+    finding.broken(`there is no string at choices[0].${text.join(".")}`, "answer in the shape of the OpenAI API");
+  checkNames(finding, json, object, model);
+  return [
+    finding.verdict(`POST ${path} answered 200 for the model ${model}`),
+    checkUsage(usage, at(json, "usage"), "the answer", "send usage with every answer"),
+  ];
+}
+
+/** An answer as server-sent events: the obligation itself, then its token usage. */
+export function checkStream(api: Api, model: string, answer: Answer | NoAnswer): Verdict[] {
+  const { path, chunk, delta, stream, streamUsage } = APIS[api];
+  const refused = refusal(stream, `POST ${path} with stream`, answer);
+  if (refused !== undefined || answer.kind === "none") return [refused!, skipped(streamUsage, "there is no stream")];
+  const finding = new Finding(stream);
+  if (answer.cut)
+    finding.broken(
+      `the stream goes on beyond ${MAX_ANSWER_BYTES} bytes though four tokens were asked for`,
+      "end the stream once max_tokens are sent",
+    );
+  if (answer.mediaType !== "text/event-stream") {
+    finding.broken(
+      `the content type of the stream is ${JSON.stringify(answer.mediaType)}: ${excerpt(answer)}`,
+      "answer a request with stream=true as text/event-stream",
+    );
+    return [finding.verdict(""), skipped(streamUsage, "there is no stream")];
+  }
+  const { events, done, afterDone } = readEvents(answer.body);
+  const chunks = events.map(parseJson);
+  const unreadable = chunks.findIndex((json) => typeof json !== "object" || json === null);
+  if (unreadable >= 0 && !answer.cut)
+    finding.broken(`event ${unreadable + 1} is not a JSON object`, "send one JSON object per data event");
+  const failed = chunks.find((json) => at(json, "error") !== undefined);
+  if (failed !== undefined)
+    finding.broken(`an event reports an error: ${JSON.stringify(at(failed, "error")).slice(0, 160)}`, "see its log");
+  const said = chunks.filter((json) => at(json, "choices", 0, ...delta) !== undefined);
+  if (said.length === 0)
+    finding.broken(`no event has choices[0].${delta.join(".")}`, "send tokens in the shape of the OpenAI API");
+  else checkNames(finding, said[0], chunk, model);
+  if (!done && !answer.cut)
+    finding.broken("the stream does not end with data: [DONE]", "send data: [DONE] as the last event");
+  if (afterDone) finding.broken("events follow data: [DONE]", "send data: [DONE] as the last event");
+  const usage = chunks.map((json) => at(json, "usage")).findLast((value) => value !== undefined && value !== null);
+  return [
+    finding.verdict(`POST ${path} streamed ${events.length} events and [DONE]`),
+    checkUsage(
+      streamUsage,
+      usage,
+      "the stream",
+      "honour stream_options.include_usage with a last event that holds usage",
+    ),
+  ];
+}
+
+function checkNames(finding: Finding, json: unknown, object: string, model: string): void {
+  const name = at(json, "model");
+  if (name !== model)
+    finding.doubtful(
+      `the answer names the model ${JSON.stringify(name)?.slice(0, 100) ?? "not at all"}`,
+      "answer with the model name of the request",
+    );
+  const kind = at(json, "object");
+  if (kind !== object)
+    finding.doubtful(`object is ${JSON.stringify(kind)?.slice(0, 100) ?? "missing"}`, `set object to "${object}"`);
+}

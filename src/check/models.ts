@@ -1,0 +1,94 @@
+import { excerpt, refusal } from "./answers.ts";
+import { APIS, ask } from "./generation.ts";
+import type { Answer, HttpProbe, NoAnswer } from "./http-probe.ts";
+import { at, parseJson } from "./json-value.ts";
+import { Finding, skipped, type Verdict } from "./verdict.ts";
+
+/** Entries of a model list that are looked at. */
+const MAX_MODELS = 10_000;
+
+/** A name that no server has. */
+export const UNKNOWN_MODEL = "sluice-check-no-such-model";
+
+/** What `GET /v1/models` told. */
+export interface ModelList {
+  readonly verdict: Verdict;
+  /** The first model that is no adapter; undefined when the list names none. */
+  readonly first: string | undefined;
+  /** The first entry that has a parent: vLLM lists adapters so. */
+  readonly adapter: string | undefined;
+}
+
+/** @param wanted the model that was asked for by name */
+export function checkModels(answer: Answer | NoAnswer, wanted: string | undefined): ModelList {
+  const refused = refusal("models", "GET /v1/models", answer);
+  if (refused !== undefined || answer.kind === "none")
+    return { verdict: refused!, first: undefined, adapter: undefined };
+  const finding = new Finding("models");
+  const data = at(parseJson(answer.body), "data");
+  const entries = Array.isArray(data) ? data.slice(0, MAX_MODELS) : [];
+  const named = entries.filter((entry) => typeof at(entry, "id") === "string");
+  if (!Array.isArray(data))
+    finding.broken(
+      `GET /v1/models answered 200 without a list in \`data\`: ${excerpt(answer)}`,
+      'answer {"object": "list", "data": [{"id": NAME, ...}]}',
+    );
+  else if (named.length === 0) finding.broken("the list names no model", "list every model that requests may name");
+  else if (named.length < entries.length)
+    finding.broken(`${entries.length - named.length} entries have no string \`id\``, "give every entry an `id`");
+  const ids = named.map((entry) => at(entry, "id") as string);
+  if (wanted !== undefined && ids.length > 0 && !ids.includes(wanted))
+    finding.doubtful(`the model ${wanted} is not listed`, "list every model that requests may name");
+  const isAdapter = (entry: unknown): boolean => typeof at(entry, "parent") === "string";
+  const idOf = (entry: unknown): string | undefined => at(entry, "id") as string | undefined;
+  return {
+    verdict: finding.verdict(`GET /v1/models lists ${shown(ids)}`),
+    first: idOf(named.find((entry) => !isAdapter(entry)) ?? named[0]),
+    adapter: idOf(named.find(isAdapter)),
+  };
+}
+
+/** A model that does not exist is refused with 404. */
+export async function checkUnknownModel(probe: HttpProbe): Promise<Verdict> {
+  const answer = await ask(probe, "completions", UNKNOWN_MODEL, "Hello");
+  const { path } = APIS.completions;
+  if (answer.kind === "none") return refusal("unknownModel", `POST ${path}`, answer)!;
+  const finding = new Finding("unknownModel");
+  if (answer.status === 401 || answer.status === 403) return refusal("unknownModel", `POST ${path}`, answer)!;
+  if (answer.status === 200)
+    finding.broken(
+      `a request for the model ${UNKNOWN_MODEL} was served`,
+      "answer 404, so that a mistyped name does not get another model's answer",
+    );
+  else if (answer.status !== 404)
+    finding.broken(
+      `a request for the model ${UNKNOWN_MODEL} was answered ${answer.status}: ${excerpt(answer)}`,
+      "answer 404",
+    );
+  return finding.verdict(`a request for the model ${UNKNOWN_MODEL} was answered 404`);
+}
+
+/** An adapter is served under its own name. @param adapter undefined when none is known */
+export async function checkAdapter(probe: HttpProbe, adapter: string | undefined): Promise<Verdict> {
+  if (adapter === undefined)
+    return skipped("adapter", "no adapter is listed", { remedy: "name one with --lora, where there is one" });
+  const answer = await ask(probe, "completions", adapter, "Hello");
+  const refused = refusal("adapter", `POST ${APIS.completions.path} with model ${adapter}`, answer);
+  if (refused !== undefined || answer.kind === "none") return refused!;
+  const finding = new Finding("adapter");
+  const json = parseJson(answer.body);
+  if (typeof at(json, "choices", 0, "text") !== "string")
+    finding.broken(`the adapter ${adapter} was answered without choices[0].text`, "serve the adapter as any model");
+  const name = at(json, "model");
+  if (name !== adapter)
+    finding.doubtful(
+      `the answer names the model ${JSON.stringify(name)?.slice(0, 100) ?? "not at all"}`,
+      "answer with the name of the adapter",
+    );
+  return finding.verdict(`POST ${APIS.completions.path} with model ${adapter} was served`);
+}
+
+function shown(ids: readonly string[]): string {
+  const names = ids.slice(0, 5).join(", ");
+  return ids.length > 5 ? `${names} and ${ids.length - 5} more` : names;
+}

@@ -1,5 +1,5 @@
 import type { ServerResponse } from "node:http";
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import { deadPort } from "../../test/support/loopback.ts";
 import { poll } from "../../test/support/poll.ts";
 import { realClock } from "../clock/real.ts";
@@ -7,12 +7,22 @@ import { VirtualClock } from "../clock/virtual.ts";
 import { parseSimOptions } from "../simulator/options.ts";
 import { startSimulator } from "../simulator/server.ts";
 import { type CheckReport, checkServer } from "./check-server.ts";
-import { fakeServer, GOOD_PAGE, goodEvents, NOW, type SeenRequest, withPage } from "./fake-server.cases.ts";
+import {
+  closeFakeServers,
+  fakeServer,
+  GOOD_PAGE,
+  goodEvents,
+  NOW,
+  type SeenRequest,
+  withPage,
+} from "./fake-server.cases.ts";
 import type { ObligationName } from "./obligations.ts";
 import type { CheckOptions } from "./options.ts";
 import { reportJson, summaryLine, verdictLine } from "./report.ts";
 
 const TIMEOUT = 1000;
+
+afterEach(closeFakeServers);
 
 function check(origin: string, more: Partial<CheckOptions> = {}, clock = new VirtualClock(NOW * 1000)) {
   const options: CheckOptions = {

@@ -1,6 +1,5 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterEach } from "vitest";
 
 /** 2026-01-02T03:04:05Z in seconds: the present of the tests. */
 export const NOW = 1_767_323_045;
@@ -73,11 +72,12 @@ export interface FakeServer {
 
 const closing: (() => Promise<void>)[] = [];
 
-afterEach(async () => {
+/** For `afterEach`. */
+export async function closeFakeServers(): Promise<void> {
   for (const close of closing.splice(0)) await close();
-});
+}
 
-/** Serves until the end of the test. @param handler what differs from `good`: returns false to leave it to that */
+/** Serves until `closeFakeServers`. @param handler what differs from `good`: returns false to leave it to that */
 export async function fakeServer(
   handler: (request: SeenRequest, response: ServerResponse) => boolean = () => false,
 ): Promise<FakeServer> {

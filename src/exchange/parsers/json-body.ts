@@ -24,10 +24,11 @@ export function jsonBody<Name extends string>(
   const kind = members.kind("model");
   if (kind !== undefined && kind !== "string" && kind !== "null") return modelMissing();
   const body = scanner.bytes;
+  // A null is replaced, too: a second member before it would be the one that doesn't count.
+  const modelRange = kind === undefined ? undefined : members.range("model");
   return {
-    model: stringMember(members, "model", body),
-    // A null is replaced, too: a second member before it would be the one that doesn't count.
-    modelRange: kind === undefined ? undefined : members.range("model"),
+    model: modelRange !== undefined && kind === "string" ? decodeString(body, modelRange.start, modelRange.end) : "",
+    modelRange,
     modelInsertAt: scanner.skipSpace(0) + 1,
     answerFormat,
     streaming: members.kind("stream") === "true",

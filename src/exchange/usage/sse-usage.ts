@@ -1,7 +1,8 @@
 import { asBuffer } from "../json/ranges.ts";
 import { findUsage } from "./find-usage.ts";
 import { usageFromJson } from "./json-usage.ts";
-import { mergeUsage, type Usage } from "./usage.ts";
+import { mergeUsage, type Usage, withTotal } from "./usage.ts";
+import type { UsageReader } from "./usage-reader.ts";
 
 /** Bytes; a longer line is skipped. Bounds what is kept per stream when a line is split over chunks. */
 export const MAX_LINE = 64 * 1024;
@@ -12,6 +13,7 @@ const DATA = Buffer.from("data:");
 const DONE = Buffer.from("[DONE]");
 /** What a tail begins with; most are one event. */
 const FIRST_TAIL = 1024;
+const META_INFO = Buffer.from('"meta_info"');
 
 /**
  * Reads token usage out of a stream of server-sent events while it passes by (epp-protocol 12, E-71). Chunks may be cut
@@ -19,7 +21,9 @@ const FIRST_TAIL = 1024;
  *
  * Lines end in LF or CR LF; an event's JSON is on one `data:` line, as every model server sends it.
  */
-export class SseUsageReader {
+export class SseUsageReader implements UsageReader {
+  readonly holding = false;
+  readonly #key: "usage" | "meta_info";
   #usage: Usage | undefined;
   #done = false;
   /** The unterminated line, in a buffer that grows up to MAX_LINE and serves for the whole stream. */
@@ -28,9 +32,14 @@ export class SseUsageReader {
   /** The unterminated line grew too long: nothing counts before its end. */
   #skipping = false;
 
+  /** @param key the member that says that an event has counts; SGLang's own API has its `meta_info` in every event */
+  constructor(key: "usage" | "meta_info" = "usage") {
+    this.#key = key;
+  }
+
   /** Merged over all events so far; undefined while there was none. */
   get usage(): Usage | undefined {
-    return this.#usage;
+    return this.#usage === undefined ? undefined : withTotal(this.#usage);
   }
 
   /** Whether the last line that is complete and not empty is `data: [DONE]`. */
@@ -62,6 +71,9 @@ export class SseUsageReader {
   finish(): void {
     this.#endLine();
   }
+
+  /** What is kept is bounded and small: there is nothing to give up. */
+  drop(): void {}
 
   #endLine(): void {
     const length = this.#tailLength;
@@ -99,17 +111,23 @@ export class SseUsageReader {
    */
   #readLines(bytes: Buffer, start: number, end: number): void {
     this.#noteDone(bytes, start, end);
-    let hit = findUsage(bytes, start, end);
+    let hit = this.#find(bytes, start, end);
     while (hit >= 0) {
       let next = hit + 1;
-      if (!isNull(bytes, hit)) {
+      if (!isNull(bytes, hit + this.#key.length + 2)) {
         const lineStart = bytes.lastIndexOf(LINE_FEED, hit) + 1;
         const lineEnd = bytes.indexOf(LINE_FEED, hit);
         next = lineEnd < 0 ? end : lineEnd;
         this.#readLine(bytes, lineStart, next);
       }
-      hit = findUsage(bytes, next, end);
+      hit = this.#find(bytes, next, end);
     }
+  }
+
+  #find(bytes: Buffer, start: number, end: number): number {
+    if (this.#key === "usage") return findUsage(bytes, start, end);
+    const hit = bytes.indexOf(META_INFO, start);
+    return hit < end ? hit : -1;
   }
 
   /** @param end of the line, without its LF */
@@ -127,16 +145,18 @@ export class SseUsageReader {
     this.#done = false;
     if (bytes[last - 1] !== 0x5d) return;
     let text = bytes.lastIndexOf(LINE_FEED, last - 1) + 1;
-    if (!startsWith(bytes, text, last, DATA)) return;
+    let lineEnd = last;
+    while (lineEnd < end && bytes[lineEnd] === CARRIAGE_RETURN) lineEnd++;
+    if (lineEnd - text > MAX_LINE || !startsWith(bytes, text, last, DATA)) return;
     text += DATA.length;
     if (bytes[text] === 0x20) text++;
     this.#done = last - text === DONE.length && startsWith(bytes, text, last, DONE);
   }
 }
 
-/** Whether the key at `hit` has the value null: what events say that do not carry usage yet. */
-function isNull(bytes: Buffer, hit: number): boolean {
-  let i = hit + '"usage"'.length;
+/** Whether the key that ends at `end` has the value null: what events say that do not carry usage yet. */
+function isNull(bytes: Buffer, end: number): boolean {
+  let i = end;
   if (bytes[i] === 0x3a) i++;
   if (bytes[i] === 0x20) i++;
   return bytes[i] === 0x6e;

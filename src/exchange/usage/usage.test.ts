@@ -1,14 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { MAX_USAGE_BYTES, usageFromJson } from "./json-usage.ts";
 import { MAX_LINE, SseUsageReader } from "./sse-usage.ts";
-import { mergeUsage, type Usage } from "./usage.ts";
+import { mergeUsage, NO_USAGE as NOTHING, withTotal } from "./usage.ts";
 
-const NOTHING: Usage = {
-  promptTokens: Number.NaN,
-  completionTokens: Number.NaN,
-  totalTokens: Number.NaN,
-  cachedTokens: Number.NaN,
-};
 const json = (text: string) => usageFromJson(Buffer.from(text));
 
 function sse(...chunks: string[]): SseUsageReader {
@@ -45,6 +39,22 @@ describe("usage of a complete JSON answer", () => {
       '{"type":"message","usage":{"input_tokens":4,"output_tokens":2,"cache_read_input_tokens":3}}',
       { promptTokens: 4, completionTokens: 2, cachedTokens: 3 },
     ],
+    [
+      "embeddings (E-72)",
+      '{"object":"list","data":[{"embedding":[0.5]}],"usage":{"prompt_tokens":4,"total_tokens":4}}',
+      { promptTokens: 4, totalTokens: 4 },
+    ],
+    [
+      "conversations (E-72)",
+      '{"object":"conversation","usage":{"input_tokens":"4","output_tokens":0,"total_tokens":4}}',
+      { promptTokens: 4, completionTokens: 0, totalTokens: 4 },
+    ],
+    [
+      "SGLang (E-72)",
+      '{"text":"a","meta_info":{"id":"x","finish_reason":null,"prompt_tokens":4,"completion_tokens":2,"cached_tokens":1}}',
+      { promptTokens: 4, completionTokens: 2, cachedTokens: 1 },
+    ],
+    ["usage before SGLang's", '{"meta_info":{"prompt_tokens":1},"usage":{"prompt_tokens":2}}', { promptTokens: 2 }],
   ])("reads %s", (_name, text, expected) => {
     expect(json(text)).toEqual({ ...NOTHING, ...expected });
   });
@@ -63,8 +73,17 @@ describe("usage of a complete JSON answer", () => {
     '{"response":"text"}',
     '{"response":{"usage":null}}',
     '{"usage":{"prompt_tokens":10}',
+    '{"meta_info":null}',
+    '{"meta_info":[{"prompt_tokens":1}]}',
+    '{"meta_info":{"cached_tokens":1,"prompt_tokens":"4","completion_tokens":-2}}',
   ])("finds none in %j", (text) => {
     expect(json(text)).toBeUndefined();
+  });
+
+  it("reads SGLang's counts beside log probabilities of any size (E-72)", () => {
+    const logprobs = JSON.stringify(Array.from({ length: 10_000 }, (_, i) => [-0.5, i, null]));
+    const body = `{"meta_info":{"prompt_tokens":4,"input_token_logprobs":${logprobs},"completion_tokens":2}}`;
+    expect(json(body)).toEqual({ ...NOTHING, promptTokens: 4, completionTokens: 2 });
   });
 
   it("does not decode an absurdly large usage", () => {
@@ -119,8 +138,34 @@ describe("usage of a stream", () => {
       'event: message_start\ndata: {"type":"message_start","message":{"usage":{"input_tokens":7,"output_tokens":1}}}\n\n',
       'event: message_delta\ndata: {"type":"message_delta","usage":{"output_tokens":20}}\n\n',
     );
-    expect(reader.usage).toEqual({ ...NOTHING, promptTokens: 7, completionTokens: 20 });
+    expect(reader.usage).toEqual({ ...NOTHING, promptTokens: 7, completionTokens: 20, totalTokens: 27 });
     expect(mergeUsage(undefined, expected)).toEqual(expected);
+  });
+
+  it("adds up a total only where both parts are known and none is given", () => {
+    const parts = { ...NOTHING, promptTokens: 7, completionTokens: 20 };
+    expect(withTotal(parts).totalTokens).toBe(27);
+    expect(withTotal({ ...parts, totalTokens: 30 }).totalTokens).toBe(30);
+    expect(withTotal({ ...NOTHING, promptTokens: 7 }).totalTokens).toBeNaN();
+  });
+
+  it("reads the Responses API's last event (E-72)", () => {
+    const reader = sse(
+      'event: response.created\ndata: {"type":"response.created","response":{"usage":null}}\n\n',
+      'event: response.completed\ndata: {"type":"response.completed","response":{"usage":{"input_tokens":31,"output_tokens":4,"total_tokens":35}}}\n\n',
+    );
+    expect(reader.usage).toEqual({ ...NOTHING, promptTokens: 31, completionTokens: 4, totalTokens: 35 });
+  });
+
+  it("reads SGLang's counts, which grow from event to event (E-72)", () => {
+    const event = (tokens: number, reason: string) =>
+      `data: {"text":"a","meta_info":{"prompt_tokens":4,"completion_tokens":${tokens},"finish_reason":${reason}}}\n\n`;
+    const reader = new SseUsageReader("meta_info");
+    reader.feed(Buffer.from(event(1, "null") + event(2, "null").slice(0, 30)));
+    expect(reader.usage?.completionTokens).toBe(1);
+    reader.feed(Buffer.from(`${event(2, "null").slice(30)}${event(3, '{"type":"stop"}')}data: [DONE]\n\n`));
+    expect(reader.usage).toEqual({ ...NOTHING, promptTokens: 4, completionTokens: 3, totalTokens: 7 });
+    expect(reader.done).toBe(true);
   });
 
   it("reads a last line without an end once the stream is over", () => {

@@ -1,11 +1,15 @@
+import type { TokenUsage } from "../../plugin/kinds.ts";
+
 /** Tokens a model server says a request took; NaN where it does not say. */
-export interface Usage {
-  readonly promptTokens: number;
-  readonly completionTokens: number;
-  readonly totalTokens: number;
-  /** The part of `promptTokens` that came out of a prefix cache. */
-  readonly cachedTokens: number;
-}
+export type Usage = TokenUsage;
+
+/** A usage that says nothing. */
+export const NO_USAGE: Usage = {
+  promptTokens: Number.NaN,
+  completionTokens: Number.NaN,
+  totalTokens: Number.NaN,
+  cachedTokens: Number.NaN,
+};
 
 /** `later` where it says something, else `earlier`: streams deliver usage in parts (epp-protocol 12). */
 export function mergeUsage(earlier: Usage | undefined, later: Usage): Usage {
@@ -16,6 +20,12 @@ export function mergeUsage(earlier: Usage | undefined, later: Usage): Usage {
     totalTokens: known(later.totalTokens, earlier.totalTokens),
     cachedTokens: known(later.cachedTokens, earlier.cachedTokens),
   };
+}
+
+/** With the sum as the total, where only its parts are given: as Anthropic, SGLang and gRPC answers do. */
+export function withTotal(usage: Usage): Usage {
+  const total = usage.promptTokens + usage.completionTokens;
+  return Number.isNaN(usage.totalTokens) && !Number.isNaN(total) ? { ...usage, totalTokens: total } : usage;
 }
 
 function known(first: number, second: number): number {

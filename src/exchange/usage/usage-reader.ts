@@ -1,0 +1,46 @@
+import type { AnswerFormat } from "../../inference/request.ts";
+import { embedUsage, GrpcUsageReader, generateUsage } from "./grpc-usage.ts";
+import { WrappedUsageReader } from "./http-body-usage.ts";
+import { JsonUsageReader } from "./json-usage-reader.ts";
+import { SseUsageReader } from "./sse-usage.ts";
+import type { Usage } from "./usage.ts";
+
+/** Reads token counts out of an answer while it passes by; never throws, whatever the bytes. */
+export interface UsageReader {
+  /** As far as it is known now; complete after `finish`. */
+  readonly usage: Usage | undefined;
+  /** Whether chunks are kept by reference until the end: they are to be paid for. */
+  readonly holding: boolean;
+  /** @param chunk in order, cut anywhere; unless `holding` it is looked at only during the call */
+  feed(chunk: Uint8Array): void;
+  /** The answer is complete. */
+  finish(): void;
+  /** Forgets what is held: its usage will not be known. */
+  drop(): void;
+}
+
+const EVENT_STREAM = /text\/event-stream/i;
+
+/**
+ * The reader for an answer (epp-protocol 12, E-71, E-72).
+ *
+ * @param format of the parsed request
+ * @param contentType of the answer; "" when it has none
+ * @returns undefined when there is nothing to read
+ */
+export function usageReaderFor(format: AnswerFormat, contentType: string): UsageReader | undefined {
+  switch (format) {
+    case "http":
+      return EVENT_STREAM.test(contentType) ? new SseUsageReader() : new JsonUsageReader();
+    case "sglang":
+      return EVENT_STREAM.test(contentType) ? new SseUsageReader("meta_info") : new JsonUsageReader();
+    case "vllm-generate":
+      return new GrpcUsageReader(generateUsage);
+    case "vllm-embed":
+      return new GrpcUsageReader(embedUsage);
+    case "http-body":
+      return new WrappedUsageReader();
+    case "opaque":
+      return undefined;
+  }
+}

@@ -2,6 +2,7 @@
 import { Command, CommanderError } from "commander";
 import { VERSION } from "../app/version.ts";
 import { SluiceError } from "../inference/errors.ts";
+import { checkServerCommand } from "./check-server.ts";
 import { demoCommand } from "./demo.ts";
 import { eppCommand } from "./epp.ts";
 import { gatewayCommand } from "./gateway.ts";
@@ -24,7 +25,8 @@ const program = new Command("sluice")
   .enablePositionalOptions()
   .showHelpAfterError("(add --help for the options)")
   .exitOverride();
-for (const make of [demoCommand, gatewayCommand, eppCommand, simCommand]) program.addCommand(make());
+for (const make of [demoCommand, gatewayCommand, eppCommand, simCommand, checkServerCommand])
+  program.addCommand(make());
 
 try {
   await program.parseAsync();

@@ -1,6 +1,6 @@
 import type { Clock } from "../clock/clock.ts";
 import type { Random } from "../clock/random.ts";
-import type { EffectiveConfig } from "../config/effective.ts";
+import type { ConfiguredPlugin, EffectiveConfig } from "../config/effective.ts";
 import type { CadenceOptions } from "../endpoints/cadence.ts";
 import { Collector } from "../endpoints/collector.ts";
 import { collectorMetrics } from "../endpoints/collector-metrics.ts";
@@ -12,10 +12,11 @@ import { ByteBudget } from "../exchange/byte-budget.ts";
 import { Decider } from "../exchange/decide.ts";
 import { type ExchangeServices, InferenceExchange } from "../exchange/exchange.ts";
 import { ExchangeMetrics } from "../exchange/exchange-metrics.ts";
+import { ParserTable } from "../exchange/parsers/parser-table.ts";
 import { RequestHooks } from "../exchange/request-hooks.ts";
 import type { Exchange, Wire } from "../exchange/wire.ts";
 import { LegacyAdmission } from "../flowcontrol/legacy-admission.ts";
-import type { SaturationDetector } from "../plugin/kinds.ts";
+import type { PluginKind, PluginKinds, SaturationDetector } from "../plugin/kinds.ts";
 import { ModelResolver, type ResolverOptions } from "../resources/resolve.ts";
 import { buildProfile } from "../scheduling/build.ts";
 import { prefixIndexSizes } from "../scheduling/plugins/producers/approx-prefix-cache-producer.ts";
@@ -71,7 +72,8 @@ export class InferenceCore {
   readonly #log: RateLimitedLog;
   readonly #scheduler: Scheduler;
   #admission: LegacyAdmission;
-  #hooks = new RequestHooks([], (hook, error) => this.#hookFailed(hook, error));
+  #parsers: ParserTable;
+  #hooks: RequestHooks;
   readonly #collector: Collector;
   readonly #services: ExchangeServices;
 
@@ -109,6 +111,8 @@ export class InferenceCore {
       log.info({ endpoint: endpoint.id, from, to: endpoint.state, cause: endpoint.cause }, "endpoint changed state"),
     );
     this.#admission = new LegacyAdmission(this.#detectorOf(config));
+    this.#parsers = this.#parsersOf(config);
+    this.#hooks = this.#hooksOf(config);
     this.#collector = new Collector({
       clock,
       random,
@@ -133,6 +137,7 @@ export class InferenceCore {
         clock,
         random,
         endpoints: this.endpoints,
+        parsers: () => this.#parsers,
         models: this.models,
         admission: { admit: (request, candidates, now) => this.#admission.admit(request, candidates, now) },
         scheduler: this.#scheduler,
@@ -163,6 +168,8 @@ export class InferenceCore {
   useConfig(config: EffectiveConfig): void {
     this.#scheduler.useProfile(this.#profileOf(config));
     this.#admission = new LegacyAdmission(this.#detectorOf(config));
+    this.#parsers = this.#parsersOf(config);
+    this.#hooks = this.#hooksOf(config);
   }
 
   /** Tells people of a failure of our own; clients have their 500 already. */
@@ -170,8 +177,15 @@ export class InferenceCore {
     this.#log.log("error", "internal", { err: error }, "internal error");
   }
 
-  #hookFailed(hook: string, error: unknown): void {
-    this.#log.log("error", `hook ${hook}`, { err: error, plugin: hook }, "a request hook failed and was left out");
+  #parsersOf({ parsers }: EffectiveConfig): ParserTable {
+    return parsers.length === 0 ? new ParserTable() : new ParserTable(parsers.map((plugin) => this.#make(plugin)));
+  }
+
+  #hooksOf({ hooks }: EffectiveConfig): RequestHooks {
+    const made = hooks.map((plugin) => ({ name: plugin.name, plugin: this.#make(plugin) }));
+    return new RequestHooks(made, (hook, error) =>
+      this.#log.log("error", `hook ${hook}`, { err: error, plugin: hook }, "a request hook failed and was left out"),
+    );
   }
 
   #profileOf(config: EffectiveConfig): Profile {
@@ -186,7 +200,11 @@ export class InferenceCore {
   }
 
   #detectorOf({ detector }: EffectiveConfig): SaturationDetector {
+    return this.#make(detector);
+  }
+
+  #make<K extends PluginKind>({ definition, name, parameters }: ConfiguredPlugin<K>): PluginKinds[K] {
     const { clock, random } = this.#options;
-    return detector.definition.create(detector.parameters, { name: detector.name, clock, random });
+    return definition.create(parameters, { name, clock, random });
   }
 }

@@ -9,7 +9,7 @@ import type { InferenceRequest } from "../inference/request.ts";
 import type { SchedulingResult } from "../inference/scheduling-result.ts";
 import type { ModelResolver } from "../resources/resolve.ts";
 import type { Scheduler } from "../scheduling/scheduler.ts";
-import { selectParser } from "./parsers/index.ts";
+import type { ParserTable } from "./parsers/parser-table.ts";
 import type { Decision, SubsetHint } from "./wire.ts";
 
 /** The most endpoints a decision lists. */
@@ -20,6 +20,7 @@ export interface DeciderParts {
   readonly clock: Clock;
   readonly random: Random;
   readonly endpoints: EndpointRegistry;
+  readonly parsers: () => ParserTable;
   readonly models: ModelResolver;
   readonly admission: Pick<LegacyAdmission, "admit">;
   readonly scheduler: Scheduler;
@@ -70,9 +71,9 @@ export class Decider {
    */
   decide(id: string, headers: HeaderList, body: Uint8Array, subset: SubsetHint | undefined): Decided | Rejection {
     const { clock, models, admission, scheduler } = this.#parts;
-    const parser = selectParser(pathOf(headers));
-    if (parser instanceof Rejection) return parser;
-    const parsed = parser.parse(body, "");
+    const chosen = this.#parts.parsers().select(pathOf(headers));
+    if (chosen instanceof Rejection) return chosen;
+    const parsed = chosen.parser.parse(body, chosen.path);
     if (parsed instanceof Rejection) return parsed;
     const resolved = models.resolve(parsed, headers);
     if (resolved instanceof Rejection) return resolved;

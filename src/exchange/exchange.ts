@@ -5,7 +5,7 @@ import type { AttemptFailure, Endpoint } from "../inference/endpoint.ts";
 import { messageOf } from "../inference/errors.ts";
 import { HEADER, HeaderList } from "../inference/headers.ts";
 import { Rejection } from "../inference/outcomes.ts";
-import type { InferenceRequest } from "../inference/request.ts";
+import type { AnswerFormat, InferenceRequest } from "../inference/request.ts";
 import type { ResponseCompleteContext } from "../plugin/kinds.ts";
 import { Attempts } from "./attempts.ts";
 import { BodyAssembler } from "./body-assembler.ts";
@@ -36,6 +36,9 @@ export interface ExchangeServices {
 }
 
 const NOTHING = new Uint8Array(0);
+
+/** Answers that may name their model in plain JSON. */
+const NAMED_ANSWERS: ReadonlySet<AnswerFormat> = new Set(["http", "sglang"]);
 
 /** What hooks are told of an end (scheduling 3.2). */
 const HOOK_CAUSES: Record<EndCause, ResponseCompleteContext["cause"]> = {
@@ -287,7 +290,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
   #forwardedBody(request: InferenceRequest): readonly Uint8Array[] {
     const { body, model, targetModel } = request;
     if (targetModel === model || targetModel === "") return body.length === 0 ? [] : [body];
-    if (model !== "" && request.answerFormat === "http") this.#restorer = new NameRestorer(targetModel, model);
+    if (model !== "" && NAMED_ANSWERS.has(request.answerFormat)) this.#restorer = new NameRestorer(targetModel, model);
     return spliceModel(body, request, targetModel);
   }
 

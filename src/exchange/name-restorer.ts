@@ -45,7 +45,8 @@ export class NameRestorer {
         parts.push(bytes.subarray(from, at), this.#replacements[match]!);
         from = at + this.#needles[match]!.length;
       }
-      at = bytes.indexOf(KEY, at + KEY.length);
+      // A key that begins with the last quote of a name just found is none.
+      at = bytes.indexOf(KEY, Math.max(from, at + 1));
     }
     const hold = end ? bytes.length : this.#beginsAt(bytes, from);
     // A copy: the chunk is a view of a socket's buffer.

@@ -2,6 +2,7 @@ import { PLUGIN_REGISTRY } from "../../src/app/plugins.ts";
 import { schedulerHooks } from "../../src/app/scheduler-hooks.ts";
 import { SeededRandom } from "../../src/clock/random.ts";
 import { VirtualClock } from "../../src/clock/virtual.ts";
+import type { ConfiguredPlugin } from "../../src/config/effective.ts";
 import { loadConfig } from "../../src/config/load.ts";
 import { parseDocument } from "../../src/document/parse.ts";
 import type { PoolEndpoint } from "../../src/endpoints/pool-endpoint.ts";
@@ -10,11 +11,12 @@ import { ByteBudget } from "../../src/exchange/byte-budget.ts";
 import { Decider } from "../../src/exchange/decide.ts";
 import { InferenceExchange } from "../../src/exchange/exchange.ts";
 import { ExchangeMetrics } from "../../src/exchange/exchange-metrics.ts";
+import { ParserTable } from "../../src/exchange/parsers/parser-table.ts";
 import { type NamedHook, RequestHooks } from "../../src/exchange/request-hooks.ts";
 import type { Wire } from "../../src/exchange/wire.ts";
 import { LegacyAdmission } from "../../src/flowcontrol/legacy-admission.ts";
 import { type EndpointMetrics, UNKNOWN_METRICS } from "../../src/inference/endpoint.ts";
-import type { PluginDefinition } from "../../src/plugin/kinds.ts";
+import type { PluginDefinition, PluginKind, PluginKinds } from "../../src/plugin/kinds.ts";
 import { objectivesFromFlags } from "../../src/resources/objectives.ts";
 import { ModelResolver, type ResolverOptions } from "../../src/resources/resolve.ts";
 import { buildProfile, described } from "../../src/scheduling/build.ts";
@@ -80,11 +82,15 @@ export class TestCore {
     const random = new SeededRandom(options.seed ?? 1);
     this.random = random;
     this.endpoints = new EndpointRegistry({ clock, random });
-    this.hooks = new RequestHooks(options.hooks ?? [], (_hook, error) => this.errors.push(error));
     this.budget = new ByteBudget(options.budget ?? 256 * 1024 * 1024);
     this.#maxRequestBytes = options.maxRequestBytes ?? 32 * 1024 * 1024;
     const document = options.config === undefined ? undefined : parseDocument(options.config, { file: "config.yaml" });
     const config = loadConfig(document, PLUGIN_REGISTRY);
+    const create = <K extends PluginKind>({ definition, name, parameters }: ConfiguredPlugin<K>): PluginKinds[K] =>
+      definition.create(parameters, { name, clock, random });
+    const parsers = new ParserTable(config.parsers.length === 0 ? undefined : config.parsers.map(create));
+    const hooks = config.hooks.map((hook) => ({ name: hook.name, plugin: create(hook) }));
+    this.hooks = new RequestHooks([...hooks, ...(options.hooks ?? [])], (_hook, error) => this.errors.push(error));
     this.scheduler = new Scheduler({
       profile: buildProfile({
         name: config.profile.name,
@@ -105,6 +111,7 @@ export class TestCore {
       clock,
       random,
       endpoints: this.endpoints,
+      parsers: () => parsers,
       models: new ModelResolver({
         random,
         objectives: objectivesFromFlags(options.objectives ?? []),

@@ -31,18 +31,20 @@ const vitest = (lane: string): Step => ({
   env: { SLUICE_LANE: lane },
 });
 
-const PARTS: readonly Step[] = [
-  { name: "parts", command: [process.execPath, "scripts/test-parts.ts"] },
-  { name: "build", command: [process.execPath, "scripts/build.ts"] },
-  vitest("parts"),
-];
+const parts = (...which: readonly string[]): Step => ({
+  name: "parts",
+  command: [process.execPath, "scripts/test-parts.ts", ...which],
+});
+const BUILD: Step = { name: "build", command: [process.execPath, "scripts/build.ts"] };
+
+const PARTS: readonly Step[] = [parts(), BUILD, vitest("parts")];
 
 const LANES: Readonly<Record<string, readonly Step[]>> = {
   check: CHECK,
   unit: [vitest("unit")],
   parts: PARTS,
   test: [...CHECK, vitest("unit"), ...PARTS],
-  soak: [...PARTS.slice(0, 2), vitest("soak")],
+  soak: [parts("soak"), BUILD, vitest("soak")],
 };
 
 const [lane = "test", ...rest] = process.argv.slice(2);

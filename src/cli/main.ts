@@ -4,6 +4,7 @@ import { VERSION } from "../app/version.ts";
 import { SluiceError } from "../inference/errors.ts";
 import { checkServerCommand } from "./check-server.ts";
 import { demoCommand } from "./demo.ts";
+import { envoyConfigCommand } from "./envoy-config.ts";
 import { eppCommand } from "./epp.ts";
 import { gatewayCommand } from "./gateway.ts";
 import { simCommand } from "./sim.ts";
@@ -17,6 +18,7 @@ const MISTYPED: ReadonlySet<string> = new Set([
   "LISTEN_ADDRESS",
   "SIM_OPTION",
   "OBJECTIVE_SYNTAX",
+  "ENVOY_OPTION",
 ]);
 
 const program = new Command("sluice")
@@ -25,7 +27,7 @@ const program = new Command("sluice")
   .enablePositionalOptions()
   .showHelpAfterError("(add --help for the options)")
   .exitOverride();
-for (const make of [demoCommand, gatewayCommand, eppCommand, simCommand, checkServerCommand])
+for (const make of [demoCommand, gatewayCommand, eppCommand, envoyConfigCommand, simCommand, checkServerCommand])
   program.addCommand(make());
 
 try {

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from "vitest";
+import type { RequestBodyMode } from "../../src/envoy/options.ts";
 import { ask, chat, JSON_HEADERS } from "../support/client.ts";
 import { poll } from "../support/poll.ts";
 import { type Stack, startEpp, startStack } from "../support/stack.ts";
@@ -58,8 +59,14 @@ describe("the picker stops and starts again under load", () => {
     await stack?.stop();
   });
 
-  const begin = async (config: "standalone" | "override-host"): Promise<Stack> => {
-    stack = await startStack(config, ["--max-num-seqs", "64", "--inter-token-latency", "1"]);
+  const begin = async (
+    config: "standalone" | "override-host",
+    requestBodyMode: RequestBodyMode = "full-duplex",
+  ): Promise<Stack> => {
+    stack = await startStack(config, {
+      simArgs: ["--max-num-seqs", "64", "--inter-token-latency", "1"],
+      bootstrap: { requestBodyMode },
+    });
     const { url } = stack;
     await poll("the first answer", async () => (await ask(`${url}/v1/models`)).status === 200);
     load = new Load(url);
@@ -90,7 +97,7 @@ describe("the picker stops and starts again under load", () => {
     expect(new Set(traffic.seen.slice(recovered).map((one) => one.status))).toEqual(new Set([200]));
   });
 
-  it("fail-open: once the health check has marked it down every POST is answered by the fallback policy (D-37, V-6)", async () => {
+  it("fail-open with duplex bodies: once the health check has marked it down every POST is answered by the fallback policy (D-37, V-6)", async () => {
     const { epp, endpoints, envoy } = await begin("override-host");
     const traffic = load!;
     const before = traffic.mark;
@@ -103,11 +110,28 @@ describe("the picker stops and starts again under load", () => {
     process.stdout.write(`fail-open: ${lost} of ${noticed - before} requests failed before the health check noticed\n`);
     expect(new Set(traffic.seen.slice(noticed).map((one) => one.status))).toEqual(new Set([200]));
 
-    again = await startEpp(endpoints, epp.port);
+    await answersAgain(endpoints, epp.port);
+  });
+
+  it("fail-open with bodies kept by Envoy: no request is lost, from the first moment on (D-37, V-6)", async () => {
+    const { epp, endpoints } = await begin("override-host", "buffered");
+    const traffic = load!;
+    const before = traffic.mark;
+    await epp.process.stop("SIGKILL");
+    await poll("traffic without the picker", () => traffic.seen.length > before + 300);
+    const lost = traffic.seen.slice(before).filter((one) => one.status !== 200);
+    // What was in its response phase, which the picker still sees, ends with the picker: at most one per strand.
+    expect(lost.length).toBeLessThanOrEqual(8);
+    expect(new Set(traffic.seen.slice(before + 16).map((one) => one.status))).toEqual(new Set([200]));
+    await answersAgain(endpoints, epp.port);
+  });
+
+  const answersAgain = async (endpoints: string, port: number): Promise<void> => {
+    again = await startEpp(endpoints, port);
     const back = again;
     await poll("the picker to be asked again", async () => {
       const metrics = (await ask(`${back.adminUrl}/metrics`)).text;
       return Number(/^sluice_exchanges_total\{outcome="complete"\} (\d+)$/m.exec(metrics)?.[1] ?? 0) > 20;
     });
-  });
+  };
 });

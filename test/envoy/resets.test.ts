@@ -10,14 +10,9 @@ describe("real Envoy 1.40 ends every stream with a reset", () => {
   let stack: Stack;
 
   beforeAll(async () => {
-    stack = await startStack("standalone", [
-      "--max-num-seqs",
-      "256",
-      "--inter-token-latency",
-      "0",
-      "--time-to-first-token",
-      "0",
-    ]);
+    stack = await startStack("standalone", {
+      simArgs: ["--max-num-seqs", "256", "--inter-token-latency", "0", "--time-to-first-token", "0"],
+    });
     await poll("the first answer", async () => (await ask(`${stack.url}/v1/models`)).status === 200);
   });
   afterAll(() => stack?.stop());

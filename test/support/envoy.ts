@@ -1,23 +1,34 @@
-import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { parseDocument, YAMLMap } from "yaml";
-import { envoy as findEnvoy } from "../../scripts/test-parts.ts";
+import { ENVOY_RELEASE, envoy as findEnvoy } from "../../scripts/test-parts.ts";
+import { renderBootstrap } from "../../src/envoy/bootstrap.ts";
+import { type BootstrapOptions, ENVOY_VERSIONS, type Variant } from "../../src/envoy/options.ts";
+import { planBootstrap } from "../../src/envoy/plan.ts";
+import { OPTIONS } from "../../src/envoy/pool.cases.ts";
 import { poll } from "./poll.ts";
-import { ROOT, TestProcess } from "./process.ts";
+import { TestProcess } from "./process.ts";
 
 export interface EnvoyOptions {
-  /** File in deploy/envoy/, without its ending. */
-  readonly config: "standalone" | "override-host";
+  readonly variant: Variant;
   /** Port of `sluice epp`. */
   readonly eppPort: number;
-  /** Ports of the model servers, for the configuration that knows them. */
+  /** Ports of the model servers, for the variant that knows them. */
   readonly serverPorts: readonly number[];
+  /** A release of `scripts/test-parts.ts`. */
+  readonly release?: string;
+  /** Wishes beside the ports; FailOpen in `override-host` unless given, as in the shipped file. */
+  readonly bootstrap?: Partial<BootstrapOptions>;
+  /** Worker threads. */
+  readonly concurrency?: number;
+  /** Last changes to the text, for what no option covers. */
+  edit?(yaml: string): string;
 }
 
-/** A real Envoy with a shipped configuration, only the ports changed. */
+/** A real Envoy with a configuration of `sluice envoy-config`. */
 export interface RunningEnvoy {
   readonly port: number;
   readonly adminPort: number;
@@ -26,38 +37,35 @@ export interface RunningEnvoy {
   stat(name: string): Promise<number>;
 }
 
-/** Starts Envoy 1.40 and waits until it is ready. */
+const LOOPBACK = "127.0.0.1";
+
+/** The bootstrap that `startEnvoy` runs. */
+export function bootstrap(options: EnvoyOptions, port: number, adminPort: number): string {
+  const { variant, serverPorts, release = ENVOY_RELEASE } = options;
+  const version = ENVOY_VERSIONS.find((known) => release.startsWith(`${known}.`));
+  if (version === undefined) throw new Error(`no configuration for Envoy ${release}`);
+  const plan = planBootstrap({
+    ...OPTIONS,
+    variant,
+    envoyVersion: version,
+    listen: { host: LOOPBACK, port },
+    admin: { host: LOOPBACK, port: adminPort },
+    picker: { host: LOOPBACK, port: options.eppPort },
+    failureMode: variant === "override-host" ? "FailOpen" : undefined,
+    endpoints: variant === "override-host" ? serverPorts.map((known) => ({ host: LOOPBACK, port: known })) : [],
+    subsetHeader: variant === "subset-hint" ? "x-pool-subset" : "",
+    ...options.bootstrap,
+  });
+  return renderBootstrap(plan);
+}
+
+/** Starts Envoy and waits until it is ready. */
 export async function startEnvoy(options: EnvoyOptions): Promise<RunningEnvoy> {
   const [port, adminPort] = [await freePort(), await freePort()];
-  const ports = new Map([
-    [8081, port],
-    [19000, adminPort],
-    [9002, options.eppPort],
-    [8000, options.serverPorts[0] ?? 1],
-    [8001, options.serverPorts[1] ?? 1],
-    [8002, options.serverPorts[2] ?? 1],
-  ]);
-  const document = parseDocument(readFileSync(join(ROOT, "deploy", "envoy", `${options.config}.yaml`), "utf8"));
-  const swap = (node: unknown): void => {
-    if (node instanceof YAMLMap) {
-      const shipped = node.get("port_value");
-      if (typeof shipped === "number") node.set("port_value", ports.get(shipped) ?? shipped);
-    }
-    if (node !== null && typeof node === "object" && "items" in node)
-      for (const item of (node as { items: unknown[] }).items)
-        swap(item !== null && typeof item === "object" && "value" in item ? (item as { value: unknown }).value : item);
-  };
-  swap(document.contents);
-  const file = join(mkdtempSync(join(tmpdir(), "sluice-envoy-")), "envoy.yaml");
-  writeFileSync(file, document.toString());
-  const process = new TestProcess(findEnvoy(), [
-    "-c",
-    file,
-    "--concurrency",
-    "2",
-    "--use-dynamic-base-id",
-    "-l",
-    "warning",
+  const text = bootstrap(options, port, adminPort);
+  const process = new TestProcess(findEnvoy(options.release), [
+    ...["-c", inFile(options.edit?.(text) ?? text), "--use-dynamic-base-id", "-l", "warning"],
+    ...["--concurrency", String(options.concurrency ?? 2)],
   ]);
   await poll("Envoy to be ready", async () => {
     if (process.exit !== undefined) throw new Error(process.stderr);
@@ -72,6 +80,22 @@ export async function startEnvoy(options: EnvoyOptions): Promise<RunningEnvoy> {
       return Number(/: (\d+)/.exec(page)?.[1] ?? 0);
     },
   };
+}
+
+/** What `envoy --mode validate` says of a configuration; "" when it is content. */
+export function validate(yaml: string, release?: string): string {
+  const { status, stderr } = spawnSync(
+    findEnvoy(release),
+    ["--mode", "validate", "--use-dynamic-base-id", "-l", "error", "-c", inFile(yaml)],
+    { encoding: "utf8", timeout: 60_000 },
+  );
+  return status === 0 ? "" : `status ${status}: ${stderr}`;
+}
+
+function inFile(yaml: string): string {
+  const file = join(mkdtempSync(join(tmpdir(), "sluice-envoy-")), "envoy.yaml");
+  writeFileSync(file, yaml);
+  return file;
 }
 
 /** A port that was free a moment ago. */

@@ -1,6 +1,7 @@
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { getJson } from "./client.ts";
 import { type EnvoyOptions, type RunningEnvoy, startEnvoy } from "./envoy.ts";
 import { sluice, type TestProcess } from "./process.ts";
 
@@ -33,6 +34,29 @@ export async function startSims(count: number, args: readonly string[] = []): Pr
   );
 }
 
+/** What a simulator remembers of a request. */
+export interface SeenRequest {
+  readonly id: string;
+  readonly bodySha256: string | null;
+  readonly bodyLength: number;
+  readonly repeatedDocument: boolean;
+  readonly lengthMismatch: boolean;
+  readonly aborted: boolean;
+  readonly status: number | null;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** The requests with this `x-test-id` that reached any of the servers, each with the port of the server. */
+export async function seenBy(sims: readonly Sim[], id: string): Promise<(SeenRequest & { readonly port: number })[]> {
+  const lists = await Promise.all(
+    sims.map(async ({ url, port }) => {
+      const { requests } = await getJson<{ requests: SeenRequest[] }>(`${url}/admin/requests`);
+      return requests.map((request) => ({ ...request, port }));
+    }),
+  );
+  return lists.flat().filter((request) => request.headers["x-test-id"] === id);
+}
+
 export interface Epp {
   readonly process: TestProcess;
   readonly port: number;
@@ -62,12 +86,27 @@ export interface Stack {
   stop(): Promise<void>;
 }
 
-export async function startStack(config: EnvoyOptions["config"], simArgs: readonly string[] = []): Promise<Stack> {
+/** What a stack has besides the defaults. */
+export interface StackOptions extends Partial<Omit<EnvoyOptions, "variant" | "eppPort" | "serverPorts">> {
+  readonly simArgs?: readonly string[];
+  readonly eppArgs?: readonly string[];
+  /** Wishes that depend on where the model servers are. */
+  bootstrapFor?(serverPorts: readonly number[]): EnvoyOptions["bootstrap"];
+}
+
+export async function startStack(variant: EnvoyOptions["variant"], options: StackOptions = {}): Promise<Stack> {
+  const { simArgs, eppArgs, bootstrapFor, ...more } = options;
   const sims = await startSims(3, simArgs);
   const ports = sims.map((sim) => sim.port);
   const endpoints = endpointsFile(ports);
-  const epp = await startEpp(endpoints);
-  const envoy = await startEnvoy({ config, eppPort: epp.port, serverPorts: ports });
+  const epp = await startEpp(endpoints, 0, eppArgs);
+  const envoy = await startEnvoy({
+    variant,
+    eppPort: epp.port,
+    serverPorts: ports,
+    ...more,
+    bootstrap: { ...more.bootstrap, ...bootstrapFor?.(ports) },
+  });
   return {
     sims,
     endpoints,

@@ -1,32 +1,51 @@
+import { BUILT_IN_PROFILES, builtInDocument } from "../config/defaults.ts";
 import { type EffectiveConfig, effectiveSummary } from "../config/effective.ts";
 import { loadConfig } from "../config/load.ts";
+import type { Document } from "../document/document.ts";
+import { didYouMean } from "../document/nearest.ts";
 import { parseDocument } from "../document/parse.ts";
 import { readDocument } from "../document/read.ts";
+import { SluiceError } from "../inference/errors.ts";
 import type { Logger } from "../telemetry/logger.ts";
+import { withLegacyEnvironment } from "./legacy-environment.ts";
 import { PLUGIN_REGISTRY } from "./plugins.ts";
 
 /** The largest configuration, bytes. */
 const MAX_BYTES = 1024 * 1024;
 
-/** Where a configuration comes from; neither = the built-in one. */
+/** Where a configuration comes from; nothing = the built-in default. */
 export interface ConfigSource {
   readonly configFile?: string | undefined;
   readonly configText?: string | undefined;
+  /** Name of a built-in profile, instead of a file or a text. */
+  readonly profile?: string | undefined;
+  /** Environment, of which v0.3's scheduler took its constants. */
+  readonly env?: Readonly<Record<string, string | undefined>> | undefined;
 }
 
 /**
  * Reads the configuration and says in the log what is in force.
- * @throws SluiceError DOCUMENT_..., with every problem and its line
+ * @throws SluiceError DOCUMENT_..., with every problem and its line; FLAG_CONFLICT, FLAG_VALUE
  */
-export async function readConfig({ configFile, configText }: ConfigSource, log: Logger): Promise<EffectiveConfig> {
-  const document =
-    configFile !== undefined
-      ? await readDocument(configFile, { maxBytes: MAX_BYTES })
-      : configText !== undefined
-        ? parseDocument(configText, { file: "--config-text" })
-        : undefined;
-  const config = loadConfig(document, PLUGIN_REGISTRY);
+export async function readConfig(source: ConfigSource, log: Logger): Promise<EffectiveConfig> {
+  const loaded = loadConfig(await documentOf(source), PLUGIN_REGISTRY);
+  const config = withLegacyEnvironment(loaded, source.env ?? {}, log);
   for (const warning of config.warnings) log.warn({}, warning);
   log.info(effectiveSummary(config), "configuration in force");
   return config;
+}
+
+async function documentOf({ configFile, configText, profile }: ConfigSource): Promise<Document | undefined> {
+  if (profile !== undefined && (configFile !== undefined || configText !== undefined))
+    throw new SluiceError(
+      "FLAG_CONFLICT",
+      "--profile chooses a built-in configuration and cannot be combined with one that is given",
+    );
+  if (configFile !== undefined) return readDocument(configFile, { maxBytes: MAX_BYTES });
+  if (configText !== undefined) return parseDocument(configText, { file: "--config-text" });
+  if (profile === undefined) return undefined;
+  const document = builtInDocument(profile);
+  if (document !== undefined) return document;
+  const hint = didYouMean(profile, BUILT_IN_PROFILES) || `; there are ${BUILT_IN_PROFILES.join(" and ")}`;
+  throw new SluiceError("FLAG_VALUE", `--profile=${JSON.stringify(profile.slice(0, 100))} is not a profile${hint}`);
 }

@@ -21,6 +21,7 @@ import { startEndpointMetrics } from "./endpoint-metrics.ts";
 import { collectGarbageRarely } from "./garbage.ts";
 import { InferenceCore } from "./inference-core.ts";
 import { type Running, untilHardStop, untilSignal } from "./lifecycle.ts";
+import { dialectsWith, type ModelServerSettings } from "./model-servers.ts";
 import { type Listening, readyLine } from "./ready-line.ts";
 import { viewsOf } from "./views.ts";
 import { warmUp } from "./warm-up.ts";
@@ -45,6 +46,7 @@ export interface EppSettings extends ConfigSource {
   readonly healthChecking: boolean;
   /** At least 50. */
   readonly refreshMetricsInterval: number;
+  readonly modelServers: ModelServerSettings;
   /** The interval was given: it holds for idle endpoints, too. */
   readonly fixedCadence: boolean;
   readonly refreshPrometheusMetricsInterval: number;
@@ -85,6 +87,8 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
     config,
     models: { objectives: objectivesFromFlags(settings.objectives) },
     cadence: { interval: settings.refreshMetricsInterval, fixed: settings.fixedCadence },
+    dialects: dialectsWith(settings.modelServers.metrics),
+    metricsPage: settings.modelServers.page,
     staleness: settings.metricsStalenessThreshold,
     ignoreSubset: settings.disableEndpointSubsetFilter,
     log,

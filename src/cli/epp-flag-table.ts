@@ -1,4 +1,6 @@
+import { RESOURCE_DEFAULTS } from "../app/resource-settings.ts";
 import type { FlagRow, Inert } from "./go-flags.ts";
+import { MODEL_SERVER_FLAGS } from "./model-server-flags.ts";
 
 const PORT = { type: "int", min: 0, max: 65535 } as const;
 
@@ -16,16 +18,6 @@ function ignored(because: string, ...harmless: readonly string[]): Inert {
 }
 
 const LOGGING = ignored("logs are JSON lines on stderr; -v sets how much");
-const METRIC_NAME: Pick<FlagRow, "type" | "help"> = {
-  type: "string",
-  help: "Name of the metric on the model servers' pages.",
-};
-
-function metricName(...harmless: readonly string[]): Inert {
-  const because = "is not supported yet: the metric names of vLLM are read";
-  return { harmless, otherwise: "refuse", because };
-}
-
 /**
  * Every flag of the reference EPP, from v0.3 to HEAD, and ours (epp-protocol 13.2, 13.3; scheduling appendix A). Those
  * with `inert` are known but do nothing yet.
@@ -80,12 +72,43 @@ export const EPP_FLAGS = [
     help: "NAME=PRIORITY of an InferenceObjective; below 0 may be shed under load. Repeatable.",
   },
   {
+    name: "resources",
+    takes: "FOLDER",
+    type: "string",
+    default: "",
+    since: "ours",
+    help: "Folder with InferencePool, InferenceModel, InferenceObjective and InferenceModelRewrite manifests, followed while running; not ready until the pool is there.",
+  },
+  {
+    name: "model-matching",
+    takes: "auto|enforce|off",
+    type: "string",
+    default: RESOURCE_DEFAULTS.modelMatching,
+    since: "ours",
+    help: "Whether a model name without an InferenceModel is answered 404: enforce = yes; auto = once an InferenceModel of a v1alpha2 pool was found; off = InferenceModels are ignored.",
+  },
+  {
+    name: "standard-shed-at",
+    takes: "SATURATION",
+    type: "string",
+    default: RESOURCE_DEFAULTS.standardShedAt,
+    since: "ours",
+    help: "Saturation from which requests of InferenceModels of Standard criticality may be shed; Sheddable ones are from 1.",
+  },
+  {
+    name: "legacy-criticality",
+    type: "bool",
+    default: "false",
+    since: "ours",
+    help: "Shed Standard like Sheddable, from saturation 1, as v0.3 did.",
+  },
+  {
     name: "pool-name",
     aliases: ["poolName"],
     type: "string",
     default: "",
     since: "v0.3",
-    help: "Name of the InferencePool; with a file of endpoints a label of the metrics, then `epp` when not given.",
+    help: "Name of the InferencePool: which one in --resources, where there are several; a label of the metrics, there `epp` when not given.",
   },
   {
     name: "pool-namespace",
@@ -94,7 +117,14 @@ export const EPP_FLAGS = [
     default: "default",
     env: "NAMESPACE",
     since: "v0.3",
-    help: "Namespace of the InferencePool.",
+    help: "Namespace of the InferencePool in --resources, and of manifests there that name none.",
+  },
+  {
+    name: "pool-group",
+    type: "string",
+    default: "inference.networking.k8s.io",
+    since: "v1.0",
+    help: "API group of the InferencePool in --resources; not given, one of inference.networking.x-k8s.io is taken, too.",
   },
   {
     name: "endpoint-selector",
@@ -125,6 +155,14 @@ export const EPP_FLAGS = [
     default: "",
     since: "v1.0",
     help: "The EndpointPickerConfig itself, instead of --config-file.",
+  },
+  {
+    name: "profile",
+    takes: "NAME",
+    type: "string",
+    default: "default",
+    since: "ours",
+    help: "Built-in profile, instead of a configuration: default, or legacy-v0.3, the decision tree of that release.",
   },
   {
     name: "secure-serving",
@@ -183,6 +221,7 @@ export const EPP_FLAGS = [
     since: "v1.0",
     help: "Age from which an endpoint's metrics count as stale.",
   },
+  ...MODEL_SERVER_FLAGS,
   {
     name: "grpc-max-recv-msg-size",
     type: "quantity",
@@ -224,14 +263,6 @@ export const EPP_FLAGS = [
     help: "Log verbosity: 2 default, 3 verbose, 4 debug, 5 trace.",
   },
 
-  {
-    name: "pool-group",
-    type: "string",
-    default: "inference.networking.k8s.io",
-    since: "v1.0",
-    help: "API group of the pool.",
-    inert: needsKubernetes("inference.networking.k8s.io", "inference.networking.x-k8s.io"),
-  },
   {
     name: "kubeconfig",
     type: "string",
@@ -328,76 +359,6 @@ export const EPP_FLAGS = [
     since: "v1.5",
     help: "OpenTelemetry.",
     inert: ignored("tracing is not supported yet", "false"),
-  },
-  {
-    name: "model-server-metrics-scheme",
-    type: "string",
-    default: "http",
-    since: "v1.0",
-    help: "Scheme of the metrics pages.",
-    inert: notYet("http"),
-  },
-  {
-    name: "model-server-metrics-path",
-    type: "string",
-    default: "/metrics",
-    since: "v1.0",
-    help: "Path of the metrics pages.",
-    inert: notYet("/metrics"),
-  },
-  {
-    name: "model-server-metrics-port",
-    ...PORT,
-    default: "0",
-    since: "v1.0",
-    help: "Port of the metrics pages.",
-    inert: notYet("0"),
-  },
-  {
-    name: "model-server-metrics-https-insecure-skip-verify",
-    type: "bool",
-    default: "true",
-    since: "v1.0",
-    help: "No check of the pages' certificates.",
-    inert: ignored("metrics pages are read over plain HTTP"),
-  },
-  {
-    ...METRIC_NAME,
-    name: "total-queued-requests-metric",
-    aliases: ["totalQueuedRequestsMetric"],
-    default: "vllm:num_requests_waiting",
-    since: "v0.3",
-    inert: metricName("vllm:num_requests_waiting"),
-  },
-  {
-    ...METRIC_NAME,
-    name: "total-running-requests-metric",
-    default: "vllm:num_requests_running",
-    since: "v1.5",
-    inert: metricName("vllm:num_requests_running"),
-  },
-  {
-    ...METRIC_NAME,
-    name: "kv-cache-usage-percentage-metric",
-    aliases: ["kvCacheUsagePercentageMetric"],
-    default: "vllm:kv_cache_usage_perc",
-    since: "v0.3",
-    inert: metricName("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
-  },
-  {
-    ...METRIC_NAME,
-    name: "lora-info-metric",
-    aliases: ["loraInfoMetric"],
-    default: "vllm:lora_requests_info",
-    since: "v0.3",
-    inert: metricName("vllm:lora_requests_info", ""),
-  },
-  {
-    ...METRIC_NAME,
-    name: "cache-info-metric",
-    default: "vllm:cache_config_info",
-    since: "v1.5",
-    inert: metricName("vllm:cache_config_info", ""),
   },
   {
     name: "destinationEndpointHintKey",

@@ -4,6 +4,7 @@ import { SluiceError } from "../inference/errors.ts";
 import { EPP_FLAGS } from "./epp-flag-table.ts";
 import { flagsHelp, flagsMarkdown } from "./flag-text.ts";
 import { type FlagValues, type ParsedFlags, parseGoFlags } from "./go-flags.ts";
+import { modelServersOf } from "./model-server-flags.ts";
 
 /** What `sluice epp` was asked for, validated: how the picker runs. */
 export interface EppOptions extends EppSettings {
@@ -29,6 +30,7 @@ export function parseEppFlags(
   if (parsed.help) return "help";
   const { values } = parsed;
   validate(parsed);
+  const { modelServers, warnings } = modelServersOf(values, parsed.explicit);
   const missingEndpoints = missing(values);
   if (!values.endpoints && !values["config-file"] && !values["config-text"]) throw missingEndpoints;
   return {
@@ -43,6 +45,9 @@ export function parseEppFlags(
     objectives: values.objective,
     configFile: values["config-file"] || undefined,
     configText: values["config-text"] || undefined,
+    profile: parsed.explicit.has("profile") ? values.profile : undefined,
+    env,
+    modelServers,
     secureServing: values["secure-serving"],
     certPath: values["cert-path"] || undefined,
     healthChecking: values["health-checking"],
@@ -55,7 +60,7 @@ export function parseEppFlags(
     drainTimeout: values["drain-timeout"],
     verbosity: values.v,
     debugOpen: values["debug-open"],
-    warnings: [...parsed.warnings, ...effectless(values)],
+    warnings: [...parsed.warnings, ...warnings, ...effectless(values)],
   };
 }
 

@@ -12,7 +12,8 @@ export function flagsHelp(table: readonly FlagRow[]): string {
 export function flagsMarkdown(table: readonly FlagRow[]): string {
   const active = table.filter(({ inert }) => inert === undefined);
   const rows = active.map(
-    (row) => `| ${names(row)} | ${row.type} | ${code(row.default)} | ${row.since} | ${cell(row.help)}${envOf(row)} |`,
+    (row) =>
+      `| ${names(row)} | ${row.type} | ${code(row.default)} | ${row.since} | ${cell(row.help)}${envOf(row)}${deprecatedIn(row)} |`,
   );
   const inert = table.flatMap((row) => {
     if (row.inert === undefined) return [];
@@ -48,6 +49,10 @@ function defaultOf(row: FlagRow): string {
 
 function envOf({ env }: FlagRow): string {
   return env === undefined ? "" : ` Environment: ${code(env)}.`;
+}
+
+function deprecatedIn({ deprecated }: FlagRow): string {
+  return deprecated === undefined ? "" : ` Deprecated: ${deprecated}.`;
 }
 
 function names({ name, aliases }: FlagRow): string {

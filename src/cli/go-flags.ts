@@ -25,6 +25,8 @@ export interface FlagRow {
   readonly max?: number;
   /** Environment variable that counts when the flag isn't given. */
   readonly env?: string;
+  /** Why it should not be used any more: it works and warns. */
+  readonly deprecated?: string;
   /** For a flag of the reference that does nothing here yet. */
   readonly inert?: Inert;
 }
@@ -92,6 +94,7 @@ export function parseGoFlags<const T extends readonly FlagRow[]>(
     const text = attached ?? (row.type === "bool" ? boolWord() : valueWord(row));
     const value = parseValue(row, text);
     warnings.push(...checkInert(row, value));
+    if (row.deprecated !== undefined) warnings.push(`--${row.name} is deprecated: ${row.deprecated}`);
     // The first one given replaces the default, the following ones add to it.
     const before = row.type === "list" && explicit.has(row.name) ? (values[row.name] as readonly string[]) : [];
     values[row.name] = row.type === "list" ? [...before, ...(value as readonly string[])] : value;

@@ -23,7 +23,34 @@ schedulingProfiles:
   - {pluginRef: max-score-picker}
 `;
 
-/** The built-in configuration as if it had been read from a file. */
-export function defaultDocument(): Document {
-  return parseDocument(DEFAULT_CONFIG, { file: "built-in configuration" });
+/** The scheduler of v0.3, which had no configuration (scheduling 2). */
+const LEGACY_CONFIG = `apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+- type: decision-tree-filter
+- type: random-picker
+- type: never-saturated-detector
+schedulingProfiles:
+- name: legacy-v0.3
+  plugins:
+  - pluginRef: decision-tree-filter
+  - pluginRef: random-picker
+flowControl:
+  saturationDetector: {pluginRef: never-saturated-detector}
+`;
+
+/** The configurations that need no file, by the name of their profile. */
+const BUILT_IN: ReadonlyMap<string, string> = new Map([
+  ["default", DEFAULT_CONFIG],
+  ["legacy-v0.3", LEGACY_CONFIG],
+]);
+
+/** Names that `builtInDocument` knows. */
+export const BUILT_IN_PROFILES: readonly string[] = [...BUILT_IN.keys()];
+
+/** A built-in configuration as if it had been read from a file; undefined when there is none of that name. */
+export function builtInDocument(profile: string): Document | undefined {
+  const text = BUILT_IN.get(profile);
+  if (text === undefined) return undefined;
+  return parseDocument(text, { file: profile === "default" ? "built-in configuration" : `built-in ${profile}` });
 }

@@ -5,7 +5,7 @@ import { invalid, type Violation, validate } from "../document/validate.ts";
 import { SluiceError } from "../inference/errors.ts";
 import type { PluginDefinition, PluginKind } from "../plugin/kinds.ts";
 import type { PluginRegistry } from "../plugin/registry.ts";
-import { defaultDocument } from "./defaults.ts";
+import { builtInDocument } from "./defaults.ts";
 import type { ConfiguredPlugin, EffectiveConfig, ProfilePlugin } from "./effective.ts";
 import { API_VERSIONS, type Envelope, envelopeSchema } from "./envelope.ts";
 import { defaultPlugin, type PluginTable, readPlugins } from "./plugins.ts";
@@ -20,7 +20,7 @@ const WHAT = "EndpointPickerConfig";
  * @throws SluiceError DOCUMENT_INVALID, every violation as `file:line:column: path: problem`
  */
 export function loadConfig(document: Document | undefined, registry: PluginRegistry): EffectiveConfig {
-  return new Loading(document ?? defaultDocument(), registry).run();
+  return new Loading(document ?? builtInDocument("default")!, registry).run();
 }
 
 /** One pass over one document: later steps see what earlier ones found, violations gather until the end. */

@@ -1,0 +1,49 @@
+import type { Clock } from "../clock/clock.ts";
+import { objectivesFromFlags } from "../resources/objectives.ts";
+import { ResourceDirectory } from "../resources/resource-directory.ts";
+import { ResourceStore } from "../resources/resource-store.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import type { CoreOptions } from "./inference-core.ts";
+import type { ResourceSettings } from "./resource-settings.ts";
+
+/** What is known of models and objectives besides the requests: `--objective` flags and, with `--resources`, API objects. */
+export class ModelSource {
+  readonly models: CoreOptions["models"];
+  readonly #directory: ResourceDirectory | undefined;
+
+  /**
+   * @param objectives `NAME=PRIORITY` each
+   * @param settings undefined = no API objects
+   * @throws SluiceError OBJECTIVE_...
+   */
+  constructor(objectives: readonly string[], settings: ResourceSettings | undefined, clock: Clock, log: Logger) {
+    const flags = objectivesFromFlags(objectives);
+    if (settings === undefined) {
+      this.models = { objectives: flags };
+      return;
+    }
+    const { directory, pool, namespace, ...counting } = settings;
+    const store = new ResourceStore({ pool, notice: (text) => log.warn({}, text) });
+    this.models = { objectives: flags, resources: store, ...counting };
+    const lines = { warn: (text: string) => log.warn({}, text), info: (text: string) => log.info({}, text) };
+    this.#directory = new ResourceDirectory({ path: directory, namespace, store, clock, log: lines });
+    if ((counting.matching ?? "auto") !== "auto") return;
+    const stop = store.onChange(() => {
+      if (!store.modelSeen) return;
+      stop();
+      log.info({}, "InferenceModels were found: from now on a model name without one is answered 404");
+    });
+  }
+
+  /**
+   * Reads what there is and follows it.
+   * @throws SluiceError RESOURCES_..., RESOURCE_..., POOL_AMBIGUOUS
+   */
+  async start(): Promise<void> {
+    await this.#directory?.start();
+  }
+
+  close(): void {
+    this.#directory?.close();
+  }
+}

@@ -6,12 +6,11 @@ import { realClock } from "../clock/real.ts";
 import { PROCESS_PATH } from "../extproc/messages.ts";
 import { processHandler } from "../extproc/service.ts";
 import { createH2Server } from "../grpc/h2/server.ts";
-import { healthHandlers, ProcessorHealth, probeHealth } from "../grpc/health.ts";
+import { healthHandlers, type ProbeState, ProcessorHealth, probeHealth } from "../grpc/health.ts";
 import { loadTlsPair, selfSignedPair } from "../grpc/tls.ts";
 import type { GrpcHandler } from "../grpc/transport.ts";
 import { hostPort } from "../inference/endpoint.ts";
 import type { SluiceError } from "../inference/errors.ts";
-import { objectivesFromFlags } from "../resources/objectives.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { createLogger } from "../telemetry/logging.ts";
 import { startProcessMetrics } from "../telemetry/process.ts";
@@ -22,7 +21,9 @@ import { collectGarbageRarely } from "./garbage.ts";
 import { InferenceCore } from "./inference-core.ts";
 import { type Running, untilHardStop, untilSignal } from "./lifecycle.ts";
 import { dialectsWith, type ModelServerSettings } from "./model-servers.ts";
+import { ModelSource } from "./model-source.ts";
 import { type Listening, readyLine } from "./ready-line.ts";
+import type { ResourceSettings } from "./resource-settings.ts";
 import { viewsOf } from "./views.ts";
 import { warmUp } from "./warm-up.ts";
 
@@ -40,6 +41,8 @@ export interface EppSettings extends ConfigSource {
   readonly missingEndpoints: SluiceError;
   /** `NAME=PRIORITY` each. */
   readonly objectives: readonly string[];
+  /** Undefined = no API objects. */
+  readonly resources: ResourceSettings | undefined;
   readonly secureServing: boolean;
   /** Directory with tls.crt and tls.key; undefined = a self-signed pair. */
   readonly certPath: string | undefined;
@@ -81,11 +84,12 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
       ? await selfSignedPair(clock)
       : loadTlsPair(settings.certPath)
     : undefined;
+  const source = new ModelSource(settings.objectives, settings.resources, clock, log);
   const core = new InferenceCore({
     clock,
     random,
     config,
-    models: { objectives: objectivesFromFlags(settings.objectives) },
+    models: source.models,
     cadence: { interval: settings.refreshMetricsInterval, fixed: settings.fixedCadence },
     dialects: dialectsWith(settings.modelServers.metrics),
     metricsPage: settings.modelServers.page,
@@ -93,13 +97,15 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
     ignoreSubset: settings.disableEndpointSubsetFilter,
     log,
   });
-  // Endpoints from a file are a pool of their own: held from the moment the file was read.
-  const state = { synced: false, draining: false };
-  const ready = (): boolean => state.synced && !state.draining;
+  const state = { started: false, draining: false };
+  // Without --resources the endpoints are a pool of their own: held from the moment they were read.
+  const synced = (): boolean => state.started && core.models.poolKnown;
+  const ready = (): boolean => synced() && !state.draining;
+  const probed = (): ProbeState => ({ synced: synced(), draining: state.draining });
   const host = settings.bindAddress;
   const onHandlerError = (error: unknown): void => core.onError(error);
   const health = createH2Server(
-    { host, port: settings.grpcHealthPort, handlers: healthHandlers(probeHealth(() => state)), onHandlerError },
+    { host, port: settings.grpcHealthPort, handlers: healthHandlers(probeHealth(probed)), onHandlerError },
     clock,
   );
   const processor = new ProcessorHealth();
@@ -129,6 +135,8 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
     const healthAddress = await health.listen();
     const discovery = await startDiscovery(core, settings.endpointsFile, config, log);
     stops.push(() => discovery.close());
+    stops.push(() => source.close());
+    await source.start();
     stops.push(
       startEndpointMetrics({
         ...core,
@@ -156,7 +164,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
     });
     stops.push(() => void admin.close());
     const extProcAddress = await extProc.listen();
-    state.synced = true;
+    state.started = true;
     return {
       listening: [
         { name: "ext-proc", address: hostPort(host, extProcAddress.port) },

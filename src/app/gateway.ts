@@ -5,7 +5,6 @@ import { realClock } from "../clock/real.ts";
 import type { Endpoint } from "../inference/endpoint.ts";
 import { hostPort } from "../inference/endpoint.ts";
 import { startProxy } from "../proxy/server.ts";
-import { objectivesFromFlags } from "../resources/objectives.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { createLogger } from "../telemetry/logging.ts";
 import { startProcessMetrics } from "../telemetry/process.ts";
@@ -16,7 +15,9 @@ import { startEndpointMetrics } from "./endpoint-metrics.ts";
 import { collectGarbageRarely } from "./garbage.ts";
 import { InferenceCore } from "./inference-core.ts";
 import { type Running, untilHardStop, untilSignal } from "./lifecycle.ts";
+import { ModelSource } from "./model-source.ts";
 import { type Listening, readyLine } from "./ready-line.ts";
+import type { ResourceSettings } from "./resource-settings.ts";
 import { viewsOf } from "./views.ts";
 import { warmUp } from "./warm-up.ts";
 
@@ -28,6 +29,8 @@ export interface GatewayOptions extends ConfigSource {
   readonly retryStatuses: readonly number[];
   /** `NAME=PRIORITY` each. */
   readonly objectives: readonly string[];
+  /** Absent = no API objects. */
+  readonly resources?: ResourceSettings | undefined;
   readonly debugOpen: boolean;
 }
 
@@ -53,11 +56,12 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
   const clock = realClock;
   const random = freshRandom();
   const config = await readConfig(options, log);
+  const source = new ModelSource(options.objectives, options.resources, clock, log);
   const core = new InferenceCore({
     clock,
     random,
     config,
-    models: { objectives: objectivesFromFlags(options.objectives) },
+    models: source.models,
     staleness: STALENESS,
     ignoreSubset: false,
     retries: true,
@@ -72,6 +76,8 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
   try {
     const discovery = await startDiscovery(core, options.endpointsFile, config, log);
     stops.push(() => discovery.close());
+    stops.push(() => source.close());
+    await source.start();
     stops.push(
       startEndpointMetrics({ ...core, view: core.endpointsView, poolName: "gateway", poolInterval: POOL_INTERVAL }),
     );
@@ -81,7 +87,7 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
     const admin = await startAdmin({
       ...options.admin,
       clock,
-      views: viewsOf(core, "gateway", () => !draining),
+      views: viewsOf(core, "gateway", () => !draining && core.models.poolKnown),
       authorize: loopbackOnly(options.debugOpen),
     });
     servers.push(admin);

@@ -1,5 +1,6 @@
 import { isIP } from "node:net";
 import type { EppSettings } from "../app/epp.ts";
+import { type ResourceSettings, resourceSettings } from "../app/resource-settings.ts";
 import { SluiceError } from "../inference/errors.ts";
 import { EPP_FLAGS } from "./epp-flag-table.ts";
 import { flagsHelp, flagsMarkdown } from "./flag-text.ts";
@@ -43,6 +44,7 @@ export function parseEppFlags(
     endpointsFile: values.endpoints || undefined,
     missingEndpoints,
     objectives: values.objective,
+    resources: resources(parsed),
     configFile: values["config-file"] || undefined,
     configText: values["config-text"] || undefined,
     profile: parsed.explicit.has("profile") ? values.profile : undefined,
@@ -62,6 +64,23 @@ export function parseEppFlags(
     debugOpen: values["debug-open"],
     warnings: [...parsed.warnings, ...warnings, ...effectless(values)],
   };
+}
+
+function resources({ values, explicit }: ParsedFlags<typeof EPP_FLAGS>): ResourceSettings | undefined {
+  const namespace = values["pool-namespace"] || "default";
+  return resourceSettings({
+    directory: values.resources || undefined,
+    pool: {
+      name: values["pool-name"] || undefined,
+      // The default is no wish: a pool in another namespace is ours, too, if it is the only one.
+      namespace: explicit.has("pool-namespace") || namespace !== "default" ? namespace : undefined,
+      group: explicit.has("pool-group") ? values["pool-group"] : undefined,
+    },
+    namespace,
+    modelMatching: values["model-matching"],
+    standardShedAt: values["standard-shed-at"],
+    legacyCriticality: values["legacy-criticality"],
+  });
 }
 
 /** The text of `sluice epp --help`. */

@@ -257,6 +257,21 @@ describe("metrics that break the protocol", () => {
     expect(verdict).toMatchObject({ result: "warn", seen: "vllm:lora_requests_info has 3002 series" });
   });
 
+  it("without end: no more than the limit is read", async () => {
+    const server = await fakeServer(({ path }, response) => {
+      if (path !== "/metrics") return false;
+      const more = (): void => {
+        while (!response.destroyed && response.write(GOOD_PAGE.repeat(100)));
+      };
+      response.writeHead(200, { "content-type": "text/plain" }).on("drain", more);
+      more();
+      return true;
+    });
+    // The clock stands still: it is not the timeout that ends it.
+    const report = await check(server.origin, { skipGeneration: true });
+    expect(of(report, "page").seen).toBe("the page is larger than 4194304 bytes");
+  });
+
   it("that appear only under load: the page is read again afterwards", async () => {
     let readings = 0;
     const server = await fakeServer(({ path }, response) => {

@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import { parseListenAddress } from "../app/address.ts";
+import { RESOURCE_DEFAULTS, resourceSettings } from "../app/resource-settings.ts";
 import { SluiceError } from "../inference/errors.ts";
 import { collect, command, wholeNumber } from "./command.ts";
 
@@ -11,6 +12,12 @@ interface GatewayFlags {
   readonly maxRetries: string;
   readonly retryStatuses: string;
   readonly objective: readonly string[];
+  readonly resources?: string;
+  readonly poolName?: string;
+  readonly poolNamespace?: string;
+  readonly modelMatching: string;
+  readonly standardShedAt: string;
+  readonly legacyCriticality: boolean;
   readonly debugOpen: boolean;
 }
 
@@ -24,6 +31,20 @@ export function gatewayCommand(): Command {
     .option("--max-retries <number>", "further endpoints tried when one fails before it answers", "2")
     .option("--retry-statuses <list>", "answers that are tried elsewhere, comma-separated", "503")
     .option("--objective <name=priority>", "an InferenceObjective; repeatable", collect, [])
+    .option("--resources <folder>", "manifests of InferencePool, InferenceModel and the like; watched for changes")
+    .option("--pool-name <name>", "which InferencePool, where there are several")
+    .option("--pool-namespace <namespace>", "the same; and the namespace of manifests that name none")
+    .option(
+      "--model-matching <mode>",
+      "404 for a model name without an InferenceModel: auto, enforce or off",
+      RESOURCE_DEFAULTS.modelMatching,
+    )
+    .option(
+      "--standard-shed-at <saturation>",
+      "from when on InferenceModels of Standard criticality may be shed",
+      RESOURCE_DEFAULTS.standardShedAt,
+    )
+    .option("--legacy-criticality", "shed Standard like Sheddable, as v0.3 did", false)
     .option("--debug-open", "answer /debug and the page to everyone, not to loopback alone", false)
     .action(async (flags: GatewayFlags) => {
       // Not commander's to demand: it would do so before it looks for mistyped options.
@@ -45,6 +66,14 @@ export function gatewayCommand(): Command {
           .filter((part) => part.trim() !== "")
           .map((part) => wholeNumber(part, "--retry-statuses", 400, 599)),
         objectives: flags.objective,
+        resources: resourceSettings({
+          directory: flags.resources,
+          pool: { name: flags.poolName, namespace: flags.poolNamespace },
+          namespace: flags.poolNamespace ?? "default",
+          modelMatching: flags.modelMatching,
+          standardShedAt: flags.standardShedAt,
+          legacyCriticality: flags.legacyCriticality,
+        }),
         debugOpen: flags.debugOpen,
       });
     });

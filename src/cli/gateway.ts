@@ -9,6 +9,7 @@ interface GatewayFlags {
   readonly listen: string;
   readonly admin: string;
   readonly configFile?: string;
+  readonly profile?: string;
   readonly maxRetries: string;
   readonly retryStatuses: string;
   readonly objective: readonly string[];
@@ -28,6 +29,10 @@ export function gatewayCommand(): Command {
     .option("--listen <address>", "where clients connect", "127.0.0.1:8080")
     .option("--admin <address>", "where /metrics, /debug and the page are", "127.0.0.1:19001")
     .option("--config-file <file>", "an EndpointPickerConfig; without it the default profile is used")
+    .option(
+      "--profile <name>",
+      "a built-in profile instead: default, or legacy-v0.3, the decision tree of that release",
+    )
     .option("--max-retries <number>", "further endpoints tried when one fails before it answers", "2")
     .option("--retry-statuses <list>", "answers that are tried elsewhere, comma-separated", "503")
     .option("--objective <name=priority>", "an InferenceObjective; repeatable", collect, [])
@@ -60,6 +65,8 @@ export function gatewayCommand(): Command {
         listen: parseListenAddress(flags.listen, "--listen"),
         admin: parseListenAddress(flags.admin, "--admin"),
         configFile: flags.configFile,
+        profile: flags.profile,
+        env: process.env,
         maxRetries: wholeNumber(flags.maxRetries, "--max-retries", 0, 7),
         retryStatuses: flags.retryStatuses
           .split(",")

@@ -1,0 +1,85 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ask, chat, getJson, JSON_HEADERS, load } from "../support/client.ts";
+import { poll } from "../support/poll.ts";
+import { type Stack, startStack } from "../support/stack.ts";
+
+const STREAMS = 100;
+const WORKERS = 4;
+
+describe("real Envoy 1.40 with four workers", () => {
+  let stack: Stack;
+
+  beforeAll(async () => {
+    stack = await startStack("standalone", {
+      concurrency: WORKERS,
+      simArgs: ["--max-num-seqs", "64", "--inter-token-latency", "20", "--prefill-time-per-token", "0"],
+    });
+    await poll("the first answer", async () => (await ask(`${stack.url}/v1/models`)).status === 200);
+  });
+  afterAll(() => stack?.stop());
+
+  it("carries 100 streams at once over one connection per worker, and none starves (D-43)", async () => {
+    const bad: string[] = [];
+    const traffic = load({
+      url: stack.url,
+      connections: STREAMS,
+      requests: STREAMS,
+      make: (n) => ({
+        method: "POST",
+        path: "/v1/chat/completions",
+        headers: JSON_HEADERS,
+        body: chat(`stream ${n}`, { stream: true, max_tokens: 100 }),
+      }),
+      onBad: (status, text) => bad.push(`${status} ${text}`),
+    });
+    await poll("all of them to run at the same time", async () => {
+      const { endpoints } = await getJson<{ endpoints: { inFlight: { requests: number } }[] }>(
+        `${stack.epp.adminUrl}/debug/endpoints`,
+      );
+      return endpoints.reduce((sum, { inFlight }) => sum + inFlight.requests, 0) === STREAMS;
+    });
+    expect(Object.fromEntries(await traffic), bad.slice(0, 3).join("\n")).toEqual({ 200: STREAMS });
+    // The health check's is not among them.
+    expect(await stack.envoy.stat("cluster.epp.upstream_cx_total")).toBe(WORKERS);
+    expect(await stack.envoy.stat("cluster.epp.upstream_cx_destroy")).toBe(0);
+  });
+});
+
+describe("real Envoy 1.40: what the picker refuses reaches the client as it was said (D-44)", () => {
+  let stack: Stack;
+
+  beforeAll(async () => {
+    stack = await startStack("standalone", {
+      eppArgs: ["--objective", "batch=-1"],
+      simArgs: ["--max-num-seqs", "1", "--inter-token-latency", "50", "--prefill-time-per-token", "0"],
+    });
+    await poll("the first answer", async () => (await ask(`${stack.url}/v1/models`)).status === 200);
+  });
+  afterAll(() => stack?.stop());
+
+  it("429 to what is sheddable while every server has a queue, with the reason in its header", async () => {
+    const full = Array.from({ length: 36 }, (_, n) =>
+      ask(`${stack.url}/v1/chat/completions`, { headers: JSON_HEADERS, body: chat(`fill ${n}`, { max_tokens: 10 }) }),
+    );
+    const headers = { ...JSON_HEADERS, "x-llm-d-inference-objective": "batch", "x-test-id": "shed" };
+    const answer = await poll("a request to be shed", async () => {
+      const one = await ask(`${stack.url}/v1/chat/completions`, { headers, body: chat("shed") });
+      return one.status === 200 ? undefined : one;
+    });
+    expect(answer.status).toBe(429);
+    expect(answer.text).toMatch(/^inference error: ResourceExhausted - /);
+    expect(answer.headers).toHaveProperty("x-llm-d-request-dropped-reason");
+    expect(answer.headers["content-length"]).toBe(String(Buffer.byteLength(answer.text)));
+    expect(await stack.envoy.stat("http.inference.ext_proc.immediate_responses_sent")).toBe(1);
+    expect(await stack.envoy.stat("http.inference.ext_proc.streams_failed")).toBe(0);
+    expect(new Set((await Promise.all(full)).map(({ status }) => status))).toEqual(new Set([200]));
+  });
+
+  it("413 while the upload still runs, for a body over the picker's limit", async () => {
+    const answer = await ask(`${stack.url}/v1/chat/completions`, {
+      headers: JSON_HEADERS,
+      body: chat("x".repeat(33 << 20)),
+    });
+    expect(answer.status, answer.text).toBe(413);
+  });
+});

@@ -28,6 +28,7 @@ import { createMetrics, type Metrics } from "../telemetry/names.ts";
 import { RateLimitedLog } from "../telemetry/rate-limited-log.ts";
 import { MetricsRegistry } from "../telemetry/registry.ts";
 import { PLUGIN_REGISTRY } from "./plugins.ts";
+import { rewriteCounter } from "./rewrite-counter.ts";
 import { schedulerHooks } from "./scheduler-hooks.ts";
 import { VERSION } from "./version.ts";
 
@@ -84,7 +85,7 @@ export class InferenceCore {
     this.random = random;
     this.#log = new RateLimitedLog(log, clock, { intervalMs: 10_000, maxKeys: 256 });
     this.metrics = createMetrics(this.registry);
-    this.models = new ModelResolver({ ...options.models, random });
+    this.models = new ModelResolver({ ...options.models, random, onRewrite: rewriteCounter(this.metrics) });
     this.endpoints = new EndpointRegistry({
       clock,
       random,

@@ -20,6 +20,29 @@ describe("admission without flow control", () => {
     expect([admit(0, 500), admit(3, 500)]).toEqual([undefined, undefined]);
   });
 
+  it("sheds Sheddable, then Standard, and Critical never; legacy criticality knows two levels (R-18, E-111)", () => {
+    const levels = {
+      critical: [1, Number.POSITIVE_INFINITY],
+      standard: [0, 2],
+      legacy: [0, 1],
+      batch: [-1, 1],
+    } as const;
+    const served = (waiting: number) =>
+      Object.entries(levels)
+        .filter(([, [priority, shedAt]]) => !admission.admit(requestOf("p", { priority, shedAt }), pool(waiting), 0))
+        .map(([name]) => name);
+    expect([4, 5, 9, 10, 5000].map(served)).toEqual([
+      ["critical", "standard", "legacy", "batch"],
+      ["critical", "standard"],
+      ["critical", "standard"],
+      ["critical"],
+      ["critical"],
+    ]);
+    expect(admission.admit(requestOf("p", { priority: 0, shedAt: 2 }), pool(10), 0)?.text).toBe(
+      "inference error: ResourceExhausted - system saturated, request of standard criticality dropped",
+    );
+  });
+
   it("looks at the candidates of the request only", () => {
     const sheddable = requestOf("p", { priority: -5 });
     expect(admission.admit(sheddable, [...pool(9), endpointOf(1)], 0)).toBeUndefined();

@@ -3,7 +3,14 @@ import { Rejection } from "../inference/outcomes.ts";
 import type { InferenceRequest } from "../inference/request.ts";
 import type { SaturationDetector } from "../plugin/kinds.ts";
 
-/** Admission without flow control: nothing queues, only sheddable requests are refused (scheduling 5.4). */
+/** In the reference's words. */
+const SHEDDABLE = "system saturated, sheddable request dropped";
+const STANDARD = "system saturated, request of standard criticality dropped";
+
+/**
+ * Admission without flow control: nothing queues; refused are sheddable requests, and under higher saturation those of
+ * InferenceModels of Standard criticality (scheduling 5.4, spec/decisions.md).
+ */
 export class LegacyAdmission {
   readonly #detector: SaturationDetector;
 
@@ -20,6 +27,6 @@ export class LegacyAdmission {
     if (request.shedAt === Number.POSITIVE_INFINITY) return undefined;
     // Written so that a detector which answers NaN counts as saturated.
     if (this.#detector.saturation(endpoints, now) < request.shedAt) return undefined;
-    return new Rejection("saturated", "system saturated, sheddable request dropped");
+    return new Rejection("saturated", request.priority < 0 ? SHEDDABLE : STANDARD);
   }
 }

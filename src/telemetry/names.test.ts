@@ -67,6 +67,8 @@ const EXPECTED: readonly (readonly [name: string, type: string, labels: string])
   ["llm_d_epp_response_processing_duration_seconds", "histogram", ""],
   ["llm_d_epp_info", "gauge", "build_ref,commit"],
   ["inference_extension_info", "gauge", "build_ref,commit"],
+  ["llm_d_epp_model_rewrite_decisions_total", "counter", "model_name,model_rewrite_name,target_model"],
+  ["inference_extension_model_rewrite_decisions_total", "counter", "model_name,model_rewrite_name,target_model"],
   ["llm_d_epp_datalayer_poll_errors_total", "counter", "source_type"],
   ["llm_d_inference_scheduler_datalayer_poll_errors_total", "counter", "source_type"],
   ["llm_d_epp_datalayer_extract_errors_total", "counter", "extractor_type,source_type"],

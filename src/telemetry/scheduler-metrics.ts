@@ -55,6 +55,14 @@ export const SCHEDULER_METRICS = {
     labels: ["commit", "build_ref"],
     twins: [{ name: "inference_extension_info" }],
   },
+  modelRewriteDecisionsTotal: {
+    type: "counter",
+    name: "llm_d_epp_model_rewrite_decisions_total",
+    help: "[ALPHA] Model names that a rule of an InferenceModelRewrite replaced, by its name, the name asked for and the target drawn.",
+    labels: ["model_rewrite_name", "model_name", "target_model"],
+    maxSeries: 4096,
+    twins: [{ name: "inference_extension_model_rewrite_decisions_total" }],
+  },
   prefixIndexerSize: {
     type: "gauge",
     name: "llm_d_epp_prefix_indexer_size",

@@ -18,7 +18,8 @@ function route(core: TestCore, objective = ""): string {
   exchange.requestHeaders(HeaderList.of(headers), false);
   const decision = exchange.requestBody(BODY, true);
   if (decision instanceof Rejection) return `${decision.status} ${decision.text}`;
-  return decision?.kind === "routed" ? decision.endpoints[0]!.name : "nothing";
+  if (decision === undefined || !("endpoints" in decision)) throw new Error("not decided at once");
+  return decision.endpoints[0]!.name;
 }
 
 const pool = (...metrics: readonly { waiting: number; kvUsage?: number }[]) =>

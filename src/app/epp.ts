@@ -1,18 +1,18 @@
-import { loopbackOnly } from "../admin/access.ts";
+import { type Authorize, loopbackOnly } from "../admin/access.ts";
 import { startAdmin } from "../admin/server.ts";
 import { delay } from "../clock/clock.ts";
 import { freshRandom } from "../clock/random.ts";
 import { realClock } from "../clock/real.ts";
 import { PROCESS_PATH } from "../extproc/messages.ts";
 import { processHandler } from "../extproc/service.ts";
+import type { WireOptions } from "../extproc/wire-options.ts";
 import { createH2Server } from "../grpc/h2/server.ts";
 import { healthHandlers, type ProbeState, ProcessorHealth, probeHealth } from "../grpc/health.ts";
-import { loadTlsPair, selfSignedPair } from "../grpc/tls.ts";
 import type { GrpcHandler } from "../grpc/transport.ts";
 import { hostPort } from "../inference/endpoint.ts";
 import type { SluiceError } from "../inference/errors.ts";
 import type { Logger } from "../telemetry/logger.ts";
-import { createLogger } from "../telemetry/logging.ts";
+import { createLogger, type LoggerOptions } from "../telemetry/logging.ts";
 import { startProcessMetrics } from "../telemetry/process.ts";
 import { type ConfigSource, readConfig } from "./config-source.ts";
 import { startDiscovery } from "./discovery.ts";
@@ -22,8 +22,12 @@ import { InferenceCore } from "./inference-core.ts";
 import { type Running, untilHardStop, untilSignal } from "./lifecycle.ts";
 import { dialectsWith, type ModelServerSettings } from "./model-servers.ts";
 import { ModelSource } from "./model-source.ts";
+import { inspectorProfiler } from "./profiler.ts";
 import { type Listening, readyLine } from "./ready-line.ts";
 import type { ResourceSettings } from "./resource-settings.ts";
+import { withSaturationEnvironment } from "./saturation-environment.ts";
+import { ServingTls, type TlsSettings } from "./serving-tls.ts";
+import { countStreams } from "./stream-counting.ts";
 import { viewsOf } from "./views.ts";
 import { warmUp } from "./warm-up.ts";
 
@@ -43,10 +47,15 @@ export interface EppSettings extends ConfigSource {
   readonly objectives: readonly string[];
   /** Undefined = no API objects. */
   readonly resources: ResourceSettings | undefined;
-  readonly secureServing: boolean;
-  /** Directory with tls.crt and tls.key; undefined = a self-signed pair. */
-  readonly certPath: string | undefined;
+  readonly tls: TlsSettings;
+  readonly wire: WireOptions;
+  /** Sends the score of each candidate in the metadata. */
+  readonly emitScores: boolean;
   readonly healthChecking: boolean;
+  /** Counts ext_proc streams and measures how long they are open. */
+  readonly streamMetrics: boolean;
+  /** Profiles on the metrics port. */
+  readonly pprof: boolean;
   /** At least 50. */
   readonly refreshMetricsInterval: number;
   readonly modelServers: ModelServerSettings;
@@ -54,10 +63,11 @@ export interface EppSettings extends ConfigSource {
   readonly fixedCadence: boolean;
   readonly refreshPrometheusMetricsInterval: number;
   readonly metricsStalenessThreshold: number;
+  /** 0 = the default. */
   readonly grpcMaxRecvMsgSize: number;
   readonly disableEndpointSubsetFilter: boolean;
   readonly drainTimeout: number;
-  readonly verbosity: number;
+  readonly logging: Pick<LoggerOptions, "level" | "encoder" | "time">;
   readonly debugOpen: boolean;
   /** For the log, once it exists. */
   readonly warnings: readonly string[];
@@ -77,13 +87,9 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
   const clock = realClock;
   const random = freshRandom();
   for (const warning of settings.warnings) log.warn({}, warning);
-  const config = await readConfig(settings, log);
+  const config = withSaturationEnvironment(await readConfig(settings, log), settings.env ?? {}, log);
   if (settings.endpointsFile === undefined && config.discovery === undefined) throw settings.missingEndpoints;
-  const tls = settings.secureServing
-    ? settings.certPath === undefined
-      ? await selfSignedPair(clock)
-      : loadTlsPair(settings.certPath)
-    : undefined;
+  const tls = await ServingTls.load(settings.tls, clock);
   const source = new ModelSource(settings.objectives, settings.resources, clock, log);
   const core = new InferenceCore({
     clock,
@@ -95,6 +101,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
     metricsPage: settings.modelServers.page,
     staleness: settings.metricsStalenessThreshold,
     ignoreSubset: settings.disableEndpointSubsetFilter,
+    emitScores: settings.emitScores,
     log,
   });
   const state = { started: false, draining: false };
@@ -109,19 +116,24 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
     clock,
   );
   const processor = new ProcessorHealth();
+  const processing = processHandler({
+    ...settings.wire,
+    openExchange: (wire) => core.openExchange(wire),
+    onError: (error) => core.onError(error),
+  });
   const handlers = new Map<string, GrpcHandler>([
-    [
-      PROCESS_PATH,
-      processHandler({
-        emitDroppedReason: true,
-        openExchange: (wire) => core.openExchange(wire),
-        onError: (error) => core.onError(error),
-      }),
-    ],
+    [PROCESS_PATH, settings.streamMetrics ? countStreams(processing, core.registry, clock) : processing],
     ...(settings.healthChecking ? healthHandlers(processor) : []),
   ]);
   const extProc = createH2Server(
-    { host, port: settings.grpcPort, handlers, tls, maxMessageBytes: settings.grpcMaxRecvMsgSize, onHandlerError },
+    {
+      host,
+      port: settings.grpcPort,
+      handlers,
+      tls: tls.extProc,
+      maxMessageBytes: settings.grpcMaxRecvMsgSize || undefined,
+      onHandlerError,
+    },
     clock,
   );
   const stops = [startProcessMetrics(core.registry, clock)];
@@ -160,9 +172,12 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
       port: settings.metricsPort,
       clock,
       views: viewsOf(core, settings.poolName, ready),
-      authorize: loopbackOnly(settings.debugOpen),
+      authorize: authorizeOf(settings),
+      tls: tls.metrics,
+      profiler: settings.pprof ? inspectorProfiler(clock) : undefined,
     });
     stops.push(() => void admin.close());
+    stops.push(tls.follow(extProc, admin, clock, log));
     const extProcAddress = await extProc.listen();
     state.started = true;
     return {
@@ -187,11 +202,18 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
   }
 }
 
+/** Clients that had to show a certificate may see everything; where anybody can connect, `/debug` is for this machine. */
+function authorizeOf({ tls, debugOpen }: EppSettings): Authorize {
+  return tls.clientCaFile === undefined ? loopbackOnly(debugOpen) : () => undefined;
+}
+
 /** Runs the picker until a signal; returns the exit status. */
 export async function runEpp(settings: EppSettings): Promise<number> {
   collectGarbageRarely();
-  const log = createLogger({ name: "sluice", verbosity: settings.verbosity });
-  const epp = await startEpp(settings, log);
+  const log = createLogger({ name: "sluice", ...settings.logging });
+  const starting = startEpp(settings, log);
+  const ended = untilSignal(starting, log);
+  const epp = await starting;
   for (const listening of epp.listening) process.stdout.write(`${readyLine(listening, process.pid)}\n`);
-  return untilSignal(epp, log);
+  return ended;
 }

@@ -18,17 +18,24 @@ export function untilHardStop(clock: Clock, drained: Promise<void>): Promise<voi
 }
 
 /**
- * Waits for SIGTERM or SIGINT, drains, and returns the exit status; a second signal ends the process at once with 1.
- * Source: epp-protocol 15.4.
+ * Waits for SIGTERM or SIGINT, drains, and returns the exit status; a second signal ends the process at once with 1. A
+ * process that is still starting has taken nothing in: it ends at once with 0. Handling signals from the beginning is what
+ * lets a container be stopped then, since process 1 has no default for them. Source: epp-protocol 15.4.
+ * @param running what runs, or will; when it fails to start, nothing is waited for any more
  */
-export function untilSignal(running: Running, log: Logger): Promise<number> {
+export function untilSignal(running: Running | Promise<Running>, log: Logger): Promise<number> {
   return new Promise((resolve) => {
+    let started: Running | undefined;
     let draining = false;
     const onSignal = (signal: NodeJS.Signals): void => {
       if (draining) process.exit(1);
       draining = true;
+      if (started === undefined) {
+        log.info({ signal }, "told to end while starting");
+        process.exit(0);
+      }
       log.info({ signal }, "draining; a second signal ends the process at once");
-      running.drain().then(
+      started.drain().then(
         () => resolve(0),
         (error: unknown) => {
           log.error({ err: error }, "draining failed");
@@ -38,5 +45,12 @@ export function untilSignal(running: Running, log: Logger): Promise<number> {
     };
     process.on("SIGTERM", onSignal);
     process.on("SIGINT", onSignal);
+    Promise.resolve(running).then(
+      (value) => {
+        started = value;
+      },
+      // Whoever started it has the error.
+      () => {},
+    );
   });
 }

@@ -1,14 +1,13 @@
 import { RESOURCE_DEFAULTS } from "../app/resource-settings.ts";
 import type { FlagRow, Inert } from "./go-flags.ts";
+import { LOG_FLAGS } from "./log-flags.ts";
 import { MODEL_SERVER_FLAGS } from "./model-server-flags.ts";
+import { TLS_FLAGS } from "./tls-flags.ts";
+import { WIRE_FLAGS } from "./wire-flags.ts";
 
 const PORT = { type: "int", min: 0, max: 65535 } as const;
 
 /** Refused until built, unless the value asks for what happens anyway. */
-function notYet(...harmless: readonly string[]): Inert {
-  return { harmless, otherwise: "refuse", because: "is not supported yet; leave it away" };
-}
-
 function needsKubernetes(...harmless: readonly string[]): Inert {
   return { harmless, otherwise: "refuse", because: "needs Kubernetes, not built yet; leave it away" };
 }
@@ -17,7 +16,6 @@ function ignored(because: string, ...harmless: readonly string[]): Inert {
   return { harmless, otherwise: "warn", because: `has no effect: ${because}` };
 }
 
-const LOGGING = ignored("logs are JSON lines on stderr; -v sets how much");
 /**
  * Every flag of the reference EPP, from v0.3 to HEAD, and ours (epp-protocol 13.2, 13.3; scheduling appendix A). Those
  * with `inert` are known but do nothing yet.
@@ -165,23 +163,6 @@ export const EPP_FLAGS = [
     help: "Built-in profile, instead of a configuration: default, or legacy-v0.3, the decision tree of that release.",
   },
   {
-    name: "secure-serving",
-    aliases: ["secureServing"],
-    type: "bool",
-    default: "true",
-    since: "v0.3",
-    help: "TLS on the ext_proc port, with a self-signed certificate unless --cert-path is given.",
-  },
-  {
-    name: "cert-path",
-    takes: "DIRECTORY",
-    aliases: ["certPath"],
-    type: "string",
-    default: "",
-    since: "v0.3",
-    help: "Directory with tls.crt and tls.key.",
-  },
-  {
     name: "health-checking",
     type: "bool",
     default: "false",
@@ -222,14 +203,47 @@ export const EPP_FLAGS = [
     help: "Age from which an endpoint's metrics count as stale.",
   },
   ...MODEL_SERVER_FLAGS,
+  ...WIRE_FLAGS,
+  ...TLS_FLAGS,
+  ...LOG_FLAGS,
   {
     name: "grpc-max-recv-msg-size",
     type: "quantity",
-    min: 65536,
+    min: 0,
     max: 2 ** 32 - 1,
     default: "64Mi",
     since: "HEAD",
-    help: "Largest gRPC message received, as 64Mi, 10MiB or 25MB.",
+    help: "Largest gRPC message received, inflated, as 64Mi, 10MiB or 25MB; 0 = the default.",
+  },
+  {
+    name: "grpc-max-send-msg-size",
+    type: "quantity",
+    min: 0,
+    default: "",
+    since: "HEAD",
+    help: "Largest gRPC message sent.",
+    inert: ignored("what is sent is cut into chunks far below any limit", "0"),
+  },
+  {
+    name: "emit-endpoint-scores",
+    type: "bool",
+    default: "false",
+    since: "HEAD",
+    help: "Send the score of each candidate in the metadata.",
+  },
+  {
+    name: "enable-grpc-stream-metrics",
+    type: "bool",
+    default: "false",
+    since: "HEAD",
+    help: "Metrics of ext_proc streams: open, duration, ends by gRPC status.",
+  },
+  {
+    name: "enable-pprof",
+    type: "bool",
+    default: "true",
+    since: "v1.0",
+    help: "CPU and heap profiles at /debug/pprof/ on the metrics port.",
   },
   {
     name: "disable-endpoint-subset-filter",
@@ -253,15 +267,6 @@ export const EPP_FLAGS = [
     since: "ours",
     help: "Answer /debug and the page to everyone, not to loopback alone.",
   },
-  {
-    name: "v",
-    type: "int",
-    min: 0,
-    max: 10,
-    default: "2",
-    since: "v0.3",
-    help: "Log verbosity: 2 default, 3 verbose, 4 debug, 5 trace.",
-  },
 
   {
     name: "kubeconfig",
@@ -280,77 +285,12 @@ export const EPP_FLAGS = [
     inert: needsKubernetes("false"),
   },
   {
-    name: "metrics-client-ca-file",
-    type: "string",
-    default: "",
-    since: "HEAD",
-    help: "Client certificates on the metrics port.",
-    inert: notYet(""),
-  },
-  {
-    name: "metrics-cert-dir",
-    type: "string",
-    default: "",
-    since: "HEAD",
-    help: "TLS on the metrics port.",
-    inert: notYet(""),
-  },
-  {
-    name: "enable-cert-reload",
-    type: "bool",
-    default: "false",
-    since: "v1.5",
-    help: "Watch --cert-path.",
-    inert: notYet("false"),
-  },
-  {
-    name: "tls-min-version",
-    type: "string",
-    default: "",
-    since: "HEAD",
-    help: "Lowest TLS version.",
-    inert: notYet(""),
-  },
-  { name: "tls-cipher-suites", type: "list", default: "", since: "HEAD", help: "Cipher suites.", inert: notYet("") },
-  {
-    name: "emit-endpoint-scores",
-    type: "bool",
-    default: "false",
-    since: "HEAD",
-    help: "Scores in the metadata.",
-    inert: notYet("false"),
-  },
-  {
     name: "allow-experimental-plugins",
     type: "bool",
     default: "false",
     since: "HEAD",
     help: "Permit alpha plugins.",
     inert: ignored("there are no experimental plugins yet", "false"),
-  },
-  {
-    name: "enable-grpc-stream-metrics",
-    type: "bool",
-    default: "false",
-    since: "HEAD",
-    help: "Metrics of streams.",
-    inert: ignored("stream metrics are not supported yet", "false"),
-  },
-  {
-    name: "grpc-max-send-msg-size",
-    type: "string",
-    default: "",
-    since: "HEAD",
-    help: "Largest gRPC message sent.",
-    inert: ignored("what is sent is cut into chunks far below any limit", ""),
-  },
-  {
-    name: "enable-pprof",
-    type: "bool",
-    default: "true",
-    since: "v1.0",
-    help: "Profiles on the metrics port.",
-    inert: ignored("profiles are not supported yet", "false"),
   },
   {
     name: "tracing",
@@ -360,33 +300,4 @@ export const EPP_FLAGS = [
     help: "OpenTelemetry.",
     inert: ignored("tracing is not supported yet", "false"),
   },
-  {
-    name: "destinationEndpointHintKey",
-    type: "string",
-    default: "x-gateway-destination-endpoint",
-    since: "v0.3",
-    help: "Header and metadata key.",
-    inert: notYet("x-gateway-destination-endpoint"),
-  },
-  {
-    name: "DestinationEndpointHintMetadataNamespace",
-    aliases: ["destinationEndpointHintMetadataNamespace"],
-    type: "string",
-    default: "envoy.lb",
-    since: "v0.3",
-    help: "Metadata namespace.",
-    inert: notYet("envoy.lb"),
-  },
-  { name: "zap-devel", type: "bool", default: "true", since: "v0.3", help: "Logging.", inert: LOGGING },
-  {
-    name: "zap-encoder",
-    type: "string",
-    default: "json",
-    since: "v0.3",
-    help: "Logging.",
-    inert: { ...LOGGING, harmless: ["json"] },
-  },
-  { name: "zap-log-level", type: "string", default: "", since: "v0.3", help: "Logging.", inert: LOGGING },
-  { name: "zap-stacktrace-level", type: "string", default: "", since: "v0.3", help: "Logging.", inert: LOGGING },
-  { name: "zap-time-encoding", type: "string", default: "", since: "v0.3", help: "Logging.", inert: LOGGING },
 ] as const satisfies readonly FlagRow[];

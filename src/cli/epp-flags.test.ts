@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { DEFAULT_WIRE_OPTIONS } from "../extproc/wire-options.ts";
 import type { SluiceError } from "../inference/errors.ts";
 import { EPP_FLAGS } from "./epp-flag-table.ts";
 import { type EppOptions, eppHelp, flagsReference, parseEppFlags } from "./epp-flags.ts";
@@ -29,6 +30,53 @@ model-server-metrics-scheme model-server-metrics-path model-server-metrics-port
 model-server-metrics-https-insecure-skip-verify total-queued-requests-metric total-running-requests-metric
 kv-cache-usage-percentage-metric lora-info-metric cache-info-metric`.split(/\s+/);
 
+/** Defaults of epp-protocol 13.3; left out where ours differ on purpose: the pool's namespace, message size, zap-*. */
+const REFERENCE_DEFAULTS = [
+  ["grpc-port", "9002"],
+  ["grpc-health-port", "9003"],
+  ["metrics-port", "9090"],
+  ["pool-name", ""],
+  ["pool-group", "inference.networking.k8s.io"],
+  ["endpoint-selector", ""],
+  ["endpoint-target-ports", ""],
+  ["disable-endpoint-subset-filter", "false"],
+  ["ha-enable-leader-election", "false"],
+  ["drain-timeout", "30s"],
+  ["grpc-max-send-msg-size", ""],
+  ["emit-endpoint-scores", "false"],
+  ["enable-grpc-stream-metrics", "false"],
+  ["secure-serving", "true"],
+  ["cert-path", ""],
+  ["enable-cert-reload", "false"],
+  ["tls-min-version", ""],
+  ["tls-cipher-suites", ""],
+  ["health-checking", "false"],
+  ["metrics-endpoint-auth", "true"],
+  ["metrics-client-ca-file", ""],
+  ["metrics-cert-dir", ""],
+  ["enable-pprof", "true"],
+  ["tracing", "true"],
+  ["config-file", ""],
+  ["config-text", ""],
+  ["allow-experimental-plugins", "false"],
+  ["refresh-metrics-interval", "50ms"],
+  ["refresh-prometheus-metrics-interval", "5s"],
+  ["metrics-staleness-threshold", "2s"],
+  ["model-server-metrics-scheme", "http"],
+  ["model-server-metrics-path", "/metrics"],
+  ["model-server-metrics-port", "0"],
+  ["model-server-metrics-https-insecure-skip-verify", "true"],
+  ["total-queued-requests-metric", "vllm:num_requests_waiting"],
+  ["total-running-requests-metric", "vllm:num_requests_running"],
+  ["kv-cache-usage-percentage-metric", "vllm:kv_cache_usage_perc"],
+  ["lora-info-metric", "vllm:lora_requests_info"],
+  ["cache-info-metric", "vllm:cache_config_info"],
+  ["destination-endpoint-hint-key", "x-gateway-destination-endpoint"],
+  ["destination-endpoint-hint-metadata-namespace", "envoy.lb"],
+  ["v", "2"],
+  ["kubeconfig", ""],
+] as const;
+
 describe("parseEppFlags", () => {
   it("has the reference's defaults", () => {
     const { missingEndpoints: _, ...options } = parse();
@@ -49,8 +97,20 @@ describe("parseEppFlags", () => {
         page: { scheme: "http", path: "/metrics", port: 0, insecureSkipVerify: true },
         metrics: {},
       },
-      secureServing: true,
-      certPath: undefined,
+      resources: undefined,
+      tls: {
+        secureServing: true,
+        certPath: undefined,
+        certReload: false,
+        minVersion: "TLSv1.2",
+        ciphers: undefined,
+        metricsCertDir: undefined,
+        clientCaFile: undefined,
+      },
+      wire: DEFAULT_WIRE_OPTIONS,
+      emitScores: false,
+      streamMetrics: false,
+      pprof: true,
       healthChecking: false,
       refreshMetricsInterval: 50,
       fixedCadence: false,
@@ -59,10 +119,14 @@ describe("parseEppFlags", () => {
       grpcMaxRecvMsgSize: 67_108_864,
       disableEndpointSubsetFilter: false,
       drainTimeout: 30_000,
-      verbosity: 2,
+      logging: { level: "info", encoder: "json", time: "iso8601" },
       debugOpen: false,
       warnings: [],
     });
+  });
+
+  it.each(REFERENCE_DEFAULTS)("--%s is %j when not given (E-120)", (name, value) => {
+    expect(EPP_FLAGS.find((row) => row.name === name)?.default).toBe(value);
   });
 
   it("knows every published name in one table, no name twice", () => {
@@ -96,7 +160,7 @@ describe("parseEppFlags", () => {
     ).toMatchObject({
       poolName: "p",
       poolNamespace: "n",
-      verbosity: 3,
+      logging: { level: "info" },
       grpcPort: 9102,
       grpcHealthPort: 9103,
       metricsPort: 9190,
@@ -118,7 +182,7 @@ describe("parseEppFlags", () => {
     );
     expect(v15).toMatchObject({
       poolName: "p",
-      secureServing: false,
+      tls: { secureServing: false },
       modelServers: {
         metrics: { "total-queued-requests-metric": "vllm:num_requests_waiting", "lora-info-metric": "" },
       },
@@ -176,6 +240,34 @@ describe("parseEppFlags", () => {
     expect(parse("--profile", "default").profile).toBe("default");
   });
 
+  it("serves buffered bodies where v0.3's environment says so, and tells of malformed values", () => {
+    const from = (env: Record<string, string>) => parseEppFlags(["--endpoints=e"], env) as EppOptions;
+    expect(from({ USE_STREAMING: "false" }).wire.defaultBodyMode).toBe("buffered");
+    const { wire, warnings } = from({ USE_STREAMING: "perhaps", NAMESPACE: "ns" });
+    expect(wire.defaultBodyMode).toBe("full-duplex");
+    expect(warnings).toEqual([expect.stringContaining("USE_STREAMING is ignored")]);
+  });
+
+  it("takes the switches of the release that has them (E-120)", () => {
+    expect(
+      parse(
+        ...["--emit-endpoint-scores", "--enable-grpc-stream-metrics=true", "--enable-pprof=false"],
+        ...["--grpc-max-recv-msg-size", "10MiB", "--grpc-max-send-msg-size=25MB", "--allow-experimental-plugins=false"],
+        ...["--enable-cert-reload", "--cert-path=/c", "--zap-log-level=debug", "--zap-encoder=console"],
+      ),
+    ).toMatchObject({
+      emitScores: true,
+      streamMetrics: true,
+      pprof: false,
+      grpcMaxRecvMsgSize: 10 * 2 ** 20,
+      tls: { certPath: "/c", certReload: true },
+      logging: { level: "debug", encoder: "console" },
+      warnings: ["--grpc-max-send-msg-size has no effect: what is sent is cut into chunks far below any limit"],
+    });
+    expect(parse("--grpc-max-recv-msg-size=").grpcMaxRecvMsgSize).toBe(64 * 2 ** 20);
+    expect(parse("--grpc-max-recv-msg-size=0").grpcMaxRecvMsgSize).toBe(0);
+  });
+
   it("tells a given refresh interval from the default, and raises it to 50ms", () => {
     expect(parse("--refresh-metrics-interval=50ms")).toMatchObject({ refreshMetricsInterval: 50, fixedCadence: true });
     expect(parse("--refresh-metrics-interval=10ms")).toMatchObject({
@@ -215,16 +307,16 @@ describe("parseEppFlags", () => {
       ).warnings,
     ).toEqual([
       "--tracing has no effect: tracing is not supported yet",
+      "--cert-path has no effect with --secure-serving=false",
       "--endpoint-selector has no effect: the endpoints come from a file",
       "--endpoint-target-ports has no effect: the endpoints come from a file",
-      "--cert-path has no effect with --secure-serving=false",
     ]);
   });
 
   it.each([
     [["--pool-name=p"], "ENDPOINTS_MISSING: --pool-name needs Kubernetes, not built yet; use --endpoints"],
     [
-      ["--endpoint-selector", "app=x"],
+      ["--endpoint-selector", "app=x", "--endpoint-target-ports", "8000,8001,8000"],
       "ENDPOINTS_MISSING: --endpoint-selector needs Kubernetes, not built yet; use --endpoints",
     ],
     [
@@ -240,8 +332,21 @@ describe("parseEppFlags", () => {
       "FLAG_UNSUPPORTED: --metrics-endpoint-auth=true needs Kubernetes, not built yet; leave the flag away: with endpoints from a file metrics need no authentication",
     ],
     [
-      ["--endpoints=e", "--tls-min-version=VersionTLS13"],
-      "FLAG_UNSUPPORTED: --tls-min-version is not supported yet; leave it away",
+      ["--endpoints=e", "--metrics-cert-dir=/m", "--metrics-endpoint-auth=false"],
+      "FLAG_CONFLICT: --metrics-cert-dir requires --metrics-client-ca-file or --metrics-endpoint-auth: TLS alone lets everybody in",
+    ],
+    [
+      ["--endpoints=e", "--metrics-client-ca-file=/ca.pem"],
+      "FLAG_CONFLICT: --metrics-client-ca-file requires --metrics-cert-dir: clients show certificates over TLS only",
+    ],
+    [
+      ["--pool-name=p", "--endpoint-selector=a=b", "--endpoint-target-ports=80"],
+      "FLAG_CONFLICT: either pool-name or endpoint-selector must be set: --pool-name and --endpoint-selector exclude each other",
+    ],
+    [["--endpoint-selector=a=b"], "FLAG_CONFLICT: --endpoint-selector requires --endpoint-target-ports, 1 to 8 ports"],
+    [
+      ["--endpoints=e", "--grpc-max-send-msg-size=-1"],
+      'FLAG_VALUE: --grpc-max-send-msg-size="-1" is not valid: the smallest value is 0',
     ],
     [
       ["--ha-enable-leader-election"],

@@ -2,10 +2,14 @@ import { isIP } from "node:net";
 import type { EppSettings } from "../app/epp.ts";
 import { type ResourceSettings, resourceSettings } from "../app/resource-settings.ts";
 import { SluiceError } from "../inference/errors.ts";
+import { environmentMarkdown, readEnvironment } from "./epp-environment.ts";
 import { EPP_FLAGS } from "./epp-flag-table.ts";
 import { flagsHelp, flagsMarkdown } from "./flag-text.ts";
 import { type FlagValues, type ParsedFlags, parseGoFlags } from "./go-flags.ts";
+import { loggingOf } from "./log-flags.ts";
 import { modelServersOf } from "./model-server-flags.ts";
+import { tlsOf } from "./tls-flags.ts";
+import { wireOf } from "./wire-flags.ts";
 
 /** What `sluice epp` was asked for, validated: how the picker runs. */
 export interface EppOptions extends EppSettings {
@@ -32,6 +36,8 @@ export function parseEppFlags(
   const { values } = parsed;
   validate(parsed);
   const { modelServers, warnings } = modelServersOf(values, parsed.explicit);
+  const environment = readEnvironment(env);
+  const { tls, warnings: tlsWarnings } = tlsOf(parsed);
   const missingEndpoints = missing(values);
   if (!values.endpoints && !values["config-file"] && !values["config-text"]) throw missingEndpoints;
   return {
@@ -50,8 +56,11 @@ export function parseEppFlags(
     profile: parsed.explicit.has("profile") ? values.profile : undefined,
     env,
     modelServers,
-    secureServing: values["secure-serving"],
-    certPath: values["cert-path"] || undefined,
+    tls,
+    wire: wireOf(parsed, environment.streaming),
+    emitScores: values["emit-endpoint-scores"],
+    streamMetrics: values["enable-grpc-stream-metrics"],
+    pprof: values["enable-pprof"],
     healthChecking: values["health-checking"],
     refreshMetricsInterval: Math.max(MIN_REFRESH, values["refresh-metrics-interval"]),
     fixedCadence: parsed.explicit.has("refresh-metrics-interval"),
@@ -60,9 +69,9 @@ export function parseEppFlags(
     grpcMaxRecvMsgSize: values["grpc-max-recv-msg-size"],
     disableEndpointSubsetFilter: values["disable-endpoint-subset-filter"],
     drainTimeout: values["drain-timeout"],
-    verbosity: values.v,
+    logging: loggingOf(parsed),
     debugOpen: values["debug-open"],
-    warnings: [...parsed.warnings, ...warnings, ...effectless(values)],
+    warnings: [...parsed.warnings, ...environment.warnings, ...warnings, ...tlsWarnings, ...effectless(values)],
   };
 }
 
@@ -101,7 +110,12 @@ export function flagsReference(): string {
 Written \`-name value\`, \`--name value\` or \`--name=value\`; a bare boolean is true. Durations are Go's (\`50ms\`, \`1m30s\`), sizes
 Kubernetes quantities. "Since" is the release of the reference that introduced the flag.
 
-${flagsMarkdown(EPP_FLAGS)}`;
+${flagsMarkdown(EPP_FLAGS)}
+## Environment
+
+A value that is malformed is logged and counts as absent.
+
+${environmentMarkdown()}`;
 }
 
 /** What no single value is to blame for. */
@@ -117,6 +131,18 @@ function validate({ values, explicit }: ParsedFlags<typeof EPP_FLAGS>): void {
       "--metrics-endpoint-auth=true needs Kubernetes, not built yet; leave the flag away: " +
         "with endpoints from a file metrics need no authentication",
     );
+  if (values["metrics-cert-dir"] && !values["metrics-client-ca-file"] && !values["metrics-endpoint-auth"])
+    throw new SluiceError(
+      "FLAG_CONFLICT",
+      "--metrics-cert-dir requires --metrics-client-ca-file or --metrics-endpoint-auth: TLS alone lets everybody in",
+    );
+  if (values["pool-name"] && values["endpoint-selector"])
+    throw new SluiceError(
+      "FLAG_CONFLICT",
+      "either pool-name or endpoint-selector must be set: --pool-name and --endpoint-selector exclude each other",
+    );
+  if (values["endpoint-selector"] && values["endpoint-target-ports"].length === 0)
+    throw new SluiceError("FLAG_CONFLICT", "--endpoint-selector requires --endpoint-target-ports, 1 to 8 ports");
   if (isIP(values["bind-address"].replace(/^\[(.*)\]$/, "$1")) === 0)
     throw new SluiceError(
       "FLAG_VALUE",
@@ -160,8 +186,6 @@ function effectless(values: Values): string[] {
   const warnings: string[] = [];
   for (const flag of ["endpoint-selector", "endpoint-target-ports"] as const)
     if (values[flag].length > 0) warnings.push(`--${flag} has no effect: the endpoints come from a file`);
-  if (values["cert-path"] && !values["secure-serving"])
-    warnings.push("--cert-path has no effect with --secure-serving=false");
   if (values["refresh-metrics-interval"] < MIN_REFRESH)
     warnings.push(`--refresh-metrics-interval is raised to ${MIN_REFRESH}ms, the shortest there is`);
   return warnings;

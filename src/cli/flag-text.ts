@@ -13,7 +13,7 @@ export function flagsMarkdown(table: readonly FlagRow[]): string {
   const active = table.filter(({ inert }) => inert === undefined);
   const rows = active.map(
     (row) =>
-      `| ${names(row)} | ${row.type} | ${code(row.default)} | ${row.since} | ${cell(row.help)}${envOf(row)}${deprecatedIn(row)} |`,
+      `| ${names(row)} | ${typeOf(row)} | ${code(row.default)} | ${row.since} | ${cell(row.help)}${envOf(row)}${deprecatedIn(row)} |`,
   );
   const inert = table.flatMap((row) => {
     if (row.inert === undefined) return [];
@@ -35,8 +35,14 @@ export function flagsMarkdown(table: readonly FlagRow[]): string {
   ].join("\n");
 }
 
-function placeholder({ type, takes }: FlagRow): string {
-  return type === "bool" ? "[=true|false]" : ` ${takes ?? type.toUpperCase()}`;
+function placeholder({ type, takes, choices }: FlagRow): string {
+  if (type === "bool") return "[=true|false]";
+  const shown = choices?.filter((choice) => choice !== "").join("|");
+  return ` ${takes ?? shown ?? type.toUpperCase()}`;
+}
+
+function typeOf({ type, choices }: FlagRow): string {
+  return choices === undefined ? type : choices.map(code).filter(Boolean).join(", ");
 }
 
 function dashed(name: string): string {

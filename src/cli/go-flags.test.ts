@@ -20,6 +20,8 @@ const TABLE = [
   { name: "ports", type: "list", default: "1,2", takes: "PORTS", since: "v1.5", help: "Ports." },
   { name: "size", type: "quantity", min: 1024, default: "64Mi", since: "HEAD", help: "Size." },
   { name: "v", type: "int", default: "2", env: "VERBOSITY", since: "v0.3", help: "Verbosity." },
+  { name: "mode", type: "string", choices: ["", "buffered", "none"], default: "", since: "ours", help: "Mode." },
+  { name: "send", type: "quantity", min: 0, default: "", since: "HEAD", help: "Size." },
   {
     name: "tracing",
     type: "bool",
@@ -60,6 +62,8 @@ describe("parseGoFlags", () => {
       ports: ["1", "2"],
       size: 64 * 2 ** 20,
       v: 2,
+      mode: "",
+      send: 0,
       tracing: true,
       metric: "vllm:x",
     });
@@ -72,6 +76,7 @@ describe("parseGoFlags", () => {
     [["--pool-name", "x", "--v=4", "--grpc-port=9"]],
     [["-pool-name=x", "-v=4", "-grpc-port", "9"]],
     [["--poolName=x", "--v", "4", "--grpcPort", "9"]],
+    [["-v4", "--pool-name", "x", "-grpcPort=9"]],
   ])("reads %j: both dashes, both forms, old and new names", (args) => {
     expect(parse(args).values).toMatchObject({ "pool-name": "x", v: 4, "grpc-port": 9 });
   });
@@ -110,6 +115,11 @@ describe("parseGoFlags", () => {
     expect(parse([`--size=${text}`]).values.size).toBe(bytes);
   });
 
+  it("takes one of the choices, however its letters are written", () => {
+    expect(parse(["--mode=Buffered"]).values.mode).toBe("buffered");
+    expect(parse(["--mode", ""]).values.mode).toBe("");
+  });
+
   it("stops at --help and -h", () => {
     expect(parse(["--help", "--nonsense"]).help).toBe(true);
     expect(parse(["-v", "3", "-h"]).help).toBe(true);
@@ -133,6 +143,13 @@ describe("parseGoFlags", () => {
   });
 
   it.each([
+    [["--v4"], "FLAG_UNKNOWN: unknown flag --v4; did you mean --v?"],
+    [["-v4x"], "FLAG_UNKNOWN: unknown flag --v4x; --help lists the flags"],
+    [
+      ["--mode=bufered"],
+      'FLAG_VALUE: --mode="bufered" is not valid: it takes one of buffered, none; did you mean `buffered`?',
+    ],
+    [["--send=-1"], 'FLAG_VALUE: --send="-1" is not valid: the smallest value is 0'],
     [["--pool-nmae=x"], "FLAG_UNKNOWN: unknown flag --pool-nmae; did you mean --pool-name?"],
     [["--PoolName", "x"], "FLAG_UNKNOWN: unknown flag --PoolName; did you mean --pool-name?"],
     [["--something-else"], "FLAG_UNKNOWN: unknown flag --something-else; --help lists the flags"],
@@ -177,12 +194,14 @@ describe("help and reference", () => {
     expect(help).toContain("  --ports PORTS\n        Ports. (default 1,2)\n");
     expect(help).toContain("  --secure-serving[=true|false]\n        TLS. (default true)\n");
     expect(help).toContain("  -v INT\n");
+    expect(help).toContain("  --mode buffered|none\n");
     expect(help).not.toContain("tracing");
   });
 
   it("keep active and inert flags apart in Markdown, with cells that stay cells", () => {
     const lines = flagsMarkdown(TABLE).split("\n");
     expect(lines).toContain("| `--grpc-port`, `--grpcPort` | int | `9002` | v0.3 | A\\|B. |");
+    expect(lines).toContain("| `--mode` | `buffered`, `none` |  | ours | Mode. |");
     expect(lines).toContain("| `-v` | int | `2` | v0.3 | Verbosity. Environment: `VERBOSITY`. |");
     expect(lines).toContain("| `--metric` | v1.0 | `vllm:x`, empty | refused | is not supported yet |");
     expect(lines).toContain("| `--tracing` | v1.5 | `false` | accepted with a warning | has no effect |");

@@ -1,5 +1,5 @@
 import { parseDuration } from "../document/duration.ts";
-import { nearest } from "../document/nearest.ts";
+import { didYouMean, nearest } from "../document/nearest.ts";
 import { parseQuantity } from "../document/quantity.ts";
 import { messageOf, SluiceError } from "../inference/errors.ts";
 
@@ -20,6 +20,8 @@ export interface FlagRow {
   readonly help: string;
   /** Placeholder of the value in help texts; the type when absent. */
   readonly takes?: string;
+  /** The only texts it takes, in any case of letters. */
+  readonly choices?: readonly string[];
   /** Bounds of an int, a duration (milliseconds) or a quantity. */
   readonly min?: number;
   readonly max?: number;
@@ -50,8 +52,17 @@ interface TypeValues {
   readonly quantity: number;
 }
 
+type ValueOf<R extends FlagRow> = R extends { readonly choices: readonly (infer C)[] } ? C : TypeValues[R["type"]];
+
 /** The values of a table's flags by name. */
-export type FlagValues<T extends readonly FlagRow[]> = { [R in T[number] as R["name"]]: TypeValues[R["type"]] };
+export type FlagValues<T extends readonly FlagRow[]> = { [R in T[number] as R["name"]]: ValueOf<R> };
+
+/** What the flags of one part of a larger table were given. */
+export interface GivenFlags<T extends readonly FlagRow[]> {
+  readonly values: FlagValues<T>;
+  /** Names of the flags that were given on the command line, of other parts, too. */
+  readonly explicit: ReadonlySet<string>;
+}
 
 /** A command line that was read. */
 export interface ParsedFlags<T extends readonly FlagRow[]> {
@@ -138,13 +149,16 @@ const KINDS: Readonly<Record<FlagType, string>> = {
   quantity: "a size such as 64Mi",
 };
 
-/** Splits `--name=text`; refuses what is no flag at all. */
+/** Splits `--name=text`, and `-v4` as pflag does; refuses what is no flag at all. */
 function split(word: string, rows: ReadonlyMap<string, FlagRow>): { name: string; text: string | undefined } {
   if (!/^--?[^-=]/.test(word)) {
     const hint = nearest(word, rows.keys());
     const help = hint === undefined ? "every value belongs to a flag" : `did you mean --${rows.get(hint)?.name}?`;
     throw new SluiceError("FLAG_SYNTAX", `${JSON.stringify(word.slice(0, 100))} is not a flag; ${help}`);
   }
+  const short = /^-([a-zA-Z])(\d+)$/.exec(word);
+  if (short !== null && !rows.has(nameOf(word)) && rows.get(short[1]!)?.type === "int")
+    return { name: short[1]!, text: short[2] };
   const equals = word.indexOf("=");
   return { name: nameOf(word), text: equals < 0 ? undefined : word.slice(equals + 1) };
 }
@@ -168,7 +182,7 @@ function initial(row: FlagRow, env: Readonly<Record<string, string | undefined>>
 function parseValue(row: FlagRow, text: string): unknown {
   switch (row.type) {
     case "string":
-      return text;
+      return row.choices === undefined ? text : choiceOf(row, row.choices, text);
     case "list":
       return text
         .split(",")
@@ -183,11 +197,19 @@ function parseValue(row: FlagRow, text: string): unknown {
     case "duration":
       return bounded(row, text, orWrong(row, text, parseDuration), row.max ?? MAX_DURATION);
     case "quantity":
-      // The reference's own default is the empty text.
-      if (text === "") return parseValue(row, row.default);
+      // The reference's own default is the empty text, and 0 means the same.
+      if (text === "") return row.default === "" ? 0 : parseValue(row, row.default);
       // `10MiB` and `25MB` are what people write: the B says nothing.
       return bounded(row, text, orWrong(row, text.replace(/[bB]$/, ""), parseQuantity), row.max);
   }
+}
+
+function choiceOf(row: FlagRow, choices: readonly string[], text: string): string {
+  const lower = text.toLowerCase();
+  const found = choices.find((choice) => choice.toLowerCase() === lower);
+  if (found !== undefined) return found;
+  const shown = choices.filter((choice) => choice !== "").join(", ");
+  throw wrong(row, text, `it takes one of ${shown}${didYouMean(text, choices)}`);
 }
 
 function orWrong(row: FlagRow, text: string, parse: (text: string) => number): number {

@@ -9,7 +9,7 @@ import { realClock } from "../clock/real.ts";
 import { VirtualClock } from "../clock/virtual.ts";
 import { healthHandlers, ProcessorHealth } from "./health.ts";
 import { createHttp2Server } from "./http2.ts";
-import { loadTlsPair, selfSignedPair, type TlsPair } from "./tls.ts";
+import { loadCertificates, loadTlsPair, selfSignedPair, type TlsPair } from "./tls.ts";
 
 const NOW = Date.UTC(2026, 1, 3, 4, 5, 6);
 
@@ -111,5 +111,30 @@ describe("loading a pair from a directory", () => {
       expect(() => loadTlsPair(place), code).toThrow(expect.objectContaining({ code }));
       expect(() => loadTlsPair(place), code).toThrow(join(place, file));
     }
+  });
+});
+
+describe("loading certificates of authorities", () => {
+  function file(text: string): string {
+    const path = join(mkdtempSync(join(directory, "ca-")), "ca.pem");
+    writeFileSync(path, text);
+    return path;
+  }
+
+  it("takes one or several, with whatever stands between them", async () => {
+    const other = await selfSignedPair(new VirtualClock(NOW));
+    for (const text of [pair.cert, `# ours\n${pair.cert}\n# theirs\n${other.cert}`])
+      expect(loadCertificates(file(text))).toBe(text);
+  });
+
+  it("names a file that is missing, empty, or has a broken one among good ones", () => {
+    const broken = pair.cert.replace(/[A-Za-z0-9]{20}/, "!!!!");
+    for (const text of ["", "garbage", pair.key, `${pair.cert}\n${broken}`]) {
+      const path = file(text);
+      expect(() => loadCertificates(path)).toThrow(expect.objectContaining({ code: "TLS_FILE_INVALID" }));
+      expect(() => loadCertificates(path)).toThrow(path);
+    }
+    const missing = join(directory, "nowhere.pem");
+    expect(() => loadCertificates(missing)).toThrow(expect.objectContaining({ code: "TLS_FILE_UNREADABLE" }));
   });
 });

@@ -81,6 +81,17 @@ export function loadTlsPair(directory: string): TlsPair {
   return { cert, key };
 }
 
+/**
+ * The certificates in `file`, PEM: the authorities whose clients are let in.
+ * @throws SluiceError TLS_FILE_UNREADABLE, TLS_FILE_INVALID when one of them is none, or there is none
+ */
+export function loadCertificates(file: string): string {
+  const text = read(file);
+  const certificates = text.match(/-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g) ?? [text];
+  for (const certificate of certificates) parse(file, "PEM certificate", () => new X509Certificate(certificate));
+  return text;
+}
+
 /** What Node's TLS servers are created with, and given again when the certificate changes. */
 export function contextOf({ cert, key, minVersion, ciphers }: GrpcTls): SecureContextOptions {
   return { cert, key, minVersion: minVersion ?? "TLSv1.2", ...(ciphers === undefined ? {} : { ciphers }) };

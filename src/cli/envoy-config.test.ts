@@ -91,6 +91,21 @@ describe("sluice envoy-config", () => {
     });
   });
 
+  it("reads a pool of v1alpha2, whose picker answers on 9002 unless it says otherwise", async () => {
+    const old = folderWith(`
+apiVersion: inference.networking.x-k8s.io/v1alpha2
+kind: InferencePool
+metadata: { name: old, namespace: prod }
+spec:
+  selector: { app: vllm }
+  targetPortNumber: 8000
+  extensionRef: { name: old-epp }
+`);
+    expect((await run("--resources", old)).out).toContain(
+      "# The picker is dialled at old-epp.prod.svc:9002 in clear text",
+    );
+  });
+
   it("prints its command in one order, quoted for a shell, whatever the order of the options", async () => {
     const { out } = await run(
       ...["--subset", "10.0.0.1:8000, 10.0.0.2:8000", "--variant", "subset-hint", "--tls", "--resources", folder],

@@ -136,6 +136,8 @@ describe("a mapping of one's own", () => {
       missing: [],
     });
     expect(read(labels)).toMatchObject({ metrics: { blockSize: 16, blocks: 100 }, missing: ["block_tokens"] });
+    const nameless = labels.replaceAll("size=", "other=");
+    expect(read(`${nameless}block_tokens 32\n`)).toMatchObject({ metrics: { blockSize: 32 }, missing: [] });
   });
 
   it("in place of vLLM's has no former name to fall back to (S-13)", () => {

@@ -104,12 +104,12 @@ class DecisionTree implements Filter {
     if (short > 0) {
       this.#size = short;
       this.#loraAffinity(candidates, model);
-      this.#least(this.#waiting, true);
+      this.#least(this.#waiting);
     } else {
-      this.#least(this.#waiting, true);
+      this.#least(this.#waiting);
       this.#loraAffinity(candidates, model);
     }
-    this.#least(this.#kvUsage, false);
+    this.#least(this.#kvUsage);
   }
 
   #sheddable(candidates: Candidates, model: string): void {
@@ -120,13 +120,16 @@ class DecisionTree implements Filter {
       if (this.#waiting[i]! <= queueThresholdCritical && this.#kvUsage[i]! <= kvCacheThreshold)
         this.#set[this.#size++] = i;
     if (this.#size === 0) return;
-    this.#least(this.#waiting, true);
+    this.#least(this.#waiting);
     this.#loraAffinity(candidates, model);
-    this.#least(this.#kvUsage, false);
+    this.#least(this.#kvUsage);
   }
 
-  /** Keeps the lowest n-th of the range of values, n = how many they are; `whole` = the width in whole numbers. */
-  #least(values: Float64Array, whole: boolean): void {
+  /**
+   * Keeps the lowest n-th of the range of values, n = how many they are. The tree divides queues in whole numbers, which for
+   * whole values is the same.
+   */
+  #least(values: Float64Array): void {
     let low = Number.POSITIVE_INFINITY;
     let high = 0;
     for (let i = 0; i < this.#size; i++) {
@@ -134,8 +137,7 @@ class DecisionTree implements Filter {
       if (value < low) low = value;
       if (value > high) high = value;
     }
-    const share = (high - low) / this.#size;
-    const bound = low + (whole ? Math.floor(share) : share);
+    const bound = low + (high - low) / this.#size;
     let kept = 0;
     for (let i = 0; i < this.#size; i++) {
       const index = this.#set[i]!;

@@ -203,6 +203,29 @@ describe("D-48: what does not move on", () => {
     expect(harness.exchange.ends).toEqual(["rejected"]);
   });
 
+  it.each([
+    ["a length", "content-length: 10\r\n\r\n"],
+    ["chunks", "transfer-encoding: chunked\r\n\r\n"],
+    ["events", "content-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"],
+  ])("a connection that is reset right behind the header of a 200 with %s", async (_name, headers) => {
+    const first = await harness.model(({ socket }) => {
+      socket.write(`HTTP/1.1 200 OK\r\n${headers}`);
+    });
+    const second = await harness.model(serve);
+    await harness.start({ endpoints: [first.endpoint, second.endpoint] });
+    const client = await harness.client();
+    client.send(post("body"));
+    await poll("the header", () => client.text().includes("\r\n\r\n"));
+    first.sockets[0]!.resetAndDestroy();
+    await poll("the cut", client.closed);
+    expect(client.text().match(/HTTP\/1\.1 200/g)).toHaveLength(1);
+    expect(client.text()).not.toContain("served");
+    expect(client.text()).not.toContain("0\r\n\r\n");
+    expect(second.requests).toHaveLength(0);
+    expect(harness.exchange.failures).toEqual([]);
+    expect(harness.exchange.ends).toEqual(["interrupted"]);
+  });
+
   it("an answer that is not HTTP is a 502", async () => {
     const model = await harness.model(({ socket }) => socket.write("HTTP/1.1 999999 X\r\ncontent-length: 0\r\n\r\n"));
     await harness.start({ endpoints: [model.endpoint] });
@@ -305,7 +328,7 @@ describe("how fast it moves on", () => {
     expect(harness.exchange.ends).toEqual(["client-gone"]);
   });
 
-  it("D-60: a connection that is not there after 2 s moves on", async () => {
+  it("D-48 D-60: a connection that is not there after 2 s moves on", async () => {
     const clock = new VirtualClock();
     const silent: Socket[] = [];
     const good = await harness.model(serve);
@@ -331,6 +354,40 @@ describe("how fast it moves on", () => {
     await until(clock, "the answer", () => client.text().includes("served body"));
     expect(harness.exchange.failures).toMatchObject([{ endpoint: nowhere, failure: "timeout" }]);
     expect(silent[0]!.destroyed).toBe(true);
+    await poll("the end", client.closed);
+  });
+
+  it("D-48: refused, never connected, reset and busy: one after the other, in the order of the list", async () => {
+    const clock = new VirtualClock();
+    const silent: Socket[] = [];
+    const servers = [await harness.model(reset), await harness.model(busy), await harness.model(serve)];
+    const nowhere = loopbackEndpoint(9);
+    const list = [await deadEndpoint(), nowhere, ...servers.map(({ endpoint }) => endpoint)];
+    await harness.start(
+      { endpoints: list },
+      {
+        clock,
+        maxRetries: 4,
+        connect(options) {
+          const socket = new Socket();
+          if ("port" in options && options.port === 9) silent.push(socket);
+          else socket.connect(options);
+          return socket;
+        },
+      },
+    );
+    const client = await harness.client();
+    client.send(post("body"));
+    await until(clock, "the attempt", () => silent.length === 1);
+    clock.advance(2_000);
+    await until(clock, "the 503", () => harness.exchange.failures.length === 4);
+    clock.advance(250);
+    await until(clock, "the answer", () => client.text().includes("served body"));
+    expect(harness.exchange.failures.map(({ endpoint, failure }) => [endpoint.port, failure])).toEqual(
+      (["connect", "timeout", "reset", "status"] as const).map((failure, n) => [list[n]!.port, failure]),
+    );
+    expect(harness.metrics.retries).toEqual(["connect", "timeout", "reset", "status"]);
+    expect(servers.map(({ requests }) => requests.map(({ body }) => body.toString()))).toEqual(Array(3).fill(["body"]));
     await poll("the end", client.closed);
   });
 

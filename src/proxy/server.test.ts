@@ -62,6 +62,33 @@ describe("a request through the proxy", () => {
     expect(harness.exchange.headers?.get("authorization")).toBe("Bearer t\xfc");
   });
 
+  it.each(["a", "b, a", "A ,b"])("D-51: every hop-by-hop header stays behind, with Connection: %s", async (listed) => {
+    await echoing();
+    const hops = ["keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization", "trailer", "upgrade"];
+    const lines = [
+      ...hops.map((name) => `${name}: hop`),
+      "A: hop",
+      "TE: hop",
+      `Connection: close, ${listed}`,
+      "c: kept",
+    ];
+    const text = await harness.ask(post("{}", `${lines.join("\r\n")}\r\n`));
+    expect(text).toMatch(/^HTTP\/1\.1 200 /);
+    expect(text).toContain("c: kept");
+    expect(text).not.toContain(": hop");
+    for (const name of [...hops, "te", "a"]) expect(harness.exchange.headers?.get(name)).toBeUndefined();
+  });
+
+  it("D-51: te: trailers is end to end; two Connection headers count both", async () => {
+    await echoing();
+    const text = await harness.ask(
+      post("{}", "te: trailers\r\nconnection: close\r\nconnection: x-one\r\nx-one: hop\r\nx-two: kept\r\n"),
+    );
+    expect(text).toContain("te: trailers");
+    expect(text).toContain("x-two: kept");
+    expect(text).not.toContain("hop");
+  });
+
   it("adds the request id of the exchange and the forwarding headers", async () => {
     await echoing();
     const first = await harness.ask(post("{}", "connection: close\r\nx-forwarded-for: 9.9.9.9\r\n"));
@@ -122,6 +149,40 @@ describe("a request through the proxy", () => {
     expect(text).not.toContain("x-hop");
     expect(text).not.toContain("timeout=9");
     expect(harness.exchange.answerHeaders?.get("x-bytes")).toBe("\u00c3\u00a9");
+  });
+
+  it("D-51: every hop-by-hop header of an answer stays behind, Connection-listed ones too", async () => {
+    const hops = [
+      "keep-alive",
+      "proxy-connection",
+      "proxy-authenticate",
+      "proxy-authorization",
+      "te",
+      "trailer",
+      "upgrade",
+    ];
+    const headers = [
+      ...hops.map((name) => `${name}: hop`),
+      "connection: X-Listed",
+      "connection: close",
+      "x-listed: hop",
+    ];
+    const model = await harness.model(({ socket }) =>
+      socket.write(
+        `HTTP/1.1 200 OK\r\n${headers.join("\r\n")}\r\nx-kept: 1\r\ntransfer-encoding: chunked\r\n\r\n${chunkBytes("ok")}0\r\n\r\n`,
+      ),
+    );
+    await harness.start({ endpoints: [model.endpoint] });
+    const client = await harness.client();
+    client.send(post("{}", ""));
+    await poll("the end", () => client.text().endsWith("0\r\n\r\n"));
+    expect(client.text()).toContain("x-kept: 1");
+    expect(client.text()).not.toContain("hop");
+    for (const name of [...hops, "x-listed", "connection", "transfer-encoding"])
+      expect(harness.exchange.answerHeaders?.get(name)).toBeUndefined();
+    // The connection the server wanted closed is its own: the client's goes on.
+    expect(client.closed()).toBe(false);
+    await poll("the model server's connection ends", () => model.open() === 0);
   });
 
   it("D-59: both connections are used again", async () => {

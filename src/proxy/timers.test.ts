@@ -1,10 +1,12 @@
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import type { Server } from "node:http";
 import { afterEach, describe, expect, it } from "vitest";
 import type { FakePlan } from "../../test/support/fake-exchange.ts";
 import { answerBytes, chunkBytes } from "../../test/support/loopback.ts";
 import { poll } from "../../test/support/poll.ts";
 import { get, ProxyHarness, post } from "../../test/support/proxy-harness.ts";
 import { VirtualClock } from "../clock/virtual.ts";
-import type { ProxyTimers } from "./options.ts";
+import { DEFAULT_LIMITS, DEFAULT_TIMERS, type ProxyTimers } from "./options.ts";
 
 let harness = new ProxyHarness();
 let clock = new VirtualClock();
@@ -201,6 +203,38 @@ describe("D-60: timers of a request, in virtual time", () => {
 });
 
 describe("D-60: timers node and undici keep, with shrunk values", () => {
+  it("D-57: the defaults are those of the specification, and node is told its own", async () => {
+    expect(DEFAULT_TIMERS).toMatchObject({
+      requestHeaders: 30_000,
+      bodyIdle: 60_000,
+      picking: 600_000,
+      connect: 2_000,
+      firstByte: 0,
+      responseIdle: 3_600_000,
+      clientKeepAlive: 75_000,
+      upstreamKeepAlive: 60_000,
+    });
+    expect(DEFAULT_LIMITS).toMatchObject({
+      headerBytes: 61_440,
+      headerCount: 100,
+      targetBytes: 8_192,
+      bodyBytes: 33_554_432,
+      replayBytes: 33_554_432,
+      connections: 10_000,
+    });
+    const servers: Server[] = [];
+    const seen = (message: unknown): void => void servers.push((message as { server: Server }).server);
+    subscribe("http.server.request.start", seen);
+    try {
+      await harness.start();
+      await harness.ask(get());
+    } finally {
+      unsubscribe("http.server.request.start", seen);
+    }
+    const server = servers.find(({ maxConnections }) => maxConnections === 10_000);
+    expect(server).toMatchObject({ headersTimeout: 30_000, keepAliveTimeout: 75_000, requestTimeout: 0 });
+  });
+
   it("request headers that do not come: 408 and the end", async () => {
     await harness.start({}, { timers: { requestHeaders: 60, linger: 40 } });
     const text = await harness.ask("POST / HTTP/1.1\r\nhost: g");

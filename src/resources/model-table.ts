@@ -35,7 +35,10 @@ export class ModelTable {
     const rivals = this.#candidates.get(model.modelName) ?? new Map<string, InferenceModel>();
     rivals.set(id, model);
     this.#candidates.set(model.modelName, rivals);
-    this.#choose(model.modelName, rivals);
+    const winner = this.#winners.get(model.modelName)?.model;
+    // Unless the winner itself changed, it is the oldest of the others.
+    const others = winner !== undefined && objectId(winner.meta) !== id ? [winner, model] : rivals.values();
+    this.#choose(model.modelName, others);
   }
 
   /** @param id `namespace/name`; an unknown one changes nothing */
@@ -45,7 +48,7 @@ export class ModelTable {
     this.#byId.delete(id);
     const rivals = this.#candidates.get(model.modelName)!;
     rivals.delete(id);
-    this.#choose(model.modelName, rivals);
+    this.#choose(model.modelName, rivals.values());
   }
 
   clear(): void {

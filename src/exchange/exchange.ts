@@ -96,6 +96,8 @@ export class InferenceExchange implements Exchange, BudgetHolder {
   }
 
   requestHeaders(headers: HeaderList, end: boolean, subset?: SubsetHint): Decision | undefined {
+    // A second set of headers must not open a second attempt.
+    if (this.#decided || this.#ended) return undefined;
     this.#receivedAt = this.#services.clock.now();
     this.#headers = headers;
     this.#subset = subset;

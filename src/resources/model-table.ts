@@ -57,9 +57,9 @@ export class ModelTable {
     this.#winners.clear();
   }
 
-  #choose(modelName: string, rivals: ReadonlyMap<string, InferenceModel>): void {
+  #choose(modelName: string, rivals: Iterable<InferenceModel>): void {
     let oldest: InferenceModel | undefined;
-    for (const rival of rivals.values()) if (oldest === undefined || byAge(rival.meta, oldest.meta) < 0) oldest = rival;
+    for (const rival of rivals) if (oldest === undefined || byAge(rival.meta, oldest.meta) < 0) oldest = rival;
     if (oldest === undefined) {
       this.#candidates.delete(modelName);
       this.#winners.delete(modelName);

@@ -4,6 +4,7 @@ import { delay } from "../clock/clock.ts";
 import { freshRandom } from "../clock/random.ts";
 import { realClock } from "../clock/real.ts";
 import { PROCESS_PATH } from "../extproc/messages.ts";
+import { Notices } from "../extproc/notices.ts";
 import { processHandler } from "../extproc/service.ts";
 import type { WireOptions } from "../extproc/wire-options.ts";
 import { createH2Server } from "../grpc/h2/server.ts";
@@ -117,7 +118,9 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
   );
   const processor = new ProcessorHealth();
   const processing = processHandler({
-    ...settings.wire,
+    wire: settings.wire,
+    clock,
+    notices: new Notices((text) => log.warn({}, text)),
     openExchange: (wire) => core.openExchange(wire),
     onError: (error) => core.onError(error),
   });

@@ -5,7 +5,8 @@ import { Deframer } from "../grpc/frames.ts";
 import { Writer } from "../grpc/protobuf.ts";
 import type { GrpcStream } from "../grpc/transport.ts";
 import { HeaderList } from "../inference/headers.ts";
-import { encodeHeadersReply, encodeImmediateReply, encodeTrailersReply, MAX_BODY_CHUNK, sendBody } from "./encode.ts";
+import { encodeHeadersReply, encodeImmediateReply, encodeTimeoutOverride, encodeTrailersReply } from "./encode.ts";
+import { MAX_BODY_CHUNK, sendBody, sendWholeBody } from "./encode-body.ts";
 import type { HeaderChanges, Phase, Struct } from "./messages.ts";
 
 const WRITER = new Writer();
@@ -97,12 +98,25 @@ describe("replies read by protobufjs", () => {
     );
   });
 
-  it("trailers", () => {
+  it("trailers, with metadata where there is some", () => {
     fc.assert(
-      fc.property(phase, changes, (of, { given, wanted }) => {
-        expect(unframed(encodeTrailersReply(WRITER, of, given))).toEqual([
-          { [field(of, "Trailers")]: wanted === undefined ? {} : { headerMutation: wanted } },
-        ]);
+      fc.property(phase, changes, fc.option(namespaces), (of, { given, wanted }, metadata) => {
+        const [reply] = unframed(encodeTrailersReply(WRITER, of, { ...given, dynamicMetadata: metadata ?? undefined }));
+        expect(reply[field(of, "Trailers")]).toEqual(wanted === undefined ? {} : { headerMutation: wanted });
+        if (metadata === null) expect(reply.dynamicMetadata).toBeUndefined();
+        else expect(fromStruct(reply.dynamicMetadata)).toEqual({ ...metadata });
+      }),
+    );
+  });
+
+  it("more time, in seconds and nanoseconds", () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 10_000_000 }), (ms) => {
+        const [{ overrideMessageTimeout, ...others }] = unframed(encodeTimeoutOverride(WRITER, ms)) as [Plain];
+        expect(others).toEqual({});
+        const { seconds = 0, nanos = 0 } = overrideMessageTimeout;
+        expect(seconds * 1000 + nanos / 1e6).toBe(ms);
+        expect(nanos).toBeLessThan(1e9);
       }),
     );
   });
@@ -125,8 +139,8 @@ describe("replies read by protobufjs", () => {
 });
 
 describe("bodies", () => {
-  /** What `sendBody` hands to the transport. */
-  function sent(of: Phase, pieces: readonly Uint8Array[], endOfStream: boolean): Uint8Array[] {
+  /** What is handed to the transport. */
+  function collected(send: (stream: GrpcStream) => void): Uint8Array[] {
     const parts: Uint8Array[] = [];
     const stream = {
       sendFramed(bytes: Uint8Array) {
@@ -134,9 +148,12 @@ describe("bodies", () => {
         return true;
       },
     };
-    sendBody(stream as Partial<GrpcStream> as GrpcStream, WRITER, of, pieces, endOfStream);
+    send(stream as Partial<GrpcStream> as GrpcStream);
     return parts;
   }
+
+  const sent = (of: Phase, pieces: readonly Uint8Array[], endOfStream: boolean) =>
+    collected((stream) => sendBody(stream, WRITER, of, pieces, endOfStream));
 
   function chunksOf(parts: readonly Uint8Array[], of: Phase): { body: Buffer; end: boolean }[] {
     return unframed(Buffer.concat(parts)).map((reply) => {
@@ -174,6 +191,58 @@ describe("bodies", () => {
         expect(chunks.at(-1)?.end).toBe(endOfStream);
       }),
       { numRuns: 60 },
+    );
+  });
+
+  it("carry metadata on their last reply only", () => {
+    fc.assert(
+      fc.property(phase, fc.nat(130_000), namespaces, (of, length, metadata) => {
+        const replies = unframed(
+          Buffer.concat(collected((stream) => sendBody(stream, WRITER, of, [Buffer.alloc(length, 7)], true, metadata))),
+        );
+        expect(fromStruct(replies.at(-1)!.dynamicMetadata)).toEqual({ ...metadata });
+        for (const reply of replies.slice(0, -1)) expect(Object.keys(reply)).toEqual([field(of, "Body")]);
+        const bytes = replies.map(
+          (reply) => reply[field(of, "Body")].response.bodyMutation.streamedResponse.body ?? [],
+        );
+        expect(Buffer.concat(bytes)).toEqual(Buffer.alloc(length, 7));
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  it("as a whole come with all that their reply may change", () => {
+    const size = fc.oneof(fc.nat(40), fc.nat(9000), fc.nat(150_000));
+    fc.assert(
+      fc.property(
+        phase,
+        fc.array(size, { maxLength: 4 }),
+        changes,
+        fc.boolean(),
+        fc.option(namespaces),
+        (of, sizes, { given, wanted }, clearRouteCache, metadata) => {
+          const pieces = sizes.map((length, i) => Buffer.alloc(length, `piece ${i};`));
+          const body = Buffer.concat(pieces);
+          const reply = { ...given, clearRouteCache, dynamicMetadata: metadata ?? undefined };
+          const parts = collected((stream) => sendWholeBody(stream, WRITER, of, pieces, reply));
+          const [message, ...others] = unframed(Buffer.concat(parts));
+          expect(others).toEqual([]);
+          expect(message[field(of, "Body")]).toEqual({
+            response: {
+              ...(wanted === undefined ? {} : { headerMutation: wanted }),
+              ...(body.length === 0 ? {} : { bodyMutation: { body } }),
+              ...(clearRouteCache ? { clearRouteCache: true } : {}),
+            },
+          });
+          if (metadata === null) expect(message.dynamicMetadata).toBeUndefined();
+          else expect(fromStruct(message.dynamicMetadata)).toEqual({ ...metadata });
+          const copied = parts.filter(
+            (part) => !pieces.some((piece) => piece.length > 0 && piece.buffer === part.buffer),
+          );
+          if (body.length > 8192) expect(Buffer.concat(copied).length).toBeLessThan(8192);
+        },
+      ),
+      { numRuns: 100 },
     );
   });
 

@@ -1,7 +1,6 @@
 import { prependPrefix } from "../grpc/frames.ts";
 import type { Writer } from "../grpc/protobuf.ts";
-import type { GrpcStream } from "../grpc/transport.ts";
-import type { HeaderChanges, HeadersReply, ImmediateReply, Phase } from "./messages.ts";
+import type { CommonReply, HeaderChanges, ImmediateReply, Phase, Struct } from "./messages.ts";
 import { writeStruct } from "./struct.ts";
 
 // Tags: field number << 3 | wire type. The writer works back to front, so every function names the last field first.
@@ -13,43 +12,55 @@ const VARINT_2 = 0x10;
 const VARINT_3 = 0x18;
 const IMMEDIATE_RESPONSE = 0x3a;
 const DYNAMIC_METADATA = 0x42;
+const OVERRIDE_MESSAGE_TIMEOUT = 0x52;
 const CLEAR_ROUTE_CACHE = 0x28;
 const HEADERS_RESPONSE = { request: 0x0a, response: 0x12 } as const;
-const BODY_RESPONSE = { request: 0x1a, response: 0x22 } as const;
 const TRAILERS_RESPONSE = { request: 0x2a, response: 0x32 } as const;
 
 const OVERWRITE_IF_EXISTS_OR_ADD = 2;
 
-/** The most body bytes in one reply: some deployments cap messages at 64 KiB (envoy-data-plane 1.4(7), E-18). */
-export const MAX_BODY_CHUNK = 62_000;
-
-/** A body up to this size is copied behind its header, for one write instead of two; above, it is sent as it is. */
-const COPY_LIMIT = 8 * 1024;
-
 /** The reply to request or response headers, with its gRPC prefix. */
-export function encodeHeadersReply(writer: Writer, phase: Phase, reply: HeadersReply): Uint8Array {
-  const { dynamicMetadata } = reply;
+export function encodeHeadersReply(writer: Writer, phase: Phase, reply: CommonReply): Uint8Array {
   writer.begin();
-  if (dynamicMetadata !== undefined) {
-    writeStruct(writer, dynamicMetadata);
-    writer.close(DYNAMIC_METADATA, 0);
-  }
+  writeMetadata(writer, reply.dynamicMetadata);
   const response = writer.length;
-  if (reply.clearRouteCache === true) {
-    writer.byte(1);
-    writer.byte(CLEAR_ROUTE_CACHE);
-  }
-  writeHeaderMutation(writer, LEN_2, reply);
+  writeChanges(writer, reply);
   writer.close(LEN_1, response);
   writer.close(HEADERS_RESPONSE[phase], response);
   return finishFramed(writer);
 }
 
 /** The reply to request or response trailers, with its gRPC prefix. Legal only when trailers were received. */
-export function encodeTrailersReply(writer: Writer, phase: Phase, changes: HeaderChanges): Uint8Array {
+export function encodeTrailersReply(
+  writer: Writer,
+  phase: Phase,
+  changes: HeaderChanges & { readonly dynamicMetadata?: Struct | undefined },
+): Uint8Array {
   writer.begin();
+  writeMetadata(writer, changes.dynamicMetadata);
+  const response = writer.length;
   writeHeaderMutation(writer, LEN_1, changes);
-  writer.close(TRAILERS_RESPONSE[phase], 0);
+  writer.close(TRAILERS_RESPONSE[phase], response);
+  return finishFramed(writer);
+}
+
+/**
+ * Asks for more time before the next reply, with its gRPC prefix: a response that holds nothing else (data-plane 1.6).
+ * @param ms whole milliseconds, at least 1
+ */
+export function encodeTimeoutOverride(writer: Writer, ms: number): Uint8Array {
+  writer.begin();
+  const nanos = (ms % 1000) * 1_000_000;
+  if (nanos > 0) {
+    writer.varint(nanos);
+    writer.byte(VARINT_2);
+  }
+  const seconds = Math.floor(ms / 1000);
+  if (seconds > 0) {
+    writer.varint(seconds);
+    writer.byte(VARINT_1);
+  }
+  writer.close(OVERRIDE_MESSAGE_TIMEOUT, 0);
   return finishFramed(writer);
 }
 
@@ -67,76 +78,21 @@ export function encodeImmediateReply(writer: Writer, reply: ImmediateReply): Uin
   return finishFramed(writer);
 }
 
-/**
- * Sends body bytes as `streamed_response` replies of at most 62,000 bytes each; no bytes at all are one empty reply.
- * Bytes are not copied unless they are few.
- * @param pieces the bytes in order, cut anywhere
- * @param endOfStream sets the flag on the last reply; legal only after the data plane has set it in this direction
- * @returns false when more should wait for `whenWritable`
- */
-export function sendBody(
-  stream: GrpcStream,
-  writer: Writer,
-  phase: Phase,
-  pieces: readonly Uint8Array[],
-  endOfStream: boolean,
-): boolean {
-  let left = 0;
-  for (const piece of pieces) left += piece.length;
-  let index = 0;
-  let at = 0;
-  let writable: boolean;
-  do {
-    const size = Math.min(left, MAX_BODY_CHUNK);
-    left -= size;
-    const last = endOfStream && left === 0;
-    writer.begin();
-    const copy = size <= COPY_LIMIT ? writer.space(size) : undefined;
-    writable = copy === undefined ? stream.sendFramed(encodeBodyHeader(writer, phase, size, size, last)) : true;
-    for (let rest = size; rest > 0; ) {
-      const piece = pieces[index]!;
-      const taken = Math.min(rest, piece.length - at);
-      const part = taken === piece.length ? piece : piece.subarray(at, at + taken);
-      if (copy !== undefined) copy.set(part, size - rest);
-      else if (taken > 0) writable = stream.sendFramed(part);
-      rest -= taken;
-      at += taken;
-      if (at === piece.length) {
-        index++;
-        at = 0;
-      }
-    }
-    if (copy !== undefined) writable = stream.sendFramed(encodeBodyHeader(writer, phase, size, 0, last));
-  } while (left > 0);
-  return writable;
+/** The field `dynamic_metadata`; nothing at all without metadata. */
+export function writeMetadata(writer: Writer, metadata: Struct | undefined): void {
+  if (metadata === undefined) return;
+  const mark = writer.length;
+  writeStruct(writer, metadata);
+  writer.close(DYNAMIC_METADATA, mark);
 }
 
-/**
- * What stands in front of the body bytes of a reply. The flag is written before the body, against the order of the field
- * numbers (decoders must not care), so that the body is the last thing in the message and need not be copied into it.
- * @param size body bytes in this reply
- * @param following how many of them are sent behind it; the others are in the writer already
- */
-function encodeBodyHeader(
-  writer: Writer,
-  phase: Phase,
-  size: number,
-  following: number,
-  endOfStream: boolean,
-): Uint8Array {
-  if (size > 0) {
-    writer.varint(size);
-    writer.byte(LEN_1);
-  }
-  if (endOfStream) {
+/** What a `CommonResponse` says about headers and route. */
+export function writeChanges(writer: Writer, reply: CommonReply): void {
+  if (reply.clearRouteCache === true) {
     writer.byte(1);
-    writer.byte(VARINT_2);
+    writer.byte(CLEAR_ROUTE_CACHE);
   }
-  writer.close(LEN_3, 0, following);
-  writer.close(LEN_3, 0, following);
-  writer.close(LEN_1, 0, following);
-  writer.close(BODY_RESPONSE[phase], 0, following);
-  return finishFramed(writer, following);
+  writeHeaderMutation(writer, LEN_2, reply);
 }
 
 /** A `HeaderMutation` in the field `tag`; nothing at all when nothing changes. */
@@ -176,7 +132,11 @@ function writeText(writer: Writer, tag: number, text: string): void {
   writer.close(tag, mark);
 }
 
-function finishFramed(writer: Writer, following = 0): Uint8Array {
+/**
+ * The message with its gRPC prefix.
+ * @param following bytes of the message that are sent right behind, without being copied
+ */
+export function finishFramed(writer: Writer, following = 0): Uint8Array {
   prependPrefix(writer, following);
   return writer.finish();
 }

@@ -67,12 +67,12 @@ export interface HeaderChanges {
   readonly literalAppendAction?: boolean | undefined;
 }
 
-/** The reply to request or response headers. */
-export interface HeadersReply extends HeaderChanges {
+/** The reply to headers, or to a whole body: the one place in the mode BUFFERED where headers can still change. */
+export interface CommonReply extends HeaderChanges {
   /** Choose the route again; Envoy acts on it only next to a header change, and not in the response phase. */
   readonly clearRouteCache?: boolean | undefined;
-  /** By namespace; each value must be a struct. */
-  readonly dynamicMetadata?: { readonly [namespace: string]: Struct } | undefined;
+  /** By namespace; Envoy wants a struct for each, v0.3 without a namespace wrote a string at the top level. */
+  readonly dynamicMetadata?: Struct | undefined;
 }
 
 /** An answer given in place of the model server's. */

@@ -8,7 +8,11 @@ export class ResponseBuffer {
    */
   add(chunk: Uint8Array, hold: boolean): readonly Uint8Array[] | undefined {
     this.#pieces.push(chunk);
-    if (hold) return undefined;
+    return hold ? undefined : this.take();
+  }
+
+  /** What is held, in order; it is held no longer. */
+  take(): Uint8Array[] {
     const pieces = this.#pieces;
     this.#pieces = [];
     return pieces;

@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { TestCore } from "../../test/support/core.ts";
-import { bodyOf, chatBody, SessionHarness } from "../../test/support/session-harness.ts";
+import { chatBody, SessionHarness } from "../../test/support/session-harness.ts";
 import type { Exchange } from "../exchange/wire.ts";
+import { Rejection } from "../inference/outcomes.ts";
 import { defineFilter } from "../plugin/define.ts";
 
 const open = (options: ConstructorParameters<typeof TestCore>[0] = {}) => new SessionHarness(new TestCore(options));
@@ -10,13 +11,13 @@ const CHAT = [PATH, "/v1/chat/completions"] as const;
 const COMPLETIONS = [PATH, "/v1/completions"] as const;
 
 /** An exchange whose `method` throws. */
-function throwing(method: keyof Exchange): (exchange: Exchange) => Exchange {
+function throwing(method: keyof Exchange, message = `${method} broke`): (exchange: Exchange) => Exchange {
   return (exchange) =>
     new Proxy(exchange, {
       get(target, key) {
         if (key === method)
           return () => {
-            throw new Error(`${method} broke`);
+            throw new Error(message);
           };
         const value = Reflect.get(target, key) as unknown;
         return typeof value === "function" ? value.bind(target) : value;
@@ -43,12 +44,6 @@ describe("a refusal", () => {
     ["no prompt (E-83)", COMPLETIONS, '{"model":"m"}', "invalid completions request: must have prompt field"],
     ["no model", COMPLETIONS, '{"prompt":"hello world"}', "model not found in request body"],
     ["an empty model (pitfall 30)", COMPLETIONS, '{"model":"","prompt":"x"}', "model not found in request body"],
-    [
-      "a path without a parser",
-      [PATH, "/v1/embeddings?key=secret"] as const,
-      '{"model":"m","input":"x"}',
-      "no parser registered matching path suffix for: /v1/embeddings",
-    ],
   ])("%s is a 400 with its text, counted once", (_, path, body, detail) => {
     const h = open().post(body, [path]);
     expect(h.refusal()).toEqual({ status: 400, text: `inference error: BadRequest - ${detail}`, dropped: undefined });
@@ -129,7 +124,9 @@ describe("a refusal", () => {
   });
 
   it("carries no dropped-reason header when that is switched off (E-91)", () => {
-    const h = new SessionHarness(new TestCore({ endpoints: 0 }), { emitDroppedReason: false }).post(chatBody());
+    const h = new SessionHarness(new TestCore({ endpoints: 0 }), { wire: { emitDroppedReason: false } }).post(
+      chatBody(),
+    );
     expect(h.replies[0].immediateResponse.headers).toBeUndefined();
   });
 
@@ -152,76 +149,6 @@ describe("a refusal", () => {
       expect(h.core.budget.used).toBe(0);
       expect(h.wrongs).toEqual([]);
     }
-  });
-
-  it("of an upgrade is a 501, counted (E-38, D-84)", () => {
-    const h = open();
-    h.envoy.requestHeaders([CHAT, ["upgrade", "websocket"]]);
-    expect(h.refusal()).toEqual({
-      status: 501,
-      text: "inference error: NotImplemented - HTTP upgrades are not supported yet",
-      dropped: undefined,
-    });
-    expect(h.stream.status).toBe(0);
-    expect(h.core.total("llm_d_epp_request_error_total", { error_code: "NotImplemented" })).toBe(1);
-    expect(h.wrongs).toEqual([]);
-  });
-
-  it.each([
-    ["request", 1, 4, "STREAMED"],
-    ["request", 2, 4, "BUFFERED"],
-    ["request", 3, 4, "BUFFERED_PARTIAL"],
-    ["response", 4, 1, "STREAMED"],
-    ["response", 4, 2, "BUFFERED"],
-    ["response", 4, 5, "GRPC"],
-    ["request", 77, 4, "77"],
-  ])(
-    "of a %s mode that is not built is a 501 to the first message (E-36, D-9, D-10)",
-    (direction, request, response, name) => {
-      const h = open();
-      h.envoy.requestHeaders([CHAT], false, { modes: { request, response } });
-      expect(h.refusal()).toEqual({
-        status: 501,
-        text: `inference error: NotImplemented - ${direction} body mode ${name} is not supported yet; configure FULL_DUPLEX_STREAMED`,
-        dropped: undefined,
-      });
-      expect(h.core.total("llm_d_epp_request_error_total", { error_code: "NotImplemented" })).toBe(1);
-    },
-  );
-
-  it("without modes the duplex dialect is spoken (E-36, D-11)", () => {
-    const h = open();
-    h.envoy.requestHeaders([CHAT], false, { modes: null });
-    h.envoy.requestBody(chatBody(), true);
-    expect(h.destination).toMatch(/:8000$/);
-  });
-
-  it("of trailers is a 501 in either direction (E-28, E-67)", () => {
-    const request = open();
-    request.envoy.requestHeaders([CHAT]);
-    request.envoy.requestBody(chatBody());
-    request.envoy.requestTrailers([["x", "y"]]);
-    expect(request.refusal()).toEqual({
-      status: 501,
-      text: "inference error: NotImplemented - HTTP trailers are not supported yet",
-      dropped: undefined,
-    });
-    expect(request.core.budget.used).toBe(0);
-    const response = open().post(chatBody());
-    response.envoy.responseHeaders([[":status", "200"]]);
-    response.envoy.responseBody("{}");
-    response.take();
-    response.envoy.send({ responseTrailers: { trailers: { headers: [] } } });
-    expect(response.refusal().status).toBe(501);
-    expect([response.core.inFlight, response.core.budget.used]).toEqual([0, 0]);
-    expect(response.wrongs).toEqual([]);
-  });
-
-  it("shows what a client wrote in one bounded line (9.2)", () => {
-    const h = open().post(chatBody(), [[PATH, `/v1/\u0001${"x".repeat(5000)}`]]);
-    const { text } = h.refusal();
-    expect(text.length).toBeLessThan(1100);
-    expect(text).not.toMatch(/\p{Cc}/u);
   });
 });
 
@@ -268,20 +195,34 @@ describe("a failure of our own", () => {
     expect(h.core.inFlight).toBe(0);
   });
 
-  it.each(["responseHeaders", "responseBody"] as const)(
-    "in %s breaks the stream: a part is sent already (E-93, D-25)",
-    (method) => {
-      const h = new SessionHarness(new TestCore(), { wrap: throwing(method) }).post(chatBody()).answer("{}");
-      expect(h.stream.status).toBe(13);
-      expect(h.stream.statusMessage).toBe(`${method} broke`);
-      expect(h.replies.some((reply) => reply.immediateResponse !== undefined)).toBe(false);
-      expect(h.core.inFlight).toBe(0);
-      expect(h.filter.violations).toEqual([]);
-    },
-  );
+  it("is told to the client in one bounded line (9.2)", () => {
+    const wordy = throwing("requestBody", `it\u0001 broke\r\n${"x".repeat(5000)}`);
+    const { text } = new SessionHarness(new TestCore(), { wrap: wordy }).post(chatBody()).refusal();
+    expect(text).toMatch(/^inference error: Internal - it {2}broke xxx/);
+    expect(text.length).toBeLessThan(1100);
+    expect(text).not.toMatch(/\p{Cc}/u);
+  });
 
-  it.each([2, 3])(
-    "in sending the body of the request (send %i) breaks the stream: its headers are out (E-70, D-25)",
+  it("in responseHeaders is a 500 in place of the answer (E-93)", () => {
+    const h = new SessionHarness(new TestCore(), { wrap: throwing("responseHeaders") }).post(chatBody());
+    h.take();
+    h.envoy.responseHeaders([[":status", "200"]]);
+    expect(h.refusal()).toMatchObject({ status: 500, text: "inference error: Internal - responseHeaders broke" });
+    expect([h.stream.status, h.core.inFlight]).toEqual([0, 0]);
+    expect(h.filter.violations).toEqual([]);
+  });
+
+  it("in responseBody breaks the stream: a part is sent already (E-93, D-25)", () => {
+    const h = new SessionHarness(new TestCore(), { wrap: throwing("responseBody") }).post(chatBody()).answer("{}");
+    expect(h.stream.status).toBe(13);
+    expect(h.stream.statusMessage).toBe("responseBody broke");
+    expect(h.filter.immediate).toBeUndefined();
+    expect(h.core.inFlight).toBe(0);
+    expect(h.filter.violations).toEqual([]);
+  });
+
+  it.each([1, 2, 3])(
+    "in sending (send %i) ends the stream with UNKNOWN and the books closed, nothing more is tried (E-70, E-95, D-25)",
     (failing) => {
       const h = open();
       let sends = 0;
@@ -289,13 +230,43 @@ describe("a failure of our own", () => {
         if (++sends === failing) throw new Error("broken pipe");
       };
       h.post(chatBody("x".repeat(70_000)));
-      expect(h.stream.status).toBe(13);
-      expect(h.stream.statusMessage).toBe("broken pipe");
+      expect(h.stream.status).toBe(2);
+      expect(h.stream.statusMessage).toBe("failed to send response back to Envoy: broken pipe");
       expect([h.core.inFlight, h.core.budget.used]).toEqual([0, 0]);
       expect(h.core.total("sluice_exchanges_total", { outcome: "error" })).toBe(1);
+      expect(sends).toBe(failing);
       expect(h.filter.violations).toEqual([]);
     },
   );
+
+  it.each(["a refusal", "an eviction"])("in sending %s is UNKNOWN too, and hurts nobody else (E-95)", (what) => {
+    const h = open();
+    if (what === "an eviction") h.post(chatBody());
+    h.stream.onSend = () => {
+      throw new Error("broken pipe");
+    };
+    if (what === "a refusal") h.post("{");
+    else h.session.evict(new Rejection("evicted", "request evicted by flow control"));
+    expect([h.stream.status, h.stream.statusMessage]).toEqual([
+      2,
+      "failed to send response back to Envoy: broken pipe",
+    ]);
+    expect([h.core.inFlight, h.core.budget.used]).toEqual([0, 0]);
+    expect(h.stream.breaches).toEqual([]);
+  });
+
+  it("in a decision that took its time is a 500, and no unhandled rejection (E-93)", async () => {
+    const late = new SessionHarness(new TestCore(), { plan: { decide: () => Promise.reject(new Error("too late")) } });
+    await late.post(chatBody()).settle();
+    expect(late.refusal()).toMatchObject({ status: 500, text: "inference error: Internal - too late" });
+    const sending = new SessionHarness(new TestCore(), { plan: { decide: (x) => Promise.resolve(x.route()) } });
+    sending.stream.onSend = () => {
+      throw new Error("broken pipe");
+    };
+    await sending.post(chatBody()).settle();
+    expect(sending.stream.status).toBe(2);
+    expect(sending.fake.ends).toEqual(["error"]);
+  });
 
   it("in deciding is a 500 (E-93)", () => {
     const core = new TestCore();
@@ -319,6 +290,7 @@ describe("observability mode", () => {
     h.halfClose().reset();
     expect(h.replies).toEqual([]);
     expect([h.core.inFlight, h.core.budget.used]).toEqual([0, 0]);
-    expect(bodyOf(h.replies, "response").ends).toEqual([]);
+    expect(h.core.total("sluice_exchanges_total", { outcome: "no-response-phase" })).toBe(1);
+    expect(h.wrongs).toEqual([]);
   });
 });

@@ -1,9 +1,14 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { TestCore } from "../../test/support/core.ts";
-import { bodyOf, chatBody, SessionHarness } from "../../test/support/session-harness.ts";
+import { chatBody, SessionHarness } from "../../test/support/session-harness.ts";
 
 type Step = (h: SessionHarness) => void;
+
+const NONE = 0;
+const STREAMED = 1;
+const BUFFERED = 2;
+const DUPLEX = 4;
 
 /** Cuts `bytes` at the given places (any numbers), empty pieces included. */
 function pieces(bytes: Buffer, cuts: readonly number[]): Buffer[] {
@@ -11,20 +16,31 @@ function pieces(bytes: Buffer, cuts: readonly number[]): Buffer[] {
   return at.slice(1).map((end, i) => bytes.subarray(at[i], end));
 }
 
+/** The body messages of one direction, as Envoy cuts them in a mode; `trailers` replace the flag of the end. */
 function bodySteps(
   bytes: Buffer,
   cuts: readonly number[],
   lateEnd: boolean,
   direction: "request" | "response",
+  mode: number,
+  trailers: boolean,
 ): Step[] {
-  const parts = pieces(bytes, cuts);
+  if (mode === NONE) return trailers ? [trailersStep(direction)] : [];
+  const parts = mode === BUFFERED ? [bytes] : pieces(bytes, cuts);
   const send =
     (part: Buffer, end: boolean): Step =>
     (h) =>
       direction === "request" ? h.envoy.requestBody(part, end) : h.envoy.responseBody(part, end);
-  const steps = parts.map((part, i) => send(part, !lateEnd && i === parts.length - 1));
-  return lateEnd ? [...steps, send(Buffer.alloc(0), true)] : steps;
+  const late = lateEnd && mode !== BUFFERED;
+  const steps = parts.map((part, i) => send(part, !trailers && !late && i === parts.length - 1));
+  if (trailers) return [...steps, trailersStep(direction)];
+  return late ? [...steps, send(Buffer.alloc(0), true)] : steps;
 }
+
+const trailersStep =
+  (direction: "request" | "response"): Step =>
+  (h) =>
+    direction === "request" ? h.envoy.requestTrailers([["t", "1"]]) : h.envoy.responseTrailers([["t", "1"]]);
 
 const cuts = fc.array(fc.nat(5000), { maxLength: 4 });
 const text = fc.string({ unit: "binary", maxLength: 60 });
@@ -38,7 +54,11 @@ const exchange = fc.record({
   requestCuts: cuts,
   requestLateEnd: fc.boolean(),
   headerOnly: fc.boolean(),
-  responseMode: fc.constantFrom(4, 4, 4, 0),
+  requestMode: fc.constantFrom(DUPLEX, DUPLEX, DUPLEX, BUFFERED, STREAMED, NONE),
+  responseMode: fc.constantFrom(DUPLEX, DUPLEX, DUPLEX, BUFFERED, STREAMED, NONE),
+  requestTrailers: fc.boolean(),
+  responseTrailers: fc.boolean(),
+  upgrade: fc.nat(9).map((n) => n === 0),
   status: fc.constantFrom("200", "200", "204", "404", "503"),
   contentType: fc.constantFrom("application/json", "text/event-stream", "text/plain"),
   answer: fc.oneof(
@@ -55,28 +75,34 @@ const exchange = fc.record({
 type Plan = typeof exchange extends fc.Arbitrary<infer T> ? T : never;
 
 function stepsOf(plan: Plan): Step[] {
-  const path = [
+  const headers = [
     [":method", "POST"],
     [":path", "/v1/chat/completions"],
+    ...(plan.upgrade ? [["upgrade", "websocket"] as const] : []),
   ] as const;
-  const modes = { request: 4, response: plan.responseMode };
-  const steps: Step[] = [(h) => h.envoy.requestHeaders(path, plan.headerOnly, { modes })];
+  const modes = { request: plan.requestMode, response: plan.responseMode };
+  const steps: Step[] = [(h) => h.envoy.requestHeaders(headers, plan.headerOnly, { modes })];
   if (!plan.headerOnly) {
-    steps.push(...bodySteps(Buffer.from(plan.body), plan.requestCuts, plan.requestLateEnd, "request"));
-    if (plan.duplicateEnds) steps.push((h) => h.envoy.requestBody("again", true));
+    const { requestCuts, requestLateEnd, requestMode, requestTrailers } = plan;
+    steps.push(
+      ...bodySteps(Buffer.from(plan.body), requestCuts, requestLateEnd, "request", requestMode, requestTrailers),
+    );
+    if (plan.duplicateEnds && requestMode !== NONE) steps.push((h) => h.envoy.requestBody("again", true));
   }
   const served =
     plan.report === undefined
       ? {}
       : { metadata: { "envoy.lb": { "x-gateway-destination-endpoint-served": plan.report } } };
-  const headers = [
+  const answerHeaders = [
     [":status", plan.status],
     ["content-type", plan.contentType],
   ] as const;
   const bodyless = plan.status === "204";
-  steps.push((h) => h.envoy.responseHeaders(headers, bodyless, served));
-  if (!bodyless && plan.responseMode === 4)
-    steps.push(...bodySteps(Buffer.from(plan.answer), plan.responseCuts, plan.responseLateEnd, "response"));
+  steps.push((h) => h.envoy.responseHeaders(answerHeaders, bodyless, served));
+  if (bodyless) return steps;
+  const { responseCuts, responseLateEnd, responseMode, responseTrailers } = plan;
+  const answer = Buffer.from(plan.answer);
+  steps.push(...bodySteps(answer, responseCuts, responseLateEnd, "response", responseMode, responseTrailers));
   return steps;
 }
 
@@ -110,7 +136,7 @@ describe("any exchange", () => {
             expectClosedBooks(h);
           }
       }),
-      { numRuns: 50 },
+      { numRuns: 60 },
     );
   });
 
@@ -122,13 +148,16 @@ describe("any exchange", () => {
         const refused = h.filter.immediate !== undefined;
         expect(refused || h.destination !== undefined).toBe(true);
         if (refused) return;
-        if (!plan.headerOnly) expect(bodyOf(h.replies, "request").bytes.toString()).toBe(plan.body);
-        expect(h.filter.request.outstanding).toBe(false);
-        expect(h.filter.response.outstanding).toBe(false);
+        if (!plan.headerOnly && plan.requestMode !== NONE)
+          expect(Buffer.concat(h.filter.request.back).toString()).toBe(plan.body);
+        if (plan.status !== "204" && plan.responseMode !== NONE)
+          expect(Buffer.concat(h.filter.response.back).toString()).toBe(plan.answer);
+        expect(h.filter.outstanding("request")).toBe(false);
+        expect(h.filter.outstanding("response")).toBe(false);
         h.reset();
         expectClosedBooks(h);
       }),
-      { numRuns: 150 },
+      { numRuns: 300 },
     );
   });
 

@@ -23,4 +23,12 @@ describe("parseSubsetHint", () => {
     const many = Array.from({ length: 20_000 }, (_, i) => `10.0.${i >> 8}.${i & 255}`);
     expect(parseSubsetHint(many)).toHaveLength(8192);
   });
+
+  it("reads over ports where the pool is matched by address alone (E-54, D4)", () => {
+    expect(parseSubsetHint(["10.0.0.1:8000", "[fd00::1]:1", "10.0.0.2", "10.0.0.3:x"], true)).toEqual([
+      at("10.0.0.1"),
+      at("fd00::1"),
+      at("10.0.0.2"),
+    ]);
+  });
 });

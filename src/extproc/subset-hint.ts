@@ -1,14 +1,31 @@
 import type { SubsetHint } from "../exchange/wire.ts";
+import { HEADER } from "../inference/headers.ts";
+import type { ProcessingRequest } from "./messages.ts";
+import { metadataOf } from "./metadata.ts";
+import type { WireOptions } from "./wire-options.ts";
+
+/** The metadata namespace of the hint (epp-protocol 6). */
+const NAMESPACE = "envoy.lb.subset_hint";
 
 /** More entries than any pool has: what lies behind them is not read. */
 const MAX_ENTRIES = 8192;
 
 /**
+ * The hint that came with a message of the request phase; undefined when it brought none.
+ * @throws SluiceError PROTOBUF_MALFORMED
+ */
+export function subsetHintOf(request: ProcessingRequest, { subsetMatch }: WireOptions): SubsetHint | undefined {
+  const value = metadataOf(request, NAMESPACE)?.[HEADER.destinationSubset];
+  return value === undefined ? undefined : parseSubsetHint(value, subsetMatch === "ip");
+}
+
+/**
  * Reads the value of `x-gateway-destination-endpoint-subset`: a list of strings, each possibly comma-separated, or one
  * string (epp-protocol 6.2, 6.3). Members that are no address match nothing; a value of another kind allows nothing.
  * @param value as it stood in the metadata; not undefined
+ * @param anyPort ports are read over, as v1.5 does
  */
-export function parseSubsetHint(value: unknown): SubsetHint {
+export function parseSubsetHint(value: unknown, anyPort = false): SubsetHint {
   const entries: { address: string; port: number | undefined }[] = [];
   const seen = new Set<string>();
   for (const member of Array.isArray(value) ? value : [value]) {
@@ -19,7 +36,7 @@ export function parseSubsetHint(value: unknown): SubsetHint {
       if (seen.size >= MAX_ENTRIES) return entries;
       seen.add(text);
       const entry = parseEntry(text);
-      if (entry !== undefined) entries.push(entry);
+      if (entry !== undefined) entries.push(anyPort ? { address: entry.address, port: undefined } : entry);
     }
   }
   return entries;

@@ -1,3 +1,6 @@
+/** The body modes that can be presumed (`BodySendMode`). */
+export type DefaultBodyMode = "full-duplex" | "buffered" | "streamed" | "none";
+
 /** How the picker speaks to the proxy; the defaults are the protocol's (epp-protocol 19, spec/decisions.md). */
 export interface WireOptions {
   /** Header and metadata key of the destination. */
@@ -17,7 +20,9 @@ export interface WireOptions {
   /** Writes `append_action: OVERWRITE_IF_EXISTS_OR_ADD`, for proxies that take the enum literally. */
   readonly literalAppendAction: boolean;
   /** Which body mode holds where the proxy does not announce one. */
-  readonly defaultBodyMode: "full-duplex" | "buffered" | "streamed" | "none";
+  readonly defaultBodyMode: DefaultBodyMode;
+  /** The same for response bodies alone; absent = as `defaultBodyMode`. */
+  readonly defaultResponseBodyMode?: DefaultBodyMode | undefined;
   /** Refuses modes other than FULL_DUPLEX_STREAMED instead of making the best of them. */
   readonly strictBodyMode: boolean;
   /** Ends the stream after the request phase where nothing is read from the response. */
@@ -29,6 +34,11 @@ export interface WireOptions {
    * longer, more time is asked for once. 0 = never asked.
    */
   readonly messageTimeoutHint: number;
+  /**
+   * Milliseconds asked for then, at least 1: the proxy's `max_message_timeout`, above which it ignores the question.
+   * Absent = ten times the hint.
+   */
+  readonly messageTimeoutMax?: number | undefined;
 }
 
 export const DEFAULT_WIRE_OPTIONS: WireOptions = {

@@ -18,13 +18,25 @@ export function encodeRequest(request: Plain): Buffer {
   return Buffer.from(ProcessingRequestType.encode(ProcessingRequestType.fromObject(request)).finish());
 }
 
+export function decodeRequest(bytes: Uint8Array): Plain {
+  return ProcessingRequestType.toObject(ProcessingRequestType.decode(bytes), { oneofs: false, longs: Number });
+}
+
 export function decodeResponse(bytes: Uint8Array): Plain {
   return ProcessingResponseType.toObject(ProcessingResponseType.decode(bytes), { oneofs: false, longs: Number });
 }
 
-/** A header map as Envoy fills it: values in `raw_value`. */
-export function headerMap(pairs: Iterable<readonly [string, string]>): Plain {
-  return { headers: [...pairs].map(([key, value]) => ({ key, rawValue: Buffer.from(value, "latin1") })) };
+/** A header map as Envoy fills it: values in `raw_value`; some other proxies use `value`. */
+export function headerMap(
+  pairs: Iterable<readonly [string, string]>,
+  member: "rawValue" | "value" = "rawValue",
+): Plain {
+  return {
+    headers: [...pairs].map(([key, value]) => ({
+      key,
+      [member]: member === "value" ? value : Buffer.from(value, "latin1"),
+    })),
+  };
 }
 
 /** A plain value as `google.protobuf.Value`. */
@@ -83,8 +95,8 @@ export class ExtProcStream {
     this.#send({ requestBody: { body: Buffer.from(body), endOfStream } }, extras);
   }
 
-  requestTrailers(pairs: Iterable<readonly [string, string]> = []): void {
-    this.#send({ requestTrailers: { trailers: headerMap(pairs) } }, {});
+  requestTrailers(pairs: Iterable<readonly [string, string]> = [], extras: RequestExtras = {}): void {
+    this.#send({ requestTrailers: { trailers: headerMap(pairs) } }, extras);
   }
 
   responseHeaders(pairs: Iterable<readonly [string, string]>, endOfStream = false, extras: RequestExtras = {}): void {
@@ -93,6 +105,10 @@ export class ExtProcStream {
 
   responseBody(body: Uint8Array | string, endOfStream = false, extras: RequestExtras = {}): void {
     this.#send({ responseBody: { body: Buffer.from(body), endOfStream } }, extras);
+  }
+
+  responseTrailers(pairs: Iterable<readonly [string, string]> = [], extras: RequestExtras = {}): void {
+    this.#send({ responseTrailers: { trailers: headerMap(pairs) } }, extras);
   }
 
   /** Any message, as a plain object. */
@@ -149,6 +165,7 @@ export class ExtProcClient {
   }
 }
 
-function structs(namespaces: Record<string, Record<string, unknown>>): Plain {
+/** Structs by namespace, as metadata and attributes come. */
+export function structs(namespaces: Record<string, Record<string, unknown>>): Plain {
   return Object.fromEntries(Object.entries(namespaces).map(([name, value]) => [name, struct(value)]));
 }

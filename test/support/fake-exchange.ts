@@ -1,4 +1,12 @@
-import type { Decision, EndCause, Exchange, Routed, Wire } from "../../src/exchange/wire.ts";
+import type {
+  Decision,
+  DynamicMetadata,
+  EndCause,
+  Exchange,
+  Routed,
+  SubsetHint,
+  Wire,
+} from "../../src/exchange/wire.ts";
 import { type AttemptFailure, type Endpoint, hostPort, UNKNOWN_METRICS } from "../../src/inference/endpoint.ts";
 import type { HeaderList } from "../../src/inference/headers.ts";
 import { Rejection } from "../../src/inference/outcomes.ts";
@@ -33,14 +41,24 @@ export interface FakePlan {
   atChunk?(exchange: FakeExchange, chunk: Uint8Array): Decision | undefined;
   /** Sees each piece of the answer before it is passed on. */
   atAnswer?(exchange: FakeExchange, chunk: Uint8Array): Uint8Array;
+  /** What a route says besides its endpoints and body. */
+  readonly routed?: Partial<Routed>;
+  /** Headers that plugins set on the answer. */
+  readonly answerHeaders?: HeaderList;
+  /** What is left of the answer when its trailers come. */
+  readonly tail?: Uint8Array;
+  /** What plugins make of the complete answer. */
+  readonly answerMetadata?: DynamicMetadata;
+  readonly streaming?: boolean;
+  readonly rewritesResponse?: boolean;
 }
 
 /** Records what a wire does with an exchange, and every breach of the order of calls. */
 export class FakeExchange implements Exchange {
   requestId = "";
   requestIdGenerated = false;
-  streaming = false;
-  readonly holdsResponse = true;
+  readonly streaming: boolean;
+  readonly rewritesResponse: boolean;
   readonly wire: Wire;
   readonly breaches: string[] = [];
   readonly ends: EndCause[] = [];
@@ -54,6 +72,11 @@ export class FakeExchange implements Exchange {
   answerHeaders: HeaderList | undefined;
   answerBytes = 0;
   answerEnded = false;
+  /** The hints that came, in order. */
+  readonly subsets: SubsetHint[] = [];
+  readonly served: string[] = [];
+  /** What came in the namespace `envoy.lb` with the answer's headers. */
+  lbMetadata: Readonly<Record<string, unknown>> | undefined;
   decision: Decision | undefined;
   readonly #plan: FakePlan;
   readonly #tried = new Set<Endpoint>();
@@ -61,6 +84,17 @@ export class FakeExchange implements Exchange {
   constructor(plan: FakePlan, wire: Wire) {
     this.#plan = plan;
     this.wire = wire;
+    this.streaming = plan.streaming ?? false;
+    this.rewritesResponse = plan.rewritesResponse ?? false;
+  }
+
+  /** As the real one: until the end. */
+  get holdsResponse(): boolean {
+    return !this.answerEnded;
+  }
+
+  get responseMetadata(): DynamicMetadata | undefined {
+    return this.answerEnded ? this.#plan.answerMetadata : undefined;
   }
 
   get text(): string {
@@ -71,7 +105,8 @@ export class FakeExchange implements Exchange {
     return this.ends.length > 0;
   }
 
-  requestHeaders(headers: HeaderList, end: boolean): Decision | undefined {
+  requestHeaders(headers: HeaderList, end: boolean, subset?: SubsetHint): Decision | undefined {
+    if (subset !== undefined) this.subsets.push(subset);
     if (this.headers !== undefined) this.breaches.push("requestHeaders twice");
     this.headers = headers;
     this.headersEnded = end;
@@ -85,7 +120,8 @@ export class FakeExchange implements Exchange {
     return this.#plan.atHeaders?.(this);
   }
 
-  requestBody(chunk: Uint8Array, end: boolean): Decision | Promise<Decision> | undefined {
+  requestBody(chunk: Uint8Array, end: boolean, subset?: SubsetHint): Decision | Promise<Decision> | undefined {
+    if (subset !== undefined) this.subsets.push(subset);
     if (this.headers === undefined) this.breaches.push("requestBody before requestHeaders");
     if (this.headersEnded || this.bodyEnded) this.breaches.push("requestBody after the end");
     if (this.ended) this.breaches.push("requestBody after end()");
@@ -110,6 +146,7 @@ export class FakeExchange implements Exchange {
       metadata: undefined,
       scores: undefined,
       skipResponse: false,
+      ...this.#plan.routed,
     };
   }
 
@@ -127,19 +164,24 @@ export class FakeExchange implements Exchange {
     return next ?? new Rejection("upstream_connect", `no endpoint answered: ${detail}`);
   }
 
-  servedBy(): void {}
+  servedBy(hostPort: string): void {
+    this.served.push(hostPort);
+  }
 
-  responseHeaders(status: number, headers: HeaderList, end: boolean): HeaderList | undefined {
+  responseHeaders(
+    status: number,
+    headers: HeaderList,
+    end: boolean,
+    metadata?: Readonly<Record<string, unknown>>,
+  ): HeaderList | undefined {
+    this.lbMetadata = metadata;
     if (this.status !== undefined) this.breaches.push("responseHeaders twice");
     if (this.ended) this.breaches.push("responseHeaders after end()");
     this.status = status;
     this.answerHeaders = headers;
     this.answerEnded = end;
-    return undefined;
+    return this.#plan.answerHeaders;
   }
-
-  readonly rewritesResponse = false;
-  readonly responseMetadata = undefined;
 
   responseBody(chunk: Uint8Array, end: boolean): Uint8Array {
     if (this.status === undefined) this.breaches.push("responseBody before responseHeaders");
@@ -153,7 +195,7 @@ export class FakeExchange implements Exchange {
   responseTrailers(): Uint8Array {
     if (this.answerEnded) this.breaches.push("responseTrailers after the end");
     this.answerEnded = true;
-    return new Uint8Array(0);
+    return this.#plan.tail ?? new Uint8Array(0);
   }
 
   end(cause: EndCause): void {

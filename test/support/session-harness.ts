@@ -1,48 +1,101 @@
 import type { Exchange } from "../../src/exchange/wire.ts";
+import { Notices } from "../../src/extproc/notices.ts";
 import { Session } from "../../src/extproc/session.ts";
+import { DEFAULT_WIRE_OPTIONS, type WireOptions } from "../../src/extproc/wire-options.ts";
 import type { TestCore } from "./core.ts";
-import { EnvoyFilter } from "./envoy-filter.ts";
-import { decodeResponse, ExtProcStream, encodeRequest, fromStruct, type Plain } from "./extproc-client.ts";
+import { EnvoyFilter, type FilterOptions } from "./envoy-filter.ts";
+import {
+  decodeRequest,
+  decodeResponse,
+  ExtProcStream,
+  encodeRequest,
+  fromStruct,
+  type Plain,
+} from "./extproc-client.ts";
+import { FakeExchange, type FakePlan } from "./fake-exchange.ts";
 import { FakeGrpcStream } from "./fake-grpc-stream.ts";
 import type { GrpcCall } from "./grpc-client.ts";
 
-export interface SessionOptions {
-  readonly emitDroppedReason?: boolean;
+export interface HarnessOptions {
+  /** What differs from the defaults. */
+  readonly wire?: Partial<WireOptions>;
+  readonly filter?: FilterOptions;
   /** Puts something between session and exchange. */
   wrap?(exchange: Exchange): Exchange;
+  /** A fake exchange that behaves so, in place of the core's. */
+  readonly plan?: FakePlan;
 }
 
 const DESTINATION = "x-gateway-destination-endpoint";
+
+/** `BodySendMode` of a mode that is presumed. */
+const PRESUMED = { "full-duplex": 4, buffered: 2, streamed: 1, none: 0 };
 
 /** A real session over a fake stream, driven and judged as Envoy does: replies by protobufjs, order by `EnvoyFilter`. */
 export class SessionHarness {
   readonly core: TestCore;
   readonly stream = new FakeGrpcStream();
   readonly envoy: ExtProcStream;
-  readonly filter = new EnvoyFilter();
+  readonly filter: EnvoyFilter;
   readonly session: Session;
   readonly errors: unknown[] = [];
+  /** What the operator was told, once each. */
+  readonly told: string[] = [];
+  readonly notices = new Notices((text) => this.told.push(text));
+  readonly #fake: FakeExchange | undefined;
   #judged = 0;
   #taken = 0;
   #endJudged = false;
 
-  constructor(core: TestCore, options: SessionOptions = {}) {
+  constructor(core: TestCore, options: HarnessOptions = {}) {
     this.core = core;
+    const wire = { ...DEFAULT_WIRE_OPTIONS, ...options.wire };
+    const presumed = PRESUMED[wire.defaultBodyMode];
+    this.filter = new EnvoyFilter({
+      modes: { request: presumed, response: PRESUMED[wire.defaultResponseBodyMode ?? wire.defaultBodyMode] },
+      literal: wire.literalAppendAction,
+      ...options.filter,
+    });
+    let fake: FakeExchange | undefined;
     this.session = new Session(this.stream, {
-      emitDroppedReason: options.emitDroppedReason ?? true,
-      openExchange: (wire) => {
-        const exchange = core.openExchange(wire);
+      wire,
+      clock: core.clock,
+      notices: this.notices,
+      openExchange: (session) => {
+        if (options.plan !== undefined) {
+          fake = new FakeExchange({ endpoints: core.endpoints.list(), ...options.plan }, session);
+          return fake;
+        }
+        const exchange = core.openExchange(session);
         return options.wrap?.(exchange) ?? exchange;
       },
       onError: (error) => this.errors.push(error),
     });
+    this.#fake = fake;
     const call = { send: (bytes: Uint8Array) => this.session.message(bytes) } as unknown as GrpcCall;
     this.envoy = new ExtProcStream(call);
-    this.envoy.send = (message: Plain) => {
-      this.filter.sent(message);
-      this.session.message(encodeRequest(message));
-      this.#judge();
-    };
+    this.envoy.send = (message: Plain) => this.receive(encodeRequest(message));
+  }
+
+  /** One message of the proxy, as it stood on the wire. */
+  receive(bytes: Uint8Array): this {
+    this.filter.sent(decodeRequest(bytes));
+    this.session.message(bytes);
+    this.#judge();
+    return this;
+  }
+
+  /** The fake exchange behind the session, where a plan was given. */
+  get fake(): FakeExchange {
+    if (this.#fake === undefined) throw new Error("the session has a real exchange");
+    return this.#fake;
+  }
+
+  /** Lets a promised decision arrive, and judges what it brings. */
+  async settle(): Promise<this> {
+    await this.core.clock.advanceAsync(0);
+    this.#judge();
+    return this;
   }
 
   /** All replies so far. */
@@ -103,13 +156,20 @@ export class SessionHarness {
 
   /** Where the request was sent, from the header; undefined when it was not. */
   get destination(): string | undefined {
-    const reply = this.replies.find((candidate) => candidate.requestHeaders !== undefined);
+    const reply = this.replies.find(
+      ({ requestHeaders, requestBody }) => (requestHeaders ?? requestBody)?.response.headerMutation !== undefined,
+    );
     return reply === undefined ? undefined : destinationOf(reply);
   }
 
   /** Everything that must never happen, whatever the test is about. */
   get wrongs(): string[] {
-    return [...this.filter.violations, ...this.stream.breaches, ...this.errors.map(String)];
+    return [
+      ...this.filter.violations,
+      ...this.stream.breaches,
+      ...this.errors.map(String),
+      ...(this.#fake?.breaches ?? []),
+    ];
   }
 
   #judge(): void {
@@ -138,9 +198,10 @@ export function keysOf(mutation: Plain): string[] {
   return (mutation?.setHeaders ?? []).map(({ header }: Plain) => header.key);
 }
 
-/** The destination in a request-header reply; throws unless header and metadata agree (E-40, E-41). */
+/** The destination in a reply to request headers or body; throws unless header and metadata agree (E-40, E-41). */
 export function destinationOf(reply: Plain): string {
-  const header = headersOf(reply.requestHeaders.response.headerMutation)[DESTINATION];
+  const { response } = reply.requestHeaders ?? reply.requestBody;
+  const header = headersOf(response.headerMutation)[DESTINATION];
   const metadata = fromStruct(reply.dynamicMetadata)["envoy.lb"] as Record<string, string> | undefined;
   if (header === undefined || metadata?.[DESTINATION] !== header)
     throw new Error(`header says ${header}, metadata ${JSON.stringify(metadata)}`);

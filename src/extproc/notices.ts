@@ -1,0 +1,30 @@
+/** What proxies do that is put up with, but that somebody should know of. */
+const NOTICES = {
+  "repeated-end": "a proxy sent body messages behind the end of a body; they are ignored",
+  "streamed-request-body":
+    "a proxy sends request bodies in the mode STREAMED, so endpoints are chosen before the model is known; configure FULL_DUPLEX_STREAMED",
+} as const;
+
+export type Notice = keyof typeof NOTICES;
+
+/** Counts them, and tells of each the first time. */
+export class Notices {
+  readonly #tell: (text: string) => void;
+  readonly #counts = new Map<Notice, number>();
+
+  /** @param tell called once for each kind, for example with a logger */
+  constructor(tell: (text: string) => void) {
+    this.#tell = tell;
+  }
+
+  add(notice: Notice): void {
+    const before = this.countOf(notice);
+    this.#counts.set(notice, before + 1);
+    if (before === 0) this.#tell(NOTICES[notice]);
+  }
+
+  /** How often since the start. */
+  countOf(notice: Notice): number {
+    return this.#counts.get(notice) ?? 0;
+  }
+}

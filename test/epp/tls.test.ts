@@ -1,0 +1,150 @@
+import { X509Certificate } from "node:crypto";
+import { mkdirSync, mkdtempSync, renameSync, symlinkSync, writeFileSync } from "node:fs";
+import { request } from "node:https";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type ConnectionOptions, connect } from "node:tls";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { realClock } from "../../src/clock/real.ts";
+import { selfSignedPair, type TlsPair } from "../../src/grpc/tls.ts";
+import { clientAuthority } from "../support/certificates.ts";
+import { type BareEpp, ExtProcClient, exchange, finish, health, route, startBareEpp } from "../support/epp-process.ts";
+import { poll } from "../support/poll.ts";
+import { endpointsFile, portOf, type Sim, startSims } from "../support/stack.ts";
+
+let sims: Sim[];
+let endpoints: string;
+beforeAll(async () => {
+  sims = await startSims(1);
+  endpoints = endpointsFile(sims.map((sim) => sim.port));
+});
+afterAll(() => Promise.all((sims ?? []).map((sim) => sim.process.stop())));
+
+/** A directory as Kubernetes mounts a secret: the files are links into `..data`, itself a link that is swapped. */
+function mountedSecret(pair: TlsPair): { directory: string; swap(next: { cert: string; key: string }): void } {
+  const directory = mkdtempSync(join(tmpdir(), "sluice-secret-"));
+  let generation = 0;
+  const swap = (next: { cert: string; key: string }): void => {
+    const name = `..generation-${++generation}`;
+    mkdirSync(join(directory, name));
+    writeFileSync(join(directory, name, "tls.crt"), next.cert);
+    writeFileSync(join(directory, name, "tls.key"), next.key);
+    symlinkSync(name, join(directory, "..data_tmp"));
+    renameSync(join(directory, "..data_tmp"), join(directory, "..data"));
+  };
+  swap(pair);
+  for (const file of ["tls.crt", "tls.key"]) symlinkSync(join("..data", file), join(directory, file));
+  return { directory, swap };
+}
+
+/** The serial number of the certificate that a new connection is shown, or why there is none. */
+function shown(port: number, more: ConnectionOptions = {}): Promise<string> {
+  return new Promise((resolve) => {
+    const socket = connect({ host: "127.0.0.1", port, rejectUnauthorized: false, ALPNProtocols: ["h2"], ...more });
+    socket.on("error", (error) => resolve(error.message));
+    socket.on("secureConnect", () => {
+      resolve(socket.getPeerX509Certificate()!.serialNumber);
+      socket.destroy();
+    });
+  });
+}
+
+const serialOf = ({ cert }: TlsPair): string => new X509Certificate(cert).serialNumber;
+
+describe("sluice epp --cert-path --enable-cert-reload", () => {
+  it("shows new connections a renewed certificate, keeps the old one when the new is broken, and drops no stream (E-126, D-30)", async () => {
+    const [first, second, third] = await Promise.all([1, 2, 3].map(() => selfSignedPair(realClock)));
+    const { directory, swap } = mountedSecret(first!);
+    const epp = await startBareEpp(endpoints, ["--cert-path", directory, "--enable-cert-reload"]);
+    expect(await shown(epp.port)).toBe(serialOf(first!));
+    const client = await ExtProcClient.connect(epp.port, { tls: true });
+    const running = client.open();
+    await route(running);
+
+    swap(second!);
+    await poll("the renewed certificate", async () => (await shown(epp.port)) === serialOf(second!));
+    await finish(running);
+
+    swap({ cert: third!.cert, key: second!.key });
+    await poll("the complaint", () => epp.process.stderr.includes("the old one stays in use"));
+    expect(await shown(epp.port)).toBe(serialOf(second!));
+
+    swap(third!);
+    await poll("the certificate put right", async () => (await shown(epp.port)) === serialOf(third!));
+    // The connection made under the first certificate still serves.
+    await exchange(client);
+    expect(client.grpc.goaways).toBe(0);
+    client.close();
+    await epp.process.stop();
+  });
+
+  it("does not follow the files unless told to", async () => {
+    const [first, second] = await Promise.all([1, 2].map(() => selfSignedPair(realClock)));
+    const followed = mountedSecret(first!);
+    const left = mountedSecret(first!);
+    const args = ["--metrics-cert-dir", followed.directory, "--cert-path", left.directory];
+    const epp = await startBareEpp(endpoints, args);
+    left.swap(second!);
+    followed.swap(second!);
+    const admin = portOf(epp.adminUrl);
+    await poll("the renewal of the metrics port", async () => (await shown(admin, HTTP1)) === serialOf(second!));
+    expect(await shown(epp.port)).toBe(serialOf(first!));
+    await epp.process.stop();
+  });
+});
+
+const HTTP1 = { ALPNProtocols: ["http/1.1"] };
+
+describe("sluice epp --tls-min-version --tls-cipher-suites", () => {
+  let epp: BareEpp;
+  const args = ["--tls-cipher-suites=TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"];
+  afterAll(() => epp?.process.stop());
+
+  it("speaks TLS 1.2 with those suites only, TLS 1.3 as ever, and health without any (E-131)", async () => {
+    epp = await startBareEpp(endpoints, args);
+    const old = { maxVersion: "TLSv1.2" } as const;
+    expect(await shown(epp.port, { ...old, ciphers: "ECDHE-ECDSA-AES256-GCM-SHA384" })).toMatch(/^[0-9A-F]+$/);
+    expect(await shown(epp.port, { ...old, ciphers: "ECDHE-ECDSA-AES128-GCM-SHA256" })).toMatch(/handshake failure/);
+    expect(await shown(epp.port, { minVersion: "TLSv1.3" })).toMatch(/^[0-9A-F]+$/);
+    expect(await health(epp.healthPort, "readiness")).toEqual({ serving: 1, grpc: 0 });
+    await epp.process.stop();
+  });
+
+  it("refuses what is older than the lowest version", async () => {
+    epp = await startBareEpp(endpoints, ["--tls-min-version", "VersionTLS13"]);
+    expect(await shown(epp.port, { maxVersion: "TLSv1.2" })).toMatch(/alert protocol version/);
+    expect(await shown(epp.port)).toMatch(/^[0-9A-F]+$/);
+  });
+});
+
+describe("sluice epp --metrics-cert-dir --metrics-client-ca-file", () => {
+  it("shows metrics and debug pages to clients with a certificate, and nothing to others", async () => {
+    const { ca, client } = await clientAuthority();
+    const caFile = join(mkdtempSync(join(tmpdir(), "sluice-ca-")), "ca.pem");
+    writeFileSync(caFile, ca);
+    const { directory } = mountedSecret(await selfSignedPair(realClock));
+    const args = ["--metrics-cert-dir", directory, "--metrics-client-ca-file", caFile];
+    const epp = await startBareEpp(endpoints, args);
+    const ask = (path: string, more: object): Promise<number | string> =>
+      new Promise((resolve) => {
+        const options = {
+          host: "127.0.0.1",
+          port: portOf(epp.adminUrl),
+          path,
+          rejectUnauthorized: false,
+          agent: false,
+        };
+        const asking = request({ ...options, ...more }, (answer) => {
+          answer.resume();
+          resolve(answer.statusCode!);
+        });
+        asking.on("error", (error) => resolve(error.message));
+        asking.end();
+      });
+    for (const path of ["/metrics", "/debug/endpoints"]) {
+      expect(await ask(path, client)).toBe(200);
+      expect(await ask(path, {})).toMatch(/certificate required|ECONNRESET|socket hang up/);
+    }
+    await epp.process.stop();
+  });
+});

@@ -142,12 +142,12 @@ describe("sluice epp stays up", () => {
         const kind = n % 5;
         stream.requestHeaders(
           [
-            [":path", kind === 3 ? `/v1/unknown/${n}` : "/v1/chat/completions"],
+            [":path", kind === 3 ? "/v1/completions" : "/v1/chat/completions"],
             ["x-request-id", `bad-${n}`],
             ["x-gateway-inference-objective", `made-up-${n}`],
           ],
           false,
-          kind === 2 ? { modes: { request: 2, response: 2 } } : {},
+          kind === 2 ? { modes: { request: 77, response: 4 } } : {},
         );
         stream.requestBody(kind === 0 ? `{"broken ${n}` : `{"model":"m-${n}","pad":"${"p".repeat(2000)}"}`, true);
         outcome = `http ${(await stream.next())?.immediateResponse?.status.code}`;

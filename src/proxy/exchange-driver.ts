@@ -53,6 +53,8 @@ export class ExchangeDriver implements Wire, AttemptListener {
   #received = 0;
   #forwarded: Dispatcher.DispatchOptions | undefined;
   #replayable = false;
+  /** Plugins set headers of the forwarded request: what is wrong with it may be theirs. */
+  #changedByPlugins = false;
   #retries = 0;
   #attempt: Attempt | undefined;
   #eventStream = false;
@@ -257,6 +259,10 @@ export class ExchangeDriver implements Wire, AttemptListener {
   }
 
   attemptRefused(error: Error): void {
+    if (this.#changedByPlugins) {
+      this.#failed(error);
+      return;
+    }
     this.#reject(new Rejection("bad_request", `the request cannot be forwarded: ${messageOf(error)}`));
   }
 
@@ -324,7 +330,8 @@ export class ExchangeDriver implements Wire, AttemptListener {
       this.#reject(decision);
       return;
     }
-    this.#forwarded = forwardedRequest(this.#head, decision, this.#exchange!.requestId);
+    this.#forwarded = forwardedRequest(this.#head, decision, this.#exchange!.requestId, this.#services.limits);
+    this.#changedByPlugins = decision.headers !== undefined;
     this.#replayable = decision.bodyLength <= this.#services.limits.replayBytes;
     this.#send(decision.endpoints[0]!);
     if (!this.#replayable && this.#phase === "waiting") {

@@ -1,5 +1,6 @@
 import { HeaderList, HOP_BY_HOP_HEADERS } from "../inference/headers.ts";
 import { listedIn } from "./connection-tokens.ts";
+import { isSettable } from "./settable.ts";
 
 /** The head of a model server's answer, without the headers of its connection. */
 export interface ResponseHead {
@@ -46,15 +47,17 @@ function without(headers: HeaderList, listed: ReadonlySet<string>): HeaderList {
 }
 
 /**
- * The headers with those set that plugins want, and without a `content-length` that will not hold.
+ * The headers with those set that plugins want and may set, and without a `content-length` that will not hold.
  * @param set undefined = nothing to set
  */
 export function changedHeaders(headers: HeaderList, set: HeaderList | undefined, dropLength: boolean): HeaderList {
-  const dropped = new Set(set?.keys);
+  const dropped = new Set(set?.keys.filter(isSettable));
   if (dropLength) dropped.add("content-length");
   if (dropped.size === 0) return headers;
   const changed = without(headers, dropped);
-  for (let i = 0; set !== undefined && i < set.length; i++) changed.add(set.keys[i]!, set.values[i]!);
+  for (let i = 0; set !== undefined && i < set.length; i++) {
+    if (isSettable(set.keys[i]!)) changed.add(set.keys[i]!, set.values[i]!);
+  }
   return changed;
 }
 

@@ -3,7 +3,13 @@
  */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { flagsReference } from "../src/cli/epp-flags.ts";
+import { checkServerCommand } from "../src/cli/check-server.ts";
+import { commandMarkdown } from "../src/cli/command-text.ts";
+import { demoCommand } from "../src/cli/demo.ts";
+import { envoyConfigCommand } from "../src/cli/envoy-config.ts";
+import { eppReference } from "../src/cli/epp-flags.ts";
+import { gatewayCommand } from "../src/cli/gateway.ts";
+import { simCommand } from "../src/cli/sim.ts";
 import { OUTCOMES } from "../src/inference/outcomes.ts";
 import { renderMetricsReference } from "../src/telemetry/reference.ts";
 import { pluginsReference } from "./plugin-reference.ts";
@@ -45,6 +51,12 @@ function errorsReference(): string {
       .join(", "),
     "",
   ].join("\n");
+}
+
+/** Every command with its flags. */
+function flagsReference(): string {
+  const commands = [gatewayCommand(), simCommand(), demoCommand(), envoyConfigCommand(), checkServerCommand()];
+  return ["# Commands and flags", "", eppReference(), ...commands.map(commandMarkdown)].join("\n");
 }
 
 const PAGES: Readonly<Record<string, () => string>> = {

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { DEFAULT_WIRE_OPTIONS } from "../extproc/wire-options.ts";
 import type { SluiceError } from "../inference/errors.ts";
 import { EPP_FLAGS } from "./epp-flag-table.ts";
-import { type EppOptions, eppHelp, flagsReference, parseEppFlags } from "./epp-flags.ts";
+import { type EppOptions, eppHelp, eppReference, parseEppFlags } from "./epp-flags.ts";
 import type { FlagRow } from "./go-flags.ts";
 
 const parse = (...args: string[]) => parseEppFlags(["--endpoints", "e.yaml", ...args], {}) as EppOptions;
@@ -396,7 +396,7 @@ describe("texts", () => {
   });
 
   it("put every flag into the reference", () => {
-    const page = flagsReference();
+    const page = eppReference();
     for (const { name } of EPP_FLAGS) expect(page).toContain(name === "v" ? "| `-v` |" : `\`--${name}\``);
   });
 });

@@ -103,15 +103,15 @@ export function eppHelp(): string {
   ].join("");
 }
 
-/** The page docs/reference/flags.md. */
-export function flagsReference(): string {
-  return `# Flags of \`sluice epp\`
+/** The flags of `sluice epp` for docs/reference/flags.md, below a heading of the second level. */
+export function eppReference(): string {
+  return `## \`sluice epp\`
 
 Written \`-name value\`, \`--name value\` or \`--name=value\`; a bare boolean is true. Durations are Go's (\`50ms\`, \`1m30s\`), sizes
 Kubernetes quantities. "Since" is the release of the reference that introduced the flag.
 
 ${flagsMarkdown(EPP_FLAGS)}
-## Environment
+### Environment
 
 A value that is malformed is logged and counts as absent.
 

@@ -1,0 +1,98 @@
+import { deepStrictEqual, ok } from "node:assert/strict";
+import { sglangHttp, vertexAi, vllmGrpc } from "../../../src/exchange/parsers/families.ts";
+import { MAX_MESSAGE } from "../../../src/exchange/usage/message-stream.ts";
+import { usageReaderFor } from "../../../src/exchange/usage/usage-reader.ts";
+import { Deframer } from "../../../src/grpc/frames.ts";
+import { SluiceError } from "../../../src/inference/errors.ts";
+import { Rejection } from "../../../src/inference/outcomes.ts";
+import type { FuzzTarget } from "../target.ts";
+import { cutsOf } from "./cuts.ts";
+
+const PARSERS = [vllmGrpc, vertexAi, sglangHttp].flatMap(({ parsers }) => parsers);
+const FORMATS = ["vllm-generate", "vllm-embed", "http-body"] as const;
+
+/** However a gRPC stream is cut, its messages and their usage are the same; request parsers keep to the body. */
+export const grpc: FuzzTarget = {
+  name: "grpc",
+  shortRuns: 3000,
+  tokens: [
+    ...[
+      [0, 0, 0, 0, 0],
+      [0, 0, 0, 0, 1],
+      [1, 0, 0, 0, 2],
+      [0, 0xff, 0xff, 0xff, 0xff],
+      [0, 0, 0x10, 0, 0],
+    ].map(bytes),
+    ...[
+      [0x0a, 2],
+      [0x12, 4],
+      [0x1a, 1],
+      [0x22, 2, 0x40, 7],
+      [0x28, 1],
+      [0x3a, 3, 0x32, 1, 0x61],
+      [0x10, 1],
+    ].map(bytes),
+    ...[
+      [0x18, 0x80, 1],
+      [0x0b],
+      [0x0c],
+      [0x0d, 1, 2, 3, 4],
+      [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1],
+    ].map(bytes),
+    '{"model":"m","messages":[1],"input":"i"}',
+    '{"usage":{"prompt_tokens":1}}',
+    'data: {"usage":{"prompt_tokens":1}}\n\n',
+  ],
+  run(input) {
+    const framed = sameForAllCuts(input, messagesOf);
+    const usages = FORMATS.map((format) =>
+      sameForAllCuts(input, (pieces) => {
+        const reader = usageReaderFor(format, "")!;
+        for (const piece of pieces) reader.feed(piece);
+        reader.finish();
+        return reader.usage;
+      }),
+    );
+    const said = PARSERS.map((parser) => {
+      const result = parser.parse(input, "");
+      if (result instanceof Rejection) return result.detail.slice(0, 70);
+      for (const { start, end } of result.prompts.flat()) ok(start >= 0 && start <= end && end <= input.length);
+      return `${result.answerFormat} ${result.prompts[0]?.length} ${result.streaming} ${result.maxTokens >= 0}`;
+    });
+    return `${framed.length} ${framed.at(-1)?.code} ${usages.map((usage) => usage !== undefined)} ${said}`;
+  },
+};
+
+function bytes(list: readonly number[]): Uint8Array {
+  return Uint8Array.from(list);
+}
+
+function sameForAllCuts<T>(input: Buffer, read: (pieces: Buffer[]) => T): T {
+  const [whole, ...others] = cutsOf(input).map(read);
+  for (const other of others) deepStrictEqual(other, whole);
+  return whole!;
+}
+
+interface Framed {
+  readonly code: string;
+  readonly compressed: boolean;
+  readonly message: Buffer | undefined;
+}
+
+/** The messages of a stream, then how it ended. */
+function messagesOf(pieces: readonly Buffer[]): Framed[] {
+  const deframer = new Deframer(MAX_MESSAGE);
+  const found: Framed[] = [];
+  try {
+    for (const piece of pieces) {
+      deframer.push(piece);
+      for (let message = deframer.next(); message !== undefined; message = deframer.next())
+        found.push({ code: "message", compressed: deframer.compressed, message: Buffer.from(message) });
+    }
+    found.push({ code: deframer.midMessage ? "cut" : "end", compressed: false, message: undefined });
+  } catch (error) {
+    if (!(error instanceof SluiceError)) throw error;
+    found.push({ code: error.code, compressed: false, message: undefined });
+  }
+  return found;
+}

@@ -162,6 +162,41 @@ endpoints:
     expect(problem({ address: "a:8000" }, "lenient")).toContain("the port has its own key");
   });
 
+  it("D-58: what no server can have is refused, strict or lenient; loopback is not", () => {
+    for (const [text, kind] of [
+      ["0.0.0.0", "unspecified"],
+      ["0.1.2.3", "unspecified"],
+      ["169.254.169.254", "link-local"],
+      ["224.0.0.1", "multicast"],
+      ["239.255.255.250", "multicast"],
+      ["255.255.255.255", "broadcast"],
+    ] as const)
+      for (const flavour of ["strict", "lenient"] as const) {
+        const told = problem({ address: text }, flavour);
+        expect(told).toBe(
+          `endpoints.yaml:1:27: endpoints[0].address: must be the address of one server; ${text} is ${kind}`,
+        );
+      }
+    for (const [text, kind] of [
+      ["::", "unspecified"],
+      ["[0::0]", "unspecified"],
+      ["fe80::1", "link-local"],
+      ["FEBF::1", "link-local"],
+      ["[ff02::1]", "multicast"],
+      ["::ffff:169.254.169.254", "link-local"],
+      ["::ffff:e000:1", "multicast"],
+      ["::ffff:0.0.0.0", "unspecified"],
+    ] as const) {
+      expect(problem({ address: text }, "lenient")).toMatch(new RegExp(`is ${kind}$`));
+      expect(problem({ address: text }, "strict")).toContain("literal IPv4");
+    }
+    for (const text of ["localhost", "vllm.example", "1.2.3.4.example"])
+      expect(problem({ address: text }, "strict")).toContain("literal IPv4");
+    for (const port of [0, "0", 65536]) expect(problem({ port }, "strict")).toContain("from 1 to 65535");
+    for (const text of ["127.0.0.1", "10.0.0.1", "169.253.0.1", "223.255.255.255"]) expect(address(text)).toBe(text);
+    for (const text of ["::1", "fd00::1", "fec0::1", "::ffff:10.0.0.1"]) expect(address(text, "lenient")).toBe(text);
+  });
+
   it("answers any text with endpoints or a SluiceError", () => {
     const anything = fc.oneof(
       fc.string(),

@@ -2,12 +2,13 @@ import { isIPv4, isIPv6 } from "node:net";
 import { type Document, formatPath, formatPosition, type Path } from "../document/document.ts";
 import { nearest } from "../document/nearest.ts";
 import { SluiceError } from "../inference/errors.ts";
-import { normaliseAddress, portOf } from "./address.ts";
+import { normaliseAddress, portOf, unservable } from "./address.ts";
 import { type EndpointSpec, endpointId } from "./pool-endpoint.ts";
 
 /**
  * Which addresses a file may hold. `strict`: IPv4 literals, as the published `file-discovery` plugin. `lenient`: also
- * IPv6 literals and host names, for `--endpoints` of our own commands.
+ * IPv6 literals and host names, for `--endpoints` of our own commands. Both take loopback, and neither takes an address
+ * that no server has: unspecified, link-local, multicast.
  */
 export type EndpointsFlavour = "strict" | "lenient";
 
@@ -135,14 +136,20 @@ class EntryReader {
     if (!this.#has(entry, "address")) return "";
     const value = entry.address;
     if (typeof value !== "string") return this.#wrong(["address"], "must be a string");
-    if (isIPv4(value)) return value;
+    if (isIPv4(value)) return this.#servable(value);
     if (this.#flavour === "strict")
       return this.#wrong(["address"], `must be a literal IPv4 address here, not ${JSON.stringify(value)}`);
     const bare = value.startsWith("[") && value.endsWith("]") ? value.slice(1, -1) : value;
-    if (isIPv6(bare) && !bare.includes("%")) return bare;
+    if (isIPv6(bare) && !bare.includes("%")) return this.#servable(bare);
     if (isHostName(value)) return value.toLowerCase();
     const hint = /:\d+$/.test(value) ? "; the port has its own key" : "";
     return this.#wrong(["address"], `must be an IP address or a host name, not ${JSON.stringify(value)}${hint}`);
+  }
+
+  #servable(address: string): string {
+    const kind = unservable(address);
+    if (kind === undefined) return address;
+    return this.#wrong(["address"], `must be the address of one server; ${address} is ${kind}`);
   }
 
   #port(entry: Mapping): number {

@@ -263,6 +263,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
       const first = result.endpoints[0]!;
       this.#decided = true;
       this.#requestedStream = request.streaming;
+      this.#response.format = request.answerFormat;
       this.#moved = result.moved;
       this.#attempts = new Attempts(
         result.endpoints,

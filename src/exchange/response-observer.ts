@@ -1,13 +1,12 @@
 import type { HeaderList } from "../inference/headers.ts";
-import { usageFromJson } from "./usage/json-usage.ts";
-import { SseUsageReader } from "./usage/sse-usage.ts";
+import type { AnswerFormat } from "../inference/request.ts";
 import type { Usage } from "./usage/usage.ts";
-
-/** Bodies of non-streaming answers above this are passed through without usage (spec/decisions.md). */
-const MAX_OBSERVED_BODY = 4 * 1024 * 1024;
+import { type UsageReader, usageReaderFor } from "./usage/usage-reader.ts";
 
 /** Times and sizes of a response, and its usage, seen from the bytes that pass by; holds back nothing. */
 export class ResponseObserver {
+  /** How the answer is read; known once the request was understood. */
+  format: AnswerFormat = "http";
   status = 0;
   /** Monotonic ms of the response headers; NaN before them. */
   headersAt = Number.NaN;
@@ -19,23 +18,21 @@ export class ResponseObserver {
   /** Non-empty chunks so far. */
   chunks = 0;
   contentType = "";
+  /** Whether the body is compressed: it can be passed on, not read. */
+  isEncoded = false;
   #lastChunkAt = Number.NaN;
-  #sse: SseUsageReader | undefined;
-  /** Chunks of a non-streaming body, kept by reference until its end; undefined once given up. */
-  #body: Uint8Array[] | undefined = [];
-  #usage: Usage | undefined;
+  /** Undefined before the first need, and where there is nothing to read. */
+  #reader: UsageReader | undefined;
+  #ready = false;
 
   /** Usage as far as it is known now. */
   get usage(): Usage | undefined {
-    return this.#sse?.usage ?? this.#usage;
+    return this.#reader?.usage;
   }
-
-  /** Whether the body is compressed: it can be passed on, not read. */
-  isEncoded = false;
 
   /** Whether the bytes that pass are kept for their usage at the end. */
   get holding(): boolean {
-    return this.#sse === undefined && this.#body !== undefined;
+    return this.#readerNow()?.holding ?? false;
   }
 
   /** @param now monotonic ms */
@@ -45,8 +42,6 @@ export class ResponseObserver {
     this.contentType = headers.get("content-type") ?? "";
     const encoding = headers.get("content-encoding");
     this.isEncoded = encoding !== undefined && encoding !== "" && encoding !== "identity";
-    if (this.isEncoded) this.#body = undefined;
-    else if (this.isEventStream) this.#sse = new SseUsageReader();
   }
 
   get isEventStream(): boolean {
@@ -69,27 +64,27 @@ export class ResponseObserver {
       this.#lastChunkAt = now;
       this.chunks++;
       this.bytes += chunk.length;
-      if (this.#sse !== undefined) this.#sse.feed(chunk);
-      else if (this.#body !== undefined) {
-        if (this.bytes > MAX_OBSERVED_BODY) this.#body = undefined;
-        else this.#body.push(chunk);
-      }
+      this.#readerNow()?.feed(chunk);
     }
     if (end) this.finish();
     return gap;
   }
 
-  /** The body is complete: reads the usage of a non-streaming answer. Later calls do nothing. */
+  /** The body is complete: its usage is known now. Later calls do nothing. */
   finish(): void {
-    const body = this.#body;
-    this.#body = undefined;
-    this.#sse?.finish();
-    if (this.#sse !== undefined || body === undefined || body.length === 0) return;
-    this.#usage = usageFromJson(body.length === 1 ? body[0]! : Buffer.concat(body));
+    this.#reader?.finish();
   }
 
   /** Forgets the body without reading it. */
   drop(): void {
-    this.#body = undefined;
+    this.#readerNow()?.drop();
+  }
+
+  #readerNow(): UsageReader | undefined {
+    if (!this.#ready) {
+      this.#ready = true;
+      if (!this.isEncoded) this.#reader = usageReaderFor(this.format, this.contentType);
+    }
+    return this.#reader;
   }
 }

@@ -203,7 +203,7 @@ describe("bodies", () => {
         expect(fromStruct(replies.at(-1)!.dynamicMetadata)).toEqual({ ...metadata });
         for (const reply of replies.slice(0, -1)) expect(Object.keys(reply)).toEqual([field(of, "Body")]);
         const bytes = replies.map(
-          (reply) => reply[field(of, "Body")].response.bodyMutation.streamedResponse.body ?? [],
+          (reply) => reply[field(of, "Body")].response.bodyMutation.streamedResponse.body ?? Buffer.alloc(0),
         );
         expect(Buffer.concat(bytes)).toEqual(Buffer.alloc(length, 7));
       }),

@@ -189,6 +189,26 @@ describe("parseEppFlags", () => {
     });
   });
 
+  it("takes those of v1.0 and of the charts that came after v1.5, too (api-resources 6B.2)", () => {
+    const common = ["--pool-name", "p", "--pool-namespace", "n", "--zap-encoder", "json", "--config-file", "/config/f"];
+    expect(parse(...common, "--v", "1")).toMatchObject({
+      poolNamespace: "n",
+      configFile: "/config/f",
+      logging: { level: "warn", encoder: "json" },
+      warnings: [],
+    });
+    const later = ["--v=4", "--tracing", "false", "--grpc-health-port", "9103", "--enable-pprof", "true"];
+    const pool = ["--pool-group", "inference.networking.k8s.io", "--metrics-endpoint-auth=false"];
+    expect(parse(...common, ...later, ...pool, "--secure-serving=false", "--drain-timeout=1m30s")).toMatchObject({
+      grpcHealthPort: 9103,
+      pprof: true,
+      drainTimeout: 90_000,
+      logging: { level: "debug" },
+      tls: { secureServing: false },
+      warnings: [],
+    });
+  });
+
   it("takes the metrics of other model servers in every spelling, and warns that the flags are deprecated (S-17, D19)", () => {
     const deprecated = (flag: string): string =>
       `--${flag} is deprecated: later releases of the reference take it from engineConfigs of their configuration; it is honoured here`;

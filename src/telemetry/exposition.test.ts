@@ -111,6 +111,7 @@ describe("negotiateFormat", () => {
     ],
     ["text/plain, application/openmetrics-text", "text"],
     ["*/*;q=0.1,application/openmetrics-text;q=0.05", "text"],
+    [`${",".repeat(100)}application/openmetrics-text`, "text"],
     [";;,,q=,application/openmetrics-text;q=much", "openmetrics"],
   ])("answers %j with %s", (accept, format) => {
     expect(negotiateFormat(accept)).toBe(format);

@@ -118,6 +118,16 @@ describe("sluice epp with its operational flags", () => {
     expect((await ask(`${epp.adminUrl}/debug/pprof/goroutine`)).status).toBe(501);
   });
 
+  it("gives up a profile whose reader has left", async () => {
+    const gone = new AbortController();
+    const left = fetch(`${epp.adminUrl}/debug/pprof/profile?seconds=60`, { signal: gone.signal });
+    const heap = () => ask(`${epp.adminUrl}/debug/pprof/heap?seconds=1`);
+    await poll("the profile under way", async () => (await heap()).status === 409);
+    gone.abort();
+    await expect(left).rejects.toThrow();
+    await poll("the free place", async () => (await heap()).status === 200);
+  });
+
   it("logs for people when asked to", () => {
     expect(epp.process.stderr).toMatch(/^\d{4}-\S+Z\tINFO\tsluice\tconfiguration in force\t\{/m);
   });

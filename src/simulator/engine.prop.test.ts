@@ -20,9 +20,9 @@ const step = fc.oneof(
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("reset" as const) }) },
 );
 
-// D-63, D-70: whatever comes, the counts are those of the sequences' own states, nothing waits without a reason, no adapter
+// Whatever comes, the counts are those of the sequences' own states, nothing waits without a reason, no adapter
 // runs beyond its slots, and nothing is held by what has ended.
-it("keeps its books under any sequence of calls", () => {
+it("D-63, D-70: keeps its books under any sequence of calls", () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 120 }), (steps) => {
       const clock = new VirtualClock();

@@ -21,7 +21,8 @@ describe("a simulator of another engine", () => {
           "max-num-seqs": 1,
           "block-size": 8,
           "kv-cache-size": 100,
-          "inter-token-latency": "1h",
+          // Nothing moves between a scrape and the look at the engine.
+          "prefill-overhead": "1h",
         }),
       );
       const registry = new EndpointRegistry({ clock: realClock, random: new SeededRandom(1) });

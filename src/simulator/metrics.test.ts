@@ -71,7 +71,7 @@ it("D-63: every name, type, label and bucket of vLLM, from the first scrape on",
   );
 });
 
-it("says what happened: counts, tokens, times in seconds", () => {
+it("D-63: says what happened: counts, tokens, times in seconds", () => {
   const { clock, engine, value } = setUp();
   const spec = { prompt: 32, maxTokens: 3, ignoreEos: true };
   engine.submit(spec, {});

@@ -77,7 +77,7 @@ export class ResponseShape {
       model: this.#model,
       choices: choices.map(({ text, finishReason }, index) => ({
         index,
-        ...(this.#chat ? { message: { role: "assistant", content: text } } : { text }),
+        ...(this.#chat ? { message: { role: "assistant", content: text, refusal: null } } : { text }),
         logprobs: null,
         finish_reason: finishReason,
       })),

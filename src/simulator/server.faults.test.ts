@@ -210,6 +210,87 @@ describe("D-69: faults", () => {
   });
 });
 
+/** What one stream met, in one word. Time passes while it is awaited, at most a quarter of a minute. */
+async function fate(sim: Simulator, clock: VirtualClock, headers: Record<string, string> = {}): Promise<string> {
+  let found: string | undefined;
+  let text = "";
+  const request = httpRequest(sim.url + TEXT, { method: "POST", headers, agent: false });
+  let answered = false;
+  request.on("error", (error: NodeJS.ErrnoException) => {
+    if (!answered) found ??= String(error.code);
+  });
+  request.on("response", (response) => {
+    answered = true;
+    response.on("data", (chunk) => {
+      text += chunk;
+    });
+    response.on("error", () => {
+      found ??= `cut after ${tokensIn(text)}`;
+    });
+    response.on("end", () => {
+      found ??= response.statusCode === 200 ? `whole, ${tokensIn(text)}` : String(response.statusCode);
+    });
+  });
+  request.end(JSON.stringify({ ...BODY, stream: true }));
+  await poll("it runs or is refused", () => found !== undefined || sim.engine.running === 1);
+  const started = clock.now();
+  await poll("its fate", () => {
+    clock.advance(500);
+    return found !== undefined || clock.now() - started > 15_000;
+  });
+  const slow = found !== undefined && clock.now() - started > 1_000;
+  found ??= `silent after ${tokensIn(text)}`;
+  request.destroy();
+  await poll("nothing runs", () => sim.engine.running === 0);
+  return `${found}${slow ? ", slowly" : ""}`;
+}
+
+describe("D-69: every fault, wherever it is set", () => {
+  const FAULTS: readonly (readonly [string, string | number | boolean, string])[] = [
+    ["failure-injection-rate", 100, "40.|429|503"],
+    ["fail-connect", true, "ECONNRESET"],
+    ["drop-after-tokens", 3, "cut after 3"],
+    ["stall-after-tokens", 3, "silent after 3"],
+    // The answer has about 1,500 bytes.
+    ["slow-body-bytes-per-sec", 400, "whole, 12, slowly"],
+    ["error-until", 1, "503"],
+    ["crash-after", "50ms", "ECONNRESET"],
+  ];
+
+  it.each(FAULTS)("%s, by a header of one request and by the option", async (name, value, met) => {
+    const clock = new VirtualClock();
+    // Long enough for a crash to come first.
+    const slow = name === "crash-after" ? { "prefill-overhead": "10s" } : {};
+    const sim = await start(slow, { clock });
+    if (name !== "crash-after") expect(await fate(sim, clock)).toBe("whole, 12");
+    await ask(`${sim.url}/admin/reset`, { body: "{}" });
+    expect(await fate(sim, clock, { [`x-sim-${name}`]: String(value) })).toMatch(new RegExp(`^(?:${met})$`));
+    if (name !== "crash-after") expect(await fate(sim, clock)).toBe("whole, 12");
+    const configured = await start({ ...slow, [name]: value }, { clock });
+    expect(await fate(configured, clock)).toMatch(new RegExp(`^(?:${met})$`));
+  });
+
+  it.each(FAULTS)("%s, by /admin/config, and off again", async (name, value, met) => {
+    const clock = new VirtualClock();
+    const sim = await start(name === "crash-after" ? { "prefill-overhead": "10s" } : {}, { clock });
+    const off = (await config(sim))[name];
+    expect((await configure(sim, { [name]: value })).status).toBe(200);
+    expect(await fate(sim, clock)).toMatch(new RegExp(`^(?:${met})$`));
+    if (name === "crash-after") return;
+    expect((await configure(sim, { [name]: off })).status).toBe(200);
+    expect(await fate(sim, clock)).toBe("whole, 12");
+  });
+
+  it("failure-types narrows the failures by header and by /admin/config", async () => {
+    const clock = new VirtualClock();
+    const sim = await start({ "failure-injection-rate": 100, "failure-types": ["rate_limit"] }, { clock });
+    expect(await fate(sim, clock)).toBe("429");
+    expect(await fate(sim, clock, { "x-sim-failure-types": "invalid_api_key" })).toBe("401");
+    expect((await configure(sim, { "failure-types": ["model_not_found"] })).status).toBe(200);
+    expect(await fate(sim, clock)).toBe("404");
+  });
+});
+
 describe("D-69: per request and per server", () => {
   it.each([
     ["x-sim-drop-after-tokens", "many"],

@@ -74,6 +74,28 @@ describe("D-68: LoRA", () => {
     expect(await ask()).toBe(0);
   });
 
+  it("an adapter that was loaded at run time runs under its name in lora_requests_info, until its last request ends", async () => {
+    const clock = new VirtualClock(5_000);
+    const sim = await start({ "prefill-overhead": 10 }, clock);
+    const running = async () =>
+      /^vllm:lora_requests_info\{max_lora="1",running_lora_adapters="([^"]*)",waiting_lora_adapters=""\} 5$/m.exec(
+        (await ask(`${sim.url}/metrics`)).text,
+      )?.[1];
+    expect((await post(sim, TEXT, { model: "late", prompt: "x" })).status).toBe(404);
+    expect((await post(sim, "/v1/load_lora_adapter", { lora_name: "late", lora_path: "/l" })).status).toBe(200);
+    expect(await running()).toBe("");
+    const request = await open(sim, { model: "late", prompt: "x", stream: true }, false);
+    await poll("it runs", () => sim.engine.running === 1);
+    expect(await running()).toBe("late");
+    expect((await post(sim, "/v1/unload_lora_adapter", { lora_name: "late" })).status).toBe(200);
+    // What runs goes on; nothing new starts.
+    expect(await running()).toBe("late");
+    expect((await post(sim, TEXT, { model: "late", prompt: "x" })).status).toBe(404);
+    request.leave();
+    await poll("it ended", () => sim.engine.running === 0);
+    expect(await running()).toBe("");
+  });
+
   it("lora_requests_info names who runs and who waits for a slot", async () => {
     const clock = new VirtualClock(5_000);
     const sim = await start({ "lora-modules": ["a=/a", "b=/b"], "prefill-overhead": 10 }, clock);
@@ -167,6 +189,7 @@ describe("D-71: bodies", () => {
 
   it.each([
     ["the same document twice", sent + sent, true],
+    ["{}{}", "{}{}", true],
     ["white space between them", `${sent}\n ${sent}`, true],
     ["another document", `${sent}{"x":1}`, false],
     ["a stray letter", `${sent} x`, false],

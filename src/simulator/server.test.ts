@@ -1,6 +1,8 @@
 import { request as httpRequest, type IncomingMessage } from "node:http";
+import { createServer } from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { type Answer, ask } from "../../test/support/client.ts";
+import { deadPort } from "../../test/support/loopback.ts";
 import { poll } from "../../test/support/poll.ts";
 import { VirtualClock } from "../clock/virtual.ts";
 import { parseSimOptions } from "./options.ts";
@@ -29,6 +31,25 @@ function events(text: string): any[] {
   const parts = text.split("\n\n");
   expect(parts.slice(-2)).toEqual(["data: [DONE]", ""]);
   return parts.slice(0, -2).map((part) => JSON.parse(part.replace(/^data: /, "")));
+}
+
+/** The first of so many ports in a row on which nobody listens. */
+async function consecutivePorts(count: number): Promise<number> {
+  return poll("free ports in a row", async () => {
+    const first = await deadPort();
+    if (first + count > 65_536) return undefined;
+    const servers = Array.from({ length: count }, () => createServer());
+    const listening = await Promise.allSettled(
+      servers.map(
+        (server, n) =>
+          new Promise<void>((resolve, reject) =>
+            server.once("error", reject).listen(first + n, "127.0.0.1", () => resolve()),
+          ),
+      ),
+    );
+    await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+    return listening.every(({ status }) => status === "fulfilled") ? first : undefined;
+  });
 }
 
 async function records(sim: Simulator): Promise<RequestRecord[]> {
@@ -267,6 +288,33 @@ describe("start and stop", () => {
       expect(JSON.parse(text).usage.prompt_tokens_details.cached_tokens).toBe(0);
       expect(headers["x-inference-port"]).toBe(String(sim.port));
     }
+  });
+
+  it("D-74: four instances on consecutive ports: a full queue of one holds up no other", async () => {
+    const clock = new VirtualClock();
+    const settings = { instances: 4, "max-num-seqs": 1, "max-waiting-queue-length": 1, "prefill-overhead": 10 };
+    const port = await consecutivePorts(4);
+    const sims = await startInstances(parseSimOptions({ port, host: "127.0.0.1", ...INSTANT, ...settings }), { clock });
+    onTestFinished(async () => {
+      await Promise.all(sims.map((sim) => sim.close()));
+    });
+    expect(sims.map((sim) => sim.port)).toEqual([port, port + 1, port + 2, port + 3]);
+    const [full, ...others] = sims as [Simulator, ...Simulator[]];
+    const held = [await open(full, { prompt: "a", stream: true }, false)];
+    await poll("it runs", () => full.engine.running === 1);
+    held.push(await open(full, { prompt: "a", stream: true }, false));
+    await poll("it waits", () => full.engine.waiting === 1);
+    expect((await post(full, TEXT, { prompt: "a" })).status).toBe(429);
+    for (const sim of others) {
+      expect([sim.engine.running, sim.engine.waiting]).toEqual([0, 0]);
+      held.push(await open(sim, { prompt: "a", stream: true }, false));
+      await poll("it runs at once", () => sim.engine.running === 1);
+      const { text } = await ask(`${sim.url}/metrics`);
+      expect(text).toContain('vllm:num_requests_running{model_name="sim"} 1\n');
+      expect(text).toContain('vllm:num_requests_waiting{model_name="sim"} 0\n');
+    }
+    expect([full.engine.running, full.engine.waiting]).toEqual([1, 1]);
+    for (const { leave } of held) leave();
   });
 
   it("says where it can't listen, and leaves no half of several instances behind", async () => {

@@ -28,17 +28,15 @@ export class ModelTable {
   /** Adds a model or replaces the one with its namespace and name. An empty model name can match no request. */
   put(model: InferenceModel): void {
     const id = objectId(model.meta);
-    const before = this.#byId.get(id);
-    if (before !== undefined && before.modelName !== model.modelName) this.remove(id);
+    this.remove(id);
     if (model.modelName === "") return;
     this.#byId.set(id, model);
     const rivals = this.#candidates.get(model.modelName) ?? new Map<string, InferenceModel>();
     rivals.set(id, model);
     this.#candidates.set(model.modelName, rivals);
+    // The oldest of the others is known.
     const winner = this.#winners.get(model.modelName)?.model;
-    // Unless the winner itself changed, it is the oldest of the others.
-    const others = winner !== undefined && objectId(winner.meta) !== id ? [winner, model] : rivals.values();
-    this.#choose(model.modelName, others);
+    this.#choose(model.modelName, winner === undefined ? [model] : [winner, model]);
   }
 
   /** @param id `namespace/name`; an unknown one changes nothing */

@@ -27,7 +27,6 @@ export class ResourceDirectory {
   readonly #options: ResourceDirectoryOptions;
   readonly #folder: ManifestFolder;
   readonly #watch: FolderWatch;
-  #closed = false;
 
   constructor(options: ResourceDirectoryOptions) {
     const { path, clock, log, namespace } = options;
@@ -56,12 +55,11 @@ export class ResourceDirectory {
       throw new SluiceError("RESOURCES_FILE", more.length > 0 ? `${first}\n(and ${more.length} more)` : first);
     this.#options.store.replace(content.objects);
     this.#tell(content);
-    if (!this.#closed) await this.#watch.start(seen);
+    await this.#watch.start(seen);
   }
 
-  /** Stops following the folder; the objects stay. */
+  /** Stops following the folder; the objects stay. A reading that is under way may still be put in force. */
   close(): void {
-    this.#closed = true;
     this.#watch.close();
   }
 
@@ -69,7 +67,6 @@ export class ResourceDirectory {
     const { store, log } = this.#options;
     try {
       const content = await this.#folder.read();
-      if (this.#closed) return;
       for (const problem of content.problems.slice(0, MAX_TOLD))
         log.warn(`resources: a file stays in force as it last was: ${oneLine(problem)}`);
       if (content.problems.length > MAX_TOLD)

@@ -179,6 +179,7 @@ describe("which objects belong to the pool (api-resources 2.1, R-32)", () => {
   it("knows an objective's priority, 0 when it states none, and forgets it", () => {
     const { store } = storeOf(madeObjective("a", -3), madeObjective("b", undefined));
     expect(["a", "b", "c", "__proto__"].map((name) => store.objective(name))).toEqual([-3, 0, undefined, undefined]);
+    store.put(madeObjective("a", 9, { meta: { namespace: "x" } }));
     store.remove(madeObjective("a", 9, { meta: { namespace: "x" } }));
     expect(store.objective("a")).toBe(-3);
     store.remove(madeObjective("a", -3));

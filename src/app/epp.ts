@@ -52,6 +52,8 @@ export interface EppSettings extends ConfigSource {
   readonly wire: WireOptions;
   /** Sends the score of each candidate in the metadata. */
   readonly emitScores: boolean;
+  /** Bytes of one request body; a longer one is refused with 413. */
+  readonly maxRequestBytes: number;
   readonly healthChecking: boolean;
   /** Counts ext_proc streams and measures how long they are open. */
   readonly streamMetrics: boolean;
@@ -103,6 +105,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
     staleness: settings.metricsStalenessThreshold,
     ignoreSubset: settings.disableEndpointSubsetFilter,
     emitScores: settings.emitScores,
+    maxRequestBytes: settings.maxRequestBytes,
     log,
   });
   const state = { started: false, draining: false };

@@ -32,7 +32,7 @@ import { rewriteCounter } from "./rewrite-counter.ts";
 import { schedulerHooks } from "./scheduler-hooks.ts";
 import { VERSION } from "./version.ts";
 
-/** All buffered and replayed bodies of the process together, and one request body, in bytes (spec/decisions.md). */
+/** All buffered and replayed bodies of the process together, and by default one request body (spec/decisions.md). */
 const BODY_BUDGET = 256 * 1024 * 1024;
 const MAX_REQUEST_BYTES = 32 * 1024 * 1024;
 
@@ -55,6 +55,8 @@ export interface CoreOptions {
   readonly retries?: boolean;
   /** `--emit-endpoint-scores`. */
   readonly emitScores?: boolean;
+  /** Bytes of one request body; default 32 MiB. */
+  readonly maxRequestBytes?: number;
   readonly log: Logger;
 }
 
@@ -147,7 +149,7 @@ export class InferenceCore {
       hooks: () => this.#hooks,
       metrics: new ExchangeMetrics(this.metrics),
       budget: this.budget,
-      maxRequestBytes: MAX_REQUEST_BYTES,
+      maxRequestBytes: options.maxRequestBytes ?? MAX_REQUEST_BYTES,
       onError: (error) => this.onError(error),
     };
   }

@@ -9,7 +9,7 @@ import { type FlagValues, type ParsedFlags, parseGoFlags } from "./go-flags.ts";
 import { loggingOf } from "./log-flags.ts";
 import { modelServersOf } from "./model-server-flags.ts";
 import { tlsOf } from "./tls-flags.ts";
-import { wireOf } from "./wire-flags.ts";
+import { maxRequestBodyOf, wireOf } from "./wire-flags.ts";
 
 /** What `sluice epp` was asked for, validated: how the picker runs. */
 export interface EppOptions extends EppSettings {
@@ -59,6 +59,7 @@ export function parseEppFlags(
     tls,
     wire: wireOf(parsed, environment.streaming),
     emitScores: values["emit-endpoint-scores"],
+    maxRequestBytes: maxRequestBodyOf(parsed),
     streamMetrics: values["enable-grpc-stream-metrics"],
     pprof: values["enable-pprof"],
     healthChecking: values["health-checking"],

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { DEFAULT_WIRE_OPTIONS } from "../extproc/wire-options.ts";
 import type { SluiceError } from "../inference/errors.ts";
 import { parseGoFlags } from "./go-flags.ts";
-import { WIRE_FLAGS, wireOf } from "./wire-flags.ts";
+import { maxRequestBodyOf, WIRE_FLAGS, wireOf } from "./wire-flags.ts";
 
 const wire = (...args: string[]) => wireOf(parseGoFlags(args, WIRE_FLAGS, {}), true);
 
@@ -44,6 +44,12 @@ describe("the flags of the wire", () => {
       removeControlHeaders: false,
     };
     expect(wire("--parity", "v1.5")).toEqual(parity);
+    const body = (...args: string[]) => maxRequestBodyOf(parseGoFlags(args, WIRE_FLAGS, {}));
+    expect([body(), body("--parity=v1.5"), body("--parity=v1.5", "--max-request-body=1Mi")]).toEqual([
+      2 ** 25,
+      2 ** 30,
+      2 ** 20,
+    ]);
     expect(wire("--emit-dropped-reason=true", "--parity=v1.5", "--subset-match=exact")).toEqual({
       ...parity,
       emitDroppedReason: true,

@@ -2,6 +2,9 @@ import type { EppSettings } from "../app/epp.ts";
 import { SluiceError } from "../inference/errors.ts";
 import type { FlagRow, GivenFlags } from "./go-flags.ts";
 
+/** Bytes: what a body in one buffer may have. */
+const LARGEST_BODY = 2 ** 30;
+
 /** How the picker speaks to the proxy (epp-protocol 7, 19; spec/decisions.md). */
 export const WIRE_FLAGS = [
   {
@@ -103,21 +106,31 @@ export const WIRE_FLAGS = [
     help: "The proxy's message_timeout where it waits for replies: a decision that takes longer asks for more. 0s = never.",
   },
   {
+    name: "max-request-body",
+    type: "quantity",
+    min: 1,
+    max: LARGEST_BODY,
+    default: "32Mi",
+    since: "ours",
+    help: "Largest request body; a longer one is refused with 413. At most 1Gi.",
+  },
+  {
     name: "parity",
     type: "string",
     choices: ["", "v1.5"],
     default: "",
     since: "ours",
-    help: "Behave as that release where the default differs: --legacy-header-only-500, --subset-match=ip, --emit-dropped-reason=false, --remove-control-headers=false. Flags given explicitly still count.",
+    help: "Behave as that release where the default differs: --legacy-header-only-500, --subset-match=ip, --emit-dropped-reason=false, --remove-control-headers=false, --max-request-body=1Gi. Flags given explicitly still count.",
   },
 ] as const satisfies readonly FlagRow[];
 
-/** What `--parity v1.5` sets (epp-protocol 19: D1, D4, D10, D13). */
+/** What `--parity v1.5` sets (epp-protocol 19: D1, D4, D10, D13, D21). */
 const V1_5 = {
   "legacy-header-only-500": true,
   "subset-match": "ip",
   "emit-dropped-reason": false,
   "remove-control-headers": false,
+  "max-request-body": LARGEST_BODY,
 } as const;
 
 /** A header that a proxy may set: a token of RFC 9110, so no pseudo header either. */
@@ -128,29 +141,39 @@ const HEADER_NAME = /^[\w!#$%&'*+.^`|~-]{1,256}$/;
  * @param streaming what USE_STREAMING of v0.3 says: false chooses buffered bodies where no flag says more
  * @throws SluiceError FLAG_VALUE
  */
-export function wireOf({ values, explicit }: GivenFlags<typeof WIRE_FLAGS>, streaming: boolean): EppSettings["wire"] {
+export function wireOf(flags: GivenFlags<typeof WIRE_FLAGS>, streaming: boolean): EppSettings["wire"] {
+  const { values, explicit } = flags;
+  const inForce = <K extends keyof typeof V1_5>(name: K) => parityOf(flags, name);
   const destinationKey = values["destination-endpoint-hint-key"];
   if (!HEADER_NAME.test(destinationKey))
     throw new SluiceError(
       "FLAG_VALUE",
       `--destination-endpoint-hint-key=${JSON.stringify(destinationKey.slice(0, 100))} is not the name of a header`,
     );
-  const parity = <K extends keyof typeof V1_5>(name: K) =>
-    values.parity === "v1.5" && !explicit.has(name) ? V1_5[name] : values[name];
   const buffered = !streaming && !explicit.has("ext-proc-mode");
   return {
     destinationKey,
     destinationNamespace: values["destination-endpoint-hint-metadata-namespace"],
     fallbackMode: values["fallback-mode"],
-    subsetMatch: parity("subset-match"),
-    emitDroppedReason: parity("emit-dropped-reason"),
+    subsetMatch: inForce("subset-match"),
+    emitDroppedReason: inForce("emit-dropped-reason"),
     echoUnchangedHeaders: values["echo-unchanged-headers"],
-    removeControlHeaders: parity("remove-control-headers"),
+    removeControlHeaders: inForce("remove-control-headers"),
     literalAppendAction: values["append-action"] === "literal",
     defaultBodyMode: buffered ? "buffered" : values["ext-proc-mode"],
     strictBodyMode: values["strict-body-mode"],
     closeEarly: values["close-early"],
-    legacyHeaderOnly500: parity("legacy-header-only-500"),
+    legacyHeaderOnly500: inForce("legacy-header-only-500"),
     messageTimeoutHint: values["message-timeout-hint"],
   };
+}
+
+/** Bytes that a request body may have. */
+export function maxRequestBodyOf(flags: GivenFlags<typeof WIRE_FLAGS>): number {
+  return parityOf(flags, "max-request-body");
+}
+
+/** The value of a flag that `--parity` may have changed. */
+function parityOf<K extends keyof typeof V1_5>({ values, explicit }: GivenFlags<typeof WIRE_FLAGS>, name: K) {
+  return values.parity === "v1.5" && !explicit.has(name) ? V1_5[name] : values[name];
 }

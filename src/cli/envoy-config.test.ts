@@ -58,8 +58,11 @@ describe("the configurations in deploy/envoy", () => {
     expect(command).toBeDefined();
     // Paths in it are those of the repository, where the command was given.
     const words = command!.split(" ");
-    const { out } = await run(...words.map((word) => (/^(deploy|examples)\//.test(word) ? join(ROOT, word) : word)));
+    const { out, err } = await run(
+      ...words.map((word) => (/^(deploy|examples)\//.test(word) ? join(ROOT, word) : word)),
+    );
     expect(out.replaceAll(`${ROOT}/`, "")).toBe(text);
+    expect(err).toBe("");
   });
 });
 

@@ -15,6 +15,7 @@ const DUPLEX = { requestBodyMode: "full-duplex" } as const;
 /** The shipped configurations, and the one whose pool asks for FailOpen with bodies that stream. */
 const CONFIGURATIONS: readonly (readonly [string, Variant, StackOptions])[] = [
   ["standalone", "standalone", {}],
+  ["override-host", "override-host", {}],
   ["override-host, full duplex", "override-host", { bootstrap: DUPLEX }],
   ["subset-hint", "subset-hint", {}],
   ["tls", "tls", { eppArgs: ["--secure-serving=true"] }],

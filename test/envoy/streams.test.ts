@@ -59,19 +59,25 @@ describe("real Envoy 1.40: what the picker refuses reaches the client as it was 
 
   it("429 to what is sheddable while every server has a queue, with the reason in its header", async () => {
     const full = Array.from({ length: 36 }, (_, n) =>
-      ask(`${stack.url}/v1/chat/completions`, { headers: JSON_HEADERS, body: chat(`fill ${n}`, { max_tokens: 10 }) }),
+      ask(`${stack.url}/v1/chat/completions`, { headers: JSON_HEADERS, body: chat(`fill ${n}`, { max_tokens: 20 }) }),
     );
     const headers = { ...JSON_HEADERS, "x-llm-d-inference-objective": "batch", "x-test-id": "shed" };
-    const answer = await poll("a request to be shed", async () => {
-      const one = await ask(`${stack.url}/v1/chat/completions`, { headers, body: chat("shed") });
-      return one.status === 200 ? undefined : one;
+    await poll("the picker to see a queue at every server", async () => {
+      const { endpoints } = await getJson<{ endpoints: { metrics: { waiting: number | null } }[] }>(
+        `${stack.epp.adminUrl}/debug/endpoints`,
+      );
+      return endpoints.every(({ metrics }) => (metrics.waiting ?? 0) >= 6);
     });
+    const answer = await ask(`${stack.url}/v1/chat/completions`, { headers, body: chat("shed") });
     expect(answer.status).toBe(429);
     expect(answer.text).toMatch(/^inference error: ResourceExhausted - /);
     expect(answer.headers).toHaveProperty("x-llm-d-request-dropped-reason");
     expect(answer.headers["content-length"]).toBe(String(Buffer.byteLength(answer.text)));
     expect(await stack.envoy.stat("http.inference.ext_proc.immediate_responses_sent")).toBe(1);
     expect(await stack.envoy.stat("http.inference.ext_proc.streams_failed")).toBe(0);
+    // The others were not disturbed; from here on they may hurry.
+    const hurry = JSON.stringify({ "inter-token-latency": 0 });
+    for (const { url } of stack.sims) await ask(`${url}/admin/config`, { headers: JSON_HEADERS, body: hurry });
     expect(new Set((await Promise.all(full)).map(({ status }) => status))).toEqual(new Set([200]));
   });
 

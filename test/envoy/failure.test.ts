@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from "vitest";
+import { parseDocument } from "yaml";
 import type { RequestBodyMode } from "../../src/envoy/options.ts";
 import { ask, chat, JSON_HEADERS } from "../support/client.ts";
 import { poll } from "../support/poll.ts";
@@ -124,6 +125,24 @@ describe("the picker stops and starts again under load", () => {
     expect(lost.length).toBeLessThanOrEqual(8);
     expect(new Set(traffic.seen.slice(before + 16).map((one) => one.status))).toEqual(new Set([200]));
     await answersAgain(endpoints, epp.port);
+  });
+
+  it("fail-open with duplex bodies and nobody who checks health: what has a body is lost, what has none is not (D-37, V-6)", async () => {
+    stack = await startStack("override-host", {
+      bootstrap: { requestBodyMode: "full-duplex" },
+      edit: (yaml) => {
+        const document = parseDocument(yaml);
+        expect(document.deleteIn(["static_resources", "clusters", 1, "health_checks"])).toBe(true);
+        return document.toString();
+      },
+    });
+    const { url, epp } = stack;
+    const post = () => ask(`${url}/v1/chat/completions`, { headers: JSON_HEADERS, body: chat("hello") });
+    await poll("the first answer", async () => (await post()).status === 200);
+    await epp.process.stop();
+    for (let i = 0; i < 5; i++)
+      expect([(await ask(`${url}/v1/models`)).status, (await post()).status]).toEqual([200, 503]);
+    expect(await stack.envoy.stat("http.inference.ext_proc.failure_mode_allowed")).toBe(5);
   });
 
   const answersAgain = async (endpoints: string, port: number): Promise<void> => {

@@ -2,7 +2,15 @@ import { createHash } from "node:crypto";
 import { afterEach, describe, expect, it } from "vitest";
 import { type Answer, ask, chat, getJson, JSON_HEADERS } from "../support/client.ts";
 import { poll } from "../support/poll.ts";
-import { type Sim, type Stack, type StackOptions, seenBy, startStack } from "../support/stack.ts";
+import {
+  portOf,
+  type SeenRequest,
+  type Sim,
+  type Stack,
+  type StackOptions,
+  seenBy,
+  startStack,
+} from "../support/stack.ts";
 
 /** The server that holds the prompt comes first; two endpoints are offered; scrapes are too rare to notice a death. */
 const CONFIG = `
@@ -60,6 +68,10 @@ describe.each(MODES)("real Envoy 1.40, override-host, %s: the picker's list is w
 
   const reported = ({ headers }: Answer): string => String(headers["x-conformance-test-served-endpoint"]);
 
+  /** The ports of the picker's list, which reaches the server in the header: who serves is its second, no chance find. */
+  const listOf = ([request]: readonly SeenRequest[]): number[] =>
+    request!.headers["x-gateway-destination-endpoint"]!.split(",").map(portOf);
+
   it("the first refuses connections: the second serves, has the body once, and is reported (D-35)", async () => {
     const { first, others } = await begin();
     await first.process.stop();
@@ -68,6 +80,7 @@ describe.each(MODES)("real Envoy 1.40, override-host, %s: the picker's list is w
     const seen = await seenBy(others, "refused");
     expect(seen).toMatchObject([{ bodyLength: body.length, bodySha256, repeatedDocument: false }]);
     expect(reported(answer)).toBe(`127.0.0.1:${seen[0]!.port}`);
+    expect(listOf(seen)).toEqual([first.port, seen[0]!.port]);
     expect(await stack!.envoy.stat("cluster.model_servers.upstream_rq_retry")).toBe(1);
   });
 
@@ -79,9 +92,10 @@ describe.each(MODES)("real Envoy 1.40, override-host, %s: the picker's list is w
     const seen = await seenBy(others, "busy");
     expect(seen).toMatchObject([{ bodyLength: body.length, bodySha256, repeatedDocument: false }]);
     expect(reported(answer)).toBe(`127.0.0.1:${seen[0]!.port}`);
+    expect(listOf(seen)).toEqual([first.port, seen[0]!.port]);
   });
 
-  it("both of the list are down: the fallback policy finds the third, which is reported (D-36)", async () => {
+  it("two of three are down: the third is found, by the list or by the fallback policy, and is reported (D-36)", async () => {
     const { first, others } = await begin();
     await first.process.stop();
     await others[0]!.process.stop();

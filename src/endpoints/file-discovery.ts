@@ -1,7 +1,7 @@
-import { type FSWatcher, watch } from "node:fs";
 import { stat } from "node:fs/promises";
 import { dirname } from "node:path";
-import type { Clock, Timer } from "../clock/clock.ts";
+import type { Clock } from "../clock/clock.ts";
+import { FolderWatch } from "../document/folder-watch.ts";
 import { readDocument } from "../document/read.ts";
 import { messageOf, SluiceError } from "../inference/errors.ts";
 import { type EndpointsFile, type EndpointsFlavour, endpointsOf } from "./endpoints-file.ts";
@@ -9,10 +9,6 @@ import type { AppliedChange, EndpointRegistry } from "./registry.ts";
 
 /** The largest endpoints file, bytes (api-resources 6A.2). */
 export const MAX_FILE_BYTES = 1024 * 1024;
-/** Milliseconds from the first sign of a change to reading the file: one save is several events. */
-const SETTLE = 100;
-/** Milliseconds between looks at the file where no event comes: network file systems, a replaced directory. */
-const LOOK_AGAIN = 5000;
 /** The most problems of one file that are told one by one. */
 const MAX_TOLD = 20;
 
@@ -32,24 +28,22 @@ export interface FileDiscoveryOptions {
   readonly log: DiscoveryLog;
 }
 
-/**
- * Endpoints from a file instead of from Kubernetes (api-resources 6A). Watches the directory, so that a file replaced by
- * renaming and the symlinks of a mounted ConfigMap are seen like a file written in place.
- */
+/** Endpoints from a file instead of from Kubernetes (api-resources 6A), followed through the directory it stands in. */
 export class FileDiscovery {
   readonly #options: FileDiscoveryOptions;
-  #watcher: FSWatcher | undefined;
-  #toldUnwatchable = false;
-  #settling: Timer | undefined;
-  #looking: Timer | undefined;
-  #loading = false;
-  #again = false;
+  readonly #watch: FolderWatch;
   #closed = false;
-  /** What the file was when it was last read: inode, size, times; "" when it could not be found. */
-  #seen = "";
 
   constructor(options: FileDiscoveryOptions) {
+    const { path, clock, log } = options;
     this.#options = options;
+    this.#watch = new FolderWatch({
+      folder: dirname(path),
+      clock,
+      signature: () => signatureOf(path),
+      changed: () => this.#reload(),
+      unwatchable: (text) => log.warn(`endpoints file: ${text}`),
+    });
   }
 
   /**
@@ -58,27 +52,20 @@ export class FileDiscovery {
    */
   async start(): Promise<void> {
     const { path, registry } = this.#options;
-    this.#seen = await signatureOf(path);
+    const seen = await signatureOf(path);
     const file = await this.#read();
     if (file.problems.length > 0) {
       const more = file.problems.length - 1;
       throw new SluiceError("ENDPOINTS_FILE", file.problems[0] + (more > 0 ? ` (and ${more} more)` : ""));
     }
     this.#tell(registry.apply(file.endpoints), file.warnings);
-    if (!this.#options.watchFile || this.#closed) return;
-    this.#attach();
-    this.#lookAgain();
-    // What changed between reading and watching.
-    if ((await signatureOf(path)) !== this.#seen) this.#changed();
+    if (this.#options.watchFile && !this.#closed) await this.#watch.start(seen);
   }
 
   /** Stops following the file; the endpoints stay. */
   close(): void {
     this.#closed = true;
-    this.#watcher?.close();
-    this.#watcher = undefined;
-    this.#settling?.cancel();
-    this.#looking?.cancel();
+    this.#watch.close();
   }
 
   async #read(): Promise<EndpointsFile> {
@@ -86,54 +73,8 @@ export class FileDiscovery {
     return endpointsOf(await readDocument(path, { maxBytes: MAX_FILE_BYTES }), flavour);
   }
 
-  #attach(): void {
-    const directory = dirname(this.#options.path);
-    const lost = (error: unknown): void => {
-      this.#watcher?.close();
-      this.#watcher = undefined;
-      if (this.#toldUnwatchable) return;
-      this.#toldUnwatchable = true;
-      const every = `looking every ${LOOK_AGAIN / 1000} s instead`;
-      this.#options.log.warn(`endpoints file: cannot watch ${directory}, ${every}: ${messageOf(error)}`);
-    };
-    try {
-      this.#watcher = watch(directory, { persistent: false }, () => this.#changed());
-      this.#watcher.on("error", lost);
-    } catch (error) {
-      lost(error);
-    }
-  }
-
-  /** Every event of the directory counts: a ConfigMap changes by renaming a symlink of another name. */
-  #changed(): void {
-    if (this.#closed || this.#settling !== undefined) return;
-    this.#settling = this.#options.clock.after(
-      SETTLE,
-      () => {
-        this.#settling = undefined;
-        void this.#reload();
-      },
-      true,
-    );
-  }
-
-  /** One at a time, so that changes are applied in their order. */
   async #reload(): Promise<void> {
-    this.#again = true;
-    if (this.#loading) return;
-    this.#loading = true;
-    while (this.#again && !this.#closed) {
-      this.#again = false;
-      await this.#reloadOnce();
-    }
-    this.#loading = false;
-  }
-
-  async #reloadOnce(): Promise<void> {
-    const { path, registry, log } = this.#options;
-    const signature = await signatureOf(path);
-    if (signature === this.#seen) return;
-    this.#seen = signature;
+    const { registry, log } = this.#options;
     try {
       const { endpoints, problems, warnings } = await this.#read();
       if (this.#closed) return;
@@ -154,23 +95,9 @@ export class FileDiscovery {
       log.warn(`endpoints file: ${warnings.length - MAX_TOLD} more entries repeat an endpoint or an address`);
     if (refused > 0) log.warn(`endpoints file: ${refused} endpoints refused: more than ${registry.maxEndpoints}`);
   }
-
-  #lookAgain(): void {
-    this.#looking = this.#options.clock.after(
-      LOOK_AGAIN,
-      () => {
-        // Renewed every time: the watch of a directory that was removed and made anew stays silent for ever.
-        this.#watcher?.close();
-        this.#watcher = undefined;
-        this.#attach();
-        void this.#reload();
-        this.#lookAgain();
-      },
-      true,
-    );
-  }
 }
 
+/** What the file is: device, inode, size, times; "" when it cannot be found. */
 async function signatureOf(path: string): Promise<string> {
   try {
     const { dev, ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true });

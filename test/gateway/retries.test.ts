@@ -94,7 +94,7 @@ async function retries(): Promise<Record<string, number>> {
   return counts;
 }
 
-describe("retries of the gateway", () => {
+describe("D-48: retries of the gateway", () => {
   it("take an answer of 503 elsewhere and count it once", async () => {
     const [busy, free] = [await modelServer(503), await modelServer(200)];
     await startBefore([busy, free]);

@@ -68,6 +68,17 @@ describe("the order of failures (epp-protocol 9.3)", () => {
   });
 });
 
+describe("a second set of request headers", () => {
+  it("opens no second attempt behind a decision: what is in flight stays one and is given back", () => {
+    const core = new TestCore();
+    const { exchange } = routed(core);
+    for (const end of [true, false]) expect(exchange.requestHeaders(headers(), end)).toBeUndefined();
+    expect(core.inFlight).toBe(1);
+    exchange.end("client-gone");
+    expect(core.inFlight).toBe(0);
+  });
+});
+
 describe("the size of a request", () => {
   it("is refused by its declared length before a byte is read", () => {
     const core = new TestCore({ maxRequestBytes: 50 });

@@ -57,9 +57,10 @@ export const grpc: FuzzTarget = {
       const result = parser.parse(input, "");
       if (result instanceof Rejection) return result.detail.slice(0, 70);
       for (const { start, end } of result.prompts.flat()) ok(start >= 0 && start <= end && end <= input.length);
-      return `${result.answerFormat} ${result.prompts[0]?.length} ${result.streaming} ${result.maxTokens >= 0}`;
+      return `${result.answerFormat} ${Math.min(8, result.prompts[0]?.length ?? 0)} ${result.streaming} ${result.maxTokens >= 0}`;
     });
-    return `${framed.length} ${framed.at(-1)?.code} ${usages.map((usage) => usage !== undefined)} ${said}`;
+    const count = Math.min(8, framed.starts.split(" ").length - 1);
+    return `${count} ${framed.end} ${usages.map((usage) => usage !== undefined)} ${said}`;
   },
 };
 
@@ -73,26 +74,30 @@ function sameForAllCuts<T>(input: Buffer, read: (pieces: Buffer[]) => T): T {
   return whole!;
 }
 
+/** The messages of a stream: all their bytes, where each begins and whether it is compressed, and how the stream ended. */
 interface Framed {
-  readonly code: string;
-  readonly compressed: boolean;
-  readonly message: Buffer | undefined;
+  readonly bytes: Buffer;
+  readonly starts: string;
+  readonly end: string;
 }
 
-/** The messages of a stream, then how it ended. */
-function messagesOf(pieces: readonly Buffer[]): Framed[] {
+function messagesOf(pieces: readonly Buffer[]): Framed {
   const deframer = new Deframer(MAX_MESSAGE);
-  const found: Framed[] = [];
+  const messages: Buffer[] = [];
+  let [starts, at] = ["", 0];
+  const framed = (end: string): Framed => ({ bytes: Buffer.concat(messages), starts, end });
   try {
     for (const piece of pieces) {
       deframer.push(piece);
-      for (let message = deframer.next(); message !== undefined; message = deframer.next())
-        found.push({ code: "message", compressed: deframer.compressed, message: Buffer.from(message) });
+      for (let message = deframer.next(); message !== undefined; message = deframer.next()) {
+        messages.push(message);
+        starts += `${deframer.compressed ? "!" : ""}${at} `;
+        at += message.length;
+      }
     }
-    found.push({ code: deframer.midMessage ? "cut" : "end", compressed: false, message: undefined });
+    return framed(deframer.midMessage ? "cut" : "whole");
   } catch (error) {
     if (!(error instanceof SluiceError)) throw error;
-    found.push({ code: error.code, compressed: false, message: undefined });
+    return framed(error.code);
   }
-  return found;
 }

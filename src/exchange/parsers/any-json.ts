@@ -18,7 +18,7 @@ export const anyJson: BodyParser = {
   suffixes: [],
   parse(body: Uint8Array): ParsedBody {
     const scanner = new JsonScanner(body);
-    if (members.read(scanner) !== undefined || members.kind("model") !== "string") return raw();
+    if (members.read(scanner) !== undefined) return raw();
     const parsed = jsonBody(members, scanner, promptsOf(scanner), countMember(members, "max_tokens", body));
     return parsed instanceof Rejection || parsed.model === "" ? raw() : parsed;
   },

@@ -83,6 +83,7 @@ describe("vLLM's gRPC API", () => {
     ["a cut prefix", good.subarray(0, 4)],
     ["a cut message", good.subarray(0, -1)],
     ["bytes behind the message", Buffer.concat([good, Buffer.of(0)])],
+    ["a field behind the message", Buffer.concat([good, Buffer.of(0x28, 1)])],
     ["two messages", Buffer.concat([good, good])],
     ["a compressed message", Buffer.concat([Buffer.of(1), good.subarray(1)])],
     ["a broken message", frameMessage(Buffer.of(0x1a, 0x7f))],

@@ -135,7 +135,8 @@ describe("configured parsers", () => {
     const table = new ParserTable(families("vllmgrpc-parser"));
     expect(chosen(table, "/vllm.grpc.engine.VllmEngine/Generate")).toBe("vllm-grpc-generate");
     expect(chosen(table, "vllm.grpc.engine.VllmEngine/Embed")).toBe("vllm-grpc-embed");
-    expect(outcome(table, "unsupportedMethod", "")).toBe("unsupported gRPC path: unsupportedMethod");
+    for (const path of ["unsupportedMethod", "unsupportedMethod?key=secret"])
+      expect(outcome(table, path, "")).toBe("unsupported gRPC path: unsupportedMethod");
     expect(outcome(table, "/vllm.grpc.engine.VllmEngine/Abort", "")).toBe(
       "unsupported gRPC path: /vllm.grpc.engine.VllmEngine/Abort",
     );

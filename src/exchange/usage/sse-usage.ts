@@ -9,6 +9,7 @@ export const MAX_LINE = 64 * 1024;
 
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
+const CLOSING_BRACE = 0x7d;
 const DATA = Buffer.from("data:");
 const DONE = Buffer.from("[DONE]");
 /** What a tail begins with; most are one event. */
@@ -51,6 +52,7 @@ export class SseUsageReader implements UsageReader {
   feed(chunk: Uint8Array): void {
     const bytes = asBuffer(chunk);
     let start = 0;
+    if (this.#tailLength > 0 && this.#isEvent() && startsWith(bytes, 0, bytes.length, DATA)) this.#endLine();
     if (this.#tailLength > 0 || this.#skipping) {
       const end = bytes.indexOf(LINE_FEED);
       if (end < 0) {
@@ -74,6 +76,14 @@ export class SseUsageReader implements UsageReader {
 
   /** What is kept is bounded and small: there is nothing to give up. */
   drop(): void {}
+
+  /**
+   * Whether the line without an end looks complete. Servers in tests of the reference send an event per chunk and no line
+   * ends (epp-protocol appendix B); behind a JSON document on one line `data:` can be nothing else.
+   */
+  #isEvent(): boolean {
+    return this.#tail![this.#tailLength - 1] === CLOSING_BRACE && startsWith(this.#tail!, 0, this.#tailLength, DATA);
+  }
 
   #endLine(): void {
     const length = this.#tailLength;

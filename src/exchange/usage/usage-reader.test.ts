@@ -106,16 +106,20 @@ describe("usage of vLLM's gRPC answers", () => {
   });
 
   it("gives up at a message longer than MAX_MESSAGE, keeping what it knows and nothing of the message", () => {
-    const reader = usageReaderFor("vllm-generate", "application/grpc")!;
-    reader.feed(chunk({ prompt_tokens: 10, completion_tokens: 5 }));
-    const prefix = Buffer.from([0, 0, 0, 0, 0]);
-    prefix.writeUInt32BE(MAX_MESSAGE + 1, 1);
-    reader.feed(prefix);
-    for (let i = 0; i < 20; i++) reader.feed(Buffer.alloc(100_000));
-    reader.feed(complete({ prompt_tokens: 1, completion_tokens: 1 }));
-    reader.finish();
-    expect(reader.usage).toMatchObject(expected);
-    expect(reader.holding).toBe(false);
+    const more = complete({ prompt_tokens: 20, completion_tokens: 6 });
+    for (const [length, promptTokens] of [
+      [MAX_MESSAGE, 20],
+      [MAX_MESSAGE + 1, 10],
+    ] as const) {
+      const reader = usageReaderFor("vllm-generate", "application/grpc")!;
+      reader.feed(chunk({ prompt_tokens: 10, completion_tokens: 5 }));
+      const long = Buffer.alloc(5 + length);
+      long.writeUInt32BE(length, 1);
+      for (let at = 0; at < long.length; at += 100_000) reader.feed(long.subarray(at, at + 100_000));
+      reader.feed(more);
+      reader.finish();
+      expect([reader.usage?.promptTokens, reader.holding]).toEqual([promptTokens, false]);
+    }
   });
 
   it("is the same for every way to cut the answer, and what protobufjs wrote", () => {
@@ -156,7 +160,7 @@ describe("usage of answers that gRPC messages wrap", () => {
   it.each(["data: ", "event: message\ndata: ", ": ping\ndata: "])(
     "reads an event stream that begins with %j, cut anywhere",
     (start) => {
-      const text = `${start}{"choices":[]}\n\ndata: ${USAGE}\n\ndata: [DONE]`;
+      const text = `${start}{"choices":[]}\n\ndata: ${USAGE}`;
       const frames = [text.slice(0, 12), text.slice(12, 60), text.slice(60)].map(wrap);
       expect(usageOf("http-body", "", ...frames)).toEqual(expected);
     },

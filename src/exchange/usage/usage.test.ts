@@ -114,6 +114,11 @@ describe("usage of a stream", () => {
     expect(reader.done).toBe(true);
   });
 
+  it("takes chunks that are an event each, without line ends, for lines (appendix B)", () => {
+    expect(sse("data: {}", USAGE.trimEnd(), "data: [DONE]").usage).toEqual(expected);
+    expect(sse('data: {"usage":{"prompt_tokens":1},"x":"', 'data: y"}\n').usage?.promptTokens).toBe(1);
+  });
+
   it("accepts CR LF and no space after the colon, and passes over what is no data line", () => {
     expect(sse(USAGE.replace("data: ", "data:").replaceAll("\n", "\r\n")).usage).toEqual(expected);
     expect(sse(USAGE.replace("data: ", ": comment ")).usage).toBeUndefined();

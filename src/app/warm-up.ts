@@ -1,7 +1,6 @@
 import type { Clock } from "../clock/clock.ts";
 import { SeededRandom } from "../clock/random.ts";
 import type { EffectiveConfig } from "../config/effective.ts";
-import { SluiceError } from "../inference/errors.ts";
 import { HeaderList } from "../inference/headers.ts";
 import { Rejection } from "../inference/outcomes.ts";
 import { objectivesFromFlags } from "../resources/objectives.ts";
@@ -13,8 +12,8 @@ const EXCHANGES = 2000;
 
 /**
  * Runs synthetic exchanges through a core of its own, so that the first real request meets compiled code (design 5).
- * Touches neither the network nor the process's own core.
- * @throws SluiceError WARM_UP when an exchange cannot be routed: the configuration would refuse every request
+ * Touches neither the network nor the process's own core. A configuration may refuse these exchanges and serve others,
+ * gRPC alone, or requests with a certain header: then what comes before the refusal is warm.
  */
 export async function warmUp(clock: Clock, config: EffectiveConfig): Promise<void> {
   const core = new InferenceCore({
@@ -50,10 +49,12 @@ export async function warmUp(clock: Clock, config: EffectiveConfig): Promise<voi
       false,
     );
     const decision = exchange.requestBody(body, true);
-    if (decision instanceof Rejection) throw new SluiceError("WARM_UP", `no request could be routed: ${decision.text}`);
-    exchange.releaseBody();
-    exchange.responseHeaders(200, HeaderList.of([["content-type", "text/event-stream"]]), false);
-    exchange.responseBody(answer, true);
+    if (decision instanceof Rejection) exchange.end("rejected", decision);
+    else {
+      exchange.releaseBody();
+      exchange.responseHeaders(200, HeaderList.of([["content-type", "text/event-stream"]]), false);
+      exchange.responseBody(answer, true);
+    }
     // Other starts of the process go on in between.
     if (i % 250 === 249) await new Promise<void>((resolve) => clock.soon(resolve));
   }

@@ -40,6 +40,9 @@ const NOTHING = new Uint8Array(0);
 /** Answers that may name their model in plain JSON. */
 const NAMED_ANSWERS: ReadonlySet<AnswerFormat> = new Set(["http", "sglang"]);
 
+/** Answers that are one gRPC message, unless a stream was asked for. */
+const SINGLE_ANSWERS: ReadonlySet<AnswerFormat> = new Set(["vllm-generate", "vllm-embed"]);
+
 /** What hooks are told of an end (scheduling 3.2). */
 const HOOK_CAUSES: Record<EndCause, ResponseCompleteContext["cause"]> = {
   complete: "natural",
@@ -264,6 +267,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
       this.#decided = true;
       this.#requestedStream = request.streaming;
       this.#response.format = request.answerFormat;
+      this.#response.single = !request.streaming && SINGLE_ANSWERS.has(request.answerFormat);
       this.#moved = result.moved;
       this.#attempts = new Attempts(
         result.endpoints,

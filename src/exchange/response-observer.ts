@@ -1,5 +1,6 @@
 import type { HeaderList } from "../inference/headers.ts";
 import type { AnswerFormat } from "../inference/request.ts";
+import { MAX_OBSERVED_BODY } from "./usage/json-usage-reader.ts";
 import type { Usage } from "./usage/usage.ts";
 import { type UsageReader, usageReaderFor } from "./usage/usage-reader.ts";
 
@@ -7,6 +8,8 @@ import { type UsageReader, usageReaderFor } from "./usage/usage-reader.ts";
 export class ResponseObserver {
   /** How the answer is read; known once the request was understood. */
   format: AnswerFormat = "http";
+  /** The answer is one gRPC message: given back as a whole, as a JSON document is (epp-protocol appendix B). */
+  single = false;
   status = 0;
   /** Monotonic ms of the response headers; NaN before them. */
   headersAt = Number.NaN;
@@ -24,14 +27,17 @@ export class ResponseObserver {
   /** Undefined before the first need, and where there is nothing to read. */
   #reader: UsageReader | undefined;
   #ready = false;
+  /** Complete, or given up. */
+  #over = false;
 
   /** Usage as far as it is known now. */
   get usage(): Usage | undefined {
     return this.#reader?.usage;
   }
 
-  /** Whether the bytes that pass are kept for their usage at the end. */
+  /** Whether the bytes that pass are kept to the end: for their usage, or because they are one message. */
   get holding(): boolean {
+    if (this.single) return !this.#over && this.bytes <= MAX_OBSERVED_BODY;
     return this.#readerNow()?.holding ?? false;
   }
 
@@ -72,11 +78,13 @@ export class ResponseObserver {
 
   /** The body is complete: its usage is known now. Later calls do nothing. */
   finish(): void {
+    this.#over = true;
     this.#reader?.finish();
   }
 
   /** Forgets the body without reading it. */
   drop(): void {
+    this.#over = true;
     this.#readerNow()?.drop();
   }
 

@@ -36,6 +36,8 @@ export class RequestPhase {
   #unanswered = false;
   #routed = false;
   #tunnel = false;
+  /** Picked for from its headers alone: no request is read, so none is echoed (epp-protocol 3.2). */
+  #unread = false;
 
   constructor(exchange: Exchange, replies: Replies, options: WireOptions, notices: Notices) {
     this.#exchange = exchange;
@@ -89,6 +91,7 @@ export class RequestPhase {
     this.#ended = request.endOfStream;
     this.#tunnel = !this.#ended && isTunnel(headers);
     const now = this.#ended || this.#tunnel || this.#mode === BODY_MODE.none || this.#mode === BODY_MODE.streamed;
+    this.#unread = now;
     const subset = subsetHintOf(request, this.#options);
     const decision = this.#exchange.requestHeaders(headers, now, subset);
     if (decision === undefined && isBuffered(this.#mode)) {
@@ -145,7 +148,8 @@ export class RequestPhase {
   }
 
   #replyToHeaders(routed: Routed): void {
-    this.#replies.headers("request", this.#changes(routed, routed.bodyLength, this.#options.echoUnchangedHeaders));
+    const echoes = this.#options.echoUnchangedHeaders && !this.#unread;
+    this.#replies.headers("request", this.#changes(routed, routed.bodyLength, echoes));
     this.#headersAnswered = true;
     this.#routed = true;
     // Where trailers end the body no chunk carries the flag, and no bytes are no chunk.

@@ -69,8 +69,7 @@ export class ResponsePhase {
     const metadata = metadataOf(request, NAMESPACE);
     const served = servedOf(request, metadata);
     if (served !== undefined) exchange.servedBy(served);
-    const status = Number(headers.get(":status") ?? headers.get("status") ?? Number.NaN);
-    const added = exchange.responseHeaders(Number.isNaN(status) ? 0 : status, headers, request.endOfStream, metadata);
+    const added = exchange.responseHeaders(statusOf(headers), headers, request.endOfStream, metadata);
     const lengthChanges = this.#mode === BODY_MODE.fullDuplexStreamed && exchange.rewritesResponse;
     this.#replies.headers("response", responseMutation(headers, added, lengthChanges, this.#options));
     this.#answered = true;
@@ -151,6 +150,12 @@ export class ResponsePhase {
     const reply: CommonReply = endOfStream ? { dynamicMetadata: this.#exchange.responseMetadata } : {};
     this.#replies.body("response", reply);
   }
+}
+
+/** A response that states no status is none that failed, as in the reference (epp-protocol 4.2). */
+function statusOf(headers: HeaderList): number {
+  const stated = headers.get(":status") ?? headers.get("status");
+  return stated !== undefined && /^[1-9]\d\d$/.test(stated) ? Number(stated) : 200;
 }
 
 /** Who served, by metadata, else by attribute (epp-protocol 8, data-plane 2.4). */

@@ -56,7 +56,7 @@ describe("UpstreamPools", () => {
     expect(a.sockets).toHaveLength(1);
   });
 
-  it("closes pools that were idle for the keep-alive time, and only those", async () => {
+  it("D-60: closes pools that were idle for the 60 s of keep-alive, and only those", async () => {
     const [a, b, c, pools] = [await server(), await server(), await server(), poolsOf(10)];
     await ask(pools, a.hostPort);
     await ask(pools, b.hostPort, false);

@@ -4,6 +4,7 @@ import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ask, chat, getJson, JSON_HEADERS, load } from "../support/client.ts";
 import { type ShownEndpoint, startGateway, type TestGateway } from "../support/gateway.ts";
+import { rawClient } from "../support/loopback.ts";
 import { poll } from "../support/poll.ts";
 import { residentMiB, sluice } from "../support/process.ts";
 import { endpointsFile, type Sim, startSims } from "../support/stack.ts";
@@ -57,11 +58,34 @@ describe("a gateway among bad inputs stays up and says what is wrong", () => {
     expect(own.headers["x-request-id"]).toBeUndefined();
   });
 
-  it("answers absurd headers", async () => {
+  it("D-57: answers absurd headers", async () => {
     const many = Object.fromEntries(Array.from({ length: 150 }, (_, i) => [`h${i}`, "v"]));
     expect((await ask(`${gateway.url}/v1/models`, { headers: many })).status).toBe(431);
     expect((await ask(`${gateway.url}/v1/models`, { headers: { big: "x".repeat(100_000) } })).status).toBe(431);
     expect((await ask(`${gateway.url}/v1/${"x".repeat(10_000)}`)).status).toBe(414);
+    await alive();
+  });
+
+  it("D-57: a body of 32 MiB passes, one byte more is answered 413: at once if announced, else while it streams", async () => {
+    const limit = 32 * 1024 * 1024;
+    const begin = '{"model":"sim","max_tokens":1,"prompt":"';
+    const body = Buffer.concat([Buffer.from(begin), Buffer.alloc(limit - begin.length - 2, "x"), Buffer.from('"}')]);
+    const passed = await ask(`${gateway.url}/v1/completions`, { headers: JSON_HEADERS, body });
+    // Whatever the simulator makes of a word of that size.
+    expect(passed.headers["x-inference-port"]).toMatch(/^\d+$/);
+    const head = "POST /v1/completions HTTP/1.1\r\nhost: a\r\n";
+    const announced = await rawClient(gateway.port);
+    announced.send(`${head}content-length: ${limit + 1}\r\n\r\n`);
+    await poll("the refusal of the length", () => announced.text().startsWith("HTTP/1.1 413 "));
+    announced.socket.destroy();
+    const streaming = await rawClient(gateway.port);
+    streaming.send(`${head}transfer-encoding: chunked\r\n\r\n`);
+    streaming.send(`${limit.toString(16)}\r\n`);
+    streaming.send(body);
+    streaming.send("\r\n1\r\nx\r\n");
+    await poll("the refusal of the last byte", () => streaming.text().startsWith("HTTP/1.1 413 "));
+    expect(streaming.text()).toContain("x-gateway-error: too-large");
+    await poll("its end", streaming.closed);
     await alive();
   });
 

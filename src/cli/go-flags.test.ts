@@ -89,8 +89,23 @@ describe("parseGoFlags", () => {
     [["--secure-serving=1"], true],
     [["--secure-serving", "false"], false],
     [["--secure-serving", "true", "-v", "3"], true],
-  ])("reads the boolean in %j; a separate true or false belongs to it, as charts write it", (args, value) => {
-    expect(parse(args).values["secure-serving"]).toBe(value);
+  ])(
+    "reads the boolean in %j; a separate true or false belongs to it, as charts write it (E-122, pitfall 20)",
+    (args, value) => {
+      expect(parse(args).values["secure-serving"]).toBe(value);
+    },
+  );
+
+  it("knows every spelling of Go's booleans, and no other (E-122)", () => {
+    for (const [value, texts] of [
+      [true, "1 t T TRUE true True"],
+      [false, "0 f F FALSE false False"],
+    ] as const)
+      for (const text of texts.split(" "))
+        for (const dashes of ["-", "--"])
+          expect(parse([`${dashes}secure-serving=${text}`]).values["secure-serving"], text).toBe(value);
+    for (const text of ["tRUE", "yes", "on", "2", " true"])
+      expect(failureOf(`--secure-serving=${text}`)).toContain("use true or false");
   });
 
   it("adds up repeated lists, and takes the last of everything else", () => {

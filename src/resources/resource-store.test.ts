@@ -107,7 +107,7 @@ describe("conflicts between InferenceModels, row by row (api-resources 2.2)", ()
     expect(replaced.model("chat")?.model.meta.name).toBe("a");
   });
 
-  it("whatever the order of events, the winner is the oldest there is", () => {
+  it("whatever the order of events, the winner is the oldest there is (E-111)", () => {
     const objects = [3, 1, 2, 1, 5].map((created, i) => chat(`m${i}`, created));
     for (let shift = 0; shift < objects.length; shift++) {
       const { store, winner } = storeOf(...objects.slice(shift), ...objects.slice(0, shift));

@@ -130,7 +130,7 @@ describe("createMetrics", () => {
     expect(found.sort(byName)).toEqual([...EXPECTED].sort(byName));
   });
 
-  it("has the bounds that recording rules match on, 32778 included (S-90)", () => {
+  it("has the bounds that recording rules match on, 32778 included (S-90, pitfall 24)", () => {
     for (const [name, bounds] of Object.entries(BUCKETS)) {
       const texts = samples.filter((sample) => sample.name === `${name}_bucket`).map((sample) => sample.labels.le);
       expect(texts, name).toEqual([...bounds.split(" "), "+Inf"]);

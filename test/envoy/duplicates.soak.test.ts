@@ -10,7 +10,7 @@ const SIZES = [10_240, 102_400, 1 << 20, 4 << 20];
 const TIMES = 5;
 
 /** What docs/use/envoy.md warns of: duplex request bodies, a retry policy and trailers of the client do not go together. */
-describe("real Envoy 1.40, override-host with duplex request bodies (D-38, V-2)", () => {
+describe("real Envoy 1.40, override-host with duplex request bodies (D-38, V-2, pitfall 33)", () => {
   let server: H2ModelServer;
   let epp: Epp;
   let envoy: RunningEnvoy;

@@ -43,7 +43,7 @@ describe("sluice epp with its defaults", () => {
   });
   afterAll(() => epp?.process.stop());
 
-  it("serves ext_proc over TLS with a self-signed certificate and h2 by ALPN (E-01, D-30)", async () => {
+  it("serves ext_proc over TLS with a self-signed certificate and h2 by ALPN (E-01, D-30, pitfall 21)", async () => {
     expect(await handshake(epp.port, ["h2"])).toEqual({ protocol: "h2", selfSigned: true });
     const client = await ExtProcClient.connect(epp.port, { tls: true });
     expect(await exchange(client)).toBe(`127.0.0.1:${sims[0]!.port}`);
@@ -103,7 +103,7 @@ describe("sluice epp --secure-serving=false --health-checking", () => {
     expect(await health(epp.port, "readiness")).toEqual({ serving: undefined, grpc: NOT_FOUND });
   });
 
-  it("advertises at least 1,024 streams and generous windows (D-27, D-87)", async () => {
+  it("advertises at least 1,024 streams and generous windows (D-27, D-87, pitfall 35)", async () => {
     const client = await GrpcClient.connect(epp.port);
     const { maxConcurrentStreams, initialWindowSize } = client.session.remoteSettings;
     expect(maxConcurrentStreams ?? Number.POSITIVE_INFINITY).toBeGreaterThanOrEqual(1024);

@@ -41,7 +41,7 @@ describe("the HTTP/2 server over TLS (E-01)", () => {
     pair = await selfSignedPair(new VirtualClock(Date.UTC(2026, 1, 3)));
   });
 
-  it("carries large messages both ways over ALPN h2", async () => {
+  it("carries large messages both ways over ALPN h2 (pitfall 21)", async () => {
     await withServer(pair, async (port) => {
       const client = await GrpcClient.connect(port, { tls: true });
       const message = Buffer.alloc(3 << 20, 7);

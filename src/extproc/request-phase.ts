@@ -213,5 +213,5 @@ export class RequestPhase {
  */
 function isTunnel(headers: HeaderList): boolean {
   const upgrade = headers.get("upgrade");
-  return (upgrade !== undefined && upgrade !== "" && upgrade !== "h2c") || headers.get(":method") === "CONNECT";
+  return (upgrade !== undefined && !/^(h2c)?$/i.test(upgrade)) || headers.get(":method") === "CONNECT";
 }

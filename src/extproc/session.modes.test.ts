@@ -478,9 +478,9 @@ describe("an upgrade", () => {
     expect(h.wrongs).toEqual([]);
   });
 
-  it("to h2c is none: the body of such a request is an ordinary one", () => {
+  it.each(["h2c", "H2C"])("to %s is none: the body of such a request is an ordinary one", (protocol) => {
     const h = open();
-    h.envoy.requestHeaders([...POST, ["upgrade", "h2c"]]);
+    h.envoy.requestHeaders([...POST, ["upgrade", protocol]]);
     expect(h.take()).toEqual([]);
     h.envoy.requestBody(chatBody(), true);
     expect(h.core.inFlight).toBe(1);

@@ -163,6 +163,7 @@ describe("hermetic scenarios of the request phase (appendix B)", () => {
     ],
     ["one listed: that one", ["192.168.1.3:8000"], routedTo("192.168.1.3:8000", hermeticBody("my-model-12345"))],
     ["by address alone", ["192.168.1.3"], routedTo("192.168.1.3:8000", hermeticBody("my-model-12345"))],
+    ["with another port", ["192.168.1.3:9"], routedTo("192.168.1.3:8000", hermeticBody("my-model-12345"))],
     [
       "none of them matching: 503",
       ["192.168.1.99:8000"],

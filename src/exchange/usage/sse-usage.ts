@@ -9,9 +9,10 @@ export const MAX_LINE = 64 * 1024;
 
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
-const CLOSING_BRACE = 0x7d;
 const DATA = Buffer.from("data:");
 const DONE = Buffer.from("[DONE]");
+/** The end of one event and the beginning of the next, where no line end is between them. */
+const JOINT = Buffer.from("}data:");
 /** What a tail begins with; most are one event. */
 const FIRST_TAIL = 1024;
 const META_INFO = Buffer.from('"meta_info"');
@@ -52,7 +53,6 @@ export class SseUsageReader implements UsageReader {
   feed(chunk: Uint8Array): void {
     const bytes = asBuffer(chunk);
     let start = 0;
-    if (this.#tailLength > 0 && this.#isEvent() && startsWith(bytes, 0, bytes.length, DATA)) this.#endLine();
     if (this.#tailLength > 0 || this.#skipping) {
       const end = bytes.indexOf(LINE_FEED);
       if (end < 0) {
@@ -76,14 +76,6 @@ export class SseUsageReader implements UsageReader {
 
   /** What is kept is bounded and small: there is nothing to give up. */
   drop(): void {}
-
-  /**
-   * Whether the line without an end looks complete. Servers in tests of the reference send an event per chunk and no line
-   * ends (epp-protocol appendix B); behind a JSON document on one line `data:` can be nothing else.
-   */
-  #isEvent(): boolean {
-    return this.#tail![this.#tailLength - 1] === CLOSING_BRACE && startsWith(this.#tail!, 0, this.#tailLength, DATA);
-  }
 
   #endLine(): void {
     const length = this.#tailLength;
@@ -143,7 +135,8 @@ export class SseUsageReader implements UsageReader {
   /** @param end of the line, without its LF */
   #readLine(bytes: Buffer, start: number, end: number): void {
     if (end - start > MAX_LINE || !startsWith(bytes, start, end, DATA)) return;
-    const usage = usageFromJson(bytes.subarray(start + DATA.length, end));
+    const text = bytes.subarray(start + DATA.length, end);
+    const usage = usageFromJson(text) ?? usageOfJoined(text);
     if (usage !== undefined) this.#usage = mergeUsage(this.#usage, usage);
   }
 
@@ -162,6 +155,27 @@ export class SseUsageReader implements UsageReader {
     if (bytes[text] === 0x20) text++;
     this.#done = last - text === DONE.length && startsWith(bytes, text, last, DONE);
   }
+}
+
+/**
+ * The usage in events without line ends between them: servers in tests of the reference send one per chunk (epp-protocol
+ * appendix B). Where they stand in a string of one document, the pieces are no JSON.
+ */
+function usageOfJoined(text: Buffer): Usage | undefined {
+  let at = text.indexOf(JOINT);
+  if (at < 0) return undefined;
+  let usage: Usage | undefined;
+  let from = 0;
+  for (; at >= 0; at = text.indexOf(JOINT, from)) {
+    usage = mergedWith(usage, text.subarray(from, at + 1));
+    from = at + JOINT.length;
+  }
+  return mergedWith(usage, text.subarray(from));
+}
+
+function mergedWith(usage: Usage | undefined, document: Buffer): Usage | undefined {
+  const more = usageFromJson(document);
+  return more === undefined ? usage : mergeUsage(usage, more);
 }
 
 /** Whether the key that ends at `end` has the value null: what events say that do not carry usage yet. */

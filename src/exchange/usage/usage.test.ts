@@ -114,9 +114,19 @@ describe("usage of a stream", () => {
     expect(reader.done).toBe(true);
   });
 
-  it("takes chunks that are an event each, without line ends, for lines (appendix B)", () => {
-    expect(sse("data: {}", USAGE.trimEnd(), "data: [DONE]").usage).toEqual(expected);
-    expect(sse('data: {"usage":{"prompt_tokens":1},"x":"', 'data: y"}\n').usage?.promptTokens).toBe(1);
+  it("reads events without line ends between them, wherever they are cut (appendix B)", () => {
+    const stream = `data: {}${USAGE.trimEnd()}data: {"usage":{"completion_tokens":6}}data: [DONE]`;
+    for (let cut = 0; cut <= stream.length; cut++) {
+      const reader = sse(stream.slice(0, cut), stream.slice(cut));
+      reader.finish();
+      expect(reader.usage, `cut at ${cut}`).toEqual({ ...expected, completionTokens: 6 });
+    }
+  });
+
+  it("takes what looks like another event for text, where it is some", () => {
+    const text = JSON.stringify({ content: '}data: {"usage":{"prompt_tokens":9}}' });
+    expect(sse(`data: ${text}\n`).usage).toBeUndefined();
+    expect(sse(`data: ${text.slice(0, -1)},"usage":{"prompt_tokens":1}}\n`).usage?.promptTokens).toBe(1);
   });
 
   it("accepts CR LF and no space after the colon, and passes over what is no data line", () => {

@@ -91,11 +91,24 @@ export const HOP_BY_HOP_HEADERS: ReadonlySet<string> = new Set([
   "upgrade",
 ]);
 
-/** The value of the first of `names` that is present and not blank; an empty value counts as absent. */
+/** The value of the first of `names` that is present and not blank, without blanks around it; empty counts as absent. */
 export function firstHeader(headers: HeaderList, ...names: readonly string[]): string | undefined {
   for (const name of names) {
-    const value = headers.get(name)?.trim();
-    if (value) return value;
+    const value = withoutBlanks(headers.get(name) ?? "");
+    if (value !== "") return value;
   }
   return undefined;
+}
+
+/** The blanks of RFC 9110 5.6.3 alone: `trim` takes 0xA0 for one, which is the last byte of many UTF-8 characters. */
+function withoutBlanks(value: string): string {
+  let start = 0;
+  let end = value.length;
+  while (start < end && isBlank(value.charCodeAt(start))) start++;
+  while (end > start && isBlank(value.charCodeAt(end - 1))) end--;
+  return value.slice(start, end);
+}
+
+function isBlank(code: number): boolean {
+  return code === 0x20 || code === 0x09;
 }

@@ -109,6 +109,19 @@ describe("without API objects", () => {
     expect(resolve({ "x-llm-d-model-name-rewrite": bytes }).targetModel).toBe("模型");
   });
 
+  it("reads every control header as UTF-8, whatever its last byte; blanks around it are none of it", () => {
+    const objectives = objectivesFromFlags(["voilà=3"]);
+    // The last byte of "à" is 0xA0, which alone would be a blank, too.
+    const value = ` \t${Buffer.from("voilà").toString("latin1")}\t `;
+    expect(
+      resolved(resolverOf(undefined, { objectives }), "llama", {
+        "x-llm-d-model-name-rewrite": value,
+        "x-llm-d-inference-fairness-id": value,
+        "x-llm-d-inference-objective": value,
+      }),
+    ).toMatchObject({ targetModel: "voilà", fairnessId: "voilà", objective: "voilà", priority: 3 });
+  });
+
   it("refuses a missing model with 400, unless the header supplies one (E-82, E-109)", () => {
     expect(refused(resolver, "")).toBe("400 model not found in request body");
     expect(refused(resolver, "", { "x-llm-d-model-name-rewrite": "" })).toBe("400 model not found in request body");

@@ -97,7 +97,7 @@ export class ModelResolver {
     let targetModel = body.model;
     let entry: ModelEntry | undefined;
     if (body.modelRange !== undefined || body.modelInsertAt >= 0) {
-      const header = rewriteHeader(headers);
+      const header = controlText(headers, HEADER.modelRewrite, HEADER.modelRewriteAlias);
       const asked = body.model === "" ? (header ?? "") : body.model;
       if (matching !== "off") entry = resources?.model(asked);
       const target = this.#ruled(body.model) ?? this.#modelled(asked, entry) ?? header ?? body.model;
@@ -105,7 +105,7 @@ export class ModelResolver {
       if (target === "") return new Rejection("model_missing", "model not found in request body");
       targetModel = target;
     }
-    const named = firstHeader(headers, HEADER.objective, HEADER.objectiveAlias);
+    const named = controlText(headers, HEADER.objective, HEADER.objectiveAlias);
     const stated = named === undefined ? undefined : this.#priority(named);
     let priority = stated ?? 0;
     let shedAt = priority < 0 ? 1 : Number.POSITIVE_INFINITY;
@@ -120,7 +120,7 @@ export class ModelResolver {
       priority,
       shedAt,
       fairnessId:
-        firstHeader(headers, HEADER.fairnessId, HEADER.fairnessIdAlias) ??
+        controlText(headers, HEADER.fairnessId, HEADER.fairnessIdAlias) ??
         entry?.model.modelName ??
         DEFAULT_FAIRNESS_ID,
     };
@@ -153,8 +153,10 @@ export class ModelResolver {
   }
 }
 
-/** The model name that a header asks for, as text: header values hold one character per byte. */
-function rewriteHeader(headers: HeaderList): string | undefined {
-  const value = firstHeader(headers, HEADER.modelRewrite, HEADER.modelRewriteAlias);
-  return value === undefined ? undefined : Buffer.from(value, "latin1").toString("utf8");
+/** The value of a control header as text, comparable with names from bodies and manifests. */
+function controlText(headers: HeaderList, name: string, alias: string): string | undefined {
+  const value = firstHeader(headers, name, alias);
+  // Header values hold one character per byte; most are ASCII, and then that is the text.
+  if (value === undefined || !/[\x80-\xff]/.test(value)) return value;
+  return Buffer.from(value, "latin1").toString("utf8");
 }

@@ -130,6 +130,16 @@ describe("request hooks", () => {
     expect(core.errors).toHaveLength(3);
   });
 
+  it("one that fails later, having been written as asynchronous, is reported and does not end the process", async () => {
+    const late = async () => {
+      throw new Error("broken");
+    };
+    const { core, exchange } = run([{ preRequest: late, responseReceived: late, responseComplete: late }]);
+    exchange.responseHeaders(200, JSON_ANSWER, true);
+    await Promise.resolve();
+    expect(core.errors).toHaveLength(3);
+  });
+
   it("hear nothing of a header-only request's end, nor of a refusal", () => {
     const calls: string[] = [];
     const core = new TestCore({

@@ -60,9 +60,11 @@ export class RequestHooks {
     return added.metadata;
   }
 
-  #guarded(hook: NamedHook, call: () => void): void {
+  #guarded(hook: NamedHook, call: () => unknown): void {
     try {
-      call();
+      const result = call();
+      // Nothing stops an author from writing `async`, and a rejection that nobody takes ends the process.
+      if (result instanceof Promise) result.catch((error: unknown) => this.#onError(hook.name, error));
     } catch (error) {
       this.#onError(hook.name, error);
     }

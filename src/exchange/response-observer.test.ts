@@ -34,6 +34,16 @@ describe("ResponseObserver", () => {
     expect(observed.usage).toMatchObject({ promptTokens: 7 });
   });
 
+  it("reads media types and codings in any case of letters", () => {
+    const observed = new ResponseObserver();
+    const headers = HeaderList.of([
+      ["content-type", "Text/Event-Stream"],
+      ["content-encoding", "Identity"],
+    ]);
+    observed.headers(200, headers, 0);
+    expect([observed.isEventStream, observed.isEncoded]).toEqual([true, false]);
+  });
+
   it("reads the usage of a stream while it passes, whatever follows its content type", () => {
     const observed = observer("text/event-stream; charset=utf-8");
     expect([observed.isEventStream, observed.holding]).toEqual([true, false]);

@@ -20,6 +20,7 @@ export class ResponseObserver {
   bytes = 0;
   /** Non-empty chunks so far. */
   chunks = 0;
+  /** Lower case. */
   contentType = "";
   /** Whether the body is compressed: it can be passed on, not read. */
   isEncoded = false;
@@ -45,17 +46,18 @@ export class ResponseObserver {
   headers(status: number, headers: HeaderList, now: number): void {
     this.status = status;
     this.headersAt = now;
-    this.contentType = headers.get("content-type") ?? "";
-    const encoding = headers.get("content-encoding");
-    this.isEncoded = encoding !== undefined && encoding !== "" && encoding !== "identity";
+    this.contentType = (headers.get("content-type") ?? "").toLowerCase();
+    const encoding = headers.get("content-encoding") ?? "";
+    this.isEncoded = encoding !== "" && encoding.toLowerCase() !== "identity";
   }
 
   get isEventStream(): boolean {
     return this.contentType.includes("text/event-stream");
   }
 
+  /** Also when the server agreed to another protocol: then no answer follows that could say more. */
   get succeeded(): boolean {
-    return this.status >= 200 && this.status < 300;
+    return (this.status >= 200 && this.status < 300) || this.status === 101;
   }
 
   /**

@@ -373,3 +373,19 @@ describe("compressed answers", () => {
     expect(core.total("inference_extension_input_tokens_count")).toBe(0);
   });
 });
+
+describe("a rewritten model's name", () => {
+  const answered = (model: string): Uint8Array => {
+    const exchange = open(new TestCore());
+    exchange.requestHeaders(headers(["x-llm-d-model-name-rewrite", "small"]), false);
+    exchange.requestBody(Buffer.from(`{"model":"${model}","messages":[{"role":"user","content":"x"}]}`), true);
+    exchange.responseHeaders(200, HeaderList.of([["content-type", "text/event-stream"]]), false);
+    return exchange.responseBody(Buffer.from('data: {"model":"small"}\n\n'), false);
+  };
+
+  it("is put back up to 1,024 characters: one of a megabyte would stand in every event", () => {
+    const longest = "x".repeat(1024);
+    expect(Buffer.from(answered(longest)).toString()).toBe(`data: {"model":"${longest}"}\n\n`);
+    expect(Buffer.from(answered(`${longest}x`)).toString()).toBe('data: {"model":"small"}\n\n');
+  });
+});

@@ -12,7 +12,7 @@ import { BodyAssembler } from "./body-assembler.ts";
 import type { BudgetHolder, ByteBudget } from "./byte-budget.ts";
 import type { Decider } from "./decide.ts";
 import type { ExchangeMetrics } from "./exchange-metrics.ts";
-import { NameRestorer } from "./name-restorer.ts";
+import { MAX_RESTORED, NameRestorer } from "./name-restorer.ts";
 import { isProxyFailure } from "./proxy-failure.ts";
 import { type HookAdditions, type RequestHooks, withoutBody } from "./request-hooks.ts";
 import type { RequestSeries } from "./request-series.ts";
@@ -168,14 +168,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     this.#response.headers(status, headers, this.#services.clock.now());
     // Nothing can be found, or put back, in bytes that somebody compressed.
     if (this.#response.isEncoded) this.#restorer = undefined;
-    this.#hooks ??= this.#services.hooks();
-    const added = this.#hooks.responseReceived({
-      request: this.#request,
-      endpoint: this.#attempts?.current,
-      status,
-      headers,
-      metadata,
-    });
+    const added = this.#tellReceived(status, headers, metadata);
     if (end) {
       this.#answered();
       this.end("complete");
@@ -297,7 +290,8 @@ export class InferenceExchange implements Exchange, BudgetHolder {
   #forwardedBody(request: InferenceRequest): readonly Uint8Array[] {
     const { body, model, targetModel } = request;
     if (targetModel === model || targetModel === "") return body.length === 0 ? [] : [body];
-    if (model !== "" && NAMED_ANSWERS.has(request.answerFormat)) this.#restorer = new NameRestorer(targetModel, model);
+    const restored = model !== "" && model.length <= MAX_RESTORED && NAMED_ANSWERS.has(request.answerFormat);
+    if (restored) this.#restorer = new NameRestorer(targetModel, model);
     return spliceModel(body, request, targetModel);
   }
 
@@ -306,6 +300,17 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     this.#hooks = hooks;
     if (!hooks.empty) this.#request = withoutBody(request);
     return hooks.preRequest(request, endpoints);
+  }
+
+  #tellReceived(
+    status: number,
+    headers: HeaderList,
+    metadata: Readonly<Record<string, unknown>> | undefined,
+  ): HeaderList | undefined {
+    this.#hooks ??= this.#services.hooks();
+    if (this.#hooks.empty) return undefined;
+    const endpoint = this.#attempts?.current;
+    return this.#hooks.responseReceived({ request: this.#request, endpoint, status, headers, metadata });
   }
 
   #tellComplete(cause: EndCause): void {

@@ -3,6 +3,12 @@ const QUOTE = 0x22;
 const NOTHING = Buffer.alloc(0);
 
 /**
+ * Characters of the longest name that is put back. Clients choose its length, and an answer may mention it ten thousand
+ * times.
+ */
+export const MAX_RESTORED = 1024;
+
+/**
  * Puts the client's model name back into a response that names the model it was rewritten to: `"model":"<target>"` and
  * `"model": "<target>"` (epp-protocol 4.4, E-69). Names are compared and written as JSON strings. A name that is split
  * between two chunks is found, too: only the bytes that may be the beginning of one wait for the next chunk.
@@ -13,7 +19,7 @@ export class NameRestorer {
   readonly #longest: number;
   #held: Buffer = NOTHING;
 
-  /** @param target what the model server was asked for @param incoming what the client asked for; both not empty */
+  /** @param target what the model server was asked for @param incoming what the client asked for; both not empty, `incoming` at most `MAX_RESTORED` long */
   constructor(target: string, incoming: string) {
     // Python's json module writes other than ASCII characters as escapes, most serialisers don't.
     const spellings = new Set([JSON.stringify(target), ascii(JSON.stringify(target))]);

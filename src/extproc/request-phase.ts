@@ -25,11 +25,12 @@ export class RequestPhase {
   readonly #notices: Notices;
   #mode: number = BODY_MODE.fullDuplexStreamed;
   #headers: HeaderList | undefined;
+  /** The headers were answered without a destination. */
   #headersAnswered = false;
   #bodySeen = false;
   /** No more of the body will come. */
   #ended = false;
-  /** The flag `end_of_stream` came, on headers or body: it goes back on the last chunk. */
+  /** The flag `end_of_stream` came with the body: it goes back on the last chunk. */
   #endOfStream = false;
   #trailers: "none" | "received" | "answered" = "none";
   /** Something was received and not yet given back. */
@@ -87,7 +88,6 @@ export class RequestPhase {
     const headers = request.headers ?? new HeaderList();
     this.#headers = headers;
     this.#unanswered = true;
-    this.#endOfStream = request.endOfStream;
     this.#ended = request.endOfStream;
     this.#tunnel = !this.#ended && isTunnel(headers);
     const now = this.#ended || this.#tunnel || this.#mode === BODY_MODE.none || this.#mode === BODY_MODE.streamed;
@@ -150,11 +150,9 @@ export class RequestPhase {
   #replyToHeaders(routed: Routed): void {
     const echoes = this.#options.echoUnchangedHeaders && !this.#unread;
     this.#replies.headers("request", this.#changes(routed, routed.bodyLength, echoes));
-    this.#headersAnswered = true;
     this.#routed = true;
     // Where trailers end the body no chunk carries the flag, and no bytes are no chunk.
-    if (this.#bodySeen && (this.#endOfStream || routed.bodyLength > 0))
-      this.#replies.chunks("request", routed.body, this.#endOfStream);
+    if (this.#endOfStream || routed.bodyLength > 0) this.#replies.chunks("request", routed.body, this.#endOfStream);
   }
 
   /** The one reply in which a buffered request can still be changed; it names changed headers only (epp-protocol 3.9). */

@@ -93,7 +93,6 @@ export class ResponsePhase {
   onTrailers(): void {
     if (this.#trailersSeen) return;
     this.#trailersSeen = true;
-    this.#started = true;
     let metadata: Struct | undefined;
     if (!this.#ended) {
       const rest = this.#exchange.responseTrailers();
@@ -107,7 +106,6 @@ export class ResponsePhase {
       }
     }
     this.#replies.trailers("response", metadata);
-    this.#answered = true;
     this.#ended = true;
   }
 

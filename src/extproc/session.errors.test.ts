@@ -221,6 +221,18 @@ describe("a failure of our own", () => {
     expect(h.filter.violations).toEqual([]);
   });
 
+  it("behind a piece of a response without headers breaks the stream as well (D-25)", () => {
+    let pieces = 0;
+    const atAnswer = (_: unknown, chunk: Uint8Array): Uint8Array => {
+      if (++pieces === 2) throw new Error("broke");
+      return chunk;
+    };
+    const h = new SessionHarness(new TestCore(), { plan: { atAnswer } }).post(chatBody());
+    h.envoy.responseBody("first");
+    h.envoy.responseBody("second");
+    expect([h.stream.status, h.filter.immediate]).toEqual([13, undefined]);
+  });
+
   it.each([1, 2, 3])(
     "in sending (send %i) ends the stream with UNKNOWN and the books closed, nothing more is tried (E-70, E-95, D-25)",
     (failing) => {
@@ -238,6 +250,17 @@ describe("a failure of our own", () => {
       expect(h.filter.violations).toEqual([]);
     },
   );
+
+  it("in sending a whole body is UNKNOWN too (E-95)", () => {
+    const h = open();
+    h.envoy.requestHeaders([CHAT], false, { modes: { request: 2, response: 4 } });
+    h.stream.onSend = () => {
+      throw new Error("broken pipe");
+    };
+    h.envoy.requestBody(chatBody(), true);
+    expect(h.stream.status).toBe(2);
+    expect(h.core.inFlight).toBe(0);
+  });
 
   it.each(["a refusal", "an eviction"])("in sending %s is UNKNOWN too, and hurts nobody else (E-95)", (what) => {
     const h = open();

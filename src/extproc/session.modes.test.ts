@@ -136,7 +136,20 @@ describe("BUFFERED requests (3.9)", () => {
     expect(fromStruct(reply.dynamicMetadata)).toEqual({
       "envoy.lb": { "x-gateway-destination-endpoint": "10.0.0.1:8000" },
     });
+    expect(h.halfClose().stream.status).toBe(0);
+    expect(h.fake.ends).toEqual(["no-response-phase"]);
     expect(h.wrongs).toEqual([]);
+  });
+
+  it("whose client leaves before the body owe nothing: the proxy has kept it (D-25)", () => {
+    const h = open();
+    h.envoy.requestHeaders(POST, false, modes(BUFFERED, NONE));
+    expect(h.halfClose().stream.status).toBe(0);
+    const late = open({ plan: { decide: () => new Promise<Decision>(() => {}) } });
+    late.envoy.requestHeaders(POST, false, modes(BUFFERED, NONE));
+    late.envoy.requestBody(chatBody(), true);
+    expect(late.halfClose().stream.status).toBe(1);
+    expect([...h.wrongs, ...late.wrongs]).toEqual([]);
   });
 
   it("count a body that is repeated, and answer it no more (D-12)", () => {
@@ -319,6 +332,8 @@ describe("a response in the mode", () => {
   it("BUFFERED gets one reply to its one message, without a change where nothing changes (1.4(11), D-17)", () => {
     const h = routed(BUFFERED).answer(USAGE);
     expect(h.take().slice(1)).toEqual([{ responseBody: { response: {} } }]);
+    h.envoy.responseBody(USAGE, true);
+    expect(h.take()).toEqual([]);
     expect(h.core.total("llm_d_epp_request_input_tokens_sum")).toBe(7);
     expect(h.core.total("sluice_exchanges_total", { outcome: "complete" })).toBe(1);
     expect(h.wrongs).toEqual([]);
@@ -330,6 +345,32 @@ describe("a response in the mode", () => {
     expect(Buffer.from(response.bodyMutation.body).toString()).toBe("rewritten");
     expect(headersOf(response.headerMutation)).toEqual({ "content-length": "9" });
     expect(h.wrongs).toEqual([]);
+  });
+
+  it("BUFFERED_PARTIAL says no length for a body that was cut off, and BUFFERED does without the flag", () => {
+    const lengthOf = (mode: number, end: boolean) => {
+      const h = routed(mode, { plan: { atAnswer: () => Buffer.from("rewritten") } });
+      h.envoy.responseHeaders([[":status", "200"]]);
+      h.envoy.responseBody("original", end);
+      expect(h.wrongs).toEqual([]);
+      return headersOf(h.replies.at(-1).responseBody.response.headerMutation)["content-length"];
+    };
+    expect([lengthOf(PARTIAL, false), lengthOf(PARTIAL, true), lengthOf(BUFFERED, false)]).toEqual([
+      undefined,
+      "9",
+      "9",
+    ]);
+  });
+
+  it("BUFFERED stops reading while a large reply is not taken", () => {
+    const h = routed(BUFFERED, { plan: { atAnswer: () => Buffer.alloc(100_000, "x") } });
+    h.envoy.responseHeaders([[":status", "200"]]);
+    expect(h.stream.paused).toBe(false);
+    h.stream.full = true;
+    h.envoy.responseBody("original", true);
+    expect(h.stream.paused).toBe(true);
+    h.stream.drain();
+    expect(h.stream.paused).toBe(false);
   });
 
   it.each([
@@ -402,6 +443,7 @@ describe("modes", () => {
       if (wire!.defaultBodyMode !== "none") h.envoy.requestBody(chatBody(), true);
       h.envoy.responseHeaders([[":status", "200"]]);
       if ((wire!.defaultResponseBodyMode ?? wire!.defaultBodyMode) !== "none") h.envoy.responseBody("{}", true);
+      expect(h.reset().core.total("sluice_exchanges_total", { outcome: "complete" })).toBe(1);
       expect(h.wrongs).toEqual([]);
       return h.replies.map((reply) => {
         const kind = Object.keys(reply)[0]!;

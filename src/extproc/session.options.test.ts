@@ -234,6 +234,14 @@ describe("an early close", () => {
     expect(h.fake.ends).toEqual([]);
   });
 
+  it("comes behind the headers where the body does not come by", () => {
+    const h = open({ plan: skip, wire: { closeEarly: true } });
+    h.envoy.requestHeaders(POST, false, { modes: { request: 0, response: 4 } });
+    expect(h.stream.status).toBe(0);
+    expect(h.fake.ends).toEqual(["no-response-phase"]);
+    expect(h.wrongs).toEqual([]);
+  });
+
   it.each([
     ["an upgrade", 4, [...POST, ["upgrade", "websocket"]]],
     ["STREAMED", 1, POST],

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { TestCore } from "../../test/support/core.ts";
-import { fromStruct } from "../../test/support/extproc-client.ts";
+import { encodeRequest, fromStruct, headerMap } from "../../test/support/extproc-client.ts";
 import {
   bodyOf,
   chatBody,
@@ -96,6 +96,23 @@ describe("a request with a body", () => {
     expect(h.core.total("llm_d_epp_request_total")).toBe(1);
     // Nothing is owed for them either: the end of the stream is a clean one.
     expect(h.halfClose().stream.status).toBe(0);
+  });
+
+  it("has one set of headers: a second one is not looked at", () => {
+    const h = open();
+    h.envoy.requestHeaders(POST);
+    h.session.message(encodeRequest({ requestHeaders: { headers: headerMap([[":path", "/x"]]), endOfStream: true } }));
+    expect(h.replies).toEqual([]);
+    h.envoy.requestBody(chatBody(), true);
+    h.session.message(encodeRequest({ requestHeaders: { headers: headerMap([[":path", "/x"]]), endOfStream: true } }));
+    expect(h.take().map((reply) => Object.keys(reply)[0])).toEqual(["requestHeaders", "requestBody"]);
+    h.answer("{}");
+    h.take();
+    h.session.message(encodeRequest({ responseHeaders: { headers: headerMap([[":status", "500"]]) } }));
+    expect(h.take()).toEqual([]);
+    expect(h.core.total("llm_d_epp_request_total")).toBe(1);
+    expect(h.core.total("llm_d_epp_request_error_total")).toBe(0);
+    expect(h.wrongs).toEqual([]);
   });
 
   it("without headers before it is routed as a completion (E-34)", () => {

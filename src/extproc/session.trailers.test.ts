@@ -173,6 +173,27 @@ describe("trailers of a response", () => {
     expect(h.wrongs).toEqual([]);
   });
 
+  it("flush nothing where nothing is held but an empty chunk", () => {
+    const h = answered();
+    h.envoy.responseHeaders([[":status", "200"]]);
+    h.envoy.responseBody("");
+    h.envoy.responseTrailers();
+    expect(kinds(h.take())).toEqual(["responseHeaders", "responseTrailers"]);
+    expect(h.wrongs).toEqual([]);
+  });
+
+  it("flush nothing where the proxy has kept the bytes, whatever the exchange held back", () => {
+    const h = open({ plan: { tail: Buffer.from("tail") } });
+    h.envoy.requestHeaders(POST, false, { modes: { request: 4, response: 1 } });
+    h.envoy.requestBody(chatBody(), true);
+    h.take();
+    h.envoy.responseHeaders(SSE);
+    h.envoy.responseBody("datail");
+    h.envoy.responseTrailers();
+    expect(kinds(h.take())).toEqual(["responseHeaders", "responseBody", "responseTrailers"]);
+    expect(h.wrongs).toEqual([]);
+  });
+
   it("behind the end of the body get their reply alone", () => {
     const h = answered().answer("{}");
     h.take();

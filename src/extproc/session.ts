@@ -168,8 +168,7 @@ export class Session implements GrpcStreamEvents, Wire {
       return;
     }
     this.#request.route(decision);
-    const { closeEarly } = this.#options.wire;
-    if (closeEarly && decision.skipResponse && this.#request.complete && !this.#response.started)
+    if (this.#options.wire.closeEarly && decision.skipResponse && this.#request.complete)
       this.#finish("no-response-phase", OK);
   }
 

@@ -52,6 +52,8 @@ export interface EppSettings extends ConfigSource {
   readonly wire: WireOptions;
   /** Sends the score of each candidate in the metadata. */
   readonly emitScores: boolean;
+  /** How many endpoints a proxy is offered, 1 to 8; undefined = as the picker says. */
+  readonly maxEndpoints: number | undefined;
   /** Bytes of one request body; a longer one is refused with 413. */
   readonly maxRequestBytes: number;
   readonly healthChecking: boolean;
@@ -105,6 +107,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
     staleness: settings.metricsStalenessThreshold,
     ignoreSubset: settings.disableEndpointSubsetFilter,
     emitScores: settings.emitScores,
+    maxEndpoints: settings.maxEndpoints,
     maxRequestBytes: settings.maxRequestBytes,
     log,
   });

@@ -55,6 +55,8 @@ export interface CoreOptions {
   readonly retries?: boolean;
   /** `--emit-endpoint-scores`. */
   readonly emitScores?: boolean;
+  /** How many endpoints a proxy is offered, 1 to 8; absent = as the picker says. */
+  readonly maxEndpoints?: number | undefined;
   /** Bytes of one request body; default 32 MiB. */
   readonly maxRequestBytes?: number;
   readonly log: Logger;
@@ -107,11 +109,17 @@ export class InferenceCore {
       records: this.records,
       retries: options.retries ?? false,
       emitScores: options.emitScores ?? false,
+      maxEndpoints: options.maxEndpoints,
       hooks: schedulerHooks(this.metrics, this.#log),
     });
     this.endpoints.onRemoved((endpoint) => this.#scheduler.endpointRemoved(endpoint));
     this.endpoints.onStateChanged((endpoint, from) =>
-      log.info({ endpoint: endpoint.id, from, to: endpoint.state, cause: endpoint.cause }, "endpoint changed state"),
+      this.#log.log(
+        "info",
+        `${endpoint.state} ${endpoint.id}`,
+        { endpoint: endpoint.id, from, to: endpoint.state, cause: endpoint.cause },
+        "endpoint changed state",
+      ),
     );
     this.#admission = new LegacyAdmission(this.#detectorOf(config));
     this.#parsers = this.#parsersOf(config);

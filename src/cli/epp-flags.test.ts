@@ -109,6 +109,7 @@ describe("parseEppFlags", () => {
       },
       wire: DEFAULT_WIRE_OPTIONS,
       emitScores: false,
+      maxEndpoints: undefined,
       maxRequestBytes: 32 * 1024 * 1024,
       streamMetrics: false,
       pprof: true,

@@ -59,6 +59,7 @@ export function parseEppFlags(
     tls,
     wire: wireOf(parsed, environment.streaming),
     emitScores: values["emit-endpoint-scores"],
+    maxEndpoints: values["max-endpoints"] || undefined,
     maxRequestBytes: maxRequestBodyOf(parsed),
     streamMetrics: values["enable-grpc-stream-metrics"],
     pprof: values["enable-pprof"],

@@ -31,6 +31,8 @@ describe("the flags of the wire", () => {
     [["--close-early"], { closeEarly: true }],
     [["--legacy-header-only-500"], { legacyHeaderOnly500: true }],
     [["--message-timeout-hint=200ms"], { messageTimeoutHint: 200 }],
+    [["--message-timeout-max=2s"], { messageTimeoutMax: 2000 }],
+    [["--ext-proc-response-mode=none"], { defaultResponseBodyMode: "none" }],
   ])("%j changes that and nothing else (E-14, E-121)", (args, changed) => {
     expect(wire(...args)).toEqual({ ...DEFAULT_WIRE_OPTIONS, ...changed });
   });

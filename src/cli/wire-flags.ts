@@ -32,11 +32,28 @@ export const WIRE_FLAGS = [
     help: "Body mode of proxies that do not announce theirs; USE_STREAMING=false of v0.3 means buffered.",
   },
   {
+    name: "ext-proc-response-mode",
+    type: "string",
+    choices: ["", "full-duplex", "buffered", "streamed", "none"],
+    default: "",
+    since: "ours",
+    help: "The same for response bodies alone; empty = as --ext-proc-mode.",
+  },
+  {
     name: "strict-body-mode",
     type: "bool",
     default: "false",
     since: "ours",
     help: "Refuse body modes other than FULL_DUPLEX_STREAMED instead of making the best of them.",
+  },
+  {
+    name: "max-endpoints",
+    type: "int",
+    min: 0,
+    max: 8,
+    default: "0",
+    since: "ours",
+    help: "How many endpoints are offered to the proxy, whatever the picker's maxNumOfEndpoints says; 0 = as it says, 1 by default.",
   },
   {
     name: "fallback-mode",
@@ -106,6 +123,14 @@ export const WIRE_FLAGS = [
     help: "The proxy's message_timeout where it waits for replies: a decision that takes longer asks for more. 0s = never.",
   },
   {
+    name: "message-timeout-max",
+    type: "duration",
+    min: 0,
+    default: "0s",
+    since: "ours",
+    help: "How much is asked for then, at most the proxy's max_message_timeout. 0s = ten times the hint.",
+  },
+  {
     name: "max-request-body",
     type: "quantity",
     min: 1,
@@ -161,10 +186,12 @@ export function wireOf(flags: GivenFlags<typeof WIRE_FLAGS>, streaming: boolean)
     removeControlHeaders: inForce("remove-control-headers"),
     literalAppendAction: values["append-action"] === "literal",
     defaultBodyMode: buffered ? "buffered" : values["ext-proc-mode"],
+    defaultResponseBodyMode: values["ext-proc-response-mode"] || undefined,
     strictBodyMode: values["strict-body-mode"],
     closeEarly: values["close-early"],
     legacyHeaderOnly500: inForce("legacy-header-only-500"),
     messageTimeoutHint: values["message-timeout-hint"],
+    messageTimeoutMax: values["message-timeout-max"] || undefined,
   };
 }
 

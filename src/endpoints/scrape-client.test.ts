@@ -230,6 +230,12 @@ describe("ScrapeClient", () => {
     expect(first.state).toBe("up");
   });
 
+  it("says nothing about the serving port when another one for metrics is silent", async () => {
+    const { first } = scrape([await listen(createServer())], 1000, { port: await deadPort() });
+    await poll("a scrape", () => first.state === "blind");
+    expect(first.cause).toMatch(/metrics port: .*ECONNREFUSED/);
+  });
+
   it("survives an address that is none", async () => {
     const { registry } = scrape([await deadPort()]);
     const odd = { namespace: "default", name: "odd", address: "10.0.0.256", port: 80, rank: 0, labels: {} };

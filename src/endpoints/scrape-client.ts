@@ -124,6 +124,11 @@ export class ScrapeClient implements Scraper {
     }
   }
 
+  /** Whether metrics come from another port than the one that serves. */
+  isElsewhere(endpoint: PoolEndpoint): boolean {
+    return this.#port !== 0 && this.#port !== endpoint.port;
+  }
+
   #lineOf(endpoint: PoolEndpoint): Line {
     const { address, port, labels } = endpoint;
     const dialect = this.#dialects.of(labels);
@@ -232,6 +237,9 @@ class PageFetch implements Dispatcher.DispatchHandler, RunningScrape {
     if (failure === undefined) {
       const what = TLS_CODE.test(code ?? "") ? "TLS" : "not HTTP";
       this.#finish({ kind: "unreadable", polled: false, detail: `${what}: ${detail}` });
+    } else if (this.#owner.isElsewhere(this.#endpoint)) {
+      // Silence of another port says nothing about the one that serves.
+      this.#finish({ kind: "unreadable", polled: false, detail: `metrics port: ${detail}` });
     } else this.#finish({ kind: "unreachable", failure, detail });
   }
 

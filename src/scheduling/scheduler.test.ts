@@ -187,6 +187,8 @@ describe("profile run", () => {
     const plugins = [{ ...described(maxScorePicker), parameters: { maxNumOfEndpoints: 100 } }];
     const profile = buildProfile({ plugins, registry, clock, random: new SeededRandom(1) });
     expect(schedulerOf(profile).offered).toBe(8);
+    const told = (maxEndpoints: number) => new Scheduler({ profile, clock, random: new SeededRandom(1), maxEndpoints });
+    expect([told(3).offered, told(1).offered]).toEqual([3, 1]);
   });
 
   it("keeps no request, and so no body, alive between decisions", () => {

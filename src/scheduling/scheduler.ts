@@ -32,6 +32,8 @@ export interface SchedulerOptions {
   readonly retries?: boolean;
   /** Puts the totals of all scored endpoints into the result (`--emit-endpoint-scores`). */
   readonly emitScores?: boolean;
+  /** How many endpoints are offered, 1 to 8, whatever the picker says; absent = as it says. */
+  readonly maxEndpoints?: number | undefined;
   /** Milliseconds of `isFresh`; default 200. */
   readonly staleness?: number;
 }
@@ -50,6 +52,7 @@ export class Scheduler {
   readonly #staleness: number | undefined;
   readonly #retries: boolean;
   readonly #emitScores: boolean;
+  readonly #maxEndpoints: number | undefined;
   #profile!: Profile;
   #columns!: CandidateColumns;
   #prefixProducer: ProfileProducer | undefined;
@@ -75,6 +78,7 @@ export class Scheduler {
     this.#staleness = options.staleness;
     this.#retries = options.retries ?? false;
     this.#emitScores = options.emitScores ?? false;
+    this.#maxEndpoints = options.maxEndpoints;
     this.records = options.records ?? new DecisionRecords();
     this.#context = {
       request: NO_REQUEST,
@@ -88,9 +92,9 @@ export class Scheduler {
     this.useProfile(options.profile);
   }
 
-  /** How many endpoints of a result the picker offers to a proxy, 1 to 8; a result may hold fewer. */
+  /** How many endpoints of a result are offered to a proxy, 1 to 8; a result may hold fewer. */
   get offered(): number {
-    return Math.min(MAX_LISTED, this.#profile.picker.plugin.maxNumOfEndpoints);
+    return Math.min(MAX_LISTED, this.#maxEndpoints ?? this.#profile.picker.plugin.maxNumOfEndpoints);
   }
 
   get profile(): Profile {

@@ -217,6 +217,7 @@ describe("metrics that break the protocol", () => {
       "--metrics-path",
     ],
     ["", "text/plain", "FAIL", "an empty body", "--metrics-path"],
+    [`a${" ".repeat(2 ** 20)}x`, "text/plain", "FAIL", "without a sample", "--metrics-path"],
     ['{"waiting": 0}', "application/json", "FAIL", '{"waiting": 0}', "Prometheus text format"],
     [GOOD_PAGE, "application/octet-stream", "warn", '"application/octet-stream"', "text/plain"],
     [`${GOOD_PAGE}${"x 1\n".repeat(1_100_000)}`, "text/plain", "FAIL", "larger than 4194304 bytes", "fewer series"],

@@ -7,8 +7,8 @@ import { Finding, skipped, type Verdict } from "./verdict.ts";
 /** Milliseconds after which the reference gives up a scrape. */
 const SCRAPE_TIMEOUT = 1000;
 const MEDIA_TYPES: ReadonlySet<string> = new Set(["text/plain", "application/openmetrics-text"]);
-/** A line that holds a sample. */
-const SAMPLE = /^[a-zA-Z_:][a-zA-Z0-9_:]*[ \t]*(?:\{[^\n]*\})?[ \t]+[+-]?(?:\.?\d|nan|inf)/im;
+/** A line that holds a sample. No two parts can share blanks: a page of nothing else would take hours. */
+const SAMPLE = /^[a-zA-Z_:][a-zA-Z0-9_:]*(?:[ \t]*\{[^\n]*\})?[ \t]+[+-]?(?:\.?\d|nan|inf)/im;
 
 /** One reading of the metrics page. */
 export interface Reading {

@@ -71,7 +71,9 @@ export class ResponsePhase {
     if (served !== undefined) exchange.servedBy(served);
     const added = exchange.responseHeaders(statusOf(headers), headers, request.endOfStream, metadata);
     const lengthChanges = this.#mode === BODY_MODE.fullDuplexStreamed && exchange.rewritesResponse;
-    this.#replies.headers("response", responseMutation(headers, added, lengthChanges, this.#options));
+    const { set, remove, literalAppendAction } = responseMutation(headers, added, lengthChanges, this.#options);
+    const dynamicMetadata = request.endOfStream ? exchange.responseMetadata : undefined;
+    this.#replies.headers("response", { set, remove, literalAppendAction, dynamicMetadata });
     this.#answered = true;
     if (request.endOfStream) this.#ended = true;
   }

@@ -243,6 +243,12 @@ describe("what plugins make of a complete response", () => {
     }
   });
 
+  it("goes with the reply to headers that are the whole response", () => {
+    const h = answered();
+    h.envoy.responseHeaders([[":status", "204"]], true);
+    expect(carried(h.take())).toEqual([["responseHeaders", METADATA]]);
+  });
+
   it("goes with the last flushed message before trailers, or with their reply where nothing is left (4.5)", () => {
     const held = answered();
     held.envoy.responseHeaders([[":status", "200"]]);

@@ -3,6 +3,7 @@ import { didYouMean } from "../document/nearest.ts";
 import { readDocument } from "../document/read.ts";
 import { splitHostPort } from "../endpoints/address.ts";
 import { endpointsOf } from "../endpoints/endpoints-file.ts";
+import { MAX_FILE_BYTES } from "../endpoints/file-discovery.ts";
 import { renderBootstrap } from "../envoy/bootstrap.ts";
 import {
   type BootstrapOptions,
@@ -35,8 +36,6 @@ export interface EnvoyConfigRequest extends Pick<BootstrapOptions, "tls" | "subs
   /** File of the model servers, as `sluice gateway --endpoints` reads it. */
   readonly endpointsFile: string | undefined;
 }
-
-const MAX_BYTES = 4 << 20;
 
 /**
  * Makes an Envoy bootstrap from an InferencePool.
@@ -88,7 +87,7 @@ function poolOf(objects: readonly ResourceObject[], request: EnvoyConfigRequest)
 }
 
 async function serversIn(file: string): Promise<readonly SocketAddress[]> {
-  const { endpoints, problems } = endpointsOf(await readDocument(file, { maxBytes: MAX_BYTES }), "lenient");
+  const { endpoints, problems } = endpointsOf(await readDocument(file, { maxBytes: MAX_FILE_BYTES }), "lenient");
   if (problems.length > 0) throw new SluiceError("ENVOY_ENDPOINTS", problems.join("\n"));
   const servers = new Map(endpoints.map(({ address, port }) => [`${address} ${port}`, { host: address, port }]));
   return [...servers.values()];

@@ -1,10 +1,8 @@
 import { isIP } from "node:net";
 import { oneLine, SluiceError } from "../inference/errors.ts";
 import { GROUP, type InferencePool } from "../resources/objects.ts";
+import { effectivePort } from "../resources/pool-mapping.ts";
 import type { BootstrapOptions, PickerTls, SocketAddress } from "./options.ts";
-
-/** Port of a picker's Service where v1alpha2 leaves it open (api-resources 1.3). */
-const DEFAULT_PICKER_PORT = 9002;
 
 /** Everything about a bootstrap that had to be decided; the rest is writing it down. */
 export interface BootstrapPlan extends BootstrapOptions {
@@ -72,7 +70,8 @@ function serviceOf(pool: InferencePool): SocketAddress {
     throw says(
       `${field} names a ${picker.kind} of group "${picker.group}"; only a Service of the core group can be dialled`,
     );
-  const port = picker.port ?? (pool.group === GROUP.experimental ? DEFAULT_PICKER_PORT : undefined);
+  // Only v1alpha2 leaves the port of a Service open.
+  const port = pool.group === GROUP.experimental ? effectivePort(picker) : picker.port;
   if (port === undefined) throw says(`${field} has no port: set ${field}.port.number`);
   return { host: `${picker.name}.${meta.namespace}.svc`, port };
 }

@@ -175,12 +175,18 @@ export class InferenceCore {
     return new InferenceExchange(this.#services, wire);
   }
 
-  /** Puts another configuration in force; what the old one's plugins had learnt is forgotten. */
+  /**
+   * Puts another configuration in force; what the old one's plugins had learnt is forgotten. Throws what the making of a
+   * plugin throws; then the old one stays, as a whole.
+   */
   useConfig(config: EffectiveConfig): void {
-    this.#scheduler.useProfile(this.#profileOf(config));
-    this.#admission = new LegacyAdmission(this.#detectorOf(config));
-    this.#parsers = this.#parsersOf(config);
+    const profile = this.#profileOf(config);
+    const admission = new LegacyAdmission(this.#detectorOf(config));
+    const parsers = this.#parsersOf(config);
     this.#hooks = this.#hooksOf(config);
+    this.#parsers = parsers;
+    this.#admission = admission;
+    this.#scheduler.useProfile(profile);
   }
 
   /** Tells people of a failure of our own; clients have their 500 already. */

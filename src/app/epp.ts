@@ -18,6 +18,7 @@ import { startProcessMetrics } from "../telemetry/process.ts";
 import { type ConfigSource, readConfig } from "./config-source.ts";
 import { startDiscovery } from "./discovery.ts";
 import { startEndpointMetrics } from "./endpoint-metrics.ts";
+import { showExtProc } from "./extproc-metrics.ts";
 import { collectGarbageRarely } from "./garbage.ts";
 import { InferenceCore } from "./inference-core.ts";
 import { type Running, untilHardStop, untilSignal } from "./lifecycle.ts";
@@ -123,10 +124,11 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
     clock,
   );
   const processor = new ProcessorHealth();
+  const notices = new Notices((text) => log.warn({}, text));
   const processing = processHandler({
     wire: settings.wire,
     clock,
-    notices: new Notices((text) => log.warn({}, text)),
+    notices,
     openExchange: (wire) => core.openExchange(wire),
     onError: (error) => core.onError(error),
   });
@@ -166,14 +168,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
         poolInterval: settings.refreshPrometheusMetricsInterval,
       }),
     );
-    const streams = core.metrics.extprocStreams.with();
-    const resets = core.metrics.extprocResetsTotal.with();
-    stops.push(
-      core.registry.onRender(() => {
-        streams.set(extProc.streams);
-        resets.inc(extProc.resets - resets.value);
-      }),
-    );
+    stops.push(showExtProc(core, extProc, notices));
     core.start();
     await warmUp(clock, config);
     const admin = await startAdmin({

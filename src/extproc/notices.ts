@@ -23,6 +23,11 @@ export class Notices {
     if (before === 0) this.#tell(NOTICES[notice]);
   }
 
+  /** Every kind there is. */
+  static get kinds(): readonly Notice[] {
+    return Object.keys(NOTICES) as Notice[];
+  }
+
   /** How often since the start. */
   countOf(notice: Notice): number {
     return this.#counts.get(notice) ?? 0;

@@ -20,6 +20,12 @@ export const WIRE_METRICS = {
     help: "ext_proc streams that Envoy ended with a reset.",
     labels: [],
   },
+  extprocNoticesTotal: {
+    type: "counter",
+    name: "sluice_extproc_notices_total",
+    help: "What proxies did that was put up with, by kind: repeated-end, streamed-request-body.",
+    labels: ["kind"],
+  },
   gatewayRetriesTotal: {
     type: "counter",
     name: "sluice_gateway_retries_total",

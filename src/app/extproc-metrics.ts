@@ -1,0 +1,30 @@
+import { Notices } from "../extproc/notices.ts";
+import type { Metrics } from "../telemetry/names.ts";
+import type { MetricsRegistry } from "../telemetry/registry.ts";
+
+/** What is shown of the ext_proc port. */
+export interface ExtProcCounts {
+  /** Open streams. */
+  readonly streams: number;
+  /** Streams ended by a reset since the start. */
+  readonly resets: number;
+}
+
+/**
+ * Shows streams, resets and what proxies were forgiven on the metrics page.
+ * @returns stops showing them
+ */
+export function showExtProc(
+  { registry, metrics }: { readonly registry: MetricsRegistry; readonly metrics: Metrics },
+  port: ExtProcCounts,
+  notices: Pick<Notices, "countOf">,
+): () => void {
+  const streams = metrics.extprocStreams.with();
+  const resets = metrics.extprocResetsTotal.with();
+  const kinds = Notices.kinds.map((kind) => ({ kind, counter: metrics.extprocNoticesTotal.with(kind) }));
+  return registry.onRender(() => {
+    streams.set(port.streams);
+    resets.inc(port.resets - resets.value);
+    for (const { kind, counter } of kinds) counter.inc(notices.countOf(kind) - counter.value);
+  });
+}

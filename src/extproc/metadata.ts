@@ -17,8 +17,16 @@ const ATTRIBUTE_NAMESPACE = "envoy.filters.http.ext_proc";
  * @throws SluiceError PROTOBUF_MALFORMED
  */
 export function metadataOf(request: ProcessingRequest, namespace: string): Struct | undefined {
+  return structIn(metadataBytesOf(request, namespace));
+}
+
+/**
+ * The same before it is decoded: a view of the message.
+ * @throws SluiceError PROTOBUF_MALFORMED
+ */
+export function metadataBytesOf(request: ProcessingRequest, namespace: string): Buffer | undefined {
   const reader = new Reader(request.message);
-  let found: Struct | undefined;
+  let found: Buffer | undefined;
   while (reader.more) {
     const tag = reader.tag();
     if (tag !== METADATA_CONTEXT) {
@@ -43,18 +51,22 @@ export function metadataOf(request: ProcessingRequest, namespace: string): Struc
  */
 export function upstreamAddressOf(request: ProcessingRequest): string | undefined {
   const reader = new Reader(request.message);
-  let found: Struct | undefined;
+  let found: Buffer | undefined;
   while (reader.more) {
     const tag = reader.tag();
     if (tag === ATTRIBUTES) found = readEntry(reader, ATTRIBUTE_NAMESPACE) ?? found;
     else reader.skip(tag);
   }
-  const address = found?.["upstream.address"];
+  const address = structIn(found)?.["upstream.address"];
   return typeof address === "string" && address !== "" ? address : undefined;
 }
 
-/** The struct of a `map<string, Struct>` entry when its key is `wanted`. */
-function readEntry(reader: Reader, wanted: string): Struct | undefined {
+function structIn(bytes: Buffer | undefined): Struct | undefined {
+  return bytes === undefined ? undefined : readStruct(new Reader(bytes));
+}
+
+/** The bytes of the struct in a `map<string, Struct>` entry when its key is `wanted`. */
+function readEntry(reader: Reader, wanted: string): Buffer | undefined {
   const outer = reader.enter();
   let key = "";
   let from = 0;
@@ -73,5 +85,5 @@ function readEntry(reader: Reader, wanted: string): Struct | undefined {
     }
   }
   reader.end = outer;
-  return key === wanted ? readStruct(new Reader(reader.bytes, from, to)) : undefined;
+  return key === wanted ? reader.bytes.subarray(from, to) : undefined;
 }

@@ -7,7 +7,7 @@ import { requestMutation } from "./header-mutation.ts";
 import { BODY_MODE, type CommonReply, type ProcessingRequest } from "./messages.ts";
 import type { Notices } from "./notices.ts";
 import type { Replies } from "./replies.ts";
-import { subsetHintOf } from "./subset-hint.ts";
+import { SubsetHints } from "./subset-hint.ts";
 import type { WireOptions } from "./wire-options.ts";
 
 /** The answer to a message: none yet, one now, or one later. */
@@ -23,6 +23,7 @@ export class RequestPhase {
   readonly #replies: Replies;
   readonly #options: WireOptions;
   readonly #notices: Notices;
+  readonly #hints: SubsetHints;
   #mode: number = BODY_MODE.fullDuplexStreamed;
   #headers: HeaderList | undefined;
   /** The headers were answered without a destination. */
@@ -45,6 +46,7 @@ export class RequestPhase {
     this.#replies = replies;
     this.#options = options;
     this.#notices = notices;
+    this.#hints = new SubsetHints(options);
   }
 
   /** @param mode a number of `BODY_MODE`, known before the first message is given */
@@ -92,7 +94,7 @@ export class RequestPhase {
     this.#tunnel = !this.#ended && isTunnel(headers);
     const now = this.#ended || this.#tunnel || this.#mode === BODY_MODE.none || this.#mode === BODY_MODE.streamed;
     this.#unread = now;
-    const subset = subsetHintOf(request, this.#options);
+    const subset = this.#hints.of(request);
     const decision = this.#exchange.requestHeaders(headers, now, subset);
     if (decision === undefined && isBuffered(this.#mode)) {
       // No body comes before this reply; what it leaves open, the reply to the body says (epp-protocol 3.9).
@@ -120,7 +122,7 @@ export class RequestPhase {
       return undefined;
     }
     this.#unanswered = true;
-    return this.#exchange.requestBody(request.body, this.#ended, subsetHintOf(request, this.#options));
+    return this.#exchange.requestBody(request.body, this.#ended, this.#hints.of(request));
   }
 
   /** Trailers end the body (epp-protocol 3.7); they are answered last. */
@@ -134,7 +136,7 @@ export class RequestPhase {
       return undefined;
     }
     this.#unanswered = true;
-    return ended ? undefined : this.#exchange.requestBody(NOTHING, true, subsetHintOf(request, this.#options));
+    return ended ? undefined : this.#exchange.requestBody(NOTHING, true, this.#hints.of(request));
   }
 
   /** Sends the destination, and gives back everything that was received. */

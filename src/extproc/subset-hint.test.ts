@@ -1,5 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { parseSubsetHint } from "./subset-hint.ts";
+import { encodeRequest, struct } from "../../test/support/extproc-client.ts";
+import { decodeProcessingRequest } from "./decode.ts";
+import { parseSubsetHint, SubsetHints } from "./subset-hint.ts";
+import { DEFAULT_WIRE_OPTIONS } from "./wire-options.ts";
 
 const at = (address: string, port?: number) => ({ address, port });
 
@@ -30,5 +33,33 @@ describe("parseSubsetHint", () => {
       at("fd00::1"),
       at("10.0.0.2"),
     ]);
+  });
+});
+
+describe("the hints of a stream", () => {
+  /** A message of the request body, with a hint or none. */
+  const message = (subset?: readonly string[]) => {
+    const metadata = { "envoy.lb.subset_hint": struct({ "x-gateway-destination-endpoint-subset": subset ?? [] }) };
+    const more = subset === undefined ? {} : { metadataContext: { filterMetadata: metadata } };
+    return decodeProcessingRequest(encodeRequest({ requestBody: { body: Buffer.from("x") }, ...more }));
+  };
+
+  it("are read once while a proxy repeats them, and anew when they change", () => {
+    const hints = new SubsetHints(DEFAULT_WIRE_OPTIONS);
+    const first = hints.of(message(["10.0.0.1:8000"]));
+    expect(first).toEqual([at("10.0.0.1", 8000)]);
+    expect(hints.of(message(["10.0.0.1:8000"]))).toBe(first);
+    expect(hints.of(message())).toBeUndefined();
+    expect(hints.of(message(["10.0.0.1:8000"]))).toBe(first);
+    expect(hints.of(message(["10.0.0.2:8000"]))).toEqual([at("10.0.0.2", 8000)]);
+    expect(hints.of(message([]))).toEqual([]);
+  });
+
+  it("outlive the buffer that a message came in", () => {
+    const hints = new SubsetHints(DEFAULT_WIRE_OPTIONS);
+    const received = message(["10.0.0.1:8000"]);
+    const first = hints.of(received);
+    received.message.fill(0);
+    expect(hints.of(message(["10.0.0.1:8000"]))).toBe(first);
   });
 });

@@ -159,6 +159,13 @@ export class InferenceCore {
       budget: this.budget,
       maxRequestBytes: options.maxRequestBytes ?? MAX_REQUEST_BYTES,
       onError: (error) => this.onError(error),
+      onStrangerServed: (reported) =>
+        this.#log.log(
+          "info",
+          "stranger-served",
+          { reported },
+          "the proxy reports that somebody served who is no endpoint of the pool; the picked one stays in the books",
+        ),
     };
   }
 

@@ -344,6 +344,18 @@ schedulingProfiles:
     for (const score of Object.values(scores)) expect(score).toBeGreaterThanOrEqual(0);
   });
 
+  it("is told of, and changes nothing, when it is none of the pool (epp-protocol 8)", () => {
+    const core = new TestCore();
+    const { exchange, route } = routed(core);
+    exchange.servedBy("1.2.3.4:5");
+    exchange.servedBy(`x\n${"y".repeat(5000)}`);
+    expect(core.strangers.map((text) => text.slice(0, 9))).toEqual(["1.2.3.4:5", "x yyyyyyy"]);
+    expect(core.strangers[1]!.length).toBe(1024);
+    expect(route.endpoints[0]!.inFlight.requests).toBe(1);
+    exchange.end("complete");
+    expect(core.inFlight).toBe(0);
+  });
+
   it("a retry of our own moves along, too", () => {
     const core = new TestCore({ retries: true });
     const { exchange, route } = routed(core, prompt);

@@ -2,7 +2,7 @@ import type { Clock } from "../clock/clock.ts";
 import { type Random, uuidFrom } from "../clock/random.ts";
 import type { EndpointRegistry } from "../endpoints/registry.ts";
 import type { AttemptFailure, Endpoint } from "../inference/endpoint.ts";
-import { messageOf } from "../inference/errors.ts";
+import { messageOf, oneLine } from "../inference/errors.ts";
 import { HEADER, HeaderList } from "../inference/headers.ts";
 import { Rejection } from "../inference/outcomes.ts";
 import type { AnswerFormat, InferenceRequest } from "../inference/request.ts";
@@ -33,6 +33,8 @@ export interface ExchangeServices {
   readonly maxRequestBytes: number;
   /** Told of failures of our own, which the client sees as 500. */
   onError(error: unknown): void;
+  /** Told of a report that somebody served who is no endpoint of the pool. @param reported one line, `ip:port` at best */
+  onStrangerServed(reported: string): void;
 }
 
 const NOTHING = new Uint8Array(0);
@@ -154,7 +156,11 @@ export class InferenceExchange implements Exchange, BudgetHolder {
   servedBy(hostPort: string): void {
     this.#served = true;
     const endpoint = this.#services.endpoints.byHostPort(hostPort);
-    if (endpoint === undefined || this.#attempts === undefined || endpoint === this.#attempts.current) return;
+    if (endpoint === undefined) {
+      this.#services.onStrangerServed(oneLine(hostPort));
+      return;
+    }
+    if (this.#attempts === undefined || endpoint === this.#attempts.current) return;
     this.#attempts.moveTo(endpoint);
     this.#moved?.(endpoint);
   }

@@ -107,7 +107,7 @@ export interface Exchange {
    * on the list that was not tried and is not down, or the rejection to answer with.
    */
   attemptFailed(endpoint: Endpoint, failure: AttemptFailure, detail: string): Endpoint | Rejection;
-  /** The proxy reports who really served (`ip:port`); an unknown address is ignored. */
+  /** The proxy reports who really served (`ip:port`); an address of no endpoint changes nothing. */
   servedBy(hostPort: string): void;
   /** Whether the response's body may change its length on the way: a declared `content-length` does not hold. */
   readonly rewritesResponse: boolean;

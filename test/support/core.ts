@@ -74,6 +74,8 @@ export class TestCore {
   readonly exchangeMetrics = new ExchangeMetrics(this.metrics);
   /** Failures of our own. */
   readonly errors: unknown[] = [];
+  /** Reported to have served, and no endpoints. */
+  readonly strangers: string[] = [];
   readonly hooks: RequestHooks;
   readonly #maxRequestBytes: number;
 
@@ -161,6 +163,7 @@ export class TestCore {
         budget: this.budget,
         maxRequestBytes: this.#maxRequestBytes,
         onError: (error) => this.errors.push(error),
+        onStrangerServed: (reported) => this.strangers.push(reported),
       },
       wire,
     );

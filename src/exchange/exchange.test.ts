@@ -356,6 +356,21 @@ schedulingProfiles:
     expect(core.inFlight).toBe(0);
   });
 
+  it("one that has left the pool meanwhile teaches the prefix cache nothing about who took its place", () => {
+    const core = new TestCore({ retries: true });
+    const { exchange, route } = routed(core, prompt);
+    const [first, second] = route.endpoints;
+    core.endpoints.remove(second!.id);
+    const spec = { namespace: "default", name: "newcomer", address: "10.0.0.9", port: 8000, rank: 0, labels: {} };
+    const newcomer = core.endpoints.upsert(spec)!;
+    expect(newcomer.slot).toBe(second!.slot);
+    expect(exchange.attemptFailed(first!, "reset", "gone")).toBe(second);
+    exchange.end("complete");
+    const { top, scorers } = routed(core, prompt).route.record!;
+    const prefix = scorers.findIndex(({ name }) => name === "prefix-cache-scorer");
+    expect(top.find(({ id }) => id === newcomer.id)!.scores[prefix]).toBe(0);
+  });
+
   it("a retry of our own moves along, too", () => {
     const core = new TestCore({ retries: true });
     const { exchange, route } = routed(core, prompt);

@@ -143,7 +143,8 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     this.#services.endpoints.attemptFailed(endpoint, failure, detail);
     const next = this.#attempts?.next(endpoint);
     if (next !== undefined) {
-      this.#moved?.(next);
+      // One that has left the pool may have left its place to another, who learns nothing from this.
+      if (this.#services.endpoints.get(next.id) === next) this.#moved?.(next);
       return next;
     }
     this.#rejection = new Rejection(

@@ -21,6 +21,9 @@ export class Replies {
   readonly #options: WireOptions;
   /** Sending threw: nothing more can be said. */
   broken = false;
+  /** The peer has yet to take what was sent. */
+  #queued = false;
+  #whenTaken: (() => void) | undefined;
 
   constructor(stream: GrpcStream, gate: ReadGate, options: WireOptions) {
     this.#stream = stream;
@@ -84,6 +87,12 @@ export class Replies {
     );
   }
 
+  /** Calls back when the peer has taken everything said so far: at once, unless it reads too slowly. One at a time. */
+  whenTaken(callback: () => void): void {
+    if (this.#queued) this.#whenTaken = callback;
+    else callback();
+  }
+
   #send(bytes: Uint8Array): void {
     try {
       this.#stream.sendFramed(bytes);
@@ -95,7 +104,16 @@ export class Replies {
 
   /** Stops the reading of this stream alone: Envoy then stops reading from where the bytes come (data-plane 1.8). */
   #waitForReader(): void {
+    this.#queued = true;
     this.#gate.hold(HOLD.backPressure);
-    this.#stream.whenWritable(() => this.#gate.release(HOLD.backPressure));
+    this.#stream.whenWritable(() => this.#taken());
+  }
+
+  #taken(): void {
+    this.#queued = false;
+    this.#gate.release(HOLD.backPressure);
+    const callback = this.#whenTaken;
+    this.#whenTaken = undefined;
+    callback?.();
   }
 }

@@ -146,7 +146,8 @@ export class RequestPhase {
     else this.#replyToHeaders(routed);
     if (this.#trailers === "received") this.#answerTrailers();
     this.#unanswered = false;
-    this.#exchange.releaseBody();
+    // Bytes that wait for a slow reader are held as much as before.
+    this.#replies.whenTaken(() => this.#exchange.releaseBody());
   }
 
   #replyToHeaders(routed: Routed): void {

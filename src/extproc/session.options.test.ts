@@ -339,11 +339,34 @@ describe("reading", () => {
     const h = new SessionHarness(core);
     h.stream.full = true;
     h.post(chatBody());
-    // The budget stopped the stream at its last message and let it go again; what was sent is still not taken.
+    // The budget stopped the stream at its last message; others end, and what was sent is still not taken.
+    expect(core.budget.paused).toBe(1);
+    other.session.closed();
     expect(core.budget.paused).toBe(0);
     expect(h.stream.paused).toBe(true);
     h.stream.drain();
     expect(h.stream.paused).toBe(false);
+  });
+
+  it("of bodies stops while forwarded ones wait for slow readers: what is queued is still in the budget", () => {
+    const core = new TestCore({ budget: 1000 });
+    const h = new SessionHarness(core);
+    h.stream.full = true;
+    const body = chatBody("x".repeat(1000));
+    h.post(body);
+    expect(core.budget.used).toBe(body.length);
+    const other = new SessionHarness(core);
+    other.envoy.requestHeaders(POST);
+    other.envoy.requestBody("y".repeat(100));
+    expect(other.stream.paused).toBe(true);
+    h.stream.drain();
+    expect(core.budget.used).toBe(100);
+    expect([h.stream.paused, other.stream.paused]).toEqual([false, false]);
+    other.session.closed();
+    const gone = new SessionHarness(core);
+    gone.stream.full = true;
+    gone.post(body).session.closed();
+    expect(core.budget.used).toBe(0);
   });
 
   it("stays stopped by the budget when a slow reader has caught up", () => {

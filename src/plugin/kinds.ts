@@ -139,7 +139,7 @@ export interface PreRequestContext {
   readonly request: InferenceRequest;
   /** In order of preference. */
   readonly endpoints: readonly Endpoint[];
-  /** Sets a header of the forwarded request. */
+  /** Sets a header of the forwarded request. @param value one character per byte, as in `HeaderList` */
   setHeader(name: string, value: string): void;
   /** Adds an entry of dynamic metadata; the destination's own entry cannot be overwritten. */
   setMetadata(namespace: string, key: string, value: string | number | boolean): void;
@@ -154,7 +154,7 @@ export interface ResponseReceivedContext {
   readonly headers: HeaderList;
   /** What the proxy attached in the namespace `envoy.lb`; undefined when the namespace is missing. */
   readonly metadata: Readonly<Record<string, unknown>> | undefined;
-  /** Sets a header of the response. */
+  /** Sets a header of the response. @param value one character per byte, as in `HeaderList` */
   setHeader(name: string, value: string): void;
 }
 
@@ -181,7 +181,7 @@ export interface ResponseCompleteContext {
 export interface RequestHook {
   preRequest?(context: PreRequestContext): void;
   responseReceived?(context: ResponseReceivedContext): void;
-  /** Once per exchange that had an endpoint, however it ends. */
+  /** Once per exchange that was scheduled, however it ends: a request without a body is not. */
   responseComplete?(context: ResponseCompleteContext): void;
 }
 

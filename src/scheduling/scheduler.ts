@@ -311,8 +311,10 @@ export class Scheduler {
   #follow(request: InferenceRequest): ((served: Endpoint) => void) | undefined {
     const calls: ((served: Endpoint) => void)[] = [];
     for (const producer of this.#profile.producers) {
-      const call = guarded(() => producer.plugin.follow?.(request), this.#reporter(producer));
-      if (call !== undefined) calls.push((served) => guarded(() => call(served), this.#reporter(producer)));
+      if (producer.plugin.follow === undefined) continue;
+      const report = this.#reporter(producer);
+      const call = guarded(() => producer.plugin.follow?.(request), report);
+      if (call !== undefined) calls.push((served) => guarded(() => call(served), report));
     }
     if (calls.length === 0) return undefined;
     return (served) => {

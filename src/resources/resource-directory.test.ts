@@ -65,6 +65,31 @@ describe("ResourceDirectory at start", () => {
     expect(named.warnings[0]).toContain("our InferencePool; there are default/pool: not ready");
   });
 
+  it("says which objects do nothing: a pool that is not there, a model name that another one has", async () => {
+    await write("pool.yaml", pool());
+    await write("other.yaml", pool("other"));
+    const model = (name: string, modelName: string, pool: string, more = "") =>
+      `${API}kind: InferenceModel\nmetadata: {name: ${name}${more}}\nspec: {modelName: ${modelName}, poolRef: {name: ${pool}}}\n`;
+    await write("a.yaml", model("typing-error", "x", "pol"));
+    await write("b.yaml", model("elsewhere", "x", "pool", ", namespace: prod"));
+    await write("c.yaml", model("of-the-other", "x", "other"));
+    await write("d.yaml", [model("second", "chat", "pool"), model("first", "chat", "pool")].join("---\n"));
+    const { directory, warnings } = setUp({ name: "pool" });
+    await directory.start();
+    const first = "comes first, by metadata.creationTimestamp, then by name";
+    const expected = [
+      "InferenceModel default/typing-error has no effect: there is no InferencePool default/pol, ours is default/pool; did you mean `default/pool`?",
+      "InferenceModel prod/elsewhere has no effect: there is no InferencePool prod/pool, ours is default/pool",
+      `InferenceModel default/second has no effect: default/first has the same modelName and ${first}`,
+    ];
+    expect(warnings).toEqual(expected.map((line) => `resources: ${line}`));
+    warnings.length = 0;
+    await write("e.yaml", model("third", "chat", "pool"));
+    await poll("the new one to be told", () => warnings.length > 0);
+    const third = `resources: InferenceModel default/third has no effect: default/first has the same modelName and ${first}`;
+    expect(warnings).toEqual([third]);
+  });
+
   it("refuses any unusable file with its place, several pools, a missing folder; the store stays empty", async () => {
     await write("pool.yaml", pool());
     await write("a.yaml", "kind: [\n");

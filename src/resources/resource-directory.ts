@@ -1,6 +1,7 @@
 import type { Clock } from "../clock/clock.ts";
 import { FolderWatch } from "../document/folder-watch.ts";
 import { messageOf, oneLine, SluiceError } from "../inference/errors.ts";
+import { idleObjects } from "./idle-objects.ts";
 import { type FolderContent, ManifestFolder } from "./manifest-folder.ts";
 import type { ResourceStore } from "./resource-store.ts";
 
@@ -27,6 +28,8 @@ export class ResourceDirectory {
   readonly #options: ResourceDirectoryOptions;
   readonly #folder: ManifestFolder;
   readonly #watch: FolderWatch;
+  /** Told at the last reading: not told again while they stay as they are. */
+  #idle: ReadonlySet<string> = new Set();
 
   constructor(options: ResourceDirectoryOptions) {
     const { path, clock, log, namespace } = options;
@@ -80,8 +83,11 @@ export class ResourceDirectory {
 
   #tell({ objects, files, warnings }: FolderContent): void {
     const { store, log, path } = this.#options;
-    for (const warning of warnings.slice(0, MAX_TOLD)) log.warn(`resources: ${warning}`);
-    if (warnings.length > MAX_TOLD) log.warn(`resources: ${warnings.length - MAX_TOLD} more warnings`);
+    const idle = idleObjects(objects, store);
+    const told = [...warnings, ...idle.filter((line) => !this.#idle.has(line))];
+    this.#idle = new Set(idle);
+    for (const warning of told.slice(0, MAX_TOLD)) log.warn(`resources: ${warning}`);
+    if (told.length > MAX_TOLD) log.warn(`resources: ${told.length - MAX_TOLD} more warnings`);
     const found = `resources: ${path}: ${objects.length} objects in ${files} files`;
     const { pool } = store;
     if (pool !== undefined) {

@@ -52,6 +52,50 @@ schedulingProfiles:
     expect(config.parsers.map(({ name }) => name)).toEqual(names);
   });
 
+  const PREFIX = (parameters: string, more = "") => `${HEAD}plugins:
+- type: queue-scorer
+- type: prefix-cache-scorer
+  parameters: ${parameters}
+${more}schedulingProfiles:
+- name: default
+  plugins: [{pluginRef: queue-scorer}, {pluginRef: prefix-cache-scorer, weight: 1}]
+`;
+
+  it("S-59: parameters of the prefix cache on the scorer, as in v1.0, go to a producer and take effect", () => {
+    const config = load(PREFIX("{hashBlockSize: 500, maxPrefixBlocksToMatch: 256, lruCapacityPerServer: 31250}"));
+    const { definition, parameters } = config.producers[0]!;
+    expect([config.producers.length, definition.type]).toEqual([1, "approx-prefix-cache-producer"]);
+    // 500 characters are 125 tokens. The limit in tokens, which would win, did not exist.
+    expect(parameters).toMatchObject({
+      blockSizeTokens: 125,
+      maxPrefixBlocksToMatch: 256,
+      maxPrefixTokensToMatch: 0,
+      lruCapacityPerServer: 31250,
+    });
+    expect(config.warnings[1]).toBe(
+      "c.yaml:5:3: parameters of the prefix cache are deprecated on prefix-cache-scorer; give plugins the entry " +
+        '{"type":"approx-prefix-cache-producer","parameters":{"blockSizeTokens":125,"maxPrefixBlocksToMatch":256,' +
+        '"lruCapacityPerServer":31250,"maxPrefixTokensToMatch":0}}',
+    );
+    const same = load(PREFIX("{matchLengthWeight: 0.5, blockSizeTokens: 128, maxPrefixTokensToMatch: 9}"));
+    expect(same.producers[0]?.parameters).toMatchObject({ blockSizeTokens: 128, maxPrefixTokensToMatch: 9 });
+    expect(same.profile.plugins[1]?.parameters).toMatchObject({ matchLengthWeight: 0.5 });
+  });
+
+  it.each([
+    [
+      PREFIX("{hashBlockSize: none, lruCapacityPerServer: 0}"),
+      [
+        "6:16: plugins[1].parameters.hashBlockSize: must be a number",
+        "6:38: plugins[1].parameters.lruCapacityPerServer",
+      ],
+    ],
+    [PREFIX("{hashBlokSize: 64}"), ["6:16: plugins[1].parameters.hashBlokSize", "unknown key `hashBlokSize`"]],
+    [PREFIX("{blockSize: 64}", "- type: approx-prefix-cache-producer\n"), ["6:16", "unknown key `blockSize`"]],
+  ])("S-59: says where such a parameter is wrong: %j", (text, parts) => {
+    for (const part of parts) expect(() => load(text)).toThrow(part);
+  });
+
   it("tells where a bad expression stands", () => {
     const text = `${HEAD}plugins:
 - type: request-attribute-reporter

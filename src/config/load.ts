@@ -8,6 +8,7 @@ import type { PluginRegistry } from "../plugin/registry.ts";
 import { builtInDocument } from "./defaults.ts";
 import type { ConfiguredPlugin, EffectiveConfig, ProfilePlugin } from "./effective.ts";
 import { API_VERSIONS, type Envelope, envelopeSchema } from "./envelope.ts";
+import { migratePlugins } from "./migrate.ts";
 import { defaultPlugin, type PluginTable, readPlugins } from "./plugins.ts";
 import { isMember, profileOfAll, readProfile } from "./profile.ts";
 
@@ -39,7 +40,9 @@ class Loading {
     const envelope = validate(this.#document, envelopeSchema(this.#registry), { what: WHAT });
     if (envelope.apiVersion !== API_VERSIONS[0])
       this.#warn(["apiVersion"], `apiVersion ${envelope.apiVersion} is deprecated; write ${API_VERSIONS[0]}`);
-    const table = readPlugins(envelope.plugins ?? [], this.#registry, this.#violations);
+    const warn = (path: Path, text: string): void => this.#warn(path, text);
+    const entries = migratePlugins(envelope.plugins ?? [], this.#registry, this.#violations, warn);
+    const table = readPlugins(entries, this.#registry, this.#violations);
     const profile = this.#profile(envelope, table);
     const detector = this.#detector(envelope, table);
     const discovery = this.#discovery(envelope, table);

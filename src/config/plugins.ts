@@ -6,7 +6,7 @@ import type { ColumnKey } from "../plugin/keys.ts";
 import type { PluginDefinition, PluginKind } from "../plugin/kinds.ts";
 import type { PluginRegistry } from "../plugin/registry.ts";
 import type { ConfiguredPlugin } from "./effective.ts";
-import type { Envelope } from "./envelope.ts";
+import type { PluginEntry } from "./migrate.ts";
 
 /** The configured plugins by instance name, in the order of the file, each with its place there. */
 export type PluginTable = Map<string, ConfiguredPlugin & { readonly path: Path }>;
@@ -15,31 +15,27 @@ export type PluginTable = Map<string, ConfiguredPlugin & { readonly path: Path }
 const REFERENCE = /(PluginRef|ProducerName)$/;
 
 /**
- * Reads the `plugins` list: names, duplicates, parameters, references between plugins.
+ * Reads the entries of `plugins`: names, duplicates, parameters, references between plugins.
  * @param into receives what is wrong; a plugin with wrong parameters stays in the table, so that references to it hold
  */
-export function readPlugins(
-  entries: NonNullable<Envelope["plugins"]>,
-  registry: PluginRegistry,
-  into: Violation[],
-): PluginTable {
+export function readPlugins(entries: readonly PluginEntry[], registry: PluginRegistry, into: Violation[]): PluginTable {
   const table: PluginTable = new Map();
-  entries.forEach((entry, at) => {
-    const path = ["plugins", at];
+  for (const entry of entries) {
+    const { path } = entry;
     const name = entry.name || entry.type;
     // The envelope's schema let registered types through only.
     const definition = registry.get(entry.type)!;
     if (table.has(name)) {
       const hint = entry.name ? "" : "; give one of them a `name` of its own";
       into.push({ path, problem: `duplicate plugin name ${name}${hint}` });
-      return;
+      continue;
     }
     const wrong: Violation[] = [];
     const parsed = check(entry.parameters ?? {}, strictly(definition.parameters), [...path, "parameters"], wrong);
     for (const { path: place, problem } of wrong)
       into.push({ path: place, problem: `failed to create plugin ${name} (type: ${entry.type}): ${problem}` });
     table.set(name, { definition, name, parameters: parsed?.output, path });
-  });
+  }
   checkColumns(table, into);
   for (const plugin of table.values()) checkReferences(plugin, table, registry, into);
   return table;

@@ -106,26 +106,30 @@ function readHeader(reader: Reader, texts: HeaderTexts, headers: HeaderList): vo
   let key = "";
   let from = 0;
   let to = 0;
-  let raw = false;
+  let rawFrom = 0;
+  let rawTo = 0;
   while (reader.more) {
     const tag = reader.tag();
     if (tag === LEN_1 || tag === LEN_2 || tag === LEN_3) {
       const length = reader.length();
       const start = reader.position;
-      reader.position = start + length;
+      const behind = start + length;
+      reader.position = behind;
       if (tag === LEN_1) {
-        key = texts.at(start, start + length);
-      } else if (tag === LEN_2 ? !raw : length > 0) {
+        key = texts.at(start, behind);
+      } else if (tag === LEN_2) {
         from = start;
-        to = start + length;
-        raw = tag === LEN_3;
+        to = behind;
+      } else {
+        rawFrom = start;
+        rawTo = behind;
       }
     } else {
       reader.skip(tag);
     }
   }
   reader.end = outer;
-  headers.add(key, texts.at(from, to));
+  headers.add(key, rawTo > rawFrom ? texts.at(rawFrom, rawTo) : texts.at(from, to));
 }
 
 /**

@@ -87,7 +87,7 @@ ${more}schedulingProfiles:
       PREFIX("{hashBlockSize: none, lruCapacityPerServer: 0}"),
       [
         "6:16: plugins[1].parameters.hashBlockSize: must be a number",
-        "6:38: plugins[1].parameters.lruCapacityPerServer",
+        "6:37: plugins[1].parameters.lruCapacityPerServer",
       ],
     ],
     [PREFIX("{hashBlokSize: 64}"), ["6:16: plugins[1].parameters.hashBlokSize", "unknown key `hashBlokSize`"]],

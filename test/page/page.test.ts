@@ -60,6 +60,11 @@ describe("the page, in Chromium", () => {
     await line.click();
     const table = page.locator(".detail table");
     await table.waitFor();
+    // The reason is the end of the line: opened it may not be cut off, however narrow the window.
+    await page.setViewportSize({ width: 480, height: 800 });
+    expect(await line.locator(".why").evaluate((text) => text.scrollWidth <= text.clientWidth)).toBe(true);
+    expect(await line.textContent()).toContain("seen-on-the-page: ");
+    await page.setViewportSize({ width: 1280, height: 800 });
     expect(await table.locator("thead").textContent()).toContain("prefix-cache-scorer x 3");
     expect(await table.locator("tbody tr").count()).toBe(2);
     await page.screenshot({

@@ -5,19 +5,19 @@ import type { AttemptFailure, Endpoint } from "../inference/endpoint.ts";
 import { messageOf, oneLine } from "../inference/errors.ts";
 import { HEADER, HeaderList } from "../inference/headers.ts";
 import { Rejection } from "../inference/outcomes.ts";
-import type { AnswerFormat, InferenceRequest } from "../inference/request.ts";
-import type { ResponseCompleteContext } from "../plugin/kinds.ts";
+import type { AnswerFormat } from "../inference/request.ts";
 import { Attempts } from "./attempts.ts";
 import { BodyAssembler } from "./body-assembler.ts";
 import type { BudgetHolder, ByteBudget } from "./byte-budget.ts";
 import type { Decider } from "./decide.ts";
 import type { ExchangeMetrics } from "./exchange-metrics.ts";
-import { MAX_RESTORED, NameRestorer } from "./name-restorer.ts";
+import { forwardedBody } from "./forwarded-body.ts";
+import { HookRun } from "./hook-run.ts";
+import type { NameRestorer } from "./name-restorer.ts";
 import { isProxyFailure } from "./proxy-failure.ts";
-import { type HookAdditions, type RequestHooks, withoutBody } from "./request-hooks.ts";
+import type { RequestHooks } from "./request-hooks.ts";
 import type { RequestSeries } from "./request-series.ts";
 import { ResponseObserver } from "./response-observer.ts";
-import { spliceModel } from "./splice-model.ts";
 import type { Decision, DynamicMetadata, EndCause, Exchange, SubsetHint, Wire } from "./wire.ts";
 
 /** What every exchange of a process shares. */
@@ -39,21 +39,8 @@ export interface ExchangeServices {
 
 const NOTHING = new Uint8Array(0);
 
-/** Answers that may name their model in plain JSON. */
-const NAMED_ANSWERS: ReadonlySet<AnswerFormat> = new Set(["http", "sglang"]);
-
 /** Answers that are one gRPC message, unless a stream was asked for. */
 const SINGLE_ANSWERS: ReadonlySet<AnswerFormat> = new Set(["vllm-generate", "vllm-embed"]);
-
-/** What hooks are told of an end (scheduling 3.2). */
-const HOOK_CAUSES: Record<EndCause, ResponseCompleteContext["cause"]> = {
-  complete: "natural",
-  "no-response-phase": "natural",
-  "client-gone": "client-disconnect",
-  interrupted: "error",
-  rejected: "error",
-  error: "error",
-};
 
 /** The one implementation of `Exchange`: gathers the body, asks for the decision, keeps the books. */
 export class InferenceExchange implements Exchange, BudgetHolder {
@@ -67,9 +54,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
   #subset: SubsetHint | undefined;
   readonly #body = new BodyAssembler();
   #requestedStream = false;
-  /** The scheduled request without its body, where a hook may ask for it. */
-  #request: InferenceRequest | undefined;
-  #hooks: RequestHooks | undefined;
+  readonly #hooks: HookRun;
   #moved: ((endpoint: Endpoint) => void) | undefined;
   #restorer: NameRestorer | undefined;
   #series: RequestSeries | undefined;
@@ -79,12 +64,12 @@ export class InferenceExchange implements Exchange, BudgetHolder {
   #decided = false;
   #ended = false;
   #served = false;
-
   responseMetadata: DynamicMetadata | undefined;
 
   constructor(services: ExchangeServices, wire: Wire) {
     this.#services = services;
     this.#wire = wire;
+    this.#hooks = new HookRun(services.hooks);
     this.#receivedAt = services.clock.now();
   }
 
@@ -175,7 +160,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     this.#response.headers(status, headers, this.#services.clock.now());
     // Nothing can be found, or put back, in bytes that somebody compressed.
     if (this.#response.isEncoded) this.#restorer = undefined;
-    const added = this.#tellReceived(status, headers, metadata);
+    const added = this.#hooks.received(this.#attempts?.current, status, headers, metadata);
     if (end) {
       this.#answered();
       this.end("complete");
@@ -225,7 +210,11 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     this.#attempts?.release();
     if (cause === "complete") this.#response.finish();
     else this.#response.drop();
-    this.#tellComplete(cause);
+    this.responseMetadata = this.#hooks.ended(cause, this.#rejection?.reason === "evicted", {
+      endpoint: this.#attempts?.current,
+      status: this.#response.status,
+      usage: this.#response.usage,
+    });
     this.#services.metrics.ended({
       cause,
       series: this.#series,
@@ -275,15 +264,16 @@ export class InferenceExchange implements Exchange, BudgetHolder {
         result.uncachedTokens,
       );
       this.#series = metrics.routed(request, body.length, this.#services.clock.now() - this.#receivedAt);
-      const forwarded = this.#forwardedBody(request);
+      const forwarded = forwardedBody(request);
+      this.#restorer = forwarded.restorer;
       return {
         kind: "routed",
         endpoints: result.endpoints,
         offered: outcome.offered,
-        body: forwarded,
-        bodyLength: lengthOf(forwarded),
+        body: forwarded.pieces,
+        bodyLength: forwarded.length,
         record: result.record,
-        ...this.#tellRouted(request, result.endpoints),
+        ...this.#hooks.routed(request, result.endpoints),
         scores: result.scores,
         skipResponse: request.answerFormat === "opaque",
       };
@@ -291,45 +281,6 @@ export class InferenceExchange implements Exchange, BudgetHolder {
       this.#services.onError(error);
       return this.#refuse(new Rejection("internal", messageOf(error)));
     }
-  }
-
-  /** The received bytes; where the model has another name at its server, spliced, and the answer will be put right. */
-  #forwardedBody(request: InferenceRequest): readonly Uint8Array[] {
-    const { body, model, targetModel } = request;
-    if (targetModel === model || targetModel === "") return body.length === 0 ? [] : [body];
-    const restored = model !== "" && model.length <= MAX_RESTORED && NAMED_ANSWERS.has(request.answerFormat);
-    if (restored) this.#restorer = new NameRestorer(targetModel, model);
-    return spliceModel(body, request, targetModel);
-  }
-
-  #tellRouted(request: InferenceRequest, endpoints: readonly Endpoint[]): HookAdditions {
-    const hooks = this.#services.hooks();
-    this.#hooks = hooks;
-    if (!hooks.empty) this.#request = withoutBody(request);
-    return hooks.preRequest(request, endpoints);
-  }
-
-  #tellReceived(
-    status: number,
-    headers: HeaderList,
-    metadata: Readonly<Record<string, unknown>> | undefined,
-  ): HeaderList | undefined {
-    this.#hooks ??= this.#services.hooks();
-    if (this.#hooks.empty) return undefined;
-    const endpoint = this.#attempts?.current;
-    return this.#hooks.responseReceived({ request: this.#request, endpoint, status, headers, metadata });
-  }
-
-  #tellComplete(cause: EndCause): void {
-    if (this.#request === undefined || this.#hooks === undefined) return;
-    const metadata = this.#hooks.responseComplete({
-      request: this.#request,
-      endpoint: this.#attempts?.current,
-      status: this.#response.status,
-      usage: this.#response.usage,
-      cause: this.#rejection?.reason === "evicted" ? "evicted" : HOOK_CAUSES[cause],
-    });
-    if (cause === "complete") this.responseMetadata = metadata;
   }
 
   #refuse(rejection: Rejection): Rejection {
@@ -359,10 +310,4 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     const attempts = this.#attempts;
     if (attempts !== undefined) this.#services.endpoints.attemptFailed(attempts.current, "connect", detail);
   }
-}
-
-function lengthOf(pieces: readonly Uint8Array[]): number {
-  let length = 0;
-  for (const piece of pieces) length += piece.length;
-  return length;
 }

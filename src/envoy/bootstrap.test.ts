@@ -75,6 +75,12 @@ describe("every bootstrap", () => {
     expect(text).toContain("#   sluice epp --secure-serving=false --health-checking\n");
     expect(text).toContain("#   sluice envoy-config --resources here\n");
     expect(render({ ...OPTIONS, variant: "tls" }).text).toContain("#   sluice epp --health-checking\n");
+    const { text: walked } = render({
+      ...OPTIONS,
+      variant: "override-host",
+      endpoints: [{ host: "10.0.0.1", port: 8000 }],
+    });
+    expect(walked).toContain("#   sluice epp --secure-serving=false --health-checking --max-endpoints 3\n");
   });
 });
 

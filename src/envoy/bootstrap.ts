@@ -1,6 +1,6 @@
 import { hostPort } from "../inference/endpoint.ts";
 import { modelServers, picker } from "./clusters.ts";
-import { listener } from "./listener.ts";
+import { listener, MAX_RETRIES } from "./listener.ts";
 import type { BootstrapPlan } from "./plan.ts";
 import { toYaml } from "./tree.ts";
 import { address } from "./typed.ts";
@@ -19,6 +19,7 @@ export function renderBootstrap(plan: BootstrapPlan): string {
 function heading(plan: BootstrapPlan): string {
   const { pool, envoyVersion, command } = plan;
   const run = ["sluice epp", ...(plan.tls === undefined ? ["--secure-serving=false"] : []), "--health-checking"];
+  if (plan.variant === "override-host") run.push(`--max-endpoints ${MAX_RETRIES + 1}`);
   return [
     `Envoy ${envoyVersion} in front of the Endpoint Picker of InferencePool ${pool.meta.namespace}/${pool.meta.name}.`,
     "",
@@ -44,6 +45,6 @@ const SUMMARY: Readonly<Record<BootstrapPlan["variant"], readonly string[]>> = {
     "The picker is told which endpoints it may choose from; the picked one travels as dynamic metadata to an ORIGINAL_DST cluster. Fails closed.",
   ],
   "override-host": [
-    "The model servers are known to Envoy. The picker's list travels as dynamic metadata, and retries walk down that list. A list of more than one endpoint is offered when the picker plugin's maxNumOfEndpoints says so.",
+    "The model servers are known to Envoy. The picker's list travels as dynamic metadata, and retries walk down that list: --max-endpoints says how long it is, else it has one entry.",
   ],
 };

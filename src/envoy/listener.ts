@@ -8,6 +8,9 @@ import { address, typed } from "./typed.ts";
 const WHOLE_BODY = 32 << 20;
 const SOME_CHUNKS = 1 << 20;
 
+/** After the first attempt; a picker had better list that many more. */
+export const MAX_RETRIES = 2;
+
 /** Answers may be silent for long: a model that thinks sends nothing. */
 const IDLE = "3600s";
 
@@ -39,6 +42,7 @@ function connectionManager(plan: BootstrapPlan): Tree {
     typed_config: typed("extensions.filters.network.http_connection_manager.v3.HttpConnectionManager", {
       stat_prefix: "inference",
       use_remote_address: true,
+      always_set_request_id_in_response: commented("The picker explains decisions by this id.", true),
       normalize_path: true,
       merge_slashes: true,
       path_with_escaped_slashes_action: "REJECT_REQUEST",
@@ -79,7 +83,7 @@ function route({ variant }: BootstrapPlan): Tree {
     retry_policy: commented("Each retry goes to the next endpoint of the picker's list.", {
       retry_on: "connect-failure,refused-stream,retriable-status-codes",
       retriable_status_codes: commented("Add 429 only for servers that shed before they work.", [503]),
-      num_retries: 2,
+      num_retries: MAX_RETRIES,
       retry_back_off: { base_interval: "0.025s", max_interval: "0.25s" },
       retry_host_predicate: commented("Holds for the fallback policy's choices alone.", [
         {

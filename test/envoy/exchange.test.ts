@@ -45,6 +45,9 @@ describe.each(CONFIGURATIONS)("real Envoy 1.40, %s", (config, variant, options) 
     expect(answer.status).toBe(200);
     expect(JSON.parse(answer.text).usage.completion_tokens).toBe(5);
     expect(answer.headers["x-went-into-resp-headers"]).toBe("true");
+    // What a user can tell an operator of a slow answer.
+    const id = String(answer.headers["x-request-id"]);
+    expect(await getJson(`${stack.epp.adminUrl}/debug/decisions/${id}`)).toMatchObject({ requestId: id, model: "sim" });
   });
 
   it("streams token by token: the first arrives before the last is made (D-32)", async () => {

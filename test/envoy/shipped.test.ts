@@ -12,12 +12,15 @@ const SHIPPED = readdirSync(FOLDER)
   .map((name) => [name, readFileSync(join(FOLDER, name), "utf8")] as const);
 
 describe("the configurations in deploy/envoy", () => {
-  it("are what the command prints, run as a program", async () => {
-    const text = readFileSync(join(FOLDER, "standalone.yaml"), "utf8");
-    const process = sluice(.../^# +sluice (envoy-config .*)$/m.exec(text)![1]!.split(" "));
-    expect(await process.ended()).toEqual({ code: 0, signal: null });
-    expect(process.stdout).toBe(text);
-  });
+  it.each(SHIPPED)(
+    "%s is what the command in its heading prints, and dials a picker on this machine",
+    async (_, text) => {
+      const process = sluice(.../^# +sluice (envoy-config .*)$/m.exec(text)![1]!.split(" "));
+      expect(await process.ended()).toEqual({ code: 0, signal: null });
+      expect(process.stdout).toBe(text);
+      expect(text).toContain("The picker is dialled at 127.0.0.1:9002 ");
+    },
+  );
 
   it.each(SHIPPED)("%s is accepted by Envoy 1.40 (D-31, V-1)", (_, text) => {
     expect(validate(text)).toBe("");

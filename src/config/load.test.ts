@@ -279,6 +279,7 @@ requestHandler: {parsers: [{pluginRef: openai-parser}]}
     expect(config.warnings).toEqual([
       "c.yaml:6:14: schedulingProfiles[default] lists openai-parser, which has no effect here: name it in requestHandler.parsers",
       "c.yaml:6:42: schedulingProfiles[default] lists cost-hook, which has no effect here: a hook works by being configured",
+      "c.yaml:5:3: without a scorer max-score-picker picks by chance; add scorers, such as queue-scorer and prefix-cache-scorer",
     ]);
   });
 
@@ -290,6 +291,17 @@ requestHandler: {parsers: [{pluginRef: openai-parser}]}
       "c.yaml:5:3: plugin file-discovery has no effect: name it in dataLayer.discovery.pluginRef",
       "c.yaml:6:3: plugin active-request-scorer has no effect: no profile refers to it",
     ]);
+  });
+
+  it("warns that nothing is scored, as where a file names the picker alone", () => {
+    const text =
+      "without a scorer max-score-picker picks by chance; add scorers, such as queue-scorer and prefix-cache-scorer";
+    expect(load(`${HEAD}plugins: [{type: max-score-picker}]`).warnings).toEqual([`c.yaml:3:1: ${text}`]);
+    const profile = "schedulingProfiles: [{name: p, plugins: [{pluginRef: label-selector-filter}]}]";
+    expect(load(`${HEAD}plugins: [{type: label-selector-filter}]\n${profile}`).warnings).toEqual([
+      `c.yaml:4:22: ${text}`,
+    ]);
+    expect(load(`${HEAD}plugins: [{type: round-robin-picker}]`).warnings).toEqual([]);
   });
 
   it("takes published sections that ask for nothing", () => {

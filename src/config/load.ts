@@ -76,7 +76,13 @@ class Loading {
         ? profileOfAll(table, this.#violations)
         : readProfile(entry, ["schedulingProfiles", 0], table, this.#violations, (at, text) => this.#warn(at, text));
     if (!plugins.some(({ definition }) => definition.kind === "picker"))
-      plugins.push({ ...(configured.find(isPicker) ?? this.#default("max-score-picker", "picker")), weight: 1 });
+      plugins.push({ ...(configured.find(isPicker) ?? this.#default(DEFAULT_PICKER, "picker")), weight: 1 });
+    const picker = plugins.find(isPicker);
+    if (picker?.definition.type === DEFAULT_PICKER && !plugins.some(({ definition }) => definition.kind === "scorer"))
+      this.#warn(
+        entry === undefined ? ["plugins"] : ["schedulingProfiles", 0],
+        `without a scorer ${picker.name} picks by chance; add scorers, such as queue-scorer and prefix-cache-scorer`,
+      );
     return { name: entry?.name ?? "default", plugins };
   }
 
@@ -200,6 +206,7 @@ class Loading {
 
 type TableEntry = PluginTable extends Map<string, infer E> ? E : never;
 
+const DEFAULT_PICKER = "max-score-picker";
 const DEFAULT_DETECTOR = "utilization-detector";
 
 /** Why a configured plugin may be without effect, by kind; the other kinds work by being configured. */

@@ -512,6 +512,14 @@ describe("a server that cannot be checked", () => {
     });
   });
 
+  it("because it is addressed by https and speaks none", async () => {
+    const { origin } = await fakeServer();
+    await expect(check(origin.replace("http:", "https:"))).rejects.toMatchObject({
+      code: "CHECK_UNREACHABLE",
+      message: `cannot connect to ${origin.replace("http:", "https:")}: what listens there speaks no TLS; is it ${origin}?`,
+    });
+  });
+
   it("because it hangs: three requests wait for their time, the others are not sent", async () => {
     const server = await fakeServer(() => true);
     const clock = new VirtualClock(NOW * 1000);
@@ -542,7 +550,7 @@ describe("a server that cannot be checked", () => {
       return true;
     });
     const report = await check(server.origin, { model: "tiny" });
-    expect(of(report, "page")).toMatchObject({ result: "FAIL", remedy: expect.stringContaining("at once") });
+    expect(of(report, "page")).toMatchObject({ result: "FAIL", remedy: expect.stringContaining("cuts the page") });
     expect(of(report, "chatStream")).toMatchObject({
       result: "FAIL",
       remedy: expect.stringContaining("cuts the answer"),

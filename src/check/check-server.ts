@@ -161,7 +161,12 @@ class ServerCheck {
 
   #unreachable({ answer }: Reading): SluiceError {
     const detail = answer.kind === "none" ? answer.detail : "";
-    return new SluiceError("CHECK_UNREACHABLE", `cannot connect to ${this.#options.origin}: ${detail}`);
+    const { origin } = this.#options;
+    // OpenSSL's words for an answer that is no TLS; the rest of its text is an address in its sources.
+    const why = detail.includes("wrong version number")
+      ? `what listens there speaks no TLS; is it ${origin.replace("https:", "http:")}?`
+      : detail;
+    return new SluiceError("CHECK_UNREACHABLE", `cannot connect to ${origin}: ${why}`);
   }
 }
 

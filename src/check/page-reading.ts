@@ -30,8 +30,7 @@ export function checkPage(readings: readonly Reading[], path: string): Verdict {
   for (const { answer, page } of readings) {
     if (answer.kind === "none") {
       // Given up because of other requests: the readings before count.
-      if (answer.reason !== "untried")
-        finding.broken(`GET ${path}: ${answer.detail}`, "answer scrapes at once, whatever the model does");
+      if (answer.reason !== "untried") finding.broken(`GET ${path}: ${answer.detail}`, NO_PAGE[answer.reason]);
       else if (readings.length === 1) return skipped("page", answer.detail, { inconclusive: true });
       continue;
     }
@@ -40,6 +39,12 @@ export function checkPage(readings: readonly Reading[], path: string): Verdict {
   const last = readings.findLast((reading) => reading.page !== undefined)?.answer;
   return finding.verdict(last?.kind === "answer" ? `GET ${path} answered 200 with ${last.body.length} bytes` : "");
 }
+
+const NO_PAGE = {
+  connect: "accept the connections of scrapers, whatever the model does",
+  timeout: "answer scrapes at once, whatever the model does",
+  broken: "see in its log why it cuts the page short or does not speak HTTP",
+} as const;
 
 function checkAnswer(finding: Finding, answer: Answer, page: MetricsPage | undefined, path: string): void {
   const request = `GET ${path}`;

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { DEFAULT_WIRE_OPTIONS } from "../extproc/wire-options.ts";
 import type { SluiceError } from "../inference/errors.ts";
+import { eppCommand } from "./epp.ts";
 import { EPP_FLAGS } from "./epp-flag-table.ts";
 import { type EppOptions, eppHelp, eppReference, parseEppFlags } from "./epp-flags.ts";
 import type { FlagRow } from "./go-flags.ts";
@@ -414,6 +415,8 @@ describe("parseEppFlags", () => {
 describe("texts", () => {
   it("show help when asked, whatever else is wrong", () => {
     expect(parseEppFlags(["--help", "--nonsense"], {})).toBe("help");
+    // `sluice help epp`
+    expect(eppCommand().helpInformation()).toContain("--grpc-port INT");
     expect(eppHelp()).toContain("  --endpoints FILE\n");
   });
 

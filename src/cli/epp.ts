@@ -4,7 +4,7 @@ import { eppHelp, parseEppFlags } from "./epp-flags.ts";
 
 /** `sluice epp`: the Endpoint Picker. Its flags are those of the reference, which are Go's and not commander's to read. */
 export function eppCommand(): Command {
-  return command("epp", "the Endpoint Picker behind Envoy's ext_proc filter; takes the reference's flags (--help)")
+  const epp = command("epp", "the Endpoint Picker behind Envoy's ext_proc filter; takes the reference's flags (--help)")
     .helpOption(false)
     .allowUnknownOption()
     .allowExcessArguments()
@@ -19,4 +19,7 @@ export function eppCommand(): Command {
       const { runEpp } = await import("../app/epp.ts");
       process.exitCode = await runEpp(options);
     });
+  // `sluice help epp` says what `sluice epp --help` does: commander knows none of the flags.
+  epp.helpInformation = eppHelp;
+  return epp;
 }

@@ -147,7 +147,7 @@ describe("parseGoFlags", () => {
     const { values, warnings, explicit } = parse([], { VERBOSITY: "loud" });
     expect([values.v, explicit.size]).toEqual([2, 0]);
     expect(warnings).toEqual([
-      'environment variable VERBOSITY is ignored: --v="loud" is not valid: it takes a whole number',
+      'environment variable VERBOSITY is ignored: "loud" is not valid: it takes a whole number',
     ]);
   });
 

@@ -173,7 +173,8 @@ function initial(row: FlagRow, env: Readonly<Record<string, string | undefined>>
     try {
       return parseValue(row, text);
     } catch (error) {
-      warnings.push(`environment variable ${row.env} is ignored: ${messageOf(error)}`);
+      const wrong = messageOf(error).slice(`--${row.name}=`.length);
+      warnings.push(`environment variable ${row.env} is ignored: ${wrong}`);
     }
   }
   return parseValue(row, row.default);

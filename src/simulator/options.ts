@@ -22,7 +22,7 @@ const SHAPE = {
   engine: choice(
     ["vllm", "sglang", "trtllm-serve", "triton-tensorrt-llm"],
     "vllm",
-    "whose metric names /metrics has; of the others only the load is shown (ours)",
+    "whose metric names /metrics has: vllm, sglang, trtllm-serve or triton-tensorrt-llm; beside vllm only the load is shown (ours)",
   ),
   mode: choice(["random", "echo"], "random", "what answers hold: canned sentences (random) or the prompt (echo)"),
   seed: integer(1, 0, 2 ** 32 - 1, "where all chance starts: equal seeds and requests, equal answers and timings"),

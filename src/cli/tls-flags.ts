@@ -137,7 +137,9 @@ function ciphersOf(names: readonly string[]): string | undefined {
     if (TLS_1_3.includes(name)) return [];
     const suite = SUITES.get(name);
     if (suite !== undefined) return [suite];
-    const problem = SUITES.has(name) ? "is not offered here" : "is no cipher suite that Go knows";
+    const problem = SUITES.has(name)
+      ? "is not offered here, since Node.js has neither RC4 nor 3DES"
+      : "is no cipher suite that Go knows";
     throw new SluiceError(
       "FLAG_VALUE",
       `--tls-cipher-suites: ${JSON.stringify(name.slice(0, 100))} ${problem}${didYouMean(name, OFFERED)}`,

@@ -64,8 +64,9 @@ describe("FileDiscovery at start", () => {
       ["endpoints: [", /endpoints\.yaml:\d+:\d+: /],
       [
         `${file("a")}- {name: b}\n- 3\n`,
-        /endpoints\.yaml:\d+:\d+: endpoints\[1\]: .*`address` is missing.* \(and 1 more\)/,
+        /^2 entries of the endpoints file are wrong:\n {2}\S+endpoints\.yaml:\d+:\d+: endpoints\[1\]: .*`address` is missing.*\n {2}\S+: endpoints\[2\]: .+$/,
       ],
+      [`endpoints:\n${"- 3\n".repeat(22)}`, /endpoints\[19\].*\n {2}\(and 2 more\)$/],
     ];
     for (const [content, message] of cases) {
       if (content !== undefined) await writeFile(path, content);

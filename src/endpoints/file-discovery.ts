@@ -54,10 +54,7 @@ export class FileDiscovery {
     const { path, registry } = this.#options;
     const seen = await signatureOf(path);
     const file = await this.#read();
-    if (file.problems.length > 0) {
-      const more = file.problems.length - 1;
-      throw new SluiceError("ENDPOINTS_FILE", file.problems[0] + (more > 0 ? ` (and ${more} more)` : ""));
-    }
+    if (file.problems.length > 0) throw refusal(file.problems);
     this.#tell(registry.apply(file.endpoints), file.warnings);
     if (this.#options.watchFile && !this.#closed) await this.#watch.start(seen);
   }
@@ -95,6 +92,14 @@ export class FileDiscovery {
       log.warn(`endpoints file: ${warnings.length - MAX_TOLD} more entries repeat an endpoint or an address`);
     if (refused > 0) log.warn(`endpoints file: ${refused} endpoints refused: more than ${registry.maxEndpoints}`);
   }
+}
+
+function refusal(problems: readonly string[]): SluiceError {
+  if (problems.length === 1) return new SluiceError("ENDPOINTS_FILE", problems[0]!);
+  const more = problems.length - MAX_TOLD;
+  const lines = [...problems.slice(0, MAX_TOLD), ...(more > 0 ? [`(and ${more} more)`] : [])];
+  const heading = `${problems.length} entries of the endpoints file are wrong:`;
+  return new SluiceError("ENDPOINTS_FILE", [heading, ...lines].join("\n  "));
 }
 
 /** What the file is: device, inode, size, times; "" when it cannot be found. */

@@ -26,6 +26,11 @@ export class Attempts {
     return this.#current;
   }
 
+  /** Whether that is another endpoint than the first of the list. */
+  get moved(): boolean {
+    return this.#current !== this.#list[0];
+  }
+
   /** After `failed`: the next endpoint that was not tried and is not down. */
   next(failed: Endpoint): Endpoint | undefined {
     this.#tried.add(failed);

@@ -326,7 +326,7 @@ schedulingProfiles:
     const other = route.endpoints[1]!;
     exchange.servedBy(other.hostPort);
     expect([route.endpoints[0]!.inFlight.requests, other.inFlight.requests]).toEqual([0, 1]);
-    exchange.end("complete");
+    answer(exchange);
     // Both are believed to hold it now: one of the two is picked, the third never.
     const third = route.endpoints[2]!;
     for (let i = 0; i < 20; i++) {
@@ -365,21 +365,31 @@ schedulingProfiles:
     const newcomer = core.endpoints.upsert(spec)!;
     expect(newcomer.slot).toBe(second!.slot);
     expect(exchange.attemptFailed(first!, "reset", "gone")).toBe(second);
-    exchange.end("complete");
-    const { top, scorers } = routed(core, prompt).route.record!;
-    const prefix = scorers.findIndex(({ name }) => name === "prefix-cache-scorer");
-    expect(top.find(({ id }) => id === newcomer.id)!.scores[prefix]).toBe(0);
+    answer(exchange);
+    expect(prefixScores(core)[newcomer.id]).toBe(0);
   });
 
-  it("a retry of our own moves along, too", () => {
+  it("is learnt from who answered: attempts that failed on the way teach nothing", () => {
     const core = new TestCore({ retries: true });
     const { exchange, route } = routed(core, prompt);
-    const next = exchange.attemptFailed(route.endpoints[0]!, "connect", "refused");
-    expect(next).toBe(route.endpoints[1]);
-    exchange.end("complete");
-    const again = routed(core, prompt).route.endpoints[0]!;
-    expect(again).toBe(next);
+    const [first, second, third] = route.endpoints;
+    expect(exchange.attemptFailed(first!, "status", "HTTP 503")).toBe(second);
+    expect(exchange.attemptFailed(second!, "status", "HTTP 503")).toBe(third);
+    answer(exchange);
+    const scores = prefixScores(core);
+    expect([scores[second!.id], scores[third!.id]]).toEqual([0, 1]);
   });
+
+  /** What each endpoint is believed to hold of the prompt, by id. */
+  function prefixScores(core: TestCore): Record<string, number> {
+    const { top, scorers } = routed(core, prompt).route.record!;
+    const prefix = scorers.findIndex(({ name }) => name === "prefix-cache-scorer");
+    return Object.fromEntries(top.map(({ id, scores }) => [id, scores[prefix]!]));
+  }
+
+  function answer(exchange: InferenceExchange): void {
+    exchange.responseHeaders(204, new HeaderList(), true);
+  }
 });
 
 describe("compressed answers", () => {

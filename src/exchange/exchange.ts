@@ -127,11 +127,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
   attemptFailed(endpoint: Endpoint, failure: AttemptFailure, detail: string): Endpoint | Rejection {
     this.#services.endpoints.attemptFailed(endpoint, failure, detail);
     const next = this.#attempts?.next(endpoint);
-    if (next !== undefined) {
-      // One that has left the pool may have left its place to another, who learns nothing from this.
-      if (this.#services.endpoints.get(next.id) === next) this.#moved?.(next);
-      return next;
-    }
+    if (next !== undefined) return next;
     this.#rejection = new Rejection(
       "upstream_connect",
       `no endpoint answered; the last tried was ${endpoint.hostPort}: ${detail}`,
@@ -146,9 +142,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
       this.#services.onStrangerServed(oneLine(hostPort));
       return;
     }
-    if (this.#attempts === undefined || endpoint === this.#attempts.current) return;
-    this.#attempts.moveTo(endpoint);
-    this.#moved?.(endpoint);
+    this.#attempts?.moveTo(endpoint);
   }
 
   responseHeaders(
@@ -298,7 +292,11 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     const attempts = this.#attempts;
     if (attempts === undefined) return;
     attempts.answered();
-    this.#services.endpoints.attemptSucceeded(attempts.current);
+    const { endpoints } = this.#services;
+    const { current } = attempts;
+    endpoints.attemptSucceeded(current);
+    // One that has left the pool may have left its place to another, who learns nothing from this.
+    if (attempts.moved && endpoints.get(current.id) === current) this.#moved?.(current);
   }
 
   /** The proxy could not reach the endpoint and answered in its place. */

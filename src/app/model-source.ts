@@ -3,6 +3,7 @@ import { objectivesFromFlags } from "../resources/objectives.ts";
 import { ResourceDirectory } from "../resources/resource-directory.ts";
 import { ResourceStore } from "../resources/resource-store.ts";
 import type { Logger } from "../telemetry/logger.ts";
+import { RateLimitedLog } from "../telemetry/rate-limited-log.ts";
 import type { CoreOptions } from "./inference-core.ts";
 import type { ResourceSettings } from "./resource-settings.ts";
 
@@ -23,7 +24,9 @@ export class ModelSource {
       return;
     }
     const { directory, pool, namespace, ...counting } = settings;
-    const store = new ResourceStore({ pool, notice: (text) => log.warn({}, text) });
+    // A folder may hold thousands of objects that say the same nonsense.
+    const notices = new RateLimitedLog(log, clock, { intervalMs: 10_000, maxKeys: 20 });
+    const store = new ResourceStore({ pool, notice: (text) => void notices.log("warn", text, {}, text) });
     this.models = { objectives: flags, resources: store, ...counting };
     const lines = { warn: (text: string) => log.warn({}, text), info: (text: string) => log.info({}, text) };
     this.#directory = new ResourceDirectory({ path: directory, namespace, store, clock, log: lines });

@@ -70,10 +70,12 @@ async function asked(
   stream: boolean,
   headers: Record<string, string> = {},
 ): Promise<Asked> {
-  const input = api === "completions" ? { prompt: "say it" } : { messages: [{ role: "user", content: "say it" }] };
+  const id = `rewrite-${next++}`;
+  // Different each time: a prompt goes where it was answered before, which the server that refuses never did.
+  const say = `say ${id}`;
+  const input = api === "completions" ? { prompt: say } : { messages: [{ role: "user", content: say }] };
   // A Buffer: node would write headers together with a text, and then as UTF-8 a second time.
   const body = Buffer.from(JSON.stringify({ max_tokens: 6, ignore_eos: true, model, stream, ...input }));
-  const id = `rewrite-${next++}`;
   const sent = { ...JSON_HEADERS, "x-test-id": id, "x-request-id": id, ...headers };
   const answer = await ask(`${gateway.url}/v1/${api}`, { headers: sent, body });
   const all = (await seenBy(sims, id)) as unknown as (Asked["seen"] & { declaredContentLength: number })[];

@@ -134,7 +134,7 @@ describe("ManifestFolder", () => {
   });
 
   it("takes 1,000 files and no more", async () => {
-    for (let i = 0; i < MAX_FILES; i++) await write(`${i}.yaml`, "");
+    await Promise.all(Array.from({ length: MAX_FILES }, (_, i) => write(`${i}.yaml`, "")));
     const manifests = new ManifestFolder(folder);
     expect((await manifests.read()).files).toBe(1000);
     await write("another.yaml", "");

@@ -110,13 +110,15 @@ describe("the admin port", () => {
     .flat()
     .find((one) => one !== undefined && !one.internal && one.family === "IPv4")?.address;
 
-  it.skipIf(outer === undefined)("refuses a connection that came by another address of the machine", async () => {
-    await start(loopbackOnly(false), { host: "0.0.0.0" });
-    const url = `http://${outer}:${admin!.port}`;
-    expect((await ask(`${url}/metrics`)).status).toBe(200);
-    const headers = { "x-forwarded-for": "127.0.0.1" };
-    expect((await ask(`${url}/debug/endpoints`, { headers })).status).toBe(403);
-  });
+  // A machine without another address has nothing to show.
+  if (outer !== undefined)
+    it("refuses a connection that came by another address of the machine", async () => {
+      await start(loopbackOnly(false), { host: "0.0.0.0" });
+      const url = `http://${outer}:${admin!.port}`;
+      expect((await ask(`${url}/metrics`)).status).toBe(200);
+      const headers = { "x-forwarded-for": "127.0.0.1" };
+      expect((await ask(`${url}/debug/endpoints`, { headers })).status).toBe(403);
+    });
 
   it("asks the rule with what a check of tokens needs, and answers its verdict", async () => {
     const asked: unknown[] = [];

@@ -71,15 +71,16 @@ describe.each(MODES)("real Envoy 1.40, requests %s, responses %s (D-9, D-10, D-1
     expect(text.includes("inference error")).toBe(seesBody);
   });
 
-  it.runIf(seesBody)("forwards a rewritten model with the new length", async () => {
-    const { status, text } = await ask(`${stack.url}/v1/chat/completions`, {
-      headers: { ...JSON_HEADERS, "x-gateway-model-name-rewrite": "sim" },
-      body: chat("hello", { model: "the-name-that-clients-use" }),
+  if (seesBody)
+    it("forwards a rewritten model with the new length", async () => {
+      const { status, text } = await ask(`${stack.url}/v1/chat/completions`, {
+        headers: { ...JSON_HEADERS, "x-gateway-model-name-rewrite": "sim" },
+        body: chat("hello", { model: "the-name-that-clients-use" }),
+      });
+      expect(status).toBe(200);
+      // Chunks that the proxy keeps are forwarded as they are; a whole body can be changed.
+      expect(JSON.parse(text).model).toBe(responses === "BUFFERED" ? "the-name-that-clients-use" : "sim");
     });
-    expect(status).toBe(200);
-    // Chunks that the proxy keeps are forwarded as they are; a whole body can be changed.
-    expect(JSON.parse(text).model).toBe(responses === "BUFFERED" ? "the-name-that-clients-use" : "sim");
-  });
 
   it("does all that without a failure of the filter", async () => {
     const page = await ask(`http://127.0.0.1:${stack.envoy.adminPort}/stats?filter=ext_proc`);

@@ -1,4 +1,5 @@
 import { spawnSync } from "node:child_process";
+import { randomInt } from "node:crypto";
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { createServer } from "node:net";
@@ -98,15 +99,25 @@ function inFile(yaml: string): string {
   return file;
 }
 
-/** A port that was free a moment ago. */
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
+/** Below the ports that systems give to outgoing connections: one of those would take a port between choice and use. */
+const FIRST_PORT = 20_000;
+const LAST_PORT = 31_999;
+const PORT_TRIES = 100;
+
+/** A port that nobody listened on a moment ago. */
+export async function freePort(): Promise<number> {
+  for (let i = 0; i < PORT_TRIES; i++) {
+    const port = randomInt(FIRST_PORT, LAST_PORT + 1);
+    if (await isFree(port)) return port;
+  }
+  throw new Error(`no free port among ${PORT_TRIES} from ${FIRST_PORT} to ${LAST_PORT}`);
+}
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
     const server = createServer();
-    server.on("error", reject);
-    server.listen(0, "127.0.0.1", () => {
-      const address = server.address();
-      server.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0));
-    });
+    server.on("error", () => resolve(false));
+    server.listen(port, LOOPBACK, () => server.close(() => resolve(true)));
   });
 }
 

@@ -96,25 +96,27 @@ export interface StackOptions extends Partial<Omit<EnvoyOptions, "variant" | "ep
 
 export async function startStack(variant: EnvoyOptions["variant"], options: StackOptions = {}): Promise<Stack> {
   const { simArgs, eppArgs, bootstrapFor, ...more } = options;
-  const sims = await startSims(3, simArgs);
-  const ports = sims.map((sim) => sim.port);
-  const endpoints = endpointsFile(ports);
-  const epp = await startEpp(endpoints, 0, eppArgs);
-  const envoy = await startEnvoy({
-    variant,
-    eppPort: epp.port,
-    serverPorts: ports,
-    ...more,
-    bootstrap: { ...more.bootstrap, ...bootstrapFor?.(ports) },
-  });
-  return {
-    sims,
-    endpoints,
-    epp,
-    envoy,
-    url: `http://127.0.0.1:${envoy.port}`,
-    async stop() {
-      await Promise.all([envoy.process.stop(), epp.process.stop(), ...sims.map((sim) => sim.process.stop())]);
-    },
-  };
+  const started: { stop(): Promise<unknown> }[] = [];
+  const stop = async (): Promise<void> => void (await Promise.all(started.map((process) => process.stop())));
+  try {
+    const sims = await startSims(3, simArgs);
+    started.push(...sims.map(({ process }) => process));
+    const ports = sims.map((sim) => sim.port);
+    const endpoints = endpointsFile(ports);
+    const epp = await startEpp(endpoints, 0, eppArgs);
+    started.push(epp.process);
+    const envoy = await startEnvoy({
+      variant,
+      eppPort: epp.port,
+      serverPorts: ports,
+      ...more,
+      bootstrap: { ...more.bootstrap, ...bootstrapFor?.(ports) },
+    });
+    started.push(envoy.process);
+    return { sims, endpoints, epp, envoy, url: `http://127.0.0.1:${envoy.port}`, stop };
+  } catch (error) {
+    // Nobody else knows of those that did start.
+    await stop();
+    throw error;
+  }
 }

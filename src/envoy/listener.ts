@@ -74,6 +74,9 @@ function connectionManager(plan: BootstrapPlan): Tree {
   };
 }
 
+/** How often the fallback policy, which draws by chance, may draw again for a server that was not tried yet. */
+const HOST_DRAWS = 30;
+
 function route({ variant }: BootstrapPlan): Tree {
   const always = { timeout: commented("An answer takes as long as it takes.", "0s"), idle_timeout: IDLE };
   if (variant !== "override-host") return { cluster: "picked_endpoint", ...always };
@@ -91,7 +94,10 @@ function route({ variant }: BootstrapPlan): Tree {
           typed_config: typed("extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate"),
         },
       ]),
-      host_selection_retry_max_attempts: 5,
+      host_selection_retry_max_attempts: commented(
+        "Chances to draw a server that was not tried: with two of three dead, five drew a dead one again in 9 of 100 requests.",
+        HOST_DRAWS,
+      ),
     }),
   };
 }

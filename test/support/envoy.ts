@@ -2,10 +2,10 @@ import { spawnSync } from "node:child_process";
 import { randomInt } from "node:crypto";
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ENVOY_RELEASE, envoy as findEnvoy } from "../../scripts/test-parts.ts";
+import { freePort as freePortFrom } from "../../src/app/free-port.ts";
 import { renderBootstrap } from "../../src/envoy/bootstrap.ts";
 import { type BootstrapOptions, ENVOY_VERSIONS, type Variant } from "../../src/envoy/options.ts";
 import { planBootstrap } from "../../src/envoy/plan.ts";
@@ -101,24 +101,11 @@ function inFile(yaml: string): string {
 
 /** Below the ports that systems give to outgoing connections: one of those would take a port between choice and use. */
 const FIRST_PORT = 20_000;
-const LAST_PORT = 31_999;
-const PORT_TRIES = 100;
+const LAST_PORT = 31_900;
 
-/** A port that nobody listened on a moment ago. */
-export async function freePort(): Promise<number> {
-  for (let i = 0; i < PORT_TRIES; i++) {
-    const port = randomInt(FIRST_PORT, LAST_PORT + 1);
-    if (await isFree(port)) return port;
-  }
-  throw new Error(`no free port among ${PORT_TRIES} from ${FIRST_PORT} to ${LAST_PORT}`);
-}
-
-function isFree(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const server = createServer();
-    server.on("error", () => resolve(false));
-    server.listen(port, LOOPBACK, () => server.close(() => resolve(true)));
-  });
+/** A port that nobody listened on a moment ago; where the search begins is chance, so that two in a row differ. */
+export function freePort(): Promise<number> {
+  return freePortFrom(LOOPBACK, randomInt(FIRST_PORT, LAST_PORT));
 }
 
 function get(port: number, path: string): Promise<string> {

@@ -12,5 +12,6 @@ export {
   defineScorer,
 } from "./define.ts";
 export { duration } from "./duration.ts";
+export * from "./gate.ts";
 export * from "./keys.ts";
 export type * from "./kinds.ts";

@@ -1,0 +1,29 @@
+import type { Claim } from "../queues/broker.ts";
+import type { QueueSettings } from "../settings.ts";
+
+/** A header that a policy sets on the outgoing request, over every other of that name. */
+export interface StampedHeader {
+  readonly name: string;
+  readonly value: string;
+}
+
+/**
+ * Orders the claimed messages of the queues that feed one pool (async-processor 6). It holds only what was claimed for
+ * workers that are free or soon will be, so its size is bounded by `room`.
+ */
+export interface MergePolicy {
+  /** Claims held. */
+  readonly size: number;
+  /** How many more messages of `queue` it would take now. @param free workers that have nothing to do */
+  room(queue: QueueSettings, free: number): number;
+  add(claim: Claim, labels: Readonly<Record<string, string>>): void;
+  /** Takes out the next one; undefined when there is none. */
+  next(): Claim | undefined;
+  /** Takes out all, in no particular order. */
+  drain(): Claim[];
+  /** Headers to set on this message's request. */
+  stamp(claim: Claim, labels: Readonly<Record<string, string>>): readonly StampedHeader[];
+}
+
+/** Made once per pool, so that no pool waits for another. */
+export type MakeMergePolicy = (queues: readonly QueueSettings[], workers: number) => MergePolicy;

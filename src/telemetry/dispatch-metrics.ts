@@ -1,0 +1,238 @@
+import { type FamiliesOf, type MetricTable, registerTable } from "./metric-table.ts";
+import type { MetricsRegistry } from "./registry.ts";
+
+/** Labels in alphabetical order: the reference's page has them so. */
+const QUEUE = ["pool_name", "queue_id", "queue_name"] as const;
+const GATE = ["inference_pool", ...QUEUE] as const;
+/** Label values come from the configuration alone; this many queues are more than one process serves. */
+const MAX_QUEUES = 4096;
+
+/** Why queued work did not go: the values of `reason` of `gate_decisions_total`. */
+export const DECISION_REASONS = ["gate_closed", "quota_exhausted", "dropped", "error"] as const;
+export type DecisionReason = (typeof DECISION_REASONS)[number];
+
+/** The Async Processor's own metrics; dashboards and alerts match on these names and bounds (async-processor 8.6). */
+export const DISPATCH_METRICS = {
+  requestTotal: {
+    type: "counter",
+    name: "llm_d_async_async_request_total",
+    help: "Messages that a worker took for the first time.",
+    labels: QUEUE,
+    maxSeries: MAX_QUEUES,
+  },
+  requestRetriesTotal: {
+    type: "counter",
+    name: "llm_d_async_async_request_retries_total",
+    help: "Retries that were scheduled.",
+    labels: QUEUE,
+    maxSeries: MAX_QUEUES,
+  },
+  successfulRequestsTotal: {
+    type: "counter",
+    name: "llm_d_async_async_successful_requests_total",
+    help: "Messages that ended with an answer below 400.",
+    labels: QUEUE,
+    maxSeries: MAX_QUEUES,
+  },
+  failedRequestsTotal: {
+    type: "counter",
+    name: "llm_d_async_async_failed_requests_total",
+    help: "Messages that ended with a failure, invalid ones included.",
+    labels: QUEUE,
+    maxSeries: MAX_QUEUES,
+  },
+  exceededDeadlineRequestsTotal: {
+    type: "counter",
+    name: "llm_d_async_async_exceeded_deadline_requests_total",
+    help: "Messages that ended because their deadline passed.",
+    labels: QUEUE,
+    maxSeries: MAX_QUEUES,
+  },
+  sheddedRequestsTotal: {
+    type: "counter",
+    name: "llm_d_async_async_shedded_requests_total",
+    help: "Attempts that were answered with 429.",
+    labels: QUEUE,
+    maxSeries: MAX_QUEUES,
+  },
+  queueDepth: {
+    type: "gauge",
+    name: "llm_d_async_async_queue_depth",
+    help: "Messages claimed and merged that wait for a worker.",
+    labels: QUEUE,
+    maxSeries: MAX_QUEUES,
+  },
+  inflightRequests: {
+    type: "gauge",
+    name: "llm_d_async_async_inflight_requests",
+    help: "Messages past the gate of the worker pool that have not ended.",
+    labels: QUEUE,
+    maxSeries: MAX_QUEUES,
+  },
+  brokerBacklog: {
+    type: "gauge",
+    name: "llm_d_async_async_broker_backlog",
+    help: "Messages in the broker that nobody has claimed, at the last poll that succeeded.",
+    labels: QUEUE,
+    maxSeries: MAX_QUEUES,
+  },
+  dispatchBudget: {
+    type: "gauge",
+    name: "llm_d_async_async_dispatch_budget",
+    help: "Budget that the queue's gate gave last, 0 to 1.",
+    labels: QUEUE,
+    maxSeries: MAX_QUEUES,
+  },
+  poolWorkerLimit: {
+    type: "gauge",
+    name: "llm_d_async_async_pool_worker_limit",
+    help: "Workers of the pool: requests it sends at the same time at most.",
+    labels: ["pool_name"],
+    maxSeries: MAX_QUEUES,
+  },
+  gateDecisionsTotal: {
+    type: "counter",
+    name: "llm_d_async_async_gate_decisions_total",
+    help: "How often a gate held work back, by reason: gate_closed, quota_exhausted, dropped, error.",
+    labels: [...QUEUE, "reason"],
+    maxSeries: MAX_QUEUES * DECISION_REASONS.length,
+  },
+  gateMetricValue: {
+    type: "gauge",
+    name: "llm_d_async_async_gate_metric_value",
+    help: "Figure that a metric gate read last.",
+    labels: GATE,
+    maxSeries: MAX_QUEUES,
+  },
+  gateMetricThreshold: {
+    type: "gauge",
+    name: "llm_d_async_async_gate_metric_threshold",
+    help: "Value at or below which a metric gate is closed.",
+    labels: GATE,
+    maxSeries: MAX_QUEUES,
+  },
+  gateMetricSourceAvailable: {
+    type: "gauge",
+    name: "llm_d_async_async_gate_metric_source_available",
+    help: "1 when the source of a metric gate gave a figure that can be believed, else 0.",
+    labels: GATE,
+    maxSeries: MAX_QUEUES,
+  },
+  inferenceLatency: {
+    type: "histogram",
+    name: "llm_d_async_async_inference_latency_time_millis",
+    help: "Milliseconds of one attempt at the gateway, whatever came of it.",
+    labels: QUEUE,
+    maxSeries: MAX_QUEUES,
+    buckets: [10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000, 30000, 60000, 120000],
+  },
+  queueResidence: {
+    type: "histogram",
+    name: "llm_d_async_async_queue_residence_time_millis",
+    help: "Milliseconds from the creation of a message until a worker took it.",
+    labels: QUEUE,
+    maxSeries: MAX_QUEUES,
+    buckets: [
+      500, 1000, 2000, 5000, 10000, 30000, 60000, 120000, 300000, 600000, 1800000, 3600000, 7200000, 21600000, 43200000,
+      86400000,
+    ],
+  },
+  messageLatency: {
+    type: "histogram",
+    name: "llm_d_async_async_message_latency_time_millis",
+    help: "Milliseconds from the publication of a message until its success; Pub/Sub only.",
+    labels: QUEUE,
+    maxSeries: MAX_QUEUES,
+    buckets: [100, 1000, 5000, 10000, 20000, 50000, 100000, 200000, 500000, 1000000],
+  },
+  claimsActive: {
+    type: "gauge",
+    name: "llm_d_async_async_claims_active",
+    help: "Messages that this process holds under a lease.",
+    labels: QUEUE,
+    maxSeries: MAX_QUEUES,
+  },
+  claimsReclaimedTotal: {
+    type: "counter",
+    name: "llm_d_async_async_claims_reclaimed_total",
+    help: "Messages queued again because somebody's lease ran out.",
+    labels: QUEUE,
+    maxSeries: MAX_QUEUES,
+  },
+  resultsFencedTotal: {
+    type: "counter",
+    name: "llm_d_async_async_results_fenced_total",
+    help: "Outcomes discarded because the lease was lost before they were written.",
+    labels: QUEUE,
+    maxSeries: MAX_QUEUES,
+  },
+  deadLetteredTotal: {
+    type: "counter",
+    name: "llm_d_async_async_dead_lettered_total",
+    help: "Entries put among the dead letters.",
+    labels: QUEUE,
+    maxSeries: MAX_QUEUES,
+  },
+  retryBacklog: {
+    type: "gauge",
+    name: "llm_d_async_async_retry_backlog",
+    help: "Messages parked until a retry is due, all queues together.",
+    labels: [],
+  },
+  overloadLatch: {
+    type: "gauge",
+    name: "llm_d_async_async_overload_latch",
+    help: "1 while the gate is held closed because the gateway said it is overloaded, else 0.",
+    labels: QUEUE,
+    maxSeries: MAX_QUEUES,
+  },
+  dispatchAllowance: {
+    type: "gauge",
+    name: "llm_d_async_async_dispatch_allowance",
+    help: "What may be dispatched now (N), in the unit of the gate: requests, tokens or bytes.",
+    labels: QUEUE,
+    maxSeries: MAX_QUEUES,
+  },
+  redisWriteRetriesTotal: {
+    type: "counter",
+    name: "llm_d_async_async_redis_write_retries_total",
+    help: "Writes to the broker that had to be repeated.",
+    labels: [],
+  },
+  expiredAtPullTotal: {
+    type: "counter",
+    name: "llm_d_async_async_expired_at_pull_total",
+    help: "Messages whose deadline had passed when they were claimed.",
+    labels: QUEUE,
+    maxSeries: MAX_QUEUES,
+  },
+  brokerBacklogPollErrorsTotal: {
+    type: "counter",
+    name: "llm_d_async_async_broker_backlog_poll_errors_total",
+    help: "Polls of the backlog that failed; broker_backlog keeps its value then.",
+    labels: QUEUE,
+    maxSeries: MAX_QUEUES,
+  },
+  oldestMessageAge: {
+    type: "gauge",
+    name: "llm_d_async_async_oldest_message_age_seconds",
+    help: "Seconds since the message that waits longest was created.",
+    labels: QUEUE,
+    maxSeries: MAX_QUEUES,
+  },
+  backlogEta: {
+    type: "gauge",
+    name: "llm_d_async_async_backlog_eta_seconds",
+    help: "Estimated seconds until the queue is empty, at the present rate.",
+    labels: QUEUE,
+    maxSeries: MAX_QUEUES,
+  },
+} as const satisfies MetricTable;
+
+/** One family per metric of the Async Processor. */
+export type DispatchMetrics = FamiliesOf<typeof DISPATCH_METRICS>;
+
+/** Registers them; once per registry (SluiceError METRIC_DUPLICATE otherwise). */
+export function createDispatchMetrics(registry: MetricsRegistry): DispatchMetrics {
+  return registerTable(registry, DISPATCH_METRICS);
+}

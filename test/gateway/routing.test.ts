@@ -1,7 +1,7 @@
 import { createServer, type Server } from "node:http";
 import { afterEach, describe, expect, it } from "vitest";
 import { ask, chat, getJson, JSON_HEADERS, load } from "../support/client.ts";
-import { freePort } from "../support/envoy.ts";
+import { freePort } from "../support/free-port.ts";
 import { type ShownEndpoint, startGateway, type TestGateway } from "../support/gateway.ts";
 import { poll } from "../support/poll.ts";
 import { endpointsFile, type Sim, startSims } from "../support/stack.ts";

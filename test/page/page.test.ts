@@ -5,7 +5,7 @@ import { type Browser, chromium } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { chromium as findChromium } from "../../scripts/test-parts.ts";
 import { ask, chat, JSON_HEADERS } from "../support/client.ts";
-import { freePort } from "../support/envoy.ts";
+import { freePort } from "../support/free-port.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { endpointsFile, type Sim, startSims } from "../support/stack.ts";
 

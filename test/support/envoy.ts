@@ -1,15 +1,14 @@
 import { spawnSync } from "node:child_process";
-import { randomInt } from "node:crypto";
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ENVOY_RELEASE, envoy as findEnvoy } from "../../scripts/test-parts.ts";
-import { freePort as freePortFrom } from "../../src/app/free-port.ts";
 import { renderBootstrap } from "../../src/envoy/bootstrap.ts";
 import { type BootstrapOptions, ENVOY_VERSIONS, type Variant } from "../../src/envoy/options.ts";
 import { planBootstrap } from "../../src/envoy/plan.ts";
 import { OPTIONS } from "../../src/envoy/pool.cases.ts";
+import { freePort } from "./free-port.ts";
 import { poll } from "./poll.ts";
 import { TestProcess } from "./process.ts";
 
@@ -97,15 +96,6 @@ function inFile(yaml: string): string {
   const file = join(mkdtempSync(join(tmpdir(), "sluice-envoy-")), "envoy.yaml");
   writeFileSync(file, yaml);
   return file;
-}
-
-/** Below the ports that systems give to outgoing connections: one of those would take a port between choice and use. */
-const FIRST_PORT = 20_000;
-const LAST_PORT = 31_900;
-
-/** A port that nobody listened on a moment ago; where the search begins is chance, so that two in a row differ. */
-export function freePort(): Promise<number> {
-  return freePortFrom(LOOPBACK, randomInt(FIRST_PORT, LAST_PORT));
 }
 
 function get(port: number, path: string): Promise<string> {

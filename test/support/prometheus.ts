@@ -44,13 +44,14 @@ export async function startPrometheus(options: PrometheusOptions): Promise<Runni
       `--config.file=${config}`,
       `--storage.tsdb.path=${join(home, "data")}`,
       `--web.listen-address=127.0.0.1:${port}`,
-      "--storage.tsdb.no-lockfile",
       "--log.level=warn",
     ]);
-    await poll("Prometheus to be ready", async () => {
-      if (process.exit !== undefined) throw new Error(process.stderr);
-      return (await fetch(`${url}/-/ready`)).ok;
-    });
+    await poll(
+      "Prometheus to be ready",
+      async () => process.exit !== undefined || (await fetch(`${url}/-/ready`)).ok,
+      30_000,
+    );
+    if (process.exit !== undefined) throw new Error(`Prometheus did not start: ${process.stderr}`);
     return process;
   };
   let process = await start();

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { VirtualClock } from "../clock/virtual.ts";
+import { createDispatchMetrics } from "./dispatch-metrics.ts";
 import { registerTable } from "./metric-table.ts";
 import { createMetrics } from "./names.ts";
 import { startProcessMetrics } from "./process.ts";
@@ -14,6 +15,7 @@ describe("renderMetricsReference", () => {
     const registry = new MetricsRegistry();
     createMetrics(registry);
     registerTable(registry, STREAM_METRICS);
+    createDispatchMetrics(registry);
     startProcessMetrics(registry, new VirtualClock())();
     for (const family of registry.refresh()) {
       expect(text).toContain(`\n### \`${family.name}\`\n\n${family.help}\n`);

@@ -1,3 +1,4 @@
+import { DISPATCH_METRICS } from "./dispatch-metrics.ts";
 import { DEFAULT_MAX_SERIES, type TwinLabel } from "./metric-spec.ts";
 import type { MetricRow, MetricTable } from "./metric-table.ts";
 import { POOL_METRICS } from "./pool-metrics.ts";
@@ -12,6 +13,7 @@ const CHAPTERS: readonly (readonly [title: string, intro: string, table: MetricT
   ["Decisions and plugins", "How endpoints were chosen and what that took.", SCHEDULER_METRICS],
   ["Wires", "Streams, buffers and retries of this process.", WIRE_METRICS],
   ["Streams", "Shown with `--enable-grpc-stream-metrics` only.", STREAM_METRICS],
+  ["Async Processor", "Queued work, of `sluice dispatch` only.", DISPATCH_METRICS],
   ["Process", "The process itself, refreshed whenever the page is read.", PROCESS_METRICS],
 ];
 

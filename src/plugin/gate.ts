@@ -75,8 +75,11 @@ export const REFUSE: GateVerdict = { kind: "refuse" };
 
 /** Collects what must be given back when the message has left, in reverse order. */
 export interface Reservations {
-  /** @param release must not throw; called once */
-  add(release: () => void): void;
+  /**
+   * @param release must not throw; called once. `unsent` is true when the message was not sent after all: then what
+   * sending it uses up, as the token of a rate limit, is given back too
+   */
+  add(release: (unsent?: boolean) => void): void;
 }
 
 /** Decides whether queued work may go (async-processor 3). */

@@ -1,0 +1,39 @@
+import { parseEnvelope } from "../messages/envelope.ts";
+import type { Message, ResultMessage } from "../messages/message.ts";
+import type { UnreadableMessage } from "../messages/request.ts";
+import { errorResult } from "../messages/result.ts";
+import type { QueueSettings } from "../settings.ts";
+
+/**
+ * Reads an entry taken from `queue`. Where it came from counts, not what it says of itself: queue id and queue name are the
+ * configuration's, and its labels win over the message's, of which none count unless they are trusted. Source:
+ * async-processor 4.2 (H-17).
+ * @throws UnreadableMessage
+ */
+export function readEntry(text: string, queue: QueueSettings): Message {
+  const message = parseEnvelope(text);
+  const labels = queue.trustMessageLabels ? { ...message.routing.labels, ...queue.labels } : queue.labels;
+  return { ...message, routing: { ...message.routing, queueId: queue.id, requestQueueName: queue.name, labels } };
+}
+
+/**
+ * Where the result of a message goes (async-processor 5.2.4).
+ * @param named what the message names, or ""
+ * @param fallback the transport's own
+ */
+export function resultRoute(queue: QueueSettings, named: string, fallback: string): string {
+  return queue.resultQueueName || named || fallback;
+}
+
+/** What the owner of an unreadable entry is told; undefined when nobody knows who that is. */
+export function unreadableResult(error: UnreadableMessage): ResultMessage | undefined {
+  return error.id === ""
+    ? undefined
+    : errorResult(error.id, "INVALID_REQUEST", `Failed to read the message: ${error.message}`);
+}
+
+/** Why a message is given up whose lease ran out once too often, and what its owner is told. */
+export function givenUp(id: string, lostLeases: number): { readonly reason: string; readonly result: ResultMessage } {
+  const reason = `given up: processors were lost with it ${lostLeases} times`;
+  return { reason, result: errorResult(id, "INFERENCE_ERROR", `Failed to send request to inference: ${reason}`) };
+}

@@ -1,0 +1,31 @@
+import { ErrorReply } from "@redis/client";
+import { messageOf, SluiceError } from "../../../inference/errors.ts";
+
+/** The server's refusal of one command, which repeating it does not change. */
+export class RedisReplyError extends SluiceError {
+  constructor(server: string, command: string, reply: string) {
+    super("REDIS_REFUSED", `Redis at ${server} refuses ${command}: ${reply}`);
+  }
+
+  /** Is it about a key that holds another type than the command needs? */
+  get wrongType(): boolean {
+    return this.message.includes("WRONGTYPE");
+  }
+}
+
+/** Refusals that end when the server, its memory, its replicas or its access list is mended. */
+const TRANSIENT =
+  /\b(LOADING|BUSY|OOM|READONLY|MASTERDOWN|MISCONF|NOREPLICAS|CLUSTERDOWN|TRYAGAIN|UNKILLABLE|NOAUTH|WRONGPASS|NOPERM)\b/;
+
+/** What of an error of the client is told: the broker is away, or this command was refused. */
+export function brokerError(server: string, command: string, error: unknown): SluiceError {
+  if (error instanceof SluiceError) return error;
+  const text = messageOf(error);
+  if (!(error instanceof ErrorReply)) return unavailable(server, text, error);
+  if (!TRANSIENT.test(text)) return new RedisReplyError(server, command, text);
+  return new SluiceError("BROKER_UNAVAILABLE", `Redis at ${server} does not take ${command} now: ${text}`);
+}
+
+export function unavailable(server: string, problem: string, cause?: unknown): SluiceError {
+  return new SluiceError("BROKER_UNAVAILABLE", `Redis at ${server} is away: ${problem}`, { cause });
+}

@@ -1,6 +1,6 @@
-import { parseEnvelope } from "../messages/envelope.ts";
+import { encodeEnvelope, parseEnvelope } from "../messages/envelope.ts";
 import type { Message, ResultMessage } from "../messages/message.ts";
-import type { UnreadableMessage } from "../messages/request.ts";
+import { UnreadableMessage } from "../messages/request.ts";
 import { errorResult } from "../messages/result.ts";
 import type { QueueSettings } from "../settings.ts";
 
@@ -36,4 +36,19 @@ export function unreadableResult(error: UnreadableMessage): ResultMessage | unde
 export function givenUp(id: string, lostLeases: number): { readonly reason: string; readonly result: ResultMessage } {
   const reason = `given up: processors were lost with it ${lostLeases} times`;
   return { reason, result: errorResult(id, "INFERENCE_ERROR", `Failed to send request to inference: ${reason}`) };
+}
+
+/**
+ * A dead letter as it goes back into its queue: leases lost before do not count any more. What cannot be read goes to the
+ * front as it is, and back to the dead letters unless somebody mended it.
+ */
+export function revived(entry: string): { readonly text: string; readonly score: number } {
+  try {
+    const message = parseEnvelope(entry);
+    const text = encodeEnvelope({ ...message, routing: { ...message.routing, lostLeases: 0 } });
+    return { text, score: message.request.deadline };
+  } catch (error) {
+    if (!(error instanceof UnreadableMessage)) throw error;
+    return { text: entry, score: 0 };
+  }
 }

@@ -79,6 +79,10 @@ export class MemoryProducer implements Producer {
   #nextResult(signal: AbortSignal | undefined): Promise<void> {
     if (this.#store.results(this.#settings.resultQueueName).length > 0) return Promise.resolve();
     return new Promise((resolve, reject) => {
+      if (signal?.aborted) {
+        reject(signal.reason);
+        return;
+      }
       const end = (): void => {
         unsubscribe();
         signal?.removeEventListener("abort", onAbort);

@@ -61,7 +61,7 @@ export function stringMember(value: Readonly<Record<string, unknown>>, name: str
   return member;
 }
 
-/** @throws UnreadableMessage unless the member is absent, null or a whole number */
+/** @throws UnreadableMessage unless the member is absent, null or a whole number of 64 bits */
 export function integerMember(
   value: Readonly<Record<string, unknown>>,
   name: string,
@@ -69,7 +69,8 @@ export function integerMember(
   missing: number,
 ): number {
   const member = value[name] ?? missing;
-  if (typeof member !== "number" || (!Number.isInteger(member) && !Number.isNaN(missing)))
+  const whole = Number.isInteger(member) && Math.abs(member as number) <= 2 ** 63;
+  if (typeof member !== "number" || !(whole || Number.isNaN(missing)))
     throw new UnreadableMessage(`${name} is no whole number`, { id });
   return member;
 }

@@ -1,4 +1,4 @@
-import { SluiceError } from "../../inference/errors.ts";
+import { messageOf, SluiceError } from "../../inference/errors.ts";
 import type { SubmitRequest } from "../queues/producer.ts";
 import { encodeEnvelope, NO_ROUTING } from "./envelope.ts";
 import { isObject } from "./request.ts";
@@ -31,6 +31,8 @@ export function submission(request: SubmitRequest, defaults: SubmissionDefaults)
   if (!Number.isSafeInteger(request.deadline) || request.deadline <= 0)
     throw invalid("deadline is required and must be a positive Unix timestamp");
   if (request.deadline <= defaults.now) throw invalid("deadline has already expired");
+  for (const name of ["endpoint", "requestQueueName", "resultQueueName"] as const)
+    if (typeof (request[name] ?? "") !== "string") throw invalid(`${name} must be a text`);
   const requestQueueName = request.requestQueueName || defaults.requestQueueName;
   const resultQueueName = request.resultQueueName || defaults.resultQueueName;
   const members: readonly (readonly [string, string | undefined])[] = [
@@ -74,11 +76,20 @@ function payloadText(payload: unknown): string {
     return payload;
   }
   if (!isObject(payload)) throw invalid("payload is required and must be an object");
-  return JSON.stringify(payload);
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(payload);
+  } catch (cause) {
+    throw new SluiceError("REQUEST_INVALID", `payload cannot be written as JSON: ${messageOf(cause)}`, { cause });
+  }
+  // A `toJSON` may make anything of an object: that of a date makes a text.
+  if (!text?.startsWith("{")) throw invalid("payload must be a JSON object");
+  return text;
 }
 
 function mapText(name: string, map: Readonly<Record<string, string>> | undefined): string | undefined {
-  if (map === undefined) return undefined;
+  if (map === undefined || map === null) return undefined;
+  if (!isObject(map)) throw invalid(`${name} must be an object of texts`);
   for (const [key, value] of Object.entries(map))
     if (typeof value !== "string") throw invalid(`${name}.${key} must be a text`);
   return Object.keys(map).length === 0 ? undefined : JSON.stringify(map);

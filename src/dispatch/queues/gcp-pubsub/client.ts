@@ -1,0 +1,199 @@
+import type { PubSub, protos, v1 } from "@google-cloud/pubsub";
+import { messageOf, SluiceError } from "../../../inference/errors.ts";
+
+/** Of google.rpc.Code, those that are told apart here. */
+export const STATUS = { INVALID_ARGUMENT: 3, DEADLINE_EXCEEDED: 4, PERMISSION_DENIED: 7 } as const;
+
+/** Entries of one Acknowledge, ModifyAckDeadline or Publish request; ids are some 200 bytes long, the limit is 512 KiB. */
+const PER_REQUEST = 1000;
+
+/** Longest waits, milliseconds: for messages, for a change of leases, for a publication, and for the readiness probe. */
+const LIMITS = { pull: 60_000, lease: 10_000, publish: 30_000, lookUp: 2_500 } as const;
+
+/** A message as the service delivers it. */
+export type Received = protos.google.pubsub.v1.IReceivedMessage;
+
+/** A subscription as the service describes it. */
+export type SubscriptionInfo = protos.google.pubsub.v1.ISubscription;
+
+/** What became of a change of leases. Whatever is in neither group went well. */
+export interface AckReport {
+  /** Ids that are no lease any more (told only by subscriptions with exactly-once delivery). */
+  readonly lost: ReadonlySet<string>;
+  /** Ids that can be tried again, with the reason. */
+  readonly failed: ReadonlyMap<string, string>;
+}
+
+/**
+ * The calls of Google's client that the broker makes, each bounded in time and never repeated by the client itself: what
+ * is repeated, and when, is for the broker to say.
+ */
+export class PubSubClient {
+  /** False with an emulator: there is no Cloud Monitoring besides it. */
+  readonly monitored: boolean;
+  readonly #pubsub: PubSub;
+  readonly #subscriber: v1.SubscriberClient;
+  readonly #publisher: v1.PublisherClient;
+  readonly #projectId: string;
+  readonly #topic: string;
+
+  private constructor(pubsub: PubSub, clients: [v1.SubscriberClient, v1.PublisherClient], place: PubSubPlace) {
+    this.monitored = !pubsub.isEmulator;
+    this.#pubsub = pubsub;
+    [this.#subscriber, this.#publisher] = clients;
+    this.#projectId = place.projectId;
+    this.#topic = resourceName(place, "topics", place.resultTopicId);
+  }
+
+  /**
+   * Loads Google's client, which finds credentials and `PUBSUB_EMULATOR_HOST` by its own rules. Connects to nothing.
+   * @throws SluiceError PUBSUB_CLIENT_MISSING
+   */
+  static async load(place: PubSubPlace): Promise<PubSubClient> {
+    const { PubSub, v1 } = await loadPubSub();
+    const pubsub = new PubSub({
+      projectId: place.projectId,
+      ...(place.endpoint === undefined ? {} : { apiEndpoint: place.endpoint }),
+    });
+    const found = await pubsub.getClientConfig();
+    // An emulator asks for no credentials; without this the client looks for Google's metadata server all the same.
+    const config = (
+      pubsub.isEmulator ? { ...found, clientOptions: { universeDomain: "googleapis.com" } } : found
+    ) as ConstructorParameters<typeof v1.SubscriberClient>[0];
+    return new PubSubClient(pubsub, [new v1.SubscriberClient(config), new v1.PublisherClient(config)], place);
+  }
+
+  /** Waits for messages; none when there were none for a while. @param max 1..1,000 */
+  async pull(subscription: string, max: number, signal: AbortSignal): Promise<readonly Received[]> {
+    const [answer] = await this.#subscriber.pull(
+      { subscription: this.#subscription(subscription), maxMessages: max },
+      { timeout: LIMITS.pull, retry: null, signal },
+    );
+    return answer.receivedMessages ?? [];
+  }
+
+  /** Never rejects. */
+  acknowledge(subscription: string, ackIds: readonly string[]): Promise<AckReport> {
+    return inChunks(ackIds, (chunk) =>
+      this.#subscriber.acknowledge(
+        { subscription: this.#subscription(subscription), ackIds: chunk },
+        { timeout: LIMITS.lease, retry: null },
+      ),
+    );
+  }
+
+  /** Never rejects. @param seconds 0..600 from now; 0 = give back at once */
+  modifyAckDeadline(subscription: string, ackIds: readonly string[], seconds: number): Promise<AckReport> {
+    return inChunks(ackIds, (chunk) =>
+      this.#subscriber.modifyAckDeadline(
+        { subscription: this.#subscription(subscription), ackIds: chunk, ackDeadlineSeconds: seconds },
+        { timeout: LIMITS.lease, retry: null },
+      ),
+    );
+  }
+
+  /** Resolves when the service has confirmed all of them. @param entries at most 1,000 and 10 MB together */
+  async publish(entries: readonly Uint8Array[]): Promise<void> {
+    await this.#publisher.publish(
+      { topic: this.#topic, messages: entries.map((data) => ({ data })) },
+      { timeout: LIMITS.publish, retry: null },
+    );
+  }
+
+  async lookUp(subscription: string): Promise<SubscriptionInfo> {
+    const [info] = await this.#subscriber.getSubscription(
+      { subscription: this.#subscription(subscription) },
+      { timeout: LIMITS.lookUp, retry: null },
+    );
+    return info;
+  }
+
+  /** GETs JSON with the credentials of this client, for what Google serves outside Pub/Sub. */
+  async get(url: string): Promise<unknown> {
+    const answer = await this.#pubsub.auth.request({ url, timeout: LIMITS.lease });
+    return answer.data;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#subscriber.close(), this.#publisher.close(), this.#pubsub.close()]);
+  }
+
+  #subscription(id: string): string {
+    return resourceName({ projectId: this.#projectId }, "subscriptions", id);
+  }
+}
+
+/** Where results go, and which server is asked. */
+export interface PubSubPlace {
+  readonly projectId: string;
+  readonly resultTopicId: string;
+  /** `host:port` of an emulator; undefined = as the environment says. */
+  readonly endpoint?: string | undefined;
+}
+
+/** The code of a gRPC error; -1 for anything else. */
+export function statusOf(error: unknown): number {
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  return typeof code === "number" ? code : -1;
+}
+
+/** An id, or a full resource name as it is. */
+function resourceName(place: { readonly projectId: string }, kind: string, id: string): string {
+  return id.startsWith("projects/") ? id : `projects/${place.projectId}/${kind}/${id}`;
+}
+
+type GoogleClient = typeof import("@google-cloud/pubsub");
+
+/**
+ * Google's client, which only this transport needs and people install themselves.
+ * @throws SluiceError PUBSUB_CLIENT_MISSING
+ */
+export async function loadPubSub(
+  load: () => Promise<GoogleClient> = () => import("@google-cloud/pubsub"),
+): Promise<GoogleClient> {
+  try {
+    return await load();
+  } catch (cause) {
+    throw new SluiceError(
+      "PUBSUB_CLIENT_MISSING",
+      `the transport gcp-pubsub needs the package @google-cloud/pubsub (npm install @google-cloud/pubsub@6): ${messageOf(cause)}`,
+      { cause },
+    );
+  }
+}
+
+async function inChunks(ackIds: readonly string[], send: (chunk: string[]) => Promise<unknown>): Promise<AckReport> {
+  const lost = new Set<string>();
+  const failed = new Map<string, string>();
+  const chunks: Promise<void>[] = [];
+  for (let at = 0; at < ackIds.length; at += PER_REQUEST) {
+    const chunk = ackIds.slice(at, at + PER_REQUEST);
+    chunks.push(
+      send(chunk).then(
+        () => undefined,
+        (error: unknown) => sortFailures(chunk, error, lost, failed),
+      ),
+    );
+  }
+  await Promise.all(chunks);
+  return { lost, failed };
+}
+
+/**
+ * With exactly-once delivery the error details name the ids that failed, each with its own code; the others went well.
+ * Without such details all have failed. Source: the comments of AcknowledgeConfirmation in pubsub.proto, and what
+ * Google's own stream makes of them.
+ */
+function sortFailures(ackIds: readonly string[], error: unknown, lost: Set<string>, failed: Map<string, string>): void {
+  const details =
+    error instanceof Error && "errorInfoMetadata" in error
+      ? (error.errorInfoMetadata as Readonly<Record<string, unknown>> | undefined)
+      : undefined;
+  const named = details === undefined ? [] : ackIds.filter((id) => typeof details[id] === "string");
+  if (named.length === 0) for (const id of ackIds) failed.set(id, messageOf(error));
+  for (const id of named) {
+    const code = String(details![id]);
+    if (code.startsWith("PERMANENT_")) lost.add(id);
+    else failed.set(id, code);
+  }
+}

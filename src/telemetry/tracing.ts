@@ -3,7 +3,8 @@ export type SpanAttributes = Readonly<Record<string, string | number>>;
 
 /** One operation of a trace. */
 export interface Span {
-  child(name: string, attributes?: SpanAttributes): Span;
+  /** @param kind `client` = it waits for the answer of another service, which continues the trace */
+  child(name: string, attributes?: SpanAttributes, kind?: "client"): Span;
   attribute(name: string, value: string | number): void;
   /** Marks the operation as failed. @param status a fixed text, never user input */
   fail(status: string): void;

@@ -48,6 +48,8 @@ export interface GateMessage {
   readonly deadline: number;
   /** Aborted when nobody waits for the verdict any more. */
   readonly signal: AbortSignal;
+  /** Room was found for it in the gate's capacities: what a metric says of them is considered already. */
+  readonly admitted?: boolean;
 }
 
 /** What a gate says of one message (async-processor 3.1); `error` is what it throws. */
@@ -158,6 +160,8 @@ export interface GateDefinition {
   readonly describe: string;
   /** Strict schema of `gate_params`. */
   readonly parameters: z.ZodType;
+  /** True: nothing that it keeps is one owner's, so all gates of equal parameters are one, and figures go to each owner. */
+  readonly shared?: boolean;
   create(parameters: unknown, context: GateContext): DispatchGate;
 }
 
@@ -176,6 +180,7 @@ export function defineGate<P extends z.ZodType>(source: {
   /** One sentence: when it lets messages pass. */
   readonly describe: string;
   readonly parameters: P;
+  readonly shared?: boolean;
   create(parameters: z.output<P>, context: GateContext): DispatchGate;
 }): GateDefinition {
   // Only what `parameters` has parsed is ever passed in.

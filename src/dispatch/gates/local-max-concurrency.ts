@@ -1,0 +1,118 @@
+import { z } from "zod";
+import { SluiceError } from "../../inference/errors.ts";
+import {
+  CONTINUE,
+  type DispatchGate,
+  defineGate,
+  type GateMessage,
+  type GateVerdict,
+  REFUSE,
+  type Reservations,
+  WAIT,
+} from "../../plugin/gate.ts";
+import { choiceParameter, intParameter } from "./parameters.ts";
+
+/** Messages that wait in place for a slot of one gate; those beyond are told to ask again. */
+export const MAX_WAITERS = 10_000;
+
+interface Waiter {
+  readonly admit: () => void;
+  readonly fail: (reason: unknown) => void;
+}
+
+/**
+ * Lets at most `limit` messages of this process through at a time (async-processor 3.5). It counts whole messages and no
+ * share of a batch, so it fills to the last slot.
+ */
+export class LocalMaxConcurrency implements DispatchGate {
+  readonly capacities = [];
+  readonly #limit: number;
+  readonly #blocking: boolean;
+  #inFlight = 0;
+  #closed = false;
+  /** In the order of their coming: a set keeps it, and lets those go that give up. */
+  readonly #waiters = new Set<Waiter>();
+  /** The same for every message: leaving takes nothing along but the slot. */
+  readonly #release = (): void => {
+    const [first] = this.#waiters;
+    if (first === undefined) this.#inFlight--;
+    else first.admit();
+  };
+
+  /**
+   * @param limit whole, >= 1
+   * @param blocking true: who finds no slot waits in place until there is one or nobody wants the verdict any more
+   */
+  constructor(limit: number, blocking: boolean) {
+    this.#limit = limit;
+    this.#blocking = blocking;
+  }
+
+  async budget(): Promise<number> {
+    return (this.#limit - this.#inFlight) / this.#limit;
+  }
+
+  apply(message: GateMessage, reservations: Reservations): GateVerdict | Promise<GateVerdict> {
+    if (this.#inFlight < this.#limit) {
+      this.#inFlight++;
+      reservations.add(this.#release);
+      return CONTINUE;
+    }
+    if (!this.#blocking) return REFUSE;
+    return this.#waiters.size < MAX_WAITERS ? this.#wait(message, reservations) : WAIT;
+  }
+
+  #wait({ signal }: GateMessage, reservations: Reservations): Promise<GateVerdict> {
+    if (signal.aborted) return Promise.reject(signal.reason);
+    if (this.#closed) return Promise.reject(closedError());
+    return new Promise((resolve, reject) => {
+      const leave = (): void => {
+        this.#waiters.delete(waiter);
+        signal.removeEventListener("abort", onAbort);
+      };
+      const waiter: Waiter = {
+        admit() {
+          leave();
+          // The slot changes hands: the count of those in flight stays as it is.
+          reservations.add(release);
+          resolve(CONTINUE);
+        },
+        fail(reason) {
+          leave();
+          reject(reason);
+        },
+      };
+      const release = this.#release;
+      const onAbort = (): void => waiter.fail(signal.reason);
+      signal.addEventListener("abort", onAbort, { once: true });
+      this.#waiters.add(waiter);
+    });
+  }
+
+  /** At its limit it refuses whoever comes. */
+  refusalKey(): string {
+    return "";
+  }
+
+  /** Nobody is let in any more who waits in place. */
+  close(): void {
+    this.#closed = true;
+    for (const waiter of [...this.#waiters]) waiter.fail(closedError());
+  }
+}
+
+function closedError(): SluiceError {
+  return new SluiceError("GATE_CLOSED", "the gate was closed while a message waited at it");
+}
+
+export const localMaxConcurrencyGate = defineGate({
+  type: "local-max-concurrency",
+  describe: "Lets at most `limit` messages of this process be in flight at a time.",
+  parameters: z.strictObject({
+    limit: intParameter({ min: 1 }).describe("Messages in flight at a time, from 1 up."),
+    gating_mode: choiceParameter(["classifying", "blocking"], { default: "classifying" }).describe(
+      "`classifying` refuses messages at the limit, `blocking` keeps them waiting in place.",
+    ),
+  }),
+  create: ({ limit, gating_mode }) => new LocalMaxConcurrency(limit, gating_mode === "blocking"),
+});

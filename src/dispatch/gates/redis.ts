@@ -1,0 +1,149 @@
+import { z } from "zod";
+import type { Clock } from "../../clock/clock.ts";
+import { messageOf } from "../../inference/errors.ts";
+import {
+  type CapacityReading,
+  type CapacitySource,
+  CONTINUE,
+  type DispatchGate,
+  defineGate,
+  type GateContext,
+  type GateMessage,
+  type GateVerdict,
+  REFUSE,
+} from "../../plugin/gate.ts";
+import { floatParameter, stringParameter } from "./parameters.ts";
+import { CONNECTION_PARAMETERS, connectGate, type GateRedis, keyName } from "./redis-parameters.ts";
+
+/** Milliseconds for which an answer serves all who ask: as often as the reference asks for one waiting message. */
+const FRESH_FOR = 50;
+/** Milliseconds that a question waits for a connection. */
+const CONNECT_LIMIT = 1_000;
+/** A decimal number, as people and programs write it; no hexadecimal, no infinity. */
+const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
+
+/** A budget that somebody else writes into a Redis key (async-processor 3.3). What cannot be read closes it (seed 004). */
+export class RedisBudget implements DispatchGate, CapacitySource {
+  readonly key: string;
+  readonly capacities = [this];
+  readonly #redis: GateRedis;
+  readonly #budgetKey: string;
+  readonly #missing: number | undefined;
+  readonly #clock: Clock;
+  readonly #report: (reading: CapacityReading) => void;
+  #last: { readonly at: number; readonly reading: CapacityReading } | undefined;
+  #asking: Promise<CapacityReading> | undefined;
+
+  /**
+   * @param key.name says which key of which server it is, for people and for the ledger
+   * @param missing budget while there is no such key; undefined = unreadable
+   */
+  constructor(
+    redis: GateRedis,
+    key: { readonly name: string; readonly budgetKey: string },
+    missing: number | undefined,
+    { clock, figures }: Pick<GateContext, "clock" | "figures">,
+  ) {
+    this.key = key.name;
+    this.#redis = redis;
+    this.#budgetKey = key.budgetKey;
+    this.#missing = missing;
+    this.#clock = clock;
+    this.#report = (reading) => figures.reading("", reading);
+  }
+
+  async read(fresh: boolean): Promise<CapacityReading> {
+    if (!fresh && this.#last !== undefined && this.#clock.now() - this.#last.at < FRESH_FOR) return this.#last.reading;
+    this.#asking ??= this.#ask().finally(() => {
+      this.#asking = undefined;
+    });
+    return this.#asking;
+  }
+
+  async #ask(): Promise<CapacityReading> {
+    const at = this.#clock.now();
+    const sampleTime = this.#clock.wall();
+    const reading = await this.#get().then(
+      (text) => this.#reading(text, sampleTime),
+      (error: unknown) => unreadable(`${this.key}: ${messageOf(error)}`, sampleTime),
+    );
+    this.#last = { at, reading };
+    this.#report(reading);
+    return reading;
+  }
+
+  async #get(): Promise<string | null> {
+    // A process that has just started asks before its connection stands.
+    if (!this.#redis.ready) await this.#redis.whenReady(CONNECT_LIMIT);
+    const reply = await this.#redis.send(["GET", this.#budgetKey]);
+    return reply === null ? null : String(reply);
+  }
+
+  #reading(text: string | null, sampleTime: number): CapacityReading {
+    if (text === null)
+      return this.#missing === undefined
+        ? unreadable(`${this.key} does not exist`, sampleTime)
+        : readable(this.#missing, sampleTime);
+    const value = NUMBER.test(text.trim()) ? Number(text) : Number.NaN;
+    if (Number.isFinite(value)) return readable(value, sampleTime);
+    return unreadable(`${this.key} holds ${JSON.stringify(text.slice(0, 40))}, no number`, sampleTime);
+  }
+
+  async budget(): Promise<number> {
+    return (await this.read(false)).budget;
+  }
+
+  apply({ admitted }: GateMessage): GateVerdict | Promise<GateVerdict> {
+    return admitted === true ? CONTINUE : this.budget().then((budget) => (budget > 0 ? CONTINUE : REFUSE));
+  }
+
+  /** The budget is everybody's. */
+  refusalKey(): string {
+    return "";
+  }
+
+  close(): void {
+    this.#redis.close();
+  }
+}
+
+function readable(value: number, sampleTime: number): CapacityReading {
+  return reading(true, "", value, sampleTime);
+}
+
+function unreadable(problem: string, sampleTime: number): CapacityReading {
+  return reading(false, problem, 0, sampleTime);
+}
+
+function reading(isReadable: boolean, problem: string, value: number, sampleTime: number): CapacityReading {
+  return {
+    readable: isReadable,
+    problem,
+    budget: Math.min(1, Math.max(0, value)),
+    baseline: 0,
+    maxSys: undefined,
+    unit: "requests",
+    kind: "occupancy",
+    sampleTime,
+    value,
+    threshold: 0,
+  };
+}
+
+export const redisGate = defineGate({
+  type: "redis",
+  shared: true,
+  describe: "Opens as far as a number from 0 to 1 under a Redis key says; closed while it cannot be read.",
+  parameters: z.strictObject({
+    ...CONNECTION_PARAMETERS,
+    budget_key: stringParameter({ default: "dispatch-gate-budget" }).describe("The key that holds the budget."),
+    missing_budget: floatParameter({ optional: true, min: 0, max: 1 }).describe(
+      "Budget while there is no such key; without it a missing key closes the gate.",
+    ),
+  }),
+  create(parameters, context) {
+    const redis = connectGate(parameters, context);
+    const key = { name: keyName(parameters, parameters.budget_key), budgetKey: parameters.budget_key };
+    return new RedisBudget(redis, key, parameters.missing_budget, context);
+  },
+});

@@ -1,0 +1,88 @@
+import type { Delivery } from "../delivery.ts";
+import type { Asker, Capacity, Ticket } from "./capacity.ts";
+import type { CostOf } from "./cost.ts";
+
+/** Weight of the newest message in the mean cost. */
+const NEWEST = 0.1;
+
+/** The capacities that a queue's messages spend, all at once: its own gate's and its pool's. */
+export class Admission {
+  readonly capacities: readonly Capacity[];
+  readonly #asker: Asker;
+  readonly #costOf: CostOf;
+  readonly #meanCosts: number[];
+
+  constructor(capacities: readonly Capacity[], asker: Asker, costOf: CostOf) {
+    this.capacities = capacities;
+    this.#asker = asker;
+    this.#costOf = costOf;
+    this.#meanCosts = capacities.map(() => 1);
+  }
+
+  /** Reads all of them. @param fresh past the caches */
+  async refresh(fresh: boolean): Promise<void> {
+    if (this.capacities.length > 0) await Promise.all(this.capacities.map((capacity) => capacity.refresh(fresh)));
+  }
+
+  /** How many messages of the usual cost may go, at most `most`. */
+  affordable(most: number): number {
+    let count = most;
+    for (const [i, capacity] of this.capacities.entries()) {
+      const allowance = capacity.allowance(this.#asker);
+      const each = capacity.reading.unit === "requests" ? 1 : this.#meanCosts[i]!;
+      // One is always worth a try where there is anything: its cost is known only when it is here.
+      const affordable = Math.max(Math.floor(allowance / each), capacity.room(this.#asker) === "free" ? 1 : 0);
+      count = Math.min(count, affordable);
+    }
+    return count;
+  }
+
+  /** `closed`: a gate lets nothing pass. `full`: what runs already is all that may. */
+  get room(): "free" | "full" | "closed" {
+    let room: "free" | "full" = "free";
+    for (const capacity of this.capacities) {
+      const state = capacity.room(this.#asker);
+      if (state === "closed") return state;
+      if (state === "full") room = state;
+    }
+    return room;
+  }
+
+  /** Takes room in all of them, or in none. @returns whether there was room */
+  take(delivery: Delivery): boolean {
+    if (this.capacities.length === 0) return true;
+    const tickets: Ticket[] = [];
+    for (const [i, capacity] of this.capacities.entries()) {
+      const cost = this.#costOf(delivery.claim.message.request.payload, capacity.reading.unit);
+      const ticket = capacity.take(cost, this.#asker);
+      if (ticket === undefined) {
+        for (const taken of tickets) taken.release();
+        return false;
+      }
+      this.#meanCosts[i] = this.#meanCosts[i]! * (1 - NEWEST) + cost * NEWEST;
+      tickets.push(ticket);
+    }
+    delivery.admitted(tickets);
+    return true;
+  }
+
+  /**
+   * What was taken may still be used.
+   * @param strictly also not when newer readings leave less room than is taken
+   */
+  holds(strictly: boolean): boolean {
+    return this.capacities.every((capacity) =>
+      strictly ? !capacity.overdrawn(this.#asker) : capacity.room(this.#asker) !== "closed",
+    );
+  }
+
+  /** The message leaves now, with this body. */
+  started(delivery: Delivery, body: Uint8Array): void {
+    delivery.started(this.capacities.map((capacity) => this.#costOf(body, capacity.reading.unit)));
+  }
+
+  /** The gateway is overloaded: closed until a later sample. */
+  latch(): void {
+    for (const capacity of this.capacities) capacity.latch();
+  }
+}

@@ -1,0 +1,45 @@
+/** Milliseconds of one step, and how many are kept: two minutes, twice the oldest sample that counts by default. */
+const STEP = 10;
+const STEPS = 12_000;
+
+/**
+ * How much of our own work ran at a time in the last two minutes. A sample of a metric is seconds old when it is read:
+ * comparing what runs now with what ran then says how far the figure has moved by our own doing.
+ */
+export class RunningHistory {
+  /** What ran at the end of each step, a ring. */
+  readonly #steps = new Float64Array(STEPS);
+  #step = Number.NaN;
+  #first = Number.NaN;
+  #running = 0;
+
+  /** @param now Unix milliseconds @param running from now on */
+  record(now: number, running: number): void {
+    this.#advance(now);
+    this.#running = running;
+    this.#steps[this.#step % STEPS] = running;
+  }
+
+  /**
+   * What ran at `time`; 0 for times that are not remembered, which makes the estimate cautious.
+   * @param now Unix milliseconds, as `time`
+   */
+  at(time: number, now: number): number {
+    this.#advance(now);
+    // The step before: what changed within the step of `time` may have changed after it.
+    const step = Math.ceil(time / STEP) - 1;
+    if (step >= this.#step) return this.#running;
+    return step >= Math.max(this.#first, this.#step - STEPS + 1) ? this.#steps[step % STEPS]! : 0;
+  }
+
+  /** Fills the steps that went by with what ran in them; a clock that was set back starts a new memory. */
+  #advance(now: number): void {
+    const step = Math.floor(now / STEP);
+    if (step === this.#step) return;
+    if (!(step > this.#step && step - this.#step < STEPS)) {
+      this.#first = step;
+      this.#steps[step % STEPS] = this.#running;
+    } else for (let i = this.#step + 1; i <= step; i++) this.#steps[i % STEPS] = this.#running;
+    this.#step = step;
+  }
+}

@@ -1,0 +1,281 @@
+import { type Clock, delay, type Timer } from "../clock/clock.ts";
+import type { Random } from "../clock/random.ts";
+import { messageOf } from "../inference/errors.ts";
+import type { DispatchGate, GateOwner, GateSpec } from "../plugin/gate.ts";
+import type { DispatchMetrics } from "../telemetry/dispatch-metrics.ts";
+import type { LogFields, Logger } from "../telemetry/logger.ts";
+import { RateLimitedLog } from "../telemetry/rate-limited-log.ts";
+import { noTracing, type Tracing } from "../telemetry/tracing.ts";
+import { BrokerTime } from "./broker-time.ts";
+import { Admission } from "./budget/admission.ts";
+import { Capacity } from "./budget/capacity.ts";
+import { type CostOf, usualCost } from "./budget/cost.ts";
+import { Endings } from "./endings.ts";
+import { Leases } from "./leases.ts";
+import { Line } from "./line.ts";
+import type { MakeMergePolicy } from "./merge/merge-policy.ts";
+import { QueueSeries } from "./queue-series.ts";
+import type { Broker } from "./queues/broker.ts";
+import type { InferenceClient } from "./send/inference-client.ts";
+import type { LeaseSettings, PoolSettings, QueueSettings } from "./settings.ts";
+import { SettlementWriter } from "./settlement-writer.ts";
+import type { TransformChain } from "./transforms/transform.ts";
+import { Worker } from "./worker.ts";
+import { WorkerPool } from "./worker-pool.ts";
+
+export interface DispatcherOptions {
+  readonly broker: Broker;
+  readonly queues: readonly QueueSettings[];
+  readonly pools: readonly PoolSettings[];
+  readonly leases: LeaseSettings;
+  readonly pollInterval: number;
+  readonly batchCap: number | undefined;
+  /** Dispatchers that share the capacities, >= 1. */
+  readonly replicas: number;
+  /** Milliseconds per attempt. */
+  readonly requestTimeout: number;
+  /** Header that tells the gateway the milliseconds left; undefined = none. */
+  readonly deadlineHeader: string | undefined;
+  readonly client: InferenceClient;
+  readonly transforms: TransformChain;
+  readonly mergePolicy: MakeMergePolicy;
+  gate(spec: GateSpec | undefined, owner: GateOwner): DispatchGate;
+  readonly metrics: DispatchMetrics;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Logger;
+  readonly tracing?: Tracing;
+  /** Default: `usualCost`. */
+  readonly costOf?: CostOf;
+}
+
+/** Milliseconds that writing the last results may take once nothing runs any more (async-processor 8.4). */
+const LAST_WRITES = 4000;
+
+/**
+ * The Async Processor: queues, gates, workers and leases joined. A message is always either in the broker or held under a lease
+ * that the broker knows, so whatever ends this process loses nothing.
+ */
+export class Dispatcher {
+  readonly pools: readonly WorkerPool[];
+  readonly capacities: ReadonlyMap<string, Capacity>;
+  readonly writer: SettlementWriter;
+  readonly #options: DispatcherOptions;
+  readonly #leases: Leases;
+  readonly #lines = new Map<string, Line>();
+  readonly #time: BrokerTime;
+  readonly #worker: Worker;
+  readonly #quietly: RateLimitedLog;
+  #mover: Timer | undefined;
+  /** When it is armed for; minus infinity while retries are being moved. */
+  #moveAt = Number.POSITIVE_INFINITY;
+  #stopped = false;
+
+  /** Makes all gates. @throws SluiceError of the gate factory, POOL_UNKNOWN */
+  constructor(options: DispatcherOptions) {
+    const { broker, clock, log, random, metrics, tracing = noTracing } = options;
+    this.#options = options;
+    this.#quietly = new RateLimitedLog(log, clock, { intervalMs: 10_000, maxKeys: 100 });
+    this.#time = new BrokerTime(clock);
+    this.writer = new SettlementWriter({
+      broker,
+      clock,
+      onSettled: (settlement, outcome) => {
+        const line = this.#lines.get(settlement.claim.queue.name)!;
+        this.#leases.forget(settlement.claim);
+        line.series.claimsActive(-1);
+        if (settlement.kind === "refuse") line.returned();
+        if (settlement.kind === "retry" && outcome === "settled")
+          this.#moveBy(settlement.due * 1000 - this.#time.now());
+        if (outcome === "fenced") line.series.fenced();
+        if (outcome === "dead-lettered" || (outcome === "settled" && settlement.kind === "dead"))
+          line.series.deadLettered();
+      },
+      onRetry: (problem) => {
+        metrics.redisWriteRetriesTotal.with().inc();
+        this.#warn(
+          "write",
+          { problem: messageOf(problem) },
+          "results cannot be written yet; they are kept and tried again",
+        );
+      },
+    });
+    this.#leases = new Leases({
+      broker,
+      clock,
+      settings: options.leases,
+      onError: (problem) => this.#warn("renew", { problem: messageOf(problem) }, "leases cannot be renewed"),
+      onLost: (claim) => {
+        log.warn({ queue: claim.queue.name, claim: claim.id }, "a lease was lost: what comes of it is discarded");
+      },
+    });
+    this.#worker = new Worker({ ...options, tracing, leases: this.#leases, time: this.#time });
+    const capacities = new Map<string, Capacity>();
+    this.capacities = capacities;
+    const pools: WorkerPool[] = [];
+    for (const settings of options.pools) {
+      const queues = options.queues.filter((queue) => queue.workerPoolId === settings.id);
+      // Pools that no queue names get no workers.
+      if (queues.length === 0) continue;
+      const owner = { queueId: "", queueName: "", poolName: settings.id };
+      const poolGate = options.gate(settings.gate, owner);
+      const poolSeries = settings.gate === undefined ? undefined : new QueueSeries(metrics, owner);
+      const policy = options.mergePolicy(queues, settings.workers);
+      const pool = new WorkerPool({
+        settings,
+        policy,
+        leases: this.#leases,
+        clock,
+        random,
+        work: (line, delivery) => this.#worker.work({ line, delivery, poolGate, poolSeries, policy }),
+      });
+      metrics.poolWorkerLimit.with(settings.id).set(settings.workers);
+      log.info(
+        { poolID: settings.id, workers: settings.workers, hasGate: settings.gate !== undefined },
+        "Spawning workers for pool",
+      );
+      pools.push(pool);
+      for (const queue of queues) {
+        const owner = { queueId: queue.id, queueName: queue.name, poolName: settings.id };
+        const series = new QueueSeries(metrics, owner);
+        const gate = options.gate(queue.gate, owner);
+        const own = [...gate.capacities, ...poolGate.capacities].map((source) => {
+          const capacity =
+            capacities.get(source.key) ??
+            new Capacity(source, clock, options.replicas, () => this.#changed(source.key));
+          capacities.set(source.key, capacity);
+          return capacity;
+        });
+        const asker = { queueName: queue.name, workers: settings.workers, share: queue.maxQueueShare };
+        const line = new Line({
+          queue,
+          broker,
+          gate,
+          admission: new Admission([...new Set(own)], asker, options.costOf ?? usualCost),
+          policy,
+          leases: this.#leases,
+          endings: new Endings({ writer: this.writer, time: this.#time, random, series }),
+          series,
+          clock,
+          time: this.#time,
+          log,
+          pollInterval: options.pollInterval,
+          batchCap: options.batchCap,
+          pump: () => pool.pump(),
+        });
+        this.#lines.set(queue.name, line);
+        pool.addLine(line);
+      }
+    }
+    this.pools = pools;
+  }
+
+  get lines(): IterableIterator<Line> {
+    return this.#lines.values();
+  }
+
+  /** Claims held by this process. */
+  get claims(): number {
+    return this.#leases.size;
+  }
+
+  start(): void {
+    const { broker, log } = this.#options;
+    broker.start({
+      available: (queue) => this.#lines.get(queue.name)?.wake(),
+      deadLettered: (queue, reason) => {
+        this.#lines.get(queue.name)?.series.deadLettered();
+        this.#warn(
+          `dead ${queue.name}`,
+          { queue: queue.name, reason },
+          "an entry cannot be read; it is in the dead letters",
+        );
+      },
+      reclaimed: (queue, count) => {
+        this.#lines.get(queue.name)?.series.reclaimed(count);
+        log.info({ queue: queue.name, count }, "leases ran out; their messages are queued again");
+      },
+      writeRetried: () => this.#options.metrics.redisWriteRetriesTotal.with().inc(),
+    });
+    this.#leases.start();
+    void this.#moveRetries();
+    for (const pool of this.pools) pool.pump();
+  }
+
+  /**
+   * Ends in two phases: nothing more is claimed and what runs may end; after `drainTimeout` milliseconds, counted from here,
+   * what still runs is cut off and goes back to its queue. Whatever was not begun goes back at once.
+   */
+  async stop(drainTimeout: number): Promise<void> {
+    const { clock, log } = this.#options;
+    this.#stopped = true;
+    this.#mover?.cancel();
+    this.#worker.drain();
+    const ended = new AbortController();
+    const limit = clock.after(drainTimeout, () => ended.abort());
+    const workersIdle = Promise.all(
+      this.pools.map(async (pool) => {
+        await pool.stop();
+        await pool.idle();
+      }),
+    );
+    const cutOff = new Promise<void>((resolve) =>
+      ended.signal.addEventListener("abort", () => resolve(), { once: true }),
+    );
+    await Promise.race([workersIdle, cutOff]);
+    if (ended.signal.aborted) for (const delivery of this.#leases.deliveries()) delivery.abort();
+    limit.cancel();
+    const late = new AbortController();
+    await Promise.race([
+      workersIdle.then(() => this.writer.idle()),
+      delay(clock, LAST_WRITES, late.signal).catch(() => {}),
+    ]);
+    late.abort();
+    if (this.writer.pending > 0)
+      log.error(
+        { pending: this.writer.pending },
+        "the broker is away: what is not written comes back when its leases run out",
+      );
+    this.#leases.stop();
+  }
+
+  #warn(key: string, fields: LogFields, message: string): void {
+    this.#quietly.log("warn", key, fields, message);
+  }
+
+  #changed(key: string): void {
+    for (const pool of this.pools) {
+      let concerned = false;
+      for (const line of pool.lines) {
+        if (!line.admission.capacities.some((capacity) => capacity.source.key === key)) continue;
+        line.changed();
+        concerned = true;
+      }
+      if (concerned) pool.pump();
+    }
+  }
+
+  /** Queues retries as they come due, and at least once per poll interval. */
+  async #moveRetries(): Promise<void> {
+    const { broker, pollInterval } = this.#options;
+    this.#moveAt = Number.NEGATIVE_INFINITY;
+    let next = pollInterval;
+    try {
+      next = Math.min(pollInterval, await broker.moveDue());
+    } catch (error) {
+      this.#warn("move", { problem: messageOf(error) }, "retries that are due cannot be queued");
+    }
+    this.#moveAt = Number.POSITIVE_INFINITY;
+    this.#moveBy(next);
+  }
+
+  /** Sees to it that retries are looked at in `ms` milliseconds at the latest. */
+  #moveBy(ms: number): void {
+    const { clock } = this.#options;
+    const at = clock.now() + Math.max(1, ms);
+    if (this.#stopped || at >= this.#moveAt) return;
+    this.#mover?.cancel();
+    this.#moveAt = at;
+    this.#mover = clock.after(at - clock.now(), () => void this.#moveRetries(), true);
+  }
+}

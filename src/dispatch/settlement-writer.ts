@@ -1,0 +1,89 @@
+import { type Clock, delay } from "../clock/clock.ts";
+import type { Broker, Settlement, SettleOutcome } from "./queues/broker.ts";
+
+/** Settlements per call of the broker. */
+const BATCH = 256;
+/** Milliseconds between attempts while the broker is away: doubling. */
+const SHORTEST_PAUSE = 100;
+const LONGEST_PAUSE = 2000;
+
+export interface SettlementWriterOptions {
+  readonly broker: Pick<Broker, "settle">;
+  readonly clock: Clock;
+  /** What became of one; never `{ failed }`, which is tried again. */
+  onSettled(settlement: Settlement, outcome: Exclude<SettleOutcome, object>): void;
+  /** A call failed and is repeated. */
+  onRetry(problem: unknown): void;
+}
+
+/**
+ * Writes results, retries and refusals, many per call: while one call is under way the next batch gathers, so the busier
+ * it is the fewer round trips a message costs. Everything is repeated until the broker has it; claims stand until then.
+ * What waits here is bounded by what is claimed.
+ */
+export class SettlementWriter {
+  readonly #options: SettlementWriterOptions;
+  #queue: Settlement[] = [];
+  #writing = false;
+  #waiters: (() => void)[] = [];
+  #inCall = 0;
+
+  constructor(options: SettlementWriterOptions) {
+    this.#options = options;
+  }
+
+  /** Settlements that are not written yet. */
+  get pending(): number {
+    return this.#queue.length + this.#inCall;
+  }
+
+  add(settlement: Settlement): void {
+    this.#queue.push(settlement);
+    if (this.#writing) return;
+    this.#writing = true;
+    // Those that end in the same turn of the event loop go together.
+    this.#options.clock.soon(() => void this.#write());
+  }
+
+  /** Resolves when everything that was added is written. */
+  idle(): Promise<void> {
+    if (this.pending === 0) return Promise.resolve();
+    return new Promise((resolve) => this.#waiters.push(resolve));
+  }
+
+  async #write(): Promise<void> {
+    const { clock, broker, onSettled, onRetry } = this.#options;
+    let pause = SHORTEST_PAUSE;
+    while (this.#queue.length > 0) {
+      const batch = this.#queue.splice(0, BATCH);
+      this.#inCall = batch.length;
+      const again: Settlement[] = [];
+      let problem: unknown;
+      try {
+        const outcomes = await broker.settle(batch);
+        for (const [i, settlement] of batch.entries()) {
+          const outcome = outcomes[i] ?? { failed: "the broker gave no outcome" };
+          if (typeof outcome === "string") onSettled(settlement, outcome);
+          else {
+            again.push(settlement);
+            problem = new Error(outcome.failed);
+          }
+        }
+      } catch (error) {
+        problem = error;
+        again.push(...batch);
+      }
+      this.#inCall = 0;
+      if (again.length === 0) {
+        pause = SHORTEST_PAUSE;
+        continue;
+      }
+      this.#queue = [...again, ...this.#queue];
+      onRetry(problem);
+      await delay(clock, pause);
+      pause = Math.min(LONGEST_PAUSE, pause * 2);
+    }
+    this.#writing = false;
+    for (const resolve of this.#waiters.splice(0)) resolve();
+  }
+}

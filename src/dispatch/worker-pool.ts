@@ -1,0 +1,106 @@
+import type { Clock } from "../clock/clock.ts";
+import type { Random } from "../clock/random.ts";
+import type { Delivery } from "./delivery.ts";
+import type { Leases } from "./leases.ts";
+import type { Line } from "./line.ts";
+import type { MergePolicy } from "./merge/merge-policy.ts";
+import type { Claim } from "./queues/broker.ts";
+import type { PoolSettings } from "./settings.ts";
+
+export interface WorkerPoolOptions {
+  readonly settings: PoolSettings;
+  readonly policy: MergePolicy;
+  readonly leases: Leases;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** Takes one message from the gateway's door to its end; never rejects. */
+  work(line: Line, delivery: Delivery): Promise<void>;
+}
+
+/** The workers of one pool and the queues that feed them. Pools share nothing: one that stands still holds up no other. */
+export class WorkerPool {
+  readonly settings: PoolSettings;
+  readonly #options: WorkerPoolOptions;
+  readonly #lines = new Map<string, Line>();
+  readonly #idle: (() => void)[] = [];
+  #order: Line[] = [];
+  #running = 0;
+  #pumping = false;
+  #stopped = false;
+
+  constructor(options: WorkerPoolOptions) {
+    this.settings = options.settings;
+    this.#options = options;
+  }
+
+  get lines(): readonly Line[] {
+    return this.#order;
+  }
+
+  /** Messages that a worker has. */
+  get running(): number {
+    return this.#running;
+  }
+
+  addLine(line: Line): void {
+    this.#lines.set(line.queue.name, line);
+    this.#order = [...this.#lines.values()];
+  }
+
+  /** Something changed: hands out what is claimed, and claims more. Many calls in one turn of the event loop are one. */
+  pump(): void {
+    if (this.#pumping || this.#stopped) return;
+    this.#pumping = true;
+    this.#options.clock.soon(() => {
+      this.#pumping = false;
+      this.#handOut();
+      this.#fill();
+    });
+  }
+
+  /** Claims nothing more and gives back what no worker has; those that run go on. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    await Promise.all(this.#order.map((line) => line.stop()));
+    for (const claim of this.#options.policy.drain()) {
+      const line = this.#lineOf(claim);
+      line.series.depth(-1);
+      line.giveBack(this.#options.leases.get(claim));
+    }
+  }
+
+  /** Resolves when no worker has a message. */
+  async idle(): Promise<void> {
+    if (this.#running > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
+  }
+
+  #handOut(): void {
+    if (this.#stopped) return;
+    const { policy, leases } = this.#options;
+    while (this.#running < this.settings.workers) {
+      const claim = policy.next();
+      if (claim === undefined) return;
+      this.#running++;
+      void this.#options.work(this.#lineOf(claim), leases.get(claim)).finally(() => {
+        this.#running--;
+        if (this.#running === 0) for (const resolve of this.#idle.splice(0)) resolve();
+        this.pump();
+      });
+    }
+  }
+
+  #fill(): void {
+    if (this.#stopped) return;
+    const lines = this.#order;
+    // Begins anywhere, so that no queue is always the first to be asked.
+    const first = lines.length > 1 ? this.#options.random.below(lines.length) : 0;
+    for (let i = 0; i < lines.length; i++) {
+      const coming = lines.reduce((sum, line) => sum + line.claiming, 0);
+      lines[(first + i) % lines.length]!.fill(Math.max(0, this.settings.workers - this.#running - coming));
+    }
+  }
+
+  #lineOf(claim: Claim): Line {
+    return this.#lines.get(claim.queue.name)!;
+  }
+}

@@ -6,7 +6,8 @@ import { type ClientAuthority, clientAuthority } from "../../test/support/certif
 import { realClock } from "../clock/real.ts";
 import { VirtualClock } from "../clock/virtual.ts";
 import { selfSignedPair, type TlsPair } from "../grpc/tls.ts";
-import { type AdminServer, type AdminTls, startAdmin } from "./server.ts";
+import type { AdminTls } from "./listen.ts";
+import { type AdminServer, startAdmin } from "./server.ts";
 import type { AdminViews } from "./views.ts";
 
 const VIEWS: AdminViews = {

@@ -1,4 +1,4 @@
-import type { AdminTls } from "../admin/server.ts";
+import type { AdminTls } from "../admin/listen.ts";
 import type { Clock } from "../clock/clock.ts";
 import { loadCertificates, loadTlsPair, selfSignedPair, type TlsPair } from "../grpc/tls.ts";
 import { TlsFollower } from "../grpc/tls-follower.ts";

@@ -1,0 +1,25 @@
+import { getConnInfo } from "@hono/node-server/conninfo";
+import { Hono } from "hono";
+import { CONTENT_TYPES, type ExpositionFormat } from "../telemetry/exposition.ts";
+import { negotiateFormat } from "../telemetry/exposition-format.ts";
+import type { Authorize } from "./access.ts";
+
+/** An app that asks `authorize` about every request, and has `/metrics` in the format the scraper prefers. */
+export function guardedApp(authorize: Authorize, metrics: (format: ExpositionFormat) => string): Hono {
+  const app = new Hono();
+  app.use(async (context, next) => {
+    const verdict = await authorize({
+      peer: getConnInfo(context).remote.address ?? "",
+      method: context.req.method,
+      path: context.req.path,
+      host: context.req.header("host"),
+      authorization: context.req.header("authorization"),
+    });
+    return verdict === undefined ? next() : context.text(`${verdict.message}\n`, verdict.status);
+  });
+  app.get("/metrics", (context) => {
+    const format = negotiateFormat(context.req.header("accept"));
+    return context.body(metrics(format), 200, { "content-type": CONTENT_TYPES[format], vary: "accept" });
+  });
+  return app;
+}

@@ -1,4 +1,4 @@
-import { createClient, ErrorReply } from "@redis/client";
+import { createClient, ErrorReply, RESP_TYPES } from "@redis/client";
 import type { Clock, Timer } from "../../../clock/clock.ts";
 import type { Random } from "../../../clock/random.ts";
 import { messageOf, type SluiceError } from "../../../inference/errors.ts";
@@ -9,7 +9,8 @@ import { parseRedisUrl, type RedisAddress, tlsOptions } from "./address.ts";
 import { brokerError, unavailable } from "./reply-error.ts";
 import type { RedisScript } from "./script.ts";
 
-export type RedisReply = string | number | boolean | null | readonly RedisReply[];
+export type RedisArgument = string | Buffer;
+export type RedisReply = string | number | boolean | null | Buffer | readonly RedisReply[];
 
 export interface RedisDeps {
   readonly clock: Clock;
@@ -40,14 +41,16 @@ export interface Redis {
   readonly ready: boolean;
   /** Does the server announce changes of keys (`onChanged`)? */
   readonly announces: boolean;
-  /** @throws SluiceError BROKER_UNAVAILABLE, or RedisReplyError */
-  send(args: readonly string[]): Promise<RedisReply>;
-  /** Runs a script; its source is sent only when the server does not know it. @throws as `send` */
-  run(script: RedisScript, keys: readonly string[], args: readonly string[]): Promise<RedisReply>;
+  /** @param raw true = texts of the answer come as bytes @throws SluiceError BROKER_UNAVAILABLE, or RedisReplyError */
+  send(args: readonly RedisArgument[], raw?: boolean): Promise<RedisReply>;
+  /** Runs a script; its source is sent only when the server does not know it. @param raw and errors as for `send` */
+  run(script: RedisScript, keys: readonly string[], args: readonly RedisArgument[], raw?: boolean): Promise<RedisReply>;
   /** Listens to a channel on this and every later connection. */
   subscribe(channel: string, listener: (message: string) => void): void;
   /** Resolves when a connection is ready. @param limit milliseconds @throws SluiceError BROKER_UNAVAILABLE with the last problem */
   whenReady(limit: number): Promise<void>;
+  /** Why there is no connection now. */
+  absence(): SluiceError;
   /** Another connection to the same server. */
   another(options: RedisOptions): Redis;
   /** Ends the connection; commands without an answer reject. */
@@ -68,6 +71,8 @@ const HANDSHAKES = [
 ] as const;
 /** Refusals that asking for less does not change. */
 const NOT_THE_HANDSHAKE = /\b(NOAUTH|WRONGPASS|LOADING|MASTERDOWN|max number of clients)\b/;
+
+const BYTES = { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } };
 
 type Client = ReturnType<typeof makeClient>;
 
@@ -149,22 +154,23 @@ class RedisLink implements Redis {
     return this.#announces;
   }
 
-  async send(args: readonly string[]): Promise<RedisReply> {
+  async send(args: readonly RedisArgument[], raw = false): Promise<RedisReply> {
     const client = this.#client;
-    if (!this.#ready || client === undefined) throw unavailable(this.server, this.#problem);
+    const name = String(args[0]);
+    if (!this.#ready || client === undefined) throw this.absence();
     const span = this.#tracing.on
-      ? this.#tracing.start(`redis ${args[0]}`, {}, { "db.system.name": "redis", "db.operation.name": args[0]! })
+      ? this.#tracing.start(`redis ${name}`, {}, { "db.system.name": "redis", "db.operation.name": name })
       : undefined;
     this.#due++;
     this.#watch ??= this.#deps.clock.after(this.#silence, () => this.#look(this.#answers));
     try {
-      return (await client.sendCommand(args)) as RedisReply;
+      return (await client.sendCommand(args, raw ? BYTES : undefined)) as RedisReply;
     } catch (error) {
       span?.fail("command failed");
       // A connection that was given up has the reason; its client only knows that it was ended.
       const told =
         client === this.#client
-          ? brokerError(this.server, args[0]!, error)
+          ? brokerError(this.server, name, error)
           : unavailable(this.server, this.#problem, error);
       // A server that became a replica: the name may lead to its successor by now.
       if (client === this.#client && told.message.includes("READONLY")) this.#broken(client, told.message);
@@ -176,13 +182,18 @@ class RedisLink implements Redis {
     }
   }
 
-  async run(script: RedisScript, keys: readonly string[], args: readonly string[]): Promise<RedisReply> {
+  async run(
+    script: RedisScript,
+    keys: readonly string[],
+    args: readonly RedisArgument[],
+    raw = false,
+  ): Promise<RedisReply> {
     const rest = [String(keys.length), ...keys, ...args];
     try {
-      return await this.send(["EVALSHA", script.sha, ...rest]);
+      return await this.send(["EVALSHA", script.sha, ...rest], raw);
     } catch (error) {
       if (!messageOf(error).includes("NOSCRIPT")) throw error;
-      return this.send(["EVAL", script.source, ...rest]);
+      return this.send(["EVAL", script.source, ...rest], raw);
     }
   }
 
@@ -196,7 +207,7 @@ class RedisLink implements Redis {
   whenReady(limit: number): Promise<void> {
     if (this.#ready) return Promise.resolve();
     return new Promise((resolve, reject) => {
-      const timer = this.#deps.clock.after(limit, () => done(unavailable(this.server, this.#problem)));
+      const timer = this.#deps.clock.after(limit, () => done(this.absence()));
       const done = (problem?: SluiceError): void => {
         timer.cancel();
         this.#waiters = this.#waiters.filter((waiter) => waiter !== done);
@@ -204,8 +215,12 @@ class RedisLink implements Redis {
         else reject(problem);
       };
       this.#waiters.push(done);
-      if (this.#closed) done(unavailable(this.server, this.#problem));
+      if (this.#closed) done(this.absence());
     });
+  }
+
+  absence(): SluiceError {
+    return unavailable(this.server, this.#problem);
   }
 
   another(options: RedisOptions): Redis {
@@ -217,7 +232,7 @@ class RedisLink implements Redis {
     this.#closed = true;
     this.#problem = "the connection was closed";
     this.#discard();
-    for (const waiter of [...this.#waiters]) waiter(unavailable(this.server, this.#problem));
+    for (const waiter of [...this.#waiters]) waiter(this.absence());
   }
 
   get #silence(): number {

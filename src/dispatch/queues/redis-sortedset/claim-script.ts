@@ -1,0 +1,102 @@
+import { redisScript } from "../redis/script.ts";
+
+/**
+ * Takes entries out of a queue and keeps them as claims (async-processor 5.2.8).
+ *
+ * KEYS: the queue, its claims, its leases.
+ * ARGV: how many entries whose deadline lies ahead; how many past it; what claim ids begin with; the number of the first;
+ * lease in ms; prefix of cancel marks; bytes after which it stops.
+ * Answer: server time in ms, then per claim in order of score: the entry, and the cancel mark of the request id that
+ * `markedId` finds in it.
+ *
+ * A claim is kept as `<score>\n<entry>`, the score exactly as the queue had it. Scores are deadlines, unless a producer has
+ * chosen others: below the present the deadline inside decides. The text's first `"deadline"` is believed only when it says
+ * the same as the score; else the entry is decoded. What nobody can read counts as past its deadline.
+ * Claims are written before the entries leave the queue: a failure on the way (a key of another type, no memory) leaves
+ * everything where it was.
+ */
+export const CLAIM = redisScript(`
+local queue, claims, leases = KEYS[1], KEYS[2], KEYS[3]
+local live, late, bytes = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[7])
+local t = redis.call('TIME')
+local now = t[1] .. '.' .. string.format('%06d', t[2])
+local seconds, ms = tonumber(now), t[1] * 1000 + math.floor(t[2] / 1000)
+redis.call('HLEN', claims)
+redis.call('ZCARD', leases)
+
+local function expired(entry, score)
+  local named = tonumber(string.match(entry, '"deadline"%s*:%s*(%-?%d+)') or '')
+  if named == tonumber(score) then return true end
+  local ok, value = pcall(cjson.decode, entry)
+  local data = ok and type(value) == 'table' and value.data
+  named = type(data) == 'table' and tonumber(data.deadline)
+  return not named or named < seconds
+end
+
+local entries, scores = {}, {}
+local function take(entry, score)
+  entries[#entries + 1] = entry
+  scores[#scores + 1] = score
+  bytes = bytes - #entry
+end
+
+local past = redis.call('ZCOUNT', queue, '-inf', '(' .. now)
+local head = math.min(past, live + late)
+if head > 0 then
+  local found = redis.call('ZRANGE', queue, 0, head - 1, 'WITHSCORES')
+  for i = 1, #found, 2 do
+    if bytes <= 0 then break end
+    if expired(found[i], found[i + 1]) then
+      if late > 0 then
+        late = late - 1
+        take(found[i], found[i + 1])
+      end
+    elseif live > 0 then
+      live = live - 1
+      take(found[i], found[i + 1])
+    end
+  end
+end
+if live > 0 then
+  local found = redis.call('ZRANGEBYSCORE', queue, now, '+inf', 'WITHSCORES', 'LIMIT', 0, live)
+  for i = 1, #found, 2 do
+    if bytes <= 0 then break end
+    take(found[i], found[i + 1])
+  end
+end
+
+local answer = { ms }
+if #entries > 0 then
+  local held, until_, marks, asked = {}, {}, {}, {}
+  for i, entry in ipairs(entries) do
+    local id = ARGV[3] .. string.format('%.0f', ARGV[4] + i - 1)
+    held[2 * i - 1], held[2 * i] = id, scores[i] .. '\\n' .. entry
+    until_[2 * i - 1], until_[2 * i] = ms + ARGV[5], id
+    local _, from = string.find(entry, '"data":{"id":"', 1, true)
+    local to = from and string.find(entry, '"', from + 1, true)
+    if to then
+      marks[#marks + 1] = ARGV[6] .. string.sub(entry, from + 1, to - 1)
+      asked[#marks] = 2 * i + 1
+    end
+    answer[2 * i], answer[2 * i + 1] = entry, false
+  end
+  redis.call('HSET', claims, unpack(held))
+  redis.call('ZADD', leases, unpack(until_))
+  redis.call('ZREM', queue, unpack(entries))
+  if #marks > 0 then
+    for i, mark in ipairs(redis.call('MGET', unpack(marks))) do answer[asked[i]] = mark end
+  end
+end
+return answer
+`);
+
+const DATA_ID = '"data":{"id":"';
+
+/** The request id whose cancel mark the script has looked at; undefined when it found none. */
+export function markedId(entry: string): string | undefined {
+  const from = entry.indexOf(DATA_ID);
+  if (from < 0) return undefined;
+  const start = from + DATA_ID.length;
+  const end = entry.indexOf('"', start);
+  return end < 0 ? undefined : entry.slice(start, end);
+}

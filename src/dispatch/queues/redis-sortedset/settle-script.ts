@@ -1,0 +1,100 @@
+import { redisScript } from "../redis/script.ts";
+
+/** Arguments per settlement. */
+export const SETTLE_WIDTH = 8;
+
+/** Answers of the script per settlement; any text is the server's reason for a failure. */
+export const FENCED = 0;
+export const SETTLED = 1;
+export const DEAD_LETTERED = 2;
+
+/**
+ * Settles claims of any queues, each by itself: one that fails leaves the others alone (async-processor 5.2.8, H-24).
+ *
+ * KEYS: for each queue of the batch, in a row: the queue, its claims, its leases, its dead letters; and any lists of results
+ * and sets of retries.
+ * ARGV: prefix of active tokens; prefix of cancel marks; then per settlement:
+ *   what: `result`, `retry`, `refuse`, `dead`; or `requeue`, `bury`: as `refuse`, `dead`, if the lease has run out;
+ *   number of the queue's first key; claim id; number of the key it goes to (list of results, set of retries), or 0;
+ *   text: the result, or the envelope where it changes (empty = as it was); due time of a retry, or reason of a dead letter;
+ *   request id; token.
+ *
+ * A claim that exists is owned by whoever knows its id, because no id is used twice; one that was settled or reclaimed is
+ * gone, so repeating a settlement writes nothing. The message's new place is written first, then the claim goes. A result
+ * whose list is a key of another type stands in the dead letters, beside its entry.
+ */
+export const SETTLE = redisScript(`
+local t = redis.call('TIME')
+local ms = t[1] * 1000 + math.floor(t[2] / 1000)
+
+local function problem(reply)
+  return type(reply) == 'table' and reply.err
+end
+local function wrong_type(reply)
+  local text = problem(reply)
+  return text and string.find(text, 'WRONGTYPE', 1, true)
+end
+local function kept(claims, id)
+  local value = redis.call('HGET', claims, id)
+  local at = string.find(value, '\\n', 1, true)
+  return string.sub(value, 1, at - 1), string.sub(value, at + 1)
+end
+local function letter(claims, id, reason, result)
+  local _, entry = kept(claims, id)
+  local text = '{"entry":' .. cjson.encode(entry) .. ',"reason":' .. cjson.encode(reason)
+  if result then text = text .. ',"result":' .. cjson.encode(result) end
+  return text .. ',"at":' .. string.format('%.0f', ms) .. '}'
+end
+local function forget(id, token)
+  if token == '' then return end
+  for i = 1, 2 do
+    if redis.pcall('GET', ARGV[i] .. id) == token then redis.call('DEL', ARGV[i] .. id) end
+  end
+end
+
+local function settle(at)
+  local what, first, id = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2]
+  local target, text, extra = KEYS[tonumber(ARGV[at + 3])], ARGV[at + 4], ARGV[at + 5]
+  local queue, claims, leases, dead = KEYS[first], KEYS[first + 1], KEYS[first + 2], KEYS[first + 3]
+  local known = redis.pcall('HEXISTS', claims, id)
+  if problem(known) then return problem(known) end
+  if known == 0 then return ${FENCED} end
+  if what == 'requeue' or what == 'bury' then
+    local lease = redis.call('ZSCORE', leases, id)
+    if lease and tonumber(lease) > ms then return ${FENCED} end
+  end
+
+  local outcome, reply = ${SETTLED}, nil
+  if what == 'result' then
+    reply = redis.pcall('LPUSH', target, text)
+    if wrong_type(reply) then
+      reply = redis.pcall('LPUSH', dead, letter(claims, id, 'the key ' .. target .. ' for its result holds another type', text))
+      outcome = ${DEAD_LETTERED}
+    end
+  elseif what == 'retry' then
+    reply = redis.pcall('ZADD', target, extra, text)
+  elseif what == 'refuse' or what == 'requeue' then
+    local score, entry = kept(claims, id)
+    reply = redis.pcall('ZADD', queue, score, text ~= '' and text or entry)
+  else
+    reply = redis.pcall('LLEN', dead)
+    if problem(reply) then return problem(reply) end
+    local unsent = nil
+    if target then
+      reply = redis.pcall('LPUSH', target, text)
+      if wrong_type(reply) then unsent = text elseif problem(reply) then return problem(reply) end
+    end
+    reply = redis.pcall('LPUSH', dead, letter(claims, id, extra, unsent))
+  end
+  if problem(reply) then return problem(reply) end
+
+  redis.call('HDEL', claims, id)
+  redis.call('ZREM', leases, id)
+  if what == 'result' or what == 'dead' or what == 'bury' then forget(ARGV[at + 6], ARGV[at + 7]) end
+  return outcome
+end
+
+local outcomes = {}
+for at = 3, #ARGV, ${SETTLE_WIDTH} do outcomes[#outcomes + 1] = settle(at) end
+return outcomes
+`);

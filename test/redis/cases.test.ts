@@ -1,0 +1,88 @@
+import { afterAll, beforeAll } from "vitest";
+import { SeededRandom } from "../../src/clock/random.ts";
+import { realClock } from "../../src/clock/real.ts";
+import { brokerCases } from "../../src/dispatch/queues/broker.cases.ts";
+import type { Broker } from "../../src/dispatch/queues/broker.ts";
+import type { Producer } from "../../src/dispatch/queues/producer.ts";
+import { connectRedis } from "../../src/dispatch/queues/redis/connection.ts";
+import { redisSortedSetBroker } from "../../src/dispatch/queues/redis-sortedset/broker.ts";
+import { redisQueueInspector } from "../../src/dispatch/queues/redis-sortedset/inspector.ts";
+import { redisProducer } from "../../src/dispatch/queues/redis-sortedset/producer.ts";
+import type { RedisSortedSetSettings } from "../../src/dispatch/settings.ts";
+import { silentLogger } from "../../src/telemetry/logger.ts";
+import { poll } from "../support/poll.ts";
+import { type RunningRedis, startRedis } from "../support/redis.ts";
+
+let server: RunningRedis;
+
+beforeAll(async () => {
+  server = await startRedis();
+});
+
+afterAll(() => server?.stop());
+
+brokerCases("redis-sortedset", async (settings) => {
+  const deps = { clock: realClock, random: new SeededRandom(1), log: silentLogger };
+  const connection = { url: server.url, tls: {}, enableTracing: false };
+  const redis = connectRedis(connection, deps);
+  await redis.whenReady(5000);
+  await redis.send(["FLUSHALL"]);
+  const inspector = await redisQueueInspector(connection, deps);
+  const all: RedisSortedSetSettings = {
+    ...settings,
+    transport: "redis-sortedset",
+    redis: connection,
+    retryQueueName: "retries",
+    batchCap: undefined,
+  };
+  return {
+    broker: reached(redisSortedSetBroker(all, deps)),
+    peer: () => reached(redisSortedSetBroker(all, deps)),
+    producer: (requestQueueName, resultQueueName) =>
+      once(redisProducer({ client: redis, requestQueueName, resultQueueName }, deps)),
+    inspector,
+    async inject(queueName, entry, score) {
+      await redis.send(["ZADD", queueName, String(score), entry]);
+    },
+    async injectResult(queueName, entry) {
+      await redis.send(["LPUSH", queueName, entry]);
+    },
+    async results(queueName) {
+      return ((await redis.send(["LRANGE", queueName, "0", "-1"])) as string[]).toReversed();
+    },
+    async now() {
+      const [seconds, micros] = (await redis.send(["TIME"])) as string[];
+      return Number(seconds) * 1000 + Number(micros) / 1000;
+    },
+    until: (what, ms, probe) => poll(what, probe, ms + 10_000).then(() => undefined),
+    async close() {
+      inspector.close();
+      redis.close();
+    },
+  };
+});
+
+/** What is called before the first connection stands waits for it. */
+function reached(broker: Broker): Broker {
+  return new Proxy(broker, {
+    get(target, name) {
+      const method = Reflect.get(target, name).bind(target);
+      if (name === "start" || name === "close" || name === "check") return method;
+      return async (...args: unknown[]) => {
+        await poll("the broker to be reached", () => target.check().then(() => true));
+        return method(...args);
+      };
+    },
+  });
+}
+
+function once(made: Promise<Producer>): Producer {
+  return new Proxy({} as Producer, {
+    get:
+      (_, name) =>
+      async (...args: unknown[]) => {
+        const producer = await made;
+        return Reflect.get(producer, name).apply(producer, args);
+      },
+  });
+}

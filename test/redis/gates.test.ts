@@ -1,0 +1,298 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createClient } from "@redis/client";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { freshRandom } from "../../src/clock/random.ts";
+import { realClock } from "../../src/clock/real.ts";
+import type { GateFactory } from "../../src/dispatch/gates/factory.ts";
+import { Collected, factory, LogLines, message, OWNER } from "../../src/dispatch/gates/gate-fakes.cases.ts";
+import type { DispatchGate } from "../../src/plugin/gate.ts";
+import { clientAuthority } from "../support/certificates.ts";
+import { poll } from "../support/poll.ts";
+import { ROOT, TestProcess } from "../support/process.ts";
+import { type RunningRedis, startRedis } from "../support/redis.ts";
+
+const CLIENTS = 32;
+const byAlice = () => message({ userid: "alice" });
+const KEY = "quota:userid:alice";
+
+let server: RunningRedis;
+let redis: ReturnType<typeof client>;
+const factories: GateFactory[] = [];
+
+function client(url: string) {
+  return createClient({ url, socket: { reconnectStrategy: 50 } }).on("error", () => {});
+}
+
+/** A gate on a connection of its own, as in another process. */
+function make(type: string, parameters: Record<string, unknown>): DispatchGate {
+  const gates = factory({ clock: realClock, random: freshRandom(), log: new LogLines() });
+  factories.push(gates);
+  return gates.make({ type, parameters }, OWNER);
+}
+
+function quota(parameters: Record<string, unknown>): DispatchGate {
+  return make("redis-quota", { address: `127.0.0.1:${server.port}`, ...parameters });
+}
+
+/** Unix milliseconds by the server's clock. */
+async function serverTime(): Promise<number> {
+  const [seconds, micros] = (await redis.sendCommand(["TIME"])) as unknown as [string, string];
+  return Number(seconds) * 1_000 + Number(micros) / 1_000;
+}
+
+beforeAll(async () => {
+  server = await startRedis({ appendOnly: true });
+  redis = client(server.url);
+  await redis.connect();
+});
+
+afterAll(async () => {
+  await Promise.all(factories.map((gates) => gates.close()));
+  redis.destroy();
+  await server.stop();
+});
+
+describe("redis-quota, rate limit", () => {
+  it(`admits exactly the limit in every sliding window under ${CLIENTS} clients (A-19)`, async () => {
+    await redis.flushAll();
+    const [limit, window] = [20, 500];
+    const gates = Array.from({ length: CLIENTS }, () => quota({ limit, window: `${window}ms` }));
+    const instants = new Map<string, number>();
+    let admitted = 0;
+    let refused = 0;
+    let over = false;
+    const hammering = gates.map(async (gate) => {
+      while (!over) {
+        const verdict = await gate.apply(byAlice(), new Collected());
+        if (verdict.kind === "continue") admitted++;
+        else refused++;
+      }
+    });
+    // Each admission stands in the set for a window at least: looking more often sees all.
+    await poll("four windows", async () => {
+      for (const { value, score } of await redis.zRangeWithScores(KEY, 0, -1)) instants.set(value, score);
+      return instants.size >= 4 * limit;
+    });
+    over = true;
+    await Promise.all(hammering);
+    for (const { value, score } of await redis.zRangeWithScores(KEY, 0, -1)) instants.set(value, score);
+
+    expect(instants.size).toBe(admitted);
+    expect(refused).toBeGreaterThan(admitted);
+    const times = [...instants.values()].sort((a, b) => a - b);
+    const within = times.map((time) => times.filter((other) => other <= time && other > time - window * 1e6).length);
+    expect(Math.max(...within)).toBe(limit);
+    // From the end of one full window to the end of the next there are as many admissions, whoever was first.
+    expect(times[limit]! - times[0]!).toBeGreaterThanOrEqual(window * 1e6);
+  });
+
+  it("shares the window with processes that write instants of nanoseconds, as the reference does", async () => {
+    await redis.flushAll();
+    const now = BigInt(Math.round((await serverTime()) * 1e3)) * 1_000n;
+    await redis.zAdd(KEY, [
+      { value: String(now), score: Number(now) },
+      { value: String(now - 3_600_000_000_000n), score: Number(now - 3_600_000_000_000n) },
+    ]);
+    const gate = quota({ limit: 2, window: "1m" });
+    expect((await gate.apply(byAlice(), new Collected())).kind).toBe("continue");
+    expect(await gate.apply(byAlice(), new Collected())).toEqual({ kind: "refuse", reason: "quota_exhausted" });
+    expect(await redis.zCard(KEY)).toBe(2);
+    expect(await redis.pTTL(KEY)).toBeGreaterThan(60_000);
+  });
+
+  it("gives a token back when its message was not sent (D-18)", async () => {
+    await redis.flushAll();
+    const gate = quota({ limit: 1, window: "10m" });
+    for (let i = 0; i < 10; i++) {
+      const collected = new Collected();
+      expect((await gate.apply(byAlice(), collected)).kind).toBe("continue");
+      collected.release(true);
+    }
+    const sent = new Collected();
+    await gate.apply(byAlice(), sent);
+    sent.release();
+    expect((await gate.apply(byAlice(), new Collected())).kind).toBe("refuse");
+  });
+});
+
+describe("redis-quota, concurrency", () => {
+  it(`never has more than the limit in flight under ${CLIENTS} clients, and frees all (A-20)`, async () => {
+    await redis.flushAll();
+    const limit = 5;
+    const gates = Array.from({ length: CLIENTS }, () => quota({ limit, mode: "concurrency" }));
+    let [inFlight, most, done] = [0, 0, 0];
+    await Promise.all(
+      gates.map(async (gate) => {
+        while (done < 500) {
+          const collected = new Collected();
+          if ((await gate.apply(byAlice(), collected)).kind !== "continue") continue;
+          most = Math.max(most, ++inFlight);
+          await redis.ping();
+          inFlight--;
+          done++;
+          collected.release();
+        }
+      }),
+    );
+    expect(most).toBe(limit);
+    await poll("all places to be free", async () => (await redis.exists(KEY)) === 0);
+  });
+
+  it("holds the place of a request that runs for three windows (A-20, H-35)", async () => {
+    await redis.flushAll();
+    const [one, other] = [1, 2].map(() => quota({ limit: 1, window: "1s", mode: "concurrency" }));
+    const collected = new Collected();
+    await one!.apply(byAlice(), collected);
+    const start = await serverTime();
+    await poll("three windows", async () => {
+      expect(await other!.apply(byAlice(), new Collected())).toEqual({ kind: "refuse", reason: "quota_exhausted" });
+      return (await serverTime()) - start > 3_000;
+    });
+    collected.release();
+    await poll("the place", async () => (await other!.apply(byAlice(), new Collected())).kind === "continue");
+  });
+
+  it("frees the places of a holder that was killed within one window (A-20)", async () => {
+    await redis.flushAll();
+    const [limit, window] = [3, 2_000];
+    const holder = new TestProcess(process.execPath, [
+      join(ROOT, "test", "redis", "quota-holder.ts"),
+      ...[`127.0.0.1:${server.port}`, String(limit), `${window}ms`, String(limit)],
+    ]);
+    await poll("the holder", () => {
+      if (holder.exit !== undefined) throw new Error(holder.stderr);
+      return holder.stdout.includes("holding");
+    });
+    const gate = quota({ limit, window: `${window}ms`, mode: "concurrency" });
+    // It lives: its places outlast their first lease.
+    const taken = await serverTime();
+    await poll("more than one window", async () => {
+      expect((await gate.apply(byAlice(), new Collected())).kind).toBe("refuse");
+      return (await serverTime()) - taken > 1.5 * window;
+    });
+    await holder.stop("SIGKILL");
+    const killed = await serverTime();
+    for (const { score } of await redis.zRangeWithScores(KEY, 0, -1))
+      expect(score - killed).toBeLessThanOrEqual(window);
+    const collected = new Collected();
+    await poll("all places", async () => {
+      await gate.apply(byAlice(), collected);
+      return collected.count === limit;
+    });
+  });
+
+  it("gives places back after the server was away, without waiting for their leases to end", async () => {
+    await redis.flushAll();
+    const gate = quota({ limit: 200, window: "1h", mode: "concurrency" });
+    const collected = new Collected();
+    await Promise.all(Array.from({ length: 200 }, () => gate.apply(byAlice(), collected)));
+    expect(await redis.zCard(KEY)).toBe(200);
+    await server.kill();
+    collected.release();
+    await server.restart();
+    await poll("all places to be free", async () => (await redis.exists(KEY)) === 0);
+    await poll("a place", async () => (await gate.apply(byAlice(), new Collected())).kind === "continue");
+  });
+
+  it("fails while the server is away", async () => {
+    const gate = make("redis-quota", { address: "127.0.0.1:1", limit: 1 });
+    await expect((async () => gate.apply(byAlice(), new Collected()))()).rejects.toThrow("127.0.0.1:1");
+  });
+
+  it("waits for a counter of the reference to end, and removes one that never would", async () => {
+    await redis.flushAll();
+    const gate = quota({ limit: 3, mode: "concurrency" });
+    await redis.set(KEY, "1", { expiration: { type: "PX", value: 300 } });
+    expect((await gate.apply(byAlice(), new Collected())).kind).toBe("refuse");
+    await poll("the counter to end", async () => (await gate.apply(byAlice(), new Collected())).kind === "continue");
+    await redis.set(KEY, "7");
+    expect((await gate.apply(byAlice(), new Collected())).kind).toBe("continue");
+  });
+
+  it("tells two quotas of different modes under one key apart, instead of destroying their counts", async () => {
+    for (const modes of [
+      ["rate-limit", "concurrency"],
+      ["concurrency", "rate-limit"],
+    ]) {
+      await redis.flushAll();
+      const [first, second] = modes.map((mode) => quota({ limit: 3, mode }));
+      await first!.apply(byAlice(), new Collected());
+      await expect((async () => second!.apply(byAlice(), new Collected()))()).rejects.toThrow("another prefix");
+      expect(await redis.zCard(KEY)).toBe(1);
+    }
+  });
+});
+
+describe("redis gate", () => {
+  it("follows its key, closes when the server dies, and opens by itself when it is back (A-18)", async () => {
+    await redis.flushAll();
+    const gate = make("redis", { address: `127.0.0.1:${server.port}`, missing_budget: 1 });
+    const strict = make("redis", { address: `127.0.0.1:${server.port}` });
+    expect([await gate.budget(), await strict.budget()]).toEqual([1, 0]);
+    for (const [text, budget] of [
+      ["-3", 0],
+      ["7", 1],
+      ["0.25", 0.25],
+      ["seven", 0],
+    ] as const) {
+      await redis.set("dispatch-gate-budget", text);
+      expect((await gate.capacities[0]!.read(true)).budget).toBe(budget);
+    }
+    await redis.set("dispatch-gate-budget", "0.5");
+    await server.kill();
+    const away = await gate.capacities[0]!.read(true);
+    expect(away).toMatchObject({ readable: false, budget: 0 });
+    expect(away.problem).toContain(`127.0.0.1:${server.port}`);
+    await server.restart();
+    await poll("the budget", async () => (await gate.capacities[0]!.read(true)).budget === 0.5);
+  });
+
+  it("gives its password, from the URL or from the environment, and is closed without (H-22)", async () => {
+    const secured = await startRedis({ password: "p@ss/word" });
+    process.env["SLUICE_TEST_REDIS_PASSWORD"] = "p@ss/word";
+    try {
+      const address = `127.0.0.1:${secured.port}`;
+      const byUrl = make("redis", { url: secured.url, missing_budget: 1 });
+      const byVariable = make("redis", {
+        address,
+        password_env: "SLUICE_TEST_REDIS_PASSWORD",
+        missing_budget: 1,
+      });
+      const without = make("redis", { address, missing_budget: 1 });
+      expect([await byUrl.budget(), await byVariable.budget(), await without.budget()]).toEqual([1, 1, 0]);
+      expect((await without.capacities[0]!.read(true)).problem).not.toContain("p@ss");
+      const limited = make("redis-quota", { url: secured.url, limit: 1 });
+      expect((await limited.apply(byAlice(), new Collected())).kind).toBe("continue");
+    } finally {
+      delete process.env["SLUICE_TEST_REDIS_PASSWORD"];
+      await secured.stop();
+    }
+  });
+
+  it("speaks TLS, shows a client certificate, and trusts nobody it was not told to (H-22)", async () => {
+    const { ca, client: pair, server: serving } = await clientAuthority();
+    const secured = await startRedis({ tls: { ...serving, ca } });
+    const folder = mkdtempSync(join(tmpdir(), "sluice-gate-tls-"));
+    const file = (name: string, text: string): string => {
+      writeFileSync(join(folder, name), text);
+      return join(folder, name);
+    };
+    try {
+      const files = {
+        tls_ca_file: file("ca.pem", ca),
+        tls_cert_file: file("cert.pem", pair.cert),
+        tls_key_file: file("key.pem", pair.key),
+      };
+      const address = `127.0.0.1:${secured.port}`;
+      const trusting = make("redis", { address, ...files, missing_budget: 1 });
+      const byUrl = make("redis", { url: secured.url, ...files, missing_budget: 1 });
+      const stranger = make("redis", { address, tls: true, missing_budget: 1 });
+      expect([await trusting.budget(), await byUrl.budget(), await stranger.budget()]).toEqual([1, 1, 0]);
+    } finally {
+      await secured.stop();
+      rmSync(folder, { recursive: true });
+    }
+  });
+});

@@ -323,8 +323,8 @@ export function brokerCases(name: string, make: (settings: CaseSettings) => Prom
       it("announces nothing to the one that refused: that would be a loop", async () => {
         await begin();
         await submit("a");
-        const [a] = await claim(1);
         await harness.until("announced", 2000, () => events.availableIn.length > 0);
+        const [a] = await claim(1);
         const before = events.availableIn.length;
         await broker.settle([refused(a!)]);
         await broker.backlog(Q);
@@ -501,8 +501,8 @@ export function brokerCases(name: string, make: (settings: CaseSettings) => Prom
         await begin(SHORT);
         const peer = startPeer();
         for (const id of ["a", "b"]) await submit(id);
-        await claim(2, peer);
         await harness.until("announced", 2000, () => events.availableIn.length > 0);
+        await claim(2, peer);
         events.availableIn.length = 0;
         await harness.until("the leases ran out", 1000, async () => {
           await broker.reclaim(NOBODY);

@@ -1,0 +1,140 @@
+import { existsSync, statSync } from "node:fs";
+import { DatabaseSync, type StatementSync } from "node:sqlite";
+import type { Clock } from "../../../clock/clock.ts";
+import type { Random } from "../../../clock/random.ts";
+import { SluiceError } from "../../../inference/errors.ts";
+import type { Logger } from "../../../telemetry/logger.ts";
+import { requestToken } from "../request-token.ts";
+import { prepareSchema } from "./schema.ts";
+import { sqliteError } from "./sqlite-error.ts";
+
+/** Milliseconds that a call may block the process while another one writes. */
+const BUSY_TIMEOUT = 250;
+/** Bytes that the write-ahead log is cut back to after it has grown. */
+const LOG_LIMIT = 64 * 1024 * 1024;
+
+export interface SqliteDeps {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Logger;
+}
+
+/** A connection to a queue file: opened when it is needed, and again when the file was replaced. */
+export class QueueFile {
+  readonly path: string;
+  readonly #deps: SqliteDeps;
+  readonly #create: boolean;
+  readonly #statements = new Map<string, StatementSync>();
+  #db: DatabaseSync | undefined;
+  #id = "";
+  #inode = 0;
+  #closed = false;
+
+  /**
+   * @param create false: a file that does not exist is not made
+   * @throws SluiceError QUEUE_FILE_FOREIGN, QUEUE_FILE_NEWER, QUEUE_FILE_CORRUPT; what may pass is tried again by later calls
+   */
+  constructor(path: string, deps: SqliteDeps, create = true) {
+    this.path = path;
+    this.#deps = deps;
+    this.#create = create;
+    try {
+      this.#open();
+    } catch (error) {
+      if (!(error instanceof SluiceError) || error.code !== "BROKER_UNAVAILABLE") throw error;
+      deps.log.warn({ path, error: error.message }, "queue file cannot be opened yet");
+    }
+  }
+
+  /** Tells this file from another one that may stand in its place some day. */
+  get id(): string {
+    return this.#id;
+  }
+
+  /** Reads outside a transaction; each statement sees what is committed then. @throws SluiceError */
+  read<T>(work: () => T): T {
+    try {
+      this.#open();
+      return work();
+    } catch (error) {
+      throw sqliteError(this.path, error);
+    }
+  }
+
+  /** Runs `work` in one transaction that is on disk when this returns; when it throws nothing was written. @throws SluiceError */
+  write<T>(work: () => T): T {
+    try {
+      const db = this.#open();
+      this.statement("BEGIN IMMEDIATE").run();
+      try {
+        const value = work();
+        this.statement("COMMIT").run();
+        return value;
+      } catch (error) {
+        if (db.isTransaction) db.exec("ROLLBACK");
+        throw error;
+      }
+    } catch (error) {
+      throw sqliteError(this.path, error);
+    }
+  }
+
+  /** A prepared statement of the open file; only within `read` and `write`. @param sql one of a fixed set of texts */
+  statement(sql: string): StatementSync {
+    let statement = this.#statements.get(sql);
+    if (statement === undefined) {
+      statement = this.#db!.prepare(sql);
+      this.#statements.set(sql, statement);
+    }
+    return statement;
+  }
+
+  /** Looks whether another file stands at the path now, and turns to that one. @throws SluiceError when it cannot be used */
+  follow(): void {
+    if (this.#db !== undefined && inodeOf(this.path) !== this.#inode) {
+      this.#deps.log.error({ path: this.path }, "queue file was moved or removed while in use");
+      this.#drop();
+    }
+    this.read(() => this.statement("SELECT id FROM store").get());
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#drop();
+  }
+
+  #drop(): void {
+    this.#statements.clear();
+    this.#db?.close();
+    this.#db = undefined;
+  }
+
+  #open(): DatabaseSync {
+    if (this.#db !== undefined) return this.#db;
+    if (this.#closed) throw new SluiceError("BROKER_UNAVAILABLE", `queue file ${this.path} was closed`);
+    if (!this.#create && !existsSync(this.path))
+      throw new SluiceError("BROKER_UNAVAILABLE", `there is no queue file ${this.path}`);
+    let db: DatabaseSync | undefined;
+    try {
+      db = new DatabaseSync(this.path, { timeout: BUSY_TIMEOUT });
+      this.#id = prepareSchema(db, this.path, requestToken(this.#deps.random));
+      db.exec(`PRAGMA journal_size_limit = ${LOG_LIMIT}`);
+    } catch (error) {
+      db?.close();
+      throw sqliteError(this.path, error);
+    }
+    this.#inode = inodeOf(this.path);
+    this.#db = db;
+    return db;
+  }
+}
+
+/** 0 when there is no file. */
+function inodeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.ino ?? 0;
+}
+
+/** Between two transactions the process does what else there is to do. */
+export function breathe(clock: Clock): Promise<void> {
+  return new Promise((resolve) => clock.soon(resolve));
+}

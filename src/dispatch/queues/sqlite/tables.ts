@@ -1,0 +1,193 @@
+import type { QueueFile } from "./queue-file.ts";
+import { MESSAGE_COLUMNS, type MessageRow } from "./rows.ts";
+import { CLAIMED, PARKED, WAITING } from "./schema.ts";
+
+/** One delivery of a message: what is done to it is done only while this is the latest. */
+export interface Delivery {
+  readonly seq: number;
+  readonly deliveries: number;
+}
+
+const HELD = `seq = ? AND deliveries = ? AND state = ${CLAIMED}`;
+
+/** The statements on a queue file; each method is called within `read` or `write` of the file. */
+export class QueueTables {
+  readonly #file: QueueFile;
+
+  constructor(file: QueueFile) {
+    this.#file = file;
+  }
+
+  /** The number of a queue; 0 when nothing was ever put into it. */
+  queue(name: string): number {
+    return Number(this.#file.statement("SELECT id FROM queues WHERE name = ?").get(name)?.["id"] ?? 0);
+  }
+
+  /** As `queue`, and makes it if need be. */
+  makeQueue(name: string): number {
+    this.#file.statement("INSERT INTO queues (name) VALUES (?) ON CONFLICT (name) DO NOTHING").run(name);
+    return this.queue(name);
+  }
+
+  /** What waits, is claimed, is parked and is dead in a queue. */
+  counts(queue: number): { waiting: number; claimed: number; parked: number; dead: number } {
+    const row = this.#file.statement("SELECT waiting, claimed, parked, dead FROM queues WHERE id = ?").get(queue);
+    const count = (column: string): number => Number(row?.[column] ?? 0);
+    return { waiting: count("waiting"), claimed: count("claimed"), parked: count("parked"), dead: count("dead") };
+  }
+
+  /** Smallest score that waits; NaN when nothing does. */
+  firstScore(queue: number): number {
+    const sql = `SELECT score FROM messages WHERE queue = ? AND state = ${WAITING} ORDER BY score LIMIT 1`;
+    return Number(this.#file.statement(sql).get(queue)?.["score"] ?? Number.NaN);
+  }
+
+  /** @param published milliseconds */
+  add(queue: number, id: string, body: string, score: number, published: number): void {
+    const { lastInsertRowid } = this.#file
+      .statement("INSERT INTO messages (queue, score, published, request) VALUES (?, ?, ?, ?)")
+      .run(queue, score, published, id);
+    this.#file.statement("INSERT INTO entries (seq, body) VALUES (?, ?)").run(lastInsertRowid, body);
+  }
+
+  /** The first entries in order; they stay. */
+  peek(queue: number, count: number): MessageRow[] {
+    const sql = `SELECT ${MESSAGE_COLUMNS} FROM messages WHERE queue = ? AND state = ${WAITING} ORDER BY score, seq LIMIT ?`;
+    return this.#file.statement(sql).all(queue, count) as unknown as MessageRow[];
+  }
+
+  /** Claims the first entries with a score in [from, to), in order. @param until end of the lease, milliseconds */
+  claim(queue: number, from: number, to: number, count: number, until: number, ttl: number): MessageRow[] {
+    const rows = this.#file
+      .statement(
+        `UPDATE messages SET state = ${CLAIMED}, until = ?, ttl = ?, deliveries = deliveries + 1
+         WHERE seq IN (
+           SELECT seq FROM messages WHERE queue = ? AND state = ${WAITING} AND score >= ? AND score < ?
+           ORDER BY score, seq LIMIT ?)
+         RETURNING ${MESSAGE_COLUMNS}`,
+      )
+      .all(until, ttl, queue, from, to, count) as unknown as MessageRow[];
+    return rows.sort((a, b) => a.score - b.score || a.seq - b.seq);
+  }
+
+  /** A claimed message as it stands; undefined when the delivery is not held any more. */
+  held({ seq, deliveries }: Delivery): MessageRow | undefined {
+    const sql = `SELECT ${MESSAGE_COLUMNS} FROM messages WHERE ${HELD}`;
+    return this.#file.statement(sql).get(seq, deliveries) as unknown as MessageRow | undefined;
+  }
+
+  /** Ends a message. @returns false when the delivery is not held any more, as do the four below */
+  remove({ seq, deliveries }: Delivery): boolean {
+    return this.#file.statement(`DELETE FROM messages WHERE ${HELD}`).run(seq, deliveries).changes === 1;
+  }
+
+  renew({ seq, deliveries }: Delivery, until: number, ttl: number): boolean {
+    const sql = `UPDATE messages SET until = ?, ttl = ? WHERE ${HELD}`;
+    return this.#file.statement(sql).run(until, ttl, seq, deliveries).changes === 1;
+  }
+
+  /** @param due milliseconds @param score its place when it comes back */
+  park({ seq, deliveries }: Delivery, due: number, score: number, retries: number, labels: string): boolean {
+    const sql = `UPDATE messages SET state = ${PARKED}, until = ?, score = ?, retries = ?, labels = ? WHERE ${HELD}`;
+    return this.#file.statement(sql).run(due, score, retries, labels, seq, deliveries).changes === 1;
+  }
+
+  refuse({ seq, deliveries }: Delivery, labels: string): boolean {
+    const sql = `UPDATE messages SET state = ${WAITING}, labels = ? WHERE ${HELD}`;
+    return this.#file.statement(sql).run(labels, seq, deliveries).changes === 1;
+  }
+
+  /** Queues a message again whose lease has run out. */
+  lose({ seq, deliveries }: Delivery): boolean {
+    const sql = `UPDATE messages SET state = ${WAITING}, lost = lost + 1 WHERE ${HELD}`;
+    return this.#file.statement(sql).run(seq, deliveries).changes === 1;
+  }
+
+  /** Deliveries whose lease has run out, at most `count`. @param now milliseconds */
+  runOut(queue: number, now: number, count: number): (Delivery & { readonly lost: number })[] {
+    const sql = `SELECT seq, deliveries, lost FROM messages WHERE queue = ? AND state = ${CLAIMED} AND until <= ? LIMIT ?`;
+    return this.#file.statement(sql).all(queue, now, count) as unknown as (Delivery & { lost: number })[];
+  }
+
+  /** Are there leases that end later than any lease given now could? That takes a clock that was set back. */
+  leasesAhead(queue: number, now: number): boolean {
+    const sql = `SELECT 1 FROM messages WHERE queue = ? AND state = ${CLAIMED} AND until > ttl + ? LIMIT 1`;
+    return this.#file.statement(sql).get(queue, now) !== undefined;
+  }
+
+  /** Shortens those to what they would be if they were given now. */
+  shortenLeases(queue: number, now: number): void {
+    const sql = `UPDATE messages SET until = ttl + ? WHERE queue = ? AND state = ${CLAIMED} AND until > ttl + ?`;
+    this.#file.statement(sql).run(now, queue, now);
+  }
+
+  /** When the next parked message of a queue is due, milliseconds; infinity when there is none. */
+  nextDue(queue: number): number {
+    const sql = `SELECT until FROM messages WHERE queue = ? AND state = ${PARKED} ORDER BY until LIMIT 1`;
+    return Number(this.#file.statement(sql).get(queue)?.["until"] ?? Number.POSITIVE_INFINITY);
+  }
+
+  /** Queues parked messages that are due, at most `count`. @returns how many */
+  moveDue(queue: number, now: number, count: number): number {
+    const sql = `UPDATE messages SET state = ${WAITING} WHERE seq IN (
+      SELECT seq FROM messages WHERE queue = ? AND state = ${PARKED} AND until <= ? ORDER BY until LIMIT ?)`;
+    return Number(this.#file.statement(sql).run(queue, now, count).changes);
+  }
+
+  /** Removes what waits in a queue, at most `count`. @returns how many */
+  clear(queue: number, count: number): number {
+    const sql = `DELETE FROM messages WHERE seq IN (
+      SELECT seq FROM messages WHERE queue = ? AND state = ${WAITING} LIMIT ?)`;
+    return Number(this.#file.statement(sql).run(queue, count).changes);
+  }
+
+  /** Marks all that is outstanding under an id; what is added later is not meant. */
+  cancel(id: string): void {
+    this.#file.statement("UPDATE messages SET cancelled = 1 WHERE request = ?").run(id);
+  }
+
+  isCancelled({ seq, deliveries }: Delivery): boolean {
+    const sql = `SELECT cancelled FROM messages WHERE ${HELD}`;
+    return this.#file.statement(sql).get(seq, deliveries)?.["cancelled"] === 1;
+  }
+
+  addResult(queueName: string, body: string): void {
+    this.#file.statement("INSERT INTO results (queue, body) VALUES (?, ?)").run(queueName, body);
+  }
+
+  hasResults(queueName: string): boolean {
+    return this.#file.statement("SELECT 1 FROM results WHERE queue = ? LIMIT 1").get(queueName) !== undefined;
+  }
+
+  countResults(queueName: string): number {
+    const sql = "SELECT count(*) AS count FROM results WHERE queue = ?";
+    return Number(this.#file.statement(sql).get(queueName)?.["count"]);
+  }
+
+  /** Takes out the oldest results, in order. */
+  takeResults(queueName: string, count: number): string[] {
+    const rows = this.#file
+      .statement(
+        `DELETE FROM results WHERE seq IN (SELECT seq FROM results WHERE queue = ? ORDER BY seq LIMIT ?)
+         RETURNING seq, body`,
+      )
+      .all(queueName, count) as unknown as { seq: number; body: string }[];
+    return rows.sort((a, b) => a.seq - b.seq).map(({ body }) => body);
+  }
+
+  /** @param at milliseconds */
+  addDead(queue: number, entry: string, reason: string, at: number): void {
+    const sql = "INSERT INTO dead (queue, entry, reason, at) VALUES (?, ?, ?, ?)";
+    this.#file.statement(sql).run(queue, entry, reason, at);
+  }
+
+  /** The oldest dead letters; they stay. */
+  dead(queue: number, count: number): { seq: number; entry: string; reason: string; at: number }[] {
+    const sql = "SELECT seq, entry, reason, at FROM dead WHERE queue = ? ORDER BY seq LIMIT ?";
+    return this.#file.statement(sql).all(queue, count) as unknown as ReturnType<QueueTables["dead"]>;
+  }
+
+  removeDead(seq: number): void {
+    this.#file.statement("DELETE FROM dead WHERE seq = ?").run(seq);
+  }
+}

@@ -1,0 +1,101 @@
+import { z } from "zod";
+import { SluiceError } from "../../inference/errors.ts";
+import { defineGate, type GateContext, type MetricSource } from "../../plugin/gate.ts";
+import { highest, lowest } from "./lowest.ts";
+import type { Finding } from "./metric-capacity.ts";
+import { metricGate } from "./metric-gate.ts";
+import {
+  baselineParameter,
+  capacityKey,
+  fallbackParameter,
+  knownCapacity,
+  METRIC_PARAMETERS,
+  plausibleAges,
+} from "./metric-parameters.ts";
+import { choiceParameter, floatParameter, objectParameter, stringParameter } from "./parameters.ts";
+
+const TYPE = "metric-budget";
+/** Milliseconds that a source of somebody else's may take. */
+const LIMIT = 10_000;
+
+const source = z.strictObject({ type: stringParameter(), parameters: objectParameter({ default: {} }) });
+type SourceSpec = z.output<typeof source>;
+
+const SOURCE = "a metric source with `type` and perhaps `parameters`";
+
+export const metricBudgetGate = defineGate({
+  type: TYPE,
+  describe: "Open as far as any metric source says: the generic form of the metric gates.",
+  parameters: z
+    .strictObject({
+      source: objectParameter().pipe(source).describe(`Where the figure comes from: ${SOURCE}.`),
+      value: choiceParameter(["budget", "saturation"], { default: "budget" }).describe(
+        "What the figure is: the share of the capacity that is free, or the one that is taken.",
+      ),
+      kind: choiceParameter(["occupancy", "queue-only"], { default: "occupancy" }).describe(
+        "Whether work that runs shows in the figure, or only work that waits.",
+      ),
+      baseline: baselineParameter(0.05),
+      fallback: fallbackParameter,
+      max_concurrency: floatParameter({ optional: true, moreThan: 0 }).describe(
+        "What one model server takes in `unit`; needs `pods_source`.",
+      ),
+      pods_source: objectParameter({ default: {} })
+        .transform((found) => (Object.keys(found).length === 0 ? undefined : found))
+        .pipe(source.optional())
+        .describe(`Where the number of ready model servers comes from: ${SOURCE}.`),
+      pool: stringParameter({ default: "" }).describe("Only for the label `inference_pool` of the gate's own metrics."),
+      ...METRIC_PARAMETERS,
+    })
+    .superRefine((parameters, context) => {
+      plausibleAges(parameters, context);
+      const known = parameters.max_concurrency !== undefined;
+      knownCapacity(parameters, known, context, "max_concurrency or max_sys");
+      if (known === (parameters.pods_source !== undefined)) return;
+      const missing = known ? "pods_source" : "max_concurrency";
+      context.addIssue({
+        code: "custom",
+        path: [missing],
+        message: "is missing: max_concurrency and pods_source go together",
+      });
+    }),
+  create(parameters, context) {
+    const { value, kind, baseline, fallback, max_concurrency: perPod, pool } = parameters;
+    const figure = sourceOf(parameters.source, context);
+    const pods = parameters.pods_source === undefined ? undefined : sourceOf(parameters.pods_source, context);
+    return metricGate(
+      {
+        key: capacityKey(TYPE, parameters),
+        type: TYPE,
+        pool,
+        baseline,
+        fallback: Math.min(1, fallback),
+        configuredFallback: fallback,
+        settings: parameters,
+        limit: LIMIT,
+        async look(signal): Promise<Finding> {
+          const [{ samples, time }, servers] = await Promise.all([figure.query(signal), pods?.query(signal)]);
+          const count = servers === undefined ? undefined : highest(servers.samples);
+          if (count !== undefined && count <= 0)
+            throw new SluiceError("METRIC_SOURCE", "no model server of the pool is ready");
+          if (Number.isNaN(time)) throw new SluiceError("METRIC_SOURCE", "the samples have no time");
+          return {
+            budget: value === "budget" ? lowest(samples) : 1 - highest(samples),
+            problem: "",
+            kind,
+            maxSys: count === undefined || perPod === undefined ? undefined : count * perPod,
+            // What claims to come from the future would outlast every overload.
+            sampleTime: Math.min(time, context.clock.wall()),
+          };
+        },
+        // Sources belong to whoever made them, who may share them among gates.
+        close: async () => {},
+      },
+      context,
+    );
+  },
+});
+
+function sourceOf({ type, parameters }: SourceSpec, context: GateContext): MetricSource {
+  return context.metricSource(type, parameters);
+}

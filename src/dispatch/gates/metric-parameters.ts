@@ -1,0 +1,69 @@
+import { createHash } from "node:crypto";
+import type { z } from "zod";
+import type { BudgetUnit } from "../../plugin/gate.ts";
+import { choiceParameter, durationParameter, floatParameter, stringParameter } from "./parameters.ts";
+
+/** Ours beside what the reference has, for every gate that reads a metric (async-processor 2.7). */
+export const METRIC_PARAMETERS = {
+  max_sample_age: durationParameter({ default: "60s", moreThan: 0 }).describe(
+    "A sample older than this cannot be believed; must be above `metric_lag`.",
+  ),
+  metric_lag: durationParameter({ default: "15s" }).describe(
+    "How much older than its evaluation an answer counts as when nothing tells the time of its samples.",
+  ),
+  unit: choiceParameter(["requests", "tokens", "bytes"], { default: "requests" }).describe(
+    "What the capacity is counted in.",
+  ),
+  max_sys: floatParameter({ optional: true, moreThan: 0 }).describe(
+    "The capacity of the whole system in `unit`; otherwise from the metrics, or the workers of the pool.",
+  ),
+};
+
+export const poolParameter = stringParameter().describe("Name of the InferencePool.");
+export const namespaceParameter = stringParameter({ optional: true }).describe("Namespace that the series must have.");
+export const fallbackParameter = floatParameter({ default: 0 }).describe(
+  "Budget above the baseline while the metric cannot be read, 0 to 1; 0 = closed.",
+);
+/** @param share the reserved baseline unless given */
+export const baselineParameter = (share: number) =>
+  floatParameter({ default: share, min: 0, lessThan: 1 }).describe(
+    "Reserved baseline B, from 0 to below 1: closed while the budget is at or below it.",
+  );
+
+export interface MetricSettings {
+  /** Milliseconds. */
+  readonly max_sample_age: number;
+  readonly metric_lag: number;
+  readonly unit: BudgetUnit;
+  readonly max_sys: number | undefined;
+}
+
+/** Refuses what would keep the gate closed for ever. */
+export function plausibleAges(
+  { max_sample_age: age, metric_lag: lag }: MetricSettings,
+  context: z.core.$RefinementCtx,
+): void {
+  if (age > lag) return;
+  const message = `must be more than metric_lag (${lag} ms), or no sample is ever young enough`;
+  context.addIssue({ code: "custom", path: ["max_sample_age"], message });
+}
+
+/** Refuses a unit for which nothing says how much there is: the workers of a pool are counted in requests. */
+export function knownCapacity(settings: MetricSettings, known: boolean, context: z.core.$RefinementCtx, how: string) {
+  if (settings.unit === "requests" || settings.max_sys !== undefined || known) return;
+  context.addIssue({ code: "custom", path: ["unit"], message: `\`${settings.unit}\` needs ${how}` });
+}
+
+/**
+ * The same text for gates of the same type and parameters, whatever order and spelling they were written in. A digest:
+ * parameters may hold passwords, and this stands in logs.
+ * @param parameters as their schema returned them
+ */
+export function capacityKey(type: string, parameters: unknown): string {
+  const text = JSON.stringify(parameters, (_, value: unknown) =>
+    typeof value === "object" && value !== null && !Array.isArray(value)
+      ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : value,
+  );
+  return `${type}:${createHash("sha256").update(text).digest("hex").slice(0, 16)}`;
+}

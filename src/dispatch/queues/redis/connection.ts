@@ -94,6 +94,8 @@ function makeClient(
     emitInvalidate: announce,
     maintNotifications: "disabled",
     disableClientInfo: true,
+    // Written at the end of the turn: no timer per command is needed for the time until then.
+    commandOptions: { timeout: 0 },
     // Nothing queues while the server is away, and connecting again is this file's business.
     disableOfflineQueue: true,
     name: address.clientName || CLIENT_NAME,
@@ -162,7 +164,7 @@ class RedisLink implements Redis {
       ? this.#tracing.start(`redis ${name}`, {}, { "db.system.name": "redis", "db.operation.name": name })
       : undefined;
     this.#due++;
-    this.#watch ??= this.#deps.clock.after(this.#silence, () => this.#look(this.#answers));
+    if (this.#watch === undefined) this.#watchAnswers();
     try {
       return (await client.sendCommand(args, raw ? BYTES : undefined)) as RedisReply;
     } catch (error) {
@@ -324,12 +326,14 @@ class RedisLink implements Redis {
     client?.destroy();
   }
 
-  /** Called at the end of a span of time in which an answer was due: without any, the connection is dead. */
-  #look(answersBefore: number): void {
-    this.#watch = undefined;
-    const client = this.#client;
-    if (this.#due === 0 || client === undefined) return;
-    if (this.#answers === answersBefore) this.#broken(client, `no answer within ${this.#silence} ms`);
-    else this.#watch = this.#deps.clock.after(this.#silence, () => this.#look(this.#answers));
+  /** When a span of time ends in which an answer was due, and none came, the connection is dead. */
+  #watchAnswers(): void {
+    const before = this.#answers;
+    this.#watch = this.#deps.clock.after(this.#silence, () => {
+      this.#watch = undefined;
+      if (this.#due === 0 || this.#client === undefined) return;
+      if (this.#answers === before) this.#broken(this.#client, `no answer within ${this.#silence} ms`);
+      else this.#watchAnswers();
+    });
   }
 }

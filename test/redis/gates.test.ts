@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createClient } from "@redis/client";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { freshRandom } from "../../src/clock/random.ts";
 import { realClock } from "../../src/clock/real.ts";
 import type { GateFactory } from "../../src/dispatch/gates/factory.ts";
@@ -14,8 +14,10 @@ import { ROOT, TestProcess } from "../support/process.ts";
 import { type RunningRedis, startRedis } from "../support/redis.ts";
 
 const CLIENTS = 32;
-const byAlice = () => message({ userid: "alice" });
-const KEY = "quota:userid:alice";
+/** Each test has a tenant of its own: places of the one before may still be renewed. */
+let tenant = "";
+let key = "";
+const byTenant = () => message({ userid: tenant });
 
 let server: RunningRedis;
 let redis: ReturnType<typeof client>;
@@ -42,6 +44,14 @@ async function serverTime(): Promise<number> {
   return Number(seconds) * 1_000 + Number(micros) / 1_000;
 }
 
+let tenants = 0;
+function nextTenant(): void {
+  tenant = `tenant-${tenants++}`;
+  key = `quota:userid:${tenant}`;
+}
+
+beforeEach(nextTenant);
+
 beforeAll(async () => {
   server = await startRedis({ appendOnly: true });
   redis = client(server.url);
@@ -56,7 +66,6 @@ afterAll(async () => {
 
 describe("redis-quota, rate limit", () => {
   it(`admits exactly the limit in every sliding window under ${CLIENTS} clients (A-19)`, async () => {
-    await redis.flushAll();
     const [limit, window] = [20, 500];
     const gates = Array.from({ length: CLIENTS }, () => quota({ limit, window: `${window}ms` }));
     const instants = new Map<string, number>();
@@ -65,19 +74,19 @@ describe("redis-quota, rate limit", () => {
     let over = false;
     const hammering = gates.map(async (gate) => {
       while (!over) {
-        const verdict = await gate.apply(byAlice(), new Collected());
+        const verdict = await gate.apply(byTenant(), new Collected());
         if (verdict.kind === "continue") admitted++;
         else refused++;
       }
     });
     // Each admission stands in the set for a window at least: looking more often sees all.
     await poll("four windows", async () => {
-      for (const { value, score } of await redis.zRangeWithScores(KEY, 0, -1)) instants.set(value, score);
+      for (const { value, score } of await redis.zRangeWithScores(key, 0, -1)) instants.set(value, score);
       return instants.size >= 4 * limit;
     });
     over = true;
     await Promise.all(hammering);
-    for (const { value, score } of await redis.zRangeWithScores(KEY, 0, -1)) instants.set(value, score);
+    for (const { value, score } of await redis.zRangeWithScores(key, 0, -1)) instants.set(value, score);
 
     expect(instants.size).toBe(admitted);
     expect(refused).toBeGreaterThan(admitted);
@@ -89,37 +98,34 @@ describe("redis-quota, rate limit", () => {
   });
 
   it("shares the window with processes that write instants of nanoseconds, as the reference does", async () => {
-    await redis.flushAll();
     const now = BigInt(Math.round((await serverTime()) * 1e3)) * 1_000n;
-    await redis.zAdd(KEY, [
+    await redis.zAdd(key, [
       { value: String(now), score: Number(now) },
       { value: String(now - 3_600_000_000_000n), score: Number(now - 3_600_000_000_000n) },
     ]);
     const gate = quota({ limit: 2, window: "1m" });
-    expect((await gate.apply(byAlice(), new Collected())).kind).toBe("continue");
-    expect(await gate.apply(byAlice(), new Collected())).toEqual({ kind: "refuse", reason: "quota_exhausted" });
-    expect(await redis.zCard(KEY)).toBe(2);
-    expect(await redis.pTTL(KEY)).toBeGreaterThan(60_000);
+    expect((await gate.apply(byTenant(), new Collected())).kind).toBe("continue");
+    expect(await gate.apply(byTenant(), new Collected())).toEqual({ kind: "refuse", reason: "quota_exhausted" });
+    expect(await redis.zCard(key)).toBe(2);
+    expect(await redis.pTTL(key)).toBeGreaterThan(60_000);
   });
 
   it("gives a token back when its message was not sent (D-18)", async () => {
-    await redis.flushAll();
     const gate = quota({ limit: 1, window: "10m" });
     for (let i = 0; i < 10; i++) {
       const collected = new Collected();
-      expect((await gate.apply(byAlice(), collected)).kind).toBe("continue");
+      expect((await gate.apply(byTenant(), collected)).kind).toBe("continue");
       collected.release(true);
     }
     const sent = new Collected();
-    await gate.apply(byAlice(), sent);
+    await gate.apply(byTenant(), sent);
     sent.release();
-    expect((await gate.apply(byAlice(), new Collected())).kind).toBe("refuse");
+    expect((await gate.apply(byTenant(), new Collected())).kind).toBe("refuse");
   });
 });
 
 describe("redis-quota, concurrency", () => {
   it(`never has more than the limit in flight under ${CLIENTS} clients, and frees all (A-20)`, async () => {
-    await redis.flushAll();
     const limit = 5;
     const gates = Array.from({ length: CLIENTS }, () => quota({ limit, mode: "concurrency" }));
     let [inFlight, most, done] = [0, 0, 0];
@@ -127,7 +133,7 @@ describe("redis-quota, concurrency", () => {
       gates.map(async (gate) => {
         while (done < 500) {
           const collected = new Collected();
-          if ((await gate.apply(byAlice(), collected)).kind !== "continue") continue;
+          if ((await gate.apply(byTenant(), collected)).kind !== "continue") continue;
           most = Math.max(most, ++inFlight);
           await redis.ping();
           inFlight--;
@@ -137,29 +143,27 @@ describe("redis-quota, concurrency", () => {
       }),
     );
     expect(most).toBe(limit);
-    await poll("all places to be free", async () => (await redis.exists(KEY)) === 0);
+    await poll("all places to be free", async () => (await redis.exists(key)) === 0);
   });
 
   it("holds the place of a request that runs for three windows (A-20, H-35)", async () => {
-    await redis.flushAll();
     const [one, other] = [1, 2].map(() => quota({ limit: 1, window: "1s", mode: "concurrency" }));
     const collected = new Collected();
-    await one!.apply(byAlice(), collected);
+    await one!.apply(byTenant(), collected);
     const start = await serverTime();
     await poll("three windows", async () => {
-      expect(await other!.apply(byAlice(), new Collected())).toEqual({ kind: "refuse", reason: "quota_exhausted" });
+      expect(await other!.apply(byTenant(), new Collected())).toEqual({ kind: "refuse", reason: "quota_exhausted" });
       return (await serverTime()) - start > 3_000;
     });
     collected.release();
-    await poll("the place", async () => (await other!.apply(byAlice(), new Collected())).kind === "continue");
+    await poll("the place", async () => (await other!.apply(byTenant(), new Collected())).kind === "continue");
   });
 
   it("frees the places of a holder that was killed within one window (A-20)", async () => {
-    await redis.flushAll();
     const [limit, window] = [3, 2_000];
     const holder = new TestProcess(process.execPath, [
       join(ROOT, "test", "redis", "quota-holder.ts"),
-      ...[`127.0.0.1:${server.port}`, String(limit), `${window}ms`, String(limit)],
+      ...[`127.0.0.1:${server.port}`, tenant, String(limit), `${window}ms`],
     ]);
     await poll("the holder", () => {
       if (holder.exit !== undefined) throw new Error(holder.stderr);
@@ -169,46 +173,39 @@ describe("redis-quota, concurrency", () => {
     // It lives: its places outlast their first lease.
     const taken = await serverTime();
     await poll("more than one window", async () => {
-      expect((await gate.apply(byAlice(), new Collected())).kind).toBe("refuse");
+      expect((await gate.apply(byTenant(), new Collected())).kind).toBe("refuse");
       return (await serverTime()) - taken > 1.5 * window;
     });
     await holder.stop("SIGKILL");
     const killed = await serverTime();
-    for (const { score } of await redis.zRangeWithScores(KEY, 0, -1))
+    for (const { score } of await redis.zRangeWithScores(key, 0, -1))
       expect(score - killed).toBeLessThanOrEqual(window);
     const collected = new Collected();
     await poll("all places", async () => {
-      await gate.apply(byAlice(), collected);
+      await gate.apply(byTenant(), collected);
       return collected.count === limit;
     });
   });
 
   it("gives places back after the server was away, without waiting for their leases to end", async () => {
-    await redis.flushAll();
     const gate = quota({ limit: 200, window: "1h", mode: "concurrency" });
     const collected = new Collected();
-    await Promise.all(Array.from({ length: 200 }, () => gate.apply(byAlice(), collected)));
-    expect(await redis.zCard(KEY)).toBe(200);
+    await Promise.all(Array.from({ length: 200 }, () => gate.apply(byTenant(), collected)));
+    expect(await redis.zCard(key)).toBe(200);
     await server.kill();
     collected.release();
     await server.restart();
-    await poll("all places to be free", async () => (await redis.exists(KEY)) === 0);
-    await poll("a place", async () => (await gate.apply(byAlice(), new Collected())).kind === "continue");
-  });
-
-  it("fails while the server is away", async () => {
-    const gate = make("redis-quota", { address: "127.0.0.1:1", limit: 1 });
-    await expect((async () => gate.apply(byAlice(), new Collected()))()).rejects.toThrow("127.0.0.1:1");
+    await poll("all places to be free", async () => (await redis.exists(key)) === 0);
+    await poll("a place", async () => (await gate.apply(byTenant(), new Collected())).kind === "continue");
   });
 
   it("waits for a counter of the reference to end, and removes one that never would", async () => {
-    await redis.flushAll();
     const gate = quota({ limit: 3, mode: "concurrency" });
-    await redis.set(KEY, "1", { expiration: { type: "PX", value: 300 } });
-    expect((await gate.apply(byAlice(), new Collected())).kind).toBe("refuse");
-    await poll("the counter to end", async () => (await gate.apply(byAlice(), new Collected())).kind === "continue");
-    await redis.set(KEY, "7");
-    expect((await gate.apply(byAlice(), new Collected())).kind).toBe("continue");
+    await redis.set(key, "1", { expiration: { type: "PX", value: 300 } });
+    expect((await gate.apply(byTenant(), new Collected())).kind).toBe("refuse");
+    await poll("the counter to end", async () => (await gate.apply(byTenant(), new Collected())).kind === "continue");
+    await redis.set(key, "7");
+    expect((await gate.apply(byTenant(), new Collected())).kind).toBe("continue");
   });
 
   it("tells two quotas of different modes under one key apart, instead of destroying their counts", async () => {
@@ -216,18 +213,17 @@ describe("redis-quota, concurrency", () => {
       ["rate-limit", "concurrency"],
       ["concurrency", "rate-limit"],
     ]) {
-      await redis.flushAll();
+      nextTenant();
       const [first, second] = modes.map((mode) => quota({ limit: 3, mode }));
-      await first!.apply(byAlice(), new Collected());
-      await expect((async () => second!.apply(byAlice(), new Collected()))()).rejects.toThrow("another prefix");
-      expect(await redis.zCard(KEY)).toBe(1);
+      await first!.apply(byTenant(), new Collected());
+      await expect((async () => second!.apply(byTenant(), new Collected()))()).rejects.toThrow("another prefix");
+      expect(await redis.zCard(key)).toBe(1);
     }
   });
 });
 
 describe("redis gate", () => {
   it("follows its key, closes when the server dies, and opens by itself when it is back (A-18)", async () => {
-    await redis.flushAll();
     const gate = make("redis", { address: `127.0.0.1:${server.port}`, missing_budget: 1 });
     const strict = make("redis", { address: `127.0.0.1:${server.port}` });
     expect([await gate.budget(), await strict.budget()]).toEqual([1, 0]);
@@ -264,7 +260,7 @@ describe("redis gate", () => {
       expect([await byUrl.budget(), await byVariable.budget(), await without.budget()]).toEqual([1, 1, 0]);
       expect((await without.capacities[0]!.read(true)).problem).not.toContain("p@ss");
       const limited = make("redis-quota", { url: secured.url, limit: 1 });
-      expect((await limited.apply(byAlice(), new Collected())).kind).toBe("continue");
+      expect((await limited.apply(byTenant(), new Collected())).kind).toBe("continue");
     } finally {
       delete process.env["SLUICE_TEST_REDIS_PASSWORD"];
       await secured.stop();

@@ -1,17 +1,17 @@
-/** Takes places of a quota in a process of its own and keeps them until it is killed: `address limit window count`. */
+/** Takes all places of a quota in a process of its own and keeps them until it is killed: `address tenant limit window`. */
 import { freshRandom } from "../../src/clock/random.ts";
 import { realClock } from "../../src/clock/real.ts";
 import { Collected, factory, LogLines, message, OWNER } from "../../src/dispatch/gates/gate-fakes.cases.ts";
 
-const [address, limit, window, count] = process.argv.slice(2);
+const [address, tenant, limit, window] = process.argv.slice(2);
 const gate = factory({ clock: realClock, random: freshRandom(), log: new LogLines() }).make(
   { type: "redis-quota", parameters: { address, limit, window, mode: "concurrency" } },
   OWNER,
 );
-for (let i = 0; i < Number(count); i++) {
-  const verdict = await gate.apply(message({ userid: "alice" }), new Collected());
+for (let i = 0; i < Number(limit); i++) {
+  const verdict = await gate.apply(message({ userid: tenant! }), new Collected());
   if (verdict.kind !== "continue") throw new Error(`place ${i} was not given`);
 }
-console.log("holding");
+process.stdout.write("holding\n");
 // Renewals keep no process alive.
 setInterval(() => {}, 60_000);

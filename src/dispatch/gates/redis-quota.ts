@@ -13,6 +13,7 @@ import {
   WAIT,
 } from "../../plugin/gate.ts";
 import type { Logger } from "../../telemetry/logger.ts";
+import { whileWanted } from "../metric-sources/refresh-cache.ts";
 import { GiveBack } from "./give-back.ts";
 import { choiceParameter, durationParameter, intParameter, stringParameter } from "./parameters.ts";
 import type { QuotaStore } from "./quota-store.ts";
@@ -20,7 +21,7 @@ import { CONNECTION_PARAMETERS, connectGate } from "./redis-parameters.ts";
 import { QUOTA_SCRIPTS, RedisConcurrency, RedisRateLimit } from "./redis-quota-store.ts";
 
 /** Places that one gate holds at a time; who comes beyond asks again. */
-export const MAX_HELD = 100_000;
+export const MAX_HELD = 20_000;
 /** Longest pause between two renewals, milliseconds. */
 const LONGEST_RENEWAL = 30_000;
 
@@ -76,13 +77,14 @@ export class QuotaGate implements DispatchGate {
 
   async #reserve(key: string, { labels, signal }: GateMessage, reservations: Reservations): Promise<GateVerdict> {
     const member = `${this.#name}-${(this.#count++).toString(36)}`;
+    const reserving = this.#store.reserve(key, member);
     let reserved: boolean;
     try {
-      reserved = await this.#store.reserve(key, member);
-      if (reserved) signal.throwIfAborted();
+      reserved = await whileWanted(reserving, signal);
     } catch (error) {
-      // The answer may be lost and the place taken.
-      this.#giveBack.give(key, member);
+      // Whether it was taken, or its answer lost, or it will be taken in a moment: it goes back.
+      const giveBack = (): void => this.#giveBack.give(key, member);
+      reserving.then(giveBack, giveBack);
       throw error;
     }
     labels["classification"] = reserved ? "reserved" : "overflow";

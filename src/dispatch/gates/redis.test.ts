@@ -102,6 +102,23 @@ describe("redis gate", () => {
     expect([redis.sent.length, figures.length]).toEqual([3, 3]);
   });
 
+  it("holds nobody up who does not want the verdict any more", async () => {
+    const { gate, redis } = budgetOf("1");
+    redis.send = () => new Promise(() => {});
+    const shown = message();
+    const verdict = gate.apply(shown);
+    shown.abort(new Error("shutting down"));
+    await expect(verdict).rejects.toThrow("shutting down");
+  });
+
+  it("is closed while the server does not answer, after five seconds", async () => {
+    const { gate, redis, clock } = budgetOf("1");
+    redis.send = () => new Promise(() => {});
+    const reading = gate.read(false);
+    await clock.advanceAsync(5_000);
+    expect(await reading).toMatchObject({ readable: false, budget: 0 });
+  });
+
   it("does not ask for a message that room was found for", () => {
     const { gate, redis } = budgetOf("0");
     expect(gate.apply({ ...message(), admitted: true })).toBe(CONTINUE);

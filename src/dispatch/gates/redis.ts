@@ -12,13 +12,15 @@ import {
   type GateVerdict,
   REFUSE,
 } from "../../plugin/gate.ts";
+import { RefreshCache, whileWanted } from "../metric-sources/refresh-cache.ts";
 import { floatParameter, stringParameter } from "./parameters.ts";
 import { CONNECTION_PARAMETERS, connectGate, type GateRedis, keyName } from "./redis-parameters.ts";
 
 /** Milliseconds for which an answer serves all who ask: as often as the reference asks for one waiting message. */
 const FRESH_FOR = 50;
-/** Milliseconds that a question waits for a connection. */
+/** Milliseconds that a question waits for a connection, and for everything together. */
 const CONNECT_LIMIT = 1_000;
+const ANSWER_LIMIT = 5_000;
 /** A decimal number, as people and programs write it; no hexadecimal, no infinity. */
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
 
@@ -31,8 +33,7 @@ export class RedisBudget implements DispatchGate, CapacitySource {
   readonly #missing: number | undefined;
   readonly #clock: Clock;
   readonly #report: (reading: CapacityReading) => void;
-  #last: { readonly at: number; readonly reading: CapacityReading } | undefined;
-  #asking: Promise<CapacityReading> | undefined;
+  readonly #cache: RefreshCache<CapacityReading>;
 
   /**
    * @param key.name says which key of which server it is, for people and for the ledger
@@ -50,24 +51,25 @@ export class RedisBudget implements DispatchGate, CapacitySource {
     this.#missing = missing;
     this.#clock = clock;
     this.#report = (reading) => figures.reading("", reading);
+    this.#cache = new RefreshCache({
+      clock,
+      ttl: FRESH_FOR,
+      limit: ANSWER_LIMIT,
+      ask: () => this.#ask(),
+      failed: (error) => this.#told(unreadable(`${this.key}: ${messageOf(error)}`, clock.wall())),
+    });
   }
 
   async read(fresh: boolean): Promise<CapacityReading> {
-    if (!fresh && this.#last !== undefined && this.#clock.now() - this.#last.at < FRESH_FOR) return this.#last.reading;
-    this.#asking ??= this.#ask().finally(() => {
-      this.#asking = undefined;
-    });
-    return this.#asking;
+    return this.#cache.read(fresh);
   }
 
   async #ask(): Promise<CapacityReading> {
-    const at = this.#clock.now();
     const sampleTime = this.#clock.wall();
-    const reading = await this.#get().then(
-      (text) => this.#reading(text, sampleTime),
-      (error: unknown) => unreadable(`${this.key}: ${messageOf(error)}`, sampleTime),
-    );
-    this.#last = { at, reading };
+    return this.#told(this.#reading(await this.#get(), sampleTime));
+  }
+
+  #told(reading: CapacityReading): CapacityReading {
     this.#report(reading);
     return reading;
   }
@@ -93,8 +95,10 @@ export class RedisBudget implements DispatchGate, CapacitySource {
     return (await this.read(false)).budget;
   }
 
-  apply({ admitted }: GateMessage): GateVerdict | Promise<GateVerdict> {
-    return admitted === true ? CONTINUE : this.budget().then((budget) => (budget > 0 ? CONTINUE : REFUSE));
+  apply({ admitted, signal }: GateMessage): GateVerdict | Promise<GateVerdict> {
+    if (admitted === true) return CONTINUE;
+    const { kept } = this.#cache;
+    return kept === undefined ? whileWanted(this.read(false), signal).then(verdict) : verdict(kept);
   }
 
   /** The budget is everybody's. */
@@ -103,8 +107,13 @@ export class RedisBudget implements DispatchGate, CapacitySource {
   }
 
   close(): void {
+    this.#cache.close();
     this.#redis.close();
   }
+}
+
+function verdict({ budget }: CapacityReading): GateVerdict {
+  return budget > 0 ? CONTINUE : REFUSE;
 }
 
 function readable(value: number, sampleTime: number): CapacityReading {

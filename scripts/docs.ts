@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { checkServerCommand } from "../src/cli/check-server.ts";
 import { commandMarkdown } from "../src/cli/command-text.ts";
 import { demoCommand } from "../src/cli/demo.ts";
+import { dispatchReference } from "../src/cli/dispatch-help.ts";
 import { envoyConfigCommand } from "../src/cli/envoy-config.ts";
 import { eppReference } from "../src/cli/epp-flags.ts";
 import { gatewayCommand } from "../src/cli/gateway.ts";
@@ -56,7 +57,7 @@ function errorsReference(): string {
 /** Every command with its flags. */
 function flagsReference(): string {
   const commands = [gatewayCommand(), simCommand(), demoCommand(), envoyConfigCommand(), checkServerCommand()];
-  return ["# Commands and flags", "", eppReference(), ...commands.map(commandMarkdown)].join("\n");
+  return ["# Commands and flags", "", eppReference(), dispatchReference(), ...commands.map(commandMarkdown)].join("\n");
 }
 
 const PAGES: Readonly<Record<string, () => string>> = {

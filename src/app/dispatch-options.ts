@@ -8,6 +8,5 @@ export { type DispatchFile, readDispatchFile, type SectionName } from "../dispat
 export { isHttpUrl } from "../dispatch/config/fields.ts";
 export { loadDispatchOptions } from "../dispatch/config/load-options.ts";
 export type { DispatchOptions } from "../dispatch/config/options.ts";
-export { MAX_WORKERS } from "../dispatch/config/pool-file.ts";
 export { TRANSPORTS, type TransportName } from "../dispatch/config/transport-schemas.ts";
 export { redacted } from "../dispatch/gates/redact.ts";

@@ -35,6 +35,15 @@ export function flagsMarkdown(table: readonly FlagRow[]): string {
   ].join("\n");
 }
 
+/** Flags that others have replaced, as Markdown. */
+export function legacyMarkdown(table: readonly (FlagRow & { readonly instead: string })[]): string {
+  const rows = table.map(
+    (row) =>
+      `| ${names(row)} | ${typeOf(row)} | ${code(row.default)} | ${row.since} | ${cell(row.help)}${envOf(row)} | ${cell(row.instead)} |`,
+  );
+  return ["| Flag | Type | Default | Since | Meaning | Now |", "|---|---|---|---|---|---|", ...rows, ""].join("\n");
+}
+
 function placeholder({ type, takes, choices }: FlagRow): string {
   if (type === "bool") return "[=true|false]";
   const shown = choices?.filter((choice) => choice !== "").join("|");

@@ -75,7 +75,7 @@ export interface ParsedFlags<T extends readonly FlagRow[]> {
 }
 
 /** Node's timers take 31 bits of milliseconds, a little less than 25 days. */
-const MAX_DURATION = 2 ** 31 - 1;
+export const MAX_DURATION = 2 ** 31 - 1;
 const TRUE = new Set(["1", "t", "T", "TRUE", "true", "True"]);
 const FALSE = new Set(["0", "f", "F", "FALSE", "false", "False"]);
 
@@ -238,8 +238,11 @@ function unknown(name: string, rows: ReadonlyMap<string, FlagRow>): SluiceError 
   return new SluiceError("FLAG_UNKNOWN", `unknown flag --${name.slice(0, 100)}${ending}`);
 }
 
-/** The warnings that an inert flag causes. */
-function checkInert({ name, inert, type }: FlagRow, value: unknown): string[] {
+/**
+ * The warnings that an inert flag causes.
+ * @throws SluiceError FLAG_UNSUPPORTED
+ */
+export function checkInert({ name, inert, type }: FlagRow, value: unknown): string[] {
   if (inert === undefined) return [];
   // Values in quotes of their own: charts for other engines render them so (api-resources 6B.2).
   const text = type === "string" ? String(value).replace(/^"(.*)"$/, "$1") : String(value);

@@ -4,6 +4,7 @@ import { VERSION } from "../app/version.ts";
 import { SluiceError } from "../inference/errors.ts";
 import { checkServerCommand } from "./check-server.ts";
 import { demoCommand } from "./demo.ts";
+import { dispatchCommand } from "./dispatch.ts";
 import { envoyConfigCommand } from "./envoy-config.ts";
 import { eppCommand } from "./epp.ts";
 import { gatewayCommand } from "./gateway.ts";
@@ -27,7 +28,15 @@ const program = new Command("sluice")
   .enablePositionalOptions()
   .showHelpAfterError("(add --help for the options)")
   .exitOverride();
-for (const make of [demoCommand, gatewayCommand, eppCommand, envoyConfigCommand, simCommand, checkServerCommand])
+for (const make of [
+  demoCommand,
+  gatewayCommand,
+  eppCommand,
+  dispatchCommand,
+  envoyConfigCommand,
+  simCommand,
+  checkServerCommand,
+])
   program.addCommand(make());
 
 try {

@@ -28,6 +28,8 @@ export async function clientAuthority(): Promise<ClientAuthority> {
     extensions: [
       new x509.BasicConstraintsExtension(true, undefined, true),
       new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign, true),
+      // All authorities have one name: by these a client finds the right one.
+      await x509.SubjectKeyIdentifierExtension.create(caKeys.publicKey),
     ],
   });
   const issue = async (subject: string, extensions: Extension[]): Promise<TlsPair> => {
@@ -39,7 +41,7 @@ export async function clientAuthority(): Promise<ClientAuthority> {
       publicKey: keys.publicKey,
       signingKey: caKeys.privateKey,
       signingAlgorithm: algorithm,
-      extensions,
+      extensions: [...extensions, await x509.AuthorityKeyIdentifierExtension.create(caKeys.publicKey)],
     });
     const der = Buffer.from(await webcrypto.subtle.exportKey("pkcs8", keys.privateKey));
     const body = der.toString("base64").replace(/.{64}/g, "$&\n");

@@ -75,8 +75,8 @@ export class Attempt implements Dispatcher.DispatchHandler {
   /** Ends the attempt with this answer and cuts its connection. */
   giveUp(answer: Answer): void {
     if (this.#over) return;
-    this.#cut();
     this.#finish(answer);
+    this.#cut();
   }
 
   /** Ends the attempt if its time is over. @param now monotonic milliseconds */
@@ -130,20 +130,21 @@ export class Attempt implements Dispatcher.DispatchHandler {
 
   onResponseError(_controller: Dispatcher.DispatchController | null, error: Error): void {
     if (this.#over) return;
-    this.#cut();
     const message = `${this.#origin.name}: ${reasonOf(error)}`;
     if (this.#status === 0) this.#finish({ kind: "no-answer", message });
     else this.#truncated(`the answer broke off: ${message}`, false);
+    this.#cut();
   }
 
+  /** Comes last: it may report the failure of the very request it cuts. */
   #cut(): void {
     if (this.#line !== undefined) this.#origin.drop(this.#line);
     this.#line = undefined;
   }
 
   #tooLong(): void {
-    this.#cut();
     this.#truncated(longerThan(this.#owner.maxResponseBytes), true);
+    this.#cut();
   }
 
   #truncated(message: string, tooLong: boolean): void {

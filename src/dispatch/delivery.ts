@@ -9,24 +9,19 @@ export class Delivery {
   readonly labels: Record<string, string>;
   /** When it was last known not to be cancelled, and to be allowed by its capacities; monotonic milliseconds. */
   checkedAt: number;
-  readonly #abort = new AbortController();
   readonly #releases: ((unsent?: boolean) => void)[] = [];
   #tickets: readonly Ticket[] = [];
   #sent = false;
 
-  constructor(claim: Claim, now: number) {
+  /** Aborted when the process ends: whoever waits for a gate's verdict about it need not. */
+  readonly signal: AbortSignal;
+
+  /** @param now monotonic milliseconds */
+  constructor(claim: Claim, now: number, signal: AbortSignal) {
     this.claim = claim;
+    this.signal = signal;
     this.labels = { ...claim.message.routing.labels };
     this.checkedAt = now;
-  }
-
-  /** Aborted when the process has no time left for it. */
-  get signal(): AbortSignal {
-    return this.#abort.signal;
-  }
-
-  abort(): void {
-    this.#abort.abort();
   }
 
   /** Collects what gates reserve. @returns the reservations, and what undoes exactly these */

@@ -11,6 +11,7 @@ import { Admission } from "./budget/admission.ts";
 import { Capacity } from "./budget/capacity.ts";
 import { type CostOf, usualCost } from "./budget/cost.ts";
 import { Endings } from "./endings.ts";
+import { Gatekeeper } from "./gatekeeper.ts";
 import { Leases } from "./leases.ts";
 import { Line } from "./line.ts";
 import type { MakeMergePolicy } from "./merge/merge-policy.ts";
@@ -66,6 +67,8 @@ export class Dispatcher {
   readonly #time: BrokerTime;
   readonly #worker: Worker;
   readonly #quietly: RateLimitedLog;
+  readonly #draining = new AbortController();
+  readonly #cutOff = new AbortController();
   #mover: Timer | undefined;
   /** When it is armed for; minus infinity while retries are being moved. */
   #moveAt = Number.POSITIVE_INFINITY;
@@ -104,12 +107,19 @@ export class Dispatcher {
       broker,
       clock,
       settings: options.leases,
+      draining: this.#draining.signal,
       onError: (problem) => this.#warn("renew", { problem: messageOf(problem) }, "leases cannot be renewed"),
       onLost: (claim) => {
         log.warn({ queue: claim.queue.name, claim: claim.id }, "a lease was lost: what comes of it is discarded");
       },
     });
-    this.#worker = new Worker({ ...options, tracing, leases: this.#leases, time: this.#time });
+    this.#worker = new Worker({
+      ...options,
+      tracing,
+      time: this.#time,
+      draining: this.#draining.signal,
+      cutOff: this.#cutOff.signal,
+    });
     const capacities = new Map<string, Capacity>();
     this.capacities = capacities;
     const pools: WorkerPool[] = [];
@@ -147,14 +157,19 @@ export class Dispatcher {
           return capacity;
         });
         const asker = { queueName: queue.name, workers: settings.workers, share: queue.maxQueueShare };
+        const endings = new Endings({ writer: this.writer, time: this.#time, random, series });
         const line = new Line({
           queue,
           broker,
-          gate,
+          gatekeeper: new Gatekeeper({
+            ...{ gate, broker, endings, series, clock, log },
+            time: this.#time,
+            queueName: queue.name,
+          }),
           admission: new Admission([...new Set(own)], asker, options.costOf ?? usualCost),
           policy,
           leases: this.#leases,
-          endings: new Endings({ writer: this.writer, time: this.#time, random, series }),
+          endings,
           series,
           clock,
           time: this.#time,
@@ -210,26 +225,21 @@ export class Dispatcher {
     const { clock, log } = this.#options;
     this.#stopped = true;
     this.#mover?.cancel();
-    this.#worker.drain();
-    const ended = new AbortController();
-    const limit = clock.after(drainTimeout, () => ended.abort());
-    const workersIdle = Promise.all(
+    this.#draining.abort();
+    const limit = clock.after(drainTimeout, () => this.#cutOff.abort());
+    const idle = Promise.all(
       this.pools.map(async (pool) => {
         await pool.stop();
         await pool.idle();
       }),
     );
     const cutOff = new Promise<void>((resolve) =>
-      ended.signal.addEventListener("abort", () => resolve(), { once: true }),
+      this.#cutOff.signal.addEventListener("abort", () => resolve(), { once: true }),
     );
-    await Promise.race([workersIdle, cutOff]);
-    if (ended.signal.aborted) for (const delivery of this.#leases.deliveries()) delivery.abort();
+    await Promise.race([idle, cutOff]);
     limit.cancel();
     const late = new AbortController();
-    await Promise.race([
-      workersIdle.then(() => this.writer.idle()),
-      delay(clock, LAST_WRITES, late.signal).catch(() => {}),
-    ]);
+    await Promise.race([idle.then(() => this.writer.idle()), delay(clock, LAST_WRITES, late.signal).catch(() => {})]);
     late.abort();
     if (this.writer.pending > 0)
       log.error(

@@ -26,6 +26,8 @@ export interface EndingsOptions {
 /** The ways in which a delivery of one queue leaves this process: each gives back what it had taken and is written once. */
 export class Endings {
   readonly #options: EndingsOptions;
+  /** Messages that ended here. */
+  ended = 0;
 
   constructor(options: EndingsOptions) {
     this.#options = options;
@@ -36,6 +38,7 @@ export class Endings {
     const { series, writer, time } = this.#options;
     const { claim } = delivery;
     delivery.release();
+    this.ended++;
     this.#countRequest(delivery);
     if (ending === "succeeded") {
       series.succeeded();

@@ -12,6 +12,8 @@ export interface LeasesOptions {
   readonly broker: Pick<Broker, "renew" | "reclaim">;
   readonly clock: Clock;
   readonly settings: LeaseSettings;
+  /** Aborted when nothing that waits shall wait any longer. */
+  readonly draining: AbortSignal;
   /** The broker could not be asked; it is asked again at the next beat. */
   onError(problem: unknown): void;
   onLost(claim: Claim): void;
@@ -32,12 +34,8 @@ export class Leases {
     return this.#held.size;
   }
 
-  deliveries(): IterableIterator<Delivery> {
-    return this.#held.values();
-  }
-
   hold(claim: Claim): Delivery {
-    const delivery = new Delivery(claim, this.#options.clock.now());
+    const delivery = new Delivery(claim, this.#options.clock.now(), this.#options.draining);
     this.#held.set(claim.id, delivery);
     return delivery;
   }

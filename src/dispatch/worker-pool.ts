@@ -83,6 +83,8 @@ export class WorkerPool {
       this.#running++;
       void this.#options.work(this.#lineOf(claim), leases.get(claim)).finally(() => {
         this.#running--;
+        // What it gave back may be what the next one waits for.
+        for (const line of this.#order) line.changed();
         if (this.#running === 0) for (const resolve of this.#idle.splice(0)) resolve();
         this.pump();
       });

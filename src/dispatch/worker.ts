@@ -1,14 +1,13 @@
 import { type Clock, delay } from "../clock/clock.ts";
 import { messageOf } from "../inference/errors.ts";
-import type { DispatchGate } from "../plugin/gate.ts";
+import { type DispatchGate, WAIT } from "../plugin/gate.ts";
 import type { LogFields, Logger } from "../telemetry/logger.ts";
 import { RateLimitedLog } from "../telemetry/rate-limited-log.ts";
 import type { Span, Tracing } from "../telemetry/tracing.ts";
 import type { BrokerTime } from "./broker-time.ts";
 import type { Delivery } from "./delivery.ts";
 import type { Ending } from "./endings.ts";
-import { drop, judge } from "./judge.ts";
-import type { Leases } from "./leases.ts";
+import { drop, type Judged, judge } from "./judge.ts";
 import type { Line } from "./line.ts";
 import type { MergePolicy } from "./merge/merge-policy.ts";
 import type { QueueSeries } from "./queue-series.ts";
@@ -34,13 +33,16 @@ export interface WorkerOptions {
   readonly client: InferenceClient;
   readonly transforms: TransformChain;
   readonly tracing: Tracing;
-  readonly leases: Leases;
   readonly time: BrokerTime;
   readonly clock: Clock;
   readonly log: Logger;
   /** Milliseconds per attempt. */
   readonly requestTimeout: number;
   readonly deadlineHeader: string | undefined;
+  /** Aborted when the process ends: nothing is sent any more. */
+  readonly draining: AbortSignal;
+  /** Aborted when what was sent has had its time. */
+  readonly cutOff: AbortSignal;
 }
 
 /** One message in a worker's hands. */
@@ -57,16 +59,10 @@ export interface Job {
 export class Worker {
   readonly #options: WorkerOptions;
   readonly #quietly: RateLimitedLog;
-  #draining = false;
 
   constructor(options: WorkerOptions) {
     this.#options = options;
     this.#quietly = new RateLimitedLog(options.log, options.clock, { intervalMs: 10_000, maxKeys: 100 });
-  }
-
-  /** What has not been sent is given back from now on. */
-  drain(): void {
-    this.#draining = true;
   }
 
   /** Never rejects: whatever goes wrong here, the message goes back to its queue. */
@@ -109,7 +105,10 @@ export class Worker {
     const seen = { id, metadata, labels, deadline, signal, admitted: poolGate.judgesWhenClosed !== true };
     for (let waited = false; ; waited = true) {
       const answer = judge(poolGate, seen, delivery);
-      const verdict = answer instanceof Promise ? await answer : answer;
+      const judged = answer instanceof Promise ? await answer : answer;
+      // A pool's gate that is closed to everybody lets wait: what goes back would be the next to come.
+      const closed = judged.kind === "refuse" && judged.reason !== "quota_exhausted" && !poolGate.judgesWhenClosed;
+      const verdict: Judged = closed ? WAIT : judged;
       switch (verdict.kind) {
         case "continue":
           return true;
@@ -123,7 +122,7 @@ export class Worker {
           return false;
         case "error":
           poolSeries?.decision("error");
-          if (this.#draining) line.giveBack(delivery);
+          if (this.#options.draining.aborted) line.giveBack(delivery);
           else line.endings.error(delivery, "GATE_ERROR", `Pool gating error: ${verdict.problem}`);
           return false;
         case "wait":
@@ -131,7 +130,7 @@ export class Worker {
       }
       // Whatever happens while it waits, the slot it holds in its capacities is its own.
       await delay(clock, GATE_POLL, signal).catch(() => {});
-      if (this.#draining || delivery.claim.lost) {
+      if (this.#options.draining.aborted || delivery.claim.lost) {
         line.giveBack(delivery);
         return false;
       }
@@ -172,14 +171,14 @@ export class Worker {
 
   /** The last look before it leaves. */
   #ended({ line, delivery }: Job): boolean {
-    if (this.#draining || delivery.claim.lost) line.giveBack(delivery);
+    if (this.#options.draining.aborted || delivery.claim.lost) line.giveBack(delivery);
     else if (this.#options.time.now() > delivery.claim.message.request.deadline * 1000) line.endings.expired(delivery);
     else return false;
     return true;
   }
 
   async #send({ line, delivery, policy }: Job): Promise<void> {
-    const { transforms, tracing, client, time, clock, requestTimeout, deadlineHeader } = this.#options;
+    const { transforms, tracing, client, time, clock, requestTimeout, deadlineHeader, cutOff } = this.#options;
     const { message, queue } = delivery.claim;
     const { request, routing } = message;
     const span = tracing.start("process-request", request.metadata, {
@@ -199,7 +198,7 @@ export class Worker {
         line.endings.error(delivery, "INVALID_REQUEST", problem);
         return;
       }
-      const http = span.child("http-request", { "http.request.method": "POST" });
+      const http = span.child("http-request", { "http.request.method": "POST" }, "client");
       const remainingMs = request.deadline * 1000 - time.now();
       const built = buildRequest({
         ...{ message, queue, transformed, deadlineHeader, remainingMs },
@@ -218,7 +217,7 @@ export class Worker {
       line.admission.started(delivery, body);
       const begun = clock.now();
       const timeoutMs = Math.max(1, Math.min(requestTimeout, remainingMs));
-      const answer = await client.send({ url: built.url, headers: built.headers, body, timeoutMs }, delivery.signal);
+      const answer = await client.send({ url: built.url, headers: built.headers, body, timeoutMs }, cutOff);
       line.series.latency(clock.now() - begun);
       if (answer.kind === "response" || answer.kind === "truncated")
         http.attribute("http.response.status_code", answer.status);

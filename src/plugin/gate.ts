@@ -156,6 +156,7 @@ export interface MetricSource {
 
 /** What `defineGate` returns. */
 export interface GateDefinition {
+  readonly kind: "gate";
   readonly type: string;
   readonly describe: string;
   /** Strict schema of `gate_params`. */
@@ -167,6 +168,7 @@ export interface GateDefinition {
 
 /** What `defineMetricSource` returns. */
 export interface MetricSourceDefinition {
+  readonly kind: "metric-source";
   readonly type: string;
   readonly describe: string;
   readonly parameters: z.ZodType;
@@ -184,7 +186,8 @@ export function defineGate<P extends z.ZodType>(source: {
   create(parameters: z.output<P>, context: GateContext): DispatchGate;
 }): GateDefinition {
   // Only what `parameters` has parsed is ever passed in.
-  return { ...source, create: (parameters, context) => source.create(parameters as z.output<P>, context) };
+  const create: GateDefinition["create"] = (parameters, context) => source.create(parameters as z.output<P>, context);
+  return { ...source, kind: "gate", create };
 }
 
 /** Defines a place where a gate of type `metric-budget` can read its figure. */
@@ -194,5 +197,7 @@ export function defineMetricSource<P extends z.ZodType>(source: {
   readonly parameters: P;
   create(parameters: z.output<P>, context: GateContext): MetricSource;
 }): MetricSourceDefinition {
-  return { ...source, create: (parameters, context) => source.create(parameters as z.output<P>, context) };
+  const create: MetricSourceDefinition["create"] = (parameters, context) =>
+    source.create(parameters as z.output<P>, context);
+  return { ...source, kind: "metric-source", create };
 }

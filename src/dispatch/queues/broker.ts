@@ -82,6 +82,8 @@ export interface Backlog {
   readonly dead: number;
   /** Deadline of the first entry, Unix seconds. */
   readonly nextDeadline: number;
+  /** When the first entry was created, Unix seconds; absent where the broker cannot say. */
+  readonly nextCreated?: number;
 }
 
 /**

@@ -1,0 +1,27 @@
+import type { Clock } from "../clock/clock.ts";
+import type { Random } from "../clock/random.ts";
+import type { Broker } from "../dispatch/queues/broker.ts";
+import type { TransportSettings } from "../dispatch/settings.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import type { Tracing } from "../telemetry/tracing.ts";
+
+export interface BrokerDeps {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Logger;
+  readonly tracing: Tracing;
+}
+
+/** Makes the broker that a configuration names; each is loaded on use, with the client it needs. */
+export async function makeBroker(settings: TransportSettings, deps: BrokerDeps): Promise<Broker> {
+  switch (settings.transport) {
+    case "redis-sortedset":
+      return (await import("../dispatch/queues/redis-sortedset/broker.ts")).redisSortedSetBroker(settings, deps);
+    case "redis-pubsub":
+      return (await import("../dispatch/queues/redis-pubsub/broker.ts")).redisPubSubBroker(settings, deps);
+    case "sqlite":
+      return (await import("../dispatch/queues/sqlite/broker.ts")).sqliteBroker(settings, deps);
+    case "gcp-pubsub":
+      return (await import("../dispatch/queues/gcp-pubsub/pubsub-broker.ts")).pubSubBroker(settings, deps);
+  }
+}

@@ -1,0 +1,147 @@
+import { loopbackOnly } from "../admin/access.ts";
+import { startDispatchAdmin } from "../admin/dispatch-server.ts";
+import { freshRandom } from "../clock/random.ts";
+import { realClock } from "../clock/real.ts";
+import { BacklogPoller } from "../dispatch/backlog-poller.ts";
+import type { DispatchOptions } from "../dispatch/config/options.ts";
+import { Dispatcher } from "../dispatch/dispatcher.ts";
+import { GateSeries } from "../dispatch/gate-series.ts";
+import { GateFactory } from "../dispatch/gates/factory.ts";
+import { METRIC_GATES, METRIC_SOURCES } from "../dispatch/gates/metric-gates.ts";
+import { VERDICT_GATES } from "../dispatch/gates/verdict-gates.ts";
+import { mergePolicy } from "../dispatch/merge/policy-file.ts";
+import { undiciClient } from "../dispatch/send/undici-client.ts";
+import { requestTransforms } from "../dispatch/transforms/transforms-file.ts";
+import { gatesView, queuesView } from "../dispatch/views.ts";
+import { hostPort } from "../inference/endpoint.ts";
+import { createDispatchMetrics } from "../telemetry/dispatch-metrics.ts";
+import { render } from "../telemetry/exposition.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import { createLogger } from "../telemetry/logging.ts";
+import { startTracing } from "../telemetry/otel-tracing.ts";
+import { startProcessMetrics } from "../telemetry/process.ts";
+import { MetricsRegistry } from "../telemetry/registry.ts";
+import { makeBroker } from "./dispatch-broker.ts";
+import { loadDispatchPlugins } from "./dispatch-plugins.ts";
+import { type Running, untilSignal } from "./lifecycle.ts";
+import { type Listening, readyLine } from "./ready-line.ts";
+
+/** A dispatcher that runs. */
+export interface RunningDispatcher extends Running {
+  /** The probes, then the metrics. */
+  readonly listening: readonly Listening[];
+  readonly dispatcher: Dispatcher;
+}
+
+/**
+ * Starts the Async Processor: gates, broker, probes, metrics, workers. A broker that is away delays it and fails nothing.
+ * @throws SluiceError for anything that is wrong with configuration, plugins or ports
+ */
+export async function startDispatcher(options: DispatchOptions & { readonly log: Logger }): Promise<RunningDispatcher> {
+  const { log, transport } = options;
+  const clock = realClock;
+  const random = freshRandom();
+  const registry = new MetricsRegistry();
+  const metrics = createDispatchMetrics(registry);
+  const plugins = await loadDispatchPlugins(options.plugins);
+  const tracing = await startTracing(process.env, { serviceName: "llm-d-async", clock, log });
+  const gates = new GateFactory({
+    definitions: [...VERDICT_GATES, ...METRIC_GATES, ...plugins.gates],
+    sources: [...METRIC_SOURCES, ...plugins.sources],
+    ...{ clock, random, log },
+    figures: (owner) => new GateSeries(metrics, owner),
+    prometheusUrl: options.prometheusUrl,
+    cacheTtl: options.prometheusCacheTtl,
+    allowUnknown: options.allowUnknownGates,
+  });
+  const totalWorkers = options.pools.reduce((sum, { workers }) => sum + workers, 0);
+  const client = undiciClient({
+    totalWorkers,
+    maxResponseBytes: options.maxResponseBytes,
+    tls: options.clientTls,
+    clock,
+  });
+  const broker = await makeBroker(transport, { clock, random, log, tracing });
+  // In the reverse order of what depends on what.
+  const parts: (() => Promise<void> | void)[] = [
+    () => tracing.close(),
+    () => gates.close(),
+    () => client.close(),
+    () => broker.close(),
+  ];
+  const close = async (): Promise<void> => {
+    for (const end of parts.splice(0).reverse()) await end();
+  };
+  try {
+    const dispatcher = new Dispatcher({
+      ...{ broker, clock, random, log, metrics, tracing, client },
+      queues: transport.queues,
+      pools: options.pools,
+      leases: transport.leases,
+      pollInterval: transport.pollInterval,
+      batchCap: transport.batchCap,
+      replicas: options.replicaCount,
+      requestTimeout: options.requestTimeout,
+      deadlineHeader: options.deadlineHeader,
+      transforms: requestTransforms(options.transforms, random),
+      mergePolicy: mergePolicy(options.mergePolicy, random),
+      gate: (spec, owner) => gates.make(spec, owner),
+    });
+    parts.push(startProcessMetrics(registry, clock));
+    const backlog = new BacklogPoller({
+      ...{ broker, metrics, clock },
+      lines: [...dispatcher.lines],
+      interval: options.backlogPollInterval,
+    });
+    let ready = false;
+    const admin = await startDispatchAdmin({
+      host: options.bindAddress,
+      healthPort: options.healthPort,
+      metricsPort: options.metricsPort,
+      clock,
+      views: {
+        ready: () => ready,
+        check: () => broker.check(),
+        metrics: (format) => render(registry, format),
+        gates: () => gatesView(dispatcher, clock.wall()),
+        queues: () => queuesView(dispatcher, backlog),
+      },
+      authorize: loopbackOnly(options.debugOpen),
+    });
+    parts.push(() => admin.close());
+    dispatcher.start();
+    backlog.start();
+    ready = true;
+    return {
+      dispatcher,
+      listening: [
+        { name: "health", address: hostPort(options.bindAddress, admin.healthPort) },
+        { name: "metrics", address: hostPort(options.bindAddress, admin.metricsPort) },
+      ],
+      async drain() {
+        ready = false;
+        backlog.stop();
+        await dispatcher.stop(options.drainTimeout);
+        await close();
+      },
+      async close() {
+        backlog.stop();
+        await dispatcher.stop(0);
+        await close();
+      },
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** Runs the Async Processor until a signal; returns the exit status. Everything it says goes to stderr. */
+export async function runDispatcher(options: DispatchOptions): Promise<number> {
+  const log = createLogger({ ...options.logging, name: "dispatch" });
+  const starting = startDispatcher({ ...options, log });
+  const ended = untilSignal(starting, log);
+  const running = await starting;
+  for (const listening of running.listening) process.stderr.write(`${readyLine(listening, process.pid)}\n`);
+  return ended;
+}

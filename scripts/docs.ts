@@ -13,7 +13,7 @@ import { gatewayCommand } from "../src/cli/gateway.ts";
 import { simCommand } from "../src/cli/sim.ts";
 import { OUTCOMES } from "../src/inference/outcomes.ts";
 import { renderMetricsReference } from "../src/telemetry/reference.ts";
-import { pluginsReference } from "./plugin-reference.ts";
+import { gatesReference, pluginsReference } from "./plugin-reference.ts";
 
 const root = join(import.meta.dirname, "..");
 
@@ -63,6 +63,7 @@ function flagsReference(): string {
 const PAGES: Readonly<Record<string, () => string>> = {
   "errors.md": errorsReference,
   "flags.md": flagsReference,
+  "gates.md": gatesReference,
   "metrics.md": renderMetricsReference,
   "plugins.md": pluginsReference,
 };

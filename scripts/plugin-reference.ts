@@ -1,28 +1,65 @@
 import { z } from "zod";
 import { PLUGINS } from "../src/app/plugins.ts";
+import { METRIC_GATES, METRIC_SOURCES } from "../src/dispatch/gates/metric-gates.ts";
+import { VERDICT_GATES } from "../src/dispatch/gates/verdict-gates.ts";
+
+interface Definition {
+  readonly type: string;
+  readonly describe: string;
+  readonly parameters: z.ZodType;
+}
 
 /** The page of all plugin types with their parameters, from the definitions. */
 export function pluginsReference(): string {
-  const sections = [...PLUGINS]
-    .sort((a, b) => a.type.localeCompare(b.type))
-    .map((definition) => {
-      const schema = z.toJSONSchema(definition.parameters, { io: "input", unrepresentable: "any" }) as {
-        properties?: Record<string, { type?: string; default?: unknown; description?: string }>;
-      };
-      const parameters = Object.entries(schema.properties ?? {}).map(
-        ([name, property]) =>
-          `| \`${name}\` | ${property.type ?? ""} | ${property.default === undefined ? "" : `\`${JSON.stringify(property.default)}\``} | ${property.description ?? ""} |`,
-      );
-      return [
-        `## ${definition.type}`,
-        "",
-        `*${definition.kind}.* ${definition.describe}`,
-        "",
-        ...(parameters.length === 0
-          ? ["No parameters."]
-          : ["| Parameter | Type | Default | |", "|---|---|---|---|", ...parameters]),
-        "",
-      ].join("\n");
-    });
+  const sections = byType(PLUGINS).map((definition) => section(definition, `*${definition.kind}.* `));
   return ["# Plugins", "", "The types that a configuration may name.", "", ...sections].join("\n");
+}
+
+/** The page of the dispatcher's gates and of what `metric-budget` reads, from the definitions. */
+export function gatesReference(): string {
+  return [
+    "# Gates",
+    "",
+    "What `gate_type` of a queue or a worker pool may name, with the `gate_params` of each. Values may be written as JSON or as",
+    'text (`3` or `"3"`, an object or its JSON text); what is absent, null or an empty text has its default.',
+    "",
+    ...byType([...VERDICT_GATES, ...METRIC_GATES]).map((definition) => section(definition)),
+    "# Metric sources",
+    "",
+    "What the `type` of a source of the gate `metric-budget` may name.",
+    "",
+    ...byType(METRIC_SOURCES).map((definition) => section(definition)),
+  ].join("\n");
+}
+
+function byType<D extends Definition>(definitions: readonly D[]): readonly D[] {
+  return [...definitions].sort((a, b) => a.type.localeCompare(b.type));
+}
+
+/** @param kind stands before the sentence that describes it */
+function section(definition: Definition, kind = ""): string {
+  const schema = z.toJSONSchema(definition.parameters, { io: "input", unrepresentable: "any" }) as {
+    properties?: Record<string, { type?: string; default?: unknown; description?: string }>;
+  };
+  const parameters = Object.entries(schema.properties ?? {}).map(
+    ([name, property]) =>
+      `| \`${name}\` | ${property.type ?? ""} | ${defaultOf(definition, name, property.default)} | ${property.description ?? ""} |`,
+  );
+  return [
+    `## ${definition.type}`,
+    "",
+    `${kind}${definition.describe}`,
+    "",
+    ...(parameters.length === 0
+      ? ["No parameters."]
+      : ["| Parameter | Type | Default | |", "|---|---|---|---|", ...parameters]),
+    "",
+  ].join("\n");
+}
+
+/** The default as a configuration would have it, `required` where there must be a value, else nothing. */
+function defaultOf({ parameters }: Definition, name: string, value: unknown): string {
+  if (value !== undefined) return `\`${JSON.stringify(value)}\``;
+  const field = parameters instanceof z.ZodObject ? (parameters.shape[name] as z.ZodType | undefined) : undefined;
+  return field === undefined || field.safeParse(undefined).success ? "" : "required";
 }

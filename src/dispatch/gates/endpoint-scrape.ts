@@ -19,6 +19,7 @@ const TYPE = "endpoint-scrape";
 
 export const endpointScrapeGate = defineGate({
   type: TYPE,
+  shared: true,
   describe: "Open as far as a load that it reads from a metrics page leaves capacity free; needs no Prometheus.",
   parameters: z
     .strictObject({

@@ -1,3 +1,5 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import type { SluiceError } from "../../inference/errors.ts";
@@ -12,6 +14,7 @@ import {
   REFUSE,
 } from "../../plugin/gate.ts";
 import { Collected, factory, LogLines, message, OWNER, POOL } from "./gate-fakes.cases.ts";
+import { METRIC_GATES, METRIC_SOURCES } from "./metric-gates.ts";
 import { VERDICT_GATES } from "./verdict-gates.ts";
 
 const READING: CapacityReading = {
@@ -220,6 +223,28 @@ describe("GateFactory", () => {
     );
     report?.();
     expect([made, told]).toEqual([2, ["a pool-a", "b pool-a", "d pool-a"]]);
+  });
+
+  it("asks Prometheus once for ten queues with the same gate", async () => {
+    let asked = 0;
+    const prometheus = createServer((_, response) => {
+      asked++;
+      const result = [{ metric: {}, value: [Date.now() / 1_000, "0.5"] }];
+      response.end(JSON.stringify({ status: "success", data: { resultType: "vector", result } }));
+    });
+    await new Promise<void>((resolve) => prometheus.listen(0, "127.0.0.1", resolve));
+    const { port } = prometheus.address() as AddressInfo;
+    const gates = factory({
+      definitions: [...VERDICT_GATES, ...METRIC_GATES],
+      sources: METRIC_SOURCES,
+      prometheusUrl: `http://127.0.0.1:${port}`,
+    });
+    const spec = { type: "prometheus-query", parameters: { query: "share" } };
+    const queues = Array.from({ length: 10 }, (_, i) => gates.make(spec, { ...OWNER, queueName: `q${i}` }));
+    for (const gate of queues) await gate.budget();
+    expect(asked).toBe(1);
+    await gates.close();
+    await new Promise((resolve) => prometheus.close(resolve));
   });
 
   it("gives each owner a local limit of its own", () => {

@@ -25,6 +25,7 @@ const SOURCE = "a metric source with `type` and perhaps `parameters`";
 
 export const metricBudgetGate = defineGate({
   type: TYPE,
+  shared: true,
   describe: "Open as far as any metric source says: the generic form of the metric gates.",
   parameters: z
     .strictObject({

@@ -27,6 +27,7 @@ const KINDS = ["queue-only", "queue-only", "occupancy"] as const;
 
 export const prometheusBudgetGate = defineGate({
   type: TYPE,
+  shared: true,
   describe: "Open as far as the queues of a pool, or else its running requests, leave capacity free.",
   parameters: z
     .strictObject({

@@ -16,6 +16,7 @@ const TYPE = "prometheus-query";
 
 export const prometheusQueryGate = defineGate({
   type: TYPE,
+  shared: true,
   describe: "Open as far as a PromQL query of your own says, from 0 to 1.",
   parameters: z
     .strictObject({

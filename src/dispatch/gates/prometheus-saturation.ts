@@ -18,6 +18,7 @@ const TYPE = "prometheus-saturation";
 
 export const prometheusSaturationGate = defineGate({
   type: TYPE,
+  shared: true,
   describe: "Open while the saturation that the Endpoint Picker publishes for a pool is below a threshold.",
   parameters: z
     .strictObject({

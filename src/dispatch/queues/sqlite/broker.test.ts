@@ -1,51 +1,45 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { SeededRandom } from "../../../clock/random.ts";
-import { VirtualClock } from "../../../clock/virtual.ts";
-import { silentLogger } from "../../../telemetry/logger.ts";
-import { type BrokerHarness, brokerCases, type CaseSettings } from "../broker.cases.ts";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { poll } from "../../../../test/support/poll.ts";
+import { errorResult } from "../../messages/result.ts";
+import { type BrokerHarness, brokerCases, type CaseSettings, queueOf } from "../broker.cases.ts";
+import type { Broker, Claim, Settlement } from "../broker.ts";
+import type { Producer, SubmitRequest } from "../producer.ts";
 import { sqliteBroker } from "./broker.ts";
+import { CaseFolder, NO_EVENTS } from "./fixture.cases.ts";
 import { SqliteInspector } from "./inspector.ts";
 import { sqliteProducer } from "./producer.ts";
 
-/** Time that stands still while real events (of the file system) happen. */
-class CaseClock extends VirtualClock {
-  override soon(callback: () => void): void {
-    setImmediate(callback);
-  }
+/** As somebody does who changes the file by hand. */
+function inject(raw: DatabaseSync, queueName: string, entry: string, score: number): void {
+  raw.prepare("INSERT OR IGNORE INTO queues (name) VALUES (?)").run(queueName);
+  const id = raw.prepare("SELECT id FROM queues WHERE name = ?").get(queueName)!["id"]!;
+  const message = raw.prepare("INSERT INTO messages (queue, score, published, request) VALUES (?, ?, 0, '')");
+  const { lastInsertRowid } = message.run(id, score);
+  raw.prepare("INSERT INTO entries (seq, body) VALUES (?, ?)").run(lastInsertRowid, entry);
 }
 
 async function harness(settings: CaseSettings): Promise<BrokerHarness> {
-  const folder = mkdtempSync(join(tmpdir(), "sluice-sqlite-"));
-  const path = join(folder, "queue.db");
-  const clock = new CaseClock(1_800_000_000_000);
-  const deps = { clock, random: new SeededRandom(1), log: silentLogger };
-  const sqlite = { ...settings, transport: "sqlite" as const, path, batchCap: undefined };
-  const broker = sqliteBroker(sqlite, deps);
-  const inspector = new SqliteInspector(path, deps);
+  const folder = new CaseFolder();
+  const { path, clock } = folder;
+  const sqlite = { ...folder.settings(), ...settings };
+  const broker = sqliteBroker(sqlite, folder);
+  const inspector = new SqliteInspector(path, folder);
   const raw = new DatabaseSync(path);
   return {
     broker,
-    peer: () => sqliteBroker(sqlite, deps),
-    producer: (requestQueueName, resultQueueName) => sqliteProducer({ path, requestQueueName, resultQueueName }, deps),
+    peer: () => sqliteBroker(sqlite, folder),
+    producer: (requestQueueName, resultQueueName) =>
+      sqliteProducer({ path, requestQueueName, resultQueueName }, folder),
     inspector,
-    async inject(queueName, entry, score) {
-      raw.prepare("INSERT OR IGNORE INTO queues (name) VALUES (?)").run(queueName);
-      const id = raw.prepare("SELECT id FROM queues WHERE name = ?").get(queueName)!["id"]!;
-      const message = raw.prepare("INSERT INTO messages (queue, score, published, request) VALUES (?, ?, ?, '')");
-      const { lastInsertRowid } = message.run(id, score, clock.wall());
-      raw.prepare("INSERT INTO entries (seq, body) VALUES (?, ?)").run(lastInsertRowid, entry);
-    },
+    inject: async (queueName, entry, score) => inject(raw, queueName, entry, score),
     async injectResult(queueName, entry) {
       raw.prepare("INSERT INTO results (queue, body) VALUES (?, ?)").run(queueName, entry);
     },
-    results: async (queueName) =>
-      raw
-        .prepare("SELECT body FROM results WHERE queue = ? ORDER BY seq")
-        .all(queueName)
-        .map(({ body }) => String(body)),
+    async results(queueName) {
+      const rows = raw.prepare("SELECT body FROM results WHERE queue = ? ORDER BY seq").all(queueName);
+      return rows.map(({ body }) => String(body));
+    },
     now: () => clock.wall(),
     async until(what, ms, probe) {
       // Virtual time for leases and retries, real time for what the file system tells.
@@ -53,18 +47,146 @@ async function harness(settings: CaseSettings): Promise<BrokerHarness> {
         if (await probe()) return;
         await clock.advanceAsync(ms / 20);
       }
-      for (let turn = 0; turn < 500; turn++) {
-        if (await probe()) return;
-        await new Promise((resolve) => setTimeout(resolve, 5));
-      }
-      throw new Error(`${what}: not within ${ms} ms`);
+      await poll(what, probe);
     },
     async close() {
       inspector.close();
       raw.close();
-      rmSync(folder, { recursive: true });
+      folder.remove();
     },
   };
 }
 
 brokerCases("sqlite", harness);
+
+describe("sqlite broker", () => {
+  const q = queueOf("q");
+  let folder: CaseFolder;
+  let broker: Broker;
+  let producer: Producer;
+  let available: number;
+  let repeated: number;
+
+  beforeEach(() => {
+    folder = new CaseFolder();
+    broker = sqliteBroker(folder.settings(), folder);
+    available = 0;
+    repeated = 0;
+    broker.start({ ...NO_EVENTS, available: () => available++, writeRetried: () => repeated++ });
+    producer = sqliteProducer({ path: folder.path, requestQueueName: "q", resultQueueName: "results" }, folder);
+  });
+
+  afterEach(async () => {
+    await broker.close();
+    await producer.close();
+    folder.remove();
+  });
+
+  const request = (id: string): SubmitRequest => ({ id, deadline: folder.inSeconds(600), payload: {} });
+  const submit = (count: number): Promise<void> =>
+    producer.submitRequests(Array.from({ length: count }, (_, at) => request(`m${at}`)));
+  const claim = async (max: number): Promise<readonly Claim[]> => (await broker.claim(q, { max, expired: 0 })).claims;
+  const answered = (each: Claim): Settlement => ({
+    kind: "result",
+    claim: each,
+    result: errorResult(each.message.request.id, "CANCELLED", "cancelled"),
+  });
+
+  it("no call changes more than 512 rows in one go, however many are wanted", async () => {
+    await submit(1200);
+    const first = await broker.claim(q, { max: 10_000, expired: 10_000 });
+    expect(first.claims).toHaveLength(512);
+    expect(first.waiting).toBe(688);
+    const claims = [...first.claims, ...(await claim(10_000)), ...(await claim(10_000))];
+    expect(claims).toHaveLength(1200);
+    expect(await broker.renew(claims)).toEqual([]);
+    const outcomes = await broker.settle(claims.map(answered));
+    expect(outcomes).toHaveLength(1200);
+    expect(new Set(outcomes)).toEqual(new Set(["settled"]));
+    expect(await producer.resultQueueDepth()).toBe(1200);
+    await producer.clearResultQueue();
+    expect(await producer.resultQueueDepth()).toBe(0);
+  });
+
+  it("a flood of unreadable entries is cleared away in portions, and the rest is announced", async () => {
+    const raw = new DatabaseSync(folder.path);
+    raw.exec("BEGIN");
+    for (let at = 0; at < 3000; at++) inject(raw, "q", "garbage", folder.inSeconds(60));
+    raw.exec("COMMIT");
+    await producer.submitRequest(request("good"));
+    await poll("announced", () => available > 0);
+    available = 0;
+    expect(await claim(1000)).toEqual([]);
+    expect((await broker.backlog(q)).dead).toBe(4 * 512);
+    await poll("announced again", () => available > 0);
+    expect((await claim(1000)).map(({ message }) => message.request.id)).toEqual(["good"]);
+    expect(await broker.backlog(q)).toMatchObject({ dead: 3000, claimed: 1, waiting: 0 });
+    raw.close();
+  });
+
+  it("a settlement that cannot be written does not hold up the others", async () => {
+    await submit(3);
+    const claims = await claim(3);
+    const bad: Settlement = { kind: "retry", claim: claims[1]!, due: Number.NaN, retryCount: 1, labels: {} };
+    const outcomes = await broker.settle([answered(claims[0]!), bad, answered(claims[2]!)]);
+    expect([outcomes[0], outcomes[2]]).toEqual(["settled", "settled"]);
+    expect(outcomes[1]).toMatchObject({ failed: expect.stringContaining("messages.until") });
+    expect(repeated).toBe(1);
+    expect(await broker.backlog(q)).toMatchObject({ claimed: 1, waiting: 0 });
+  });
+
+  it("while another process holds the lock calls say so; nothing is lost, and then they work", async () => {
+    await submit(2);
+    const [a] = await claim(1);
+    const other = new DatabaseSync(folder.path);
+    other.exec("BEGIN IMMEDIATE");
+    await expect(claim(1)).rejects.toMatchObject({ code: "BROKER_UNAVAILABLE" });
+    await expect(broker.settle([answered(a!)])).rejects.toMatchObject({ code: "BROKER_UNAVAILABLE" });
+    await expect(broker.renew([a!])).rejects.toThrow("another process holds its lock");
+    expect(a!.lost).toBe(false);
+    expect(await broker.cancelled([a!])).toEqual([false]);
+    await broker.check();
+    other.exec("ROLLBACK");
+    other.close();
+    expect(await broker.settle([answered(a!)])).toEqual(["settled"]);
+    expect(await claim(1)).toHaveLength(1);
+  });
+
+  it("a clock that was set back makes no lease longer than it was meant to be", async () => {
+    await submit(1);
+    await claim(1);
+    const earlier = new CaseFolder();
+    const deps = { ...folder, random: folder.random, log: folder.log, clock: earlier.clock };
+    // Ten days before: the lease ends in ten days, by this clock.
+    Object.defineProperty(deps.clock, "wall", { value: () => folder.clock.wall() - 864_000_000 + deps.clock.now() });
+    const peer = sqliteBroker(folder.settings(), deps);
+    await peer.reclaim(new Set());
+    expect((await peer.backlog(q)).claimed).toBe(1);
+    deps.clock.advance(60_001);
+    await peer.reclaim(new Set());
+    expect(await peer.backlog(q)).toMatchObject({ claimed: 0, waiting: 1 });
+    await peer.close();
+    earlier.remove();
+  });
+
+  it("a claim of another file settles nothing, also when the numbers are the same", async () => {
+    await submit(1);
+    const [a] = await claim(1);
+    const other = new CaseFolder();
+    const elsewhere = sqliteBroker(other.settings(), {
+      ...other,
+      random: { ...folder.random, below: () => 7, next: () => 0 },
+    });
+    const there = sqliteProducer({ path: other.path, requestQueueName: "q", resultQueueName: "results" }, other);
+    await there.submitRequest(request("b"));
+    const [b] = (await elsewhere.claim(q, { max: 1, expired: 0 })).claims;
+    expect(b!.id.split(":").slice(1)).toEqual(a!.id.split(":").slice(1));
+    expect(await elsewhere.settle([answered(a!)])).toEqual(["fenced"]);
+    expect(await elsewhere.renew([a!])).toEqual([a]);
+    expect(await elsewhere.cancelled([a!])).toEqual([false]);
+    expect(await elsewhere.settle([answered(b!)])).toEqual(["settled"]);
+    await elsewhere.close();
+    await there.close();
+    other.remove();
+  });
+});

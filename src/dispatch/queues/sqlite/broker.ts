@@ -110,7 +110,7 @@ class SqliteBroker implements Broker {
       if (at > 0) await breathe(this.#deps.clock);
       const some = claims.slice(at, at + BATCH);
       const until = this.#deps.clock.wall() + claimTtl;
-      const kept = this.#file.write(() => some.map(({ id }) => this.#renew(id, until, claimTtl)));
+      const kept = this.#file.write(() => some.map(({ id }) => this.#renew(id, until, claimTtl)), "later");
       for (const [index, claim] of some.entries()) if (!kept[index]) claim.lost = true;
     }
     return claims.filter(({ lost }) => lost);
@@ -133,7 +133,7 @@ class SqliteBroker implements Broker {
       let due = this.#nextDue(queue);
       for (let now = this.#deps.clock.wall(); due <= now; due = this.#nextDue(queue)) {
         if (moved > 0) await breathe(this.#deps.clock);
-        moved += this.#file.write(() => this.#tables.moveDue(this.#tables.queue(queue.name), now, BATCH));
+        moved += this.#file.write(() => this.#tables.moveDue(this.#tables.queue(queue.name), now, BATCH), "later");
         now = this.#deps.clock.wall();
       }
       if (moved > 0) this.#events?.available(queue);
@@ -189,10 +189,13 @@ class SqliteBroker implements Broker {
       const first = this.#file.read(() => this.#tables.firstScore(queue));
       const anyLate = late > 0 && first < now;
       if (!anyLate && (live <= 0 || Number.isNaN(first))) return [];
-      return this.#file.write(() => [
-        ...(anyLate ? this.#tables.claim(queue, Number.NEGATIVE_INFINITY, now, late, until, claimTtl) : []),
-        ...(live > 0 ? this.#tables.claim(queue, now, Number.POSITIVE_INFINITY, live, until, claimTtl) : []),
-      ]);
+      return this.#file.write(
+        () => [
+          ...(anyLate ? this.#tables.claim(queue, Number.NEGATIVE_INFINITY, now, late, until, claimTtl) : []),
+          ...(live > 0 ? this.#tables.claim(queue, now, Number.POSITIVE_INFINITY, live, until, claimTtl) : []),
+        ],
+        "later",
+      );
     } catch (error) {
       if (more) return [];
       throw error;

@@ -26,6 +26,7 @@ export class QueueFile {
   readonly #create: boolean;
   readonly #statements = new Map<string, StatementSync>();
   #db: DatabaseSync | undefined;
+  #sync: "disk" | "later" = "disk";
   #id = "";
   #inode = 0;
   #closed = false;
@@ -61,10 +62,18 @@ export class QueueFile {
     }
   }
 
-  /** Runs `work` in one transaction that is on disk when this returns; when it throws nothing was written. @throws SluiceError */
-  write<T>(work: () => T): T {
+  /**
+   * Runs `work` in one transaction; when it throws nothing was written.
+   * @param sync "disk": it is on disk when this returns. "later": it is when the next one of the other kind is; every process
+   * sees it at once, and only a machine that loses its power forgets it. Claims and leases need no more: what was forgotten is
+   * in the queue again.
+   * @throws SluiceError
+   */
+  write<T>(work: () => T, sync: "disk" | "later" = "disk"): T {
     try {
       const db = this.#open();
+      if (sync !== this.#sync) db.exec(`PRAGMA synchronous = ${sync === "disk" ? "FULL" : "NORMAL"}`);
+      this.#sync = sync;
       this.statement("BEGIN IMMEDIATE").run();
       try {
         const value = work();
@@ -124,6 +133,7 @@ export class QueueFile {
       throw sqliteError(this.path, error);
     }
     this.#inode = inodeOf(this.path);
+    this.#sync = "disk";
     this.#db = db;
     return db;
   }

@@ -294,6 +294,25 @@ describe("Pub/Sub broker", () => {
     expect(fake.leased("requests-sub")).toBeLessThanOrEqual(12);
   });
 
+  it("no more than 1,000 messages are asked for or lie here, however many are wanted", async () => {
+    begin();
+    await broker.claim(Q, { max: 5000, expired: 0 });
+    await poll("the pull", () => fake.waiting("requests-sub") === 1);
+    await broker.claim(Q, { max: 5000, expired: 0 });
+    for (let at = 0; at < 1200; at++) fake.publish("requests", request("late", { deadline: DEADLINE - 7200 }));
+    // Expired messages that nobody takes are no use, and use up the room all the same.
+    for (let round = 0; round < 200 && fake.leased("requests-sub") < 1000; round++)
+      await poll("more", async () => {
+        const { claims } = await broker.claim(Q, { max: 5000, expired: 0 });
+        expect(claims).toEqual([]);
+        return recorder.available > round;
+      });
+    await broker.claim(Q, { max: 5000, expired: 0 });
+    expect(fake.leased("requests-sub")).toBe(1000);
+    expect(fake.waiting("requests-sub")).toBe(0);
+    expect((await broker.claim(Q, { max: 0, expired: 5000 })).claims).toHaveLength(1000);
+  });
+
   it("what comes after the budget fell stays leased here, is renewed, and goes out when there is room again", async () => {
     begin();
     await broker.claim(Q, { max: 3, expired: 0 });

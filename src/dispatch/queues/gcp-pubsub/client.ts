@@ -8,7 +8,7 @@ export const STATUS = { INVALID_ARGUMENT: 3, DEADLINE_EXCEEDED: 4, PERMISSION_DE
 const PER_REQUEST = 1000;
 
 /** Longest waits, milliseconds: for messages, for a change of leases, for a publication, and for the readiness probe. */
-const LIMITS = { pull: 60_000, lease: 10_000, publish: 30_000, lookUp: 2_500 } as const;
+const LIMITS = { pull: 60_000, lease: 10_000, publish: 15_000, lookUp: 2_500 } as const;
 
 /** A message as the service delivers it. */
 export type Received = protos.google.pubsub.v1.IReceivedMessage;

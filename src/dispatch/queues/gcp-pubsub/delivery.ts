@@ -14,7 +14,6 @@ export interface Delivery {
    * The newer ones need no worker of their own: one end settles all.
    */
   ackIds: string[];
-  readonly bytes: number;
   /** Its result was confirmed; what is left is to acknowledge. */
   published: boolean;
   /** A write for it has failed before. */
@@ -52,7 +51,6 @@ export function readDelivery(queue: QueueSettings, received: Received, id: strin
     },
     messageId,
     ackIds: [received.ackId ?? ""],
-    bytes: data.length,
     published: false,
     failed: false,
     settling: "no",

@@ -1,6 +1,9 @@
 import type { AckReport } from "./client.ts";
 import type { Delivery } from "./delivery.ts";
 
+/** Leases on one message that are kept: the oldest have run out long ago. */
+const LEASES = 64;
+
 /** What became of a change of one delivery's leases. */
 export type LeaseOutcome = "done" | "lost" | { readonly failed: string };
 
@@ -31,6 +34,7 @@ export class LeaseTable {
     // One that is going back may be delivered again before the answer to that is here.
     if (held !== undefined && held.settling !== "give-back") {
       held.ackIds.push(...delivery.ackIds);
+      if (held.ackIds.length > LEASES) held.ackIds.splice(0, held.ackIds.length - LEASES);
       return held;
     }
     this.#byClaim.set(delivery.claim.id, delivery);

@@ -3,8 +3,8 @@ import type { Random } from "../../../clock/random.ts";
 import { messageOf, SluiceError } from "../../../inference/errors.ts";
 import type { QueueSettings } from "../../settings.ts";
 import type { Claim, ClaimRequest } from "../broker.ts";
+import { ClaimBuffer } from "../claim-buffer.ts";
 import { type PubSubClient, type Received, STATUS, statusOf } from "./client.ts";
-import type { Delivery } from "./delivery.ts";
 
 /** Messages that may lie in one buffer or be asked for, and their bytes. */
 const BUFFER_MESSAGES = 1000;
@@ -31,12 +31,11 @@ export class Prefetch {
   readonly #clock: Clock;
   readonly #random: Random;
   /** Takes what was received and says what of it is to be handed out. */
-  readonly #arrived: (received: readonly Received[]) => readonly Delivery[];
+  readonly #arrived: (received: readonly Received[]) => readonly Claim[];
   readonly #available: () => void;
   readonly #end = new AbortController();
+  readonly #buffer = new ClaimBuffer({ claims: BUFFER_MESSAGES, bytes: BUFFER_BYTES });
   readonly #pulls = new Set<Promise<void>>();
-  #buffer: Delivery[] = [];
-  #bytes = 0;
   /** Messages that the pulls under way may bring. */
   #asked = 0;
   #pause = 0;
@@ -49,7 +48,7 @@ export class Prefetch {
   constructor(
     queue: QueueSettings,
     deps: { readonly client: Promise<PubSubClient>; readonly clock: Clock; readonly random: Random },
-    hooks: { arrived(received: readonly Received[]): readonly Delivery[]; available(): void },
+    hooks: { arrived(received: readonly Received[]): readonly Claim[]; available(): void },
   ) {
     this.#queue = queue;
     this.#client = deps.client;
@@ -60,29 +59,19 @@ export class Prefetch {
   }
 
   /** Messages that wait here for a claim. */
-  get buffered(): readonly Delivery[] {
-    return this.#buffer;
+  get buffered(): readonly Claim[] {
+    return this.#buffer.claims;
   }
 
   /**
    * Hands out what is here, oldest first, and has more fetched if that is not enough.
    * @throws SluiceError once per failed pull, when there is nothing to hand out
    */
-  take({ max, expired }: ClaimRequest): Claim[] {
+  take(request: ClaimRequest): Claim[] {
     const now = this.#clock.wall();
-    const claims: Claim[] = [];
-    let live = 0;
-    let late = 0;
-    this.#buffer = this.#buffer.filter((delivery) => {
-      if (delivery.claim.lost) return this.#forget(delivery);
-      const isLate = delivery.claim.message.request.deadline * 1000 < now;
-      if (isLate ? late >= expired : live >= max) return true;
-      if (isLate) late++;
-      else live++;
-      claims.push(delivery.claim);
-      return this.#forget(delivery);
-    });
-    this.#fetch(max - live);
+    const claims = this.#buffer.take(request, now);
+    const live = claims.reduce((count, { message }) => count + Number(message.request.deadline * 1000 >= now), 0);
+    this.#fetch(request.max - live);
     const failure = this.#failure;
     this.#failure = undefined;
     if (failure !== undefined && claims.length === 0) throw failure;
@@ -106,15 +95,9 @@ export class Prefetch {
     await Promise.all(this.#pulls);
   }
 
-  #forget(delivery: Delivery): false {
-    this.#bytes -= delivery.bytes;
-    return false;
-  }
-
   #fetch(wanted: number): void {
-    const room = BUFFER_MESSAGES - this.#buffer.length;
-    const size = Math.min(wanted, room) - this.#asked;
-    if (size <= 0 || this.#pulls.size >= PULLS || this.#bytes >= BUFFER_BYTES) return;
+    const size = Math.min(wanted, this.#buffer.room) - this.#asked;
+    if (size <= 0 || this.#pulls.size >= PULLS) return;
     if (this.#clock.now() < this.#pausedUntil || this.#end.signal.aborted) return;
     this.#asked += size;
     const pull = this.#pull(size).then((received) => {
@@ -153,10 +136,7 @@ export class Prefetch {
     if (received.length === 0) return;
     const fresh = this.#arrived(received);
     if (fresh.length === 0) return;
-    for (const delivery of fresh) {
-      this.#buffer.push(delivery);
-      this.#bytes += delivery.bytes;
-    }
+    for (const claim of fresh) this.#buffer.add(claim);
     this.#available();
   }
 }

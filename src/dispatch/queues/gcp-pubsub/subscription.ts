@@ -5,7 +5,7 @@ import type { Logger } from "../../../telemetry/logger.ts";
 import { RateLimitedLog } from "../../../telemetry/rate-limited-log.ts";
 import { UnreadableMessage } from "../../messages/request.ts";
 import type { LeaseSettings, QueueSettings } from "../../settings.ts";
-import type { BrokerEvents } from "../broker.ts";
+import type { BrokerEvents, Claim } from "../broker.ts";
 import { unreadableResult } from "../intake.ts";
 import { type AckReport, type PubSubClient, type Received, STATUS, type SubscriptionInfo, statusOf } from "./client.ts";
 import { type Delivery, readDelivery } from "./delivery.ts";
@@ -114,7 +114,7 @@ export class Subscription {
     const buffered = new Set(this.prefetch.buffered);
     const leftovers: Delivery[] = [];
     for (const delivery of this.leases.all()) {
-      const isHeld = held.has(delivery.claim.id) || buffered.has(delivery) || delivery.settling !== "no";
+      const isHeld = held.has(delivery.claim.id) || buffered.has(delivery.claim) || delivery.settling !== "no";
       if (!isHeld && delivery.unheld) leftovers.push(delivery);
       delivery.unheld = !isHeld;
     }
@@ -156,8 +156,8 @@ export class Subscription {
   }
 
   /** @returns what is to be handed out: neither what cannot be read nor what is held already */
-  #arrived(received: readonly Received[]): readonly Delivery[] {
-    const fresh: Delivery[] = [];
+  #arrived(received: readonly Received[]): readonly Claim[] {
+    const fresh: Claim[] = [];
     const leased = new Set<Delivery>();
     const unreadable: Unreadable[] = [];
     for (const entry of received) {
@@ -165,7 +165,7 @@ export class Subscription {
         const delivery = readDelivery(this.queue, entry, `${this.queue.name}#${++this.#deliveries}`);
         const held = this.leases.admit(delivery);
         leased.add(held);
-        if (held === delivery) fresh.push(delivery);
+        if (held === delivery) fresh.push(delivery.claim);
       } catch (error) {
         if (!(error instanceof UnreadableMessage)) throw error;
         unreadable.push({ ackId: entry.ackId ?? "", messageId: entry.message?.messageId ?? "", error });
@@ -219,7 +219,8 @@ export class Subscription {
     this.#heartbeat = this.#deps.clock.after(
       interval,
       () => {
-        this.#inBackground(this.extend(this.prefetch.buffered));
+        const waiting = this.prefetch.buffered.map(({ id }) => this.leases.get(id));
+        this.#inBackground(this.extend(waiting.filter((delivery) => delivery !== undefined)));
         this.#armHeartbeat();
       },
       true,

@@ -1,0 +1,129 @@
+import type { Clock } from "../../../clock/clock.ts";
+import type { Redis } from "../redis/connection.ts";
+import { redisScript } from "../redis/script.ts";
+
+/** Entries that one call takes at most, and looks at: the server is held up no longer than that takes. */
+const TAKEN = 100;
+const LOOKED_AT = 1000;
+
+/** Pauses between looks while there is no work, milliseconds: doubling from the first to the longest. */
+const FIRST_PAUSE = 1000;
+const LONGEST_PAUSE = 30_000;
+
+/**
+ * Takes retries that are due, of the queues that are named and of no others: those of another deployment stay exactly
+ * where they are (hazard H-10), and the next call goes on behind them instead of reading them again.
+ * KEYS: the set of retries. ARGV: how many at most; how many to look at; how many to pass over; queue names.
+ * Answer: the server's time; how many the next call is to pass over, -1 = the end was reached; then of each entry its
+ * queue and itself.
+ */
+export const TAKE_DUE = redisScript(`
+local t = redis.call('TIME')
+local now = t[1] .. '.' .. string.format('%06d', t[2])
+local limit, left, skip = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local ours = {}
+for i = 4, #ARGV do ours[ARGV[i]] = true end
+local function queue(entry)
+  local start = string.match(entry, '^%s*{%s*"internal"%s*:%s*(%b{})')
+  local ok, internal = pcall(cjson.decode, start)
+  if not ok then
+    local all
+    ok, all = pcall(cjson.decode, entry)
+    internal = ok and type(all) == 'table' and all.internal
+  end
+  return type(internal) == 'table' and internal.request_queue_name
+end
+local answer, last, taken = { now, -1 }, false, 0
+while not last do
+  if left == 0 or taken == limit then
+    answer[2] = skip
+    break
+  end
+  local want = math.min(left, 100)
+  local page = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', skip, want)
+  last = #page < want
+  for _, entry in ipairs(page) do
+    if taken == limit then
+      last = false
+      break
+    end
+    left = left - 1
+    local name = queue(entry)
+    if ours[name] then
+      redis.call('ZREM', KEYS[1], entry)
+      taken = taken + 1
+      answer[2 * taken + 1], answer[2 * taken + 2] = name, entry
+    else
+      skip = skip + 1
+    end
+  end
+end
+return answer
+`);
+
+/** An entry taken out of the set. */
+export interface DueRetry {
+  readonly queueName: string;
+  /** Its envelope. */
+  readonly text: string;
+}
+
+/** The set in Redis where retries wait until they are due; several deployments may share it. */
+export class RetrySet {
+  readonly #redis: Redis;
+  readonly #key: string;
+  readonly #queueNames: readonly string[];
+  readonly #clock: Clock;
+  #skip = 0;
+  #pause = FIRST_PAUSE;
+  #lookAt: number;
+  #offset = 0;
+
+  constructor(redis: Redis, key: string, queueNames: readonly string[], clock: Clock) {
+    this.#redis = redis;
+    this.#key = key;
+    this.#queueNames = queueNames;
+    this.#clock = clock;
+    this.#lookAt = clock.now() + FIRST_PAUSE;
+  }
+
+  /** Milliseconds until there is reason to look, >= 0. */
+  get wait(): number {
+    return Math.max(0, this.#lookAt - this.#clock.now());
+  }
+
+  /** The server's clock as it was last heard, Unix milliseconds. */
+  get time(): number {
+    return this.#clock.wall() + this.#offset;
+  }
+
+  /** @param entries envelopes @param due Unix seconds @throws SluiceError of the connection */
+  async park(entries: readonly string[], due: number): Promise<void> {
+    await this.#redis.send(["ZADD", this.#key, ...entries.flatMap((entry) => [String(due), entry])]);
+    this.#pause = FIRST_PAUSE;
+    this.#lookAt = Math.min(this.#lookAt, this.#clock.now() + Math.max(0, due * 1000 - this.time));
+  }
+
+  /**
+   * Takes entries that are due. Source of the pauses that follow: async-processor 5.3.
+   * @param limit how many there is room for, > 0
+   * @throws SluiceError of the connection
+   */
+  async take(limit: number): Promise<readonly DueRetry[]> {
+    const args = [Math.min(limit, TAKEN), LOOKED_AT, this.#skip].map(String);
+    const answer = (await this.#redis.run(TAKE_DUE, [this.#key], [...args, ...this.#queueNames])) as [
+      string,
+      number,
+      ...string[],
+    ];
+    const [time, skip, ...pairs] = answer;
+    const entries: DueRetry[] = [];
+    for (let at = 0; at < pairs.length; at += 2) entries.push({ queueName: pairs[at]!, text: pairs[at + 1]! });
+    this.#offset = Number(time) * 1000 - this.#clock.wall();
+    this.#skip = Math.max(0, skip);
+    this.#pause = entries.length > 0 ? FIRST_PAUSE : this.#pause;
+    this.#lookAt = this.#clock.now() + (skip < 0 ? this.#pause : 0);
+    if (entries.length === 0 && skip < 0) this.#pause = Math.min(LONGEST_PAUSE, this.#pause * 2);
+    return entries;
+  }
+}

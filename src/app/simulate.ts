@@ -1,20 +1,11 @@
 import { SeededRandom } from "../clock/random.ts";
 import { VirtualClock } from "../clock/virtual.ts";
-import { loadConfig } from "../config/load.ts";
-import { parseDocument } from "../document/parse.ts";
-import { EndpointRegistry } from "../endpoints/registry.ts";
 import { HeaderList } from "../inference/headers.ts";
-import { Rejection } from "../inference/outcomes.ts";
 import type { InferenceRequest } from "../inference/request.ts";
-import { buildProfile } from "../scheduling/build.ts";
-import { Scheduler } from "../scheduling/scheduler.ts";
-import { type EngineConfig, SimEngine } from "../simulator/engine.ts";
+import type { EngineConfig } from "../simulator/engine.ts";
 import { tokenize } from "../simulator/tokenizer.ts";
 import type { WorkloadRequest } from "./demo/workload.ts";
-import { PLUGIN_REGISTRY } from "./plugins.ts";
-
-/** How often the simulated collector reads an engine's figures, milliseconds. */
-const SCRAPE_INTERVAL = 50;
+import { SimCluster } from "./sim-cluster.ts";
 
 export interface Simulation {
   readonly servers: number;
@@ -41,80 +32,29 @@ export interface SimulationResult {
 export function simulate({ servers, engine, workload, configText, seed }: Simulation): SimulationResult {
   const clock = new VirtualClock();
   const random = new SeededRandom(seed);
-  const endpoints = new EndpointRegistry({ clock, random });
-  const engines = new Map<string, SimEngine>();
-  for (let i = 0; i < servers; i++) {
-    const endpoint = endpoints.upsert({
-      namespace: "sim",
-      name: `s${i}`,
-      address: `127.0.0.${i + 1}`,
-      port: 8000,
-      rank: 0,
-      labels: {},
-    })!;
-    engines.set(endpoint.id, new SimEngine({ config: engine, clock, random: new SeededRandom(seed + i) }));
-  }
-  const config = loadConfig(
-    configText === undefined ? undefined : parseDocument(configText, { file: "simulation" }),
-    PLUGIN_REGISTRY,
-  );
-  const profile = buildProfile({
-    name: config.profile.name,
-    plugins: [...config.profile.plugins, ...config.producers],
-    registry: PLUGIN_REGISTRY,
-    clock,
-    random,
-  });
-  const scheduler = new Scheduler({ profile, clock, random });
+  const cluster = new SimCluster({ servers, engine, configText, seed, clock, random });
   const ttfts: number[] = [];
   let rejected = 0;
   let open = workload.length;
-
-  const scrape = (): void => {
-    for (const endpoint of endpoints.list()) {
-      endpoint.metrics = engines.get(endpoint.id)!.snapshotMetrics();
-      endpoints.states.readable(endpoint);
-    }
-    if (open > 0) clock.after(SCRAPE_INTERVAL, scrape);
-  };
   const arrive = (request: WorkloadRequest): void => {
-    const result = scheduler.schedule(inferenceRequest(request), endpoints.candidates().endpoints, 0);
-    if (result instanceof Rejection) {
-      rejected++;
-      open--;
-      return;
-    }
-    const target = result.endpoints[0]!;
-    const ticket = endpoints.inFlight.open(target, result.uncachedTokens);
-    let started = false;
-    engines.get(target.id)!.submit(
-      { prompt: tokenize(`${request.system} ${request.question}`), maxTokens: request.maxTokens, ignoreEos: true },
-      {
-        onToken() {
-          if (started) return;
-          started = true;
-          ticket.firstResponseByte();
-          ttfts.push(clock.now() - request.at);
-        },
-        onFinish() {
-          ticket.release();
-          open--;
-        },
-        onReject() {
-          ticket.release();
-          rejected++;
-          open--;
-        },
+    const prompt = tokenize(`${request.system} ${request.question}`);
+    const spec = { prompt, maxTokens: request.maxTokens, ignoreEos: true };
+    cluster.submit(inferenceRequest(request), spec, {
+      started: () => ttfts.push(clock.now() - request.at),
+      finished: () => open--,
+      rejected() {
+        rejected++;
+        open--;
       },
-    );
+    });
   };
 
-  scrape();
+  cluster.scrape(() => open > 0);
   for (const request of workload) clock.after(request.at, () => arrive(request));
   clock.run();
   let hits = 0;
   let queries = 0;
-  for (const { counters } of engines.values()) {
+  for (const { counters } of cluster.engines) {
     hits += counters.prefixHits;
     queries += counters.prefixQueries;
   }

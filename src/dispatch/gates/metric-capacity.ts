@@ -44,6 +44,8 @@ interface Look {
   /** By the monotonic clock: ages do not jump with the wall clock. */
   readonly startedAt: number;
   readonly startedWall: number;
+  /** Milliseconds by which the sample was older than the question. */
+  readonly age: number;
 }
 
 interface Evaluation {
@@ -88,20 +90,37 @@ export class MetricCapacity implements CapacitySource {
       limit: options.limit,
       ask: async (signal) => {
         const [startedAt, startedWall] = [clock.now(), clock.wall()];
-        return { finding: await options.look(signal), startedAt, startedWall };
+        const finding = await options.look(signal);
+        return { finding, startedAt, startedWall, age: startedWall - finding.sampleTime };
       },
-      failed: (error) => ({ finding: unread(messageOf(error)), startedAt: clock.now(), startedWall: clock.wall() }),
+      failed: (error) => {
+        const finding = unread(messageOf(error));
+        return { finding, startedAt: clock.now(), startedWall: clock.wall(), age: Number.POSITIVE_INFINITY };
+      },
     });
   }
 
   async read(fresh: boolean): Promise<CapacityReading> {
-    return this.#evaluate(await this.#cache.read(fresh)).spent;
+    const kept = fresh ? undefined : this.#kept;
+    // What is kept too long to be believed is passed over.
+    return this.#evaluate(kept ?? (await this.#cache.read(fresh || this.#cache.kept !== undefined))).spent;
   }
 
   /** As `read(false)`, without waiting; undefined when it would have to ask. */
   get kept(): CapacityReading | undefined {
-    const { kept } = this.#cache;
+    const kept = this.#kept;
     return kept === undefined ? undefined : this.#evaluate(kept).spent;
+  }
+
+  /**
+   * What is kept, unless its sample was young enough and has become too old by being kept: the cache may be set longer than
+   * `max_sample_age`. A sample that was too old from the start is kept, or every message would ask again.
+   */
+  get #kept(): Look | undefined {
+    const { kept } = this.#cache;
+    if (kept === undefined) return undefined;
+    const { max_sample_age: limit } = this.#options.settings;
+    return kept.age <= limit && this.#age(kept) > limit ? undefined : kept;
   }
 
   /** What a reading lets be spent, 0..1 (async-processor 3.3): D - B, or the fallback. */
@@ -127,11 +146,16 @@ export class MetricCapacity implements CapacitySource {
     return evaluation;
   }
 
-  #problem({ finding, startedAt, startedWall }: Look): string {
-    if (finding.budget === undefined) return finding.problem;
+  #problem(look: Look): string {
+    const { budget, problem } = look.finding;
+    if (budget === undefined) return problem;
     const { max_sample_age: limit } = this.#options.settings;
-    const age = startedWall - finding.sampleTime + (this.#clock.now() - startedAt);
-    return age <= limit ? "" : `the sample is older than max_sample_age (${limit} ms)`;
+    return this.#age(look) <= limit ? "" : `the sample is older than max_sample_age (${limit} ms)`;
+  }
+
+  /** Of its sample, milliseconds. */
+  #age({ age, startedAt }: Look): number {
+    return age + (this.#clock.now() - startedAt);
   }
 
   #readings(look: Look, problem: string): Evaluation {

@@ -151,10 +151,12 @@ describe("redis-quota, concurrency", () => {
     const collected = new Collected();
     await one!.apply(byTenant(), collected);
     const start = await serverTime();
+    const said = new Set<string>();
     await poll("three windows", async () => {
-      expect(await other!.apply(byTenant(), new Collected())).toEqual({ kind: "refuse", reason: "quota_exhausted" });
+      said.add((await other!.apply(byTenant(), new Collected())).kind);
       return (await serverTime()) - start > 3_000;
     });
+    expect([...said]).toEqual(["refuse"]);
     collected.release();
     await poll("the place", async () => (await other!.apply(byTenant(), new Collected())).kind === "continue");
   });
@@ -172,10 +174,12 @@ describe("redis-quota, concurrency", () => {
     const gate = quota({ limit, window: `${window}ms`, mode: "concurrency" });
     // It lives: its places outlast their first lease.
     const taken = await serverTime();
+    const said = new Set<string>();
     await poll("more than one window", async () => {
-      expect((await gate.apply(byTenant(), new Collected())).kind).toBe("refuse");
+      said.add((await gate.apply(byTenant(), new Collected())).kind);
       return (await serverTime()) - taken > 1.5 * window;
     });
+    expect([...said]).toEqual(["refuse"]);
     await holder.stop("SIGKILL");
     const killed = await serverTime();
     for (const { score } of await redis.zRangeWithScores(key, 0, -1))

@@ -1,0 +1,231 @@
+import { afterEach, describe, expect, it } from "vitest";
+import { realClock } from "../../src/clock/real.ts";
+import { connectRedis, type Redis, type RedisOptions } from "../../src/dispatch/queues/redis/connection.ts";
+import { redisScript } from "../../src/dispatch/queues/redis/script.ts";
+import type { RedisConnection } from "../../src/dispatch/settings.ts";
+import { selfSignedPair } from "../../src/grpc/tls.ts";
+import type { Span, Tracing } from "../../src/telemetry/tracing.ts";
+import { clientAuthority } from "../support/certificates.ts";
+import { poll } from "../support/poll.ts";
+import { type RunningRedis, type RedisOptions as ServerOptions, startRedis } from "../support/redis.ts";
+import { type TcpProxy, tcpProxy } from "../support/tcp-proxy.ts";
+import { at, deps, direct, keepingLog } from "./setup.ts";
+
+let server: RunningRedis;
+let proxy: TcpProxy | undefined;
+let links: Redis[] = [];
+
+afterEach(async () => {
+  for (const link of links) link.close();
+  links = [];
+  await proxy?.close();
+  proxy = undefined;
+  await server?.stop();
+});
+
+async function serve(options?: ServerOptions): Promise<void> {
+  server = await startRedis(options);
+}
+
+function link(connection: RedisConnection, options: RedisOptions = {}, more: object = {}): Redis {
+  const made = connectRedis(connection, { ...deps, ...more }, options);
+  links.push(made);
+  return made;
+}
+
+async function proxied(options: RedisOptions = {}): Promise<Redis> {
+  proxy = await tcpProxy(server.port);
+  const made = link(at(`redis://127.0.0.1:${proxy.port}`), options);
+  await made.whenReady(10_000);
+  return made;
+}
+
+const unavailable = expect.objectContaining({ code: "BROKER_UNAVAILABLE" });
+
+describe("a connection to Redis", () => {
+  it("A-41 rediss:// with an authority of one's own and a client certificate", async () => {
+    const { ca, client, server: pair } = await clientAuthority();
+    await serve({ tls: { ...pair, ca } });
+    const good = link({ url: server.url, tls: { ca, ...client }, enableTracing: false });
+    await good.whenReady(10_000);
+    expect(await good.send(["PING"])).toBe("PONG");
+
+    const trustingOthers = link({ url: server.url, tls: client, enableTracing: false });
+    await expect(trustingOthers.whenReady(700)).rejects.toThrow(/certificate/i);
+    const unknown = link({ url: server.url, tls: { ca }, enableTracing: false });
+    await expect(unknown.whenReady(700)).rejects.toEqual(unavailable);
+    const plain = link(at(server.url.replace("rediss", "redis")));
+    await expect(plain.whenReady(700)).rejects.toEqual(unavailable);
+    await server.stop();
+
+    const nameless = await selfSignedPair(realClock);
+    await serve({ tls: nameless });
+    const named = link({ url: server.url, tls: { ca: nameless.cert }, enableTracing: false });
+    await expect(named.whenReady(700)).rejects.toThrow(/does not match certificate|altnames/i);
+  });
+
+  it("user, password and database of the URL count; a wrong password is named as such and never shown", async () => {
+    await serve({ password: "pa ss/w@rd" });
+    const good = link(at(`${server.url}/3`));
+    await good.whenReady(10_000);
+    await good.send(["SET", "here", "1"]);
+    const other = await direct(server.url);
+    links.push(other);
+    expect(await other.send(["EXISTS", "here"])).toBe(0);
+    expect(String(await other.send(["INFO", "keyspace"]))).toContain("db3:keys=1");
+
+    const { log, lines } = keepingLog();
+    const bad = link(at(`redis://:secret-secret@127.0.0.1:${server.port}`), {}, { log });
+    await expect(bad.whenReady(700)).rejects.toThrow("WRONGPASS");
+    const none = link(at(`redis://127.0.0.1:${server.port}`), {}, { log });
+    await expect(none.whenReady(700)).rejects.toThrow("NOAUTH");
+    await expect(bad.send(["PING"])).rejects.not.toThrow(/secret-secret/);
+    expect(lines.length).toBeGreaterThan(0);
+    expect(JSON.stringify(lines)).not.toContain("secret-secret");
+  });
+
+  it("without a server commands reject at once, and it is there as soon as the server is", async () => {
+    await serve();
+    await server.kill();
+    const { log, lines } = keepingLog();
+    const redis = link(at(server.url), {}, { log });
+    for (let i = 0; i < 1000; i++) await expect(redis.send(["PING"])).rejects.toEqual(unavailable);
+    await poll("several attempts", () => lines.length > 0);
+    await server.restart();
+    await redis.whenReady(10_000);
+    expect(await redis.send(["PING"])).toBe("PONG");
+    // One line for the outage however many attempts, one for its end.
+    expect(lines.map(({ level }) => level)).toEqual(["warn", "info"]);
+  });
+
+  it("H-15 a command whose answer was lost rejects and is not sent again", async () => {
+    await serve();
+    const redis = await proxied();
+    const other = await direct(server.url);
+    links.push(other);
+    expect(await redis.send(["INCR", "count"])).toBe(1);
+    proxy!.loseNextReply();
+    const both = await Promise.allSettled([redis.send(["INCR", "count"]), redis.send(["INCR", "count"])]);
+    expect(both.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+    await redis.whenReady(10_000);
+    expect(proxy!.connections()).toBe(2);
+    expect(await redis.send(["GET", "count"])).toBe("3");
+  });
+
+  it("a server that hangs, and a network that swallows everything, count as away; others are served afterwards", async () => {
+    await serve();
+    const redis = await proxied({ commandTimeout: 300 });
+    proxy!.blackHole(true);
+    await expect(redis.send(["PING"])).rejects.toThrow("no answer within 300 ms");
+    await expect(redis.send(["PING"])).rejects.toEqual(unavailable);
+    proxy!.blackHole(false);
+    await redis.whenReady(20_000);
+    expect(await redis.send(["PING"])).toBe("PONG");
+  });
+
+  it("a busy connection outlives its command timeout many times over", async () => {
+    await serve();
+    const redis = await proxied({ commandTimeout: 100 });
+    const end = realClock.now() + 1000;
+    while (realClock.now() < end) await redis.send(["PING"]);
+    expect(proxy!.connections()).toBe(1);
+  });
+
+  it("asks for less where the server knows no HELLO, or no CLIENT TRACKING, and says what that means", async () => {
+    for (const command of ["HELLO", "CLIENT"]) {
+      await serve({ args: ["--rename-command", command, ""] });
+      const { log, lines } = keepingLog();
+      const redis = link(at(server.url), { onChanged() {} }, { log });
+      await redis.whenReady(10_000);
+      expect(redis.announces).toBe(false);
+      expect(await redis.send(["PING"])).toBe("PONG");
+      expect(lines.filter(({ level }) => level === "warn").map(({ message }) => message)).toEqual([
+        "Redis does not announce changes of keys: queues are polled instead",
+      ]);
+      redis.close();
+      await server.stop();
+    }
+    await serve();
+  });
+
+  it("scripts are found again after they were flushed", async () => {
+    await serve();
+    const redis = await direct(server.url);
+    links.push(redis);
+    const script = redisScript("return { KEYS[1], ARGV[1] }");
+    expect(await redis.run(script, ["k"], ["a"])).toEqual(["k", "a"]);
+    await redis.send(["SCRIPT", "FLUSH"]);
+    expect(await redis.run(script, ["k"], ["b"])).toEqual(["k", "b"]);
+  });
+
+  it("what the server refuses is told with its reason, and the connection goes on", async () => {
+    await serve();
+    const redis = await direct(server.url);
+    links.push(redis);
+    await redis.send(["SET", "text", "1"]);
+    await expect(redis.send(["LPUSH", "text", "1"])).rejects.toMatchObject({
+      code: "REDIS_REFUSED",
+      wrongType: true,
+      message: expect.stringContaining("WRONGTYPE"),
+    });
+    await redis.send(["CONFIG", "SET", "maxmemory", "1"]);
+    await expect(redis.send(["SET", "more", "1"])).rejects.toEqual(unavailable);
+    expect(await redis.send(["GET", "text"])).toBe("1");
+  });
+
+  it("subscriptions come back with the connection", async () => {
+    await serve();
+    const redis = link(at(server.url));
+    const heard: string[] = [];
+    redis.subscribe("news", (message) => heard.push(message));
+    await redis.whenReady(10_000);
+    redis.subscribe("more", (message) => heard.push(message));
+    const tell = async (channel: string, text: string): Promise<void> => {
+      const other = await direct(server.url);
+      await poll("a listener", async () => (await other.send(["PUBLISH", channel, text])) === 1);
+      other.close();
+    };
+    await tell("news", "one");
+    await tell("more", "two");
+    await poll("two messages", () => heard.length === 2);
+    await server.kill();
+    await server.restart();
+    await tell("news", "three");
+    await poll("three messages", () => heard.length === 3);
+    expect(heard).toEqual(["one", "two", "three"]);
+  });
+
+  it("enable_tracing: a span per command, with its failure and without its arguments", async () => {
+    await serve();
+    const spans: unknown[] = [];
+    const tracing: Tracing = {
+      on: true,
+      start(name, _carrier, attributes) {
+        const span = { name, attributes, failed: "", ended: false };
+        spans.push(span);
+        return {
+          fail: (status: string) => {
+            span.failed = status;
+          },
+          end: () => {
+            span.ended = true;
+          },
+        } as Partial<Span> as Span;
+      },
+      close: async () => {},
+    };
+    const redis = link({ ...at(server.url), enableTracing: true }, {}, { tracing });
+    await redis.whenReady(10_000);
+    await redis.send(["SET", "secret", "1"]);
+    await redis.send(["LPUSH", "secret", "1"]).catch(() => undefined);
+    const attributes = (name: string) => ({ "db.system.name": "redis", "db.operation.name": name });
+    expect(spans).toEqual([
+      { name: "redis SET", attributes: attributes("SET"), failed: "", ended: true },
+      { name: "redis LPUSH", attributes: attributes("LPUSH"), failed: "command failed", ended: true },
+    ]);
+    const off = link(at(server.url), {}, { tracing });
+    await off.whenReady(10_000);
+    await off.send(["PING"]);
+    expect(spans).toHaveLength(2);
+  });
+});

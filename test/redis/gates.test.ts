@@ -212,17 +212,24 @@ describe("redis-quota, concurrency", () => {
     expect((await gate.apply(byTenant(), new Collected())).kind).toBe("continue");
   });
 
-  it("tells two quotas of different modes under one key apart, instead of destroying their counts", async () => {
-    for (const modes of [
-      ["rate-limit", "concurrency"],
-      ["concurrency", "rate-limit"],
-    ]) {
-      nextTenant();
-      const [first, second] = modes.map((mode) => quota({ limit: 3, mode }));
-      await first!.apply(byTenant(), new Collected());
-      await expect((async () => second!.apply(byTenant(), new Collected()))()).rejects.toThrow("another prefix");
-      expect(await redis.zCard(key)).toBe(1);
-    }
+  it("counts quotas of both modes under one key apart, so that a changed mode starts afresh", async () => {
+    const flight = quota({ limit: 2, mode: "concurrency" });
+    const rate = quota({ limit: 3 });
+    const [running, sent] = [new Collected(), new Collected()];
+    const said = async (gate: DispatchGate, collected: Collected, count: number) => {
+      const verdicts: string[] = [];
+      for (let i = 0; i < count; i++) verdicts.push((await gate.apply(byTenant(), collected)).kind);
+      return verdicts;
+    };
+    expect(await said(flight, running, 3)).toEqual(["continue", "continue", "refuse"]);
+    expect(await said(rate, sent, 4)).toEqual(["continue", "continue", "continue", "refuse"]);
+    expect(await said(flight, running, 1)).toEqual(["refuse"]);
+    running.release();
+    await poll("the places", async () => (await redis.zCard(key)) === 3);
+    expect(await said(flight, running, 3)).toEqual(["continue", "continue", "refuse"]);
+    expect(await said(rate, sent, 1)).toEqual(["refuse"]);
+    expect(await redis.pTTL(key)).toBeGreaterThan(60_000);
+    running.release();
   });
 });
 

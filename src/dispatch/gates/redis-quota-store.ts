@@ -6,67 +6,62 @@ import type { GateRedis } from "./redis-parameters.ts";
 const MOST_AT_ONCE = 1_000;
 /** Milliseconds that a reservation waits for a connection: enough for the first one and for a server that restarts. */
 const CONNECT_LIMIT = 5_000;
-/** Milliseconds that keys outlive what is in them. */
+/** Milliseconds that a key outlives what is in it. */
 const LINGER = 1_000;
 
 /*
  * Both modes keep a sorted set under `<prefix><attribute>:<value>`, by the server's clock: processes whose clocks differ
  * count alike. Rate limits score the instant of admission in nanoseconds, as the reference does, so that its processes and
  * ours share one window; a double holds them to 256 ns, and the server counts in microseconds. Concurrency scores the end
- * of the lease in milliseconds. Scores above and below 10^16 tell the two apart: mixed under one key, each would destroy
- * the other's count in silence.
+ * of the lease in milliseconds. The two never meet: scores of one lie above 10^16, those of the other below, so quotas of
+ * both modes may share a key, and what one leaves behind when the mode is changed does not disturb the other.
+ *
+ * The reference's counter of messages in flight, a plain number, counts as a full quota: it goes away by itself one window
+ * after the last process that used it; without an expiry it is left over and goes at once.
  */
-const CONFLICT = "the key is used by a quota in the other mode: give one of the two another prefix";
+const COMMON = `
+local key = KEYS[1]
+local function foreign()
+  if redis.call('TYPE', key).ok ~= 'string' then return false end
+  if redis.call('PTTL', key) ~= -1 then return true end
+  redis.call('DEL', key)
+  return false
+end
+local function live(ms)
+  if redis.call('PTTL', key) < ms then redis.call('PEXPIRE', key, string.format('%.0f', ms)) end
+end
+local time = redis.call('TIME')
+`;
 
 /** KEYS: the set. ARGV: member, limit, window in ms, life of the key in ms. */
-const TAKE_TOKEN = redisScript(`
-local first = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2]
-if first and tonumber(first) < 1e16 then return redis.error_reply('ERR ${CONFLICT}') end
-local time = redis.call('TIME')
+const TAKE_TOKEN = redisScript(`${COMMON}
+if foreign() then return 0 end
 local now = time[1] * 1e9 + time[2] * 1e3
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now - ARGV[3] * 1e6))
-if redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[2]) then return 0 end
-redis.call('ZADD', KEYS[1], string.format('%.0f', now), ARGV[1])
-redis.call('PEXPIRE', KEYS[1], ARGV[4])
+redis.call('ZREMRANGEBYSCORE', key, 1e16, string.format('%.0f', now - ARGV[3] * 1e6))
+if redis.call('ZCOUNT', key, 1e16, '+inf') >= tonumber(ARGV[2]) then return 0 end
+redis.call('ZADD', key, string.format('%.0f', now), ARGV[1])
+live(tonumber(ARGV[4]))
 return 1
 `);
 
-/** What concurrency scripts share: the time in ms, and keeping the key as long as the longest lease in it. */
-const LEASES = `
-local function now()
-  local time = redis.call('TIME')
-  return time[1] * 1000 + math.floor(time[2] / 1000)
-end
-local function outlive()
-  local last = redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')[2]
-  redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', tonumber(last) + ${LINGER}))
-end
+const LEASES = `${COMMON}
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
 `;
 
-/**
- * KEYS: the set. ARGV: member, limit, lease in ms. A counter of the reference counts as a full quota: it goes away by itself
- * one window after the last process that used it, and without an expiry it is left over.
- */
+/** KEYS: the set. ARGV: member, limit, lease in ms. */
 const TAKE_SLOT = redisScript(`${LEASES}
-if redis.call('TYPE', KEYS[1]).ok == 'string' then
-  if redis.call('PTTL', KEYS[1]) ~= -1 then return 0 end
-  redis.call('DEL', KEYS[1])
-end
-local last = redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')[2]
-if last and tonumber(last) > 1e16 then return redis.error_reply('ERR ${CONFLICT}') end
-local instant = now()
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', instant)
-if redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[2]) then return 0 end
-redis.call('ZADD', KEYS[1], instant + ARGV[3], ARGV[1])
-outlive()
+if foreign() then return 0 end
+redis.call('ZREMRANGEBYSCORE', key, '-inf', now)
+if redis.call('ZCOUNT', key, '-inf', 1e16) >= tonumber(ARGV[2]) then return 0 end
+redis.call('ZADD', key, now + ARGV[3], ARGV[1])
+live(ARGV[3] + ${LINGER})
 return 1
 `);
 
 /** KEYS: the set. ARGV: lease in ms, members. A lease that ran out is taken again: its message is still in flight. */
 const KEEP_SLOTS = redisScript(`${LEASES}
-local ends = now() + ARGV[1]
-for i = 2, #ARGV do redis.call('ZADD', KEYS[1], ends, ARGV[i]) end
-outlive()
+for i = 2, #ARGV do redis.call('ZADD', key, now + ARGV[1], ARGV[i]) end
+live(ARGV[1] + ${LINGER})
 return #ARGV - 1
 `);
 

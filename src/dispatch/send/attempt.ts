@@ -1,10 +1,11 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Dispatcher } from "undici";
 import type { Clock } from "../../clock/clock.ts";
-import { messageOf, oneLine } from "../../inference/errors.ts";
+import { oneLine } from "../../inference/errors.ts";
 import { HEADER } from "../../inference/headers.ts";
 import { BodyCollector } from "./body-collector.ts";
 import { decodeBody, longerThan } from "./decode-body.ts";
+import { failureText } from "./failure-text.ts";
 import type { Answer } from "./inference-client.ts";
 import type { Line } from "./line.ts";
 import type { Origin } from "./origin.ts";
@@ -130,7 +131,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
 
   onResponseError(_controller: Dispatcher.DispatchController | null, error: Error): void {
     if (this.#over) return;
-    const message = `${this.#origin.name}: ${reasonOf(error)}`;
+    const message = `${this.#origin.name}: ${failureText(error)}`;
     if (this.#status === 0) this.#finish({ kind: "no-answer", message });
     else this.#truncated(`the answer broke off: ${message}`, false);
     this.#cut();
@@ -173,10 +174,4 @@ export class Attempt implements Dispatcher.DispatchHandler {
 /** The first value of a header, or "". */
 function text(value: string | readonly string[] | undefined): string {
   return typeof value === "string" ? value : (value?.[0] ?? "");
-}
-
-/** The error of a host name with several addresses has no message of its own, but one for each of them. */
-function reasonOf(error: Error & { code?: string; errors?: readonly unknown[] }): string {
-  if (Array.isArray(error.errors)) return oneLine(error.errors.map(messageOf).join("; "));
-  return messageOf(error) || (error.code ?? error.name);
 }

@@ -43,12 +43,12 @@ function withSlash(path: string): string {
 /** Anything but RFC 3986's path characters and what is escaped already. */
 const TO_ESCAPE = /[^\w\-.~!$&'()*+,;=:@%]|%(?![0-9a-f]{2})/giu;
 
+/** All but `%2e`, which `URL` resolves. */
 function resolved(path: string, trailingSlash: boolean): string {
   const segments: string[] = [];
   for (const segment of path.toWellFormed().split("/")) {
-    const plain = segment.includes("%") ? segment.replace(/%2e/gi, ".") : segment;
-    if (plain === "..") segments.pop();
-    else if (plain !== "" && plain !== ".") segments.push(segment.replace(TO_ESCAPE, encodeURIComponent));
+    if (segment === "..") segments.pop();
+    else if (segment !== "" && segment !== ".") segments.push(segment.replace(TO_ESCAPE, encodeURIComponent));
   }
   return `/${segments.join("/")}${trailingSlash && segments.length > 0 ? "/" : ""}`;
 }

@@ -1,3 +1,4 @@
+import { getEventListeners } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { gzipSync } from "node:zlib";
@@ -212,6 +213,12 @@ describe("bodies that are too long", () => {
     expect(textOf(await client({ maxResponseBytes: 10_000 }).send(post(server.port), NEVER))).toHaveLength(10_000);
   });
 
+  it("nobody waits for one that is announced as too long", async () => {
+    const server = await raw(({ socket }) => socket.write("HTTP/1.1 200 OK\r\ncontent-length: 10001\r\n\r\n"));
+    expect(await client({ maxResponseBytes: 10_000 }).send(post(server.port), NEVER)).toMatchObject({ tooLong: true });
+    await poll("the connection is cut", () => server.open() === 0);
+  });
+
   it("one without end ends here", async () => {
     const server = await raw(({ socket }) => {
       socket.write("HTTP/1.1 200 OK\r\n\r\n");
@@ -259,6 +266,7 @@ describe("no answer, or half of one", () => {
   it.each<[string, string]>([
     ["an end", ""],
     ["no HTTP", "SSH-2.0-OpenSSH\r\n"],
+    ["interim answers alone", "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n"],
     ["half a head", "HTTP/1.1 200 OK\r\ncontent-le"],
     ["a head without end", `HTTP/1.1 200 OK\r\nx: ${"x".repeat(70_000)}`],
     ["a bad header", "HTTP/1.1 200 OK\r\nbad header: x\r\n\r\n"],
@@ -359,6 +367,13 @@ describe("A-80: time", () => {
     await poll("the attempt to connect is given up", () => silent.open() === 0);
   });
 
+  it("without time left nothing is sent", async () => {
+    const server = await serve((_request, response) => void response.end("ok"));
+    for (const timeoutMs of [0, -5])
+      expect(await client().send(post(server.port, { timeoutMs }), NEVER)).toMatchObject({ kind: "timeout" });
+    expect(server.sockets).toHaveLength(0);
+  });
+
   it("a request that is connected is not bound by the time to connect", async () => {
     const clock = new VirtualClock();
     const server = await raw(() => {});
@@ -390,6 +405,16 @@ describe("giving up", () => {
     server.requests[3]!.socket.write(answerBytes(200, "still there"));
     expect(textOf(await waiting)).toBe("still there");
     other.abort();
+  });
+
+  it("nobody listens to a signal whose requests are over", async () => {
+    const server = await serve((_request, response) => void response.end("ok"));
+    const sender = client();
+    const { signal } = new AbortController();
+    const sent = [1, 2, 3].map(() => sender.send(post(server.port), signal));
+    expect(getEventListeners(signal, "abort")).toHaveLength(1);
+    await Promise.all(sent);
+    expect(getEventListeners(signal, "abort")).toHaveLength(0);
   });
 
   it("while it connects", async () => {

@@ -61,6 +61,8 @@ class UndiciClient implements InferenceClient, AttemptOwner {
 
   send(request: OutboundRequest, signal: AbortSignal): Promise<Answer> {
     if (signal.aborted || this.#closed) return Promise.resolve({ kind: "aborted" });
+    // The sweep would find it only when a model is at work.
+    if (request.timeoutMs <= 0) return Promise.resolve({ kind: "timeout", message: "no time was left to send it" });
     return new Promise((resolve) => {
       const attempt = new Attempt(this, this.#originOf(request.url.origin), request.timeoutMs, signal, resolve);
       this.#attempts.add(attempt);

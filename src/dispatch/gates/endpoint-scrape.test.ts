@@ -66,6 +66,7 @@ describe("endpoint-scrape (A-28)", () => {
   it("takes the samples whose labels match, the fullest of them", async () => {
     const page = 'load{m="a",x="1"} 0.1\nload{m="b"} 0.9\nload{m="a"} 0.3\n';
     expect((await gate(page, { labels: '{"m":"a"}' }).read()).budget).toBeCloseTo(0.7, 12);
+    expect((await gate("load 5\nload 15\n", { max_count_per_pod: 20 }).read()).budget).toBe(0.25);
     expect((await gate(page, { labels: { m: "c" } }).read()).problem).toBe("the metric has no samples");
   });
 

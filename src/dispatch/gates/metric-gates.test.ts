@@ -361,6 +361,9 @@ it("a sample that is too old is not believed, and is asked for no more often tha
     problem: "the sample is older than max_sample_age (60000 ms)",
   });
   expect(fake.queries).toHaveLength(1);
+  // Nor does what it said of running work count for the fallback.
+  const spent = await gate("prometheus-saturation", { fallback: 0.3 }).read();
+  expect(spent).toMatchObject({ readable: true, kind: "queue-only", sampleTime: EPOCH - 15_000 });
   fake.sampleAge = 59_999;
   clock.advance(5000);
   expect(await apply(bench)).toBe("continue");

@@ -58,16 +58,16 @@ export class PrometheusFigure {
       // Computed anew the same sample would be a little younger or older each time, and look like another one.
       if (server !== this.#latest.server) this.#latest = { server, local };
       return this.#latest.local;
-    } catch (error) {
-      // The figure itself may still be had.
-      if (signal.aborted) throw error;
+    } catch {
+      // The figure itself may still be had; if not, asking for it says why.
       return undefined;
     }
   }
 }
 
 /** @throws SluiceError GATE_PARAMETERS when `--prometheus-url` is missing or no URL */
-export function prometheusOf({ prometheusUrl, clock, log }: GateContext): PrometheusClient {
+export function prometheusOf({ prometheusUrl, askPrometheus, clock, log }: GateContext): PrometheusClient {
+  if (askPrometheus !== undefined) return new PrometheusClient(askPrometheus, clock, log);
   if (prometheusUrl === undefined || prometheusUrl === "")
     throw new SluiceError("GATE_PARAMETERS", "--prometheus-url is missing: it says which Prometheus to ask");
   return new PrometheusClient(prometheusUrl, clock, log);

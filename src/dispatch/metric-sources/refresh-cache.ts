@@ -83,7 +83,7 @@ export class RefreshCache<T> {
       value = failed(error);
     }
     this.#asking = undefined;
-    if (!this.#closed.signal.aborted) this.#last = { value, startedAt };
+    this.#last = { value, startedAt };
     return value;
   }
 }

@@ -148,6 +148,20 @@ describe("a connection to Redis", () => {
     await serve();
   });
 
+  it("asks for less where the access list does not allow everything", async () => {
+    await serve();
+    const admin = await direct(server.url);
+    links.push(admin);
+    for (const denied of ["-client|tracking", "-client|caching"]) {
+      const rules = ["reset", "on", ">pass", "~*", "&*", "+@all", denied];
+      await admin.send(["ACL", "SETUSER", "limited", ...rules]);
+      const redis = link(at(`redis://limited:pass@127.0.0.1:${server.port}`), { onChanged() {} });
+      await redis.whenReady(10_000);
+      expect(redis.announces).toBe(false);
+      expect(await redis.send(["PING"])).toBe("PONG");
+    }
+  });
+
   it("scripts are found again after they were flushed", async () => {
     await serve();
     const redis = await direct(server.url);

@@ -89,8 +89,9 @@ const unavailable = expect.objectContaining({ code: "BROKER_UNAVAILABLE" });
 const numbered = (count: number): string[] => Array.from({ length: count }, (_, i) => `m${i}`);
 const said = (holder: TestProcess, word: string): Promise<string> =>
   poll(`${word} of a holder`, () => {
-    if (holder.exit !== undefined) throw new Error(holder.stderr);
-    return new RegExp(`^${word} (.*)$`, "m").exec(holder.stdout)?.[1];
+    const found = new RegExp(`^${word} (.*)$`, "m").exec(holder.stdout)?.[1];
+    if (found === undefined && holder.exit !== undefined) throw new Error(holder.stderr);
+    return found;
   });
 
 describe("answers that are lost", () => {

@@ -4,8 +4,6 @@ import type { Random } from "../../../clock/random.ts";
 import { messageOf, SluiceError } from "../../../inference/errors.ts";
 import type { Logger } from "../../../telemetry/logger.ts";
 import type { Tracing } from "../../../telemetry/tracing.ts";
-import type { Message } from "../../messages/message.ts";
-import { UnreadableMessage } from "../../messages/request.ts";
 import type { QueueSettings, RedisSortedSetSettings } from "../../settings.ts";
 import type {
   Backlog,
@@ -17,9 +15,9 @@ import type {
   Settlement,
   SettleOutcome,
 } from "../broker.ts";
-import { readEntry, unreadableResult } from "../intake.ts";
 import { connectRedis, type Redis } from "../redis/connection.ts";
-import { CLAIM, markedId } from "./claim-script.ts";
+import { AnswerLost } from "../redis/reply-error.ts";
+import { CLAIM } from "./claim-script.ts";
 import { BACKLOG } from "./inspect-scripts.ts";
 import { CANCEL_PREFIX, claimsKey, deadKey, leasesKey } from "./keys.ts";
 import { RENEW, RUN_OUT } from "./lease-scripts.ts";
@@ -29,6 +27,7 @@ import { moveDue } from "./retry-mover.ts";
 import { DUE, MOVE } from "./retry-scripts.ts";
 import { SettleBatch } from "./settle-batch.ts";
 import { DEAD_LETTERED, FENCED, SETTLE, SETTLED } from "./settle-script.ts";
+import { type Taken, takeIn } from "./take-in.ts";
 
 export interface SortedSetDeps {
   readonly clock: Clock;
@@ -40,7 +39,7 @@ export interface SortedSetDeps {
 /** Entries of each sort that one claim takes at most: what holds up the server is bounded, whatever is asked for. */
 const MOST_CLAIMED = 1000;
 /** Bytes of entries after which a claim stops, and characters of texts after which a settlement is split. */
-const MOST_BYTES = 16 * 1024 * 1024;
+const MOST_BYTES = 4 * 1024 * 1024;
 
 const SCRIPTS = [CLAIM, SETTLE, RENEW, RUN_OUT, DUE, MOVE, BACKLOG];
 
@@ -104,14 +103,15 @@ class SortedSetBroker implements Broker {
     try {
       [answer, waiting] = (await Promise.all([script, this.#arm(redis, queue)])) as [typeof answer, typeof waiting];
     } catch (error) {
+      if (!(error instanceof AnswerLost)) throw error;
       const claimIds = Array.from({ length: live + late }, (_, i) => this.#owner + (first + i));
       const until = this.#deps.clock.now() + this.#settings.leases.claimTtl;
       this.#lost.claimed({ queue, claimIds, until });
       throw error;
     }
-    const time = answer[0] as number;
-    const claims = await this.#read(redis, queue, first, answer, live, time);
-    return { claims, waiting, time };
+    const taken = takeIn({ queue, settings: this.#settings, owner: this.#owner, first, live }, answer);
+    if (taken.aside.size > 0) await this.#setAside(redis, queue, taken);
+    return { claims: await this.#marked(taken), waiting, time: answer[0] as number };
   }
 
   async settle(settlements: readonly Settlement[]): Promise<readonly SettleOutcome[]> {
@@ -126,7 +126,7 @@ class SortedSetBroker implements Broker {
       try {
         answer = await this.#run(redis, batch, refusedQueues(part));
       } catch (error) {
-        this.#lost.settled(part.map(({ claim }) => claim.id));
+        if (error instanceof AnswerLost) this.#lost.settled(part.map(({ claim }) => claim.id));
         if (from === 0) throw error;
         const failed = messageOf(error);
         return [...outcomes, ...settlements.slice(from).map(() => ({ failed }))];
@@ -271,67 +271,23 @@ class SortedSetBroker implements Broker {
     return answer as readonly (number | string)[];
   }
 
-  /** Makes claims of what the script answered, and sorts out what is none. */
-  async #read(
-    redis: Redis,
-    queue: QueueSettings,
-    first: number,
-    answer: readonly (string | number | null)[],
-    live: number,
-    time: number,
-  ): Promise<readonly Claim[]> {
-    const claims: Claim[] = [];
-    const unmarked: Claim[] = [];
-    const aside = new SettleBatch(this.#settings);
-    const reasons: string[] = [];
-    let room = live;
-    for (let i = 1; i < answer.length; i += 2) {
-      const text = answer[i] as string;
-      const id = this.#owner + (first + (i - 1) / 2);
-      let message: Message;
-      try {
-        message = readEntry(text, queue);
-      } catch (error) {
-        if (!(error instanceof UnreadableMessage)) throw error;
-        const result = unreadableResult(error);
-        const named = error.resultQueueName;
-        aside.bury(queue, id, error.message, { named, runOut: false, ...(result === undefined ? {} : { result }) });
-        reasons.push(error.message);
-        continue;
-      }
-      const { routing, request } = message;
-      // The script may be wrong about a deadline; what would be too much goes back.
-      if (request.deadline * 1000 >= time && room-- <= 0) {
-        aside.giveBack(queue, id);
-        continue;
-      }
-      const cancelled = routing.requestToken !== "" && answer[i + 1] === routing.requestToken;
-      const sure = routing.requestToken === "" || markedId(text) === request.id;
-      const claim = { id, queue, message, cancelled: cancelled && sure, publishedAt: Number.NaN, lost: false };
-      claims.push(claim);
-      if (!sure) unmarked.push(claim);
-    }
-    if (aside.size > 0) await this.#setAside(redis, queue, aside, reasons);
-    if (unmarked.length === 0) return claims;
-    const marked = new Set(await this.#markedOf(unmarked));
-    return claims.map((claim) => (marked.has(claim) ? { ...claim, cancelled: true } : claim));
-  }
-
-  /** Those that are marked; none when the server cannot be asked: workers ask again before they send. */
-  async #markedOf(claims: readonly Claim[]): Promise<readonly Claim[]> {
-    const marks = await this.cancelled(claims).catch(() => []);
-    return claims.filter((_, i) => marks[i] === true);
-  }
-
   /** Failing, it leaves the claims to their leases: whoever reclaims them comes to the same end. */
-  async #setAside(redis: Redis, queue: QueueSettings, batch: SettleBatch, reasons: readonly string[]): Promise<void> {
+  async #setAside(redis: Redis, queue: QueueSettings, { aside, reasons }: Taken): Promise<void> {
     try {
-      await this.#run(redis, batch, [queue]);
+      await this.#run(redis, aside, [queue]);
     } catch (error) {
       this.#deps.log.warn({ queue: queue.name, problem: messageOf(error) }, "unreadable entries stay claimed for now");
       return;
     }
     for (const reason of reasons) this.#events?.deadLettered(queue, reason);
+  }
+
+  /** Asks for the marks that the script has not; none when the server cannot be asked: workers ask again before they send. */
+  async #marked({ claims, unasked }: Taken): Promise<readonly Claim[]> {
+    if (unasked.length === 0) return claims;
+    const marks = await this.cancelled(unasked).catch(() => []);
+    const marked = new Set(unasked.filter((_, i) => marks[i] === true));
+    return claims.map((claim) => (marked.has(claim) ? { ...claim, cancelled: true } : claim));
   }
 
   #outcome({ id, lost }: Claim, answer: number | string): SettleOutcome {

@@ -11,7 +11,8 @@ import { redisScript } from "../redis/script.ts";
  *
  * A claim is kept as `<score>\n<entry>`, the score exactly as the queue had it. Scores are deadlines, unless a producer has
  * chosen others: below the present the deadline inside decides. The text's first `"deadline"` is believed only when it says
- * the same as the score; else the entry is decoded. What nobody can read counts as past its deadline.
+ * the same as the score; else the entry is decoded. What nobody can read counts as past its deadline. The look for entries
+ * past their deadline ends at the first that lies ahead and is too many.
  * Claims are written before the entries leave the queue: a failure on the way (a key of another type, no memory) leaves
  * everything where it was.
  */
@@ -41,9 +42,10 @@ local function take(entry, score)
 end
 
 local past = redis.call('ZCOUNT', queue, '-inf', '(' .. now)
-local head = math.min(past, live + late)
-if head > 0 then
-  local found = redis.call('ZRANGE', queue, 0, head - 1, 'WITHSCORES')
+local from, last = 0, math.min(past, live + late) - 1
+while from <= last and bytes > 0 do
+  local found = redis.call('ZRANGE', queue, from, math.min(from + 31, last), 'WITHSCORES')
+  from = from + 32
   for i = 1, #found, 2 do
     if bytes <= 0 then break end
     if expired(found[i], found[i + 1]) then
@@ -54,6 +56,9 @@ if head > 0 then
     elseif live > 0 then
       live = live - 1
       take(found[i], found[i + 1])
+    else
+      from = last + 1
+      break
     end
   end
 end

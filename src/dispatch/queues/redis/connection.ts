@@ -1,12 +1,13 @@
-import { createClient, ErrorReply, RESP_TYPES } from "@redis/client";
+import { ErrorReply, RESP_TYPES } from "@redis/client";
 import type { Clock, Timer } from "../../../clock/clock.ts";
 import type { Random } from "../../../clock/random.ts";
 import { messageOf, type SluiceError } from "../../../inference/errors.ts";
 import type { Logger } from "../../../telemetry/logger.ts";
 import { noTracing, type Tracing } from "../../../telemetry/tracing.ts";
 import type { RedisConnection } from "../../settings.ts";
-import { parseRedisUrl, type RedisAddress, tlsOptions } from "./address.ts";
-import { brokerError, unavailable } from "./reply-error.ts";
+import { parseRedisUrl, type RedisAddress } from "./address.ts";
+import { type Client, CONNECT_TIMEOUT, HANDSHAKES, makeClient, NOT_THE_HANDSHAKE } from "./client.ts";
+import { AnswerLost, brokerError, unavailable } from "./reply-error.ts";
 import type { RedisScript } from "./script.ts";
 
 export type RedisArgument = string | Buffer;
@@ -20,7 +21,7 @@ export interface RedisDeps {
 }
 
 export interface RedisOptions {
-  /** Milliseconds that the server may be silent while an answer is due; default 5000. Longer than any blocking command. */
+  /** Milliseconds that the server may be silent while an answer is due; default 10,000. Longer than any blocking command. */
   readonly commandTimeout?: number;
   /** Loaded on every connection before it counts as ready. */
   readonly scripts?: readonly RedisScript[];
@@ -41,7 +42,10 @@ export interface Redis {
   readonly ready: boolean;
   /** Does the server announce changes of keys (`onChanged`)? */
   readonly announces: boolean;
-  /** @param raw true = texts of the answer come as bytes @throws SluiceError BROKER_UNAVAILABLE, or RedisReplyError */
+  /**
+   * @param raw true = texts of the answer come as bytes
+   * @throws SluiceError BROKER_UNAVAILABLE (an AnswerLost when it may have been carried out), or RedisReplyError
+   */
   send(args: readonly RedisArgument[], raw?: boolean): Promise<RedisReply>;
   /** Runs a script; its source is sent only when the server does not know it. @param raw and errors as for `send` */
   run(script: RedisScript, keys: readonly string[], args: readonly RedisArgument[], raw?: boolean): Promise<RedisReply>;
@@ -57,24 +61,11 @@ export interface Redis {
   close(): void;
 }
 
-const CONNECT_TIMEOUT = 5000;
-const COMMAND_TIMEOUT = 5000;
+const COMMAND_TIMEOUT = 10_000;
 const SHORTEST_PAUSE = 50;
 const LONGEST_PAUSE = 2000;
-const CLIENT_NAME = "sluice";
-
-/** What is asked of the server when a connection begins: less each time it refuses. */
-const HANDSHAKES = [
-  { resp: 3, announce: true },
-  { resp: 3, announce: false },
-  { resp: 2, announce: false },
-] as const;
-/** Refusals that asking for less does not change. */
-const NOT_THE_HANDSHAKE = /\b(NOAUTH|WRONGPASS|LOADING|MASTERDOWN|max number of clients)\b/;
 
 const BYTES = { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } };
-
-type Client = ReturnType<typeof makeClient>;
 
 /**
  * Begins to connect, and never gives up.
@@ -82,34 +73,6 @@ type Client = ReturnType<typeof makeClient>;
  */
 export function connectRedis(connection: RedisConnection, deps: RedisDeps, options: RedisOptions = {}): Redis {
   return new RedisLink(connection, deps, options);
-}
-
-function makeClient(
-  address: RedisAddress,
-  tls: RedisConnection["tls"],
-  { resp, announce }: (typeof HANDSHAKES)[number],
-) {
-  return createClient({
-    RESP: resp,
-    emitInvalidate: announce,
-    maintNotifications: "disabled",
-    disableClientInfo: true,
-    // Written at the end of the turn: no timer per command is needed for the time until then.
-    commandOptions: { timeout: 0 },
-    // Nothing queues while the server is away, and connecting again is this file's business.
-    disableOfflineQueue: true,
-    name: address.clientName || CLIENT_NAME,
-    database: address.database,
-    ...(address.username === "" ? {} : { username: address.username }),
-    ...(address.password === "" ? {} : { password: address.password }),
-    socket: {
-      host: address.host,
-      port: address.port,
-      connectTimeout: CONNECT_TIMEOUT,
-      reconnectStrategy: false,
-      ...(address.tls ? tlsOptions(address, tls) : {}),
-    },
-  });
 }
 
 class RedisLink implements Redis {
@@ -173,7 +136,7 @@ class RedisLink implements Redis {
       const told =
         client === this.#client
           ? brokerError(this.server, name, error)
-          : unavailable(this.server, this.#problem, error);
+          : new AnswerLost(this.server, this.#problem, error);
       // A server that became a replica: the name may lead to its successor by now.
       if (client === this.#client && told.message.includes("READONLY")) this.#broken(client, told.message);
       throw told;
@@ -272,6 +235,8 @@ class RedisLink implements Redis {
       steps.push(
         client.sendCommand(["CLIENT", "TRACKING", "OFF"]),
         client.sendCommand(["CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"]),
+        // Whoever may not do this later must not rely on it.
+        client.sendCommand(["CLIENT", "CACHING", "YES"]),
       );
     for (const [channel, listener] of this.#channels) steps.push(client.subscribe(channel, listener));
     await Promise.all(steps);

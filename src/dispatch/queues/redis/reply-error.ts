@@ -21,11 +21,18 @@ const TRANSIENT =
 export function brokerError(server: string, command: string, error: unknown): SluiceError {
   if (error instanceof SluiceError) return error;
   const text = messageOf(error);
-  if (!(error instanceof ErrorReply)) return unavailable(server, text, error);
+  if (!(error instanceof ErrorReply)) return new AnswerLost(server, text, error);
   if (!TRANSIENT.test(text)) return new RedisReplyError(server, command, text);
   return new SluiceError("BROKER_UNAVAILABLE", `Redis at ${server} does not take ${command} now: ${text}`);
 }
 
-export function unavailable(server: string, problem: string, cause?: unknown): SluiceError {
-  return new SluiceError("BROKER_UNAVAILABLE", `Redis at ${server} is away: ${problem}`, { cause });
+/** The connection broke before the answer: nobody knows whether the command was carried out. */
+export class AnswerLost extends SluiceError {
+  constructor(server: string, problem: string, cause: unknown) {
+    super("BROKER_UNAVAILABLE", `Redis at ${server} is away: ${problem}`, { cause });
+  }
+}
+
+export function unavailable(server: string, problem: string): SluiceError {
+  return new SluiceError("BROKER_UNAVAILABLE", `Redis at ${server} is away: ${problem}`);
 }

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { SluiceError } from "../inference/errors.ts";
 import { answer, FakeCapacity, Harness, queueSettings } from "./harness.cases.ts";
 
 describe("Dispatcher", () => {
@@ -359,6 +360,33 @@ describe("gates that judge messages", () => {
     open = true;
     await harness.run(2000);
     expect(harness.results().map(({ statusCode }) => statusCode)).toEqual(Array(20).fill(200));
+  });
+
+  it("a pool's gate that fails ends its message with GATE_ERROR, unless what it asks is away (A-34)", async () => {
+    let failure: Error | undefined = new Error("no such quota");
+    const gate = {
+      capacities: [],
+      budget: async () => 1,
+      apply: () => {
+        if (failure !== undefined) throw failure;
+        return { kind: "continue" } as const;
+      },
+    };
+    const harness = new Harness({ gates: { "pool:default": gate } });
+    harness.start();
+    await harness.submit("a");
+    await harness.run(100);
+    expect(harness.resultOf("a")).toMatchObject({
+      errorCode: "GATE_ERROR",
+      errorMessage: "Pool gating error: no such quota",
+    });
+    failure = new SluiceError("BROKER_UNAVAILABLE", "redis is away");
+    await harness.submit("b");
+    await harness.run(5000);
+    expect(harness.resultOf("b")).toBeUndefined();
+    failure = undefined;
+    await harness.run(2000);
+    expect(harness.resultOf("b")?.statusCode).toBe(200);
   });
 
   it("a pool that stands still holds up no other (A-67)", async () => {

@@ -123,6 +123,8 @@ export class Worker {
         case "error":
           poolSeries?.decision("error");
           if (this.#options.draining.aborted) line.giveBack(delivery);
+          // A quota's server that is down must not end messages for good.
+          else if (verdict.passing) line.hold(delivery);
           else line.endings.error(delivery, "GATE_ERROR", `Pool gating error: ${verdict.problem}`);
           return false;
         case "wait":

@@ -125,6 +125,8 @@ export interface GateContext {
   metricSource(type: string, parameters: Readonly<Record<string, unknown>>): MetricSource;
   /** `--prometheus-url`; undefined when it is not set. */
   readonly prometheusUrl: string | undefined;
+  /** Answers in place of Prometheus, in simulations: an expression in, the body of an answer of `/api/v1/query` out. */
+  readonly askPrometheus?: ((promql: string) => string) | undefined;
   /** `--prometheus-cache-ttl`, milliseconds; 0 = no cache. */
   readonly cacheTtl: number;
 }

@@ -28,6 +28,8 @@ export interface GateFactoryOptions {
   readonly figures: (owner: GateOwner) => GateFigures;
   /** `--prometheus-url`; undefined when it is not set. */
   readonly prometheusUrl: string | undefined;
+  /** See `GateContext`. */
+  readonly askPrometheus?: (promql: string) => string;
   /** `--prometheus-cache-ttl`, milliseconds; 0 = no cache. */
   readonly cacheTtl: number;
   /** `--allow-unknown-gates`: a gate of a type that nobody defines is open, with a warning. */
@@ -112,7 +114,7 @@ export class GateFactory {
 
   /** @param figures who is told of readings; more may be added later */
   #context(owner: GateOwner, figures: readonly GateFigures[]): GateContext {
-    const { clock, random, log, prometheusUrl, cacheTtl } = this.#options;
+    const { clock, random, log, prometheusUrl, askPrometheus, cacheTtl } = this.#options;
     const context: GateContext = {
       owner,
       clock,
@@ -124,6 +126,7 @@ export class GateFactory {
         },
       },
       prometheusUrl,
+      askPrometheus,
       cacheTtl,
       gate: (spec) => this.#make(spec, owner, ""),
       metricSource: (type, parameters) => this.#source(type, parameters, context),

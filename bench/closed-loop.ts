@@ -1,0 +1,49 @@
+/**
+ * The frontier of the dispatch gate, in virtual time: what a backlog gets, and what it costs realtime traffic, over the reserved
+ * baseline B; beside no backlog, no gate, and a gate that knows the present. `--seconds` (of virtual time, default 120),
+ * `--seed`.
+ */
+import { parseArgs } from "node:util";
+import { type ClosedLoop, type ClosedLoopResult, closedLoop, percentile } from "../src/app/closed-loop/closed-loop.ts";
+
+const { values } = parseArgs({ options: { seconds: { type: "string" }, seed: { type: "string" } } });
+const base = {
+  servers: 4,
+  seed: Number(values.seed ?? 1),
+  duration: Number(values.seconds ?? 120) * 1000,
+  realtimeShare: 0.4,
+};
+const BASELINES = [0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5];
+const BEARABLE = 1.25;
+
+const p99 = ({ ttfts }: ClosedLoopResult): number => percentile(ttfts, 0.99);
+const alone = await closedLoop({ ...base, gate: "none" });
+const line = (name: string, run: ClosedLoopResult): void =>
+  console.log(
+    `${name.padEnd(34)} ${p99(run).toFixed(0).padStart(8)} ms ${(p99(run) / p99(alone)).toFixed(2).padStart(8)}x ` +
+      `${String(run.finished).padStart(8)} done ${String(run.peak).padStart(5)} at once`,
+  );
+console.log(`${"".padEnd(34)} TTFT p99 realtime  against alone  backlog`);
+line("no backlog", alone);
+line("backlog, no gate", await closedLoop({ ...base, gate: "open" }));
+
+/** Prints one frontier; returns the most that a bearable run finished. */
+async function frontier(name: string, options: Partial<ClosedLoop>): Promise<number> {
+  let best = 0;
+  for (const baseline of BASELINES) {
+    const run = await closedLoop({ ...base, gate: "budget", ...options, baseline });
+    line(`${name}, B ${baseline}`, run);
+    if (p99(run) <= BEARABLE * p99(alone)) best = Math.max(best, run.finished);
+  }
+  return best;
+}
+
+const oracle = await frontier("oracle", { gate: "oracle" });
+for (const [name, options] of [
+  ["running, scraped every 1 s", { published: "running" }],
+  ["running, scraped every 15 s", { published: "running", scrapeInterval: 15_000, cacheTtl: 5000 }],
+  ["waiting, scraped every 1 s", { published: "waiting" }],
+] as const) {
+  const best = await frontier(name, options);
+  console.log(`${name}: ${((100 * best) / oracle).toFixed(0)} % of what the oracle gives at ${BEARABLE}x or better\n`);
+}

@@ -35,7 +35,10 @@ export function figureCases(c: CaseContext): void {
         retries: 1,
         dead: 0,
         nextDeadline: await c.inSeconds(302),
+        nextCreated: expect.any(Number),
       });
+      const { nextCreated } = await c.broker.backlog(Q);
+      expect(Math.abs(nextCreated! - (await c.harness.now()) / 1000)).toBeLessThan(60);
     });
 
     it("people see the first entries without claiming them", async () => {

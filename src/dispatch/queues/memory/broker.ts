@@ -78,11 +78,11 @@ export class MemoryBroker implements Broker {
   moveDue(): Promise<number> {
     return this.#store.call(() => {
       const { clock, parked } = this.#store;
-      const now = clock.wall() / 1000;
-      const due = parked.take((entry) => (entry.due <= now ? "take" : "stop"));
+      const now = clock.wall();
+      const due = parked.take((entry) => (entry.due * 1000 <= now ? "take" : "stop"));
       for (const entry of due) this.#requeue(entry, entry.deadline);
       for (const queueName of new Set(due.map((entry) => entry.queueName))) this.#store.announce(queueName);
-      const next = parked.first === undefined ? Number.POSITIVE_INFINITY : (parked.first - now) * 1000;
+      const next = parked.first === undefined ? Number.POSITIVE_INFINITY : parked.first * 1000 - now;
       return Math.min(next, this.#settings.pollInterval ?? 1000);
     });
   }
@@ -116,6 +116,7 @@ export class MemoryBroker implements Broker {
   backlog(queue: QueueSettings): Promise<Backlog> {
     return this.#store.call(() => {
       const waiting = this.#store.queue(queue.name);
+      const [first] = waiting.peek(1);
       const { leases, parked } = this.#store;
       return {
         waiting: waiting.size,
@@ -123,6 +124,7 @@ export class MemoryBroker implements Broker {
         retries: parked.peek(parked.size).filter(({ queueName }) => queueName === queue.name).length,
         dead: this.#store.dead(queue.name).length,
         nextDeadline: waiting.first ?? Number.NaN,
+        ...(first === undefined ? {} : { nextCreated: Math.floor(first.publishedAt / 1000) }),
       };
     });
   }

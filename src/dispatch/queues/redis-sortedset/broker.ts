@@ -17,9 +17,10 @@ import type {
 } from "../broker.ts";
 import { connectRedis, type Redis } from "../redis/connection.ts";
 import { AnswerLost } from "../redis/reply-error.ts";
+import { readBacklog } from "./backlog.ts";
 import { CLAIM } from "./claim-script.ts";
 import { BACKLOG } from "./inspect-scripts.ts";
-import { CANCEL_PREFIX, claimsKey, deadKey, leasesKey } from "./keys.ts";
+import { CANCEL_PREFIX, claimsKey, leasesKey } from "./keys.ts";
 import { RENEW, RUN_OUT } from "./lease-scripts.ts";
 import { LostAnswers } from "./lost-answers.ts";
 import { reclaimRunOut } from "./reclaimer.ts";
@@ -197,12 +198,7 @@ class SortedSetBroker implements Broker {
   }
 
   async backlog(queue: QueueSettings): Promise<Backlog> {
-    const keys = [queue.name, claimsKey(queue.name), this.#settings.retryQueueName, deadKey(queue.name)];
-    const answer = (await this.#usable().run(BACKLOG, keys, [])) as readonly (number | string | null)[];
-    const [waiting, claimed, retries, dead, nextDeadline] = answer.map((each) =>
-      each === null ? Number.NaN : Number(each),
-    );
-    return { waiting: waiting!, claimed: claimed!, retries: retries!, dead: dead!, nextDeadline: nextDeadline! };
+    return readBacklog(this.#usable(), queue.name, this.#settings.retryQueueName);
   }
 
   async close(): Promise<void> {

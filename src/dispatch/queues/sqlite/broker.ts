@@ -13,6 +13,7 @@ import type {
   SettleOutcome,
 } from "../broker.ts";
 import { readEntry } from "../intake.ts";
+import { readBacklog } from "./backlog.ts";
 import { type Doorbell, requestBell, resultBell } from "./doorbell.ts";
 import { Endings } from "./endings.ts";
 import { breathe, QueueFile, type SqliteDeps } from "./queue-file.ts";
@@ -164,11 +165,7 @@ class SqliteBroker implements Broker {
   }
 
   async backlog({ name }: QueueSettings): Promise<Backlog> {
-    return this.#file.read(() => {
-      const queue = this.#tables.queue(name);
-      const { waiting, claimed, parked, dead } = this.#tables.counts(queue);
-      return { waiting, claimed, retries: parked, dead, nextDeadline: this.#tables.firstScore(queue) };
-    });
+    return this.#file.read(() => readBacklog(this.#tables, name));
   }
 
   async close(): Promise<void> {

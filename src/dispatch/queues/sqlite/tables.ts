@@ -42,6 +42,12 @@ export class QueueTables {
     return Number(this.#file.statement(sql).get(queue)?.["score"] ?? Number.NaN);
   }
 
+  /** When the entry of `firstScore` was put in, milliseconds; NaN when there is none. */
+  firstPublished(queue: number): number {
+    const sql = `SELECT published FROM messages WHERE queue = ? AND state = ${WAITING} ORDER BY score, seq LIMIT 1`;
+    return Number(this.#file.statement(sql).get(queue)?.["published"] ?? Number.NaN);
+  }
+
   /** @param published milliseconds */
   add(queue: number, id: string, body: string, score: number, published: number): void {
     const { lastInsertRowid } = this.#file

@@ -12,7 +12,10 @@ export interface BrokerDeps {
   readonly tracing: Tracing;
 }
 
-/** Makes the broker that a configuration names; each is loaded on use, with the client it needs. */
+/**
+ * Makes the broker that a configuration names; each is loaded on use, with the client it needs.
+ * @throws SluiceError PUBSUB_CLIENT_MISSING
+ */
 export async function makeBroker(settings: TransportSettings, deps: BrokerDeps): Promise<Broker> {
   switch (settings.transport) {
     case "redis-sortedset":
@@ -21,7 +24,12 @@ export async function makeBroker(settings: TransportSettings, deps: BrokerDeps):
       return (await import("../dispatch/queues/redis-pubsub/broker.ts")).redisPubSubBroker(settings, deps);
     case "sqlite":
       return (await import("../dispatch/queues/sqlite/broker.ts")).sqliteBroker(settings, deps);
-    case "gcp-pubsub":
-      return (await import("../dispatch/queues/gcp-pubsub/pubsub-broker.ts")).pubSubBroker(settings, deps);
+    case "gcp-pubsub": {
+      const { pubSubBroker } = await import("../dispatch/queues/gcp-pubsub/pubsub-broker.ts");
+      const { loadPubSub } = await import("../dispatch/queues/gcp-pubsub/client.ts");
+      // Google's client is the user's to install: its absence shall be said now, not at the first message.
+      await loadPubSub();
+      return pubSubBroker(settings, deps);
+    }
   }
 }

@@ -21,7 +21,9 @@ export function parseObject(text: string, what: string): Record<string, unknown>
   try {
     value = JSON.parse(text);
   } catch (error) {
-    throw new UnreadableMessage(`${what} is no JSON: ${messageOf(error)}`);
+    // V8 quotes what it could not read, and reasons go to logs and metrics, where no prompt may stand.
+    const at = / at position \d+/.exec(messageOf(error))?.[0] ?? "";
+    throw new UnreadableMessage(`${what} is no JSON${at === "" ? "" : `: it breaks off or goes wrong${at}`}`);
   }
   if (!isObject(value)) throw new UnreadableMessage(`${what} is no JSON object`);
   return value;

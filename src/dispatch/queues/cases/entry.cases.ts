@@ -45,6 +45,26 @@ export function entryCases(c: CaseContext): void {
       expect(await c.broker.backlog(Q)).toMatchObject({ waiting: 0, claimed: 1, dead: 5 });
     });
 
+    it("A-50 that cannot be read cost nothing, and let no more of the others through than were wanted", async () => {
+      await c.begin();
+      const late = await c.inSeconds(-100);
+      const soon = await c.inSeconds(60);
+      for (const id of ["x", "y", "z"]) await c.harness.inject("q", envelope({}, { id, deadline: late }), late);
+      for (let at = 0; at < 3; at++) {
+        await c.harness.inject("q", `garbage ${at}`, late);
+        await c.harness.inject("q", `rubbish ${at}`, soon);
+      }
+      for (const id of ["a", "b", "d"]) await c.submit(id);
+      const claims = (await c.broker.claim(Q, { max: 2, expired: 1 })).claims;
+      expect(ids(claims).filter((id) => "xyz".includes(id)).length).toBeLessThanOrEqual(1);
+      expect(ids(claims).filter((id) => "abd".includes(id)).length).toBeLessThanOrEqual(2);
+      await c.harness.until("all are claimed", 1000, async () => {
+        await c.broker.claim(Q, { max: 10, expired: 10 });
+        return (await c.broker.backlog(Q)).waiting === 0;
+      });
+      expect(await c.broker.backlog(Q)).toMatchObject({ claimed: 6, dead: 6 });
+    });
+
     it("A-35 a spoofed queue id and queue name mean nothing; labels count, and the queue's own win", async () => {
       await c.begin(LONG, [queueOf("q", { id: "mine", labels: { team: "a" } })]);
       const internal = { queue_id: "theirs", request_queue_name: "theirs", labels: { tier: "gold", team: "b" } };

@@ -47,6 +47,7 @@ export function retryCases(c: CaseContext): void {
       const [raw] = await c.claim(1);
       await c.broker.settle([await c.retried(raw!, -1)]);
       await c.broker.moveDue();
+      expect((await c.harness.inspector.peek("q", 2))[1]?.score).toBe(await c.inSeconds(900));
       expect(ids(await c.claim(2))).toEqual(["a", "raw"]);
     });
 

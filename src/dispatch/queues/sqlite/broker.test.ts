@@ -106,6 +106,10 @@ describe("sqlite broker", () => {
     expect(await producer.resultQueueDepth()).toBe(1200);
     await producer.clearResultQueue();
     expect(await producer.resultQueueDepth()).toBe(0);
+    const raw = new DatabaseSync(folder.path);
+    for (const table of ["messages", "entries", "results", "dead"])
+      expect(raw.prepare(`SELECT * FROM ${table} LIMIT 1`).all()).toEqual([]);
+    raw.close();
   });
 
   it("a flood of unreadable entries is cleared away in portions, and the rest is announced", async () => {

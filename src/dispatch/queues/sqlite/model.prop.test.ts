@@ -57,7 +57,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     }),
   },
   fc.record({ do: fc.constant("renew" as const), by, which: fc.nat(20) }),
-  fc.record({ do: fc.constantFrom("moveDue" as const, "reclaim" as const), by }),
+  { weight: 4, arbitrary: fc.record({ do: fc.constantFrom("moveDue" as const, "reclaim" as const), by }) },
   fc.record({ do: fc.constant("requeueDead" as const) }),
   fc.record({ do: fc.constant("result" as const) }),
   { weight: 3, arbitrary: fc.record({ do: fc.constant("pass" as const), ms: fc.integer({ min: 1, max: 3000 }) }) },
@@ -120,7 +120,7 @@ async function run(side: Side, each: Step, folder: CaseFolder): Promise<unknown>
 describe("the SQLite broker against the one in memory", () => {
   it("does the same in every order of events", { timeout: 60_000 }, async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
+      fc.asyncProperty(fc.array(step, { minLength: 20, maxLength: 80 }), async (steps) => {
         const folder = new CaseFolder();
         const settings = folder.settings({ claimTtl: 2000, maxAttempts: 3 });
         const names = { requestQueueName: "q", resultQueueName: "results" };

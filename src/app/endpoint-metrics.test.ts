@@ -66,4 +66,23 @@ describe("startEndpointMetrics", () => {
     stop();
     expect(clock.pending).toBe(0);
   });
+
+  it("has the averages of the moment on every page when there is no interval", () => {
+    const now = new VirtualClock();
+    const pool = new EndpointRegistry({ clock: now, random: new SeededRandom(1) });
+    const page = new MetricsRegistry();
+    const end = startEndpointMetrics({
+      ...{ registry: page, metrics: createMetrics(page), endpoints: pool, view: new EndpointsView(pool, now) },
+      ...{ poolName: "p", clock: now, poolInterval: 0 },
+    });
+    const identity = { namespace: "default", name: "a", address: "127.0.0.1", port: 1, rank: 0, labels: {} };
+    const endpoint = pool.upsert(identity)!;
+    pool.states.readable(endpoint);
+    for (const running of [4, 8]) {
+      endpoint.metrics = { ...UNKNOWN_METRICS, waiting: 0, running, kvUsage: 0.5, scrapedAt: now.now() };
+      expect(shown(render(page), 'llm_d_epp_average_running_requests{name="p"}')).toBe(String(running));
+    }
+    end();
+    expect(now.pending).toBe(0);
+  });
 });

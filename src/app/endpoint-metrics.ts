@@ -15,22 +15,22 @@ export interface EndpointMetricsOptions {
   readonly view: EndpointsView;
   readonly poolName: string;
   readonly clock: Clock;
-  /** Milliseconds between two flushes of the pool's averages (`--refresh-prometheus-metrics-interval`). */
+  /** Milliseconds between two flushes of the pool's averages (`--refresh-prometheus-metrics-interval`); 0 = on every page. */
   readonly poolInterval: number;
 }
 
 /**
- * Writes the gauges about endpoints: the averages of the pool at an interval, what belongs to one endpoint whenever the
+ * Writes the gauges about endpoints: the averages of the pool at an interval if there is one, what belongs to one endpoint whenever the
  * page is rendered. Source: scheduling 8.4, 8.5.
  * @returns what stops it
  */
 export function startEndpointMetrics(options: EndpointMetricsOptions): () => void {
   const { registry, metrics, endpoints, view, poolName, clock, poolInterval } = options;
-  let timer = clock.after(0, flush, true);
+  let timer = poolInterval > 0 ? clock.after(0, flush, true) : undefined;
   let shownReady = 0;
   const unregister = registry.onRender(() => {
     // Who can serve is news that does not wait for the interval: at start it would say nobody for its whole length.
-    if (view.aggregates().ready !== shownReady) write();
+    if (poolInterval === 0 || view.aggregates().ready !== shownReady) write();
     perEndpoint(metrics, endpoints, poolName);
   });
   const forget = endpoints.onRemoved((endpoint) => {
@@ -61,7 +61,7 @@ export function startEndpointMetrics(options: EndpointMetricsOptions): () => voi
   }
 
   return () => {
-    timer.cancel();
+    timer?.cancel();
     unregister();
     forget();
   };

@@ -43,9 +43,10 @@ export interface Gateway extends Running {
   useDefaultConfig(): Promise<void>;
 }
 
-/** Milliseconds after which metrics no longer count an endpoint as ready, and between flushes of the pool's averages. */
+/** Milliseconds after which metrics no longer count an endpoint as ready. */
 const STALENESS = 2000;
-const POOL_INTERVAL = 5000;
+/** The pool's averages are those of the moment on every page: a dispatcher's gate may read how busy the servers are there. */
+const POOL_INTERVAL = 0;
 
 /**
  * Starts the gateway: endpoints, collector, proxy, admin pages; ready when it returns.

@@ -59,6 +59,11 @@ export class Gatekeeper {
     return this.#options.gate.judgesWhenClosed === true;
   }
 
+  /** Of the gate, 0..1. */
+  budget(): Promise<number> {
+    return this.#options.gate.budget();
+  }
+
   /** Messages that the gate lets wait. */
   get parked(): number {
     return this.#parked.size;

@@ -14,7 +14,7 @@ import type { QueueSettings } from "./settings.ts";
 
 /** Messages past their deadline that one claim takes besides. */
 const EXPIRED = 256;
-/** Milliseconds between looks at a gate that holds work back. */
+/** Milliseconds between looks at a gate that holds work back, for what expires meanwhile, and between reports of the gauges. */
 const RECHECK = 1000;
 
 export interface LineOptions {
@@ -50,6 +50,8 @@ export class Line {
   readonly #options: LineOptions;
   /** There may be something in the queue. */
   #promising = true;
+  /** A claim is under way, and for so many messages that may leave. */
+  #asking = false;
   #claiming = 0;
   /** A message did not fit: nothing is claimed until the capacities have changed. */
   #stuck = false;
@@ -60,6 +62,10 @@ export class Line {
   #stopped = false;
   #recheck: Timer | undefined;
   #poll: Timer | undefined;
+  #purge: Timer | undefined;
+  /** When the broker was last asked, monotonic milliseconds; minus infinity: there was more to end than one claim takes. */
+  #askedAt = Number.NEGATIVE_INFINITY;
+  #reportedAt = Number.NEGATIVE_INFINITY;
   #idle: (() => void)[] = [];
   #state: LineState = "empty";
 
@@ -100,23 +106,22 @@ export class Line {
   /** Claims what there is room for. @param free workers that nothing is on its way to */
   fill(free: number): void {
     const { policy } = this.#options;
-    if (this.#stopped || this.#claiming > 0 || !this.#promising || this.#blocked || this.#returning > 0) return;
+    if (this.#stopped || this.#asking || !this.#promising || this.#blocked || this.#returning > 0) return;
     const room = policy.room(this.queue, free) - this.#options.gatekeeper.parked;
-    if (room <= 0) return;
+    if (room <= 0) {
+      this.#purgeLater();
+      return;
+    }
     const max = this.#affordable(room);
     if (max === 0 && this.admission.room !== "closed") {
       // What ends makes room and wakes this up; a larger N has to be looked for.
       this.#state = "full";
       this.#recheckLater();
+      this.#purgeLater();
       return;
     }
     // Counted as on its way from here on: other lines of the pool fill what is left.
-    this.#claiming = Math.max(1, max);
-    void this.#claim(room).finally(() => {
-      this.#claiming = 0;
-      for (const resolve of this.#idle.splice(0)) resolve();
-      this.#options.pump();
-    });
+    this.#ask(room, Math.max(1, max));
   }
 
   /** Puts a message back where it was. */
@@ -150,22 +155,38 @@ export class Line {
     this.#stopped = true;
     this.#recheck?.cancel();
     this.#poll?.cancel();
+    this.#purge?.cancel();
     this.#options.gatekeeper.stop(this);
-    if (this.#claiming > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
+    if (this.#asking) await new Promise<void>((resolve) => this.#idle.push(resolve));
   }
 
   #affordable(room: number): number {
     const { batchCap } = this.#options;
-    if (this.#stuck) return 0;
+    if (this.#stuck || room <= 0) return 0;
     const affordable = this.admission.affordable(Math.min(room, batchCap ?? room));
     // A gate that drops or parks must see messages also when none may go.
     return this.#options.gatekeeper.judgesWhenClosed ? Math.max(1, affordable) : affordable;
   }
 
+  /** @param coming messages that other lines are to count as on their way */
+  #ask(room: number, coming: number): void {
+    this.#asking = true;
+    this.#claiming = coming;
+    void this.#claim(room).finally(() => {
+      this.#asking = false;
+      this.#claiming = 0;
+      for (const resolve of this.#idle.splice(0)) resolve();
+      this.#options.pump();
+    });
+  }
+
+  /** @param room 0 = only what has expired */
   async #claim(room: number): Promise<void> {
-    const { broker, time, log } = this.#options;
+    const { broker, time, log, clock } = this.#options;
     await this.admission.refresh(false);
+    this.#report();
     const max = this.#affordable(room);
+    this.#askedAt = clock.now();
     // Before the question: what is announced while it is under way may not be in the answer.
     this.#promising = false;
     let result: Awaited<ReturnType<Broker["claim"]>>;
@@ -181,7 +202,9 @@ export class Line {
     const waiting = Number.isNaN(result.waiting) ? result.claims.length > 0 : result.waiting > 0;
     if (waiting) this.#promising = true;
     await this.#take(result.claims);
-    if (this.#blocked) return;
+    if (result.claims.length >= EXPIRED) this.#askedAt = Number.NEGATIVE_INFINITY;
+    // Where all workers are busy, whatever they end makes room.
+    if (this.#blocked || (room <= 0 && waiting)) return;
     if (!waiting) {
       this.#state = "empty";
       this.#pollLater();
@@ -252,6 +275,40 @@ export class Line {
       },
       true,
     );
+  }
+
+  /** Messages also expire while none can leave: without looking for them nobody would tell until a worker is free. */
+  #purgeLater(): void {
+    if (this.#stopped || this.#purge !== undefined) return;
+    const { clock } = this.#options;
+    this.#purge = clock.after(
+      this.#askedAt + RECHECK - clock.now(),
+      () => {
+        this.#purge = undefined;
+        const lately = clock.now() - this.#askedAt < RECHECK;
+        if (this.#asking || this.#blocked || lately) this.#options.pump();
+        else this.#ask(0, 0);
+      },
+      true,
+    );
+  }
+
+  /** Brings the gauges up to date, now and then: they are for people. */
+  #report(): void {
+    const { clock, gatekeeper, series, admission } = this.#options;
+    if (clock.now() - this.#reportedAt < RECHECK) return;
+    this.#reportedAt = clock.now();
+    const { latched, total } = admission;
+    if (total !== undefined) {
+      series.allowance(total);
+      series.latch(latched ? 1 : 0);
+    }
+    if (latched) series.budget(0);
+    else
+      gatekeeper.budget().then(
+        (budget) => series.budget(budget),
+        () => series.budget(0),
+      );
   }
 
   /** A queue that nobody announces anything for is looked at now and then. */

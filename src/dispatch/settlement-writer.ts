@@ -3,7 +3,7 @@ import type { Broker, Settlement, SettleOutcome } from "./queues/broker.ts";
 
 /** Settlements per call of the broker. */
 const BATCH = 256;
-/** Milliseconds between attempts while the broker is away: doubling. */
+/** Milliseconds between attempts while the broker is away, or takes one settlement not: doubling. */
 const SHORTEST_PAUSE = 100;
 const LONGEST_PAUSE = 2000;
 
@@ -19,11 +19,16 @@ export interface SettlementWriterOptions {
 /**
  * Writes results, retries and refusals, many per call: while one call is under way the next batch gathers, so the busier
  * it is the fewer round trips a message costs. Everything is repeated until the broker has it; claims stand until then.
- * What waits here is bounded by what is claimed.
+ * What the broker does not take while it takes others waits apart and holds up none of them. What waits here is bounded by
+ * what is claimed.
  */
 export class SettlementWriter {
   readonly #options: SettlementWriterOptions;
   #queue: Settlement[] = [];
+  /** Not taken by a broker that is there; tried again together when the pause is over. */
+  #apart: Settlement[] = [];
+  #waiting = false;
+  #apartPause = SHORTEST_PAUSE;
   #writing = false;
   #waiters: (() => void)[] = [];
   #inCall = 0;
@@ -34,15 +39,12 @@ export class SettlementWriter {
 
   /** Settlements that are not written yet. */
   get pending(): number {
-    return this.#queue.length + this.#inCall;
+    return this.#queue.length + this.#inCall + this.#apart.length;
   }
 
   add(settlement: Settlement): void {
     this.#queue.push(settlement);
-    if (this.#writing) return;
-    this.#writing = true;
-    // Those that end in the same turn of the event loop go together.
-    this.#options.clock.soon(() => void this.#write());
+    this.#begin();
   }
 
   /** Resolves when everything that was added is written. */
@@ -51,39 +53,59 @@ export class SettlementWriter {
     return new Promise((resolve) => this.#waiters.push(resolve));
   }
 
+  #begin(): void {
+    if (this.#writing) return;
+    this.#writing = true;
+    // Those that end in the same turn of the event loop go together.
+    this.#options.clock.soon(() => void this.#write());
+  }
+
   async #write(): Promise<void> {
     const { clock, broker, onSettled, onRetry } = this.#options;
     let pause = SHORTEST_PAUSE;
     while (this.#queue.length > 0) {
       const batch = this.#queue.splice(0, BATCH);
       this.#inCall = batch.length;
-      const again: Settlement[] = [];
-      let problem: unknown;
+      let outcomes: readonly SettleOutcome[];
       try {
-        const outcomes = await broker.settle(batch);
-        for (const [i, settlement] of batch.entries()) {
-          const outcome = outcomes[i] ?? { failed: "the broker gave no outcome" };
-          if (typeof outcome === "string") onSettled(settlement, outcome);
-          else {
-            again.push(settlement);
-            problem = new Error(outcome.failed);
-          }
-        }
+        outcomes = await broker.settle(batch);
       } catch (error) {
-        problem = error;
-        again.push(...batch);
-      }
-      this.#inCall = 0;
-      if (again.length === 0) {
-        pause = SHORTEST_PAUSE;
+        this.#inCall = 0;
+        this.#queue = [...batch, ...this.#queue];
+        onRetry(error);
+        await delay(clock, pause);
+        pause = Math.min(LONGEST_PAUSE, pause * 2);
         continue;
       }
-      this.#queue = [...again, ...this.#queue];
-      onRetry(problem);
-      await delay(clock, pause);
-      pause = Math.min(LONGEST_PAUSE, pause * 2);
+      this.#inCall = 0;
+      pause = SHORTEST_PAUSE;
+      let problem = "";
+      for (const [i, settlement] of batch.entries()) {
+        const outcome = outcomes[i] ?? { failed: "the broker gave no outcome" };
+        if (typeof outcome === "string") onSettled(settlement, outcome);
+        else {
+          problem = outcome.failed;
+          this.#apart.push(settlement);
+        }
+      }
+      if (problem !== "") {
+        onRetry(new Error(problem));
+        this.#tryApart();
+      }
     }
     this.#writing = false;
-    for (const resolve of this.#waiters.splice(0)) resolve();
+    if (this.#apart.length === 0) this.#apartPause = SHORTEST_PAUSE;
+    if (this.pending === 0) for (const resolve of this.#waiters.splice(0)) resolve();
+  }
+
+  #tryApart(): void {
+    if (this.#waiting) return;
+    this.#waiting = true;
+    this.#options.clock.after(this.#apartPause, () => {
+      this.#waiting = false;
+      this.#queue.push(...this.#apart.splice(0));
+      this.#begin();
+    });
+    this.#apartPause = Math.min(LONGEST_PAUSE, this.#apartPause * 2);
   }
 }

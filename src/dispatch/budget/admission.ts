@@ -48,6 +48,17 @@ export class Admission {
     return room;
   }
 
+  /** One of them is closed because the gateway said that it is overloaded. */
+  get latched(): boolean {
+    return this.capacities.some(({ state }) => state === "latched");
+  }
+
+  /** N of the one that lets least through; undefined where nothing limits. */
+  get total(): number | undefined {
+    if (this.capacities.length === 0) return undefined;
+    return Math.min(...this.capacities.map((capacity) => capacity.total(this.#asker.workers)));
+  }
+
   /** Takes room in all of them, or in none. @returns whether there was room */
   take(delivery: Delivery): boolean {
     if (this.capacities.length === 0) return true;

@@ -127,6 +127,9 @@ export function leaseCases(c: CaseContext): void {
       expect(c.events.dead).toHaveLength(1);
       expect(c.events.dead[0]).toContain("2 times");
       expect(await c.broker.backlog(Q)).toMatchObject({ waiting: 0, claimed: 0, dead: 1 });
+      // Whoever puts it back means it to be tried again, more than once.
+      await c.harness.inspector.requeueDead("q", 1);
+      expect((await c.claim(1))[0]!.message.routing.lostLeases).toBe(0);
     });
   });
 }

@@ -1,6 +1,8 @@
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { poll } from "../../../../test/support/poll.ts";
+import type { Clock } from "../../../clock/clock.ts";
+import { realClock } from "../../../clock/real.ts";
 import { errorResult } from "../../messages/result.ts";
 import { type BrokerHarness, brokerCases, type CaseSettings, queueOf } from "../broker.cases.ts";
 import type { Broker, Claim, Settlement } from "../broker.ts";
@@ -99,7 +101,11 @@ describe("sqlite broker", () => {
     expect(first.waiting).toBe(688);
     const claims = [...first.claims, ...(await claim(10_000)), ...(await claim(10_000))];
     expect(claims).toHaveLength(1200);
+    folder.clock.advance(40_000);
     expect(await broker.renew(claims)).toEqual([]);
+    folder.clock.advance(40_000);
+    await broker.reclaim(new Set());
+    expect((await broker.backlog(q)).claimed).toBe(1200);
     const outcomes = await broker.settle(claims.map(answered));
     expect(outcomes).toHaveLength(1200);
     expect(new Set(outcomes)).toEqual(new Set(["settled"]));
@@ -110,6 +116,19 @@ describe("sqlite broker", () => {
     for (const table of ["messages", "entries", "results", "dead"])
       expect(raw.prepare(`SELECT * FROM ${table} LIMIT 1`).all()).toEqual([]);
     raw.close();
+  });
+
+  it("any number of callers wait for results, and leave nothing behind when they stop", async () => {
+    await submit(600);
+    const results = Array.from({ length: 600 }, () => producer.getResult());
+    for (const max of [512, 88]) await broker.settle((await claim(max)).map(answered));
+    expect(new Set((await Promise.all(results)).map(({ id }) => id)).size).toBe(600);
+    const end = new AbortController();
+    const waiting = producer.getResult(end.signal);
+    await poll("it waits", () => folder.clock.pending === 1);
+    end.abort(new Error("enough"));
+    await expect(waiting).rejects.toThrow("enough");
+    expect(folder.clock.pending).toBe(0);
   });
 
   it("a flood of unreadable entries is cleared away in portions, and the rest is announced", async () => {
@@ -142,25 +161,79 @@ describe("sqlite broker", () => {
   it("while another process holds the lock calls say so; nothing is lost, and then they work", async () => {
     await submit(2);
     const [a] = await claim(1);
+    // Its attempts take their pauses by a clock that runs.
+    const hurried = sqliteBroker(folder.settings(), { ...folder.deps, clock: realClock });
     const other = new DatabaseSync(folder.path);
     other.exec("BEGIN IMMEDIATE");
-    await expect(claim(1)).rejects.toMatchObject({ code: "BROKER_UNAVAILABLE" });
-    await expect(broker.settle([answered(a!)])).rejects.toMatchObject({ code: "BROKER_UNAVAILABLE" });
-    await expect(broker.renew([a!])).rejects.toThrow("another process holds its lock");
+    const outcomes = await Promise.allSettled([
+      hurried.claim(q, { max: 1, expired: 0 }),
+      hurried.settle([answered(a!)]),
+      hurried.renew([a!]),
+    ]);
+    for (const outcome of outcomes)
+      expect(outcome).toMatchObject({ status: "rejected", reason: { code: "BROKER_UNAVAILABLE" } });
     expect(a!.lost).toBe(false);
-    expect(await broker.cancelled([a!])).toEqual([false]);
-    await broker.check();
+    expect(await hurried.cancelled([a!])).toEqual([false]);
+    await hurried.check();
+    // A lock that is let go of in time is no failure.
+    const patient = hurried.settle([answered(a!)]);
     other.exec("ROLLBACK");
     other.close();
-    expect(await broker.settle([answered(a!)])).toEqual(["settled"]);
+    expect(await patient).toEqual(["settled"]);
     expect(await claim(1)).toHaveLength(1);
+    await hurried.close();
+  });
+
+  it("what was settled before the file was locked is told, and the rest is to be tried again", async () => {
+    await submit(600);
+    const claims = [...(await claim(512)), ...(await claim(88))];
+    const other = new DatabaseSync(folder.path);
+    const clock: Clock = {
+      ...realClock,
+      // Between the first transaction and the second.
+      soon(callback) {
+        other.exec("BEGIN IMMEDIATE");
+        realClock.soon(callback);
+      },
+    };
+    const interrupted = sqliteBroker(folder.settings(), { ...folder.deps, clock });
+    const outcomes = await interrupted.settle(claims.map(answered));
+    expect(outcomes.filter((outcome) => outcome === "settled")).toHaveLength(512);
+    const failed = outcomes.slice(512);
+    expect(failed).toHaveLength(88);
+    for (const outcome of failed) expect(outcome).toMatchObject({ failed: expect.stringContaining("lock") });
+    other.close();
+    expect(new Set(await broker.settle(claims.slice(512).map(answered)))).toEqual(new Set(["settled"]));
+    expect(await producer.resultQueueDepth()).toBe(600);
+    await interrupted.close();
+  });
+
+  it("a reader of results waits for the lock too, and takes nothing for callers that have left", async () => {
+    await submit(2);
+    for (const each of await claim(2)) await broker.settle([answered(each)]);
+    const reading = sqliteProducer(
+      { path: folder.path, requestQueueName: "q", resultQueueName: "results" },
+      { ...folder.deps, clock: realClock },
+    );
+    const other = new DatabaseSync(folder.path);
+    other.exec("BEGIN IMMEDIATE");
+    const end = new AbortController();
+    const left = reading.getResult(end.signal);
+    const stays = reading.getResult();
+    end.abort(new Error("left"));
+    await expect(left).rejects.toThrow("left");
+    other.exec("ROLLBACK");
+    other.close();
+    expect((await stays).id).toBe("m0");
+    expect(await producer.resultQueueDepth()).toBe(1);
+    await reading.close();
   });
 
   it("a clock that was set back makes no lease longer than it was meant to be", async () => {
     await submit(1);
     await claim(1);
     const earlier = new CaseFolder();
-    const deps = { ...folder, random: folder.random, log: folder.log, clock: earlier.clock };
+    const deps = { ...folder.deps, clock: earlier.clock };
     // Ten days before: the lease ends in ten days, by this clock.
     Object.defineProperty(deps.clock, "wall", { value: () => folder.clock.wall() - 864_000_000 + deps.clock.now() });
     const peer = sqliteBroker(folder.settings(), deps);

@@ -67,7 +67,7 @@ class SqliteBroker implements Broker {
     let round = 0;
     for (let more = true; more; ) {
       const unreadable: [MessageRow, UnreadableMessage][] = [];
-      for (const row of this.#take(queue, live, late, time, claimed.length > 0)) {
+      for (const row of await this.#take(queue, live, late, time, claimed.length > 0)) {
         const message = this.#read(queue, row);
         if (message instanceof UnreadableMessage) {
           unreadable.push([row, message]);
@@ -77,7 +77,7 @@ class SqliteBroker implements Broker {
         else live--;
         claimed.push([row, this.#claim(queue, row, message)]);
       }
-      if (unreadable.length > 0) this.#bury(queue, unreadable);
+      if (unreadable.length > 0) await this.#bury(queue, unreadable);
       more = unreadable.length > 0 && ++round < ROUNDS;
     }
     if (round > 0) claimed.sort(([a], [b]) => a.score - b.score || a.seq - b.seq);
@@ -92,7 +92,7 @@ class SqliteBroker implements Broker {
       if (at > 0) await breathe(this.#deps.clock);
       try {
         const some = settlements.slice(at, at + BATCH);
-        outcomes.push(...this.#endings.settle(some, () => this.#events?.writeRetried()));
+        outcomes.push(...(await this.#endings.settle(some, () => this.#events?.writeRetried())));
       } catch (error) {
         // Of what was written before, the answer must not be lost.
         if (at === 0) throw error;
@@ -111,7 +111,7 @@ class SqliteBroker implements Broker {
       if (at > 0) await breathe(this.#deps.clock);
       const some = claims.slice(at, at + BATCH);
       const until = this.#deps.clock.wall() + claimTtl;
-      const kept = this.#file.write(() => some.map(({ id }) => this.#renew(id, until, claimTtl)), "later");
+      const kept = await this.#file.write(() => some.map(({ id }) => this.#renew(id, until, claimTtl)), "later");
       for (const [index, claim] of some.entries()) if (!kept[index]) claim.lost = true;
     }
     return claims.filter(({ lost }) => lost);
@@ -134,7 +134,10 @@ class SqliteBroker implements Broker {
       let due = this.#nextDue(queue);
       for (let now = this.#deps.clock.wall(); due <= now; due = this.#nextDue(queue)) {
         if (moved > 0) await breathe(this.#deps.clock);
-        moved += this.#file.write(() => this.#tables.moveDue(this.#tables.queue(queue.name), now, BATCH), "later");
+        moved += await this.#file.write(
+          () => this.#tables.moveDue(this.#tables.queue(queue.name), now, BATCH),
+          "later",
+        );
         now = this.#deps.clock.wall();
       }
       if (moved > 0) this.#events?.available(queue);
@@ -150,7 +153,7 @@ class SqliteBroker implements Broker {
       let count = 0;
       for (let looked = BATCH; looked === BATCH; ) {
         if (count > 0) await breathe(this.#deps.clock);
-        const [found, again] = this.#reclaim(queue);
+        const [found, again] = await this.#reclaim(queue);
         looked = found;
         count += again;
       }
@@ -177,7 +180,13 @@ class SqliteBroker implements Broker {
    * Claims rows, late ones first; writes nothing when there is nothing to claim.
    * @param more some were claimed before: what goes wrong now leaves it at those
    */
-  #take({ name }: QueueSettings, live: number, late: number, time: number, more: boolean): readonly MessageRow[] {
+  async #take(
+    { name }: QueueSettings,
+    live: number,
+    late: number,
+    time: number,
+    more: boolean,
+  ): Promise<readonly MessageRow[]> {
     const { claimTtl } = this.#settings.leases;
     const now = time / 1000;
     const until = time + claimTtl;
@@ -186,7 +195,7 @@ class SqliteBroker implements Broker {
       const first = this.#file.read(() => this.#tables.firstScore(queue));
       const anyLate = late > 0 && first < now;
       if (!anyLate && (live <= 0 || Number.isNaN(first))) return [];
-      return this.#file.write(
+      return await this.#file.write(
         () => [
           ...(anyLate ? this.#tables.claim(queue, Number.NEGATIVE_INFINITY, now, late, until, claimTtl) : []),
           ...(live > 0 ? this.#tables.claim(queue, now, Number.POSITIVE_INFINITY, live, until, claimTtl) : []),
@@ -213,9 +222,9 @@ class SqliteBroker implements Broker {
     return { id, queue, message, cancelled: cancelled === 1, publishedAt: published, lost: false };
   }
 
-  #bury(queue: QueueSettings, unreadable: readonly (readonly [MessageRow, UnreadableMessage])[]): void {
+  async #bury(queue: QueueSettings, unreadable: readonly (readonly [MessageRow, UnreadableMessage])[]): Promise<void> {
     try {
-      this.#file.write(() => {
+      await this.#file.write(() => {
         for (const [row, error] of unreadable) this.#endings.buryUnreadable(queue, row, error);
       });
     } catch (error) {
@@ -246,7 +255,7 @@ class SqliteBroker implements Broker {
   }
 
   /** @returns how many leases had run out, at most a batch, and how many messages are queued again */
-  #reclaim(queue: QueueSettings): readonly [number, number] {
+  async #reclaim(queue: QueueSettings): Promise<readonly [number, number]> {
     const now = this.#deps.clock.wall();
     const { maxAttempts } = this.#settings.leases;
     const number = this.#file.read(() => this.#tables.queue(queue.name));
@@ -255,7 +264,7 @@ class SqliteBroker implements Broker {
     );
     if (nothing) return [0, 0];
     const reasons: string[] = [];
-    const [found, again] = this.#file.write(() => {
+    const [found, again] = await this.#file.write(() => {
       this.#tables.shortenLeases(number, now);
       const ended = this.#tables.runOut(number, now, BATCH);
       let count = 0;

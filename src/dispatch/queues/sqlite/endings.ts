@@ -39,14 +39,14 @@ export class Endings {
    * @param repeated called when that was necessary
    * @throws SluiceError BROKER_UNAVAILABLE, QUEUE_FILE_CORRUPT: nothing was written
    */
-  settle(settlements: readonly Settlement[], repeated: () => void): SettleOutcome[] {
+  async settle(settlements: readonly Settlement[], repeated: () => void): Promise<SettleOutcome[]> {
     const prepared = settlements.map((settlement) => this.#prepare(settlement));
     try {
-      return this.#file.write(() => prepared.map((each) => this.#apply(each)));
+      return await this.#file.write(() => prepared.map((each) => this.#apply(each)));
     } catch (error) {
       if (!(error instanceof SluiceError) || error.code !== "QUEUE_FILE_ERROR") throw error;
       repeated();
-      return prepared.map((each) => this.#alone(each));
+      return Promise.all(prepared.map((each) => this.#alone(each)));
     }
   }
 
@@ -110,9 +110,9 @@ export class Endings {
     return done ? "settled" : "fenced";
   }
 
-  #alone(prepared: Prepared): SettleOutcome {
+  async #alone(prepared: Prepared): Promise<SettleOutcome> {
     try {
-      return this.#file.write(() => this.#apply(prepared));
+      return await this.#file.write(() => this.#apply(prepared));
     } catch (error) {
       return { failed: messageOf(error) };
     }

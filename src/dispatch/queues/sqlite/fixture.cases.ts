@@ -29,6 +29,8 @@ export class CaseFolder {
   readonly random: Random = new SeededRandom(1);
   readonly log = silentLogger;
 
+  readonly deps = { clock: this.clock, random: this.random, log: this.log };
+
   settings(leases: Partial<LeaseSettings> = {}): SqliteSettings {
     return {
       transport: "sqlite",

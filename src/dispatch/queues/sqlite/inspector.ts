@@ -35,7 +35,7 @@ export class SqliteInspector implements QueueInspector {
   }
 
   async requeueDead(queueName: string, count: number): Promise<number> {
-    const requeued = this.#file.write(() => {
+    const requeued = await this.#file.write(() => {
       const queue = this.#tables.queue(queueName);
       const letters = this.#tables.dead(queue, count);
       for (const { seq, entry } of letters) {

@@ -1,4 +1,3 @@
-import { delay } from "../../../clock/clock.ts";
 import { SluiceError } from "../../../inference/errors.ts";
 import type { ResultMessage } from "../../messages/message.ts";
 import { type Submission, submission } from "../../messages/submission.ts";
@@ -7,14 +6,10 @@ import { requestToken } from "../request-token.ts";
 import { type Doorbell, requestBell } from "./doorbell.ts";
 import { breathe, QueueFile, type SqliteDeps } from "./queue-file.ts";
 import { ResultReader } from "./result-reader.ts";
-import { isBusy } from "./sqlite-error.ts";
 import { QueueTables } from "./tables.ts";
 
 /** Rows that one transaction changes at most. */
 const BATCH = 512;
-/** How often a write is begun while other processes hold the lock, and the milliseconds between. */
-const ATTEMPTS = 20;
-const PAUSE = 25;
 
 export interface SqliteProducerSettings {
   /** Of the database file; it is made if need be, its folder is not. */
@@ -62,7 +57,7 @@ class SqliteProducer implements Producer {
       if (at > 0) await breathe(this.#deps.clock);
       const some = all.slice(at, at + BATCH);
       try {
-        await this.#write(() => this.#add(some));
+        await this.#file.write(() => this.#add(some));
       } catch (error) {
         if (at === 0) throw error;
         const problem = `the first ${at} of ${all.length} requests were queued, the others were not`;
@@ -75,7 +70,7 @@ class SqliteProducer implements Producer {
   async cancelRequests(ids: readonly string[]): Promise<void> {
     for (let at = 0; at < ids.length; at += BATCH) {
       const some = ids.slice(at, at + BATCH).filter((id) => id !== "");
-      await this.#write(() => {
+      await this.#file.write(() => {
         for (const id of some) this.#tables.cancel(id);
       });
     }
@@ -95,12 +90,12 @@ class SqliteProducer implements Producer {
 
   async clearRequestQueue(): Promise<void> {
     const { requestQueueName } = this.#settings;
-    while ((await this.#write(() => this.#tables.clear(this.#tables.queue(requestQueueName), BATCH))) === BATCH);
+    while ((await this.#file.write(() => this.#tables.clear(this.#tables.queue(requestQueueName), BATCH))) === BATCH);
   }
 
   async clearResultQueue(): Promise<void> {
     const { resultQueueName } = this.#settings;
-    while ((await this.#write(() => this.#tables.takeResults(resultQueueName, BATCH).length)) === BATCH);
+    while ((await this.#file.write(() => this.#tables.takeResults(resultQueueName, BATCH).length)) === BATCH);
   }
 
   async close(): Promise<void> {
@@ -118,18 +113,6 @@ class SqliteProducer implements Producer {
         queue = this.#tables.makeQueue(name);
       }
       this.#tables.add(queue, id, envelope, deadline, published);
-    }
-  }
-
-  /** Writes, and begins again for a while when another process holds the lock. */
-  async #write<T>(work: () => T): Promise<T> {
-    for (let attempt = 1; ; attempt++) {
-      try {
-        return this.#file.write(work);
-      } catch (error) {
-        if (attempt === ATTEMPTS || !isBusy(error)) throw error;
-      }
-      await delay(this.#deps.clock, PAUSE);
     }
   }
 }

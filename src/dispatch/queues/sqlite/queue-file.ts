@@ -1,17 +1,22 @@
 import { existsSync, statSync } from "node:fs";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
-import type { Clock } from "../../../clock/clock.ts";
+import { type Clock, delay } from "../../../clock/clock.ts";
 import type { Random } from "../../../clock/random.ts";
 import { SluiceError } from "../../../inference/errors.ts";
 import type { Logger } from "../../../telemetry/logger.ts";
 import { requestToken } from "../request-token.ts";
 import { prepareSchema } from "./schema.ts";
-import { sqliteError } from "./sqlite-error.ts";
+import { isBusy, sqliteError } from "./sqlite-error.ts";
 
-/** Milliseconds that a call may block the process while another one writes. */
-const BUSY_TIMEOUT = 250;
+/** Milliseconds that SQLite may block this process while another one writes. */
+const BUSY_TIMEOUT = 2;
+/** Milliseconds between attempts to write while other processes do, and how long it is tried. */
+const PAUSE = 1;
+const PATIENCE = 1000;
 /** Bytes that the write-ahead log is cut back to after it has grown. */
 const LOG_LIMIT = 64 * 1024 * 1024;
+
+type Sync = "disk" | "later";
 
 export interface SqliteDeps {
   readonly clock: Clock;
@@ -26,7 +31,7 @@ export class QueueFile {
   readonly #create: boolean;
   readonly #statements = new Map<string, StatementSync>();
   #db: DatabaseSync | undefined;
-  #sync: "disk" | "later" = "disk";
+  #sync: Sync = "disk";
   #id = "";
   #inode = 0;
   #closed = false;
@@ -63,13 +68,29 @@ export class QueueFile {
   }
 
   /**
-   * Runs `work` in one transaction; when it throws nothing was written.
+   * Runs `work` in one transaction as soon as no other process writes; when it throws nothing was written. SQLite's own way
+   * of waiting blocks the process, and sleeps longer from time to time: beside a process that writes without a pause it
+   * hardly ever gets its turn.
    * @param sync "disk": it is on disk when this returns. "later": it is when the next one of the other kind is; every process
    * sees it at once, and only a machine that loses its power forgets it. Claims and leases need no more: what was forgotten is
    * in the queue again.
    * @throws SluiceError
    */
-  write<T>(work: () => T, sync: "disk" | "later" = "disk"): T {
+  async write<T>(work: () => T, sync: Sync = "disk"): Promise<T> {
+    const { clock, random } = this.#deps;
+    const end = clock.now() + PATIENCE;
+    for (;;) {
+      try {
+        return this.writeNow(work, sync);
+      } catch (error) {
+        if (!isBusy(error) || clock.now() >= end) throw error;
+      }
+      await delay(clock, PAUSE * (0.5 + random.next()));
+    }
+  }
+
+  /** As `write`, at once or not at all. */
+  writeNow<T>(work: () => T, sync: Sync = "disk"): T {
     try {
       const db = this.#open();
       if (sync !== this.#sync) db.exec(`PRAGMA synchronous = ${sync === "disk" ? "FULL" : "NORMAL"}`);

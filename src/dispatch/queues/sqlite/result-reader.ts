@@ -12,7 +12,7 @@ const BATCH = 512;
 /** Milliseconds between looks while somebody waits and nobody rings. */
 const POLL = 1000;
 /** Milliseconds until the next look when another process holds the lock. */
-const PAUSE = 25;
+const PAUSE = 2;
 
 /** Somebody who waits for a result. */
 interface Waiter {
@@ -112,7 +112,7 @@ export class ResultReader {
   #take(): readonly string[] {
     const wanted = Math.min(this.#waiters.size, BATCH);
     if (wanted === 0 || !this.#file.read(() => this.#tables.hasResults(this.#queueName))) return [];
-    return this.#file.write(() => this.#tables.takeResults(this.#queueName, wanted));
+    return this.#file.writeNow(() => this.#tables.takeResults(this.#queueName, wanted));
   }
 
   #rejectAll(error: unknown): void {

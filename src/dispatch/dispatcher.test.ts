@@ -450,6 +450,17 @@ describe("cancellation", () => {
 });
 
 describe("a broker that is away", () => {
+  it("is asked again when it announces something, not at the next look", async () => {
+    const harness = new Harness();
+    harness.store.fault = "away";
+    harness.start();
+    await harness.run(100);
+    harness.store.fault = "none";
+    await harness.submit("a");
+    await harness.run(10);
+    expect(harness.gateway.ids).toEqual(["a"]);
+  });
+
   it("for a minute during the results: every result arrives once (A-46)", async () => {
     const harness = new Harness({ workers: 32 });
     harness.gateway.latency = 500;

@@ -94,6 +94,8 @@ export class Line {
   /** There may be something to claim that was not there before. */
   wake(): void {
     this.#promising = true;
+    // A broker that announces something is there again: at the start, and after each break.
+    if (this.#state === "unavailable") this.#release();
     this.#options.pump();
   }
 
@@ -254,10 +256,14 @@ export class Line {
   }
 
   #unblock(): void {
+    this.#release();
+    this.wake();
+  }
+
+  #release(): void {
     this.#blocked = false;
     this.#recheck?.cancel();
     this.#recheck = undefined;
-    this.wake();
   }
 
   /** Looks again in a second, with fresh readings where the gate is closed. */

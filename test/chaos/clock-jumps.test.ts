@@ -1,0 +1,101 @@
+import { describe, expect, it } from "vitest";
+import type { Clock } from "../../src/clock/clock.ts";
+import { SeededRandom } from "../../src/clock/random.ts";
+import { Dispatcher } from "../../src/dispatch/dispatcher.ts";
+import { OPEN_GATE } from "../../src/dispatch/gates/constant.ts";
+import { mergePolicy } from "../../src/dispatch/merge/policy-file.ts";
+import type { Broker } from "../../src/dispatch/queues/broker.ts";
+import { redisSortedSetBroker } from "../../src/dispatch/queues/redis-sortedset/broker.ts";
+import { sqliteBroker } from "../../src/dispatch/queues/sqlite/broker.ts";
+import { undiciClient } from "../../src/dispatch/send/undici-client.ts";
+import type { LeaseSettings, QueueSettings } from "../../src/dispatch/settings.ts";
+import { requestTransforms } from "../../src/dispatch/transforms/transforms-file.ts";
+import { createDispatchMetrics } from "../../src/telemetry/dispatch-metrics.ts";
+import { silentLogger } from "../../src/telemetry/logger.ts";
+import { MetricsRegistry } from "../../src/telemetry/registry.ts";
+import { RedisStore, SqliteStore, type StoreKind } from "../support/dispatch-store.ts";
+import { GatewayProcess } from "../support/gateway-process.ts";
+import { chance, expectOneEach, messages, resultsReach } from "./account.ts";
+import { JumpingClock } from "./jumping-clock.ts";
+
+const LEASES: LeaseSettings = { claimTtl: 2000, reclaimInterval: 200, maxAttempts: 0 };
+const HOUR = 3_600_000;
+const JUMPS = 8;
+const WORKERS = 16;
+
+const random = new SeededRandom(5);
+
+function brokerOn(store: RedisStore | SqliteStore, queue: QueueSettings, clock: Clock): Broker {
+  const deps = { clock, random, log: silentLogger };
+  const common = {
+    queues: [queue],
+    resultQueueName: "results",
+    pollInterval: 1000,
+    batchCap: undefined,
+    leases: LEASES,
+  };
+  if (store instanceof SqliteStore) return sqliteBroker({ ...common, transport: "sqlite", path: store.path }, deps);
+  const redis = { url: store.server.url, tls: {}, enableTracing: false };
+  return redisSortedSetBroker({ ...common, transport: "redis-sortedset", redis, retryQueueName: "retries" }, deps);
+}
+
+function dispatcherOn(broker: Broker, queue: QueueSettings, clock: Clock): { stop(): Promise<void> } {
+  const client = undiciClient({ totalWorkers: WORKERS, clock });
+  const dispatcher = new Dispatcher({
+    ...{ broker, clock, random, client, log: silentLogger },
+    queues: [queue],
+    pools: [{ id: "default", workers: WORKERS, gate: undefined }],
+    leases: LEASES,
+    pollInterval: 1000,
+    batchCap: undefined,
+    replicas: 1,
+    requestTimeout: 60_000,
+    deadlineHeader: undefined,
+    transforms: requestTransforms(undefined, random),
+    mergePolicy: mergePolicy(undefined, random),
+    gate: () => OPEN_GATE,
+    metrics: createDispatchMetrics(new MetricsRegistry()),
+  });
+  dispatcher.start();
+  return {
+    async stop() {
+      await dispatcher.stop(10_000);
+      await client.close();
+      await broker.close();
+    },
+  };
+}
+
+describe("a wall clock that jumps by hours in both directions", () => {
+  it.each<StoreKind>(["Redis", "SQLite"])("costs no message its one result on %s (H-45)", async (kind) => {
+    const chances = chance(`${JUMPS} clock jumps on ${kind}`);
+    const store = kind === "Redis" ? await RedisStore.start() : await SqliteStore.start();
+    const gateway = await GatewayProcess.start({ delay: 20, failEvery: kind === "Redis" ? 50 : 0 });
+    const clock = new JumpingClock();
+    const queue: QueueSettings = {
+      ...{ id: "q", name: "q", workerPoolId: "default", inferenceObjective: "", igwBaseUrl: gateway.url },
+      ...{ requestPathUrl: "/v1/completions", labels: {}, gate: undefined, resultQueueName: undefined },
+      ...{ trustMessageLabels: true, allowedEndpoints: undefined, maxQueueShare: 1 },
+    };
+    const dispatcher = dispatcherOn(brokerOn(store, queue, clock), queue, clock);
+    try {
+      const count = 1000;
+      await store.submit(messages(count, 30 * 24 * 3600));
+      for (let jump = 0; jump < JUMPS; jump++) {
+        await gateway.reaches((await gateway.stats()).requests + 20 + chances.below(60));
+        clock.ahead = Math.round((chances.next() - 0.5) * 48 * HOUR);
+      }
+      // Somebody has mended the clock.
+      clock.ahead = 0;
+      await resultsReach(store, count);
+      await dispatcher.stop();
+      const { statuses } = await expectOneEach(`${JUMPS} clock jumps on ${kind}`, store, gateway, count);
+      expect(statuses).toEqual({ 200: count });
+      // Redis has a clock of its own, which is the only one that counts: nothing even runs out.
+      if (kind === "Redis") expect((await gateway.stats()).requests).toBe(count + count / 50);
+    } finally {
+      await gateway.stop();
+      await store.close();
+    }
+  });
+});

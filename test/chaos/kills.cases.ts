@@ -1,0 +1,47 @@
+import { expect } from "vitest";
+import { delay } from "../../src/clock/clock.ts";
+import { realClock } from "../../src/clock/real.ts";
+import { DispatchProcess, spawnDispatch } from "../support/dispatch-process.ts";
+import { openStore, type StoreKind } from "../support/dispatch-store.ts";
+import { GatewayProcess } from "../support/gateway-process.ts";
+import { chance, expectOneEach, LEASES, messages, requestsReach, resultsReach } from "./account.ts";
+
+/** Requests that reach the gateway between two kills, at least and at most. */
+const LEAST = 40;
+const MOST = 120;
+/** Milliseconds after that until the kill, at most: claims, answers and writes are under way all the time. */
+const AFTER = 40;
+
+/**
+ * Kills the dispatcher `kills` times while it works, starting it again at once, and expects one result for each message.
+ * One request in a hundred fails at first, so that retries are written, parked and moved under the kills too.
+ */
+export async function survivesKills(kind: StoreKind, kills: number): Promise<void> {
+  const random = chance(`${kills} kills on ${kind}`);
+  const store = await openStore(kind);
+  const gateway = await GatewayProcess.start({ delay: 20, failEvery: 100 });
+  const options = { transport: store.transport, gateway: gateway.url, workers: 32, leases: LEASES };
+  try {
+    const count = Math.ceil(kills * ((LEAST + MOST) / 2 + 40) + 500);
+    await store.submit(messages(count));
+    let killed = 0;
+    for (; killed < kills && (await store.countResults()) < count - MOST; killed++) {
+      const from = (await gateway.stats()).requests;
+      const dispatcher = spawnDispatch(options);
+      await requestsReach(gateway, from + LEAST + random.below(MOST - LEAST), dispatcher);
+      await delay(realClock, random.below(AFTER));
+      await dispatcher.stop("SIGKILL");
+      expect(dispatcher.exit).toEqual({ code: null, signal: "SIGKILL" });
+    }
+    const last = await DispatchProcess.start(options);
+    await resultsReach(store, count);
+    await last.process.stop("SIGTERM");
+    expect(last.process.exit).toEqual({ code: 0, signal: null });
+    const { statuses } = await expectOneEach(`${killed} SIGKILLs on ${kind}`, store, gateway, count);
+    expect(statuses).toEqual({ 200: count });
+    expect(killed).toBe(kills);
+  } finally {
+    await gateway.stop();
+    await store.close();
+  }
+}

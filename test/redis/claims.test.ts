@@ -2,6 +2,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { queueOf } from "../../src/dispatch/queues/broker.cases.ts";
 import type { Broker, Claim } from "../../src/dispatch/queues/broker.ts";
 import type { Redis } from "../../src/dispatch/queues/redis/connection.ts";
+import { MOVE } from "../../src/dispatch/queues/redis-sortedset/retry-scripts.ts";
+import { SettleBatch } from "../../src/dispatch/queues/redis-sortedset/settle-batch.ts";
+import { FENCED, SETTLE } from "../../src/dispatch/queues/redis-sortedset/settle-script.ts";
 import type { RedisSortedSetSettings } from "../../src/dispatch/settings.ts";
 import { poll } from "../support/poll.ts";
 import { type RunningRedis, startRedis } from "../support/redis.ts";
@@ -296,6 +299,7 @@ describe("A-47 keys of another type", () => {
       await redis.send(["SET", key, "1"]);
       await expect(claim(1)).rejects.toThrow("WRONGTYPE");
       expect(await redis.send(["ZRANGE", "q", "0", "-1"])).toEqual([entry]);
+      expect(await redis.send(["DBSIZE"])).toBe(2);
     }
     await redis.send(["FLUSHALL"]);
     await redis.send(["SET", "q", "1"]);
@@ -391,6 +395,27 @@ describe("leases", () => {
     expect(await broker.settle([answered(again[0]!)])).toEqual(["settled"]);
     expect(await peer.settle([answered(late[0]!)])).toEqual(["fenced"]);
     expect(await resultIds(redis)).toEqual(["a"]);
+    expect(await redis.send(["KEYS", "*"])).toEqual(["results"]);
+  });
+
+  it("a lease that is renewed while it is being reclaimed stays with its owner", async () => {
+    await add(envelope({}, { id: "a", deadline: inSeconds(600) }), inSeconds(600));
+    const [mine] = await claim(1);
+    const late = new SettleBatch(settingsOf(server.url));
+    late.requeue(Q, mine!.id, "as it was read before the renewal");
+    late.bury(Q, mine!.id, "given up", { named: "", runOut: true });
+    expect(await redis.run(SETTLE, late.keys, late.args)).toEqual([FENCED, FENCED]);
+    expect(await broker.settle([answered(mine!)])).toEqual(["settled"]);
+    expect(await redis.send(["KEYS", "*"])).toEqual(["results"]);
+  });
+
+  it("A-56 a mover that was slow does not queue again what is done by now", async () => {
+    const entry = envelope({ request_queue_name: "q" }, { id: "a", deadline: inSeconds(600) });
+    await add(entry, 1, "retries");
+    await broker.moveDue();
+    await broker.settle((await claim(1)).map(answered));
+    const args = [entry, "3", String(inSeconds(600)), ""];
+    expect(await redis.run(MOVE, ["retries", "retries:dead", "q"], args)).toEqual([0, 0]);
     expect(await redis.send(["KEYS", "*"])).toEqual(["results"]);
   });
 

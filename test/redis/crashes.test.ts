@@ -225,7 +225,7 @@ describe("a server that is away", () => {
     expect(await redis.send(["ZCARD", "retries"])).toBe(0);
   });
 
-  it("a consumer waits through it, and an entry that nobody waits for any more stays", async () => {
+  it("a consumer waits through it; when nobody waits any more, nothing is taken", async () => {
     await serve({ appendOnly: true });
     const producer = await producerOn(redis);
     const waiting = producer.getResult();
@@ -238,13 +238,33 @@ describe("a server that is away", () => {
     const given = producer.getResult(gone.signal);
     gone.abort(new Error("no more"));
     await expect(given).rejects.toThrow("no more");
+    const blocked = async () => /blocked_clients:(\d+)/.exec(String(await redis.send(["INFO", "clients"])))?.[1];
+    await poll("nobody waits", async () => (await blocked()) === "0", 3000);
     await redis.send(["LPUSH", "results", '{"id":"b","payload":""}']);
-    await poll("nobody takes it", async () => (await producer.resultQueueDepth()) === 1);
     const last = producer.getResult();
     expect((await last).id).toBe("b");
     const never = expect(producer.getResult()).rejects.toMatchObject({ code: "PRODUCER_CLOSED" });
     await producer.close();
     await never;
+  });
+
+  it("a result that is taken for somebody who has left goes back to its place", async () => {
+    await serve();
+    // With this the consumer cannot end its blocking command, and takes the next result with nobody waiting.
+    await redis.send(["ACL", "SETUSER", "limited", "on", ">pass", "~*", "&*", "+@all", "-client|unblock"]);
+    const limited = at(`redis://limited:pass@127.0.0.1:${server.port}`);
+    const producer = await redisProducer({ connection: limited, resultQueueName: "results" }, deps);
+    const gone = new AbortController();
+    const given = producer.getResult(gone.signal);
+    const blocked = async () => /blocked_clients:(\d+)/.exec(String(await redis.send(["INFO", "clients"])))?.[1];
+    await poll("somebody waits", async () => (await blocked()) === "1");
+    gone.abort(new Error("no more"));
+    await expect(given).rejects.toThrow("no more");
+    for (const id of ["a", "b"]) await redis.send(["LPUSH", "results", JSON.stringify({ id, payload: "" })]);
+    await poll("both are there", async () => (await redis.send(["LLEN", "results"])) === 2);
+    expect(await resultIds(redis)).toEqual(["a", "b"]);
+    expect((await producer.getResult()).id).toBe("a");
+    await producer.close();
   });
 
   it("a producer needs an address, a result queue and a server that answers", async () => {

@@ -80,6 +80,11 @@ describe("Dispatcher", () => {
     expect(harness.metric("expired_at_pull_total")).toBe(1);
     expect(harness.metric("exceeded_deadline_requests_total")).toBe(1);
     expect(harness.metric("failed_requests_total")).toBe(2);
+    // What no attempt can mend is kept for whoever wants to see it.
+    expect(harness.store.dead("q").map(({ reason }) => reason)).toEqual([
+      "Failed: deadline is missing or invalid (Unix seconds).",
+    ]);
+    expect(harness.metric("dead_lettered_total")).toBe(1);
   });
 });
 

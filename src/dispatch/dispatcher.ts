@@ -203,7 +203,7 @@ export class Dispatcher {
         this.#warn(
           `dead ${queue.name}`,
           { queue: queue.name, reason },
-          "an entry cannot be read; it is in the dead letters",
+          "an entry went to the dead letters",
         );
       },
       reclaimed: (queue, count) => {

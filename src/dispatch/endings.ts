@@ -61,6 +61,18 @@ export class Endings {
     this.result(delivery, errorResult(delivery.claim.message.request.id, code, message), ending);
   }
 
+  /** It can never be sent: its owner is told, and it stands in the dead letters for whoever mends it. */
+  unusable(delivery: Delivery, problem: string): void {
+    const { writer, series } = this.#options;
+    const { claim } = delivery;
+    delivery.release();
+    this.ended++;
+    this.#countRequest(delivery);
+    series.failed();
+    const result = errorResult(claim.message.request.id, "INVALID_REQUEST", problem);
+    writer.add({ kind: "dead", claim, reason: problem, result });
+  }
+
   expired(delivery: Delivery): void {
     this.error(delivery, "DEADLINE_EXCEEDED", "deadline exceeded");
   }

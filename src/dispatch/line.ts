@@ -239,7 +239,7 @@ export class Line {
     const { claim } = delivery;
     const { deadline } = claim.message.request;
     if (deadline <= 0)
-      this.endings.error(delivery, "INVALID_REQUEST", "Failed: deadline is missing or invalid (Unix seconds).");
+      this.endings.unusable(delivery, "Failed: deadline is missing or invalid (Unix seconds).");
     else if (claim.cancelled) this.endings.cancelled(delivery);
     else if (this.#options.time.now() > deadline * 1000) {
       this.series.expiredAtPull();

@@ -107,6 +107,11 @@ export class MemoryStore {
     for (const entry of this.#byId.get(id) ?? []) entry.cancelled = true;
   }
 
+  /** Is anything under `id` queued, claimed or parked? */
+  isOutstanding(id: string): boolean {
+    return this.#byId.has(id);
+  }
+
   /** Forgets an entry that is in no list any more. */
   forget(entry: MemoryEntry): void {
     this.#held--;

@@ -181,6 +181,46 @@ export class QueueTables {
     return rows.sort((a, b) => a.seq - b.seq).map(({ body }) => body);
   }
 
+  /** The oldest results in order, until they are `bytes` (one at least); they stay. */
+  peekResults(queueName: string, count: number, bytes: number): { seq: number; body: string }[] {
+    const sql = "SELECT seq, body FROM results WHERE queue = ? ORDER BY seq LIMIT ?";
+    const rows: { seq: number; body: string }[] = [];
+    let left = bytes;
+    for (const row of this.#file.statement(sql).iterate(queueName, count)) {
+      const { seq, body } = row as unknown as { seq: number; body: string };
+      rows.push({ seq, body });
+      left -= body.length;
+      if (left <= 0) break;
+    }
+    return rows;
+  }
+
+  /** Removes the results up to a sequence number. */
+  removeResults(queueName: string, upTo: number): void {
+    this.#file.statement("DELETE FROM results WHERE queue = ? AND seq <= ?").run(queueName, upTo);
+  }
+
+  /** Is there a message of this request id, in any queue and state? */
+  isOutstanding(id: string): boolean {
+    return this.#file.statement("SELECT 1 FROM messages WHERE request = ? LIMIT 1").get(id) !== undefined;
+  }
+
+  /** Queues that something was ever put into; at most 10,000. */
+  queueNames(): string[] {
+    return this.#file
+      .statement("SELECT name FROM queues ORDER BY name LIMIT 10000")
+      .all()
+      .map(({ name }) => String(name));
+  }
+
+  /** Queues that hold results; at most 10,000. */
+  resultQueueNames(): string[] {
+    return this.#file
+      .statement("SELECT DISTINCT queue FROM results ORDER BY queue LIMIT 10000")
+      .all()
+      .map(({ queue }) => String(queue));
+  }
+
   /** @param at milliseconds */
   addDead(queue: number, entry: string, reason: string, at: number): void {
     const sql = "INSERT INTO dead (queue, entry, reason, at) VALUES (?, ?, ?, ?)";

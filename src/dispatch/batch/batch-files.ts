@@ -1,0 +1,114 @@
+import { existsSync } from "node:fs";
+import { SluiceError } from "../../inference/errors.ts";
+import { BatchInput } from "./batch-input.ts";
+import { BatchJournal } from "./batch-journal.ts";
+import { BatchOutput } from "./batch-output.ts";
+import { DONE } from "./line-index.ts";
+
+export interface BatchFilesOptions {
+  readonly inputPath: string;
+  readonly outputPath: string;
+  /** Bad lines become answers with an error; else a file that has any is refused. */
+  readonly skipInvalid: boolean;
+  /** Awaited now and then while a file is read. @param share 0..1 */
+  breathe(what: string, share: number): Promise<void>;
+}
+
+/** The three files of a batch, open and found to belong together. */
+export interface BatchFiles {
+  readonly input: BatchInput;
+  readonly output: BatchOutput;
+  readonly journal: BatchJournal;
+  readonly inputSha256: string;
+  /** Lines that will have an answer. */
+  readonly total: number;
+  /** Those that have one, and of them those that ended in an error. */
+  readonly done: number;
+  readonly failed: number;
+  close(): void;
+}
+
+/** The id of the request of a line; the line's answer carries it, too. */
+export function requestIdOf(batch: string, line: number): string {
+  return `batch-${batch}-${line}`;
+}
+
+/** The line in such an id; undefined for every other text. @param batch undefined = of any batch */
+export function lineOf(id: string, batch?: string): number | undefined {
+  const match = /^batch-([0-9a-f]{16})-([1-9]\d{0,8})$/.exec(id);
+  return match === null || (batch !== undefined && match[1] !== batch) ? undefined : Number(match[2]);
+}
+
+/**
+ * Opens the files of a batch, and marks the lines that have an answer as done. Nobody else works on it until they are closed.
+ * @throws SluiceError BATCH_INPUT, BATCH_INVALID, BATCH_TOO_LONG, BATCH_OUTPUT, BATCH_JOURNAL, BATCH_RUNNING, BATCH_CHANGED
+ */
+export async function openBatchFiles(options: BatchFilesOptions): Promise<BatchFiles> {
+  const { inputPath, outputPath, skipInvalid, breathe } = options;
+  const open: { close(): void }[] = [];
+  const opened = <T extends { close(): void }>(part: T): T => {
+    open.push(part);
+    return part;
+  };
+  const close = (): void => {
+    for (const part of open.splice(0).reverse()) part.close();
+  };
+  try {
+    const input = opened(new BatchInput(inputPath));
+    if (existsSync(outputPath) && input.isSame(outputPath))
+      throw new SluiceError("BATCH_OUTPUT", `${outputPath} is the batch itself; name another file for the answers`);
+    const check = await input.check((share) => breathe(`checking ${inputPath}`, share));
+    if (check.bad > 0 && !skipInvalid) throw invalid(inputPath, check.bad, check.problems);
+    const journal = opened(new BatchJournal(`${outputPath}.journal`));
+    if (journal.record !== undefined && journal.record.inputSha256 !== check.sha256)
+      throw new SluiceError(
+        "BATCH_CHANGED",
+        `${inputPath} is not what it was when ${outputPath} was begun: give the same file to go on, or another one for the answers`,
+      );
+    const output = opened(new BatchOutput(outputPath));
+    let done = 0;
+    let failed = 0;
+    await output.scan(
+      ({ id, customId, succeeded }, number) => {
+        const line = customId === null ? lineOf(id) : input.index.find(customId);
+        if (line === undefined || line > input.index.count)
+          throw foreign(
+            outputPath,
+            number,
+            `is for ${JSON.stringify(customId ?? id)}, which ${inputPath} does not have`,
+          );
+        if (input.index.state(line) === DONE)
+          throw foreign(outputPath, number, `is a second one for ${JSON.stringify(customId ?? id)}`);
+        input.index.mark(line, DONE);
+        done++;
+        if (!succeeded) failed++;
+      },
+      (share) => breathe(`reading ${outputPath}`, share),
+    );
+    output.syncFolder();
+    return {
+      ...{ input, output, journal, done, failed, close },
+      inputSha256: check.sha256,
+      total: check.good + check.bad,
+    };
+  } catch (error) {
+    close();
+    throw error;
+  }
+}
+
+function invalid(path: string, bad: number, problems: readonly string[]): SluiceError {
+  const more = bad > problems.length ? [`and ${bad - problems.length} more`] : [];
+  const lines = bad === 1 ? "a line that cannot be sent" : `${bad} lines that cannot be sent`;
+  return new SluiceError(
+    "BATCH_INVALID",
+    [
+      `${path} has ${lines}; nothing was submitted. Mend it, or have such lines answered with an error (--skip-invalid)`,
+      ...[...problems, ...more].map((problem) => `  ${problem}`),
+    ].join("\n"),
+  );
+}
+
+function foreign(path: string, number: number, problem: string): SluiceError {
+  return new SluiceError("BATCH_OUTPUT", `${path}:${number} ${problem}: name another file for the answers`);
+}

@@ -1,0 +1,138 @@
+import { createHash } from "node:crypto";
+import { closeSync, fstatSync, openSync, readSync, statSync } from "node:fs";
+import { messageOf, SluiceError } from "../../inference/errors.ts";
+import { LineSplitter, lineText, type TextLine } from "../jsonl/line-splitter.ts";
+import { type BadLine, type BatchLine, readBatchLine } from "./batch-line.ts";
+import { BAD, BLANK, LineIndex, OPEN } from "./line-index.ts";
+
+/** Bytes of the longest line: what gateways take as a body, and the rest of the line. */
+const MAX_LINE = 33 * 1024 * 1024;
+const CHUNK = 1024 * 1024;
+/** Bad lines that are told. */
+const TOLD = 20;
+
+/** What reading the whole file has found. */
+export interface InputCheck {
+  /** Lines that can be sent. */
+  readonly good: number;
+  readonly bad: number;
+  /** Of the first bad ones: `line N: problem`. */
+  readonly problems: readonly string[];
+  /** Of the file's content. */
+  readonly sha256: string;
+}
+
+/** The file of a batch: read once as a whole, then line by line wherever one is needed. */
+export class BatchInput {
+  readonly path: string;
+  readonly index: LineIndex;
+  readonly #file: number;
+  #size = 0;
+
+  /** @throws SluiceError BATCH_INPUT */
+  constructor(path: string) {
+    this.path = path;
+    this.index = new LineIndex((line) => this.read(line).customId);
+    try {
+      this.#file = openSync(path, "r");
+    } catch (cause) {
+      throw new SluiceError("BATCH_INPUT", `${path} cannot be read: ${messageOf(cause)}`, { cause });
+    }
+    if (!fstatSync(this.#file).isFile()) {
+      this.close();
+      throw new SluiceError("BATCH_INPUT", `${path} is no file; a batch reads its lines more than once`);
+    }
+  }
+
+  /**
+   * Reads the file and fills the index.
+   * @param breathe is awaited now and then, with the share that was read (0..1)
+   * @throws SluiceError BATCH_TOO_LONG
+   */
+  async check(breathe: (share: number) => Promise<void>): Promise<InputCheck> {
+    const { size } = fstatSync(this.#file);
+    const sum = createHash("sha256");
+    const splitter = new LineSplitter(MAX_LINE);
+    const found = { good: 0, bad: 0, problems: [] as string[] };
+    for (;;) {
+      const chunk = Buffer.allocUnsafe(CHUNK);
+      const read = readSync(this.#file, chunk, 0, CHUNK, this.#size);
+      if (read === 0) break;
+      const part = chunk.subarray(0, read);
+      sum.update(part);
+      this.#size += read;
+      for (const line of splitter.push(part)) this.#enter(line, found);
+      await breathe(Math.min(1, this.#size / size));
+    }
+    for (const line of splitter.end()) this.#enter(line, found);
+    return { ...found, sha256: sum.digest("hex") };
+  }
+
+  /** A line that was checked; for a bad one, the problem. @throws SluiceError BATCH_INPUT when the file has changed since */
+  read(line: number): BatchLine | BadLine {
+    const start = this.index.start(line);
+    const end = line < this.index.count ? this.index.start(line + 1) : this.#size;
+    if (end - start > MAX_LINE + 2) return readBytes(undefined);
+    const bytes = Buffer.allocUnsafe(end - start);
+    const got = readSync(this.#file, bytes, 0, bytes.length, start);
+    if (got < bytes.length) throw this.#changed(line);
+    return readBytes(bytes);
+  }
+
+  /** A line that was good. @throws SluiceError BATCH_INPUT when it is not any more */
+  readGood(line: number): BatchLine {
+    const read = this.read(line);
+    if (read.problem !== undefined) throw this.#changed(line);
+    return read;
+  }
+
+  /** Does that path lead to this file? */
+  isSame(path: string): boolean {
+    const [ours, other] = [fstatSync(this.#file), statSync(path)];
+    return ours.ino === other.ino && ours.dev === other.dev;
+  }
+
+  /** What is wrong with a bad line. */
+  problemOf(line: number): string {
+    const { problem, customId } = this.read(line);
+    return problem ?? this.#twin(customId, this.index.find(customId!)!);
+  }
+
+  close(): void {
+    closeSync(this.#file);
+  }
+
+  #enter({ number, start, bytes }: TextLine, found: { good: number; bad: number; problems: string[] }): void {
+    if (bytes?.length === 0) {
+      this.index.add(start, BLANK);
+      return;
+    }
+    const line = readBytes(bytes);
+    this.index.add(start, line.problem === undefined ? OPEN : BAD);
+    const twin = line.customId === undefined ? undefined : this.index.enter(line.customId, number);
+    const problem = line.problem ?? (twin === undefined ? undefined : this.#twin(line.customId, twin));
+    if (problem === undefined) {
+      found.good++;
+      return;
+    }
+    this.index.mark(number, BAD);
+    if (found.bad++ < TOLD) found.problems.push(`line ${number}: ${problem}`);
+  }
+
+  #twin(customId: string | undefined, first: number): string {
+    return `custom_id ${JSON.stringify(customId)} is that of line ${first} already`;
+  }
+
+  #changed(line: number): SluiceError {
+    return new SluiceError(
+      "BATCH_INPUT",
+      `${this.path} was changed while it was worked on: line ${line} is not what it was`,
+    );
+  }
+}
+
+function readBytes(bytes: Buffer | undefined): BatchLine | BadLine {
+  if (bytes === undefined) return { problem: `it is longer than ${MAX_LINE / 1024 / 1024} MiB` };
+  const text = lineText(bytes);
+  return text === undefined ? { problem: "it is no UTF-8" } : readBatchLine(text);
+}

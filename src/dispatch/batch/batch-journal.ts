@@ -1,0 +1,111 @@
+import { rmSync, statSync } from "node:fs";
+import { DatabaseSync } from "node:sqlite";
+import { messageOf, SluiceError } from "../../inference/errors.ts";
+
+/** What a batch was begun with; going on needs the same. */
+export interface BatchRecord {
+  /** Names the batch: 16 hex digits, in the ids of all its requests. */
+  readonly batch: string;
+  readonly inputSha256: string;
+  /** The server or file with the queues. */
+  readonly place: string;
+  readonly queueName: string;
+  /** Of this batch alone. */
+  readonly resultQueueName: string;
+}
+
+/** `application_id` of our files: "SLUB". */
+const APPLICATION = 0x534c5542;
+const BUSY: ReadonlySet<number> = new Set([5, 6]);
+
+/**
+ * What a batch must know of itself when it goes on after any end: beside its answers, in a file of SQLite, whose lock ends
+ * with the process that holds it. Lines up to `submitted` may have been put into the queue; those behind were not.
+ */
+export class BatchJournal {
+  readonly path: string;
+  readonly #db: DatabaseSync;
+  #record: BatchRecord | undefined;
+  #submitted = 0;
+
+  /** Opens the journal, or makes an empty one. @throws SluiceError BATCH_RUNNING, BATCH_JOURNAL */
+  constructor(path: string) {
+    this.path = path;
+    let db: DatabaseSync | undefined;
+    try {
+      db = new DatabaseSync(path, { timeout: 0 });
+      const application = Number(db.prepare("PRAGMA application_id").get()?.["application_id"]);
+      const fresh = Number(db.prepare("PRAGMA schema_version").get()?.["schema_version"]) === 0;
+      if (!fresh && application !== APPLICATION) throw new Error("it is a database of another program");
+      // The first write takes the lock for as long as the file is open.
+      db.exec("PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = TRUNCATE; PRAGMA synchronous = FULL");
+      db.exec(
+        `BEGIN EXCLUSIVE; PRAGMA application_id = ${APPLICATION};
+         CREATE TABLE IF NOT EXISTS batch (record TEXT NOT NULL, submitted INTEGER NOT NULL) STRICT; COMMIT`,
+      );
+      const row = db.prepare("SELECT record, submitted FROM batch").get();
+      if (row !== undefined) {
+        this.#record = JSON.parse(String(row["record"])) as BatchRecord;
+        this.#submitted = Number(row["submitted"]);
+      }
+      this.#db = db;
+    } catch (cause) {
+      db?.close();
+      throw journalError(path, cause);
+    }
+  }
+
+  /** Undefined until `begin`. */
+  get record(): BatchRecord | undefined {
+    return this.#record;
+  }
+
+  get submitted(): number {
+    return this.#submitted;
+  }
+
+  /** @throws SluiceError BATCH_JOURNAL */
+  begin(record: BatchRecord): void {
+    this.#write(() =>
+      this.#db.prepare("INSERT INTO batch (record, submitted) VALUES (?, 0)").run(JSON.stringify(record)),
+    );
+    this.#record = record;
+  }
+
+  /** Notes, on the disk, that lines up to this one may be in the queue soon. @throws SluiceError BATCH_JOURNAL */
+  advance(line: number): void {
+    if (line <= this.#submitted) return;
+    this.#write(() => this.#db.prepare("UPDATE batch SET submitted = ?").run(line));
+    this.#submitted = line;
+  }
+
+  /** Ends it; a journal of a batch that never began is removed. */
+  close(): void {
+    if (this.#record === undefined) this.remove();
+    else this.#db.close();
+  }
+
+  /** Removes it: the batch is done. */
+  remove(): void {
+    // Before the lock is given up, so that nobody opens what is about to vanish.
+    rmSync(this.path, { force: true });
+    this.#db.close();
+    rmSync(`${this.path}-journal`, { force: true });
+  }
+
+  #write(work: () => void): void {
+    try {
+      work();
+    } catch (cause) {
+      throw journalError(this.path, cause);
+    }
+  }
+}
+
+function journalError(path: string, cause: unknown): SluiceError {
+  const code = (cause as { errcode?: unknown } | undefined)?.errcode;
+  if (typeof code === "number" && BUSY.has(code & 0xff))
+    return new SluiceError("BATCH_RUNNING", `another process works on this batch: it holds ${path}`, { cause });
+  const missing = statSync(path, { throwIfNoEntry: false }) === undefined ? "; does its folder exist?" : "";
+  return new SluiceError("BATCH_JOURNAL", `journal ${path} cannot be used: ${messageOf(cause)}${missing}`, { cause });
+}

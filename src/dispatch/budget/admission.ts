@@ -62,16 +62,14 @@ export class Admission {
   /** Takes room in all of them, or in none. @returns whether there was room */
   take(delivery: Delivery): boolean {
     if (this.capacities.length === 0) return true;
+    const { payload } = delivery.claim.message.request;
+    const costs = this.capacities.map(({ reading }) => this.#costOf(payload, reading.unit));
+    // Looked at first: what is taken and given back at once would be news to everybody who waits for room.
+    if (!this.capacities.every((capacity, i) => capacity.fits(costs[i]!, this.#asker))) return false;
     const tickets: Ticket[] = [];
     for (const [i, capacity] of this.capacities.entries()) {
-      const cost = this.#costOf(delivery.claim.message.request.payload, capacity.reading.unit);
-      const ticket = capacity.take(cost, this.#asker);
-      if (ticket === undefined) {
-        for (const taken of tickets) taken.release();
-        return false;
-      }
-      this.#meanCosts[i] = this.#meanCosts[i]! * (1 - NEWEST) + cost * NEWEST;
-      tickets.push(ticket);
+      tickets.push(capacity.take(costs[i]!, this.#asker)!);
+      this.#meanCosts[i] = this.#meanCosts[i]! * (1 - NEWEST) + costs[i]! * NEWEST;
     }
     delivery.admitted(tickets);
     return true;

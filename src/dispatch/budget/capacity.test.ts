@@ -200,4 +200,177 @@ describe("Capacity", () => {
     await sample({ budget: 0.1, sampleTime: EPOCH + 1000 });
     expect(capacity.allowance(ASKER)).toBe(0);
   });
+
+  it("a source that never answers, or answers nonsense, closes the gate and does not hold up who asks", async () => {
+    const clock = new VirtualClock(EPOCH);
+    const answers: unknown[] = [
+      new Promise(() => {}),
+      undefined,
+      { readable: true, budget: Number.NaN, baseline: 0, maxSys: 10, sampleTime: EPOCH },
+      { readable: true, budget: 1, baseline: 0, maxSys: Number.POSITIVE_INFINITY, sampleTime: EPOCH },
+      { readable: true, budget: 1, baseline: 0, maxSys: 10, sampleTime: Number.NaN },
+    ];
+    for (const answer of answers) {
+      const source = { key: "k", read: () => answer as Promise<CapacityReading> };
+      const capacity = new Capacity(source, clock, 1, () => {});
+      let asked = false;
+      void capacity.refresh(false).then(() => {
+        asked = true;
+      });
+      await clock.advanceAsync(15_001);
+      expect(asked).toBe(true);
+      expect(capacity.state).toBe("unreadable");
+      expect(capacity.reading.problem).not.toBe("");
+      expect(capacity.take(1, ASKER)).toBeUndefined();
+    }
+  });
+
+  it("budgets beyond 0 to 1 count as 0 and 1 (A-1, V6)", async () => {
+    const { sample, take } = make({ budget: 1.3, baseline: 0.1, maxSys: 10 });
+    await sample();
+    expect(take()).toHaveLength(9);
+  });
+
+  it("tells of a reading only when it changed what may go: who looks at each call wakes nobody else", async () => {
+    const clock = new VirtualClock(EPOCH);
+    let reading: CapacityReading = { ...make().capacity.reading, readable: true, budget: 1, sampleTime: EPOCH };
+    let told = 0;
+    const source = { key: "k", read: () => Promise.resolve(reading) };
+    const capacity = new Capacity(source, clock, 1, () => told++);
+    for (let i = 0; i < 5; i++) await capacity.refresh(false);
+    expect(told).toBe(1);
+    reading = { ...reading, budget: 0.5 };
+    await capacity.refresh(false);
+    expect(told).toBe(2);
+    // Looking whether there is room takes nothing, so nothing is given back.
+    capacity.fits(1, ASKER);
+    expect(told).toBe(2);
+  });
+
+  it("reads past the cache once a second at most, however many ask", async () => {
+    const clock = new VirtualClock(EPOCH);
+    const asked: boolean[] = [];
+    const source = {
+      key: "k",
+      read: (fresh: boolean) => {
+        asked.push(fresh);
+        return new Promise<CapacityReading>((resolve) => clock.after(10, () => resolve(make().capacity.reading)));
+      },
+    };
+    const capacity = new Capacity(source, clock, 1, () => {});
+    for (let i = 0; i < 20; i++) {
+      void capacity.refresh(true);
+      void capacity.refresh(true);
+      await clock.advanceAsync(100);
+    }
+    expect(asked.filter((fresh) => fresh)).toHaveLength(3);
+  });
+
+  it("a question past the cache that takes its time does not hold up those that the cache can serve", async () => {
+    const clock = new VirtualClock(EPOCH);
+    const read = (fresh: boolean): Promise<CapacityReading> =>
+      fresh ? new Promise(() => {}) : Promise.resolve(make().capacity.reading);
+    const capacity = new Capacity({ key: "k", read }, clock, 1, () => {});
+    void capacity.refresh(true);
+    let served = false;
+    void capacity.refresh(false).then(() => {
+      served = true;
+    });
+    await clock.advanceAsync(1);
+    expect(served).toBe(true);
+  });
+
+  it("a wall clock that is set back neither holds the latch for an hour nor opens it for an old sample (A-5)", async () => {
+    const clock = new VirtualClock(EPOCH);
+    let shift = 0;
+    const set = {
+      now: () => clock.now(),
+      wall: () => clock.wall() + shift,
+      after: clock.after.bind(clock),
+      soon: () => {},
+    };
+    let reading: CapacityReading = {
+      ...make().capacity.reading,
+      readable: true,
+      budget: 1,
+      maxSys: 8,
+      sampleTime: EPOCH,
+    };
+    const capacity = new Capacity({ key: "k", read: () => Promise.resolve(reading) }, set, 1, () => {});
+    await capacity.refresh(false);
+    clock.advance(1000);
+    capacity.latch();
+    shift = -3_600_000;
+    // The same sample, which now claims to come from the future.
+    await capacity.refresh(false);
+    expect(capacity.state).toBe("latched");
+    clock.advance(1000);
+    reading = { ...reading, sampleTime: set.wall() };
+    await capacity.refresh(false);
+    expect(capacity.state).toBe("open");
+  });
+
+  it("a share smaller than one message still lets its queue send one at a time, beside others", async () => {
+    const { sample, take, capacity } = make({ budget: 1, baseline: 0, maxSys: 10 });
+    await sample();
+    const queues = Array.from({ length: 20 }, (_, i) => ({ ...ASKER, queueName: `q${i}`, share: 1 / 20 }));
+    const counts = queues.map((asker) => take(asker).length);
+    expect(counts).toEqual([...Array(10).fill(1), ...Array(10).fill(0)]);
+    expect(capacity.own).toBe(10);
+  });
+
+  it("small messages of other queues do not keep a large one waiting for ever", async () => {
+    const { capacity, sample, clock } = make({ budget: 1, baseline: 0, maxSys: 1000, unit: "bytes" });
+    await sample();
+    const other = { ...ASKER, queueName: "other" };
+    const running: Ticket[] = [];
+    let large: Ticket | undefined;
+    for (let i = 0; i < 100 && large === undefined; i++) {
+      // Each second two of those that run end, whoever may takes what they leave.
+      for (const ticket of running.splice(0, 2)) ticket.release();
+      large = capacity.take(900, ASKER);
+      for (let next = capacity.take(100, other); next !== undefined; next = capacity.take(100, other))
+        running.push(next);
+      clock.advance(1000);
+    }
+    expect(large).toBeDefined();
+    expect(capacity.own).toBeLessThanOrEqual(1000);
+    // One that is tried no more keeps nobody waiting.
+    expect(capacity.take(900, ASKER)).toBeUndefined();
+    large!.release();
+    clock.advance(2500);
+    expect(capacity.take(900, ASKER)).toBeDefined();
+  });
+
+  it("room is not kept for one that a smaller N keeps waiting, nor for one that nobody tries any more", async () => {
+    const { capacity, sample, clock } = make({ budget: 1, baseline: 0, maxSys: 1000, unit: "bytes" });
+    const other = { ...ASKER, queueName: "other" };
+    await sample({ budget: 0.5 });
+    capacity.take(100, other);
+    for (let i = 0; i < 5; i++) {
+      expect(capacity.take(900, ASKER)).toBeUndefined();
+      clock.advance(1000);
+    }
+    expect(capacity.take(100, other)).toBeDefined();
+    await sample({ budget: 1 });
+    for (let i = 0; i < 3; i++) {
+      capacity.take(900, ASKER);
+      clock.advance(1000);
+    }
+    expect(capacity.take(100, other)).toBeUndefined();
+    clock.advance(3000);
+    expect(capacity.take(100, other)).toBeDefined();
+  });
+
+  it("sums of very different costs leave nothing behind", async () => {
+    const { capacity, sample } = make({ budget: 1, baseline: 0, maxSys: 1e6, unit: "tokens" });
+    await sample();
+    const [small, grown] = [capacity.take(0.1, ASKER)!, capacity.take(0.2, ASKER)!];
+    small.started();
+    grown.started(1e300);
+    grown.release();
+    small.release();
+    expect(capacity.own).toBe(0);
+    expect(capacity.allowance(ASKER)).toBe(1e6);
+  });
 });

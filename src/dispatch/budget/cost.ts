@@ -5,6 +5,8 @@ export type CostOf = (body: Uint8Array | undefined, unit: BudgetUnit) => number;
 
 /** Bytes of prompt text that count as one token. */
 const BYTES_PER_TOKEN = 4;
+/** The most that one request counts as: sums stay exact, whatever number a message names (JSON has 1e400). */
+const MOST_TOKENS = 2 ** 40;
 
 /**
  * The usual estimate (async-processor 2.3, rule 6): bytes are those of the body, tokens a quarter of the bytes of the prompt's
@@ -13,7 +15,7 @@ const BYTES_PER_TOKEN = 4;
 export const usualCost: CostOf = (body, unit) => {
   if (unit === "requests" || body === undefined) return 1;
   if (unit === "bytes") return Math.max(1, body.byteLength);
-  return Math.max(1, tokensOf(body));
+  return Math.min(MOST_TOKENS, Math.max(1, tokensOf(body)));
 };
 
 function tokensOf(body: Uint8Array): number {

@@ -13,7 +13,7 @@ export class RunningHistory {
   #first = Number.NaN;
   #running = 0;
 
-  /** @param now Unix milliseconds @param running from now on */
+  /** @param now monotonic milliseconds @param running from now on */
   record(now: number, running: number): void {
     this.#advance(now);
     this.#running = running;
@@ -22,17 +22,17 @@ export class RunningHistory {
 
   /**
    * What ran at `time`; 0 for times that are not remembered, which makes the estimate cautious.
-   * @param now Unix milliseconds, as `time`
+   * @param now monotonic milliseconds, as `time`
    */
   at(time: number, now: number): number {
     this.#advance(now);
     // The step before: what changed within the step of `time` may have changed after it.
-    const step = Math.ceil(time / STEP) - 1;
+    const step = Math.floor(time / STEP) - 1;
     if (step >= this.#step) return this.#running;
     return step >= Math.max(this.#first, this.#step - STEPS + 1) ? this.#steps[step % STEPS]! : 0;
   }
 
-  /** Fills the steps that went by with what ran in them; a clock that was set back starts a new memory. */
+  /** Fills the steps that went by with what ran in them; what nobody has asked about for so long is forgotten. */
   #advance(now: number): void {
     const step = Math.floor(now / STEP);
     if (step === this.#step) return;

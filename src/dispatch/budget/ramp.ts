@@ -6,6 +6,12 @@ export class Ramp {
   #state: "closed" | "opening" | "open" = "open";
   #part = 1;
 
+  /** Of what may run, the part that is let in: above 0, at most 1; 0 while the gate is closed. */
+  get part(): number {
+    if (this.#state === "closed") return 0;
+    return this.#state === "opening" ? this.#part : 1;
+  }
+
   closed(): void {
     this.#state = "closed";
   }

@@ -12,8 +12,20 @@ export interface AdminViews {
   /** One decision, explained; by its number or by the request's `x-request-id`. */
   decision(id: string): object | undefined;
   /**
-   * What the page shows: endpoints, and the decisions after record number `since`, as one line of JSON.
+   * What the page shows as one line of JSON: endpoints, the decisions after record number `since`, and a backlog if there is one.
    * @returns the line and the number of the newest record in it
    */
   picture(since: number | undefined): { readonly data: string; readonly mark: number };
+}
+
+/** How a queue in front of the endpoints stands, for the page; figures are undefined while the dispatcher says nothing. */
+export interface BacklogPicture {
+  readonly waiting: number;
+  readonly inFlight: number | undefined;
+  readonly done: number;
+  /** Seconds until it is empty; null = not known. */
+  readonly etaSeconds: number | null | undefined;
+  /** The gate's state, and why. */
+  readonly gate: string;
+  readonly because: string;
 }

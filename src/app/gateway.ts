@@ -1,5 +1,6 @@
 import { loopbackOnly } from "../admin/access.ts";
 import { startAdmin } from "../admin/server.ts";
+import type { BacklogPicture } from "../admin/views.ts";
 import { freshRandom } from "../clock/random.ts";
 import { realClock } from "../clock/real.ts";
 import type { Endpoint } from "../inference/endpoint.ts";
@@ -32,6 +33,8 @@ export interface GatewayOptions extends ConfigSource {
   /** Absent = no API objects. */
   readonly resources?: ResourceSettings | undefined;
   readonly debugOpen: boolean;
+  /** What waits in front of the endpoints, for the page: whoever runs a dispatcher beside the gateway may know. */
+  readonly backlog?: () => BacklogPicture | undefined;
 }
 
 /** A gateway that runs. */
@@ -88,7 +91,7 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
     const admin = await startAdmin({
       ...options.admin,
       clock,
-      views: viewsOf(core, "gateway", () => !draining && core.models.poolKnown),
+      views: viewsOf(core, "gateway", () => !draining && core.models.poolKnown, options.backlog),
       authorize: loopbackOnly(options.debugOpen),
     });
     servers.push(admin);

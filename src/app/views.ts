@@ -1,4 +1,4 @@
-import type { AdminViews } from "../admin/views.ts";
+import type { AdminViews, BacklogPicture } from "../admin/views.ts";
 import type { DecisionRecord } from "../inference/scheduling-result.ts";
 import { explain } from "../scheduling/explain.ts";
 import { render } from "../telemetry/exposition.ts";
@@ -9,8 +9,17 @@ const MAX_SHOWN = 1000;
 /** Decisions in one picture of the page. */
 const PICTURED = 40;
 
-/** Joins what the admin pages show from the rooms that own it. @param name of the pool or the process, for the page's title */
-export function viewsOf(core: InferenceCore, name: string, ready: () => boolean): AdminViews {
+/**
+ * Joins what the admin pages show from the rooms that own it.
+ * @param name of the pool or the process, for the page's title
+ * @param backlog what waits in front of the endpoints, where somebody knows
+ */
+export function viewsOf(
+  core: InferenceCore,
+  name: string,
+  ready: () => boolean,
+  backlog: () => BacklogPicture | undefined = () => undefined,
+): AdminViews {
   const { records, endpointsView, registry } = core;
   return {
     metrics: (format) => render(registry, format),
@@ -27,6 +36,7 @@ export function viewsOf(core: InferenceCore, name: string, ready: () => boolean)
         name,
         endpoints: endpointsView.pool(MAX_SHOWN).endpoints,
         decisions: decisions.map(pictured),
+        backlog: backlog(),
       };
       return { data: JSON.stringify(state), mark: decisions[0]?.sequence ?? since ?? 0 };
     },

@@ -1,4 +1,4 @@
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import type { DispatchOptions } from "../app/dispatch-options.ts";
 import { SluiceError } from "../inference/errors.ts";
 import { createLogger } from "../telemetry/logging.ts";
@@ -21,14 +21,18 @@ export function dispatchCommand(): Command {
     .allowUnknownOption()
     .allowExcessArguments()
     .passThroughOptions()
+    .addOption(new Option("--until-stdin-closes").hideHelp())
     .argument("[flags...]")
-    .action(async (args: string[]) => {
+    .action(async (args: string[], { untilStdinCloses }: { readonly untilStdinCloses?: boolean }) => {
+      // Whoever holds the other end of stdin is gone: what was under way is in the queue again when its leases run out.
+      if (untilStdinCloses === true) process.stdin.resume().once("end", () => process.exit(1));
       process.exitCode = await runDispatch(args, {
         env: process.env,
         stdout: (text) => void process.stdout.write(text),
         stderr: (text) => void process.stderr.write(text),
         run: async (options) => (await import("../app/dispatcher.ts")).runDispatcher(options),
       });
+      if (untilStdinCloses === true) process.stdin.pause();
     });
   // `sluice help dispatch` says what `sluice dispatch --help` does: commander knows none of the flags.
   dispatch.helpInformation = dispatchHelp;

@@ -4,6 +4,9 @@ import { join } from "node:path";
 import { type Browser, chromium } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { chromium as findChromium } from "../../scripts/test-parts.ts";
+import { startAdmin } from "../../src/admin/server.ts";
+import type { BacklogPicture } from "../../src/admin/views.ts";
+import { realClock } from "../../src/clock/real.ts";
 import { ask, chat, JSON_HEADERS } from "../support/client.ts";
 import { freePort } from "../support/free-port.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
@@ -71,6 +74,46 @@ describe("the page, in Chromium", () => {
       path: join(process.env["SLUICE_SCREENSHOTS"] ?? mkdtempSync(join(tmpdir(), "sluice-page-")), "page.png"),
     });
     expect(problems).toEqual([]);
+  });
+
+  it("shows a backlog as soon as there is one, and nothing of it without", async () => {
+    const backlog: BacklogPicture = {
+      ...{ waiting: 118, inFlight: 24, done: 18, etaSeconds: 25, gate: "closed" },
+      because: "D 0.292 is not above B 0.35, with 17 of our own running",
+    };
+    let shown: BacklogPicture | undefined;
+    const admin = await startAdmin({
+      ...{ host: "127.0.0.1", port: 0, clock: realClock, authorize: () => undefined },
+      views: {
+        ...{
+          metrics: () => "",
+          ready: () => true,
+          endpoints: () => ({}),
+          decisions: () => [],
+          decision: () => undefined,
+        },
+        picture: () => ({
+          data: JSON.stringify({ name: "p", endpoints: [], decisions: [], backlog: shown }),
+          mark: 0,
+        }),
+      },
+    });
+    try {
+      const page = await browser.newPage();
+      await page.goto(`http://127.0.0.1:${admin.port}/`);
+      await page.locator("#status.live").waitFor();
+      const row = page.locator("#backlog tbody tr");
+      await page.getByText("no endpoints yet").waitFor();
+      expect(await page.locator("#backlog").isVisible()).toBe(false);
+      shown = backlog;
+      await row.waitFor();
+      expect(await row.locator("td").allTextContents()).toEqual([
+        ...["118", "24", "18", "25.0 s", "closed"],
+        "D 0.292 is not above B 0.35, with 17 of our own running",
+      ]);
+    } finally {
+      await admin.close();
+    }
   });
 
   it("explains the same request to curl, by its x-request-id", async () => {

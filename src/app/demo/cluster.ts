@@ -5,15 +5,18 @@ import type { Clock } from "../../clock/clock.ts";
 import type { Random } from "../../clock/random.ts";
 import { freePort } from "../free-port.ts";
 import { CacheCounters } from "./cache-counters.ts";
-import { MODEL_SERVER_ARGS } from "./model-server.ts";
-import { ServerProcess } from "./server-process.ts";
+import { type ModelServer, modelServerArgs } from "./model-server.ts";
+import { PartProcess } from "./part-process.ts";
 
 const FIRST_PORT = 8000;
 /** A server that says nothing for this long is left out, milliseconds. */
 const ASK_LIMIT_MS = 2000;
+/** How long a killed server stays away, in milliseconds. */
+const ABSENCE_MS = 3000;
 
 export interface ClusterOptions {
   readonly servers: number;
+  readonly modelServer: ModelServer;
   readonly seed: number;
   /** What runs `sluice` in a child process. */
   readonly program: readonly string[];
@@ -21,30 +24,29 @@ export interface ClusterOptions {
   say(line: string): void;
 }
 
-/** The simulated model servers of the demo, and the endpoints file that names them. */
+/** The simulated model servers of the demo, and the folder with the endpoints file that names them. */
 export class Cluster {
-  readonly servers: readonly ServerProcess[];
+  readonly servers: readonly PartProcess[];
   readonly caches = new CacheCounters();
   readonly #options: ClusterOptions;
-  readonly #folder = mkdtempSync(join(tmpdir(), "sluice-demo-"));
+  /** For files of the demo; it goes with the servers. */
+  readonly folder = mkdtempSync(join(tmpdir(), "sluice-demo-"));
 
   constructor(options: ClusterOptions) {
     this.#options = options;
     this.servers = Array.from(
       { length: options.servers },
       (_, i) =>
-        new ServerProcess({
+        new PartProcess({
           name: `server-${i + 1}`,
           program: options.program,
-          args: [
-            ...MODEL_SERVER_ARGS,
-            "--host",
-            "127.0.0.1",
-            "--seed",
-            String(options.seed + i),
-            "--pod-name",
-            `server-${i + 1}`,
+          command: "sim",
+          flags: (port) => [
+            ...["--port", String(port), ...modelServerArgs(options.modelServer), "--host", "127.0.0.1"],
+            ...["--seed", String(options.seed + i), "--pod-name", `server-${i + 1}`],
           ],
+          ready: "sim",
+          absence: ABSENCE_MS,
           clock: options.clock,
           onChange: options.say,
         }),
@@ -60,7 +62,7 @@ export class Cluster {
       starts.push(server.start(port++));
     }
     await Promise.all(starts);
-    const file = join(this.#folder, "endpoints.yaml");
+    const file = join(this.folder, "endpoints.yaml");
     const entries = this.servers.map(
       (server) => `- { name: ${server.name}, address: 127.0.0.1, port: ${server.port} }\n`,
     );
@@ -94,13 +96,13 @@ export class Cluster {
     else this.#options.say("only one server is left; it stays");
   }
 
-  stop(): void {
-    for (const server of this.servers) server.stop();
-    rmSync(this.#folder, { recursive: true, force: true });
+  async stop(): Promise<void> {
+    await Promise.all(this.servers.map((server) => server.stop()));
+    rmSync(this.folder, { recursive: true, force: true });
   }
 
   /** Asks every server something; one that is away just now is left out. */
-  async #each(ask: (url: string, server: ServerProcess) => Promise<unknown>): Promise<void> {
+  async #each(ask: (url: string, server: PartProcess) => Promise<unknown>): Promise<void> {
     await Promise.all(
       this.servers.map((server) => ask(`http://127.0.0.1:${server.port}`, server).catch(() => undefined)),
     );

@@ -11,11 +11,27 @@ export const MODEL_SERVER = {
   latency: { ...DEFAULT_LATENCY, prefillTimePerToken: 0.2, prefillOverhead: 8, interTokenLatency: 12 },
 };
 
+/** What a server of a demo is set to. */
+export type ModelServer = typeof MODEL_SERVER;
+
+/**
+ * One server of the demo with a backlog, where slots are what is scarce: no prompt is long, and a token takes long enough that a
+ * small machine can serve all slots of three servers at once.
+ */
+export const SLOT_SERVER: ModelServer = {
+  kvCacheSize: 2048,
+  blockSize: 16,
+  maxNumSeqs: 16,
+  latency: { ...DEFAULT_LATENCY, prefillTimePerToken: 0.05, prefillOverhead: 20, interTokenLatency: 25 },
+};
+
 /** The same as arguments of `sluice sim`. */
-export const MODEL_SERVER_ARGS: readonly string[] = [
-  ...["--kv-cache-size", String(MODEL_SERVER.kvCacheSize), "--block-size", String(MODEL_SERVER.blockSize)],
-  ...["--max-num-seqs", String(MODEL_SERVER.maxNumSeqs)],
-  ...["--prefill-time-per-token", `${MODEL_SERVER.latency.prefillTimePerToken}ms`],
-  ...["--prefill-overhead", `${MODEL_SERVER.latency.prefillOverhead}ms`],
-  ...["--inter-token-latency", `${MODEL_SERVER.latency.interTokenLatency}ms`],
-];
+export function modelServerArgs({ kvCacheSize, blockSize, maxNumSeqs, latency }: ModelServer): readonly string[] {
+  return [
+    ...["--kv-cache-size", String(kvCacheSize), "--block-size", String(blockSize)],
+    ...["--max-num-seqs", String(maxNumSeqs)],
+    ...["--prefill-time-per-token", `${latency.prefillTimePerToken}ms`],
+    ...["--prefill-overhead", `${latency.prefillOverhead}ms`],
+    ...["--inter-token-latency", `${latency.interTokenLatency}ms`],
+  ];
+}

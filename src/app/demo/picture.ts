@@ -1,7 +1,7 @@
 import type { Endpoint } from "../../inference/endpoint.ts";
 import type { HalfSummary } from "./half.ts";
+import type { PartProcess } from "./part-process.ts";
 import { columns } from "./screen.ts";
-import type { ServerProcess } from "./server-process.ts";
 
 const HEAD = ["policy", "requests", "failed", "cut", "TTFT p50", "TTFT p90", "tokens/s", "cache hits"];
 
@@ -13,7 +13,7 @@ export function comparison(summaries: readonly HalfSummary[]): string[] {
 /** The live table: the halves so far, and what is in flight at each server. */
 export function livePicture(
   summaries: readonly HalfSummary[],
-  servers: readonly ServerProcess[],
+  servers: readonly PartProcess[],
   endpoints: readonly Endpoint[],
 ): string[] {
   const rows = servers.map((server) => {
@@ -32,11 +32,7 @@ export function livePicture(
 }
 
 /** The newest half in one line, for output that can't be redrawn. */
-export function oneLine(
-  summary: HalfSummary,
-  servers: readonly ServerProcess[],
-  endpoints: readonly Endpoint[],
-): string {
+export function oneLine(summary: HalfSummary, servers: readonly PartProcess[], endpoints: readonly Endpoint[]): string {
   const load = servers.map((server) => {
     const endpoint = endpoints.find((candidate) => candidate.name === server.name);
     return server.pid === undefined ? "away" : String(endpoint?.inFlight.requests ?? 0);

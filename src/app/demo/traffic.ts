@@ -3,6 +3,12 @@ import { type Clock, delay } from "../../clock/clock.ts";
 import { type Outcome, send } from "./client.ts";
 import type { WorkloadRequest } from "./workload.ts";
 
+/** Told of every request. */
+export interface TrafficObserver {
+  sent?(): void;
+  ended(outcome: Outcome): void;
+}
+
 /**
  * Sends every request of a list at its time, whether or not earlier ones were answered, and resolves when the last answer
  * is there. Aborting stops the sending, not what is under way.
@@ -12,7 +18,7 @@ export async function runTraffic(
   clock: Clock,
   list: readonly WorkloadRequest[],
   signal: AbortSignal,
-  onOutcome: (outcome: Outcome) => void,
+  observer: TrafficObserver,
 ): Promise<void> {
   const begin = clock.now();
   const answers = new Set<Promise<void>>();
@@ -20,9 +26,10 @@ export async function runTraffic(
     const wait = begin + request.at - clock.now();
     if (wait > 0) await delay(clock, wait, signal).catch(() => undefined);
     if (signal.aborted) break;
+    observer.sent?.();
     const answer = send(client, request, clock).then((outcome) => {
       answers.delete(answer);
-      onOutcome(outcome);
+      observer.ended(outcome);
     });
     answers.add(answer);
   }

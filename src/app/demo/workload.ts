@@ -36,7 +36,7 @@ const CONSONANTS = "bdfghklmnprstvz";
 const VOWELS = "aeiou";
 
 /** Words of three letters: with the space four bytes to a token, which is also what the prefix index assumes of text. */
-function words(random: SeededRandom, count: number): string {
+export function words(random: SeededRandom, count: number): string {
   let text = "";
   for (let i = 0; i < count; i++) {
     if (i > 0) text += " ";

@@ -1,0 +1,36 @@
+import { SeededRandom } from "../../../clock/random.ts";
+import { type WorkloadRequest, words } from "../workload.ts";
+
+/** When the wave of realtime traffic comes and goes, as shares of an act. */
+export const WAVE = { from: 0.3, to: 0.55 } as const;
+/** Shares of the slots that realtime traffic takes before and after the wave, and in it. */
+const CALM = 0.2;
+const HIGH = 0.55;
+/** Seconds that one request takes a slot: 20 tokens of 25 ms and the time to the first. */
+const SECONDS = 0.53;
+const TOKENS = 20;
+/** The end of an act in which nothing new is sent. */
+const TAIL_MS = 800;
+
+export interface RealtimeOptions {
+  readonly seed: number;
+  /** Of the act, milliseconds. */
+  readonly lengthMs: number;
+  /** Requests that all servers together run at a time. */
+  readonly slots: number;
+}
+
+/** Poisson arrivals with a wave in the middle: the same seed gives the same list. */
+export function realtimeList({ seed, lengthMs, slots }: RealtimeOptions): WorkloadRequest[] {
+  const random = new SeededRandom(seed);
+  const list: WorkloadRequest[] = [];
+  let at = 0;
+  for (let number = 0; ; number++) {
+    const inWave = at >= WAVE.from * lengthMs && at < WAVE.to * lengthMs;
+    const perSecond = (slots * (inWave ? HIGH : CALM)) / SECONDS;
+    at += (-Math.log(1 - random.next()) * 1000) / perSecond;
+    if (at >= lengthMs - TAIL_MS) return list;
+    const question = words(random, 40 + random.below(40));
+    list.push({ number, at, prefix: 0, system: "Answer in one sentence.", question, maxTokens: TOKENS });
+  }
+}

@@ -1,0 +1,42 @@
+import { columns } from "../screen.ts";
+import type { ActSummary } from "./act.ts";
+import type { BacklogSummary } from "./backlog-run.ts";
+
+const HEAD = ["", "requests", "failed", "TTFT p50", "TTFT p99", "", "backlog", "done in"];
+
+/** The acts side by side, and what became of the messages. */
+export function comparison(acts: readonly ActSummary[]): string[] {
+  const alone = acts[0]?.realtime.ttftMs.p99 ?? 0;
+  const rows = acts.map(({ name, realtime, backlog }, at) => [
+    name,
+    String(realtime.requests),
+    String(realtime.failed),
+    `${realtime.ttftMs.p50} ms`,
+    `${realtime.ttftMs.p99} ms`,
+    at === 0 || alone === 0 ? "" : `${(realtime.ttftMs.p99 / alone).toFixed(1)}x`,
+    backlog === undefined ? "-" : `${backlog.results}/${backlog.queued}`,
+    backlog === undefined ? "-" : `${backlog.seconds.toFixed(1)} s`,
+  ]);
+  const lines = [...columns([HEAD, ...rows]), ""];
+  const behindGate = acts[1]?.backlog;
+  if (behindGate === undefined) return lines;
+  const { before, during, after } = behindGate.inFlight;
+  const kills = acts.reduce((total, { backlog }) => total + (backlog?.kills ?? 0), 0);
+  const sum = (figure: "queued" | "lost" | "twice"): number =>
+    acts.reduce((total, { backlog }) => total + (backlog?.[figure] ?? 0), 0);
+  return [
+    ...lines,
+    `Backlog in flight behind the gate: ${before}, in the wave ${during}, after it ${after}.`,
+    `${sum("queued")} messages: ${sum("lost")} lost, ${sum("twice")} with two results; the dispatcher was killed ${times(kills)}.`,
+  ];
+}
+
+/** What became of one backlog. */
+export function endLine({ queued, results, lost, twice, failed, seconds }: BacklogSummary): string {
+  const trouble = failed > 0 ? `, ${failed} of them no answer of a server` : "";
+  return `${results} results for ${queued} messages after ${seconds.toFixed(1)} s: ${lost} lost, ${twice} twice${trouble}`;
+}
+
+function times(count: number): string {
+  return count === 1 ? "once" : `${count} times`;
+}

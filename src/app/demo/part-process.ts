@@ -1,0 +1,117 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+import type { Clock } from "../../clock/clock.ts";
+import { SluiceError } from "../../inference/errors.ts";
+import { parseReadyLine } from "../ready-line.ts";
+
+export interface PartProcessOptions {
+  readonly name: string;
+  /** Program and arguments that run `sluice`. */
+  readonly program: readonly string[];
+  /** Of `sluice`. */
+  readonly command: string;
+  /** Flags of the command. @param port that it shall listen on, 0 = any */
+  flags(port: number): readonly string[];
+  /** Name in the ready line that tells the part's port. */
+  readonly ready: string;
+  /** Milliseconds that it stays away when it was killed. */
+  readonly absence: number;
+  readonly clock: Clock;
+  /** Told when the process came, was killed or died. */
+  onChange(text: string): void;
+}
+
+/** One part of the demo in a process of its own, which can be killed and comes back on the same port. */
+export class PartProcess {
+  readonly name: string;
+  readonly #options: PartProcessOptions;
+  #child: ChildProcess | undefined;
+  #port = 0;
+  #stopped = false;
+
+  constructor(options: PartProcessOptions) {
+    this.name = options.name;
+    this.#options = options;
+  }
+
+  /** 0 before the first start. */
+  get port(): number {
+    return this.#port;
+  }
+
+  /** Undefined while it is away. */
+  get pid(): number | undefined {
+    return this.#child?.pid;
+  }
+
+  /**
+   * Starts it and waits for its ready line.
+   * @param port 0 = any
+   * @throws SluiceError DEMO_SERVER when it ends before it is ready
+   */
+  start(port: number): Promise<void> {
+    return new Promise((resolve, reject) => this.#spawn(port, resolve, reject));
+  }
+
+  /** Kills it without warning, as anybody may who knows its pid; it returns on the same port. */
+  kill(): void {
+    this.#child?.kill("SIGKILL");
+  }
+
+  /** Ends it for good, and resolves when it is gone. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    const child = this.#child;
+    if (child === undefined) return;
+    const gone = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+    child.kill("SIGKILL");
+    await gone;
+  }
+
+  /** @param failed told when the very first process ends before it is ready; those that follow are begun again */
+  #spawn(port: number, resolve: () => void, failed: (error: SluiceError) => void): void {
+    const { program, command, flags, onChange } = this.#options;
+    // The pipe to its stdin closes with this process, however that ends: nothing is left behind.
+    const [file, ...words] = [...program, command, "--until-stdin-closes", ...flags(port)];
+    const child = spawn(file!, words, { stdio: ["pipe", "pipe", "pipe"] });
+    this.#child = child;
+    let errors = "";
+    child.stderr.on("data", (chunk: Buffer) => {
+      errors = (errors + chunk.toString()).slice(-2000);
+    });
+    const onLine = (line: string): void => {
+      const announced = parseReadyLine(line);
+      if (announced?.name !== this.#options.ready) return;
+      this.#port = Number(announced.address.slice(announced.address.lastIndexOf(":") + 1));
+      onChange(`${this.name} is up: pid ${child.pid}, port ${this.#port}`);
+      resolve();
+    };
+    createInterface({ input: child.stdout }).on("line", onLine);
+    createInterface({ input: child.stderr }).on("line", onLine);
+    child.on("error", (cause) => {
+      // Without a pid it never was: there is no end of it to wait for.
+      if (child.pid === undefined) this.#child = undefined;
+      failed(new SluiceError("DEMO_SERVER", `cannot start ${this.name}: ${cause.message}`));
+    });
+    child.on("exit", (code, signal) => {
+      this.#child = undefined;
+      const how = signal === "SIGKILL" ? "killed" : `ended with ${signal ?? code}`;
+      if (this.#stopped) resolve();
+      else if (this.#port > 0) this.#comeBack(`${how} (pid ${child.pid})`);
+      else failed(new SluiceError("DEMO_SERVER", `${this.name} ${how} before it was ready: ${errors}`));
+    });
+  }
+
+  #comeBack(what: string): void {
+    const { absence, clock, onChange } = this.#options;
+    onChange(`${this.name} ${what}; it returns in ${absence / 1000} s`);
+    clock.after(absence, () => {
+      if (this.#stopped) return;
+      this.#spawn(
+        this.#port,
+        () => {},
+        (error) => this.#comeBack(error.message),
+      );
+    });
+  }
+}

@@ -6,6 +6,8 @@ export interface Range {
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
+const OPEN_BRACKET = 0x5b;
+const OPEN_BRACE = 0x7b;
 
 /**
  * The ranges of the members of the JSON object that begins at `from`, without copying any of them. The text must be valid
@@ -19,7 +21,7 @@ export function memberRanges(text: string, from = 0): Map<string, Range> {
     at = skipSpace(text, at);
     if (text.charCodeAt(at) !== QUOTE) return found;
     const nameEnd = skipString(text, at);
-    const name = JSON.parse(text.slice(at, nameEnd)) as string;
+    const name = nameOf(text, at, nameEnd);
     const start = skipSpace(text, skipSpace(text, nameEnd) + 1);
     const end = skipValue(text, start);
     found.set(name, { start, end });
@@ -49,35 +51,37 @@ function skipString(text: string, from: number): number {
   }
 }
 
+/** @param from index of the opening quote @param to index behind the closing one */
+function nameOf(text: string, from: number, to: number): string {
+  const name = text.slice(from + 1, to - 1);
+  return name.includes("\\") ? (JSON.parse(text.slice(from, to)) as string) : name;
+}
+
 const VALUE_END = /[\s,\]}]/g;
 const MARK = /["[\]{}]/g;
 
 function skipValue(text: string, from: number): number {
   const first = text.charCodeAt(from);
   if (first === QUOTE) return skipString(text, from);
-  if (text[from] !== "{" && text[from] !== "[") {
+  if (first !== OPEN_BRACE && first !== OPEN_BRACKET) {
     VALUE_END.lastIndex = from;
-    return VALUE_END.exec(text)?.index ?? text.length;
+    return VALUE_END.test(text) ? VALUE_END.lastIndex - 1 : text.length;
   }
   let depth = 0;
-  let at = from;
-  for (;;) {
-    MARK.lastIndex = at;
-    const mark = MARK.exec(text);
-    if (mark === null) return text.length;
-    at = mark.index;
-    switch (mark[0]) {
-      case '"':
-        at = skipString(text, at);
+  MARK.lastIndex = from;
+  // `test` leaves its place and makes nothing; `exec` would make an object for each mark.
+  while (MARK.test(text)) {
+    switch (text.charCodeAt(MARK.lastIndex - 1)) {
+      case QUOTE:
+        MARK.lastIndex = skipString(text, MARK.lastIndex - 1);
         break;
-      case "{":
-      case "[":
+      case OPEN_BRACE:
+      case OPEN_BRACKET:
         depth++;
-        at++;
         break;
       default:
-        at++;
-        if (--depth === 0) return at;
+        if (--depth === 0) return MARK.lastIndex;
     }
   }
+  return text.length;
 }

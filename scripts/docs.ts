@@ -3,13 +3,17 @@
  */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { batchCommand } from "../src/cli/batch.ts";
 import { checkServerCommand } from "../src/cli/check-server.ts";
 import { commandMarkdown } from "../src/cli/command-text.ts";
 import { demoCommand } from "../src/cli/demo.ts";
 import { dispatchReference } from "../src/cli/dispatch-help.ts";
+import { enqueueCommand } from "../src/cli/enqueue.ts";
 import { envoyConfigCommand } from "../src/cli/envoy-config.ts";
 import { eppReference } from "../src/cli/epp-flags.ts";
 import { gatewayCommand } from "../src/cli/gateway.ts";
+import { queueCommand } from "../src/cli/queue.ts";
+import { resultsCommand } from "../src/cli/results.ts";
 import { simCommand } from "../src/cli/sim.ts";
 import { OUTCOMES } from "../src/inference/outcomes.ts";
 import { renderMetricsReference } from "../src/telemetry/reference.ts";
@@ -56,7 +60,15 @@ function errorsReference(): string {
 
 /** Every command with its flags. */
 function flagsReference(): string {
-  const commands = [gatewayCommand(), simCommand(), demoCommand(), envoyConfigCommand(), checkServerCommand()];
+  const queues = [enqueueCommand(), resultsCommand(), ...queueCommand().commands, batchCommand()];
+  const commands = [
+    gatewayCommand(),
+    simCommand(),
+    demoCommand(),
+    envoyConfigCommand(),
+    checkServerCommand(),
+    ...queues,
+  ];
   return ["# Commands and flags", "", eppReference(), dispatchReference(), ...commands.map(commandMarkdown)].join("\n");
 }
 

@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { collect, command } from "./command.ts";
 import { commandMarkdown } from "./command-text.ts";
 import { gatewayCommand } from "./gateway.ts";
+import { queueCommand } from "./queue.ts";
 import { simCommand } from "./sim.ts";
 
 describe("commandMarkdown", () => {
@@ -27,7 +28,13 @@ Looks at a server.
 `);
   });
 
-  it("describes the gateway and the simulator", () => {
+  it("describes the gateway, the simulator and the parts of a command", () => {
+    expect(queueCommand().commands.map((part) => commandMarkdown(part).split("\n")[0])).toEqual([
+      "## `sluice queue ls [queues...]`",
+      "## `sluice queue peek <queue>`",
+      "## `sluice queue cancel <ids...>`",
+      "## `sluice queue requeue <queue>`",
+    ]);
     expect(commandMarkdown(gatewayCommand())).toContain("| `--max-retries <number>` | `2` |");
     expect(commandMarkdown(simCommand())).not.toContain("until-stdin-closes");
   });

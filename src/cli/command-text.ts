@@ -3,10 +3,13 @@ import type { Command, Option } from "commander";
 /** A command as Markdown, below a heading of the second level: how it is called, and its options. */
 export function commandMarkdown(command: Command): string {
   const shown = command.options.filter(({ hidden }) => !hidden);
-  const names = command.registeredArguments.map((argument) =>
-    argument.required ? `<${argument.name()}>` : `[${argument.name()}]`,
-  );
-  const call = ["sluice", command.name(), ...names].join(" ");
+  const names = command.registeredArguments.map((argument) => {
+    const name = `${argument.name()}${argument.variadic ? "..." : ""}`;
+    return argument.required ? `<${name}>` : `[${name}]`;
+  });
+  // A part of another command is called by both names.
+  const of = command.parent === null ? [] : [command.parent.name()];
+  const call = ["sluice", ...of, command.name(), ...names].join(" ");
   return [
     `## \`${call}\``,
     "",

@@ -1,9 +1,10 @@
 import { Command } from "commander";
 import { SluiceError } from "../inference/errors.ts";
 
-/** A command that reports its errors to `main.ts` instead of ending the process. */
-export function command(name: string, description: string): Command {
-  return new Command(name).description(description).showHelpAfterError(`(see sluice ${name} --help)`).exitOverride();
+/** A command that reports its errors to `main.ts` instead of ending the process. @param of the command it is a part of */
+export function command(name: string, description: string, of = ""): Command {
+  const called = of === "" ? name : `${of} ${name}`;
+  return new Command(name).description(description).showHelpAfterError(`(see sluice ${called} --help)`).exitOverride();
 }
 
 /** For options that may be given several times: collects the values in order. */

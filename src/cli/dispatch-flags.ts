@@ -126,7 +126,8 @@ function hasQueueList(values: DispatchValues): boolean {
   return lists.some((flag) => values[flag] !== "");
 }
 
-async function transportOf(settings: DispatchSettings): Promise<{
+/** The transport and where its configuration stands. @throws SluiceError FLAG_CONFLICT, DOCUMENT_... */
+export async function transportOf(settings: DispatchSettings): Promise<{
   readonly name: TransportName;
   readonly document: ConfigDocument;
   readonly gated: boolean;

@@ -2,15 +2,19 @@
 import { Command, CommanderError } from "commander";
 import { VERSION } from "../app/version.ts";
 import { SluiceError } from "../inference/errors.ts";
+import { batchCommand } from "./batch.ts";
 import { checkServerCommand } from "./check-server.ts";
 import { demoCommand } from "./demo.ts";
 import { dispatchCommand } from "./dispatch.ts";
+import { enqueueCommand } from "./enqueue.ts";
 import { envoyConfigCommand } from "./envoy-config.ts";
 import { eppCommand } from "./epp.ts";
 import { gatewayCommand } from "./gateway.ts";
+import { queueCommand } from "./queue.ts";
+import { resultsCommand } from "./results.ts";
 import { simCommand } from "./sim.ts";
 
-/** Errors of the command line itself end with 2, as Go's flag parser does; what is wrong behind it ends with 1. */
+/** Errors of the command line and of the input it names end with 2, as Go's flag parser does; what is wrong behind them ends with 1. */
 const MISTYPED: ReadonlySet<string> = new Set([
   "FLAG_UNKNOWN",
   "FLAG_SYNTAX",
@@ -20,6 +24,11 @@ const MISTYPED: ReadonlySet<string> = new Set([
   "SIM_OPTION",
   "OBJECTIVE_SYNTAX",
   "ENVOY_OPTION",
+  "QUEUE_UNKNOWN",
+  "ENQUEUE_INPUT",
+  "REQUEST_INVALID",
+  "BATCH_INPUT",
+  "BATCH_INVALID",
 ]);
 
 const program = new Command("sluice")
@@ -33,6 +42,10 @@ for (const make of [
   gatewayCommand,
   eppCommand,
   dispatchCommand,
+  enqueueCommand,
+  resultsCommand,
+  queueCommand,
+  batchCommand,
   envoyConfigCommand,
   simCommand,
   checkServerCommand,

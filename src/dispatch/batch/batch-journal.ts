@@ -82,14 +82,20 @@ export class BatchJournal {
   /** Ends it; a journal of a batch that never began is removed. */
   close(): void {
     if (this.#record === undefined) this.remove();
-    else this.#db.close();
+    else this.#end();
   }
 
   /** Removes it: the batch is done. */
   remove(): void {
     // Before the lock is given up, so that nobody opens what is about to vanish.
-    rmSync(this.path, { force: true });
+    if (this.#db.isOpen) rmSync(this.path, { force: true });
+    this.#end();
+  }
+
+  #end(): void {
+    if (!this.#db.isOpen) return;
     this.#db.close();
+    // SQLite leaves it there, empty.
     rmSync(`${this.path}-journal`, { force: true });
   }
 

@@ -3,6 +3,7 @@ import { type RequestDefaults, readRequestText } from "./request-text.ts";
 
 const DEFAULTS: RequestDefaults = {
   deadline: 2_000_000_000,
+  now: 1_800_000_000,
   metadata: { tenant: "a" },
   headers: {},
   labels: { tier: "gold" },
@@ -54,12 +55,13 @@ describe("readRequestText", () => {
     for (const [text, problem] of [
       ["{", /^it is no JSON: /],
       ["[]", /must be a JSON object/],
-      ['{"payload":{},"deadlne":5}', /no member "deadlne"; did you mean `deadline`\?; it has id, /],
+      ['{"payload":{},"deadlne":5}', /no member "deadlne", but id, .*; did you mean `deadline`\?$/],
       ['{"id":"a","paylod":{}}', /no member "paylod"; did you mean `payload`\?/],
       ['{"id":"a","deadline":1900000000}', /^payload is missing/],
       ['{"payload":"{}"}', /^payload must be an object$/],
       ['{"payload":{},"deadline":"1900000000"}', /deadline must be a positive whole number, Unix seconds, not "19/],
       ['{"payload":{},"deadline":1900000000000}', /in seconds, not milliseconds/],
+      ['{"payload":{},"deadline":1800000000}', /^deadline 1800000000 \(2027-01-15T08:00:00\.000Z\) has passed$/],
       ['{"payload":{},"metadata":{"n":1}}', /^metadata\.n must be a text$/],
       ['{"payload":{},"headers":[]}', /^headers must be an object of texts$/],
       ['{"payload":{},"id":7}', /^id must be a text$/],

@@ -8,6 +8,8 @@ import type { SubmitRequest } from "../queues/producer.ts";
 export interface RequestDefaults {
   /** Unix seconds. */
   readonly deadline: number;
+  /** Deadlines up to this have passed, Unix seconds. */
+  readonly now: number;
   readonly metadata: Readonly<Record<string, string>>;
   readonly headers: Readonly<Record<string, string>>;
   readonly labels: Readonly<Record<string, string>>;
@@ -22,6 +24,9 @@ const MEMBERS = [
   ...["id", "created", "deadline", "payload", "metadata", "headers", "labels", "endpoint"],
   ...["request_queue_name", "result_queue_name"],
 ] as const;
+
+/** Unix seconds of the year 5138: beyond it a deadline is in milliseconds. */
+const LATEST = 1e11;
 
 /**
  * Makes a submission of a JSON object: of a request, which is known by its member `payload`, or of a payload alone. The
@@ -43,13 +48,13 @@ export function readRequestText(text: string, defaults: RequestDefaults): Submit
   for (const name of Object.keys(value))
     if (!(MEMBERS as readonly string[]).includes(name))
       throw invalid(
-        `a request has no member ${JSON.stringify(name.slice(0, 100))}${didYouMean(name, MEMBERS)}; it has ${MEMBERS.join(", ")}`,
+        `a request has no member ${JSON.stringify(name.slice(0, 100))}, but ${MEMBERS.join(", ")}${didYouMean(name, MEMBERS)}`,
       );
   const { start, end } = memberRanges(text).get("payload")!;
   return {
     ...common(defaults),
     id: textOf(value, "id") || defaults.newId(),
-    deadline: deadlineOf(value["deadline"], defaults.deadline),
+    deadline: deadlineOf(value["deadline"], defaults),
     payload: text.slice(start, end),
     metadata: mapOf(value, "metadata", defaults.metadata),
     headers: mapOf(value, "headers", defaults.headers),
@@ -60,7 +65,7 @@ export function readRequestText(text: string, defaults: RequestDefaults): Submit
   };
 }
 
-function common({ newId, endpoint, ...rest }: RequestDefaults): Omit<SubmitRequest, "id" | "payload"> {
+function common({ newId, now, endpoint, ...rest }: RequestDefaults): Omit<SubmitRequest, "id" | "payload"> {
   return { ...rest, ...(endpoint === undefined ? {} : { endpoint }) };
 }
 
@@ -79,15 +84,17 @@ function textOf(value: Readonly<Record<string, unknown>>, name: string): string 
   return member;
 }
 
-function deadlineOf(value: unknown, fallback: number): number {
-  if (value === undefined || value === null) return fallback;
+function deadlineOf(value: unknown, { deadline, now }: RequestDefaults): number {
+  if (value === undefined || value === null) return deadline;
   if (!Number.isSafeInteger(value) || (value as number) <= 0)
     throw invalid(
       `deadline must be a positive whole number, Unix seconds, not ${JSON.stringify(value)?.slice(0, 100)}`,
     );
-  if ((value as number) > 1e11)
-    throw invalid(`deadline ${value} lies thousands of years ahead: it is in seconds, not milliseconds`);
-  return value as number;
+  const seconds = value as number;
+  if (seconds > LATEST)
+    throw invalid(`deadline ${seconds} lies thousands of years ahead: it is in seconds, not milliseconds`);
+  if (seconds <= now) throw invalid(`deadline ${seconds} (${new Date(seconds * 1000).toISOString()}) has passed`);
+  return seconds;
 }
 
 /** The members of both; those of the request count. */

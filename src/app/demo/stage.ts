@@ -95,7 +95,7 @@ export class Stage {
     const gatewayUrl = `http://${gateway.listening[0]!.address}`;
     const adminUrl = `http://${gateway.listening[1]!.address}`;
     const client = new Pool(gatewayUrl, {
-      connections: 128,
+      connections: 512,
       pipelining: 1,
       headersTimeout: ANSWER_LIMIT_MS,
       bodyTimeout: ANSWER_LIMIT_MS,

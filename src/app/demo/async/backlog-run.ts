@@ -3,9 +3,12 @@ import type { Backlog, BacklogTally } from "./backlog.ts";
 import type { DemoDispatcher, DispatcherView } from "./dispatcher.ts";
 import { InFlightCourse, type InFlightSummary } from "./in-flight-course.ts";
 
-/** Shares of an act at which the backlog comes, and at which the dispatcher is killed: when it has caught up after the wave. */
+/**
+ * Shares of an act at which the backlog comes, and at which the dispatcher is killed: when it has caught up after the wave, and so
+ * late that what it takes a small machine to start another one slows down no realtime request.
+ */
 const ARRIVAL = 0.05;
-const KILL = 0.9;
+const KILL = 0.92;
 
 export interface BacklogRunOptions {
   readonly work: Backlog;

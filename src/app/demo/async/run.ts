@@ -31,7 +31,7 @@ const WORK = 1 / 5;
 /** Milliseconds of traffic that nobody counts, for code that has to become fast first. */
 const WARM_UP_MS = 2500;
 
-const NEXT = "Next: a queue in front of your own servers, with docs/use/async.md and examples/dispatch.yaml.";
+const NEXT = "Next: a queue in front of your own servers, see docs/use/async.md.";
 
 /** What an act has besides realtime traffic. */
 interface BacklogPlan {

@@ -84,12 +84,14 @@ describe("Capacity", () => {
     // The sample shows all 45 of ours: D = B.
     await sample({ budget: 0.1 });
     expect(take()).toHaveLength(0);
+    clock.advance(20);
     for (const ticket of tickets.slice(0, 10)) ticket.release();
     expect(take()).toHaveLength(10);
     expect(capacity.own).toBe(45);
     // Others took five places meanwhile: ours must shrink by as many before anything more may go.
     clock.advance(1000);
     await sample({ budget: 0 });
+    clock.advance(20);
     for (const ticket of tickets.slice(10, 15)) ticket.release();
     expect(take()).toHaveLength(0);
     tickets[15]!.release();

@@ -10,10 +10,11 @@ class Ledger {
     this.#entries.push({ at, running });
   }
 
-  /** What ran when the step before the one of `time` ended. */
+  /** The smaller of what ran when the step of `time` began and when it ended. */
   at(time: number): number {
-    const end = Math.floor(time / 10) * 10;
-    return this.#entries.findLast(({ at }) => at < end)?.running ?? 0;
+    const begin = Math.floor(time / 10) * 10;
+    const before = (end: number): number => this.#entries.findLast(({ at }) => at < end)?.running ?? 0;
+    return Math.min(before(begin), before(begin + 10));
   }
 }
 
@@ -56,5 +57,13 @@ describe("RunningHistory", () => {
     expect(history.at(2003, 2010)).toBe(3);
     expect(history.at(2004, 2010)).toBe(3);
     expect(history.at(2014, 2020)).toBe(30);
+  });
+
+  it("what ended before a moment did not run at it, also within the same hundredth of a second", () => {
+    const history = new RunningHistory();
+    history.record(1000, 30);
+    history.record(2004, 3);
+    expect(history.at(2005, 2005)).toBe(3);
+    expect(history.at(2005, 2500)).toBe(3);
   });
 });

@@ -22,12 +22,18 @@ export class RunningHistory {
 
   /**
    * What ran at `time`; 0 for times that are not remembered, which makes the estimate cautious.
+   *
+   * Within a step the order of events is not known: the smaller of what ran when it began and when it ended counts. Work that
+   * ended just before a sample would otherwise be given back twice, once by the sample and once as our own.
    * @param now monotonic milliseconds, as `time`
    */
   at(time: number, now: number): number {
     this.#advance(now);
-    // The step before: what changed within the step of `time` may have changed after it.
-    const step = Math.floor(time / STEP) - 1;
+    const step = Math.floor(time / STEP);
+    return Math.min(this.#endOf(step - 1), this.#endOf(step));
+  }
+
+  #endOf(step: number): number {
     if (step >= this.#step) return this.#running;
     return step >= Math.max(this.#first, this.#step - STEPS + 1) ? this.#steps[step % STEPS]! : 0;
   }

@@ -1,9 +1,10 @@
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readdirSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdtempSync, readdirSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
-import { ROOT } from "../support/process.ts";
+import { GatewayProcess } from "../support/gateway-process.ts";
+import { ROOT, TestProcess } from "../support/process.ts";
 
 /** Runs npm, quietly, with the registry of the machine. */
 function npm(args: readonly string[], cwd: string): string {
@@ -47,6 +48,53 @@ describe("the packed package, installed elsewhere", () => {
        process.stdout.write(mine.kind + " " + mine.type);`,
     );
     expect(execFileSync(process.execPath, ["mine.js"], { cwd: home, encoding: "utf8" })).toBe("scorer mine");
+  });
+
+  it("lets an application ask through a queue: the example, with the dispatcher from the package", async () => {
+    const gateway = await GatewayProcess.start();
+    const queues = [{ queue_name: "requests", igw_base_url: gateway.url }];
+    const config = { transport: "sqlite", "transport-config": { path: "queue.db", queues } };
+    writeFileSync(join(home, "dispatch.yaml"), JSON.stringify(config));
+    const flags = [
+      "--config",
+      "dispatch.yaml",
+      "--bind-address",
+      "127.0.0.1",
+      "--health-port",
+      "0",
+      "--metrics-port",
+      "0",
+    ];
+    const dispatcher = new TestProcess(join(home, "node_modules", ".bin", "sluice"), ["dispatch", ...flags], {
+      cwd: home,
+    });
+    await dispatcher.listening("metrics");
+    copyFileSync(join(ROOT, "examples", "async-producer", "main.js"), join(home, "main.js"));
+    const application = new TestProcess(process.execPath, ["main.js", "queue.db", "requests"], { cwd: home });
+    expect([(await application.ended(30_000)).code, application.stderr]).toEqual([0, ""]);
+    for (const city of ["Lisbon", "Nairobi", "Osaka", "Quito"]) expect(application.stdout).toContain(`${city}: {`);
+    await dispatcher.stop("SIGTERM");
+    await gateway.stop();
+  });
+
+  it("tells TypeScript what a producer takes", () => {
+    writeFileSync(
+      join(home, "typed.ts"),
+      `import { createProducer, createRequester, type Producer, type ResultMessage, SluiceError } from "sluice/producer";
+       export const producer: Producer = await createProducer({ redis: { url: "redis://h" }, resultQueueName: "r" });
+       const requester = await createRequester({ sqlite: { path: "p" }, requestQueueName: "q" });
+       export const result: ResultMessage = await requester.request({ a: 1 }, { deadline: 5 });
+       // @ts-expect-error: there is no such option
+       createProducer({ redis: { url: "redis://h" }, resultQueueName: "r", resultQueuName: "s" });
+       // @ts-expect-error: a request has a deadline
+       requester.request({ a: 1 }, {}).catch((error) => error instanceof SluiceError);`,
+    );
+    const flags = ["--noEmit", "--strict", "--module", "nodenext", "--target", "es2024", "--types", "node"];
+    const types = ["--typeRoots", join(ROOT, "node_modules", "@types"), "--ignoreConfig"];
+    execFileSync(join(ROOT, "node_modules", ".bin", "tsc"), [...flags, ...types, "typed.ts"], {
+      cwd: home,
+      stdio: "pipe",
+    });
   });
 
   it("explains a mistyped command", () => {

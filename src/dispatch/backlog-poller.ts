@@ -73,7 +73,9 @@ export class BacklogPoller {
     }
     const { waiting, retries, nextCreated } = backlog;
     const eta = waiting === 0 ? 0 : waiting / rate;
-    const age = nextCreated === undefined ? Number.NaN : Math.max(0, clock.wall() / 1000 - nextCreated);
+    // Go's producers write 0 where nobody has set it.
+    const age =
+      nextCreated === undefined || nextCreated <= 0 ? Number.NaN : Math.max(0, clock.wall() / 1000 - nextCreated);
     this.views.set(name, { ...backlog, rate, eta, age });
     line.series.backlog(waiting);
     if (!Number.isNaN(retries)) metrics.retryBacklog.with().set(retries);

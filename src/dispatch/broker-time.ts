@@ -15,6 +15,7 @@ export class BrokerTime {
 
   /** @param time Unix milliseconds that the broker just said */
   heard(time: number): void {
+    if (!Number.isFinite(time)) return;
     this.#offset = time - this.#clock.now();
   }
 

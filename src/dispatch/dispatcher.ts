@@ -72,6 +72,8 @@ export class Dispatcher {
   #mover: Timer | undefined;
   /** When it is armed for; minus infinity while retries are being moved. */
   #moveAt = Number.POSITIVE_INFINITY;
+  /** What came due meanwhile: the answer that is under way may not know of it. */
+  #moveNext = Number.POSITIVE_INFINITY;
   #stopped = false;
 
   /** Makes all gates. @throws SluiceError of the gate factory, POOL_UNKNOWN */
@@ -108,10 +110,16 @@ export class Dispatcher {
       clock,
       settings: options.leases,
       draining: this.#draining.signal,
-      onError: (problem) => this.#warn("renew", { problem: messageOf(problem) }, "leases cannot be renewed"),
-      onLost: (claim) => {
-        log.warn({ queue: claim.queue.name, claim: claim.id }, "a lease was lost: what comes of it is discarded");
-      },
+      onError: (problem) =>
+        this.#warn("renew", { problem: messageOf(problem) }, "leases cannot be renewed, or looked after"),
+      onLost: (claim) =>
+        this.#warn(
+          `lost ${claim.queue.name}`,
+          { queue: claim.queue.name, claim: claim.id },
+          "leases were lost: what comes of their messages is discarded",
+        ),
+      onReleaseFailed: (problem) =>
+        this.#warn("release", { problem: messageOf(problem) }, "a gate fails to take back what it had reserved"),
     });
     this.#worker = new Worker({
       ...options,
@@ -200,11 +208,7 @@ export class Dispatcher {
       available: (queue) => this.#lines.get(queue.name)?.wake(),
       deadLettered: (queue, reason) => {
         this.#lines.get(queue.name)?.series.deadLettered();
-        this.#warn(
-          `dead ${queue.name}`,
-          { queue: queue.name, reason },
-          "an entry went to the dead letters",
-        );
+        this.#warn(`dead ${queue.name}`, { queue: queue.name, reason }, "an entry went to the dead letters");
       },
       reclaimed: (queue, count) => {
         this.#lines.get(queue.name)?.series.reclaimed(count);
@@ -254,21 +258,24 @@ export class Dispatcher {
   }
 
   #changed(key: string): void {
+    const concerned: WorkerPool[] = [];
     for (const pool of this.pools) {
-      let concerned = false;
-      for (const line of pool.lines) {
-        if (!line.admission.capacities.some((capacity) => capacity.source.key === key)) continue;
-        line.changed();
-        concerned = true;
-      }
-      if (concerned) pool.pump();
+      const lines = pool.lines.filter(({ admission }) =>
+        admission.capacities.some((capacity) => capacity.source.key === key),
+      );
+      for (const line of lines) line.changed();
+      if (lines.length > 0) concerned.push(pool);
     }
+    // Whoever is told first has what became free: begins anywhere, so that no pool always is.
+    const first = concerned.length > 1 ? this.#options.random.below(concerned.length) : 0;
+    for (let i = 0; i < concerned.length; i++) concerned[(first + i) % concerned.length]!.pump();
   }
 
   /** Queues retries as they come due, and at least once per poll interval. */
   async #moveRetries(): Promise<void> {
     const { broker, pollInterval } = this.#options;
     this.#moveAt = Number.NEGATIVE_INFINITY;
+    this.#moveNext = Number.POSITIVE_INFINITY;
     let next = pollInterval;
     try {
       next = Math.min(pollInterval, await broker.moveDue());
@@ -276,13 +283,14 @@ export class Dispatcher {
       this.#warn("move", { problem: messageOf(error) }, "retries that are due cannot be queued");
     }
     this.#moveAt = Number.POSITIVE_INFINITY;
-    this.#moveBy(next);
+    this.#moveBy(Math.min(next, this.#moveNext - this.#options.clock.now()));
   }
 
   /** Sees to it that retries are looked at in `ms` milliseconds at the latest. */
   #moveBy(ms: number): void {
     const { clock } = this.#options;
     const at = clock.now() + Math.max(1, ms);
+    if (this.#moveAt === Number.NEGATIVE_INFINITY) this.#moveNext = Math.min(this.#moveNext, at);
     if (this.#stopped || at >= this.#moveAt) return;
     this.#mover?.cancel();
     this.#moveAt = at;

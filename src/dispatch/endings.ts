@@ -23,7 +23,10 @@ export interface EndingsOptions {
   readonly series: QueueSeries;
 }
 
-/** The ways in which a delivery of one queue leaves this process: each gives back what it had taken and is written once. */
+/**
+ * The ways in which a delivery of one queue leaves this process: each gives back what it had taken and is written once. What
+ * has left stays gone, whoever else had it in hand.
+ */
 export class Endings {
   readonly #options: EndingsOptions;
   /** Messages that ended here. */
@@ -37,7 +40,7 @@ export class Endings {
   result(delivery: Delivery, result: ResultMessage, ending: Ending): void {
     const { series, writer, time } = this.#options;
     const { claim } = delivery;
-    delivery.release();
+    if (!delivery.end()) return;
     this.ended++;
     this.#countRequest(delivery);
     if (ending === "succeeded") {
@@ -99,7 +102,7 @@ export class Endings {
       this.result(delivery, last, "deadline-exceeded");
       return;
     }
-    delivery.release();
+    if (!delivery.end()) return;
     this.#countRequest(delivery);
     series.retried();
     writer.add({ kind: "retry", claim, due, retryCount: retryCount + 1, labels: { ...delivery.labels } });
@@ -109,16 +112,17 @@ export class Endings {
   later(delivery: Delivery, seconds: number): void {
     const { writer, time } = this.#options;
     const { claim } = delivery;
-    delivery.release();
+    if (!delivery.end()) return;
     const due = time.now() / 1000 + seconds;
     const { retryCount } = claim.message.routing;
     writer.add({ kind: "retry", claim, due, retryCount, labels: { ...delivery.labels } });
   }
 
-  /** Back where it was. */
-  refuse(delivery: Delivery): void {
-    delivery.release();
+  /** Back where it was. @returns false when it has left before */
+  refuse(delivery: Delivery): boolean {
+    if (!delivery.end()) return false;
     this.#options.writer.add({ kind: "refuse", claim: delivery.claim, labels: { ...delivery.labels } });
+    return true;
   }
 
   /**

@@ -2,17 +2,20 @@ import type { Clock, Timer } from "../clock/clock.ts";
 import { messageOf } from "../inference/errors.ts";
 import type { DispatchGate, GateMessage } from "../plugin/gate.ts";
 import type { Logger } from "../telemetry/logger.ts";
+import { RateLimitedLog } from "../telemetry/rate-limited-log.ts";
 import type { BrokerTime } from "./broker-time.ts";
 import type { Delivery } from "./delivery.ts";
 import type { Endings } from "./endings.ts";
 import { HeldRound } from "./held.ts";
-import { drop, type Judged, judge } from "./judge.ts";
+import { drop, type Judged, judge, refusalKey, within } from "./judge.ts";
 import type { QueueSeries } from "./queue-series.ts";
 import type { Broker } from "./queues/broker.ts";
 
 /** Milliseconds between questions about messages that a gate lets wait, and between looks whether they were cancelled. */
 const RECHECK = 200;
 const CANCEL_CHECK = 1000;
+/** Milliseconds that messages claimed together wait for their verdicts; whose is not here then, waits for it apart. */
+const PATIENCE = 250;
 
 export interface GatekeeperOptions {
   readonly gate: DispatchGate;
@@ -31,8 +34,10 @@ export interface Passage {
   pass(delivery: Delivery): boolean;
   /** Back into the queue, where it was. */
   giveBack(delivery: Delivery): void;
+  /** What the gate said of a message that had waited. */
+  troubled(trouble: Exclude<Trouble, undefined>): void;
   /** There may be something to do. */
-  wake(): void;
+  pump(): void;
 }
 
 /** `full`: nothing more fits or may pass for now. `failing`: the gate cannot judge. */
@@ -44,7 +49,9 @@ export type Trouble = "full" | "failing" | undefined;
  */
 export class Gatekeeper {
   readonly #options: GatekeeperOptions;
-  readonly #parked = new Set<Delivery>();
+  readonly #quietly: RateLimitedLog;
+  /** True: the gate was asked and has not answered. */
+  readonly #parked = new Map<Delivery, boolean>();
   #held: HeldRound | undefined;
   #check: Timer | undefined;
   #lastCancelCheck: number;
@@ -52,6 +59,7 @@ export class Gatekeeper {
 
   constructor(options: GatekeeperOptions) {
     this.#options = options;
+    this.#quietly = new RateLimitedLog(options.log, options.clock, { intervalMs: 10_000, maxKeys: 1 });
     this.#lastCancelCheck = options.clock.now();
   }
 
@@ -60,8 +68,13 @@ export class Gatekeeper {
   }
 
   /** Of the gate, 0..1. */
-  budget(): Promise<number> {
+  async budget(): Promise<number> {
     return this.#options.gate.budget();
+  }
+
+  /** So many are kept that no more are to be claimed until the round ends. */
+  get full(): boolean {
+    return this.#held?.full === true;
   }
 
   /** Messages that the gate lets wait. */
@@ -74,14 +87,25 @@ export class Gatekeeper {
     return this.#parked.size + (this.#held?.size ?? 0);
   }
 
-  /** Judges claimed messages in their order. */
+  /** Judges claimed messages in their order. Never rejects. */
   async sort(deliveries: readonly Delivery[], passage: Passage): Promise<Trouble> {
+    const { clock } = this.#options;
     // All at once: a gate that asks a server would otherwise cost one round trip per message.
     const verdicts = deliveries.map((delivery) => this.#judge(delivery));
+    const until = clock.now() + PATIENCE;
     let trouble: Trouble;
     for (const [i, delivery] of deliveries.entries()) {
-      let verdict = verdicts[i]!;
-      if (verdict instanceof Promise) verdict = await verdict;
+      const answer = verdicts[i]!;
+      const verdict =
+        answer instanceof Promise
+          ? await within(clock, Math.max(0, until - clock.now()), answer, delivery.signal)
+          : answer;
+      if (verdict === undefined) {
+        // A gate in which messages wait in place, or whose server hangs: nobody else is to wait for it.
+        this.#park(delivery, passage);
+        this.#await(delivery, answer as Promise<Judged>, passage, true);
+        continue;
+      }
       // In dispatch order, and nobody overtakes what does not fit (async-processor 2.3).
       if (trouble === "full" && (verdict.kind === "continue" || verdict.kind === "refuse")) passage.giveBack(delivery);
       else trouble = this.#obey(delivery, verdict, passage) ?? trouble;
@@ -101,7 +125,7 @@ export class Gatekeeper {
     }
     this.#held ??= new HeldRound(this.#options.clock, (held) => {
       for (const each of held) passage.giveBack(each);
-      passage.wake();
+      passage.pump();
     });
     this.#held.add(delivery, key);
   }
@@ -111,14 +135,14 @@ export class Gatekeeper {
     this.#stopped = true;
     this.#check?.cancel();
     this.#held?.end();
-    for (const delivery of this.#parked) passage.giveBack(delivery);
+    for (const delivery of this.#parked.keys()) passage.giveBack(delivery);
     this.#parked.clear();
   }
 
   #judge(delivery: Delivery): Judged | Promise<Judged> {
     const { gate } = this.#options;
     const seen = this.#seen(delivery);
-    if (this.#held !== undefined && this.#held.size > 0 && this.#held.refuses(gate.refusalKey?.(seen)))
+    if (this.#held !== undefined && this.#held.size > 0 && this.#held.refuses(refusalKey(gate, seen)))
       return { kind: "refuse", reason: "quota_exhausted" };
     return judge(gate, seen, delivery);
   }
@@ -130,7 +154,7 @@ export class Gatekeeper {
   }
 
   #obey(delivery: Delivery, verdict: Judged, passage: Passage): Trouble {
-    const { series, endings, gate, log, queueName } = this.#options;
+    const { series, endings, gate, queueName } = this.#options;
     switch (verdict.kind) {
       case "continue":
         if (passage.pass(delivery)) return undefined;
@@ -143,7 +167,7 @@ export class Gatekeeper {
       case "refuse": {
         const reason = verdict.reason ?? "gate_closed";
         series.decision(reason);
-        const key = gate.refusalKey?.(this.#seen(delivery));
+        const key = refusalKey(gate, this.#seen(delivery));
         // A gate that tells messages apart and is closed all the same is closed to everybody.
         if (reason === "gate_closed" && key !== undefined && !this.judgesWhenClosed) {
           passage.giveBack(delivery);
@@ -158,7 +182,12 @@ export class Gatekeeper {
         return undefined;
       case "error":
         series.decision("error");
-        log.warn({ queue: queueName, problem: verdict.problem }, "a gate failed; its message waits");
+        this.#quietly.log(
+          "warn",
+          "failed",
+          { queue: queueName, problem: verdict.problem },
+          "a gate failed; its message waits",
+        );
         this.hold(delivery, undefined, passage);
         return "failing";
     }
@@ -170,8 +199,33 @@ export class Gatekeeper {
       passage.giveBack(delivery);
       return;
     }
-    this.#parked.add(delivery);
+    this.#parked.set(delivery, false);
     this.#checkLater(passage);
+  }
+
+  /** Obeys the gate's answer about a message that is kept, when it comes. @param first that it has given about it */
+  #await(delivery: Delivery, answer: Promise<Judged>, passage: Passage, first: boolean): void {
+    if (!this.#parked.has(delivery)) return;
+    this.#parked.set(delivery, true);
+    void answer.then((verdict) => {
+      if (first && verdict.kind === "wait") this.#options.series.decision("gate_closed");
+      this.#answered(delivery, verdict, passage);
+      passage.pump();
+    });
+  }
+
+  #answered(delivery: Delivery, verdict: Judged, passage: Passage): void {
+    // It has ended in the meantime: what the gate reserved for it was given back at once.
+    if (!this.#parked.has(delivery)) return;
+    if (verdict.kind === "wait") this.#parked.set(delivery, false);
+    else if (verdict.kind === "continue" && !passage.pass(delivery)) {
+      delivery.release();
+      this.#parked.set(delivery, false);
+    } else {
+      this.#parked.delete(delivery);
+      const trouble = verdict.kind === "continue" ? undefined : this.#obey(delivery, verdict, passage);
+      if (trouble !== undefined) passage.troubled(trouble);
+    }
   }
 
   #checkLater(passage: Passage): void {
@@ -182,7 +236,7 @@ export class Gatekeeper {
           this.#check = undefined;
           if (this.#stopped) return;
           if (this.#parked.size > 0) this.#checkLater(passage);
-          passage.wake();
+          passage.pump();
         });
       },
       true,
@@ -192,22 +246,20 @@ export class Gatekeeper {
   async #askAgain(passage: Passage): Promise<void> {
     const { endings, time } = this.#options;
     await this.#endCancelled();
-    for (const delivery of [...this.#parked]) {
+    for (const [delivery, asked] of [...this.#parked]) {
       const { claim } = delivery;
+      // A stop in the meantime has given it back already.
+      if (!this.#parked.has(delivery)) continue;
       if (time.now() > claim.message.request.deadline * 1000) {
         this.#parked.delete(delivery);
         endings.expired(delivery);
-        continue;
-      }
-      const verdict = claim.lost
-        ? ({ kind: "refuse" } as const)
-        : await judge(this.#options.gate, this.#seen(delivery), delivery);
-      // A stop in the meantime has given it back already.
-      if (!this.#parked.has(delivery)) delivery.release();
-      else if (verdict.kind === "continue" && !passage.pass(delivery)) delivery.release();
-      else if (verdict.kind !== "wait") {
+      } else if (claim.lost) {
         this.#parked.delete(delivery);
-        if (verdict.kind !== "continue") this.#obey(delivery, verdict, passage);
+        passage.giveBack(delivery);
+      } else if (!asked) {
+        const answer = judge(this.#options.gate, this.#seen(delivery), delivery);
+        if (answer instanceof Promise) this.#await(delivery, answer, passage, false);
+        else this.#answered(delivery, answer, passage);
       }
     }
   }
@@ -216,7 +268,7 @@ export class Gatekeeper {
     const { broker, clock, endings, log } = this.#options;
     if (clock.now() - this.#lastCancelCheck < CANCEL_CHECK) return;
     this.#lastCancelCheck = clock.now();
-    const parked = [...this.#parked];
+    const parked = [...this.#parked.keys()];
     try {
       const cancelled = await broker.cancelled(parked.map(({ claim }) => claim));
       for (const [i, delivery] of parked.entries())

@@ -1,7 +1,7 @@
 import type { Clock, Timer } from "../clock/clock.ts";
 import type { Delivery } from "./delivery.ts";
 
-/** Most refused messages that one round holds, and bytes of their requests. */
+/** Most refused messages that one round holds, and bytes of their requests; one claim may exceed it. */
 const MOST = 10_000;
 const MOST_BYTES = 64 * 1024 * 1024;
 /** Milliseconds that a round lasts at least, and per message on top: claiming and giving back many costs more. */
@@ -39,8 +39,15 @@ export class HeldRound {
     this.#held.push(delivery);
     this.#bytes += delivery.claim.message.text.length;
     if (key !== undefined) this.#keys.add(key);
-    if (this.#held.length >= MOST || this.#bytes >= MOST_BYTES) this.end();
-    else if (this.#timer === undefined) this.#arm(ROUND);
+    if (this.#timer === undefined) this.#arm(ROUND);
+  }
+
+  /**
+   * No more are to be claimed until the round ends. Ending it sooner would have everything claimed, refused and given back
+   * again as fast as the broker can.
+   */
+  get full(): boolean {
+    return this.#held.length >= MOST || this.#bytes >= MOST_BYTES;
   }
 
   /** Ends the round now. */

@@ -1,3 +1,4 @@
+import type { Clock } from "../clock/clock.ts";
 import { messageOf, SluiceError } from "../inference/errors.ts";
 import type { DispatchGate, GateMessage, GateVerdict } from "../plugin/gate.ts";
 import type { Delivery } from "./delivery.ts";
@@ -13,6 +14,8 @@ export type Judged =
       readonly passing: boolean;
     };
 
+const VERDICTS: ReadonlySet<unknown> = new Set<GateVerdict["kind"]>(["continue", "wait", "refuse", "drop"]);
+
 /** Codes of failures that say nothing about the message. */
 const PASSING: ReadonlySet<string> = new Set(["BROKER_UNAVAILABLE", "METRIC_SOURCE"]);
 
@@ -24,16 +27,43 @@ export function judge(gate: DispatchGate, message: GateMessage, delivery: Delive
     const passing = error instanceof SluiceError && PASSING.has(error.code);
     return { kind: "error", problem: messageOf(error), passing };
   };
-  const said = (verdict: GateVerdict): Judged => {
+  const said = (verdict: GateVerdict | undefined): Judged => {
+    if (verdict === undefined || !VERDICTS.has(verdict.kind))
+      return failed(new Error(`the gate gave no verdict, but ${JSON.stringify(verdict)?.slice(0, 100)}`));
     if (verdict.kind !== "continue") undo();
     return verdict;
   };
   try {
     const verdict = gate.apply(message, reservations);
-    return verdict instanceof Promise ? verdict.then(said, failed) : said(verdict);
+    // Some promises are not of this kind.
+    return "then" in verdict ? Promise.resolve(verdict).then(said).catch(failed) : said(verdict);
   } catch (error) {
     return failed(error);
   }
+}
+
+/** What messages with the same key share: their refusals. Never throws. */
+export function refusalKey(gate: DispatchGate, message: GateMessage): string | undefined {
+  try {
+    return gate.refusalKey?.(message);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The answer, or undefined when it is not here in `ms` milliseconds, or `signal` is aborted first; it may still come. */
+export function within<T>(clock: Clock, ms: number, answer: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
+  return new Promise((resolve, reject) => {
+    const giveUp = (): void => {
+      timer.cancel();
+      signal.removeEventListener("abort", giveUp);
+      resolve(undefined);
+    };
+    const timer = clock.after(ms, giveUp, true);
+    signal.addEventListener("abort", giveUp, { once: true });
+    if (signal.aborted) giveUp();
+    answer.then(resolve, reject).finally(giveUp);
+  });
 }
 
 /** Ends a message that a gate dropped. */
@@ -45,7 +75,7 @@ export function drop(endings: Endings, delivery: Delivery, { result }: GateVerdi
       {
         id: delivery.claim.message.request.id,
         statusCode: result.statusCode ?? 0,
-        payload: Buffer.from(result.payload),
+        payload: Buffer.from(String(result.payload)),
         errorCode: result.errorCode === undefined ? "" : "GATE_DROPPED",
         errorMessage: result.errorCode === undefined ? "" : "Pool gating dropped request",
         contentType: "application/json",

@@ -14,9 +14,11 @@ export interface LeasesOptions {
   readonly settings: LeaseSettings;
   /** Aborted when nothing that waits shall wait any longer. */
   readonly draining: AbortSignal;
-  /** The broker could not be asked; it is asked again at the next beat. */
+  /** The broker could not be asked; it is asked again within a second. */
   onError(problem: unknown): void;
   onLost(claim: Claim): void;
+  /** A gate did not take back what it had reserved for a message. */
+  onReleaseFailed(problem: unknown): void;
 }
 
 /** Everything this process holds under a lease: renewed at a third of its life, and given to others when it is lost. */
@@ -34,8 +36,11 @@ export class Leases {
     return this.#held.size;
   }
 
-  hold(claim: Claim): Delivery {
-    const delivery = new Delivery(claim, this.#options.clock.now(), this.#options.draining);
+  /** @param askedAt when the broker was asked for it, monotonic milliseconds: its lease began after that */
+  hold(claim: Claim, askedAt: number): Delivery {
+    const { clock, settings, draining: signal, onReleaseFailed } = this.#options;
+    const leaseUntil = askedAt + settings.claimTtl;
+    const delivery = new Delivery(claim, { now: clock.now(), leaseUntil, signal, onReleaseFailed });
     this.#held.set(claim.id, delivery);
     return delivery;
   }
@@ -61,20 +66,39 @@ export class Leases {
     for (const timer of this.#timers) timer.cancel();
   }
 
+  /** One batch that fails takes no other along. @throws what the last one failed with */
   async #renew(): Promise<void> {
-    const claims = [...this.#held.values()].map(({ claim }) => claim).filter((claim) => !claim.lost);
-    for (let from = 0; from < claims.length; from += BATCH)
-      for (const lost of await this.#options.broker.renew(claims.slice(from, from + BATCH))) this.#options.onLost(lost);
+    const { broker, clock, settings, onLost } = this.#options;
+    const deliveries = [...this.#held.values()].filter(({ claim }) => !claim.lost);
+    let failure: { readonly problem: unknown } | undefined;
+    for (let from = 0; from < deliveries.length; from += BATCH) {
+      const batch = deliveries.slice(from, from + BATCH);
+      const leaseUntil = clock.now() + settings.claimTtl;
+      try {
+        for (const lost of await broker.renew(batch.map(({ claim }) => claim))) onLost(lost);
+        for (const delivery of batch) delivery.leaseUntil = leaseUntil;
+      } catch (problem) {
+        failure = { problem };
+      }
+    }
+    if (failure !== undefined) throw failure.problem;
   }
 
   #every(ms: number, act: () => Promise<void>): void {
     const slot = this.#timers.length;
-    const again = (): void => {
+    const again = (pause: number): void => {
       if (this.#stopped) return;
-      this.#timers[slot] = this.#options.clock.after(ms, () => {
-        act().catch(this.#options.onError).finally(again);
+      this.#timers[slot] = this.#options.clock.after(pause, () => {
+        act().then(
+          () => again(ms),
+          (problem) => {
+            this.#options.onError(problem);
+            // Of a lease of a minute two thirds are left: what failed is tried more than twice in them.
+            again(Math.min(ms, SHORTEST_BEAT));
+          },
+        );
       });
     };
-    again();
+    again(ms);
   }
 }

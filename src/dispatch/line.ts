@@ -14,6 +14,8 @@ import type { QueueSettings } from "./settings.ts";
 
 /** Messages past their deadline that one claim takes besides. */
 const EXPIRED = 256;
+/** Milliseconds until a broker is asked again that says that something waits and gives nothing. */
+const EMPTY_HANDED = 50;
 /** Milliseconds between looks at a gate that holds work back, for what expires meanwhile, and between reports of the gauges. */
 const RECHECK = 1000;
 
@@ -109,17 +111,15 @@ export class Line {
   fill(free: number): void {
     const { policy } = this.#options;
     if (this.#stopped || this.#asking || !this.#promising || this.#blocked || this.#returning > 0) return;
-    const room = policy.room(this.queue, free) - this.#options.gatekeeper.parked;
-    if (room <= 0) {
+    const { gatekeeper } = this.#options;
+    const room = policy.room(this.queue, free) - gatekeeper.parked;
+    if (room <= 0 || gatekeeper.full) {
       this.#purgeLater();
       return;
     }
     const max = this.#affordable(room);
-    if (max === 0 && this.admission.room !== "closed") {
-      // What ends makes room and wakes this up; a larger N has to be looked for.
-      this.#state = "full";
-      this.#recheckLater();
-      this.#purgeLater();
+    if (this.#stuck || (max === 0 && this.admission.room !== "closed")) {
+      this.#full();
       return;
     }
     // Counted as on its way from here on: other lines of the pool fill what is left.
@@ -128,9 +128,9 @@ export class Line {
 
   /** Puts a message back where it was. */
   giveBack(delivery: Delivery): void {
+    if (!this.endings.refuse(delivery)) return;
     this.#returning++;
     this.#promising = true;
-    this.endings.refuse(delivery);
   }
 
   /** A message is back in the queue, or somebody else has it. */
@@ -145,6 +145,17 @@ export class Line {
     this.series.depth(1);
     this.#options.policy.add(delivery.claim, delivery.labels);
     return true;
+  }
+
+  /** What the gate said of a message that had waited for its verdict. */
+  troubled(trouble: "full" | "failing"): void {
+    if (trouble === "full") this.#stuck = true;
+    else this.#block(trouble);
+  }
+
+  /** The workers should look what there is. */
+  pump(): void {
+    this.#options.pump();
   }
 
   /** A gate refused it, but may let others pass: held until the round ends. */
@@ -165,30 +176,44 @@ export class Line {
   #affordable(room: number): number {
     const { batchCap } = this.#options;
     if (this.#stuck || room <= 0) return 0;
-    const affordable = this.admission.affordable(Math.min(room, batchCap ?? room));
-    // A gate that drops or parks must see messages also when none may go.
-    return this.#options.gatekeeper.judgesWhenClosed ? Math.max(1, affordable) : affordable;
+    const most = Math.min(room, batchCap ?? room);
+    const affordable = this.admission.affordable(most);
+    if (!this.#options.gatekeeper.judgesWhenClosed) return affordable;
+    // A gate that drops or parks must see messages also when none may go; all of them, when it lets none go itself.
+    return this.admission.room === "closed" ? most : Math.max(1, affordable);
   }
 
   /** @param coming messages that other lines are to count as on their way */
   #ask(room: number, coming: number): void {
     this.#asking = true;
     this.#claiming = coming;
-    void this.#claim(room).finally(() => {
-      this.#asking = false;
-      this.#claiming = 0;
-      for (const resolve of this.#idle.splice(0)) resolve();
-      this.#options.pump();
-    });
+    void this.#claim(room)
+      .catch((error) => {
+        this.#options.log.error({ queue: this.queue.name, err: error }, "a claim went wrong; it is tried again");
+        this.#promising = true;
+        this.#block("failing");
+      })
+      .finally(() => {
+        this.#asking = false;
+        this.#claiming = 0;
+        for (const resolve of this.#idle.splice(0)) resolve();
+        this.#options.pump();
+      });
   }
 
   /** @param room 0 = only what has expired */
   async #claim(room: number): Promise<void> {
-    const { broker, time, log, clock } = this.#options;
+    const { broker, time, log, clock, pollInterval } = this.#options;
     await this.admission.refresh(false);
     this.#report();
     const max = this.#affordable(room);
+    if (max === 0 && room > 0 && this.admission.room !== "closed") {
+      // Another line was faster.
+      this.#full();
+      return;
+    }
     this.#askedAt = clock.now();
+    this.admission.expect(max);
     // Before the question: what is announced while it is under way may not be in the answer.
     this.#promising = false;
     let result: Awaited<ReturnType<Broker["claim"]>>;
@@ -196,6 +221,7 @@ export class Line {
       result = await broker.claim(this.queue, { max, expired: EXPIRED });
     } catch (error) {
       this.#promising = true;
+      this.admission.spare();
       log.debug({ queue: this.queue.name, problem: messageOf(error) }, "the broker cannot be asked for work");
       this.#block("unavailable");
       return;
@@ -203,33 +229,45 @@ export class Line {
     time.heard(result.time);
     const waiting = Number.isNaN(result.waiting) ? result.claims.length > 0 : result.waiting > 0;
     if (waiting) this.#promising = true;
-    await this.#take(result.claims);
+    await this.#take(result.claims, max);
     if (result.claims.length >= EXPIRED) this.#askedAt = Number.NEGATIVE_INFINITY;
     // Where all workers are busy, whatever they end makes room.
     if (this.#blocked || (room <= 0 && waiting)) return;
     if (!waiting) {
       this.#state = "empty";
-      this.#pollLater();
+      this.#pollLater(pollInterval);
+    } else if (max > 0 && result.claims.length === 0) {
+      this.#promising = false;
+      this.#pollLater(EMPTY_HANDED);
     } else if (max > 0 || result.claims.length >= EXPIRED) this.#state = "flowing";
     else if (this.admission.room === "closed") {
       this.series.decision("gate_closed");
       this.#block("closed");
-    } else {
-      this.#state = "full";
-      this.#recheckLater();
-    }
+    } else this.#full();
   }
 
-  /** Sorts out what was claimed, in order. */
-  async #take(claims: readonly Claim[]): Promise<void> {
+  /** What ends makes room and wakes this up; a larger N has to be looked for. */
+  #full(): void {
+    this.#state = "full";
+    this.#recheckLater();
+    this.#purgeLater();
+  }
+
+  /** Sorts out what was claimed, in order. @param asked how many messages that may leave */
+  async #take(claims: readonly Claim[], asked: number): Promise<void> {
     const { leases, gatekeeper } = this.#options;
     const deliveries: Delivery[] = [];
     for (const claim of claims) {
       this.series.claimsActive(1);
-      const delivery = leases.hold(claim);
+      const delivery = leases.hold(claim, this.#askedAt);
       if (!this.#endsAtOnce(delivery)) deliveries.push(delivery);
     }
+    if (deliveries.length < asked) {
+      this.admission.spare();
+      this.admission.expect(deliveries.length);
+    }
     const trouble = await gatekeeper.sort(deliveries, this);
+    this.admission.expect(0);
     if (trouble === "full") this.#stuck = true;
     else if (trouble === "failing") this.#block("failing");
   }
@@ -238,8 +276,7 @@ export class Line {
   #endsAtOnce(delivery: Delivery): boolean {
     const { claim } = delivery;
     const { deadline } = claim.message.request;
-    if (deadline <= 0)
-      this.endings.unusable(delivery, "Failed: deadline is missing or invalid (Unix seconds).");
+    if (deadline <= 0) this.endings.unusable(delivery, "Failed: deadline is missing or invalid (Unix seconds).");
     else if (claim.cancelled) this.endings.cancelled(delivery);
     else if (this.#options.time.now() > deadline * 1000) {
       this.series.expiredAtPull();
@@ -291,7 +328,8 @@ export class Line {
       this.#askedAt + RECHECK - clock.now(),
       () => {
         this.#purge = undefined;
-        const lately = clock.now() - this.#askedAt < RECHECK;
+        // Half of it: a timer may fire a hair's breadth early, and would be armed again for no time at all.
+        const lately = clock.now() - this.#askedAt < RECHECK / 2;
         if (this.#asking || this.#blocked || lately) this.#options.pump();
         else this.#ask(0, 0);
       },
@@ -318,9 +356,9 @@ export class Line {
   }
 
   /** A queue that nobody announces anything for is looked at now and then. */
-  #pollLater(): void {
+  #pollLater(ms: number): void {
     this.#poll?.cancel();
     if (this.#stopped) return;
-    this.#poll = this.#options.clock.after(this.#options.pollInterval, () => this.wake(), true);
+    this.#poll = this.#options.clock.after(ms, () => this.wake(), true);
   }
 }

@@ -1,4 +1,4 @@
-import { type Clock, delay } from "../clock/clock.ts";
+import type { Clock } from "../clock/clock.ts";
 import type { Broker, Settlement, SettleOutcome } from "./queues/broker.ts";
 
 /** Settlements per call of the broker. */
@@ -73,7 +73,8 @@ export class SettlementWriter {
         this.#inCall = 0;
         this.#queue = [...batch, ...this.#queue];
         onRetry(error);
-        await delay(clock, pause);
+        // A process that ends does not wait for a broker that is away: leases bring the messages back.
+        await new Promise<void>((resolve) => clock.after(pause, resolve, true));
         pause = Math.min(LONGEST_PAUSE, pause * 2);
         continue;
       }
@@ -101,11 +102,15 @@ export class SettlementWriter {
   #tryApart(): void {
     if (this.#waiting) return;
     this.#waiting = true;
-    this.#options.clock.after(this.#apartPause, () => {
-      this.#waiting = false;
-      this.#queue.push(...this.#apart.splice(0));
-      this.#begin();
-    });
+    this.#options.clock.after(
+      this.#apartPause,
+      () => {
+        this.#waiting = false;
+        this.#queue = this.#queue.concat(this.#apart.splice(0));
+        this.#begin();
+      },
+      true,
+    );
     this.#apartPause = Math.min(LONGEST_PAUSE, this.#apartPause * 2);
   }
 }

@@ -61,12 +61,14 @@ export class WorkerPool {
   /** Claims nothing more and gives back what no worker has; those that run go on. */
   async stop(): Promise<void> {
     this.#stopped = true;
-    await Promise.all(this.#order.map((line) => line.stop()));
+    const stopping = this.#order.map((line) => line.stop());
+    // Now: a line whose broker or gate does not answer must not keep what the others have claimed.
     for (const claim of this.#options.policy.drain()) {
       const line = this.#lineOf(claim);
       line.series.depth(-1);
       line.giveBack(this.#options.leases.get(claim));
     }
+    await Promise.all(stopping);
   }
 
   /** Resolves when no worker has a message. */

@@ -7,7 +7,7 @@ import type { Span, Tracing } from "../telemetry/tracing.ts";
 import type { BrokerTime } from "./broker-time.ts";
 import type { Delivery } from "./delivery.ts";
 import type { Ending } from "./endings.ts";
-import { drop, type Judged, judge } from "./judge.ts";
+import { drop, type Judged, judge, within } from "./judge.ts";
 import type { Line } from "./line.ts";
 import type { MergePolicy } from "./merge/merge-policy.ts";
 import type { QueueSeries } from "./queue-series.ts";
@@ -70,9 +70,10 @@ export class Worker {
     const { line, delivery } = job;
     line.series.depth(-1);
     const { created } = delivery.claim.message.request;
-    if (!Number.isNaN(created)) line.series.residence(Math.max(0, this.#options.time.now() - created * 1000));
+    // Go's producers write 0 where nobody has set it.
+    if (created > 0) line.series.residence(Math.max(0, this.#options.time.now() - created * 1000));
     try {
-      if ((await this.#mayGo(job)) && !this.#ended(job)) await this.#send(job);
+      if ((await this.#mayGo(job)) && !this.#ended(line, delivery)) await this.#send(job);
     } catch (error) {
       this.#options.log.error({ queue: line.queue.name, err: error }, "a worker failed; its message is queued again");
       line.endings.later(delivery, 1);
@@ -99,13 +100,14 @@ export class Worker {
 
   /** Asks the pool's gate until it lets the message pass, or something ends it. Waiting has no limit but the deadline. */
   async #passPoolGate({ line, delivery, poolGate, poolSeries }: Job): Promise<boolean> {
-    const { clock, time } = this.#options;
+    const { clock } = this.#options;
     const { id, metadata, deadline } = delivery.claim.message.request;
     const { labels, signal } = delivery;
     const seen = { id, metadata, labels, deadline, signal, admitted: poolGate.judgesWhenClosed !== true };
     for (let waited = false; ; waited = true) {
       const answer = judge(poolGate, seen, delivery);
-      const judged = answer instanceof Promise ? await answer : answer;
+      const judged = answer instanceof Promise ? await this.#answerOf(answer, line, delivery) : answer;
+      if (judged === undefined) return false;
       // A pool's gate that is closed to everybody lets wait: what goes back would be the next to come.
       const closed = judged.kind === "refuse" && judged.reason !== "quota_exhausted" && !poolGate.judgesWhenClosed;
       const verdict: Judged = closed ? WAIT : judged;
@@ -132,22 +134,29 @@ export class Worker {
       }
       // Whatever happens while it waits, the slot it holds in its capacities is its own.
       await delay(clock, GATE_POLL, signal).catch(() => {});
-      if (this.#options.draining.aborted || delivery.claim.lost) {
-        line.giveBack(delivery);
-        return false;
-      }
-      if (time.now() > deadline * 1000) {
-        line.endings.expired(delivery);
-        return false;
-      }
-      if (!(await this.#notCancelled(line, delivery))) return false;
+      if (!(await this.#mayWait(line, delivery))) return false;
     }
+  }
+
+  /** The answer of a gate that takes its time; undefined: the message's way has ended before it came. */
+  async #answerOf(answer: Promise<Judged>, line: Line, delivery: Delivery): Promise<Judged | undefined> {
+    for (;;) {
+      const judged = await within(this.#options.clock, STALE, answer, delivery.signal);
+      if (judged !== undefined) return judged;
+      if (!(await this.#mayWait(line, delivery))) return undefined;
+    }
+  }
+
+  /** Neither lost nor expired nor cancelled while it waits. */
+  async #mayWait(line: Line, delivery: Delivery): Promise<boolean> {
+    if (this.#ended(line, delivery)) return false;
+    return this.#notCancelled(line, delivery);
   }
 
   /** After a wait: neither cancelled nor held back by what the metrics say by now. */
   async #stillWanted({ line, delivery }: Job): Promise<boolean> {
     const { clock } = this.#options;
-    const waited = clock.now() - delivery.checkedAt > STALE;
+    const waited = clock.now() - delivery.claimedAt > STALE;
     if (!(await this.#notCancelled(line, delivery))) return false;
     if (waited) await line.admission.refresh(true);
     if (line.admission.holds(waited)) return true;
@@ -171,9 +180,10 @@ export class Worker {
     return false;
   }
 
-  /** The last look before it leaves. */
-  #ended({ line, delivery }: Job): boolean {
-    if (this.#options.draining.aborted || delivery.claim.lost) line.giveBack(delivery);
+  /** The last look before it leaves. A lease that could not be renewed in time may be somebody else's by now. */
+  #ended(line: Line, delivery: Delivery): boolean {
+    const { draining, clock } = this.#options;
+    if (draining.aborted || delivery.claim.lost || clock.now() > delivery.leaseUntil) line.giveBack(delivery);
     else if (this.#options.time.now() > delivery.claim.message.request.deadline * 1000) line.endings.expired(delivery);
     else return false;
     return true;

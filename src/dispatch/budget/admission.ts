@@ -11,12 +11,16 @@ export class Admission {
   readonly #asker: Asker;
   readonly #costOf: CostOf;
   readonly #meanCosts: number[];
+  #expected = 0;
+  /** The cost that stands for it in each capacity. */
+  readonly #expectedCosts: number[];
 
   constructor(capacities: readonly Capacity[], asker: Asker, costOf: CostOf) {
     this.capacities = capacities;
     this.#asker = asker;
     this.#costOf = costOf;
     this.#meanCosts = capacities.map(() => 1);
+    this.#expectedCosts = capacities.map(() => 0);
   }
 
   /** Reads all of them. @param fresh past the caches */
@@ -28,13 +32,37 @@ export class Admission {
   affordable(most: number): number {
     let count = most;
     for (const [i, capacity] of this.capacities.entries()) {
-      const allowance = capacity.allowance(this.#asker);
-      const each = capacity.reading.unit === "requests" ? 1 : this.#meanCosts[i]!;
+      const allowance = capacity.allowance(this.#asker) - capacity.expected;
+      const free = (allowance > 0 || capacity.expected === 0) && capacity.room(this.#asker) === "free";
       // One is always worth a try where there is anything: its cost is known only when it is here.
-      const affordable = Math.max(Math.floor(allowance / each), capacity.room(this.#asker) === "free" ? 1 : 0);
+      const affordable = Math.max(Math.floor(allowance / this.#usualCost(i)), free ? 1 : 0);
       count = Math.min(count, affordable);
     }
     return count;
+  }
+
+  /**
+   * So many messages are asked of the broker, or have come and were not looked at yet: others that share the capacities ask
+   * for what is left, or all but one of them would have to put theirs back. What is taken counts as come.
+   */
+  expect(count: number): void {
+    if (count === this.#expected) return;
+    this.#expected = count;
+    for (const [i, capacity] of this.capacities.entries()) {
+      const cost = count * this.#usualCost(i);
+      capacity.expect(cost - this.#expectedCosts[i]!);
+      this.#expectedCosts[i] = cost;
+    }
+  }
+
+  /** Of what was asked for nothing more comes. */
+  spare(): void {
+    this.expect(0);
+    for (const capacity of this.capacities) capacity.spared();
+  }
+
+  #usualCost(i: number): number {
+    return this.capacities[i]!.reading.unit === "requests" ? 1 : this.#meanCosts[i]!;
   }
 
   /** `closed`: a gate lets nothing pass. `full`: what runs already is all that may. */
@@ -72,6 +100,7 @@ export class Admission {
       this.#meanCosts[i] = this.#meanCosts[i]! * (1 - NEWEST) + costs[i]! * NEWEST;
     }
     delivery.admitted(tickets);
+    if (this.#expected > 0) this.expect(this.#expected - 1);
     return true;
   }
 

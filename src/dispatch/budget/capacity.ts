@@ -80,6 +80,7 @@ export class Capacity {
   #admitted = 0;
   #running = 0;
   #tickets = 0;
+  #expected = 0;
   #large: Large | undefined;
   #asking: Promise<void> | undefined;
   #askingAnew: Promise<void> | undefined;
@@ -103,6 +104,21 @@ export class Capacity {
   /** Cost of what we run or are about to. */
   get own(): number {
     return this.#admitted;
+  }
+
+  /** Cost of what was asked of a broker and is not here yet: whoever asks now, asks for what is left. */
+  get expected(): number {
+    return this.#expected;
+  }
+
+  /** So much more (or less) is expected. */
+  expect(cost: number): void {
+    this.#expected = settle(this.#expected + cost);
+  }
+
+  /** Somebody had expected more than came: others may want it. */
+  spared(): void {
+    this.#onChange();
   }
 
   /** What the latest sample says, before our own work is considered. */

@@ -230,7 +230,7 @@ describe("going on after any end", () => {
           expect(h.store.results("batch-0123456789abcdef-results")).toEqual([]);
         },
       ),
-      { numRuns: 40 },
+      { numRuns: 25 },
     );
   });
 

@@ -1,4 +1,5 @@
 import type { Reservations } from "../plugin/gate.ts";
+import type { Bagged } from "./bag.ts";
 import type { Ticket } from "./budget/capacity.ts";
 import type { Claim } from "./queues/broker.ts";
 
@@ -6,8 +7,10 @@ import type { Claim } from "./queues/broker.ts";
 type Release = (unsent?: boolean) => unknown;
 
 /** A claimed message on its way through this process. */
-export class Delivery {
+export class Delivery implements Bagged {
   readonly claim: Claim;
+  /** Among what is held. */
+  slot = -1;
   /** Of the message, as the gates leave them. */
   readonly labels: Record<string, string>;
   /** When it was claimed; monotonic milliseconds, as the two below. */

@@ -1,11 +1,12 @@
 import type { Clock, Timer } from "../clock/clock.ts";
 import { messageOf } from "../inference/errors.ts";
-import type { DispatchGate, GateMessage } from "../plugin/gate.ts";
+import { CONTINUE, type DispatchGate, type GateMessage } from "../plugin/gate.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { RateLimitedLog } from "../telemetry/rate-limited-log.ts";
 import type { BrokerTime } from "./broker-time.ts";
 import type { Delivery } from "./delivery.ts";
 import type { Endings } from "./endings.ts";
+import { OPEN_GATE } from "./gates/constant.ts";
 import { HeldRound } from "./held.ts";
 import { drop, type Judged, judge, refusalKey, within } from "./judge.ts";
 import type { QueueSeries } from "./queue-series.ts";
@@ -141,6 +142,7 @@ export class Gatekeeper {
 
   #judge(delivery: Delivery): Judged | Promise<Judged> {
     const { gate } = this.#options;
+    if (gate === OPEN_GATE) return CONTINUE;
     const seen = this.#seen(delivery);
     if (this.#held !== undefined && this.#held.size > 0 && this.#held.refuses(refusalKey(gate, seen)))
       return { kind: "refuse", reason: "quota_exhausted" };

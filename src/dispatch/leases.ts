@@ -1,4 +1,5 @@
 import type { Clock, Timer } from "../clock/clock.ts";
+import { Bag } from "./bag.ts";
 import { Delivery } from "./delivery.ts";
 import type { Broker, Claim } from "./queues/broker.ts";
 import type { LeaseSettings } from "./settings.ts";
@@ -24,7 +25,7 @@ export interface LeasesOptions {
 /** Everything this process holds under a lease: renewed at a third of its life, and given to others when it is lost. */
 export class Leases {
   readonly #options: LeasesOptions;
-  readonly #held = new Map<string, Delivery>();
+  readonly #held = new Bag<Delivery>();
   #timers: Timer[] = [];
   #stopped = false;
 
@@ -41,24 +42,28 @@ export class Leases {
     const { clock, settings, draining: signal, onReleaseFailed } = this.#options;
     const leaseUntil = askedAt + settings.claimTtl;
     const delivery = new Delivery(claim, { now: clock.now(), leaseUntil, signal, onReleaseFailed });
-    this.#held.set(claim.id, delivery);
+    claim.holder = delivery;
+    this.#held.add(delivery);
     return delivery;
   }
 
+  /** @param claim one that is held */
   get(claim: Claim): Delivery {
-    return this.#held.get(claim.id)!;
+    return claim.holder as Delivery;
   }
 
   /** The claim is settled. */
   forget(claim: Claim): void {
-    this.#held.delete(claim.id);
+    this.#held.delete(this.get(claim));
   }
 
   start(): void {
     const { claimTtl, reclaimInterval } = this.#options.settings;
     const beat = Math.min(claimTtl / 2, Math.max(SHORTEST_BEAT, Math.min(LONGEST_BEAT, claimTtl / 3)));
     this.#every(beat, () => this.#renew());
-    this.#every(reclaimInterval, () => this.#options.broker.reclaim(new Set(this.#held.keys())));
+    this.#every(reclaimInterval, () =>
+      this.#options.broker.reclaim(new Set(this.#held.all().map(({ claim }) => claim.id))),
+    );
   }
 
   stop(): void {
@@ -69,7 +74,7 @@ export class Leases {
   /** One batch that fails takes no other along. @throws what the last one failed with */
   async #renew(): Promise<void> {
     const { broker, clock, settings, onLost } = this.#options;
-    const deliveries = [...this.#held.values()].filter(({ claim }) => !claim.lost);
+    const deliveries = this.#held.all().filter(({ claim }) => !claim.lost);
     let failure: { readonly problem: unknown } | undefined;
     for (let from = 0; from < deliveries.length; from += BATCH) {
       const batch = deliveries.slice(from, from + BATCH);

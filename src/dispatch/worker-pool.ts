@@ -83,15 +83,18 @@ export class WorkerPool {
       const claim = policy.next();
       if (claim === undefined) return;
       this.#running++;
-      void this.#options.work(this.#lineOf(claim), leases.get(claim)).finally(() => {
-        this.#running--;
-        // What it gave back may be what the next one waits for.
-        for (const line of this.#order) line.changed();
-        if (this.#running === 0) for (const resolve of this.#idle.splice(0)) resolve();
-        this.pump();
-      });
+      void this.#options.work(this.#lineOf(claim), leases.get(claim)).finally(this.#free);
     }
   }
+
+  /** A worker has ended its message. */
+  readonly #free = (): void => {
+    this.#running--;
+    // What it gave back may be what the next one waits for.
+    for (const line of this.#order) line.changed();
+    if (this.#running === 0) for (const resolve of this.#idle.splice(0)) resolve();
+    this.pump();
+  };
 
   #fill(): void {
     if (this.#stopped) return;

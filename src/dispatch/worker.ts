@@ -7,6 +7,7 @@ import type { Span, Tracing } from "../telemetry/tracing.ts";
 import type { BrokerTime } from "./broker-time.ts";
 import type { Delivery } from "./delivery.ts";
 import type { Ending } from "./endings.ts";
+import { OPEN_GATE } from "./gates/constant.ts";
 import { drop, type Judged, judge, within } from "./judge.ts";
 import type { Line } from "./line.ts";
 import type { MergePolicy } from "./merge/merge-policy.ts";
@@ -73,16 +74,17 @@ export class Worker {
     // Go's producers write 0 where nobody has set it.
     if (created > 0) line.series.residence(Math.max(0, this.#options.time.now() - created * 1000));
     try {
-      if ((await this.#mayGo(job)) && !this.#ended(line, delivery)) await this.#send(job);
+      const may = this.#mayGo(job);
+      if ((typeof may === "boolean" ? may : await may) && !this.#ended(line, delivery)) await this.#send(job);
     } catch (error) {
       this.#options.log.error({ queue: line.queue.name, err: error }, "a worker failed; its message is queued again");
       line.endings.later(delivery, 1);
     }
   }
 
-  /** Everything that can end a message before it is sent. */
-  async #mayGo(job: Job): Promise<boolean> {
-    const { line, delivery } = job;
+  /** Everything that can end a message before it is sent. No promise where there is nobody to ask: most go this way. */
+  #mayGo(job: Job): boolean | Promise<boolean> {
+    const { line, delivery, poolGate } = job;
     const { request } = delivery.claim.message;
     if (request.payload === undefined) {
       line.endings.error(delivery, "INVALID_REQUEST", "Failed to marshal message's payload: there is no payload");
@@ -95,6 +97,11 @@ export class Worker {
       line.endings.error(delivery, "INVALID_REQUEST", problem);
       return false;
     }
+    const fresh = this.#options.clock.now() - delivery.claimedAt <= STALE;
+    return poolGate === OPEN_GATE && fresh ? this.#hasRoom(job, false) : this.#mayGoAfter(job);
+  }
+
+  async #mayGoAfter(job: Job): Promise<boolean> {
     return (await this.#passPoolGate(job)) && (await this.#stillWanted(job));
   }
 
@@ -154,11 +161,16 @@ export class Worker {
   }
 
   /** After a wait: neither cancelled nor held back by what the metrics say by now. */
-  async #stillWanted({ line, delivery }: Job): Promise<boolean> {
+  async #stillWanted(job: Job): Promise<boolean> {
+    const { line, delivery } = job;
     const { clock } = this.#options;
     const waited = clock.now() - delivery.claimedAt > STALE;
     if (!(await this.#notCancelled(line, delivery))) return false;
     if (waited) await line.admission.refresh(true);
+    return this.#hasRoom(job, waited);
+  }
+
+  #hasRoom({ line, delivery }: Job, waited: boolean): boolean {
     if (line.admission.holds(waited)) return true;
     line.series.decision("gate_closed");
     line.giveBack(delivery);
@@ -213,7 +225,11 @@ export class Worker {
       const http = span.child("http-request", { "http.request.method": "POST" }, "client");
       const remainingMs = request.deadline * 1000 - time.now();
       const built = buildRequest({
-        ...{ message, queue, transformed, deadlineHeader, remainingMs },
+        message,
+        queue,
+        transformed,
+        deadlineHeader,
+        remainingMs,
         stamped: policy.stamp(delivery.claim, delivery.labels),
         trace: tracing.on ? (set) => http.inject(set) : undefined,
       });

@@ -17,6 +17,8 @@ export interface Claim {
   readonly publishedAt: number;
   /** Set when the lease was found lost: somebody else has the message, and whatever comes of this is discarded. */
   lost: boolean;
+  /** What whoever holds it keeps with it; brokers leave it alone. */
+  holder?: unknown;
 }
 
 /** What became of a claimed message. */

@@ -3,6 +3,7 @@ import type { Dispatcher } from "undici";
 import type { Clock } from "../../clock/clock.ts";
 import { oneLine } from "../../inference/errors.ts";
 import { HEADER } from "../../inference/headers.ts";
+import type { Bagged } from "../bag.ts";
 import { BodyCollector } from "./body-collector.ts";
 import { decodeBody, longerThan } from "./decode-body.ts";
 import { failureText } from "./failure-text.ts";
@@ -29,7 +30,9 @@ export interface AttemptOwner {
  * it: the dispatcher's retry, some seconds later, costs latency-tolerant work nothing and is counted. The case is rare,
  * since undici looks at a kept connection before it writes and honours the server's `Keep-Alive`.
  */
-export class Attempt implements Dispatcher.DispatchHandler {
+export class Attempt implements Dispatcher.DispatchHandler, Bagged {
+  /** Among what is under way. */
+  slot = -1;
   readonly signal: AbortSignal;
   /** Monotonic milliseconds when the attempt is given up. */
   readonly #deadline: number;

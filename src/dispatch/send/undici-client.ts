@@ -1,5 +1,6 @@
 import type { Dispatcher } from "undici";
 import type { Clock } from "../../clock/clock.ts";
+import { Bag } from "../bag.ts";
 import { Attempt, type AttemptOwner } from "./attempt.ts";
 import { type ClientTls, clientContext } from "./client-tls.ts";
 import type { Answer, InferenceClient, OutboundRequest } from "./inference-client.ts";
@@ -42,7 +43,7 @@ class UndiciClient implements InferenceClient, AttemptOwner {
   readonly #totalWorkers: number;
   readonly #settings: LineSettings;
   readonly #origins = new Map<string, Origin>();
-  readonly #attempts = new Set<Attempt>();
+  readonly #attempts = new Bag<Attempt>();
   /** How many attempts each signal can end: one listener serves all that share it. */
   readonly #signals = new Map<AbortSignal, number>();
   #armed = false;
@@ -84,7 +85,7 @@ class UndiciClient implements InferenceClient, AttemptOwner {
 
   async close(): Promise<void> {
     this.#closed = true;
-    for (const attempt of this.#attempts) attempt.giveUp({ kind: "aborted" });
+    for (const attempt of this.#attempts.all()) attempt.giveUp({ kind: "aborted" });
     for (const origin of this.#origins.values()) origin.close();
     this.#origins.clear();
   }
@@ -114,7 +115,7 @@ class UndiciClient implements InferenceClient, AttemptOwner {
   }
 
   readonly #onAbort = ({ target }: Event): void => {
-    for (const attempt of this.#attempts) if (attempt.signal === target) attempt.giveUp({ kind: "aborted" });
+    for (const attempt of this.#attempts.all()) if (attempt.signal === target) attempt.giveUp({ kind: "aborted" });
   };
 
   #arm(): void {
@@ -126,7 +127,7 @@ class UndiciClient implements InferenceClient, AttemptOwner {
   readonly #sweep = (): void => {
     this.#armed = false;
     const now = this.clock.now();
-    for (const attempt of this.#attempts) attempt.expire(now);
+    for (const attempt of this.#attempts.all()) attempt.expire(now);
     if (this.#attempts.size > 0) this.#arm();
   };
 }

@@ -70,6 +70,32 @@ describe.each(KINDS)("batch files on %s", (kind) => {
   });
 });
 
+describe("a batch whose server dies", () => {
+  it("goes on when it is back, says so, and every line is answered once", async () => {
+    const desk = await Desk.open("Redis");
+    const { server } = desk.store as RedisStore;
+    const total = 600;
+    const ids = Array.from({ length: total }, (_, at) => `c${at + 1}`);
+    const input = desk.write("in.jsonl", ids.map((id) => batchLine(id)).join(""));
+    await desk.gateway.manner({ delay: 20 });
+    await desk.dispatch();
+    const run = desk.start("batch", input, desk.path("out.jsonl"), "--config", desk.config, "--queue", "q");
+    for (const at of [50, 250]) {
+      await poll(`${at} answers`, () => desk.lines("out.jsonl").length >= at, 30_000);
+      await server.kill();
+      await poll(
+        "the notice",
+        () => run.stderr.split("the batch goes on when that is over").length > (at === 50 ? 1 : 2),
+      );
+      await server.restart();
+    }
+    expect((await run.ended(90_000)).code).toBe(0);
+    const answered = desk.lines("out.jsonl").map((text) => JSON.parse(text).custom_id);
+    expect(answered.sort()).toEqual([...ids].sort());
+    await desk.close();
+  });
+});
+
 describe.each(KINDS)("enqueue, queue and results on %s", (kind) => {
   let desk: Desk;
 

@@ -14,6 +14,7 @@ import { undiciClient } from "../dispatch/send/undici-client.ts";
 import { requestTransforms } from "../dispatch/transforms/transforms-file.ts";
 import { gatesView, queuesView } from "../dispatch/views.ts";
 import { hostPort } from "../inference/endpoint.ts";
+import { messageOf } from "../inference/errors.ts";
 import { createDispatchMetrics } from "../telemetry/dispatch-metrics.ts";
 import { render } from "../telemetry/exposition.ts";
 import type { Logger } from "../telemetry/logger.ts";
@@ -25,6 +26,11 @@ import { makeBroker } from "./dispatch-broker.ts";
 import { loadDispatchPlugins } from "./dispatch-plugins.ts";
 import { type Running, untilSignal } from "./lifecycle.ts";
 import { type Listening, readyLine } from "./ready-line.ts";
+
+/** Milliseconds that everything may take which ends after the requests in flight (async-processor 8.4). */
+const LAST_MOMENTS = 4800;
+/** Milliseconds after which a process that has ended its work ends, whatever is left in it. */
+const LINGER = 100;
 
 /** A dispatcher that runs. */
 export interface RunningDispatcher extends Running {
@@ -69,8 +75,20 @@ export async function startDispatcher(options: DispatchOptions & { readonly log:
     () => client.close(),
     () => broker.close(),
   ];
-  const close = async (): Promise<void> => {
-    for (const end of parts.splice(0).reverse()) await end();
+  /** What does not end, or fails to, keeps neither the others nor the process. @param limit milliseconds for all of them */
+  const close = async (limit = LAST_MOMENTS): Promise<void> => {
+    const ended = (async (): Promise<boolean> => {
+      for (const end of parts.splice(0).reverse())
+        try {
+          await end();
+        } catch (error) {
+          log.warn({ problem: messageOf(error) }, "a part of the dispatcher failed to end");
+        }
+      return true;
+    })();
+    const late = new Promise<boolean>((resolve) => void clock.after(limit, () => resolve(false), true));
+    if (!(await Promise.race([ended, late])))
+      log.warn({ left: parts.length }, "a part of the dispatcher does not end; it is left behind");
   };
   try {
     const dispatcher = new Dispatcher({
@@ -121,8 +139,9 @@ export async function startDispatcher(options: DispatchOptions & { readonly log:
       async drain() {
         ready = false;
         backlog.stop();
+        const until = clock.now() + options.drainTimeout + LAST_MOMENTS;
         await dispatcher.stop(options.drainTimeout);
-        await close();
+        await close(Math.min(LAST_MOMENTS, until - clock.now()));
       },
       async close() {
         backlog.stop();
@@ -136,12 +155,17 @@ export async function startDispatcher(options: DispatchOptions & { readonly log:
   }
 }
 
-/** Runs the Async Processor until a signal; returns the exit status. Everything it says goes to stderr. */
+/**
+ * Runs the Async Processor until a signal; returns the exit status. Everything it says goes to stderr. What is still there
+ * after that, such as a timer of somebody's gate, does not keep the process.
+ */
 export async function runDispatcher(options: DispatchOptions): Promise<number> {
   const log = createLogger({ ...options.logging, name: "dispatch" });
   const starting = startDispatcher({ ...options, log });
   const ended = untilSignal(starting, log);
   const running = await starting;
   for (const listening of running.listening) process.stderr.write(`${readyLine(listening, process.pid)}\n`);
-  return ended;
+  const status = await ended;
+  realClock.after(LINGER, () => process.exit(status), true);
+  return status;
 }

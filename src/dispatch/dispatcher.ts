@@ -144,6 +144,7 @@ export class Dispatcher {
         policy,
         leases: this.#leases,
         clock,
+        time: this.#time,
         random,
         work: (line, delivery) => this.#worker.work({ line, delivery, poolGate, poolSeries, policy }),
       });

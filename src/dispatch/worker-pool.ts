@@ -1,5 +1,6 @@
 import type { Clock } from "../clock/clock.ts";
 import type { Random } from "../clock/random.ts";
+import type { BrokerTime } from "./broker-time.ts";
 import type { Delivery } from "./delivery.ts";
 import type { Leases } from "./leases.ts";
 import type { Line } from "./line.ts";
@@ -7,11 +8,15 @@ import type { MergePolicy } from "./merge/merge-policy.ts";
 import type { Claim } from "./queues/broker.ts";
 import type { PoolSettings } from "./settings.ts";
 
+/** Milliseconds between looks for what expires while all workers are busy. */
+const SWEEP = 1000;
+
 export interface WorkerPoolOptions {
   readonly settings: PoolSettings;
   readonly policy: MergePolicy;
   readonly leases: Leases;
   readonly clock: Clock;
+  readonly time: BrokerTime;
   readonly random: Random;
   /** Takes one message from the gateway's door to its end; never rejects. */
   work(line: Line, delivery: Delivery): Promise<void>;
@@ -26,6 +31,7 @@ export class WorkerPool {
   #order: Line[] = [];
   #running = 0;
   #pumping = false;
+  #sweeping = false;
   #stopped = false;
 
   constructor(options: WorkerPoolOptions) {
@@ -54,6 +60,7 @@ export class WorkerPool {
     this.#options.clock.soon(() => {
       this.#pumping = false;
       this.#handOut();
+      this.#sweepLater();
       this.#fill();
     });
   }
@@ -95,6 +102,36 @@ export class WorkerPool {
     if (this.#running === 0) for (const resolve of this.#idle.splice(0)) resolve();
     this.pump();
   };
+
+  /** What waits for a worker may expire before there is one. */
+  #sweepLater(): void {
+    if (this.#sweeping || this.#stopped || this.#options.policy.size === 0) return;
+    this.#sweeping = true;
+    this.#options.clock.after(
+      SWEEP,
+      () => {
+        this.#sweeping = false;
+        this.#sweep();
+        this.pump();
+      },
+      true,
+    );
+  }
+
+  #sweep(): void {
+    if (this.#stopped) return;
+    const { policy, leases, time } = this.#options;
+    const now = time.now();
+    for (const claim of policy.drain()) {
+      const delivery = leases.get(claim);
+      if (now <= claim.message.request.deadline * 1000) policy.add(claim, delivery.labels);
+      else {
+        const line = this.#lineOf(claim);
+        line.series.depth(-1);
+        line.endings.expired(delivery);
+      }
+    }
+  }
 
   #fill(): void {
     if (this.#stopped) return;

@@ -19,7 +19,7 @@ export interface MergePolicy {
   add(claim: Claim, labels: Readonly<Record<string, string>>): void;
   /** Takes out the next one; undefined when there is none. */
   next(): Claim | undefined;
-  /** Takes out all, in no particular order. */
+  /** Takes out all; added again in the order they come, those of each queue and lane keep theirs. */
   drain(): Claim[];
   /** Headers to set on this message's request. */
   stamp(claim: Claim, labels: Readonly<Record<string, string>>): readonly StampedHeader[];

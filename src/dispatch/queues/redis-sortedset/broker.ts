@@ -102,7 +102,9 @@ class SortedSetBroker implements Broker {
     let answer: readonly (string | number | null)[];
     let waiting: number;
     try {
-      [answer, waiting] = (await Promise.all([script, this.#arm(redis, queue)])) as [typeof answer, typeof waiting];
+      // What was claimed is claimed, also when the server does not say how much is left.
+      const armed = this.#arm(redis, queue).catch(() => Number.NaN);
+      [answer, waiting] = (await Promise.all([script, armed])) as [typeof answer, typeof waiting];
     } catch (error) {
       if (!(error instanceof AnswerLost)) throw error;
       const claimIds = Array.from({ length: live + late }, (_, i) => this.#owner + (first + i));
@@ -262,9 +264,8 @@ class SortedSetBroker implements Broker {
     touched: Iterable<QueueSettings> = [],
   ): Promise<readonly (number | string)[]> {
     const script = redis.run(SETTLE, batch.keys, batch.args);
-    const armed = redis.announces ? Array.from(touched, (queue) => this.#arm(redis, queue)) : [];
-    const [answer] = await Promise.all([script, ...armed]);
-    return answer as readonly (number | string)[];
+    if (redis.announces) for (const queue of touched) this.#arm(redis, queue).catch(() => undefined);
+    return (await script) as readonly (number | string)[];
   }
 
   /** Failing, it leaves the claims to their leases: whoever reclaims them comes to the same end. */

@@ -7,9 +7,9 @@ import { readEntry } from "../intake.ts";
 import { SettleBatch } from "./settle-batch.ts";
 import { SETTLE_WIDTH } from "./settle-script.ts";
 
-const names = { resultQueueName: "results", retryQueueName: "retries" };
 const q = queueOf("q");
 const other = queueOf("other", { resultQueueName: "theirs" });
+const names = { queues: [q, other], resultQueueName: "results", retryQueueName: "retries" };
 
 function claimOf(id: string, queue = q, internal: object = {}): Claim {
   const entry = JSON.stringify({ internal, request_kind: "redis", data: { id, deadline: 9, payload: {} } });
@@ -87,5 +87,16 @@ describe("SettleBatch", () => {
       ["dead", "q", "1", "", "no JSON", "", ""],
       ["bury", "other", "2", "theirs", "odd", "a", "t"],
     ]);
+  });
+
+  it("H-17 no message has its result written over a queue, the retries, or what belongs to them", () => {
+    const result = errorResult("r", "CANCELLED", "cancelled");
+    const keys = ["q", "other", "retries", "{other}:claims", "{q}:leases", "other:dead", "retries:dead"];
+    for (const result_queue_name of keys) {
+      const batch = new SettleBatch(names);
+      batch.add({ kind: "result", claim: claimOf("a", q, { result_queue_name }), result });
+      batch.bury(q, "claim-b", "unreadable", { named: result_queue_name, result, runOut: false });
+      expect(rows(batch).map((row) => row[3])).toEqual(["results", "results"]);
+    }
   });
 });

@@ -6,8 +6,27 @@ import type { Claim, Settlement } from "../broker.ts";
 import { resultRoute } from "../intake.ts";
 import { ACTIVE_PREFIX, CANCEL_PREFIX, claimsKey, deadKey, leasesKey } from "./keys.ts";
 
-type Names = Pick<RedisSortedSetSettings, "resultQueueName" | "retryQueueName">;
+type Names = Pick<RedisSortedSetSettings, "queues" | "resultQueueName" | "retryQueueName">;
 type Labels = Readonly<Record<string, string>>;
+
+const reservedKeys = new WeakMap<Names, ReadonlySet<string>>();
+
+/**
+ * Keys that no message may name for its result: a list under the name of a queue that is empty just now would be the end of
+ * that queue (H-17).
+ */
+function reserved(names: Names): ReadonlySet<string> {
+  let keys = reservedKeys.get(names);
+  if (keys === undefined) {
+    const { queues, retryQueueName } = names;
+    keys = new Set([
+      ...[retryQueueName, deadKey(retryQueueName)],
+      ...queues.flatMap(({ name }) => [name, claimsKey(name), leasesKey(name), deadKey(name)]),
+    ]);
+    reservedKeys.set(names, keys);
+  }
+  return keys;
+}
 
 /** Keys and arguments of one run of the settlement script. */
 export class SettleBatch {
@@ -28,9 +47,10 @@ export class SettleBatch {
   add(settlement: Settlement): void {
     const { claim } = settlement;
     const { queue, message } = claim;
+    const named = message.routing.resultQueueName;
     switch (settlement.kind) {
       case "result":
-        this.#write("result", claim, this.#results(claim), encodeResult(settlement.result), "");
+        this.#write("result", claim, this.#results(queue, named), encodeResult(settlement.result), "");
         return;
       case "retry": {
         const routing = { ...message.routing, retryCount: settlement.retryCount, labels: settlement.labels };
@@ -42,7 +62,7 @@ export class SettleBatch {
         this.#row("refuse", queue, claim.id, "0", changedEnvelope(claim, settlement.labels), "", "", "");
         return;
       case "dead":
-        this.#write("dead", claim, this.#results(claim), encodeResult(settlement.result), settlement.reason);
+        this.#write("dead", claim, this.#results(queue, named), encodeResult(settlement.result), settlement.reason);
     }
   }
 
@@ -71,7 +91,7 @@ export class SettleBatch {
     const what = runOut ? "bury" : "dead";
     if (result === undefined) this.#row(what, queue, claimId, "0", "", reason, "", "");
     else {
-      const target = this.#target(resultRoute(queue, named, this.#names.resultQueueName));
+      const target = this.#results(queue, named);
       this.#row(what, queue, claimId, target, encodeResult(result), reason, result.id, token ?? "");
     }
   }
@@ -95,8 +115,10 @@ export class SettleBatch {
     this.volume += text.length;
   }
 
-  #results({ queue, message }: Claim): string {
-    return this.#target(resultRoute(queue, message.routing.resultQueueName, this.#names.resultQueueName));
+  /** @param named by the message, or "" */
+  #results(queue: QueueSettings, named: string): string {
+    const allowed = reserved(this.#names).has(named) ? "" : named;
+    return this.#target(resultRoute(queue, allowed, this.#names.resultQueueName));
   }
 
   #group(queueName: string): string {

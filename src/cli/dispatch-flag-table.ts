@@ -171,7 +171,8 @@ export const DISPATCH_FLAGS = [
     name: "max-response-bytes",
     type: "quantity",
     min: 1,
-    max: 2 ** 31 - 1,
+    // Six times as long as JSON text, at worst: still a string for Node, and a value for Redis.
+    max: 80 * 1024 * 1024,
     default: "64Mi",
     since: "ours",
     help: "Longest answer of a gateway that is taken.",

@@ -54,6 +54,8 @@ export class Line {
   #promising = true;
   /** A claim is under way, and for so many messages that may leave. */
   #asking = false;
+  /** The gates are being read for it; the broker has not been asked. */
+  #reading = false;
   #claiming = 0;
   /** A message did not fit: nothing is claimed until the capacities have changed. */
   #stuck = false;
@@ -170,7 +172,7 @@ export class Line {
     this.#poll?.cancel();
     this.#purge?.cancel();
     this.#options.gatekeeper.stop(this);
-    if (this.#asking) await new Promise<void>((resolve) => this.#idle.push(resolve));
+    if (this.#asking && !this.#reading) await new Promise<void>((resolve) => this.#idle.push(resolve));
   }
 
   #affordable(room: number): number {
@@ -204,7 +206,10 @@ export class Line {
   /** @param room 0 = only what has expired */
   async #claim(room: number): Promise<void> {
     const { broker, time, log, clock, pollInterval } = this.#options;
+    this.#reading = true;
     await this.admission.refresh(false);
+    this.#reading = false;
+    if (this.#stopped) return;
     this.#report();
     const max = this.#affordable(room);
     if (max === 0 && room > 0 && this.admission.room !== "closed") {

@@ -182,7 +182,7 @@ const SWEEP: readonly (readonly [workers: number, latency: number, least: number
   [1024, 500, 0.97, "0.51 at 200 ms; 114-124 MiB; 1400-4300 connections"],
 ];
 for (const [workers, latency, least, reference] of quick ? SWEEP.slice(3) : SWEEP) {
-  const found = await measureWorkers(workers, latency, Math.ceil(4000 / latency));
+  const found = await measureWorkers(workers, latency, Math.ceil((quick ? 4000 : 8000) / latency));
   table.add({
     what: `${workers} workers, gateway ${latency} ms: efficiency`,
     measured: `${found.efficiency.toFixed(3)}, ${found.inFlight} in flight, ${found.errors} errors`,

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { SeededRandom } from "../clock/random.ts";
 import { SluiceError } from "../inference/errors.ts";
 import type { DispatchGate, GateVerdict } from "../plugin/gate.ts";
-import { FakeCapacity, Harness, type HarnessOptions, queueSettings } from "./harness.cases.ts";
+import { FakeCapacity, Harness, type HarnessOptions, OK, queueSettings } from "./harness.cases.ts";
 
 /** Calls that a dispatcher may make per second and queue when nothing happens: one for each message of a batch of eight at most. */
 const FEW = 9;
@@ -194,5 +194,52 @@ describe("a backlog of a tenant whose quota is used up, larger than one round", 
     // A round lasts as long as what it holds is worth: the second has begun.
     expect(claimed).toBeGreaterThan(10_000);
     expect(claimed).toBeLessThan(21_000);
+  });
+});
+
+describe("a broker that gives requests and takes no results", () => {
+  it("is asked for no more than can be kept, and all ends when it takes them again", async () => {
+    const harness = new Harness({ workers: 64 });
+    await harness.submitMany(12_000);
+    harness.gateway.latency = 10;
+    const settle = harness.broker.settle.bind(harness.broker);
+    harness.broker.settle = async (settlements) => settlements.map(() => ({ failed: "NOPERM no permission to write" }));
+    harness.start();
+    await harness.run(20_000);
+    expect(harness.dispatcher.writer.pending).toBeGreaterThanOrEqual(10_000);
+    expect(harness.dispatcher.writer.pending).toBeLessThan(10_000 + 2 * 64);
+    harness.broker.settle = settle;
+    await harness.run(10_000);
+    expect(harness.results()).toHaveLength(12_000);
+  });
+
+  it("is asked for no more than can be kept, counted in bytes", async () => {
+    const harness = new Harness({ workers: 8 });
+    await harness.submitMany(100);
+    harness.gateway.latency = 10;
+    const large = new Uint8Array(16 * 1024 * 1024);
+    harness.gateway.reply = () => ({ ...OK, body: large }) as typeof OK;
+    harness.broker.settle = async (settlements) => settlements.map(() => ({ failed: "NOPERM no permission to write" }));
+    harness.start();
+    await harness.run(20_000);
+    expect(harness.dispatcher.writer.pending).toBeGreaterThanOrEqual(16);
+    expect(harness.dispatcher.writer.pending).toBeLessThanOrEqual(16 + 2 * 8);
+  });
+});
+
+describe("a broker that announces much and gives nothing", () => {
+  it("is not asked for each announcement", async () => {
+    const harness = new Harness();
+    const calls = counted(harness);
+    harness.broker.claim = () => {
+      calls.claim++;
+      return Promise.reject(new SluiceError("BROKER_UNAVAILABLE", "NOPERM"));
+    };
+    harness.start();
+    for (let i = 0; i < 1000; i++) {
+      await harness.submit(`m${i}`);
+      await harness.run(1);
+    }
+    expect(calls.claim).toBeLessThan(30);
   });
 });

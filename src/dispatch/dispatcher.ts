@@ -185,6 +185,7 @@ export class Dispatcher {
           log,
           pollInterval: options.pollInterval,
           batchCap: options.batchCap,
+          clogged: () => this.writer.clogged,
           pump: () => pool.pump(),
         });
         this.#lines.set(queue.name, line);

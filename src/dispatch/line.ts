@@ -33,6 +33,8 @@ export interface LineOptions {
   readonly log: Logger;
   readonly pollInterval: number;
   readonly batchCap: number | undefined;
+  /** So much waits to be written that no more is to be begun. */
+  clogged(): boolean;
   /** The workers should look what there is. */
   pump(): void;
 }
@@ -99,7 +101,7 @@ export class Line {
   wake(): void {
     this.#promising = true;
     // A broker that announces something is there again: at the start, and after each break.
-    if (this.#state === "unavailable") this.#release();
+    if (this.#state === "unavailable" && this.#blocked) this.#recheckSoon();
     this.#options.pump();
   }
 
@@ -114,6 +116,10 @@ export class Line {
     const { policy } = this.#options;
     if (this.#stopped || this.#asking || !this.#promising || this.#blocked || this.#returning > 0) return;
     const { gatekeeper } = this.#options;
+    if (this.#options.clogged()) {
+      this.#full();
+      return;
+    }
     const room = policy.room(this.queue, free) - gatekeeper.parked;
     if (room <= 0 || gatekeeper.full) {
       this.#purgeLater();
@@ -193,6 +199,7 @@ export class Line {
       .catch((error) => {
         this.#options.log.error({ queue: this.queue.name, err: error }, "a claim went wrong; it is tried again");
         this.#promising = true;
+        this.admission.spare();
         this.#block("failing");
       })
       .finally(() => {
@@ -323,6 +330,16 @@ export class Line {
       },
       true,
     );
+  }
+
+  /** Now, unless it was asked a moment ago: one that announces much and gives nothing is not asked each time. */
+  #recheckSoon(): void {
+    const { clock } = this.#options;
+    const pause = this.#askedAt + EMPTY_HANDED - clock.now();
+    this.#release();
+    if (pause <= 0) return;
+    this.#blocked = true;
+    this.#recheck = clock.after(pause, () => this.#unblock(), true);
   }
 
   /** Messages also expire while none can leave: without looking for them nobody would tell until a worker is free. */

@@ -6,6 +6,9 @@ const BATCH = 256;
 /** Milliseconds between attempts while the broker is away, or takes one settlement not: doubling. */
 const SHORTEST_PAUSE = 100;
 const LONGEST_PAUSE = 2000;
+/** Settlements that may wait, and bytes of the answers in them, before nothing more is to be begun. */
+const MOST_WAITING = 10_000;
+const MOST_BYTES = 256 * 1024 * 1024;
 
 export interface SettlementWriterOptions {
   readonly broker: Pick<Broker, "settle">;
@@ -20,7 +23,7 @@ export interface SettlementWriterOptions {
  * Writes results, retries and refusals, many per call: while one call is under way the next batch gathers, so the busier
  * it is the fewer round trips a message costs. Everything is repeated until the broker has it; claims stand until then.
  * What the broker does not take while it takes others waits apart and holds up none of them. What waits here is bounded by
- * what is claimed.
+ * what is claimed, and nothing is claimed while too much does.
  */
 export class SettlementWriter {
   readonly #options: SettlementWriterOptions;
@@ -32,6 +35,7 @@ export class SettlementWriter {
   #writing = false;
   #waiters: (() => void)[] = [];
   #inCall = 0;
+  #bytes = 0;
 
   constructor(options: SettlementWriterOptions) {
     this.#options = options;
@@ -42,8 +46,14 @@ export class SettlementWriter {
     return this.#queue.length + this.#inCall + this.#apart.length;
   }
 
+  /** Too much waits: memory has an end, though a broker may take requests from us and no results for hours. */
+  get clogged(): boolean {
+    return this.pending >= MOST_WAITING || this.#bytes >= MOST_BYTES;
+  }
+
   add(settlement: Settlement): void {
     this.#queue.push(settlement);
+    this.#bytes += bytesOf(settlement);
     this.#begin();
   }
 
@@ -83,8 +93,10 @@ export class SettlementWriter {
       let problem = "";
       for (const [i, settlement] of batch.entries()) {
         const outcome = outcomes[i] ?? { failed: "the broker gave no outcome" };
-        if (typeof outcome === "string") onSettled(settlement, outcome);
-        else {
+        if (typeof outcome === "string") {
+          this.#bytes -= bytesOf(settlement);
+          onSettled(settlement, outcome);
+        } else {
           problem = outcome.failed;
           this.#apart.push(settlement);
         }
@@ -113,4 +125,8 @@ export class SettlementWriter {
     );
     this.#apartPause = Math.min(LONGEST_PAUSE, this.#apartPause * 2);
   }
+}
+
+function bytesOf(settlement: Settlement): number {
+  return "result" in settlement ? settlement.result.payload.byteLength : 0;
 }

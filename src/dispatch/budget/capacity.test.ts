@@ -145,6 +145,19 @@ describe("Capacity", () => {
     expect(counts).toEqual([10, 20, 40, 40]);
   });
 
+  it("a source that has a new sample whenever it is asked does not open all at once (A-10)", async () => {
+    const { capacity, sample, take, clock } = make({ budget: 0 });
+    await sample();
+    const counts: number[] = [];
+    for (let i = 0; i < 30; i++) {
+      clock.advance(100);
+      await sample({ budget: 1, baseline: 0, kind: "queue-only", maxSys: 40 });
+      take();
+      counts.push(capacity.own);
+    }
+    expect([0, 8, 10, 17, 19, 29].map((i) => counts[i])).toEqual([10, 10, 20, 20, 40, 40]);
+  });
+
   it("counts what cannot be read as closed, and tells it apart", async () => {
     const { capacity, sample, take, clock } = make();
     await sample({ readable: false, budget: 1, problem: "connection refused" });

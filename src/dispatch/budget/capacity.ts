@@ -316,7 +316,7 @@ export class Capacity {
       this.#sampledAt = this.#clock.now() - Math.max(0, this.#clock.wall() - reading.sampleTime);
     this.#reading = reading;
     // Full by our own doing is not closed.
-    if (this.#believed && this.#target(reading.maxSys ?? 1) > 0) this.#ramp.open(later);
+    if (this.#believed && this.#target(reading.maxSys ?? 1) > 0) this.#ramp.open(later, this.#clock.now());
     else this.#ramp.closed();
     // Those who look again at each call would have one another look for ever.
     if (this.state !== before.state || this.#ramp.part !== before.part || !alike(reading, before.reading))

@@ -1,0 +1,81 @@
+import { describe, expect, it } from "vitest";
+import { VirtualClock } from "../clock/virtual.ts";
+import type { Delivery } from "./delivery.ts";
+import { Leases } from "./leases.ts";
+import { queueOf } from "./queues/broker.cases.ts";
+import type { Claim } from "./queues/broker.ts";
+import { readEntry } from "./queues/intake.ts";
+
+const Q = queueOf("q");
+
+function claimOf(id: string): Claim {
+  const message = readEntry(`{"request_kind":"redis","data":{"id":"${id}","deadline":9,"payload":{}}}`, Q);
+  return { id, queue: Q, message, cancelled: false, publishedAt: Number.NaN, lost: false };
+}
+
+/** Leases of 30 s, on a broker whose answers the test gives. */
+function held(count: number, renew: (claims: readonly Claim[]) => Promise<readonly Claim[]>) {
+  const clock = new VirtualClock(1_700_000_000_000);
+  const errors: unknown[] = [];
+  const lost: string[] = [];
+  const leases = new Leases({
+    broker: { renew, reclaim: async () => {} },
+    clock,
+    settings: { claimTtl: 30_000, reclaimInterval: 5000, maxAttempts: 0 },
+    draining: new AbortController().signal,
+    onError: (problem) => errors.push(problem),
+    onLost: ({ id }) => lost.push(id),
+    onReleaseFailed: () => {},
+  });
+  const deliveries: Delivery[] = Array.from({ length: count }, (_, i) => leases.hold(claimOf(`c${i}`), clock.now()));
+  leases.start();
+  return { clock, errors, lost, leases, deliveries };
+}
+
+describe("Leases", () => {
+  it("renews everything at a third of its life, and forgets what is settled", async () => {
+    const renewed: number[] = [];
+    const { clock, leases, deliveries } = held(3, async (claims) => {
+      renewed.push(claims.length);
+      return [];
+    });
+    await clock.advanceAsync(10_001);
+    expect(renewed).toEqual([3]);
+    expect(deliveries[0]!.leaseUntil).toBeGreaterThanOrEqual(40_000);
+    leases.forget(deliveries[0]!.claim);
+    await clock.advanceAsync(10_000);
+    expect(renewed).toEqual([3, 2]);
+    leases.stop();
+    await clock.advanceAsync(60_000);
+    expect(renewed).toHaveLength(2);
+  });
+
+  it("a batch that cannot be renewed takes no other along, and is tried again within a second", async () => {
+    let failing = true;
+    const { clock, errors, deliveries } = held(1200, async (claims) => {
+      if (failing && claims[0]!.id === "c500") throw new Error("no");
+      return [];
+    });
+    await clock.advanceAsync(10_001);
+    const until = deliveries.map(({ leaseUntil }) => leaseUntil);
+    expect(until.filter((time) => time > 30_000)).toHaveLength(700);
+    expect(until.slice(500, 1000).every((time) => time === 30_000)).toBe(true);
+    expect(errors).toHaveLength(1);
+    failing = false;
+    await clock.advanceAsync(1001);
+    expect(deliveries.every(({ leaseUntil }) => leaseUntil > 30_000)).toBe(true);
+  });
+
+  it("tells of what is lost once, and does not renew it again", async () => {
+    const asked: string[][] = [];
+    const { clock, lost } = held(2, async (claims) => {
+      asked.push(claims.map(({ id }) => id));
+      const gone = claims.filter(({ id }) => id === "c1");
+      for (const claim of gone) claim.lost = true;
+      return gone;
+    });
+    await clock.advanceAsync(20_001);
+    expect(asked).toEqual([["c0", "c1"], ["c0"]]);
+    expect(lost).toEqual(["c1"]);
+  });
+});

@@ -66,6 +66,8 @@ function capacityView(capacity: Capacity, dispatcher: Dispatcher, wall: number):
     unit: reading.unit,
     N: capacity.total(workers),
     own: capacity.own,
+    // N is of the sample, in which what we run is contained; this is of now.
+    moreMayStart: known(capacity.allowance({ queueName: "", workers, share: 1 })),
     kind: reading.kind,
     sampleAgeSeconds: known((wall - reading.sampleTime) / 1000),
     latched: state === "latched",

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { SluiceError } from "../inference/errors.ts";
 import { answer, FakeCapacity, Harness, queueSettings } from "./harness.cases.ts";
 
@@ -24,6 +24,18 @@ describe("Dispatcher", () => {
     await harness.submit("a");
     await harness.run(5);
     expect(harness.resultOf("a")?.statusCode).toBe(200);
+  });
+
+  it("asks for the next message before it writes the result that has made room for it", async () => {
+    const harness = new Harness({ workers: 1 });
+    const claim = vi.spyOn(harness.broker, "claim");
+    const settle = vi.spyOn(harness.broker, "settle");
+    harness.gateway.latency = 100;
+    await harness.submitMany(2);
+    harness.start();
+    await harness.run(150);
+    expect(harness.gateway.ids).toHaveLength(2);
+    expect(claim.mock.invocationCallOrder[1]).toBeLessThan(settle.mock.invocationCallOrder[0]!);
   });
 
   it("never has more in flight than the pool has workers, and keeps them busy", async () => {

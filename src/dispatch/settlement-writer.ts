@@ -66,8 +66,10 @@ export class SettlementWriter {
   #begin(): void {
     if (this.#writing) return;
     this.#writing = true;
-    // Those that end in the same turn of the event loop go together.
-    this.#options.clock.soon(() => void this.#write());
+    const { clock } = this.#options;
+    // Those that end in the same turn of the event loop go together, and the claim for what they have made room for goes
+    // first: workers wait for that, and nobody for the results.
+    clock.soon(() => clock.soon(() => void this.#write()));
   }
 
   async #write(): Promise<void> {

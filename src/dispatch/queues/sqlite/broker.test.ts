@@ -229,19 +229,25 @@ describe("sqlite broker", () => {
     await reading.close();
   });
 
-  it("a clock that was set back makes no lease longer than it was meant to be", async () => {
-    await submit(1);
-    await claim(1);
+  it("a clock that was set back makes no lease and no pause longer than it was meant to be (H-45)", async () => {
+    await submit(2);
+    const [, retried] = await claim(2);
+    const { labels } = retried!.message.routing;
+    const due = folder.clock.wall() / 1000 + 4;
+    await broker.settle([{ kind: "retry", claim: retried!, due, retryCount: 1, labels }]);
     const earlier = new CaseFolder();
     const deps = { ...folder.deps, clock: earlier.clock };
     // Ten days before: the lease ends in ten days, by this clock.
     Object.defineProperty(deps.clock, "wall", { value: () => folder.clock.wall() - 864_000_000 + deps.clock.now() });
     const peer = sqliteBroker(folder.settings(), deps);
     await peer.reclaim(new Set());
-    expect((await peer.backlog(q)).claimed).toBe(1);
-    deps.clock.advance(60_001);
+    expect(await peer.backlog(q)).toMatchObject({ claimed: 1, retries: 1 });
+    deps.clock.advance(4001);
+    await peer.moveDue();
+    expect(await peer.backlog(q)).toMatchObject({ claimed: 1, retries: 0, waiting: 1 });
+    deps.clock.advance(56_000);
     await peer.reclaim(new Set());
-    expect(await peer.backlog(q)).toMatchObject({ claimed: 0, waiting: 1 });
+    expect(await peer.backlog(q)).toMatchObject({ claimed: 0, waiting: 2 });
     await peer.close();
     earlier.remove();
   });

@@ -61,6 +61,7 @@ class SqliteBroker implements Broker {
 
   async claim(queue: QueueSettings, { max, expired }: ClaimRequest): Promise<ClaimResult> {
     const time = this.#deps.clock.wall();
+    this.#endings.told(time);
     const claimed: [MessageRow, Claim][] = [];
     let live = Math.min(max, BATCH);
     let late = Math.min(expired, BATCH);
@@ -260,12 +261,12 @@ class SqliteBroker implements Broker {
     const { maxAttempts } = this.#settings.leases;
     const number = this.#file.read(() => this.#tables.queue(queue.name));
     const nothing = this.#file.read(
-      () => this.#tables.runOut(number, now, 1).length === 0 && !this.#tables.leasesAhead(number, now),
+      () => this.#tables.runOut(number, now, 1).length === 0 && !this.#tables.endsAhead(number, now),
     );
     if (nothing) return [0, 0];
     const reasons: string[] = [];
     const [found, again] = await this.#file.write(() => {
-      this.#tables.shortenLeases(number, now);
+      this.#tables.shortenAhead(number, now);
       const ended = this.#tables.runOut(number, now, BATCH);
       let count = 0;
       for (const delivery of ended) {

@@ -25,6 +25,8 @@ export class Endings {
   readonly #tables: QueueTables;
   readonly #clock: Clock;
   readonly #resultQueueName: string;
+  /** By how much the time that claimants were told last was ahead of the monotonic clock. */
+  #toldAhead: number;
 
   /** @param resultQueueName where results go that neither the queue nor the message routes */
   constructor(file: QueueFile, tables: QueueTables, clock: Clock, resultQueueName: string) {
@@ -32,6 +34,16 @@ export class Endings {
     this.#tables = tables;
     this.#clock = clock;
     this.#resultQueueName = resultQueueName;
+    this.#toldAhead = clock.wall() - clock.now();
+  }
+
+  /**
+   * Whoever claims was told this time, and reckons with it from here on: what is due, is due by that. The wall clock may have
+   * jumped before it is settled.
+   * @param time milliseconds
+   */
+  told(time: number): void {
+    this.#toldAhead = time - this.#clock.now();
   }
 
   /**
@@ -93,7 +105,13 @@ export class Endings {
         break;
       case "retry": {
         const { due, retryCount } = settlement;
-        done = this.#tables.park(delivery, due * 1000, message.request.deadline, retryCount, text);
+        done = this.#tables.park(delivery, {
+          now: this.#clock.wall(),
+          pause: Math.max(0, due * 1000 - this.#clock.now() - this.#toldAhead),
+          score: message.request.deadline,
+          retries: retryCount,
+          labels: text,
+        });
         break;
       }
       case "refuse":

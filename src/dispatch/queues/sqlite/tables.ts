@@ -8,6 +8,9 @@ export interface Delivery {
   readonly deliveries: number;
 }
 
+/** States in which a message stays until a certain time. */
+const TIMED = [CLAIMED, PARKED] as const;
+
 const HELD = `seq = ? AND deliveries = ? AND state = ${CLAIMED}`;
 
 /** The statements on a queue file; each method is called within `read` or `write` of the file. */
@@ -92,10 +95,20 @@ export class QueueTables {
     return this.#file.statement(sql).run(until, ttl, seq, deliveries).changes === 1;
   }
 
-  /** @param due milliseconds @param score its place when it comes back */
-  park({ seq, deliveries }: Delivery, due: number, score: number, retries: number, labels: string): boolean {
-    const sql = `UPDATE messages SET state = ${PARKED}, until = ?, score = ?, retries = ?, labels = ? WHERE ${HELD}`;
-    return this.#file.statement(sql).run(due, score, retries, labels, seq, deliveries).changes === 1;
+  /** @param now and the pause from then on in milliseconds @param score its place when it comes back */
+  park(
+    { seq, deliveries }: Delivery,
+    {
+      now,
+      pause,
+      score,
+      retries,
+      labels,
+    }: { now: number; pause: number; score: number; retries: number; labels: string },
+  ): boolean {
+    const sql = `UPDATE messages SET state = ${PARKED}, until = ?, ttl = ?, score = ?, retries = ?, labels = ? WHERE ${HELD}`;
+    const { changes } = this.#file.statement(sql).run(now + pause, pause, score, retries, labels, seq, deliveries);
+    return changes === 1;
   }
 
   refuse({ seq, deliveries }: Delivery, labels: string): boolean {
@@ -115,16 +128,20 @@ export class QueueTables {
     return this.#file.statement(sql).all(queue, now, count) as unknown as (Delivery & { lost: number })[];
   }
 
-  /** Are there leases that end later than any lease given now could? That takes a clock that was set back. */
-  leasesAhead(queue: number, now: number): boolean {
-    const sql = `SELECT 1 FROM messages WHERE queue = ? AND state = ${CLAIMED} AND until > ttl + ? LIMIT 1`;
-    return this.#file.statement(sql).get(queue, now) !== undefined;
+  /** Are there leases or pauses that end later than if they began now? That takes a clock that was set back. */
+  endsAhead(queue: number, now: number): boolean {
+    return TIMED.some((state) => {
+      const sql = `SELECT 1 FROM messages WHERE queue = ? AND state = ${state} AND until > ttl + ? LIMIT 1`;
+      return this.#file.statement(sql).get(queue, now) !== undefined;
+    });
   }
 
-  /** Shortens those to what they would be if they were given now. */
-  shortenLeases(queue: number, now: number): void {
-    const sql = `UPDATE messages SET until = ttl + ? WHERE queue = ? AND state = ${CLAIMED} AND until > ttl + ?`;
-    this.#file.statement(sql).run(now, queue, now);
+  /** Shortens those to what they would be if they began now. */
+  shortenAhead(queue: number, now: number): void {
+    for (const state of TIMED) {
+      const sql = `UPDATE messages SET until = ttl + ? WHERE queue = ? AND state = ${state} AND until > ttl + ?`;
+      this.#file.statement(sql).run(now, queue, now);
+    }
   }
 
   /** When the next parked message of a queue is due, milliseconds; infinity when there is none. */

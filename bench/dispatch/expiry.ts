@@ -47,7 +47,7 @@ export function measureExpired(count: number): Promise<ExpiryFigures> {
       if (performance.now() - started > 60_000) throw new Error("expired entries have no results after 60 s");
     }
     await gateway.reaches(live);
-    return { seconds, live: spread(latencies((await gateway.stats()).arrivals)) };
+    return { seconds, live: spread(latencies((await gateway.stats()).arrivals, "t")) };
   });
 }
 

@@ -1,4 +1,5 @@
 import { connect } from "node:net";
+import { Client } from "undici";
 import type { DispatchStore, RedisStore, StoreKind } from "../../test/support/dispatch-store.ts";
 import { cpuSeconds, inSeconds, memory, micros, pause, percentile, type Rig, withRig } from "./rig.ts";
 
@@ -10,6 +11,8 @@ export interface Spread {
 export interface IdleFigures {
   /** Milliseconds from before the producer's call to the arrival at the gateway. */
   readonly latency: Spread;
+  /** The same of a bare POST to the gateway, sent now and then in between: what the machine itself adds. */
+  readonly floor: Spread;
   /** Cores while nothing happens, and the seconds that this was watched. */
   readonly cores: number;
   /** MiB. */
@@ -29,20 +32,33 @@ export function measureIdle(kind: StoreKind, messages: number, seconds: number):
     await pause(seconds * 1000);
     const cores = (cpuSeconds(pid) - before) / seconds;
     const idle = memory(pid).now;
-    return { latency: spread(await oneByOne(rig, messages)), cores, memory: idle };
+    const { latency, floor } = await oneByOne(rig, messages);
+    return { latency: spread(latency), floor: spread(floor), cores, memory: idle };
   });
 }
 
+interface Latencies {
+  readonly latency: readonly number[];
+  readonly floor: readonly number[];
+}
+
 /** Milliseconds each; a message is submitted when the one before is long over. */
-async function oneByOne({ store, gateway }: Rig, count: number): Promise<readonly number[]> {
+async function oneByOne({ store, gateway }: Rig, count: number): Promise<Latencies> {
+  const bare = new Client(gateway.url);
   await gateway.manner({ arrivals: true });
   await gateway.reset();
   for (let i = 0; i < count; i++) {
     await submitStamped(store, 1, i);
     await pause(10 + (i % 7));
+    const headers = { "x-request-id": `b${Math.round(micros())}` };
+    const answer = await bare.request({ path: "/", method: "POST", headers, body: PAYLOAD });
+    await answer.body.dump();
+    await pause(5);
   }
-  await gateway.reaches(count);
-  return latencies((await gateway.stats()).arrivals);
+  await gateway.reaches(2 * count);
+  await bare.close();
+  const { arrivals } = await gateway.stats();
+  return { latency: latencies(arrivals, "t"), floor: latencies(arrivals, "b") };
 }
 
 /** Messages whose ids tell when they were submitted. */
@@ -55,8 +71,8 @@ export async function submitStamped(store: DispatchStore, count: number, n: numb
 }
 
 /** From the stamp in an id to its arrival; milliseconds. */
-export function latencies(arrivals: readonly (readonly [id: string, at: number])[]): readonly number[] {
-  return arrivals.filter(([id]) => id.startsWith("t")).map(([id, at]) => (at - Number(/\d+/.exec(id)![0])) / 1000);
+export function latencies(arrivals: readonly (readonly [id: string, at: number])[], prefix: string): readonly number[] {
+  return arrivals.filter(([id]) => id.startsWith(prefix)).map(([id, at]) => (at - Number(/\d+/.exec(id)![0])) / 1000);
 }
 
 export function spread(values: readonly number[]): Spread {

@@ -13,10 +13,16 @@ export class BrokerTime {
     this.#offset = clock.wall() - clock.now();
   }
 
-  /** @param time Unix milliseconds that the broker just said */
-  heard(time: number): void {
+  /**
+   * The broker has looked at its clock some time between the question and now: within that what is known stands, so that an
+   * answer that comes seconds late turns no time back.
+   * @param time Unix milliseconds that the broker said
+   * @param askedAt monotonic milliseconds
+   */
+  heard(time: number, askedAt: number): void {
     if (!Number.isFinite(time)) return;
-    this.#offset = time - this.#clock.now();
+    const now = this.#clock.now();
+    this.#offset = Math.min(time - askedAt, Math.max(time - now, this.#offset));
   }
 
   /** Unix milliseconds. */

@@ -21,7 +21,6 @@ const anything = (value: unknown) => value as never;
 const FAULTY: Readonly<Record<string, DispatchGate>> = {
   "throws a text": open({
     apply: () => {
-      // biome-ignore lint/style/useThrowOnlyError: that is the mistake
       throw "no error object";
     },
   }),

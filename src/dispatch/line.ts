@@ -238,7 +238,7 @@ export class Line {
       this.#block("unavailable");
       return;
     }
-    time.heard(result.time);
+    time.heard(result.time, this.#askedAt);
     const waiting = Number.isNaN(result.waiting) ? result.claims.length > 0 : result.waiting > 0;
     if (waiting) this.#promising = true;
     await this.#take(result.claims, max);

@@ -86,6 +86,6 @@ export function textMap(
   const member = value[name] ?? {};
   if (!isObject(member)) throw new UnreadableMessage(`${name} is no JSON object`, { id });
   for (const [key, entry] of Object.entries(member))
-    if (typeof entry !== "string") throw new UnreadableMessage(`${name}.${key} is no text`, { id });
+    if (typeof entry !== "string") throw new UnreadableMessage(`${name}.${key.slice(0, 100)} is no text`, { id });
   return member as Record<string, string>;
 }

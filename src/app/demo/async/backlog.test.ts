@@ -60,7 +60,7 @@ describe("Backlog", () => {
     expect(tally).toEqual({ queued: 20, results: 24, lost: 0, twice: 4, failed: 2 });
     const rest = backlog();
     expect(await rest.collect()).toEqual({ queued: 20, results: 0, lost: 20, twice: 0, failed: 0 });
-    const inFlight = { before: 21, during: 3, after: 20 };
+    const inFlight = { before: 21, during: 3, after: 20, least: 2 };
     expect(endLine({ ...tally, seconds: 23.61, kills: 1, inFlight })).toBe(
       "24 results for 20 messages after 23.6 s: 0 lost, 4 twice, 2 of them no answer of a server",
     );
@@ -72,7 +72,7 @@ describe("comparison", () => {
     const realtime = (p99: number) => ({ requests: 1570, failed: 0, interrupted: 0, ttftMs: { p50: 26, p99 } });
     const backlog = {
       ...{ queued: 192, results: 192, lost: 0, twice: 0, failed: 0, seconds: 24.6, kills: 1 },
-      inFlight: { before: 20.9, during: 2.8, after: 19.7 },
+      inFlight: { before: 20.9, during: 2.8, after: 19.7, least: 1 },
     };
     const lines = comparison([
       { name: "realtime alone", realtime: realtime(50) },

@@ -45,6 +45,6 @@ describe("InFlightCourse", () => {
       const inWave = share >= WAVE.from + 0.1 && share < WAVE.to;
       course.add(share, inWave ? 3 : share < WAVE.from || share > WAVE.to + 0.2 ? 21 : 50);
     }
-    expect(course.summary()).toEqual({ before: 21, during: 3, after: 21 });
+    expect(course.summary()).toEqual({ before: 21, during: 3, after: 21, least: 3 });
   });
 });

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { SeededRandom } from "../clock/random.ts";
 import { SluiceError } from "../inference/errors.ts";
 import type { DispatchGate, GateVerdict } from "../plugin/gate.ts";
-import { FakeCapacity, Harness, type HarnessOptions, OK, queueSettings } from "./harness.cases.ts";
+import { answer, FakeCapacity, Harness, type HarnessOptions, OK, queueSettings } from "./harness.cases.ts";
 
 /** Calls that a dispatcher may make per second and queue when nothing happens: one for each message of a batch of eight at most. */
 const FEW = 9;
@@ -241,5 +241,56 @@ describe("a broker that announces much and gives nothing", () => {
       await harness.run(1);
     }
     expect(calls.claim).toBeLessThan(30);
+  });
+});
+
+describe("with an idle poll of an hour", () => {
+  const IDLE = 3_600_000;
+
+  it("retries come when they are due, also when the broker was away or an answer was lost meanwhile", async () => {
+    for (const fault of ["away", "answer-lost"] as const) {
+      const harness = new Harness({ pollInterval: IDLE });
+      harness.gateway.reply = (_, attempt) => (attempt === 1 ? answer(500) : OK);
+      harness.gateway.latency = 100;
+      await harness.submit("a");
+      harness.start();
+      await harness.run(50);
+      harness.store.fault = fault;
+      await harness.run(8000);
+      harness.store.fault = "none";
+      await harness.run(12_000);
+      expect(harness.resultOf("a")?.statusCode).toBe(200);
+    }
+  });
+
+  it("what is due sooner than a look that is under way knows of is not forgotten", async () => {
+    const harness = new Harness({ pollInterval: IDLE });
+    const moveDue = harness.broker.moveDue.bind(harness.broker);
+    let slow = true;
+    harness.broker.moveDue = async () => {
+      const next = await moveDue();
+      if (slow) await new Promise<void>((resolve) => harness.clock.after(1000, resolve));
+      return next;
+    };
+    harness.gateway.reply = (_, attempt) => (attempt === 1 ? answer(500) : OK);
+    harness.start();
+    await harness.submit("a");
+    await harness.run(500);
+    slow = false;
+    await harness.run(10_000);
+    expect(harness.resultOf("a")?.statusCode).toBe(200);
+  });
+
+  it("claims whose answers were lost are worked on when their leftovers are found", async () => {
+    const harness = new Harness({ pollInterval: IDLE, leases: { claimTtl: 4000, reclaimInterval: 1000 } });
+    harness.start();
+    await harness.run(100);
+    harness.store.fault = "answer-lost";
+    void harness.submit("a").catch(() => {});
+    harness.store.announce("q");
+    await harness.run(300);
+    harness.store.fault = "none";
+    await harness.run(6000);
+    expect(harness.resultOf("a")?.statusCode).toBe(200);
   });
 });

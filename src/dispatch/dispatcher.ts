@@ -52,6 +52,8 @@ export interface DispatcherOptions {
 
 /** Milliseconds that writing the last results may take once nothing runs any more (async-processor 8.4). */
 const LAST_WRITES = 4000;
+/** Milliseconds until retries are looked at again that could not be. */
+const MOVE_AGAIN = 1000;
 
 /**
  * The Async Processor: queues, gates, workers and leases joined. A message is always either in the broker or held under a lease
@@ -90,8 +92,8 @@ export class Dispatcher {
         this.#leases.forget(settlement.claim);
         line.series.claimsActive(-1);
         if (settlement.kind === "refuse") line.returned();
-        if (settlement.kind === "retry" && outcome === "settled")
-          this.#moveBy(settlement.due * 1000 - this.#time.now());
+        // Also when it is said to be fenced: that may be the answer to a repetition.
+        if (settlement.kind === "retry") this.#moveBy(settlement.due * 1000 - this.#time.now());
         if (outcome === "fenced") line.series.fenced();
         if (outcome === "dead-lettered" || (outcome === "settled" && settlement.kind === "dead"))
           line.series.deadLettered();
@@ -282,6 +284,8 @@ export class Dispatcher {
     try {
       next = Math.min(pollInterval, await broker.moveDue());
     } catch (error) {
+      // However long the idle poll is: there may be some.
+      next = Math.min(pollInterval, MOVE_AGAIN);
       this.#warn("move", { problem: messageOf(error) }, "retries that are due cannot be queued");
     }
     this.#moveAt = Number.POSITIVE_INFINITY;

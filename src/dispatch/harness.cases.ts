@@ -115,7 +115,8 @@ export class FakeCapacity {
   }
 }
 
-export interface HarnessOptions extends Partial<Pick<DispatcherOptions, "requestTimeout" | "batchCap" | "replicas">> {
+export interface HarnessOptions
+  extends Partial<Pick<DispatcherOptions, "requestTimeout" | "batchCap" | "replicas" | "pollInterval">> {
   readonly queues?: readonly QueueSettings[];
   readonly pools?: readonly PoolSettings[];
   readonly workers?: number;
@@ -147,7 +148,11 @@ export class Harness {
     this.#queues = options.queues ?? [queueSettings()];
     const leases = { claimTtl: 60_000, reclaimInterval: 5000, maxAttempts: 0, ...options.leases };
     const random = new SeededRandom(7);
-    this.broker = new MemoryBroker({ queues: this.#queues, resultQueueName: "results", leases }, this.store);
+    const pollInterval = options.pollInterval ?? 1000;
+    this.broker = new MemoryBroker(
+      { queues: this.#queues, resultQueueName: "results", leases, pollInterval },
+      this.store,
+    );
     this.producer = new MemoryProducer(
       { requestQueueName: this.#queues[0]!.name, resultQueueName: "results" },
       this.store,
@@ -158,7 +163,7 @@ export class Harness {
       queues: this.#queues,
       pools: options.pools ?? [{ id: "default", workers: options.workers ?? 8, gate: undefined }],
       leases,
-      pollInterval: 1000,
+      pollInterval,
       batchCap: options.batchCap,
       replicas: options.replicas ?? 1,
       requestTimeout: options.requestTimeout ?? 300_000,

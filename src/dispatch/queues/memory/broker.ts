@@ -92,6 +92,7 @@ export class MemoryBroker implements Broker {
       const now = this.#store.clock.wall();
       for (const queue of this.#settings.queues) {
         let count = 0;
+        let queued = false;
         for (const [id, lease] of this.#store.leases) {
           if (lease.entry.queueName !== queue.name) continue;
           // An answer that was lost is no lost processor: nobody has begun with the message.
@@ -100,11 +101,10 @@ export class MemoryBroker implements Broker {
           this.#store.leases.delete(id);
           if (leftover) this.#requeue(lease.entry, lease.entry.score);
           else if (this.#lostLease(queue, lease)) count++;
+          queued = true;
         }
-        if (count > 0) {
-          this.#events?.reclaimed(queue, count);
-          this.#store.announce(queue.name);
-        }
+        if (count > 0) this.#events?.reclaimed(queue, count);
+        if (queued) this.#store.announce(queue.name);
       }
     });
   }

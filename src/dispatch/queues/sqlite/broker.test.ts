@@ -1,3 +1,4 @@
+import { statSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { poll } from "../../../../test/support/poll.ts";
@@ -271,5 +272,23 @@ describe("sqlite broker", () => {
     await elsewhere.close();
     await there.close();
     other.remove();
+  });
+});
+
+describe("A-87 what a process gives back as it ends", () => {
+  it("is announced to the others: they need not wait for their idle poll", async () => {
+    const folder = new CaseFolder();
+    const producer = sqliteProducer({ path: folder.path, requestQueueName: "q", resultQueueName: "results" }, folder);
+    const broker = sqliteBroker(folder.settings(), folder);
+    broker.start(NO_EVENTS);
+    await producer.submitRequest({ id: "a", deadline: folder.inSeconds(600), payload: {} });
+    const { claims } = await broker.claim(queueOf("q"), { max: 1, expired: 0 });
+    folder.clock.advance(5000);
+    await broker.settle([{ kind: "refuse", claim: claims[0]!, labels: {} }]);
+    await broker.close();
+    // The bell is a file whose time is set.
+    expect(statSync(`${folder.path}-requests`).mtimeMs).toBe(folder.clock.wall());
+    await producer.close();
+    folder.remove();
   });
 });

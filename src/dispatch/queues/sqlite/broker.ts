@@ -174,6 +174,8 @@ class SqliteBroker implements Broker {
 
   async close(): Promise<void> {
     this.#requestBell.close();
+    // Others find at once what went back.
+    if (this.#events !== undefined) this.#requestBell.ring();
     this.#file.close();
   }
 

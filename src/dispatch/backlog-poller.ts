@@ -6,6 +6,9 @@ import type { Backlog, Broker } from "./queues/broker.ts";
 /** Weight of the newest interval in the rate that the ETA is made of. */
 const NEWEST = 0.3;
 
+/** Milliseconds between looks, at most, until one succeeds. */
+const SOON = 1000;
+
 export interface BacklogPollerOptions {
   readonly broker: Pick<Broker, "backlog">;
   readonly lines: Iterable<Line>;
@@ -32,6 +35,7 @@ export class BacklogPoller {
   readonly #ended = new Map<string, number>();
   #last: number;
   #timer: Timer | undefined;
+  #first = true;
   #stopped = false;
 
   constructor(options: BacklogPollerOptions) {
@@ -53,7 +57,10 @@ export class BacklogPoller {
     const seconds = (clock.now() - this.#last) / 1000;
     this.#last = clock.now();
     await Promise.all([...lines].map((line) => this.#lookAt(line, seconds)));
-    if (!this.#stopped) this.#timer = clock.after(interval, () => void this.#look(), true);
+    this.#first = false;
+    // Brokers connect in the background, and nobody is to wait a whole interval for the first figure.
+    const pause = this.views.size === 0 ? Math.min(SOON, interval) : interval;
+    if (!this.#stopped) this.#timer = clock.after(pause, () => void this.#look(), true);
   }
 
   async #lookAt(line: Line, seconds: number): Promise<void> {
@@ -68,7 +75,8 @@ export class BacklogPoller {
     try {
       backlog = await broker.backlog(line.queue);
     } catch {
-      line.series.backlogPollFailed();
+      // Not connected yet is no failure.
+      if (!this.#first) line.series.backlogPollFailed();
       return;
     }
     const { waiting, retries, nextCreated } = backlog;

@@ -1,14 +1,26 @@
 import type { Clock, Timer } from "./clock.ts";
 
-class RealTimer implements Timer {
-  readonly #handle: ReturnType<typeof setTimeout>;
+/** Milliseconds of Node's longest timer, 24.8 days: whatever is longer it fires at once. */
+const LONGEST = 2 ** 31 - 1;
 
-  constructor(handle: ReturnType<typeof setTimeout>) {
-    this.#handle = handle;
+class RealTimer implements Timer {
+  #handle: ReturnType<typeof setTimeout>;
+
+  constructor(ms: number, callback: () => void, background: boolean) {
+    this.#handle = ms <= LONGEST ? setTimeout(callback, Math.max(0, ms)) : this.#inParts(ms, callback, background);
+    if (background) this.#handle.unref();
   }
 
   cancel(): void {
     clearTimeout(this.#handle);
+  }
+
+  #inParts(ms: number, callback: () => void, background: boolean): ReturnType<typeof setTimeout> {
+    return setTimeout(() => {
+      const left = ms - LONGEST;
+      this.#handle = left <= LONGEST ? setTimeout(callback, left) : this.#inParts(left, callback, background);
+      if (background) this.#handle.unref();
+    }, LONGEST);
   }
 }
 
@@ -17,9 +29,7 @@ export const realClock: Clock = {
   now: () => performance.now(),
   wall: () => Date.now(),
   after(ms, callback, background = false) {
-    const handle = setTimeout(callback, Math.max(0, ms));
-    if (background) handle.unref();
-    return new RealTimer(handle);
+    return new RealTimer(ms, callback, background);
   },
   soon(callback) {
     setImmediate(callback);

@@ -1,5 +1,6 @@
 import { fileDiscovery } from "../endpoints/file-discovery-plugin.ts";
 import { PARSER_PLUGINS } from "../exchange/parsers/plugins.ts";
+import { concurrencyDetector } from "../flowcontrol/concurrency-detector.ts";
 import { neverSaturatedDetector } from "../flowcontrol/never-saturated-detector.ts";
 import { utilizationDetector } from "../flowcontrol/utilization-detector.ts";
 import type { PluginDefinition } from "../plugin/kinds.ts";
@@ -11,6 +12,7 @@ export const PLUGINS: readonly PluginDefinition[] = [
   ...SCHEDULING_PLUGINS,
   ...PARSER_PLUGINS,
   utilizationDetector,
+  concurrencyDetector,
   neverSaturatedDetector,
   fileDiscovery,
 ];

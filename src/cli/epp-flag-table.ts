@@ -290,7 +290,7 @@ export const EPP_FLAGS = [
     default: "false",
     since: "HEAD",
     help: "Permit alpha plugins.",
-    inert: ignored("there are no experimental plugins yet", "false"),
+    inert: ignored("alpha plugins are permitted without it", "false"),
   },
   {
     name: "tracing",

@@ -5,6 +5,8 @@ import { invalid, type Violation, validate } from "../document/validate.ts";
 import { SluiceError } from "../inference/errors.ts";
 import type { PluginDefinition, PluginKind } from "../plugin/kinds.ts";
 import type { PluginRegistry } from "../plugin/registry.ts";
+import { advise } from "./advice.ts";
+import { companionsOf } from "./companions.ts";
 import { builtInDocument } from "./defaults.ts";
 import type { ConfiguredPlugin, EffectiveConfig, ProfilePlugin } from "./effective.ts";
 import { API_VERSIONS, type Envelope, envelopeSchema } from "./envelope.ts";
@@ -43,10 +45,12 @@ class Loading {
     const warn = (path: Path, text: string): void => this.#warn(path, text);
     const entries = migratePlugins(envelope.plugins ?? [], this.#registry, this.#violations, warn);
     const table = readPlugins(entries, this.#registry, this.#violations);
+    advise(entries, table, warn);
     const profile = this.#profile(envelope, table);
     const detector = this.#detector(envelope, table);
     const discovery = this.#discovery(envelope, table);
     const parsers = this.#parsers(envelope, table);
+    const companions = companionsOf(profile.plugins, table, this.#violations);
     this.#requireProducers(profile.plugins, table);
     if (this.#violations.length > 0) throw invalid(this.#document, this.#violations, WHAT);
     const used = [...profile.plugins, detector, discovery, ...parsers];
@@ -54,11 +58,11 @@ class Loading {
     return {
       source: this.#document.file,
       profile,
-      producers: [...table.values()].filter(isProducer),
+      producers: [...table.values(), ...companions].filter(isProducer),
       detector,
       discovery,
       parsers,
-      hooks: [...table.values()].filter(isHook),
+      hooks: [...table.values(), ...companions].filter(isHook),
       warnings: this.#warnings,
     };
   }

@@ -1,7 +1,7 @@
 import type { Path } from "../document/document.ts";
 import { didYouMean } from "../document/nearest.ts";
 import type { Violation } from "../document/validate.ts";
-import type { PluginKind } from "../plugin/kinds.ts";
+import type { PluginDefinition, PluginKind } from "../plugin/kinds.ts";
 import type { ProfileKind, ProfilePlugin } from "./effective.ts";
 import type { Envelope } from "./envelope.ts";
 import type { PluginTable } from "./plugins.ts";
@@ -40,7 +40,8 @@ export function readProfile(
       into.push({ path, problem });
       return;
     }
-    const { definition, name, parameters } = plugin;
+    const { name, parameters } = plugin;
+    const definition = inProfile(plugin.definition);
     const remedy = HARMLESS[definition.kind];
     if (remedy !== undefined) {
       warn(path, `${where} lists ${name}, which has no effect here: ${remedy}`);
@@ -68,9 +69,14 @@ export function readProfile(
 /** Every configured filter, scorer and picker: the profile of a file that has plugins and no profiles (scheduling 4.3). */
 export function profileOfAll(table: PluginTable, into: Violation[]): ProfilePlugin[] {
   const plugins = [...table.values()]
-    .filter(({ definition }) => isMember(definition.kind))
+    .filter(({ definition }) => isMember(inProfile(definition).kind))
     .map(({ name }) => ({ pluginRef: name }));
   return readProfile({ name: "default", plugins }, ["plugins"], table, into, () => {});
+}
+
+/** What a plugin is in a profile: where its own kind has no place there, the filter that it is besides, if it is one. */
+function inProfile(definition: PluginDefinition): PluginDefinition {
+  return isMember(definition.kind) ? definition : (definition.inProfile ?? definition);
 }
 
 /** Whether plugins of a kind stand in profiles. */

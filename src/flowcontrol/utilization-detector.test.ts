@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { endpointOf, instanceOf, unscraped } from "../scheduling/fakes.cases.ts";
+import { columnsOf, endpointOf, instanceOf, keptBy, unscraped } from "../scheduling/fakes.cases.ts";
 import { utilizationDetector } from "./utilization-detector.ts";
 
 const load = (slot: number, waiting: number, kvUsage: number, scrapedAt = 0) =>
@@ -61,5 +61,32 @@ describe("utilization-detector", () => {
     ]);
     for (const metricsStalenessThreshold of ["0s", "-1s", "5", 0, -1, true, "1s x", Number.POSITIVE_INFINITY])
       expect(utilizationDetector.parameters.safeParse({ metricsStalenessThreshold }).success).toBe(false);
+  });
+});
+
+describe("utilization-detector in a profile (3.15)", () => {
+  const kept = (endpoints: ReturnType<typeof load>[], parameters: object = {}, now = 0) =>
+    keptBy(utilizationDetector.inProfile!, columnsOf(endpoints, [], now), parameters);
+
+  it("S-41: keeps fresh endpoints under both thresholds", () => {
+    expect(kept([load(0, 4, 0.79), load(1, 5, 0), load(2, 0, 0.8), load(3, 0, 0, -5000), unscraped(4)])).toEqual([0]);
+    expect(kept([load(0, 4, 0.5), load(1, 3, 0.5)], { queueDepthThreshold: 4, kvCacheUtilThreshold: 0.6 })).toEqual([
+      1,
+    ]);
+  });
+
+  it("S-41: with none left it keeps all", () => {
+    expect(kept([load(0, 9, 0), load(1, 0, 1), unscraped(2)])).toEqual([0, 1, 2]);
+    expect(kept([load(0, 9, 0)])).toEqual([0]);
+  });
+
+  it("S-41: headroom is tolerated above the thresholds", () => {
+    expect(kept([load(0, 5, 0.9), load(1, 6, 0)], { headroom: 0.2 })).toEqual([0]);
+  });
+
+  it("judges by the value that is there, and an age by its own threshold", () => {
+    expect(kept([load(0, Number.NaN, 0.9), load(1, Number.NaN, 0.1), load(2, 1, Number.NaN)])).toEqual([1, 2]);
+    expect(kept([load(0, 0, 0, 0), load(1, 0, 0, 800)], {}, 900)).toEqual([1]);
+    expect(kept([load(0, 0, 0, 0), load(1, 0, 0, 800)], { metricsStalenessThreshold: "1s" }, 900)).toEqual([0, 1]);
   });
 });

@@ -1,8 +1,9 @@
 import { z } from "zod";
 import { type Endpoint, isFresh } from "../inference/endpoint.ts";
-import { defineSaturationDetector } from "../plugin/define.ts";
+import { defineFilter, defineSaturationDetector } from "../plugin/define.ts";
 import { duration } from "../plugin/duration.ts";
-import type { SaturationDetector } from "../plugin/kinds.ts";
+import type { Filter, SaturationDetector } from "../plugin/kinds.ts";
+import { headroom, headroomNotes } from "./headroom.ts";
 
 const parameters = z.strictObject({
   queueDepthThreshold: z
@@ -19,18 +20,27 @@ const parameters = z.strictObject({
   metricsStalenessThreshold: duration({ moreThan: 0 })
     .prefault("200ms")
     .describe("Age from which metrics are stale, unless the endpoint is scraped more rarely."),
-  headroom: z
-    .number("headroom must be a number")
-    .min(0, "headroom must not be negative")
-    .default(0)
-    .describe("Share above saturation that the filter role tolerates."),
+  headroom,
+});
+
+const TYPE = "utilization-detector";
+
+/** The role in a profile: fails open (scheduling 3.15). */
+const utilizationFilter = defineFilter({
+  type: TYPE,
+  describe: "Keeps endpoints whose queue and KV-cache use are under their thresholds and headroom; with none left all.",
+  parameters,
+  create: filterOf,
 });
 
 /** scheduling 5.3 */
 export const utilizationDetector = defineSaturationDetector({
-  type: "utilization-detector",
-  describe: "Saturation from scraped metrics: the mean over endpoints of queue or KV-cache use, whichever is worse.",
+  type: TYPE,
+  describe:
+    "Saturation from scraped metrics: the mean over endpoints of queue or KV-cache use, whichever is worse. In a profile it is a filter: it keeps endpoints under both thresholds, and with none left all.",
   parameters,
+  inProfile: utilizationFilter,
+  notes: (settings) => headroomNotes(settings.headroom),
   create: (settings) => new UtilizationDetector(settings),
 });
 
@@ -68,4 +78,24 @@ class UtilizationDetector implements SaturationDetector {
     }
     return sum / endpoints.length;
   }
+}
+
+/** An endpoint that reports only queue or only KV use is judged by that one; one without believable metrics is dropped. */
+function filterOf(settings: z.output<typeof parameters>): Filter {
+  const queueLimit = settings.queueDepthThreshold * (1 + settings.headroom);
+  const kvLimit = settings.kvCacheUtilThreshold * (1 + settings.headroom);
+  const staleness = settings.metricsStalenessThreshold;
+  return {
+    filter({ candidates: { endpoints, count, now }, keep }) {
+      let kept = 0;
+      for (let i = 0; i < count; i++) {
+        const endpoint = endpoints[i]!;
+        const { waiting, kvUsage } = endpoint.metrics;
+        const blind = Number.isNaN(waiting) && Number.isNaN(kvUsage);
+        if (blind || waiting >= queueLimit || kvUsage >= kvLimit || !isFresh(endpoint, now, staleness)) keep[i] = 0;
+        else kept++;
+      }
+      if (kept === 0) keep.fill(1, 0, count);
+    },
+  };
 }

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { ColumnKey } from "./keys.ts";
-import type { PluginContext, PluginDefinition, PluginKind, PluginKinds } from "./kinds.ts";
+import type { PluginCompanion, PluginContext, PluginDefinition, PluginKind, PluginKinds } from "./kinds.ts";
 
 /** What the author of a plugin writes. */
 export interface PluginSource<K extends PluginKind, P extends z.ZodType> {
@@ -13,6 +13,14 @@ export interface PluginSource<K extends PluginKind, P extends z.ZodType> {
   readonly produces?: readonly ColumnKey[];
   readonly requires?: readonly ColumnKey[];
   readonly optional?: readonly ColumnKey[];
+  /** The type is deprecated: what to write instead. */
+  readonly deprecated?: string;
+  /** What it is as a member of a profile, where its own kind is none. */
+  readonly inProfile?: PluginDefinition<"filter">;
+  /** Plugins of other kinds that are made along with it when it stands in a profile. */
+  companions?(parameters: z.output<P>): readonly PluginCompanion[];
+  /** What the author of a configuration should know of parameters that are valid, a sentence each. */
+  notes?(parameters: z.output<P>): readonly string[];
   create(parameters: z.output<P>, context: PluginContext): PluginKinds[K];
 }
 
@@ -27,6 +35,10 @@ function define<K extends PluginKind>(kind: K) {
     produces: source.produces ?? [],
     requires: source.requires ?? [],
     optional: source.optional ?? [],
+    deprecated: source.deprecated,
+    inProfile: source.inProfile,
+    companions: source.companions && ((parameters) => source.companions!(parameters as z.output<P>)),
+    notes: source.notes && ((parameters) => source.notes!(parameters as z.output<P>)),
     // The registry calls create only with what `parameters` has parsed.
     create: (parameters, context) => source.create(parameters as z.output<P>, context),
   });

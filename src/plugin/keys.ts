@@ -23,3 +23,10 @@ export const PREFIX_MATCHED_BLOCKS = columnKey("prefix-matched-blocks");
 export const PREFIX_TOTAL_BLOCKS = columnKey("prefix-total-blocks");
 /** Tokens per prompt block, the same for every candidate. Written by `approx-prefix-cache-producer`. */
 export const PREFIX_BLOCK_TOKENS = columnKey("prefix-block-tokens");
+/**
+ * When a candidate last took a prompt that nobody held: 0 = never, else its place among all that did, 1 = longest ago.
+ * Written by `no-hit-lru-producer`.
+ */
+export const COLD_USE_ORDER = columnKey("cold-use-order");
+/** 1 for the candidate the request's session is bound to, else 0. Written by `session-affinity-producer`. */
+export const SESSION_BOUND = columnKey("session-bound");

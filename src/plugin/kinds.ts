@@ -22,6 +22,8 @@ export interface PluginContext {
  */
 export interface Candidates {
   readonly count: number;
+  /** Monotonic milliseconds of the decision: what ages are measured against. */
+  readonly now: number;
   readonly endpoints: readonly Endpoint[];
   readonly waiting: Float64Array;
   readonly running: Float64Array;
@@ -200,6 +202,13 @@ export interface PluginKinds {
 
 export type PluginKind = keyof PluginKinds;
 
+/** A plugin that comes along with another one. */
+export interface PluginCompanion {
+  readonly definition: PluginDefinition<"producer"> | PluginDefinition<"request-hook">;
+  /** Its parameters, not yet parsed. */
+  readonly parameters: Readonly<Record<string, unknown>>;
+}
+
 /** What `define...` returns: everything the registry, the configuration and the generated docs need of a plugin. */
 export interface PluginDefinition<K extends PluginKind = PluginKind> {
   readonly kind: K;
@@ -214,5 +223,16 @@ export interface PluginDefinition<K extends PluginKind = PluginKind> {
   readonly requires: readonly ColumnKey[];
   /** Columns it reads when some producer of the profile writes them; that one then runs first. */
   readonly optional?: readonly ColumnKey[];
+  /** Of a deprecated type: what to write instead. */
+  readonly deprecated?: string | undefined;
+  /** What it is as a member of a profile, where its own kind is none: detectors can filter (scheduling 3.15). */
+  readonly inProfile?: PluginDefinition<"filter"> | undefined;
+  /**
+   * Published types that work at several extension points consist of several plugins: these are made along with it when
+   * it stands in a profile, unless the file configures one of their type.
+   */
+  readonly companions?: ((parameters: unknown) => readonly PluginCompanion[]) | undefined;
+  /** What the author of a configuration should know of parameters that are valid. */
+  readonly notes?: ((parameters: unknown) => readonly string[]) | undefined;
   create(parameters: unknown, context: PluginContext): PluginKinds[K];
 }

@@ -14,6 +14,7 @@ const FIRST_ROOM = 16;
  */
 export class CandidateColumns implements Candidates {
   count = 0;
+  now = 0;
   endpoints: readonly Endpoint[] = [];
   waiting = new Float64Array(FIRST_ROOM);
   running = new Float64Array(FIRST_ROOM);
@@ -46,6 +47,7 @@ export class CandidateColumns implements Candidates {
     const count = endpoints.length;
     if (count > this.room) this.#grow(count);
     this.count = count;
+    this.now = now;
     this.endpoints = endpoints;
     const { waiting, running, kvUsage, fresh } = this;
     for (let i = 0; i < count; i++) {

@@ -106,3 +106,15 @@ export function pickFrom(picker: Picker, totals: readonly number[], random: Rand
   const tied = picker.pick({ request: requestOf(""), candidates, totals: sums, random, order });
   return { order: [...order.slice(0, totals.length)], tied };
 }
+
+/** Places of the candidates that a filter keeps. */
+export function keptBy(
+  definition: PluginDefinition<"filter">,
+  candidates: CandidateColumns,
+  parameters: object = {},
+  request = requestOf("prompt"),
+): number[] {
+  const keep = new Uint8Array(candidates.room).fill(1, 0, candidates.count);
+  instanceOf(definition, parameters).filter({ request, candidates, keep });
+  return [...keep.slice(0, candidates.count).keys()].filter((i) => keep[i] !== 0);
+}

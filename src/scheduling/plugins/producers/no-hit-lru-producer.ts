@@ -1,0 +1,89 @@
+import { z } from "zod";
+import type { Endpoint } from "../../../inference/endpoint.ts";
+import type { InferenceRequest } from "../../../inference/request.ts";
+import { defineProducer } from "../../../plugin/define.ts";
+import { COLD_USE_ORDER, PREFIX_MATCHED_BLOCKS } from "../../../plugin/keys.ts";
+import type { Candidates, ProduceContext, Producer } from "../../../plugin/kinds.ts";
+
+const DEFAULT_SIZE = 1024;
+const MAX_SIZE = 65_536;
+
+/** How many endpoints are remembered. */
+export const lruSize = z
+  .int()
+  .default(DEFAULT_SIZE)
+  .transform((value) => (value > 0 ? Math.min(value, MAX_SIZE) : DEFAULT_SIZE))
+  .describe("Endpoints whose last cold prompt is remembered, at most 65536; 0 or less counts as 1024.");
+
+/** Not a published type: the memory of `no-hit-lru-scorer`, kept apart so that the score depends on columns alone. */
+export const noHitLruProducer = defineProducer({
+  type: "no-hit-lru-producer",
+  describe:
+    "Remembers in which order endpoints took prompts that no candidate held; comes along with no-hit-lru-scorer.",
+  parameters: z.strictObject({ lruSize }),
+  produces: [COLD_USE_ORDER],
+  requires: [PREFIX_MATCHED_BLOCKS],
+  create: (settings) => new ColdUses(settings.lruSize),
+});
+
+class ColdUses implements Producer {
+  readonly #capacity: number;
+  /** Slots of endpoints, the one that was used longest ago first. */
+  readonly #used = new Set<number>();
+  /** Place of each slot in `#used`, from 1 up; 0 = not there. */
+  #places = new Uint32Array(16);
+  /** The decision under way; its candidates are those the filters left once it comes to `routed`. */
+  #request: InferenceRequest | undefined;
+  #candidates: Candidates | undefined;
+
+  constructor(capacity: number) {
+    this.#capacity = capacity;
+  }
+
+  produce({ request, candidates }: ProduceContext): void {
+    this.#request = request;
+    this.#candidates = candidates;
+    const { endpoints, count } = candidates;
+    const order = candidates.column(COLD_USE_ORDER);
+    if (this.#used.size === 0) {
+      order.fill(0, 0, count);
+      return;
+    }
+    this.#places.fill(0);
+    let place = 0;
+    for (const slot of this.#used) this.#places[slot] = ++place;
+    for (let i = 0; i < count; i++) order[i] = this.#places[endpoints[i]!.slot] ?? 0;
+  }
+
+  routed(request: InferenceRequest, endpoint: Endpoint): void {
+    if (this.#isCold(request)) this.#use(endpoint);
+    this.#request = undefined;
+    this.#candidates = undefined;
+  }
+
+  follow(request: InferenceRequest): ((served: Endpoint) => void) | undefined {
+    return this.#isCold(request) ? (served) => this.#use(served) : undefined;
+  }
+
+  endpointRemoved({ slot }: Endpoint): void {
+    this.#used.delete(slot);
+  }
+
+  /** Whether none of the candidates that were scored holds the prompt's beginning. */
+  #isCold(request: InferenceRequest): boolean {
+    if (request !== this.#request || this.#candidates === undefined) return false;
+    const { count } = this.#candidates;
+    const matched = this.#candidates.column(PREFIX_MATCHED_BLOCKS);
+    for (let i = 0; i < count; i++) if (matched[i]! > 0) return false;
+    return true;
+  }
+
+  #use({ slot }: Endpoint): void {
+    this.#used.delete(slot);
+    this.#used.add(slot);
+    if (slot >= this.#places.length) this.#places = new Uint32Array(2 ** Math.ceil(Math.log2(slot + 1)));
+    if (this.#used.size <= this.#capacity) return;
+    const [oldest] = this.#used;
+    this.#used.delete(oldest!);
+  }
+}

@@ -1,0 +1,19 @@
+import { defineScorer } from "../../../plugin/define.ts";
+import { SESSION_BOUND } from "../../../plugin/keys.ts";
+import { sessionAffinityCompanions } from "../session-affinity.ts";
+import { sessionAffinityParameters } from "../session-affinity-parameters.ts";
+
+/** scheduling 3.9.2 */
+export const sessionAffinityScorer = defineScorer({
+  type: "session-affinity-scorer",
+  describe: "Prefers the endpoint that the request's session is bound to.",
+  parameters: sessionAffinityParameters,
+  requires: [SESSION_BOUND],
+  companions: sessionAffinityCompanions,
+  create: () => ({
+    score({ candidates, out }) {
+      const bound = candidates.column(SESSION_BOUND);
+      for (let i = 0; i < candidates.count; i++) out[i] = bound[i]!;
+    },
+  }),
+});

@@ -174,6 +174,15 @@ describe("scorers with a memory", () => {
   });
 });
 
+describe("a configured plugin of a type that others bring along", () => {
+  it("takes its place", () => {
+    const { producers } = load(`plugins:
+- {type: no-hit-lru-scorer}
+- {name: mine, type: no-hit-lru-producer, parameters: {lruSize: 5}}`);
+    expect(producers.map(({ name, parameters }) => [name, parameters])).toEqual([["mine", { lruSize: 5 }]]);
+  });
+});
+
 describe("weighted-random-picker through the scheduler", () => {
   it("S-32: maxNumOfEndpoints 2 offers two distinct endpoints", () => {
     const core = new TestCore({

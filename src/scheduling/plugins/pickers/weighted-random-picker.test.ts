@@ -47,6 +47,11 @@ describe("weighted-random-picker", () => {
     for (const i of [0, 2, 3]) expect(second[i]).toBeGreaterThan(800);
   });
 
+  it("goes by the totals even when the least number is drawn", () => {
+    const least = { next: () => 0, below: () => 0 };
+    expect(pickFrom(instanceOf(weightedRandomPicker), [1, 3, 2], least).order).toEqual([1, 2, 0]);
+  });
+
   it("S-32: maxNumOfEndpoints 2 offers two distinct endpoints; 1 unless configured, less is corrected", () => {
     expect(instanceOf(weightedRandomPicker, { maxNumOfEndpoints: 2 }).maxNumOfEndpoints).toBe(2);
     expect(instanceOf(weightedRandomPicker).maxNumOfEndpoints).toBe(1);

@@ -3,6 +3,7 @@ import { type Random, SeededRandom } from "../clock/random.ts";
 import { loadConfig } from "../config/load.ts";
 import { parseDocument } from "../document/parse.ts";
 import { EndpointRegistry } from "../endpoints/registry.ts";
+import { HeaderList } from "../inference/headers.ts";
 import { Rejection } from "../inference/outcomes.ts";
 import type { InferenceRequest } from "../inference/request.ts";
 import { buildProfile } from "../scheduling/build.ts";
@@ -107,4 +108,26 @@ export class SimCluster {
       },
     });
   }
+}
+
+/** A request as its parser would see it, without a body. */
+export function simRequest(id: string): InferenceRequest {
+  return {
+    id,
+    headers: new HeaderList(),
+    body: new Uint8Array(0),
+    model: "sim",
+    modelRange: undefined,
+    modelInsertAt: -1,
+    answerFormat: "http",
+    shedAt: Number.POSITIVE_INFINITY,
+    targetModel: "sim",
+    objective: "",
+    priority: 0,
+    fairnessId: "default-flow",
+    streaming: true,
+    cacheSalt: "",
+    prompts: [],
+    maxTokens: 1,
+  };
 }

@@ -1,11 +1,10 @@
 import { SeededRandom } from "../clock/random.ts";
 import { VirtualClock } from "../clock/virtual.ts";
-import { HeaderList } from "../inference/headers.ts";
 import type { InferenceRequest } from "../inference/request.ts";
 import type { EngineConfig } from "../simulator/engine.ts";
 import { tokenize } from "../simulator/tokenizer.ts";
 import type { WorkloadRequest } from "./demo/workload.ts";
-import { SimCluster } from "./sim-cluster.ts";
+import { SimCluster, simRequest } from "./sim-cluster.ts";
 
 export interface Simulation {
   readonly servers: number;
@@ -70,20 +69,8 @@ function inferenceRequest({ number, system, question, maxTokens }: WorkloadReque
   ]);
   const body = new TextEncoder().encode(`${head}${messages}}`);
   return {
-    id: `request-${number}`,
-    headers: new HeaderList(),
+    ...simRequest(`request-${number}`),
     body,
-    model: "sim",
-    modelRange: undefined,
-    modelInsertAt: -1,
-    answerFormat: "http",
-    shedAt: Number.POSITIVE_INFINITY,
-    targetModel: "sim",
-    objective: "",
-    priority: 0,
-    fairnessId: "default-flow",
-    streaming: true,
-    cacheSalt: "",
     prompts: [[{ start: head.length, end: body.length - 1 }]],
     maxTokens,
   };

@@ -11,13 +11,11 @@ import { MemoryStore } from "../../dispatch/queues/memory/store.ts";
 import type { Answer, InferenceClient } from "../../dispatch/send/inference-client.ts";
 import type { QueueSettings } from "../../dispatch/settings.ts";
 import { requestTransforms } from "../../dispatch/transforms/transforms-file.ts";
-import { HeaderList } from "../../inference/headers.ts";
-import type { InferenceRequest } from "../../inference/request.ts";
 import type { GateSpec } from "../../plugin/gate.ts";
 import { createDispatchMetrics } from "../../telemetry/dispatch-metrics.ts";
 import { silentLogger } from "../../telemetry/logger.ts";
 import { MetricsRegistry } from "../../telemetry/registry.ts";
-import { SimCluster } from "../sim-cluster.ts";
+import { SimCluster, simRequest } from "../sim-cluster.ts";
 import { FakePrometheus, type PublishedFigures } from "./fake-prometheus.ts";
 import { oracleGate } from "./oracle-gate.ts";
 
@@ -103,7 +101,7 @@ export async function closedLoop(options: ClosedLoop): Promise<ClosedLoopResult>
     const started = (): void => {
       if (at >= WARM_UP) ttfts.push(clock.now() - at);
     };
-    cluster.submit(request("realtime"), { ...REALTIME, ignoreEos: true }, { started, finished() {}, rejected() {} });
+    cluster.submit(simRequest("realtime"), { ...REALTIME, ignoreEos: true }, { started, finished() {}, rejected() {} });
   };
   arrive();
 
@@ -118,7 +116,7 @@ export async function closedLoop(options: ClosedLoop): Promise<ClosedLoopResult>
             resolve(answer);
           };
           cluster.submit(
-            request("backlog"),
+            simRequest("backlog"),
             { ...BACKLOG, ignoreEos: true },
             {
               finished() {
@@ -209,25 +207,4 @@ export function percentile(sorted: readonly number[], share: number): number {
 function answered(status: number): Answer {
   const body = new Uint8Array(0);
   return { kind: "response", status, body, contentType: "application/json", retryAfterMs: undefined, dropReason: "" };
-}
-
-function request(id: string): InferenceRequest {
-  return {
-    id,
-    headers: new HeaderList(),
-    body: new Uint8Array(0),
-    model: "sim",
-    modelRange: undefined,
-    modelInsertAt: -1,
-    answerFormat: "http",
-    shedAt: Number.POSITIVE_INFINITY,
-    targetModel: "sim",
-    objective: "",
-    priority: 0,
-    fairnessId: "default-flow",
-    streaming: true,
-    cacheSalt: "",
-    prompts: [],
-    maxTokens: 1,
-  };
 }

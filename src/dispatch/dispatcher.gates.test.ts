@@ -403,6 +403,40 @@ describe("lanes (A-69)", () => {
     expect(order.slice(0, 100).filter((queue) => queue === "u").length).toBeGreaterThanOrEqual(96);
   });
 
+  it.each(["the gate of both queues", "the pool's gate"])(
+    "serve the urgent queue first when the N of %s is what is short, and leave the other what is over",
+    async (place) => {
+      const clock = new VirtualClock(EPOCH);
+      const gate = new FakeCapacity(clock, { budget: 0.7, baseline: 0.1, maxSys: 10 }).gate();
+      const gates = place === "the pool's gate" ? { "pool:default": gate } : { batch: gate, urgent: gate };
+      const harness = new Harness({ clock, queues, policy: tiers, workers: 64, gates });
+      const { send } = harness.gateway;
+      harness.gateway.send = (request, signal) => {
+        harness.gateway.latency = 450 + ((harness.gateway.requests.length * 37) % 101);
+        return send.call(harness.gateway, request, signal);
+      };
+      const submitted = [
+        harness.submitMany(200, { requestQueueName: "batch" }, "b"),
+        harness.submitMany(100, { requestQueueName: "urgent" }, "u"),
+      ];
+      harness.store.latency = 2;
+      await harness.run(10);
+      await Promise.all(submitted);
+      harness.start();
+      await harness.run(12_000);
+      const order = harness.gateway.ids.map((id) => id[0]);
+      // Six at a time for twelve seconds; the first six may be anybody's.
+      expect(order.length).toBeGreaterThan(130);
+      expect(order.slice(0, 106).filter((queue) => queue === "u").length).toBeGreaterThanOrEqual(98);
+      expect(harness.gateway.peak).toBe(6);
+      // An urgent message that comes later is the next to go.
+      harness.store.latency = 0;
+      await harness.submit("u-later", { requestQueueName: "urgent" });
+      await harness.run(700);
+      expect(harness.results().some(({ id }) => id === "u-later")).toBe(true);
+    },
+  );
+
   it("do not keep what expires or is cancelled in them from its end while the workers are busy (A-38, A-48)", async () => {
     const harness = new Harness({ queues, policy: tiers, workers: 2 });
     harness.gateway.latency = 10_000_000;

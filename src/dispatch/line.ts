@@ -59,6 +59,8 @@ export class Line {
   /** The gates are being read for it; the broker has not been asked. */
   #reading = false;
   #claiming = 0;
+  /** What it has would go if there were more room in its capacities. */
+  #wanting = false;
   /** A message did not fit: nothing is claimed until the capacities have changed. */
   #stuck = false;
   /** The gate is closed or the broker away: nothing is claimed until the next look. */
@@ -92,6 +94,11 @@ export class Line {
     return this.#claiming;
   }
 
+  /** It would have more messages go if there were more room in its capacities, as far as one knows. */
+  get wanting(): boolean {
+    return this.#wanting;
+  }
+
   /** Claimed messages that a gate holds back here. */
   get waiting(): number {
     return this.#options.gatekeeper.waiting;
@@ -114,7 +121,9 @@ export class Line {
   /** Claims what there is room for. @param free workers that nothing is on its way to */
   fill(free: number): void {
     const { policy } = this.#options;
-    if (this.#stopped || this.#asking || !this.#promising || this.#blocked || this.#returning > 0) return;
+    if (this.#asking) return;
+    this.#wanting = false;
+    if (this.#stopped || !this.#promising || this.#blocked || this.#returning > 0) return;
     const { gatekeeper } = this.#options;
     if (this.#options.clogged()) {
       this.#full();
@@ -125,6 +134,8 @@ export class Line {
       this.#purgeLater();
       return;
     }
+    // One that may have but a share has as much as it may.
+    this.#wanting = !this.#stuck && this.queue.maxQueueShare >= 1;
     const max = this.#affordable(room);
     if (this.#stuck || (max === 0 && this.admission.room !== "closed")) {
       this.#full();
@@ -132,6 +143,13 @@ export class Line {
     }
     // Counted as on its way from here on: other lines of the pool fill what is left.
     this.#ask(room, Math.max(1, max));
+  }
+
+  /** A more urgent line wants what room there is. */
+  yield(): void {
+    if (this.#asking || this.#stopped || !this.#promising || this.#blocked) return;
+    this.#wanting = false;
+    this.#full();
   }
 
   /** Puts a message back where it was. */

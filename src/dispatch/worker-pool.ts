@@ -90,12 +90,12 @@ export class WorkerPool {
       const claim = policy.next();
       if (claim === undefined) return;
       this.#running++;
-      void this.#options.work(this.#lineOf(claim), leases.get(claim)).finally(this.#free);
+      void this.#options.work(this.#lineOf(claim), leases.get(claim)).finally(this.#ended);
     }
   }
 
   /** A worker has ended its message. */
-  readonly #free = (): void => {
+  readonly #ended = (): void => {
     this.#running--;
     // What it gave back may be what the next one waits for.
     for (const line of this.#order) line.changed();
@@ -136,12 +136,41 @@ export class WorkerPool {
   #fill(): void {
     if (this.#stopped) return;
     const lines = this.#order;
+    const { policy, random } = this.#options;
     // Begins anywhere, so that no queue is always the first to be asked.
-    const first = lines.length > 1 ? this.#options.random.below(lines.length) : 0;
-    for (let i = 0; i < lines.length; i++) {
-      const coming = lines.reduce((sum, line) => sum + line.claiming, 0);
-      lines[(first + i) % lines.length]!.fill(Math.max(0, this.settings.workers - this.#running - coming));
+    const first = lines.length > 1 ? random.below(lines.length) : 0;
+    if (policy.urgency !== undefined && lines.length > 1) {
+      this.#fillByUrgency([...lines.slice(first), ...lines.slice(0, first)]);
+      return;
     }
+    for (let i = 0; i < lines.length; i++) lines[(first + i) % lines.length]!.fill(this.#free());
+  }
+
+  /** The most urgent first; who would take room from one that is more urgent and wants it waits. */
+  #fillByUrgency(lines: Line[]): void {
+    const urgency = ({ queue }: Line): number => this.#options.policy.urgency!(queue);
+    lines.sort((a, b) => urgency(a) - urgency(b));
+    for (const [i, line] of lines.entries()) {
+      const own = urgency(line);
+      const { capacities } = line.admission;
+      const yields = lines
+        .slice(0, i)
+        .some(
+          (other) =>
+            other.wanting &&
+            urgency(other) < own &&
+            other.admission.capacities.some((capacity) => capacities.includes(capacity)),
+        );
+      if (yields) line.yield();
+      else line.fill(this.#free());
+    }
+  }
+
+  /** Workers that nothing is on its way to. */
+  #free(): number {
+    let coming = 0;
+    for (const line of this.#order) coming += line.claiming;
+    return Math.max(0, this.settings.workers - this.#running - coming);
   }
 
   #lineOf(claim: Claim): Line {

@@ -16,6 +16,11 @@ export interface MergePolicy {
   readonly size: number;
   /** How many more messages of `queue` it would take now. @param free workers that have nothing to do */
   room(queue: QueueSettings, free: number): number;
+  /**
+   * Whose messages are likely to be wanted first, smaller is sooner; without it all queues are equal. Where a gate's N is
+   * what is short, and not the workers, a message that has room there has gone by before another can be preferred to it.
+   */
+  urgency?(queue: QueueSettings): number;
   add(claim: Claim, labels: Readonly<Record<string, string>>): void;
   /** Takes out the next one; undefined when there is none. */
   next(): Claim | undefined;

@@ -57,6 +57,8 @@ export class TierPriority implements MergePolicy {
   readonly #indices: ReadonlyMap<QueueSettings, number>;
   /** Messages held of each queue. */
   readonly #held: Uint32Array;
+  /** Lane of the latest message of each queue; before the first that of the queue's own labels. */
+  readonly #latest: Uint8Array;
   readonly #share: number;
   readonly #tierLabel: string;
   readonly #fairness: FairnessStamp;
@@ -75,6 +77,7 @@ export class TierPriority implements MergePolicy {
     this.#share = Math.max(1, Math.floor((PER_WORKER * workers) / Math.max(1, queues.length)));
     this.#tierLabel = options.tierLabel;
     this.#fairness = options.fairness;
+    this.#latest = Uint8Array.from(queues, ({ labels }) => this.#laneOf(labels));
     this.#priorities = this.#lanes.map((_, lane) => [{ name: options.priorityHeader, value: String(lane) }]);
   }
 
@@ -87,9 +90,15 @@ export class TierPriority implements MergePolicy {
     return Math.max(0, this.#share - this.#held[this.#indices.get(queue)!]!);
   }
 
+  urgency(queue: QueueSettings): number {
+    return this.#latest[this.#indices.get(queue)!]!;
+  }
+
   add(claim: Claim, labels: Labels): void {
     const queue = this.#indices.get(claim.queue)!;
-    this.#lanes[this.#laneOf(labels)]!.add(claim, queue);
+    const lane = this.#laneOf(labels);
+    this.#lanes[lane]!.add(claim, queue);
+    this.#latest[queue] = lane;
     this.#held[queue]!++;
     this.#size++;
   }

@@ -11,10 +11,13 @@ import { dispatchReference } from "../src/cli/dispatch-help.ts";
 import { enqueueCommand } from "../src/cli/enqueue.ts";
 import { envoyConfigCommand } from "../src/cli/envoy-config.ts";
 import { eppReference } from "../src/cli/epp-flags.ts";
+import { explainConfigCommand } from "../src/cli/explain-config.ts";
 import { gatewayCommand } from "../src/cli/gateway.ts";
+import { migrateConfigCommand } from "../src/cli/migrate-config.ts";
 import { queueCommand } from "../src/cli/queue.ts";
 import { resultsCommand } from "../src/cli/results.ts";
 import { simCommand } from "../src/cli/sim.ts";
+import { validateCommand } from "../src/cli/validate.ts";
 import { OUTCOMES } from "../src/inference/outcomes.ts";
 import { renderMetricsReference } from "../src/telemetry/reference.ts";
 import { gatesReference, pluginsReference } from "./plugin-reference.ts";
@@ -65,6 +68,9 @@ function flagsReference(): string {
     gatewayCommand(),
     simCommand(),
     demoCommand(),
+    validateCommand(),
+    explainConfigCommand(),
+    migrateConfigCommand(),
     envoyConfigCommand(),
     checkServerCommand(),
     ...queues,

@@ -11,7 +11,7 @@ import { withLegacyEnvironment } from "./legacy-environment.ts";
 import { PLUGIN_REGISTRY } from "./plugins.ts";
 
 /** The largest configuration, bytes. */
-const MAX_BYTES = 1024 * 1024;
+export const MAX_CONFIG_BYTES = 1024 * 1024;
 
 /** Where a configuration comes from; nothing = the built-in default. */
 export interface ConfigSource {
@@ -19,6 +19,8 @@ export interface ConfigSource {
   readonly configText?: string | undefined;
   /** Name of a built-in profile, instead of a file or a text. */
   readonly profile?: string | undefined;
+  /** Alpha plugins may be named (scheduling 3.1). */
+  readonly allowExperimental?: boolean | undefined;
   /** Environment, of which v0.3's scheduler took its constants. */
   readonly env?: Readonly<Record<string, string | undefined>> | undefined;
 }
@@ -28,7 +30,9 @@ export interface ConfigSource {
  * @throws SluiceError DOCUMENT_..., with every problem and its line; FLAG_CONFLICT, FLAG_VALUE
  */
 export async function readConfig(source: ConfigSource, log: Logger): Promise<EffectiveConfig> {
-  const loaded = loadConfig(await documentOf(source), PLUGIN_REGISTRY);
+  const loaded = loadConfig(await documentOf(source), PLUGIN_REGISTRY, {
+    refuseExperimental: source.allowExperimental !== true,
+  });
   const config = withLegacyEnvironment(loaded, source.env ?? {}, log);
   for (const warning of config.warnings) log.warn({}, warning);
   log.info(effectiveSummary(config), "configuration in force");
@@ -41,7 +45,7 @@ async function documentOf({ configFile, configText, profile }: ConfigSource): Pr
       "FLAG_CONFLICT",
       "--profile chooses a built-in configuration and cannot be combined with one that is given",
     );
-  if (configFile !== undefined) return readDocument(configFile, { maxBytes: MAX_BYTES });
+  if (configFile !== undefined) return readDocument(configFile, { maxBytes: MAX_CONFIG_BYTES });
   if (configText !== undefined) return parseDocument(configText, { file: "--config-text" });
   if (profile === undefined) return undefined;
   const document = builtInDocument(profile);

@@ -7,6 +7,17 @@ export function command(name: string, description: string, of = ""): Command {
   return new Command(name).description(description).showHelpAfterError(`(see sluice ${called} --help)`).exitOverride();
 }
 
+/** Where a command writes. */
+export interface Output {
+  out(text: string): void;
+  err(text: string): void;
+}
+
+export const STANDARD: Output = {
+  out: (text) => process.stdout.write(text),
+  err: (text) => process.stderr.write(text),
+};
+
 /** For options that may be given several times: collects the values in order. */
 export function collect(value: string, before: readonly string[]): readonly string[] {
   return [...before, value];

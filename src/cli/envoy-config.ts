@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { SluiceError } from "../inference/errors.ts";
-import { collect, command } from "./command.ts";
+import { collect, command, STANDARD } from "./command.ts";
 
 interface EnvoyConfigFlags {
   readonly resources?: string;
@@ -20,17 +20,6 @@ interface EnvoyConfigFlags {
   readonly subset: string;
   readonly subsetHeader: string;
 }
-
-/** Where the command writes. */
-export interface Output {
-  out(text: string): void;
-  err(text: string): void;
-}
-
-const STANDARD: Output = {
-  out: (text) => process.stdout.write(text),
-  err: (text) => process.stderr.write(text),
-};
 
 /**
  * `sluice envoy-config`: an Envoy bootstrap made from an InferencePool, on standard output; what Envoy cannot keep of the

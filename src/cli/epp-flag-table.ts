@@ -289,8 +289,7 @@ export const EPP_FLAGS = [
     type: "bool",
     default: "false",
     since: "HEAD",
-    help: "Permit alpha plugins.",
-    inert: ignored("alpha plugins are permitted without it", "false"),
+    help: "Permit alpha plugins in the configuration.",
   },
   {
     name: "tracing",

@@ -82,6 +82,7 @@ describe("parseEppFlags", () => {
   it("has the reference's defaults", () => {
     const { missingEndpoints: _, ...options } = parse();
     expect(options).toEqual({
+      allowExperimental: false,
       bindAddress: "0.0.0.0",
       grpcPort: 9002,
       grpcHealthPort: 9003,
@@ -275,12 +276,13 @@ describe("parseEppFlags", () => {
     expect(
       parse(
         ...["--emit-endpoint-scores", "--enable-grpc-stream-metrics=true", "--enable-pprof=false"],
-        ...["--grpc-max-recv-msg-size", "10MiB", "--grpc-max-send-msg-size=25MB", "--allow-experimental-plugins=false"],
+        ...["--grpc-max-recv-msg-size", "10MiB", "--grpc-max-send-msg-size=25MB", "--allow-experimental-plugins"],
         ...["--enable-cert-reload", "--cert-path=/c", "--zap-log-level=debug", "--zap-encoder=console"],
       ),
     ).toMatchObject({
       emitScores: true,
       streamMetrics: true,
+      allowExperimental: true,
       pprof: false,
       grpcMaxRecvMsgSize: 10 * 2 ** 20,
       tls: { certPath: "/c", certReload: true },

@@ -54,6 +54,7 @@ export function parseEppFlags(
     configFile: values["config-file"] || undefined,
     configText: values["config-text"] || undefined,
     profile: parsed.explicit.has("profile") ? values.profile : undefined,
+    allowExperimental: values["allow-experimental-plugins"],
     env,
     modelServers,
     tls,

@@ -10,6 +10,7 @@ interface GatewayFlags {
   readonly admin: string;
   readonly configFile?: string;
   readonly profile?: string;
+  readonly allowExperimentalPlugins: boolean;
   readonly maxRetries: string;
   readonly retryStatuses: string;
   readonly objective: readonly string[];
@@ -29,6 +30,7 @@ export function gatewayCommand(): Command {
     .option("--listen <address>", "where clients connect", "127.0.0.1:8080")
     .option("--admin <address>", "where /metrics, /debug and the page are", "127.0.0.1:19001")
     .option("--config-file <file>", "an EndpointPickerConfig; without it the default profile is used")
+    .option("--allow-experimental-plugins", "permit alpha plugins in the configuration", false)
     .option(
       "--profile <name>",
       "a built-in profile instead: default, or legacy-v0.3, the decision tree of that release",
@@ -66,6 +68,7 @@ export function gatewayCommand(): Command {
         admin: parseListenAddress(flags.admin, "--admin"),
         configFile: flags.configFile,
         profile: flags.profile,
+        allowExperimental: flags.allowExperimentalPlugins,
         env: process.env,
         maxRetries: wholeNumber(flags.maxRetries, "--max-retries", 0, 7),
         retryStatuses: flags.retryStatuses

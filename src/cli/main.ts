@@ -9,10 +9,13 @@ import { dispatchCommand } from "./dispatch.ts";
 import { enqueueCommand } from "./enqueue.ts";
 import { envoyConfigCommand } from "./envoy-config.ts";
 import { eppCommand } from "./epp.ts";
+import { explainConfigCommand } from "./explain-config.ts";
 import { gatewayCommand } from "./gateway.ts";
+import { migrateConfigCommand } from "./migrate-config.ts";
 import { queueCommand } from "./queue.ts";
 import { resultsCommand } from "./results.ts";
 import { simCommand } from "./sim.ts";
+import { validateCommand } from "./validate.ts";
 
 /** Errors of the command line and of the input it names end with 2, as Go's flag parser does; what is wrong behind them ends with 1. */
 const MISTYPED: ReadonlySet<string> = new Set([
@@ -46,6 +49,9 @@ for (const make of [
   resultsCommand,
   queueCommand,
   batchCommand,
+  validateCommand,
+  explainConfigCommand,
+  migrateConfigCommand,
   envoyConfigCommand,
   simCommand,
   checkServerCommand,

@@ -324,10 +324,7 @@ describe("what loadConfig refuses, with file, line and column (S-60, S-61, 4.4)"
       ],
     ],
     [`${HEAD}plugin: []\n`, ["c.yaml:3:1: plugin: unknown key `plugin`; did you mean `plugins`?"]],
-    [
-      `${HEAD}featureGates: [flowControl]\ndata: {sources: []}\n`,
-      ["c.yaml:3:1: featureGates: is not supported yet", "c.yaml:4:1: data: is not supported yet"],
-    ],
+    [`${HEAD}data: {sources: [{pluginRef: x}]}\n`, ["c.yaml:3:8: data.sources: is not supported yet"]],
     [
       `${HEAD}parser: {}\nrequestHandler: {parsers: [{pluginRef: ""}, {}], parser: {}}\n`,
       [
@@ -350,18 +347,12 @@ describe("what loadConfig refuses, with file, line and column (S-60, S-61, 4.4)"
       ["c.yaml:3:10: parser.pluginRef: parser references undefined plugin nobody"],
     ],
     [
-      `${HEAD}dataLayer:\n  injectDefaults: false\n  souces: []\nflowControl:\n  priorityBands: [{priority: 1}]\n`,
+      `${HEAD}dataLayer:\n  injectDefaults: false\n  souces: []\nflowControl:\n  priorityBands: [{priorty: 1}]\n`,
       [
-        "c.yaml:4:3: dataLayer.injectDefaults: is not supported yet",
+        "c.yaml:4:3: dataLayer.injectDefaults: only true is supported yet",
         "c.yaml:5:3: dataLayer.souces: unknown key `souces`; did you mean `sources`?",
-        "c.yaml:7:3: flowControl.priorityBands: is not supported yet",
-      ],
-    ],
-    [
-      `${HEAD}saturationDetector: {queueDepthThreshold: 5}\n`,
-      [
-        "c.yaml:3:1: saturationDetector.pluginRef: saturation detector plugin reference is empty",
-        "c.yaml:3:22: saturationDetector.queueDepthThreshold: is not supported yet; configure a plugin of type utilization-detector with this parameter and name it in `pluginRef`",
+        "c.yaml:7:19: flowControl.priorityBands[0].priority: the priority band is missing a priority",
+        "c.yaml:7:20: flowControl.priorityBands[0].priorty: unknown key `priorty`; did you mean `priority`?",
       ],
     ],
     [

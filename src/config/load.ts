@@ -8,13 +8,32 @@ import type { PluginRegistry } from "../plugin/registry.ts";
 import { advise } from "./advice.ts";
 import { companionsOf } from "./companions.ts";
 import { builtInDocument } from "./defaults.ts";
-import type { ConfiguredPlugin, EffectiveConfig, ProfilePlugin } from "./effective.ts";
+import type { ConfiguredPlugin, EffectiveConfig } from "./effective.ts";
 import { API_VERSIONS, type Envelope, envelopeSchema } from "./envelope.ts";
-import { migratePlugins } from "./migrate.ts";
+import { checkGates } from "./gates.ts";
+import { DETECTOR, type MigrationPlan, migratePlugins, planMigration } from "./migrate.ts";
 import { defaultPlugin, type PluginTable, readPlugins } from "./plugins.ts";
+import { checkProducers } from "./producers.ts";
 import { isMember, profileOfAll, readProfile } from "./profile.ts";
+import { isExperimental } from "./published.ts";
 
 const WHAT = "EndpointPickerConfig";
+
+export interface LoadOptions {
+  /** Alpha plugins are refused (scheduling 3.1). */
+  readonly refuseExperimental?: boolean;
+}
+
+/** A configuration, and what of it stood where: for those who explain or rewrite the file. */
+export interface LoadedConfig {
+  readonly config: EffectiveConfig;
+  readonly document: Document;
+  readonly envelope: Envelope;
+  /** What of the file would be written otherwise today. */
+  readonly plan: MigrationPlan;
+  /** The plugins of the file. */
+  readonly table: PluginTable;
+}
 
 /**
  * Makes an EndpointPickerConfig complete, or says everything that is wrong with it (scheduling 4.3, 4.4).
@@ -22,8 +41,21 @@ const WHAT = "EndpointPickerConfig";
  * @param registry the plugin types that exist
  * @throws SluiceError DOCUMENT_INVALID, every violation as `file:line:column: path: problem`
  */
-export function loadConfig(document: Document | undefined, registry: PluginRegistry): EffectiveConfig {
-  return new Loading(document ?? builtInDocument("default")!, registry).run();
+export function loadConfig(
+  document: Document | undefined,
+  registry: PluginRegistry,
+  options: LoadOptions = {},
+): EffectiveConfig {
+  return loadDetailed(document, registry, options).config;
+}
+
+/** As `loadConfig`, with what is known of the file. */
+export function loadDetailed(
+  document: Document | undefined,
+  registry: PluginRegistry,
+  options: LoadOptions = {},
+): LoadedConfig {
+  return new Loading(document ?? builtInDocument("default")!, registry, options).run();
 }
 
 /** One pass over one document: later steps see what earlier ones found, violations gather until the end. */
@@ -32,30 +64,36 @@ class Loading {
   readonly #registry: PluginRegistry;
   readonly #violations: Violation[] = [];
   readonly #warnings: string[] = [];
+  readonly #options: LoadOptions;
 
-  constructor(document: Document, registry: PluginRegistry) {
+  constructor(document: Document, registry: PluginRegistry, options: LoadOptions) {
     this.#document = document;
     this.#registry = registry;
+    this.#options = options;
   }
 
-  run(): EffectiveConfig {
+  run(): LoadedConfig {
     const envelope = validate(this.#document, envelopeSchema(this.#registry), { what: WHAT });
     if (envelope.apiVersion !== API_VERSIONS[0])
       this.#warn(["apiVersion"], `apiVersion ${envelope.apiVersion} is deprecated; write ${API_VERSIONS[0]}`);
     const warn = (path: Path, text: string): void => this.#warn(path, text);
-    const entries = migratePlugins(envelope.plugins ?? [], this.#registry, this.#violations, warn);
+    const plan = planMigration(envelope, this.#registry);
+    checkGates(envelope.featureGates ?? [], this.#violations, warn);
+    const entries = migratePlugins(envelope, plan, this.#registry, this.#violations, warn);
     const table = readPlugins(entries, this.#registry, this.#violations);
     advise(entries, table, warn);
+    if (this.#options.refuseExperimental) this.#checkExperimental(table);
     const profile = this.#profile(envelope, table);
-    const detector = this.#detector(envelope, table);
+    const detector = this.#detector(envelope, plan, table);
+    this.#checkFlowControl(envelope);
     const discovery = this.#discovery(envelope, table);
     const parsers = this.#parsers(envelope, table);
     const companions = companionsOf(profile.plugins, table, this.#violations);
-    this.#requireProducers(profile.plugins, table);
+    checkProducers(profile.plugins, table, companions, this.#registry, this.#violations);
     if (this.#violations.length > 0) throw invalid(this.#document, this.#violations, WHAT);
     const used = [...profile.plugins, detector, discovery, ...parsers];
     this.#warnOfUnused(table, new Set(used.map((plugin) => plugin?.name)));
-    return {
+    const config: EffectiveConfig = {
       source: this.#document.file,
       profile,
       producers: [...table.values(), ...companions].filter(isProducer),
@@ -65,6 +103,30 @@ class Loading {
       hooks: [...table.values(), ...companions].filter(isHook),
       warnings: this.#warnings,
     };
+    return { config, document: this.#document, envelope, plan, table };
+  }
+
+  #checkExperimental(table: PluginTable): void {
+    for (const { name, definition, path } of table.values())
+      if (isExperimental(definition.type))
+        this.#refuse([...path, "type"], `plugin ${name} is experimental; requires --allow-experimental-plugins`);
+  }
+
+  /** Without flow control only its detector counts; what stands beside it is checked all the same. */
+  #checkFlowControl({ flowControl }: Envelope): void {
+    const keys = Object.entries(flowControl ?? {}).filter(([, value]) => value !== undefined && value !== null);
+    const [ignored] = keys.find(([key]) => key !== "saturationDetector") ?? [];
+    if (ignored !== undefined)
+      this.#warn(
+        ["flowControl", ignored],
+        "without the feature gate flowControl nothing of this section counts but saturationDetector",
+      );
+    const priorities = new Set<number>();
+    flowControl?.priorityBands?.forEach(({ priority }, at) => {
+      if (priorities.has(priority))
+        this.#refuse(["flowControl", "priorityBands", at, "priority"], `duplicate priority level ${priority}`);
+      priorities.add(priority);
+    });
   }
 
   #profile(envelope: Envelope, table: PluginTable): EffectiveConfig["profile"] {
@@ -109,30 +171,32 @@ class Loading {
     this.#refuse(["schedulingProfiles", 1], `${gist}; only one profile is supported yet, so keep one`);
   }
 
-  #detector(envelope: Envelope, table: PluginTable): ConfiguredPlugin<"saturation-detector"> {
-    const old = envelope.saturationDetector;
+  #detector(envelope: Envelope, plan: MigrationPlan, table: PluginTable): ConfiguredPlugin<"saturation-detector"> {
+    const old = plan.detector === undefined ? envelope.saturationDetector : { pluginRef: plan.detector.name };
     const current = envelope.flowControl?.saturationDetector;
-    if (old)
+    if (old && plan.detector === undefined)
       this.#warn(
         ["saturationDetector"],
         current
           ? "saturationDetector has no effect: flowControl.saturationDetector wins"
           : "saturationDetector is deprecated here; move it to flowControl.saturationDetector",
       );
-    const ref = (current ?? old)?.pluginRef;
+    const ref = (current ?? old)?.pluginRef ?? undefined;
     const path = current ? ["flowControl", "saturationDetector", "pluginRef"] : ["saturationDetector", "pluginRef"];
-    const named =
-      ref === undefined ? table.get(DEFAULT_DETECTOR) : this.#referenced(ref, path, "saturationDetector", table);
+    const named = ref === undefined ? table.get(DETECTOR) : this.#referenced(ref, path, "saturationDetector", table);
     if (named !== undefined && isDetector(named)) return named;
     if (named !== undefined && ref !== undefined)
       this.#refuse(path, `plugin ${ref} is not a SaturationDetector but a ${named.definition.kind}`);
-    return this.#default(DEFAULT_DETECTOR, "saturation-detector");
+    return this.#default(DETECTOR, "saturation-detector");
   }
 
   #discovery(envelope: Envelope, table: PluginTable): ConfiguredPlugin<"discovery"> | undefined {
-    const ref = envelope.dataLayer?.discovery?.pluginRef;
+    const { data, dataLayer } = envelope;
+    if (data && dataLayer) this.#refuse(["data"], "data is the old name of dataLayer, which is given, too; merge them");
+    else if (data) this.#warn(["data"], "data is deprecated; it is called dataLayer now");
+    const ref = (dataLayer ?? data)?.discovery?.pluginRef;
     if (ref === undefined) return undefined;
-    const path = ["dataLayer", "discovery", "pluginRef"];
+    const path = [dataLayer ? "dataLayer" : "data", "discovery", "pluginRef"];
     const named = this.#referenced(ref, path, "dataLayer.discovery", table);
     if (named === undefined || isDiscovery(named)) return named;
     this.#refuse(path, `plugin ${ref} is not a discovery but a ${named.definition.kind}`);
@@ -173,17 +237,6 @@ class Loading {
     return plugin;
   }
 
-  /** Every column that is read must be written by a configured producer or by one that can be made with its defaults. */
-  #requireProducers(members: readonly ProfilePlugin[], table: PluginTable): void {
-    const producers = [...table.values()].filter(isProducer);
-    for (const { name, definition } of [...members, ...producers])
-      for (const key of definition.requires) {
-        if (producers.some((producer) => producer.definition.produces.includes(key))) continue;
-        if (this.#registry.defaultProducer(key) === undefined)
-          this.#refuse(table.get(name)?.path ?? [], `no producer for key ${key.name} required by plugin ${name}`);
-      }
-  }
-
   /** @throws SluiceError PLUGIN_TYPE_MISSING when the process was put together without a type the defaults need */
   #default<K extends PluginKind>(type: string, kind: K): ConfiguredPlugin<K> {
     const definition = this.#registry.get(type);
@@ -211,7 +264,6 @@ class Loading {
 type TableEntry = PluginTable extends Map<string, infer E> ? E : never;
 
 const DEFAULT_PICKER = "max-score-picker";
-const DEFAULT_DETECTOR = "utilization-detector";
 
 /** Why a configured plugin may be without effect, by kind; the other kinds work by being configured. */
 const REMEDIES: Readonly<Partial<Record<PluginKind, string>>> = {

@@ -9,7 +9,7 @@ import type { ConfiguredPlugin } from "./effective.ts";
 import type { PluginEntry } from "./migrate.ts";
 
 /** The configured plugins by instance name, in the order of the file, each with its place there. */
-export type PluginTable = Map<string, ConfiguredPlugin & { readonly path: Path }>;
+export type PluginTable = Map<string, ConfiguredPlugin & { readonly path: Path; readonly entry: PluginEntry }>;
 
 /** Parameters that name another plugin (scheduling 3.4, 4.3). */
 const REFERENCE = /(PluginRef|ProducerName)$/;
@@ -33,12 +33,22 @@ export function readPlugins(entries: readonly PluginEntry[], registry: PluginReg
     const wrong: Violation[] = [];
     const parsed = check(entry.parameters ?? {}, strictly(definition.parameters), [...path, "parameters"], wrong);
     for (const { path: place, problem } of wrong)
-      into.push({ path: place, problem: `failed to create plugin ${name} (type: ${entry.type}): ${problem}` });
-    table.set(name, { definition, name, parameters: parsed?.output, path });
+      into.push({
+        path: whereItStands(entry, place),
+        problem: `failed to create plugin ${name} (type: ${entry.type}): ${problem}`,
+      });
+    table.set(name, { definition, name, parameters: parsed?.output, path, entry });
   }
   checkColumns(table, into);
   for (const plugin of table.values()) checkReferences(plugin, table, registry, into);
   return table;
+}
+
+/** The place in the file of a part of an entry's parameters, which may have been moved there. */
+function whereItStands({ path, origins }: PluginEntry, place: Path): Path {
+  const key = path.length + 1;
+  const origin = origins?.get(String(place[key]));
+  return origin === undefined ? place : [...origin.path, ...place.slice(key + 1)];
 }
 
 /** A plugin as it is when nothing configures it. */

@@ -108,3 +108,28 @@ const PUBLISHED_TYPES: ReadonlySet<string> = new Set([
 export function isPublishedType(type: string): boolean {
   return PUBLISHED_TYPES.has(type) || type.startsWith("multicluster-");
 }
+
+/** Types that the reference calls alpha (scheduling 1.8, 3.7-3.15). */
+const EXPERIMENTAL_TYPES: ReadonlySet<string> = new Set([
+  "header-profile-handler",
+  "session-affinity-scorer",
+  "session-affinity-filter",
+  "utilization-filter",
+  "endpoint-attribute-scorer",
+  "endpoint-attribute-filter",
+  "header-label-affinity-scorer",
+  "topology-affinity-scorer",
+  "topology-affinity-filter",
+  "topology-extractor",
+  "burst-prefix-cache-producer",
+  "p2p-source-producer",
+  "agent-identity",
+  "disaggregatedset-rollout-screener",
+  "dcgm-data-source",
+  "dcgm-extractor",
+]);
+
+/** Whether a type needs `--allow-experimental-plugins`. */
+export function isExperimental(type: string): boolean {
+  return EXPERIMENTAL_TYPES.has(type) || type.startsWith("multicluster-");
+}

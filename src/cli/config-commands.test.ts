@@ -1,0 +1,218 @@
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Command } from "commander";
+import { afterEach, describe, expect, it } from "vitest";
+import type { Output } from "./command.ts";
+import { explainConfigCommand } from "./explain-config.ts";
+import { migrateConfigCommand } from "./migrate-config.ts";
+import { validateCommand } from "./validate.ts";
+
+const FOLDER = mkdtempSync(join(tmpdir(), "sluice-config-"));
+const file = (name: string, text: string): string => {
+  writeFileSync(join(FOLDER, name), text);
+  return join(FOLDER, name);
+};
+const GOOD = file(
+  "good.yaml",
+  `apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+- type: queue-scorer
+- type: prefix-cache-scorer
+schedulingProfiles:
+- name: main
+  plugins:
+  - {pluginRef: queue-scorer, weight: 1.5}
+  - {pluginRef: prefix-cache-scorer}
+`,
+);
+const OLD_TEXT = `apiVersion: inference.networking.x-k8s.io/v1alpha1
+kind: EndpointPickerConfig
+plugins: [{type: queue-scorer}]
+`;
+const OLD = file("old.yaml", OLD_TEXT);
+const BAD = file("bad.yaml", "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugin: []\n");
+
+type Make = (output: Output, stdin: AsyncIterable<Uint8Array>) => Command;
+
+async function run(make: Make, args: readonly string[], input: readonly Uint8Array[] = []) {
+  let [out, err] = ["", ""];
+  async function* stdin(): AsyncGenerator<Uint8Array> {
+    yield* input;
+  }
+  const output = {
+    out: (text: string) => {
+      out += text;
+    },
+    err: (text: string) => {
+      err += text;
+    },
+  };
+  await make(output, stdin()).parseAsync([...args], { from: "user" });
+  return { out, err, code: process.exitCode ?? 0 };
+}
+
+afterEach(() => {
+  process.exitCode = undefined;
+});
+
+describe("sluice validate", () => {
+  it("says ok, and in a line what the file amounts to (S-60, S-61, S-67)", async () => {
+    expect(await run(validateCommand, [GOOD])).toEqual({
+      out: `${GOOD}: ok\n  llm-d.ai/v1alpha1; profile main: queue-scorer x 1.5, prefix-cache-scorer x 1, max-score-picker; 2 plugins, 3 more made automatically: max-score-picker, approx-prefix-cache-producer, utilization-detector\n`,
+      err: "",
+      code: 0,
+    });
+  });
+
+  it("takes several files, tells what is wrong with each, and ends with 1 if one is refused", async () => {
+    const { out, err, code } = await run(validateCommand, [BAD, GOOD, join(FOLDER, "none.yaml")]);
+    expect(out).toMatch(/^\S+good\.yaml: ok\n {2}.*\n$/);
+    expect(err).toBe(
+      `invalid EndpointPickerConfig: ${BAD}:3:1: plugin: unknown key \`plugin\`; did you mean \`plugins\`?\n${join(FOLDER, "none.yaml")} does not exist\n`,
+    );
+    expect(code).toBe(1);
+  });
+
+  it("warns of what is deprecated, which --strict refuses", async () => {
+    const warning = `${OLD}:1:1: apiVersion inference.networking.x-k8s.io/v1alpha1 is deprecated; write llm-d.ai/v1alpha1\n`;
+    const lenient = await run(validateCommand, [OLD]);
+    expect(lenient.err).toBe(`warning: ${warning}`);
+    expect(lenient.out).toContain(
+      `${OLD}: ok\n  inference.networking.x-k8s.io/v1alpha1; profile default: queue-scorer x 1`,
+    );
+    expect(lenient.code).toBe(0);
+    expect(await run(validateCommand, ["--strict", OLD])).toEqual({
+      out: "",
+      err: `error: ${warning}${OLD} is refused: --strict takes no warnings\n`,
+      code: 1,
+    });
+  });
+
+  it("reads standard input, up to a limit", async () => {
+    const pieces = [Buffer.from(OLD_TEXT.slice(0, 9)), Buffer.from(OLD_TEXT.slice(9))];
+    expect((await run(validateCommand, ["-"], pieces)).out).toMatch(/^stdin: ok\n/);
+    const large = await run(validateCommand, ["-"], Array(3).fill(Buffer.alloc(512 * 1024, " ")));
+    expect([large.err, large.code]).toEqual(["stdin is larger than the 1048576 bytes accepted for such a file\n", 1]);
+    process.exitCode = undefined;
+    expect((await run(validateCommand, ["-"], [Buffer.from([0xff, 0xfe])])).err).toBe(
+      "stdin is not UTF-8 text; save it as UTF-8\n",
+    );
+  });
+
+  it("prints the JSON Schema for editors, with each plugin's parameters", async () => {
+    const schema = JSON.parse((await run(validateCommand, ["--schema"])).out);
+    expect(schema.$schema).toBe("https://json-schema.org/draft/2020-12/schema");
+    const { then } = schema.properties.plugins.items.allOf.find(
+      (one: { if: { properties: { type: { const: string } } } }) =>
+        one.if.properties.type.const === "utilization-detector",
+    );
+    expect(then.properties.parameters.anyOf[0].properties.metricsStalenessThreshold).toMatchObject({
+      type: "string",
+      default: "200ms",
+    });
+  });
+
+  it("wants something to check", async () => {
+    await expect(run(validateCommand, [])).rejects.toThrow(
+      "give the files to check, - for standard input, or --schema",
+    );
+  });
+});
+
+describe("sluice explain-config", () => {
+  it("spells the configuration out and says where each value comes from", async () => {
+    expect((await run(explainConfigCommand, [GOOD])).out).toBe(`# The effective configuration of ${GOOD}.
+# Scorers by weight: queue-scorer 1.5 (60%), prefix-cache-scorer 1 (40%).
+# Producers in the order in which they run: approx-prefix-cache-producer.
+# Made automatically: max-score-picker, approx-prefix-cache-producer, utilization-detector.
+# Parsers: the default ones.
+apiVersion: llm-d.ai/v1alpha1 # line 1
+kind: EndpointPickerConfig # line 2
+plugins:
+  - name: queue-scorer # default: the type
+    type: queue-scorer # line 4
+  - name: prefix-cache-scorer # default: the type
+    type: prefix-cache-scorer # line 5
+    parameters:
+      matchLengthWeight: 0 # default
+      matchLengthScaleTokens: 8192 # default
+      prefixMatchInfoProducerName: "" # default
+  - name: max-score-picker # default: the type
+    type: max-score-picker # made automatically: the profile has no picker
+    parameters:
+      maxNumOfEndpoints: 1 # default
+  - name: approx-prefix-cache-producer # default: the type
+    type: approx-prefix-cache-producer # made automatically: prefix-cache-scorer reads prefix-matched-blocks
+    parameters:
+      autoTune: true # default
+      blockSizeTokens: 16 # default
+      maxPrefixBlocksToMatch: 2048 # default
+      maxPrefixTokensToMatch: 131072 # default
+      lruCapacityPerServer: 31250 # default
+  - name: utilization-detector # default: the type
+    type: utilization-detector # made automatically: there is always a saturation detector
+    parameters:
+      queueDepthThreshold: 5 # default
+      kvCacheUtilThreshold: 0.8 # default
+      metricsStalenessThreshold: 200ms # default
+      headroom: 0 # default
+schedulingProfiles:
+  - name: main # line 7
+    plugins:
+      - pluginRef: queue-scorer # line 9
+        weight: 1.5 # line 9
+      - pluginRef: prefix-cache-scorer # line 10
+        weight: 1 # default
+      - pluginRef: max-score-picker # default picker
+flowControl:
+  saturationDetector:
+    pluginRef: utilization-detector # default
+`);
+  });
+
+  it("is JSON on request", async () => {
+    const explained = JSON.parse((await run(explainConfigCommand, ["--json", GOOD])).out);
+    expect(explained).toMatchObject({
+      source: GOOD,
+      config: { schedulingProfiles: [{ name: "main" }] },
+      producers: ["approx-prefix-cache-producer"],
+      weights: [
+        { name: "queue-scorer", weight: 1.5, share: 0.6 },
+        { name: "prefix-cache-scorer", weight: 1, share: 0.4 },
+      ],
+      warnings: [],
+    });
+    expect(explained.origins["schedulingProfiles[0].plugins[0].weight"]).toBe("line 9");
+    expect(explained.automatic[1]).toEqual({
+      name: "approx-prefix-cache-producer",
+      type: "approx-prefix-cache-producer",
+      because: "prefix-cache-scorer reads prefix-matched-blocks",
+    });
+  });
+
+  it("says where a file without a profile takes it from", async () => {
+    const bare = file("bare.yaml", "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n");
+    const { out } = await run(explainConfigCommand, [bare]);
+    expect(out).toContain("type: queue-scorer # made automatically: the file says nothing of scheduling\n");
+    expect(out).toContain("weight: 3 # default profile\n");
+  });
+
+  it("tells what is wrong instead", async () => {
+    await expect(run(explainConfigCommand, [BAD])).rejects.toThrow("unknown key `plugin`");
+  });
+});
+
+describe("sluice migrate-config", () => {
+  it("prints the newest form, and what is in it already as it is", async () => {
+    const { out, err } = await run(migrateConfigCommand, [OLD]);
+    expect(out).toBe(OLD_TEXT.replace("inference.networking.x-k8s.io", "llm-d.ai"));
+    expect(err).toBe("");
+    expect((await run(migrateConfigCommand, ["-"], [Buffer.from(out)])).out).toBe(out);
+  });
+
+  it("leaves alone what doesn't load", async () => {
+    await expect(run(migrateConfigCommand, [BAD])).rejects.toThrow("did you mean `plugins`?");
+  });
+});

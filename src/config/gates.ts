@@ -1,0 +1,75 @@
+import type { Path } from "../document/document.ts";
+import { didYouMean } from "../document/nearest.ts";
+import type { Violation } from "../document/validate.ts";
+
+/** What a feature gate of some release does here (scheduling 4.5, appendix C). */
+interface Gate {
+  /** Values that change nothing and are passed over in silence. */
+  readonly silent: readonly boolean[];
+  /** Why any other value is refused, or told to have no effect. */
+  readonly otherwise: "refuse" | "warn";
+  readonly because: string;
+}
+
+const ALWAYS_ON = "there is nothing to switch; remove it";
+
+const GATES: ReadonlyMap<string, Gate> = new Map([
+  [
+    "flowControl",
+    {
+      silent: [false],
+      otherwise: "refuse",
+      because:
+        "is not supported yet; remove it, then requests are admitted by priority and saturation without being queued",
+    },
+  ],
+  ["haPopulateNonLeaderDatastore", { silent: [true], otherwise: "warn", because: "every replica knows all endpoints" }],
+  ["dataLayer", { silent: [], otherwise: "warn", because: ALWAYS_ON }],
+  ["prepareDataPlugins", { silent: [], otherwise: "warn", because: ALWAYS_ON }],
+  ["enableLegacyMetrics", { silent: [false], otherwise: "warn", because: "metrics are read one way only; remove it" }],
+]);
+
+/** Gates that no current release knows any more. */
+export const RETIRED_GATES: ReadonlySet<string> = new Set(["dataLayer", "prepareDataPlugins", "enableLegacyMetrics"]);
+
+/** The name of a gate, without the value that may follow it. */
+export function gateName(text: string): string {
+  return text.split("=", 1)[0]!.trim();
+}
+
+/** Truth as the reference's flag library reads it. */
+const VALUES: ReadonlyMap<string, boolean> = new Map([
+  ...["1", "t", "T", "TRUE", "true", "True"].map((text) => [text, true] as const),
+  ...["0", "f", "F", "FALSE", "false", "False"].map((text) => [text, false] as const),
+]);
+
+/**
+ * Checks `featureGates`, each `name`, `name=true` or `name=false`.
+ * @param into receives gates that don't exist, that are no truth value, or whose effect isn't built
+ * @param warn told of gates without effect
+ */
+export function checkGates(
+  gates: readonly string[],
+  into: Violation[],
+  warn: (path: Path, text: string) => void,
+): void {
+  gates.forEach((text, at) => {
+    const path = ["featureGates", at];
+    const name = gateName(text);
+    const gate = GATES.get(name);
+    if (gate === undefined) {
+      const known = [...GATES.keys()];
+      const hint = didYouMean(name, known) || `; known are ${known.join(", ")}`;
+      into.push({ path, problem: `feature gate ${name} is unknown or unregistered${hint}` });
+      return;
+    }
+    const given = text.includes("=") ? text.slice(text.indexOf("=") + 1).trim() : "true";
+    const value = VALUES.get(given);
+    if (value === undefined) {
+      const remedy = `write ${name}=true or ${name}=false`;
+      into.push({ path, problem: `${given} is not a valid value for the feature gate ${name}; ${remedy}` });
+    } else if (gate.silent.includes(value)) return;
+    else if (gate.otherwise === "refuse") into.push({ path, problem: `feature gate ${name} ${gate.because}` });
+    else warn(path, `feature gate ${name} has no effect: ${gate.because}`);
+  });
+}

@@ -1,3 +1,5 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -112,6 +114,17 @@ describe("sluice validate", () => {
       type: "string",
       default: "200ms",
     });
+  });
+
+  it("ends quietly when nobody reads to the end", async () => {
+    const child = spawn(process.execPath, [join(import.meta.dirname, "main.ts"), "validate", "--schema"]);
+    child.stdout.destroy();
+    let err = "";
+    child.stderr.on("data", (part) => {
+      err += part;
+    });
+    const [code] = await once(child, "close");
+    expect([code, err]).toEqual([0, ""]);
   });
 
   it("wants something to check", async () => {

@@ -58,6 +58,11 @@ for (const make of [
 ])
   program.addCommand(make());
 
+// Whoever reads may stop before the end, as `head` does: then the rest is for nobody.
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code !== "EPIPE") throw error;
+});
+
 try {
   await program.parseAsync();
 } catch (error) {

@@ -132,7 +132,8 @@ describe("the slots of local-max-concurrency (A-26, H-34)", () => {
     await harness.run(3000);
     expect(harness.gateway.peak).toBe(100);
     expect(harness.gateway.running).toBe(100);
-    await harness.run(30_000);
+    // 2,000 of 400 ms by a hundred slots are eight seconds: whoever leaves is followed at once.
+    await harness.run(5500);
     expect(harness.results()).toHaveLength(2000);
     expect(harness.gateway.peak).toBe(100);
     expect(await gate.budget()).toBe(1);
@@ -214,6 +215,36 @@ describe("`wait` at the queue's gate (A-24, H-6)", () => {
     await harness.run(3000);
     expect(harness.results()).toHaveLength(3);
     expect(inner.reserved).toBe(0);
+  });
+});
+
+describe("who waited at the queue's gate and may go", () => {
+  it("while N has no room keeps waiting, and holds no place in the gate meanwhile (A-57)", async () => {
+    const clock = new VirtualClock(EPOCH);
+    const capacity = new FakeCapacity(clock, { budget: 1, maxSys: 1 });
+    let open = true;
+    const judge = new Judge(() => (open ? CONTINUE : { kind: "wait" }));
+    const gate = { ...capacity.gate(), apply: judge.apply.bind(judge) };
+    const harness = new Harness({
+      clock,
+      gates: { q: gate, r: gate },
+      queues: [queueSettings("q"), queueSettings("r")],
+    });
+    harness.gateway.latency = 20_000;
+    open = false;
+    await harness.submitMany(3, { requestQueueName: "r" }, "r");
+    harness.start();
+    await harness.run(1000);
+    // The other queue takes the only place, and then the gate lets everybody pass.
+    open = true;
+    await harness.submit("first", { deadline: harness.in(50) });
+    await harness.run(15_000);
+    expect(harness.gateway.running).toBe(1);
+    expect(judge.reserved).toBe(1);
+    await harness.run(120_000);
+    expect(harness.results()).toHaveLength(4);
+    expect(judge.reserved).toBe(0);
+    expect(harness.gateway.peak).toBe(1);
   });
 });
 

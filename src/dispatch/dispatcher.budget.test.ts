@@ -267,6 +267,26 @@ describe("opening again (A-10)", () => {
     expect(harness.gateway.peak).toBe(40);
   });
 
+  it("goes in steps after an overload answer, too, however soon a later sample comes", async () => {
+    const { harness, capacity } = gated({ budget: 1, maxSys: 40, kind: "queue-only" });
+    harness.gateway.latency = 50;
+    harness.gateway.reply = () => answer(429);
+    await harness.submit("a");
+    harness.start();
+    await harness.run(51);
+    harness.gateway.latency = 60_000;
+    capacity.sample();
+    await harness.submitMany(200);
+    await harness.run(500);
+    // A quarter of N, although no reading has shown it closed.
+    expect(harness.gateway.running).toBe(10);
+    for (let i = 0; i < 4; i++) {
+      capacity.sample();
+      await harness.run(2000);
+    }
+    expect(harness.gateway.running).toBe(40);
+  });
+
   it("a metric that flaps lets a step through each time, and never more than N run", async () => {
     const { harness, capacity } = gated({ budget: 1, maxSys: 20 });
     harness.gateway.latency = 700;

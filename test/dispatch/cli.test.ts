@@ -74,10 +74,11 @@ describe("a batch whose server dies", () => {
   it("goes on when it is back, says so, and every line is answered once", async () => {
     const desk = await Desk.open("Redis");
     const { server } = desk.store as RedisStore;
-    const total = 600;
+    // So many and so slow that the batch is far from its end when the server dies for the second time.
+    const total = 1500;
     const ids = Array.from({ length: total }, (_, at) => `c${at + 1}`);
     const input = desk.write("in.jsonl", ids.map((id) => batchLine(id)).join(""));
-    await desk.gateway.manner({ delay: 20 });
+    await desk.gateway.manner({ delay: 100 });
     await desk.dispatch();
     const run = desk.start("batch", input, desk.path("out.jsonl"), "--config", desk.config, "--queue", "q");
     for (const at of [50, 250]) {

@@ -2,11 +2,17 @@ import type { z } from "zod";
 import { type Document, formatPath, formatPosition, type Path } from "../../document/document.ts";
 import { didYouMean } from "../../document/nearest.ts";
 import { check, invalidParts, type Violation } from "../../document/validate.ts";
+import { SluiceError } from "../../inference/errors.ts";
+
+/** Unknown keys that are told with an error. */
+const MAX_UNKNOWN = 10;
 
 /** What is wrong and what is odd with the documents of a configuration, until all of them were looked at. */
 export class Findings {
   readonly #violations = new Map<Document, Violation[]>();
   readonly #warnings: string[] = [];
+  /** Those of them that are about a key nobody knows. */
+  readonly #unknown: string[] = [];
 
   /** Sentences that begin with `file:line:column: `. */
   get warnings(): readonly string[] {
@@ -44,13 +50,17 @@ export class Findings {
       if (known.includes(key)) continue;
       const special = Object.hasOwn(because, key) ? because[key] : undefined;
       this.warn(document, [...path, key], special ?? `unknown key, ignored${didYouMean(key, known)}`);
+      if (special === undefined) this.#unknown.push(this.#warnings.at(-1)!);
     }
   }
 
-  /** @throws SluiceError DOCUMENT_INVALID with everything that was refused */
+  /** @throws SluiceError DOCUMENT_INVALID with everything that was refused, and the keys that nobody knows: they may be the cause */
   throwIfAny(what: string): void {
     const parts = [...this.#violations].map(([document, violations]) => ({ document, violations }));
-    if (parts.some(({ violations }) => violations.length > 0)) throw invalidParts(parts, what);
+    if (!parts.some(({ violations }) => violations.length > 0)) return;
+    const { code, message } = invalidParts(parts, what);
+    const unknown = this.#unknown.slice(0, MAX_UNKNOWN).map((text) => `\n  ${text}`);
+    throw new SluiceError(code, `${message}${unknown.join("")}`);
   }
 
   #of(document: Document): Violation[] {

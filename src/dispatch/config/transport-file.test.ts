@@ -358,7 +358,14 @@ describe("mistakes are told with their place (A-40)", () => {
       "parameters without a gate",
       "redis-sortedset",
       queue("  gate_typ: constant\n  gate_params: {a: 1}"),
-      "t.yaml:6:3: queues[0].gate_params: parameters of no gate: `gate_type` is missing beside them",
+      "t.yaml:6:3: queues[0].gate_params: parameters of no gate: `gate_type` is missing beside them\n" +
+        "  t.yaml:5:3: queues[0].gate_typ: unknown key, ignored; did you mean `gate_type`?",
+    ],
+    [
+      "a mistyped list of queues",
+      "redis-sortedset",
+      "url: redis://r\nqueus: []\n",
+      "t.yaml:1:1: queues: is missing (a list)\n" + "  t.yaml:2:1: queus: unknown key, ignored; did you mean `queues`?",
     ],
     [
       "parameters that are no JSON",

@@ -119,7 +119,7 @@ describe.each(KINDS)("enqueue, queue and results on %s", (kind) => {
     expect([three, five]).toEqual(["three", "five"]);
 
     const list = await desk.run("queue ls");
-    expect(list.stdout).toMatch(/^QUEUE +WAITING .*\nq +5 +0 +0 +0 +in [\dhms ]+ +\d+s\nfixed +0 /);
+    expect(list.stdout).toMatch(/^QUEUE +WAITING .*\nq +5 +0 +0 +0 +in (1h 0m|\d+m \d+s) +\d+s\nfixed +0 /);
     const json = JSON.parse((await desk.run("queue ls", "q", "--json")).stdout);
     expect(json.queues).toMatchObject([{ queue: "q", waiting: 5, claimed: 0, retries: 0, dead: 0 }]);
     const peeked = (await desk.run("queue peek", "q", "-n", "2", "--json")).stdout.trim().split("\n");

@@ -4,7 +4,8 @@
  * `--seed`.
  */
 import { parseArgs } from "node:util";
-import { type ClosedLoop, type ClosedLoopResult, closedLoop, percentile } from "../src/app/closed-loop/closed-loop.ts";
+import { type ClosedLoop, type ClosedLoopResult, closedLoop } from "../src/app/closed-loop/closed-loop.ts";
+import { quantile } from "../src/app/demo/half.ts";
 
 const { values } = parseArgs({ options: { seconds: { type: "string" }, seed: { type: "string" } } });
 const base = {
@@ -16,7 +17,7 @@ const base = {
 const BASELINES = [0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5];
 const BEARABLE = 1.25;
 
-const p99 = ({ ttfts }: ClosedLoopResult): number => percentile(ttfts, 0.99);
+const p99 = ({ ttfts }: ClosedLoopResult): number => quantile(ttfts, 0.99);
 const alone = await closedLoop({ ...base, gate: "none" });
 const line = (name: string, run: ClosedLoopResult): void =>
   console.log(

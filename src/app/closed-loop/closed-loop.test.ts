@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { closedLoop, percentile } from "./closed-loop.ts";
+import { quantile } from "../demo/half.ts";
+import { closedLoop } from "./closed-loop.ts";
 
 const LOOP = { servers: 3, seed: 2, duration: 75_000, realtimeShare: 0.4 } as const;
 /** Share of the slots kept free for realtime traffic whose load moves between half and one and a half of its mean. */
@@ -13,7 +14,7 @@ describe("closed loop of realtime traffic and a backlog, in virtual time", () =>
     const oracles = await Promise.all(
       [0.25, 0.3, RESERVE].map((baseline) => closedLoop({ ...LOOP, gate: "oracle", baseline })),
     );
-    const p99 = ({ ttfts }: { ttfts: readonly number[] }): number => percentile(ttfts, 0.99);
+    const p99 = ({ ttfts }: { ttfts: readonly number[] }): number => quantile(ttfts, 0.99);
     const bearable = 1.25 * p99(alone);
     // The test has teeth: without a gate the backlog ruins it.
     expect(p99(open)).toBeGreaterThan(3 * p99(alone));

@@ -199,11 +199,6 @@ async function startBacklog(
   dispatcher.start();
 }
 
-/** The value below which a share of the sorted list lies; 0 of an empty one. */
-export function percentile(sorted: readonly number[], share: number): number {
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
-}
-
 function answered(status: number): Answer {
   const body = new Uint8Array(0);
   return { kind: "response", status, body, contentType: "application/json", retryAfterMs: undefined, dropReason: "" };

@@ -15,7 +15,10 @@ export function guardedApp(authorize: Authorize, metrics: (format: ExpositionFor
       host: context.req.header("host"),
       authorization: context.req.header("authorization"),
     });
-    return verdict === undefined ? next() : context.text(`${verdict.message}\n`, verdict.status);
+    if (verdict === undefined) return next();
+    // Clients learn from it what to send (RFC 9110, 11.6.1).
+    if (verdict.status === 401) context.header("www-authenticate", "Bearer");
+    return context.text(`${verdict.message}\n`, verdict.status);
   });
   app.get("/metrics", (context) => {
     const format = negotiateFormat(context.req.header("accept"));

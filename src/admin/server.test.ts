@@ -15,6 +15,8 @@ const VIEWS: AdminViews = {
   endpoints: () => ({ endpoints: [{ id: "default/a" }] }),
   decisions: (count) => [{ sequence: 2, asked: count }],
   decision: (id) => (id === "2" || id === "r/two" ? { sequence: 2 } : undefined),
+  fullDecision: (id) => (id === "2" ? '{"full":{"now":1}}' : id === "1" ? null : undefined),
+  pluginStates: () => ({ timestamp: "now", plugins: { p: { name: "p", type: "t", state: 7 } } }),
   picture: () => ({ data: '{"name":"pool"}', mark: 2 }),
 };
 
@@ -72,7 +74,8 @@ function follow(url: string): Promise<{ answer: IncomingMessage; text(): string;
   });
 }
 
-const GUARDED = ["/", "/events", "/debug/endpoints", "/debug/decisions", "/debug/decisions/2", "/elsewhere"];
+const DEBUG = ["/debug/endpoints", "/debug/decisions", "/debug/decisions/2", "/debug/plugins/state"];
+const GUARDED = ["/", "/events", ...DEBUG, "/debug/decisions/2?full=1", "/elsewhere"];
 
 describe("the admin port", () => {
   it("answers a peer elsewhere with metrics and health, and refuses the rest with what to do about it", async () => {
@@ -130,6 +133,7 @@ describe("the admin port", () => {
       headers: { authorization: "Bearer abc" },
     });
     expect(answer).toMatchObject({ status: 401, text: "a token is needed\n" });
+    expect(answer.headers["www-authenticate"]).toBe("Bearer");
     const host = expect.stringMatching(/^127\.0\.0\.1:\d+$/);
     expect(asked).toEqual([{ peer: "127.0.0.1", host, method: "GET", path: "/metrics", authorization: "Bearer abc" }]);
   });
@@ -182,11 +186,51 @@ describe("the admin port", () => {
     expect(JSON.parse(missing.text).error).toMatch(/no decision 99.*record number.*x-request-id/);
   });
 
+  it("gives what a decision depended on as it is kept, or says how to have that", async () => {
+    const url = await start(loopbackOnly(false));
+    const found = await ask(`${url}/debug/decisions/2?full=1`);
+    expect([found.status, found.headers["content-type"], found.text]).toEqual([
+      ...[200, "application/json", '{"full":{"now":1}}'],
+    ]);
+    const without = await ask(`${url}/debug/decisions/1?full=1`);
+    expect(without.status).toBe(404);
+    expect(JSON.parse(without.text).error).toMatch(/no full record.*--full-records-every.*x-sluice-explain: 1/);
+    const missing = await ask(`${url}/debug/decisions/99?full=1`);
+    expect([missing.status, JSON.parse(missing.text).error]).toEqual([404, expect.stringContaining("no decision 99")]);
+    expect(JSON.parse((await ask(`${url}/debug/decisions/2?full=0`)).text)).toEqual({ sequence: 2 });
+  });
+
+  it("S-100: /debug/plugins/state answers GET with JSON and POST with 405, as the other debug pages do", async () => {
+    const url = await start(loopbackOnly(false), { profiler: { take: async () => "unavailable" } });
+    const answer = await ask(`${url}/debug/plugins/state`);
+    expect([answer.status, answer.headers["content-type"], JSON.parse(answer.text)]).toEqual([
+      ...[200, "application/json"],
+      { timestamp: "now", plugins: { p: { name: "p", type: "t", state: 7 } } },
+    ]);
+    for (const path of [...DEBUG, "/debug/pprof/", "/debug/pprof/heap"])
+      for (const method of ["POST", "PUT", "DELETE"]) {
+        const refused = await ask(`${url}${path}`, { method });
+        expect([path, refused.status, refused.headers["allow"]]).toEqual([path, 405, "GET, HEAD"]);
+      }
+    expect((await ask(`${url}/debug/plugins/state`, { method: "HEAD" })).status).toBe(200);
+    await admin?.close();
+    // Whoever may not look learns nothing of methods either.
+    const elsewhere = await start(seenFrom("192.0.2.7", false));
+    expect((await ask(`${elsewhere}/debug/plugins/state`, { method: "POST" })).status).toBe(403);
+  });
+
   it("tells which paths there are when one is wrong", async () => {
     const url = await start(loopbackOnly(false));
     const answer = await ask(`${url}/debug`);
     expect(answer.status).toBe(404);
-    for (const path of ["/metrics", "/healthz", "/ready", "/debug/endpoints", "/debug/decisions"])
+    for (const path of [
+      "/metrics",
+      "/healthz",
+      "/ready",
+      "/debug/endpoints",
+      "/debug/decisions",
+      "/debug/plugins/state",
+    ])
       expect(answer.text).toContain(path);
   });
 

@@ -28,6 +28,11 @@ export interface AdminServer {
 const PAGE = readFileSync(new URL("./page.html", import.meta.url), "utf8");
 /** The latest decisions that a list shows. */
 const LISTED = 100;
+const PATHS =
+  "/metrics /healthz /ready /debug/endpoints /debug/decisions /debug/decisions/ID /debug/plugins/state /debug/pprof/";
+
+const NO_FULL_RECORD =
+  "no full record is kept of this decision; one is made of every so many decisions (--full-records-every), and of those whose request asks with x-sluice-explain: 1 where --decision-header is on";
 
 /**
  * Serves `/metrics`, `/debug/...`, health and the page.
@@ -40,18 +45,28 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
 
   app.get("/healthz", (context) => context.text("ok\n"));
   app.get("/ready", (context) => (views.ready() ? context.text("ready\n") : context.text("not ready\n", 503)));
+  app.use("/debug/*", (context, next) => {
+    const { method } = context.req;
+    if (method === "GET" || method === "HEAD") return next();
+    const answer = context.text(`${method} is not for ${context.req.path}: what is here can only be read\n`, 405);
+    answer.headers.set("allow", "GET, HEAD");
+    return Promise.resolve(answer);
+  });
   app.get("/debug/endpoints", (context) => context.json(views.endpoints()));
+  app.get("/debug/plugins/state", (context) => context.json(views.pluginStates()));
   app.get("/debug/decisions", (context) => context.json(views.decisions(LISTED)));
   app.get("/debug/decisions/:id", (context) => {
-    const found = views.decision(context.req.param("id"));
-    return found === undefined
-      ? context.json(
-          {
-            error: `no decision ${context.req.param("id")}: neither a record number nor an x-request-id among those kept`,
-          },
-          404,
-        )
-      : context.json(found);
+    const id = context.req.param("id");
+    if (context.req.query("full") === "1") {
+      const full = views.fullDecision(id);
+      if (full === null) return context.json({ error: NO_FULL_RECORD }, 404);
+      if (full !== undefined) return context.body(full, 200, { "content-type": "application/json" });
+    } else {
+      const found = views.decision(id);
+      if (found !== undefined) return context.json(found);
+    }
+    const error = `no decision ${id}: neither a record number nor an x-request-id among those kept`;
+    return context.json({ error }, 404);
   });
   if (options.profiler !== undefined) profileRoutes(app, options.profiler);
   app.get("/", (context) => context.html(PAGE));
@@ -60,12 +75,7 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
     if (stream === undefined) return context.text("too many pages are open\n", 503);
     return context.body(stream, 200, { "content-type": "text/event-stream", "cache-control": "no-store" });
   });
-  app.notFound((context) =>
-    context.text(
-      "there are /metrics /healthz /ready /debug/endpoints /debug/decisions /debug/decisions/ID /debug/pprof/ and the page at /\n",
-      404,
-    ),
-  );
+  app.notFound((context) => context.text(`there are ${PATHS} and the page at /\n`, 404));
 
   const server = await listen(app, options, "the admin pages");
   const address = server.address() as AddressInfo;

@@ -2,22 +2,13 @@ import { X509Certificate } from "node:crypto";
 import { Agent, request } from "node:https";
 import type { TLSSocket } from "node:tls";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
+import { EMPTY_VIEWS } from "../../test/support/admin-port.ts";
 import { type ClientAuthority, clientAuthority } from "../../test/support/certificates.ts";
 import { realClock } from "../clock/real.ts";
 import { VirtualClock } from "../clock/virtual.ts";
 import { selfSignedPair, type TlsPair } from "../grpc/tls.ts";
 import type { AdminTls } from "./listen.ts";
 import { type AdminServer, startAdmin } from "./server.ts";
-import type { AdminViews } from "./views.ts";
-
-const VIEWS: AdminViews = {
-  metrics: () => "things_total 7\n",
-  ready: () => true,
-  endpoints: () => ({}),
-  decisions: () => [],
-  decision: () => undefined,
-  picture: () => ({ data: "", mark: 0 }),
-};
 
 let pairs: TlsPair[];
 let authority: ClientAuthority;
@@ -32,7 +23,13 @@ afterEach(() => admin?.close());
 
 async function start(tls: AdminTls): Promise<AdminServer> {
   admin = await startAdmin({
-    ...{ host: "127.0.0.1", port: 0, clock: new VirtualClock(), views: VIEWS, tls },
+    ...{
+      host: "127.0.0.1",
+      port: 0,
+      clock: new VirtualClock(),
+      views: { ...EMPTY_VIEWS, metrics: () => "things_total 7\n" },
+      tls,
+    },
     authorize: () => undefined,
   });
   return admin;

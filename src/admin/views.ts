@@ -11,6 +11,10 @@ export interface AdminViews {
   decisions(count: number): readonly object[];
   /** One decision, explained; by its number or by the request's `x-request-id`. */
   decision(id: string): object | undefined;
+  /** Everything that decision depended on, as JSON; null when no full record of it is kept, undefined when it is unknown. */
+  fullDecision(id: string): string | null | undefined;
+  /** What the plugins say of themselves: `{timestamp, plugins}` (scheduling 9.2). */
+  pluginStates(): object;
   /**
    * What the page shows as one line of JSON: endpoints, the decisions after record number `since`, and a backlog if there is one.
    * @returns the line and the number of the newest record in it

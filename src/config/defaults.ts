@@ -23,6 +23,29 @@ schedulingProfiles:
   - {pluginRef: max-score-picker}
 `;
 
+/**
+ * Prompts stay with the endpoints that hold them until those are saturated, which they are with two requests waiting
+ * (docs/adr/0012). The detector has a name of its own, so that the other one, by whose measure requests are shed, stays as
+ * it is.
+ */
+export const STICKY_CONFIG = `apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+- name: unsaturated
+  type: utilization-detector
+  parameters: {queueDepthThreshold: 2}
+- type: prefix-cache-affinity-filter
+- type: active-request-scorer
+- type: max-score-picker
+schedulingProfiles:
+- name: sticky-until-saturated
+  plugins:
+  - pluginRef: unsaturated
+  - pluginRef: prefix-cache-affinity-filter
+  - pluginRef: active-request-scorer
+  - pluginRef: max-score-picker
+`;
+
 /** The scheduler of v0.3, which had no configuration (scheduling 2). */
 const LEGACY_CONFIG = `apiVersion: llm-d.ai/v1alpha1
 kind: EndpointPickerConfig
@@ -42,6 +65,7 @@ flowControl:
 /** The configurations that need no file, by the name of their profile. */
 const BUILT_IN: ReadonlyMap<string, string> = new Map([
   ["default", DEFAULT_CONFIG],
+  ["sticky-until-saturated", STICKY_CONFIG],
   ["legacy-v0.3", LEGACY_CONFIG],
 ]);
 

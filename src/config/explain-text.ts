@@ -12,6 +12,7 @@ export function explainText({
   origins,
   automatic,
   producers,
+  reads,
   weights,
   warnings,
 }: ExplainedConfig): string {
@@ -22,7 +23,10 @@ export function explainText({
   };
   visit(document, {
     Collection(_role, node, ancestors) {
-      if (node.items.length === 0) explain(node as YAMLMap | YAMLSeq, ancestors);
+      if (node.items.length > 0) return;
+      // Else the comment would stand on a line of its own.
+      node.flow = true;
+      explain(node as YAMLMap | YAMLSeq, ancestors);
     },
     Scalar(role, node, ancestors) {
       if (role === "key") return;
@@ -31,13 +35,29 @@ export function explainText({
   });
   const head = [
     `The effective configuration of ${source}.`,
-    `Scorers by weight: ${weights.map(({ name, weight, share }) => `${name} ${weight} (${Math.round(share * 100)}%)`).join(", ") || "none"}.`,
+    ...weightLines(weights),
     `Producers in the order in which they run: ${producers.join(", ") || "none"}.`,
+    ...reads.map(({ plugin, producers }) => `${plugin} reads what ${producers.join(", ")} writes.`),
     `Made automatically: ${automatic.map(({ name }) => name).join(", ") || "nothing"}.`,
     ...("requestHandler" in config ? [] : ["Parsers: the default ones."]),
     ...warnings.map((warning) => `Warning: ${warning}`),
   ];
   return `${head.map((line) => `# ${line}\n`).join("")}${document.toString({ lineWidth: 0, minContentWidth: 0 })}`;
+}
+
+/** A line for each profile that has scorers. */
+function weightLines(weights: ExplainedConfig["weights"]): string[] {
+  const profiles = new Map<string, string[]>();
+  for (const { profile, name, weight, share } of weights) {
+    const scorers = profiles.get(profile) ?? [];
+    profiles.set(profile, scorers);
+    scorers.push(`${name} ${weight} (${Math.round(share * 100)}%)`);
+  }
+  if (profiles.size === 0) return ["Scorers by weight: none."];
+  const several = profiles.size > 1;
+  return [...profiles].map(
+    ([name, scorers]) => `Scorers${several ? ` of ${name}` : ""} by weight: ${scorers.join(", ")}.`,
+  );
 }
 
 /** The keys and indices from the top of the document down to a node. */

@@ -1,10 +1,11 @@
-import { z } from "zod";
 import { formatPath, type Path } from "../document/document.ts";
 import type { PluginDefinition } from "../plugin/kinds.ts";
-import type { ConfiguredPlugin } from "./effective.ts";
-import { API_VERSIONS } from "./envelope.ts";
+import { dataLayerOf, discoveryOf } from "./data-layer.ts";
+import type { ConfiguredPlugin, EffectiveProfile } from "./effective.ts";
+import { API_VERSIONS, isCurrent, V1 } from "./envelope.ts";
+import { completeParameters } from "./explain-parameters.ts";
 import type { LoadedConfig } from "./load.ts";
-import type { PluginTable } from "./plugins.ts";
+import type { TableEntry } from "./plugins.ts";
 
 /** A configuration with nothing left open, as a file of its own would spell it out, and where each value comes from. */
 export interface ExplainedConfig {
@@ -18,36 +19,36 @@ export interface ExplainedConfig {
   readonly automatic: readonly { readonly name: string; readonly type: string; readonly because: string }[];
   /** Instance names of the producers in the order in which they run. */
   readonly producers: readonly string[];
-  /** What each scorer counts: its weight, and its share of all weights from 0 to 1. */
-  readonly weights: readonly { readonly name: string; readonly weight: number; readonly share: number }[];
+  /** From which producers each plugin reads. */
+  readonly reads: readonly { readonly plugin: string; readonly producers: readonly string[] }[];
+  /** What each scorer counts in its profile: its weight, and its share of all weights from 0 to 1. */
+  readonly weights: readonly ScorerWeight[];
   readonly warnings: readonly string[];
 }
 
-/** A producer as it runs. */
-export interface RunningProducer {
-  readonly definition: PluginDefinition;
+export interface ScorerWeight {
+  readonly profile: string;
   readonly name: string;
+  readonly weight: number;
+  readonly share: number;
 }
 
 /**
  * Spells a configuration out.
- * @param producers what was made of it, in the order of execution; those that aren't in the file were made automatically
+ * @param producers instance names of what runs with it, in the order of execution; those that aren't in the file were made
+ *   automatically
  */
-export function explainConfig(loaded: LoadedConfig, producers: readonly RunningProducer[]): ExplainedConfig {
+export function explainConfig(loaded: LoadedConfig, producers: readonly string[]): ExplainedConfig {
   return new Explaining(loaded, producers).run();
 }
 
-const COMPANION = "it belongs to a member of the profile";
-
-type Entry = PluginTable extends Map<string, infer E> ? E : never;
-
 class Explaining {
   readonly #loaded: LoadedConfig;
-  readonly #producers: readonly RunningProducer[];
+  readonly #producers: readonly string[];
   readonly #origins: Record<string, string> = {};
   readonly #automatic: { name: string; type: string; because: string }[] = [];
 
-  constructor(loaded: LoadedConfig, producers: readonly RunningProducer[]) {
+  constructor(loaded: LoadedConfig, producers: readonly string[]) {
     this.#loaded = loaded;
     this.#producers = producers;
   }
@@ -58,30 +59,26 @@ class Explaining {
     for (const { plugin, because } of this.#made()) plugins.push(this.#automatically(plugin, because, plugins.length));
     this.#note(["apiVersion"], this.#version());
     this.#note(["kind"], this.#line(["kind"]));
-    const scorers = config.profile.plugins.filter(({ definition }) => definition.kind === "scorer");
-    const sum = scorers.reduce((total, { weight }) => total + weight, 0);
     const flowControl = { saturationDetector: { pluginRef: config.detector.name } };
     this.#note(["flowControl", "saturationDetector", "pluginRef"], this.#detectorOrigin());
     const out: Record<string, unknown> = {
-      apiVersion: API_VERSIONS[0],
+      apiVersion: isCurrent(envelope.apiVersion) ? envelope.apiVersion : API_VERSIONS[0],
       kind: envelope.kind,
       plugins,
-      schedulingProfiles: [this.#profile()],
+      schedulingProfiles: config.profiles.map((profile, at) => this.#profile(profile, at)),
       flowControl,
     };
-    if (config.discovery !== undefined) {
-      out["dataLayer"] = { discovery: { pluginRef: config.discovery.name } };
-      const section = envelope.dataLayer ? "dataLayer" : "data";
-      this.#note(["dataLayer", "discovery", "pluginRef"], this.#line([section, "discovery", "pluginRef"]));
-    }
+    const dataLayer = this.#dataLayer();
+    if (Object.keys(dataLayer).length > 0) out["dataLayer"] = dataLayer;
     if (config.parsers.length > 0) out["requestHandler"] = { parsers: this.#parsers() };
     return {
       source: config.source,
       config: out,
       origins: this.#origins,
       automatic: this.#automatic,
-      producers: this.#producers.map(({ name }) => name),
-      weights: scorers.map(({ name, weight }) => ({ name, weight, share: sum === 0 ? 0 : weight / sum })),
+      producers: this.#producers,
+      reads: this.#reads(),
+      weights: config.profiles.flatMap(weightsOf),
       warnings: config.warnings,
     };
   }
@@ -98,10 +95,10 @@ class Explaining {
   #version(): string {
     const { apiVersion } = this.#loaded.envelope;
     const line = this.#line(["apiVersion"]);
-    return apiVersion === API_VERSIONS[0] ? line : `${line}, where it is ${apiVersion}`;
+    return isCurrent(apiVersion) ? line : `${line}, where it is ${apiVersion}`;
   }
 
-  #configured({ definition, name, entry }: Entry, at: Path): Record<string, unknown> {
+  #configured({ definition, name, entry }: TableEntry, at: Path): Record<string, unknown> {
     const raw = this.#raw(entry.path);
     const isNamed = entry.path[0] === "plugins" && raw?.name === name;
     const isMoved = definition.type !== raw?.type;
@@ -116,7 +113,9 @@ class Explaining {
       if (origin === undefined || (origin.as === path[0] && entry.path[0] === "plugins" && !isMoved)) return line;
       return origin.as === path[0] ? `migrated from ${line}` : `migrated from ${line}, ${origin.as}`;
     });
-    return { name, type: definition.type, ...parameters };
+    if (!entry.module) return { name, type: definition.type, ...parameters };
+    this.#note([...at, "module"], this.#line([...entry.path, "module"]));
+    return { name, type: definition.type, module: entry.module, ...parameters };
   }
 
   /** The entry of the file at a path, as it was written. */
@@ -133,7 +132,7 @@ class Explaining {
   ): Record<string, unknown> {
     const at = ["plugins", index];
     this.#automatic.push({ name, type: definition.type, because });
-    this.#note([...at, "name"], "default: the type");
+    this.#note([...at, "name"], name === definition.type ? "default: the type" : "made automatically");
     this.#note([...at, "type"], `made automatically: ${because}`);
     // What is made with its defaults has them in the words of the schema; what a member brings along is told its own.
     const isDefault = JSON.stringify(definition.parameters.safeParse({}).data) === JSON.stringify(parameters ?? {});
@@ -147,26 +146,27 @@ class Explaining {
 
   /** The plugins that take part and aren't in the file, each once, with the reason. */
   *#made(): Generator<{ readonly plugin: ConfiguredPlugin; readonly because: string }> {
-    const { config, table } = this.#loaded;
+    const { config, table, companions, bindings } = this.#loaded;
     const done = new Set(table.keys());
-    const isBuiltIn = !config.profile.plugins.some(({ name }) => table.has(name));
-    const readers = [...config.profile.plugins, ...this.#producers];
-    const made: { readonly plugin: ConfiguredPlugin; readonly because: string }[] = config.profile.plugins.map(
-      (plugin) => ({
+    const made: { readonly plugin: ConfiguredPlugin; readonly because: string }[] = config.profiles.flatMap((profile) =>
+      profile.plugins.map((plugin) => ({
         plugin,
-        because: isBuiltIn ? "the file says nothing of scheduling" : "the profile has no picker",
-      }),
+        because: this.#isBuiltIn(profile) ? "the file says nothing of scheduling" : "the profile has no picker",
+      })),
     );
-    for (const { name, definition } of this.#producers) {
-      const wants = (keys: PluginDefinition["requires"]) => keys.find((key) => definition.produces.includes(key));
-      const reader = readers.find((other) => wants(other.definition.requires) !== undefined);
-      const because =
-        reader === undefined ? COMPANION : `${reader.name} reads ${wants(reader.definition.requires)!.name}`;
-      const parameters = config.producers.find((producer) => producer.name === name)?.parameters;
-      made.push({ plugin: { name, definition, parameters }, because });
+    made.push({ plugin: config.handler, because: "one profile needs no other handler" });
+    for (const { plugin, by } of companions) made.push({ plugin, because: `it belongs to ${by}` });
+    for (const name of this.#producers) {
+      const binding = bindings.find(({ producer }) => producer.name === name);
+      if (binding === undefined) continue;
+      const { reader, key, producer } = binding;
+      made.push({ plugin: producer, because: `${reader.name} reads ${key.name}` });
     }
-    for (const hook of config.hooks) made.push({ plugin: hook, because: COMPANION });
+    for (const plugin of config.parsers) made.push({ plugin, because: "requestHandler.parsers names the type" });
     made.push({ plugin: config.detector, because: "there is always a saturation detector" });
+    for (const { source, extractors } of config.dataSources)
+      for (const plugin of [source, ...extractors])
+        made.push({ plugin, because: "metrics are collected unless dataLayer.injectDefaults is false" });
     for (const one of made) {
       if (done.has(one.plugin.name)) continue;
       done.add(one.plugin.name);
@@ -174,29 +174,75 @@ class Explaining {
     }
   }
 
-  #profile(): Record<string, unknown> {
-    const { config, envelope, table } = this.#loaded;
-    const entry = envelope.schedulingProfiles?.[0];
-    const at = ["schedulingProfiles", 0];
+  /** Whether a profile is the one of the built-in configuration. */
+  #isBuiltIn({ plugins }: EffectiveProfile): boolean {
+    return !plugins.some(({ name }) => this.#loaded.table.has(name));
+  }
+
+  #profile(profile: EffectiveProfile, index: number): Record<string, unknown> {
+    const { envelope, table } = this.#loaded;
+    const entry = envelope.schedulingProfiles?.[index];
+    const at = ["schedulingProfiles", index];
     this.#note([...at, "name"], entry === undefined ? "default" : this.#line([...at, "name"]));
-    const isBuiltIn = !config.profile.plugins.some(({ name }) => table.has(name));
-    const plugins = config.profile.plugins.map(({ name, definition, weight }, index) => {
+    const isBuiltIn = entry === undefined && this.#isBuiltIn(profile);
+    const plugins = profile.plugins.map(({ name, definition, weight }, index) => {
       const path = [...at, "plugins", index];
       const listed = entry?.plugins?.findIndex(({ pluginRef }) => pluginRef === name) ?? -1;
       const place = [...at, "plugins", listed];
       let origin = "default: every filter, scorer and picker of the file";
       if (listed >= 0) origin = this.#line([...place, "pluginRef"]);
-      else if (entry === undefined && isBuiltIn) origin = "default profile";
+      else if (isBuiltIn) origin = "default profile";
       else if (definition.kind === "picker" && (entry !== undefined || !table.has(name)))
         origin = table.has(name) ? "default: the first picker of the file" : "default picker";
       this.#note([...path, "pluginRef"], origin);
       if (definition.kind !== "scorer") return { pluginRef: name };
       const isGiven = listed >= 0 && typeof entry!.plugins![listed]!.weight === "number";
-      const standard = isBuiltIn && entry === undefined ? "default profile" : "default";
+      const standard = isBuiltIn ? "default profile" : "default";
       this.#note([...path, "weight"], isGiven ? this.#line([...place, "weight"]) : standard);
       return { pluginRef: name, weight };
     });
-    return { name: config.profile.name, plugins };
+    return { name: profile.name, plugins };
+  }
+
+  #dataLayer(): Record<string, unknown> {
+    const { config, envelope, table } = this.#loaded;
+    const [section, layer] = dataLayerOf(envelope);
+    const out: Record<string, unknown> = {};
+    if (config.discovery !== undefined) {
+      const isV1 = envelope.apiVersion === V1;
+      const reference = { pluginRef: config.discovery.name };
+      out["discovery"] = isV1 ? { endpoints: reference } : reference;
+      const place = isV1 ? ["endpoints", "pluginRef"] : ["pluginRef"];
+      this.#note(["dataLayer", "discovery", ...place], this.#line([section, ...discoveryOf(layer)!.path]));
+    }
+    if (layer?.injectDefaults === false) {
+      out["injectDefaults"] = false;
+      this.#note(["dataLayer", "injectDefaults"], this.#line([section, "injectDefaults"]));
+    }
+    if (config.dataSources.length === 0) return out;
+    const listed = layer?.sources ?? [];
+    out["sources"] = config.dataSources.map(({ source, extractors }, at) => {
+      const isListed = listed[at]?.pluginRef === source.name;
+      const refer = (name: string, path: Path): { readonly pluginRef: string } => {
+        const standard = table.has(name) ? "default: the plugin of that name" : "default";
+        this.#note(["dataLayer", ...path], isListed ? this.#line([section, ...path]) : standard);
+        return { pluginRef: name };
+      };
+      const path = ["sources", at];
+      const readers = extractors.map(({ name }, index) => refer(name, [...path, "extractors", index, "pluginRef"]));
+      const reference = refer(source.name, [...path, "pluginRef"]);
+      return readers.length === 0 ? reference : { ...reference, extractors: readers };
+    });
+    return out;
+  }
+
+  #reads(): ExplainedConfig["reads"] {
+    const found = new Map<string, Set<string>>();
+    for (const { reader, producer } of this.#loaded.bindings) {
+      const producers = found.get(reader.name) ?? new Set<string>();
+      found.set(reader.name, producers.add(producer.name));
+    }
+    return [...found].map(([plugin, producers]) => ({ plugin, producers: [...producers] }));
   }
 
   #detectorOrigin(): string {
@@ -221,47 +267,24 @@ class Explaining {
     });
   }
 
-  /**
-   * Parameters as given, completed with the defaults that the schema tells.
-   * @param where the origin of a value that was given, by its path in the parameters
-   */
+  /** The parameters of a plugin with their defaults, where it has any. @param where as `completeParameters` takes it */
   #parameters(
-    { parameters: schema }: PluginDefinition,
+    definition: PluginDefinition,
     given: Readonly<Record<string, unknown>>,
     at: Path,
     where: (path: Path) => string,
   ): { readonly parameters?: unknown } {
-    const known = z.toJSONSchema(schema, { io: "input", unrepresentable: "any" }) as Known;
-    const complete = (value: unknown, described: Known | undefined, path: Path, origin: typeof where): unknown => {
-      if (value === undefined || value === null)
-        return described?.default === undefined
-          ? undefined
-          : complete(described.default, { ...described, default: undefined }, path, () => "default");
-      const inside = Array.isArray(value)
-        ? value.map((item, at) => [at, item, described?.items] as const)
-        : parts(value, described);
-      const out: Record<string | number, unknown> = Array.isArray(value) ? ([] as never) : {};
-      for (const [key, part, known] of inside) {
-        const inner = complete(part, known, [...path, key], origin);
-        if (inner !== undefined) out[key] = inner;
-      }
-      if (typeof value === "object" && Object.keys(out).length > 0) return out;
-      this.#note([...at, ...path], origin(path));
-      return value;
-    };
-    const parameters = parts(given, known).map(
-      ([key, part, inner]) => [key, complete(part, inner, [key], where)] as const,
+    const parameters = completeParameters(definition, given, where, (path, origin) =>
+      this.#note([...at, ...path], origin),
     );
-    const there = parameters.filter(([, value]) => value !== undefined);
-    return there.length === 0 ? {} : { parameters: Object.fromEntries(there) };
+    return parameters === undefined ? {} : { parameters };
   }
 }
 
-/** The entries of a mapping and those that its schema knows besides, each with its own schema; of other values none. */
-function parts(value: unknown, known: Known | undefined): (readonly [string, unknown, Known | undefined])[] {
-  if (typeof value !== "object" || value === null) return [];
-  const keys = new Set([...Object.keys(value), ...Object.keys(known?.properties ?? {})]);
-  return [...keys].map((key) => [key, (value as Readonly<Record<string, unknown>>)[key], known?.properties?.[key]]);
+function weightsOf({ name: profile, plugins }: EffectiveProfile): readonly ScorerWeight[] {
+  const scorers = plugins.filter(({ definition }) => definition.kind === "scorer");
+  const sum = scorers.reduce((total, { weight }) => total + weight, 0);
+  return scorers.map(({ name, weight }) => ({ profile, name, weight, share: sum === 0 ? 0 : weight / sum }));
 }
 
 /** An entry of `plugins` before it was looked at. */
@@ -269,11 +292,4 @@ interface RawEntry {
   readonly name?: unknown;
   readonly type?: unknown;
   readonly parameters?: Readonly<Record<string, unknown>> | null;
-}
-
-/** What of a JSON Schema is looked at. */
-interface Known {
-  readonly default?: unknown;
-  readonly items?: Known;
-  readonly properties?: Readonly<Record<string, Known>>;
 }

@@ -6,8 +6,7 @@ import type { Violation } from "../document/validate.ts";
 interface Gate {
   /** Values that change nothing and are passed over in silence. */
   readonly silent: readonly boolean[];
-  /** Why any other value is refused, or told to have no effect. */
-  readonly otherwise: "refuse" | "warn";
+  /** Why any other value has no effect. */
   readonly because: string;
 }
 
@@ -18,15 +17,13 @@ const GATES: ReadonlyMap<string, Gate> = new Map([
     "flowControl",
     {
       silent: [false],
-      otherwise: "refuse",
-      because:
-        "is not supported yet; remove it, then requests are admitted by priority and saturation without being queued",
+      because: "requests are not queued yet, they are admitted by priority and saturation alone",
     },
   ],
-  ["haPopulateNonLeaderDatastore", { silent: [true], otherwise: "warn", because: "every replica knows all endpoints" }],
-  ["dataLayer", { silent: [], otherwise: "warn", because: ALWAYS_ON }],
-  ["prepareDataPlugins", { silent: [], otherwise: "warn", because: ALWAYS_ON }],
-  ["enableLegacyMetrics", { silent: [false], otherwise: "warn", because: "metrics are read one way only; remove it" }],
+  ["haPopulateNonLeaderDatastore", { silent: [true], because: "every replica knows all endpoints" }],
+  ["dataLayer", { silent: [], because: ALWAYS_ON }],
+  ["prepareDataPlugins", { silent: [], because: ALWAYS_ON }],
+  ["enableLegacyMetrics", { silent: [false], because: "metrics are read one way only; remove it" }],
 ]);
 
 /** Gates that no current release knows any more. */
@@ -45,14 +42,16 @@ const VALUES: ReadonlyMap<string, boolean> = new Map([
 
 /**
  * Checks `featureGates`, each `name`, `name=true` or `name=false`.
- * @param into receives gates that don't exist, that are no truth value, or whose effect isn't built
+ * @param into receives gates that don't exist or that are no truth value
  * @param warn told of gates without effect
+ * @returns those that are on
  */
 export function checkGates(
   gates: readonly string[],
   into: Violation[],
   warn: (path: Path, text: string) => void,
-): void {
+): ReadonlySet<string> {
+  const on = new Set<string>();
   gates.forEach((text, at) => {
     const path = ["featureGates", at];
     const name = gateName(text);
@@ -65,11 +64,11 @@ export function checkGates(
     }
     const given = text.includes("=") ? text.slice(text.indexOf("=") + 1).trim() : "true";
     const value = VALUES.get(given);
+    if (value === true) on.add(name);
     if (value === undefined) {
       const remedy = `write ${name}=true or ${name}=false`;
       into.push({ path, problem: `${given} is not a valid value for the feature gate ${name}; ${remedy}` });
-    } else if (gate.silent.includes(value)) return;
-    else if (gate.otherwise === "refuse") into.push({ path, problem: `feature gate ${name} ${gate.because}` });
-    else warn(path, `feature gate ${name} has no effect: ${gate.because}`);
+    } else if (!gate.silent.includes(value)) warn(path, `feature gate ${name} has no effect: ${gate.because}`);
   });
+  return on;
 }

@@ -17,7 +17,9 @@ const REGISTRY = new PluginRegistry([
 interface Plugins {
   readonly items: {
     readonly additionalProperties: boolean;
-    readonly properties: { readonly type: { readonly oneOf: unknown } };
+    readonly properties: Readonly<Record<string, unknown>>;
+    readonly if: unknown;
+    readonly else: { readonly properties: { readonly type: { readonly oneOf: readonly unknown[] } } };
     readonly allOf: readonly { readonly if: unknown; readonly then: unknown }[];
   };
 }
@@ -47,20 +49,50 @@ describe("the JSON Schema of a configuration", () => {
       "schedulingProfiles",
     ]);
     expect(schema.properties["apiVersion"]).toMatchObject({
-      enum: ["llm-d.ai/v1alpha1", "inference.networking.x-k8s.io/v1alpha1"],
+      enum: ["llm-d.ai/v1alpha1", "llm-d.ai/v1", "inference.networking.x-k8s.io/v1alpha1"],
     });
   });
 
   it("offers the plugin types with what each is for", () => {
-    expect(items.properties.type.oneOf).toEqual([
+    const { oneOf } = items.else.properties.type;
+    expect(oneOf.slice(0, 2)).toEqual([
       { const: "eager-scorer", description: "scorer: Likes some." },
       { const: "plain-scorer", description: "scorer: Likes all." },
     ]);
+    expect(oneOf[2]).toEqual({
+      const: "fcfs-ordering-policy",
+      description: "ordering policy: First come, first served. Without effect yet.",
+    });
     expect(items.additionalProperties).toBe(false);
   });
 
+  it("leaves the types of modules open", () => {
+    expect(items.if).toEqual({ required: ["module"] });
+    expect(items.properties["type"]).toEqual({ type: "string" });
+    expect(items.properties["module"]).toMatchObject({ type: ["string", "null"], minLength: 1 });
+  });
+
+  it("knows the sources of metrics", () => {
+    expect(schema.properties["dataLayer"]).toMatchObject({
+      anyOf: [
+        {
+          properties: {
+            injectDefaults: { type: ["boolean", "null"] },
+            sources: {
+              anyOf: [
+                { items: { required: ["pluginRef"], properties: { extractors: { anyOf: [{ type: "array" }, {}] } } } },
+                {},
+              ],
+            },
+          },
+        },
+        { type: "null" },
+      ],
+    });
+  });
+
   it("has the parameters of each type as a file gives them: defaults may be left away, unknown keys are none", () => {
-    expect(items.allOf).toEqual([
+    expect(items.allOf.slice(0, 2)).toEqual([
       {
         if: { required: ["type"], properties: { type: { const: "eager-scorer" } } },
         // biome-ignore lint/suspicious/noThenProperty: it is a keyword of JSON Schema

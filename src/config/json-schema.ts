@@ -1,6 +1,15 @@
 import { z } from "zod";
 import type { PluginRegistry } from "../plugin/registry.ts";
 import { envelopeSchema } from "./envelope.ts";
+import { policyOf, policyTypes } from "./policies.ts";
+
+/** What the schema says of a type. */
+interface Described {
+  readonly type: string;
+  readonly kind: string;
+  readonly describe: string;
+  readonly parameters: z.ZodType;
+}
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -10,15 +19,31 @@ type Json = Readonly<Record<string, unknown>>;
  */
 export function configJsonSchema(registry: PluginRegistry): Json {
   const schema = jsonSchemaOf(envelopeSchema(registry)) as { properties: Record<string, unknown> };
-  const types = registry.types().map((type) => registry.get(type)!);
+  const types: readonly Described[] = [
+    ...registry.types().map((type) => registry.get(type)!),
+    ...policyTypes(registry).map((type) => {
+      const { role, describe, parameters } = policyOf(type, registry)!;
+      return { type, kind: role, describe: `${describe} Without effect yet.`, parameters };
+    }),
+  ];
   const entry = {
     type: "object",
     required: ["type"],
     additionalProperties: false,
     properties: {
       name: { description: "Instance name; the type when absent.", type: ["string", "null"] },
-      type: { oneOf: types.map(({ type, kind, describe }) => ({ const: type, description: `${kind}: ${describe}` })) },
+      type: { type: "string" },
+      module: { description: "A file of yours that defines the type.", type: ["string", "null"], minLength: 1 },
       parameters: { type: ["object", "null"] },
+    },
+    // What a file of the author's defines is not known here.
+    if: { required: ["module"] },
+    else: {
+      properties: {
+        type: {
+          oneOf: types.map(({ type, kind, describe }) => ({ const: type, description: `${kind}: ${describe}` })),
+        },
+      },
     },
     allOf: types.map(({ type, parameters }) => ({
       if: { required: ["type"], properties: { type: { const: type } } },

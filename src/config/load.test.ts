@@ -1,97 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { parseDocument } from "../document/parse.ts";
-import type { SluiceError } from "../inference/errors.ts";
-import {
-  defineDiscovery,
-  defineFilter,
-  defineParser,
-  definePicker,
-  defineProducer,
-  defineProfileHandler,
-  defineRequestHook,
-  defineSaturationDetector,
-  defineScorer,
-} from "../plugin/define.ts";
-import { z } from "../plugin/index.ts";
-import { columnKey } from "../plugin/keys.ts";
-import type { PluginDefinition } from "../plugin/kinds.ts";
 import { PluginRegistry } from "../plugin/registry.ts";
 import { DEFAULT_CONFIG } from "./defaults.ts";
 import { effectiveSummary } from "./effective.ts";
+import { DEFINITIONS, HEAD, load, members, problemsOf, REGISTRY } from "./fakes.cases.ts";
 import { loadConfig } from "./load.ts";
 
-const MATCHED = columnKey("prefix-matched-blocks");
-const NOBODY = columnKey("nobody-writes-this");
-
-const scorer = (type: string, more: Partial<Parameters<typeof defineScorer>[0]> = {}) =>
-  defineScorer({ type, describe: "", create: () => ({ score() {} }), ...more });
-const picker = (type: string) =>
-  definePicker({
-    type,
-    describe: "",
-    parameters: z.object({ maxNumOfEndpoints: z.number().int().default(1) }),
-    create: () => ({ maxNumOfEndpoints: 1, pick: () => 1 }),
-  });
-const definitions: PluginDefinition[] = [
-  scorer("queue-scorer"),
-  scorer("kv-cache-utilization-scorer"),
-  scorer("active-request-scorer"),
-  scorer("prefix-cache-scorer", {
-    requires: [MATCHED],
-    parameters: z.strictObject({ prefixMatchInfoProducerName: z.string().optional() }),
-  }),
-  scorer("hungry-scorer", { requires: [NOBODY] }),
-  defineFilter({ type: "label-selector-filter", describe: "", create: () => ({ filter() {} }) }),
-  picker("max-score-picker"),
-  picker("round-robin-picker"),
-  defineProducer({
-    type: "approx-prefix-cache-producer",
-    describe: "",
-    parameters: z.strictObject({ blockSizeTokens: z.number().int().min(1).default(16) }),
-    produces: [MATCHED],
-    create: () => ({ produce() {} }),
-  }),
-  defineProfileHandler({ type: "single-profile-handler", describe: "", create: () => ({}) }),
-  defineSaturationDetector({
-    type: "utilization-detector",
-    describe: "",
-    parameters: z.strictObject({ queueDepthThreshold: z.number().positive().default(5) }),
-    create: () => ({ saturation: () => 0 }),
-  }),
-  defineDiscovery({
-    type: "file-discovery",
-    describe: "",
-    parameters: z.strictObject({ path: z.string(), watchFile: z.boolean().default(false) }),
-    create: ({ path, watchFile }) => ({ path, watchFile }),
-  }),
-  defineParser({ type: "openai-parser", describe: "", create: () => ({ parsers: [] }) }),
-  defineParser({ type: "passthrough-parser", describe: "", create: () => ({ parsers: [] }) }),
-  defineRequestHook({
-    type: "cost-hook",
-    describe: "",
-    parameters: z.strictObject({ factor: z.number().default(1) }),
-    create: () => ({}),
-  }),
-] as PluginDefinition[];
-const registry = new PluginRegistry(definitions);
-
-const HEAD = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n";
-const load = (text: string) => loadConfig(parseDocument(text, { file: "c.yaml" }), registry);
-
-/** The lines of the error, without the heading when there are several. */
-function problemsOf(text: string): string[] {
-  try {
-    load(text);
-  } catch (error) {
-    expect((error as SluiceError).code).toBe("DOCUMENT_INVALID");
-    const [first, ...rest] = (error as SluiceError).message.split("\n");
-    return rest.length > 0 ? rest.map((line) => line.trim()) : [first!.replace("invalid EndpointPickerConfig: ", "")];
-  }
-  throw new Error("accepted");
-}
-
-const members = (config: ReturnType<typeof load>) =>
-  config.profile.plugins.map(({ name, weight, definition }) => [name, definition.type, weight]);
+const namesOf = (config: ReturnType<typeof load>) => config.profiles[0]!.plugins.map(({ name }) => name);
 
 const DEFAULT_MEMBERS = [
   ["queue-scorer", "queue-scorer", 2],
@@ -103,8 +17,8 @@ const DEFAULT_MEMBERS = [
 
 describe("loadConfig", () => {
   it("without a file is the built-in profile, and the same text as a file is the same (S-62)", () => {
-    const config = loadConfig(undefined, registry);
-    expect(config.profile.name).toBe("default");
+    const config = loadConfig(undefined, REGISTRY);
+    expect(config.profiles[0]?.name).toBe("default");
     expect(members(config)).toEqual(DEFAULT_MEMBERS);
     expect(config).toMatchObject({
       source: "built-in configuration",
@@ -134,13 +48,13 @@ schedulingProfiles:
   - {pluginRef: sticky, weight: 1.5}
   - pluginRef: queue-scorer
 `);
-    expect(config.profile.name).toBe("main");
+    expect(config.profiles[0]?.name).toBe("main");
     expect(members(config)).toEqual([
       ["max-score-picker", "max-score-picker", 1],
       ["sticky", "prefix-cache-scorer", 1.5],
       ["queue-scorer", "queue-scorer", 1],
     ]);
-    expect(config.profile.plugins[0]?.parameters).toEqual({ maxNumOfEndpoints: 2 });
+    expect(config.profiles[0]?.plugins[0]?.parameters).toEqual({ maxNumOfEndpoints: 2 });
     expect(config.producers).toMatchObject([{ name: "index", parameters: { blockSizeTokens: 128 } }]);
     expect(config.warnings).toEqual([]);
   });
@@ -158,24 +72,51 @@ schedulingProfiles:
     ]);
   });
 
+  it("reads v1, where the discovery of endpoints stands beside that of replicas (S-60)", () => {
+    const v1 = "apiVersion: llm-d.ai/v1\nkind: EndpointPickerConfig\n";
+    const plugins =
+      "plugins: [{type: file-discovery, parameters: {path: a}}, {name: b, type: file-discovery, parameters: {path: b}}]\n";
+    const config = load(
+      `${v1}${plugins}dataLayer: {discovery: {endpoints: {pluginRef: b}, peers: {}}, crossReplica: {}}\nrequestHandler: {propagatePriority: false}\n`,
+    );
+    expect(config.discovery).toMatchObject({ name: "b" });
+    expect(config.warnings).toEqual([
+      "c.yaml:3:11: plugin file-discovery has no effect: name it in dataLayer.discovery.pluginRef",
+    ]);
+    // Both places, in either version: the newer one counts.
+    for (const head of [v1, HEAD])
+      expect(
+        load(`${head}${plugins}dataLayer: {discovery: {pluginRef: file-discovery, endpoints: {pluginRef: b}}}`)
+          .discovery,
+      ).toMatchObject({ name: "b" });
+    expect(problemsOf(`${v1}${plugins}dataLayer:\n  discovery: {endpoints: {pluginRef: bb}}\n`)).toEqual([
+      "c.yaml:5:27: dataLayer.discovery.endpoints.pluginRef: dataLayer.discovery references undefined plugin bb; did you mean `b`?",
+    ]);
+    expect(
+      problemsOf(
+        `${v1}dataLayer:\n  discovery: {peers: {pluginRef: p}}\n  crossReplica: {syncInterval: 1s}\nrequestHandler: {propagatePriority: true}\n`,
+      ),
+    ).toEqual([
+      "c.yaml:4:15: dataLayer.discovery.peers: is not supported yet: each replica keeps what it knows to itself; remove it",
+      "c.yaml:5:3: dataLayer.crossReplica: is not supported yet: each replica keeps what it knows to itself; remove it",
+      "c.yaml:6:18: requestHandler.propagatePriority: is not supported yet: model servers are not told the priority of a request; remove it",
+    ]);
+  });
+
   it("makes the profile `default` of every configured filter, scorer and picker when there are no profiles (S-61)", () => {
     const config = load(
       `${HEAD}plugins: [{type: round-robin-picker}, {type: label-selector-filter}, {type: queue-scorer}, {type: approx-prefix-cache-producer}]`,
     );
-    expect(config.profile.name).toBe("default");
-    expect(members(config).map(([name]) => name)).toEqual([
-      "round-robin-picker",
-      "label-selector-filter",
-      "queue-scorer",
-    ]);
+    expect(config.profiles[0]?.name).toBe("default");
+    expect(namesOf(config)).toEqual(["round-robin-picker", "label-selector-filter", "queue-scorer"]);
   });
 
   it("gives a profile without a picker the first one configured, else max-score-picker (S-61)", () => {
     const profiles = "schedulingProfiles: [{name: p, plugins: [{pluginRef: queue-scorer}]}]";
     expect(
-      members(load(`${HEAD}plugins: [{type: queue-scorer}, {type: round-robin-picker}]\n${profiles}`)).at(-1)?.[0],
+      namesOf(load(`${HEAD}plugins: [{type: queue-scorer}, {type: round-robin-picker}]\n${profiles}`)).at(-1),
     ).toBe("round-robin-picker");
-    expect(members(load(`${HEAD}plugins: [{type: queue-scorer}]\n${profiles}`)).at(-1)?.[0]).toBe("max-score-picker");
+    expect(namesOf(load(`${HEAD}plugins: [{type: queue-scorer}]\n${profiles}`)).at(-1)).toBe("max-score-picker");
   });
 
   it("keeps the built-in profile for a file that says nothing about scheduling", () => {
@@ -233,6 +174,26 @@ requestHandler:
     expect(effectiveSummary(config)).toMatchObject({ parsers: ["rest (passthrough-parser)", "openai-parser"] });
   });
 
+  it("takes parsers by their type, and the usual detector, where plugins has no entry of them (S-61)", () => {
+    const listed = load(`${HEAD}requestHandler: {parsers: [{pluginRef: passthrough-parser}]}`);
+    expect(listed.parsers).toMatchObject([{ name: "passthrough-parser", parameters: {} }]);
+    expect(load(`${HEAD}parser: {pluginRef: openai-parser}`).parsers.map(({ name }) => name)).toEqual([
+      "openai-parser",
+    ]);
+    const { detector, warnings } = load(`${HEAD}flowControl: {saturationDetector: {pluginRef: utilization-detector}}`);
+    expect(detector).toMatchObject({ name: "utilization-detector", parameters: { queueDepthThreshold: 5 } });
+    expect(warnings).toEqual([]);
+    // A name that an entry has given to something else means that.
+    expect(
+      problemsOf(`${HEAD}plugins: [{name: openai-parser, type: cost-hook}]\nparser: {pluginRef: openai-parser}`),
+    ).toEqual(["c.yaml:4:10: parser.pluginRef: the plugin openai-parser is not a parser plugin but a request-hook"]);
+    expect(
+      problemsOf(`${HEAD}requestHandler: {parsers: [{pluginRef: openai-parser}, {pluginRef: openai-parser}]}`),
+    ).toEqual([
+      "c.yaml:3:57: requestHandler.parsers[1].pluginRef: requestHandler.parsers lists openai-parser twice; keep one",
+    ]);
+  });
+
   it("takes the one parser of v1.5 and tells where it belongs now (E-112)", () => {
     const config = load(`${HEAD}plugins: [{type: passthrough-parser}]\nparser: {pluginRef: passthrough-parser}`);
     expect(config.parsers.map(({ name }) => name)).toEqual(["passthrough-parser"]);
@@ -254,6 +215,34 @@ requestHandler:
     expect(load(`${HEAD}requestHandler: {parsers: []}`).parsers).toEqual([]);
   });
 
+  it("takes a parameter that is null, as templates leave it, for one that is not there", () => {
+    const config = load(`${HEAD}plugins:
+- {type: max-score-picker, parameters: {maxNumOfEndpoints: }}
+- {type: approx-prefix-cache-producer, parameters: {blockSizeTokens: null}}
+- {type: prefix-cache-scorer, parameters: {matchLengthWeight: ~, prefixMatchInfoProducerName: null}}
+- type: stage-handler
+  parameters: {profiles: {decode: null}, deciders: null}
+schedulingProfiles:
+- {name: decode, plugins: [{pluginRef: prefix-cache-scorer, weight: null}]}
+`);
+    expect(config.configured.map(({ parameters }) => parameters)).toEqual([
+      { maxNumOfEndpoints: 1 },
+      { blockSizeTokens: 16 },
+      { matchLengthWeight: 0 },
+      { profiles: { decode: "decode" } },
+    ]);
+    expect(
+      problemsOf(
+        `${HEAD}plugins:\n- {type: file-discovery, parameters: {path: , paht: }}\n- {type: max-score-picker, parameters: {maxNumOfEndpoints: "", more: null}}\n`,
+      ),
+    ).toEqual([
+      "c.yaml:4:39: plugins[0].parameters.path: failed to create plugin file-discovery (type: file-discovery): is missing (a string)",
+      "c.yaml:4:47: plugins[0].parameters.paht: failed to create plugin file-discovery (type: file-discovery): unknown key `paht`; did you mean `path`?",
+      'c.yaml:5:41: plugins[1].parameters.maxNumOfEndpoints: failed to create plugin max-score-picker (type: max-score-picker): expected a number, got the string ""',
+      "c.yaml:5:64: plugins[1].parameters.more: failed to create plugin max-score-picker (type: max-score-picker): unknown key `more`; remove it, known are maxNumOfEndpoints",
+    ]);
+  });
+
   it("puts every configured hook to work, in the order of the file", () => {
     const config = load(
       `${HEAD}plugins: [{name: second, type: cost-hook, parameters: {factor: 2}}, {type: queue-scorer}, {type: cost-hook}]`,
@@ -262,7 +251,7 @@ requestHandler:
       ["second", { factor: 2 }],
       ["cost-hook", { factor: 1 }],
     ]);
-    expect(members(config).map(([name]) => name)).toEqual(["queue-scorer", "max-score-picker"]);
+    expect(namesOf(config)).toEqual(["queue-scorer", "max-score-picker"]);
     expect(config.warnings).toEqual([]);
     expect(effectiveSummary(config)).toMatchObject({ hooks: ["second (cost-hook)", "cost-hook"] });
   });
@@ -315,16 +304,20 @@ requestHandler: {parsers: [{pluginRef: openai-parser}]}
 
 describe("what loadConfig refuses, with file, line and column (S-60, S-61, 4.4)", () => {
   it.each([
-    ["", ["c.yaml:1:1: expected a mapping, got nothing"]],
+    [
+      "",
+      [
+        "c.yaml:1:1: the file is empty; it begins with `apiVersion: llm-d.ai/v1alpha1` and `kind: EndpointPickerConfig`",
+      ],
+    ],
     [
       "apiVersion: v1\nkind: Pod\n",
       [
-        'c.yaml:1:1: apiVersion: expected one of `llm-d.ai/v1alpha1`, `inference.networking.x-k8s.io/v1alpha1`, got the string "v1"',
+        'c.yaml:1:1: apiVersion: expected one of `llm-d.ai/v1alpha1`, `llm-d.ai/v1`, `inference.networking.x-k8s.io/v1alpha1`, got the string "v1"',
         'c.yaml:2:1: kind: expected `EndpointPickerConfig`, got the string "Pod"',
       ],
     ],
     [`${HEAD}plugin: []\n`, ["c.yaml:3:1: plugin: unknown key `plugin`; did you mean `plugins`?"]],
-    [`${HEAD}data: {sources: [{pluginRef: x}]}\n`, ["c.yaml:3:8: data.sources: is not supported yet"]],
     [
       `${HEAD}parser: {}\nrequestHandler: {parsers: [{pluginRef: ""}, {}], parser: {}}\n`,
       [
@@ -347,23 +340,30 @@ describe("what loadConfig refuses, with file, line and column (S-60, S-61, 4.4)"
       ["c.yaml:3:10: parser.pluginRef: parser references undefined plugin nobody"],
     ],
     [
-      `${HEAD}dataLayer:\n  injectDefaults: false\n  souces: []\nflowControl:\n  priorityBands: [{priorty: 1}]\n`,
+      `${HEAD}dataLayer:\n  injectDefaults: "no"\n  souces: []\nflowControl:\n  priorityBands: [{priorty: 1}]\n`,
       [
-        "c.yaml:4:3: dataLayer.injectDefaults: only true is supported yet",
+        'c.yaml:4:3: dataLayer.injectDefaults: expected true or false, got the string "no"',
         "c.yaml:5:3: dataLayer.souces: unknown key `souces`; did you mean `sources`?",
         "c.yaml:7:19: flowControl.priorityBands[0].priority: the priority band is missing a priority",
         "c.yaml:7:20: flowControl.priorityBands[0].priorty: unknown key `priorty`; did you mean `priority`?",
       ],
     ],
     [
-      `${HEAD}plugins:\n- name: x\n- {type: weighted-random-picker}\n- {type: queu-scorer}\n- {type: multicluster-queue}\n`,
+      `${HEAD}plugins:\n- name: x\n- {type: precise-prefix-cache-scorer}\n- {type: queu-scorer}\n- {type: multicluster-queue}\n`,
       [
         "c.yaml:4:3: plugins[0].type: the plugin is missing a type; write for example `type: queue-scorer`",
-        expect.stringMatching(
-          /^c\.yaml:5:4: plugins\[1\]\.type: plugin type weighted-random-picker is not supported yet; known are active-request-scorer, /,
-        ),
+        "c.yaml:5:4: plugins[1].type: plugin type precise-prefix-cache-scorer is not supported yet: it needs the KV-cache events of the engines, which Sluice does not receive yet; use approx-prefix-cache-producer with prefix-cache-scorer meanwhile",
         "c.yaml:6:4: plugins[2].type: plugin type queu-scorer is not registered; did you mean `queue-scorer`?",
-        expect.stringContaining("plugin type multicluster-queue is not supported yet"),
+        "c.yaml:7:4: plugins[3].type: plugin type multicluster-queue is not supported yet: it weighs other clusters, of which Sluice reads one metrics page each, as of any endpoint; use the plugin for endpoints meanwhile, such as queue-scorer",
+      ],
+    ],
+    [
+      `${HEAD}plugins:\n- {type: queue-scorer, name: "a\\nb"}\n- {type: queue-scorer, name: ${"n".repeat(254)}}\nschedulingProfiles:\n- {name: "p\\u009b2J", plugins: []}\n- {name: ${"p".repeat(254)}}\n`,
+      [
+        "c.yaml:4:24: plugins[0].name: a name must not contain line breaks or other control characters",
+        "c.yaml:5:24: plugins[1].name: a name has at most 253 characters",
+        "c.yaml:7:4: schedulingProfiles[0].name: a name must not contain line breaks or other control characters",
+        "c.yaml:8:4: schedulingProfiles[1].name: a name has at most 253 characters",
       ],
     ],
     [
@@ -376,7 +376,7 @@ describe("what loadConfig refuses, with file, line and column (S-60, S-61, 4.4)"
     [
       `${HEAD}plugins:\n- type: queue-scorer\n  parameters:\n    weight: 3\n- type: max-score-picker\n  parameters: {maxNumOfEndpoint: 1}\n- {type: file-discovery}\n`,
       [
-        "c.yaml:6:5: plugins[0].parameters.weight: failed to create plugin queue-scorer (type: queue-scorer): unknown key `weight`",
+        "c.yaml:6:5: plugins[0].parameters.weight: failed to create plugin queue-scorer (type: queue-scorer): unknown key `weight`; remove it, queue-scorer has no parameters",
         "c.yaml:8:16: plugins[1].parameters.maxNumOfEndpoint: failed to create plugin max-score-picker (type: max-score-picker): unknown key `maxNumOfEndpoint`; did you mean `maxNumOfEndpoints`?",
         "c.yaml:9:3: plugins[2].parameters.path: failed to create plugin file-discovery (type: file-discovery): is missing (a string)",
       ],
@@ -397,8 +397,7 @@ describe("what loadConfig refuses, with file, line and column (S-60, S-61, 4.4)"
 `,
       [
         "c.yaml:5:44: plugins[1].parameters.prefixMatchInfoProducerName: plugin prefix-cache-scorer takes a producer here, but q is a scorer",
-        "c.yaml:6:53: plugins[2].parameters.prefixMatchInfoProducerName: plugin p has a dependency on the unregistered plugin approx-prefix-cache-producer",
-        "c.yaml:8:3: plugins[4]: the producers index and other both write prefix-matched-blocks; several instances are not supported yet",
+        "c.yaml:6:53: plugins[2].parameters.prefixMatchInfoProducerName: plugin p has a dependency on the unregistered plugin approx-prefix-cache-producer; add `- type: approx-prefix-cache-producer` to plugins",
       ],
     ],
     [
@@ -424,23 +423,19 @@ schedulingProfiles:
   plugins: [{pluginRef: queue-scrorer}, {pluginRef: approx-prefix-cache-producer}, {pluginRef: max-score-picker}, {pluginRef: round-robin-picker}]`,
       [
         "c.yaml:6:14: schedulingProfiles[0].plugins[0].pluginRef: schedulingProfiles[p] references undefined plugin queue-scrorer; did you mean `queue-scorer`?",
-        "c.yaml:6:42: schedulingProfiles[0].plugins[1].pluginRef: schedulingProfiles[p] references approx-prefix-cache-producer, which is a producer; a profile takes filters, scorers and one picker",
         "c.yaml:6:116: schedulingProfiles[0].plugins[3].pluginRef: schedulingProfiles[p] already has a registered picker plugin; keep one of them",
       ],
     ],
     [
       `${HEAD}plugins: [{type: queue-scorer}]\nschedulingProfiles:\n- name: a\n- name: b\n- name: a\n`,
       [
-        "c.yaml:6:3: schedulingProfiles[1]: no profile handler configured, which several scheduling profiles need; only one profile is supported yet, so keep one",
+        "c.yaml:6:3: schedulingProfiles[1]: no profile handler configured, which several scheduling profiles need; add one to plugins, such as `type: header-profile-handler` or `type: stage-handler`, or keep one profile",
         "c.yaml:7:3: schedulingProfiles[2].name: schedulingProfiles has duplicate name a",
       ],
     ],
     [
       `${HEAD}plugins: [{type: single-profile-handler}, {name: h, type: single-profile-handler}]\nschedulingProfiles: [{name: a}, {name: b}]\n`,
-      [
-        "c.yaml:3:43: plugins[1]: multiple profile handlers found: single-profile-handler and h; keep one",
-        "c.yaml:4:33: schedulingProfiles[1]: SingleProfileHandler cannot support multiple scheduling profiles; only one profile is supported yet, so keep one",
-      ],
+      ["c.yaml:3:43: plugins[1]: multiple profile handlers found: single-profile-handler and h; keep one"],
     ],
     [
       `${HEAD}plugins: [{type: queue-scorer}]\nsaturationDetector: {pluginRef: queue-scorer}\ndataLayer: {discovery: {pluginRef: queue-scorer}}\n`,
@@ -474,7 +469,7 @@ schedulingProfiles:
   });
 
   it("names a type the process was put together without", () => {
-    const bare = new PluginRegistry(definitions.filter(({ type }) => type !== "utilization-detector"));
+    const bare = new PluginRegistry(DEFINITIONS.filter(({ type }) => type !== "utilization-detector"));
     expect(() => loadConfig(undefined, bare)).toThrow(
       "no saturation-detector of type utilization-detector is registered, which the defaults need",
     );
@@ -492,6 +487,7 @@ describe("effectiveSummary", () => {
       picker: "max-score-picker",
       producers: [],
       saturationDetector: "utilization-detector",
+      metrics: ["metrics-data-source read by core-metrics-extractor"],
     });
   });
 });

@@ -2,20 +2,24 @@ import type { Document, Path } from "../document/document.ts";
 import { formatPosition } from "../document/document.ts";
 import { didYouMean } from "../document/nearest.ts";
 import { invalid, type Violation, validate } from "../document/validate.ts";
-import { SluiceError } from "../inference/errors.ts";
-import type { PluginDefinition, PluginKind } from "../plugin/kinds.ts";
+import type { PluginKind } from "../plugin/kinds.ts";
 import type { PluginRegistry } from "../plugin/registry.ts";
 import { advise } from "./advice.ts";
-import { companionsOf } from "./companions.ts";
+import { type Companion, checkCompanions, companionsOf } from "./companions.ts";
+import { dataLayerOf, discoveryOf, readDataSources } from "./data-layer.ts";
 import { builtInDocument } from "./defaults.ts";
-import type { ConfiguredPlugin, EffectiveConfig } from "./effective.ts";
-import { API_VERSIONS, type Envelope, envelopeSchema } from "./envelope.ts";
+import type { ConfiguredPlugin, EffectiveConfig, EffectiveProfile } from "./effective.ts";
+import { API_VERSIONS, type Envelope, envelopeSchema, isCurrent } from "./envelope.ts";
+import { checkFlowControl } from "./flow-control.ts";
 import { checkGates } from "./gates.ts";
+import { checkNeededProfile, readHandler, warnOfProfiles } from "./handler.ts";
 import { DETECTOR, type MigrationPlan, migratePlugins, planMigration } from "./migrate.ts";
-import { defaultPlugin, type PluginTable, readPlugins } from "./plugins.ts";
-import { checkProducers } from "./producers.ts";
+import { defaultOf, isOfKind, type PluginTable, readPlugins, type TableEntry } from "./plugins.ts";
+import type { PolicyTable } from "./policies.ts";
+import { type Binding, bindProducers, checkShared, passedOver } from "./producers.ts";
 import { isMember, profileOfAll, readProfile } from "./profile.ts";
 import { isExperimental } from "./published.ts";
+import { checkReferences, referredBy } from "./references.ts";
 
 const WHAT = "EndpointPickerConfig";
 
@@ -33,6 +37,10 @@ export interface LoadedConfig {
   readonly plan: MigrationPlan;
   /** The plugins of the file. */
   readonly table: PluginTable;
+  /** What members of profiles and the handler bring along. */
+  readonly companions: readonly Companion[];
+  /** Who reads what of whom. */
+  readonly bindings: readonly Binding[];
 }
 
 /**
@@ -74,101 +82,107 @@ class Loading {
 
   run(): LoadedConfig {
     const envelope = validate(this.#document, envelopeSchema(this.#registry), { what: WHAT });
-    if (envelope.apiVersion !== API_VERSIONS[0])
+    if (!isCurrent(envelope.apiVersion))
       this.#warn(["apiVersion"], `apiVersion ${envelope.apiVersion} is deprecated; write ${API_VERSIONS[0]}`);
     const warn = (path: Path, text: string): void => this.#warn(path, text);
     const plan = planMigration(envelope, this.#registry);
-    checkGates(envelope.featureGates ?? [], this.#violations, warn);
+    const gates = checkGates(envelope.featureGates ?? [], this.#violations, warn);
     const entries = migratePlugins(envelope, plan, this.#registry, this.#violations, warn);
-    const table = readPlugins(entries, this.#registry, this.#violations);
+    const { table, policies } = readPlugins(entries, this.#registry, this.#violations);
+    const referred = checkReferences(table, policies, this.#registry, this.#violations);
     advise(entries, table, warn);
-    if (this.#options.refuseExperimental) this.#checkExperimental(table);
-    const profile = this.#profile(envelope, table);
+    if (this.#options.refuseExperimental) this.#checkExperimental(table, policies);
+    const profiles = this.#profiles(envelope, table, policies);
+    const handler = readHandler(profiles.length, table, this.#registry, this.#violations);
+    const names = profiles.map(({ name }) => name);
+    checkNeededProfile(handler, names, table, this.#violations);
+    warnOfProfiles(names, table, warn);
     const detector = this.#detector(envelope, plan, table);
-    this.#checkFlowControl(envelope);
+    const surroundings = { isOn: gates.has("flowControl"), table, policies };
+    checkFlowControl(envelope, surroundings, this.#violations, warn);
     const discovery = this.#discovery(envelope, table);
+    const dataSources = readDataSources(envelope, table, this.#registry, this.#violations, warn);
     const parsers = this.#parsers(envelope, table);
-    const companions = companionsOf(profile.plugins, table, this.#violations);
-    checkProducers(profile.plugins, table, companions, this.#registry, this.#violations);
+    const members = profiles.flatMap(({ plugins }) => plugins);
+    const companions = companionsOf([...members, handler], table);
+    checkCompanions(companions, table, this.#violations);
+    const along = companions.map(({ plugin }) => plugin);
+    const configured = [...table.values()];
+    const admission = [...configured.filter(isScreener), ...configured.filter(isAdmitter)];
+    const handling = [handler, ...referredBy(handler, table)];
+    const readers = distinct([...members, ...admission, ...handling]);
+    const bindings = bindProducers(readers, table, along, this.#registry, this.#violations);
+    checkShared(handling, bindings, table, this.#violations);
     if (this.#violations.length > 0) throw invalid(this.#document, this.#violations, WHAT);
-    const used = [...profile.plugins, detector, discovery, ...parsers];
-    this.#warnOfUnused(table, new Set(used.map((plugin) => plugin?.name)));
+    const measured = dataSources.flatMap(({ source, extractors }) => [source, ...extractors]);
+    const used = [...members, detector, discovery, ...measured, ...parsers].map((plugin) => plugin?.name);
+    this.#warnOfUnused(table, new Set([...used, ...referred]));
+    this.#warnOfPassedOver(table, bindings);
     const config: EffectiveConfig = {
       source: this.#document.file,
-      profile,
-      producers: [...table.values(), ...companions].filter(isProducer),
+      registry: this.#registry,
+      profiles,
+      handler,
+      headerProcessors: configured.filter(isHeaderProcessor),
+      screeners: configured.filter(isScreener),
+      admitters: configured.filter(isAdmitter),
+      producers: [...configured, ...along].filter(isProducer),
       detector,
       discovery,
       parsers,
-      hooks: [...table.values(), ...companions].filter(isHook),
+      hooks: [...configured, ...along].filter(isHook),
+      configured,
+      dataSources,
       warnings: this.#warnings,
     };
-    return { config, document: this.#document, envelope, plan, table };
+    return { config, document: this.#document, envelope, plan, table, companions, bindings };
   }
 
-  #checkExperimental(table: PluginTable): void {
-    for (const { name, definition, path } of table.values())
-      if (isExperimental(definition.type))
+  #checkExperimental(table: PluginTable, policies: PolicyTable): void {
+    const types = [
+      ...[...table.values()].map(({ name, definition, path }) => ({ name, type: definition.type, path })),
+      ...[...policies].map(([name, { type, path }]) => ({ name, type, path })),
+    ];
+    for (const { name, type, path } of types)
+      if (isExperimental(type))
         this.#refuse([...path, "type"], `plugin ${name} is experimental; requires --allow-experimental-plugins`);
   }
 
-  /** Without flow control only its detector counts; what stands beside it is checked all the same. */
-  #checkFlowControl({ flowControl }: Envelope): void {
-    const keys = Object.entries(flowControl ?? {}).filter(([, value]) => value !== undefined && value !== null);
-    const [ignored] = keys.find(([key]) => key !== "saturationDetector") ?? [];
-    if (ignored !== undefined)
-      this.#warn(
-        ["flowControl", ignored],
-        "without the feature gate flowControl nothing of this section counts but saturationDetector",
-      );
-    const priorities = new Set<number>();
-    flowControl?.priorityBands?.forEach(({ priority }, at) => {
-      if (priorities.has(priority))
-        this.#refuse(["flowControl", "priorityBands", at, "priority"], `duplicate priority level ${priority}`);
-      priorities.add(priority);
-    });
-  }
-
-  #profile(envelope: Envelope, table: PluginTable): EffectiveConfig["profile"] {
+  #profiles(envelope: Envelope, table: PluginTable, policies: PolicyTable): readonly EffectiveProfile[] {
     const entries = envelope.schedulingProfiles ?? [];
-    this.#checkProfiles(entries, table);
-    const entry = entries[0];
-    const configured = [...table.values()];
-    // A file that says nothing about scheduling gets what it would get without a file.
-    if (entry === undefined && !configured.some(({ definition }) => isMember(definition.kind)))
-      return loadConfig(undefined, this.#registry).profile;
-    const plugins =
-      entry === undefined
-        ? profileOfAll(table, this.#violations)
-        : readProfile(entry, ["schedulingProfiles", 0], table, this.#violations, (at, text) => this.#warn(at, text));
-    if (!plugins.some(({ definition }) => definition.kind === "picker"))
-      plugins.push({ ...(configured.find(isPicker) ?? this.#default(DEFAULT_PICKER, "picker")), weight: 1 });
-    const picker = plugins.find(isPicker);
-    if (picker?.definition.type === DEFAULT_PICKER && !plugins.some(({ definition }) => definition.kind === "scorer"))
-      this.#warn(
-        entry === undefined ? ["plugins"] : ["schedulingProfiles", 0],
-        `without a scorer ${picker.name} picks by chance; add scorers, such as queue-scorer and prefix-cache-scorer`,
-      );
-    return { name: entry?.name ?? "default", plugins };
-  }
-
-  #checkProfiles(entries: readonly { readonly name: string }[], table: PluginTable): void {
     const seen = new Set<string>();
     entries.forEach(({ name }, at) => {
       if (seen.has(name))
         this.#refuse(["schedulingProfiles", at, "name"], `schedulingProfiles has duplicate name ${name}`);
       seen.add(name);
     });
-    const handlers = [...table.values()].filter(({ definition }) => definition.kind === "profile-handler");
-    const [first, second] = handlers;
-    if (second !== undefined)
-      this.#refuse(second.path, `multiple profile handlers found: ${first?.name} and ${second.name}; keep one`);
-    if (entries.length < 2) return;
-    const gist =
-      first === undefined
-        ? "no profile handler configured, which several scheduling profiles need"
-        : "SingleProfileHandler cannot support multiple scheduling profiles";
-    this.#refuse(["schedulingProfiles", 1], `${gist}; only one profile is supported yet, so keep one`);
+    const warn = (path: Path, text: string): void => this.#warn(path, text);
+    if (entries.length > 0)
+      return entries.map((entry, at) => {
+        const path = ["schedulingProfiles", at];
+        const plugins = readProfile(entry, path, table, policies, this.#violations, warn);
+        return this.#complete({ name: entry.name, plugins }, path, table);
+      });
+    // A file that says nothing about scheduling gets what it would get without a file.
+    if (![...table.values()].some(({ definition }) => isMember(definition.kind)))
+      return loadConfig(undefined, this.#registry).profiles;
+    return [this.#complete({ name: "default", plugins: profileOfAll(table, this.#violations) }, ["plugins"], table)];
+  }
+
+  /** The profile with a picker (scheduling 4.3). @param at what a profile without a scorer is reported at */
+  #complete({ name, plugins: given }: EffectiveProfile, at: Path, table: PluginTable): EffectiveProfile {
+    const plugins = [...given];
+    if (!plugins.some(isPicker)) {
+      const picker = [...table.values()].find(isPicker) ?? defaultOf(DEFAULT_PICKER, "picker", this.#registry);
+      plugins.push({ ...picker, weight: 1 });
+    }
+    const picker = plugins.find(isPicker)!;
+    if (picker.definition.type === DEFAULT_PICKER && !plugins.some(({ definition }) => definition.kind === "scorer"))
+      this.#warn(
+        at,
+        `without a scorer ${picker.name} picks by chance; add scorers, such as queue-scorer and prefix-cache-scorer`,
+      );
+    return { name, plugins };
   }
 
   #detector(envelope: Envelope, plan: MigrationPlan, table: PluginTable): ConfiguredPlugin<"saturation-detector"> {
@@ -183,20 +197,24 @@ class Loading {
       );
     const ref = (current ?? old)?.pluginRef ?? undefined;
     const path = current ? ["flowControl", "saturationDetector", "pluginRef"] : ["saturationDetector", "pluginRef"];
-    const named = ref === undefined ? table.get(DETECTOR) : this.#referenced(ref, path, "saturationDetector", table);
+    // The one there always is may be named without an entry of its own.
+    const isUsual = ref === undefined || ref === DETECTOR;
+    const named = isUsual ? table.get(DETECTOR) : this.#referenced(ref, path, "saturationDetector", table);
     if (named !== undefined && isDetector(named)) return named;
     if (named !== undefined && ref !== undefined)
       this.#refuse(path, `plugin ${ref} is not a SaturationDetector but a ${named.definition.kind}`);
-    return this.#default(DETECTOR, "saturation-detector");
+    return defaultOf(DETECTOR, "saturation-detector", this.#registry);
   }
 
   #discovery(envelope: Envelope, table: PluginTable): ConfiguredPlugin<"discovery"> | undefined {
     const { data, dataLayer } = envelope;
     if (data && dataLayer) this.#refuse(["data"], "data is the old name of dataLayer, which is given, too; merge them");
     else if (data) this.#warn(["data"], "data is deprecated; it is called dataLayer now");
-    const ref = (dataLayer ?? data)?.discovery?.pluginRef;
-    if (ref === undefined) return undefined;
-    const path = [dataLayer ? "dataLayer" : "data", "discovery", "pluginRef"];
+    const [section, layer] = dataLayerOf(envelope);
+    const reference = discoveryOf(layer);
+    if (reference === undefined) return undefined;
+    const { ref } = reference;
+    const path = [section, ...reference.path];
     const named = this.#referenced(ref, path, "dataLayer.discovery", table);
     if (named === undefined || isDiscovery(named)) return named;
     this.#refuse(path, `plugin ${ref} is not a discovery but a ${named.definition.kind}`);
@@ -216,11 +234,12 @@ class Loading {
       );
     const parsers: ConfiguredPlugin<"parser">[] = [];
     const take = (ref: string, path: Path, what: string): void => {
-      const named = this.#referenced(ref, path, what, table);
+      const named = table.get(ref) ?? this.#parserOfType(ref) ?? this.#referenced(ref, path, what, table);
       if (named === undefined) return;
       if (!isParser(named))
         this.#refuse(path, `the plugin ${ref} is not a parser plugin but a ${named.definition.kind}`);
-      else if (parsers.includes(named)) this.#refuse(path, `requestHandler.parsers lists ${ref} twice; keep one`);
+      else if (parsers.some(({ name }) => name === ref))
+        this.#refuse(path, `requestHandler.parsers lists ${ref} twice; keep one`);
       else parsers.push(named);
     };
     listed.forEach(({ pluginRef }, at) => {
@@ -230,19 +249,18 @@ class Loading {
     return parsers;
   }
 
+  /** A parser as it is without parameters needs no entry in `plugins`. */
+  #parserOfType(type: string): ConfiguredPlugin<"parser"> | undefined {
+    const definition = this.#registry.get(type);
+    if (definition?.kind !== "parser" || !definition.parameters.safeParse({}).success) return undefined;
+    return defaultOf(type, "parser", this.#registry);
+  }
+
   #referenced(ref: string, path: Path, what: string, table: PluginTable): TableEntry | undefined {
     const plugin = table.get(ref);
     if (plugin === undefined)
       this.#refuse(path, `${what} references undefined plugin ${ref}${didYouMean(ref, table.keys())}`);
     return plugin;
-  }
-
-  /** @throws SluiceError PLUGIN_TYPE_MISSING when the process was put together without a type the defaults need */
-  #default<K extends PluginKind>(type: string, kind: K): ConfiguredPlugin<K> {
-    const definition = this.#registry.get(type);
-    if (definition?.kind !== kind)
-      throw new SluiceError("PLUGIN_TYPE_MISSING", `no ${kind} of type ${type} is registered, which the defaults need`);
-    return defaultPlugin(definition as PluginDefinition<K>);
   }
 
   #refuse(path: Path, problem: string): void {
@@ -259,9 +277,17 @@ class Loading {
       if (remedy !== undefined && !used.has(name)) this.#warn(path, `plugin ${name} has no effect: ${remedy}`);
     }
   }
-}
 
-type TableEntry = PluginTable extends Map<string, infer E> ? E : never;
+  #warnOfPassedOver(table: PluginTable, bindings: readonly Binding[]): void {
+    for (const { name, instead } of passedOver(bindings, table)) {
+      const { reader, producer, key } = instead;
+      this.#warn(
+        table.get(name)!.path,
+        `nobody reads the producer ${name}: ${reader.name} takes ${key.name} of ${producer.name}; choose by its parameter that ends in ProducerName`,
+      );
+    }
+  }
+}
 
 const DEFAULT_PICKER = "max-score-picker";
 
@@ -269,10 +295,13 @@ const DEFAULT_PICKER = "max-score-picker";
 const REMEDIES: Readonly<Partial<Record<PluginKind, string>>> = {
   filter: "no profile refers to it",
   scorer: "no profile refers to it",
-  picker: "the profile has another picker",
+  picker: "no profile uses it",
+  decider: "name it in the parameters of the profile handler",
   "saturation-detector": "name it in flowControl.saturationDetector.pluginRef",
   discovery: "name it in dataLayer.discovery.pluginRef",
   parser: "name it in requestHandler.parsers",
+  "data-source": "name it in dataLayer.sources",
+  extractor: "name it in dataLayer.sources, among the extractors of a source",
 };
 
 const isPicker = isOfKind("picker");
@@ -281,7 +310,11 @@ const isDetector = isOfKind("saturation-detector");
 const isDiscovery = isOfKind("discovery");
 const isParser = isOfKind("parser");
 const isHook = isOfKind("request-hook");
+const isScreener = isOfKind("screener");
+const isAdmitter = isOfKind("admitter");
+const isHeaderProcessor = isOfKind("request-header-processor");
 
-function isOfKind<K extends PluginKind>(kind: K) {
-  return <P extends ConfiguredPlugin>(plugin: P): plugin is P & ConfiguredPlugin<K> => plugin.definition.kind === kind;
+/** Each plugin once: several profiles may name it. */
+function distinct(plugins: readonly ConfiguredPlugin[]): readonly ConfiguredPlugin[] {
+  return [...new Map(plugins.map((plugin) => [`${plugin.definition.kind} ${plugin.name}`, plugin])).values()];
 }

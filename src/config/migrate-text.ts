@@ -15,10 +15,11 @@ import { parseDocument } from "../document/parse.ts";
 import { SluiceError } from "../inference/errors.ts";
 import type { PluginRegistry } from "../plugin/registry.ts";
 import type { ConfiguredPlugin } from "./effective.ts";
-import { API_VERSIONS } from "./envelope.ts";
+import { API_VERSIONS, isCurrent } from "./envelope.ts";
 import { gateName, RETIRED_GATES } from "./gates.ts";
 import { type LoadedConfig, type LoadOptions, loadDetailed } from "./load.ts";
 import { currentType, DETECTOR, type Move, PREFIX_PRODUCER } from "./migrate.ts";
+import { DECIDER, type DeciderPlan } from "./migrate-decider.ts";
 
 export interface MigratedText {
   /** The configuration in its newest form; the very text that was given when it is in it already. */
@@ -67,13 +68,18 @@ export function meaningOf({ config, table }: LoadedConfig): string {
     return [name, currentType(definition.type), sorted];
   };
   return JSON.stringify([
-    config.profile.name,
-    config.profile.plugins.map((plugin) => [...named(plugin), plugin.definition.kind === "scorer" ? plugin.weight : 0]),
+    config.profiles.map(({ name, plugins }) => [
+      name,
+      plugins.map((plugin) => [...named(plugin), plugin.definition.kind === "scorer" ? plugin.weight : 0]),
+    ]),
+    named(config.handler),
     config.producers.map(named),
     named(config.detector),
     config.discovery && named(config.discovery),
     config.parsers.map(named),
     config.hooks.map(named),
+    config.configured.map(named),
+    config.dataSources.map(({ source, extractors }) => [named(source), extractors.map(named)]),
   ]);
 }
 
@@ -116,7 +122,7 @@ class Rewriting {
   /** Whether anything had to be changed. */
   run(): boolean {
     const { envelope } = this.#loaded;
-    if (envelope.apiVersion !== API_VERSIONS[0]) this.#set(this.#top, "apiVersion", API_VERSIONS[0]);
+    if (!isCurrent(envelope.apiVersion)) this.#set(this.#top, "apiVersion", API_VERSIONS[0]);
     this.#data();
     this.#gates();
     this.#plugins();
@@ -174,7 +180,25 @@ class Rewriting {
         list.items.push(entryOf({ type: PREFIX_PRODUCER }, parameters));
       }
     }
+    if (plan.decider !== undefined && isSeq(list)) this.#decider(plan.decider, list);
     if (plan.detector !== undefined) this.#thresholds(plan.detector.name);
+  }
+
+  /** A handler that decided for itself names the decider that does it now. */
+  #decider({ at, keys, decider, isNew }: DeciderPlan, list: YAMLSeq): void {
+    const handler = list.items[at] as YAMLMap;
+    const given = handler.get("parameters");
+    const parameters = isMap(given) ? (given as YAMLMap) : new YAMLMap();
+    for (const key of keys) parameters.delete(key);
+    if (decider !== undefined) this.#set(parameters, DECIDER, decider.name);
+    if (parameters.items.length === 0) handler.delete("parameters");
+    else handler.set("parameters", parameters);
+    this.#changed = true;
+    if (decider === undefined || !isNew) return;
+    const { name, type, nonCachedTokens } = decider;
+    const own = new YAMLMap();
+    if (nonCachedTokens > 0) own.set("nonCachedTokens", nonCachedTokens);
+    list.items.push(entryOf(name === type ? { type } : { name, type }, own));
   }
 
   /** Thresholds that stand in place go to an entry of their own, which is then referred to. */
@@ -289,6 +313,6 @@ function plainPair(key: string, value: unknown): Pair {
 function entryOf(fields: Readonly<Record<string, string>>, parameters: YAMLMap): YAMLMap {
   const entry = new YAMLMap();
   for (const [key, value] of Object.entries(fields)) entry.set(new Scalar(key), new Scalar(value));
-  entry.set(new Scalar("parameters"), parameters);
+  if (parameters.items.length > 0) entry.set(new Scalar("parameters"), parameters);
   return entry;
 }

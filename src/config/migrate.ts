@@ -2,6 +2,7 @@ import type { Path } from "../document/document.ts";
 import type { Violation } from "../document/validate.ts";
 import type { PluginRegistry } from "../plugin/registry.ts";
 import type { Envelope } from "./envelope.ts";
+import { type DeciderPlan, migrateDecider, planDecider } from "./migrate-decider.ts";
 
 /** Where a parameter comes from that doesn't stand in its own entry under its own name. */
 export interface Origin {
@@ -34,11 +35,14 @@ export interface MigrationPlan {
   readonly producers: readonly { readonly at: number; readonly moves: readonly Move[] }[];
   /** A detector given by thresholds in place, which gets an entry under this name. */
   readonly detector: { readonly name: string; readonly keys: readonly Threshold[] } | undefined;
+  /** A handler of two stages that decides for itself. */
+  readonly decider: DeciderPlan | undefined;
 }
 
 /** Types under their former names: they took the same parameters (scheduling 3.7, 3.10, 3.15, appendix C). */
 const RENAMED_TYPES: ReadonlyMap<string, string> = new Map([
   ["tokenizer", "token-producer"],
+  ["kv-cache-scorer", "kv-cache-utilization-scorer"],
   ["by-label-selector", "label-selector-filter"],
   ["model-server-protocol-metrics", "core-metrics-extractor"],
   ["prefill-header-handler", "disagg-headers-handler"],
@@ -92,10 +96,16 @@ export function planMigration(envelope: Envelope, registry: PluginRegistry): Mig
   const producers: MigrationPlan["producers"][number][] = [];
   plugins.forEach(({ type, parameters }, at) => {
     if (type !== PREFIX_PRODUCER) return;
-    const moves = movesOf(parameters ?? {}).filter(({ key, to }) => key !== to && key !== BLOCK_CHARACTERS);
+    const moves = movesOf(parameters ?? {}, "producer").filter(({ key, to }) => key !== to && key !== BLOCK_CHARACTERS);
     if (moves.length > 0) producers.push({ at, moves });
   });
-  return { renamed, prefix: prefixOf(plugins, registry), producers, detector: detectorOf(envelope, plugins) };
+  return {
+    renamed,
+    prefix: prefixOf(plugins, registry),
+    producers,
+    detector: detectorOf(envelope, plugins),
+    decider: planDecider(envelope, registry),
+  };
 }
 
 /** With a producer in the file the scorer's parameters stay where they are, and are refused like any unknown key. */
@@ -105,28 +115,32 @@ function prefixOf(plugins: NonNullable<Envelope["plugins"]>, registry: PluginReg
   );
   if (at < 0 || registry.get(PREFIX_PRODUCER) === undefined) return undefined;
   if (plugins.some(({ type, name }) => type === PREFIX_PRODUCER || name === PREFIX_PRODUCER)) return undefined;
-  const moves = movesOf(plugins[at]!.parameters ?? {});
+  const moves = movesOf(plugins[at]!.parameters ?? {}, "scorer");
   // Then the limit in tokens was off unless given, and would win now.
   const has = (key: string): boolean => moves.some((move) => move.key === key);
   return { at, moves, noTokenLimit: has("maxPrefixBlocksToMatch") && !has("maxPrefixTokensToMatch") };
 }
 
-/** Of several block sizes one counts: today's key unless it is left at its default beside the alias, then that, then characters. */
-function movesOf(parameters: Readonly<Record<string, unknown>>): Move[] {
-  const alias = parameters[BLOCK_ALIAS];
+/**
+ * Of several block sizes one counts. On a producer: today's key unless it is left at its default beside the alias, else that,
+ * else characters. On a scorer: today's key, else the alias, which counted characters from v1.1 to v1.3, else the older name.
+ */
+function movesOf(parameters: Readonly<Record<string, unknown>>, on: "scorer" | "producer"): Move[] {
   const tokens = parameters[BLOCK_TOKENS];
-  const aliasCounts = Number.isInteger(alias) && (tokens === undefined || tokens === DEFAULT_BLOCK_TOKENS);
+  const isLeft = tokens === undefined || (on === "producer" && tokens === DEFAULT_BLOCK_TOKENS);
+  const isGiven = Number.isInteger(parameters[BLOCK_ALIAS]);
+  const aliasCounts = isGiven && isLeft;
+  const inTokens = (value: unknown): unknown =>
+    isBlockLength(value) ? Math.ceil(value / CHARACTERS_PER_TOKEN) : value;
   const moves: Move[] = [];
   for (const [key, value] of Object.entries(parameters)) {
     if (!MOVED.has(key)) continue;
     if (key === BLOCK_CHARACTERS) {
       const counts = isBlockLength(value) && !aliasCounts && tokens === undefined;
-      moves.push(
-        counts
-          ? { key, to: BLOCK_TOKENS, value: Math.ceil(value / CHARACTERS_PER_TOKEN) }
-          : { key, to: undefined, value },
-      );
-    } else if (key === BLOCK_ALIAS && aliasCounts) moves.push({ key, to: BLOCK_TOKENS, value });
+      moves.push(counts ? { key, to: BLOCK_TOKENS, value: inTokens(value) } : { key, to: undefined, value });
+    } else if (key === BLOCK_ALIAS && aliasCounts)
+      moves.push({ key, to: BLOCK_TOKENS, value: on === "scorer" ? inTokens(value) : value });
+    else if (key === BLOCK_ALIAS && isGiven && on === "scorer") moves.push({ key, to: undefined, value });
     else if (key === BLOCK_TOKENS && aliasCounts) moves.push({ key, to: undefined, value });
     else moves.push({ key, to: key, value });
   }
@@ -194,6 +208,7 @@ export function migratePlugins(
     entries[at] = { ...scorer, parameters: Object.fromEntries(stay) };
     entries.push({ type: PREFIX_PRODUCER, name: undefined, parameters, path: scorer.path, origins });
   }
+  if (plan.decider !== undefined) migrateDecider(plan.decider, entries, into, warn);
   if (plan.detector !== undefined) {
     const { name, keys } = plan.detector;
     const parameters = Object.fromEntries(keys.map((key) => [key, envelope.saturationDetector![key]]));
@@ -219,7 +234,7 @@ function moveAll(
     if (to !== undefined) {
       parameters[to] = value;
       origins.set(to, { path, as: key });
-    } else if (key === BLOCK_CHARACTERS && !isBlockLength(value))
+    } else if (key === BLOCK_CHARACTERS && !isBlockLength(value) && value !== null)
       into.push({ path, problem: `must be a number of characters from 1 up, got ${JSON.stringify(value)}` });
   }
   return { parameters, origins };

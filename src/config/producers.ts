@@ -1,70 +1,109 @@
 import type { Violation } from "../document/validate.ts";
+import { writerFor } from "../plugin/bindings.ts";
+import type { DataKey } from "../plugin/keys.ts";
 import type { PluginRegistry } from "../plugin/registry.ts";
 import type { ConfiguredPlugin } from "./effective.ts";
-import { defaultPlugin, type PluginTable } from "./plugins.ts";
+import { defaultPlugin, isOfKind, type PluginTable } from "./plugins.ts";
+import { cycleAmong } from "./references.ts";
+
+type ConfiguredProducer = ConfiguredPlugin<"producer">;
+
+/** From which producer a plugin reads a key. */
+export interface Binding {
+  readonly reader: ConfiguredPlugin;
+  readonly key: DataKey;
+  readonly producer: ConfiguredProducer;
+}
 
 /**
- * Checks that every column that is read is written by a configured producer or by one that can be made with its defaults, and
- * that no producer waits for itself (scheduling 3.4).
- * @param members what the profile names
- * @param companions what members bring along
+ * Says who reads what of whom, and checks that whatever is read is written by a configured producer or by one that can be made
+ * with its defaults, and that no producer waits for itself (scheduling 3.4).
+ * @param readers all that take part in decisions, producers excepted
+ * @param companions what members of profiles bring along
  * @param into receives what is wrong, at the entry of the plugin concerned
  */
-export function checkProducers(
-  members: readonly ConfiguredPlugin[],
+export function bindProducers(
+  readers: readonly ConfiguredPlugin[],
   table: PluginTable,
   companions: readonly ConfiguredPlugin[],
   registry: PluginRegistry,
   into: Violation[],
-): void {
-  const producers: ConfiguredPlugin[] = [...table.values(), ...companions].filter(
-    ({ definition }) => definition.kind === "producer",
-  );
+): readonly Binding[] {
+  const producers = [...table.values(), ...companions].filter(isOfKind("producer")) as ConfiguredProducer[];
   const place = (name: string) => table.get(name)?.path ?? [];
   // The list grows while it is read: what is made may require more.
-  const readers = [...members, ...producers];
-  for (const { name, definition } of readers)
-    for (const key of definition.requires) {
-      if (producers.some((producer) => producer.definition.produces.includes(key))) continue;
-      const made = registry.defaultProducer(key);
-      if (made === undefined)
-        into.push({ path: place(name), problem: `no producer for key ${key.name} required by plugin ${name}` });
-      else {
-        const producer = defaultPlugin(made);
-        producers.push(producer);
-        readers.push(producer);
+  const all: ConfiguredPlugin[] = [...readers, ...producers];
+  const refused = new Set<string>();
+  for (const reader of all)
+    for (const key of reader.definition.requires) {
+      if (writerFor(key, reader, producers) !== undefined) continue;
+      const definition = registry.defaultProducer(key);
+      const problem = `no producer for key ${key.name} required by plugin ${reader.name}`;
+      if (definition === undefined) {
+        if (!refused.has(problem)) into.push({ path: place(reader.name), problem });
+        refused.add(problem);
+        continue;
       }
+      const made = defaultPlugin(definition);
+      producers.push(made);
+      all.push(made);
+      const other = table.get(made.name);
+      if (other !== undefined)
+        into.push({
+          path: other.path,
+          problem: `the name ${made.name} is that of the producer that ${reader.name} needs and that is made automatically; give this ${other.definition.kind} another one`,
+        });
     }
-  const cycle = findCycle(producers);
-  if (cycle === undefined) return;
-  const names = [...cycle, cycle[0]!].map(({ name }) => name).join(" -> ");
-  const at = cycle.find(({ name }) => table.has(name));
-  const problem = `dependency cycle among producers, each reads what the next one writes: ${names}`;
-  into.push({ path: place(at?.name ?? ""), problem });
+  const bindings = all.flatMap((reader) =>
+    [...reader.definition.requires, ...(reader.definition.optional ?? [])].flatMap((key) => {
+      const producer = writerFor(key, reader, producers);
+      return producer === undefined ? [] : [{ reader, key, producer }];
+    }),
+  );
+  const cycle = cycleAmong(producers, (reader) =>
+    bindings.filter((binding) => binding.reader === reader).map(({ producer }) => producer),
+  );
+  if (cycle !== undefined) {
+    const names = [...cycle, cycle[0]!].map(({ name }) => name).join(" -> ");
+    const at = cycle.find(({ name }) => table.has(name));
+    const problem = `dependency cycle among producers, each reads what the next one writes: ${names}`;
+    into.push({ path: place(at?.name ?? ""), problem });
+  }
+  return bindings;
 }
 
-/** Producers of which each reads a column of the next and the last one of the first; undefined when there are none. */
-function findCycle(producers: readonly ConfiguredPlugin[]): readonly ConfiguredPlugin[] | undefined {
-  const done = new Set<ConfiguredPlugin>();
-  const open: ConfiguredPlugin[] = [];
-  const visit = (producer: ConfiguredPlugin): readonly ConfiguredPlugin[] | undefined => {
-    if (done.has(producer)) return undefined;
-    const at = open.indexOf(producer);
-    if (at >= 0) return open.slice(at);
-    open.push(producer);
-    const { requires, optional = [] } = producer.definition;
-    for (const key of [...requires, ...optional]) {
-      const writer = producers.find(({ definition }) => definition.produces.includes(key));
-      const cycle = writer && visit(writer);
-      if (cycle !== undefined) return cycle;
-    }
-    open.pop();
-    done.add(producer);
-    return undefined;
-  };
-  for (const producer of producers) {
-    const cycle = visit(producer);
-    if (cycle !== undefined) return cycle;
+/**
+ * Checks that plugins which look at the same figures take them of the same producer.
+ * @param together the profile handler and the plugins it works with
+ * @param into receives the first pair that differs
+ */
+export function checkShared(
+  together: readonly ConfiguredPlugin[],
+  bindings: readonly Binding[],
+  table: PluginTable,
+  into: Violation[],
+): void {
+  const shared = bindings.filter(({ reader }) => together.some(({ name }) => name === reader.name));
+  for (const { reader, key, producer } of shared) {
+    const other = shared.find((one) => one.key === key && one.producer !== producer);
+    if (other === undefined) continue;
+    const problem = `${reader.name} reads ${key.name} of ${producer.name}, and ${other.reader.name}, which works with it, that of ${other.producer.name}; name the same producer in both`;
+    into.push({ path: table.get(reader.name)?.path ?? [], problem });
+    return;
   }
-  return undefined;
+}
+
+/**
+ * Configured producers that nobody reads though somebody reads what they write, of another one: the reader lacks the parameter
+ * that chooses among them.
+ */
+export function passedOver(
+  bindings: readonly Binding[],
+  table: PluginTable,
+): readonly { readonly name: string; readonly instead: Binding }[] {
+  return [...table.values()].filter(isOfKind("producer")).flatMap(({ name, definition }) => {
+    if (bindings.some(({ producer }) => producer.name === name)) return [];
+    const instead = bindings.find(({ key }) => definition.produces.includes(key));
+    return instead === undefined ? [] : [{ name, instead }];
+  });
 }

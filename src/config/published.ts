@@ -1,115 +1,137 @@
-/** Plugin types of the reference releases (scheduling 1.8, 3.7-3.17, 5.3, 6.6, 6.9, appendix C). */
-const PUBLISHED_TYPES: ReadonlySet<string> = new Set([
-  // profile handlers and deciders
-  "single-profile-handler",
-  "disagg-profile-handler",
-  "pd-profile-handler",
-  "data-parallel-profile-handler",
-  "header-profile-handler",
-  "slo-aware-profile-handler",
-  "disagg-headers-handler",
-  "prefill-header-handler",
-  "prefix-based-pd-decider",
-  "always-disagg-pd-decider",
-  "always-disagg-multimodal-decider",
-  // pickers
-  "max-score-picker",
-  "random-picker",
-  "weighted-random-picker",
-  // scorers
-  "queue-scorer",
-  "running-requests-size-scorer",
-  "kv-cache-utilization-scorer",
-  "lora-affinity-scorer",
-  "prefix-cache-scorer",
-  "load-aware-scorer",
-  "active-request-scorer",
-  "token-load-scorer",
-  "session-affinity-scorer",
-  "no-hit-lru-scorer",
-  "context-length-aware",
-  "mm-embeddings-cache-scorer",
-  "latency-scorer",
-  "predicted-latency-scorer",
-  "precise-prefix-cache-scorer",
-  "endpoint-attribute-scorer",
-  "header-label-affinity-scorer",
-  "topology-affinity-scorer",
-  "slo-aware-routing",
-  // filters and screeners
-  "label-selector-filter",
-  "by-label",
-  "by-label-selector",
-  "decode-filter",
-  "prefill-filter",
-  "encode-filter",
-  "session-affinity-filter",
-  "utilization-filter",
-  "endpoint-attribute-filter",
-  "prefix-cache-affinity-filter",
-  "slo-headroom-tier-filter",
-  "topology-affinity-filter",
-  "header-based-testing-filter",
-  "disaggregatedset-rollout-screener",
-  // producers
-  "approx-prefix-cache-producer",
-  "inflight-load-producer",
-  "session-id-producer",
-  "token-producer",
-  "tokenizer",
-  "mm-embeddings-cache-producer",
-  "precise-prefix-cache-producer",
-  "predicted-latency-producer",
-  "burst-prefix-cache-producer",
-  "p2p-source-producer",
-  "agent-identity",
-  "request-attribute-reporter",
-  "destination-endpoint-served-verifier",
-  // admitters
-  "latency-slo-admitter",
-  "probabilistic-admitter",
-  // parsers
-  "openai-parser",
-  "anthropic-parser",
-  "vllmhttp-parser",
-  "passthrough-parser",
-  "vllmgrpc-parser",
-  "sglanghttp-parser",
-  "vertexai-parser",
-  // saturation and flow control
-  "utilization-detector",
-  "concurrency-detector",
-  "fcfs-ordering-policy",
-  "edf-ordering-policy",
-  "slo-deadline-ordering-policy",
-  "global-strict-fairness-policy",
-  "round-robin-fairness-policy",
-  "program-aware-fairness",
-  "static-usage-limit-policy",
-  "priority-holdback-policy",
-  "soft-reflective-ceiling-policy",
-  "sheddable-eviction-filter",
-  "priority-then-time-eviction-order-policy",
-  // data layer
-  "metrics-data-source",
-  "core-metrics-extractor",
-  "model-server-protocol-metrics",
-  "models-data-source",
-  "models-data-extractor",
-  "dcgm-data-source",
-  "dcgm-extractor",
-  "topology-extractor",
-  "k8s-notification-source",
-  "endpoint-notification-source",
-  "file-discovery",
+const PREDICTOR = "it needs the latency predictor, which Sluice does not have yet";
+const BLEND = "use queue-scorer, kv-cache-utilization-scorer and prefix-cache-scorer meanwhile";
+const SLO = `it became predicted-latency-producer and latency-scorer, which need the latency predictor, and that is not there yet either; ${BLEND}`;
+const KV_EVENTS =
+  "it needs the KV-cache events of the engines, which Sluice does not receive yet; use approx-prefix-cache-producer with prefix-cache-scorer meanwhile";
+const MULTIMODAL =
+  "it needs hashes of the images and videos in a request, which the parsers do not take yet; remove it, prompts are matched all the same";
+const ATTRIBUTES = "it needs values of endpoints beyond the core metrics, which are not collected yet";
+const TOPOLOGY =
+  "it needs the labels of Kubernetes nodes, which Sluice does not watch yet; label-selector-filter goes by labels of pods";
+const GPU = "figures of GPUs are not collected yet; remove it, the engines' own metrics are";
+const SERVED =
+  "the models that an endpoint lists are not collected yet; remove it, LoRA adapters are known from the metrics";
+const NOTIFICATION = "plugins are told of endpoints that come and go anyway; remove it";
+const REMOTE =
+  "it weighs other clusters, of which Sluice reads one metrics page each, as of any endpoint; use the plugin for endpoints meanwhile, such as queue-scorer";
+
+/**
+ * Plugin types of the reference releases that don't exist here yet (scheduling 1.8, 3.7-3.17, appendix C): why, and what
+ * to do instead. What a process knows by now it takes, whatever stands here.
+ */
+const NOT_YET: ReadonlyMap<string, string> = new Map([
+  // latency goals
+  ["predicted-latency-producer", `${PREDICTOR}; ${BLEND}`],
+  ["predicted-latency-scorer", `${PREDICTOR}; ${BLEND}`],
+  ["latency-scorer", `${PREDICTOR}; ${BLEND}`],
+  ["slo-headroom-tier-filter", `${PREDICTOR}; utilization-filter keeps away from busy endpoints meanwhile`],
+  ["latency-slo-admitter", `${PREDICTOR}; probabilistic-admitter sheds load by saturation meanwhile`],
+  ["slo-aware-routing", SLO],
+  ["slo-aware-profile-handler", SLO],
+  ["slo-request-tracker", SLO],
+  ["slo-scorer", SLO],
+  // profile handlers
+  [
+    "data-parallel-profile-handler",
+    "it leaves it to a sidecar which rank serves, and here each rank is an endpoint of its own; remove it and list the ports of all ranks in targetPorts of the InferencePool",
+  ],
+  // what engines have in their caches
+  ["precise-prefix-cache-scorer", KV_EVENTS],
+  ["precise-prefix-cache-producer", KV_EVENTS],
+  ["mm-embeddings-cache-scorer", MULTIMODAL],
+  ["mm-embeddings-cache-producer", MULTIMODAL],
+  [
+    "burst-prefix-cache-producer",
+    "it holds requests back to put those together that begin alike, and they are not queued yet; use approx-prefix-cache-producer",
+  ],
+  [
+    "p2p-source-producer",
+    "it tells engines whose cache to copy from, which no engine profile of Sluice covers yet; remove it, then endpoints compute what they lack",
+  ],
+  [
+    "lmetric-scorer",
+    "it multiplies tokens to compute by requests in flight, which no scorer of Sluice does; use token-load-scorer with prefix-cache-scorer meanwhile",
+  ],
+  // what is known of endpoints
+  ["endpoint-attribute-scorer", `${ATTRIBUTES}; load-aware-scorer and kv-cache-utilization-scorer go by those`],
+  ["endpoint-attribute-filter", `${ATTRIBUTES}; utilization-filter goes by those`],
+  ["topology-affinity-scorer", TOPOLOGY],
+  ["topology-affinity-filter", TOPOLOGY],
+  ["topology-extractor", TOPOLOGY],
+  ["models-data-source", SERVED],
+  ["models-data-extractor", SERVED],
+  ["model-server-protocol-models", SERVED],
+  ["dcgm-data-source", GPU],
+  ["dcgm-extractor", GPU],
+  ["k8s-notification-source", NOTIFICATION],
+  ["endpoint-notification-source", NOTIFICATION],
+  [
+    "disaggregatedset-rollout-screener",
+    "it needs the revisions of a DisaggregatedSet, which Sluice does not watch yet; by-label keeps requests to one revision meanwhile",
+  ],
 ]);
 
-/** Whether some release of the reference knows a plugin type: what isn't built yet is told apart from typing errors. */
-export function isPublishedType(type: string): boolean {
-  return PUBLISHED_TYPES.has(type) || type.startsWith("multicluster-");
+/** Why a type of the reference does not exist here yet, with a remedy; undefined for types that no release knows. */
+export function whyNotYet(type: string): string | undefined {
+  return NOT_YET.get(type) ?? (/^multicluster-(?!file-discovery$)/.test(type) ? REMOTE : undefined);
 }
 
-/** Types that the reference calls alpha (scheduling 1.8, 3.7-3.15). */
+const TREE = "it was a step of the decision tree of v0.5; use decision-tree-filter without parameters, the whole tree";
+
+/** Plugin types that no release has had since v1.0, and what came of them. */
+const NO_MORE: ReadonlyMap<string, string> = new Map([
+  ["low-queue-filter", TREE],
+  ["least-queue-filter", TREE],
+  ["least-kv-cache-filter", TREE],
+  ["lora-affinity-filter", TREE],
+]);
+
+/** Why a type of releases before v1.0 does not exist any more, with a remedy; undefined for all others. */
+export function whyNoMore(type: string): string | undefined {
+  return NO_MORE.get(type);
+}
+
+const IN_A_CACHE =
+  "is not supported yet: it needs the KV-cache events of the engines, which Sluice does not receive yet; remove it, then prefixes are matched by what was routed";
+const IN_A_TREE = "is not supported any more: the tree of v0.3 is the only one; remove it";
+const OF_PREFIXES = "has no effect here, block sizes belong to the producer of prefix matches; remove it";
+
+/** Parameters that published files give to plugins that don't take them (any more, or yet), and what came of them. */
+const PARAMETERS: ReadonlyMap<string, ReadonlyMap<string, string>> = new Map([
+  [
+    "prefix-cache-scorer",
+    new Map([
+      ["mode", IN_A_CACHE],
+      ["kvCacheRedisAddr", IN_A_CACHE],
+      ["indexerConfig", IN_A_CACHE],
+      ["tokenProcessorConfig", IN_A_CACHE],
+      ["kvEventsConfig", IN_A_CACHE],
+    ]),
+  ],
+  [
+    "decision-tree-filter",
+    new Map([
+      ["current", IN_A_TREE],
+      ["nextOnSuccess", IN_A_TREE],
+      ["nextOnFailure", IN_A_TREE],
+      ["nextOnSuccessOrFailure", IN_A_TREE],
+    ]),
+  ],
+  [
+    "disagg-profile-handler",
+    new Map([
+      ["threshold", "is a parameter of deciders now; remove it and name one in deciders.prefill"],
+      ["hashBlockSize", OF_PREFIXES],
+    ]),
+  ],
+]);
+
+/** Why a plugin doesn't take a parameter that published files give it, with a remedy; undefined for all others. */
+export function whyNoParameter(type: string, key: string): string | undefined {
+  return PARAMETERS.get(type)?.get(key);
+}
+
+/** Types that the reference calls alpha (scheduling 1.8, 3.7-3.15, 6.6). */
 const EXPERIMENTAL_TYPES: ReadonlySet<string> = new Set([
   "header-profile-handler",
   "session-affinity-scorer",
@@ -127,6 +149,10 @@ const EXPERIMENTAL_TYPES: ReadonlySet<string> = new Set([
   "disaggregatedset-rollout-screener",
   "dcgm-data-source",
   "dcgm-extractor",
+  "priority-holdback-policy",
+  "soft-reflective-ceiling-policy",
+  "sheddable-eviction-filter",
+  "priority-then-time-eviction-order-policy",
 ]);
 
 /** Whether a type needs `--allow-experimental-plugins`. */

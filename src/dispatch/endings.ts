@@ -93,7 +93,8 @@ export class Endings {
     const { claim } = delivery;
     const { deadline } = claim.message.request;
     const { retryCount } = claim.message.routing;
-    const now = time.now() / 1000;
+    const since = time.now();
+    const now = since / 1000;
     const secondsToDeadline = deadline - Math.floor(now);
     const retryAfter = retryAfterMs === undefined ? undefined : retryAfterMs / 1000;
     const delay = secondsToDeadline > 0 ? retryDelay({ retryCount, secondsToDeadline, retryAfter }, random) : 0;
@@ -105,7 +106,7 @@ export class Endings {
     if (!delivery.end()) return;
     this.#countRequest(delivery);
     series.retried();
-    writer.add({ kind: "retry", claim, due, retryCount: retryCount + 1, labels: { ...delivery.labels } });
+    writer.add({ kind: "retry", claim, due, since, retryCount: retryCount + 1, labels: { ...delivery.labels } });
   }
 
   /** Not now, through no fault of its own: it counts as no retry. @param seconds until it may be claimed again */
@@ -113,9 +114,10 @@ export class Endings {
     const { writer, time } = this.#options;
     const { claim } = delivery;
     if (!delivery.end()) return;
-    const due = time.now() / 1000 + seconds;
+    const since = time.now();
+    const due = since / 1000 + seconds;
     const { retryCount } = claim.message.routing;
-    writer.add({ kind: "retry", claim, due, retryCount, labels: { ...delivery.labels } });
+    writer.add({ kind: "retry", claim, due, since, retryCount, labels: { ...delivery.labels } });
   }
 
   /** Back where it was. @returns false when it has left before */

@@ -4,7 +4,10 @@ import { stringify } from "yaml";
 import { parseDocument } from "./parse.ts";
 
 const parse = (text: string) => parseDocument(text, { file: "f" });
-const value = fc.jsonValue({ maxDepth: 5, noUnicodeString: false });
+/** All of JSON but the key that is refused. */
+const value = fc
+  .jsonValue({ maxDepth: 5, noUnicodeString: false })
+  .filter((given) => !JSON.stringify(given).includes('"__proto__":'));
 
 describe("parseDocument on anything", () => {
   it("reads JSON as JSON.parse does, compact or indented", () => {

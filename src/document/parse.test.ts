@@ -62,12 +62,20 @@ describe("parseDocument", () => {
     ["a:\n\tb: 1\n", "f.yaml:2:1: a tab is used for indentation; YAML takes only spaces there"],
     ["a: 1\nb:\n  c: 1\n  c: 2\n", "f.yaml:4:3: key `c` appears twice in this mapping"],
     ['{"a": 1, "a": 2}', "f.yaml:1:10: key `a` appears twice in this mapping"],
+    ["a:\n- __proto__:\n    b: 1\n", "f.yaml:2:3: the key `__proto__` cannot be used; take another name"],
+    ['{"a": {"__proto__": {"b": 1}}}', "f.yaml:1:8: the key `__proto__` cannot be used; take another name"],
+    ["a: &x { '__proto__': 1 }\nb: *x\n", "f.yaml:1:9: the key `__proto__` cannot be used; take another name"],
     ["a: 1\n---\nb: 2\n", "f.yaml:2:1: a second document begins here; write one per file"],
     ["a:\n  b: 1\n c: 2\n", /^f\.yaml:3:1: the indentation doesn't fit/],
     ["a: b: c\n", /^f\.yaml:1:4: a second `: ` on one line; put the value in quotes/],
     ["a: @x\n", /^f\.yaml:1:4: a plain value can't start with this character/],
     ["a: !!binary aGk=", /^f\.yaml:1:4: Unresolved tag/],
     ["? {a: b}\n: c\n", "f.yaml:1:3: a key must be a plain value such as a word"],
+    ["a: {{a: b}: c}\n", "f.yaml:1:5: a key must be a plain value such as a word"],
+    [
+      "weight: {{ .Values.weight | int }}\n",
+      "f.yaml:1:10: `{{ ... }}` is for a template engine to fill in, and none has; put it in quotes where it is meant as a text",
+    ],
     [": x\n", /a key must be a plain value/],
     ["<<: 1\n", "f.yaml:1:1: `<<` takes a mapping, an alias of one, or a list of such aliases"],
     ["a: *q\n", "f.yaml:1:4: `*q` has no `&q` above it"],
@@ -95,8 +103,9 @@ describe("parseDocument", () => {
   });
 
   it("does not let a key named like a prototype's property do harm", () => {
-    const value = parse("__proto__: {polluted: 1}\nconstructor: 2\n").value as Record<string, unknown>;
-    expect(Object.keys(value)).toEqual(["__proto__", "constructor"]);
+    const value = parse("constructor: {prototype: {polluted: 1}}\ntoString: 2\n").value as Record<string, unknown>;
+    expect(Object.keys(value)).toEqual(["constructor", "toString"]);
+    expect(failureOf("__proto__: {polluted: 1}\n")).toContain("f.yaml:1:1: ");
     expect(({} as Record<string, unknown>).polluted).toBeUndefined();
   });
 });

@@ -11,8 +11,8 @@ const MAX_DOCUMENTS = 1_000;
 
 /**
  * Reads one YAML 1.2 or JSON document, keeping positions. Merge keys (`<<`) work. Refused: tags outside the core schema,
- * keys that aren't plain values, a key twice in one mapping, a second document, nesting beyond 100 levels, aliases that
- * multiply.
+ * keys that aren't plain values, a key twice in one mapping, the key `__proto__`, a second document, nesting beyond 100 levels,
+ * aliases that multiply.
  * @param options.file name for messages
  * @throws SluiceError DOCUMENT_SYNTAX, message `file:line:column: what is wrong`
  */

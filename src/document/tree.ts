@@ -1,4 +1,4 @@
-import { type Alias, isAlias, isCollection, isMap, isScalar, isSeq, type Node } from "yaml";
+import { type Alias, isAlias, isCollection, isMap, isScalar, isSeq, type Node, type YAMLMap } from "yaml";
 import type { SluiceError } from "../inference/errors.ts";
 import type { Path } from "./document.ts";
 
@@ -10,7 +10,7 @@ const MAX_ALIASED = 100_000;
 
 /**
  * Checks what the YAML grammar allows and a configuration must not have: duplicate keys, keys that aren't plain values,
- * aliases without an anchor, to themselves or beyond 100,000 values in all, nesting beyond `maxDepth`.
+ * the key `__proto__`, aliases without an anchor, to themselves or beyond 100,000 values in all, nesting beyond `maxDepth`.
  * @returns the offset in the text at which the part at a path begins, as `Document.positionOf` describes it
  * @throws what `failure` makes
  */
@@ -39,9 +39,12 @@ export function checkTree(top: Node | null, maxDepth: number, failure: SyntaxFai
       const seen = new Set<string>();
       for (const { key, value } of node.items) {
         const name = keyName(key);
-        if (name === undefined) throw failure(start(key as Node), "a key must be a plain value such as a word");
+        if (name === undefined) throw failure(start(key as Node), keyProblem(node, key));
         if (seen.has(name)) throw failure(start(key as Node), `key \`${name}\` appears twice in this mapping`);
         seen.add(name);
+        // Objects in JavaScript lose it, and what stands below it, without a word.
+        if (name === "__proto__")
+          throw failure(start(key as Node), "the key `__proto__` cannot be used; take another name");
         if (name === "<<" && !isMergeable(value as Node | null))
           throw failure(start(key as Node), "`<<` takes a mapping, an alias of one, or a list of such aliases");
         if (value !== null) size += check(value as Node, depth + 1);
@@ -83,6 +86,15 @@ export function checkTree(top: Node | null, maxDepth: number, failure: SyntaxFai
 
 function start(node: Node | null | undefined): number {
   return node?.range?.[0] ?? 0;
+}
+
+/** Why a key has no name. To YAML the `{{ ... }}` of a template is a mapping that is the only key of another. */
+function keyProblem({ flow, items }: YAMLMap, key: unknown): string {
+  const isTemplate =
+    flow && items.length === 1 && isMap(key) && key.flow && key.items.every(({ value }) => value === null);
+  return isTemplate
+    ? "`{{ ... }}` is for a template engine to fill in, and none has; put it in quotes where it is meant as a text"
+    : "a key must be a plain value such as a word";
 }
 
 /** The name a key gets as an object's property; undefined for keys that have none. */

@@ -5,7 +5,7 @@ import { formatPath } from "./document.ts";
 import { duration } from "./duration.ts";
 import { parseDocument, parseDocuments } from "./parse.ts";
 import { quantity } from "./quantity.ts";
-import { invalidParts, validate } from "./validate.ts";
+import { check, invalidParts, type Violation, validate } from "./validate.ts";
 
 const schema = z.strictObject({
   name: z.string().min(1),
@@ -93,6 +93,26 @@ describe("validate", () => {
     expect(lines[0]).toBe("invalid test file, 60 problems:");
     expect(lines).toHaveLength(52);
     expect(lines.at(-1)).toBe("  ... and 10 more");
+  });
+});
+
+describe("a schema that fails itself", () => {
+  const checked = (schema: z.ZodType) => {
+    const problems: Violation[] = [];
+    expect(check({ a: "(" }, schema, ["plugins", 0, "parameters"], problems)).toBeUndefined();
+    return problems;
+  };
+
+  it("is a violation at the place it is for", () => {
+    const throwing = z.object({ a: z.string().transform((text) => new RegExp(text)) });
+    const waiting = z.object({ a: z.string().refine(async () => true) });
+    for (const [schema, problem] of [
+      [throwing, "Invalid regular expression"],
+      [waiting, "Promise"],
+    ] as const)
+      expect(checked(schema)).toEqual([
+        { path: ["plugins", 0, "parameters"], problem: expect.stringContaining(problem) },
+      ]);
   });
 });
 

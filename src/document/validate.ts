@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import { SluiceError } from "../inference/errors.ts";
+import { messageOf, SluiceError } from "../inference/errors.ts";
 import { type Document, formatPath, formatPosition, type Path } from "./document.ts";
 import { explainIssue } from "./issue-text.ts";
 import { didYouMean } from "./nearest.ts";
@@ -43,7 +43,14 @@ export function check<S extends z.ZodType>(
   at: Path,
   into: Violation[],
 ): { readonly output: z.output<S> } | undefined {
-  const result = schema.safeParse(value, { reportInput: true, error: explainIssue });
+  let result: z.ZodSafeParseResult<z.output<S>>;
+  try {
+    result = schema.safeParse(value, { reportInput: true, error: explainIssue });
+  } catch (error) {
+    // Schemas of users may hold code of theirs, which may fail, or want to be waited for.
+    into.push({ path: at, problem: `the check of this failed: ${messageOf(error)}` });
+    return undefined;
+  }
   if (result.success) return { output: result.data };
   collect(result.error.issues, schema, at, [], into);
   return undefined;

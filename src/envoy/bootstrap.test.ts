@@ -72,15 +72,15 @@ describe("every bootstrap", () => {
   it("names the pool, the flags the picker needs and the command in its heading", () => {
     const { text } = render({ ...OPTIONS, command: "sluice envoy-config --resources here" });
     expect(text).toContain("# Envoy 1.40 in front of the Endpoint Picker of InferencePool prod/llm.\n");
-    expect(text).toContain("#   sluice epp --secure-serving=false --health-checking\n");
+    expect(text).toContain("#   sluice epp --secure-serving=false\n");
     expect(text).toContain("#   sluice envoy-config --resources here\n");
-    expect(render({ ...OPTIONS, variant: "tls" }).text).toContain("#   sluice epp --health-checking\n");
+    expect(render({ ...OPTIONS, variant: "tls" }).text).toContain("#   sluice epp\n");
     const { text: walked } = render({
       ...OPTIONS,
       variant: "override-host",
       endpoints: [{ host: "10.0.0.1", port: 8000 }],
     });
-    expect(walked).toContain("#   sluice epp --secure-serving=false --health-checking --max-endpoints 3\n");
+    expect(walked).toContain("#   sluice epp --secure-serving=false --max-endpoints 3\n");
   });
 });
 

@@ -18,7 +18,7 @@ export function renderBootstrap(plan: BootstrapPlan): string {
 
 function heading(plan: BootstrapPlan): string {
   const { pool, envoyVersion, command } = plan;
-  const run = ["sluice epp", ...(plan.tls === undefined ? ["--secure-serving=false"] : []), "--health-checking"];
+  const run = ["sluice epp", ...(plan.tls === undefined ? ["--secure-serving=false"] : [])];
   if (plan.variant === "override-host") run.push(`--max-endpoints ${MAX_RETRIES + 1}`);
   return [
     `Envoy ${envoyVersion} in front of the Endpoint Picker of InferencePool ${pool.meta.namespace}/${pool.meta.name}.`,

@@ -82,7 +82,7 @@ export function picker(plan: BootstrapPlan): Tree {
       initial_connection_window_size: 16 << 20,
       connection_keepalive: literal ? undefined : { interval: "30s", timeout: "10s" },
     }),
-    health_checks: commented("Asks on the same port: run the picker with --health-checking.", [
+    health_checks: commented("Asks on the same port.", [
       {
         timeout: "1s",
         interval: "1s",

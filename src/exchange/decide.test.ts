@@ -3,6 +3,7 @@ import { TestCore } from "../../test/support/core.ts";
 import { chatBody } from "../../test/support/session-harness.ts";
 import { HeaderList } from "../inference/headers.ts";
 import { Rejection } from "../inference/outcomes.ts";
+import type { Decided } from "./decide.ts";
 
 const headers = (...pairs: (readonly [string, string])[]) => HeaderList.of(pairs);
 const COMPLETION = Buffer.from('{"model":"m","prompt":"p"}');
@@ -54,9 +55,14 @@ describe("a decision without a body (epp-protocol 3.2)", () => {
   });
 });
 
+/** As an exchange does it. */
+function decideWith({ decider }: TestCore, id: string, list: HeaderList, body: Uint8Array): Decided | Rejection {
+  const understood = decider.understand(id, list, body);
+  return understood instanceof Rejection ? understood : decider.decide(understood, undefined);
+}
+
 describe("a decision with a body", () => {
-  const decide = (list: HeaderList, body: Uint8Array = COMPLETION) =>
-    new TestCore().decider.decide("id", list, body, undefined);
+  const decide = (list: HeaderList, body: Uint8Array = COMPLETION) => decideWith(new TestCore(), "id", list, body);
 
   it("takes the path from :path, else from what a proxy kept of it, else completions (epp-protocol 10.1)", () => {
     const chat = Buffer.from(chatBody());
@@ -85,11 +91,11 @@ describe("a decision with a body", () => {
 
   it("takes objective, priority, fairness ID and names into the request (E-106, E-107)", () => {
     const core = new TestCore({ objectives: ["interactive=7"] });
-    const decided = core.decider.decide(
+    const decided = decideWith(
+      core,
       "id-1",
       headers(["x-llm-d-inference-objective", "interactive"], ["x-gateway-inference-fairness-id", "tenant"]),
       COMPLETION,
-      undefined,
     );
     expect(decided).toMatchObject({
       request: {
@@ -115,7 +121,7 @@ describe("a decision with a body", () => {
 
   it("keeps the request of a refusal that comes after it was understood", () => {
     const empty = new TestCore({ endpoints: 0 });
-    expect(empty.decider.decide("id", headers(), COMPLETION, undefined)).toMatchObject({
+    expect(decideWith(empty, "id", headers(), COMPLETION)).toMatchObject({
       request: { model: "m" },
       result: { reason: "no_endpoints" },
     });

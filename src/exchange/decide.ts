@@ -3,29 +3,46 @@ import type { Random } from "../clock/random.ts";
 import type { EndpointRegistry } from "../endpoints/registry.ts";
 import type { LegacyAdmission } from "../flowcontrol/legacy-admission.ts";
 import type { Endpoint } from "../inference/endpoint.ts";
-import { firstHeader, type HeaderList } from "../inference/headers.ts";
+import { type HeaderList, requestPath } from "../inference/headers.ts";
 import { Rejection } from "../inference/outcomes.ts";
 import type { InferenceRequest } from "../inference/request.ts";
-import type { SchedulingResult } from "../inference/scheduling-result.ts";
+import type { DecisionRecord, SchedulingResult } from "../inference/scheduling-result.ts";
 import type { ModelResolver } from "../resources/resolve.ts";
-import type { Scheduler } from "../scheduling/scheduler.ts";
+import { refusePromise } from "../scheduling/answers.ts";
+import type { ScheduleExtras, Scheduler } from "../scheduling/scheduler.ts";
+import { type NamedHeaderProcessor, processHeaders } from "./header-processors.ts";
 import type { ParserTable } from "./parsers/parser-table.ts";
-import type { Decision, SubsetHint } from "./wire.ts";
+import type { PluginCalls } from "./plugin-calls.ts";
+import type { Preparation, Preparing } from "./prepare.ts";
+import type { Routed, SubsetHint } from "./wire.ts";
 
 /** The most endpoints a decision lists. */
 const MAX_LISTED = 8;
 const NO_CANDIDATES = { endpoints: [], excludedDown: 0 };
 
+/** What a configuration decides with, besides the scheduler. */
+export interface DecisionParts {
+  readonly parsers: ParserTable;
+  readonly headerProcessors: readonly NamedHeaderProcessor[];
+  readonly admission: Pick<LegacyAdmission, "admit">;
+}
+
 export interface DeciderParts {
   readonly clock: Clock;
   readonly random: Random;
   readonly endpoints: EndpointRegistry;
-  readonly parsers: () => ParserTable;
+  /** What the configuration in force made. */
+  readonly inForce: () => DecisionParts;
   readonly models: ModelResolver;
-  readonly admission: Pick<LegacyAdmission, "admit">;
   readonly scheduler: Scheduler;
+  /** What producers wait for before a decision; absent = they wait for nothing, and do without. */
+  readonly preparation?: Preparation | undefined;
   /** `--disable-endpoint-subset-filter`. */
   readonly ignoreSubset: boolean;
+  /** A request-header processor threw; the request went on without it. */
+  onPluginError(plugin: string, error: unknown): void;
+  /** Told how long those take. */
+  readonly calls?: PluginCalls | undefined;
 }
 
 /** A request that was understood, and what became of it. */
@@ -34,11 +51,14 @@ export interface Decided {
   readonly result: SchedulingResult | Rejection;
   /** How many of the endpoints the picker offers to a proxy. */
   readonly offered: number;
+  /** Why it became of it what did. */
+  readonly record: DecisionRecord;
 }
 
 /**
- * From complete request to endpoint in one synchronous stretch (design rule 2): parse, resolve, candidates, admit,
- * schedule. The first failure wins, in this order (epp-protocol 9.3).
+ * From complete request to endpoint (design rule 2): parse and resolve; wait for producers, if any has to; then, in one
+ * synchronous stretch, header processors, candidates, admit, schedule. The first failure wins, in this order (epp-protocol
+ * 9.3).
  */
 export class Decider {
   readonly #parts: DeciderParts;
@@ -48,7 +68,7 @@ export class Decider {
   }
 
   /** A header-only request (`GET /v1/models`): uniformly among the candidates, no scheduling (epp-protocol 3.2). */
-  withoutBody(subset: SubsetHint | undefined): Decision {
+  withoutBody(subset: SubsetHint | undefined): Routed | Rejection {
     const { endpoints } = this.#candidates(subset);
     if (endpoints.length === 0) return new Rejection("no_endpoints", "no pods available in datastore");
     return {
@@ -66,25 +86,51 @@ export class Decider {
   }
 
   /**
+   * Reads a request and finds out what it is for.
    * @param body contiguous and complete
-   * @returns a rejection alone when the request was not understood
+   * @returns a rejection when it cannot be understood
    */
-  decide(id: string, headers: HeaderList, body: Uint8Array, subset: SubsetHint | undefined): Decided | Rejection {
-    const { clock, models, admission, scheduler } = this.#parts;
-    const chosen = this.#parts.parsers().select(pathOf(headers));
+  understand(id: string, headers: HeaderList, body: Uint8Array): InferenceRequest | Rejection {
+    const { models } = this.#parts;
+    const chosen = this.#parts.inForce().parsers.select(requestPath(headers));
     if (chosen instanceof Rejection) return chosen;
     const parsed = chosen.parser.parse(body, chosen.path);
     if (parsed instanceof Rejection) return parsed;
+    refusePromise(parsed);
     const resolved = models.resolve(parsed, headers);
     if (resolved instanceof Rejection) return resolved;
-    const request: InferenceRequest = { id, headers, body, ...parsed, ...resolved };
-    const candidates = this.#candidates(subset);
+    return { id, headers, body, ...parsed, ...resolved };
+  }
+
+  /** Begins what producers have to wait for; undefined = nothing, decide at once. */
+  prepare(understood: InferenceRequest): Preparing | undefined {
+    return this.#parts.preparation?.begin(understood);
+  }
+
+  /** Decides where a request goes, on what is known at this moment. */
+  decide(understood: InferenceRequest, subset: SubsetHint | undefined, extras?: ScheduleExtras): Decided {
+    const { scheduler, onPluginError, calls } = this.#parts;
+    const { headerProcessors } = this.#parts.inForce();
+    const processed = processHeaders(headerProcessors, understood, onPluginError, calls);
+    const { endpoints, excludedDown } = this.#candidates(subset);
+    const { request } = processed;
+    const refusal =
+      processed.refusal ?? (endpoints.length === 0 ? scheduler.noCandidates() : this.#admit(request, endpoints));
     const result =
-      candidates.endpoints.length === 0
-        ? scheduler.noCandidates()
-        : (admission.admit(request, candidates.endpoints, clock.now()) ??
-          scheduler.schedule(request, candidates.endpoints, candidates.excludedDown));
-    return { request, result, offered: scheduler.offered };
+      refusal === undefined
+        ? scheduler.schedule(request, endpoints, excludedDown, extras)
+        : scheduler.refused(request, refusal, endpoints.length, excludedDown);
+    return { request, result, offered: scheduler.offered, record: scheduler.records.newest! };
+  }
+
+  /** A detector that fails says nothing of the pool: the request goes on without its word. */
+  #admit(request: InferenceRequest, endpoints: readonly Endpoint[]): Rejection | undefined {
+    try {
+      return this.#parts.inForce().admission.admit(request, endpoints, this.#parts.clock.now());
+    } catch (error) {
+      this.#parts.onPluginError("the saturation detector", error);
+      return undefined;
+    }
   }
 
   #candidates(subset: SubsetHint | undefined): {
@@ -96,11 +142,6 @@ export class Decider {
     if (!models.poolKnown) return NO_CANDIDATES;
     return endpoints.candidates(ignoreSubset ? undefined : subset);
   }
-}
-
-/** `:path`, else what a proxy kept of it, else the completions path (epp-protocol 10.1). */
-function pathOf(headers: HeaderList): string {
-  return headers.get(":path") ?? firstHeader(headers, "x-original-path", "x-forwarded-path") ?? "/v1/completions";
 }
 
 /** Up to eight distinct endpoints in uniformly random order. */

@@ -1,6 +1,7 @@
 import type { Rejection } from "../inference/outcomes.ts";
 import type { InferenceRequest } from "../inference/request.ts";
 import { LabelGuard } from "../telemetry/label-guard.ts";
+import { OTHER } from "../telemetry/metric-spec.ts";
 import type { Metrics } from "../telemetry/names.ts";
 import { RequestSeries } from "./request-series.ts";
 import type { ResponseObserver } from "./response-observer.ts";
@@ -8,8 +9,10 @@ import type { EndCause } from "./wire.ts";
 
 /** Distinct model names, and distinct fairness IDs, for the life of the process (scheduling 8.1). */
 const MAX_NAMES = 1000;
-/** Label sets whose series are kept at hand; the cache starts afresh when it is full. */
-const MAX_CACHED = 4096;
+/** Label sets that clients choose freely. */
+const MAX_SETS = 1000;
+/** Label sets with a pinned name besides; clients choose the fairness ID with it, so those share one. */
+const MAX_PINNED_SETS = 1000;
 
 /** What is known of an exchange when it ends. */
 export interface EndedExchange {
@@ -29,18 +32,24 @@ export interface EndedExchange {
 /** Counts and times exchanges under the reference's names. Source: scheduling 8.3 and its measurement rules. */
 export class ExchangeMetrics {
   readonly #metrics: Metrics;
-  readonly #models = new LabelGuard(MAX_NAMES);
+  readonly #models: LabelGuard;
   readonly #fairness = new LabelGuard(MAX_NAMES);
-  readonly #cache = new Map<string, RequestSeries>();
+  /** By label set. */
+  readonly #series = new Map<string, RequestSeries>();
   readonly #unrouted: RequestSeries;
+  /** What no label set of its own is left for. */
+  readonly #others: RequestSeries;
   readonly #requestProcessing: ReturnType<Metrics["requestProcessing"]["with"]>;
   readonly #responseProcessing: ReturnType<Metrics["responseProcessing"]["with"]>;
 
-  constructor(metrics: Metrics) {
+  /** @param models keeps the names that clients choose in bounds */
+  constructor(metrics: Metrics, models = new LabelGuard(MAX_NAMES)) {
     this.#metrics = metrics;
+    this.#models = models;
     this.#requestProcessing = metrics.requestProcessing.with();
     this.#responseProcessing = metrics.responseProcessing.with();
     this.#unrouted = new RequestSeries(metrics, ["", "", "", "0"]);
+    this.#others = new RequestSeries(metrics, [OTHER, OTHER, OTHER, OTHER]);
   }
 
   /**
@@ -61,8 +70,11 @@ export class ExchangeMetrics {
     return this.#seriesOf(request);
   }
 
-  /** Closes the books of one exchange: called exactly once for each. */
-  ended(exchange: EndedExchange): void {
+  /**
+   * Closes the books of one exchange: called exactly once for each.
+   * @returns the `error_code` it was counted with; undefined when it was no error
+   */
+  ended(exchange: EndedExchange): string | undefined {
     const { cause, series, refused, rejection, response } = exchange;
     this.#metrics.exchangesTotal.with(cause).inc();
     series?.running.dec();
@@ -71,6 +83,7 @@ export class ExchangeMetrics {
     const code = failed ? "ModelServerError" : (rejection?.code ?? (cause === "error" ? "Internal" : undefined));
     if (code !== undefined) (series ?? refused ?? this.#unrouted).error(code);
     if (cause === "complete" && response.status !== 0) this.#completed(exchange, series ?? this.#unrouted);
+    return code;
   }
 
   #completed({ response, streaming, receivedAt, endedAt }: EndedExchange, series: RequestSeries): void {
@@ -98,13 +111,23 @@ export class ExchangeMetrics {
     const model = this.#models.admit(request.model);
     const target = this.#models.admit(request.targetModel);
     const fairness = this.#fairness.admit(request.fairnessId);
-    const key = `${model}\n${target}\n${fairness}\n${request.priority}`;
-    let series = this.#cache.get(key);
-    if (series === undefined) {
-      if (this.#cache.size >= MAX_CACHED) this.#cache.clear();
-      series = new RequestSeries(this.#metrics, [model, target, fairness, String(request.priority)]);
-      this.#cache.set(key, series);
-    }
+    const priority = String(request.priority);
+    const found = this.#series.get(keyOf(model, target, fairness, priority));
+    if (found !== undefined) return found;
+    if (this.#series.size < MAX_SETS) return this.#add(model, target, fairness, priority);
+    if (!this.#models.pins(model) && !this.#models.pins(target)) return this.#others;
+    const shared = this.#series.get(keyOf(model, target, OTHER, priority));
+    if (shared !== undefined) return shared;
+    return this.#series.size < MAX_SETS + MAX_PINNED_SETS ? this.#add(model, target, OTHER, priority) : this.#others;
+  }
+
+  #add(model: string, target: string, fairness: string, priority: string): RequestSeries {
+    const series = new RequestSeries(this.#metrics, [model, target, fairness, priority]);
+    this.#series.set(keyOf(model, target, fairness, priority), series);
     return series;
   }
+}
+
+function keyOf(model: string, target: string, fairness: string, priority: string): string {
+  return `${model}\n${target}\n${fairness}\n${priority}`;
 }

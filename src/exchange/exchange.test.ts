@@ -163,6 +163,7 @@ describe("attempts", () => {
     expect(core.endpoint(2).state).toBe("up");
     const last = exchange.attemptFailed(route.endpoints[2]!, "reset", "reset by peer");
     expect(last).toBeInstanceOf(Rejection);
+    expect(route.record?.served).toBe("nobody");
     expect((last as Rejection).text).toBe(
       "inference error: ServiceUnavailable - no endpoint answered; the last tried was 10.0.0.3:8000: reset by peer",
     );
@@ -195,6 +196,8 @@ describe("attempts", () => {
     exchange.attemptFailed(route.endpoints[0]!, "connect", "refused");
     exchange.responseHeaders(200, new HeaderList(), false);
     exchange.responseBody(Buffer.from("{}"), true);
+    const { id, hostPort } = core.endpoint(2);
+    expect(route.record?.served).toEqual({ id, hostPort });
     expect(core.total("llm_d_epp_request_error_total")).toBe(0);
     expect(core.total("sluice_exchanges_total", { outcome: "complete" })).toBe(1);
   });

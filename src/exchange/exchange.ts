@@ -1,24 +1,30 @@
 import type { Clock } from "../clock/clock.ts";
 import { type Random, uuidFrom } from "../clock/random.ts";
 import type { EndpointRegistry } from "../endpoints/registry.ts";
+import type { DecisionRecord } from "../inference/decision-record.ts";
 import type { AttemptFailure, Endpoint } from "../inference/endpoint.ts";
 import { messageOf, oneLine } from "../inference/errors.ts";
 import { HEADER, HeaderList } from "../inference/headers.ts";
 import { Rejection } from "../inference/outcomes.ts";
-import type { AnswerFormat } from "../inference/request.ts";
+import type { AnswerFormat, InferenceRequest } from "../inference/request.ts";
+import type { DecisionTrace } from "../scheduling/hooks.ts";
+import type { Tracing } from "../telemetry/tracing.ts";
 import { Attempts } from "./attempts.ts";
 import { BodyAssembler } from "./body-assembler.ts";
 import type { BudgetHolder, ByteBudget } from "./byte-budget.ts";
 import type { Decider } from "./decide.ts";
+import { asksForDecision, decisionHeaders, together } from "./decision-headers.ts";
 import type { ExchangeMetrics } from "./exchange-metrics.ts";
+import { ExchangeTrace } from "./exchange-trace.ts";
 import { forwardedBody } from "./forwarded-body.ts";
 import { HookRun } from "./hook-run.ts";
 import type { NameRestorer } from "./name-restorer.ts";
+import type { Prepared, Preparing } from "./prepare.ts";
 import { isProxyFailure } from "./proxy-failure.ts";
 import type { RequestHooks } from "./request-hooks.ts";
 import type { RequestSeries } from "./request-series.ts";
 import { ResponseObserver } from "./response-observer.ts";
-import type { Decision, DynamicMetadata, EndCause, Exchange, SubsetHint, Wire } from "./wire.ts";
+import type { Decision, DynamicMetadata, EndCause, Exchange, Routed, SubsetHint, Wire } from "./wire.ts";
 
 /** What every exchange of a process shares. */
 export interface ExchangeServices {
@@ -29,8 +35,12 @@ export interface ExchangeServices {
   readonly metrics: ExchangeMetrics;
   readonly hooks: () => RequestHooks;
   readonly budget: ByteBudget;
+  /** Undefined = nothing is traced, and what carries a client's trace goes on as it came. */
+  readonly tracing?: Tracing | undefined;
   /** Bytes; a longer request body is refused with 413. */
   readonly maxRequestBytes: number;
+  /** Answers to requests that ask for it carry the decision (`--decision-header`). */
+  readonly decisionHeader: boolean;
   /** Told of failures of our own, which the client sees as 500. */
   onError(error: unknown): void;
   /** Told of a report that somebody served who is no endpoint of the pool. @param reported one line, `ip:port` at best */
@@ -38,6 +48,9 @@ export interface ExchangeServices {
 }
 
 const NOTHING = new Uint8Array(0);
+const IN_FULL = { full: true };
+/** What a decision comes to that nobody waits for any more. */
+const OVER = new Rejection("internal", "the request was over before it was decided about");
 
 /** Answers that are one gRPC message, unless a stream was asked for. */
 const SINGLE_ANSWERS: ReadonlySet<AnswerFormat> = new Set(["vllm-generate", "vllm-embed"]);
@@ -56,15 +69,21 @@ export class InferenceExchange implements Exchange, BudgetHolder {
   #requestedStream = false;
   readonly #hooks: HookRun;
   #moved: ((endpoint: Endpoint) => void) | undefined;
+  /** Of the decision: it is told who answers. */
+  #record: DecisionRecord | undefined;
   #restorer: NameRestorer | undefined;
   #series: RequestSeries | undefined;
   #refused: RequestSeries | undefined;
   #attempts: Attempts | undefined;
   #rejection: Rejection | undefined;
+  #trace: ExchangeTrace | undefined;
+  /** What producers still wait for. */
+  #preparing: Preparing | undefined;
   #decided = false;
   #ended = false;
   #served = false;
   responseMetadata: DynamicMetadata | undefined;
+  decisionHeaders: HeaderList | undefined;
 
   constructor(services: ExchangeServices, wire: Wire) {
     this.#services = services;
@@ -126,6 +145,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
 
   attemptFailed(endpoint: Endpoint, failure: AttemptFailure, detail: string): Endpoint | Rejection {
     this.#services.endpoints.attemptFailed(endpoint, failure, detail);
+    if (this.#record !== undefined) this.#record.served = "nobody";
     const next = this.#attempts?.next(endpoint);
     if (next !== undefined) return next;
     this.#rejection = new Rejection(
@@ -152,6 +172,8 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     metadata?: Readonly<Record<string, unknown>>,
   ): HeaderList | undefined {
     this.#response.headers(status, headers, this.#services.clock.now());
+    // Somebody has answered a request that still waits for its destination: it needs none.
+    this.#preparing?.abort();
     // Nothing can be found, or put back, in bytes that somebody compressed.
     if (this.#response.isEncoded) this.#restorer = undefined;
     const added = this.#hooks.received(this.#attempts?.current, status, headers, metadata);
@@ -159,7 +181,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
       this.#answered();
       this.end("complete");
     }
-    return added;
+    return together(added, this.decisionHeaders);
   }
 
   responseTrailers(): Uint8Array {
@@ -199,6 +221,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
   end(cause: EndCause, rejection?: Rejection): void {
     if (this.#ended) return;
     this.#ended = true;
+    this.#preparing?.abort();
     this.#body.clear();
     this.#services.budget.release(this);
     this.#attempts?.release();
@@ -209,7 +232,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
       status: this.#response.status,
       usage: this.#response.usage,
     });
-    this.#services.metrics.ended({
+    const error = this.#services.metrics.ended({
       cause,
       series: this.#series,
       refused: this.#refused,
@@ -220,12 +243,15 @@ export class InferenceExchange implements Exchange, BudgetHolder {
       receivedAt: this.#receivedAt,
       endedAt: this.#services.clock.now(),
     });
+    this.#trace?.ended(cause, error, this.#response.status);
   }
 
   #identify(): void {
     const id = this.#headers.get(HEADER.requestId);
     this.requestIdGenerated = !id;
     this.requestId = id || uuidFrom(this.#services.random);
+    const { tracing } = this.#services;
+    if (tracing !== undefined) this.#trace ??= new ExchangeTrace(tracing, this.#headers, this.requestId);
   }
 
   #decideWithoutBody(): Decision {
@@ -233,53 +259,89 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     if (decision instanceof Rejection) return this.#refuse(decision);
     this.#decided = true;
     this.#attempts = new Attempts(decision.endpoints);
-    return decision;
+    return this.#traced(decision);
   }
 
-  #decide(body: Uint8Array): Decision {
+  #decide(body: Uint8Array): Decision | Promise<Decision> {
+    const { decider } = this.#services;
+    // Whatever comes of it, and whenever: nothing behind the end of the body opens another decision.
+    this.#decided = true;
+    const trace = this.#trace?.deciding();
+    try {
+      const understood = decider.understand(this.requestId, this.#headers, body);
+      if (understood instanceof Rejection) return this.#refuse(understood);
+      const preparing = decider.prepare(understood);
+      if (preparing === undefined) return this.#conclude(understood, trace, undefined);
+      this.#preparing = preparing;
+      return preparing.prepared.then((prepared) => {
+        this.#preparing = undefined;
+        if (prepared === undefined || this.#ended || this.#response.status !== 0) return OVER;
+        return this.#conclude(understood, trace, prepared);
+      });
+    } catch (error) {
+      return this.#failed(error);
+    }
+  }
+
+  /** The synchronous stretch, on what is known now (design rule 2). */
+  #conclude(understood: InferenceRequest, trace: DecisionTrace | undefined, prepared: Prepared | undefined): Decision {
     const { decider, endpoints, metrics } = this.#services;
     try {
-      const outcome = decider.decide(this.requestId, this.#headers, body, this.#subset);
-      if (outcome instanceof Rejection) return this.#refuse(outcome);
+      const explained = this.#services.decisionHeader && asksForDecision(this.#headers);
+      const outcome = decider.decide(
+        understood,
+        this.#subset,
+        trace === undefined && prepared === undefined
+          ? explained
+            ? IN_FULL
+            : undefined
+          : { full: explained, trace, prepared },
+      );
+      if (explained) this.decisionHeaders = decisionHeaders(outcome.record);
       const { request, result } = outcome;
+      this.#trace?.decided(request);
       if (result instanceof Rejection) {
         this.#refused = metrics.refused(request);
         return this.#refuse(result);
       }
-      const first = result.endpoints[0]!;
-      this.#decided = true;
       this.#requestedStream = request.streaming;
       this.#response.format = request.answerFormat;
       this.#response.single = !request.streaming && SINGLE_ANSWERS.has(request.answerFormat);
       this.#moved = result.moved;
-      this.#attempts = new Attempts(
-        result.endpoints,
-        endpoints.inFlight.open(first, result.uncachedTokens),
-        result.uncachedTokens,
-      );
-      this.#series = metrics.routed(request, body.length, this.#services.clock.now() - this.#receivedAt);
+      this.#record = result.record;
+      this.#series = metrics.routed(request, request.body.length, this.#services.clock.now() - this.#receivedAt);
+      this.#attempts = Attempts.open(endpoints.inFlight, result, this.#series.flow);
       const forwarded = forwardedBody(request);
       this.#restorer = forwarded.restorer;
-      return {
+      return this.#traced({
         kind: "routed",
         endpoints: result.endpoints,
         offered: outcome.offered,
         body: forwarded.pieces,
         bodyLength: forwarded.length,
         record: result.record,
-        ...this.#hooks.routed(request, result.endpoints),
+        ...this.#hooks.routed(request, result),
         scores: result.scores,
         skipResponse: request.answerFormat === "opaque",
-      };
+      });
     } catch (error) {
-      this.#services.onError(error);
-      return this.#refuse(new Rejection("internal", messageOf(error)));
+      return this.#failed(error);
     }
+  }
+
+  #failed(error: unknown): Rejection {
+    this.#services.onError(error);
+    return this.#refuse(new Rejection("internal", messageOf(error)));
+  }
+
+  #traced(routed: Routed): Routed {
+    return this.#trace === undefined ? routed : this.#trace.forwarded(routed);
   }
 
   #refuse(rejection: Rejection): Rejection {
     this.#decided = true;
     this.#rejection = rejection;
+    this.#trace?.refused(rejection);
     this.releaseBody();
     return rejection;
   }
@@ -295,6 +357,8 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     const { endpoints } = this.#services;
     const { current } = attempts;
     endpoints.attemptSucceeded(current);
+    if (this.#record !== undefined)
+      this.#record.served = attempts.moved ? { id: current.id, hostPort: current.hostPort } : undefined;
     // One that has left the pool may have left its place to another, who learns nothing from this.
     if (attempts.moved && endpoints.get(current.id) === current) this.#moved?.(current);
   }
@@ -302,6 +366,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
   /** The proxy could not reach the endpoint and answered in its place. */
   #proxyFailed(): void {
     const detail = "the proxy could not connect";
+    if (this.#record !== undefined) this.#record.served = "nobody";
     // The model server has said nothing: neither its error nor its times are counted.
     this.#response.status = 0;
     this.#rejection = new Rejection("upstream_connect", detail);

@@ -1,6 +1,7 @@
 import type { Endpoint } from "../inference/endpoint.ts";
 import type { HeaderList } from "../inference/headers.ts";
 import type { InferenceRequest } from "../inference/request.ts";
+import type { SchedulingResult } from "../inference/scheduling-result.ts";
 import type { ResponseCompleteContext, ResponseReceivedContext } from "../plugin/kinds.ts";
 import { type HookAdditions, type RequestHooks, withoutBody } from "./request-hooks.ts";
 import type { DynamicMetadata, EndCause } from "./wire.ts";
@@ -28,10 +29,10 @@ export class HookRun {
   }
 
   /** The request was scheduled. */
-  routed(request: InferenceRequest, endpoints: readonly Endpoint[]): HookAdditions {
+  routed(request: InferenceRequest, result: SchedulingResult): HookAdditions {
     const hooks = this.#take();
     if (!hooks.empty) this.#request = withoutBody(request);
-    return hooks.preRequest(request, endpoints);
+    return hooks.preRequest(request, result);
   }
 
   /** Response headers have arrived, with or without a request phase before them. */

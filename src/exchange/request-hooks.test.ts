@@ -39,6 +39,53 @@ describe("request hooks", () => {
     expect(route.metadata).toEqual({ ns: { k: 1, j: true } });
   });
 
+  it("remove headers that were received; whoever sets one wins, before or after", () => {
+    const { route } = run([
+      {
+        preRequest: ({ setHeader, removeHeader }) => {
+          setHeader("x-first", "kept");
+          removeHeader("X-Gone");
+          removeHeader("x-gone");
+          removeHeader("x-last");
+        },
+      },
+      {
+        preRequest: ({ setHeader, removeHeader }) => {
+          removeHeader("X-First");
+          setHeader("X-Last", "kept");
+        },
+      },
+    ]);
+    expect(route.removed).toEqual(["x-gone"]);
+    expect(route.headers).toEqual(
+      HeaderList.of([
+        ["x-first", "kept"],
+        ["x-last", "kept"],
+      ]),
+    );
+    expect(run([{ preRequest() {} }]).route.removed).toBeUndefined();
+  });
+
+  it("remove 64 headers of a request and no more (bound)", () => {
+    const { core, route } = run([
+      {
+        preRequest: ({ removeHeader }) => {
+          for (let i = 0; i < 64; i++) removeHeader(`x-${i}`);
+          removeHeader("X-0");
+        },
+      },
+      { preRequest: ({ removeHeader }) => removeHeader("x-64") },
+    ]);
+    expect(route.removed).toHaveLength(64);
+    expect(core.errors.map(String)).toEqual([expect.stringContaining("more than 64 headers")]);
+  });
+
+  it("see the only profile by its name", () => {
+    const seen: unknown[] = [];
+    const { route } = run([{ preRequest: ({ profiles }) => seen.push(...profiles) }]);
+    expect(seen).toEqual([["default", route.endpoints]]);
+  });
+
   it("E-73: see the usage of a complete answer and add metadata to it", () => {
     const seen: ResponseCompleteContext[] = [];
     const { exchange } = run([

@@ -1,3 +1,4 @@
+import type { Flow } from "../endpoints/flow-loads.ts";
 import type { Metrics } from "../telemetry/names.ts";
 
 type Labels = readonly [model: string, target: string, fairness: string, priority: string];
@@ -9,6 +10,8 @@ type Gauge = ReturnType<Metrics["requestRunning"]["with"]>;
 export class RequestSeries {
   readonly #metrics: Metrics;
   readonly #labels: Labels;
+  /** Whose requests these are, as labels say it. */
+  readonly flow: Flow;
   readonly #histograms = new Map<string, Histogram>();
   #requests: Counter | undefined;
   #running: Gauge | undefined;
@@ -16,6 +19,7 @@ export class RequestSeries {
   constructor(metrics: Metrics, labels: Labels) {
     this.#metrics = metrics;
     this.#labels = labels;
+    this.flow = { fairnessId: labels[2], priority: labels[3] };
   }
 
   get requests(): Counter {

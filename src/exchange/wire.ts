@@ -34,6 +34,10 @@ export interface Routed {
   readonly record: DecisionRecord | undefined;
   /** Headers that plugins set on the forwarded request. */
   readonly headers: HeaderList | undefined;
+  /** Names of received headers, lower case, that plugins leave out of the forwarded request, or a trace; at most 65. */
+  readonly removed?: readonly string[] | undefined;
+  /** Headers that make the model server a part of the request's trace; they win over everybody's. */
+  readonly trace?: HeaderList | undefined;
   /** Dynamic metadata that plugins add for the proxy. */
   readonly metadata: DynamicMetadata | undefined;
   /** Weighted sum of every endpoint that was scored, by `ip:port`; only where `emitScores` asks for it. */
@@ -109,6 +113,11 @@ export interface Exchange {
   attemptFailed(endpoint: Endpoint, failure: AttemptFailure, detail: string): Endpoint | Rejection;
   /** The proxy reports who really served (`ip:port`); an address of no endpoint changes nothing. */
   servedBy(hostPort: string): void;
+  /**
+   * What the answer says about the decision, where the request asked for it: among what `responseHeaders` returns, and for
+   * the wire to send with a rejection. Undefined before the decision.
+   */
+  readonly decisionHeaders: HeaderList | undefined;
   /** Whether the response's body may change its length on the way: a declared `content-length` does not hold. */
   readonly rewritesResponse: boolean;
   /**

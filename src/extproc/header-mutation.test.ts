@@ -116,6 +116,40 @@ describe("what plugins set", () => {
     expect(remove).toEqual(["x-encoder-hosts-ports"]);
   });
 
+  it("is removed only where it was received, is not echoed then, and is nothing that the message needs", () => {
+    const kept = ["host", "content-length", "te", "x-request-id", "x-envoy-a", ":path"];
+    const received = HeaderList.of([...kept, "x-gone", "x-kept", "x-gone"].map((key) => [key, "v"] as const));
+    const removed = [...kept, "x-gone", "x-never-sent", "x-gateway-destination-endpoint"];
+    const { set, remove } = requestMutation(received, { ...values, removed }, OPTIONS);
+    expect(remove).toEqual(["x-gone"]);
+    expect(pairs(set).slice(2)).toEqual([
+      ["host", "v"],
+      ["x-request-id", "v"],
+      ["x-envoy-a", "v"],
+      [":path", "v"],
+      ["x-kept", "v"],
+    ]);
+  });
+
+  it("S-47 is removed also where control headers of clients are left alone (D13)", () => {
+    const received = HeaderList.of([
+      ["x-prefiller-host-port", "6.6.6.6:1"],
+      ["x-gateway-inference-objective", "batch"],
+    ]);
+    const options = { ...OPTIONS, removeControlHeaders: false };
+    const removed = ["x-prefiller-host-port", "x-encoder-hosts-ports"];
+    expect(requestMutation(received, { ...values, removed }, options).remove).toEqual(["x-prefiller-host-port"]);
+  });
+
+  it("leaves room for the destination when all that may be is removed (bound)", () => {
+    const names = Array.from({ length: 64 }, (_, i) => `h${i}`);
+    const received = HeaderList.of([...names, ...CONTROL_HEADERS, ...names].map((key) => [key, "v"] as const));
+    const { set, remove } = requestMutation(received, { ...values, removed: names }, OPTIONS);
+    expect(remove).toHaveLength(64 + CONTROL_HEADERS.size - 1);
+    expect(set.length + remove.length).toBeLessThanOrEqual(100);
+    expect(pairs(set)[0]).toEqual(["x-gateway-destination-endpoint", "10.0.0.1:8000"]);
+  });
+
   it("stands in place of a generated request id, once", () => {
     const { set } = requestMutation(
       HeaderList.of([]),

@@ -8,6 +8,9 @@ export interface HeaderMutation extends HeaderChanges {
   readonly remove: readonly string[];
 }
 
+/** What plugins want otherwise. */
+type Changes = Pick<RequestMutation, "added" | "removed">;
+
 /** Envoy refuses a mutation of more entries than its connection manager allows headers. */
 const MAX_ENTRIES = 100;
 
@@ -25,6 +28,8 @@ export interface RequestMutation {
   readonly requestId: string | undefined;
   /** What plugins set: wins over what was received, but not over the destination. */
   readonly added: HeaderList | undefined;
+  /** Names of received headers, lower case, that plugins leave out; at most 64. */
+  readonly removed?: readonly string[] | undefined;
 }
 
 /**
@@ -40,7 +45,7 @@ export function requestMutation(
 ): HeaderMutation {
   const { added, requestId } = values;
   const destinationKey = options.destinationKey.toLowerCase();
-  const remove = options.removeControlHeaders ? sentControlHeaders(headers, destinationKey, added) : NOTHING_REMOVED;
+  const remove = removals(headers, values, options, destinationKey);
   const limit = MAX_ENTRIES - remove.length;
   const set = new HeaderList();
   append(set, options.destinationKey, values.destination);
@@ -48,7 +53,7 @@ export function requestMutation(
   const ownRequestId = requestId !== undefined && added?.get(HEADER.requestId) === undefined;
   if (ownRequestId) append(set, HEADER.requestId, requestId);
   if (added !== undefined) addAll(added, set, limit, destinationKey, ":path");
-  if (echoes) echo(headers, set, limit, added, destinationKey, ownRequestId);
+  if (echoes) echo(headers, set, limit, values, destinationKey, ownRequestId);
   return { set, remove, literalAppendAction: options.literalAppendAction };
 }
 
@@ -68,17 +73,34 @@ export function responseMutation(
   const set = new HeaderList();
   append(set, HEADER.debug, "true");
   if (added !== undefined) addAll(added, set, limit, HEADER.debug, ":status");
-  if (options.echoUnchangedHeaders) echo(headers, set, limit, added, HEADER.debug, false);
+  if (options.echoUnchangedHeaders) echo(headers, set, limit, { added }, HEADER.debug, false);
   return { set, remove, literalAppendAction: options.literalAppendAction };
 }
 
-/** The control headers in a request. Not the destination: it is overwritten, an ORIGINAL_DST cluster reads it after us. */
-function sentControlHeaders(headers: HeaderList, destinationKey: string, added: HeaderList | undefined): string[] {
+/**
+ * The control headers in a request, and what plugins leave out of it. Not the destination: it is overwritten, an ORIGINAL_DST
+ * cluster reads it after us.
+ */
+function removals(
+  headers: HeaderList,
+  { added, removed }: Changes,
+  { removeControlHeaders }: WireOptions,
+  destinationKey: string,
+): readonly string[] {
+  if (!removeControlHeaders && removed === undefined) return NOTHING_REMOVED;
   const remove: string[] = [];
-  for (const key of headers.keys)
-    if (CONTROL_HEADERS.has(key) && key !== destinationKey && !remove.includes(key) && !added?.keys.includes(key))
-      remove.push(key);
+  for (const key of headers.keys) {
+    const unwanted =
+      (removeControlHeaders && CONTROL_HEADERS.has(key)) || (removed?.includes(key) === true && isRemovable(key));
+    if (unwanted && key !== destinationKey && !remove.includes(key) && !added?.keys.includes(key)) remove.push(key);
+  }
   return remove;
+}
+
+/** Not what frames the message, belongs to the connection or to Envoy, nor the id by which a request is known. */
+function isRemovable(key: string): boolean {
+  if (key.charCodeAt(0) === 0x3a || key.startsWith("x-envoy-") || HOP_BY_HOP_HEADERS.has(key)) return false;
+  return key !== "host" && key !== "content-length" && key !== HEADER.requestId;
 }
 
 /**
@@ -111,7 +133,7 @@ function echo(
   headers: HeaderList,
   set: HeaderList,
   limit: number,
-  added: HeaderList | undefined,
+  { added, removed }: Changes,
   reserved: string,
   ownRequestId: boolean,
 ): void {
@@ -123,6 +145,7 @@ function echo(
     if (CONTROL_HEADERS.has(key) || key === reserved || key === "content-length") continue;
     if (HOP_BY_HOP_HEADERS.has(key) && !(key === "te" && value === "trailers")) continue;
     if (ownRequestId && key === HEADER.requestId) continue;
+    if (removed?.includes(key) === true && isRemovable(key)) continue;
     // Echoing one value of a repeated header would erase the others.
     if (headers.isRepeated(key) || added?.keys.includes(key)) continue;
     append(set, key, value);

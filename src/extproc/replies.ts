@@ -13,6 +13,7 @@ const WRITER = new Writer();
 
 const NO_CHANGES: HeaderChanges = {};
 const NO_PIECES: readonly Uint8Array[] = [];
+const NO_HEADERS = new HeaderList();
 
 /** What a session says on its stream. Whoever calls knows what is legal; this encodes it and minds back-pressure. */
 export class Replies {
@@ -74,15 +75,20 @@ export class Replies {
     this.#send(encodeTimeoutOverride(WRITER, ms));
   }
 
-  /** An answer in place of the model server's; nothing may follow (epp-protocol 9.2, 9.4). */
-  immediate(rejection: Rejection): void {
+  /**
+   * An answer in place of the model server's; nothing may follow (epp-protocol 9.2, 9.4).
+   * @param more further headers of the answer
+   */
+  immediate(rejection: Rejection, more: HeaderList = NO_HEADERS): void {
     const { emitDroppedReason, literalAppendAction } = this.#options;
     const dropped = emitDroppedReason ? rejection.droppedHeader : undefined;
+    const set = HeaderList.of(dropped === undefined ? [] : [dropped]);
+    for (let i = 0; i < more.length; i++) set.add(more.keys[i]!, more.values[i]!);
     this.#send(
       encodeImmediateReply(WRITER, {
         status: rejection.status,
         body: Buffer.from(rejection.text),
-        ...(dropped === undefined ? {} : { set: HeaderList.of([dropped]), literalAppendAction }),
+        ...(set.length === 0 ? {} : { set, literalAppendAction }),
       }),
     );
   }

@@ -182,7 +182,8 @@ export class RequestPhase {
         destination,
         contentLength,
         requestId: exchange.requestIdGenerated ? exchange.requestId : undefined,
-        added: routed.headers,
+        added: addedTo(routed),
+        removed: routed.removed,
       },
       this.#options,
       echoes,
@@ -206,6 +207,15 @@ export class RequestPhase {
     this.#replies.trailers("request");
     this.#trailers = "answered";
   }
+}
+
+/** What plugins set; behind it, so that it wins, what carries the trace. */
+function addedTo({ headers, trace }: Routed): HeaderList | undefined {
+  if (trace === undefined || headers === undefined) return trace ?? headers;
+  const added = new HeaderList();
+  for (const { keys, values } of [headers, trace])
+    for (let i = 0; i < keys.length; i++) added.add(keys[i]!, values[i]!);
+  return added;
 }
 
 /**

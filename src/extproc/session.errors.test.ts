@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { TestCore } from "../../test/support/core.ts";
-import { chatBody, SessionHarness } from "../../test/support/session-harness.ts";
+import { chatBody, headersOf, SessionHarness } from "../../test/support/session-harness.ts";
 import type { Exchange } from "../exchange/wire.ts";
 import { Rejection } from "../inference/outcomes.ts";
 import { defineFilter } from "../plugin/define.ts";
@@ -51,6 +51,18 @@ describe("a refusal", () => {
     expect(h.core.total("llm_d_epp_request_error_total", { error_code: "BadRequest" })).toBe(1);
     expect(h.core.total("llm_d_epp_request_error_total")).toBe(1);
     expect(h.core.total("llm_d_epp_request_total")).toBe(0);
+    expect(h.wrongs).toEqual([]);
+  });
+
+  it("says why where the request asks for that, beside the dropped reason", () => {
+    const h = open({ endpoints: 0, decisionHeader: true });
+    h.post(chatBody(), [["x-sluice-explain", "1"]]);
+    const { headers } = h.replies[0].immediateResponse;
+    expect(headersOf(headers)).toEqual({
+      "x-llm-d-request-dropped-reason": "rejected-no-endpoints",
+      "x-sluice-decision": "1",
+      "x-sluice-decision-reason": expect.stringMatching(/^Request .* was refused with 503: no endpoint is known/),
+    });
     expect(h.wrongs).toEqual([]);
   });
 

@@ -10,6 +10,7 @@ import {
 } from "../../test/support/session-harness.ts";
 import { HeaderList } from "../inference/headers.ts";
 import { Rejection } from "../inference/outcomes.ts";
+import { DEFAULT_WIRE_OPTIONS } from "./wire-options.ts";
 
 const POST = [
   [":method", "POST"],
@@ -104,6 +105,23 @@ describe("headers that plugins set", () => {
       const { headerMutation } = (reply.requestHeaders ?? reply.requestBody).response;
       expect(headersOf(headerMutation)["x-prefiller-host-port"]).toBe("10.0.0.9:8000");
       expect(headerMutation.removeHeaders).toBeUndefined();
+      expect(h.wrongs).toEqual([]);
+    }
+  });
+
+  it("S-47 and those that they remove leave it, in every body mode, also with control headers left alone (D13)", () => {
+    const removed = ["x-prefiller-host-port", "x-session"];
+    for (const mode of [4, 2]) {
+      const wire = { ...DEFAULT_WIRE_OPTIONS, removeControlHeaders: false };
+      const h = open({ plan: { routed: { removed } }, wire });
+      h.envoy.requestHeaders([...POST, ["x-prefiller-host-port", "6.6.6.6:1"], ["x-session", "a"]], false, {
+        modes: { request: mode, response: 4 },
+      });
+      h.envoy.requestBody(chatBody(), true);
+      const reply = h.take().find((candidate) => candidate.dynamicMetadata !== undefined);
+      const { headerMutation } = (reply.requestHeaders ?? reply.requestBody).response;
+      expect(headerMutation.removeHeaders).toEqual(removed);
+      expect(Object.keys(headersOf(headerMutation))).not.toContain("x-session");
       expect(h.wrongs).toEqual([]);
     }
   });

@@ -1,4 +1,5 @@
 import type { Endpoint } from "../inference/endpoint.ts";
+import { SluiceError } from "../inference/errors.ts";
 import { Rejection } from "../inference/outcomes.ts";
 import type { InferenceRequest } from "../inference/request.ts";
 import type { SaturationDetector } from "../plugin/kinds.ts";
@@ -25,8 +26,16 @@ export class LegacyAdmission {
    */
   admit(request: InferenceRequest, endpoints: readonly Endpoint[], now: number): Rejection | undefined {
     if (request.shedAt === Number.POSITIVE_INFINITY) return undefined;
+    const saturation: unknown = this.#detector.saturation(endpoints, now);
+    if (saturation instanceof Promise) {
+      saturation.catch(() => {});
+      throw new SluiceError(
+        "PLUGIN_ASYNC",
+        "the saturation detector returned a promise, but a decision waits for nobody",
+      );
+    }
     // Written so that a detector which answers NaN counts as saturated.
-    if (this.#detector.saturation(endpoints, now) < request.shedAt) return undefined;
+    if ((saturation as number) < request.shedAt) return undefined;
     return new Rejection("saturated", request.priority < 0 ? SHEDDABLE : STANDARD);
   }
 }

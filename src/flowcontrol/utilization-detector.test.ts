@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { columnsOf, endpointOf, instanceOf, keptBy, unscraped } from "../scheduling/fakes.cases.ts";
+import { type LogFields, type Logger, silentLogger } from "../telemetry/logger.ts";
 import { utilizationDetector } from "./utilization-detector.ts";
 
 const load = (slot: number, waiting: number, kvUsage: number, scrapedAt = 0) =>
@@ -15,6 +16,26 @@ describe("utilization-detector", () => {
     expect(detector.saturation([unscraped(0), unscraped(1)], 0)).toBe(1);
     expect(detector.saturation([], 0)).toBe(1);
     expect(detector).toMatchObject({ staleEndpoints: 0 });
+  });
+
+  it("counts the stale endpoints of its last look, and warns of them every 30 s at most", () => {
+    const warned: LogFields[] = [];
+    const log: Logger = { ...silentLogger, warn: (fields) => void warned.push(fields) };
+    const detector = instanceOf(utilizationDetector, {}, { log });
+    const pool = [load(0, 0, 0), unscraped(1), unscraped(2)];
+    detector.saturation([load(0, 0, 0)], 0);
+    expect(warned).toEqual([]);
+    for (const now of [100, 29_000, 30_099]) detector.saturation(pool, now);
+    expect(detector.staleEndpoints).toBe(3);
+    expect(warned).toEqual([{ stale: 2, endpoints: 3 }]);
+    detector.saturation(pool, 30_100);
+    expect(warned).toEqual([
+      { stale: 2, endpoints: 3 },
+      { stale: 3, endpoints: 3 },
+    ]);
+    detector.saturation([], 30_200);
+    expect(detector.staleEndpoints).toBe(0);
+    expect(detector).toMatchObject({ debugState: expect.any(Function) });
   });
 
   it("is not clamped above: one hot endpoint of ten is seen", () => {

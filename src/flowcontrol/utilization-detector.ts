@@ -1,29 +1,15 @@
 import { z } from "zod";
 import { type Endpoint, isFresh } from "../inference/endpoint.ts";
 import { defineFilter, defineSaturationDetector } from "../plugin/define.ts";
-import { duration } from "../plugin/duration.ts";
-import type { Filter, SaturationDetector } from "../plugin/kinds.ts";
+import type { Filter, PluginContext, SaturationDetector } from "../plugin/kinds.ts";
 import { headroom, headroomNotes } from "./headroom.ts";
+import { thresholds } from "./thresholds.ts";
 
-const parameters = z.strictObject({
-  queueDepthThreshold: z
-    .number("queueDepthThreshold must be a number")
-    .positive("queueDepthThreshold must be greater than 0")
-    .default(5)
-    .describe("Waiting requests at which an endpoint is saturated."),
-  kvCacheUtilThreshold: z
-    .number("kvCacheUtilThreshold must be a number")
-    .positive("kvCacheUtilThreshold must be greater than 0 and at most 1")
-    .max(1, "kvCacheUtilThreshold must be greater than 0 and at most 1")
-    .default(0.8)
-    .describe("KV-cache utilisation at which an endpoint is saturated, above 0 and at most 1."),
-  metricsStalenessThreshold: duration({ moreThan: 0 })
-    .prefault("200ms")
-    .describe("Age from which metrics are stale, unless the endpoint is scraped more rarely."),
-  headroom,
-});
+const parameters = z.strictObject({ ...thresholds, headroom });
 
 const TYPE = "utilization-detector";
+/** Milliseconds between two warnings at least (scheduling 5.3). */
+const WARNING_INTERVAL = 30_000;
 
 /** The role in a profile: fails open (scheduling 3.15). */
 const utilizationFilter = defineFilter({
@@ -41,7 +27,7 @@ export const utilizationDetector = defineSaturationDetector({
   parameters,
   inProfile: utilizationFilter,
   notes: (settings) => headroomNotes(settings.headroom),
-  create: (settings) => new UtilizationDetector(settings),
+  create: (settings, context) => new UtilizationDetector(settings, context),
 });
 
 /** See `utilizationDetector`. */
@@ -51,8 +37,11 @@ class UtilizationDetector implements SaturationDetector {
   readonly #queueDepth: number;
   readonly #kvUsage: number;
   readonly #staleness: number;
+  readonly #log: PluginContext["log"];
+  #warnedAt = Number.NEGATIVE_INFINITY;
 
-  constructor(settings: z.output<typeof parameters>) {
+  constructor(settings: z.output<typeof parameters>, { log }: PluginContext) {
+    this.#log = log;
     this.#queueDepth = settings.queueDepthThreshold;
     this.#kvUsage = settings.kvCacheUtilThreshold;
     this.#staleness = settings.metricsStalenessThreshold;
@@ -66,17 +55,33 @@ class UtilizationDetector implements SaturationDetector {
   saturation(endpoints: readonly Endpoint[], now: number): number {
     this.staleEndpoints = 0;
     if (endpoints.length === 0) return 1;
+    let stale = 0;
     let sum = 0;
     for (const endpoint of endpoints) {
       const queue = endpoint.metrics.waiting / this.#queueDepth;
       const kv = endpoint.metrics.kvUsage / this.#kvUsage;
       const load = kv > queue || Number.isNaN(queue) ? kv : queue;
       if (Number.isNaN(load) || !isFresh(endpoint, now, this.#staleness)) {
-        this.staleEndpoints++;
+        stale++;
         sum++;
       } else sum += load;
     }
+    this.staleEndpoints = stale;
+    if (stale > 0 && now - this.#warnedAt >= WARNING_INTERVAL) this.#warn(endpoints.length, now);
     return sum / endpoints.length;
+  }
+
+  /** For `/debug/plugins/state`. */
+  debugState(): unknown {
+    return { staleEndpoints: this.staleEndpoints };
+  }
+
+  #warn(endpoints: number, now: number): void {
+    this.#warnedAt = now;
+    this.#log.warn(
+      { stale: this.staleEndpoints, endpoints },
+      "endpoints without fresh metrics count as saturated; /debug/endpoints says why they cannot be read",
+    );
   }
 }
 

@@ -46,7 +46,7 @@ async function withHealth(source: HealthSource, body: (client: GrpcClient, port:
 const NAMES = ["liveness", "readiness", "", EXT_PROC_SERVICE, "inference-extension", "anything"];
 const [S, N, U] = [SERVING_STATUS.serving, SERVING_STATUS.notServing, SERVING_STATUS.serviceUnknown];
 
-describe("the table of probes (E-123)", () => {
+describe("the table of probes (E-123, S-98)", () => {
   it.each<[string, ProbeState, ServingStatus[]]>([
     ["no election, synced", { synced: true, draining: false }, [S, S, S, S, S, S]],
     ["no election, no pool", { synced: false, draining: false }, [S, N, N, N, N, N]],

@@ -66,8 +66,11 @@ async function loadX509(): Promise<typeof import("@peculiar/x509")> {
  * @throws SluiceError TLS_FILE_UNREADABLE, TLS_FILE_INVALID, or TLS_PAIR_MISMATCH when the key is another certificate's
  */
 export function loadTlsPair(directory: string): TlsPair {
-  const certFile = join(directory, "tls.crt");
-  const keyFile = join(directory, "tls.key");
+  return loadTlsFiles(join(directory, "tls.crt"), join(directory, "tls.key"));
+}
+
+/** The pair in two PEM files. @throws SluiceError as `loadTlsPair` */
+export function loadTlsFiles(certFile: string, keyFile: string): TlsPair {
   const cert = read(certFile);
   const key = read(keyFile);
   const certificate = parse(certFile, "PEM certificate", () => new X509Certificate(cert));

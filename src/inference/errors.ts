@@ -21,8 +21,12 @@ export class SluiceError extends Error {
 
 /** The message of anything thrown, in one line of at most 1,024 characters (what reaches clients and logs). */
 export function messageOf(error: unknown): string {
-  const text = error instanceof Error ? error.message : String(error);
-  return oneLine(text);
+  try {
+    return oneLine(String(error instanceof Error ? error.message : error));
+  } catch {
+    // An object without a word for itself: plugins throw what they like.
+    return `a thrown ${typeof error}`;
+  }
 }
 
 /** `text` without control characters, cut at 1,024 characters: texts built from user input stay one bounded line. */

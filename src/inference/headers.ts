@@ -50,6 +50,9 @@ export const HEADER = {
   droppedReason: "x-llm-d-request-dropped-reason",
   requestId: "x-request-id",
   debug: "x-went-into-resp-headers",
+  explain: "x-sluice-explain",
+  decision: "x-sluice-decision",
+  decisionReason: "x-sluice-decision-reason",
 } as const;
 
 /**
@@ -67,6 +70,7 @@ export const CONTROL_HEADERS: ReadonlySet<string> = new Set([
   HEADER.destinationSubset,
   HEADER.destinationServed,
   HEADER.droppedReason,
+  HEADER.explain,
   "x-slo-ttft-ms",
   "x-slo-tpot-ms",
   "x-llm-d-slo-ttft-ms",
@@ -100,8 +104,13 @@ export function firstHeader(headers: HeaderList, ...names: readonly string[]): s
   return undefined;
 }
 
+/** `:path`, else what a proxy kept of it, else the completions path (epp-protocol 10.1). */
+export function requestPath(headers: HeaderList): string {
+  return headers.get(":path") ?? firstHeader(headers, "x-original-path", "x-forwarded-path") ?? "/v1/completions";
+}
+
 /** The blanks of RFC 9110 5.6.3 alone: `trim` takes 0xA0 for one, which is the last byte of many UTF-8 characters. */
-function withoutBlanks(value: string): string {
+export function withoutBlanks(value: string): string {
   let start = 0;
   let end = value.length;
   while (start < end && isBlank(value.charCodeAt(start))) start++;

@@ -1,3 +1,4 @@
+import { SluiceError } from "./errors.ts";
 import { HEADER } from "./headers.ts";
 
 /**
@@ -9,9 +10,11 @@ export const OUTCOMES = {
   model_missing: { status: 400, code: "BadRequest" },
   no_parser: { status: 400, code: "BadRequest" },
   unknown_model: { status: 404, code: "BadConfiguration" },
+  precondition_failed: { status: 412, code: "PreconditionFailed" },
   too_large: { status: 413, code: "PayloadTooLarge" },
   saturated: { status: 429, code: "ResourceExhausted", dropped: "rejected-saturated" },
   no_target: { status: 429, code: "ResourceExhausted", dropped: "rejected-saturated" },
+  denied: { status: 429, code: "ResourceExhausted" },
   evicted: { status: 429, code: "ResourceExhausted", dropped: "evicted" },
   internal: { status: 500, code: "Internal" },
   not_supported: { status: 501, code: "NotImplemented" },
@@ -36,7 +39,13 @@ export class Rejection {
   readonly reason: OutcomeReason;
   readonly detail: string;
 
+  /** @throws SluiceError OUTCOME_UNKNOWN: plugins make rejections, too, and not all of their authors have types */
   constructor(reason: OutcomeReason, detail: string) {
+    if (!Object.hasOwn(OUTCOMES, reason) || typeof detail !== "string")
+      throw new SluiceError(
+        "OUTCOME_UNKNOWN",
+        `a rejection takes a reason, one of ${Object.keys(OUTCOMES).join(", ")}, and a sentence for the client`,
+      );
     this.reason = reason;
     this.detail = detail;
   }

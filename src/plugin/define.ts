@@ -1,6 +1,15 @@
 import { z } from "zod";
-import type { ColumnKey } from "./keys.ts";
-import type { PluginCompanion, PluginContext, PluginDefinition, PluginKind, PluginKinds } from "./kinds.ts";
+import { SluiceError } from "../inference/errors.ts";
+import type { DataKey } from "./keys.ts";
+import type {
+  Closable,
+  PluginCompanion,
+  PluginContext,
+  PluginDefinition,
+  PluginKind,
+  PluginKinds,
+  PluginReference,
+} from "./kinds.ts";
 
 /** What the author of a plugin writes. */
 export interface PluginSource<K extends PluginKind, P extends z.ZodType> {
@@ -10,38 +19,55 @@ export interface PluginSource<K extends PluginKind, P extends z.ZodType> {
   readonly describe: string;
   /** Schema of `parameters`; unknown keys are refused. Default: none allowed. */
   readonly parameters?: P;
-  readonly produces?: readonly ColumnKey[];
-  readonly requires?: readonly ColumnKey[];
-  readonly optional?: readonly ColumnKey[];
+  readonly produces?: readonly DataKey[];
+  readonly requires?: readonly DataKey[];
+  readonly optional?: readonly DataKey[];
   /** The type is deprecated: what to write instead. */
   readonly deprecated?: string;
   /** What it is as a member of a profile, where its own kind is none. */
   readonly inProfile?: PluginDefinition<"filter">;
+  /** Of a scorer: the filter that it is besides, where parameters say so; it reads what the scorer declares. */
+  alsoFilter?(parameters: z.output<P>): PluginDefinition<"filter"> | undefined;
   /** Plugins of other kinds that are made along with it when it stands in a profile. */
   companions?(parameters: z.output<P>): readonly PluginCompanion[];
+  /** Other plugins that parameters name: they are made first, and `context.plugin` hands them out. */
+  references?(parameters: z.output<P>): readonly PluginReference[];
+  /** Request headers a decision of it depends on, in lower case: they are kept in full records, so name no secrets. */
+  headers?(parameters: z.output<P>): readonly string[];
   /** What the author of a configuration should know of parameters that are valid, a sentence each. */
   notes?(parameters: z.output<P>): readonly string[];
-  create(parameters: z.output<P>, context: PluginContext): PluginKinds[K];
+  create(parameters: z.output<P>, context: PluginContext): PluginKinds[K] & Closable;
 }
 
 const NO_PARAMETERS = z.strictObject({});
 
 function define<K extends PluginKind>(kind: K) {
-  return <P extends z.ZodType = typeof NO_PARAMETERS>(source: PluginSource<K, P>): PluginDefinition<K> => ({
-    kind,
-    type: source.type,
-    describe: source.describe,
-    parameters: source.parameters ?? NO_PARAMETERS,
-    produces: source.produces ?? [],
-    requires: source.requires ?? [],
-    optional: source.optional ?? [],
-    deprecated: source.deprecated,
-    inProfile: source.inProfile,
-    companions: source.companions && ((parameters) => source.companions!(parameters as z.output<P>)),
-    notes: source.notes && ((parameters) => source.notes!(parameters as z.output<P>)),
-    // The registry calls create only with what `parameters` has parsed.
-    create: (parameters, context) => source.create(parameters as z.output<P>, context),
-  });
+  return <P extends z.ZodType = typeof NO_PARAMETERS>(source: PluginSource<K, P>): PluginDefinition<K> => {
+    // Nobody may have checked the types.
+    if (typeof source.create !== "function")
+      throw new SluiceError(
+        "PLUGIN_LOAD",
+        `the plugin ${source.type} has no create, the function that returns its methods`,
+      );
+    return {
+      kind,
+      type: source.type,
+      describe: source.describe,
+      parameters: source.parameters ?? NO_PARAMETERS,
+      produces: source.produces ?? [],
+      requires: source.requires ?? [],
+      optional: source.optional ?? [],
+      deprecated: source.deprecated,
+      inProfile: source.inProfile,
+      alsoFilter: source.alsoFilter && ((parameters) => source.alsoFilter!(parameters as z.output<P>)),
+      companions: source.companions && ((parameters) => source.companions!(parameters as z.output<P>)),
+      references: source.references && ((parameters) => source.references!(parameters as z.output<P>)),
+      headers: source.headers && ((parameters) => source.headers!(parameters as z.output<P>)),
+      notes: source.notes && ((parameters) => source.notes!(parameters as z.output<P>)),
+      // The registry calls create only with what `parameters` has parsed.
+      create: (parameters, context) => source.create(parameters as z.output<P>, context),
+    };
+  };
 }
 
 /** Defines a filter: drops candidates before scoring. */
@@ -52,8 +78,16 @@ export const defineScorer = define("scorer");
 export const definePicker = define("picker");
 /** Defines a producer: computes columns that scorers read. */
 export const defineProducer = define("producer");
-/** Defines a profile handler: says which profiles run. */
+/** Defines a profile handler: says which profiles run, and which of them is the primary one. */
 export const defineProfileHandler = define("profile-handler");
+/** Defines a decider: says for a profile handler whether a further stage is worth its while. */
+export const defineDecider = define("decider");
+/** Defines a screener: narrows the candidates before anything is computed for them. */
+export const defineScreener = define("screener");
+/** Defines an admitter: decides whether a request is served at all. */
+export const defineAdmitter = define("admitter");
+/** Defines a request-header processor: may refuse a request early, or say whose it is. */
+export const defineRequestHeaderProcessor = define("request-header-processor");
 /** Defines a saturation detector. */
 export const defineSaturationDetector = define("saturation-detector");
 /** Defines a discovery: where endpoints come from when there is no Kubernetes. */
@@ -62,3 +96,7 @@ export const defineDiscovery = define("discovery");
 export const defineParser = define("parser");
 /** Defines a request hook: is told of the stations of an exchange and may set headers and metadata. */
 export const defineRequestHook = define("request-hook");
+/** Defines a data source: where metrics pages are fetched. */
+export const defineDataSource = define("data-source");
+/** Defines an extractor: how metrics pages are read. */
+export const defineExtractor = define("extractor");

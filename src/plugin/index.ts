@@ -1,15 +1,20 @@
 /** What plugin authors import as `sluice/plugin`. */
 export { z } from "zod";
+export { Rejection } from "../inference/outcomes.ts";
 export {
+  defineAdmitter,
+  defineDecider,
   defineDiscovery,
   defineFilter,
   defineParser,
   definePicker,
   defineProducer,
   defineProfileHandler,
+  defineRequestHeaderProcessor,
   defineRequestHook,
   defineSaturationDetector,
   defineScorer,
+  defineScreener,
 } from "./define.ts";
 export { duration } from "./duration.ts";
 export * from "./gate.ts";

@@ -1,14 +1,31 @@
 /**
- * The name of a per-request column: one number per candidate, written by a producer, read by scorers. The producer's
- * instance name keeps two instances of one type apart.
+ * The name of a per-candidate column: one number per candidate, written by a producer, read by other plugins. The
+ * producer's instance name keeps two instances of one type apart.
  */
 export interface ColumnKey {
+  readonly of: "endpoint";
   readonly name: string;
 }
 
+/** The name of a value that a producer attaches to the request, read by other plugins. `T` is the type of the value. */
+export interface AttributeKey<T = unknown> {
+  readonly of: "request";
+  readonly name: string;
+  /** Never set: carries the type alone. */
+  readonly value?: T;
+}
+
+/** Whatever producers write. */
+export type DataKey = ColumnKey | AttributeKey;
+
 /** Declares a column. Declare each once, beside the producer that writes it. */
 export function columnKey(name: string): ColumnKey {
-  return { name };
+  return { of: "endpoint", name };
+}
+
+/** Declares a request attribute. Declare each once, beside the producer that writes it. */
+export function attributeKey<T>(name: string): AttributeKey<T> {
+  return { of: "request", name };
 }
 
 /** In-flight requests of this process per candidate. Written by `inflight-load-producer`. */
@@ -30,3 +47,17 @@ export const PREFIX_BLOCK_TOKENS = columnKey("prefix-block-tokens");
 export const COLD_USE_ORDER = columnKey("cold-use-order");
 /** 1 for the candidate the request's session is bound to, else 0. Written by `session-affinity-producer`. */
 export const SESSION_BOUND = columnKey("session-bound");
+
+/** The session a request belongs to. Written by `session-id-producer`. */
+export const SESSION_ID = attributeKey<string>("session-id");
+/** The prompt as tokens. Written by `token-producer`. */
+export const TOKENIZED_PROMPT = attributeKey<TokenizedPrompt>("tokenized-prompt");
+
+/** A prompt as tokens: 32-bit little-endian numbers, one behind the other. */
+export interface TokenizedPrompt {
+  readonly tokens: Uint8Array;
+  /** One entry per prompt: its range in `tokens`, in bytes. */
+  readonly prompts: readonly { readonly start: number; readonly end: number }[];
+  /** Tokens of all prompts together. */
+  readonly count: number;
+}

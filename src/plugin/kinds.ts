@@ -2,10 +2,24 @@ import type { z } from "zod";
 import type { Clock } from "../clock/clock.ts";
 import type { Random } from "../clock/random.ts";
 import type { Endpoint } from "../inference/endpoint.ts";
-import type { HeaderList } from "../inference/headers.ts";
-import type { Rejection } from "../inference/outcomes.ts";
-import type { InferenceRequest, ParsedBody } from "../inference/request.ts";
-import type { ColumnKey } from "./keys.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import type { Admitter, RequestHeaderProcessor, Screener } from "./admission.ts";
+import type { DataSource, Extractor } from "./data-layer.ts";
+import type { DataKey } from "./keys.ts";
+import type { Filter, Picker, Scorer } from "./members.ts";
+import type { RequestParser } from "./parser.ts";
+import type { Producer } from "./producer.ts";
+import type { Decider, ProfileHandler } from "./profile-handler.ts";
+import type { RequestHook } from "./request-hook.ts";
+
+export type * from "./admission.ts";
+export type * from "./candidates.ts";
+export type * from "./data-layer.ts";
+export type * from "./members.ts";
+export type * from "./parser.ts";
+export type * from "./producer.ts";
+export type * from "./profile-handler.ts";
+export type * from "./request-hook.ts";
 
 /** What a plugin instance is given when it is made. */
 export interface PluginContext {
@@ -13,178 +27,37 @@ export interface PluginContext {
   readonly name: string;
   readonly clock: Clock;
   readonly random: Random;
-}
-
-/**
- * The candidates of one decision as parallel columns, `count` entries each (the arrays are reused and may be longer).
- * A metric that is missing or stale holds the worst known value of its column; a column nobody knows holds NaN
- * throughout, and must score the same for all.
- */
-export interface Candidates {
-  readonly count: number;
-  /** Monotonic milliseconds of the decision: what ages are measured against. */
-  readonly now: number;
-  readonly endpoints: readonly Endpoint[];
-  readonly waiting: Float64Array;
-  readonly running: Float64Array;
-  readonly kvUsage: Float64Array;
-  /** 1 where the endpoint's own metrics can be believed, else 0: for what a scorer reads from them directly. */
-  readonly fresh: Uint8Array;
-  /** A column that a producer wrote for this request; throws when no producer of this profile writes it. */
-  column(key: ColumnKey): Float64Array;
-  /** As `column`, but undefined when no producer of this profile writes it: for keys in `optional`. */
-  optionalColumn(key: ColumnKey): Float64Array | undefined;
-}
-
-export interface FilterContext {
-  readonly request: InferenceRequest;
-  readonly candidates: Candidates;
-  /** Set `keep[i] = 0` to drop candidate i; arrives all ones. */
-  readonly keep: Uint8Array;
-}
-
-export interface Filter {
-  filter(context: FilterContext): void;
+  /** Its lines carry the plugin's name. Nothing per request below `debug`; never prompt text. */
+  readonly log: Logger;
   /**
-   * What clients are told when it leaves no candidate. With it a request for which there is no endpoint at all is answered
-   * the same, 429, as v0.3 did; without it the filter is named, and no endpoints are a 503.
+   * The instance of another plugin that `references` of the definition names.
+   * @throws SluiceError PLUGIN_UNKNOWN when there is none of that name and kind
    */
-  readonly refusal?: string;
-}
-
-export interface ScoreContext {
-  readonly request: InferenceRequest;
-  readonly candidates: Candidates;
-  /** Write 0..1 per candidate; arrives all zeros; values outside are clamped and NaN counts as 0. */
-  readonly out: Float64Array;
-}
-
-/** A pure function of the request, the candidates and the producers' columns. */
-export interface Scorer {
-  score(context: ScoreContext): void;
-}
-
-export interface PickContext {
-  readonly request: InferenceRequest;
-  readonly candidates: Candidates;
-  /** Weighted sum per candidate. */
-  readonly totals: Float64Array;
-  readonly random: Random;
-  /** Arrives as 0..count-1; leave the candidates' indices in it in order of preference, best first. */
-  readonly order: Uint32Array;
-}
-
-export interface Picker {
-  /** How many endpoints are offered to the proxy, from 1 up. */
-  readonly maxNumOfEndpoints: number;
-  /** Orders all candidates and returns how many share the first place. */
-  pick(context: PickContext): number;
-}
-
-export interface ProduceContext {
-  readonly request: InferenceRequest;
-  readonly candidates: Candidates;
-}
-
-/** Computes columns before scoring, and is told what became of the request. All calls are synchronous. */
-export interface Producer {
-  produce(context: ProduceContext): void;
-  /** The request was routed to `endpoint`, the first of its list. */
-  routed?(request: InferenceRequest, endpoint: Endpoint): void;
-  /**
-   * Called right before `routed` where the request may yet end up elsewhere: returns what to call with the endpoint that
-   * served after all. It must not keep the request, whose body is long gone by then.
-   */
-  follow?(request: InferenceRequest): ((served: Endpoint) => void) | undefined;
-  /** The endpoint has left the pool: forget it. */
-  endpointRemoved?(endpoint: Endpoint): void;
+  plugin<K extends PluginKind>(name: string, kind: K): PluginKinds[K];
 }
 
 /** Maps endpoints to a load figure; 1 and above means saturated. An empty set is saturated. */
 export interface SaturationDetector {
   saturation(endpoints: readonly Endpoint[], now: number): number;
+  /** Endpoints that it could not judge at its last look, for want of fresh metrics; absent where it needs none. */
+  readonly staleEndpoints?: number;
 }
 
 /** Finds endpoints; made and run by `app/`. */
 export interface Discovery {
   readonly path: string;
   readonly watchFile: boolean;
+  /** The endpoints stand for other clusters: further addresses, and metrics pages elsewhere (api-resources 6A.7). */
+  readonly multicluster?: boolean;
 }
 
-/** Reads out of the bodies of one API what routing needs. */
-export interface BodyParser {
-  /** As people name it. */
-  readonly name: string;
-  /** The paths it is for: those that end in one of these, each beginning with a slash. */
-  readonly suffixes: readonly string[];
-  /** Paths it is for only as a whole, each beginning with a slash; they win over suffixes. */
-  readonly paths?: readonly string[];
+/** What every plugin may have besides the methods of its kind. */
+export interface Closable {
   /**
-   * Never throws: whatever is wrong with the body becomes the client's answer.
-   * @param body complete, as received; not copied, must stay unchanged while its ranges are in use
-   * @param path without query string
+   * The instance is needed no more: a changed configuration has no place for it, its configuration was refused, or the process
+   * ends. Called once, and not waited for; requests that are under way may call other methods after it.
    */
-  parse(body: Uint8Array, path: string): ParsedBody | Rejection;
-}
-
-/** A family of parsers that a configuration names as one. */
-export interface RequestParser {
-  readonly parsers: readonly BodyParser[];
-  /** For paths that no configured parser claims; of several the first counts. */
-  readonly fallback?: BodyParser;
-  /** The same, where this family is the only one that is configured. */
-  readonly aloneFallback?: BodyParser;
-}
-
-/** What happens to a routed request. */
-export interface PreRequestContext {
-  readonly request: InferenceRequest;
-  /** In order of preference. */
-  readonly endpoints: readonly Endpoint[];
-  /** Sets a header of the forwarded request. @param value one character per byte, as in `HeaderList` */
-  setHeader(name: string, value: string): void;
-  /** Adds an entry of dynamic metadata; the destination's own entry cannot be overwritten. */
-  setMetadata(namespace: string, key: string, value: string | number | boolean): void;
-}
-
-export interface ResponseReceivedContext {
-  /** Undefined when the proxy showed no request phase. */
-  readonly request: InferenceRequest | undefined;
-  /** Who serves, as far as known. */
-  readonly endpoint: Endpoint | undefined;
-  readonly status: number;
-  readonly headers: HeaderList;
-  /** What the proxy attached in the namespace `envoy.lb`; undefined when the namespace is missing. */
-  readonly metadata: Readonly<Record<string, unknown>> | undefined;
-  /** Sets a header of the response. @param value one character per byte, as in `HeaderList` */
-  setHeader(name: string, value: string): void;
-}
-
-/** Token counts of an answer; NaN where it does not say. */
-export interface TokenUsage {
-  readonly promptTokens: number;
-  readonly completionTokens: number;
-  readonly totalTokens: number;
-  readonly cachedTokens: number;
-}
-
-export interface ResponseCompleteContext {
-  readonly request: InferenceRequest | undefined;
-  readonly endpoint: Endpoint | undefined;
-  readonly status: number;
-  readonly usage: TokenUsage | undefined;
-  /** `natural` = the whole answer passed by. */
-  readonly cause: "natural" | "client-disconnect" | "evicted" | "error";
-  /** Adds an entry of dynamic metadata to the last message of the response; without effect unless `cause` is natural. */
-  setMetadata(namespace: string, key: string, value: string | number | boolean): void;
-}
-
-/** Is told of the stations of a routed exchange (scheduling 3.2); synchronous. What it throws is reported and ignored. */
-export interface RequestHook {
-  preRequest?(context: PreRequestContext): void;
-  responseReceived?(context: ResponseReceivedContext): void;
-  /** Once per exchange that was scheduled, however it ends: a request without a body is not. */
-  responseComplete?(context: ResponseCompleteContext): void;
+  close?(): void;
 }
 
 /** Interface of each kind. */
@@ -193,11 +66,17 @@ export interface PluginKinds {
   scorer: Scorer;
   picker: Picker;
   producer: Producer;
-  "profile-handler": Record<never, never>;
+  "profile-handler": ProfileHandler;
+  decider: Decider;
+  screener: Screener;
+  admitter: Admitter;
+  "request-header-processor": RequestHeaderProcessor;
   "saturation-detector": SaturationDetector;
   discovery: Discovery;
   parser: RequestParser;
   "request-hook": RequestHook;
+  "data-source": DataSource;
+  extractor: Extractor;
 }
 
 export type PluginKind = keyof PluginKinds;
@@ -209,6 +88,15 @@ export interface PluginCompanion {
   readonly parameters: Readonly<Record<string, unknown>>;
 }
 
+/** Another plugin that an instance needs, by the parameter that names it (scheduling 4.3). */
+export interface PluginReference {
+  /** Where the name stands within `parameters`, such as `["deciders", "prefill"]`. */
+  readonly path: readonly (string | number)[];
+  /** Instance name. */
+  readonly name: string;
+  readonly kind: PluginKind;
+}
+
 /** What `define...` returns: everything the registry, the configuration and the generated docs need of a plugin. */
 export interface PluginDefinition<K extends PluginKind = PluginKind> {
   readonly kind: K;
@@ -217,22 +105,33 @@ export interface PluginDefinition<K extends PluginKind = PluginKind> {
   readonly describe: string;
   /** Strict schema of `parameters`. */
   readonly parameters: z.ZodType;
-  /** Columns it writes. */
-  readonly produces: readonly ColumnKey[];
-  /** Columns it reads: each needs a producer, made with its defaults when the configuration names none. */
-  readonly requires: readonly ColumnKey[];
-  /** Columns it reads when some producer of the profile writes them; that one then runs first. */
-  readonly optional?: readonly ColumnKey[];
+  /** Columns and request attributes it writes. */
+  readonly produces: readonly DataKey[];
+  /** What it reads: each needs a producer, made with its defaults when the configuration names none. */
+  readonly requires: readonly DataKey[];
+  /** What it reads when some producer writes it; that one then runs first. */
+  readonly optional?: readonly DataKey[];
   /** Of a deprecated type: what to write instead. */
   readonly deprecated?: string | undefined;
   /** What it is as a member of a profile, where its own kind is none: detectors can filter (scheduling 3.15). */
   readonly inProfile?: PluginDefinition<"filter"> | undefined;
   /**
+   * Of a scorer: the filter that it is besides, under the same name and with the same parameters, where they say so
+   * (scheduling 3.6). It reads what the scorer declares.
+   */
+  readonly alsoFilter?: ((parameters: unknown) => PluginDefinition<"filter"> | undefined) | undefined;
+  /**
    * Published types that work at several extension points consist of several plugins: these are made along with it when
-   * it stands in a profile, unless the file configures one of their type.
+   * it stands in a profile or handles profiles, unless the file configures one of their type.
    */
   readonly companions?: ((parameters: unknown) => readonly PluginCompanion[]) | undefined;
+  /** Other plugins it works with: those are made first. */
+  readonly references?: ((parameters: unknown) => readonly PluginReference[]) | undefined;
+  /** Request headers a decision of it depends on, in lower case: they are kept in full records, so name no secrets. */
+  readonly headers?: ((parameters: unknown) => readonly string[]) | undefined;
   /** What the author of a configuration should know of parameters that are valid. */
   readonly notes?: ((parameters: unknown) => readonly string[]) | undefined;
+  /** Of plugins of the user: stands for the code, two of one type may differ in it. */
+  readonly code?: string | undefined;
   create(parameters: unknown, context: PluginContext): PluginKinds[K];
 }

@@ -1,5 +1,5 @@
 import { SluiceError } from "../inference/errors.ts";
-import type { ColumnKey } from "./keys.ts";
+import type { DataKey } from "./keys.ts";
 import type { PluginDefinition } from "./kinds.ts";
 
 /** The plugin types a process knows. */
@@ -24,11 +24,20 @@ export class PluginRegistry {
     return [...this.#types.keys()].sort();
   }
 
-  /** The producer type that is made with its defaults when nothing configured writes `key`. */
-  defaultProducer(key: ColumnKey): PluginDefinition<"producer"> | undefined {
+  /** The producer type that is made with its defaults when nothing configured writes `key`; some cannot do without parameters. */
+  defaultProducer(key: DataKey): PluginDefinition<"producer"> | undefined {
     for (const definition of this.#types.values())
-      if (definition.kind === "producer" && definition.produces.includes(key))
+      if (definition.kind === "producer" && definition.produces.includes(key) && doesWithout(definition))
         return definition as PluginDefinition<"producer">;
     return undefined;
+  }
+}
+
+/** Whether a plugin can be made without parameters. A user's schema may hold code, which may fail: then it cannot. */
+function doesWithout({ parameters }: PluginDefinition): boolean {
+  try {
+    return parameters.safeParse({}).success;
+  } catch {
+    return false;
   }
 }

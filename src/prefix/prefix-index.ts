@@ -42,6 +42,11 @@ export class PrefixIndex {
     return this.#size;
   }
 
+  /** Blocks that the endpoint of `slot` is believed to hold. */
+  blocksOf(slot: number): number {
+    return this.#lists[slot]?.size ?? 0;
+  }
+
   /** Distinct blocks. */
   get blocks(): number {
     let blocks = 0;

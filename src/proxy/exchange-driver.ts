@@ -380,7 +380,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
     const complete = this.#phase !== "receiving" && this.#phase !== "held";
     this.#close(cause, rejection);
     if (this.#client.headWritten) this.#client.cut();
-    else this.#client.answer(rejectionAnswer(rejection), !complete);
+    else this.#client.answer(rejectionAnswer(rejection, this.#exchange?.decisionHeaders), !complete);
   }
 
   /** Closes the books. What the client still gets is up to the caller. */

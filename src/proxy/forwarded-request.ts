@@ -13,9 +13,10 @@ const OWN_HEADERS = 3;
 
 /**
  * The request as every endpoint of the list gets it: the head the exchange saw without pseudo and control headers
- * (data-plane D-26), one `x-request-id`, the headers that plugins set, the length of the routed body.
+ * (data-plane D-26) and those that plugins leave out, one `x-request-id`, the headers that plugins set, the length of the
+ * routed body.
  *
- * Plugins may set another `:path`; what they may not set is left as it was (data-plane D-50).
+ * Plugins may set another `:path`; what they may not set or leave out is as it was (data-plane D-50).
  * @throws SluiceError PLUGIN_HEADERS when they set a path that is none, or more than the limits allow a client
  */
 export function forwardedRequest(
@@ -26,11 +27,13 @@ export function forwardedRequest(
 ): Dispatcher.DispatchOptions {
   const headers: string[] = ["host", head.authority];
   const { keys, values } = head.headers;
-  const set = routed.headers;
+  const { headers: set, removed, trace } = routed;
   for (let i = 0; i < keys.length; i++) {
     const key = keys[i]!;
     if (key.charCodeAt(0) === 0x3a || key === "content-length" || key === HEADER.requestId) continue;
-    if (CONTROL_HEADERS.has(key) || (isSettable(key) && set?.get(key) !== undefined)) continue;
+    if (CONTROL_HEADERS.has(key) || (isSettable(key) && (set?.get(key) !== undefined || removed?.includes(key))))
+      continue;
+    if (trace?.get(key) !== undefined) continue;
     headers.push(key, values[i]!);
   }
   headers.push(HEADER.requestId, set?.get(HEADER.requestId) ?? requestId);
@@ -38,11 +41,14 @@ export function forwardedRequest(
   if (set !== undefined) {
     for (let i = 0; i < set.length; i++) {
       const key = set.keys[i]!;
-      if (isSettable(key) && key !== HEADER.requestId) headers.push(key, set.values[i]!);
+      if (isSettable(key) && key !== HEADER.requestId && trace?.get(key) === undefined)
+        headers.push(key, set.values[i]!);
     }
     path = changedPath(set.get(":path"), head, limits);
     checkSize(headers, limits);
   }
+  // Neither the client's doing nor a plugin's: in nobody's limit.
+  if (trace !== undefined) for (let i = 0; i < trace.length; i++) headers.push(trace.keys[i]!, trace.values[i]!);
   const { body, bodyLength } = routed;
   const options: Dispatcher.DispatchOptions = { path, method: head.method, headers };
   // One piece is written as it is. Several go piece by piece, by reference; then undici needs to be told their length.

@@ -1,6 +1,8 @@
 import { STATUS_CODES } from "node:http";
+import type { HeaderList } from "../inference/headers.ts";
 import type { OutcomeReason, Rejection } from "../inference/outcomes.ts";
 import type { BadRequest } from "./bad-request.ts";
+import { flat } from "./response-head.ts";
 
 /** An answer of our own, in the shape OpenAI clients understand (data-plane 4.4). */
 export interface LocalAnswer {
@@ -53,11 +55,15 @@ export function rejectionSlug(rejection: Rejection): string {
   return rejection.reason === "no_endpoints" ? "no-endpoint" : rejection.reason.replaceAll("_", "-");
 }
 
-/** The answer to a refused exchange; status and dropped-reason header from the outcome table. */
-export function rejectionAnswer(rejection: Rejection): LocalAnswer {
+/**
+ * The answer to a refused exchange; status and dropped-reason header from the outcome table.
+ * @param more further headers of the answer
+ */
+export function rejectionAnswer(rejection: Rejection, more?: HeaderList): LocalAnswer {
   const { reason, status } = rejection;
   const type = TYPES[reason] ?? typeOf(status);
-  return localAnswer(status, rejectionSlug(rejection), rejection.text, type, rejection.droppedHeader ?? []);
+  const headers = [...(rejection.droppedHeader ?? []), ...(more === undefined ? [] : flat(more))];
+  return localAnswer(status, rejectionSlug(rejection), rejection.text, type, headers);
 }
 
 export function badRequestAnswer(bad: BadRequest): LocalAnswer {

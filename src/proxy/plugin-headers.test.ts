@@ -38,6 +38,38 @@ describe("D-50: headers that plugins set on the forwarded request", () => {
     expect(text).toContain("x-prefiller-host-port: 10.0.0.9:80");
   });
 
+  it("S-47 those that plugins remove are left out, but for what the message needs", async () => {
+    const model = await harness.model(({ socket, head, body }) => socket.write(answerBytes(200, `${head}\n\n${body}`)));
+    const removed = ["x-gone", "host", "content-length", "x-request-id", "x-envoy-a", "x-never-sent"];
+    await harness.start({ decide: (exchange) => ({ ...exchange.route([model.endpoint]), removed }) });
+    const text = await harness.ask(
+      post("{}", "connection: close\r\nX-Gone: a\r\nx-gone: b\r\nx-kept: c\r\nx-request-id: mine\r\nx-envoy-a: d\r\n"),
+    );
+    expect(text).toMatch(/^HTTP\/1\.1 200 /);
+    expect(text).not.toMatch(/x-gone/i);
+    for (const line of ["x-kept: c", "x-request-id: mine", "x-envoy-a: d", "host: gw", "content-length: 2"])
+      expect(text).toContain(line);
+  });
+
+  it("S-99 do not replace what carries the trace, which takes the place of the client's and counts in nobody's limit", async () => {
+    const model = await harness.model(({ socket, head, body }) => socket.write(answerBytes(200, `${head}\n\n${body}`)));
+    await harness.start({
+      decide: (exchange) => ({
+        ...exchange.route([model.endpoint]),
+        headers: HeaderList.of([...many(99), ["traceparent", "theirs"]]),
+        removed: ["tracestate"],
+        trace: HeaderList.of([
+          ["traceparent", "ours"],
+          ["baggage", "ours"],
+        ]),
+      }),
+    });
+    const text = await harness.ask(
+      post("{}", "connection: close\r\nTraceparent: a\r\ntracestate: b\r\nbaggage: c\r\nbaggage: d\r\n"),
+    );
+    expect(text.match(/^(trace|baggage).*/gim)).toEqual(["traceparent: ours", "baggage: ours"]);
+  });
+
   it(":path is applied", async () => {
     await setting([[":path", "/v2/completions?a=b"]]);
     expect(await harness.ask(post("{}"))).toContain("POST /v2/completions?a=b HTTP/1.1");

@@ -6,7 +6,7 @@ import { defineDiscovery, defineProducer, defineScorer } from "../plugin/index.t
 import { type ColumnKey, columnKey } from "../plugin/keys.ts";
 import type { PluginDefinition } from "../plugin/kinds.ts";
 import { PluginRegistry } from "../plugin/registry.ts";
-import { buildProfile, described, type PluginDescription } from "./build.ts";
+import { described, type MemberDescription, planOfOne } from "./build.ts";
 import { SCHEDULING_PLUGINS } from "./plugins/index.ts";
 import { maxScorePicker } from "./plugins/pickers/max-score-picker.ts";
 import { roundRobinPicker } from "./plugins/pickers/round-robin-picker.ts";
@@ -15,9 +15,10 @@ import { inflightLoadProducer } from "./plugins/producers/inflight-load-producer
 import { singleProfileHandler } from "./plugins/profiles/single-profile-handler.ts";
 import { prefixCacheScorer } from "./plugins/scorers/prefix-cache-scorer.ts";
 import { queueScorer } from "./plugins/scorers/queue-scorer.ts";
+import type { Profile } from "./profile.ts";
 
-const build = (plugins: PluginDescription[], known: readonly PluginDefinition[] = SCHEDULING_PLUGINS) =>
-  buildProfile({
+const build = (plugins: MemberDescription[], known: readonly PluginDefinition[] = SCHEDULING_PLUGINS) =>
+  planOfOne({
     plugins,
     registry: new PluginRegistry(known),
     clock: new VirtualClock(),
@@ -47,13 +48,13 @@ describe("building a profile", () => {
       described(singleProfileHandler),
       described(prefixCacheScorer),
     ];
-    const profile = build(plugins);
+    const [profile] = build(plugins).profiles as [Profile];
     expect(profile.scorers.map(({ name, type, weight }) => [name, type, weight])).toEqual([
       ["q", "queue-scorer", 1.5],
       ["prefix-cache-scorer", "prefix-cache-scorer", 1],
     ]);
     expect([profile.name, profile.picker.name, profile.filters]).toEqual(["default", "max-score-picker", []]);
-    expect(build([described(roundRobinPicker)]).picker.name).toBe("round-robin-picker");
+    expect(build([described(roundRobinPicker)]).profiles[0]?.picker.name).toBe("round-robin-picker");
   });
 
   it("adds default producers until nothing is missing, each behind what it reads", () => {
@@ -83,6 +84,20 @@ describe("building a profile", () => {
     const order = build([described(inflightLoadProducer), described(prefixCacheScorer)]).producers;
     expect(order.map(({ type }) => type)).toEqual(["approx-prefix-cache-producer", "inflight-load-producer"]);
     expect(build([described(inflightLoadProducer)]).producers).toHaveLength(1);
+  });
+
+  it("tokens stay with an endpoint until the end where the producer of them counts what is yet to be generated (3.12)", () => {
+    const load = (name: string, addEstimatedOutputTokens: boolean) => ({
+      definition: inflightLoadProducer,
+      name,
+      parameters: inflightLoadProducer.parameters.parse({ addEstimatedOutputTokens }),
+    });
+    expect(build([described(prefixCacheScorer)]).keepsTokens).toBe(false);
+    expect(build([load("load", false)]).keepsTokens).toBe(false);
+    expect(build([load("load", true)]).keepsTokens).toBe(true);
+    // The books are kept by the one that has the name of its type.
+    expect(build([load("load", true), load("inflight-load-producer", false)]).keepsTokens).toBe(false);
+    expect(build([load("load", false), load("inflight-load-producer", true)]).keepsTokens).toBe(true);
   });
 
   it.each([
@@ -118,11 +133,12 @@ describe("building a profile", () => {
     ).toBe("PRODUCER_CYCLE: dependency cycle among producers: one -> two -> one");
   });
 
-  it("refuses two producers of one column and a producer name that does not exist", () => {
+  it("keeps two producers of one type apart, and refuses a producer name that does not exist", () => {
     const twice = [described(approxPrefixCacheProducer), { ...described(approxPrefixCacheProducer), name: "second" }];
-    expect(refusal(() => build(twice))).toContain(
-      "COLUMN_TAKEN: the producers approx-prefix-cache-producer and second",
-    );
+    expect(build(twice).columns.map((name) => name.split("/")[0])).toEqual([
+      ...new Array(3).fill("approx-prefix-cache-producer"),
+      ...new Array(3).fill("second"),
+    ]);
     const parameters = prefixCacheScorer.parameters.parse({ prefixMatchInfoProducerName: "precise" });
     expect(refusal(() => build([{ ...described(prefixCacheScorer), parameters }]))).toContain(
       "plugin prefix-cache-scorer has a dependency on the unregistered plugin precise (prefixMatchInfoProducerName)",
@@ -133,6 +149,6 @@ describe("building a profile", () => {
     expect(refusal(() => build([described(queueScorer, weight)]))).toContain(
       "WEIGHT_INVALID: the weight of plugin queue-scorer",
     );
-    expect(build([described(queueScorer, 0)]).scorers[0]?.weight).toBe(0);
+    expect(build([described(queueScorer, 0)]).profiles[0]?.scorers[0]?.weight).toBe(0);
   });
 });

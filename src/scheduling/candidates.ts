@@ -1,16 +1,17 @@
 import { type Endpoint, isFresh } from "../inference/endpoint.ts";
 import { SluiceError } from "../inference/errors.ts";
-import type { ColumnKey } from "../plugin/keys.ts";
+import type { AttributeKey, ColumnKey } from "../plugin/keys.ts";
 import type { Candidates } from "../plugin/kinds.ts";
+import { type DataScope, NO_WRITER, NOTHING_IN_SCOPE } from "./scope.ts";
 
 /** Milliseconds after which metrics are stale, unless the endpoint is scraped more rarely (design section 5). */
-const DEFAULT_STALENESS_MS = 200;
+export const DEFAULT_STALENESS_MS = 200;
 
 const FIRST_ROOM = 16;
 
 /**
- * The candidates of one decision as columns. One instance serves all decisions of a scheduler: it is filled anew each
- * time and grows to the largest pool seen.
+ * The candidates of one decision as columns, and what producers attached to the request. One instance serves all
+ * decisions of a scheduler: it is filled anew each time and grows to the largest pool seen.
  */
 export class CandidateColumns implements Candidates {
   count = 0;
@@ -20,16 +21,21 @@ export class CandidateColumns implements Candidates {
   running = new Float64Array(FIRST_ROOM);
   kvUsage = new Float64Array(FIRST_ROOM);
   fresh = new Uint8Array(FIRST_ROOM);
-  readonly #columns = new Map<ColumnKey, Float64Array>();
+  /** What the plugin whose turn it is may read. */
+  scope: DataScope = NOTHING_IN_SCOPE;
+  readonly #columns: Float64Array[];
+  #attributes: unknown[];
   readonly #staleness: number;
 
   /**
-   * @param keys what the producers of the profile write
+   * @param columns how many columns the producers write
+   * @param attributes how many request attributes they write
    * @param staleness milliseconds, above 0
    */
-  constructor(keys: Iterable<ColumnKey>, staleness = DEFAULT_STALENESS_MS) {
+  constructor(columns: number, attributes: number, staleness = DEFAULT_STALENESS_MS) {
     this.#staleness = staleness;
-    for (const key of keys) this.#columns.set(key, new Float64Array(FIRST_ROOM));
+    this.#columns = Array.from({ length: columns }, () => new Float64Array(FIRST_ROOM));
+    this.#attributes = new Array<unknown>(attributes).fill(undefined);
   }
 
   /** How many candidates the arrays have room for. */
@@ -39,7 +45,8 @@ export class CandidateColumns implements Candidates {
 
   /**
    * Reads the endpoints' metrics once. A value that is missing or stale becomes the worst, that is the largest, known
-   * value of its column; where nobody's is known the column is NaN throughout. Producers' columns become zero.
+   * value of its column; where nobody's is known the column is NaN throughout. Producers' columns become zero, and the
+   * request has no attributes.
    * @param endpoints not copied; must not change until the next call
    * @param now monotonic milliseconds
    */
@@ -62,7 +69,23 @@ export class CandidateColumns implements Candidates {
     substituteUnknown(waiting, count);
     substituteUnknown(running, count);
     substituteUnknown(kvUsage, count);
-    for (const column of this.#columns.values()) column.fill(0, 0, count);
+    for (const column of this.#columns) column.fill(0, 0, count);
+    this.#attributes.fill(undefined);
+  }
+
+  /** Becomes a copy of `other`, which has the same columns; attributes are shared with it. */
+  copyFrom(other: CandidateColumns): void {
+    const { count } = other;
+    if (count > this.room) this.#grow(count);
+    this.count = count;
+    this.now = other.now;
+    this.endpoints = other.endpoints;
+    copy(this.waiting, other.waiting, count);
+    copy(this.running, other.running, count);
+    copy(this.kvUsage, other.kvUsage, count);
+    this.fresh.set(other.fresh.subarray(0, count));
+    for (let at = 0; at < this.#columns.length; at++) copy(this.#columns[at]!, other.#columns[at]!, count);
+    this.#attributes = other.#attributes;
   }
 
   /** Drops the candidates whose `keep` is 0, keeping the order of the others. @returns how many are left */
@@ -78,7 +101,7 @@ export class CandidateColumns implements Candidates {
       this.running[kept] = this.running[i]!;
       this.kvUsage[kept] = this.kvUsage[i]!;
       this.fresh[kept] = this.fresh[i]!;
-      for (const column of this.#columns.values()) column[kept] = column[i]!;
+      for (const column of this.#columns) column[kept] = column[i]!;
       kept++;
     }
     this.count = kept;
@@ -86,24 +109,62 @@ export class CandidateColumns implements Candidates {
     return kept;
   }
 
-  /** Zeroes columns, for a producer that failed half-way. */
-  clear(keys: readonly ColumnKey[]): void {
-    for (const key of keys) this.#columns.get(key)?.fill(0, 0, this.count);
+  /** Forgets what a producer wrote that failed half-way. */
+  clear(scope: DataScope): void {
+    for (const at of scope.writes.values()) {
+      if (at.of === "endpoint") this.#columns[at.place]!.fill(0, 0, this.count);
+      else this.#attributes[at.place] = undefined;
+    }
   }
 
-  /** @throws SluiceError COLUMN_MISSING */
+  /** @throws SluiceError DATA_UNDECLARED, COLUMN_MISSING */
   column(key: ColumnKey): Float64Array {
-    const column = this.#columns.get(key);
-    if (column === undefined)
-      throw new SluiceError(
-        "COLUMN_MISSING",
-        `no producer of this profile writes the column ${key.name}; a plugin that reads it must list it in "requires"`,
-      );
-    return column;
+    const place = this.#placeOf(key);
+    if (place !== NO_WRITER) return this.#columns[place]!;
+    throw new SluiceError(
+      "COLUMN_MISSING",
+      `no producer writes the column ${key.name}; list it in "requires", or read it with optionalColumn`,
+    );
   }
 
+  /** @throws SluiceError DATA_UNDECLARED */
   optionalColumn(key: ColumnKey): Float64Array | undefined {
-    return this.#columns.get(key);
+    const place = this.#placeOf(key);
+    return place === NO_WRITER ? undefined : this.#columns[place]!;
+  }
+
+  /** The column at a place of the plan, for the scheduler itself; undefined for `NO_WRITER`. */
+  at(place: number): Float64Array | undefined {
+    return this.#columns[place];
+  }
+
+  /** The attribute at a place of the plan, for the scheduler itself. */
+  attributeAt(place: number): unknown {
+    return this.#attributes[place];
+  }
+
+  /** @throws SluiceError DATA_UNDECLARED */
+  attribute<T>(key: AttributeKey<T>): T | undefined {
+    const place = this.scope.attributes.get(key);
+    if (place === undefined) throw undeclared(key.name, "attribute");
+    return this.#attributes[place] as T | undefined;
+  }
+
+  /** @throws SluiceError DATA_NOT_PRODUCED */
+  setAttribute<T>(key: AttributeKey<T>, value: T): void {
+    const at = this.scope.writes.get(key);
+    if (at === undefined)
+      throw new SluiceError(
+        "DATA_NOT_PRODUCED",
+        `this plugin writes the attribute ${key.name} without declaring it; list it in "produces"`,
+      );
+    this.#attributes[at.place] = value;
+  }
+
+  #placeOf(key: ColumnKey): number {
+    const place = this.scope.columns.get(key);
+    if (place === undefined) throw undeclared(key.name, "column");
+    return place;
   }
 
   #grow(count: number): void {
@@ -112,8 +173,19 @@ export class CandidateColumns implements Candidates {
     this.running = new Float64Array(room);
     this.kvUsage = new Float64Array(room);
     this.fresh = new Uint8Array(room);
-    for (const key of this.#columns.keys()) this.#columns.set(key, new Float64Array(room));
+    for (let at = 0; at < this.#columns.length; at++) this.#columns[at] = new Float64Array(room);
   }
+}
+
+function undeclared(name: string, what: string): SluiceError {
+  return new SluiceError(
+    "DATA_UNDECLARED",
+    `this plugin reads the ${what} ${name} without declaring it; list it in "requires" or "optional"`,
+  );
+}
+
+function copy(to: Float64Array, from: Float64Array, count: number): void {
+  for (let i = 0; i < count; i++) to[i] = from[i]!;
 }
 
 function substituteUnknown(column: Float64Array, count: number): void {

@@ -1,20 +1,20 @@
 import type { Clock } from "../clock/clock.ts";
 import type { Random } from "../clock/random.ts";
 import { PluginRegistry } from "../plugin/registry.ts";
-import { buildProfile, described, type PluginDescription } from "./build.ts";
+import { described, type MemberDescription, planOfOne } from "./build.ts";
 import { SCHEDULING_PLUGINS } from "./plugins/index.ts";
 import { maxScorePicker } from "./plugins/pickers/max-score-picker.ts";
 import { activeRequestScorer } from "./plugins/scorers/active-request-scorer.ts";
 import { kvCacheUtilizationScorer } from "./plugins/scorers/kv-cache-utilization-scorer.ts";
 import { prefixCacheScorer } from "./plugins/scorers/prefix-cache-scorer.ts";
 import { queueScorer } from "./plugins/scorers/queue-scorer.ts";
-import type { Profile } from "./profile.ts";
+import type { SchedulingPlan } from "./profile.ts";
 
 /**
  * The profile in force when no configuration is given: the published weights 2, 2, 3 (scheduling 3.18) and, with 2, the
  * requests in flight from here, which are known before any scrape.
  */
-function defaultProfilePlugins(): PluginDescription[] {
+function defaultProfilePlugins(): MemberDescription[] {
   return [
     described(queueScorer, 2),
     described(kvCacheUtilizationScorer, 2),
@@ -24,9 +24,9 @@ function defaultProfilePlugins(): PluginDescription[] {
   ];
 }
 
-/** A fresh instance of the default profile. */
-export function buildDefaultProfile(clock: Clock, random: Random): Profile {
-  return buildProfile({
+/** A plan of the default profile with plugins of its own. */
+export function buildDefaultPlan(clock: Clock, random: Random): SchedulingPlan {
+  return planOfOne({
     plugins: defaultProfilePlugins(),
     registry: new PluginRegistry(SCHEDULING_PLUGINS),
     clock,

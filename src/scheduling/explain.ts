@@ -1,7 +1,10 @@
-import type { DecisionRecord, RecordedCandidate } from "../inference/scheduling-result.ts";
+import type { DecisionRecord, RecordedCandidate } from "../inference/decision-record.ts";
+import { OUTCOMES, type OutcomeReason } from "../inference/outcomes.ts";
+import { leftOf, outcomeOf, reasonOf } from "./explain-reason.ts";
+import { counted, points, span, weightText } from "./explain-words.ts";
 
 /** One scorer's part in a candidate's total. */
-interface ExplainedScore {
+export interface ExplainedScore {
   readonly scorer: string;
   /** 0..1 */
   readonly score: number;
@@ -13,7 +16,7 @@ interface ExplainedScore {
 }
 
 /** One candidate, ready to be shown. Numbers nobody knew are null: JSON has no NaN. */
-interface ExplainedCandidate {
+export interface ExplainedCandidate {
   /** 1 = the pick. */
   readonly place: number;
   readonly id: string;
@@ -27,11 +30,32 @@ interface ExplainedCandidate {
   readonly inFlight: number;
   /** Milliseconds; null when it was never scraped. */
   readonly ageMs: number | null;
-  /** For example `metrics 120 ms old` or `never scraped`. */
+  /** Whether the worst known values stand in place of its own. */
+  readonly stale: boolean;
+  /** For example `metrics 120 ms old` or `never scraped: counted as the worst known`. */
   readonly age: string;
 }
 
-/** A decision as `/debug/decisions/ID` shows it. */
+/** Who left candidates out, ready to be shown. */
+export interface ExplainedFilter {
+  readonly name: string;
+  readonly dropped: number;
+  /** At most eight of those dropped. */
+  readonly ids: readonly string[];
+  /** For example `label-filter dropped 9 candidates: default/a, default/b and 7 more`. */
+  readonly text: string;
+}
+
+/** Why a request was refused. */
+export interface ExplainedRefusal {
+  readonly reason: OutcomeReason;
+  /** HTTP status. */
+  readonly status: number;
+  /** What the client was told. */
+  readonly detail: string;
+}
+
+/** A decision as `/debug/decisions/ID` and `sluice explain` show it. */
 export interface Explanation {
   readonly sequence: number;
   readonly requestId: string;
@@ -41,18 +65,36 @@ export interface Explanation {
   readonly targetModel: string;
   readonly priority: number;
   readonly promptBytes: number;
+  /** "" where nobody gave one. */
+  readonly configHash: string;
+  /** "" when it was refused before one ran. */
   readonly profile: string;
   readonly picker: string;
-  /** Why this endpoint, in one sentence. */
+  /** What became of the request, and why, in one sentence. */
   readonly sentence: string;
-  /** What else mattered: endpoints left out, candidates not shown, ties. */
+  /** The same without the request and where it went. */
+  readonly reason: string;
+  /** Null when it was routed. */
+  readonly refusal: ExplainedRefusal | null;
+  /** Candidates before screeners and filters. */
+  readonly candidateCount: number;
+  readonly filters: readonly ExplainedFilter[];
+  /** How many shared the best total, the pick included. */
+  readonly tied: number;
+  /** What other profiles chose. */
+  readonly others: readonly { readonly profile: string; readonly id: string }[];
+  /** What else mattered: endpoints left out, candidates not shown, values nobody knew. */
   readonly notes: readonly string[];
+  /** The best eight, the pick first; empty when the request was refused. */
   readonly candidates: readonly ExplainedCandidate[];
+  /** Whether everything the decision depended on was kept, for `?full=1`. */
+  readonly full: boolean;
 }
 
-/** Says why a request went where it went, from the record alone. */
+/** Says why a request went where it went, or why it was refused, from the record alone. */
 export function explain(record: DecisionRecord): Explanation {
-  const { top } = record;
+  const { refusal, top } = record;
+  const reason = reasonOf(record);
   return {
     sequence: record.sequence,
     requestId: record.requestId,
@@ -61,62 +103,65 @@ export function explain(record: DecisionRecord): Explanation {
     targetModel: record.targetModel,
     priority: record.priority,
     promptBytes: record.promptBytes,
+    configHash: record.configHash,
     profile: record.profile,
     picker: record.picker,
-    sentence: sentenceFor(record, top),
+    sentence: `Request ${record.requestId} ${outcomeOf(record)}: ${reason}`,
+    reason,
+    refusal: refusal === undefined ? null : { ...refusal, status: OUTCOMES[refusal.reason].status },
+    candidateCount: record.candidates,
+    filters: record.filters.map((filter) => ({ ...filter, text: filterText(filter) })),
+    tied: record.tied,
+    others: record.others,
     notes: notesFor(record, top),
     candidates: top.map((candidate, at) => explainCandidate(record, candidate, at + 1)),
+    full: record.full !== undefined,
   };
 }
 
-function sentenceFor(record: DecisionRecord, top: readonly RecordedCandidate[]): string {
-  const [pick, second] = top as [RecordedCandidate, RecordedCandidate | undefined];
-  const to = `Request ${record.requestId} went to ${pick.id} (${pick.hostPort})`;
-  if (second === undefined) return `${to}: no other candidate was left.`;
-  if (record.scorers.length === 0) return `${to}: ${record.picker} chose among ${count(record)} without scores.`;
-  if (record.tied > 1)
-    return `${to}: ${record.tied} of ${count(record)} shared the best total ${points(pick.total)}, and chance decided.`;
-  if (pick.total < second.total)
-    return `${to}: ${record.picker} preferred its ${points(pick.total)} points to the ${points(second.total)} of ${second.id}.`;
-  if (pick.total === second.total)
-    return `${to}: ${record.picker} preferred it to ${second.id}, which has the same ${points(pick.total)} points.`;
-  const { scorer, gain } = decisiveScorer(record, pick, second);
-  return `${to}: ${points(pick.total)} points against ${points(second.total)} of the next, ${second.id}; most of the lead, ${points(gain)}, came from ${scorer}.`;
-}
-
-function count(record: DecisionRecord): string {
-  return `${record.candidates} candidates`;
-}
-
-/** The scorer that spoke most for the pick against the runner-up. */
-function decisiveScorer(
-  record: DecisionRecord,
-  pick: RecordedCandidate,
-  second: RecordedCandidate,
-): { readonly scorer: string; readonly gain: number } {
-  let scorer = "";
-  let gain = Number.NEGATIVE_INFINITY;
-  record.scorers.forEach(({ name, weight }, at) => {
-    const lead = (pick.scores[at]! - second.scores[at]!) * weight;
-    if (lead > gain) {
-      scorer = name;
-      gain = lead;
-    }
-  });
-  return { scorer, gain };
+function filterText({ name, dropped, ids }: DecisionRecord["filters"][number]): string {
+  const what = `${name} dropped ${counted(dropped, "candidate")}`;
+  if (ids.length === 0) return what;
+  const more = dropped - ids.length;
+  return `${what}: ${ids.join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
 }
 
 function notesFor(record: DecisionRecord, top: readonly RecordedCandidate[]): string[] {
-  const notes: string[] = [];
+  const notes = record.failed.map(
+    (name) => `${name} failed in this decision and was left out of it: the log has the error.`,
+  );
   if (record.excludedDown > 0) notes.push(`${record.excludedDown} more left out beforehand because down.`);
-  const hidden = record.candidates - top.length;
-  if (hidden > 0) notes.push(`${hidden} of ${count(record)} not shown: filtered out, or behind these.`);
-  const unknown = top.filter((candidate) => candidate.ageMs === Number.POSITIVE_INFINITY).length;
+  const behind = leftOf(record) - top.length;
+  if (record.refusal === undefined && behind > 0) notes.push(`${counted(behind, "more candidate")} came behind these.`);
+  if (top.some(({ state }) => state === "down"))
+    notes.push("Every endpoint was down, so that those that are down were candidates too.");
+  const unknown = top.filter(neverScraped).length;
   if (unknown > 0) notes.push(`${unknown} shown never scraped: unknown values count as the worst known ones.`);
+  const stale = top.filter((candidate) => isStale(candidate) && !neverScraped(candidate)).length;
+  if (stale > 0) notes.push(`${stale} shown with metrics too old to believe: they count as the worst known ones.`);
+  for (const [name, of] of METRICS)
+    if (top.length > 0 && top.every((candidate) => Number.isNaN(of(candidate))))
+      notes.push(`No candidate's ${name} was known: it told none apart.`);
   return notes;
 }
 
+const METRICS: readonly (readonly [string, (candidate: RecordedCandidate) => number])[] = [
+  ["number of waiting requests", ({ waiting }) => waiting],
+  ["number of running requests", ({ running }) => running],
+  ["KV-cache use", ({ kvUsage }) => kvUsage],
+];
+
+function neverScraped({ ageMs }: RecordedCandidate): boolean {
+  return ageMs === Number.POSITIVE_INFINITY;
+}
+
+function isStale(candidate: RecordedCandidate): boolean {
+  return candidate.stale || neverScraped(candidate);
+}
+
 function explainCandidate(record: DecisionRecord, candidate: RecordedCandidate, place: number): ExplainedCandidate {
+  const stale = isStale(candidate);
+  const age = neverScraped(candidate) ? "never scraped" : `metrics ${span(candidate.ageMs)} old`;
   return {
     place,
     id: candidate.id,
@@ -124,8 +169,8 @@ function explainCandidate(record: DecisionRecord, candidate: RecordedCandidate, 
     state: candidate.state,
     total: candidate.total,
     scores: record.scorers.map(({ name, weight }, at) => {
-      const score = candidate.scores[at]!;
-      const text = `${points(score)} x ${weight} = ${points(score * weight)}`;
+      const score = candidate.scores[at] ?? 0;
+      const text = `${points(score)} x ${weightText(weight)} = ${points(score * weight)}`;
       return { scorer: name, score, weight, points: score * weight, text };
     }),
     waiting: known(candidate.waiting),
@@ -133,14 +178,12 @@ function explainCandidate(record: DecisionRecord, candidate: RecordedCandidate, 
     kvUsage: known(candidate.kvUsage),
     inFlight: candidate.inFlight,
     ageMs: known(candidate.ageMs),
-    age: Number.isFinite(candidate.ageMs) ? `metrics ${Math.round(candidate.ageMs)} ms old` : "never scraped",
+    stale,
+    // Where a whole column is unknown there is no worst value either.
+    age: stale && METRICS.some(([, of]) => !Number.isNaN(of(candidate))) ? `${age}: counted as the worst known` : age,
   };
 }
 
 function known(value: number): number | null {
   return Number.isFinite(value) ? value : null;
-}
-
-function points(value: number): string {
-  return value.toFixed(2);
 }

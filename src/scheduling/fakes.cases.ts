@@ -1,11 +1,20 @@
+import { pluginContextOf } from "../../test/support/plugin-context.ts";
 import { type Random, SeededRandom } from "../clock/random.ts";
-import { VirtualClock } from "../clock/virtual.ts";
 import { type Endpoint, type EndpointMetrics, hostPort, UNKNOWN_METRICS } from "../inference/endpoint.ts";
 import { HeaderList } from "../inference/headers.ts";
 import type { InferenceRequest } from "../inference/request.ts";
-import type { ColumnKey } from "../plugin/keys.ts";
-import type { Picker, PluginContext, PluginDefinition, PluginKind, PluginKinds } from "../plugin/kinds.ts";
+import type { AttributeKey, ColumnKey, DataKey } from "../plugin/keys.ts";
+import type {
+  DecisionContext,
+  Picker,
+  PluginContext,
+  PluginDefinition,
+  PluginKind,
+  PluginKinds,
+  ProduceContext,
+} from "../plugin/kinds.ts";
 import { CandidateColumns } from "./candidates.ts";
+import { type DataScope, NO_WRITER, type WrittenAt } from "./scope.ts";
 
 /** What a test says about an endpoint; the rest is filled in. Metrics count as scraped at monotonic 0. */
 export interface FakeEndpoint extends Partial<Omit<Endpoint, "metrics" | "inFlight">> {
@@ -68,21 +77,70 @@ export function requestOf(prompt: string, fake: Partial<InferenceRequest> = {}):
 export function instanceOf<K extends PluginKind>(
   definition: PluginDefinition<K>,
   parameters: object = {},
+  fake: Partial<PluginContext> = {},
 ): PluginKinds[K] {
-  const context: PluginContext = { name: definition.type, clock: new VirtualClock(), random: new SeededRandom(1) };
-  return definition.create(definition.parameters.parse(parameters), context);
+  return definition.create(definition.parameters.parse(parameters), pluginContextOf(definition.type, fake));
 }
 
-/** The candidates of a decision at monotonic `now`, with producers' columns as given. */
+/** The candidates of a decision at monotonic `now`, with producers' columns as given; attributes given are in scope. */
 export function columnsOf(
   endpoints: readonly Endpoint[],
-  given: readonly (readonly [ColumnKey, readonly number[]])[] = [],
+  given: readonly (readonly [DataKey, readonly number[] | unknown])[] = [],
   now = 0,
 ): CandidateColumns {
-  const columns = new CandidateColumns(given.map(([key]) => key));
+  const columnKeys = given.flatMap(([key]) => (key.of === "endpoint" ? [key] : []));
+  const attributeKeys = given.flatMap(([key]) => (key.of === "request" ? [key] : []));
+  const columns = new CandidateColumns(columnKeys.length, attributeKeys.length);
+  const places = new Map<ColumnKey, number>(columnKeys.map((key, place) => [key, place]));
+  const attributes = new Map<AttributeKey, number>(attributeKeys.map((key, place) => [key, place]));
+  const writes = new Map<DataKey, WrittenAt>();
+  for (const [key, place] of [...places, ...attributes]) writes.set(key, { of: key.of, place });
+  columns.scope = new GivenScope(places, attributes, writes);
   columns.fill(endpoints, now);
-  for (const [key, values] of given) columns.column(key).set(values);
+  for (const [key, value] of given)
+    if (key.of === "endpoint") columns.column(key).set(value as readonly number[]);
+    else columns.setAttribute(key, value);
   return columns;
+}
+
+/** What a test gives is written, everything else is declared and written by nobody. */
+class GivenScope implements DataScope {
+  readonly columns: ReadonlyMap<ColumnKey, number>;
+  readonly attributes: ReadonlyMap<AttributeKey, number>;
+  readonly writes: ReadonlyMap<DataKey, WrittenAt>;
+
+  constructor(
+    columns: ReadonlyMap<ColumnKey, number>,
+    attributes: ReadonlyMap<AttributeKey, number>,
+    writes: ReadonlyMap<DataKey, WrittenAt>,
+  ) {
+    this.columns = orNobody(columns);
+    this.attributes = orNobody(attributes);
+    this.writes = writes;
+  }
+}
+
+function orNobody<K>(places: ReadonlyMap<K, number>): ReadonlyMap<K, number> {
+  return new (class extends Map<K, number> {
+    override get(key: K): number {
+      return super.get(key) ?? NO_WRITER;
+    }
+  })(places);
+}
+
+/** The part of every context that is the same: the request, the candidates and what is attached to the request. */
+export function decisionContextOf(candidates: CandidateColumns, request = requestOf("prompt")): DecisionContext {
+  return { request, candidates, attribute: (key) => candidates.attribute(key) };
+}
+
+/** What a producer is given. @param prepared what its `prepare` would have resolved to */
+export function produceContextOf(
+  candidates: CandidateColumns,
+  request = requestOf("prompt"),
+  prepared?: unknown,
+): ProduceContext {
+  const setAttribute: ProduceContext["setAttribute"] = (key, value) => candidates.setAttribute(key, value);
+  return { ...decisionContextOf(candidates, request), prepared, setAttribute };
 }
 
 /** What a scorer writes for these candidates, rounded to nine digits. */
@@ -93,7 +151,7 @@ export function scoresOf(
   request = requestOf("prompt"),
 ): number[] {
   const out = new Float64Array(candidates.room);
-  instanceOf(definition, parameters).score({ request, candidates, out });
+  instanceOf(definition, parameters).score({ ...decisionContextOf(candidates, request), out });
   return [...out.slice(0, candidates.count)].map((score) => Number(score.toFixed(9)));
 }
 
@@ -103,7 +161,7 @@ export function pickFrom(picker: Picker, totals: readonly number[], random: Rand
   const order = Uint32Array.from({ length: candidates.room }, (_, i) => i);
   const sums = new Float64Array(candidates.room);
   sums.set(totals);
-  const tied = picker.pick({ request: requestOf(""), candidates, totals: sums, random, order });
+  const tied = picker.pick({ ...decisionContextOf(candidates, requestOf("")), totals: sums, random, order });
   return { order: [...order.slice(0, totals.length)], tied };
 }
 
@@ -113,8 +171,9 @@ export function keptBy(
   candidates: CandidateColumns,
   parameters: object = {},
   request = requestOf("prompt"),
+  random: Random = new SeededRandom(1),
 ): number[] {
   const keep = new Uint8Array(candidates.room).fill(1, 0, candidates.count);
-  instanceOf(definition, parameters).filter({ request, candidates, keep });
+  instanceOf(definition, parameters).filter({ ...decisionContextOf(candidates, request), keep, random });
   return [...keep.slice(0, candidates.count).keys()].filter((i) => keep[i] !== 0);
 }

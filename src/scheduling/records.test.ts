@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { SeededRandom } from "../clock/random.ts";
 import { VirtualClock } from "../clock/virtual.ts";
-import { buildDefaultProfile } from "./default-profile.ts";
+import { HeaderList } from "../inference/headers.ts";
+import { buildDefaultPlan } from "./default-profile.ts";
 import { endpointOf, requestOf } from "./fakes.cases.ts";
 import { DecisionRecords } from "./records.ts";
 import { Scheduler } from "./scheduler.ts";
@@ -11,7 +12,7 @@ const pool = Array.from({ length: 10 }, (_, slot) => endpointOf(slot));
 function schedulerWith(records: DecisionRecords): Scheduler {
   const clock = new VirtualClock();
   const random = new SeededRandom(1);
-  return new Scheduler({ profile: buildDefaultProfile(clock, random), clock, random, records });
+  return new Scheduler({ plan: buildDefaultPlan(clock, random), clock, random, records });
 }
 
 function decide(scheduler: Scheduler, ...ids: string[]): void {
@@ -39,6 +40,28 @@ describe("decision records", () => {
     expect(records.size).toBeGreaterThan(20);
     expect(records.size).toBeLessThan(60);
     expect(records.latest(1)[0]?.sequence).toBe(300);
+  });
+
+  it("keeps full records within the same bound, also the one that comes", () => {
+    const records = new DecisionRecords(4096, 200_000);
+    const scheduler = schedulerWith(records);
+    for (let i = 0; i < 200; i++) {
+      scheduler.schedule(requestOf("p", { id: `${i}` }), pool, 0, { full: i % 3 === 0 });
+      expect(records.bytes).toBeLessThanOrEqual(200_000);
+    }
+    expect(records.latest(100).some(({ full }) => full !== undefined)).toBe(true);
+    const one = new DecisionRecords(1);
+    for (let i = 0; i < 3; i++) schedulerWith(one).schedule(requestOf("p"), pool, 0, { full: i !== 1 });
+    expect([one.size, one.newest?.full?.endpoints.length]).toEqual([1, 10]);
+  });
+
+  it("keeps 256 characters of a fairness ID or a header in full records, too", () => {
+    const scheduler = schedulerWith(new DecisionRecords());
+    const headers = HeaderList.of([["prefer", "p".repeat(60_000)]]);
+    const request = requestOf("p", { fairnessId: "f".repeat(60_000), objective: "o".repeat(60_000), headers });
+    scheduler.schedule(request, pool, 0, { full: true });
+    const kept = scheduler.records.newest?.full?.request;
+    expect([kept?.fairnessId.length, kept?.objective.length, kept?.headers[0]?.[1].length]).toEqual([256, 256, 256]);
   });
 
   it("keeps 256 characters of what a client chose, and still finds the record by the whole id", () => {

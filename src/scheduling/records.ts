@@ -1,12 +1,17 @@
 import { SluiceError } from "../inference/errors.ts";
 import type { DecisionRecord } from "../inference/scheduling-result.ts";
+import { fullRecordBytes } from "./full-record.ts";
 import { type CompactRecord, shortened } from "./record.ts";
 
 /** The most subscribers at a time. */
 const MAX_SUBSCRIBERS = 64;
+/** The most full records at a time, and their bytes by estimate. */
+const MAX_FULL = 64;
+const MAX_FULL_BYTES = 8 << 20;
 
 /**
- * The latest decisions: at most 4,096 and at most 16 MiB by estimate, whichever is less; the oldest go first. Numbers
+ * The latest decisions: at most 4,096 and at most 16 MiB by estimate, whichever is less; the oldest go first. At most 64 of
+ * them, with at most 8 MiB of it, are full records; what is full about the oldest of those is forgotten first. Numbers
  * run from 1 without gaps, over all schedulers that share the ring.
  */
 export class DecisionRecords {
@@ -18,6 +23,9 @@ export class DecisionRecords {
   #oldest = 1;
   #next = 1;
   #bytes = 0;
+  /** Those that hold a full record, the oldest first, and its bytes. */
+  readonly #fulls: { readonly record: CompactRecord; readonly bytes: number }[] = [];
+  #fullBytes = 0;
   readonly #subscribers = new Set<(record: DecisionRecord) => void>();
 
   /**
@@ -41,19 +49,31 @@ export class DecisionRecords {
     return this.#next - this.#oldest;
   }
 
-  /** Estimated bytes kept. */
+  /** Estimated bytes kept, full records included. */
   get bytes(): number {
-    return this.#bytes;
+    return this.#bytes + this.#fullBytes;
+  }
+
+  /** The record added last; undefined before the first. */
+  get newest(): DecisionRecord | undefined {
+    return this.#ring[(this.#next - 1) % this.#capacity];
   }
 
   /** Keeps a record, which must carry `nextSequence`, and tells the subscribers. */
   add(record: CompactRecord): void {
     const bytes = record.estimatedBytes;
-    while (this.size > 0 && (this.size >= this.#capacity || this.#bytes + bytes > this.#maxBytes)) this.#dropOldest();
+    const full = record.full === undefined ? 0 : fullRecordBytes(record.full);
+    if (full > 0) this.#makeRoomForFull(full);
+    while (this.size > 0 && (this.size >= this.#capacity || this.bytes + bytes + full > this.#maxBytes))
+      this.#dropOldest();
     const at = this.#next++ % this.#capacity;
     this.#ring[at] = record;
     this.#sizes[at] = bytes;
     this.#bytes += bytes;
+    if (full > 0) {
+      this.#fulls.push({ record, bytes: full });
+      this.#fullBytes += full;
+    }
     for (const subscriber of this.#subscribers) {
       try {
         subscriber(record);
@@ -101,8 +121,21 @@ export class DecisionRecords {
     return () => this.#subscribers.delete(callback);
   }
 
+  /** The newest full record is kept even if it alone is larger than the limit. */
+  #makeRoomForFull(bytes: number): void {
+    while (this.#fulls.length > 0 && (this.#fulls.length >= MAX_FULL || this.#fullBytes + bytes > MAX_FULL_BYTES))
+      this.#dropOldestFull();
+  }
+
+  #dropOldestFull(): void {
+    const { record, bytes } = this.#fulls.shift()!;
+    record.full = undefined;
+    this.#fullBytes -= bytes;
+  }
+
   #dropOldest(): void {
     const at = this.#oldest++ % this.#capacity;
+    if (this.#fulls[0]?.record === this.#ring[at]) this.#dropOldestFull();
     this.#ring[at] = undefined;
     this.#bytes -= this.#sizes[at]!;
   }

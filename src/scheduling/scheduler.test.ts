@@ -10,8 +10,8 @@ import { defineFilter } from "../plugin/index.ts";
 import { columnKey } from "../plugin/keys.ts";
 import type { PluginDefinition } from "../plugin/kinds.ts";
 import { PluginRegistry } from "../plugin/registry.ts";
-import { buildProfile, described } from "./build.ts";
-import { buildDefaultProfile } from "./default-profile.ts";
+import { described, planOfOne } from "./build.ts";
+import { buildDefaultPlan } from "./default-profile.ts";
 import { endpointOf, requestOf, unscraped } from "./fakes.cases.ts";
 import type { SchedulerHooks } from "./hooks.ts";
 import { SCHEDULING_PLUGINS } from "./plugins/index.ts";
@@ -19,14 +19,14 @@ import { maxScorePicker } from "./plugins/pickers/max-score-picker.ts";
 import { prefixIndexSizes } from "./plugins/producers/approx-prefix-cache-producer.ts";
 import { prefixCacheScorer } from "./plugins/scorers/prefix-cache-scorer.ts";
 import { queueScorer } from "./plugins/scorers/queue-scorer.ts";
-import type { Profile } from "./profile.ts";
+import type { SchedulingPlan } from "./profile.ts";
 import { Scheduler } from "./scheduler.ts";
 
 const clock = new VirtualClock(1_700_000_000_000);
 
-function profileOf(...plugins: PluginDefinition[]): Profile {
+function planWith(...plugins: PluginDefinition[]): SchedulingPlan {
   const registry = new PluginRegistry(SCHEDULING_PLUGINS);
-  return buildProfile({
+  return planOfOne({
     plugins: plugins.map((plugin) => described(plugin)),
     registry,
     clock,
@@ -34,11 +34,11 @@ function profileOf(...plugins: PluginDefinition[]): Profile {
   });
 }
 
-function schedulerOf(profile: Profile, hooks: SchedulerHooks = {}): Scheduler {
-  return new Scheduler({ profile, clock, random: new SeededRandom(1), hooks });
+function schedulerOf(plan: SchedulingPlan, hooks: SchedulerHooks = {}): Scheduler {
+  return new Scheduler({ plan, clock, random: new SeededRandom(1), hooks });
 }
 
-const defaults = (hooks?: SchedulerHooks) => schedulerOf(buildDefaultProfile(clock, new SeededRandom(3)), hooks);
+const defaults = (hooks?: SchedulerHooks) => schedulerOf(buildDefaultPlan(clock, new SeededRandom(3)), hooks);
 
 function routed(
   scheduler: Scheduler,
@@ -57,13 +57,13 @@ const fixed = (type: string, ...scores: number[]) =>
 describe("default profile", () => {
   it("S-30: weighs 2, 2, 3 and 2, and picks the winner of a hand-computed example", () => {
     const scheduler = defaults();
-    expect(scheduler.profile.scorers.map(({ type, weight }) => [type, weight])).toEqual([
+    expect(scheduler.plan.profiles[0]!.scorers.map(({ type, weight }) => [type, weight])).toEqual([
       ["queue-scorer", 2],
       ["kv-cache-utilization-scorer", 2],
       ["prefix-cache-scorer", 3],
       ["active-request-scorer", 2],
     ]);
-    expect([scheduler.profile.picker.type, scheduler.offered]).toEqual(["max-score-picker", 1]);
+    expect([scheduler.plan.profiles[0]!.picker.type, scheduler.offered]).toEqual(["max-score-picker", 1]);
     const request = requestOf("x".repeat(1024));
     routed(scheduler, request, [endpointOf(1)]);
     const { endpoints, record } = routed(scheduler, request, [
@@ -102,7 +102,7 @@ describe("default profile", () => {
       expect(routed(scheduler, requestOf("y".repeat(3000)), pool).endpoints[0]).toBe(first.endpoints[0]);
     expect(first.uncachedTokens).toBe(768);
     expect(routed(scheduler, requestOf("y".repeat(3000)), pool).uncachedTokens).toBe(0);
-    expect(prefixIndexSizes(scheduler.profile)).toEqual([
+    expect(prefixIndexSizes(scheduler.plan)).toEqual([
       { name: "approx-prefix-cache-producer", type: "approx-prefix-cache-producer", size: 12 },
     ]);
     scheduler.endpointRemoved(first.endpoints[0]!);
@@ -114,7 +114,7 @@ describe("profile run", () => {
   const pool = [0, 1, 2].map((slot) => endpointOf(slot));
 
   it("S-33: clamps scores to 0..1, and NaN to 0", () => {
-    const { record } = routed(schedulerOf(profileOf(fixed("wild", -3, 7, Number.NaN))), requestOf("p"), pool);
+    const { record } = routed(schedulerOf(planWith(fixed("wild", -3, 7, Number.NaN))), requestOf("p"), pool);
     expect(record.top[0]).toMatchObject({ id: "default/pod-1", total: 1, scores: [1] });
     expect(record.top.slice(1).map(({ total, scores }) => [total, scores[0]])).toEqual([
       [0, 0],
@@ -150,7 +150,7 @@ describe("profile run", () => {
         },
       }),
     });
-    const profile = profileOf(numbers, dropFirst("a"), dropFirst("b"), queueScorer, byNumber);
+    const profile = planWith(numbers, dropFirst("a"), dropFirst("b"), queueScorer, byNumber);
     const four = [0, 1, 2, 3].map((slot) => endpointOf(slot, { metrics: { waiting: [0, 1, 4, 8][slot]! } }));
     const { endpoints, record } = routed(schedulerOf(profile), requestOf("p"), four, 2);
     expect(endpoints.map(({ slot }) => slot)).toEqual([2, 3]);
@@ -163,7 +163,7 @@ describe("profile run", () => {
 
   it("S-41: answers 429 when a filter leaves nobody", () => {
     const none = defineFilter({ type: "none", describe: "", create: () => ({ filter: ({ keep }) => keep.fill(0) }) });
-    const outcome = schedulerOf(profileOf(none, queueScorer)).schedule(requestOf("p"), pool, 0) as Rejection;
+    const outcome = schedulerOf(planWith(none, queueScorer)).schedule(requestOf("p"), pool, 0) as Rejection;
     expect([outcome.reason, outcome.status, outcome.droppedHeader?.[1]]).toEqual([
       "no_target",
       429,
@@ -178,16 +178,16 @@ describe("profile run", () => {
 
   it("lists every surviving candidate in order, at most eight, and offers what the picker says", () => {
     const many = Array.from({ length: 20 }, (_, slot) => endpointOf(slot, { metrics: { waiting: 20 - slot } }));
-    const scheduler = schedulerOf(profileOf(queueScorer));
+    const scheduler = schedulerOf(planWith(queueScorer));
     expect(routed(scheduler, requestOf("p"), many).endpoints.map(({ slot }) => slot)).toEqual([
       19, 18, 17, 16, 15, 14, 13, 12,
     ]);
     expect(routed(scheduler, requestOf("p"), many.slice(0, 3)).endpoints).toHaveLength(3);
     const registry = new PluginRegistry(SCHEDULING_PLUGINS);
     const plugins = [{ ...described(maxScorePicker), parameters: { maxNumOfEndpoints: 100 } }];
-    const profile = buildProfile({ plugins, registry, clock, random: new SeededRandom(1) });
-    expect(schedulerOf(profile).offered).toBe(8);
-    const told = (maxEndpoints: number) => new Scheduler({ profile, clock, random: new SeededRandom(1), maxEndpoints });
+    const plan = planOfOne({ plugins, registry, clock, random: new SeededRandom(1) });
+    expect(schedulerOf(plan).offered).toBe(8);
+    const told = (maxEndpoints: number) => new Scheduler({ plan, clock, random: new SeededRandom(1), maxEndpoints });
     expect([told(3).offered, told(1).offered]).toEqual([3, 1]);
   });
 
@@ -199,18 +199,18 @@ describe("profile run", () => {
       create: () => ({ score: (context) => contexts.push(context) }),
     });
     const request = requestOf("p");
-    routed(schedulerOf(profileOf(keeper)), request, pool);
+    routed(schedulerOf(planWith(keeper)), request, pool);
     expect(contexts[0]!.request).not.toBe(request);
   });
 
   it("estimates the prompt by its bytes where no producer counts it", () => {
-    expect(routed(schedulerOf(profileOf(queueScorer)), requestOf("x".repeat(401)), pool).uncachedTokens).toBe(101);
+    expect(routed(schedulerOf(planWith(queueScorer)), requestOf("x".repeat(401)), pool).uncachedTokens).toBe(101);
   });
 
   it("starts afresh with another profile, and goes on counting its records", () => {
     const scheduler = defaults();
     routed(scheduler, requestOf("z".repeat(1000)), pool);
-    scheduler.useProfile(buildDefaultProfile(clock, new SeededRandom(3)));
+    scheduler.usePlan(buildDefaultPlan(clock, new SeededRandom(3)));
     const { uncachedTokens, record } = routed(scheduler, requestOf("z".repeat(1000)), pool);
     expect([uncachedTokens, record.sequence]).toEqual([256, 2]);
   });
@@ -275,7 +275,7 @@ describe("plugins that fail", () => {
     const hooks: SchedulerHooks = {
       pluginFailed: (point, { name }, error) => failed.push(`${point} ${name} ${error}`),
     };
-    const scheduler = schedulerOf(profileOf(producer, filter, scorer, reader, queueScorer), hooks);
+    const scheduler = schedulerOf(planWith(producer, filter, scorer, reader, queueScorer), hooks);
     const { endpoints, record } = routed(scheduler, requestOf("p"), pool);
     expect(endpoints.map(({ slot }) => slot)).toEqual([1, 0]);
     expect(record.top[1]!.scores).toEqual([0, 0, 0]);
@@ -300,7 +300,7 @@ describe("plugins that fail", () => {
       describe: "",
       create: () => ({ maxNumOfEndpoints: 1, pick: (context) => (bad ? pick(context) : Number.NaN) }),
     });
-    const scheduler = schedulerOf(profileOf(picker));
+    const scheduler = schedulerOf(planWith(picker));
     const outcome = scheduler.schedule(requestOf("p"), pool, 0) as Rejection;
     expect([outcome.reason, outcome.status]).toEqual(["internal", 500]);
     expect(outcome.detail).toContain("failed to find target endpoint: bad-picker failed");
@@ -346,7 +346,7 @@ describe("what a scheduler tells", () => {
   });
 
   it("records what it saw, without a byte of the prompt", () => {
-    const scheduler = schedulerOf(profileOf(queueScorer, prefixCacheScorer));
+    const scheduler = schedulerOf(planWith(queueScorer, prefixCacheScorer));
     const request = requestOf("the secret prompt", { id: "r-7", model: "alias", targetModel: "real", priority: -1 });
     const pool = [
       endpointOf(0, {
@@ -365,18 +365,39 @@ describe("what a scheduler tells", () => {
       targetModel: "real",
       priority: -1,
       promptBytes: 17,
+      configHash: "",
       profile: "default",
       picker: "max-score-picker",
+      pickerByChance: false,
       candidates: 2,
       excludedDown: 0,
+      filters: [],
+      failed: [],
+      others: [],
       scorers: [
         { name: "queue-scorer", weight: 1 },
         { name: "prefix-cache-scorer", weight: 1 },
       ],
       tied: 2,
       top: expect.arrayContaining([
-        { ...known, id: "default/pod-0", hostPort: "10.0.0.0:8000", inFlight: 4, ageMs: 100, state: "up" },
-        { ...known, id: "default/pod-1", hostPort: "[::1]:8000", inFlight: 0, ageMs: null, state: "blind" },
+        {
+          ...known,
+          id: "default/pod-0",
+          hostPort: "10.0.0.0:8000",
+          inFlight: 4,
+          ageMs: 100,
+          stale: false,
+          state: "up",
+        },
+        {
+          ...known,
+          id: "default/pod-1",
+          hostPort: "[::1]:8000",
+          inFlight: 0,
+          ageMs: null,
+          stale: true,
+          state: "blind",
+        },
       ]),
     });
     expect(scheduler.records.bySequence(1)).toBe(record);

@@ -1,27 +1,34 @@
 import type { Clock } from "../clock/clock.ts";
-import type { Random } from "../clock/random.ts";
+import type { SeededRandom } from "../clock/random.ts";
 import type { Endpoint } from "../inference/endpoint.ts";
-import { messageOf } from "../inference/errors.ts";
 import { Rejection } from "../inference/outcomes.ts";
-import { type InferenceRequest, promptBytes } from "../inference/request.ts";
-import type { SchedulingResult } from "../inference/scheduling-result.ts";
-import { PREFIX_BLOCK_TOKENS, PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS, UNCACHED_TOKENS } from "../plugin/keys.ts";
-import { BYTES_PER_TOKEN } from "../prefix/block-hash.ts";
-import { CandidateColumns } from "./candidates.ts";
-import type { ExtensionPoint, SchedulerHooks } from "./hooks.ts";
-import type { Profile, ProfileMember, ProfileProducer } from "./profile.ts";
-import { CompactRecord } from "./record.ts";
+import type { InferenceRequest } from "../inference/request.ts";
+import type { SchedulingResult, SideLoad } from "../inference/scheduling-result.ts";
+import type { Producer } from "../plugin/kinds.ts";
+import { refusePromise } from "./answers.ts";
+import { CallReporter } from "./calls.ts";
+import { CandidateColumns, DEFAULT_STALENESS_MS } from "./candidates.ts";
+import { Data } from "./data.ts";
+import { type Deciding, DecisionLog } from "./decision-log.ts";
+import { FullCapture } from "./full-record.ts";
+import type { DecisionTrace, SchedulerHooks } from "./hooks.ts";
+import { precondition } from "./precondition.ts";
+import type { ProfileMember, SchedulingPlan } from "./profile.ts";
+import { MAX_LISTED, ProfileRun } from "./profile-run.ts";
+import { ProfileRuns } from "./profile-runs.ts";
+import { heldPrefix, tokensToCompute } from "./prompt-figures.ts";
 import { DecisionRecords } from "./records.ts";
+import { tellRefused, tellRouted, whoFollow } from "./routed.ts";
+import { Screening } from "./screening.ts";
 
-/** The most endpoints a result lists. */
-const MAX_LISTED = 8;
 /** One decision in this many has its plugin calls timed. */
 const TIMED_EVERY = 16;
 
 export interface SchedulerOptions {
-  readonly profile: Profile;
+  readonly plan: SchedulingPlan;
   readonly clock: Clock;
-  readonly random: Random;
+  /** Its state is kept in full records. */
+  readonly random: SeededRandom;
   readonly hooks?: SchedulerHooks;
   /** Where decisions are remembered; one of its own by default. */
   readonly records?: DecisionRecords;
@@ -35,91 +42,97 @@ export interface SchedulerOptions {
   /** How many endpoints are offered, 1 to 8, whatever the picker says; absent = as it says. */
   readonly maxEndpoints?: number | undefined;
   /** Milliseconds of `isFresh`; default 200. */
-  readonly staleness?: number;
+  readonly staleness?: number | undefined;
+  /** One decision in this many is recorded in full; default 0 = none but those that are asked for. */
+  readonly fullEvery?: number | undefined;
 }
 
+/** What one decision is given besides request and candidates. */
+export interface ScheduleExtras {
+  /** Records everything the decision depends on. */
+  readonly full?: boolean | undefined;
+  readonly trace?: DecisionTrace | undefined;
+  /** What `prepare` of producers resolved to, by their names. */
+  readonly prepared?: ReadonlyMap<string, unknown> | undefined;
+}
+
+const NO_EXTRAS: ScheduleExtras = {};
+
 /**
- * Runs the profile for each request: producers, filters, scorers, picker, record (scheduling 3.6). Synchronous, so each
- * decision sees the effects of the one before it.
+ * Runs the plan for each request: screeners, producers, admitters, then filters, scorers and picker of one or several
+ * profiles, and the record (scheduling 3.3, 3.6). Synchronous, so each decision sees the effects of the one before it.
  *
- * A plugin that throws is reported and left out of that decision: a filter keeps everybody, a scorer and a producer
- * count as zeros. Only without a working picker there is no answer.
+ * A plugin that throws is reported and left out of that decision: a screener and a filter keep everybody, an admitter
+ * admits, a scorer and a producer count as zeros. Only without a working picker or profile handler there is no answer.
  */
 export class Scheduler {
   readonly records: DecisionRecords;
+  readonly #options: SchedulerOptions;
   readonly #clock: Clock;
   readonly #hooks: SchedulerHooks;
-  readonly #staleness: number | undefined;
-  readonly #retries: boolean;
-  readonly #emitScores: boolean;
+  readonly #calls: CallReporter;
+  readonly #log: DecisionLog;
   readonly #maxEndpoints: number | undefined;
-  #profile!: Profile;
+  #plan!: SchedulingPlan;
+  #preparers: readonly ProfileMember<Producer>[] = [];
   #columns!: CandidateColumns;
-  #prefixProducer: ProfileProducer | undefined;
-  /** Clamped scores, one array per scorer. */
-  #scores: Float64Array[] = [];
-  #keep = new Uint8Array(0);
+  #screening!: Screening;
+  #data!: Data;
+  /** The only profile's; undefined where a handler decides. */
+  #only: ProfileRun | undefined;
+  #runs: ProfileRuns | undefined;
   #untilTimed = 1;
-
-  // The one context object each plugin call gets, reused.
-  readonly #context: {
-    request: InferenceRequest;
-    candidates: CandidateColumns;
-    keep: Uint8Array;
-    out: Float64Array;
-    totals: Float64Array;
-    order: Uint32Array;
-    random: Random;
-  };
+  #untilFull: number;
 
   constructor(options: SchedulerOptions) {
+    this.#options = options;
     this.#clock = options.clock;
     this.#hooks = options.hooks ?? {};
-    this.#staleness = options.staleness;
-    this.#retries = options.retries ?? false;
-    this.#emitScores = options.emitScores ?? false;
+    this.#calls = new CallReporter(options.clock, this.#hooks);
     this.#maxEndpoints = options.maxEndpoints;
+    this.#untilFull = options.fullEvery ?? 0;
     this.records = options.records ?? new DecisionRecords();
-    this.#context = {
-      request: NO_REQUEST,
-      candidates: new CandidateColumns([]),
-      keep: this.#keep,
-      out: new Float64Array(0),
-      totals: new Float64Array(0),
-      order: new Uint32Array(0),
-      random: options.random,
-    };
-    this.useProfile(options.profile);
+    this.#log = new DecisionLog(this.records, options.clock, this.#calls);
+    this.usePlan(options.plan);
   }
 
   /** How many endpoints of a result are offered to a proxy, 1 to 8; a result may hold fewer. */
   get offered(): number {
-    return Math.min(MAX_LISTED, this.#maxEndpoints ?? this.#profile.picker.plugin.maxNumOfEndpoints);
+    const { picker } = this.#runs === undefined ? this.#plan.profiles[0]! : this.#runs.primary.profile;
+    return Math.min(MAX_LISTED, this.#maxEndpoints ?? picker.plugin.maxNumOfEndpoints);
   }
 
-  get profile(): Profile {
-    return this.#profile;
+  get plan(): SchedulingPlan {
+    return this.#plan;
   }
 
-  /** Replaces the profile, and with it whatever its plugins had learnt; the records stay. */
-  useProfile(profile: Profile): void {
-    this.#profile = profile;
-    this.#columns = new CandidateColumns(
-      profile.producers.flatMap((producer) => producer.produces),
-      this.#staleness,
-    );
-    this.#context.candidates = this.#columns;
-    this.#prefixProducer = profile.producers.find((producer) => producer.produces.includes(PREFIX_MATCHED_BLOCKS));
-    this.#reserve(0);
+  /** The producers that have something to wait for before a decision, in the order of their dependencies. */
+  get preparers(): readonly ProfileMember<Producer>[] {
+    return this.#preparers;
+  }
+
+  /** Replaces the plan; what its plugins had learnt goes with them; the records stay. */
+  usePlan(plan: SchedulingPlan): void {
+    const { clock, random, staleness } = this.#options;
+    this.#plan = plan;
+    this.#preparers = plan.producers.filter(({ plugin }) => plugin.prepare !== undefined);
+    this.#columns = new CandidateColumns(plan.columns.length, plan.attributes.length, staleness);
+    this.#screening = new Screening(plan.screeners, clock, this.#calls);
+    this.#data = new Data(plan, this.#columns, clock, random, this.#calls);
+    this.#only = undefined;
+    this.#runs = undefined;
+    if (plan.handler === undefined)
+      this.#only = new ProfileRun(plan.profiles[0]!, this.#columns, clock, random, this.#calls);
+    else this.#runs = new ProfileRuns(plan, plan.handler, this.#columns, this.#options, this.#calls);
   }
 
   /** Lets the plugins forget an endpoint that has left the pool. */
   endpointRemoved(endpoint: Endpoint): void {
-    for (const producer of this.#profile.producers) {
+    for (const producer of this.#plan.producers) {
       try {
-        producer.plugin.endpointRemoved?.(endpoint);
+        refusePromise(producer.plugin.endpointRemoved?.(endpoint));
       } catch (error) {
-        this.#hooks.pluginFailed?.("DataProducer", producer, error);
+        this.#calls.failed("DataProducer", producer, error);
       }
     }
   }
@@ -128,27 +141,35 @@ export class Scheduler {
    * Chooses endpoints for a request.
    * @param endpoints the candidates; not changed, and not to be changed meanwhile
    * @param excludedDown how many were left out before because they are down, for the record
-   * @returns at most eight endpoints, or `no_endpoints` (none given), `no_target` (filters left none), `internal` (the
-   *   picker failed)
+   * @returns at most eight endpoints, or `no_endpoints` (none given, or the screeners left none), `no_target` (filters left
+   *   none), `precondition_failed` (conditional decoding), what a plugin refused with, `internal` (the picker or the
+   *   profile handler failed)
    */
   schedule(
     request: InferenceRequest,
     endpoints: readonly Endpoint[],
     excludedDown: number,
+    extras: ScheduleExtras = NO_EXTRAS,
   ): SchedulingResult | Rejection {
     const started = this.#clock.now();
-    this.#context.request = request;
-    const outcome = this.#run(request, endpoints, excludedDown, started);
-    this.#context.request = NO_REQUEST;
+    this.#calls.begin(extras.trace);
+    const outcome = this.#run(request, endpoints, excludedDown, started, extras);
+    this.#calls.begin(undefined);
     this.#hooks.decided?.(outcome, request, (this.#clock.now() - started) / 1000);
     return outcome;
   }
 
-  /** The answer to a request for which there is no endpoint: `no_endpoints`, unless a filter of the profile has its own. */
+  /** The answer to a request for which there is no endpoint: `no_endpoints`, unless a filter of a profile has its own. */
   noCandidates(): Rejection {
-    const refusal = this.#profile.filters.find(({ plugin }) => plugin.refusal !== undefined)?.plugin.refusal;
-    if (refusal !== undefined) return new Rejection("no_target", refusal);
+    for (const { filters } of this.#plan.profiles)
+      for (const { plugin } of filters)
+        if (plugin.refusal !== undefined) return new Rejection("no_target", plugin.refusal);
     return new Rejection("no_endpoints", "failed to find endpoint candidates for serving the request");
+  }
+
+  /** Remembers that a request was refused before it came to be scheduled. @returns the rejection */
+  refused(request: InferenceRequest, rejection: Rejection, candidates: number, excludedDown: number): Rejection {
+    return this.#refuse({ request, candidates, excludedDown, now: this.#clock.now(), refusal: rejection });
   }
 
   #run(
@@ -156,220 +177,114 @@ export class Scheduler {
     endpoints: readonly Endpoint[],
     excludedDown: number,
     now: number,
+    extras: ScheduleExtras,
   ): SchedulingResult | Rejection {
-    if (endpoints.length === 0) return this.noCandidates();
-    const timed = this.#hooks.pluginCalled !== undefined && --this.#untilTimed === 0;
-    if (timed) this.#untilTimed = TIMED_EVERY;
-    const columns = this.#columns;
-    columns.fill(endpoints, now);
-    if (columns.room > this.#keep.length) this.#reserve(columns.room);
-    this.#produce(timed);
-    const filteredOut = this.#filter(timed, endpoints.length);
-    if (filteredOut !== undefined) return filteredOut;
-    this.#score(timed);
-    const tied = this.#pick(timed);
-    if (tied instanceof Rejection) return tied;
-    return this.#conclude(request, endpoints.length, excludedDown, tied, now, timed);
+    const decided = { request, candidates: endpoints.length, excludedDown, now };
+    if (endpoints.length === 0) return this.#refuse({ ...decided, refusal: this.noCandidates() });
+    const timed = this.#isTimed(extras);
+    const capture = this.#isFull(extras) ? this.#capture(request, endpoints, now) : undefined;
+    const screened = this.#screening.run(request, endpoints, timed, capture?.dropped);
+    const screenedOut = this.#screening.dropped;
+    const early = { ...decided, screened: screenedOut, capture };
+    if (screened instanceof Rejection) return this.#refuse({ ...early, refusal: screened });
+    if (screened.length === 0) return this.#refuse({ ...early, refusal: this.noCandidates() });
+    this.#columns.fill(screened, now);
+    this.#data.produce(request, timed, extras.prepared);
+    capture?.produced(this.#columns, this.#options.random.state);
+    const denied = this.#data.admit(request, timed);
+    if (denied !== undefined) return this.#refuseSeen({ ...early, refusal: denied });
+    const run = this.#only ?? this.#runs!.run(request, timed, capture?.dropped);
+    if (run instanceof Rejection) return this.#refuseSeen({ ...early, run: this.#runs?.failed, refusal: run });
+    const failed = this.#only === undefined ? undefined : this.#runOnly(request, timed, capture);
+    const refusal = failed ?? precondition(request, run, this.#plan);
+    if (refusal !== undefined) return this.#refuseSeen({ ...early, run, refusal });
+    return this.#conclude(early, run, timed);
   }
 
-  #produce(timed: boolean): void {
-    for (const producer of this.#profile.producers) {
-      const started = timed ? this.#clock.now() : 0;
-      try {
-        producer.plugin.produce(this.#context);
-      } catch (error) {
-        this.#columns.clear(producer.produces);
-        this.#hooks.pluginFailed?.("DataProducer", producer, error);
-      }
-      if (timed) this.#called("DataProducer", producer, started);
-    }
-  }
-
-  #filter(timed: boolean, before: number): Rejection | undefined {
-    for (const filter of this.#profile.filters) {
-      const started = timed ? this.#clock.now() : 0;
-      this.#keep.fill(1, 0, this.#columns.count);
-      try {
-        filter.plugin.filter(this.#context);
-      } catch (error) {
-        this.#keep.fill(1, 0, this.#columns.count);
-        this.#hooks.pluginFailed?.("Filter", filter, error);
-      }
-      if (timed) this.#called("Filter", filter, started);
-      if (this.#columns.retain(this.#keep) === 0)
-        return new Rejection(
-          "no_target",
-          filter.plugin.refusal ?? `failed to find target endpoint: ${filter.name} left none of ${before} candidates`,
-        );
-    }
-    return undefined;
-  }
-
-  #score(timed: boolean): void {
-    const { count } = this.#columns;
-    const { totals } = this.#context;
-    totals.fill(0, 0, count);
-    for (let s = 0; s < this.#profile.scorers.length; s++) {
-      const scorer = this.#profile.scorers[s]!;
-      const out = this.#scores[s]!;
-      const started = timed ? this.#clock.now() : 0;
-      out.fill(0, 0, count);
-      this.#context.out = out;
-      try {
-        scorer.plugin.score(this.#context);
-      } catch (error) {
-        out.fill(0, 0, count);
-        this.#hooks.pluginFailed?.("Scorer", scorer, error);
-      }
-      if (timed) this.#called("Scorer", scorer, started);
-      const { weight } = scorer;
-      for (let i = 0; i < count; i++) {
-        const raw = out[i]!;
-        // Written so that NaN becomes 0.
-        const score = raw >= 0 ? (raw <= 1 ? raw : 1) : 0;
-        out[i] = score;
-        totals[i]! += score * weight;
-      }
-    }
-  }
-
-  /** @returns how many share the first place */
-  #pick(timed: boolean): number | Rejection {
-    const { picker } = this.#profile;
-    const { count } = this.#columns;
-    const { order } = this.#context;
+  #runOnly(request: InferenceRequest, timed: boolean, capture: FullCapture | undefined): Rejection | undefined {
+    const only = this.#only!;
     const started = timed ? this.#clock.now() : 0;
-    for (let i = 0; i < count; i++) order[i] = i;
-    try {
-      const tied = picker.plugin.pick(this.#context);
-      if (timed) this.#called("Picker", picker, started);
-      if (isOrder(order, count)) return tied >= 1 && tied <= count ? tied : 1;
-      throw new Error("it left an order that repeats a candidate or names one that does not exist");
-    } catch (error) {
-      this.#hooks.pluginFailed?.("Picker", picker, error);
-      return new Rejection("internal", `failed to find target endpoint: ${picker.name} failed: ${messageOf(error)}`);
-    }
+    const candidates = this.#columns.count;
+    const failed = only.run(request, timed, capture?.dropped);
+    if (timed) this.#calls.ran(only.profile, started, candidates, this.#columns.count);
+    return failed;
   }
 
-  #conclude(
-    request: InferenceRequest,
-    candidates: number,
-    excludedDown: number,
-    tied: number,
-    now: number,
-    timed: boolean,
-  ): SchedulingResult {
-    const columns = this.#columns;
-    const { order, totals } = this.#context;
-    const first = order[0]!;
-    const bytes = promptBytes(request);
-    const matched = columns.optionalColumn(PREFIX_MATCHED_BLOCKS);
-    const total = columns.optionalColumn(PREFIX_TOTAL_BLOCKS);
-    const blockTokens = columns.optionalColumn(PREFIX_BLOCK_TOKENS);
-    let hashed = 0;
-    if (matched !== undefined && total !== undefined && blockTokens !== undefined) {
-      const blockBytes = blockTokens[first]! * BYTES_PER_TOKEN;
-      hashed = Math.min(bytes, total[first]! * blockBytes);
-      const ratio = total[first]! > 0 ? matched[first]! / total[first]! : undefined;
-      this.#hooks.prefixMatched?.(this.#prefixProducer!, matched[first]! * blockBytes, ratio);
-    }
+  #isTimed({ trace }: ScheduleExtras): boolean {
+    if (trace !== undefined) return true;
+    if (this.#hooks.pluginCalled === undefined || --this.#untilTimed > 0) return false;
+    this.#untilTimed = TIMED_EVERY;
+    return true;
+  }
+
+  #isFull({ full }: ScheduleExtras): boolean {
+    if (full) return true;
+    if (this.#untilFull === 0 || --this.#untilFull > 0) return false;
+    this.#untilFull = this.#options.fullEvery ?? 0;
+    return true;
+  }
+
+  #capture(request: InferenceRequest, endpoints: readonly Endpoint[], now: number): FullCapture {
+    const { random, staleness = DEFAULT_STALENESS_MS } = this.#options;
+    return new FullCapture(this.#plan, request, endpoints, { now, randomState: random.state, staleness });
+  }
+
+  #conclude(decided: Deciding, run: ProfileRun, timed: boolean): SchedulingResult {
+    const { request } = decided;
+    const { columns, order } = run;
+    const { figures, keepsTokens, prefixProducer, producers } = this.#plan;
+    const held = heldPrefix(request, run, figures);
+    if (held !== undefined) this.#hooks.prefixMatched?.(prefixProducer!, held.matchedBytes, held.ratio);
     const listed: Endpoint[] = [];
     for (let i = 0; i < columns.count && i < MAX_LISTED; i++) listed.push(columns.endpoints[order[i]!]!);
-    const record = new CompactRecord({
-      sequence: this.records.nextSequence,
-      request,
-      at: this.#clock.wall(),
-      now,
-      promptBytes: hashed,
-      profile: this.#profile,
-      candidates,
-      excludedDown,
+    const uncachedTokens = tokensToCompute(request, run, figures);
+    const others = this.#runs?.others(run);
+    const record = this.#log.record(this.#plan, {
+      ...decided,
+      run,
       listed,
-      columns,
-      order,
-      totals,
-      scores: this.#scores,
-      tied,
+      promptBytes: held?.hashedBytes ?? 0,
+      others: others?.map(({ profile, endpoints }) => ({ profile, id: endpoints[0]!.id })),
     });
-    const uncached = columns.optionalColumn(UNCACHED_TOKENS);
-    const uncachedTokens = uncached === undefined ? Math.ceil(bytes / BYTES_PER_TOKEN) : uncached[first]!;
-    const moved = listed.length > 1 && (this.#retries || this.offered > 1) ? this.#follow(request) : undefined;
-    this.#tellRouted(request, listed[0]!, timed);
-    this.records.add(record);
-    return { endpoints: listed, uncachedTokens, record, moved, scores: this.#emitScores ? this.#scored() : undefined };
+    const walks = listed.length > 1 && (this.#options.retries === true || this.offered > 1);
+    const moved = walks ? whoFollow(producers, request, this.#calls, this.#columns) : undefined;
+    tellRouted(
+      producers,
+      request,
+      listed[0]!,
+      others,
+      timed ? this.#clock : undefined,
+      this.#calls,
+      columns,
+      run.profile.name,
+    );
+    this.#log.add(record);
+    const result = { endpoints: listed, uncachedTokens, keepsTokens, record, moved, scores: this.#scored(run) };
+    if (others === undefined) return result;
+    const sideLoads = others.map((other): SideLoad => {
+      return { endpoint: other.endpoints[0]!, uncachedTokens: tokensToCompute(request, other.run, figures) };
+    });
+    const profiles = new Map([[run.profile.name, listed], ...others.map((o) => [o.profile, o.endpoints] as const)]);
+    return { ...result, profiles, sideLoads };
   }
 
   /** The totals of the candidates that passed the filters; undefined when nobody scored them (epp-protocol 3.6). */
-  #scored(): Record<string, number> | undefined {
-    if (this.#profile.scorers.length === 0) return undefined;
+  #scored({ profile, columns, totals }: ProfileRun): Record<string, number> | undefined {
+    if (!this.#options.emitScores || profile.scorers.length === 0) return undefined;
     const scores: Record<string, number> = {};
-    const { count, endpoints } = this.#columns;
-    for (let i = 0; i < count; i++) scores[endpoints[i]!.hostPort] = this.#context.totals[i]!;
+    for (let i = 0; i < columns.count; i++) scores[columns.endpoints[i]!.hostPort] = totals[i]!;
     return scores;
   }
 
-  #follow(request: InferenceRequest): ((served: Endpoint) => void) | undefined {
-    const calls: ((served: Endpoint) => void)[] = [];
-    for (const producer of this.#profile.producers) {
-      if (producer.plugin.follow === undefined) continue;
-      const report = this.#reporter(producer);
-      const call = guarded(() => producer.plugin.follow?.(request), report);
-      if (call !== undefined) calls.push((served) => guarded(() => call(served), report));
-    }
-    if (calls.length === 0) return undefined;
-    return (served) => {
-      for (const call of calls) call(served);
-    };
+  /** Refuses what the producers have seen. */
+  #refuseSeen(deciding: Deciding & { readonly refusal: Rejection }): Rejection {
+    const { producers } = this.#plan;
+    const rejection = this.#refuse(deciding);
+    tellRefused(producers, deciding.request, this.#calls);
+    return rejection;
   }
 
-  #reporter(plugin: ProfileMember<unknown>): (error: unknown) => void {
-    return (error) => this.#hooks.pluginFailed?.("PreRequest", plugin, error);
-  }
-
-  #tellRouted(request: InferenceRequest, endpoint: Endpoint, timed: boolean): void {
-    for (const producer of this.#profile.producers) {
-      if (producer.plugin.routed === undefined) continue;
-      const started = timed ? this.#clock.now() : 0;
-      try {
-        producer.plugin.routed(request, endpoint);
-      } catch (error) {
-        this.#hooks.pluginFailed?.("PreRequest", producer, error);
-      }
-      if (timed) this.#called("PreRequest", producer, started);
-    }
-  }
-
-  #called(point: ExtensionPoint, plugin: ProfileMember<unknown>, started: number): void {
-    this.#hooks.pluginCalled?.(point, plugin, (this.#clock.now() - started) / 1000);
-  }
-
-  #reserve(room: number): void {
-    this.#keep = new Uint8Array(room);
-    this.#scores = this.#profile.scorers.map(() => new Float64Array(room));
-    this.#context.keep = this.#keep;
-    this.#context.totals = new Float64Array(room);
-    this.#context.order = new Uint32Array(room);
+  #refuse(deciding: Deciding & { readonly refusal: Rejection }): Rejection {
+    return this.#log.refuse(this.#plan, deciding);
   }
 }
-
-/** Whether the places a result is made of name distinct candidates. */
-function isOrder(order: Uint32Array, count: number): boolean {
-  const listed = Math.min(count, MAX_LISTED);
-  for (let i = 0; i < listed; i++) {
-    if (order[i]! >= count) return false;
-    for (let j = 0; j < i; j++) if (order[j] === order[i]) return false;
-  }
-  return true;
-}
-
-function guarded<T>(call: () => T, onError: (error: unknown) => void): T | undefined {
-  try {
-    return call();
-  } catch (error) {
-    onError(error);
-    return undefined;
-  }
-}
-
-/** Stands in the context between decisions, so that it keeps no body alive. */
-const NO_REQUEST = {} as InferenceRequest;

@@ -24,4 +24,18 @@ describe("LabelGuard", () => {
     expect(guard.admit("a\ud800")).toBe("other");
     expect(guard.admit("a\u{1f600}")).toBe("a\u{1f600}");
   });
+
+  it("never folds a pinned value, nor counts it (S-96)", () => {
+    const pinned = new Set(["rewritten"]);
+    const guard = new LabelGuard(1, (value) => pinned.has(value));
+    expect(["rewritten", "a", "b", "rewritten"].map((value) => guard.admit(value))).toEqual([
+      "rewritten",
+      "a",
+      "other",
+      "rewritten",
+    ]);
+    expect([guard.pins("rewritten"), guard.pins("a")]).toEqual([true, false]);
+    pinned.clear();
+    expect(guard.admit("rewritten")).toBe("other");
+  });
 });

@@ -7,6 +7,7 @@ import { MetricsRegistry } from "./registry.ts";
 
 const M = "model_name,target_model_name";
 const M4 = "fairness_id,model_name,priority,target_model_name";
+const DISAGG = "decision_type,model_name,plugin_name,plugin_type";
 const ATTEMPT = "namespace,port,status,target_model_name";
 const IN_FLIGHT = "endpoint_name,fairness_id,namespace,priority,producer_name";
 
@@ -63,6 +64,7 @@ const EXPECTED: readonly (readonly [name: string, type: string, labels: string])
   ["inference_extension_scheduler_attempts_total", "counter", ATTEMPT.replace("port,", "pod_name,port,")],
   ["llm_d_epp_plugin_duration_seconds", "histogram", "extension_point,plugin_name,plugin_type"],
   ["inference_extension_plugin_duration_seconds", "histogram", "extension_point,plugin_name,plugin_type"],
+  ["llm_d_epp_plugin_data_scope_violations_total", "counter", "access,extension_point,plugin_name,plugin_type"],
   ["llm_d_epp_request_processing_duration_seconds", "histogram", ""],
   ["llm_d_epp_response_processing_duration_seconds", "histogram", ""],
   ["llm_d_epp_info", "gauge", "build_ref,commit"],
@@ -73,6 +75,10 @@ const EXPECTED: readonly (readonly [name: string, type: string, labels: string])
   ["llm_d_inference_scheduler_datalayer_poll_errors_total", "counter", "source_type"],
   ["llm_d_epp_datalayer_extract_errors_total", "counter", "extractor_type,source_type"],
   ["llm_d_inference_scheduler_datalayer_extract_errors_total", "counter", "extractor_type,source_type"],
+  ["llm_d_epp_disagg_decision_total", "counter", DISAGG],
+  ["llm_d_inference_scheduler_disagg_decision_total", "counter", "decision_type,model_name"],
+  ["llm_d_epp_pd_decision_total", "counter", DISAGG],
+  ["llm_d_inference_scheduler_pd_decision_total", "counter", "decision_type,model_name"],
   ["llm_d_epp_prefix_indexer_size", "gauge", "plugin_name,plugin_type"],
   ["inference_extension_prefix_indexer_size", "gauge", ""],
   ["llm_d_epp_prefix_indexer_hit_ratio", "histogram", "plugin_name,plugin_type"],
@@ -81,6 +87,9 @@ const EXPECTED: readonly (readonly [name: string, type: string, labels: string])
   ["inference_extension_prefix_indexer_hit_bytes", "histogram", ""],
   ["llm_d_epp_inflight_requests", "gauge", IN_FLIGHT],
   ["llm_d_epp_inflight_tokens", "gauge", IN_FLIGHT],
+  ["llm_d_epp_flow_control_pool_saturation", "gauge", "inference_pool,stage"],
+  ["inference_extension_flow_control_pool_saturation", "gauge", "inference_pool,stage"],
+  ["llm_d_epp_flow_control_stale_endpoints", "gauge", "detector"],
   ["sluice_endpoint_state", "gauge", "endpoint,state"],
   ["sluice_buffered_bytes", "gauge", ""],
   ["sluice_extproc_streams", "gauge", ""],
@@ -88,6 +97,14 @@ const EXPECTED: readonly (readonly [name: string, type: string, labels: string])
   ["sluice_extproc_notices_total", "counter", "kind"],
   ["sluice_gateway_retries_total", "counter", "cause"],
   ["sluice_exchanges_total", "counter", "outcome"],
+  ["sluice_plugin_failures_total", "counter", "extension_point,plugin_name,plugin_type"],
+  ["sluice_config_info", "gauge", "hash"],
+  ["sluice_config_reloads_total", "counter", "result"],
+  ["sluice_config_refused", "gauge", ""],
+  ["sluice_kubernetes_heard_age_seconds", "gauge", "kind"],
+  ["sluice_kubernetes_objects", "gauge", "kind"],
+  ["sluice_kubernetes_lists_total", "counter", "kind"],
+  ["sluice_kubernetes_failures_total", "counter", "kind"],
 ];
 
 /** The `le` texts of histograms, by a name that has each set (scheduling 8.2). */

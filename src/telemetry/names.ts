@@ -1,4 +1,6 @@
-import { type FamiliesOf, registerTable } from "./metric-table.ts";
+import { CONFIG_METRICS } from "./config-metrics.ts";
+import { KUBERNETES_METRICS } from "./kubernetes-metrics.ts";
+import { type FamiliesOf, type MetricRow, registerTable } from "./metric-table.ts";
 import { POOL_METRICS } from "./pool-metrics.ts";
 import { WIRE_METRICS } from "./process-metrics.ts";
 import type { MetricsRegistry } from "./registry.ts";
@@ -9,12 +11,32 @@ import { SCHEDULER_METRICS } from "./scheduler-metrics.ts";
  * Every metric of the inference path: canonical name, help, labels, buckets and deprecated names. No other file spells
  * one of them. The process's own are in `PROCESS_METRICS`, registered by `process.ts`.
  */
-const METRICS = { ...REQUEST_METRICS, ...POOL_METRICS, ...SCHEDULER_METRICS, ...WIRE_METRICS } as const;
+const METRICS = {
+  ...REQUEST_METRICS,
+  ...POOL_METRICS,
+  ...SCHEDULER_METRICS,
+  ...WIRE_METRICS,
+  ...CONFIG_METRICS,
+  ...KUBERNETES_METRICS,
+} as const;
 
 /** One family per metric of the inference path. */
 export type Metrics = FamiliesOf<typeof METRICS>;
 
-/** Registers every metric of the inference path; once per registry (SluiceError METRIC_DUPLICATE otherwise). */
-export function createMetrics(registry: MetricsRegistry): Metrics {
-  return registerTable(registry, METRICS);
+/** The oldest names of request metrics, which the reference shows no more (scheduling 8.1). */
+const OLDEST = "inference_model_";
+
+/**
+ * Registers every metric of the inference path; once per registry (SluiceError METRIC_DUPLICATE otherwise).
+ * @param oldestNames whether request metrics have a copy under the names of v0.3 to v1.0, for dashboards of that time
+ */
+export function createMetrics(registry: MetricsRegistry, oldestNames = true): Metrics {
+  if (oldestNames) return registerTable(registry, METRICS);
+  const rows = Object.entries(METRICS).map(([key, row]) => [key, withoutOldest(row)]);
+  return registerTable(registry, Object.fromEntries(rows) as typeof METRICS);
+}
+
+function withoutOldest(row: MetricRow): MetricRow {
+  const { twins = [] } = row;
+  return { ...row, twins: twins.filter(({ name }) => !name.startsWith(OLDEST)) };
 }

@@ -1,4 +1,4 @@
-import { ROOT_CONTEXT, type TextMapGetter, trace } from "@opentelemetry/api";
+import { ROOT_CONTEXT, type TextMapGetter } from "@opentelemetry/api";
 import {
   CompositePropagator,
   parseKeyPairsIntoRecord,
@@ -8,16 +8,15 @@ import {
 } from "@opentelemetry/core";
 import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-grpc";
 import { defaultResource, resourceFromAttributes } from "@opentelemetry/resources";
-import { BatchSpanProcessor, TracerProvider } from "@opentelemetry/sdk-trace";
+import { BatchSpanProcessor, ConsoleSpanExporter, type SpanExporter, TracerProvider } from "@opentelemetry/sdk-trace";
 import type { Clock } from "../clock/clock.ts";
 import { messageOf, SluiceError } from "../inference/errors.ts";
-import { samplerOf } from "./otel-sampler.ts";
-import { OtelSpan } from "./otel-span.ts";
+import { type Environment, otlpVariable, type TraceTargets } from "./otel-environment.ts";
+import { ratioSamplerOf, samplerOf } from "./otel-sampler.ts";
+import { OtelSpan, type SpanScope } from "./otel-span.ts";
 import type { TracingDependencies } from "./otel-tracing.ts";
 import { RateLimitedLog } from "./rate-limited-log.ts";
-import type { Span, SpanAttributes, Tracing } from "./tracing.ts";
-
-type Environment = Readonly<Record<string, string | undefined>>;
+import type { Span, SpanAttributes, SpanKind, Tracing } from "./tracing.ts";
 
 /** Ended spans that may wait for the collector; further ones are dropped. */
 const MAX_WAITING = 2048;
@@ -41,45 +40,51 @@ export class OtelTracing implements Tracing {
   readonly on = true;
   readonly #clock: Clock;
   readonly #provider: TracerProvider;
-  readonly #tracer: ReturnType<TracerProvider["getTracer"]>;
-  readonly #propagator = new CompositePropagator({
-    propagators: [new W3CTraceContextPropagator(), new W3CBaggagePropagator()],
-  });
+  readonly #scope: SpanScope;
 
   /** @throws SluiceError TRACING_ENDPOINT when the endpoint is no address */
-  constructor(endpoint: string, env: Environment, { serviceName, clock, log }: TracingDependencies) {
+  constructor(targets: TraceTargets, env: Environment, dependencies: TracingDependencies) {
+    const { serviceName, clock, log, sampling } = dependencies;
     this.#clock = clock;
-    const url = urlOf(endpoint, env);
-    const exporter = new OTLPTraceExporter({ url: url.href, timeoutMillis: EXPORT_TIMEOUT });
     const attributes = parseKeyPairsIntoRecord(env["OTEL_RESOURCE_ATTRIBUTES"]);
     const service = env["OTEL_SERVICE_NAME"]?.trim() || attributes["service.name"] || serviceName;
+    const exporters: SpanExporter[] = targets.console ? [new ConsoleSpanExporter()] : [];
+    let collector: string | undefined;
+    if (targets.otlp !== undefined) {
+      const url = urlOf(targets.otlp, env);
+      collector = url.host;
+      exporters.push(new OTLPTraceExporter({ url: url.href, timeoutMillis: EXPORT_TIMEOUT }));
+    }
     const limited = new RateLimitedLog(log, clock, LOG);
     setGlobalErrorHandler((error) => {
-      limited.log(
-        "warn",
-        "export",
-        { collector: url.host, error: messageOf(error) },
-        "spans could not be sent and are lost",
-      );
+      limited.log("warn", "export", { collector, error: messageOf(error) }, "spans could not be sent and are lost");
     });
+    const chosen = sampling === "ratio" ? ratioSamplerOf : samplerOf;
     this.#provider = new TracerProvider({
-      sampler: samplerOf(env["OTEL_TRACES_SAMPLER"], env["OTEL_TRACES_SAMPLER_ARG"], log),
+      sampler: chosen(env["OTEL_TRACES_SAMPLER"], env["OTEL_TRACES_SAMPLER_ARG"], log),
       resource: defaultResource().merge(resourceFromAttributes({ ...attributes, "service.name": service })),
-      spanProcessors: [
-        new BatchSpanProcessor({
-          exporter,
-          maxQueueSize: MAX_WAITING,
-          exportTimeoutMillis: EXPORT_TIMEOUT,
-        }),
-      ],
+      spanProcessors: exporters.map(
+        (exporter) =>
+          new BatchSpanProcessor({ exporter, maxQueueSize: MAX_WAITING, exportTimeoutMillis: EXPORT_TIMEOUT }),
+      ),
     });
-    this.#tracer = this.#provider.getTracer("sluice");
+    this.#scope = {
+      tracer: this.#provider.getTracer(dependencies.instrumentation ?? "sluice"),
+      propagator: new CompositePropagator({
+        propagators: [new W3CTraceContextPropagator(), new W3CBaggagePropagator()],
+      }),
+      clock,
+    };
   }
 
-  start(name: string, carrier: Readonly<Record<string, string>>, attributes: SpanAttributes = {}): Span {
-    const parent = this.#propagator.extract(ROOT_CONTEXT, carrier, METADATA);
-    const span = this.#tracer.startSpan(name, { attributes }, parent);
-    return new OtelSpan(this.#tracer, this.#propagator, span, trace.setSpan(parent, span));
+  start(
+    name: string,
+    carrier: Readonly<Record<string, string>>,
+    attributes: SpanAttributes = {},
+    kind?: SpanKind,
+  ): Span {
+    const parent = this.#scope.propagator.extract(ROOT_CONTEXT, carrier, METADATA);
+    return OtelSpan.first(this.#scope, name, parent, attributes, kind);
   }
 
   close(): Promise<void> {
@@ -96,12 +101,12 @@ export class OtelTracing implements Tracing {
 
 /** The endpoint with the scheme that decides about TLS: without one of its own it speaks TLS unless told otherwise. */
 function urlOf(endpoint: string, env: Environment): URL {
-  const insecure = env["OTEL_EXPORTER_OTLP_INSECURE"]?.trim().toLowerCase() === "true";
+  const insecure = otlpVariable(env, "INSECURE")?.toLowerCase() === "true";
   const url = URL.parse(endpoint.includes("://") ? endpoint : `${insecure ? "http" : "https"}://${endpoint}`);
   if (url === null || !/^https?:$/.test(url.protocol))
     throw new SluiceError(
       "TRACING_ENDPOINT",
-      `OTEL_EXPORTER_OTLP_ENDPOINT is ${JSON.stringify(endpoint)}; give http://host:port, https://host:port or host:port`,
+      `the OTLP endpoint is ${JSON.stringify(endpoint)}; give http://host:port, https://host:port or host:port`,
     );
   return url;
 }

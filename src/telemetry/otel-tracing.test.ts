@@ -145,6 +145,53 @@ describe("startTracing", () => {
       });
   });
 
+  it("answers a request as a server, and shows what was over before it was told (9.1)", async () => {
+    const clock = new VirtualClock(1_700_000_000_000);
+    const tracing = await start({}, silentLogger, clock);
+    clock.advance(1000);
+    const request = tracing.start("gateway.request", carrier(), { kinds: ["a", "b"], sums: [0.5, 2] }, "server");
+    expect(request.sampled).toBe(true);
+    clock.advance(10);
+    const profile = request.past("profile", 1002.25, 1008, { left: 3, used: true });
+    profile.past("scorer", 1003, 1004.5);
+    clock.advance(5);
+    request.end();
+    await tracing.close();
+
+    const [outer, inner, server] = collector.spans;
+    expect(server).toMatchObject({ name: "gateway.request", kind: 2, scope: "sluice", parentId: PRODUCER });
+    expect(server?.attributes).toEqual({ kinds: ["a", "b"], sums: [0.5, 2] });
+    expect(outer).toMatchObject({ kind: 1, parentId: server?.spanId, attributes: { left: 3, used: true } });
+    expect(inner).toMatchObject({ parentId: outer?.spanId });
+    const times = [server, outer, inner].map((span) =>
+      [span!.started, span!.ended].map((at) => at - 1_700_000_000_000),
+    );
+    expect(times).toEqual([
+      [1000, 1015],
+      [1002.25, 1008],
+      [1003, 1004.5],
+    ]);
+  });
+
+  it("keeps the times of a trace together when the wall clock is set", async () => {
+    let wall = 1_700_000_000_000;
+    const clock = Object.assign(new VirtualClock(), { wall: () => wall });
+    const tracing = await start({}, silentLogger, clock);
+    const request = tracing.start("gateway.request", {});
+    clock.advance(10);
+    wall -= 3_600_000;
+    request.child("inner").end();
+    request.end();
+    await tracing.close();
+    expect(collector.spans.map(({ ended }) => ended)).toEqual([1_700_000_000_010, 1_700_000_000_010]);
+  });
+
+  it("knows that nobody will see an unsampled span", async () => {
+    const tracing = await start();
+    expect(tracing.start("s", carrier("00")).sampled).toBe(false);
+    await tracing.close();
+  });
+
   it("is off without an endpoint", async () => {
     for (const OTEL_EXPORTER_OTLP_ENDPOINT of ["", " "])
       expect((await start({ OTEL_EXPORTER_OTLP_ENDPOINT })).on).toBe(false);
@@ -190,6 +237,56 @@ describe("startTracing", () => {
   });
 });
 
+describe("sampling of the Endpoint Picker (scheduling 9.1)", () => {
+  const ARG = "OTEL_TRACES_SAMPLER_ARG";
+  const NAME = "OTEL_TRACES_SAMPLER";
+  /** How many of 400 traces that begin here are sampled, and what was logged. */
+  async function sampled(env: Readonly<Record<string, string>>): Promise<[share: number, errors: string[]]> {
+    const errors: string[] = [];
+    const log: Logger = { ...silentLogger, error: (_fields, message) => errors.push(message) };
+    const endpoint = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.endpoint };
+    const dependencies = { serviceName: "s", sampling: "ratio", clock: new VirtualClock(), log } as const;
+    const tracing = await startTracing({ ...endpoint, ...env }, dependencies);
+    let count = 0;
+    for (let i = 0; i < 400; i++) if (tracing.start("s", {}).sampled) count++;
+    const child = tracing.start("s", carrier("01")).sampled;
+    expect([child, tracing.start("s", carrier("00")).sampled]).toEqual([true, false]);
+    await tracing.close();
+    return [count, errors];
+  }
+
+  it("is a tenth of the traces that begin here, and what a parent says for the others", async () => {
+    const [count, errors] = await sampled({});
+    // 40 expected, standard deviation 6.
+    expect(count).toBeGreaterThan(4);
+    expect(count).toBeLessThan(100);
+    expect(errors).toEqual([]);
+  });
+
+  it("is the ratio that OTEL_TRACES_SAMPLER_ARG gives", async () => {
+    expect(await sampled({ [ARG]: "0" })).toEqual([0, []]);
+    expect(await sampled({ [NAME]: "ParentBased_TraceIdRatio", [ARG]: " 1.0 " })).toEqual([400, []]);
+  });
+
+  it("stays a tenth for another sampler or no ratio, and says so as an error", async () => {
+    const wrong: readonly (readonly [Readonly<Record<string, string>>, string])[] = [
+      [{ [NAME]: "always_on" }, "OTEL_TRACES_SAMPLER can only be parentbased_traceidratio; using it with 0.1"],
+      [
+        { [NAME]: "traceidratio", [ARG]: "1" },
+        "OTEL_TRACES_SAMPLER can only be parentbased_traceidratio; using it with 0.1",
+      ],
+      [{ [ARG]: "half" }, "OTEL_TRACES_SAMPLER_ARG is no number from 0 to 1; using 0.1"],
+      [{ [ARG]: "1.5" }, "OTEL_TRACES_SAMPLER_ARG is no number from 0 to 1; using 0.1"],
+    ];
+    for (const [env, message] of wrong) {
+      const [count, errors] = await sampled(env);
+      expect(count).toBeGreaterThan(4);
+      expect(count).toBeLessThan(100);
+      expect(errors).toEqual([message]);
+    }
+  });
+});
+
 describe("a process of its own", () => {
   const url = (file: string) => JSON.stringify(new URL(file, import.meta.url).href);
   /** Runs a script with `tracing` as it is with that endpoint; what it printed. Fails unless it ends by itself. */
@@ -215,6 +312,14 @@ describe("a process of its own", () => {
     const script = `tracing.start("s", {}).end(); await tracing.close(); console.log(tracing.on, loaded().length > 0);`;
     expect(await run("", script)).toBe("false false");
     expect(await run(collector.endpoint, script)).toBe("true true");
+  });
+
+  it("prints spans when OTEL_TRACES_EXPORTER is console", async () => {
+    const script = `
+      const console = await startTracing({ OTEL_TRACES_EXPORTER: "console" }, { serviceName: "s", clock: realClock, log: silentLogger });
+      console.start("gateway.request", {}).end();
+      await console.close();`;
+    expect(await run("", script)).toContain("name: 'gateway.request'");
   });
 
   it("ends by itself after it closed, whether its collector is there or not", async () => {

@@ -1,28 +1,34 @@
 import type { Clock } from "../clock/clock.ts";
 import type { Logger } from "./logger.ts";
+import { type Environment, traceTargets } from "./otel-environment.ts";
 import { noTracing, type Tracing } from "./tracing.ts";
 
 /** What tracing is started with besides the environment. */
 export interface TracingDependencies {
   /** `service.name` of the spans unless the environment gives one. */
   readonly serviceName: string;
+  /** Name of what makes the spans; default `sluice`. */
+  readonly instrumentation?: string;
+  /**
+   * `ratio`: `OTEL_TRACES_SAMPLER` can only be `parentbased_traceidratio`, and one trace in ten is sampled unless it says
+   * otherwise (scheduling 9.1). Default: every standard sampler, and all traces.
+   */
+  readonly sampling?: "ratio";
   readonly clock: Clock;
   readonly log: Logger;
 }
 
 /**
- * Tracing as the standard variables of OpenTelemetry configure it (async-processor 8.2, 8.5): spans go by OTLP gRPC to
- * `OTEL_EXPORTER_OTLP_ENDPOINT`. Without that nothing is loaded, made or sent.
- * @param env the environment: `OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_EXPORTER_OTLP_INSECURE`, `OTEL_SERVICE_NAME`,
- *   `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER`, `OTEL_TRACES_SAMPLER_ARG`
+ * Tracing as the standard variables of OpenTelemetry configure it (async-processor 8.2, 8.5; scheduling 9.1): spans go by
+ * OTLP gRPC to the endpoint that they name, or to stdout. Where they say neither, nothing is loaded, made or sent.
+ * @param env the environment: `OTEL_TRACES_EXPORTER`, `OTEL_SDK_DISABLED`, `OTEL_EXPORTER_OTLP_ENDPOINT` and
+ *   `..._INSECURE` (both also as `OTEL_EXPORTER_OTLP_TRACES_...`), `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`,
+ *   `OTEL_TRACES_SAMPLER`, `OTEL_TRACES_SAMPLER_ARG`
  * @throws SluiceError TRACING_ENDPOINT when the endpoint is no address
  */
-export async function startTracing(
-  env: Readonly<Record<string, string | undefined>>,
-  dependencies: TracingDependencies,
-): Promise<Tracing> {
-  const endpoint = env["OTEL_EXPORTER_OTLP_ENDPOINT"]?.trim();
-  if (!endpoint) return noTracing;
+export async function startTracing(env: Environment, dependencies: TracingDependencies): Promise<Tracing> {
+  const targets = traceTargets(env, dependencies.log);
+  if (!targets.console && targets.otlp === undefined) return noTracing;
   const { OtelTracing } = await import("./otel-provider.ts");
-  return new OtelTracing(endpoint, env, dependencies);
+  return new OtelTracing(targets, env, dependencies);
 }

@@ -4,6 +4,8 @@ const P = ["name"] as const;
 
 /** Series of a family with an endpoint among its labels: a pool of 500 endpoints with several label sets for each. */
 const PER_ENDPOINT = 4096;
+/** All that the table of flows in flight can hold, so that no series stands for several: it has as many places again for what does not fit. */
+const PER_FLOW = 2 * PER_ENDPOINT;
 
 /** What is known about the pool as a whole and its endpoints (scheduling 8.4). */
 export const POOL_METRICS = {
@@ -69,16 +71,16 @@ export const POOL_METRICS = {
   inflightRequests: {
     type: "gauge",
     name: "llm_d_epp_inflight_requests",
-    help: "[ALPHA] Requests sent to an endpoint that have not ended, as counted here.",
+    help: "[ALPHA] Requests sent to an endpoint that have not ended, as counted here, by flow.",
     labels: ["endpoint_name", "namespace", "producer_name", "fairness_id", "priority"],
-    maxSeries: PER_ENDPOINT,
+    maxSeries: PER_FLOW,
   },
   inflightTokens: {
     type: "gauge",
     name: "llm_d_epp_inflight_tokens",
-    help: "[ALPHA] Estimated tokens of the requests sent to an endpoint that have not ended.",
+    help: "[ALPHA] Estimated prompt tokens of these requests that the endpoint has yet to compute.",
     labels: ["endpoint_name", "namespace", "producer_name", "fairness_id", "priority"],
-    maxSeries: PER_ENDPOINT,
+    maxSeries: PER_FLOW,
   },
   datalayerPollErrorsTotal: {
     type: "counter",
@@ -93,6 +95,19 @@ export const POOL_METRICS = {
     help: "[ALPHA] Fetched data of an endpoint from which a value could not be read.",
     labels: ["source_type", "extractor_type"],
     twins: [{ name: "llm_d_inference_scheduler_datalayer_extract_errors_total" }],
+  },
+  poolSaturation: {
+    type: "gauge",
+    name: "llm_d_epp_flow_control_pool_saturation",
+    help: "[ALPHA] Saturation of the pool as its detector sees it: 1 and above is saturated.",
+    labels: ["inference_pool", "stage"],
+    twins: [{ name: "inference_extension_flow_control_pool_saturation" }],
+  },
+  staleEndpoints: {
+    type: "gauge",
+    name: "llm_d_epp_flow_control_stale_endpoints",
+    help: "[ALPHA] Endpoints that the detector counted as saturated for want of fresh metrics.",
+    labels: ["detector"],
   },
   endpointState: {
     type: "gauge",

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { VirtualClock } from "../clock/virtual.ts";
 import { createDispatchMetrics } from "./dispatch-metrics.ts";
+import { ELECTION_METRICS } from "./kubernetes-metrics.ts";
 import { registerTable } from "./metric-table.ts";
 import { createMetrics } from "./names.ts";
 import { startProcessMetrics } from "./process.ts";
@@ -15,6 +16,7 @@ describe("renderMetricsReference", () => {
     const registry = new MetricsRegistry();
     createMetrics(registry);
     registerTable(registry, STREAM_METRICS);
+    registerTable(registry, ELECTION_METRICS);
     createDispatchMetrics(registry);
     startProcessMetrics(registry, new VirtualClock())();
     for (const family of registry.refresh()) {

@@ -1,4 +1,6 @@
+import { CONFIG_METRICS } from "./config-metrics.ts";
 import { DISPATCH_METRICS } from "./dispatch-metrics.ts";
+import { ELECTION_METRICS, KUBERNETES_METRICS } from "./kubernetes-metrics.ts";
 import { DEFAULT_MAX_SERIES, type TwinLabel } from "./metric-spec.ts";
 import type { MetricRow, MetricTable } from "./metric-table.ts";
 import { POOL_METRICS } from "./pool-metrics.ts";
@@ -12,6 +14,9 @@ const CHAPTERS: readonly (readonly [title: string, intro: string, table: MetricT
   ["Pool and endpoints", "The model servers, as scraped and as counted here.", POOL_METRICS],
   ["Decisions and plugins", "How endpoints were chosen and what that took.", SCHEDULER_METRICS],
   ["Wires", "Streams, buffers and retries of this process.", WIRE_METRICS],
+  ["Configuration", "What the process runs by.", CONFIG_METRICS],
+  ["Kubernetes", "How up to date the picture of the cluster is.", KUBERNETES_METRICS],
+  ["Leader election", "Shown with `--ha-enable-leader-election` only.", ELECTION_METRICS],
   ["Streams", "Shown with `--enable-grpc-stream-metrics` only.", STREAM_METRICS],
   ["Async Processor", "Queued work, of `sluice dispatch` only.", DISPATCH_METRICS],
   ["Process", "The process itself, refreshed whenever the page is read.", PROCESS_METRICS],

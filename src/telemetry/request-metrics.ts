@@ -17,6 +17,14 @@ const M = ["model_name", "target_model_name"] as const;
 /** Labels of the canonical names. */
 const M4 = ["model_name", "target_model_name", "fairness_id", "priority"] as const;
 
+/**
+ * Series of a family: 1,000 that clients choose, as many again for names of the operator (scheduling 8.1), and some that
+ * stand for several. Who counts sees to it that there are no more.
+ */
+const MAX_SERIES = 2048;
+/** The same for each error code, or for streams and others. */
+const MAX_DIVIDED = 2 * MAX_SERIES;
+
 /** The deprecated names of v1.1-v1.5 (`inference_objective_`) and of v0.3-v1.0 (`inference_model_`), in this order. */
 function older(name: string, labels: readonly string[] = M): readonly TwinSpec[] {
   return [
@@ -32,6 +40,7 @@ export const REQUEST_METRICS = {
     name: "llm_d_epp_request_total",
     help: "[ALPHA] Requests for which an endpoint was chosen.",
     labels: M4,
+    maxSeries: MAX_SERIES,
     twins: [
       { name: "inference_objective_request_total", labels: [...M, "priority"] },
       { name: "inference_model_request_total", labels: M },
@@ -42,6 +51,7 @@ export const REQUEST_METRICS = {
     name: "llm_d_epp_request_error_total",
     help: "[ALPHA] Requests that ended in an error: refused here, or answered by the model server with another status than 200.",
     labels: [...M4, "error_code"],
+    maxSeries: MAX_DIVIDED,
     twins: older("request_error_total", [...M, "error_code"]),
   },
   requestDuration: {
@@ -49,6 +59,7 @@ export const REQUEST_METRICS = {
     name: "llm_d_epp_request_duration_seconds",
     help: "[ALPHA] Seconds from the headers of a request to the end of its response.",
     labels: M4,
+    maxSeries: MAX_SERIES,
     buckets: LATENCY,
     twins: older("request_duration_seconds"),
   },
@@ -57,6 +68,7 @@ export const REQUEST_METRICS = {
     name: "llm_d_epp_request_size_bytes",
     help: "[ALPHA] Bytes of a request body.",
     labels: M4,
+    maxSeries: MAX_SERIES,
     buckets: REQUEST_SIZE,
     twins: older("request_sizes"),
   },
@@ -65,6 +77,7 @@ export const REQUEST_METRICS = {
     name: "llm_d_epp_response_size_bytes",
     help: "[ALPHA] Bytes of a response body.",
     labels: M4,
+    maxSeries: MAX_SERIES,
     buckets: RESPONSE_SIZE,
     twins: older("response_sizes"),
   },
@@ -73,6 +86,7 @@ export const REQUEST_METRICS = {
     name: "llm_d_epp_request_input_tokens",
     help: "[ALPHA] Prompt tokens of a request, as the model server reports them.",
     labels: M4,
+    maxSeries: MAX_SERIES,
     buckets: INPUT_TOKENS,
     twins: older("input_tokens"),
   },
@@ -81,6 +95,7 @@ export const REQUEST_METRICS = {
     name: "llm_d_epp_request_output_tokens",
     help: "[ALPHA] Completion tokens of a request, as the model server reports them.",
     labels: M4,
+    maxSeries: MAX_SERIES,
     buckets: OUTPUT_TOKENS,
     twins: older("output_tokens"),
   },
@@ -89,6 +104,7 @@ export const REQUEST_METRICS = {
     name: "llm_d_epp_request_cached_tokens",
     help: "[ALPHA] Prompt tokens of a request that the model server found in its prefix cache.",
     labels: M4,
+    maxSeries: MAX_SERIES,
     buckets: INPUT_TOKENS,
     twins: [{ name: "inference_objective_prompt_cached_tokens", labels: M }],
   },
@@ -97,6 +113,7 @@ export const REQUEST_METRICS = {
     name: "llm_d_epp_request_running",
     help: "[ALPHA] Requests that were sent to a model server and have not ended.",
     labels: M4,
+    maxSeries: MAX_SERIES,
     twins: older("running_requests", ["model_name"]),
   },
   ntpot: {
@@ -104,6 +121,7 @@ export const REQUEST_METRICS = {
     name: "llm_d_epp_request_ntpot_seconds",
     help: "[ALPHA] Seconds of a whole request divided by its completion tokens.",
     labels: M4,
+    maxSeries: MAX_SERIES,
     buckets: NTPOT,
     twins: older("normalized_time_per_output_token_seconds"),
   },
@@ -112,6 +130,7 @@ export const REQUEST_METRICS = {
     name: "llm_d_epp_request_ttft_seconds",
     help: "[ALPHA] Seconds from the headers of a request to the first byte of the response body; without streaming, to its end.",
     labels: [...M4, "streaming"],
+    maxSeries: MAX_DIVIDED,
     buckets: TTFT,
   },
   streamingTpot: {
@@ -119,6 +138,7 @@ export const REQUEST_METRICS = {
     name: "llm_d_epp_request_streaming_tpot_seconds",
     help: "[ALPHA] Seconds per completion token after the first one of a stream.",
     labels: M4,
+    maxSeries: MAX_SERIES,
     buckets: TPOT,
   },
   streamingItl: {
@@ -126,6 +146,7 @@ export const REQUEST_METRICS = {
     name: "llm_d_epp_request_streaming_itl_seconds",
     help: "[ALPHA] Seconds between two chunks of a stream.",
     labels: M4,
+    maxSeries: MAX_SERIES,
     buckets: INTER_TOKEN,
   },
 } as const satisfies MetricTable;

@@ -2,6 +2,7 @@ import { FAST, HIT_BYTES, RATIO, REQUEST_PROCESSING, RESPONSE_PROCESSING } from 
 import type { MetricTable } from "./metric-table.ts";
 
 const PLUGIN = ["plugin_name", "plugin_type"] as const;
+const DECISION = [...PLUGIN, "model_name", "decision_type"] as const;
 
 /** What is counted about decisions, plugins and the time spent here (scheduling 8.5). */
 export const SCHEDULER_METRICS = {
@@ -34,6 +35,18 @@ export const SCHEDULER_METRICS = {
     buckets: FAST,
     twins: [{ name: "inference_extension_plugin_duration_seconds" }],
   },
+  pluginFailuresTotal: {
+    type: "counter",
+    name: "sluice_plugin_failures_total",
+    help: "Calls of plugins that threw; the decision went on without the plugin, unless it was a picker or a profile handler.",
+    labels: ["extension_point", "plugin_type", "plugin_name"],
+  },
+  pluginDataScopeViolationsTotal: {
+    type: "counter",
+    name: "llm_d_epp_plugin_data_scope_violations_total",
+    help: "[ALPHA] Times that a plugin read or wrote data that it does not declare; its call failed.",
+    labels: ["extension_point", "plugin_type", "plugin_name", "access"],
+  },
   requestProcessing: {
     type: "histogram",
     name: "llm_d_epp_request_processing_duration_seconds",
@@ -62,6 +75,22 @@ export const SCHEDULER_METRICS = {
     labels: ["model_rewrite_name", "model_name", "target_model"],
     maxSeries: 4096,
     twins: [{ name: "inference_extension_model_rewrite_decisions_total" }],
+  },
+  disaggDecisionTotal: {
+    type: "counter",
+    name: "llm_d_epp_disagg_decision_total",
+    help: "[ALPHA] Requests by the stages of disaggregated serving that were chosen for them: decode-only, prefill-decode, encode-decode or encode-prefill-decode.",
+    labels: DECISION,
+    maxSeries: 4096,
+    twins: [{ name: "llm_d_inference_scheduler_disagg_decision_total", labels: ["model_name", "decision_type"] }],
+  },
+  pdDecisionTotal: {
+    type: "counter",
+    name: "llm_d_epp_pd_decision_total",
+    help: "[ALPHA] The same of the deprecated pd-profile-handler: decode-only or prefill-decode.",
+    labels: DECISION,
+    maxSeries: 4096,
+    twins: [{ name: "llm_d_inference_scheduler_pd_decision_total", labels: ["model_name", "decision_type"] }],
   },
   prefixIndexerSize: {
     type: "gauge",

@@ -1,11 +1,22 @@
 /** What a span carries. */
-export type SpanAttributes = Readonly<Record<string, string | number>>;
+export type SpanAttributes = Readonly<Record<string, SpanValue>>;
+export type SpanValue = string | number | boolean | readonly string[] | readonly number[];
+
+/** `server` = it answers the request of another service; `client` = it waits for the answer of one. Both continue a trace. */
+export type SpanKind = "server" | "client";
 
 /** One operation of a trace. */
 export interface Span {
-  /** @param kind `client` = it waits for the answer of another service, which continues the trace */
-  child(name: string, attributes?: SpanAttributes, kind?: "client"): Span;
-  attribute(name: string, value: string | number): void;
+  /** Whether it is sampled: what is not will be seen by nobody, and needs neither children nor attributes. */
+  readonly sampled: boolean;
+  child(name: string, attributes?: SpanAttributes, kind?: SpanKind): Span;
+  /**
+   * A child that is over already; it may have children of its own.
+   * @param started monotonic milliseconds
+   * @param ended the same
+   */
+  past(name: string, started: number, ended: number, attributes?: SpanAttributes): Span;
+  attribute(name: string, value: SpanValue): void;
   /** Marks the operation as failed. @param status a fixed text, never user input */
   fail(status: string): void;
   /** Writes `traceparent`, `tracestate` and `baggage` of this span. */
@@ -19,13 +30,15 @@ export interface Span {
 export interface Tracing {
   readonly on: boolean;
   /** A span whose parent is described by `carrier` (W3C trace context and baggage), or a root when it describes none. */
-  start(name: string, carrier: Readonly<Record<string, string>>, attributes?: SpanAttributes): Span;
+  start(name: string, carrier: Readonly<Record<string, string>>, attributes?: SpanAttributes, kind?: SpanKind): Span;
   /** Sends what is left, at most 5 s. */
   close(): Promise<void>;
 }
 
 const NO_SPAN: Span = {
+  sampled: false,
   child: () => NO_SPAN,
+  past: () => NO_SPAN,
   attribute() {},
   fail() {},
   inject() {},

@@ -29,6 +29,11 @@ export type Settlement =
       readonly kind: "retry";
       readonly claim: Claim;
       readonly due: number;
+      /**
+       * The broker's time when `due` was reckoned, Unix milliseconds; default now. Where the broker's clock is one that may
+       * be set meanwhile, the pause between the two is what counts (H-45).
+       */
+      readonly since?: number;
       readonly retryCount: number;
       /** As the gates left them. */
       readonly labels: Readonly<Record<string, string>>;

@@ -26,13 +26,17 @@ export const passthroughFamily: RequestParser = { parsers: [], fallback: passthr
 
 /** Alone, as in v1.5, it refuses every other path. */
 export const vllmGrpc: RequestParser = {
+  protocols: ["kubernetes.io/h2c"],
   parsers: [vllmGrpcGenerate, vllmGrpcEmbed],
   aloneFallback: unsupportedGrpcPath,
 };
 
 export const sglangHttp: RequestParser = { parsers: [sglangGenerate] };
 
-export const vertexAi: RequestParser = { parsers: [vertexChat, vertexPredict] };
+export const vertexAi: RequestParser = {
+  protocols: ["kubernetes.io/h2c"],
+  parsers: [vertexChat, vertexPredict],
+};
 
 /**
  * What is in force where nothing is configured: on an unknown path a JSON object with a model is read like a completion,

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../../clock/random.ts";
-import { VirtualClock } from "../../clock/virtual.ts";
+import { pluginContextOf } from "../../../test/support/plugin-context.ts";
 import { Rejection } from "../../inference/outcomes.ts";
 import type { BodyParser, RequestParser } from "../../plugin/kinds.ts";
 import { ParserTable } from "./parser-table.ts";
@@ -13,7 +12,7 @@ function families(...types: string[]): RequestParser[] {
   return types.map((type) => {
     const plugin = PARSER_PLUGINS.find((candidate) => candidate.type === type);
     if (plugin === undefined) throw new Error(`no plugin ${type}`);
-    const context = { name: type, clock: new VirtualClock(), random: new SeededRandom(1) };
+    const context = pluginContextOf(type);
     return plugin.create(plugin.parameters.parse({}), context);
   });
 }

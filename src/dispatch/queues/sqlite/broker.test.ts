@@ -230,6 +230,23 @@ describe("sqlite broker", () => {
     await reading.close();
   });
 
+  it.each([-86_400_000, 86_400_000])(
+    "a clock set by %d ms since a retry was reckoned leaves its pause as it was (H-45)",
+    async (ahead) => {
+      await submit(1);
+      const [retried] = await claim(1);
+      const { labels } = retried!.message.routing;
+      const since = folder.clock.wall() + ahead;
+      await broker.settle([{ kind: "retry", claim: retried!, due: since / 1000 + 4, since, retryCount: 1, labels }]);
+      folder.clock.advance(3900);
+      await broker.moveDue();
+      expect(await broker.backlog(q)).toMatchObject({ retries: 1, waiting: 0 });
+      folder.clock.advance(101);
+      await broker.moveDue();
+      expect(await broker.backlog(q)).toMatchObject({ retries: 0, waiting: 1 });
+    },
+  );
+
   it("a clock that was set back makes no lease and no pause longer than it was meant to be (H-45)", async () => {
     await submit(2);
     const [, retried] = await claim(2);

@@ -61,7 +61,6 @@ class SqliteBroker implements Broker {
 
   async claim(queue: QueueSettings, { max, expired }: ClaimRequest): Promise<ClaimResult> {
     const time = this.#deps.clock.wall();
-    this.#endings.told(time);
     const claimed: [MessageRow, Claim][] = [];
     let live = Math.min(max, BATCH);
     let late = Math.min(expired, BATCH);

@@ -25,8 +25,6 @@ export class Endings {
   readonly #tables: QueueTables;
   readonly #clock: Clock;
   readonly #resultQueueName: string;
-  /** By how much the time that claimants were told last was ahead of the monotonic clock. */
-  #toldAhead: number;
 
   /** @param resultQueueName where results go that neither the queue nor the message routes */
   constructor(file: QueueFile, tables: QueueTables, clock: Clock, resultQueueName: string) {
@@ -34,16 +32,6 @@ export class Endings {
     this.#tables = tables;
     this.#clock = clock;
     this.#resultQueueName = resultQueueName;
-    this.#toldAhead = clock.wall() - clock.now();
-  }
-
-  /**
-   * Whoever claims was told this time, and reckons with it from here on: what is due, is due by that. The wall clock may have
-   * jumped before it is settled.
-   * @param time milliseconds
-   */
-  told(time: number): void {
-    this.#toldAhead = time - this.#clock.now();
   }
 
   /**
@@ -104,10 +92,12 @@ export class Endings {
         if (done) this.#publish(queue, message.routing.resultQueueName, text);
         break;
       case "retry": {
-        const { due, retryCount } = settlement;
+        const now = this.#clock.wall();
+        const { due, since = now, retryCount } = settlement;
         done = this.#tables.park(delivery, {
-          now: this.#clock.wall(),
-          pause: Math.max(0, due * 1000 - this.#clock.now() - this.#toldAhead),
+          now,
+          // Not from now on: the wall clock may have been set since.
+          pause: Math.max(0, due * 1000 - since),
           score: message.request.deadline,
           retries: retryCount,
           labels: text,

@@ -1,22 +1,20 @@
 import { describe, expect, it } from "vitest";
 import { SeededRandom } from "../../../clock/random.ts";
-import { VirtualClock } from "../../../clock/virtual.ts";
 import type { Endpoint, EndpointMetrics } from "../../../inference/endpoint.ts";
 import type { InferenceRequest } from "../../../inference/request.ts";
-import { columnsOf, endpointOf, requestOf, unscraped } from "../../fakes.cases.ts";
+import { columnsOf, decisionContextOf, endpointOf, instanceOf, requestOf, unscraped } from "../../fakes.cases.ts";
 import { decisionTreeFilter } from "./decision-tree-filter.ts";
 
 const CRITICAL = requestOf("p", { priority: 1, targetModel: "food" });
 const STANDARD = requestOf("p", { priority: 0, targetModel: "food" });
 
 function treeWith(parameters: object = {}, random = new SeededRandom(1)) {
-  const context = { name: "tree", clock: new VirtualClock(), random };
-  const filter = decisionTreeFilter.create(decisionTreeFilter.parameters.parse(parameters), context);
+  const filter = instanceOf(decisionTreeFilter, parameters, { random });
   /** The slots of the endpoints that are kept. */
   return (request: InferenceRequest, endpoints: readonly Endpoint[], now = 0): number[] => {
     const candidates = columnsOf(endpoints, [], now);
     const keep = new Uint8Array(candidates.room).fill(1);
-    filter.filter({ request, candidates, keep });
+    filter.filter({ ...decisionContextOf(candidates, request), keep, random });
     return endpoints.flatMap(({ slot }, i) => (keep[i] === 0 ? [] : [slot]));
   };
 }

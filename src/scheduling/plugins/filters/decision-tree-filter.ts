@@ -48,7 +48,7 @@ export const decisionTreeFilter = defineFilter({
   describe:
     "Keeps what the decision tree of v0.3 keeps: by queue, LoRA adapter and KV cache; critical = priority above 0.",
   parameters,
-  create: (given, { random }) => new DecisionTree({ ...DEFAULTS, ...defined(given) }, random),
+  create: (given) => new DecisionTree({ ...DEFAULTS, ...defined(given) }),
 });
 
 /**
@@ -58,7 +58,6 @@ export const decisionTreeFilter = defineFilter({
 class DecisionTree implements Filter {
   readonly refusal = "the request was dropped because backend resources are limited";
   readonly #settings: typeof DEFAULTS;
-  readonly #random: Random;
   /** Indices of the candidates still in, ascending; the first `#size` count. */
   #set = new Uint32Array(16);
   #size = 0;
@@ -67,15 +66,14 @@ class DecisionTree implements Filter {
   #kvUsage = new Float64Array(16);
   #affinity = new Uint8Array(16);
 
-  constructor(settings: typeof DEFAULTS, random: Random) {
+  constructor(settings: typeof DEFAULTS) {
     this.#settings = settings;
-    this.#random = random;
   }
 
-  filter({ request, candidates, keep }: FilterContext): void {
+  filter({ request, candidates, keep, random }: FilterContext): void {
     this.#load(candidates);
-    if (request.priority > 0) this.#lowLatency(candidates, request.targetModel);
-    else this.#sheddable(candidates, request.targetModel);
+    if (request.priority > 0) this.#lowLatency(candidates, request.targetModel, random);
+    else this.#sheddable(candidates, request.targetModel, random);
     keep.fill(0, 0, candidates.count);
     for (let i = 0; i < this.#size; i++) keep[this.#set[i]!] = 1;
   }
@@ -95,7 +93,7 @@ class DecisionTree implements Filter {
     this.#size = count;
   }
 
-  #lowLatency(candidates: Candidates, model: string): void {
+  #lowLatency(candidates: Candidates, model: string, random: Random): void {
     const { queuingThresholdLoRA } = this.#settings;
     const all = this.#size;
     let short = 0;
@@ -103,16 +101,16 @@ class DecisionTree implements Filter {
     // With none the set has not been written to: it is still everybody.
     if (short > 0) {
       this.#size = short;
-      this.#loraAffinity(candidates, model);
+      this.#loraAffinity(candidates, model, random);
       this.#least(this.#waiting);
     } else {
       this.#least(this.#waiting);
-      this.#loraAffinity(candidates, model);
+      this.#loraAffinity(candidates, model, random);
     }
     this.#least(this.#kvUsage);
   }
 
-  #sheddable(candidates: Candidates, model: string): void {
+  #sheddable(candidates: Candidates, model: string, random: Random): void {
     const { queueThresholdCritical, kvCacheThreshold } = this.#settings;
     const all = this.#size;
     this.#size = 0;
@@ -121,7 +119,7 @@ class DecisionTree implements Filter {
         this.#set[this.#size++] = i;
     if (this.#size === 0) return;
     this.#least(this.#waiting);
-    this.#loraAffinity(candidates, model);
+    this.#loraAffinity(candidates, model, random);
     this.#least(this.#kvUsage);
   }
 
@@ -147,7 +145,7 @@ class DecisionTree implements Filter {
   }
 
   /** Keeps those that have the adapter, or now and then those with room for it; everybody when there are neither. */
-  #loraAffinity({ endpoints }: Candidates, model: string): void {
+  #loraAffinity({ endpoints }: Candidates, model: string, random: Random): void {
     let having = 0;
     let roomy = 0;
     for (let i = 0; i < this.#size; i++) {
@@ -159,7 +157,7 @@ class DecisionTree implements Filter {
     }
     if (having === 0 && roomy === 0) return;
     const wanted =
-      having === 0 ? ROOM : roomy === 0 || this.#random.next() < this.#settings.loraAffinityThreshold ? HAS : ROOM;
+      having === 0 ? ROOM : roomy === 0 || random.next() < this.#settings.loraAffinityThreshold ? HAS : ROOM;
     let kept = 0;
     for (let i = 0; i < this.#size; i++) {
       const index = this.#set[i]!;

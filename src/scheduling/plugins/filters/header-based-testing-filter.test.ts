@@ -5,7 +5,7 @@ import { hostPort } from "../../../inference/endpoint.ts";
 import { HeaderList } from "../../../inference/headers.ts";
 import { Rejection } from "../../../inference/outcomes.ts";
 import { PluginRegistry } from "../../../plugin/registry.ts";
-import { buildProfile, described } from "../../build.ts";
+import { described, planOfOne } from "../../build.ts";
 import { endpointOf, requestOf } from "../../fakes.cases.ts";
 import { Scheduler } from "../../scheduler.ts";
 import { maxScorePicker } from "../pickers/max-score-picker.ts";
@@ -27,18 +27,18 @@ const endpoints = POOL.map(([address, port], slot) =>
 function scheduled(header: string | undefined): string[] | Rejection {
   const clock = new VirtualClock();
   const random = new SeededRandom(3);
-  const profile = buildProfile({
+  const plan = planOfOne({
     plugins: [described(headerBasedTestingFilter), described(maxScorePicker)],
     registry: new PluginRegistry([]),
     clock,
     random,
   });
   const headers = HeaderList.of(header === undefined ? [] : [["test-epp-endpoint-selection", header]]);
-  const result = new Scheduler({ profile, clock, random }).schedule(requestOf("p", { headers }), endpoints, 0);
+  const result = new Scheduler({ plan, clock, random }).schedule(requestOf("p", { headers }), endpoints, 0);
   return result instanceof Rejection ? result : result.endpoints.map((endpoint) => endpoint.hostPort).sort();
 }
 
-describe("header-based-testing-filter", () => {
+describe("header-based-testing-filter (R-52)", () => {
   it.each([
     ["10.0.0.2", ["10.0.0.2:3000"]],
     ["10.0.0.1:3002", ["10.0.0.1:3002"]],

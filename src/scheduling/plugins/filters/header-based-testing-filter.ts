@@ -14,6 +14,7 @@ export const headerBasedTestingFilter = defineFilter({
   type: "header-based-testing-filter",
   describe:
     "For conformance tests: keeps the endpoints that the request header `test-epp-endpoint-selection` lists (`ip` or `ip:port`), one per address; without the header none.",
+  headers: () => [SELECTION_HEADER],
   create: (): Filter => ({
     filter({ request, candidates, keep }: FilterContext) {
       const header = request.headers.get(SELECTION_HEADER) ?? "";

@@ -1,7 +1,7 @@
 import { defineFilter } from "../../../plugin/define.ts";
 import { SESSION_BOUND } from "../../../plugin/keys.ts";
 import { sessionAffinityCompanions } from "../session-affinity.ts";
-import { sessionAffinityParameters } from "../session-affinity-parameters.ts";
+import { sessionAffinityParameters, sessionAffinityReferences } from "../session-affinity-parameters.ts";
 
 /** scheduling 3.9.2 */
 export const sessionAffinityFilter = defineFilter({
@@ -10,6 +10,7 @@ export const sessionAffinityFilter = defineFilter({
   parameters: sessionAffinityParameters,
   requires: [SESSION_BOUND],
   companions: sessionAffinityCompanions,
+  references: sessionAffinityReferences,
   create: () => ({
     filter({ candidates, keep }) {
       const bound = candidates.column(SESSION_BOUND);

@@ -16,7 +16,7 @@ function headersFor(metadata: Record<string, unknown> | undefined): [string, str
   return set;
 }
 
-describe("destination-endpoint-served-verifier", () => {
+describe("destination-endpoint-served-verifier (R-52)", () => {
   it.each([
     [{ "x-gateway-destination-endpoint-served": "10.0.0.1:3000" }, "10.0.0.1:3000"],
     [{ "x-gateway-destination-endpoint-served": "[fd00::1]:3000", other: 1 }, "[fd00::1]:3000"],

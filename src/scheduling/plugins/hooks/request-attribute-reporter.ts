@@ -5,18 +5,16 @@ import type { RequestHook, ResponseCompleteContext, TokenUsage } from "../../../
 import { compileUsageExpression, type UsageExpression } from "./usage-expression.ts";
 
 const DEFAULT_NAMESPACE = "envoy.lb";
+/** Characters of an expression. */
+const MAX_EXPRESSION = 4096;
 
 const attribute = z.strictObject({
   key: z.strictObject({
     namespace: z.string().default(""),
     name: z.string().min(1, { error: "must not be empty" }),
   }),
-  expression: z.string().min(1, { error: "must not be empty" }).max(4096).transform(compiledTo("number")),
-  condition: z
-    .string()
-    .max(4096)
-    .transform((text, context) => (text === "" ? undefined : compiledTo("boolean")(text, context)))
-    .optional(),
+  expression: z.string().min(1, { error: "must not be empty" }).max(MAX_EXPRESSION).superRefine(compilesTo("number")),
+  condition: z.string().max(MAX_EXPRESSION).superRefine(compilesTo("boolean")).optional(),
 });
 
 type Attribute = z.output<typeof attribute>;
@@ -37,32 +35,40 @@ export const requestAttributeReporter = defineRequestHook({
   create: ({ attributes }) => new AttributeReporter(attributes[0]!),
 });
 
-/** Turns the text of an expression into what it compiles to, so that a bad one is a mistake of the configuration. */
-function compiledTo(result: "number" | "boolean") {
-  return (text: string, context: z.RefinementCtx): UsageExpression => {
+/**
+ * Makes a bad expression a mistake of the configuration. The parameters keep its text all the same: by what they say two
+ * configurations are told apart, and of functions nobody can say whether they do the same.
+ */
+function compilesTo(result: "number" | "boolean") {
+  return (text: string, context: z.RefinementCtx): void => {
+    // Told already, or allowed.
+    if (text === "" || text.length > MAX_EXPRESSION) return;
     try {
-      return compileUsageExpression(text, result);
+      compileUsageExpression(text, result);
     } catch (error) {
       context.addIssue({ code: "custom", message: messageOf(error) });
-      return z.NEVER;
     }
   };
 }
 
 class AttributeReporter implements RequestHook {
-  readonly #attribute: Attribute;
+  readonly #key: Attribute["key"];
+  readonly #expression: UsageExpression;
+  readonly #condition: UsageExpression | undefined;
 
-  constructor(attribute: Attribute) {
-    this.#attribute = attribute;
+  constructor({ key, expression, condition = "" }: Attribute) {
+    this.#key = key;
+    this.#expression = compileUsageExpression(expression, "number");
+    this.#condition = condition === "" ? undefined : compileUsageExpression(condition, "boolean");
   }
 
   /** @throws SluiceError EXPRESSION_FAILED; nothing is written then */
   responseComplete(context: ResponseCompleteContext): void {
     if (context.usage === undefined || context.cause !== "natural") return;
-    const { key, expression, condition } = this.#attribute;
+    const key = this.#key;
     const usage = variableOf(context.usage);
-    if (condition !== undefined && condition(usage) !== true) return;
-    const result = expression(usage);
+    if (this.#condition !== undefined && this.#condition(usage) !== true) return;
+    const result = this.#expression(usage);
     const value = typeof result === "bigint" ? Number(result) : result;
     if (typeof value !== "number" || !Number.isFinite(value))
       throw new SluiceError("EXPRESSION_FAILED", `the expression of ${key.name} yields ${kindOf(value)}, not a number`);

@@ -11,6 +11,7 @@ export const randomPicker = definePicker({
   describe: "Picks any candidate with equal probability and ignores their scores.",
   parameters: z.strictObject({ maxNumOfEndpoints }),
   create: (parameters) => ({
+    byChance: true,
     maxNumOfEndpoints: parameters.maxNumOfEndpoints,
     pick({ candidates, random, order }) {
       const { count } = candidates;

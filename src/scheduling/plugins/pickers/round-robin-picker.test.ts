@@ -17,4 +17,16 @@ describe("round-robin-picker", () => {
     expect(orders.map(({ tied }) => tied)).toEqual([1, 1, 1, 1]);
     expect(pickFrom(picker, [1], random).order).toEqual([0]);
   });
+
+  it("goes on from the turn it is told, as a replay needs it", () => {
+    const picker = instanceOf(roundRobinPicker);
+    const random = new SeededRandom(1);
+    pickFrom(picker, [0, 0, 0], random);
+    const turn = picker.memory!;
+    const next = pickFrom(picker, [0, 0, 0], random);
+    const replayed = instanceOf(roundRobinPicker);
+    replayed.memory = turn;
+    expect(pickFrom(replayed, [0, 0, 0], random)).toEqual(next);
+    expect(next.order).toEqual([1, 2, 0]);
+  });
 });

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { definePicker } from "../../../plugin/define.ts";
+import type { PickContext, Picker } from "../../../plugin/kinds.ts";
 import { maxNumOfEndpoints } from "./max-num-of-endpoints.ts";
 
 /** Not a published type: the yardstick that the demo and the benchmarks compare with. */
@@ -7,16 +8,21 @@ export const roundRobinPicker = definePicker({
   type: "round-robin-picker",
   describe: "Takes the candidates in turn and ignores their scores; for comparisons, not for production.",
   parameters: z.strictObject({ maxNumOfEndpoints }),
-  create: (parameters) => {
-    let turn = -1;
-    return {
-      maxNumOfEndpoints: parameters.maxNumOfEndpoints,
-      pick({ candidates, order }) {
-        const { count } = candidates;
-        turn = (turn + 1) % count;
-        for (let i = 0; i < count; i++) order[i] = (turn + i) % count;
-        return 1;
-      },
-    };
-  },
+  create: (parameters) => new RoundRobinPicker(parameters.maxNumOfEndpoints),
 });
+
+class RoundRobinPicker implements Picker {
+  readonly maxNumOfEndpoints: number;
+  /** Whose turn it was, as a place among the candidates. */
+  memory = -1;
+
+  constructor(max: number) {
+    this.maxNumOfEndpoints = max;
+  }
+
+  pick({ candidates: { count }, order }: PickContext): number {
+    this.memory = (this.memory + 1) % count;
+    for (let i = 0; i < count; i++) order[i] = (this.memory + i) % count;
+    return 1;
+  }
+}

@@ -22,6 +22,7 @@ export const weightedRandomPicker = definePicker({
  * above 0; those without come behind, in random order.
  */
 class WeightedRandomPicker implements Picker {
+  readonly byChance = true;
   readonly maxNumOfEndpoints: number;
   /** By candidate. */
   #keys = new Float64Array(16);

@@ -3,7 +3,7 @@ import type { Endpoint } from "../../../inference/endpoint.ts";
 import type { InferenceRequest } from "../../../inference/request.ts";
 import { PREFIX_BLOCK_TOKENS, PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS } from "../../../plugin/keys.ts";
 import type { Producer } from "../../../plugin/kinds.ts";
-import { columnsOf, endpointOf, instanceOf, requestOf } from "../../fakes.cases.ts";
+import { columnsOf, endpointOf, instanceOf, produceContextOf, requestOf } from "../../fakes.cases.ts";
 import { approxPrefixCacheProducer } from "./approx-prefix-cache-producer.ts";
 
 const KEYS = approxPrefixCacheProducer.produces.map((key) => [key, []] as const);
@@ -19,7 +19,7 @@ function text(length: number, seed = 0): string {
 
 function produce(producer: Producer, request: InferenceRequest, endpoints: readonly Endpoint[] = pool) {
   const candidates = columnsOf(endpoints, KEYS);
-  producer.produce({ request, candidates });
+  producer.produce(produceContextOf(candidates, request));
   return {
     matched: [...candidates.column(PREFIX_MATCHED_BLOCKS).slice(0, endpoints.length)],
     total: candidates.column(PREFIX_TOTAL_BLOCKS)[0]!,
@@ -27,9 +27,14 @@ function produce(producer: Producer, request: InferenceRequest, endpoints: reado
   };
 }
 
-function route(producer: Producer, request: InferenceRequest, to: Endpoint): void {
+function route(
+  producer: Producer,
+  request: InferenceRequest,
+  to: Endpoint,
+  others: ReadonlyMap<string, Endpoint> = new Map(),
+): void {
   produce(producer, request, [to]);
-  producer.routed?.(request, to);
+  producer.routed?.(request, to, others);
 }
 
 describe("approx-prefix-cache-producer", () => {
@@ -46,7 +51,7 @@ describe("approx-prefix-cache-producer", () => {
     const request = requestOf(text(2000));
     produce(producer, request);
     produce(producer, requestOf(text(2000, 9)));
-    producer.routed?.(request, pool[0]!);
+    producer.routed?.(request, pool[0]!, new Map());
     expect(produce(producer, requestOf(text(2000))).matched).toEqual([0, 0, 0]);
     expect(produce(producer, requestOf(text(2000, 9))).matched).toEqual([0, 0, 0]);
   });
@@ -118,6 +123,39 @@ describe("approx-prefix-cache-producer", () => {
     route(producer, requestOf(text(2000)), pool[0]!);
     producer.endpointRemoved?.(pool[0]!);
     expect(produce(producer, requestOf(text(2000))).matched).toEqual([0, 0, 0]);
+  });
+
+  it("S-50: what computes the prompt holds it, too: the endpoint of the profile named prefill, and of no other", () => {
+    const producer = made();
+    const others = new Map([
+      ["prefill", pool[1]!],
+      ["encode", pool[2]!],
+    ]);
+    route(producer, requestOf(text(2000)), pool[0]!, others);
+    expect(produce(producer, requestOf(text(2000))).matched).toEqual([8, 8, 0]);
+  });
+
+  it("shows how many blocks each endpoint holds, most first, of at most 100 endpoints, and forgets who leaves", () => {
+    const producer = made();
+    expect(producer.debugState?.()).toEqual({ pods: [], totalPods: 0, maxPods: 100 });
+    route(producer, requestOf(text(600)), pool[2]!);
+    route(producer, requestOf(text(2000)), pool[1]!);
+    route(producer, requestOf(text(600)), pool[0]!);
+    route(producer, requestOf(""), endpointOf(7));
+    expect(producer.debugState?.()).toEqual({
+      pods: [
+        { pod: "default/pod-1", blocks: 8 },
+        { pod: "default/pod-0", blocks: 3 },
+        { pod: "default/pod-2", blocks: 3 },
+      ],
+      totalPods: 3,
+      maxPods: 100,
+    });
+    producer.endpointRemoved?.(pool[1]!);
+    expect(producer.debugState?.()).toMatchObject({ totalPods: 2 });
+    for (let slot = 3; slot < 120; slot++) route(producer, requestOf(text(300)), endpointOf(slot));
+    const state = producer.debugState?.() as { pods: unknown[]; totalPods: number };
+    expect([state.pods.length, state.totalPods]).toEqual([100, 119]);
   });
 
   it("adds up the prompts of a completions request", () => {

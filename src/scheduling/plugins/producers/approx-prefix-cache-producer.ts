@@ -2,16 +2,25 @@ import { z } from "zod";
 import type { Endpoint } from "../../../inference/endpoint.ts";
 import type { InferenceRequest } from "../../../inference/request.ts";
 import { defineProducer } from "../../../plugin/define.ts";
-import { PREFIX_BLOCK_TOKENS, PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS } from "../../../plugin/keys.ts";
+import {
+  PREFIX_BLOCK_TOKENS,
+  PREFIX_MATCHED_BLOCKS,
+  PREFIX_TOTAL_BLOCKS,
+  TOKENIZED_PROMPT,
+  type TokenizedPrompt,
+} from "../../../plugin/keys.ts";
 import type { PluginContext, ProduceContext, Producer } from "../../../plugin/kinds.ts";
-import { BlockHasher, BlockHashes, MIN_BLOCK_TOKENS } from "../../../prefix/block-hash.ts";
+import { BlockHasher, BlockHashes, type HashedRequest, MIN_BLOCK_TOKENS } from "../../../prefix/block-hash.ts";
 import { DEFAULT_CAPACITY, PrefixIndex } from "../../../prefix/prefix-index.ts";
-import type { Profile } from "../../profile.ts";
+import type { SchedulingPlan } from "../../profile.ts";
+import { PREFILL_PROFILE } from "./prefill-profile.ts";
 
 /** Left at this, `blockSizeTokens` gives way to the deprecated `blockSize`. */
 const DEFAULT_BLOCK_TOKENS = 16;
 /** Blocks per endpoint, whatever its metrics page claims: 67 M tokens in the smallest blocks. */
 const MAX_CAPACITY = 2 ** 20;
+/** Endpoints that the state shown to people lists. */
+const MAX_SHOWN = 100;
 
 const parameters = z
   .strictObject({
@@ -49,6 +58,7 @@ export const approxPrefixCacheProducer = defineProducer({
     "Remembers which prompt prefixes were routed where, and publishes how much of a prompt each endpoint may hold.",
   parameters,
   produces: [PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS, PREFIX_BLOCK_TOKENS],
+  optional: [TOKENIZED_PROMPT],
   create: (settings, context) => new ApproxPrefixCache(settings, context),
 });
 
@@ -60,7 +70,9 @@ class ApproxPrefixCache implements Producer {
   readonly #configuredTokens: number;
   readonly #hasher: BlockHasher;
   readonly #hashes = new BlockHashes();
-  /** The request whose blocks are in #hashes; let go of as soon as it is routed. */
+  /** Ids by slot, of the endpoints in the index. */
+  readonly #names = new Map<number, string>();
+  /** The request whose blocks are in #hashes; let go of as soon as it is routed or refused. */
   #request: InferenceRequest | undefined;
   #blockTokens = 0;
 
@@ -72,11 +84,14 @@ class ApproxPrefixCache implements Producer {
     this.#hasher = new BlockHasher(random.below(2 ** 32), random.below(2 ** 32));
   }
 
-  produce({ request, candidates }: ProduceContext): void {
+  produce(context: ProduceContext): void {
+    const { request, candidates } = context;
     const { endpoints, count } = candidates;
+    const tokenized = context.attribute(TOKENIZED_PROMPT);
+    const hashed = tokenized === undefined ? request : tokensOf(request, tokenized);
     const blockTokens = this.#blockTokensFor(endpoints);
     this.#request = undefined;
-    this.#hasher.hash(request, blockTokens, this.#maxBlocks(blockTokens), this.#hashes);
+    this.#hasher.hash(hashed, blockTokens, this.#maxBlocks(blockTokens), this.#hashes);
     this.#request = request;
     this.#blockTokens = blockTokens;
     this.index.match(this.#hashes, endpoints, count, candidates.column(PREFIX_MATCHED_BLOCKS));
@@ -85,20 +100,40 @@ class ApproxPrefixCache implements Producer {
   }
 
   /** The prompt is as good as cached there once it is on its way: the next request with the same prefix follows it. */
-  routed(request: InferenceRequest, endpoint: Endpoint): void {
+  routed(request: InferenceRequest, endpoint: Endpoint, others: ReadonlyMap<string, Endpoint>): void {
     if (request !== this.#request) return;
     this.#request = undefined;
-    if (this.#hashes.count > 0) this.index.add(this.#hashes, endpoint.slot, this.#capacityOf(endpoint));
+    this.#add(this.#hashes, endpoint);
+    const prefill = others.get(PREFILL_PROFILE);
+    if (prefill !== undefined && prefill.slot !== endpoint.slot) this.#add(this.#hashes, prefill);
+  }
+
+  refused(): void {
+    this.#request = undefined;
   }
 
   follow(request: InferenceRequest): ((served: Endpoint) => void) | undefined {
     if (request !== this.#request || this.#hashes.count === 0) return undefined;
     const hashes = this.#hashes.copy();
-    return (served) => this.index.add(hashes, served.slot, this.#capacityOf(served));
+    return (served) => this.#add(hashes, served);
   }
 
   endpointRemoved(endpoint: Endpoint): void {
     this.index.remove(endpoint.slot);
+    this.#names.delete(endpoint.slot);
+  }
+
+  /** Blocks per endpoint, most first (scheduling 9.2). */
+  debugState(): unknown {
+    const pods = [...this.#names].map(([slot, pod]) => ({ pod, blocks: this.index.blocksOf(slot) }));
+    pods.sort((a, b) => b.blocks - a.blocks || (a.pod < b.pod ? -1 : 1));
+    return { pods: pods.slice(0, MAX_SHOWN), totalPods: pods.length, maxPods: MAX_SHOWN };
+  }
+
+  #add(hashes: BlockHashes, endpoint: Endpoint): void {
+    if (hashes.count === 0) return;
+    this.index.add(hashes, endpoint.slot, this.#capacityOf(endpoint));
+    this.#names.set(endpoint.slot, endpoint.id);
   }
 
   /** The first candidate that knows its block size decides: the pool is expected to be of one kind. */
@@ -126,11 +161,16 @@ class ApproxPrefixCache implements Producer {
   }
 }
 
-/** What the gauge of the index's size shows: name and type of each prefix producer of a profile, and its entries. */
+/** Tokens have as many bytes as are taken for one where there are none: blocks are of the same size either way. */
+function tokensOf({ cacheSalt, targetModel }: InferenceRequest, { tokens, prompts }: TokenizedPrompt): HashedRequest {
+  return { body: tokens, prompts: prompts.map((prompt) => [prompt]), cacheSalt, targetModel };
+}
+
+/** What the gauge of the index's size shows: name and type of each prefix producer of a plan, and its entries. */
 export function prefixIndexSizes(
-  profile: Profile,
+  plan: SchedulingPlan,
 ): { readonly name: string; readonly type: string; readonly size: number }[] {
-  return profile.producers.flatMap(({ name, type, plugin }) =>
+  return plan.producers.flatMap(({ name, type, plugin }) =>
     plugin instanceof ApproxPrefixCache ? [{ name, type, size: plugin.index.size }] : [],
   );
 }

@@ -6,9 +6,10 @@ import {
   PREFIX_BLOCK_TOKENS,
   PREFIX_MATCHED_BLOCKS,
   PREFIX_TOTAL_BLOCKS,
+  TOKENIZED_PROMPT,
   UNCACHED_TOKENS,
 } from "../../../plugin/keys.ts";
-import { columnsOf, endpointOf, instanceOf, requestOf } from "../../fakes.cases.ts";
+import { columnsOf, endpointOf, instanceOf, produceContextOf, requestOf } from "../../fakes.cases.ts";
 import { inflightLoadProducer } from "./inflight-load-producer.ts";
 
 const OWN = inflightLoadProducer.produces.map((key) => [key, []] as const);
@@ -22,7 +23,7 @@ function uncachedOf(request: InferenceRequest, parameters: object, matched?: num
   ] as const;
   const pool = Array.from({ length: size }, (_, slot) => endpointOf(slot));
   const candidates = columnsOf(pool, matched === undefined ? OWN : [...OWN, ...prefix]);
-  instanceOf(inflightLoadProducer, parameters).produce({ request, candidates });
+  instanceOf(inflightLoadProducer, parameters).produce(produceContextOf(candidates, request));
   return [...candidates.column(UNCACHED_TOKENS).slice(0, size)];
 }
 
@@ -31,11 +32,11 @@ describe("inflight-load-producer", () => {
     const counts = { requests: 3, tokens: 900 };
     const candidates = columnsOf([endpointOf(0, { inFlight: counts }), endpointOf(1)], OWN);
     const producer = instanceOf(inflightLoadProducer);
-    producer.produce({ request: requestOf("p"), candidates });
+    producer.produce(produceContextOf(candidates, requestOf("p")));
     expect([...candidates.column(IN_FLIGHT_REQUESTS).slice(0, 2)]).toEqual([3, 0]);
     expect([...candidates.column(IN_FLIGHT_TOKENS).slice(0, 2)]).toEqual([900, 0]);
     counts.requests = 4;
-    producer.produce({ request: requestOf("p"), candidates });
+    producer.produce(produceContextOf(candidates, requestOf("p")));
     expect(candidates.column(IN_FLIGHT_REQUESTS)[0]).toBe(4);
   });
 
@@ -43,6 +44,13 @@ describe("inflight-load-producer", () => {
     const request = requestOf("x".repeat(4 * 1000));
     expect(uncachedOf(request, {}, [0, 10, 12], 12)).toEqual([768 + 232, 128 + 232, 232]);
     expect(uncachedOf(requestOf("x".repeat(400)), {}, [0, 2], 2)).toEqual([128, 0]);
+  });
+
+  it("counts tokens where a producer has them, whatever the prompt's bytes", () => {
+    const tokens = { tokens: new Uint8Array(0), prompts: [], count: 5000 };
+    const candidates = columnsOf([endpointOf(0)], [...OWN, [TOKENIZED_PROMPT, tokens]]);
+    instanceOf(inflightLoadProducer).produce(produceContextOf(candidates, requestOf("x".repeat(400))));
+    expect(candidates.column(UNCACHED_TOKENS)[0]).toBe(5000);
   });
 
   it("counts the whole prompt without prefix information", () => {

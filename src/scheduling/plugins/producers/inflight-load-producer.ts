@@ -7,6 +7,7 @@ import {
   PREFIX_BLOCK_TOKENS,
   PREFIX_MATCHED_BLOCKS,
   PREFIX_TOTAL_BLOCKS,
+  TOKENIZED_PROMPT,
   UNCACHED_TOKENS,
 } from "../../../plugin/keys.ts";
 import { BYTES_PER_TOKEN } from "../../../prefix/block-hash.ts";
@@ -41,9 +42,11 @@ export const inflightLoadProducer = defineProducer({
   describe: "Publishes what this process has in flight per endpoint, and what the request would add to it.",
   parameters,
   produces: [IN_FLIGHT_REQUESTS, IN_FLIGHT_TOKENS, UNCACHED_TOKENS],
-  optional: [PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS, PREFIX_BLOCK_TOKENS],
+  optional: [TOKENIZED_PROMPT, PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS, PREFIX_BLOCK_TOKENS],
   create: ({ addEstimatedOutputTokens, outputRatio, maxEstimatedOutputTokens = Number.POSITIVE_INFINITY }) => ({
-    produce({ request, candidates }) {
+    estimatesOutput: addEstimatedOutputTokens,
+    produce(context) {
+      const { request, candidates } = context;
       const { endpoints, count } = candidates;
       const requests = candidates.column(IN_FLIGHT_REQUESTS);
       const tokens = candidates.column(IN_FLIGHT_TOKENS);
@@ -51,7 +54,7 @@ export const inflightLoadProducer = defineProducer({
       const matched = candidates.optionalColumn(PREFIX_MATCHED_BLOCKS);
       const total = candidates.optionalColumn(PREFIX_TOTAL_BLOCKS);
       const blockTokens = candidates.optionalColumn(PREFIX_BLOCK_TOKENS);
-      const input = Math.ceil(promptBytes(request) / BYTES_PER_TOKEN);
+      const input = context.attribute(TOKENIZED_PROMPT)?.count ?? Math.ceil(promptBytes(request) / BYTES_PER_TOKEN);
       const output = addEstimatedOutputTokens
         ? Math.min(estimatedOutput(request, input * outputRatio), maxEstimatedOutputTokens)
         : 0;

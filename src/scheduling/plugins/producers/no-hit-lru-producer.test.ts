@@ -1,13 +1,14 @@
 import { describe, expect, it } from "vitest";
 import { SeededRandom } from "../../../clock/random.ts";
 import { VirtualClock } from "../../../clock/virtual.ts";
+import type { Endpoint } from "../../../inference/endpoint.ts";
 import { Rejection } from "../../../inference/outcomes.ts";
 import { defineFilter } from "../../../plugin/define.ts";
 import { COLD_USE_ORDER, PREFIX_MATCHED_BLOCKS } from "../../../plugin/keys.ts";
 import type { PluginDefinition } from "../../../plugin/kinds.ts";
 import { PluginRegistry } from "../../../plugin/registry.ts";
-import { buildProfile, described } from "../../build.ts";
-import { columnsOf, endpointOf, instanceOf, requestOf } from "../../fakes.cases.ts";
+import { described, planOfOne } from "../../build.ts";
+import { columnsOf, endpointOf, instanceOf, produceContextOf, requestOf } from "../../fakes.cases.ts";
 import { Scheduler } from "../../scheduler.ts";
 import { SCHEDULING_PLUGINS } from "../index.ts";
 import { noHitLruScorer } from "../scorers/no-hit-lru-scorer.ts";
@@ -21,8 +22,8 @@ function schedulerOf(plugins: readonly PluginDefinition[] = [], retries = false)
   const random = new SeededRandom(1);
   const registry = new PluginRegistry(SCHEDULING_PLUGINS);
   const members = [...plugins, noHitLruScorer].map((plugin) => described(plugin));
-  const profile = buildProfile({ plugins: members, registry, clock, random });
-  return new Scheduler({ profile, clock, random, retries });
+  const plan = planOfOne({ plugins: members, registry, clock, random });
+  return new Scheduler({ plan, clock, random, retries });
 }
 
 function pick(scheduler: Scheduler, text: string, endpoints = pool(4)) {
@@ -79,6 +80,55 @@ describe("no-hit-lru-producer", () => {
     expect(pick(scheduler, "d").endpoints[0]!.slot).toBe(1);
   });
 
+  it("S-40: the endpoint that computes a cold prompt took it, too: that of the profile named prefill, and of no other", () => {
+    const producer = instanceOf(noHitLruProducer);
+    const [a, b, c] = pool(3) as [Endpoint, Endpoint, Endpoint];
+    const use = (matched: number, others: readonly (readonly [string, Endpoint])[]) => {
+      const candidates = columnsOf(
+        [a, b, c],
+        [
+          [COLD_USE_ORDER, []],
+          [PREFIX_MATCHED_BLOCKS, [matched]],
+        ],
+      );
+      const request = cold("x");
+      producer.produce(produceContextOf(candidates, request));
+      producer.routed!(request, c, new Map(others));
+      return [...candidates.column(COLD_USE_ORDER).slice(0, 3)];
+    };
+    const state = (...endpoints: readonly Endpoint[]) => ({
+      endpoints: endpoints.map(({ id }) => id),
+      totalEndpoints: endpoints.length,
+      maxEndpoints: 100,
+    });
+    expect(producer.debugState?.()).toEqual(state());
+    use(3, [["prefill", a]]);
+    expect(producer.debugState?.()).toEqual(state());
+    use(0, [["encode", b]]);
+    expect(producer.debugState?.()).toEqual(state(c));
+    expect(use(0, [["prefill", a]])).toEqual([0, 0, 1]);
+    expect(producer.debugState?.()).toEqual(state(c, a));
+    expect(use(0, [])).toEqual([2, 0, 1]);
+    expect(producer.debugState?.()).toEqual(state(a, c));
+    producer.endpointRemoved?.(a);
+    expect(producer.debugState?.()).toEqual(state(c));
+  });
+
+  it("shows at most 100 endpoints", () => {
+    const producer = instanceOf(noHitLruProducer);
+    const candidates = columnsOf(pool(120), [
+      [COLD_USE_ORDER, []],
+      [PREFIX_MATCHED_BLOCKS, []],
+    ]);
+    for (const endpoint of pool(120)) {
+      const request = cold("x");
+      producer.produce(produceContextOf(candidates, request));
+      producer.routed!(request, endpoint, new Map());
+    }
+    const state = producer.debugState?.() as { endpoints: unknown[]; totalEndpoints: number };
+    expect([state.endpoints.length, state.endpoints[0], state.totalEndpoints]).toEqual([100, "default/pod-0", 120]);
+  });
+
   it("remembers lruSize endpoints and forgets the one longest ago; less than 1 counts as 1024", () => {
     const orderAfter = (uses: number, parameters: object) => {
       const producer = instanceOf(noHitLruProducer, parameters);
@@ -89,10 +139,10 @@ describe("no-hit-lru-producer", () => {
       ]);
       for (let use = 0; use < uses; use++) {
         const request = cold(String(use));
-        producer.produce({ request, candidates });
-        producer.routed!(request, endpoints[use]!);
+        producer.produce(produceContextOf(candidates, request));
+        producer.routed!(request, endpoints[use]!, new Map());
       }
-      producer.produce({ request: cold("last"), candidates });
+      producer.produce(produceContextOf(candidates, cold("last")));
       return [...candidates.column(COLD_USE_ORDER).slice(0, 1100)];
     };
     expect(orderAfter(5, { lruSize: 3 }).slice(0, 6)).toEqual([0, 0, 1, 2, 3, 0]);
@@ -100,6 +150,6 @@ describe("no-hit-lru-producer", () => {
       const order = orderAfter(1050, parameters);
       expect([order[25], order[26], order[1049], order[1050]]).toEqual([0, 1, 1024, 0]);
     }
-    expect(noHitLruProducer.parameters.parse({ lruSize: 1e9 })).toEqual({ lruSize: 65_536 });
+    expect(noHitLruProducer.parameters.parse({ lruSize: 1e9 })).toMatchObject({ lruSize: 65_536 });
   });
 });

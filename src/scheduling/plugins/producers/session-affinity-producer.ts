@@ -1,28 +1,53 @@
-import type { Clock } from "../../../clock/clock.ts";
+import { z } from "zod";
 import type { Endpoint } from "../../../inference/endpoint.ts";
+import { SluiceError } from "../../../inference/errors.ts";
 import { firstHeader } from "../../../inference/headers.ts";
 import type { InferenceRequest } from "../../../inference/request.ts";
 import { defineProducer } from "../../../plugin/define.ts";
-import { SESSION_BOUND } from "../../../plugin/keys.ts";
-import type { Candidates, ProduceContext, Producer } from "../../../plugin/kinds.ts";
-import { type SessionAffinityParameters, sessionAffinityParameters } from "../session-affinity-parameters.ts";
+import { SESSION_BOUND, SESSION_ID } from "../../../plugin/keys.ts";
+import type { Candidates, PluginContext, ProduceContext, Producer } from "../../../plugin/kinds.ts";
+import { AgentIdentity } from "../headers/agent-identity.ts";
+import {
+  isSessionId,
+  pluginOf,
+  type SessionAffinityParameters,
+  type SessionSource,
+  sessionAffinityParameters,
+  sessionAffinityReferences,
+} from "../session-affinity-parameters.ts";
+import { MAX_SESSION_ID, sessionIdIn } from "../session-id.ts";
+import { MAX_SESSIONS, SessionTable } from "../session-table.ts";
 import { decodeSessionToken } from "../session-token.ts";
 
-/** Sessions known at a time; the one idle for longest is forgotten first. */
-export const MAX_SESSIONS = 65_536;
-/** Longer ids are not bound to anything: clients choose them, and all of them are kept. */
-export const MAX_SESSION_ID = 256;
+/** Endpoints that the state shown to people lists. */
+const MAX_SHOWN = 100;
+
+const parameters = sessionAffinityParameters
+  .extend({
+    sessionIdProducerName: z
+      .string()
+      .default("")
+      .describe("The session-id-producer that is read; made of `sources`, whatever it says."),
+  })
+  .transform((given) => {
+    const { strategy, sessionIdConfig } = given;
+    const read = strategy === "session_id" ? sessionIdConfig.sources.find(isSessionId) : undefined;
+    // By its name this chooses the producer whose SESSION_ID is read (scheduling 3.4).
+    return { ...given, sessionIdProducerName: read === undefined ? "" : pluginOf(read) };
+  });
 
 /** Not a published type: what the scorer and the filter of session affinity know (scheduling 3.9.2). */
 export const sessionAffinityProducer = defineProducer({
   type: "session-affinity-producer",
   describe:
     "Publishes which endpoint the session of a request is bound to; comes along with session-affinity-scorer and session-affinity-filter.",
-  parameters: sessionAffinityParameters,
+  parameters,
   produces: [SESSION_BOUND],
-  create: (parameters, { clock }) =>
+  optional: [SESSION_ID],
+  references: sessionAffinityReferences,
+  create: (parameters, context) =>
     parameters.strategy === "session_id"
-      ? new SessionTable(parameters.sessionIdConfig, clock)
+      ? new BoundSessions(parameters, context)
       : tokens(parameters.encodedEndpointHeaderConfig.header),
 });
 
@@ -48,77 +73,92 @@ function mark(id: string, candidates: Candidates): boolean {
   return false;
 }
 
-interface Binding {
-  /** Id of the endpoint: it may come back under its name. */
-  readonly endpoint: string;
-  /** Monotonic milliseconds. */
-  readonly usedAt: number;
+/** Finds the session of a request in one place. */
+type Reader = (context: ProduceContext) => string | undefined;
+
+/** @throws SluiceError PLUGIN_UNKNOWN when a source names a plugin that knows no sessions */
+function readerOf(source: SessionSource, plugin: PluginContext["plugin"]): Reader {
+  if (source.header !== undefined) {
+    const headers = [source.header];
+    return ({ request }) => sessionIdIn(request.headers, headers);
+  }
+  if (isSessionId(source)) return ({ attribute }) => attribute(SESSION_ID);
+  const agents = plugin(pluginOf(source), "request-header-processor");
+  if (agents instanceof AgentIdentity) return ({ request }) => agents.sessionOf(request.headers);
+  throw new SluiceError("PLUGIN_UNKNOWN", `${pluginOf(source)} is no agent-identity, so it knows no sessions`);
 }
 
 /** Sessions by an id that clients choose. */
-class SessionTable implements Producer {
-  readonly #headers: readonly string[];
-  readonly #ttl: number;
-  readonly #sweepEvery: number;
-  readonly #clock: Clock;
-  /** In the order of `usedAt`. */
-  readonly #bindings = new Map<string, Binding>();
-  #sweptAt: number;
+class BoundSessions implements Producer {
+  readonly #readers: readonly Reader[];
+  readonly #profile: string;
+  readonly #table: SessionTable;
   /** The decision under way: whose it is, its session, and whether the bound endpoint was a candidate. */
   #request: InferenceRequest | undefined;
   #session = "";
   #present = false;
+  /** Shared with what `follow` gave out for it: whether the session is bound to the endpoint that serves. */
+  #binds = { served: true };
 
-  constructor(config: SessionAffinityParameters["sessionIdConfig"], clock: Clock) {
-    this.#headers = config.sources.map(({ header }) => header);
-    this.#ttl = config.evictionTtlSeconds * 1000;
-    this.#sweepEvery = config.evictionSweepSeconds * 1000;
-    this.#clock = clock;
-    this.#sweptAt = clock.now();
+  constructor({ sessionIdConfig, profileName }: SessionAffinityParameters, { clock, plugin }: PluginContext) {
+    const { sources, evictionTtlSeconds, evictionSweepSeconds } = sessionIdConfig;
+    this.#readers = sources.map((source) => readerOf(source, plugin));
+    this.#profile = profileName;
+    this.#table = new SessionTable(evictionTtlSeconds * 1000, evictionSweepSeconds * 1000, clock);
   }
 
-  produce({ request, candidates }: ProduceContext): void {
-    this.#sweep();
+  produce(context: ProduceContext): void {
+    this.#table.sweep();
     this.#request = undefined;
-    const session = firstHeader(request.headers, ...this.#headers);
-    if (session === undefined || session.length > MAX_SESSION_ID) return;
-    const binding = this.#bindings.get(session);
-    this.#request = request;
+    const session = this.#sessionOf(context);
+    if (session === undefined) return;
+    const bound = this.#table.endpointOf(session);
+    this.#request = context.request;
     this.#session = session;
-    this.#present = binding !== undefined && mark(binding.endpoint, candidates);
+    this.#present = bound !== undefined && mark(bound, context.candidates);
+    this.#binds = { served: this.#profile === "" };
   }
 
-  routed(request: InferenceRequest, endpoint: Endpoint): void {
+  routed(request: InferenceRequest, endpoint: Endpoint, others: ReadonlyMap<string, Endpoint>, primary?: string): void {
     if (request !== this.#request) return;
     this.#request = undefined;
-    this.#bind(this.#session, endpoint.id, this.#present);
+    if (this.#profile === primary) this.#binds.served = true;
+    const chosen = this.#binds.served ? endpoint : others.get(this.#profile);
+    if (chosen !== undefined) this.#table.bind(this.#session, chosen.id, this.#present);
+  }
+
+  refused(): void {
+    this.#request = undefined;
   }
 
   follow(request: InferenceRequest): ((served: Endpoint) => void) | undefined {
     if (request !== this.#request) return undefined;
     const session = this.#session;
     const present = this.#present;
-    return (served) => this.#bind(session, served.id, present);
+    const binds = this.#binds;
+    return (served) => {
+      if (binds.served) this.#table.bind(session, served.id, present);
+    };
   }
 
-  /** @param keep whether the session is bound to an endpoint that could have been chosen: it then stays bound to it */
-  #bind(session: string, endpoint: string, keep: boolean): void {
-    const binding = this.#bindings.get(session);
-    if (keep && binding !== undefined && binding.endpoint !== endpoint) return;
-    this.#bindings.delete(session);
-    this.#bindings.set(session, { endpoint, usedAt: this.#clock.now() });
-    if (this.#bindings.size <= MAX_SESSIONS) return;
-    const [idlest] = this.#bindings.keys();
-    this.#bindings.delete(idlest!);
+  /** How many sessions each endpoint has, most first. */
+  debugState(): unknown {
+    const endpoints = [...this.#table.counts()].map(([endpoint, sessions]) => ({ endpoint, sessions }));
+    endpoints.sort((a, b) => b.sessions - a.sessions || (a.endpoint < b.endpoint ? -1 : 1));
+    return {
+      sessions: this.#table.size,
+      maxSessions: MAX_SESSIONS,
+      endpoints: endpoints.slice(0, MAX_SHOWN),
+      totalEndpoints: endpoints.length,
+      maxEndpoints: MAX_SHOWN,
+    };
   }
 
-  #sweep(): void {
-    const now = this.#clock.now();
-    if (now - this.#sweptAt < this.#sweepEvery) return;
-    this.#sweptAt = now;
-    for (const [session, { usedAt }] of this.#bindings) {
-      if (now - usedAt <= this.#ttl) return;
-      this.#bindings.delete(session);
+  #sessionOf(context: ProduceContext): string | undefined {
+    for (const read of this.#readers) {
+      const session = read(context);
+      if (session !== undefined && session.length <= MAX_SESSION_ID) return session;
     }
+    return undefined;
   }
 }

@@ -1,8 +1,18 @@
+import { Rejection } from "../../../inference/outcomes.ts";
 import { defineProfileHandler } from "../../../plugin/define.ts";
 
-/** scheduling 3.7: what the scheduler does anyway; the type exists so that configurations may name it. */
+const NOTHING: readonly string[] = [];
+
+/** scheduling 3.7: what runs where the configuration names no handler. */
 export const singleProfileHandler = defineProfileHandler({
   type: "single-profile-handler",
   describe: "Runs the only profile, once; its result is the answer.",
-  create: () => ({}),
+  create: () => ({
+    pick: ({ profiles, results }) => (results.size === 0 ? profiles : NOTHING),
+    processResults({ profiles, results }) {
+      const name = profiles[0]!;
+      const result = results.get(name);
+      return result instanceof Rejection ? result : name;
+    },
+  }),
 });

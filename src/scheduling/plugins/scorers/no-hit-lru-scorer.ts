@@ -1,15 +1,9 @@
 import { z } from "zod";
 import { defineScorer } from "../../../plugin/define.ts";
 import { COLD_USE_ORDER, PREFIX_MATCHED_BLOCKS } from "../../../plugin/keys.ts";
-import { lruSize, noHitLruProducer } from "../producers/no-hit-lru-producer.ts";
+import { lruSize, noHitLruProducer, prefixMatchInfoProducerName } from "../producers/no-hit-lru-producer.ts";
 
-const parameters = z.strictObject({
-  lruSize,
-  prefixMatchInfoProducerName: z
-    .string()
-    .default("")
-    .describe("Instance name of the producer of prefix matches; empty = the only one."),
-});
+const parameters = z.strictObject({ lruSize, prefixMatchInfoProducerName });
 
 /** scheduling 3.9.3. What it remembers is `no-hit-lru-producer`'s. */
 export const noHitLruScorer = defineScorer({
@@ -18,7 +12,7 @@ export const noHitLruScorer = defineScorer({
     "Spreads prompts that no candidate holds: prefers the endpoint that took none for longest. A prompt that somebody holds scores 0.5 everywhere.",
   parameters,
   requires: [COLD_USE_ORDER, PREFIX_MATCHED_BLOCKS],
-  companions: ({ lruSize }) => [{ definition: noHitLruProducer, parameters: { lruSize } }],
+  companions: (parameters) => [{ definition: noHitLruProducer, parameters }],
   create: () => ({
     score({ candidates, out }) {
       const { count } = candidates;

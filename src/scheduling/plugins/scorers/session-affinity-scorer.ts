@@ -1,7 +1,7 @@
 import { defineScorer } from "../../../plugin/define.ts";
 import { SESSION_BOUND } from "../../../plugin/keys.ts";
 import { sessionAffinityCompanions } from "../session-affinity.ts";
-import { sessionAffinityParameters } from "../session-affinity-parameters.ts";
+import { sessionAffinityParameters, sessionAffinityReferences } from "../session-affinity-parameters.ts";
 
 /** scheduling 3.9.2 */
 export const sessionAffinityScorer = defineScorer({
@@ -10,6 +10,7 @@ export const sessionAffinityScorer = defineScorer({
   parameters: sessionAffinityParameters,
   requires: [SESSION_BOUND],
   companions: sessionAffinityCompanions,
+  references: sessionAffinityReferences,
   create: () => ({
     score({ candidates, out }) {
       const bound = candidates.column(SESSION_BOUND);

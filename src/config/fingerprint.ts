@@ -1,0 +1,71 @@
+import { createHash } from "node:crypto";
+import type { ConfiguredPlugin, EffectiveConfig } from "./effective.ts";
+import { currentType } from "./migrate.ts";
+
+/** Characters of a fingerprint: 48 bits, plenty to tell the configurations of a pool's life apart. */
+const LENGTH = 12;
+
+/**
+ * A short name for what a configuration does: 12 hexadecimal characters of a SHA-256. It does not change with comments, layout,
+ * the order of keys, older names, parameters that say their default or plugins without effect, and it does with everything else, the
+ * modules of the user's plugins included; what those import is not looked at.
+ */
+export function configFingerprint(config: EffectiveConfig): string {
+  const { configured } = config;
+  const described = (plugin: ConfiguredPlugin): unknown => [
+    currentType(plugin.definition.type),
+    plugin.name,
+    plugin.parameters,
+    ...(plugin.definition.code === undefined ? [] : [plugin.definition.code]),
+  ];
+  const used: readonly ConfiguredPlugin[] = [
+    config.handler,
+    ...config.headerProcessors,
+    ...config.screeners,
+    ...config.admitters,
+    ...config.producers,
+    config.detector,
+    ...(config.discovery === undefined ? [] : [config.discovery]),
+    ...config.parsers,
+    ...config.hooks,
+    ...config.profiles.flatMap(({ plugins }) => plugins),
+    ...config.dataSources.flatMap(({ source, extractors }) => [source, ...extractors]),
+  ];
+  // The list grows while it is read: what is referred to may refer to more.
+  const referred: ConfiguredPlugin[] = [];
+  const all = [...used];
+  for (const { definition, parameters } of all)
+    for (const { name } of definition.references?.(parameters) ?? []) {
+      const other = configured.find((plugin) => plugin.name === name);
+      if (other === undefined || referred.includes(other)) continue;
+      referred.push(other);
+      all.push(other);
+    }
+  const meaning = [
+    config.profiles.map(({ name, plugins }) => [
+      name,
+      plugins.map((plugin) => [described(plugin), plugin.definition.kind === "scorer" ? plugin.weight : 0]),
+    ]),
+    described(config.handler),
+    [config.headerProcessors, config.screeners, config.admitters, config.producers, config.parsers, config.hooks].map(
+      (plugins) => plugins.map(described),
+    ),
+    described(config.detector),
+    config.discovery === undefined ? null : described(config.discovery),
+    config.dataSources.map(({ source, extractors }) => [described(source), extractors.map(described)]),
+    referred.map(described),
+  ];
+  return createHash("sha256").update(canonical(meaning)).digest("hex").slice(0, LENGTH);
+}
+
+/** JSON with keys in order; what JSON has no word for is spelt, so that no two values read the same. */
+function canonical(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonical).join()}]`;
+  if (value instanceof Map || value instanceof Set) return `${value.constructor.name}${canonical([...value])}`;
+  if (value instanceof RegExp) return String(value);
+  if (typeof value !== "object" || value === null)
+    return typeof value === "string" ? JSON.stringify(value) : String(value);
+  const entries = Object.entries(value).filter(([, part]) => part !== undefined);
+  entries.sort(([a], [b]) => (a < b ? -1 : 1));
+  return `{${entries.map(([key, part]) => `${JSON.stringify(key)}:${canonical(part)}`).join()}}`;
+}

@@ -1,0 +1,156 @@
+import type { Clock } from "../clock/clock.ts";
+import type { Random } from "../clock/random.ts";
+import { SluiceError } from "../inference/errors.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import type { Closable, PluginDefinition, PluginKind, PluginKinds } from "./kinds.ts";
+import { sameParameters } from "./same-parameters.ts";
+
+/** A plugin as a configuration describes it. */
+export interface PluginDescription<K extends PluginKind = PluginKind> {
+  readonly definition: PluginDefinition<K>;
+  /** Instance name, unique in the configuration. */
+  readonly name: string;
+  /** What the definition's schema has returned. */
+  readonly parameters: unknown;
+}
+
+export interface InstanceParts {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Logger;
+  /** Plugins that others may refer to by name. */
+  readonly configured?: readonly PluginDescription[];
+  /**
+   * The instances of the configuration that is replaced: a plugin that is described the same, and whose references are,
+   * goes on with what it has learnt.
+   */
+  readonly previous?: PluginInstances | undefined;
+}
+
+interface Made {
+  readonly description: PluginDescription;
+  readonly instance: unknown;
+  /** Instances it was given by name. */
+  readonly given: readonly unknown[];
+}
+
+/** Makes the plugins of one configuration, each once however often it is named. */
+export class PluginInstances {
+  readonly #parts: Omit<InstanceParts, "previous">;
+  readonly #made = new Map<string, Made>();
+  readonly #open: string[] = [];
+  #previous: PluginInstances | undefined;
+
+  constructor({ previous, ...parts }: InstanceParts) {
+    this.#parts = parts;
+    this.#previous = previous;
+  }
+
+  /**
+   * The instance of a plugin; made when it is asked for first.
+   * @throws SluiceError PLUGIN_NAME_TAKEN; PLUGIN_UNKNOWN, PLUGIN_CYCLE for references; and whatever the plugin's `create` throws
+   */
+  make<K extends PluginKind>(description: PluginDescription<K>): PluginKinds[K] {
+    const { definition, name } = description;
+    // One name may stand for two: a detector, and the filter that it is in a profile.
+    const key = `${definition.kind} ${name}`;
+    const made = this.#made.get(key);
+    if (made !== undefined && made.description.definition.type !== definition.type)
+      throw new SluiceError(
+        "PLUGIN_NAME_TAKEN",
+        `two plugins are called ${name}: a ${made.description.definition.type} and a ${definition.type}`,
+      );
+    if (made !== undefined) return made.instance as PluginKinds[K];
+    if (this.#open.includes(key)) {
+      const names = [...this.#open.slice(this.#open.indexOf(key)), key].join(" -> ");
+      throw new SluiceError("PLUGIN_CYCLE", `dependency cycle: ${names}`);
+    }
+    this.#open.push(key);
+    try {
+      const given = (definition.references?.(description.parameters) ?? []).map((reference) =>
+        this.#referenced(name, reference.name, reference.kind),
+      );
+      const instance = this.#reused(key, description, given) ?? this.#create(description);
+      this.#made.set(key, { description, instance, given });
+      return instance as PluginKinds[K];
+    } finally {
+      this.#open.pop();
+    }
+  }
+
+  /** Every instance made so far, by name and type. */
+  *list(): IterableIterator<{ readonly name: string; readonly type: string; readonly instance: unknown }> {
+    for (const { description, instance } of this.#made.values())
+      yield { name: description.name, type: description.definition.type, instance };
+  }
+
+  /**
+   * Lets go of the generation before and closes those of its instances that do not go on; to be called when everything is made
+   * and in force. A plugin that goes on may have kept the context it was made with: that must not keep alive what was made
+   * with it and is no more.
+   */
+  settle(): void {
+    const previous = this.#previous;
+    this.#previous = undefined;
+    if (previous !== undefined) previous.#end(this);
+  }
+
+  /** Closes the instances, except those of the generation before, which goes on as long as this one is not settled. */
+  close(): void {
+    const previous = this.#previous;
+    this.#previous = undefined;
+    this.#end(previous);
+  }
+
+  /** Closes each instance once, what refers to another one before that. @param spared whose instances go on */
+  #end(spared: PluginInstances | undefined): void {
+    const done = new Set(spared === undefined ? [] : [...spared.#made.values()].map(({ instance }) => instance));
+    const made = [...this.#made.values()].reverse();
+    this.#made.clear();
+    for (const { description, instance } of made) {
+      if (done.has(instance)) continue;
+      done.add(instance);
+      this.#closeOne(description.name, instance as Closable);
+    }
+  }
+
+  #closeOne(name: string, instance: Closable): void {
+    const failed = (error: unknown): void =>
+      this.#parts.log.child({ plugin: name }).error({ err: error }, `plugin ${name} failed to close`);
+    try {
+      const answer: unknown = instance.close?.();
+      // Authors may write `async`, and a rejection that nobody takes ends the process.
+      if (answer instanceof Promise) answer.catch(failed);
+    } catch (error) {
+      failed(error);
+    }
+  }
+
+  #create<K extends PluginKind>({ definition, name, parameters }: PluginDescription<K>): PluginKinds[K] {
+    const { clock, random, log } = this.#parts;
+    return definition.create(parameters, {
+      name,
+      clock,
+      random,
+      log: log.child({ plugin: name }),
+      plugin: (wanted, kind) => this.#referenced(name, wanted, kind),
+    });
+  }
+
+  #referenced<K extends PluginKind>(by: string, name: string, kind: K): PluginKinds[K] {
+    const found = this.#parts.configured?.find((plugin) => plugin.name === name && plugin.definition.kind === kind);
+    if (found === undefined)
+      throw new SluiceError(
+        "PLUGIN_UNKNOWN",
+        `plugin ${by} has a dependency on the unregistered plugin ${name}, which must be a ${kind}`,
+      );
+    return this.make(found as PluginDescription<K>);
+  }
+
+  #reused(key: string, { definition, parameters }: PluginDescription, given: readonly unknown[]): unknown {
+    const old = this.#previous === undefined ? undefined : this.#previous.#made.get(key);
+    if (old === undefined || old.description.definition !== definition) return undefined;
+    if (given.length !== old.given.length || given.some((instance, at) => instance !== old.given[at])) return undefined;
+    return sameParameters(old.description.parameters, parameters) ? old.instance : undefined;
+  }
+}

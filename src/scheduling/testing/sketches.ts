@@ -1,0 +1,105 @@
+import { type Endpoint, type EndpointState, hostPort, UNKNOWN_METRICS } from "../../inference/endpoint.ts";
+import { HeaderList } from "../../inference/headers.ts";
+import type { InferenceRequest } from "../../inference/request.ts";
+
+/** What a test says of a model server; the rest is that of an idle one whose metrics were read just now. */
+export interface EndpointSketch {
+  /** Unique among the endpoints of the test. */
+  readonly name: string;
+  /** Requests that wait in the engine; default 0, NaN = not on its metrics page. */
+  readonly waiting?: number;
+  /** Requests that run in the engine; default 0. */
+  readonly running?: number;
+  /** KV-cache utilisation, 0..1; default 0. */
+  readonly kvUsage?: number;
+  readonly labels?: Readonly<Record<string, string>>;
+  /** Requests sent from here and not yet answered, or those and their prompt tokens; default 0. */
+  readonly inFlight?: number | { readonly requests: number; readonly tokens: number };
+  readonly lora?: {
+    readonly running?: readonly string[];
+    readonly waiting?: readonly string[];
+    /** How many fit a batch. */
+    readonly max?: number;
+  };
+  /** Tokens per KV block. */
+  readonly blockSize?: number;
+  /** KV blocks on the device. */
+  readonly blocks?: number;
+  /** Milliseconds since its metrics were read; default 0, Infinity = never. Above 200 they are not believed. */
+  readonly metricsAge?: number;
+  readonly state?: EndpointState;
+  readonly namespace?: string;
+  readonly address?: string;
+  readonly port?: number;
+  readonly rank?: number;
+}
+
+/**
+ * An endpoint as plugins see it, at monotonic 0.
+ * @param slot its number, from 0 up, different for each endpoint of a test
+ */
+export function endpointOf(sketch: EndpointSketch, slot = 0): Endpoint {
+  const { name, namespace = "default", address = `10.0.${slot >> 8}.${slot & 255}`, port = 8000 } = sketch;
+  const { waiting = 0, running = 0, kvUsage = 0, metricsAge = 0, lora = {}, inFlight = 0 } = sketch;
+  const { blockSize = Number.NaN, blocks = Number.NaN } = sketch;
+  const read = {
+    ...{ waiting, running, kvUsage, blockSize, blocks, scrapedAt: -metricsAge },
+    maxLora: lora.max ?? Number.NaN,
+    loraRunning: new Set(lora.running),
+    loraWaiting: new Set(lora.waiting),
+  };
+  return {
+    id: `${namespace}/${name}`,
+    ...{ slot, namespace, name, address, port },
+    hostPort: hostPort(address, port),
+    rank: sketch.rank ?? 0,
+    labels: sketch.labels ?? {},
+    metrics: metricsAge === Number.POSITIVE_INFINITY ? UNKNOWN_METRICS : read,
+    inFlight: typeof inFlight === "number" ? { requests: inFlight, tokens: 0 } : inFlight,
+    state: sketch.state ?? "up",
+    scrapeInterval: 50,
+  };
+}
+
+/** What a test says of a request; the rest is that of a request without anything special. */
+export interface RequestSketch {
+  /** Text of the prompt; default "". */
+  readonly prompt?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** What the client asks for; default `model`. */
+  readonly model?: string;
+  /** What the model server is asked for; default: the same. */
+  readonly targetModel?: string;
+  /** Below 0 = may be refused when the pool is saturated; default 0. */
+  readonly priority?: number;
+  /** Name of the InferenceObjective. */
+  readonly objective?: string;
+  readonly fairnessId?: string;
+  readonly streaming?: boolean;
+  /** Default: the request does not say. */
+  readonly maxTokens?: number;
+  readonly cacheSalt?: string;
+  readonly id?: string;
+}
+
+/** A request as plugins see it. */
+export function requestOf(sketch: RequestSketch = {}): InferenceRequest {
+  const { prompt = "", headers = {}, model = "model", priority = 0 } = sketch;
+  const body = new TextEncoder().encode(prompt);
+  return {
+    id: sketch.id ?? "test-request",
+    headers: HeaderList.of(Object.entries(headers)),
+    ...{ body, model, priority },
+    targetModel: sketch.targetModel ?? model,
+    modelRange: undefined,
+    modelInsertAt: -1,
+    answerFormat: "http",
+    objective: sketch.objective ?? "",
+    shedAt: priority < 0 ? 1 : Number.POSITIVE_INFINITY,
+    fairnessId: sketch.fairnessId ?? "default-flow",
+    streaming: sketch.streaming ?? false,
+    cacheSalt: sketch.cacheSalt ?? "",
+    prompts: prompt === "" ? [] : [[{ start: 0, end: body.length }]],
+    maxTokens: sketch.maxTokens ?? Number.NaN,
+  };
+}

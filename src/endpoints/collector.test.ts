@@ -52,7 +52,11 @@ class FakeScraper implements Scraper {
       this.#running.delete(id);
       this.active--;
     };
-    if (behaviour === "silent") return { cancel: over };
+    const expire = (detail: string): ScrapeResult => {
+      over();
+      return { kind: "unreachable", failure: "timeout", detail };
+    };
+    if (behaviour === "silent") return { cancel: over, expire };
     const timer = this.clock.after(behaviour.ms, () => {
       over();
       done(behaviour.result(this.clock.now()));
@@ -61,6 +65,10 @@ class FakeScraper implements Scraper {
       cancel: () => {
         timer.cancel();
         over();
+      },
+      expire(detail) {
+        timer.cancel();
+        return expire(detail);
       },
     };
   }
@@ -256,12 +264,19 @@ describe("Collector results", () => {
     expect(counted.poll).toBe(0);
   });
 
-  it("gives a scrape one second, then the endpoint is down (S-7)", () => {
-    const { clock, scraper, first, collector } = setUp(1);
-    scraper.behaviour.set(first.id, "silent");
+  it("gives a scrape one second, then the endpoint is down, its values as they were (S-7)", () => {
+    const { clock, scraper, first, collector, counted } = setUp(1);
     clock.advance(100);
-    expect(collector.active).toBe(1);
+    scraper.behaviour.set(first.id, "silent");
+    // The scrape that was under way, if any.
+    clock.advance(10);
+    const { metrics } = first;
+    expect(metrics.waiting).toBe(1);
+    for (let waited = 0; collector.active === 0 && waited < 1000; waited++) clock.advance(1);
+    expect([collector.active, counted.poll]).toEqual([1, 0]);
     clock.advance(1000);
+    expect(counted.poll).toBe(1);
+    expect(first.metrics).toBe(metrics);
     expect(first).toMatchObject({
       state: "down",
       cause: "scrape timed out: no complete metrics page within 1000 ms",

@@ -191,12 +191,7 @@ export class Collector {
 
   #onDue(target: Target): void {
     if (target.running !== undefined) {
-      target.running.cancel();
-      this.#finish(target, {
-        kind: "unreachable",
-        failure: "timeout",
-        detail: `no complete metrics page within ${this.#timeout} ms`,
-      });
+      this.#finish(target, target.running.expire(`no complete metrics page within ${this.#timeout} ms`));
       return;
     }
     this.#enqueue(target);
@@ -231,6 +226,7 @@ export class Collector {
       case "read":
         endpoint.metrics = result.metrics;
         if (result.partial) this.#metrics?.extractFailed();
+        for (let i = result.pollFailures ?? 0; i > 0; i--) this.#metrics?.pollFailed();
         states.readable(endpoint);
         break;
       case "unreadable":

@@ -2,7 +2,8 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parseDocument } from "../document/parse.ts";
 import { SluiceError } from "../inference/errors.ts";
-import { type EndpointsFlavour, endpointsOf } from "./endpoints-file.ts";
+import { endpointsOf } from "./endpoints-file.ts";
+import type { EndpointsFlavour } from "./file-address.ts";
 
 function parse(text: string, flavour: EndpointsFlavour = "strict") {
   return endpointsOf(parseDocument(text, { file: "endpoints.yaml" }), flavour);
@@ -25,7 +26,7 @@ function address(text: string, flavour?: EndpointsFlavour): string | undefined {
 }
 
 describe("endpointsOf", () => {
-  it("reads YAML and JSON, fills defaults, ignores unknown keys, takes ports as text and as numbers", () => {
+  it("reads YAML and JSON, fills defaults, ignores unknown keys, takes ports as text and as numbers (R-53)", () => {
     const yaml = `
 endpoints:
   - name: a
@@ -43,7 +44,7 @@ endpoints:
     expect(parse(JSON.stringify({ endpoints: expected }))).toEqual({ endpoints: expected, problems: [], warnings: [] });
   });
 
-  it("takes zero endpoints", () => {
+  it("takes zero endpoints (R-53)", () => {
     for (const text of ["endpoints: []", "endpoints:", '{"endpoints": null}'])
       expect(parse(text)).toEqual({ endpoints: [], problems: [], warnings: [] });
   });
@@ -116,7 +117,7 @@ endpoints:
     expect(() => parse("endpoints: [")).toThrow(/^endpoints\.yaml:1:\d+: /);
   });
 
-  it("checks every field", () => {
+  it("checks every field (R-53)", () => {
     expect(problem({ name: "" })).toContain("must not be empty");
     expect(problem({ name: undefined, nam: "x" })).toContain("`name` is missing; is `nam` it?");
     expect(problem({ name: 7 })).toContain("put it in quotes");
@@ -131,7 +132,7 @@ endpoints:
     expect(problem({ address: 10 })).toContain("must be a string");
   });
 
-  it("strict takes IPv4 literals only, lenient also IPv6 and host names", () => {
+  it("strict takes IPv4 literals only, lenient also IPv6 and host names (R-53)", () => {
     for (const text of ["10.0.0.1", "127.0.0.1"]) {
       expect(address(text)).toBe(text);
       expect(address(text, "lenient")).toBe(text);
@@ -197,6 +198,47 @@ endpoints:
     for (const text of ["::1", "fd00::1", "fec0::1", "::ffff:10.0.0.1"]) expect(address(text, "lenient")).toBe(text);
   });
 
+  it("multicluster takes IPv4, IPv6 and DNS-1123 subdomains, and nothing else (R-57)", () => {
+    const long = `${"a".repeat(200)}.${"b".repeat(52)}`;
+    for (const text of ["10.0.0.1", "::1", "fd00::1", "localhost", "vllm-0.east.example", "12345", "1.2.3", "0", long])
+      expect(address(text, "multicluster")).toBe(text);
+    for (const text of ["", "east.example.", "East.example", "a_b", "-a", "a-", "a..b", "a b", "[::1]", "fe80::1%eth0"])
+      expect(problem({ address: text }, "multicluster")).toMatch(
+        /must be an IP address or a host name in lower case, not "/,
+      );
+    expect(problem({ address: `${long}c` }, "multicluster")).toContain("host name in lower case");
+    expect(problem({ address: "east.example:8000" }, "multicluster")).toContain("the port has its own key");
+    expect(problem({ address: "10.0.0.256" }, "multicluster")).toContain('nobody can be reached at "10.0.0.256"');
+    expect(problem({ address: "fe80::1" }, "multicluster")).toMatch(/is link-local$/);
+  });
+
+  it("D-58: a name that is dialled as an address is judged as that address", () => {
+    for (const text of ["2852039166", "0xa9fea9fe", "169.254.43518", "0xa9.0xfe.0xa9.0xfe"])
+      expect(problem({ address: text }, "multicluster")).toMatch(/stands for 169\.254\.169\.254, which is link-local$/);
+    expect(problem({ address: "0xA9FEA9FE" }, "lenient")).toMatch(/which is link-local$/);
+    expect(address("2130706433", "multicluster")).toBe("2130706433");
+  });
+
+  it("multicluster reads from labels where the metrics page is; the others leave them labels (R-57)", () => {
+    const metrics = (labels: Record<string, string>, flavour: EndpointsFlavour = "multicluster") =>
+      parse(entry({ labels }), flavour).endpoints.map((spec) => spec.metricsHost);
+    expect(metrics({ metricsAddress: "metrics.east.example" })).toEqual([
+      { address: "metrics.east.example", port: 8000 },
+    ]);
+    expect(metrics({ metricsAddress: "fd00::1", metricsPort: "9090" })).toEqual([{ address: "fd00::1", port: 9090 }]);
+    expect(metrics({ metricsPort: "9090" })).toEqual([undefined]);
+    for (const flavour of ["strict", "lenient"] as const)
+      expect(metrics({ metricsAddress: "10.0.0.9", metricsPort: "x" }, flavour)).toEqual([undefined]);
+    const wrong = (labels: Record<string, string>) => problem({ labels }, "multicluster");
+    expect(wrong({ metricsAddress: "Metrics" })).toContain(
+      "endpoints[0].labels.metricsAddress: must be an IP address or",
+    );
+    expect(wrong({ metricsAddress: "169.254.169.254" })).toContain("is link-local");
+    expect(wrong({ metricsAddress: "10.0.0.9", metricsPort: "0" })).toContain(
+      'endpoints[0].labels.metricsPort: must be an integer from 1 to 65535, not "0"',
+    );
+  });
+
   it("answers any text with endpoints or a SluiceError", () => {
     const anything = fc.oneof(
       fc.string(),
@@ -205,14 +247,15 @@ endpoints:
     );
     fc.assert(
       fc.property(anything, (text) => {
-        try {
-          for (const spec of parse(text, "lenient").endpoints) {
-            expect(spec.name).not.toBe("");
-            expect(spec.port).toBeGreaterThanOrEqual(1);
+        for (const flavour of ["lenient", "multicluster"] as const)
+          try {
+            for (const spec of parse(text, flavour).endpoints) {
+              expect(spec.name).not.toBe("");
+              expect(spec.port).toBeGreaterThanOrEqual(1);
+            }
+          } catch (error) {
+            expect(error).toBeInstanceOf(SluiceError);
           }
-        } catch (error) {
-          expect(error).toBeInstanceOf(SluiceError);
-        }
       }),
     );
   });

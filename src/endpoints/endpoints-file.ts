@@ -1,16 +1,9 @@
-import { isIPv4, isIPv6 } from "node:net";
 import { type Document, formatPath, formatPosition, type Path } from "../document/document.ts";
 import { nearest } from "../document/nearest.ts";
 import { SluiceError } from "../inference/errors.ts";
-import { normaliseAddress, portOf, unservable } from "./address.ts";
-import { type EndpointSpec, endpointId } from "./pool-endpoint.ts";
-
-/**
- * Which addresses a file may hold. `strict`: IPv4 literals, as the published `file-discovery` plugin. `lenient`: also
- * IPv6 literals and host names, for `--endpoints` of our own commands. Both take loopback, and neither takes an address
- * that no server has: unspecified, link-local, multicast.
- */
-export type EndpointsFlavour = "strict" | "lenient";
+import { normaliseAddress, portOf } from "./address.ts";
+import { type EndpointsFlavour, readAddress } from "./file-address.ts";
+import { type EndpointSpec, endpointId, type MetricsHost } from "./pool-endpoint.ts";
 
 /** What an endpoints file says. */
 export interface EndpointsFile {
@@ -24,6 +17,9 @@ export interface EndpointsFile {
 
 /** Longest name or namespace, in characters, as in Kubernetes. */
 const MAX_NAME = 253;
+
+/** Labels by which an endpoint of another cluster says where its metrics page is (api-resources 6A.7). */
+const METRICS_LABELS = { address: "metricsAddress", port: "metricsPort" } as const;
 
 /**
  * The endpoints in a document (api-resources 6A.2): top key `endpoints`, unknown keys ignored.
@@ -118,7 +114,9 @@ class EntryReader {
     const address = this.#address(entry);
     const port = this.#port(entry);
     const labels = this.#labels(entry);
-    return this.#problem ?? { namespace, name, address, port, rank: 0, labels };
+    const metricsHost = this.#flavour === "multicluster" ? this.#metricsHost(labels, port) : undefined;
+    const spec = { namespace, name, address, port, rank: 0, labels };
+    return this.#problem ?? (metricsHost === undefined ? spec : { ...spec, metricsHost });
   }
 
   #name(entry: Mapping, key: string, fallback?: string): string {
@@ -134,30 +132,31 @@ class EntryReader {
 
   #address(entry: Mapping): string {
     if (!this.#has(entry, "address")) return "";
-    const value = entry.address;
-    if (typeof value !== "string") return this.#wrong(["address"], "must be a string");
-    if (isIPv4(value)) return this.#servable(value);
-    if (this.#flavour === "strict")
-      return this.#wrong(["address"], `must be a literal IPv4 address here, not ${JSON.stringify(value)}`);
-    const bare = value.startsWith("[") && value.endsWith("]") ? value.slice(1, -1) : value;
-    if (isIPv6(bare) && !bare.includes("%")) return this.#servable(bare);
-    if (isHostName(value)) return value.toLowerCase();
-    const hint = /:\d+$/.test(value) ? "; the port has its own key" : "";
-    return this.#wrong(["address"], `must be an IP address or a host name, not ${JSON.stringify(value)}${hint}`);
+    return this.#host(["address"], entry.address);
   }
 
-  #servable(address: string): string {
-    const kind = unservable(address);
-    if (kind === undefined) return address;
-    return this.#wrong(["address"], `must be the address of one server; ${address} is ${kind}`);
+  #host(path: Path, value: unknown): string {
+    if (typeof value !== "string") return this.#wrong(path, "must be a string");
+    const read = readAddress(value, this.#flavour);
+    return "problem" in read ? this.#wrong(path, read.problem) : read.address;
+  }
+
+  #metricsHost(labels: Readonly<Record<string, string>>, servingPort: number): MetricsHost | undefined {
+    if (!Object.hasOwn(labels, METRICS_LABELS.address)) return undefined;
+    const address = this.#host(["labels", METRICS_LABELS.address], labels[METRICS_LABELS.address]);
+    if (!Object.hasOwn(labels, METRICS_LABELS.port)) return { address, port: servingPort };
+    return { address, port: this.#number(["labels", METRICS_LABELS.port], labels[METRICS_LABELS.port]) };
   }
 
   #port(entry: Mapping): number {
     if (!this.#has(entry, "port")) return 0;
-    const value = entry.port;
+    return this.#number(["port"], entry.port);
+  }
+
+  #number(path: Path, value: unknown): number {
     const port =
       typeof value === "string" ? portOf(value) : Number.isInteger(value) ? portOf(String(value)) : undefined;
-    if (port === undefined) this.#wrong(["port"], `must be an integer from 1 to 65535, not ${JSON.stringify(value)}`);
+    if (port === undefined) this.#wrong(path, `must be an integer from 1 to 65535, not ${JSON.stringify(value)}`);
     return port ?? 0;
   }
 
@@ -200,16 +199,4 @@ function isMapping(value: unknown): value is Mapping {
 function writtenAs(key: string, mapping: Mapping): string {
   const found = nearest(key, Object.keys(mapping));
   return found === undefined ? "" : `; is \`${found}\` it?`;
-}
-
-/**
- * DNS labels of letters, digits, hyphens and underscores (Compose service names have them), at most 63 characters each
- * and 253 in all. A last label of digits alone is a mistyped IPv4 address.
- */
-function isHostName(text: string): boolean {
-  if (text.length > MAX_NAME) return false;
-  const labels = text.split(".");
-  return (
-    labels.every((label) => /^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?$/i.test(label)) && !/^\d+$/.test(labels.at(-1)!)
-  );
 }

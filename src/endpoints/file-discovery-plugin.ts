@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { defineDiscovery } from "../plugin/define.ts";
 
-/** Parameters of `file-discovery` (api-resources 6A.1). */
+/** Parameters of both (api-resources 6A.1). */
 export const endpointsDiscoveryParameters = z.strictObject({
   path: z
     .string({ error: (issue) => (issue.input === undefined ? "'path' is required" : "'path' must be a string") })
@@ -15,4 +15,13 @@ export const fileDiscovery = defineDiscovery({
   describe: "Takes the endpoints from a file instead of from Kubernetes.",
   parameters: endpointsDiscoveryParameters,
   create: ({ path, watchFile }) => ({ path, watchFile }),
+});
+
+/** api-resources 6A.7 */
+export const multiclusterFileDiscovery = defineDiscovery({
+  type: "multicluster-file-discovery",
+  describe:
+    "As file-discovery, for endpoints that stand for other clusters: an address may also be IPv6 or a host name, and the labels metricsAddress and metricsPort say where its metrics page is.",
+  parameters: endpointsDiscoveryParameters,
+  create: ({ path, watchFile }) => ({ path, watchFile, multicluster: true }),
 });

@@ -2,12 +2,13 @@ import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from "node:fs/promises
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { pluginContextOf } from "../../test/support/plugin-context.ts";
 import { poll } from "../../test/support/poll.ts";
 import { SeededRandom } from "../clock/random.ts";
 import { realClock } from "../clock/real.ts";
 import { VirtualClock } from "../clock/virtual.ts";
 import { FileDiscovery, type FileDiscoveryOptions } from "./file-discovery.ts";
-import { endpointsDiscoveryParameters, fileDiscovery } from "./file-discovery-plugin.ts";
+import { endpointsDiscoveryParameters, fileDiscovery, multiclusterFileDiscovery } from "./file-discovery-plugin.ts";
 import { EndpointRegistry } from "./registry.ts";
 
 let directory = "";
@@ -76,7 +77,7 @@ describe("FileDiscovery at start", () => {
     }
   });
 
-  it("takes a file of exactly 1 MiB", async () => {
+  it("takes a file of exactly 1 MiB (R-53)", async () => {
     await writeFile(path, file("a").padEnd(1024 * 1024, " "));
     const { discovery, names } = setUp({ watchFile: false });
     await discovery.start();
@@ -230,7 +231,8 @@ describe("the file-discovery plugin", () => {
       expect(endpointsDiscoveryParameters.safeParse(wrong).error?.issues[0]?.message).toBe("'path' is required");
     expect(endpointsDiscoveryParameters.safeParse({ path: "/e", paths: "/e" }).success).toBe(false);
     expect(fileDiscovery).toMatchObject({ kind: "discovery", type: "file-discovery" });
-    const context = { name: "f", clock: new VirtualClock(), random: new SeededRandom(1) };
+    const context = pluginContextOf("f");
     expect(fileDiscovery.create({ path: "/e", watchFile: true }, context)).toEqual({ path: "/e", watchFile: true });
+    expect(multiclusterFileDiscovery.parameters).toBe(fileDiscovery.parameters);
   });
 });

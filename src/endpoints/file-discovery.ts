@@ -1,10 +1,11 @@
-import { stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Clock } from "../clock/clock.ts";
+import { fileSignature } from "../document/file-signature.ts";
 import { FolderWatch } from "../document/folder-watch.ts";
 import { readDocument } from "../document/read.ts";
 import { messageOf, SluiceError } from "../inference/errors.ts";
-import { type EndpointsFile, type EndpointsFlavour, endpointsOf } from "./endpoints-file.ts";
+import { type EndpointsFile, endpointsOf } from "./endpoints-file.ts";
+import type { EndpointsFlavour } from "./file-address.ts";
 import type { AppliedChange, EndpointRegistry } from "./registry.ts";
 
 /** The largest endpoints file, bytes (api-resources 6A.2). */
@@ -40,7 +41,7 @@ export class FileDiscovery {
     this.#watch = new FolderWatch({
       folder: dirname(path),
       clock,
-      signature: () => signatureOf(path),
+      signature: () => fileSignature(path),
       changed: () => this.#reload(),
       unwatchable: (text) => log.warn(`endpoints file: ${text}`),
     });
@@ -52,7 +53,7 @@ export class FileDiscovery {
    */
   async start(): Promise<void> {
     const { path, registry } = this.#options;
-    const seen = await signatureOf(path);
+    const seen = await fileSignature(path);
     const file = await this.#read();
     if (file.problems.length > 0) throw refusal(file.problems);
     this.#tell(registry.apply(file.endpoints), file.warnings);
@@ -100,14 +101,4 @@ function refusal(problems: readonly string[]): SluiceError {
   const lines = [...problems.slice(0, MAX_TOLD), ...(more > 0 ? [`(and ${more} more)`] : [])];
   const heading = `${problems.length} entries of the endpoints file are wrong:`;
   return new SluiceError("ENDPOINTS_FILE", [heading, ...lines].join("\n  "));
-}
-
-/** What the file is: device, inode, size, times; "" when it cannot be found. */
-async function signatureOf(path: string): Promise<string> {
-  try {
-    const { dev, ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true });
-    return `${dev}:${ino}:${size}:${mtimeNs}:${ctimeNs}`;
-  } catch {
-    return "";
-  }
 }

@@ -1,12 +1,15 @@
 import type { Clock } from "../clock/clock.ts";
 import type { Endpoint } from "../inference/endpoint.ts";
-import { PoolEndpoint } from "./pool-endpoint.ts";
+import { type Flow, type FlowLoad, FlowLoads } from "./flow-loads.ts";
+import { type InFlightCounts, PoolEndpoint } from "./pool-endpoint.ts";
 
 /**
  * What this process has sent and not yet seen finish, per endpoint (scheduling 3.12): the load figure that is never
  * old. Counts live on the endpoint itself, so they outlast its removal and an endpoint that comes back starts at zero.
  */
 export class InFlight {
+  /** The same by flow, of the requests that name theirs. */
+  readonly flows = new FlowLoads();
   readonly #clock: Clock;
   readonly #onFirst: (endpoint: PoolEndpoint) => void;
 
@@ -19,9 +22,10 @@ export class InFlight {
   /**
    * Counts one routed exchange at `endpoint`, before anyone else decides.
    * @param tokens prompt tokens it has to compute; anything but a positive finite number counts as 0
+   * @param flow whose request it is, where it is to be seen in `flows`
    */
-  open(endpoint: Endpoint, tokens: number): InFlightTicket {
-    return new InFlightTicket(this, endpoint, tokens);
+  open(endpoint: Endpoint, tokens: number, flow?: Flow): InFlightTicket {
+    return new InFlightTicket(this, endpoint, tokens, flow);
   }
 
   /** For `InFlightTicket`. */
@@ -33,15 +37,8 @@ export class InFlight {
 
   /** For `InFlightTicket`. */
   leave(endpoint: PoolEndpoint, tokens: number): void {
-    const counts = endpoint.inFlight;
-    counts.requests = Math.max(0, counts.requests - 1);
-    if (counts.requests > 0) {
-      counts.tokens = Math.max(0, counts.tokens - tokens);
-      return;
-    }
-    // Exactly zero again: fractions of estimates must not add up over a day.
-    counts.tokens = 0;
-    endpoint.lastTrafficAt = this.#clock.now();
+    leave(endpoint.inFlight, tokens);
+    if (endpoint.inFlight.requests === 0) endpoint.lastTrafficAt = this.#clock.now();
   }
 }
 
@@ -50,14 +47,15 @@ export class InFlightTicket {
   readonly #load: InFlight;
   /** Undefined once released, and for endpoints that no registry made. */
   #endpoint: PoolEndpoint | undefined;
-  #tokens: number;
+  #tokens = 0;
+  readonly #flow: Flow | undefined;
+  #flowLoad: FlowLoad | undefined;
   #released = false;
 
-  constructor(load: InFlight, endpoint: Endpoint, tokens: number) {
+  constructor(load: InFlight, endpoint: Endpoint, tokens: number, flow: Flow | undefined) {
     this.#load = load;
-    this.#tokens = share(tokens);
-    this.#endpoint = owned(endpoint);
-    if (this.#endpoint !== undefined) load.enter(this.#endpoint, this.#tokens);
+    this.#flow = flow;
+    this.#enter(endpoint, tokens);
   }
 
   /**
@@ -66,17 +64,15 @@ export class InFlightTicket {
    */
   moveTo(endpoint: Endpoint, tokens: number): void {
     if (this.#released) return;
-    if (this.#endpoint !== undefined) this.#load.leave(this.#endpoint, this.#tokens);
-    this.#tokens = share(tokens);
-    this.#endpoint = owned(endpoint);
-    if (this.#endpoint !== undefined) this.#load.enter(this.#endpoint, this.#tokens);
+    this.#leave();
+    this.#enter(endpoint, tokens);
   }
 
   /** The first byte of the answer is here, the prompt is computed: gives the token share back. */
   firstResponseByte(): void {
     if (this.#endpoint === undefined || this.#tokens === 0) return;
-    const counts = this.#endpoint.inFlight;
-    counts.tokens = Math.max(0, counts.tokens - this.#tokens);
+    giveBack(this.#endpoint.inFlight, this.#tokens);
+    if (this.#flowLoad !== undefined) giveBack(this.#flowLoad, this.#tokens);
     this.#tokens = 0;
   }
 
@@ -84,9 +80,35 @@ export class InFlightTicket {
   release(): void {
     if (this.#released) return;
     this.#released = true;
-    if (this.#endpoint !== undefined) this.#load.leave(this.#endpoint, this.#tokens);
-    this.#endpoint = undefined;
+    this.#leave();
   }
+
+  #enter(endpoint: Endpoint, tokens: number): void {
+    this.#tokens = share(tokens);
+    this.#endpoint = owned(endpoint);
+    if (this.#endpoint === undefined) return;
+    this.#load.enter(this.#endpoint, this.#tokens);
+    if (this.#flow !== undefined && !this.#endpoint.removed)
+      this.#flowLoad = this.#load.flows.enter(this.#endpoint, this.#flow, this.#tokens);
+  }
+
+  #leave(): void {
+    if (this.#endpoint !== undefined) this.#load.leave(this.#endpoint, this.#tokens);
+    if (this.#flowLoad !== undefined) leave(this.#flowLoad, this.#tokens);
+    this.#endpoint = undefined;
+    this.#flowLoad = undefined;
+  }
+}
+
+function leave(counts: InFlightCounts, tokens: number): void {
+  counts.requests = Math.max(0, counts.requests - 1);
+  if (counts.requests > 0) giveBack(counts, tokens);
+  // Exactly zero again: fractions of estimates must not add up over a day.
+  else counts.tokens = 0;
+}
+
+function giveBack(counts: InFlightCounts, tokens: number): void {
+  counts.tokens = Math.max(0, counts.tokens - tokens);
 }
 
 function owned(endpoint: Endpoint): PoolEndpoint | undefined {

@@ -7,6 +7,14 @@ import {
   UNKNOWN_METRICS,
 } from "../inference/endpoint.ts";
 
+/** Where the metrics page of an endpoint is. */
+export interface MetricsHost {
+  /** Literal IP without brackets, or a host name. */
+  readonly address: string;
+  /** 1..65535; a port that is configured for all pages comes before it. */
+  readonly port: number;
+}
+
 /** Everything that says who an endpoint is; how it is doing is not part of it. */
 export interface EndpointSpec {
   readonly namespace: string;
@@ -18,6 +26,8 @@ export interface EndpointSpec {
   /** Data-parallel rank, from 0 up. */
   readonly rank: number;
   readonly labels: Readonly<Record<string, string>>;
+  /** Absent = where it serves. */
+  readonly metricsHost?: MetricsHost;
 }
 
 /** Requests and tokens on their way, changed by `InFlightTicket` alone. */
@@ -27,7 +37,7 @@ export class InFlightCounts implements InFlightLoad {
 }
 
 /**
- * The one implementation of `Endpoint`. Its mutable fields have one writer each: the registry (labels, rank, removed),
+ * The one implementation of `Endpoint`. Its mutable fields have one writer each: the registry (labels, rank, metricsHost, removed),
  * `EndpointStates` (state and its history), `InFlight` (inFlight, lastTrafficAt), the collector (metrics, intervals).
  */
 export class PoolEndpoint implements Endpoint {
@@ -40,6 +50,8 @@ export class PoolEndpoint implements Endpoint {
   readonly hostPort: string;
   rank: number;
   labels: Readonly<Record<string, string>>;
+  /** The same object as long as it says the same. */
+  metricsHost: MetricsHost;
   /** True once the registry has let go of it; exchanges may still hold it. */
   removed = false;
 
@@ -80,6 +92,7 @@ export class PoolEndpoint implements Endpoint {
     this.hostPort = hostPort(spec.address, spec.port);
     this.rank = spec.rank;
     this.labels = spec.labels;
+    this.metricsHost = metricsHostOf(spec);
     this.scrapeInterval = scrapeInterval;
     this.since = now;
     this.sinceWall = wall;
@@ -89,4 +102,9 @@ export class PoolEndpoint implements Endpoint {
 /** `namespace/name`. */
 export function endpointId(spec: { readonly namespace: string; readonly name: string }): string {
   return `${spec.namespace}/${spec.name}`;
+}
+
+/** Where the metrics page of an endpoint is, said or not. */
+export function metricsHostOf({ address, port, metricsHost }: EndpointSpec): MetricsHost {
+  return metricsHost ?? { address, port };
 }

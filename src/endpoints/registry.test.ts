@@ -52,6 +52,21 @@ describe("EndpointRegistry membership", () => {
     expect(pool.byHostPort("10.0.0.1:8000")).toBeUndefined();
   });
 
+  it("renews where the metrics page is, and keeps endpoint and object where that is the same (R-57)", () => {
+    const pool = registry();
+    const first = pool.upsert(spec("a"))!;
+    const own = first.metricsHost;
+    expect(own).toEqual({ address: first.address, port: first.port });
+    pool.upsert({ ...spec("a"), labels: { tier: "gold" } });
+    expect(first.metricsHost).toBe(own);
+    const elsewhere = { address: "metrics.example", port: 9090 };
+    expect(pool.upsert({ ...spec("a"), metricsHost: elsewhere })).toBe(first);
+    pool.upsert({ ...spec("a"), metricsHost: { ...elsewhere } });
+    expect(first.metricsHost).toBe(elsewhere);
+    pool.upsert(spec("a"));
+    expect(first.metricsHost).toEqual(own);
+  });
+
   it("applies upserts in order, then deletions; the last of a duplicate id wins and does not churn", () => {
     const pool = registry();
     const events: string[] = [];

@@ -3,7 +3,7 @@ import type { Random } from "../clock/random.ts";
 import { type AttemptFailure, type Endpoint, type EndpointState, hostPort } from "../inference/endpoint.ts";
 import { normaliseAddress, splitHostPort } from "./address.ts";
 import { InFlight } from "./in-flight.ts";
-import { type EndpointSpec, endpointId, PoolEndpoint } from "./pool-endpoint.ts";
+import { type EndpointSpec, endpointId, metricsHostOf, PoolEndpoint } from "./pool-endpoint.ts";
 import { SlotTable } from "./slot-table.ts";
 import { EndpointStates } from "./state.ts";
 
@@ -146,7 +146,7 @@ export class EndpointRegistry {
   }
 
   /**
-   * Adds an endpoint, or renews labels and rank of a known one. A known id with another address or port is another
+   * Adds an endpoint, or renews labels, rank and metrics host of a known one. A known id with another address or port is another
    * server: the old endpoint is removed and a new one added.
    * @returns undefined when the bound is reached
    */
@@ -157,6 +157,9 @@ export class EndpointRegistry {
       if (known.address === spec.address && known.port === spec.port) {
         known.labels = spec.labels;
         known.rank = spec.rank;
+        const metricsHost = metricsHostOf(spec);
+        const { address, port } = known.metricsHost;
+        if (address !== metricsHost.address || port !== metricsHost.port) known.metricsHost = metricsHost;
         return known;
       }
       this.remove(id);
@@ -183,6 +186,7 @@ export class EndpointRegistry {
     pull(this.#byHostPort, keyOf(endpoint), endpoint);
     pull(this.#byAddress, normaliseAddress(endpoint.address), endpoint);
     endpoint.removed = true;
+    this.inFlight.flows.forget(endpoint);
     this.#forgetLists();
     // Listeners forget what they keep by slot before the slot can be taken again.
     for (const listener of this.#removed) listener(endpoint);

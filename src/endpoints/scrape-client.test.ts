@@ -236,6 +236,37 @@ describe("ScrapeClient", () => {
     expect(first.cause).toMatch(/metrics port: .*ECONNREFUSED/);
   });
 
+  it("reads the page where the endpoint says it is, and follows it when it moves (R-57)", async () => {
+    const page = (waiting: number): RequestListener => {
+      return (_request, response) => response.end(PAGE.replace("waiting 3", `waiting ${waiting}`));
+    };
+    const [serving, there, then] = [await http(page(1)), await http(page(2)), await http(page(5))];
+    const { registry, first } = scrape([serving]);
+    const { namespace, name, address, port, rank, labels } = first;
+    const move = (metricsHost?: { address: string; port: number }) =>
+      registry.upsert({ namespace, name, address, port, rank, labels, ...(metricsHost && { metricsHost }) });
+    for (const [metrics, waiting] of [
+      [{ address: "localhost", port: there }, 2],
+      [{ address: "127.0.0.1", port: then }, 5],
+      [undefined, 1],
+    ] as const) {
+      expect(move(metrics)).toBe(first);
+      await poll("the page of the new place", () => first.metrics.waiting === waiting);
+    }
+    move({ address: "localhost", port: await deadPort() });
+    await poll("a scrape in vain", () => first.state === "blind");
+    expect(first.cause).toMatch(/metrics address: .*ECONNREFUSED/);
+  });
+
+  it("lets a port that is configured for all pages come before that of an endpoint (R-57)", async () => {
+    const { registry, first } = scrape([await deadPort()], 1000, {
+      port: await http((_request, response) => response.end(PAGE)),
+    });
+    const { namespace, name, address, port, rank, labels } = first;
+    registry.upsert({ namespace, name, address, port, rank, labels, metricsHost: { address, port: await deadPort() } });
+    await poll("a page", () => first.metrics.waiting === 3);
+  });
+
   it("survives an address that is none", async () => {
     const { registry } = scrape([await deadPort()]);
     const odd = { namespace: "default", name: "odd", address: "10.0.0.256", port: 80, rank: 0, labels: {} };

@@ -3,8 +3,16 @@ import type { PoolEndpoint } from "./pool-endpoint.ts";
 
 /** What one scrape brought. */
 export type ScrapeResult =
-  /** At least one value. `partial`: something wanted was missing or of the wrong type. */
-  | { readonly kind: "read"; readonly metrics: EndpointMetrics; readonly partial: boolean }
+  /**
+   * At least one value. `partial`: something wanted was missing or of the wrong type. `pollFailures`: of several pages this
+   * many did not come, default 0.
+   */
+  | {
+      readonly kind: "read";
+      readonly metrics: EndpointMetrics;
+      readonly partial: boolean;
+      readonly pollFailures?: number;
+    }
   /** An answer without a value: an error status, too much, garbage. `polled`: a page with status 200 did arrive. */
   | { readonly kind: "unreadable"; readonly detail: string; readonly polled: boolean }
   /** No answer. */
@@ -13,13 +21,19 @@ export type ScrapeResult =
 export interface RunningScrape {
   /** Drops the connection; `done` will not be called any more. */
   cancel(): void;
+  /**
+   * As `cancel`, because the time is up.
+   * @param detail what did not come in time, for people
+   * @returns what has come of the scrape
+   */
+  expire(detail: string): ScrapeResult;
 }
 
 /** The port between the collector, which decides when, and what fetches and reads a page. */
 export interface Scraper {
   /**
    * Starts one scrape; never called while another one of the same endpoint runs.
-   * @param done called exactly once, unless cancelled, and never before `scrape` has returned
+   * @param done called exactly once, unless cancelled or expired, and never before `scrape` has returned
    */
   scrape(endpoint: PoolEndpoint, done: (result: ScrapeResult) => void): RunningScrape;
   /** The endpoint has left the pool: closes what is kept for it. */

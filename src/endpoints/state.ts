@@ -41,12 +41,20 @@ export class EndpointStates {
     this.#enter(endpoint, "blind", `scrape: ${detail}`);
   }
 
-  /** A scrape could not connect, timed out or was cut: one more step of the back-off. */
-  unreachable(endpoint: PoolEndpoint, failure: AttemptFailure, detail: string): void {
+  /**
+   * A scrape could not connect, timed out or was cut: one more step of the back-off.
+   * @param what failed, where it was no scrape
+   */
+  unreachable(endpoint: PoolEndpoint, failure: AttemptFailure, detail: string, what = "scrape"): void {
     const step = endpoint.state === "down" ? endpoint.failures : 0;
     endpoint.failures = Math.min(step + 1, 32);
     endpoint.retryAt = this.#clock.now() + this.#backOff(step);
-    this.#enter(endpoint, "down", `scrape ${FAILURE_WORDS[failure]}: ${detail}`);
+    this.#enter(endpoint, "down", `${what} ${FAILURE_WORDS[failure]}: ${detail}`);
+  }
+
+  /** A down endpoint that is never scraped has accepted a connection: it is back. */
+  connected(endpoint: PoolEndpoint): void {
+    if (endpoint.state === "down") this.#enter(endpoint, "up", "a connection was accepted");
   }
 
   /**

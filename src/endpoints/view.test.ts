@@ -80,4 +80,29 @@ describe("EndpointsView", () => {
     registry.attemptFailed(a!, "connect", "refused");
     expect(view.aggregates()).toMatchObject({ ready: 1, meanWaiting: 1, states: { up: 2, blind: 0, down: 1 } });
   });
+
+  it("leaves an endpoint out of means and ready count once its metrics are older than 2 s, or 2.5 intervals (S-95)", () => {
+    const { clock, registry, view } = setUp();
+    clock.advance(10_000);
+    const [busy, idle] = registry.list();
+    for (const [endpoint, waiting, interval] of [
+      [busy!, 1, 50],
+      [idle!, 3, 1000],
+    ] as const) {
+      endpoint.metrics = { ...UNKNOWN_METRICS, waiting, scrapedAt: clock.now() };
+      endpoint.scrapeInterval = interval;
+    }
+    const shown = () => {
+      const { ready, meanWaiting, stdDevWaiting } = view.aggregates();
+      return [ready, meanWaiting, stdDevWaiting];
+    };
+    clock.advance(2000);
+    expect(shown()).toEqual([2, 2, 1.41]);
+    clock.advance(1);
+    expect(shown()).toEqual([1, 3, 0]);
+    clock.advance(499);
+    expect(shown()[0]).toBe(1);
+    clock.advance(1);
+    expect(shown()[0]).toBe(0);
+  });
 });

@@ -44,7 +44,8 @@ export interface SpecDefinition<S extends z.ZodType> {
 /** Paths of violations begin at the object. */
 export function defineKind<S extends z.ZodType>(definition: SpecDefinition<S>): Kind {
   const { kind, group, version, specRequired, object } = definition;
-  const schemas = { refuse: definition.schema("refuse"), drop: definition.schema("drop") };
+  const { schema } = definition;
+  const schemas = { refuse: schema("refuse"), drop: schema("drop"), stored: schema("stored") };
   return {
     kind,
     group,
@@ -55,10 +56,10 @@ export function defineKind<S extends z.ZodType>(definition: SpecDefinition<S>): 
       const result = check(spec, schemas[unknownKeys], ["spec"], found);
       if (result === undefined) return { violations: found.map((violation) => withHint(violation, definition.hints)) };
       const violations = definition.rules?.(result.output) ?? [];
-      if (violations.length > 0) return { violations };
+      if (violations.length > 0 && unknownKeys !== "stored") return { violations };
       return {
         object: (meta) => object(meta, result.output),
-        warnings: definition.warnings?.(result.output) ?? [],
+        warnings: [...violations, ...(definition.warnings?.(result.output) ?? [])],
       };
     },
   };

@@ -49,6 +49,11 @@ export class ModelTable {
     this.#choose(model.modelName, rivals.values());
   }
 
+  /** Every model with the one that speaks for its name, which may be itself. */
+  *all(): IterableIterator<{ readonly model: InferenceModel; readonly winner: InferenceModel }> {
+    for (const model of this.#byId.values()) yield { model, winner: this.#winners.get(model.modelName)!.model };
+  }
+
   clear(): void {
     this.#byId.clear();
     this.#candidates.clear();

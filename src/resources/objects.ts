@@ -50,7 +50,8 @@ export interface InferencePool {
   readonly selector: Readonly<Record<string, string>>;
   /** 1 to 8; each pod serves one endpoint per port. */
   readonly targetPorts: readonly number[];
-  readonly appProtocol: "http" | "kubernetes.io/h2c";
+  /** Undefined = nobody says: a server whose release does not know the field. */
+  readonly appProtocol: "http" | "kubernetes.io/h2c" | undefined;
   readonly picker: PickerReference | undefined;
 }
 

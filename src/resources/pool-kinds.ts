@@ -67,12 +67,16 @@ export const experimentalPool: Kind = defineKind({
   }),
 });
 
+const APP_PROTOCOL = z.enum(["http", "kubernetes.io/h2c"]);
+
 const MATCH_LABELS = `${SELECTOR_MISSING}, for example \`selector: {matchLabels: {app: llama}}\``;
 
 function stableSpec(unknownKeys: UnknownKeys) {
   const matchLabels = labels(MATCH_LABELS).superRefine((found, context) => {
     const count = Object.keys(found).length;
-    if (count < 1) context.addIssue({ code: "custom", message: `must have at least 1 label: ${MATCH_LABELS}` });
+    // v1.0 had no such limit.
+    if (count < 1 && unknownKeys !== "stored")
+      context.addIssue({ code: "custom", message: `must have at least 1 label: ${MATCH_LABELS}` });
     if (count > 64) context.addIssue({ code: "custom", message: `must have at most 64 labels, has ${count}` });
   });
   const targetPort = mapping(
@@ -92,7 +96,8 @@ function stableSpec(unknownKeys: UnknownKeys) {
         })
         .min(1)
         .max(8),
-      appProtocol: defaulting(z.enum(["http", "kubernetes.io/h2c"]), "http"),
+      // Servers fill in the default: what has none is of a release that did not know the field, and says nothing.
+      appProtocol: unknownKeys === "stored" ? optional(APP_PROTOCOL) : defaulting(APP_PROTOCOL, "http"),
       endpointPickerRef: optional(
         mapping(
           {

@@ -48,7 +48,7 @@ export interface StablePoolManifest {
   readonly spec: {
     readonly selector: { readonly matchLabels: Readonly<Record<string, string>> };
     readonly targetPorts: readonly { readonly number: number }[];
-    readonly appProtocol: InferencePool["appProtocol"];
+    readonly appProtocol?: InferencePool["appProtocol"];
     readonly endpointPickerRef?: Omit<PickerReference, "port"> & { readonly port?: { readonly number: number } };
   };
 }
@@ -73,7 +73,7 @@ export function storableV1(pool: InferencePool): StablePoolManifest {
     spec: {
       selector: { matchLabels: selector },
       targetPorts: targetPorts.map((number) => ({ number })),
-      appProtocol,
+      ...(appProtocol !== undefined && { appProtocol }),
       ...(pool.picker !== undefined && { endpointPickerRef: pickerManifest(pool.picker) }),
     },
   };

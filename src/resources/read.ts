@@ -99,7 +99,7 @@ function objectSchemas(shape: { readonly spec?: z.ZodType }) {
       },
       unknownKeys,
     );
-  return { refuse: schema("refuse"), drop: schema("drop") };
+  return { refuse: schema("refuse"), drop: schema("drop"), stored: schema("stored") };
 }
 
 /** @returns undefined for what isn't ours, or, with a violation, for what looks as if it were meant to be */

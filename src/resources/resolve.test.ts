@@ -178,6 +178,17 @@ describe("with InferenceModels", () => {
     expect(resolved(off, "chat")).toMatchObject({ targetModel: "chat", priority: 0, fairnessId: "default-flow" });
   });
 
+  it("enforces nothing for a v1 pool because one of v1alpha2 was seen before it, and does again for that one", () => {
+    const resources = new ResourceStore({ pool: { name: "pool" } });
+    const resolver = resolverOf([], { resources });
+    const newer = madePool("pool", { group: GROUP.stable });
+    // At the start of a process either of the two may be read first.
+    for (const object of [madePool(), madeModel("a", "chat"), newer]) resources.put(object);
+    expect([resources.modelSeen, refused(resolver, "gpt")]).toEqual([true, "routed to gpt"]);
+    resources.remove(newer);
+    expect(refused(resolver, "gpt")).toMatch(/^404 /);
+  });
+
   it("leaves unknown names to the lack of candidates while there is no pool (E-130)", () => {
     const resources = new ResourceStore();
     const resolver = resolverOf([], { resources, matching: "enforce" });

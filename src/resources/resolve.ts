@@ -5,7 +5,7 @@ import { Rejection } from "../inference/outcomes.ts";
 import type { ParsedBody } from "../inference/request.ts";
 import type { ModelEntry } from "./model-table.ts";
 import type { ObjectiveTable } from "./objectives.ts";
-import type { Criticality } from "./objects.ts";
+import { type Criticality, GROUP } from "./objects.ts";
 import type { ResourceStore } from "./resource-store.ts";
 
 /** The flow of requests that name none. */
@@ -16,8 +16,9 @@ const PRIORITY: Readonly<Record<Criticality, number>> = { Critical: 1, Standard:
 export const STANDARD_SHED_AT = 2;
 
 /**
- * Whether InferenceModels count. `enforce`: a model name without one is answered 404. `auto`: so from the moment on that
- * an InferenceModel of a v1alpha2 pool was seen, until the process ends; before, names without one are passed through.
+ * Whether InferenceModels count. `enforce`: a model name without one is answered 404. `auto`: so for a pool of
+ * v1alpha2, from the moment on that an InferenceModel of one was seen, until the process ends; else names without one are
+ * passed through.
  * `off`: InferenceModels are ignored.
  */
 export const MODEL_MATCHING = ["auto", "enforce", "off"] as const;
@@ -76,8 +77,10 @@ export class ModelResolver {
   get enforcing(): boolean {
     const { resources, matching = "auto" } = this.#options;
     // Without a pool there are no InferenceModels to go by; such requests end with 503.
-    if (!resources?.synced) return false;
-    return matching === "enforce" || (matching === "auto" && resources.modelSeen);
+    if (resources?.pool === undefined) return false;
+    if (matching !== "auto") return matching === "enforce";
+    // One of v1alpha2 may have been seen for a moment before that of v1, which needs no InferenceModels.
+    return resources.modelSeen && resources.pool.group === GROUP.experimental;
   }
 
   /**

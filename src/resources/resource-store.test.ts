@@ -258,14 +258,38 @@ describe("the store as a whole", () => {
 
   it("holds 10,000 objects, still changes known ones, and refuses the next", () => {
     const store = new ResourceStore();
-    const many = Array.from({ length: 9_999 }, (_, i) => madeObjective(`o${i}`, i));
+    const many = Array.from({ length: 10_000 }, (_, i) => madeObjective(`o${i}`, i));
     store.replace([madePool(), ...many]);
     store.put(madeObjective("o7", 70));
-    expect([store.size, store.objective("o7")]).toEqual([10_000, 70]);
+    expect([store.size, store.full, store.objective("o7")]).toEqual([10_001, true, 70]);
     const refusal = { code: "RESOURCE_LIMIT", message: "more than 10000 API objects; at most that many are kept" };
-    for (const another of [chat("x", 1), madeObjective("x", 1), madePool("x")])
+    for (const another of [chat("x", 1), madeObjective("x", 1)])
       expect(() => store.put(another)).toThrow(expect.objectContaining(refusal));
     expect(() => store.replace([madePool(), ...many, chat("x", 1)])).toThrow(expect.objectContaining(refusal));
-    expect([store.size, store.objective("o7")]).toEqual([10_000, 70]);
+    expect([store.size, store.objective("o7")]).toEqual([10_001, 70]);
+  });
+
+  it("takes its pool however many objects there are already (bound of pools: their own)", () => {
+    const store = new ResourceStore({ pool: { name: "pool" }, maxObjects: 2 });
+    store.replaceKind("InferenceObjective", undefined, [madeObjective("a", 1), madeObjective("b", 2)]);
+    store.put(madePool());
+    expect([store.synced, store.objective("b")]).toEqual([true, 2]);
+    store.put(madePool("second"));
+    expect(() => store.put(madePool("third"))).toThrow("more than 2 API objects");
+  });
+
+  it("holds the oldest of a list that has more than there is room for, whatever its order", () => {
+    const aged = (name: string, seconds: number) =>
+      madeObjective(name, 1, { meta: { creationTimestamp: seconds * 1000 } });
+    const list = [aged("new", 9), aged("old", 1), aged("middle", 5)];
+    for (const given of [list, list.toReversed()]) {
+      const store = new ResourceStore({ maxObjects: 3 });
+      store.replace([madePool(), chat("a", 1)]);
+      expect(store.replaceKind("InferenceObjective", undefined, given)).toBe(1);
+      const names = ["old", "middle", "new"].filter((name) => store.objective(name) !== undefined);
+      expect([names, store.model("chat") !== undefined]).toEqual([["old", "middle"], true]);
+      store.remove(list[1]!);
+      expect([store.full, store.replaceKind("InferenceObjective", undefined, list.slice(0, 2))]).toEqual([false, 0]);
+    }
   });
 });

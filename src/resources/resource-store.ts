@@ -1,12 +1,12 @@
 import { SluiceError } from "../inference/errors.ts";
 import { type ModelEntry, ModelTable } from "./model-table.ts";
 import { GROUP, type InferenceObjective, type InferencePool, type ResourceObject } from "./objects.ts";
-import { describeReference, objectId, ownership } from "./ownership.ts";
+import { byAge, describeReference, objectId, ownership } from "./ownership.ts";
 import { choosePool, type PoolIdentity } from "./pool-choice.ts";
 import { type RewriteMatch, RewriteTable } from "./rewrite-table.ts";
 import { isMixed } from "./target-draw.ts";
 
-/** The most objects held, of all kinds together, those of other pools included. */
+/** The most objects held that refer to a pool, of all kinds together, those of other pools included; and the most pools. */
 export const MAX_OBJECTS = 10_000;
 
 export interface ResourceStoreOptions {
@@ -62,6 +62,11 @@ export class ResourceStore {
     return this.#pools.size + this.#dependants.size;
   }
 
+  /** No further object that refers to a pool can be taken. */
+  get full(): boolean {
+    return this.#dependants.size >= this.#maxObjects;
+  }
+
   /** An InferenceModel of our pool was seen while the pool was one of v1alpha2; stays true. */
   get modelSeen(): boolean {
     return this.#modelSeen;
@@ -72,9 +77,19 @@ export class ResourceStore {
     return this.#models.get(modelName);
   }
 
+  /** Every InferenceModel of our pool that names a model, with the one that speaks for its name, which may be itself. */
+  models(): ReturnType<ModelTable["all"]> {
+    return this.#models.all();
+  }
+
   /** The rewrite rule for a model name; "" where the request has none. */
   rewrite(modelName: string): RewriteMatch | undefined {
     return this.#rewrites.match(modelName);
+  }
+
+  /** Whether an InferenceModelRewrite of our pool names this model, to match it or as a target. */
+  rewriteNames(modelName: string): boolean {
+    return this.#rewrites.names(modelName);
   }
 
   /** The priority of an InferenceObjective, 0 where it states none; undefined when there is no such objective. */
@@ -99,7 +114,7 @@ export class ResourceStore {
     for (const object of objects) {
       if (object.kind === "InferencePool") pools.set(keyOf(object), object);
       else dependants.set(keyOf(object), object);
-      if (pools.size + dependants.size > this.#maxObjects) throw this.#tooMany();
+      if (Math.max(pools.size, dependants.size) > this.#maxObjects) throw this.#tooMany();
     }
     const pool = choosePool(pools.values(), this.#wanted);
     refill(this.#pools, pools);
@@ -116,7 +131,9 @@ export class ResourceStore {
    */
   put(object: ResourceObject): void {
     const key = keyOf(object);
-    if (this.size >= this.#maxObjects && !this.#pools.has(key) && !this.#dependants.has(key)) throw this.#tooMany();
+    // Pools are counted apart: whoever may make objects that refer to them must not be able to keep ours out.
+    const held = object.kind === "InferencePool" ? this.#pools : this.#dependants;
+    if (held.size >= this.#maxObjects && !held.has(key)) throw this.#tooMany();
     if (object.kind === "InferencePool") {
       const pool = choosePool([...this.#pools.values().filter((other) => keyOf(other) !== key), object], this.#wanted);
       this.#pools.set(key, object);
@@ -140,6 +157,24 @@ export class ResourceStore {
       this.#unindex(object);
     }
     this.#changed();
+  }
+
+  /**
+   * Puts these objects in the place of all of one kind and group: what a list of the API server says. Of more than there is room
+   * for the oldest count, so that every replica holds the same ones.
+   * @param group of pools; undefined = of whatever group. The other kinds are in one group at a time
+   * @returns how many found no room
+   * @throws SluiceError POOL_AMBIGUOUS, and RESOURCE_LIMIT for pools; then nothing has changed
+   */
+  replaceKind(kind: ResourceObject["kind"], group: string | undefined, objects: Iterable<ResourceObject>): number {
+    const isOfKind = (object: ResourceObject): boolean =>
+      object.kind === kind && (group === undefined || object.kind !== "InferencePool" || object.group === group);
+    const others = [...this.#pools.values(), ...this.#dependants.values()].filter((object) => !isOfKind(object));
+    const given = [...objects];
+    const room = kind === "InferencePool" ? given.length : this.#maxObjects - (others.length - poolsOf(others));
+    const kept = given.length <= room ? given : given.sort((a, b) => byAge(a.meta, b.meta)).slice(0, room);
+    this.replace([...others, ...kept]);
+    return given.length - kept.length;
   }
 
   #adopt(pool: InferencePool | undefined): void {
@@ -209,6 +244,12 @@ function keyOf(object: ResourceObject): string {
   return object.kind === "InferencePool"
     ? `${object.kind}.${object.group}/${objectId(object.meta)}`
     : `${object.kind}/${objectId(object.meta)}`;
+}
+
+function poolsOf(objects: readonly ResourceObject[]): number {
+  let pools = 0;
+  for (const { kind } of objects) if (kind === "InferencePool") pools++;
+  return pools;
 }
 
 function refill<V>(map: Map<string, V>, from: ReadonlyMap<string, V>): void {

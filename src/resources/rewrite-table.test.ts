@@ -67,4 +67,14 @@ describe("RewriteTable (E-104, R-33)", () => {
     table.clear();
     expect(table.match("other")).toBeUndefined();
   });
+
+  it("says which models its objects name, to match them or as targets (S-96)", () => {
+    const table = new RewriteTable();
+    table.put(made("one", 1, rule("a,b", "c:1", "d")));
+    table.put(made("two", 2, rule("", "e")));
+    const named = () => ["a", "b", "c", "d", "e", "one", ""].filter((model) => table.names(model));
+    expect(named()).toEqual(["a", "b", "c", "d", "e"]);
+    table.remove("default/one");
+    expect(named()).toEqual(["e"]);
+  });
 });

@@ -19,6 +19,7 @@ export class RewriteTable {
   readonly #objects = new Map<string, InferenceModelRewrite>();
   readonly #exact = new Map<string, RewriteMatch>();
   #generic: RewriteMatch | undefined;
+  readonly #names = new Set<string>();
   /** Built on the next look-up: many objects that come at once cost one building. */
   #stale = false;
 
@@ -26,6 +27,12 @@ export class RewriteTable {
   match(model: string): RewriteMatch | undefined {
     if (this.#stale) this.#build();
     return this.#exact.get(model) ?? this.#generic;
+  }
+
+  /** Whether a rule names this model, to match it or as a target. */
+  names(model: string): boolean {
+    if (this.#stale) this.#build();
+    return this.#names.has(model);
   }
 
   /** Adds an object or replaces the one with its namespace and name. */
@@ -48,11 +55,14 @@ export class RewriteTable {
     this.#stale = false;
     this.#exact.clear();
     this.#generic = undefined;
+    this.#names.clear();
     const oldestFirst = [...this.#objects.values()].sort((a, b) => byAge(a.meta, b.meta));
     for (const { meta, rules } of oldestFirst)
       for (const { matches, targets } of rules) {
         const draw = targets.length === 0 ? undefined : new TargetDraw(targets, "uniform");
         const match: RewriteMatch = { rewrite: meta.name, draw };
+        for (const { name } of targets) this.#names.add(name);
+        for (const model of matches) this.#names.add(model);
         if (matches.length === 0) this.#generic ??= match;
         for (const model of matches) if (!this.#exact.has(model)) this.#exact.set(model, match);
       }

@@ -3,9 +3,11 @@ import { explainIssue } from "../document/issue-text.ts";
 
 /**
  * What happens to a key that a kind doesn't know. `refuse`: an error with the nearest key, as kubectl does with a file;
- * `drop`: silently left out, as the API server does, for objects that come from one and may be newer than we are.
+ * `drop`: silently left out, as the API server does when an object is made; `stored`: left out, too, for objects that a
+ * server holds. Those were admitted by the definition of another release perhaps, older or newer than what is known here:
+ * limits and rules that came later do not make them void (api-resources X1, X6).
  */
-export type UnknownKeys = "refuse" | "drop";
+export type UnknownKeys = "refuse" | "drop" | "stored";
 
 /**
  * The patterns of the shared scalar types (api-resources 1.1). The label key is the corrected form: the published one
@@ -129,7 +131,9 @@ export const namespace = () =>
 
 export const port = (missing?: string) => whole({ min: 1, max: 65_535, ...(missing !== undefined && { missing }) });
 
-export const weight = () => whole({ min: 1, max: 1_000_000 });
+/** Older definitions knew a weight of 0, or no limit: see `TargetDraw` for what counts. */
+export const weight = (unknownKeys: UnknownKeys): z.ZodType<number> =>
+  unknownKeys === "stored" ? z.number() : whole({ min: 1, max: 1_000_000 });
 
 /** int32, as far as a field is declared with that format. */
 export const int32 = () => whole({ min: -MAX_INT32 - 1, max: MAX_INT32 });
@@ -144,12 +148,16 @@ const labelValue = () =>
 /** A mapping of label keys to label values. Keys aren't checked: the API server doesn't either (api-resources X5). */
 export const labels = (missing?: string) => stringMap(labelValue(), missing);
 
-/** A mapping of any keys to strings. @param missing said where it is missing */
+/**
+ * A mapping of any keys to strings. An entry that is `null` is refused, while the API server drops it: in a file it is a
+ * slip, and a selector with one label less selects more pods.
+ * @param missing said where it is missing
+ */
 export function stringMap(value: z.ZodType<string>, missing?: string) {
   const record = z.record(z.string(), value, {
     error: ({ input }) => (input === undefined || input === null ? missing && `is missing; ${missing}` : undefined),
   });
-  // The library leaves this key out, and a selector with one label less selects more pods.
+  // The library leaves this key out.
   return z.preprocess((input, context) => {
     if (typeof input === "object" && input !== null && Object.hasOwn(input, "__proto__"))
       context.addIssue({ code: "custom", message: "may not have the key `__proto__`" });

@@ -50,7 +50,7 @@ export const model: Kind = defineKind({
               mapping(
                 {
                   name: text({ max: 253, missing: "the name under which the model servers know the model" }),
-                  weight: optional(weight()),
+                  weight: optional(weight(unknownKeys)),
                 },
                 unknownKeys,
                 "write for example `{name: llama-v1}`",
@@ -114,7 +114,7 @@ function rewrite(rewriteGroup: string): Kind {
       const target = mapping(
         {
           modelRewrite: text({ missing: "the model name that requests are sent on with" }),
-          weight: optional(weight()),
+          weight: optional(weight(unknownKeys)),
         },
         unknownKeys,
         "write for example `{modelRewrite: llama-v2}`",

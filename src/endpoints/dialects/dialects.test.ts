@@ -18,6 +18,22 @@ describe("Dialects (S-12)", () => {
     expect(nameOf({})).toBe("vllm");
   });
 
+  it("goes by another label and to another default where it is told to; the legacy label still counts", () => {
+    const dialects = new Dialects([{ name: "own", queued: "q" }], { engineLabelKey: "engine", defaultEngine: "own" });
+    const nameOf = (labels: Record<string, string>): string => dialects.of(labels).name;
+    expect(nameOf({ engine: "sglang", [LEGACY]: "triton" })).toBe("sglang");
+    expect(nameOf({ [LABEL]: "sglang", [LEGACY]: "triton" })).toBe("triton");
+    expect(nameOf({ [LABEL]: "sglang" })).toBe("own");
+    expect(nameOf({ engine: "foo" })).toBe("own");
+    expect(nameOf({ engine: "vllm" })).toBe("vllm");
+  });
+
+  it("refuses a default engine that it does not know", () => {
+    expect(() => new Dialects([], { defaultEngine: "foo" })).toThrow(
+      'the default engine "foo" is not known; there are vllm, sglang, trtllm-serve, triton-tensorrt-llm, triton',
+    );
+  });
+
   it("gives endpoints of one engine one dialect", () => {
     const dialects = new Dialects();
     expect(dialects.of({ [LABEL]: "sglang" })).toBe(dialects.of({ [LABEL]: "sglang" }));

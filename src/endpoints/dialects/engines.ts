@@ -27,7 +27,7 @@ export interface EngineMapping {
 const TRITON_REQUESTS = "nv_trt_llm_request_metrics";
 const TRITON_BLOCKS = "nv_trt_llm_kv_cache_block_metrics";
 
-export const VLLM: EngineMapping = {
+export const VLLM = {
   name: "vllm",
   queued: "vllm:num_requests_waiting",
   running: "vllm:num_requests_running",
@@ -38,7 +38,7 @@ export const VLLM: EngineMapping = {
   cacheInfo: "vllm:cache_config_info",
   blockSizeLabel: "block_size",
   blocksLabel: "num_gpu_blocks",
-};
+} as const satisfies EngineMapping;
 
 /** The model servers known without configuration (scheduling 1.5). */
 export const ENGINES: readonly EngineMapping[] = [

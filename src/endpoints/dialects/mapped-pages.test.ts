@@ -139,7 +139,7 @@ describe("MappedPages of vLLM", () => {
     expect(read(page({ kv: before }))).toMatchObject({ found: 4, missing: [] });
   });
 
-  it("takes the adapters of the series with the greatest value, whatever its timestamp (S-14)", () => {
+  it("takes the adapters of the series with the greatest value, whatever its timestamp (S-14, R-61)", () => {
     const series = (value: string, running: string, waiting: string): string =>
       `vllm:lora_requests_info{max_lora="4",running_lora_adapters="${running}",waiting_lora_adapters="${waiting}"} ${value}\n`;
     const lora = series("1 9000", "old", "") + series("3 1000", "a, b,,", "c") + series("2 5000", "mid", "");
@@ -163,7 +163,7 @@ describe("MappedPages of vLLM", () => {
     expect(missing).toEqual(["vllm:lora_requests_info label max_lora"]);
   });
 
-  it("does not mind a server without adapters, and keeps what was known of them (S-15)", () => {
+  it("does not mind a server without adapters, and keeps what was known of them (S-15, R-61)", () => {
     const previous = { ...UNKNOWN_METRICS, maxLora: 2, loraRunning: new Set(["a"]) };
     const { metrics, missing } = read(page(), previous);
     expect(missing).toEqual([]);

@@ -1,0 +1,45 @@
+import type { ResourceType } from "../kubernetes/resource-type.ts";
+import { GROUP, type ResourceObject } from "../resources/objects.ts";
+
+const type = (group: string, version: string, plural: string, kind: string): ResourceType => ({
+  group,
+  version,
+  plural,
+  kind,
+});
+
+/** A kind of ours: where it may be found, the best place first. */
+export interface WatchedKind {
+  readonly kind: ResourceObject["kind"];
+  readonly types: readonly ResourceType[];
+}
+
+/** Both groups of pools are read side by side: which one counts is decided when both hold ours (api-resources 3.1). */
+export const POOL_TYPES: readonly ResourceType[] = [
+  type(GROUP.stable, "v1", "inferencepools", "InferencePool"),
+  type(GROUP.experimental, "v1alpha2", "inferencepools", "InferencePool"),
+];
+
+export const MODEL_TYPE = type(GROUP.experimental, "v1alpha2", "inferencemodels", "InferenceModel");
+
+/** What refers to a pool; of a kind that is there in two groups the first one counts (api-resources 3.2). */
+export const DEPENDANT_KINDS: readonly WatchedKind[] = [
+  {
+    kind: "InferenceModel",
+    types: [MODEL_TYPE],
+  },
+  {
+    kind: "InferenceObjective",
+    types: [
+      type(GROUP.llmd, "v1alpha2", "inferenceobjectives", "InferenceObjective"),
+      type(GROUP.experimental, "v1alpha2", "inferenceobjectives", "InferenceObjective"),
+    ],
+  },
+  {
+    kind: "InferenceModelRewrite",
+    types: [
+      type(GROUP.llmd, "v1alpha2", "inferencemodelrewrites", "InferenceModelRewrite"),
+      type(GROUP.experimental, "v1alpha2", "inferencemodelrewrites", "InferenceModelRewrite"),
+    ],
+  },
+];

@@ -1,0 +1,203 @@
+import type { Clock, Timer } from "../clock/clock.ts";
+import type { Random } from "../clock/random.ts";
+import { messageOf } from "../inference/errors.ts";
+import type { ApiClient } from "../kubernetes/api-client.ts";
+import type { ObjectKey } from "../kubernetes/reflected.ts";
+import { Reflector } from "../kubernetes/reflector.ts";
+import { type ResourceType, typeName } from "../kubernetes/resource-type.ts";
+import type { ResourceObject } from "../resources/objects.ts";
+import type { ResourceStore } from "../resources/resource-store.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import { RateLimitedLog } from "../telemetry/rate-limited-log.ts";
+import { objectReader } from "./object-reader.ts";
+
+/** Milliseconds between two looks at which of the types is there, and whether there is room for what was refused. */
+const CHOOSE_EVERY = 5000;
+/** Failures of a type after which nobody waits for its first list any more: nothing here is worth an outage. */
+const FAILURES_WAITED_FOR = 3;
+/** Milliseconds between two words about the store's refusals. */
+const TELL_EVERY = 10_000;
+
+export interface WatchedObjectsOptions {
+  readonly kind: ResourceObject["kind"];
+  /** Where the kind may be found, the best place first: of several that are there the first counts. */
+  readonly types: readonly ResourceType[];
+  readonly fieldSelector?: string;
+  /** Whether the kind is followed in a better place, too. */
+  readonly spare?: boolean;
+  /** Name of the pool: an object that refers to another one is not kept. */
+  readonly pool?: string;
+  /** Told once of each type, as soon as it is known what there is of it. */
+  readonly onSeen?: () => void;
+  readonly api: ApiClient;
+  readonly namespace: string;
+  readonly store: ResourceStore;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Logger;
+}
+
+/** The objects of one type, as the API server last told of them. */
+interface TypeObjects {
+  readonly type: ResourceType;
+  readonly reflector: Reflector<ResourceObject>;
+  readonly objects: Map<string, ResourceObject>;
+}
+
+/**
+ * Follows the objects of one kind into the store. Of a kind that exists in two groups both are read, and the better one counts
+ * from the moment it is there (api-resources 3.2).
+ */
+export class WatchedObjects {
+  readonly #options: WatchedObjectsOptions;
+  readonly #types: readonly TypeObjects[];
+  readonly #log: RateLimitedLog;
+  #chosen: TypeObjects;
+  #choosing: Timer | undefined;
+  #warned = false;
+  /** The store lacks some of what is there: it had no room. */
+  #behind = false;
+
+  constructor(options: WatchedObjectsOptions) {
+    this.#options = options;
+    this.#log = new RateLimitedLog(options.log, options.clock, { intervalMs: TELL_EVERY, maxKeys: 8 });
+    this.#types = options.types.map((type, at) => this.#follow(type, at > 0 || options.spare === true));
+    this.#chosen = this.#types[0]!;
+  }
+
+  start(): void {
+    for (const { reflector } of this.#types) {
+      reflector.start();
+      reflector.onSynced(() => {
+        this.#choose();
+        this.#options.onSeen?.();
+      });
+    }
+    this.#lookAgain();
+  }
+
+  close(): void {
+    this.#choosing?.cancel();
+    for (const { reflector } of this.#types) reflector.close();
+  }
+
+  /** It is known what there is, or that this cannot be found out soon. */
+  get known(): boolean {
+    return this.#types.every((type) => type.reflector.state.synced || !mayBeThere(type));
+  }
+
+  /** Each type with its state. */
+  *list() {
+    for (const { type, reflector } of this.#types) yield { name: typeName(type), state: reflector.state };
+  }
+
+  /** @param spare that the type is not there is nothing to warn of: one warning tells of a kind that is nowhere */
+  #follow(type: ResourceType, spare: boolean): TypeObjects {
+    const { api, namespace, fieldSelector, pool, clock, random, log } = this.#options;
+    const objects = new Map<string, ResourceObject>();
+    const read = objectReader(type, log);
+    const followed: TypeObjects = {
+      type,
+      objects,
+      reflector: new Reflector<ResourceObject>({
+        ...{ api, type, namespace, clock, random, log },
+        ...(fieldSelector === undefined ? {} : { fieldSelector }),
+        optional: true,
+        absence: spare ? "expected" : "told",
+        project: (object) => {
+          const item = read(object);
+          return pool === undefined || item === undefined || !("poolRef" in item) || item.poolRef.name === pool
+            ? item
+            : undefined;
+        },
+        keyOf: ({ meta }) => meta,
+        sink: {
+          replace: (items) => {
+            objects.clear();
+            for (const item of items) objects.set(keyOf(item.meta), item);
+            if (!this.#choose() && followed === this.#chosen) this.#refill();
+          },
+          put: (item) => {
+            objects.set(keyOf(item.meta), item);
+            if (followed === this.#chosen) this.#guarded(() => this.#options.store.put(item));
+          },
+          remove: (key) => {
+            const item = objects.get(keyOf(key));
+            objects.delete(keyOf(key));
+            if (item !== undefined && followed === this.#chosen) this.#guarded(() => this.#options.store.remove(item));
+          },
+        },
+      }),
+    };
+    return followed;
+  }
+
+  #lookAgain(): void {
+    this.#choosing = this.#options.clock.after(
+      CHOOSE_EVERY,
+      () => {
+        if (!this.#choose() && this.#behind && !this.#options.store.full) this.#refill();
+        this.#lookAgain();
+      },
+      true,
+    );
+  }
+
+  /** @returns whether another type counts from now on */
+  #choose(): boolean {
+    const best = this.#types.find(mayBeThere);
+    // The better one may be there, and what it holds decides.
+    if (best === undefined || !best.reflector.state.synced) return false;
+    const ignored = this.#types.find((type) => type !== best && type.objects.size > 0);
+    if (ignored !== undefined && !this.#warned) {
+      this.#warned = true;
+      this.#options.log.warn(
+        { kind: this.#options.kind },
+        `${typeName(best.type)} are there, so ${typeName(ignored.type)} have no effect; move them to the group ${best.type.group}`,
+      );
+    }
+    if (best === this.#chosen) return false;
+    this.#chosen = best;
+    if (best !== this.#types[0])
+      this.#options.log.info(
+        { kind: this.#options.kind },
+        `${typeName(best.type)} are deprecated: the group is ${this.#types[0]!.type.group} now`,
+      );
+    this.#refill();
+    return true;
+  }
+
+  #refill(): void {
+    const { kind, store } = this.#options;
+    const { objects, type } = this.#chosen;
+    this.#behind = false;
+    this.#guarded(() => {
+      const refused = store.replaceKind(kind, type.group, objects.values());
+      if (refused === 0) return;
+      this.#behind = true;
+      const text = `${refused} of ${objects.size} ${typeName(type)}, the youngest, have no effect: there is no room for more objects`;
+      this.#log.log("error", "no room", { kind }, text);
+    });
+  }
+
+  /** What the store refuses is told and changes nothing. */
+  #guarded(change: () => void): void {
+    try {
+      change();
+    } catch (error) {
+      this.#behind = true;
+      const text = `API objects stay as they were: ${messageOf(error)}`;
+      this.#log.log("error", text, { kind: this.#options.kind }, text);
+    }
+  }
+}
+
+/** What is known of a type stays in force when it may be read no longer. */
+function mayBeThere({ reflector: { state }, objects }: TypeObjects): boolean {
+  if (state.absent) return objects.size > 0;
+  return state.synced || state.failures < FAILURES_WAITED_FOR;
+}
+
+function keyOf({ namespace, name }: ObjectKey): string {
+  return `${namespace}/${name}`;
+}

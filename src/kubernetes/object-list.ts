@@ -1,0 +1,71 @@
+import type { ApiClient } from "./api-client.ts";
+import { ApiError } from "./api-error.ts";
+import type { ObjectKey } from "./reflected.ts";
+import { collectionPath, type ResourceType, typeName } from "./resource-type.ts";
+
+/** Objects of one list; Kubernetes itself is built for 150,000 pods in a cluster. */
+const MAX_OBJECTS = 200_000;
+
+/** Which objects are read. */
+export interface Selection {
+  readonly type: ResourceType;
+  readonly namespace: string;
+  /** Such as `metadata.name=pool`. */
+  readonly fieldSelector?: string | undefined;
+  readonly labelSelector?: string | undefined;
+}
+
+/**
+ * Reads all objects of a kind page by page, as they are at one moment.
+ * @param take called for each, in order
+ * @returns the version from which a watch tells what has changed since
+ * @throws ApiError; one that is `expired` when reading took too long for the server: begin anew
+ */
+export async function readList(
+  api: ApiClient,
+  { type, namespace, fieldSelector, labelSelector }: Selection,
+  pageSize: number,
+  signal: AbortSignal,
+  take: (object: unknown) => void,
+): Promise<string> {
+  const path = collectionPath(type, namespace);
+  let version: string | undefined;
+  let rest = "";
+  let objects = 0;
+  do {
+    const query = { limit: pageSize, continue: rest === "" ? undefined : rest, fieldSelector, labelSelector };
+    const page = await api.request({ method: "GET", path, query, signal });
+    const { metadata, items } = (page ?? {}) as { metadata?: Record<string, unknown>; items?: unknown };
+    const of = metadata?.["resourceVersion"];
+    // An answer of something else than an API server must not count as an empty list. Go writes an empty one as null.
+    if (typeof of !== "string" || of === "" || !(Array.isArray(items) || items === null))
+      throw new ApiError(`${api.server} answered GET ${path} with something that is no list`, {
+        status: 0,
+        reason: "",
+      });
+    // All pages are of one moment; of those that the server gives beyond it only the first version leaves no gap.
+    version ??= of;
+    objects += items?.length ?? 0;
+    if (objects > MAX_OBJECTS)
+      throw new ApiError(`there are more than ${MAX_OBJECTS} ${typeName(type)}`, { status: 0, reason: "" });
+    for (const item of items ?? []) take(item);
+    const next = metadata?.["continue"];
+    rest = typeof next === "string" ? next : "";
+  } while (rest !== "");
+  return version;
+}
+
+/** Names an object as the server sent it; undefined for what has no name. */
+export function keyOfObject(object: unknown, namespace: string): ObjectKey | undefined {
+  const { metadata } = (object ?? {}) as { metadata?: Record<string, unknown> };
+  const name = metadata?.["name"];
+  const of = metadata?.["namespace"];
+  return typeof name === "string" ? { namespace: typeof of === "string" ? of : namespace, name } : undefined;
+}
+
+/** The version of an object; undefined where it has none. */
+export function versionOf(object: unknown): string | undefined {
+  const { metadata } = (object ?? {}) as { metadata?: Record<string, unknown> };
+  const version = metadata?.["resourceVersion"];
+  return typeof version === "string" && version !== "" ? version : undefined;
+}

@@ -1,0 +1,440 @@
+import { describe, expect, it } from "vitest";
+import { SeededRandom } from "../clock/random.ts";
+import { VirtualClock } from "../clock/virtual.ts";
+import { FakeCollection, recordingLog, refusal, type Thing } from "./fake-api.cases.ts";
+import type { ObjectKey } from "./reflected.ts";
+import { Reflector, type ReflectorOptions } from "./reflector.ts";
+
+const TYPE = { group: "test.io", version: "v1", plural: "things", kind: "Thing" };
+
+function setUp(more: Partial<ReflectorOptions<string>> = {}) {
+  const clock = new VirtualClock();
+  const api = new FakeCollection();
+  const record = recordingLog();
+  const calls: string[] = [];
+  const reflector = new Reflector<string>({
+    api,
+    type: TYPE,
+    namespace: "ml",
+    project: (object) => (object as Thing).metadata.name,
+    keyOf: (name) => ({ namespace: "ml", name }),
+    sink: {
+      replace: (items) => void calls.push(`= ${items.join(" ")}`),
+      put: (item) => void calls.push(`+ ${item}`),
+      remove: ({ namespace, name }: ObjectKey) => void calls.push(`- ${namespace}/${name}`),
+    },
+    clock,
+    random: new SeededRandom(1),
+    log: record.log,
+    ...more,
+  });
+  return { clock, api, calls, reflector, ...record };
+}
+
+const isList = ({ query }: { query?: object }) => query !== undefined && "limit" in query;
+
+describe("Reflector", () => {
+  it("R-30: lists in pages of 500, then watches from the list's version, with bookmarks, for 240 to 480 s", async () => {
+    const { clock, api, calls, reflector } = setUp({ fieldSelector: "metadata.name=a", labelSelector: "app=x" });
+    for (let i = 0; i < 1201; i++) api.put(`t${i}`, "x");
+    reflector.start();
+    await clock.advanceAsync(0);
+    expect(api.requests.map(({ path, query }) => [path, query])).toEqual([
+      [
+        "/apis/test.io/v1/namespaces/ml/things",
+        { limit: 500, continue: undefined, fieldSelector: "metadata.name=a", labelSelector: "app=x" },
+      ],
+      [
+        "/apis/test.io/v1/namespaces/ml/things",
+        { limit: 500, continue: "rest 0", fieldSelector: "metadata.name=a", labelSelector: "app=x" },
+      ],
+      [
+        "/apis/test.io/v1/namespaces/ml/things",
+        { limit: 500, continue: "rest 1", fieldSelector: "metadata.name=a", labelSelector: "app=x" },
+      ],
+      [
+        "/apis/test.io/v1/namespaces/ml/things",
+        {
+          watch: true,
+          allowWatchBookmarks: true,
+          resourceVersion: "1301",
+          timeoutSeconds: expect.any(Number),
+          fieldSelector: "metadata.name=a",
+          labelSelector: "app=x",
+        },
+      ],
+    ]);
+    expect(calls.length).toBe(1);
+    expect(reflector.state).toMatchObject({
+      synced: true,
+      objects: 1201,
+      lists: 1,
+      watches: 1,
+      failures: 0,
+      heardAt: 0,
+    });
+    const lengths = new Set<unknown>();
+    for (let i = 0; i < 20; i++) {
+      await clock.advanceAsync(2000);
+      api.endWatches();
+      await clock.advanceAsync(0);
+      lengths.add(api.requests.at(-1)?.query?.["timeoutSeconds"]);
+    }
+    expect(lengths.size).toBeGreaterThan(10);
+    expect(Math.min(...([...lengths] as number[]))).toBeGreaterThanOrEqual(240);
+    expect(Math.max(...([...lengths] as number[]))).toBeLessThanOrEqual(480);
+    reflector.close();
+  });
+
+  it("R-30: tells of changes in order, and resumes after an orderly end at the version of the last event or bookmark", async () => {
+    const { clock, api, calls, reflector } = setUp();
+    api.put("a", "x");
+    reflector.start();
+    await clock.advanceAsync(5000);
+    api.put("b", "x");
+    api.put("a", "y");
+    api.delete("b");
+    api.endWatches();
+    await clock.advanceAsync(0);
+    expect(calls).toEqual(["= a", "+ b", "+ a", "- ml/b"]);
+    expect(api.requests.at(-1)?.query?.["resourceVersion"]).toBe("104");
+    await clock.advanceAsync(5000);
+    api.put("other", "x");
+    api.delete("other");
+    api.bookmark();
+    api.cutWatches();
+    await clock.advanceAsync(1000);
+    expect(api.requests.at(-1)?.query?.["resourceVersion"]).toBe("106");
+    expect(api.requests.filter(isList).length).toBe(1);
+    expect(reflector.state).toMatchObject({ objects: 1, lists: 1, watches: 3, failures: 1, problem: "" });
+    reflector.close();
+  });
+
+  it.each([true, false])(
+    "R-30: an expired version means a new list, which replaces everything (told by an event: %s)",
+    async (byEvent) => {
+      const { clock, api, calls, reflector } = setUp();
+      api.expiredByEvent = byEvent;
+      api.put("a", "x");
+      api.put("b", "x");
+      reflector.start();
+      await clock.advanceAsync(5000);
+      api.cutWatches();
+      api.delete("a");
+      api.put("c", "x");
+      api.compact();
+      await clock.advanceAsync(2000);
+      expect(calls).toEqual(["= a b", "= b c"]);
+      expect(reflector.state).toMatchObject({ objects: 2, lists: 2 });
+      reflector.close();
+    },
+  );
+
+  it("R-30: pages that expire half-way are begun anew, and nothing of the first try is told", async () => {
+    const { clock, api, calls, reflector } = setUp({ tuning: { pageSize: 2 } });
+    for (const name of ["a", "b", "c"]) api.put(name, "x");
+    api.failures.push(undefined, refusal(410, "Expired"));
+    reflector.start();
+    await clock.advanceAsync(1000);
+    expect(calls).toEqual(["= a b c"]);
+    expect(api.requests.map(({ query }) => query?.["continue"])).toEqual([
+      undefined,
+      "rest 0",
+      undefined,
+      "rest 1",
+      undefined,
+    ]);
+    reflector.close();
+  });
+
+  it("a watch that is silent beyond its length is cut, and one that had sent bookmarks after 150 s", async () => {
+    const { clock, api, calls, reflector } = setUp();
+    reflector.start();
+    await clock.advanceAsync(0);
+    api.setMute(true);
+    await clock.advanceAsync(269_000);
+    expect(reflector.state.watches).toBe(1);
+    await clock.advanceAsync(510_000 - 269_000);
+    expect(reflector.state.failures).toBeGreaterThan(0);
+    expect(api.watching).toBe(1);
+    api.setMute(false);
+    await clock.advanceAsync(1000);
+
+    api.bookmark();
+    const { failures } = reflector.state;
+    for (let i = 0; i < 5; i++) {
+      await clock.advanceAsync(149_000);
+      api.bookmark();
+    }
+    expect(reflector.state.failures).toBe(failures);
+    api.setMute(true);
+    await clock.advanceAsync(150_000);
+    expect(reflector.state).toMatchObject({
+      failures: failures + 1,
+      problem: expect.stringContaining("was silent for 150 s"),
+    });
+    api.setMute(false);
+    api.put("late", "x");
+    await clock.advanceAsync(1000);
+    expect(calls.at(-1)).toBe("+ late");
+    reflector.close();
+  });
+
+  it("waits longer and longer while the server is away, at most 30 s, keeps what it told, and starts over after a good watch", async () => {
+    const { clock, api, calls, reflector, lines } = setUp({ random: { next: () => 0.999, below: () => 0 } });
+    api.put("a", "x");
+    reflector.start();
+    await clock.advanceAsync(5000);
+    const heardAt = reflector.state.heardAt;
+    api.failures.push(...Array.from({ length: 12 }, () => refusal(0, "", { message: "it cannot be reached" })));
+    api.cutWatches();
+    const gaps: number[] = [];
+    let last = clock.now();
+    for (let asked = api.requests.length; api.failures.length > 0; ) {
+      await clock.advanceAsync(10);
+      if (api.requests.length === asked) continue;
+      asked = api.requests.length;
+      gaps.push(Math.round((clock.now() - last) / 10) * 10);
+      last = clock.now();
+    }
+    expect(gaps).toEqual(
+      [250, 500, 1000, 2000, 4000, 8000, 15_990, 29_970, 29_970, 29_970, 29_970, 29_970].map((gap) =>
+        expect.closeTo(gap, -2),
+      ),
+    );
+    expect(reflector.state).toMatchObject({ heardAt, problem: "it cannot be reached", failures: 13 });
+    expect(calls).toEqual(["= a"]);
+    await clock.advanceAsync(32_000);
+    expect(reflector.state).toMatchObject({ problem: "" });
+    expect(lines.filter(({ level }) => level === "warn").length).toBeLessThan(6);
+
+    const failed = api.requests.length;
+    api.cutWatches();
+    await clock.advanceAsync(260);
+    expect(api.requests.length).toBe(failed + 1);
+    reflector.close();
+  });
+
+  it("a watch that ends as soon as it begins is not begun again at once", async () => {
+    const { clock, api, reflector } = setUp({ random: { next: () => 0.5, below: () => 0 } });
+    reflector.start();
+    for (let i = 0; i < 100; i++) {
+      await clock.advanceAsync(0);
+      api.endWatches();
+    }
+    expect(api.requests.length).toBe(2);
+    await clock.advanceAsync(125);
+    expect(api.requests.length).toBe(3);
+    reflector.close();
+  });
+
+  it("heeds Retry-After, up to a minute", async () => {
+    const { clock, api, reflector } = setUp();
+    api.failures.push(
+      refusal(429, "TooManyRequests", { retryAfter: 20_000 }),
+      refusal(503, "", { retryAfter: 3_600_000 }),
+    );
+    reflector.start();
+    await clock.advanceAsync(19_999);
+    expect(api.requests.length).toBe(1);
+    await clock.advanceAsync(5002);
+    expect(api.requests.length).toBe(2);
+    await clock.advanceAsync(54_000);
+    expect(api.requests.length).toBe(2);
+    await clock.advanceAsync(22_000);
+    expect(reflector.state.synced).toBe(true);
+    reflector.close();
+  });
+
+  it("lists anew after three refusals in a row: a server restored from a backup does not know the version", async () => {
+    const { clock, api, reflector } = setUp();
+    reflector.start();
+    await clock.advanceAsync(5000);
+    api.failures.push(...Array.from({ length: 3 }, () => refusal(504, "Timeout")));
+    api.cutWatches();
+    await clock.advanceAsync(5000);
+    expect(reflector.state).toMatchObject({ lists: 2, problem: "" });
+    reflector.close();
+  });
+
+  it("an optional kind that is not there is told once and looked for about once a minute until it is", async () => {
+    const { clock, api, calls, reflector, at } = setUp({ optional: true });
+    let known = 0;
+    reflector.onSynced(() => known++);
+    api.failures.push(...Array.from({ length: 5 }, () => refusal(404, "NotFound", { message: "no such kind" })));
+    reflector.start();
+    await clock.advanceAsync(0);
+    expect(reflector.state).toMatchObject({ absent: true, synced: false, problem: "no such kind" });
+    expect(known).toBe(1);
+    await clock.advanceAsync(29_999);
+    expect(api.requests.length).toBe(1);
+    await clock.advanceAsync(6 * 90_000);
+    expect(reflector.state).toMatchObject({ absent: false, synced: true, problem: "" });
+    expect(at("warn")).toEqual(["things.test.io are not read, looked for again about every 60 s: no such kind {}"]);
+    expect(calls).toEqual(["= "]);
+    expect(known).toBe(1);
+    reflector.close();
+  });
+
+  it("an optional kind whose absence is expected is told of without a warning, unless it may not be read", async () => {
+    for (const [status, level] of [
+      [404, "info"],
+      [403, "warn"],
+    ] as const) {
+      const { clock, api, reflector, at } = setUp({ optional: true, absence: "expected" });
+      api.failures.push(refusal(status, "", { message: "not this one" }));
+      reflector.start();
+      await clock.advanceAsync(0);
+      expect(reflector.state.absent).toBe(true);
+      const told = "things.test.io are not read, looked for again about every 60 s: not this one {}";
+      expect(at("warn").concat(at("info"))).toEqual([told]);
+      expect(at(level)).toEqual([told]);
+      reflector.close();
+    }
+  });
+
+  it("an optional kind that was there is cleared only after a minute of its absence, and stays where only the right is gone", async () => {
+    for (const status of [404, 403]) {
+      const { clock, api, calls, reflector } = setUp({ optional: true });
+      api.put("a", "x");
+      reflector.start();
+      await clock.advanceAsync(5000);
+      api.failures.push(...Array.from({ length: 100 }, () => refusal(status)));
+      api.cutWatches();
+      await clock.advanceAsync(58_000);
+      expect(calls).toEqual(["= a"]);
+      expect(reflector.state.absent).toBe(false);
+      await clock.advanceAsync(60_000);
+      expect(reflector.state.absent).toBe(true);
+      expect(calls).toEqual(status === 404 ? ["= a", "= "] : ["= a"]);
+      api.failures.length = 0;
+      await clock.advanceAsync(100_000);
+      expect(calls.at(-1)).toBe("= a");
+      reflector.close();
+    }
+  });
+
+  it("a kind that must be there is asked for again and again, with an error a minute that says what to do", async () => {
+    const { clock, api, reflector, at } = setUp({ random: { next: () => 0.999, below: () => 0 } });
+    api.failures.push(
+      ...Array.from({ length: 14 }, () => refusal(403, "Forbidden", { message: "forbidden: give it a Role" })),
+    );
+    reflector.start();
+    await clock.advanceAsync(170_000);
+    expect(reflector.state).toMatchObject({ absent: false, synced: false });
+    expect(at("error").length).toBeGreaterThan(1);
+    expect(at("error").length).toBeLessThan(5);
+    expect(at("error")[0]).toContain("things.test.io: forbidden: give it a Role");
+    await clock.advanceAsync(300_000);
+    expect(reflector.state).toMatchObject({ synced: true, problem: "" });
+    reflector.close();
+  });
+
+  it("leaves out what cannot be read or is not wanted, also when it was there before, and goes on", async () => {
+    const { clock, api, calls, reflector, at } = setUp({
+      project: (object) => {
+        const { metadata, data } = object as Thing;
+        if (data === "broken") throw new Error("spec is a list");
+        return data === "hidden" ? undefined : metadata.name;
+      },
+    });
+    api.put("a", "broken");
+    api.put("b", "hidden");
+    api.put("c", "x");
+    reflector.start();
+    await clock.advanceAsync(5000);
+    api.put("c", "broken");
+    api.put("d", "x");
+    api.put("d", "hidden");
+    api.put("e", "x");
+    expect(calls).toEqual(["= c", "- ml/c", "+ d", "- ml/d", "+ e"]);
+    expect(at("warn")).toEqual([
+      "things.test.io: ml/a is left out, it cannot be read: spec is a list {}",
+      "things.test.io: ml/c is left out, it cannot be read: spec is a list {}",
+    ]);
+    reflector.close();
+  });
+
+  it("what a sink throws at one change does not keep it from those that follow", async () => {
+    const taken: string[] = [];
+    const { clock, api, reflector, at } = setUp({
+      sink: {
+        replace() {},
+        put: (item) => {
+          if (item === "bad") throw new Error("full");
+          taken.push(item);
+        },
+        remove() {},
+      },
+    });
+    reflector.start();
+    await clock.advanceAsync(0);
+    api.put("bad", "x");
+    api.put("good", "x");
+    expect(taken).toEqual(["good"]);
+    expect(at("error")).toEqual(["things.test.io: a change was not taken: full {}"]);
+    expect(reflector.state.failures).toBe(0);
+    reflector.close();
+  });
+
+  it("a sink that looks at the state while it is filled for the first time sees that all is there", async () => {
+    let seen: boolean | undefined;
+    const { clock, reflector } = setUp({
+      sink: {
+        replace: () => {
+          seen = reflector.state.synced;
+        },
+        put() {},
+        remove() {},
+      },
+    });
+    let known = 0;
+    reflector.onSynced(() => known++);
+    reflector.start();
+    expect(known).toBe(0);
+    await clock.advanceAsync(0);
+    expect(seen).toBe(true);
+    reflector.onSynced(() => known++);
+    expect(known).toBe(2);
+    reflector.close();
+  });
+
+  it("does not take an answer for an empty list that is none", async () => {
+    const { clock, calls, reflector } = setUp();
+    reflector.close();
+    for (const answer of [null, {}, { metadata: { resourceVersion: "5" } }, { items: [] }, "hello", []]) {
+      const api = {
+        server: "https://fake:6443",
+        request: async () => answer,
+        stream: () => Promise.resolve(),
+        close: async () => {},
+      };
+      const other = setUp({ api, clock });
+      other.reflector.start();
+      await clock.advanceAsync(100);
+      expect(other.calls).toEqual([]);
+      expect(other.reflector.state.problem).toContain("something that is no list");
+      other.reflector.close();
+    }
+    expect(calls).toEqual([]);
+  });
+
+  it("holds more than 200,000 objects for a mistake (bound)", async () => {
+    const page = {
+      metadata: { resourceVersion: "5", continue: "more" },
+      items: Array.from({ length: 50_000 }, () => ({})),
+    };
+    const api = {
+      server: "https://fake:6443",
+      request: async () => page,
+      stream: () => Promise.resolve(),
+      close: async () => {},
+    };
+    const { clock, calls, reflector } = setUp({ api, project: () => undefined });
+    reflector.start();
+    await clock.advanceAsync(10);
+    expect(reflector.state).toMatchObject({ synced: false, problem: "there are more than 200000 things.test.io" });
+    expect(calls).toEqual([]);
+    reflector.close();
+  });
+});

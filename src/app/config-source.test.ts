@@ -15,6 +15,6 @@ describe("readConfig", () => {
       "invalid EndpointPickerConfig: --config-text:5:3: plugins[1].type: plugin session-affinity-scorer is experimental; requires --allow-experimental-plugins",
     );
     const config = await readConfig({ configText: ALPHA, allowExperimental: true }, silentLogger);
-    expect(config.profile.plugins.map(({ name }) => name)).toContain("session-affinity-scorer");
+    expect(config.profiles[0]?.plugins.map(({ name }) => name)).toContain("session-affinity-scorer");
   });
 });

@@ -1,5 +1,8 @@
+import { dirname, resolve } from "node:path";
+import { realClock } from "../clock/real.ts";
 import { BUILT_IN_PROFILES, builtInDocument } from "../config/defaults.ts";
 import { type EffectiveConfig, effectiveSummary } from "../config/effective.ts";
+import { configFingerprint } from "../config/fingerprint.ts";
 import { loadConfig } from "../config/load.ts";
 import type { Document } from "../document/document.ts";
 import { didYouMean } from "../document/nearest.ts";
@@ -8,10 +11,13 @@ import { readDocument } from "../document/read.ts";
 import { SluiceError } from "../inference/errors.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { withLegacyEnvironment } from "./legacy-environment.ts";
-import { PLUGIN_REGISTRY } from "./plugins.ts";
+import { PluginModules } from "./plugin-modules.ts";
 
 /** The largest configuration, bytes. */
 export const MAX_CONFIG_BYTES = 1024 * 1024;
+
+/** Modules of users, as this process has imported them. */
+export const PLUGIN_MODULES = new PluginModules(realClock);
 
 /** Where a configuration comes from; nothing = the built-in default. */
 export interface ConfigSource {
@@ -27,16 +33,27 @@ export interface ConfigSource {
 
 /**
  * Reads the configuration and says in the log what is in force.
- * @throws SluiceError DOCUMENT_..., with every problem and its line; FLAG_CONFLICT, FLAG_VALUE
+ * @throws SluiceError DOCUMENT_..., PLUGIN_LOAD, with every problem and its line; FLAG_CONFLICT, FLAG_VALUE
  */
 export async function readConfig(source: ConfigSource, log: Logger): Promise<EffectiveConfig> {
-  const loaded = loadConfig(await documentOf(source), PLUGIN_REGISTRY, {
-    refuseExperimental: source.allowExperimental !== true,
-  });
-  const config = withLegacyEnvironment(loaded, source.env ?? {}, log);
-  for (const warning of config.warnings) log.warn({}, warning);
-  log.info(effectiveSummary(config), "configuration in force");
+  const config = await checkedConfig(source, log);
+  log.info({ configuration: configFingerprint(config), ...effectiveSummary(config) }, "configuration in force");
   return config;
+}
+
+/** As `readConfig`, for a configuration that may yet come into force. */
+export async function checkedConfig(source: ConfigSource, log: Logger): Promise<EffectiveConfig> {
+  const document = await documentOf(source);
+  const { registry, warnings } = await PLUGIN_MODULES.load(document, folderOf(source.configFile));
+  const loaded = loadConfig(document, registry, { refuseExperimental: source.allowExperimental !== true });
+  const config = withLegacyEnvironment(loaded, source.env ?? {}, log);
+  for (const warning of [...warnings, ...config.warnings]) log.warn({}, warning);
+  return config;
+}
+
+/** Where the modules start that a configuration names by relative paths; undefined = nowhere. */
+export function folderOf(configFile: string | undefined): string | undefined {
+  return configFile === undefined ? undefined : dirname(resolve(configFile));
 }
 
 async function documentOf({ configFile, configText, profile }: ConfigSource): Promise<Document | undefined> {
@@ -50,6 +67,6 @@ async function documentOf({ configFile, configText, profile }: ConfigSource): Pr
   if (profile === undefined) return undefined;
   const document = builtInDocument(profile);
   if (document !== undefined) return document;
-  const hint = didYouMean(profile, BUILT_IN_PROFILES) || `; there are ${BUILT_IN_PROFILES.join(" and ")}`;
+  const hint = didYouMean(profile, BUILT_IN_PROFILES) || `; there are ${BUILT_IN_PROFILES.join(", ")}`;
   throw new SluiceError("FLAG_VALUE", `--profile=${JSON.stringify(profile.slice(0, 100))} is not a profile${hint}`);
 }

@@ -8,10 +8,11 @@ import { type MigratedText, migrateText } from "../config/migrate-text.ts";
 import { parseDocument } from "../document/parse.ts";
 import { readText } from "../document/read.ts";
 import { SluiceError } from "../inference/errors.ts";
-import type { PluginDefinition } from "../plugin/kinds.ts";
-import { buildProfile } from "../scheduling/build.ts";
-import type { Profile } from "../scheduling/profile.ts";
-import { MAX_CONFIG_BYTES } from "./config-source.ts";
+import type { PluginKind } from "../plugin/kinds.ts";
+import type { SchedulingPlan } from "../scheduling/profile.ts";
+import { silentLogger } from "../telemetry/logger.ts";
+import { folderOf, MAX_CONFIG_BYTES, PLUGIN_MODULES } from "./config-source.ts";
+import { instancesOf, planOf } from "./plan.ts";
 import { PLUGIN_REGISTRY } from "./plugins.ts";
 
 /** A configuration that a command of ours looks at without putting it in force. */
@@ -38,8 +39,8 @@ export interface ConfigVerdict {
 export async function validateConfig(input: ConfigInput): Promise<ConfigVerdict> {
   const file = nameOf(input);
   try {
-    const { loaded, profile } = await check(input);
-    return { file, summary: summaryOf(loaded, profile), error: undefined, warnings: loaded.config.warnings };
+    const { loaded, plan, warnings } = await check(input);
+    return { file, summary: summaryOf(loaded, plan), error: undefined, warnings };
   } catch (error) {
     if (!(error instanceof SluiceError)) throw error;
     return { file, summary: undefined, error: error.message, warnings: [] };
@@ -48,18 +49,21 @@ export async function validateConfig(input: ConfigInput): Promise<ConfigVerdict>
 
 /** The configuration spelt out, each value with where it comes from. @throws SluiceError what is wrong with it */
 export async function explainConfigFile(input: ConfigInput): Promise<{ explained: ExplainedConfig; text: string }> {
-  const { loaded, profile } = await check(input);
+  const { loaded, plan } = await check(input);
   const explained = explainConfig(
     loaded,
-    profile.producers.map(({ name, type }) => ({ name, definition: definitionOf(loaded, name, type) })),
+    plan.producers.map(({ name }) => name),
   );
   return { explained, text: explainText(explained) };
 }
 
 /** The configuration as it would be written today. @throws SluiceError what is wrong with it */
 export async function migrateConfigFile(input: ConfigInput): Promise<MigratedText> {
-  return migrateText(await textOf(input), PLUGIN_REGISTRY, {
-    file: nameOf(input),
+  const file = nameOf(input);
+  const text = await textOf(input);
+  const { registry } = await PLUGIN_MODULES.load(parseDocument(text, { file }), modulesFolder(input));
+  return migrateText(text, registry, {
+    file,
     refuseExperimental: !input.allowExperimental,
   });
 }
@@ -69,33 +73,59 @@ export function configSchemaText(): string {
   return `${JSON.stringify(configJsonSchema(PLUGIN_REGISTRY), null, 2)}\n`;
 }
 
-async function check(input: ConfigInput): Promise<{ readonly loaded: LoadedConfig; readonly profile: Profile }> {
+interface Checked {
+  readonly loaded: LoadedConfig;
+  readonly plan: SchedulingPlan;
+  readonly warnings: readonly string[];
+}
+
+async function check(input: ConfigInput): Promise<Checked> {
   const document = parseDocument(await textOf(input), { file: nameOf(input) });
-  const loaded = loadDetailed(document, PLUGIN_REGISTRY, { refuseExperimental: !input.allowExperimental });
+  const { registry, warnings } = await PLUGIN_MODULES.load(document, modulesFolder(input));
+  const loaded = loadDetailed(document, registry, { refuseExperimental: !input.allowExperimental });
   const { config } = loaded;
   // Nothing made here runs: the clock stands still.
-  const clock = new VirtualClock();
-  const random = new SeededRandom(1);
-  const plugins = [...config.profile.plugins, ...config.producers];
-  const profile = buildProfile({ name: config.profile.name, plugins, registry: PLUGIN_REGISTRY, clock, random });
-  for (const { definition, name, parameters } of [config.detector, ...config.parsers, ...config.hooks])
-    definition.create(parameters, { name, clock, random });
-  return { loaded, profile };
+  const instances = instancesOf(config, { clock: new VirtualClock(), random: new SeededRandom(1), log: silentLogger });
+  try {
+    const plan = planOf(config, instances);
+    for (const plugin of [
+      config.detector,
+      ...config.parsers,
+      ...config.hooks,
+      ...config.headerProcessors,
+      ...config.dataSources.flatMap(({ source, extractors }) => [source, ...extractors]),
+    ])
+      instances.make<PluginKind>(plugin);
+    return { loaded, plan, warnings: [...warnings, ...config.warnings] };
+  } finally {
+    instances.close();
+  }
 }
 
-function definitionOf({ table }: LoadedConfig, name: string, type: string): PluginDefinition {
-  return table.get(name)?.definition ?? PLUGIN_REGISTRY.get(type)!;
+function modulesFolder({ file }: ConfigInput): string | undefined {
+  return folderOf(file === "-" ? undefined : file);
 }
 
-function summaryOf({ config, envelope, table }: LoadedConfig, { producers }: Profile): string {
-  const members = config.profile.plugins.map(({ name, definition, weight }) =>
-    definition.kind === "scorer" ? `${name} x ${weight}` : name,
-  );
-  const all = [...config.profile.plugins, ...producers, config.detector, ...config.hooks];
+function summaryOf({ config, envelope, table, companions }: LoadedConfig, { producers }: SchedulingPlan): string {
+  const profiles = config.profiles.map(({ name, plugins }) => {
+    const members = plugins.map(({ name, definition, weight }) =>
+      definition.kind === "scorer" ? `${name} x ${weight}` : name,
+    );
+    return `profile ${name}: ${members.join(", ")}`;
+  });
+  const handler = config.profiles.length > 1 ? [`handler ${config.handler.name}`] : [];
+  const all = [
+    ...config.profiles.flatMap(({ plugins }) => plugins),
+    config.handler,
+    ...companions.map(({ plugin }) => plugin),
+    ...producers,
+    config.detector,
+    ...config.dataSources.flatMap(({ source, extractors }) => [source, ...extractors]),
+  ];
   const made = new Set(all.map(({ name }) => name).filter((name) => !table.has(name)));
   const more = made.size === 0 ? "" : `, ${made.size} more made automatically: ${[...made].join(", ")}`;
   const plugins = `${table.size} ${table.size === 1 ? "plugin" : "plugins"}${more}`;
-  return `${envelope.apiVersion}; profile ${config.profile.name}: ${members.join(", ")}; ${plugins}`;
+  return [envelope.apiVersion, ...profiles, ...handler, plugins].join("; ");
 }
 
 function nameOf({ file }: ConfigInput): string {

@@ -1,14 +1,15 @@
 import type { EffectiveConfig } from "../config/effective.ts";
-import type { EndpointsFlavour } from "../endpoints/endpoints-file.ts";
+import type { EndpointsFlavour } from "../endpoints/file-address.ts";
 import { FileDiscovery } from "../endpoints/file-discovery.ts";
 import { SluiceError } from "../inference/errors.ts";
 import type { Discovery } from "../plugin/kinds.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type { InferenceCore } from "./inference-core.ts";
+import { instancesOf } from "./plan.ts";
 
 /**
  * Starts the discovery: the file of `--endpoints`, which may hold host names and is watched, or the plugin that the
- * configuration names, which is strict.
+ * configuration names, which is stricter.
  * @throws SluiceError DISCOVERY_TWICE, DISCOVERY_MISSING, and whatever is wrong with the file
  */
 export async function startDiscovery(
@@ -28,8 +29,8 @@ export async function startDiscovery(
   if (endpointsFile !== undefined) source = { path: endpointsFile, watchFile: true };
   else if (plugin !== undefined) {
     const { clock, random } = core;
-    source = plugin.definition.create(plugin.parameters, { name: plugin.name, clock, random });
-    flavour = "strict";
+    source = instancesOf(config, { clock, random, log }).make(plugin);
+    flavour = source.multicluster ? "multicluster" : "strict";
   } else
     throw new SluiceError(
       "DISCOVERY_MISSING",

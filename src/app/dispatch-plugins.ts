@@ -1,6 +1,7 @@
-import { pathToFileURL } from "node:url";
+import type { Clock } from "../clock/clock.ts";
 import { messageOf, SluiceError } from "../inference/errors.ts";
 import type { GateDefinition, MetricSourceDefinition } from "../plugin/gate.ts";
+import { importModule, type ModuleExports } from "./plugin-import.ts";
 
 /** Gates and metric sources of the user. */
 export interface DispatchPlugins {
@@ -13,19 +14,21 @@ export interface DispatchPlugins {
  * @param paths absolute
  * @throws SluiceError PLUGIN_LOAD naming the file
  */
-export async function loadDispatchPlugins(paths: readonly string[]): Promise<DispatchPlugins> {
+export async function loadDispatchPlugins(paths: readonly string[], clock: Clock): Promise<DispatchPlugins> {
   const gates: GateDefinition[] = [];
   const sources: MetricSourceDefinition[] = [];
   for (const path of paths) {
-    let module: Readonly<Record<string, unknown>>;
+    let module: ModuleExports;
     try {
-      module = await import(pathToFileURL(path).href);
+      module = await importModule(path, clock);
     } catch (cause) {
       throw new SluiceError("PLUGIN_LOAD", `plugin ${path} cannot be loaded: ${messageOf(cause)}`, { cause });
     }
+    // A default export often has a name as well.
+    const exported = new Set(Object.values(module));
     let found = 0;
-    for (const value of Object.values(module)) {
-      const kind = (value as { kind?: unknown } | undefined)?.kind;
+    for (const value of exported) {
+      const kind = (value as { kind?: unknown } | null | undefined)?.kind;
       if (kind === "gate") gates.push(value as GateDefinition);
       else if (kind === "metric-source") sources.push(value as MetricSourceDefinition);
       else continue;

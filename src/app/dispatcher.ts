@@ -49,7 +49,7 @@ export async function startDispatcher(options: DispatchOptions & { readonly log:
   const random = freshRandom();
   const registry = new MetricsRegistry();
   const metrics = createDispatchMetrics(registry);
-  const plugins = await loadDispatchPlugins(options.plugins);
+  const plugins = await loadDispatchPlugins(options.plugins, clock);
   const tracing = await startTracing(process.env, { serviceName: "llm-d-async", clock, log });
   const gates = new GateFactory({
     definitions: [...VERDICT_GATES, ...METRIC_GATES, ...plugins.gates],

@@ -5,7 +5,7 @@ import type { Metrics } from "../telemetry/names.ts";
 import type { MetricsRegistry } from "../telemetry/registry.ts";
 
 const STATES = ["up", "blind", "down"] as const;
-/** Values of the labels that a pool-wide in-flight figure has nothing for. */
+/** Requests in flight are counted once, whatever producers read them. */
 const PRODUCER = "inflight-load-producer";
 
 export interface EndpointMetricsOptions {
@@ -32,11 +32,10 @@ export function startEndpointMetrics(options: EndpointMetricsOptions): () => voi
     // Who can serve is news that does not wait for the interval: at start it would say nobody for its whole length.
     if (poolInterval === 0 || view.aggregates().ready !== shownReady) write();
     perEndpoint(metrics, endpoints, poolName);
+    perFlow(metrics, endpoints);
   });
   const forget = endpoints.onRemoved((endpoint) => {
     metrics.poolPerEndpointQueueSize.remove(poolName, endpoint.name);
-    metrics.inflightRequests.remove(endpoint.name, endpoint.namespace, PRODUCER, "", "");
-    metrics.inflightTokens.remove(endpoint.name, endpoint.namespace, PRODUCER, "", "");
     for (const state of STATES) metrics.endpointState.remove(endpoint.id, state);
   });
 
@@ -71,8 +70,17 @@ function perEndpoint(metrics: Metrics, endpoints: EndpointRegistry, poolName: st
   for (const endpoint of endpoints.list()) {
     const { waiting } = endpoint.metrics;
     if (!Number.isNaN(waiting)) metrics.poolPerEndpointQueueSize.with(poolName, endpoint.name).set(waiting);
-    metrics.inflightRequests.with(endpoint.name, endpoint.namespace, PRODUCER, "", "").set(endpoint.inFlight.requests);
-    metrics.inflightTokens.with(endpoint.name, endpoint.namespace, PRODUCER, "", "").set(endpoint.inFlight.tokens);
     for (const state of STATES) metrics.endpointState.with(endpoint.id, state).set(endpoint.state === state ? 1 : 0);
+  }
+}
+
+/** Written afresh every time: which flows there are changes all the time. */
+function perFlow(metrics: Metrics, { inFlight }: EndpointRegistry): void {
+  metrics.inflightRequests.clear();
+  metrics.inflightTokens.clear();
+  for (const { endpoint, flow, requests, tokens } of inFlight.flows) {
+    const labels = [endpoint.name, endpoint.namespace, PRODUCER, flow.fairnessId, flow.priority] as const;
+    metrics.inflightRequests.with(...labels).set(requests);
+    metrics.inflightTokens.with(...labels).set(tokens);
   }
 }

@@ -3,6 +3,8 @@ import { startAdmin } from "../admin/server.ts";
 import { delay } from "../clock/clock.ts";
 import { freshRandom } from "../clock/random.ts";
 import { realClock } from "../clock/real.ts";
+import type { EffectiveConfig } from "../config/effective.ts";
+import { fileSignature } from "../document/file-signature.ts";
 import { PROCESS_PATH } from "../extproc/messages.ts";
 import { Notices } from "../extproc/notices.ts";
 import { processHandler } from "../extproc/service.ts";
@@ -15,26 +17,33 @@ import type { SluiceError } from "../inference/errors.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { createLogger, type LoggerOptions } from "../telemetry/logging.ts";
 import { startProcessMetrics } from "../telemetry/process.ts";
-import { type ConfigSource, readConfig } from "./config-source.ts";
-import { startDiscovery } from "./discovery.ts";
+import { followConfig } from "./config-follower.ts";
+import { type ConfigSource, checkedConfig, readConfig } from "./config-source.ts";
 import { startEndpointMetrics } from "./endpoint-metrics.ts";
+import type { ExplainSettings } from "./explain-settings.ts";
 import { showExtProc } from "./extproc-metrics.ts";
 import { collectGarbageRarely } from "./garbage.ts";
 import { InferenceCore } from "./inference-core.ts";
+import type { KubernetesPoolParts } from "./kubernetes-pool.ts";
+import type { KubernetesSettings } from "./kubernetes-settings.ts";
 import { type Running, untilHardStop, untilSignal } from "./lifecycle.ts";
-import { dialectsWith, type ModelServerSettings } from "./model-servers.ts";
+import type { MetricsFlags } from "./metrics-flags.ts";
+import { metricsSettings, startMetrics } from "./metrics-settings.ts";
 import { ModelSource } from "./model-source.ts";
+import { FilePool, type PoolSource } from "./pool-source.ts";
 import { inspectorProfiler } from "./profiler.ts";
 import { type Listening, readyLine } from "./ready-line.ts";
+import { startRequestTracing } from "./request-tracing.ts";
 import type { ResourceSettings } from "./resource-settings.ts";
 import { withSaturationEnvironment } from "./saturation-environment.ts";
+import { showSaturation } from "./saturation-metrics.ts";
 import { ServingTls, type TlsSettings } from "./serving-tls.ts";
 import { countStreams } from "./stream-counting.ts";
 import { viewsOf } from "./views.ts";
 import { warmUp } from "./warm-up.ts";
 
 /** How the Endpoint Picker runs; times in milliseconds, sizes in bytes. */
-export interface EppSettings extends ConfigSource {
+export interface EppSettings extends ConfigSource, MetricsFlags {
   /** An IP address. */
   readonly bindAddress: string;
   /** Ports: 0 = any. */
@@ -49,6 +58,8 @@ export interface EppSettings extends ConfigSource {
   readonly objectives: readonly string[];
   /** Undefined = no API objects. */
   readonly resources: ResourceSettings | undefined;
+  /** Where endpoints come from when neither a flag nor the configuration names a file; undefined = nowhere. */
+  readonly kubernetes: KubernetesSettings | undefined;
   readonly tls: TlsSettings;
   readonly wire: WireOptions;
   /** Sends the score of each candidate in the metadata. */
@@ -60,13 +71,12 @@ export interface EppSettings extends ConfigSource {
   readonly healthChecking: boolean;
   /** Counts ext_proc streams and measures how long they are open. */
   readonly streamMetrics: boolean;
+  /** Requests are traced, if the environment says where the traces go. */
+  readonly tracing: boolean;
+  /** Shows request metrics under their oldest names, too: `inference_model_...` of v0.3 to v1.0. */
+  readonly inferenceModelMetrics: boolean;
   /** Profiles on the metrics port. */
   readonly pprof: boolean;
-  /** At least 50. */
-  readonly refreshMetricsInterval: number;
-  readonly modelServers: ModelServerSettings;
-  /** The interval was given: it holds for idle endpoints, too. */
-  readonly fixedCadence: boolean;
   readonly refreshPrometheusMetricsInterval: number;
   readonly metricsStalenessThreshold: number;
   /** 0 = the default. */
@@ -75,6 +85,7 @@ export interface EppSettings extends ConfigSource {
   readonly drainTimeout: number;
   readonly logging: Pick<LoggerOptions, "level" | "encoder" | "time">;
   readonly debugOpen: boolean;
+  readonly explain: ExplainSettings;
   /** For the log, once it exists. */
   readonly warnings: readonly string[];
 }
@@ -93,30 +104,37 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
   const clock = realClock;
   const random = freshRandom();
   for (const warning of settings.warnings) log.warn({}, warning);
-  const config = withSaturationEnvironment(await readConfig(settings, log), settings.env ?? {}, log);
-  if (settings.endpointsFile === undefined && config.discovery === undefined) throw settings.missingEndpoints;
+  const { configFile, env = {} } = settings;
+  const seen = configFile === undefined ? "" : await fileSignature(configFile);
+  const config = withSaturationEnvironment(await readConfig(settings, log), env, log);
+  const metrics = metricsSettings(config, settings, { clock, random, log });
   const tls = await ServingTls.load(settings.tls, clock);
-  const source = new ModelSource(settings.objectives, settings.resources, clock, log);
+  const tracing = await startRequestTracing(settings.tracing, settings.env ?? {}, clock, log);
+  const pool = await poolOf(settings, config, { clock, random, log, env });
   const core = new InferenceCore({
     clock,
     random,
     config,
-    models: source.models,
-    cadence: { interval: settings.refreshMetricsInterval, fixed: settings.fixedCadence },
-    dialects: dialectsWith(settings.modelServers.metrics),
-    metricsPage: settings.modelServers.page,
+    models: pool.models,
+    hooks: pool.hooks,
+    cadence: metrics.cadence,
+    dialects: metrics.dialects,
+    metricsPage: metrics.metricsPage,
     staleness: settings.metricsStalenessThreshold,
     ignoreSubset: settings.disableEndpointSubsetFilter,
     emitScores: settings.emitScores,
     maxEndpoints: settings.maxEndpoints,
     maxRequestBytes: settings.maxRequestBytes,
+    inferenceModelMetrics: settings.inferenceModelMetrics,
+    tracing,
+    ...settings.explain,
     log,
   });
   const state = { started: false, draining: false };
-  // Without --resources the endpoints are a pool of their own: held from the moment they were read.
-  const synced = (): boolean => state.started && core.models.poolKnown;
-  const ready = (): boolean => synced() && !state.draining;
-  const probed = (): ProbeState => ({ synced: synced(), draining: state.draining });
+  const fitting = protocolCheck(core, pool, log);
+  const synced = (): boolean => state.started && pool.synced() && fitting();
+  const ready = (): boolean => synced() && !state.draining && pool.leader() !== false;
+  const probed = (): ProbeState => ({ synced: synced(), draining: state.draining, leader: pool.leader() });
   const host = settings.bindAddress;
   const onHandlerError = (error: unknown): void => core.onError(error);
   const health = createH2Server(
@@ -152,14 +170,13 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
     for (const stop of stops.splice(0)) stop();
     extProc.close();
     health.close();
+    await pool.close();
     await core.close();
+    await tracing.close();
   };
   try {
     const healthAddress = await health.listen();
-    const discovery = await startDiscovery(core, settings.endpointsFile, config, log);
-    stops.push(() => discovery.close());
-    stops.push(() => source.close());
-    await source.start();
+    await pool.start(core);
     stops.push(
       startEndpointMetrics({
         ...core,
@@ -168,15 +185,18 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
         poolInterval: settings.refreshPrometheusMetricsInterval,
       }),
     );
+    stops.push(showSaturation(core, settings.poolName));
     stops.push(showExtProc(core, extProc, notices));
-    core.start();
+    stops.push(startMetrics(core, metrics));
+    const read = async () => withSaturationEnvironment(await checkedConfig(settings, log), env, log);
+    stops.push(await followConfig({ file: configFile, config, seen, core, log, read }));
     await warmUp(clock, config);
     const admin = await startAdmin({
       host,
       port: settings.metricsPort,
       clock,
       views: viewsOf(core, settings.poolName, ready),
-      authorize: authorizeOf(settings),
+      authorize: pool.authorize ?? authorizeOf(settings),
       tls: tls.metrics,
       profiler: settings.pprof ? inspectorProfiler(clock) : undefined,
     });
@@ -194,7 +214,8 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
         // New streams are served on: Envoy needs time to hear that it should send them elsewhere (epp-protocol 15.4).
         state.draining = true;
         processor.serving = false;
-        await delay(clock, settings.drainTimeout);
+        // An API server that does not answer must not make the drain longer than was asked for.
+        await Promise.all([pool.resign(), delay(clock, settings.drainTimeout)]);
         await untilHardStop(clock, extProc.drain());
         await close();
       },
@@ -204,6 +225,44 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
     await close();
     throw error;
   }
+}
+
+/** Whether the parsers get along with how the pool's servers speak; says once why not (api-resources 3.6, R-35). */
+function protocolCheck(core: InferenceCore, pool: PoolSource, log: Logger): () => boolean {
+  let told = "";
+  return () => {
+    const protocol = pool.appProtocol();
+    const parser = protocol === undefined ? undefined : core.parserAgainst(protocol);
+    const problem =
+      parser === undefined
+        ? ""
+        : `not ready: the parser ${parser} cannot be used with the pool's appProtocol ${protocol}`;
+    if (problem !== told && problem !== "") log.error({}, problem);
+    told = problem;
+    return problem === "";
+  };
+}
+
+/** Flags cannot know it: whether the configuration names a file is known when it has been read (api-resources 6A.1). */
+const NO_KUBERNETES =
+  "the endpoints come from the file that dataLayer.discovery names, so nothing of Kubernetes is used: no pool, no API objects, no leader election, and metrics are not authenticated";
+
+/** A file of endpoints wherever one is named, else Kubernetes. @throws SluiceError what is missing or wrong */
+async function poolOf(
+  settings: EppSettings,
+  config: EffectiveConfig,
+  parts: Pick<KubernetesPoolParts, "clock" | "random" | "log" | "env">,
+): Promise<PoolSource> {
+  const { endpointsFile, kubernetes, objectives, resources } = settings;
+  if (endpointsFile !== undefined || config.discovery !== undefined) {
+    if (kubernetes !== undefined) parts.log.warn({}, NO_KUBERNETES);
+    const source = new ModelSource(objectives, resources, parts.clock, parts.log);
+    return new FilePool(source, endpointsFile, config, parts.log);
+  }
+  if (kubernetes === undefined) throw settings.missingEndpoints;
+  // Loaded where it is needed: without Kubernetes nothing of it takes time or memory.
+  const { KubernetesPool } = await import("./kubernetes-pool.ts");
+  return KubernetesPool.connect({ settings: kubernetes, objectives, ...parts });
 }
 
 /** Clients that had to show a certificate may see everything; where anybody can connect, `/debug` is for this machine. */

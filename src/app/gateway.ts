@@ -3,6 +3,7 @@ import { startAdmin } from "../admin/server.ts";
 import type { BacklogPicture } from "../admin/views.ts";
 import { freshRandom } from "../clock/random.ts";
 import { realClock } from "../clock/real.ts";
+import { fileSignature } from "../document/file-signature.ts";
 import type { Endpoint } from "../inference/endpoint.ts";
 import { hostPort } from "../inference/endpoint.ts";
 import { startProxy } from "../proxy/server.ts";
@@ -10,15 +11,20 @@ import type { Logger } from "../telemetry/logger.ts";
 import { createLogger } from "../telemetry/logging.ts";
 import { startProcessMetrics } from "../telemetry/process.ts";
 import type { ListenAddress } from "./address.ts";
-import { type ConfigSource, readConfig } from "./config-source.ts";
+import { followConfig } from "./config-follower.ts";
+import { type ConfigSource, checkedConfig, readConfig } from "./config-source.ts";
 import { startDiscovery } from "./discovery.ts";
 import { startEndpointMetrics } from "./endpoint-metrics.ts";
+import type { ExplainSettings } from "./explain-settings.ts";
 import { collectGarbageRarely } from "./garbage.ts";
 import { InferenceCore } from "./inference-core.ts";
 import { type Running, untilHardStop, untilSignal } from "./lifecycle.ts";
+import { metricsSettings, NO_METRICS_FLAGS, startMetrics } from "./metrics-settings.ts";
 import { ModelSource } from "./model-source.ts";
 import { type Listening, readyLine } from "./ready-line.ts";
+import { startRequestTracing } from "./request-tracing.ts";
 import type { ResourceSettings } from "./resource-settings.ts";
+import { showSaturation } from "./saturation-metrics.ts";
 import { viewsOf } from "./views.ts";
 import { warmUp } from "./warm-up.ts";
 
@@ -33,6 +39,7 @@ export interface GatewayOptions extends ConfigSource {
   /** Absent = no API objects. */
   readonly resources?: ResourceSettings | undefined;
   readonly debugOpen: boolean;
+  readonly explain?: ExplainSettings | undefined;
   /** What waits in front of the endpoints, for the page: whoever runs a dispatcher beside the gateway may know. */
   readonly backlog?: () => BacklogPicture | undefined;
 }
@@ -59,23 +66,34 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
   const { log } = options;
   const clock = realClock;
   const random = freshRandom();
+  const { configFile } = options;
+  const seen = configFile === undefined ? "" : await fileSignature(configFile);
   const config = await readConfig(options, log);
+  const scraping = metricsSettings(config, NO_METRICS_FLAGS, { clock, random, log });
+  const tracing = await startRequestTracing(true, options.env ?? {}, clock, log);
   const source = new ModelSource(options.objectives, options.resources, clock, log);
   const core = new InferenceCore({
     clock,
     random,
     config,
     models: source.models,
+    cadence: scraping.cadence,
+    dialects: scraping.dialects,
+    metricsPage: scraping.metricsPage,
     staleness: STALENESS,
     ignoreSubset: false,
     retries: true,
+    tracing,
+    ...options.explain,
     log,
   });
   const stops = [startProcessMetrics(core.registry, clock)];
-  const servers: { close(): Promise<void> }[] = [core];
+  const servers: { close(): Promise<void> }[] = [];
   const close = async (): Promise<void> => {
     for (const stop of stops.splice(0)) stop();
     await Promise.all(servers.splice(0).map((server) => server.close()));
+    await core.close();
+    await tracing.close();
   };
   try {
     const discovery = await startDiscovery(core, options.endpointsFile, config, log);
@@ -85,7 +103,10 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
     stops.push(
       startEndpointMetrics({ ...core, view: core.endpointsView, poolName: "gateway", poolInterval: POOL_INTERVAL }),
     );
-    core.start();
+    stops.push(showSaturation(core, "gateway"));
+    stops.push(startMetrics(core, scraping));
+    const read = () => checkedConfig(options, log);
+    stops.push(await followConfig({ file: configFile, config, seen, core, log, read }));
     await warmUp(clock, config);
     let draining = false;
     const admin = await startAdmin({
@@ -121,7 +142,7 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
         { name: "admin", address: hostPort(options.admin.host, admin.port) },
       ],
       endpoints: () => core.endpoints.list(),
-      useDefaultConfig: async () => core.useConfig(await readConfig({}, log)),
+      useDefaultConfig: async () => core.useConfig(await readConfig({}, log), false),
       async drain() {
         draining = true;
         await untilHardStop(clock, proxy.drain());

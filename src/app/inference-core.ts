@@ -1,6 +1,6 @@
 import type { Clock } from "../clock/clock.ts";
-import type { Random } from "../clock/random.ts";
-import type { ConfiguredPlugin, EffectiveConfig } from "../config/effective.ts";
+import type { SeededRandom } from "../clock/random.ts";
+import type { EffectiveConfig } from "../config/effective.ts";
 import type { CadenceOptions } from "../endpoints/cadence.ts";
 import { Collector } from "../endpoints/collector.ts";
 import { collectorMetrics } from "../endpoints/collector-metrics.ts";
@@ -9,37 +9,46 @@ import { EndpointRegistry } from "../endpoints/registry.ts";
 import { type MetricsPage, ScrapeClient } from "../endpoints/scrape-client.ts";
 import { EndpointsView } from "../endpoints/view.ts";
 import { ByteBudget } from "../exchange/byte-budget.ts";
-import { Decider } from "../exchange/decide.ts";
+import { Decider, type DecisionParts } from "../exchange/decide.ts";
 import { type ExchangeServices, InferenceExchange } from "../exchange/exchange.ts";
 import { ExchangeMetrics } from "../exchange/exchange-metrics.ts";
 import { ParserTable } from "../exchange/parsers/parser-table.ts";
+import type { PluginCalls } from "../exchange/plugin-calls.ts";
+import { Preparation } from "../exchange/prepare.ts";
 import { RequestHooks } from "../exchange/request-hooks.ts";
 import type { Exchange, Wire } from "../exchange/wire.ts";
 import { LegacyAdmission } from "../flowcontrol/legacy-admission.ts";
-import type { PluginKind, PluginKinds, SaturationDetector } from "../plugin/kinds.ts";
+import type { PluginInstances } from "../plugin/instances.ts";
+import type { AppProtocol, RequestParser, SaturationDetector } from "../plugin/kinds.ts";
 import { ModelResolver, type ResolverOptions } from "../resources/resolve.ts";
-import { buildProfile } from "../scheduling/build.ts";
+import { refusePromise } from "../scheduling/answers.ts";
 import { prefixIndexSizes } from "../scheduling/plugins/producers/approx-prefix-cache-producer.ts";
-import type { Profile } from "../scheduling/profile.ts";
+import type { SchedulingPlan } from "../scheduling/profile.ts";
 import { DecisionRecords } from "../scheduling/records.ts";
 import { Scheduler } from "../scheduling/scheduler.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { createMetrics, type Metrics } from "../telemetry/names.ts";
 import { RateLimitedLog } from "../telemetry/rate-limited-log.ts";
 import { MetricsRegistry } from "../telemetry/registry.ts";
-import { PLUGIN_REGISTRY } from "./plugins.ts";
+import type { Tracing } from "../telemetry/tracing.ts";
+import { modelGuard } from "./model-guard.ts";
+import type { OwnHook } from "./own-hook.ts";
+import { instancesOf, planOf } from "./plan.ts";
 import { rewriteCounter } from "./rewrite-counter.ts";
-import { schedulerHooks } from "./scheduler-hooks.ts";
+import { pluginCalls, schedulerHooks } from "./scheduler-hooks.ts";
 import { VERSION } from "./version.ts";
 
 /** All buffered and replayed bodies of the process together, and by default one request body (spec/decisions.md). */
 const BODY_BUDGET = 256 * 1024 * 1024;
 const MAX_REQUEST_BYTES = 32 * 1024 * 1024;
+const FULL_RECORDS_EVERY = 256;
 
 export interface CoreOptions {
   readonly clock: Clock;
-  readonly random: Random;
+  readonly random: SeededRandom;
   readonly config: EffectiveConfig;
+  /** Request hooks besides those of the configuration, behind them. */
+  readonly hooks?: readonly OwnHook[];
   /** Objectives and API objects, and how they count. */
   readonly models: Omit<ResolverOptions, "random" | "onRewrite">;
   /** How often endpoints are scraped; absent = adaptive from 50 ms to 1 s. */
@@ -59,14 +68,24 @@ export interface CoreOptions {
   readonly maxEndpoints?: number | undefined;
   /** Bytes of one request body; default 32 MiB. */
   readonly maxRequestBytes?: number;
+  /** Answers to requests that ask for it carry the decision. */
+  readonly decisionHeader?: boolean | undefined;
+  /** One decision in this many is recorded in full, 0 = only those that are asked for; default 256. */
+  readonly fullRecordsEvery?: number | undefined;
+  /** Request metrics are shown under the names of v0.3 to v1.0, too; default true. */
+  readonly inferenceModelMetrics?: boolean;
+  /** Default: nothing is traced. */
+  readonly tracing?: Tracing | undefined;
+  /** Whether producers get what they have to wait for, such as answers of other servers; default true. */
+  readonly prepares?: boolean;
   readonly log: Logger;
 }
 
 /** Everything between a wire and the model servers, put together: what both `sluice epp` and `sluice gateway` are made of. */
 export class InferenceCore {
   readonly clock: Clock;
-  readonly random: Random;
-  readonly registry = new MetricsRegistry();
+  readonly random: SeededRandom;
+  readonly registry = new MetricsRegistry({ onRenderError: (error) => this.onError(error) });
   readonly metrics: Metrics;
   readonly endpoints: EndpointRegistry;
   readonly endpointsView: EndpointsView;
@@ -76,9 +95,9 @@ export class InferenceCore {
   readonly #options: CoreOptions;
   readonly #log: RateLimitedLog;
   readonly #scheduler: Scheduler;
-  #admission: LegacyAdmission;
-  #parsers: ParserTable;
-  #hooks: RequestHooks;
+  readonly #calls: PluginCalls;
+  #inForce: InForce;
+  #closed = false;
   readonly #collector: Collector;
   readonly #services: ExchangeServices;
 
@@ -88,8 +107,10 @@ export class InferenceCore {
     this.clock = clock;
     this.random = random;
     this.#log = new RateLimitedLog(log, clock, { intervalMs: 10_000, maxKeys: 256 });
-    this.metrics = createMetrics(this.registry);
-    this.models = new ModelResolver({ ...options.models, random, onRewrite: rewriteCounter(this.metrics) });
+    this.metrics = createMetrics(this.registry, options.inferenceModelMetrics ?? true);
+    this.#calls = pluginCalls(this.metrics, clock);
+    const names = modelGuard(options.models.resources);
+    this.models = new ModelResolver({ ...options.models, random, onRewrite: rewriteCounter(this.metrics, names) });
     this.endpoints = new EndpointRegistry({
       clock,
       random,
@@ -102,15 +123,17 @@ export class InferenceCore {
         ),
     });
     this.endpointsView = new EndpointsView(this.endpoints, clock, options.staleness);
+    this.#inForce = this.#make(config, undefined);
     this.#scheduler = new Scheduler({
-      profile: this.#profileOf(config),
+      plan: this.#inForce.plan,
       clock,
       random,
       records: this.records,
       retries: options.retries ?? false,
       emitScores: options.emitScores ?? false,
       maxEndpoints: options.maxEndpoints,
-      hooks: schedulerHooks(this.metrics, this.#log),
+      hooks: schedulerHooks(this.metrics, this.#log, names),
+      fullEvery: options.fullRecordsEvery ?? FULL_RECORDS_EVERY,
     });
     this.endpoints.onRemoved((endpoint) => this.#scheduler.endpointRemoved(endpoint));
     this.endpoints.onStateChanged((endpoint, from) =>
@@ -121,9 +144,6 @@ export class InferenceCore {
         "endpoint changed state",
       ),
     );
-    this.#admission = new LegacyAdmission(this.#detectorOf(config));
-    this.#parsers = this.#parsersOf(config);
-    this.#hooks = this.#hooksOf(config);
     this.#collector = new Collector({
       clock,
       random,
@@ -137,7 +157,7 @@ export class InferenceCore {
     this.registry.onRender(() => {
       buffered.set(this.budget.used);
       this.metrics.prefixIndexerSize.clear();
-      for (const { name, type, size } of prefixIndexSizes(this.#scheduler.profile))
+      for (const { name, type, size } of prefixIndexSizes(this.#scheduler.plan))
         this.metrics.prefixIndexerSize.with(name, type).set(size);
     });
     this.#services = {
@@ -148,16 +168,21 @@ export class InferenceCore {
         clock,
         random,
         endpoints: this.endpoints,
-        parsers: () => this.#parsers,
+        inForce: () => this.#inForce,
         models: this.models,
-        admission: { admit: (request, candidates, now) => this.#admission.admit(request, candidates, now) },
         scheduler: this.#scheduler,
+        preparation: options.prepares === false ? undefined : this.#preparation(),
         ignoreSubset: options.ignoreSubset,
+        onPluginError: (plugin, error) =>
+          this.#log.log("error", `plugin ${plugin}`, { err: error, plugin }, "a plugin failed and was left out"),
+        calls: this.#calls,
       }),
-      hooks: () => this.#hooks,
-      metrics: new ExchangeMetrics(this.metrics),
+      hooks: () => this.#inForce.hooks,
+      metrics: new ExchangeMetrics(this.metrics, names),
+      tracing: options.tracing?.on ? options.tracing : undefined,
       budget: this.budget,
       maxRequestBytes: options.maxRequestBytes ?? MAX_REQUEST_BYTES,
+      decisionHeader: options.decisionHeader ?? false,
       onError: (error) => this.onError(error),
       onStrangerServed: (reported) =>
         this.#log.log(
@@ -169,13 +194,51 @@ export class InferenceCore {
     };
   }
 
+  #preparation(): Preparation {
+    return new Preparation({
+      clock: this.clock,
+      preparers: () => this.#scheduler.preparers,
+      onFailed: ({ name }, error) =>
+        this.#log.log(
+          "error",
+          `prepare ${name}`,
+          { err: error, plugin: name },
+          "a producer prepared nothing for a request, which went on without it",
+        ),
+    });
+  }
+
   /** Begins to scrape. */
   start(): void {
     this.#collector.start();
   }
 
+  /** Ends the scraping, and the plugins: to be called when nothing is under way any more. */
   async close(): Promise<void> {
+    this.#closed = true;
     await this.#collector.close();
+    this.#inForce.instances.close();
+  }
+
+  /** The plugins in force, and what those know that can tell it (scheduling 9.2). */
+  pluginStates(): readonly PluginState[] {
+    return [...this.#inForce.instances.list()].map(({ name, type, instance }) => {
+      const { debugState } = instance as { debugState?: () => unknown };
+      return { name, type, ...(debugState === undefined ? {} : { state: () => debugState.call(instance) }) };
+    });
+  }
+
+  /** How saturated the pool is for the detector in force (scheduling 5.3). Throws what that throws. */
+  saturation(): PoolSaturation {
+    const { name, plugin } = this.#inForce.detector;
+    const value = plugin.saturation(this.endpoints.list(), this.clock.now());
+    refusePromise(value);
+    return { detector: name, value, staleEndpoints: plugin.staleEndpoints };
+  }
+
+  /** Name of the parser in force that no server of this protocol can be used with; undefined = each can (api-resources 3.6). */
+  parserAgainst(protocol: AppProtocol): string | undefined {
+    return this.#inForce.named.find(({ plugin }) => plugin.protocols?.includes(protocol) === false)?.name;
   }
 
   openExchange(wire: Wire): Exchange {
@@ -183,17 +246,18 @@ export class InferenceCore {
   }
 
   /**
-   * Puts another configuration in force; what the old one's plugins had learnt is forgotten. Throws what the making of a
-   * plugin throws; then the old one stays, as a whole.
+   * Puts another configuration in force. Throws what the making of a plugin throws; then the old one stays, as a whole.
+   * @param keep plugins that are described as before go on with what they have learnt; else all of it is forgotten
    */
-  useConfig(config: EffectiveConfig): void {
-    const profile = this.#profileOf(config);
-    const admission = new LegacyAdmission(this.#detectorOf(config));
-    const parsers = this.#parsersOf(config);
-    this.#hooks = this.#hooksOf(config);
-    this.#parsers = parsers;
-    this.#admission = admission;
-    this.#scheduler.useProfile(profile);
+  useConfig(config: EffectiveConfig, keep: boolean): void {
+    // Its plugins would never be closed.
+    if (this.#closed) return;
+    const { instances } = this.#inForce;
+    const next = this.#make(config, keep ? instances : undefined);
+    this.#inForce = next;
+    this.#scheduler.usePlan(next.plan);
+    if (keep) next.instances.settle();
+    else instances.close();
   }
 
   /** Tells people of a failure of our own; clients have their 500 already. */
@@ -201,34 +265,75 @@ export class InferenceCore {
     this.#log.log("error", "internal", { err: error }, "internal error");
   }
 
-  #parsersOf({ parsers }: EffectiveConfig): ParserTable {
-    return parsers.length === 0 ? new ParserTable() : new ParserTable(parsers.map((plugin) => this.#make(plugin)));
+  #make(config: EffectiveConfig, previous: PluginInstances | undefined): InForce {
+    const { clock, random, log } = this.#options;
+    const instances = instancesOf(config, { clock, random, log, previous });
+    try {
+      return this.#makeAll(config, instances);
+    } catch (error) {
+      instances.close();
+      throw error;
+    }
   }
 
-  #hooksOf({ hooks }: EffectiveConfig): RequestHooks {
-    const made = hooks.map((plugin) => ({ name: plugin.name, plugin: this.#make(plugin) }));
-    return new RequestHooks(made, (hook, error) =>
-      this.#log.log("error", `hook ${hook}`, { err: error, plugin: hook }, "a request hook failed and was left out"),
-    );
+  #makeAll(config: EffectiveConfig, instances: PluginInstances): InForce {
+    const named = config.parsers.map((plugin) => ({ name: plugin.name, plugin: instances.make(plugin) }));
+    const parsers = named.map(({ plugin }) => plugin);
+    const detector = instances.make(config.detector);
+    const configured = config.hooks.map((plugin) => ({
+      ...{ name: plugin.name, type: plugin.definition.type },
+      plugin: instances.make(plugin),
+    }));
+    const hooks = [...configured, ...(this.#options.hooks ?? [])];
+    return {
+      instances,
+      named,
+      plan: planOf(config, instances),
+      detector: { name: config.detector.name, plugin: detector },
+      admission: new LegacyAdmission(detector),
+      parsers: parsers.length === 0 ? new ParserTable() : new ParserTable(parsers),
+      headerProcessors: config.headerProcessors.map((plugin) => ({
+        ...{ name: plugin.name, type: plugin.definition.type },
+        plugin: instances.make(plugin),
+      })),
+      hooks: new RequestHooks(
+        hooks,
+        (hook, error) =>
+          this.#log.log(
+            "error",
+            `hook ${hook}`,
+            { err: error, plugin: hook },
+            "a request hook failed and was left out",
+          ),
+        this.#calls,
+      ),
+    };
   }
+}
 
-  #profileOf(config: EffectiveConfig): Profile {
-    const { clock, random } = this.#options;
-    return buildProfile({
-      name: config.profile.name,
-      plugins: [...config.profile.plugins, ...config.producers],
-      registry: PLUGIN_REGISTRY,
-      clock,
-      random,
-    });
-  }
+/** What a detector says of the pool. */
+export interface PoolSaturation {
+  /** Instance name. */
+  readonly detector: string;
+  /** 1 and above = saturated. */
+  readonly value: number;
+  /** Endpoints without fresh metrics, where the detector needs those. */
+  readonly staleEndpoints: number | undefined;
+}
 
-  #detectorOf({ detector }: EffectiveConfig): SaturationDetector {
-    return this.#make(detector);
-  }
+/** A plugin in force; `state` is there when it can tell what it knows, and may throw. */
+export interface PluginState {
+  readonly name: string;
+  readonly type: string;
+  readonly state?: () => unknown;
+}
 
-  #make<K extends PluginKind>({ definition, name, parameters }: ConfiguredPlugin<K>): PluginKinds[K] {
-    const { clock, random } = this.#options;
-    return definition.create(parameters, { name, clock, random });
-  }
+/** What was made of one configuration. */
+interface InForce extends DecisionParts {
+  readonly instances: PluginInstances;
+  readonly plan: SchedulingPlan;
+  readonly detector: { readonly name: string; readonly plugin: SaturationDetector };
+  readonly hooks: RequestHooks;
+  /** The configured parsers; none = the default ones, which get along with every protocol. */
+  readonly named: readonly { readonly name: string; readonly plugin: RequestParser }[];
 }

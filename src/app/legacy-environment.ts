@@ -1,4 +1,4 @@
-import type { EffectiveConfig } from "../config/effective.ts";
+import type { ConfiguredPlugin, EffectiveConfig } from "../config/effective.ts";
 import { type DecisionTreeParameters, decisionTreeFilter } from "../scheduling/plugins/filters/decision-tree-filter.ts";
 import type { Logger } from "../telemetry/logger.ts";
 
@@ -22,8 +22,8 @@ export function withLegacyEnvironment(
   env: Readonly<Record<string, string | undefined>>,
   log: Logger,
 ): EffectiveConfig {
-  const { profile } = config;
-  if (!profile.plugins.some(({ definition }) => definition === decisionTreeFilter)) return config;
+  const isTree = ({ definition }: ConfiguredPlugin): boolean => definition === decisionTreeFilter;
+  if (!config.profiles.some(({ plugins }) => plugins.some(isTree))) return config;
   const found: Partial<Record<keyof DecisionTreeParameters, number>> = {};
   for (const [name, parameter, syntax] of VARIABLES) {
     const text = env[name];
@@ -32,10 +32,13 @@ export function withLegacyEnvironment(
     if (Number.isFinite(value)) found[parameter] = value;
     else log.warn({ variable: name }, `environment variable ${name} is ignored: it is not a number of the right kind`);
   }
-  const plugins = profile.plugins.map((plugin) =>
-    plugin.definition === decisionTreeFilter
-      ? { ...plugin, parameters: { ...found, ...(plugin.parameters as DecisionTreeParameters) } }
-      : plugin,
-  );
-  return { ...config, profile: { ...profile, plugins } };
+  const profiles = config.profiles.map((profile) => ({
+    ...profile,
+    plugins: profile.plugins.map((plugin) =>
+      isTree(plugin)
+        ? { ...plugin, parameters: { ...found, ...(plugin.parameters as DecisionTreeParameters) } }
+        : plugin,
+    ),
+  }));
+  return { ...config, profiles };
 }

@@ -81,7 +81,7 @@ describe("the profile legacy-v0.3", () => {
     expect(await failure({ profile: "legacy-v0.3", configText: EXAMPLE })).toBe(conflict);
     expect(await failure({ profile: "default", configFile: "c.yaml" })).toBe(conflict);
     expect(await failure({ profile: "legacy" })).toBe(
-      'FLAG_VALUE: --profile="legacy" is not a profile; there are default and legacy-v0.3',
+      'FLAG_VALUE: --profile="legacy" is not a profile; there are default, sticky-until-saturated, legacy-v0.3',
     );
     expect(await failure({ profile: "legacy-v03" })).toBe(
       'FLAG_VALUE: --profile="legacy-v03" is not a profile; did you mean `legacy-v0.3`?',
@@ -97,8 +97,8 @@ describe("the environment of v0.3 (2.1)", () => {
     const warned: string[] = [];
     const log = { ...silentLogger, warn: (_: object, text: string) => void warned.push(text) };
     const source = configText === undefined ? { profile: "legacy-v0.3" } : { configText };
-    const { profile } = await readConfig({ ...source, env }, log);
-    return { parameters: profile.plugins[0]!.parameters, warned };
+    const { profiles } = await readConfig({ ...source, env }, log);
+    return { parameters: profiles[0]!.plugins[0]!.parameters, warned };
   }
 
   it("gives the tree its constants, where the configuration does not", async () => {
@@ -142,8 +142,8 @@ describe("the environment of v0.3 (2.1)", () => {
 
   it("means nothing to other profiles", async () => {
     const config = await readConfig({ env: { KV_CACHE_THRESHOLD: "high" } }, silentLogger);
-    expect(JSON.stringify(config.profile.plugins.map(({ parameters }) => parameters))).not.toContain(
-      "kvCacheThreshold",
-    );
+    expect(
+      JSON.stringify(config.profiles.map(({ plugins }) => plugins.map(({ parameters }) => parameters))),
+    ).not.toContain("kvCacheThreshold");
   });
 });

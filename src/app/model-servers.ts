@@ -1,8 +1,8 @@
 import { Dialects } from "../endpoints/dialects/dialects.ts";
 import { type EngineMapping, VLLM } from "../endpoints/dialects/engines.ts";
 import { parseSpecification } from "../endpoints/dialects/specification.ts";
-import type { MetricsPage } from "../endpoints/scrape-client.ts";
 import { messageOf, SluiceError } from "../inference/errors.ts";
+import type { MetricFlag, MetricNames } from "./metrics-flags.ts";
 
 /** Flags that name a metric, and what of vLLM's mapping each replaces (epp-protocol 13.2, 13.3). */
 const FIELDS = {
@@ -11,18 +11,7 @@ const FIELDS = {
   "kv-cache-usage-percentage-metric": "kvUsage",
   "lora-info-metric": "lora",
   "cache-info-metric": "cacheInfo",
-} as const satisfies Readonly<Record<string, keyof EngineMapping>>;
-
-export type MetricFlag = keyof typeof FIELDS;
-
-/** Metric specifications by flag; "" = not collected, absent = as built in. */
-type MetricNames = Readonly<Partial<Record<MetricFlag, string>>>;
-
-/** How model servers are read, as far as flags say. */
-export interface ModelServerSettings {
-  readonly page: MetricsPage;
-  readonly metrics: MetricNames;
-}
+} as const satisfies Readonly<Record<MetricFlag, keyof EngineMapping>>;
 
 /**
  * The dialects of the process: vLLM's, which is also that of unlabelled endpoints, with the metrics that flags name. A KV

@@ -27,7 +27,7 @@ parser:
 `);
     expect(config.parsers.map(({ name }) => name)).toEqual(["openai-parser"]);
     expect(config.hooks.map(({ name }) => name)).toEqual(["cost"]);
-    expect(config.profile.plugins.map(({ name }) => name)).toEqual(["max-score-picker"]);
+    expect(config.profiles[0]?.plugins.map(({ name }) => name)).toEqual(["max-score-picker"]);
   });
 
   it("E-75: the two plugins of the conformance suite", () => {
@@ -39,7 +39,10 @@ schedulingProfiles:
 - name: conformance
   plugins: [{pluginRef: header-based-testing-filter}]
 `);
-    expect(config.profile.plugins.map(({ name }) => name)).toEqual(["header-based-testing-filter", "max-score-picker"]);
+    expect(config.profiles[0]?.plugins.map(({ name }) => name)).toEqual([
+      "header-based-testing-filter",
+      "max-score-picker",
+    ]);
     expect(config.hooks.map(({ name }) => name)).toEqual(["destination-endpoint-served-verifier"]);
   });
 
@@ -77,9 +80,19 @@ ${more}schedulingProfiles:
         '{"type":"approx-prefix-cache-producer","parameters":{"blockSizeTokens":125,"maxPrefixBlocksToMatch":256,' +
         '"lruCapacityPerServer":31250,"maxPrefixTokensToMatch":0}}',
     );
+    // From v1.1 to v1.3 it was blockSize, in characters, too; later ones have blockSizeTokens and pass over the other two.
+    for (const [given, blockSizeTokens] of [
+      ["blockSize: 500, hashBlockSize: 64", 125],
+      ["blockSize: 500, blockSizeTokens: 16", 16],
+      ["blockSizeTokens: 96, hashBlockSize: 64", 96],
+      ["hashBlockSize: null, blockSize: null, lruCapacityPerServer: null", 16],
+    ])
+      expect(load(PREFIX(`{${given}}`)).producers.map(({ parameters }) => parameters)).toMatchObject([
+        { blockSizeTokens },
+      ]);
     const same = load(PREFIX("{matchLengthWeight: 0.5, blockSizeTokens: 128, maxPrefixTokensToMatch: 9}"));
     expect(same.producers[0]?.parameters).toMatchObject({ blockSizeTokens: 128, maxPrefixTokensToMatch: 9 });
-    expect(same.profile.plugins[1]?.parameters).toMatchObject({ matchLengthWeight: 0.5 });
+    expect(same.profiles[0]?.plugins[1]?.parameters).toMatchObject({ matchLengthWeight: 0.5 });
   });
 
   it.each([
@@ -94,6 +107,16 @@ ${more}schedulingProfiles:
     [PREFIX("{blockSize: 64}", "- type: approx-prefix-cache-producer\n"), ["6:16", "unknown key `blockSize`"]],
   ])("S-59: says where such a parameter is wrong: %j", (text, parts) => {
     for (const part of parts) expect(() => load(text)).toThrow(part);
+  });
+
+  it("takes no label for absent that is null: the selector would take more", () => {
+    const filter = (parameters: string) =>
+      load(`${HEAD}plugins: [{type: label-selector-filter, parameters: ${parameters}}]\n`);
+    expect(() => filter("{matchLabels: {tier: gold, zone: null}}")).toThrow(
+      "plugins[0].parameters.matchLabels.zone: failed to create plugin label-selector-filter (type: label-selector-filter): expected a string, got nothing",
+    );
+    expect(() => filter("{matchExpressions: [{key: tier, operator: In, values: [null]}]}")).toThrow("values[0]");
+    expect(() => filter("{matchLabels: , matchExpressions: null}")).not.toThrow();
   });
 
   it("tells where a bad expression stands", () => {

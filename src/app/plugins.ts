@@ -1,7 +1,10 @@
-import { fileDiscovery } from "../endpoints/file-discovery-plugin.ts";
+import { coreMetricsExtractor } from "../endpoints/core-metrics-extractor.ts";
+import { fileDiscovery, multiclusterFileDiscovery } from "../endpoints/file-discovery-plugin.ts";
+import { metricsDataSource } from "../endpoints/metrics-data-source.ts";
 import { PARSER_PLUGINS } from "../exchange/parsers/plugins.ts";
 import { concurrencyDetector } from "../flowcontrol/concurrency-detector.ts";
 import { neverSaturatedDetector } from "../flowcontrol/never-saturated-detector.ts";
+import { noCapacityDetector } from "../flowcontrol/no-capacity-detector.ts";
 import { utilizationDetector } from "../flowcontrol/utilization-detector.ts";
 import type { PluginDefinition } from "../plugin/kinds.ts";
 import { PluginRegistry } from "../plugin/registry.ts";
@@ -14,7 +17,11 @@ export const PLUGINS: readonly PluginDefinition[] = [
   utilizationDetector,
   concurrencyDetector,
   neverSaturatedDetector,
+  noCapacityDetector,
   fileDiscovery,
+  multiclusterFileDiscovery,
+  metricsDataSource,
+  coreMetricsExtractor,
 ];
 
 export const PLUGIN_REGISTRY = new PluginRegistry(PLUGINS);

@@ -4,8 +4,11 @@ import { GROUP } from "../resources/objects.ts";
 import type { PoolIdentity } from "../resources/pool-choice.ts";
 import { MODEL_MATCHING, type ResolverOptions, STANDARD_SHED_AT } from "../resources/resolve.ts";
 
+/** How API objects count. */
+export type ResourceCounting = Pick<ResolverOptions, "matching" | "standardShedAt" | "legacyCriticality">;
+
 /** Where API objects come from and how they count. */
-export interface ResourceSettings extends Pick<ResolverOptions, "matching" | "standardShedAt" | "legacyCriticality"> {
+export interface ResourceSettings extends ResourceCounting {
   /** Folder of manifests. */
   readonly directory: string;
   /** Which of its pools is ours. */
@@ -31,12 +34,9 @@ export interface ResourceFlags {
   readonly legacyCriticality: boolean;
 }
 
-/**
- * What the flags ask for; undefined without `--resources`.
- * @throws SluiceError FLAG_VALUE; FLAG_CONFLICT when a flag asks for what only API objects can give
- */
-export function resourceSettings(flags: ResourceFlags): ResourceSettings | undefined {
-  const { directory, pool, namespace = "default", modelMatching, legacyCriticality } = flags;
+/** How the flags want API objects to count. @throws SluiceError FLAG_VALUE */
+export function resourceCounting(flags: ResourceFlags): ResourceCounting {
+  const { pool, modelMatching, legacyCriticality } = flags;
   const matching = MODEL_MATCHING.find((mode) => mode === modelMatching);
   if (matching === undefined)
     throw new SluiceError(
@@ -49,8 +49,18 @@ export function resourceSettings(flags: ResourceFlags): ResourceSettings | undef
       "FLAG_VALUE",
       `--pool-group is "${pool.group}"; it takes ${groups.join(" or ")}${didYouMean(pool.group, groups)}`,
     );
-  const standardShedAt = saturation(flags.standardShedAt);
-  if (directory !== undefined) return { directory, pool, namespace, matching, standardShedAt, legacyCriticality };
+  return { matching, standardShedAt: saturation(flags.standardShedAt), legacyCriticality };
+}
+
+/**
+ * What the flags ask for; undefined without `--resources`.
+ * @throws SluiceError FLAG_VALUE; FLAG_CONFLICT when a flag asks for what only API objects can give
+ */
+export function resourceSettings(flags: ResourceFlags): ResourceSettings | undefined {
+  const { directory, pool, namespace = "default", legacyCriticality } = flags;
+  const counting = resourceCounting(flags);
+  const { matching, standardShedAt } = counting;
+  if (directory !== undefined) return { directory, pool, namespace, ...counting };
   const idle =
     matching === "enforce"
       ? "--model-matching enforce"

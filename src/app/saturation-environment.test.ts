@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
+import { z } from "zod";
 import { loadConfig } from "../config/load.ts";
 import { parseDocument } from "../document/parse.ts";
+import { defineSaturationDetector } from "../plugin/define.ts";
 import { type Logger, silentLogger } from "../telemetry/logger.ts";
 import { PLUGIN_REGISTRY } from "./plugins.ts";
 import { withSaturationEnvironment } from "./saturation-environment.ts";
@@ -29,7 +31,46 @@ describe("the saturation detector's environment (E-120, epp-protocol 13.4)", () 
       kvCacheUtilThreshold: 0.5,
       metricsStalenessThreshold: 60_000,
     };
-    expect(detectorOf(env)).toEqual({ parameters, warnings: [] });
+    const deprecated = (name: string, parameter: string): string =>
+      `environment variable ${name} is deprecated; write ${parameter} into the parameters of the utilization-detector`;
+    expect(detectorOf(env)).toEqual({
+      parameters,
+      warnings: [
+        deprecated("SD_QUEUE_DEPTH_THRESHOLD", "queueDepthThreshold"),
+        deprecated("SD_KV_CACHE_UTIL_THRESHOLD", "kvCacheUtilThreshold"),
+        deprecated("SD_METRICS_STALENESS_THRESHOLD", "metricsStalenessThreshold"),
+      ],
+    });
+  });
+
+  it("leaves what it does not concern as it is, down to the objects", () => {
+    const config = loadConfig(undefined, PLUGIN_REGISTRY);
+    expect(withSaturationEnvironment(config, { SD_QUEUE_DEPTH_THRESHOLD: " " }, silentLogger)).toBe(config);
+    class Thresholds {}
+    const definition = defineSaturationDetector({
+      type: "mine",
+      describe: "",
+      parameters: z.object({}).transform(() => new Thresholds()),
+      create: () => ({ saturation: () => 0 }),
+    });
+    const own = { ...config, detector: { definition, name: "mine", parameters: new Thresholds() } };
+    const { detector } = withSaturationEnvironment(own, { SD_QUEUE_DEPTH_THRESHOLD: "9" }, silentLogger);
+    expect(detector.parameters).toBeInstanceOf(Thresholds);
+  });
+
+  it("S-72: changes the detector of v1.0's rule, too, and says so where the configuration has another one", () => {
+    const named = (type: string): string =>
+      [
+        "apiVersion: llm-d.ai/v1alpha1",
+        "kind: EndpointPickerConfig",
+        `plugins: [{type: queue-scorer}, {type: ${type}}]`,
+        `flowControl: {saturationDetector: {pluginRef: ${type}}}`,
+      ].join("\n");
+    const env = { SD_QUEUE_DEPTH_THRESHOLD: "9" };
+    expect(detectorOf(env, named("no-capacity-detector")).parameters).toMatchObject({ queueDepthThreshold: 9 });
+    expect(detectorOf(env, named("concurrency-detector")).warnings).toEqual([
+      "environment variable SD_QUEUE_DEPTH_THRESHOLD has no effect on a saturation detector of type concurrency-detector",
+    ]);
   });
 
   it("yields to what the configuration says", () => {
@@ -41,8 +82,12 @@ describe("the saturation detector's environment (E-120, epp-protocol 13.4)", () 
       "- {type: utilization-detector, parameters: {queueDepthThreshold: 7}}",
       "flowControl: {saturationDetector: {pluginRef: utilization-detector}}",
     ].join("\n");
-    const { parameters } = detectorOf({ SD_QUEUE_DEPTH_THRESHOLD: "9", SD_KV_CACHE_UTIL_THRESHOLD: "0.5" }, text);
+    const env = { SD_QUEUE_DEPTH_THRESHOLD: "9", SD_KV_CACHE_UTIL_THRESHOLD: "0.5" };
+    const { parameters, warnings } = detectorOf(env, text);
     expect(parameters).toEqual({ ...DEFAULTS, queueDepthThreshold: 7, kvCacheUtilThreshold: 0.5 });
+    expect(warnings[0]).toBe(
+      "environment variable SD_QUEUE_DEPTH_THRESHOLD has no effect: the configuration says queueDepthThreshold",
+    );
   });
 
   it.each([

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { SeededRandom } from "../clock/random.ts";
 import { VirtualClock } from "../clock/virtual.ts";
 import { Rejection } from "../inference/outcomes.ts";
-import { buildDefaultProfile } from "../scheduling/default-profile.ts";
+import { buildDefaultPlan } from "../scheduling/default-profile.ts";
 import { endpointOf, requestOf } from "../scheduling/fakes.cases.ts";
 import { Scheduler } from "../scheduling/scheduler.ts";
 import { render } from "../telemetry/exposition.ts";
@@ -21,7 +21,7 @@ function hooked() {
   const lines: { fields: LogFields; message: string }[] = [];
   const logger: Logger = { ...silentLogger, error: (fields, message) => lines.push({ fields, message }) };
   const hooks = schedulerHooks(metrics, new RateLimitedLog(logger, clock, { intervalMs: 1000, maxKeys: 8 }));
-  const scheduler = new Scheduler({ profile: buildDefaultProfile(clock, random), clock, random, hooks });
+  const scheduler = new Scheduler({ plan: buildDefaultPlan(clock, random), clock, random, hooks });
   return { hooks, scheduler, metrics, clock, lines, page: () => render(registry) };
 }
 
@@ -93,8 +93,8 @@ describe("scheduler hooks", () => {
     );
   });
 
-  it("log a plugin that fails once per interval, by its name", () => {
-    const { hooks, clock, lines } = hooked();
+  it("count every failure of a plugin, and log it once per interval, by its name", () => {
+    const { hooks, clock, lines, page } = hooked();
     const error = new Error("broken");
     for (let i = 0; i < 5; i++) hooks.pluginFailed!("Filter", { name: "mine", type: "t" }, error);
     hooks.pluginFailed!("Filter", { name: "other", type: "t" }, error);
@@ -106,6 +106,9 @@ describe("scheduler hooks", () => {
       ["mine", 4],
     ]);
     expect(lines[0]!.fields).toMatchObject({ err: error, point: "Filter" });
+    expect(page()).toContain(
+      'sluice_plugin_failures_total{extension_point="Filter",plugin_type="t",plugin_name="mine"} 6\n',
+    );
   });
 
   it("count how much of a prompt the chosen endpoint held: nothing at first, then all of its full blocks", () => {

@@ -1,18 +1,20 @@
+import type { Clock } from "../clock/clock.ts";
+import type { PluginCalls } from "../exchange/plugin-calls.ts";
 import { Rejection } from "../inference/outcomes.ts";
 import type { SchedulerHooks } from "../scheduling/hooks.ts";
-import { LabelGuard } from "../telemetry/label-guard.ts";
 import type { Metrics } from "../telemetry/names.ts";
 import type { RateLimitedLog } from "../telemetry/rate-limited-log.ts";
+import { modelGuard } from "./model-guard.ts";
 
-/** Distinct model names in labels, for the life of the process (scheduling 8.1). */
-const MAX_MODELS = 1000;
 /** Distinct label sets of attempts that are kept at hand: one per endpoint and model. */
 const MAX_CACHED = 4096;
 
-/** Counts and times what the scheduler does, under the reference's names (scheduling 8.5). */
-export function schedulerHooks(metrics: Metrics, log: RateLimitedLog): SchedulerHooks {
+/**
+ * Counts and times what the scheduler does, under the reference's names (scheduling 8.5).
+ * @param models keeps the names that clients choose in bounds
+ */
+export function schedulerHooks(metrics: Metrics, log: RateLimitedLog, models = modelGuard(undefined)): SchedulerHooks {
   const duration = metrics.schedulerDuration.with();
-  const models = new LabelGuard(MAX_MODELS);
   const attempts = new Map<string, { inc(): void }>();
   return {
     decided(outcome, request, seconds) {
@@ -36,6 +38,7 @@ export function schedulerHooks(metrics: Metrics, log: RateLimitedLog): Scheduler
       metrics.pluginDuration.with(point, plugin.type, plugin.name).observe(seconds);
     },
     pluginFailed(point, plugin, error) {
+      metrics.pluginFailuresTotal.with(point, plugin.type, plugin.name).inc();
       log.log(
         "error",
         `plugin ${plugin.name}`,
@@ -43,9 +46,24 @@ export function schedulerHooks(metrics: Metrics, log: RateLimitedLog): Scheduler
         "a plugin failed and was left out",
       );
     },
+    scopeViolated(point, plugin, access) {
+      metrics.pluginDataScopeViolationsTotal.with(point, plugin.type, plugin.name, access).inc();
+    },
     prefixMatched(producer, bytes, ratio) {
       metrics.prefixIndexerHitBytes.with(producer.name, producer.type).observe(bytes);
       if (ratio !== undefined) metrics.prefixIndexerHitRatio.with(producer.name, producer.type).observe(ratio);
     },
+    disaggregated(handler, decisionType, model) {
+      const family = handler.type === "pd-profile-handler" ? metrics.pdDecisionTotal : metrics.disaggDecisionTotal;
+      family.with(handler.name, handler.type, models.admit(model), decisionType).inc();
+    },
+  };
+}
+
+/** Times the plugins that exchanges call themselves, in the same family. */
+export function pluginCalls(metrics: Metrics, clock: Clock): PluginCalls {
+  return {
+    now: () => clock.now(),
+    called: (point, { type, name }, ms) => metrics.pluginDuration.with(point, type, name).observe(ms / 1000),
   };
 }

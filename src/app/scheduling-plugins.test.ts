@@ -14,7 +14,7 @@ const load = (text: string) => loadConfig(parseDocument(`${HEAD}${text}`, { file
 const withHeaders = (headers: Readonly<Record<string, string>>) =>
   HeaderList.of([...HEADERS.keys.map((key, i) => [key, HEADERS.values[i]!] as const), ...Object.entries(headers)]);
 const kindsOf = (config: ReturnType<typeof load>) =>
-  config.profile.plugins.map(({ name, definition }) => `${definition.kind} ${name}`);
+  config.profiles[0]!.plugins.map(({ name, definition }) => `${definition.kind} ${name}`);
 
 describe("warnings of a configuration", () => {
   it("tells a deprecated type once, with what to write instead", () => {
@@ -146,16 +146,90 @@ schedulingProfiles: [{name: p, plugins: [{pluginRef: session-affinity-scorer}, {
     expect(new Set(places.map(({ id }) => id)).size).toBeGreaterThan(1);
   });
 
-  it("scorer and filter share what they know, and must agree on how", () => {
+  const FOUND = (sources: string) => `plugins:
+- {name: cookies, type: session-id-producer, parameters: {cookieName: sid}}
+- {type: agent-identity, parameters: {additionalSessionHeaders: [x-own-agent]}}
+- type: session-affinity-filter
+  parameters:
+    strategy: session_id
+    sessionIdConfig: {sources: ${sources}}
+- type: max-score-picker
+schedulingProfiles: [{name: p, plugins: [{pluginRef: session-affinity-filter}, {pluginRef: max-score-picker}]}]
+`;
+
+  it("sessions are found in cookies and in what agents send, too", () => {
+    const sources = "[{attribute: SessionIDDataKey, producer: cookies}, {attribute: agent-identity}]";
+    const core = new TestCore({ config: HEAD + FOUND(sources), endpoints: 8 });
+    const [one, two] = [{ cookie: "a=b; sid=one" }, { "x-own-agent": "two" }];
+    const places = [send(core, one).id, send(core, two).id];
+    for (let i = 0; i < 8; i++) expect([send(core, one).id, send(core, two).id]).toEqual(places);
+    expect(new Set(Array.from({ length: 8 }, (_, i) => send(core, { cookie: `sid=${i}` }).id)).size).toBeGreaterThan(1);
+  });
+
+  it("a source that names no plugin of the file is refused at its place", () => {
+    const without = (type: string, sources: string) =>
+      FOUND(sources).replace(new RegExp(`^- .*type: ${type}.*\\n`, "m"), "");
+    expect(() => load(without("session-id-producer", "[{attribute: SessionIDDataKey}]"))).toThrow(
+      "c.yaml:8:34: plugins[1].parameters.sessionIdConfig.sources[0].attribute: plugin session-affinity-filter has a dependency on the unregistered plugin session-id-producer; add `- type: session-id-producer` to plugins",
+    );
+    expect(() => load(without("agent-identity", "[{attribute: agent-identity}]"))).toThrow(
+      "the unregistered plugin agent-identity; add `- type: agent-identity` to plugins",
+    );
+    expect(() => load(FOUND("[{attribute: SessionIDDataKey, producer: cookie}]"))).toThrow(
+      "the unregistered plugin cookie; did you mean `cookies`?",
+    );
+    expect(() => load(FOUND("[{attribute: agent-identity, producer: cookies}]"))).toThrow(
+      "takes a request-header-processor here, but cookies is a producer",
+    );
+  });
+
+  it("scorer and filter share what they know where they are told the same", () => {
     const both = (filter: string) => `plugins:
 - {type: session-affinity-scorer, parameters: {strategy: session_id}}
 - {type: session-affinity-filter, parameters: ${filter}}
 `;
     const { producers, hooks } = load(both("{strategy: session_id}"));
     expect([producers.map(({ name }) => name), hooks]).toEqual([["session-affinity-producer"], []]);
-    expect(() => load(both("{}"))).toThrow(
-      "c.yaml:5:3: plugins[1]: the plugins session-affinity-scorer and session-affinity-filter share what they know, so their parameters must agree",
-    );
+    const apart = load(both("{}"));
+    expect(apart.producers.map(({ name, parameters }) => [name, parameters])).toMatchObject([
+      ["session-affinity-producer", { strategy: "session_id" }],
+      ["session-affinity-producer-of-session-affinity-filter", { strategy: "encoded_endpoint_header" }],
+    ]);
+    expect(apart.hooks.map(({ name }) => name)).toEqual(["session-token-hook"]);
+  });
+
+  it("each stage of disaggregated serving can have its own: both endpoints of a session stay", () => {
+    const core = new TestCore({
+      config: `${HEAD}plugins:
+- {name: at-decode, type: session-affinity-scorer}
+- name: at-prefill
+  type: session-affinity-scorer
+  parameters: {profileName: prefill, encodedEndpointHeaderConfig: {header: x-session-token-prefill}}
+- {type: disagg-profile-handler, parameters: {deciders: {prefill: always-disagg-pd-decider}}}
+- type: always-disagg-pd-decider
+- type: max-score-picker
+schedulingProfiles:
+- {name: decode, plugins: [{pluginRef: at-decode}, {pluginRef: max-score-picker}]}
+- {name: prefill, plugins: [{pluginRef: at-prefill}, {pluginRef: max-score-picker}]}
+`,
+      endpoints: 20,
+    });
+    const tokens = (headers: Readonly<Record<string, string>>) => {
+      const exchange = core.openExchange(NO_WIRE);
+      exchange.requestHeaders(withHeaders(headers), false);
+      const route = exchange.requestBody(Buffer.from(chatBody()), true) as Routed;
+      const answer = exchange.responseHeaders(200, new HeaderList(), true)!;
+      exchange.end("complete");
+      expect(answer.get("x-session-token")).toBe(Buffer.from(route.endpoints[0]!.id).toString("base64"));
+      return { decode: answer.get("x-session-token")!, prefill: answer.get("x-session-token-prefill")! };
+    };
+    const first = tokens({});
+    const sent = { "x-session-token": first.decode, "x-session-token-prefill": first.prefill };
+    for (let i = 0; i < 10; i++) expect(tokens(sent)).toEqual(first);
+    // Each header is heard by the stage it belongs to.
+    const swapped = { "x-session-token": first.prefill, "x-session-token-prefill": first.decode };
+    expect(first.prefill).not.toBe(first.decode);
+    expect(tokens(swapped)).toEqual({ decode: first.prefill, prefill: first.decode });
   });
 
   it("a plugin that stands in no profile brings nothing along", () => {
@@ -166,10 +240,14 @@ schedulingProfiles: [{name: p, plugins: [{pluginRef: queue-scorer}]}]`);
 });
 
 describe("scorers with a memory", () => {
-  it("S-40: lruSize of no-hit-lru-scorer is that of its memory", () => {
-    const { producers } = load("plugins: [{type: no-hit-lru-scorer, parameters: {lruSize: 7}}]");
-    expect(producers.map(({ name, parameters }) => [name, parameters])).toEqual([
-      ["no-hit-lru-producer", { lruSize: 7 }],
+  it("S-40: lruSize of no-hit-lru-scorer is that of its memory, and both read the same prefix matches", () => {
+    const parameters = "{lruSize: 7, prefixMatchInfoProducerName: second}";
+    const { producers } = load(`plugins:
+- {type: no-hit-lru-scorer, parameters: ${parameters}}
+- {type: approx-prefix-cache-producer}
+- {type: approx-prefix-cache-producer, name: second}`);
+    expect(producers.slice(2).map(({ name, parameters }) => [name, parameters])).toEqual([
+      ["no-hit-lru-producer", { lruSize: 7, prefixMatchInfoProducerName: "second" }],
     ]);
   });
 });
@@ -179,7 +257,7 @@ describe("a configured plugin of a type that others bring along", () => {
     const { producers } = load(`plugins:
 - {type: no-hit-lru-scorer}
 - {name: mine, type: no-hit-lru-producer, parameters: {lruSize: 5}}`);
-    expect(producers.map(({ name, parameters }) => [name, parameters])).toEqual([["mine", { lruSize: 5 }]]);
+    expect(producers).toMatchObject([{ name: "mine", parameters: { lruSize: 5 } }]);
   });
 });
 

@@ -1,28 +1,32 @@
 import type { Clock } from "../clock/clock.ts";
-import { type Random, SeededRandom } from "../clock/random.ts";
+import { SeededRandom } from "../clock/random.ts";
 import { loadConfig } from "../config/load.ts";
 import { parseDocument } from "../document/parse.ts";
 import { EndpointRegistry } from "../endpoints/registry.ts";
 import { HeaderList } from "../inference/headers.ts";
 import { Rejection } from "../inference/outcomes.ts";
 import type { InferenceRequest } from "../inference/request.ts";
-import { buildProfile } from "../scheduling/build.ts";
 import { Scheduler } from "../scheduling/scheduler.ts";
 import { type EngineConfig, SimEngine } from "../simulator/engine.ts";
 import type { SequenceSpec } from "../simulator/sequence.ts";
+import { silentLogger } from "../telemetry/logger.ts";
+import { instancesOf, planOf } from "./plan.ts";
 import { PLUGIN_REGISTRY } from "./plugins.ts";
 
 /** How often the simulated collector reads an engine's figures, milliseconds. */
-const SCRAPE_INTERVAL = 50;
+export const SCRAPE_INTERVAL = 50;
 
 export interface SimClusterOptions {
   readonly servers: number;
-  readonly engine: Partial<EngineConfig>;
+  /** Of all servers, or by their number, from 0 up. */
+  readonly engine: Partial<EngineConfig> | ((server: number) => Partial<EngineConfig>);
   /** An EndpointPickerConfig; undefined = the built-in one. */
   readonly configText?: string | undefined;
+  /** Whether the servers have metrics to read; default true. */
+  readonly metrics?: boolean | undefined;
   readonly seed: number;
   readonly clock: Clock;
-  readonly random: Random;
+  readonly random: SeededRandom;
 }
 
 /** What happens to one request. Exactly one of `finished` and `rejected` is called. */
@@ -39,9 +43,11 @@ export class SimCluster {
   readonly #endpoints: EndpointRegistry;
   readonly #engines = new Map<string, SimEngine>();
   readonly #scheduler: Scheduler;
+  readonly #metrics: boolean;
 
-  constructor({ servers, engine, configText, seed, clock, random }: SimClusterOptions) {
+  constructor({ servers, engine, configText, metrics, seed, clock, random }: SimClusterOptions) {
     this.#clock = clock;
+    this.#metrics = metrics ?? true;
     this.#endpoints = new EndpointRegistry({ clock, random });
     for (let i = 0; i < servers; i++) {
       const endpoint = this.#endpoints.upsert({
@@ -52,28 +58,24 @@ export class SimCluster {
         rank: 0,
         labels: {},
       })!;
-      this.#engines.set(endpoint.id, new SimEngine({ config: engine, clock, random: new SeededRandom(seed + i) }));
+      const own = typeof engine === "function" ? engine(i) : engine;
+      this.#engines.set(endpoint.id, new SimEngine({ config: own, clock, random: new SeededRandom(seed + i) }));
     }
     const config = loadConfig(
       configText === undefined ? undefined : parseDocument(configText, { file: "simulation" }),
       PLUGIN_REGISTRY,
     );
-    const profile = buildProfile({
-      name: config.profile.name,
-      plugins: [...config.profile.plugins, ...config.producers],
-      registry: PLUGIN_REGISTRY,
-      clock,
-      random,
-    });
-    this.#scheduler = new Scheduler({ profile, clock, random });
+    const plan = planOf(config, instancesOf(config, { clock, random, log: silentLogger }));
+    this.#scheduler = new Scheduler({ plan, clock, random });
   }
 
   get engines(): readonly SimEngine[] {
     return [...this.#engines.values()];
   }
 
-  /** Reads the engines now and then, as the collector does, for as long as `open` says. */
+  /** Reads the engines now and then, as the collector does, for as long as `open` says; not at all where they have no metrics. */
   scrape(open: () => boolean): void {
+    if (!this.#metrics) return;
     for (const endpoint of this.#endpoints.list()) {
       endpoint.metrics = this.#engines.get(endpoint.id)!.snapshotMetrics();
       this.#endpoints.states.readable(endpoint);
@@ -95,7 +97,7 @@ export class SimCluster {
       onToken() {
         if (started) return;
         started = true;
-        ticket.firstResponseByte();
+        if (!result.keepsTokens) ticket.firstResponseByte();
         listener.started?.();
       },
       onFinish() {

@@ -1,18 +1,12 @@
 import { SeededRandom } from "../clock/random.ts";
 import { VirtualClock } from "../clock/virtual.ts";
 import type { InferenceRequest } from "../inference/request.ts";
-import type { EngineConfig } from "../simulator/engine.ts";
 import { tokenize } from "../simulator/tokenizer.ts";
 import type { WorkloadRequest } from "./demo/workload.ts";
-import { SimCluster, simRequest } from "./sim-cluster.ts";
+import { SCRAPE_INTERVAL, SimCluster, type SimClusterOptions, simRequest } from "./sim-cluster.ts";
 
-export interface Simulation {
-  readonly servers: number;
-  readonly engine: Partial<EngineConfig>;
+export interface Simulation extends Omit<SimClusterOptions, "clock" | "random"> {
   readonly workload: readonly WorkloadRequest[];
-  /** An EndpointPickerConfig; undefined = the built-in one. */
-  readonly configText?: string;
-  readonly seed: number;
 }
 
 /** What became of a workload; times in milliseconds of virtual time. */
@@ -22,16 +16,17 @@ export interface SimulationResult {
   readonly rejected: number;
   /** Cached prompt tokens by all prompt tokens, 0..1. */
   readonly cacheHitRate: number;
+  /** Requests at the busiest server by those at the mean one, each added up over time; 1 = even. */
+  readonly maxToMeanLoad: number;
 }
 
 /**
  * Plays a workload in virtual time: the real scheduler in front of the simulator's engines, without sockets. The same
  * input gives the same result, however busy the machine is.
  */
-export function simulate({ servers, engine, workload, configText, seed }: Simulation): SimulationResult {
+export function simulate({ workload, ...options }: Simulation): SimulationResult {
   const clock = new VirtualClock();
-  const random = new SeededRandom(seed);
-  const cluster = new SimCluster({ servers, engine, configText, seed, clock, random });
+  const cluster = new SimCluster({ ...options, clock, random: new SeededRandom(options.seed) });
   const ttfts: number[] = [];
   let rejected = 0;
   let open = workload.length;
@@ -49,6 +44,17 @@ export function simulate({ servers, engine, workload, configText, seed }: Simula
   };
 
   cluster.scrape(() => open > 0);
+  const load = { max: 0, total: 0 };
+  const look = (): void => {
+    let max = 0;
+    for (const { running, waiting } of cluster.engines) {
+      max = Math.max(max, running + waiting);
+      load.total += running + waiting;
+    }
+    load.max += max;
+    if (open > 0) clock.after(SCRAPE_INTERVAL, look);
+  };
+  look();
   for (const request of workload) clock.after(request.at, () => arrive(request));
   clock.run();
   let hits = 0;
@@ -57,7 +63,12 @@ export function simulate({ servers, engine, workload, configText, seed }: Simula
     hits += counters.prefixHits;
     queries += counters.prefixQueries;
   }
-  return { ttfts, rejected, cacheHitRate: queries === 0 ? 0 : hits / queries };
+  return {
+    ttfts,
+    rejected,
+    cacheHitRate: queries === 0 ? 0 : hits / queries,
+    maxToMeanLoad: load.total === 0 ? 1 : (load.max * options.servers) / load.total,
+  };
 }
 
 /** The request as its parser would see it. */

@@ -2,7 +2,9 @@ import type { AdminViews, BacklogPicture } from "../admin/views.ts";
 import type { DecisionRecord } from "../inference/scheduling-result.ts";
 import { explain } from "../scheduling/explain.ts";
 import { render } from "../telemetry/exposition.ts";
+import { recordJson } from "./explain-record.ts";
 import type { InferenceCore } from "./inference-core.ts";
+import { pluginStates } from "./plugin-states.ts";
 
 /** Endpoints on the page and in one answer of `/debug/endpoints`. */
 const MAX_SHOWN = 1000;
@@ -20,16 +22,27 @@ export function viewsOf(
   ready: () => boolean,
   backlog: () => BacklogPicture | undefined = () => undefined,
 ): AdminViews {
-  const { records, endpointsView, registry } = core;
+  const { clock, records, endpointsView, registry } = core;
+  const find = (id: string): DecisionRecord | undefined =>
+    (/^\d+$/.test(id) ? records.bySequence(Number(id)) : undefined) ?? records.byRequestId(id);
   return {
     metrics: (format) => render(registry, format),
     ready,
     endpoints: () => endpointsView.pool(MAX_SHOWN),
     decisions: (count) => records.latest(count).map(brief),
     decision(id) {
-      const record = (/^\d+$/.test(id) ? records.bySequence(Number(id)) : undefined) ?? records.byRequestId(id);
+      const record = find(id);
       return record === undefined ? undefined : explain(record);
     },
+    fullDecision(id) {
+      const record = find(id);
+      if (record === undefined) return undefined;
+      return record.full === undefined ? null : recordJson(record);
+    },
+    pluginStates: () => ({
+      timestamp: new Date(clock.wall()).toISOString(),
+      plugins: pluginStates(core.pluginStates()),
+    }),
     picture(since) {
       const decisions = records.latest(PICTURED, since ?? 0);
       const state = {
@@ -45,18 +58,25 @@ export function viewsOf(
 
 /** A decision in a list. */
 function brief(record: DecisionRecord): object {
+  const { sentence, refusal } = explain(record);
   return {
     sequence: record.sequence,
     requestId: record.requestId,
     at: new Date(record.at).toISOString(),
     model: record.model,
-    endpoint: record.top[0]!.id,
-    why: explain(record).sentence,
+    endpoint: record.top[0]?.id ?? null,
+    refused: refusal?.reason ?? null,
+    why: sentence,
   };
 }
 
 /** A decision on the page: what its line and its table show. */
 function pictured(record: DecisionRecord): object {
-  const { sequence, at, scorers, top } = record;
-  return { sequence, at, scorers, top, sentence: explain(record).sentence };
+  const { sequence, requestId, at, scorers } = record;
+  const { candidates, configHash, filters, notes, others, profile, reason, refusal } = explain(record);
+  return {
+    ...{ sequence, requestId, at, reason, refusal, profile, others, notes, configHash, scorers },
+    filters: filters.map(({ text }) => text),
+    candidates: candidates.map(({ scores, ...rest }) => ({ ...rest, scores: scores.map(({ score }) => score) })),
+  };
 }

@@ -2,7 +2,9 @@ import { describe, expect, it } from "vitest";
 import { realClock } from "../clock/real.ts";
 import { loadConfig } from "../config/load.ts";
 import { parseDocument } from "../document/parse.ts";
-import { PLUGIN_REGISTRY } from "./plugins.ts";
+import { defineProducer, defineRequestHook } from "../plugin/define.ts";
+import { PluginRegistry } from "../plugin/registry.ts";
+import { PLUGIN_REGISTRY, PLUGINS } from "./plugins.ts";
 import { warmUp } from "./warm-up.ts";
 
 const HEAD = "apiVersion: inference.networking.x-k8s.io/v1alpha1\nkind: EndpointPickerConfig\n";
@@ -26,5 +28,41 @@ schedulingProfiles:
   ])("keeps no configuration from starting: %s", async (_, text) => {
     const config = loadConfig(parseDocument(text, { file: "c.yaml" }), PLUGIN_REGISTRY);
     await expect(warmUp(realClock, config)).resolves.toBeUndefined();
+  });
+
+  it("waits for nothing that a producer would ask others", async () => {
+    let asked = 0;
+    let produced = 0;
+    const asking = defineProducer({
+      type: "asking-producer",
+      describe: "Asks.",
+      create: () => ({
+        prepare: async () => asked++,
+        produce: () => {
+          produced++;
+        },
+      }),
+    });
+    const registry = new PluginRegistry([...PLUGINS, asking]);
+    const text = `${HEAD}plugins: [{type: asking-producer}]\n`;
+    await warmUp(realClock, loadConfig(parseDocument(text, { file: "c.yaml" }), registry), registry);
+    expect(asked).toBe(0);
+    expect(produced).toBeGreaterThan(0);
+  });
+
+  it("shows no plugin of the user a request, and makes none: who counts or reports them must not see what never was", async () => {
+    const seen: string[] = [];
+    const counting = defineRequestHook({
+      type: "counting-hook",
+      describe: "Counts.",
+      create: () => {
+        seen.push("made");
+        return { responseComplete: () => void seen.push("called") };
+      },
+    });
+    const registry = new PluginRegistry([...PLUGINS, counting]);
+    const text = `${HEAD}plugins: [{type: counting-hook}]\n`;
+    await warmUp(realClock, loadConfig(parseDocument(text, { file: "c.yaml" }), registry));
+    expect(seen).toEqual([]);
   });
 });

@@ -1,11 +1,13 @@
 import type { Clock } from "../clock/clock.ts";
 import { SeededRandom } from "../clock/random.ts";
 import type { EffectiveConfig } from "../config/effective.ts";
+import { loadConfig } from "../config/load.ts";
 import { HeaderList } from "../inference/headers.ts";
 import { Rejection } from "../inference/outcomes.ts";
 import { objectivesFromFlags } from "../resources/objectives.ts";
 import { silentLogger } from "../telemetry/logger.ts";
 import { InferenceCore } from "./inference-core.ts";
+import { PLUGIN_REGISTRY } from "./plugins.ts";
 
 /** Enough calls for the engine to compile the hot path, in about a tenth of a second. */
 const EXCHANGES = 2000;
@@ -13,16 +15,20 @@ const EXCHANGES = 2000;
 /**
  * Runs synthetic exchanges through a core of its own, so that the first real request meets compiled code (design 5).
  * Touches neither the network nor the process's own core. A configuration may refuse these exchanges and serve others,
- * gRPC alone, or requests with a certain header: then what comes before the refusal is warm.
+ * gRPC alone, or requests with a certain header: then what comes before the refusal is warm. Plugins of users may do
+ * something with the requests they see, so they see none of these: with such plugins the built-in profile is warmed.
+ * @param ours the plugins that may be called
  */
-export async function warmUp(clock: Clock, config: EffectiveConfig): Promise<void> {
+export async function warmUp(clock: Clock, config: EffectiveConfig, ours = PLUGIN_REGISTRY): Promise<void> {
+  const isOurs = config.configured.every(({ definition }) => ours.get(definition.type) === definition);
   const core = new InferenceCore({
     clock,
     random: new SeededRandom(1),
-    config,
+    config: isOurs ? config : loadConfig(undefined, ours),
     models: { objectives: objectivesFromFlags([]) },
     staleness: 2000,
     ignoreSubset: false,
+    prepares: false,
     log: silentLogger,
   });
   for (let i = 0; i < 10; i++)

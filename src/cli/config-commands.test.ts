@@ -62,7 +62,7 @@ afterEach(() => {
 describe("sluice validate", () => {
   it("says ok, and in a line what the file amounts to (S-60, S-61, S-67)", async () => {
     expect(await run(validateCommand, [GOOD])).toEqual({
-      out: `${GOOD}: ok\n  llm-d.ai/v1alpha1; profile main: queue-scorer x 1.5, prefix-cache-scorer x 1, max-score-picker; 2 plugins, 3 more made automatically: max-score-picker, approx-prefix-cache-producer, utilization-detector\n`,
+      out: `${GOOD}: ok\n  llm-d.ai/v1alpha1; profile main: queue-scorer x 1.5, prefix-cache-scorer x 1, max-score-picker; 2 plugins, 6 more made automatically: max-score-picker, single-profile-handler, approx-prefix-cache-producer, utilization-detector, metrics-data-source, core-metrics-extractor\n`,
       err: "",
       code: 0,
     });
@@ -139,7 +139,8 @@ describe("sluice explain-config", () => {
     expect((await run(explainConfigCommand, [GOOD])).out).toBe(`# The effective configuration of ${GOOD}.
 # Scorers by weight: queue-scorer 1.5 (60%), prefix-cache-scorer 1 (40%).
 # Producers in the order in which they run: approx-prefix-cache-producer.
-# Made automatically: max-score-picker, approx-prefix-cache-producer, utilization-detector.
+# prefix-cache-scorer reads what approx-prefix-cache-producer writes.
+# Made automatically: max-score-picker, single-profile-handler, approx-prefix-cache-producer, utilization-detector, metrics-data-source, core-metrics-extractor.
 # Parsers: the default ones.
 apiVersion: llm-d.ai/v1alpha1 # line 1
 kind: EndpointPickerConfig # line 2
@@ -156,6 +157,8 @@ plugins:
     type: max-score-picker # made automatically: the profile has no picker
     parameters:
       maxNumOfEndpoints: 1 # default
+  - name: single-profile-handler # default: the type
+    type: single-profile-handler # made automatically: one profile needs no other handler
   - name: approx-prefix-cache-producer # default: the type
     type: approx-prefix-cache-producer # made automatically: prefix-cache-scorer reads prefix-matched-blocks
     parameters:
@@ -171,6 +174,21 @@ plugins:
       kvCacheUtilThreshold: 0.8 # default
       metricsStalenessThreshold: 200ms # default
       headroom: 0 # default
+  - name: metrics-data-source # default: the type
+    type: metrics-data-source # made automatically: metrics are collected unless dataLayer.injectDefaults is false
+    parameters:
+      scheme: http # default
+      path: /metrics # default
+      insecureSkipVerify: true # default
+      caCertPath: "" # default
+      clientCertPath: "" # default
+      clientKeyPath: "" # default
+  - name: core-metrics-extractor # default: the type
+    type: core-metrics-extractor # made automatically: metrics are collected unless dataLayer.injectDefaults is false
+    parameters:
+      engineLabelKey: llm-d.ai/engine-type # default
+      defaultEngine: vllm # default
+      engineConfigs: [] # default
 schedulingProfiles:
   - name: main # line 7
     plugins:
@@ -182,6 +200,11 @@ schedulingProfiles:
 flowControl:
   saturationDetector:
     pluginRef: utilization-detector # default
+dataLayer:
+  sources:
+    - pluginRef: metrics-data-source # default
+      extractors:
+        - pluginRef: core-metrics-extractor # default
 `);
   });
 
@@ -192,13 +215,14 @@ flowControl:
       config: { schedulingProfiles: [{ name: "main" }] },
       producers: ["approx-prefix-cache-producer"],
       weights: [
-        { name: "queue-scorer", weight: 1.5, share: 0.6 },
-        { name: "prefix-cache-scorer", weight: 1, share: 0.4 },
+        { profile: "main", name: "queue-scorer", weight: 1.5, share: 0.6 },
+        { profile: "main", name: "prefix-cache-scorer", weight: 1, share: 0.4 },
       ],
+      reads: [{ plugin: "prefix-cache-scorer", producers: ["approx-prefix-cache-producer"] }],
       warnings: [],
     });
     expect(explained.origins["schedulingProfiles[0].plugins[0].weight"]).toBe("line 9");
-    expect(explained.automatic[1]).toEqual({
+    expect(explained.automatic[2]).toEqual({
       name: "approx-prefix-cache-producer",
       type: "approx-prefix-cache-producer",
       because: "prefix-cache-scorer reads prefix-matched-blocks",
@@ -210,6 +234,49 @@ flowControl:
     const { out } = await run(explainConfigCommand, [bare]);
     expect(out).toContain("type: queue-scorer # made automatically: the file says nothing of scheduling\n");
     expect(out).toContain("weight: 3 # default profile\n");
+  });
+
+  it("tells of several profiles, what each reads, and the file that defines a type", async () => {
+    file(
+      "mine.ts",
+      `import { defineScorer } from ${JSON.stringify(join(import.meta.dirname, "../plugin/index.ts"))};
+export default defineScorer({ type: "mine", describe: "Likes all.", create: () => ({ score() {} }) });
+`,
+    );
+    const text = `apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+- {type: mine, module: ./mine.ts}
+- {name: index, type: approx-prefix-cache-producer}
+- {type: prefix-cache-scorer, parameters: {prefixMatchInfoProducerName: index}}
+- {type: prefix-based-pd-decider, parameters: {nonCachedTokens: 64}}
+- {type: disagg-profile-handler, parameters: {deciders: {prefill: prefix-based-pd-decider}}}
+schedulingProfiles:
+- {name: prefill, plugins: [{pluginRef: mine}]}
+- {name: decode, plugins: [{pluginRef: mine}, {pluginRef: prefix-cache-scorer, weight: 3}]}
+dataLayer: {injectDefaults: false}
+`;
+    const staged = file("staged.yaml", text);
+    const { out } = await run(explainConfigCommand, [staged]);
+    expect(out.split("\n").slice(0, 8)).toEqual([
+      `# The effective configuration of ${staged}.`,
+      "# Scorers of prefill by weight: mine 1 (100%).",
+      "# Scorers of decode by weight: mine 1 (25%), prefix-cache-scorer 3 (75%).",
+      "# Producers in the order in which they run: index.",
+      "# prefix-cache-scorer reads what index writes.",
+      "# prefix-based-pd-decider reads what index writes.",
+      "# Made automatically: max-score-picker, disagg-headers-handler, utilization-detector.",
+      "# Parsers: the default ones.",
+    ]);
+    expect(out).toContain("    type: mine # line 4\n    module: ./mine.ts # line 4\n");
+    expect(out).toContain("dataLayer:\n  injectDefaults: false # line 12\n");
+    expect((await run(validateCommand, [staged])).out).toContain(
+      "; profile prefill: mine x 1, max-score-picker; profile decode: mine x 1, prefix-cache-scorer x 3, max-score-picker; handler disagg-profile-handler; 5 plugins, ",
+    );
+    // It has the newest form, and its modules are known to migrate-config, too.
+    expect((await run(migrateConfigCommand, [staged])).out).toBe(text);
+    const old = file("old-staged.yaml", text.replace("llm-d.ai", "inference.networking.x-k8s.io"));
+    expect((await run(migrateConfigCommand, [old])).out).toBe(text);
   });
 
   it("tells what is wrong instead", async () => {

@@ -51,6 +51,15 @@ const VARIABLES: readonly (readonly [name: string, since: string, fallback: stri
     "No effect, as what it switched on is always on; told when true.",
   ],
   ["ENABLE_EXPERIMENTAL_FLOW_CONTROL_LAYER", "v1.0", "false", "No effect; told when true."],
+  [
+    "OTEL_TRACES_EXPORTER",
+    "v1.5",
+    "",
+    "`otlp`, `console`, `none`; see [tracing](../operate/tracing.md) for this and the next.",
+  ],
+  ["OTEL_EXPORTER_OTLP_ENDPOINT", "v1.5", "", "Where traces go; with neither of the two there are none."],
+  ["OTEL_TRACES_SAMPLER_ARG", "v1.5", "0.1", "Share of the traces that begin here."],
+  ["OTEL_SERVICE_NAME", "v1.5", "llm-d-epp", "Name in traces."],
 ];
 
 /**

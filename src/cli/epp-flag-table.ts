@@ -1,4 +1,5 @@
 import { RESOURCE_DEFAULTS } from "../app/resource-settings.ts";
+import { EXPLAIN_FLAGS } from "./explain-flags.ts";
 import type { FlagRow, Inert } from "./go-flags.ts";
 import { LOG_FLAGS } from "./log-flags.ts";
 import { MODEL_SERVER_FLAGS } from "./model-server-flags.ts";
@@ -6,11 +7,6 @@ import { TLS_FLAGS } from "./tls-flags.ts";
 import { WIRE_FLAGS } from "./wire-flags.ts";
 
 const PORT = { type: "int", min: 0, max: 65535 } as const;
-
-/** Refused until built, unless the value asks for what happens anyway. */
-function needsKubernetes(...harmless: readonly string[]): Inert {
-  return { harmless, otherwise: "refuse", because: "needs Kubernetes, not built yet; leave it away" };
-}
 
 function ignored(because: string, ...harmless: readonly string[]): Inert {
   return { harmless, otherwise: "warn", because: `has no effect: ${because}` };
@@ -106,7 +102,7 @@ export const EPP_FLAGS = [
     type: "string",
     default: "",
     since: "v0.3",
-    help: "Name of the InferencePool: which one in --resources, where there are several; a label of the metrics, there `epp` when not given.",
+    help: "Name of the InferencePool, in Kubernetes or in --resources, where there are several; a label of the metrics, there `epp` when not given.",
   },
   {
     name: "pool-namespace",
@@ -115,21 +111,21 @@ export const EPP_FLAGS = [
     default: "default",
     env: "NAMESPACE",
     since: "v0.3",
-    help: "Namespace of the InferencePool in --resources, and of manifests there that name none.",
+    help: "Namespace of the InferencePool, and of manifests in --resources that name none.",
   },
   {
     name: "pool-group",
     type: "string",
     default: "inference.networking.k8s.io",
     since: "v1.0",
-    help: "API group of the InferencePool in --resources; not given, one of inference.networking.x-k8s.io is taken, too.",
+    help: "API group of the InferencePool; not given, one of inference.networking.x-k8s.io is taken, too.",
   },
   {
     name: "endpoint-selector",
     type: "string",
     default: "",
     since: "v1.5",
-    help: "Label selector that replaces the pool; needs Kubernetes, not built yet.",
+    help: "Label selector that replaces the pool: the pods it picks in --pool-namespace, with --endpoint-target-ports. No API objects are read.",
   },
   {
     name: "endpoint-target-ports",
@@ -141,6 +137,7 @@ export const EPP_FLAGS = [
   },
   {
     name: "config-file",
+    aliases: ["configFile"],
     takes: "FILE",
     type: "string",
     default: "",
@@ -149,6 +146,7 @@ export const EPP_FLAGS = [
   },
   {
     name: "config-text",
+    aliases: ["configText"],
     type: "string",
     default: "",
     since: "v1.0",
@@ -160,21 +158,22 @@ export const EPP_FLAGS = [
     type: "string",
     default: "default",
     since: "ours",
-    help: "Built-in profile, instead of a configuration: default, or legacy-v0.3, the decision tree of that release.",
+    help: "Built-in profile, instead of a configuration: default, sticky-until-saturated, or legacy-v0.3, the decision tree of that release.",
   },
   {
     name: "health-checking",
+    aliases: ["healthChecking"],
     type: "bool",
     default: "false",
     since: "v1.0",
-    help: "The gRPC health service on the ext_proc port, too.",
+    help: "The gRPC health service on the ext_proc port, too; not given, it is there unless --parity v1.5 is.",
   },
   {
     name: "metrics-endpoint-auth",
     type: "bool",
     default: "true",
     since: "v1.0",
-    help: "Authentication of /metrics by Kubernetes. With endpoints from a file there is none, and true is refused when given.",
+    help: "The metrics port asks Kubernetes who may read (TokenReview, SubjectAccessReview). With endpoints from a file there is nobody to ask, and true is refused when given.",
   },
   {
     name: "refresh-metrics-interval",
@@ -240,6 +239,7 @@ export const EPP_FLAGS = [
   },
   {
     name: "enable-pprof",
+    aliases: ["enablePprof"],
     type: "bool",
     default: "true",
     since: "v1.0",
@@ -267,22 +267,29 @@ export const EPP_FLAGS = [
     since: "ours",
     help: "Answer /debug and the page to everyone, not to loopback alone.",
   },
+  ...EXPLAIN_FLAGS,
 
   {
     name: "kubeconfig",
     type: "string",
     default: "",
     since: "v0.3",
-    help: "Kubernetes access from outside.",
-    inert: ignored("Kubernetes is not used yet", ""),
+    takes: "FILE",
+    help: "Kubernetes access from outside of the cluster; without it the file that KUBECONFIG names, else the pod's service account.",
   },
   {
     name: "ha-enable-leader-election",
     type: "bool",
     default: "false",
     since: "v1.0",
-    help: "Leader election.",
-    inert: needsKubernetes("false"),
+    help: "Several replicas: one leads and is ready, the others stand by with everything known.",
+  },
+  {
+    name: "write-model-status",
+    type: "bool",
+    default: "false",
+    since: "ours",
+    help: "Say in the status of each InferenceModel whether it is in force; needs patch on inferencemodels/status.",
   },
   {
     name: "allow-experimental-plugins",
@@ -296,7 +303,13 @@ export const EPP_FLAGS = [
     type: "bool",
     default: "true",
     since: "v1.5",
-    help: "OpenTelemetry.",
-    inert: ignored("tracing is not supported yet", "false"),
+    help: "Trace requests with OpenTelemetry, if its environment variables say where traces go.",
+  },
+  {
+    name: "inference-model-metrics",
+    type: "bool",
+    default: "true",
+    since: "ours",
+    help: "Show request metrics under the names of v0.3 to v1.0 (inference_model_...), too.",
   },
 ] as const satisfies readonly FlagRow[];

@@ -1,12 +1,13 @@
 import { describe, expect, it } from "vitest";
+import type { EppSettings } from "../app/epp.ts";
 import { DEFAULT_WIRE_OPTIONS } from "../extproc/wire-options.ts";
 import type { SluiceError } from "../inference/errors.ts";
 import { eppCommand } from "./epp.ts";
 import { EPP_FLAGS } from "./epp-flag-table.ts";
-import { type EppOptions, eppHelp, eppReference, parseEppFlags } from "./epp-flags.ts";
+import { eppHelp, eppReference, parseEppFlags } from "./epp-flags.ts";
 import type { FlagRow } from "./go-flags.ts";
 
-const parse = (...args: string[]) => parseEppFlags(["--endpoints", "e.yaml", ...args], {}) as EppOptions;
+const parse = (...args: string[]) => parseEppFlags(["--endpoints", "e.yaml", ...args], {}) as EppSettings;
 
 function failureOf(...args: string[]): string {
   try {
@@ -20,7 +21,7 @@ function failureOf(...args: string[]): string {
 /** Every name of epp-protocol 13.2 and 13.3. */
 const PUBLISHED =
   `grpcPort grpcHealthPort metricsPort destinationEndpointHintKey DestinationEndpointHintMetadataNamespace poolName
-poolNamespace refreshMetricsInterval refreshPrometheusMetricsInterval v secureServing certPath totalQueuedRequestsMetric
+poolNamespace configFile configText healthChecking enablePprof modelServerMetricsPath modelServerMetricsPort refreshMetricsInterval refreshPrometheusMetricsInterval v secureServing certPath totalQueuedRequestsMetric
 kvCacheUsagePercentageMetric loraInfoMetric zap-devel zap-encoder zap-log-level zap-stacktrace-level zap-time-encoding kubeconfig
 grpc-port grpc-health-port metrics-port pool-name pool-namespace pool-group endpoint-selector endpoint-target-ports
 disable-endpoint-subset-filter ha-enable-leader-election drain-timeout grpc-max-recv-msg-size grpc-max-send-msg-size
@@ -88,17 +89,14 @@ describe("parseEppFlags", () => {
       grpcHealthPort: 9003,
       metricsPort: 9090,
       poolName: "epp",
-      poolNamespace: "default",
+      kubernetes: undefined,
       endpointsFile: "e.yaml",
       objectives: [],
       configFile: undefined,
       configText: undefined,
       profile: undefined,
       env: {},
-      modelServers: {
-        page: { scheme: "http", path: "/metrics", port: 0, insecureSkipVerify: true },
-        metrics: {},
-      },
+      modelServers: { page: {}, metrics: {} },
       resources: undefined,
       tls: {
         secureServing: true,
@@ -114,8 +112,10 @@ describe("parseEppFlags", () => {
       maxEndpoints: undefined,
       maxRequestBytes: 32 * 1024 * 1024,
       streamMetrics: false,
+      tracing: true,
+      inferenceModelMetrics: true,
       pprof: true,
-      healthChecking: false,
+      healthChecking: true,
       refreshMetricsInterval: 50,
       fixedCadence: false,
       refreshPrometheusMetricsInterval: 5000,
@@ -125,6 +125,7 @@ describe("parseEppFlags", () => {
       drainTimeout: 30_000,
       logging: { level: "info", encoder: "json", time: "iso8601" },
       debugOpen: false,
+      explain: { decisionHeader: false, fullRecordsEvery: 256 },
       warnings: [],
     });
   });
@@ -140,9 +141,10 @@ describe("parseEppFlags", () => {
   });
 
   it("takes the reference's own default of every flag that does nothing without complaint", () => {
-    const inert = EPP_FLAGS.filter((row: FlagRow) => row.inert?.otherwise === "refuse");
+    const inert = EPP_FLAGS.filter((row: FlagRow) => row.inert !== undefined && row.since !== "ours");
     expect(inert.length).toBeGreaterThan(0);
-    expect(parse(...inert.map(({ name, default: value }) => `--${name}=${value}`)).warnings).toEqual([]);
+    const given = inert.flatMap(({ name, default: value }) => (value === "" ? [] : [`--${name}=${value}`]));
+    expect(parse(...given).warnings).toEqual([]);
   });
 
   it("takes the arguments that the charts of each release write, endpoints added", () => {
@@ -163,7 +165,6 @@ describe("parseEppFlags", () => {
       ),
     ).toMatchObject({
       poolName: "p",
-      poolNamespace: "n",
       logging: { level: "info" },
       grpcPort: 9102,
       grpcHealthPort: 9103,
@@ -186,6 +187,8 @@ describe("parseEppFlags", () => {
     );
     expect(v15).toMatchObject({
       poolName: "p",
+      tracing: false,
+      inferenceModelMetrics: true,
       tls: { secureServing: false },
       modelServers: {
         metrics: { "total-queued-requests-metric": "vllm:num_requests_waiting", "lora-info-metric": "" },
@@ -196,7 +199,7 @@ describe("parseEppFlags", () => {
   it("takes those of v1.0 and of the charts that came after v1.5, too (api-resources 6B.2)", () => {
     const common = ["--pool-name", "p", "--pool-namespace", "n", "--zap-encoder", "json", "--config-file", "/config/f"];
     expect(parse(...common, "--v", "1")).toMatchObject({
-      poolNamespace: "n",
+      poolName: "p",
       configFile: "/config/f",
       logging: { level: "warn", encoder: "json" },
       warnings: [],
@@ -242,7 +245,9 @@ describe("parseEppFlags", () => {
     });
   });
 
-  it("takes where the metrics pages are", () => {
+  it("takes where the metrics pages are, and warns that the configuration says so today", () => {
+    const deprecated = (flag: string, parameter: string): string =>
+      `--model-server-metrics-${flag} is deprecated: it is the parameter ${parameter} of metrics-data-source in the configuration; given here it wins`;
     expect(
       parse(
         "--model-server-metrics-scheme=https",
@@ -252,11 +257,14 @@ describe("parseEppFlags", () => {
       ),
     ).toMatchObject({
       modelServers: { page: { scheme: "https", path: "/stats", port: 8002, insecureSkipVerify: false } },
-      warnings: [],
+      warnings: [
+        deprecated("scheme", "scheme"),
+        deprecated("port", "port"),
+        deprecated("path", "path"),
+        deprecated("https-insecure-skip-verify", "insecureSkipVerify"),
+      ],
     });
-    expect(parse("--model-server-metrics-https-insecure-skip-verify=false").warnings).toEqual([
-      "--model-server-metrics-https-insecure-skip-verify has no effect: metrics pages are read over http",
-    ]);
+    expect(parse("--model-server-metrics-port=0")).toMatchObject({ modelServers: { page: { port: 0 } } });
   });
 
   it("tells a given profile from the default one", () => {
@@ -265,7 +273,7 @@ describe("parseEppFlags", () => {
   });
 
   it("serves buffered bodies where v0.3's environment says so, and tells of malformed values", () => {
-    const from = (env: Record<string, string>) => parseEppFlags(["--endpoints=e"], env) as EppOptions;
+    const from = (env: Record<string, string>) => parseEppFlags(["--endpoints=e"], env) as EppSettings;
     expect(from({ USE_STREAMING: "false" }).wire.defaultBodyMode).toBe("buffered");
     const { wire, warnings } = from({ USE_STREAMING: "perhaps", NAMESPACE: "ns" });
     expect(wire.defaultBodyMode).toBe("full-duplex");
@@ -293,18 +301,18 @@ describe("parseEppFlags", () => {
     expect(parse("--grpc-max-recv-msg-size=0").grpcMaxRecvMsgSize).toBe(0);
   });
 
+  it("takes how much is kept and told of decisions", () => {
+    expect(parse("--decision-header", "--full-records-every=0").explain).toEqual({
+      ...{ decisionHeader: true, fullRecordsEvery: 0 },
+    });
+    expect(failureOf("--full-records-every=-1")).toMatch(/^FLAG_VALUE: .*full-records-every/);
+  });
+
   it("tells a given refresh interval from the default, and raises it to 50ms", () => {
     expect(parse("--refresh-metrics-interval=50ms")).toMatchObject({ refreshMetricsInterval: 50, fixedCadence: true });
     expect(parse("--refresh-metrics-interval=10ms")).toMatchObject({
       refreshMetricsInterval: 50,
       warnings: ["--refresh-metrics-interval is raised to 50ms, the shortest there is"],
-    });
-  });
-
-  it("takes the namespace from the environment unless it is given", () => {
-    expect(parseEppFlags(["--endpoints=e"], { NAMESPACE: "ns" })).toMatchObject({ poolNamespace: "ns" });
-    expect(parseEppFlags(["--endpoints=e", "--pool-namespace=x"], { NAMESPACE: "ns" })).toMatchObject({
-      poolNamespace: "x",
     });
   });
 
@@ -316,22 +324,53 @@ describe("parseEppFlags", () => {
   });
 
   it("leaves it to the configuration to name the endpoints, and carries the error for when it doesn't", () => {
-    const options = parseEppFlags(["--config-file=c.yaml", "--pool-name=p"], {}) as EppOptions;
-    expect(options).toMatchObject({ endpointsFile: undefined, configFile: "c.yaml", poolName: "p" });
-    expect(options.missingEndpoints.message).toBe("--pool-name needs Kubernetes, not built yet; use --endpoints");
+    const options = parseEppFlags(["--config-file=c.yaml"], {}) as EppSettings;
+    expect(options).toMatchObject({ endpointsFile: undefined, configFile: "c.yaml", poolName: "epp" });
+    expect(options.missingEndpoints.message).toContain("nothing says where the endpoints are");
+  });
+
+  it("R-39, R-58: asks Kubernetes for the pool or the pods that are named", () => {
+    const read = (args: string[], env: Record<string, string> = {}) => parseEppFlags(args, env) as EppSettings;
+    expect(read(["--pool-name=p"], { NAMESPACE: "llm" })).toMatchObject({
+      poolName: "p",
+      resources: undefined,
+      kubernetes: {
+        namespace: "llm",
+        members: { kind: "pool", name: "p", group: undefined },
+        leaderElection: false,
+        metricsAuth: true,
+        writeModelStatus: false,
+        matching: "auto",
+      },
+    });
+    expect(read(["--pool-name", "p", "--pool-namespace", "ns"], { NAMESPACE: "llm" }).kubernetes?.namespace).toBe("ns");
+    expect(
+      read(
+        [
+          ...["--endpoint-selector", "app in (a,b)", "--endpoint-target-ports", "8000,8001,8000", "--kubeconfig=/k"],
+          ...["--ha-enable-leader-election", "--metrics-endpoint-auth=false", "--write-model-status"],
+        ],
+        { POD_NAME: "my-epp-7d9f-x2x1z" },
+      ),
+    ).toMatchObject({
+      poolName: "my-epp",
+      kubernetes: {
+        namespace: "default",
+        members: { kind: "selector", selector: "app in (a,b)", ports: [8000, 8001] },
+        kubeconfig: "/k",
+        leaderElection: true,
+        metricsAuth: false,
+        writeModelStatus: true,
+      },
+    });
+    expect(read(["--pool-name=p", "--endpoints=e"]).kubernetes).toBeUndefined();
   });
 
   it("warns of flags without effect", () => {
     expect(
-      parse(
-        "--endpoint-selector=app=x",
-        "--endpoint-target-ports=8000",
-        "--cert-path=/c",
-        "--secure-serving=false",
-        "--tracing",
-      ).warnings,
+      parse("--endpoint-selector=app=x", "--endpoint-target-ports=8000", "--cert-path=/c", "--secure-serving=false")
+        .warnings,
     ).toEqual([
-      "--tracing has no effect: tracing is not supported yet",
       "--cert-path has no effect with --secure-serving=false",
       "--endpoint-selector has no effect: the endpoints come from a file",
       "--endpoint-target-ports has no effect: the endpoints come from a file",
@@ -339,14 +378,17 @@ describe("parseEppFlags", () => {
   });
 
   it.each([
-    [["--pool-name=p"], "ENDPOINTS_MISSING: --pool-name needs Kubernetes, not built yet; use --endpoints"],
     [
       ["--endpoint-selector", "app=x", "--endpoint-target-ports", "8000,8001,8000"],
-      "ENDPOINTS_MISSING: --endpoint-selector needs Kubernetes, not built yet; use --endpoints",
+      "POD_NAME: --endpoint-selector takes the name of the Deployment out of the environment variable POD_NAME, which is not set; set it from metadata.name of the pod",
     ],
     [
       [],
-      "ENDPOINTS_MISSING: nothing says where the endpoints are: give --endpoints FILE, or a --config-file with a file-discovery in dataLayer.discovery",
+      "ENDPOINTS_MISSING: nothing says where the endpoints are: give --pool-name or --endpoint-selector in Kubernetes, else --endpoints FILE, or a --config-file with a file-discovery in dataLayer.discovery",
+    ],
+    [
+      ["--resources=r", "--pool-name=p"],
+      "ENDPOINTS_MISSING: nothing says where the endpoints are: give --pool-name or --endpoint-selector in Kubernetes, else --endpoints FILE, or a --config-file with a file-discovery in dataLayer.discovery",
     ],
     [
       ["--config-file=a", "--config-text=b"],
@@ -354,7 +396,7 @@ describe("parseEppFlags", () => {
     ],
     [
       ["--endpoints=e", "--metrics-endpoint-auth"],
-      "FLAG_UNSUPPORTED: --metrics-endpoint-auth=true needs Kubernetes, not built yet; leave the flag away: with endpoints from a file metrics need no authentication",
+      "FLAG_UNSUPPORTED: --metrics-endpoint-auth=true asks Kubernetes who may read, and with endpoints from a file there is none; leave the flag away",
     ],
     [
       ["--endpoints=e", "--metrics-cert-dir=/m", "--metrics-endpoint-auth=false"],
@@ -372,10 +414,6 @@ describe("parseEppFlags", () => {
     [
       ["--endpoints=e", "--grpc-max-send-msg-size=-1"],
       'FLAG_VALUE: --grpc-max-send-msg-size="-1" is not valid: the smallest value is 0',
-    ],
-    [
-      ["--ha-enable-leader-election"],
-      "FLAG_UNSUPPORTED: --ha-enable-leader-election needs Kubernetes, not built yet; leave it away",
     ],
     [
       ["--endpoints=e", "--bind-address=localhost"],

@@ -1,21 +1,18 @@
 import { isIP } from "node:net";
 import type { EppSettings } from "../app/epp.ts";
-import { type ResourceSettings, resourceSettings } from "../app/resource-settings.ts";
+import type { KubernetesSettings } from "../app/kubernetes-settings.ts";
+import { type ResourceFlags, resourceCounting, resourceSettings } from "../app/resource-settings.ts";
 import { SluiceError } from "../inference/errors.ts";
 import { environmentMarkdown, readEnvironment } from "./epp-environment.ts";
 import { EPP_FLAGS } from "./epp-flag-table.ts";
+import { explainSettingsOf } from "./explain-flags.ts";
 import { flagsHelp, flagsMarkdown } from "./flag-text.ts";
 import { type FlagValues, type ParsedFlags, parseGoFlags } from "./go-flags.ts";
+import { effectlessOf, kubernetesOf, missingEndpoints, poolNameOf } from "./kubernetes-flags.ts";
 import { loggingOf } from "./log-flags.ts";
 import { modelServersOf } from "./model-server-flags.ts";
 import { tlsOf } from "./tls-flags.ts";
 import { maxRequestBodyOf, wireOf } from "./wire-flags.ts";
-
-/** What `sluice epp` was asked for, validated: how the picker runs. */
-export interface EppOptions extends EppSettings {
-  /** For Kubernetes, which is not built yet. */
-  readonly poolNamespace: string;
-}
 
 type Values = FlagValues<typeof EPP_FLAGS>;
 
@@ -30,27 +27,30 @@ const MIN_REFRESH = 50;
 export function parseEppFlags(
   args: readonly string[],
   env: Readonly<Record<string, string | undefined>>,
-): EppOptions | "help" {
+): EppSettings | "help" {
   const parsed = parseGoFlags(args, EPP_FLAGS, env);
   if (parsed.help) return "help";
-  const { values } = parsed;
+  const { values, explicit } = parsed;
   validate(parsed);
-  const { modelServers, warnings } = modelServersOf(values, parsed.explicit);
+  const modelServers = modelServersOf(values, parsed.explicit);
   const environment = readEnvironment(env);
   const { tls, warnings: tlsWarnings } = tlsOf(parsed);
-  const missingEndpoints = missing(values);
-  if (!values.endpoints && !values["config-file"] && !values["config-text"]) throw missingEndpoints;
+  const flags = resourceFlags(parsed);
+  const kubernetes = kubernetesOf(parsed, resourceCounting(flags));
+  checkMetricsAuth(parsed, kubernetes !== undefined);
+  if (!values.endpoints && !values["config-file"] && !values["config-text"] && kubernetes === undefined)
+    throw missingEndpoints();
   return {
     bindAddress: values["bind-address"].replace(/^\[(.*)\]$/, "$1"),
     grpcPort: values["grpc-port"],
     grpcHealthPort: values["grpc-health-port"],
     metricsPort: values["metrics-port"],
-    poolName: values["pool-name"] || "epp",
-    poolNamespace: values["pool-namespace"] || "default",
+    poolName: poolNameOf(values, kubernetes, env),
     endpointsFile: values.endpoints || undefined,
-    missingEndpoints,
+    missingEndpoints: missingEndpoints(),
     objectives: values.objective,
-    resources: resources(parsed),
+    resources: kubernetes === undefined ? resourceSettings(flags) : undefined,
+    kubernetes,
     configFile: values["config-file"] || undefined,
     configText: values["config-text"] || undefined,
     profile: parsed.explicit.has("profile") ? values.profile : undefined,
@@ -63,8 +63,11 @@ export function parseEppFlags(
     maxEndpoints: values["max-endpoints"] || undefined,
     maxRequestBytes: maxRequestBodyOf(parsed),
     streamMetrics: values["enable-grpc-stream-metrics"],
+    tracing: values.tracing,
+    inferenceModelMetrics: values["inference-model-metrics"],
     pprof: values["enable-pprof"],
-    healthChecking: values["health-checking"],
+    // The Envoy of published standalone charts checks this port, whether or not they write the flag (api-resources 3.6).
+    healthChecking: explicit.has("health-checking") ? values["health-checking"] : values.parity !== "v1.5",
     refreshMetricsInterval: Math.max(MIN_REFRESH, values["refresh-metrics-interval"]),
     fixedCadence: parsed.explicit.has("refresh-metrics-interval"),
     refreshPrometheusMetricsInterval: values["refresh-prometheus-metrics-interval"],
@@ -74,13 +77,14 @@ export function parseEppFlags(
     drainTimeout: values["drain-timeout"],
     logging: loggingOf(parsed),
     debugOpen: values["debug-open"],
-    warnings: [...parsed.warnings, ...environment.warnings, ...warnings, ...tlsWarnings, ...effectless(values)],
+    explain: explainSettingsOf(parsed),
+    warnings: [...parsed.warnings, ...environment.warnings, ...tlsWarnings, ...effectless(values, kubernetes)],
   };
 }
 
-function resources({ values, explicit }: ParsedFlags<typeof EPP_FLAGS>): ResourceSettings | undefined {
+function resourceFlags({ values, explicit }: ParsedFlags<typeof EPP_FLAGS>): ResourceFlags {
   const namespace = values["pool-namespace"] || "default";
-  return resourceSettings({
+  return {
     directory: values.resources || undefined,
     pool: {
       name: values["pool-name"] || undefined,
@@ -92,13 +96,13 @@ function resources({ values, explicit }: ParsedFlags<typeof EPP_FLAGS>): Resourc
     modelMatching: values["model-matching"],
     standardShedAt: values["standard-shed-at"],
     legacyCriticality: values["legacy-criticality"],
-  });
+  };
 }
 
 /** The text of `sluice epp --help`. */
 export function eppHelp(): string {
   return [
-    "Usage: sluice epp --endpoints FILE [flags]\n",
+    "Usage: sluice epp --pool-name NAME | --endpoints FILE [flags]\n",
     "An Endpoint Picker: Envoy asks it over ext_proc which model server a request goes to.\n",
     "Flags are written -name value, --name value or --name=value; older spellings (-poolName) work.\n\n",
     flagsHelp(EPP_FLAGS),
@@ -122,17 +126,11 @@ ${environmentMarkdown()}`;
 }
 
 /** What no single value is to blame for. */
-function validate({ values, explicit }: ParsedFlags<typeof EPP_FLAGS>): void {
+function validate({ values }: ParsedFlags<typeof EPP_FLAGS>): void {
   if (values["config-file"] && values["config-text"])
     throw new SluiceError(
       "FLAG_CONFLICT",
       "--config-file and --config-text: both flags cannot be set at the same time",
-    );
-  if (explicit.has("metrics-endpoint-auth") && values["metrics-endpoint-auth"])
-    throw new SluiceError(
-      "FLAG_UNSUPPORTED",
-      "--metrics-endpoint-auth=true needs Kubernetes, not built yet; leave the flag away: " +
-        "with endpoints from a file metrics need no authentication",
     );
   if (values["metrics-cert-dir"] && !values["metrics-client-ca-file"] && !values["metrics-endpoint-auth"])
     throw new SluiceError(
@@ -164,6 +162,15 @@ function validate({ values, explicit }: ParsedFlags<typeof EPP_FLAGS>): void {
   checkTargetPorts(values);
 }
 
+/** Without Kubernetes there is nobody to ask. */
+function checkMetricsAuth({ values, explicit }: ParsedFlags<typeof EPP_FLAGS>, kubernetes: boolean): void {
+  if (!kubernetes && explicit.has("metrics-endpoint-auth") && values["metrics-endpoint-auth"])
+    throw new SluiceError(
+      "FLAG_UNSUPPORTED",
+      "--metrics-endpoint-auth=true asks Kubernetes who may read, and with endpoints from a file there is none; leave the flag away",
+    );
+}
+
 function checkTargetPorts(values: Values): void {
   const ports = new Set(values["endpoint-target-ports"]);
   const wrong = [...ports].find((port) => !/^\d{1,5}$/.test(port) || Number(port) < 1 || Number(port) > 65535);
@@ -174,21 +181,9 @@ function checkTargetPorts(values: Values): void {
     );
 }
 
-function missing(values: Values): SluiceError {
-  const flag = values["pool-name"] ? "pool-name" : values["endpoint-selector"] ? "endpoint-selector" : undefined;
-  if (flag !== undefined)
-    return new SluiceError("ENDPOINTS_MISSING", `--${flag} needs Kubernetes, not built yet; use --endpoints`);
-  return new SluiceError(
-    "ENDPOINTS_MISSING",
-    "nothing says where the endpoints are: give --endpoints FILE, or a --config-file with a file-discovery in dataLayer.discovery",
-  );
-}
-
 /** Flags that change nothing in this combination. */
-function effectless(values: Values): string[] {
-  const warnings: string[] = [];
-  for (const flag of ["endpoint-selector", "endpoint-target-ports"] as const)
-    if (values[flag].length > 0) warnings.push(`--${flag} has no effect: the endpoints come from a file`);
+function effectless(values: Values, kubernetes: KubernetesSettings | undefined): string[] {
+  const warnings = effectlessOf(values, kubernetes);
   if (values["refresh-metrics-interval"] < MIN_REFRESH)
     warnings.push(`--refresh-metrics-interval is raised to ${MIN_REFRESH}ms, the shortest there is`);
   return warnings;

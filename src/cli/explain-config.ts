@@ -10,7 +10,11 @@ interface ExplainConfigFlags {
 export function explainConfigCommand(output = STANDARD, stdin: AsyncIterable<Uint8Array> = process.stdin): Command {
   return command("explain-config", "print what an EndpointPickerConfig amounts to, and where each value comes from")
     .argument("<file>", "YAML or JSON; - = standard input")
-    .option("--json", "as one JSON object: config, origins by path, automatic, producers, weights, warnings", false)
+    .option(
+      "--json",
+      "as one JSON object: config, origins by path, automatic, producers, reads, weights, warnings",
+      false,
+    )
     .option("--allow-experimental-plugins", "permit alpha plugins, as the same flag of `sluice epp` does", false)
     .action(async (file: string, flags: ExplainConfigFlags) => {
       const { explainConfigFile } = await import("../app/config-tools.ts");

@@ -3,8 +3,9 @@ import { parseListenAddress } from "../app/address.ts";
 import { RESOURCE_DEFAULTS, resourceSettings } from "../app/resource-settings.ts";
 import { SluiceError } from "../inference/errors.ts";
 import { collect, command, wholeNumber } from "./command.ts";
+import { type ExplainOptions, explainSettingsFrom, withExplainOptions } from "./explain-flags.ts";
 
-interface GatewayFlags {
+interface GatewayFlags extends ExplainOptions {
   readonly endpoints?: string;
   readonly listen: string;
   readonly admin: string;
@@ -25,7 +26,7 @@ interface GatewayFlags {
 
 /** `sluice gateway`: an OpenAI-compatible reverse proxy with prefix- and load-aware routing, in one process. */
 export function gatewayCommand(): Command {
-  return command("gateway", "route HTTP requests to model servers, without Kubernetes and without Envoy")
+  const made = command("gateway", "route HTTP requests to model servers, without Kubernetes and without Envoy")
     .option("--endpoints <file>", "required: the model servers, as YAML or JSON; watched for changes")
     .option("--listen <address>", "where clients connect", "127.0.0.1:8080")
     .option("--admin <address>", "where /metrics, /debug and the page are", "127.0.0.1:19001")
@@ -33,7 +34,7 @@ export function gatewayCommand(): Command {
     .option("--allow-experimental-plugins", "permit alpha plugins in the configuration", false)
     .option(
       "--profile <name>",
-      "a built-in profile instead: default, or legacy-v0.3, the decision tree of that release",
+      "a built-in profile instead: default, sticky-until-saturated, or legacy-v0.3, the decision tree of that release",
     )
     .option("--max-retries <number>", "further endpoints tried when one fails before it answers", "2")
     .option("--retry-statuses <list>", "answers that are tried elsewhere, comma-separated", "503")
@@ -52,39 +53,40 @@ export function gatewayCommand(): Command {
       RESOURCE_DEFAULTS.standardShedAt,
     )
     .option("--legacy-criticality", "shed Standard like Sheddable, as v0.3 did", false)
-    .option("--debug-open", "answer /debug and the page to everyone, not to loopback alone", false)
-    .action(async (flags: GatewayFlags) => {
-      // Not commander's to demand: it would do so before it looks for mistyped options.
-      if (flags.endpoints === undefined)
-        throw new SluiceError(
-          "FLAG_MISSING",
-          "give --endpoints FILE, the list of model servers (see examples/endpoints.yaml)",
-        );
-      // Loaded on use: `sluice sim` needs none of it.
-      const { runGateway } = await import("../app/gateway.ts");
-      process.exitCode = await runGateway({
-        endpointsFile: flags.endpoints,
-        listen: parseListenAddress(flags.listen, "--listen"),
-        admin: parseListenAddress(flags.admin, "--admin"),
-        configFile: flags.configFile,
-        profile: flags.profile,
-        allowExperimental: flags.allowExperimentalPlugins,
-        env: process.env,
-        maxRetries: wholeNumber(flags.maxRetries, "--max-retries", 0, 7),
-        retryStatuses: flags.retryStatuses
-          .split(",")
-          .filter((part) => part.trim() !== "")
-          .map((part) => wholeNumber(part, "--retry-statuses", 400, 599)),
-        objectives: flags.objective,
-        resources: resourceSettings({
-          directory: flags.resources,
-          pool: { name: flags.poolName, namespace: flags.poolNamespace },
-          namespace: flags.poolNamespace ?? "default",
-          modelMatching: flags.modelMatching,
-          standardShedAt: flags.standardShedAt,
-          legacyCriticality: flags.legacyCriticality,
-        }),
-        debugOpen: flags.debugOpen,
-      });
+    .option("--debug-open", "answer /debug and the page to everyone, not to loopback alone", false);
+  return withExplainOptions(made).action(async (flags: GatewayFlags) => {
+    // Not commander's to demand: it would do so before it looks for mistyped options.
+    if (flags.endpoints === undefined)
+      throw new SluiceError(
+        "FLAG_MISSING",
+        "give --endpoints FILE, the list of model servers (see examples/endpoints.yaml)",
+      );
+    // Loaded on use: `sluice sim` needs none of it.
+    const { runGateway } = await import("../app/gateway.ts");
+    process.exitCode = await runGateway({
+      endpointsFile: flags.endpoints,
+      listen: parseListenAddress(flags.listen, "--listen"),
+      admin: parseListenAddress(flags.admin, "--admin"),
+      configFile: flags.configFile,
+      profile: flags.profile,
+      allowExperimental: flags.allowExperimentalPlugins,
+      env: process.env,
+      maxRetries: wholeNumber(flags.maxRetries, "--max-retries", 0, 7),
+      retryStatuses: flags.retryStatuses
+        .split(",")
+        .filter((part) => part.trim() !== "")
+        .map((part) => wholeNumber(part, "--retry-statuses", 400, 599)),
+      objectives: flags.objective,
+      resources: resourceSettings({
+        directory: flags.resources,
+        pool: { name: flags.poolName, namespace: flags.poolNamespace },
+        namespace: flags.poolNamespace ?? "default",
+        modelMatching: flags.modelMatching,
+        standardShedAt: flags.standardShedAt,
+        legacyCriticality: flags.legacyCriticality,
+      }),
+      debugOpen: flags.debugOpen,
+      explain: explainSettingsFrom(flags),
     });
+  });
 }

@@ -9,6 +9,7 @@ import { dispatchCommand } from "./dispatch.ts";
 import { enqueueCommand } from "./enqueue.ts";
 import { envoyConfigCommand } from "./envoy-config.ts";
 import { eppCommand } from "./epp.ts";
+import { explainCommand } from "./explain.ts";
 import { explainConfigCommand } from "./explain-config.ts";
 import { gatewayCommand } from "./gateway.ts";
 import { migrateConfigCommand } from "./migrate-config.ts";
@@ -49,6 +50,7 @@ for (const make of [
   resultsCommand,
   queueCommand,
   batchCommand,
+  explainCommand,
   validateCommand,
   explainConfigCommand,
   migrateConfigCommand,

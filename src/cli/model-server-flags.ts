@@ -1,5 +1,5 @@
 import type { EppSettings } from "../app/epp.ts";
-import type { MetricFlag } from "../app/model-servers.ts";
+import { METRIC_FLAGS, PAGE_FLAGS } from "../app/metrics-flags.ts";
 import { SluiceError } from "../inference/errors.ts";
 import type { FlagRow, FlagValues } from "./go-flags.ts";
 
@@ -14,6 +14,11 @@ function metric(what: string): Pick<FlagRow, "takes" | "help" | "deprecated"> & 
   };
 }
 
+/** Why a flag that says where metrics pages are should not be used any more. */
+function sourceParameter(name: string): string {
+  return `it is the parameter ${name} of metrics-data-source in the configuration; given here it wins`;
+}
+
 /** Where the metrics pages of the model servers are and what they say (epp-protocol 13.2, 13.3; scheduling 1.4, 1.8). */
 export const MODEL_SERVER_FLAGS = [
   {
@@ -22,23 +27,28 @@ export const MODEL_SERVER_FLAGS = [
     type: "string",
     default: "http",
     since: "v1.0",
+    deprecated: sourceParameter("scheme"),
     help: "Scheme of the model servers' metrics pages.",
   },
   {
     name: "model-server-metrics-path",
+    aliases: ["modelServerMetricsPath"],
     takes: "PATH",
     type: "string",
     default: "/metrics",
     since: "v1.0",
+    deprecated: sourceParameter("path"),
     help: "Path of the metrics pages.",
   },
   {
     name: "model-server-metrics-port",
+    aliases: ["modelServerMetricsPort"],
     type: "int",
     min: 0,
     max: 65535,
     default: "0",
     since: "v1.0",
+    deprecated: sourceParameter("port"),
     help: "Port of the metrics pages; 0 = the endpoint's own.",
   },
   {
@@ -46,6 +56,7 @@ export const MODEL_SERVER_FLAGS = [
     type: "bool",
     default: "true",
     since: "v1.0",
+    deprecated: sourceParameter("insecureSkipVerify"),
     help: "Read pages over https without checking the servers' certificates.",
   },
   {
@@ -85,14 +96,6 @@ export const MODEL_SERVER_FLAGS = [
   },
 ] as const satisfies readonly FlagRow[];
 
-const METRIC_FLAGS: readonly MetricFlag[] = [
-  "total-queued-requests-metric",
-  "total-running-requests-metric",
-  "kv-cache-usage-percentage-metric",
-  "lora-info-metric",
-  "cache-info-metric",
-];
-
 /**
  * How the flags say that model servers are read.
  * @param explicit names of the flags that were given
@@ -101,36 +104,31 @@ const METRIC_FLAGS: readonly MetricFlag[] = [
 export function modelServersOf(
   values: FlagValues<typeof MODEL_SERVER_FLAGS>,
   explicit: ReadonlySet<string>,
-): {
-  readonly modelServers: EppSettings["modelServers"];
-  readonly warnings: readonly string[];
-} {
+): EppSettings["modelServers"] {
   const scheme = values["model-server-metrics-scheme"];
   if (scheme !== "http" && scheme !== "https")
     throw new SluiceError(
       "FLAG_VALUE",
       `--model-server-metrics-scheme=${JSON.stringify(scheme.slice(0, 100))} is not valid: use http or https`,
     );
-  const path = values["model-server-metrics-path"];
+  const path = unquoted(values["model-server-metrics-path"]);
   if (!/^\/[!-~]{0,2047}$/.test(path))
     throw new SluiceError(
       "FLAG_VALUE",
       `--model-server-metrics-path=${JSON.stringify(path.slice(0, 100))} is not a path; write for example /metrics`,
     );
-  const insecureSkipVerify = values["model-server-metrics-https-insecure-skip-verify"];
-  // Charts write some in quotes of their own (api-resources 6B.2).
-  const names = METRIC_FLAGS.filter((flag) => explicit.has(flag)).map((flag) => [
-    flag,
-    values[flag].trim().replace(/^"(.*)"$/s, "$1"),
-  ]);
-  return {
-    modelServers: {
-      page: { scheme, path, port: values["model-server-metrics-port"], insecureSkipVerify },
-      metrics: Object.fromEntries(names),
-    },
-    warnings:
-      scheme === "http" && !insecureSkipVerify
-        ? ["--model-server-metrics-https-insecure-skip-verify has no effect: metrics pages are read over http"]
-        : [],
+  const page = {
+    scheme,
+    path,
+    port: values["model-server-metrics-port"],
+    insecureSkipVerify: values["model-server-metrics-https-insecure-skip-verify"],
   };
+  const given = Object.entries(page).filter(([key]) => explicit.has(PAGE_FLAGS[key as keyof typeof page]));
+  const names = METRIC_FLAGS.filter((flag) => explicit.has(flag)).map((flag) => [flag, unquoted(values[flag])]);
+  return { page: Object.fromEntries(given), metrics: Object.fromEntries(names) };
+}
+
+/** Charts of v1.5 write metrics and the path of sglang and trtllm-serve in quotes of their own (api-resources 6B.2). */
+function unquoted(text: string): string {
+  return text.trim().replace(/^"(.*)"$/s, "$1");
 }

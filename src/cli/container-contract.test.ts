@@ -1,0 +1,58 @@
+import { describe, expect, it } from "vitest";
+import { CHART_VECTORS } from "../../test/support/chart-vectors.ts";
+import type { EppSettings } from "../app/epp.ts";
+import { EPP_FLAGS } from "./epp-flag-table.ts";
+import { parseEppFlags } from "./epp-flags.ts";
+import { type FlagRow, parseGoFlags } from "./go-flags.ts";
+
+/** A value of the flag that is not its default where it can be another, as a values file would have it. */
+function sampleOf(row: FlagRow): string {
+  switch (row.type) {
+    case "bool":
+      return row.default === "true" ? "false" : "true";
+    case "int":
+      return "8";
+    case "duration":
+      return "7s";
+    case "list":
+      return "8000,8001";
+    case "quantity":
+      return "1Mi";
+    case "string":
+      return row.choices?.at(-1) ?? "some-text";
+  }
+}
+
+describe("what published charts put on the command line (R-58, E-120, E-121, E-122)", () => {
+  it.each(CHART_VECTORS)("$from", ({ args, env, settings, warned }) => {
+    const parsed = parseEppFlags(args, env) as EppSettings;
+    expect(parsed).toMatchObject(settings);
+    expect(parsed.warnings.map((warning) => /^--(\S+)/.exec(warning)?.[1] ?? warning)).toEqual(warned);
+  });
+
+  it("covers each chart and each model server type that is given metrics by flags", () => {
+    const all = CHART_VECTORS.map(({ from }) => from).join("\n");
+    for (const part of ["v0.3.0", "v1.0.0", "v1.2.1", "v1.5.0", "llm-d-router-gateway", "llm-d-router-standalone"])
+      expect(all).toContain(part);
+    for (const type of ["sglang", "triton-tensorrt-llm", "trtllm-serve"]) expect(all).toContain(type);
+  });
+
+  it.each(EPP_FLAGS)(
+    "--$name means the same as a word of its own, as charts of v1.5 render a map, and after =",
+    (row) => {
+      const sample = sampleOf(row);
+      const read = (...args: readonly string[]) => parseGoFlags([...args, "--pool-name=behind"], EPP_FLAGS, {});
+      const joined = read(`--${row.name}=${sample}`);
+      expect(read(`--${row.name}`, sample).values).toEqual(joined.values);
+      expect(read(`-${row.name}`, sample).values).toEqual(joined.values);
+      expect(joined.values["pool-name"]).toBe("behind");
+    },
+  );
+
+  it.each(EPP_FLAGS.filter(({ type }) => type === "bool"))("--$name alone means true", ({ name }) => {
+    expect(parseGoFlags([`--${name}`, "--pool-name=behind"], EPP_FLAGS, {}).values).toMatchObject({
+      [name]: true,
+      "pool-name": "behind",
+    });
+  });
+});

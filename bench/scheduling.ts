@@ -13,7 +13,7 @@ import { type Endpoint, hostPort } from "../src/inference/endpoint.ts";
 import { HeaderList } from "../src/inference/headers.ts";
 import { Rejection } from "../src/inference/outcomes.ts";
 import type { InferenceRequest } from "../src/inference/request.ts";
-import { buildDefaultProfile } from "../src/scheduling/default-profile.ts";
+import { buildDefaultPlan } from "../src/scheduling/default-profile.ts";
 import { Scheduler } from "../src/scheduling/scheduler.ts";
 import { measure } from "./support/measure.ts";
 
@@ -96,7 +96,7 @@ function bareLoop(size: number): () => number {
 function decision(bytes: number, size: number, everywhere: boolean): number {
   const random = new SeededRandom(1);
   const endpoints = poolOf(size, random);
-  const scheduler = new Scheduler({ profile: buildDefaultProfile(realClock, random), clock: realClock, random });
+  const scheduler = new Scheduler({ plan: buildDefaultPlan(realClock, random), clock: realClock, random });
   const requests = requestsOf(bytes, everywhere ? 1 : Math.max(8, Math.round((1 << 20) / bytes)));
   if (everywhere) for (const endpoint of endpoints) scheduler.schedule(requests[0]!, [endpoint], 0);
   let next = 0;

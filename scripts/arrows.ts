@@ -22,6 +22,8 @@ export const ARROWS: Readonly<Record<string, readonly string[] | "all">> = {
   config: ["plugin", "document"],
   plugin: ["document"],
   resources: ["document"],
+  kubernetes: ["document"],
+  controllers: ["kubernetes", "resources", "endpoints"],
   simulator: ["document", "prefix"],
   prefix: [],
   grpc: [],

@@ -11,6 +11,7 @@ import { dispatchReference } from "../src/cli/dispatch-help.ts";
 import { enqueueCommand } from "../src/cli/enqueue.ts";
 import { envoyConfigCommand } from "../src/cli/envoy-config.ts";
 import { eppReference } from "../src/cli/epp-flags.ts";
+import { explainCommand } from "../src/cli/explain.ts";
 import { explainConfigCommand } from "../src/cli/explain-config.ts";
 import { gatewayCommand } from "../src/cli/gateway.ts";
 import { migrateConfigCommand } from "../src/cli/migrate-config.ts";
@@ -68,6 +69,7 @@ function flagsReference(): string {
     gatewayCommand(),
     simCommand(),
     demoCommand(),
+    explainCommand(),
     validateCommand(),
     explainConfigCommand(),
     migrateConfigCommand(),

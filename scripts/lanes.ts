@@ -1,6 +1,6 @@
 /**
- * The lanes: `check`, `unit`, `parts`, `test` (all three) and `soak`. Each step prints its seconds; the last line of a
- * lane that ran tests is `N passed, N failed`.
+ * The lanes: `check`, `unit`, `parts`, `test` (all three), `soak`, and `kubernetes`, which is test/kubernetes on a real API
+ * server. Each step prints its seconds; the last line of a lane that ran tests is `N passed, N failed`.
  */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -23,11 +23,12 @@ const CHECK: readonly Step[] = [
   { name: "unused code", command: [bin("knip")] },
   { name: "arrows", command: [process.execPath, "scripts/arrows.ts"] },
   { name: "generated docs", command: [process.execPath, "scripts/docs.ts", "--check"] },
+  { name: "generated CRDs", command: [process.execPath, "scripts/crds.ts", "--check"] },
 ];
 
-const vitest = (lane: string): Step => ({
+const vitest = (lane: string, ...only: readonly string[]): Step => ({
   name: `${lane} tests`,
-  command: [bin("vitest"), "run", "--reporter=default", "--reporter=./scripts/count-reporter.ts"],
+  command: [bin("vitest"), "run", "--reporter=default", "--reporter=./scripts/count-reporter.ts", ...only],
   env: { SLUICE_LANE: lane },
 });
 
@@ -38,6 +39,11 @@ const parts = (...which: readonly string[]): Step => ({
 const BUILD: Step = { name: "build", command: [process.execPath, "scripts/build.ts"] };
 
 const PARTS: readonly Step[] = [parts(), BUILD, vitest("parts")];
+/** The Kubernetes tests on a real API server, and only on that. */
+const KUBERNETES: readonly Step[] = [parts(), BUILD, vitest("parts", "test/kubernetes")].map((step) => ({
+  ...step,
+  env: { ...step.env, SLUICE_API_SERVER: "real" },
+}));
 
 const LANES: Readonly<Record<string, readonly Step[]>> = {
   check: CHECK,
@@ -45,6 +51,7 @@ const LANES: Readonly<Record<string, readonly Step[]>> = {
   parts: PARTS,
   test: [...CHECK, vitest("unit"), ...PARTS],
   soak: [parts("soak"), BUILD, vitest("soak")],
+  kubernetes: KUBERNETES,
 };
 
 const [lane = "test", ...rest] = process.argv.slice(2);

@@ -46,7 +46,8 @@ function run(command: string, args: readonly string[], cwd?: string): string {
   return result.stdout;
 }
 
-function onPath(name: string): string | undefined {
+/** A program on the PATH; undefined = it is not there. */
+export function onPath(name: string): string | undefined {
   for (const folder of (process.env["PATH"] ?? "").split(delimiter)) {
     const candidate = join(folder, name);
     if (folder !== "" && existsSync(candidate)) return candidate;
@@ -122,6 +123,37 @@ export function redisServer(): string {
   return onPath("redis-server") ?? unpackDebian("redis-server", "usr/bin/redis-server");
 }
 
+/** Paths of a real API server and of what it keeps its objects in. */
+export interface ApiServerBinaries {
+  readonly apiServer: string;
+  readonly etcd: string;
+}
+
+/**
+ * kube-apiserver and etcd, in the folder KUBEBUILDER_ASSETS or on the PATH; undefined = tests use the stand-in.
+ * @throws PartMissing where SLUICE_API_SERVER=real demands them and they are not there
+ */
+export function apiServerBinaries(): ApiServerBinaries | undefined {
+  const folder = process.env["KUBEBUILDER_ASSETS"];
+  const find = (name: string): string | undefined => {
+    const inFolder = folder === undefined ? undefined : join(folder, name);
+    return inFolder !== undefined && existsSync(inFolder) ? inFolder : onPath(name);
+  };
+  const [apiServer, etcd] = [find("kube-apiserver"), find("etcd")];
+  if (apiServer !== undefined && etcd !== undefined) return { apiServer, etcd };
+  if (process.env["SLUICE_API_SERVER"] !== "real") return undefined;
+  throw new PartMissing(
+    "neither the folder KUBEBUILDER_ASSETS nor the PATH has both kube-apiserver and etcd; `setup-envtest use -p env` gets them",
+  );
+}
+
+/** Which API server the tests in test/kubernetes run against, for people. */
+function apiServerInUse(): string {
+  const binaries = apiServerBinaries();
+  if (binaries !== undefined) return `${binaries.apiServer} with ${binaries.etcd}`;
+  return "the stand-in of test/support/apiserver, as there is no kube-apiserver with etcd";
+}
+
 /**
  * Unpacks a Debian package and what it depends on and this machine lacks into the cache: needs no root, starts nothing.
  * @param program path of the program inside the package
@@ -190,6 +222,7 @@ if (import.meta.main) {
     ["chromium", chromium],
     ["redis-server", redisServer],
     ["prometheus", prometheus],
+    ["API server", apiServerInUse],
   ] as const) {
     try {
       console.log(`${name}: ${find()}`);
@@ -198,5 +231,7 @@ if (import.meta.main) {
       console.error(`${name}: ${error instanceof Error ? error.message : String(error)}`);
     }
   }
+  // Who asks for the real API server gets it or nothing, on any machine.
+  if (missing.includes("API server")) process.exit(1);
   if (missing.length > 0 && process.env["CI"] === "true") process.exit(1);
 }

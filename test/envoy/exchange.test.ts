@@ -27,6 +27,7 @@ describe.each(CONFIGURATIONS)("real Envoy 1.40, %s", (config, variant, options) 
   beforeAll(async () => {
     stack = await startStack(variant, {
       ...options,
+      eppArgs: [...(options.eppArgs ?? []), "--decision-header"],
       simArgs: [
         ...["--max-model-len", "4000000", "--max-num-seqs", "256"],
         ...["--inter-token-latency", "2", "--prefill-time-per-token", "0"],
@@ -48,6 +49,20 @@ describe.each(CONFIGURATIONS)("real Envoy 1.40, %s", (config, variant, options) 
     // What a user can tell an operator of a slow answer.
     const id = String(answer.headers["x-request-id"]);
     expect(await getJson(`${stack.epp.adminUrl}/debug/decisions/${id}`)).toMatchObject({ requestId: id, model: "sim" });
+  });
+
+  it("tells a client that asks for it why its request went where it went, and the server nothing of that", async () => {
+    const headers = { ...JSON_HEADERS, "x-sluice-explain": "1", "x-test-id": "why" };
+    const answer = await ask(`${stack.url}/v1/chat/completions`, { headers, body: chat("why") });
+    expect(answer.headers["x-sluice-decision-reason"]).toMatch(
+      /^Request \S+ went to default\/server-\d \(127\.0\.0\.1:\d+\): /,
+    );
+    const number = String(answer.headers["x-sluice-decision"]);
+    expect(await getJson(`${stack.epp.adminUrl}/debug/decisions/${number}?full=1`)).toMatchObject({
+      ...{ requestId: answer.headers["x-request-id"], full: { endpoints: { length: 3 } } },
+    });
+    const [seen] = await seenBy(stack.sims, "why");
+    expect(seen!.headers["x-sluice-explain"]).toBeUndefined();
   });
 
   it("streams token by token: the first arrives before the last is made (D-32)", async () => {

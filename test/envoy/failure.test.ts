@@ -2,52 +2,9 @@ import { afterEach, describe, expect, it } from "vitest";
 import { parseDocument } from "yaml";
 import type { RequestBodyMode } from "../../src/envoy/options.ts";
 import { ask, chat, JSON_HEADERS } from "../support/client.ts";
+import { Load } from "../support/load.ts";
 import { poll } from "../support/poll.ts";
 import { type Stack, startEpp, startStack } from "../support/stack.ts";
-
-interface Seen {
-  readonly status: number;
-  readonly ms: number;
-}
-
-/** Sends chats one after the other on eight strands until told to stop, and keeps what became of each. */
-class Load {
-  readonly seen: Seen[] = [];
-  #running = true;
-  readonly #strands: Promise<void>[];
-
-  constructor(url: string) {
-    this.#strands = Array.from({ length: 8 }, async () => {
-      while (this.#running) {
-        const started = performance.now();
-        let status = 0;
-        try {
-          status = (
-            await ask(`${url}/v1/chat/completions`, {
-              headers: JSON_HEADERS,
-              body: chat("under load"),
-              timeoutMs: 10_000,
-            })
-          ).status;
-        } catch {
-          // No answer at all counts as status 0.
-        }
-        this.seen.push({ status, ms: performance.now() - started });
-        if (status !== 200) await new Promise((resolve) => setTimeout(resolve, 20));
-      }
-    });
-  }
-
-  /** Index behind what was seen so far. */
-  get mark(): number {
-    return this.seen.length;
-  }
-
-  async stop(): Promise<void> {
-    this.#running = false;
-    await Promise.all(this.#strands);
-  }
-}
 
 describe("the picker stops and starts again under load", () => {
   let stack: Stack | undefined;

@@ -48,7 +48,7 @@ describe("sluice epp in front of several kinds of model server", () => {
     expect([...seen]).toEqual([`127.0.0.1:${sims[0]!.port}`]);
     client.close();
     const [latest] = await getJson<{ why: string }[]>(`${epp.adminUrl}/debug/decisions`);
-    expect(latest!.why).toContain("no other candidate was left");
+    expect(latest!.why).toContain("no other of 4 candidates was left; decision-tree-filter dropped 3");
   });
 });
 

@@ -36,10 +36,10 @@ function handshake(port: number, alpn: string[]): Promise<{ protocol: string | f
   });
 }
 
-describe("sluice epp with its defaults", () => {
+describe("sluice epp with its defaults, but for health on the ext_proc port", () => {
   let epp: BareEpp;
   beforeAll(async () => {
-    epp = await startBareEpp(endpoints);
+    epp = await startBareEpp(endpoints, ["--health-checking=false"]);
   });
   afterAll(() => epp?.process.stop());
 
@@ -76,21 +76,17 @@ describe("sluice epp with its defaults", () => {
     expect(list.grpc).toBe(0);
   });
 
-  it("has no health service on the ext_proc port (E-125)", async () => {
+  it("has no health service on the ext_proc port where it is told to have none (E-125)", async () => {
     const client = await GrpcClient.connect(epp.port, { tls: true });
     expect((await client.unary("/grpc.health.v1.Health/Check", Buffer.alloc(0))).end.status).toBe(UNIMPLEMENTED);
     client.close();
   });
 });
 
-describe("sluice epp --secure-serving=false --health-checking", () => {
+describe("sluice epp --secure-serving=false", () => {
   let epp: BareEpp;
   beforeAll(async () => {
-    epp = await startBareEpp(endpoints, [
-      "--secure-serving=false",
-      "--health-checking",
-      "--refresh-prometheus-metrics-interval=100ms",
-    ]);
+    epp = await startBareEpp(endpoints, ["--secure-serving=false", "--refresh-prometheus-metrics-interval=100ms"]);
   });
   afterAll(() => epp?.process.stop());
 

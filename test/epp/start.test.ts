@@ -39,24 +39,24 @@ const CONFIG = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n";
 
 describe("sluice epp refuses to start (E-120)", () => {
   it.each([
-    ["without endpoints", [], 1, /give --endpoints FILE/],
+    ["without endpoints", [], 1, /give --pool-name or --endpoint-selector in Kubernetes, else --endpoints FILE/],
     [
-      "with a pool of Kubernetes",
+      "with a pool where there is no Kubernetes",
       ["--pool-name", "p"],
       1,
-      /--pool-name needs Kubernetes, not built yet; use --endpoints/,
+      /no Kubernetes here: run it in a pod, or name a file with --kubeconfig or KUBECONFIG; without Kubernetes give --endpoints/,
     ],
     [
-      "with a selector",
+      "with a selector and no name of its own (R-39)",
       ["--endpoint-selector", "a=b", "--endpoint-target-ports", "80"],
       1,
-      /--endpoint-selector needs Kubernetes, not built yet; use --endpoints/,
+      /POD_NAME, which is not set; set it from metadata\.name of the pod/,
     ],
     [
       "with authentication of metrics",
       ["--endpoints", endpoints, "--metrics-endpoint-auth=true"],
       1,
-      /--metrics-endpoint-auth=true needs Kubernetes/,
+      /--metrics-endpoint-auth=true asks Kubernetes who may read, and with endpoints from a file there is none/,
     ],
     [
       "with both configurations",

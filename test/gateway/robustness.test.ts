@@ -207,9 +207,9 @@ describe("a start that cannot work ends with one clear line", () => {
     ],
     ["an unknown command", ["gatewy"], /Did you mean gateway\?/, 2],
     [
-      "an epp that needs Kubernetes",
+      "an epp for a pool where there is no Kubernetes",
       ["epp", "--pool-name", "p"],
-      /needs Kubernetes, not built yet; use --endpoints/,
+      /no Kubernetes here: .* without Kubernetes give --endpoints/,
       1,
     ],
     ["a mistyped epp flag", ["epp", "--grpc-prt", "1"], /grpc-port/, 2],

@@ -1,10 +1,12 @@
-import { execFileSync } from "node:child_process";
-import { copyFileSync, mkdtempSync, readdirSync, writeFileSync } from "node:fs";
+import { execFileSync, spawnSync } from "node:child_process";
+import { copyFileSync, cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
+import { ask, chat, JSON_HEADERS } from "../support/client.ts";
 import { GatewayProcess } from "../support/gateway-process.ts";
 import { ROOT, TestProcess } from "../support/process.ts";
+import { seenBy, startSims } from "../support/stack.ts";
 
 /** Runs npm, quietly, with the registry of the machine. */
 function npm(args: readonly string[], cwd: string): string {
@@ -17,6 +19,20 @@ function npm(args: readonly string[], cwd: string): string {
 
 describe("the packed package, installed elsewhere", () => {
   const home = mkdtempSync(join(tmpdir(), "sluice-package-"));
+
+  /** Fails with what the compiler says. */
+  function typeCheck(files: readonly string[]): void {
+    const flags = ["--noEmit", "--strict", "--module", "nodenext", "--target", "es2024", "--types", "node"];
+    const stripped = ["--noUncheckedIndexedAccess", "--erasableSyntaxOnly", "--allowImportingTsExtensions"];
+    const types = ["--typeRoots", join(ROOT, "node_modules", "@types"), "--ignoreConfig"];
+    const tsc = join(ROOT, "node_modules", ".bin", "tsc");
+    const { status, stdout } = spawnSync(tsc, [...flags, ...stripped, ...types, ...files], {
+      cwd: home,
+      encoding: "utf8",
+    });
+    expect(stdout).toBe("");
+    expect(status).toBe(0);
+  }
 
   beforeAll(() => {
     npm(["pack", "--pack-destination", home], ROOT);
@@ -48,6 +64,36 @@ describe("the packed package, installed elsewhere", () => {
        process.stdout.write(mine.kind + " " + mine.type);`,
     );
     expect(execFileSync(process.execPath, ["mine.js"], { cwd: home, encoding: "utf8" })).toBe("scorer mine");
+  });
+
+  it("tests, checks and runs plugins of the user that lie beside the configuration, out of the tree", async () => {
+    const folder = join(home, "pool");
+    cpSync(join(ROOT, "examples", "custom-scorer"), folder, { recursive: true });
+    const run = (program: string, ...args: readonly string[]): string =>
+      execFileSync(program, args, {
+        cwd: folder,
+        encoding: "utf8",
+        stdio: ["ignore", "pipe", "pipe"],
+        timeout: 60_000,
+      });
+    expect(run(process.execPath, "--test")).toMatch(/pass 4$/m);
+    const bin = join(home, "node_modules", ".bin", "sluice");
+    expect(run(bin, "validate", "config.yaml")).toContain("zone-scorer x 5");
+    const sims = await startSims(2);
+    const [east, west] = sims.map(({ port }, at) => `{ name: s${at}, address: 127.0.0.1, port: ${port}, labels: `);
+    writeFileSync(join(folder, "endpoints.yaml"), `endpoints:\n- ${east}{ zone: east } }\n- ${west}{ zone: west } }\n`);
+    const files = ["--endpoints", "endpoints.yaml", "--config-file", "config.yaml"];
+    const ports = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+    const gateway = new TestProcess(bin, ["gateway", ...files, ...ports], { cwd: folder });
+    const url = `http://${await gateway.listening("gateway")}/v1/chat/completions`;
+    for (const zone of ["west", "east"]) {
+      const headers = { ...JSON_HEADERS, "x-zone": zone, "x-test-id": zone };
+      expect((await ask(url, { method: "POST", headers, body: chat("hello") })).status).toBe(200);
+      const seen = await seenBy(sims, zone);
+      expect(seen.map(({ port }) => port)).toEqual([sims[zone === "east" ? 0 : 1]!.port]);
+    }
+    await gateway.stop();
+    await Promise.all(sims.map((sim) => sim.process.stop()));
   });
 
   it("lets an application ask through a queue: the example, with the dispatcher from the package", async () => {
@@ -89,12 +135,31 @@ describe("the packed package, installed elsewhere", () => {
        // @ts-expect-error: a request has a deadline
        requester.request({ a: 1 }, {}).catch((error) => error instanceof SluiceError);`,
     );
-    const flags = ["--noEmit", "--strict", "--module", "nodenext", "--target", "es2024", "--types", "node"];
-    const types = ["--typeRoots", join(ROOT, "node_modules", "@types"), "--ignoreConfig"];
-    execFileSync(join(ROOT, "node_modules", ".bin", "tsc"), [...flags, ...types, "typed.ts"], {
-      cwd: home,
-      stdio: "pipe",
+    typeCheck(["typed.ts"]);
+  });
+
+  it("tells TypeScript what plugins are: the example and what the documentation shows", () => {
+    const folder = join(home, "documented");
+    mkdirSync(folder);
+    const page = readFileSync(join(ROOT, "docs", "extend", "plugins.md"), "utf8");
+    const shown = [...page.matchAll(/```ts\n(.*?)```/gs)].map(([, code]) => code!);
+    expect(shown.length).toBeGreaterThan(3);
+    const names = shown.map((code, at) => {
+      const name = /^\/\/ (\S+\.ts)$/m.exec(code)?.[1] ?? `shown-${at}.ts`;
+      writeFileSync(join(folder, name), code);
+      return join("documented", name);
     });
+    const examples = ["zone-scorer.ts", "zone-scorer.test.ts", "long-answers.ts"].map((name) => join("pool", name));
+    writeFileSync(
+      join(folder, "wrong.ts"),
+      `import { defineScorer } from "sluice/plugin";
+       import { expectPick } from "sluice/plugin/testing";
+       // @ts-expect-error: a scorer scores
+       export const wrong = defineScorer({ type: "wrong", describe: "d", create: () => ({ filter() {} }) });
+       // @ts-expect-error: an endpoint has a name
+       expectPick({ plugins: [], endpoints: [{ waiting: 1 }] });`,
+    );
+    typeCheck([...names, ...examples, join("documented", "wrong.ts")]);
   });
 
   it("explains a mistyped command", () => {

@@ -1,4 +1,4 @@
-import { mkdtempSync } from "node:fs";
+import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Browser, chromium } from "playwright-core";
@@ -7,10 +7,36 @@ import { chromium as findChromium } from "../../scripts/test-parts.ts";
 import { startAdmin } from "../../src/admin/server.ts";
 import type { BacklogPicture } from "../../src/admin/views.ts";
 import { realClock } from "../../src/clock/real.ts";
+import { EMPTY_VIEWS } from "../support/admin-port.ts";
 import { ask, chat, JSON_HEADERS } from "../support/client.ts";
 import { freePort } from "../support/free-port.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
-import { endpointsFile, type Sim, startSims } from "../support/stack.ts";
+import { type Sim, startSims } from "../support/stack.ts";
+
+/** The default, for one label alone. */
+const CONFIG = `apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+- {type: label-selector-filter, parameters: {matchLabels: {tier: gold}}}
+- type: queue-scorer
+- type: kv-cache-utilization-scorer
+- type: prefix-cache-scorer
+- type: active-request-scorer
+schedulingProfiles:
+- name: default
+  plugins:
+  - {pluginRef: label-selector-filter}
+  - {pluginRef: queue-scorer, weight: 2}
+  - {pluginRef: kv-cache-utilization-scorer, weight: 2}
+  - {pluginRef: prefix-cache-scorer, weight: 3}
+  - {pluginRef: active-request-scorer, weight: 2}
+`;
+const FOLDER = mkdtempSync(join(tmpdir(), "sluice-page-"));
+const SCREENSHOTS = process.env["SLUICE_SCREENSHOTS"] ?? FOLDER;
+const file = (name: string, text: string): string => {
+  writeFileSync(join(FOLDER, name), text);
+  return join(FOLDER, name);
+};
 
 describe("the page, in Chromium", () => {
   let sims: Sim[];
@@ -18,8 +44,14 @@ describe("the page, in Chromium", () => {
   let browser: Browser;
 
   beforeAll(async () => {
-    sims = await startSims(2);
-    gateway = await startGateway(endpointsFile([...sims.map((sim) => sim.port), await freePort()]));
+    sims = await startSims(3);
+    const entries = [...sims.map((sim) => sim.port), await freePort()].map(
+      (port, i) =>
+        `- { name: server-${i + 1}, address: 127.0.0.1, port: ${port}, labels: { tier: ${i === 2 ? "silver" : "gold"} } }`,
+    );
+    gateway = await startGateway(file("endpoints.yaml", `endpoints:\n${entries.join("\n")}\n`), [
+      ...["--config-file", file("config.yaml", CONFIG)],
+    ]);
     browser = await chromium.launch({
       executablePath: findChromium(),
       args: [
@@ -48,9 +80,9 @@ describe("the page, in Chromium", () => {
     });
     await page.goto(`${gateway.adminUrl}/`);
     await page.locator("#status.live").waitFor();
-    await page.locator("#endpoints tbody tr").nth(2).waitFor();
+    await page.locator("#endpoints tbody tr").nth(3).waitFor();
     await page.locator(".state.down").waitFor();
-    expect(await page.locator("#endpoints tbody tr").count()).toBe(3);
+    expect(await page.locator("#endpoints tbody tr").count()).toBe(4);
     expect(await page.locator("tr", { has: page.locator(".state.down") }).textContent()).toContain("ECONNREFUSED");
 
     const answer = await ask(`${gateway.url}/v1/chat/completions`, {
@@ -70,10 +102,28 @@ describe("the page, in Chromium", () => {
     await page.setViewportSize({ width: 1280, height: 800 });
     expect(await table.locator("thead").textContent()).toContain("prefix-cache-scorer x 3");
     expect(await table.locator("tbody tr").count()).toBe(2);
-    await page.screenshot({
-      path: join(process.env["SLUICE_SCREENSHOTS"] ?? mkdtempSync(join(tmpdir(), "sluice-page-")), "page.png"),
-    });
+    const facts = await page.locator(".detail .facts").textContent();
+    expect(facts).toContain("Filtered out: label-selector-filter dropped 1 candidate: default/server-3");
+    expect(facts).toContain("1 more left out beforehand because down.");
+    expect(facts).toMatch(/profile default, configuration [0-9a-f]{12}/);
+    await page.screenshot({ path: join(SCREENSHOTS, "page.png") });
     expect(problems).toEqual([]);
+  });
+
+  it("marks a request that was refused, and says why", async () => {
+    const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
+    await page.goto(`${gateway.adminUrl}/`);
+    const headers = { ...JSON_HEADERS, "x-request-id": "too-choosy", prefer: "if-available" };
+    const answer = await ask(`${gateway.url}/v1/chat/completions`, { headers, body: chat("never seen before") });
+    expect(answer.status).toBe(412);
+    const line = page.locator("#decisions button", { hasText: "too-choosy" });
+    await line.waitFor();
+    expect(await line.locator(".where.refused").textContent()).toBe("refused 412");
+    await line.click();
+    const detail = page.locator(".detail");
+    expect(await detail.locator(".facts").textContent()).toContain("The client was answered 412: ");
+    expect(await detail.locator("table").count()).toBe(0);
+    await page.screenshot({ path: join(SCREENSHOTS, "refused.png") });
   });
 
   it("shows a backlog as soon as there is one, and nothing of it without", async () => {
@@ -85,13 +135,7 @@ describe("the page, in Chromium", () => {
     const admin = await startAdmin({
       ...{ host: "127.0.0.1", port: 0, clock: realClock, authorize: () => undefined },
       views: {
-        ...{
-          metrics: () => "",
-          ready: () => true,
-          endpoints: () => ({}),
-          decisions: () => [],
-          decision: () => undefined,
-        },
+        ...EMPTY_VIEWS,
         picture: () => ({
           data: JSON.stringify({ name: "p", endpoints: [], decisions: [], backlog: shown }),
           mark: 0,

@@ -1,31 +1,36 @@
+import { instancesOf, planOf } from "../../src/app/plan.ts";
 import { PLUGIN_REGISTRY } from "../../src/app/plugins.ts";
 import { schedulerHooks } from "../../src/app/scheduler-hooks.ts";
 import { SeededRandom } from "../../src/clock/random.ts";
 import { VirtualClock } from "../../src/clock/virtual.ts";
-import type { ConfiguredPlugin } from "../../src/config/effective.ts";
+import type { EffectiveConfig, EffectiveProfile, ProfilePlugin } from "../../src/config/effective.ts";
 import { loadConfig } from "../../src/config/load.ts";
+import { isMember } from "../../src/config/profile.ts";
 import { parseDocument } from "../../src/document/parse.ts";
 import type { PoolEndpoint } from "../../src/endpoints/pool-endpoint.ts";
 import { EndpointRegistry } from "../../src/endpoints/registry.ts";
 import { ByteBudget } from "../../src/exchange/byte-budget.ts";
-import { Decider } from "../../src/exchange/decide.ts";
+import { Decider, type DecisionParts } from "../../src/exchange/decide.ts";
 import { InferenceExchange } from "../../src/exchange/exchange.ts";
 import { ExchangeMetrics } from "../../src/exchange/exchange-metrics.ts";
 import { ParserTable } from "../../src/exchange/parsers/parser-table.ts";
+import { Preparation } from "../../src/exchange/prepare.ts";
 import { type NamedHook, RequestHooks } from "../../src/exchange/request-hooks.ts";
 import type { Wire } from "../../src/exchange/wire.ts";
 import { LegacyAdmission } from "../../src/flowcontrol/legacy-admission.ts";
 import { type EndpointMetrics, UNKNOWN_METRICS } from "../../src/inference/endpoint.ts";
-import type { PluginDefinition, PluginKind, PluginKinds } from "../../src/plugin/kinds.ts";
+import type { PluginDescription } from "../../src/plugin/instances.ts";
+import type { PluginDefinition, PluginKind, RequestParser, SaturationDetector } from "../../src/plugin/kinds.ts";
 import { objectivesFromFlags } from "../../src/resources/objectives.ts";
 import { ModelResolver, type ResolverOptions } from "../../src/resources/resolve.ts";
-import { buildProfile, described } from "../../src/scheduling/build.ts";
+import { described, type MemberDescription } from "../../src/scheduling/build.ts";
 import { Scheduler } from "../../src/scheduling/scheduler.ts";
 import { render } from "../../src/telemetry/exposition.ts";
 import { silentLogger } from "../../src/telemetry/logger.ts";
 import { createMetrics } from "../../src/telemetry/names.ts";
 import { RateLimitedLog } from "../../src/telemetry/rate-limited-log.ts";
 import { MetricsRegistry } from "../../src/telemetry/registry.ts";
+import type { Tracing } from "../../src/telemetry/tracing.ts";
 import { slowRead } from "./slow-exposition.ts";
 
 /** One endpoint of a test pool; the rest is filled in. */
@@ -41,7 +46,7 @@ export interface TestCoreOptions {
   readonly endpoints?: number | readonly TestEndpoint[];
   /** Text of an EndpointPickerConfig; the built-in one by default. */
   readonly config?: string;
-  /** Put into the profile besides. */
+  /** Put into the first profile besides, or among the producers, screeners and admitters. */
   readonly plugins?: readonly PluginDefinition[];
   /** `NAME=PRIORITY` each. */
   readonly objectives?: readonly string[];
@@ -53,9 +58,15 @@ export interface TestCoreOptions {
   readonly maxRequestBytes?: number;
   readonly seed?: number;
   readonly hooks?: readonly NamedHook[];
+  /** In place of the configured ones. */
+  readonly parsers?: readonly RequestParser[];
+  /** In place of the configured detector. */
+  readonly saturation?: SaturationDetector["saturation"];
   /** The wire walks down the list by itself. */
   readonly retries?: boolean;
   readonly emitScores?: boolean;
+  /** Answers to requests that ask for it carry the decision. */
+  readonly decisionHeader?: boolean;
 }
 
 /** What one rendered page says: values by `name{label="value",...}` with labels in the order of the page. */
@@ -77,7 +88,10 @@ export class TestCore {
   /** Reported to have served, and no endpoints. */
   readonly strangers: string[] = [];
   readonly hooks: RequestHooks;
+  /** For exchanges opened from now on. */
+  tracing: Tracing | undefined;
   readonly #maxRequestBytes: number;
+  readonly #decisionHeader: boolean;
 
   constructor(options: TestCoreOptions = {}) {
     const { clock } = this;
@@ -86,21 +100,16 @@ export class TestCore {
     this.endpoints = new EndpointRegistry({ clock, random });
     this.budget = new ByteBudget(options.budget ?? 256 * 1024 * 1024);
     this.#maxRequestBytes = options.maxRequestBytes ?? 32 * 1024 * 1024;
+    this.#decisionHeader = options.decisionHeader ?? false;
     const document = options.config === undefined ? undefined : parseDocument(options.config, { file: "config.yaml" });
     const config = loadConfig(document, PLUGIN_REGISTRY);
-    const create = <K extends PluginKind>({ definition, name, parameters }: ConfiguredPlugin<K>): PluginKinds[K] =>
-      definition.create(parameters, { name, clock, random });
-    const parsers = new ParserTable(config.parsers.length === 0 ? undefined : config.parsers.map(create));
-    const hooks = config.hooks.map((hook) => ({ name: hook.name, plugin: create(hook) }));
+    const instances = instancesOf(config, { clock, random, log: silentLogger });
+    const parsers = config.parsers.map((plugin) => instances.make(plugin));
+    const hooks = config.hooks.map((hook) => ({ name: hook.name, plugin: instances.make(hook) }));
     this.hooks = new RequestHooks([...hooks, ...(options.hooks ?? [])], (_hook, error) => this.errors.push(error));
+    const more = (options.plugins ?? []).map((definition) => described(definition));
     this.scheduler = new Scheduler({
-      profile: buildProfile({
-        name: config.profile.name,
-        plugins: [...config.profile.plugins, ...config.producers, ...(options.plugins ?? []).map((p) => described(p))],
-        registry: PLUGIN_REGISTRY,
-        clock,
-        random,
-      }),
+      plan: planOf(withPlugins(config, more), instances),
       clock,
       random,
       retries: options.retries ?? false,
@@ -108,22 +117,34 @@ export class TestCore {
       hooks: schedulerHooks(this.metrics, new RateLimitedLog(silentLogger, clock, { intervalMs: 1000, maxKeys: 8 })),
     });
     this.endpoints.onRemoved((endpoint) => this.scheduler.endpointRemoved(endpoint));
-    const { detector } = config;
+    const inForce: DecisionParts = {
+      parsers: new ParserTable(options.parsers ?? (parsers.length === 0 ? undefined : parsers)),
+      headerProcessors: config.headerProcessors.map((plugin) => ({
+        ...{ name: plugin.name, type: plugin.definition.type },
+        plugin: instances.make(plugin),
+      })),
+      admission: new LegacyAdmission(
+        options.saturation === undefined ? instances.make(config.detector) : { saturation: options.saturation },
+      ),
+    };
     this.decider = new Decider({
       clock,
       random,
       endpoints: this.endpoints,
-      parsers: () => parsers,
+      inForce: () => inForce,
       models: new ModelResolver({
         random,
         objectives: objectivesFromFlags(options.objectives ?? []),
         ...options.models,
       }),
-      admission: new LegacyAdmission(
-        detector.definition.create(detector.parameters, { name: detector.name, clock, random }),
-      ),
       scheduler: this.scheduler,
+      preparation: new Preparation({
+        clock,
+        preparers: () => this.scheduler.preparers,
+        onFailed: (_producer, error) => this.errors.push(error),
+      }),
       ignoreSubset: options.ignoreSubset ?? false,
+      onPluginError: (_plugin, error) => this.errors.push(error),
     });
     const { endpoints = 3 } = options;
     const pool = typeof endpoints === "number" ? Array.from({ length: endpoints }, () => ({})) : endpoints;
@@ -160,8 +181,10 @@ export class TestCore {
         decider: this.decider,
         hooks: () => this.hooks,
         metrics: this.exchangeMetrics,
+        tracing: this.tracing,
         budget: this.budget,
         maxRequestBytes: this.#maxRequestBytes,
+        decisionHeader: this.#decisionHeader,
         onError: (error) => this.errors.push(error),
         onStrangerServed: (reported) => this.strangers.push(reported),
       },
@@ -209,4 +232,21 @@ export function samplesOf(page: string): Samples {
     samples.set(`${line.sample.name}${labels.length === 0 ? "" : `{${labels.join()}}`}`, line.sample.value);
   }
   return samples;
+}
+
+/** The configuration with more plugins at the places of their kinds. */
+function withPlugins(config: EffectiveConfig, more: readonly MemberDescription[]): EffectiveConfig {
+  const ofKind = <K extends PluginKind>(kind: K): PluginDescription<K>[] =>
+    more.filter(({ definition }) => definition.kind === kind) as unknown as PluginDescription<K>[];
+  const [first, ...others] = config.profiles as [EffectiveProfile, ...EffectiveProfile[]];
+  const members = more.flatMap((plugin) =>
+    isMember(plugin.definition.kind) ? [{ ...plugin, weight: plugin.weight ?? 1 } as ProfilePlugin] : [],
+  );
+  return {
+    ...config,
+    profiles: [{ ...first, plugins: [...first.plugins, ...members] }, ...others],
+    producers: [...config.producers, ...ofKind("producer")],
+    screeners: [...config.screeners, ...ofKind("screener")],
+    admitters: [...config.admitters, ...ofKind("admitter")],
+  };
 }

@@ -45,6 +45,8 @@ export interface FakePlan {
   readonly routed?: Partial<Routed>;
   /** Headers that plugins set on the answer. */
   readonly answerHeaders?: HeaderList;
+  /** What a refusal says about the decision. */
+  readonly decisionHeaders?: HeaderList;
   /** What is left of the answer when its trailers come. */
   readonly tail?: Uint8Array;
   /** What plugins make of the complete answer. */
@@ -91,6 +93,10 @@ export class FakeExchange implements Exchange {
   /** As the real one: until the end. */
   get holdsResponse(): boolean {
     return !this.answerEnded;
+  }
+
+  get decisionHeaders(): HeaderList | undefined {
+    return this.#plan.decisionHeaders;
   }
 
   get responseMetadata(): DynamicMetadata | undefined {

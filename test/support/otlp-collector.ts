@@ -4,7 +4,10 @@ import protobuf from "protobufjs";
 /** The fields that are read of OpenTelemetry's trace service. */
 const PROTO = `
 syntax = "proto3";
-message AnyValue { oneof value { string string_value = 1; bool bool_value = 2; int64 int_value = 3; double double_value = 4; } }
+message AnyValue {
+  oneof value { string string_value = 1; bool bool_value = 2; int64 int_value = 3; double double_value = 4; ArrayValue array_value = 5; }
+}
+message ArrayValue { repeated AnyValue values = 1; }
 message KeyValue { string key = 1; AnyValue value = 2; }
 message Link { bytes trace_id = 1; bytes span_id = 2; }
 message Status { string message = 2; uint32 code = 3; }
@@ -14,16 +17,22 @@ message Span {
   bytes parent_span_id = 4;
   string name = 5;
   uint32 kind = 6;
+  fixed64 start_time_unix_nano = 7;
+  fixed64 end_time_unix_nano = 8;
   repeated KeyValue attributes = 9;
   repeated Link links = 13;
   Status status = 15;
 }
-message ScopeSpans { repeated Span spans = 2; }
+message Scope { string name = 1; }
+message ScopeSpans { Scope scope = 1; repeated Span spans = 2; }
 message Resource { repeated KeyValue attributes = 1; }
 message ResourceSpans { Resource resource = 1; repeated ScopeSpans scope_spans = 2; }
 message ExportTraceServiceRequest { repeated ResourceSpans resource_spans = 1; }
 `;
 const EXPORT = protobuf.parse(PROTO, { keepCase: true }).root.lookupType("ExportTraceServiceRequest");
+
+export type CollectedValue = string | number | boolean | readonly CollectedValue[];
+type CollectedAttributes = Readonly<Record<string, CollectedValue>>;
 
 /** A span as it arrived; ids in hex, empty where there is none. */
 export interface CollectedSpan {
@@ -31,14 +40,19 @@ export interface CollectedSpan {
   readonly traceId: string;
   readonly spanId: string;
   readonly parentId: string;
-  /** 1 internal, 3 client. */
+  /** 1 internal, 2 server, 3 client. */
   readonly kind: number;
-  readonly attributes: Readonly<Record<string, string | number>>;
+  /** Name of what made it. */
+  readonly scope: string;
+  /** Milliseconds since the epoch. */
+  readonly started: number;
+  readonly ended: number;
+  readonly attributes: CollectedAttributes;
   /** Trace and span id, a slash between them. */
   readonly links: readonly string[];
   /** Text of the error; undefined = no error. */
   readonly error: string | undefined;
-  readonly resource: Readonly<Record<string, string | number>>;
+  readonly resource: CollectedAttributes;
 }
 
 export interface OtlpCollector extends AsyncDisposable {
@@ -81,16 +95,27 @@ export async function startOtlpCollector({ answers = true } = {}): Promise<OtlpC
   };
 }
 
+interface AnyValue {
+  readonly string_value?: string;
+  readonly bool_value?: boolean;
+  readonly int_value?: number;
+  readonly double_value?: number;
+  readonly array_value?: { readonly values: readonly AnyValue[] };
+}
+
 interface KeyValue {
   readonly key: string;
-  readonly value?: Readonly<Record<string, string | number>>;
+  readonly value?: AnyValue;
 }
 
 /** The messages above as protobufjs shows them, bytes in base64. */
 interface Request {
   readonly resource_spans: readonly {
     readonly resource?: { readonly attributes: readonly KeyValue[] };
-    readonly scope_spans: readonly { readonly spans: readonly WireSpan[] }[];
+    readonly scope_spans: readonly {
+      readonly scope?: { readonly name: string };
+      readonly spans: readonly WireSpan[];
+    }[];
   }[];
 }
 
@@ -100,6 +125,8 @@ interface WireSpan {
   readonly parent_span_id: string;
   readonly name: string;
   readonly kind: number;
+  readonly start_time_unix_nano: number;
+  readonly end_time_unix_nano: number;
   readonly attributes: readonly KeyValue[];
   readonly links: readonly { readonly trace_id: string; readonly span_id: string }[];
   readonly status: { readonly message: string; readonly code: number } | null;
@@ -109,12 +136,15 @@ function read(request: Buffer): CollectedSpan[] {
   const options = { arrays: true, defaults: true, longs: Number, bytes: String };
   const message = EXPORT.toObject(EXPORT.decode(request), options) as Request;
   return message.resource_spans.flatMap(({ resource, scope_spans }) =>
-    scope_spans.flatMap(({ spans }) => spans.map((span) => readSpan(span, mapOf(resource?.attributes ?? [])))),
+    scope_spans.flatMap(({ scope, spans }) =>
+      spans.map((span) => readSpan(span, scope?.name ?? "", mapOf(resource?.attributes ?? []))),
+    ),
   );
 }
 
-function readSpan(span: WireSpan, resource: CollectedSpan["resource"]): CollectedSpan {
+function readSpan(span: WireSpan, scope: string, resource: CollectedSpan["resource"]): CollectedSpan {
   return {
+    ...{ scope, started: millisecondsOf(span.start_time_unix_nano), ended: millisecondsOf(span.end_time_unix_nano) },
     ...{ name: span.name, kind: span.kind, traceId: hex(span.trace_id), spanId: hex(span.span_id) },
     ...{ parentId: hex(span.parent_span_id), attributes: mapOf(span.attributes), resource },
     links: span.links.map((link) => `${hex(link.trace_id)}/${hex(link.span_id)}`),
@@ -122,10 +152,20 @@ function readSpan(span: WireSpan, resource: CollectedSpan["resource"]): Collecte
   };
 }
 
+/** To a microsecond: a number holds no more of the nanoseconds since 1970. */
+function millisecondsOf(nanoseconds: number): number {
+  return Math.round(nanoseconds / 1000) / 1000;
+}
+
 function hex(base64: string): string {
   return Buffer.from(base64, "base64").toString("hex");
 }
 
-function mapOf(list: readonly KeyValue[]): Record<string, string | number> {
-  return Object.fromEntries(list.map(({ key, value }) => [key, Object.values(value ?? {})[0] ?? ""]));
+function mapOf(list: readonly KeyValue[]): Record<string, CollectedValue> {
+  return Object.fromEntries(list.map(({ key, value }) => [key, plainOf(value ?? {})]));
+}
+
+function plainOf(value: AnyValue): CollectedValue {
+  const { string_value, bool_value, int_value, double_value, array_value } = value;
+  return array_value?.values.map(plainOf) ?? string_value ?? bool_value ?? int_value ?? double_value ?? "";
 }

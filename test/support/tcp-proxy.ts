@@ -7,6 +7,14 @@ export interface TcpProxy {
   connections(): number;
   /** The next thing the server says is swallowed, and both ends are cut: whatever it answered was done, and nobody heard. */
   loseNextReply(): void;
+  /** Cuts every connection that is open. */
+  cut(): void;
+  /** Of what servers say, so many more bytes pass; then the connection that carried the last of them is cut. */
+  truncateAfter(bytes: number): void;
+  /** What servers say from now on arrives so many milliseconds later. */
+  delay(ms: number): void;
+  /** What servers say waits, and nobody is told; `false` lets it through. */
+  hold(on: boolean): void;
   /** Nothing passes any more in either direction, and nobody is told; `false` ends it for connections made later. */
   blackHole(on: boolean): void;
   close(): Promise<void>;
@@ -17,28 +25,58 @@ export async function tcpProxy(target: number): Promise<TcpProxy> {
   let connections = 0;
   let losing = false;
   let hole = false;
+  let left = Number.POSITIVE_INFINITY;
+  let delay = 0;
+  let holding = false;
+  const releases = new Set<() => void>();
   const server = createServer((client) => {
     connections++;
     const upstream = connect(target, "127.0.0.1");
     const end = (): void => {
       client.destroy();
       upstream.destroy();
+      releases.delete(release);
     };
     let lost = false;
+    // In the order in which it was said, whatever the delay was when.
+    const waiting: Buffer[] = [];
+    const pass = (piece: Buffer | undefined): void => {
+      if (piece === undefined || lost) return;
+      if (piece.length <= left) {
+        left -= piece.length;
+        client.write(piece);
+        return;
+      }
+      lost = true;
+      client.end(piece.subarray(0, left), end);
+      left = Number.POSITIVE_INFINITY;
+    };
+    const release = (): void => {
+      for (const piece of waiting.splice(0)) pass(piece);
+    };
+    releases.add(release);
     for (const socket of [client, upstream]) {
       sockets.add(socket);
       socket.on("error", end);
-      socket.on("close", end);
+      socket.on("close", () => {
+        sockets.delete(socket);
+        end();
+      });
     }
     client.on("data", (chunk) => {
       lost ||= hole;
       if (!lost) upstream.write(chunk);
     });
-    upstream.on("data", (chunk) => {
+    upstream.on("data", (chunk: Buffer) => {
       lost ||= hole;
       if (lost) return;
       if (!losing) {
-        client.write(chunk);
+        if (holding) waiting.push(chunk);
+        else if (delay === 0 && waiting.length === 0) pass(chunk);
+        else {
+          waiting.push(chunk);
+          setTimeout(() => holding || pass(waiting.shift()), delay);
+        }
         return;
       }
       losing = false;
@@ -51,6 +89,19 @@ export async function tcpProxy(target: number): Promise<TcpProxy> {
     connections: () => connections,
     loseNextReply() {
       losing = true;
+    },
+    cut() {
+      for (const socket of sockets) socket.destroy();
+    },
+    truncateAfter(bytes) {
+      left = bytes;
+    },
+    delay(ms) {
+      delay = ms;
+    },
+    hold(on) {
+      holding = on;
+      if (!on) for (const release of [...releases]) release();
     },
     blackHole(on) {
       hole = on;

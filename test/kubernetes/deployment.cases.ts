@@ -1,0 +1,108 @@
+import { expect } from "vitest";
+import { validateConfig } from "../../src/app/config-tools.ts";
+import type { EppSettings } from "../../src/app/epp.ts";
+import { parseEppFlags } from "../../src/cli/epp-flags.ts";
+import { one, podOf, type Rendered } from "../support/rendered.ts";
+
+/** Environment as the kubelet fills it in. */
+const DOWNWARD: Readonly<Record<string, string>> = {
+  "metadata.namespace": "inference",
+  "metadata.name": "pool-epp-6d5f7c9b8-x2x1z",
+  "spec.nodeName": "node-1",
+};
+
+/**
+ * Checks what the container contract asks of the objects that run a picker (api-resources 6B.2): arguments that the entry
+ * point reads, ports, probes and Service in agreement with them, a pod of the restricted profile.
+ * @returns the settings that the arguments amount to
+ */
+export function expectContract(objects: readonly Rendered[]): EppSettings {
+  const deployment = one(objects, "Deployment");
+  const { spec, container } = podOf(deployment);
+  const env = Object.fromEntries(
+    container.env.map(({ name, value, valueFrom }: { name: string; value?: string; valueFrom?: Rendered }) => [
+      name,
+      value ?? DOWNWARD[valueFrom?.["fieldRef"].fieldPath],
+    ]),
+  );
+  const settings = parseEppFlags(container.args, env) as EppSettings;
+  expect(settings.warnings).toEqual([]);
+
+  const ports = Object.fromEntries(
+    container.ports.map(({ name, containerPort }: { name: string; containerPort: number }) => [name, containerPort]),
+  );
+  expect(ports).toMatchObject({
+    grpc: settings.grpcPort,
+    "grpc-health": settings.grpcHealthPort,
+    metrics: settings.metricsPort,
+  });
+  const elected = settings.kubernetes?.leaderElection === true;
+  expect(elected).toBe(deployment["spec"].replicas > 1);
+  const probe = { port: settings.grpcHealthPort };
+  expect(container.livenessProbe).toEqual({
+    grpc: { ...probe, service: elected ? "liveness" : "inference-extension" },
+    initialDelaySeconds: 5,
+    periodSeconds: 10,
+  });
+  expect(container.readinessProbe).toEqual({
+    grpc: { ...probe, service: elected ? "readiness" : "inference-extension" },
+    periodSeconds: 2,
+  });
+
+  expect(deployment["spec"].strategy).toEqual({ type: "Recreate" });
+  expect(spec.terminationGracePeriodSeconds).toBe(130);
+  expect(spec.serviceAccountName).toBe(one(objects, "ServiceAccount", spec.serviceAccountName).metadata.name);
+  expect(container.command).toBeUndefined();
+  // The restricted profile of Pod Security Standards.
+  expect(spec.securityContext).toMatchObject({
+    runAsNonRoot: true,
+    runAsUser: 65532,
+    seccompProfile: { type: "RuntimeDefault" },
+  });
+  expect(container.securityContext).toEqual({
+    allowPrivilegeEscalation: false,
+    readOnlyRootFilesystem: true,
+    capabilities: { drop: ["ALL"] },
+  });
+
+  const service = one(objects, "Service");
+  expect(service["spec"].ports.slice(0, 2)).toEqual([
+    { name: "grpc-ext-proc", protocol: "TCP", port: settings.grpcPort, appProtocol: "kubernetes.io/h2c" },
+    { name: "http-metrics", protocol: "TCP", port: settings.metricsPort },
+  ]);
+  const { labels } = deployment["spec"].template.metadata;
+  expect(labels).toMatchObject(deployment["spec"].selector.matchLabels);
+  expect(labels).toMatchObject(service["spec"].selector);
+  for (const pool of objects.filter(({ kind }) => kind === "InferencePool")) {
+    const { endpointPickerRef, extensionRef } = pool["spec"];
+    const { name, port, portNumber } = endpointPickerRef ?? extensionRef;
+    expect([name, port?.number ?? portNumber]).toEqual([service.metadata.name, settings.grpcPort]);
+  }
+  for (const binding of objects.filter(({ kind }) => kind === "RoleBinding" || kind === "ClusterRoleBinding")) {
+    one(objects, binding["roleRef"].kind, binding["roleRef"].name);
+    for (const { kind, name } of binding["subjects"]) one(objects, kind, name);
+  }
+
+  const [mount] = container.volumeMounts;
+  const volume = spec.volumes.find(({ name }: { name: string }) => name === mount.name);
+  expect(mount).toMatchObject({ mountPath: "/config", readOnly: true });
+  expect(settings.configFile).toMatch(/^\/config\//);
+  expect(Object.keys(one(objects, "ConfigMap", volume.configMap.name)["data"])).toContain(
+    settings.configFile!.slice("/config/".length),
+  );
+  return settings;
+}
+
+/** What is warned about in each configuration of a ConfigMap; fails on one that is refused. */
+export async function configWarnings(map: Rendered): Promise<Readonly<Record<string, readonly string[]>>> {
+  const found: Record<string, readonly string[]> = {};
+  for (const [name, text] of Object.entries(map["data"] as Record<string, string>)) {
+    const stdin = (async function* () {
+      yield Buffer.from(text);
+    })();
+    const { error, warnings } = await validateConfig({ file: "-", allowExperimental: false, stdin });
+    expect(error, name).toBeUndefined();
+    found[name] = warnings;
+  }
+  return found;
+}

@@ -1,0 +1,47 @@
+import { loopbackOnly } from "../../src/admin/access.ts";
+import type { AdminTls } from "../../src/admin/listen.ts";
+import { startAdmin } from "../../src/admin/server.ts";
+import type { AdminViews } from "../../src/admin/views.ts";
+import { VirtualClock } from "../../src/clock/virtual.ts";
+
+/** What a process shows that has nothing to show yet. */
+export const EMPTY_VIEWS: AdminViews = {
+  metrics: () => "",
+  ready: () => true,
+  endpoints: () => ({}),
+  decisions: () => [],
+  decision: () => undefined,
+  fullDecision: () => undefined,
+  pluginStates: () => ({}),
+  picture: () => ({ data: "", mark: 0 }),
+};
+
+export interface TestAdmin {
+  readonly url: string;
+  close(): Promise<void>;
+}
+
+/** An admin port on loopback that shows `views`. */
+export async function startTestAdmin(
+  views: Partial<AdminViews>,
+  options: {
+    readonly tls?: AdminTls;
+    /** As it sees the address of whoever asks. */
+    readonly peer?: string;
+    /** It wants this token. */
+    readonly token?: string;
+  } = {},
+): Promise<TestAdmin> {
+  const { tls, peer, token } = options;
+  const admin = await startAdmin({
+    ...{ host: "127.0.0.1", port: 0, clock: new VirtualClock(), views: { ...EMPTY_VIEWS, ...views }, tls },
+    authorize: (asked) =>
+      token !== undefined && asked.authorization !== `Bearer ${token}`
+        ? { status: 401, message: "a token is needed" }
+        : loopbackOnly(false)({ ...asked, peer: peer ?? asked.peer }),
+  });
+  return {
+    url: `${tls === undefined ? "http" : "https"}://127.0.0.1:${admin.port}`,
+    close: () => admin.close(),
+  };
+}

@@ -1,0 +1,62 @@
+import { ask, chat, JSON_HEADERS } from "./client.ts";
+
+/** What became of one request. */
+export interface Seen {
+  /** 0 = no answer at all. */
+  readonly status: number;
+  /** When it was sent and how long it took, monotonic milliseconds. */
+  readonly at: number;
+  readonly ms: number;
+}
+
+export interface LoadShape {
+  /** Requests at a time; default 8. */
+  readonly strands?: number;
+  /** Milliseconds between an answer and the next request of a strand; default 0. */
+  readonly pause?: number;
+}
+
+/** Sends chats one after the other on each strand until told to stop, and keeps what became of each. */
+export class Load {
+  readonly seen: Seen[] = [];
+  #running = true;
+  readonly #strands: Promise<void>[];
+
+  constructor(url: string, { strands = 8, pause = 0 }: LoadShape = {}) {
+    this.#strands = Array.from({ length: strands }, async () => {
+      while (this.#running) {
+        const at = performance.now();
+        let status = 0;
+        try {
+          status = (
+            await ask(`${url}/v1/chat/completions`, {
+              headers: JSON_HEADERS,
+              body: chat("under load"),
+              timeoutMs: 10_000,
+            })
+          ).status;
+        } catch {
+          // No answer at all counts as status 0.
+        }
+        this.seen.push({ status, at, ms: performance.now() - at });
+        const wait = status === 200 ? pause : Math.max(20, pause);
+        if (wait > 0) await new Promise((resolve) => setTimeout(resolve, wait));
+      }
+    });
+  }
+
+  /** Index behind what was seen so far. */
+  get mark(): number {
+    return this.seen.length;
+  }
+
+  /** Those that were answered with anything but 200. */
+  get failed(): readonly Seen[] {
+    return this.seen.filter(({ status }) => status !== 200);
+  }
+
+  async stop(): Promise<void> {
+    this.#running = false;
+    await Promise.all(this.#strands);
+  }
+}

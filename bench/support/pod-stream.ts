@@ -1,6 +1,7 @@
 /**
  * As much of an API server as a picker needs, with pods of the size that real ones have: a list in pages, then a watch of
- * `argv[3]` changes as fast as they are read. A process of its own, so that its work is not counted.
+ * `argv[3]` changes as fast as they are read. Told anything, it lets the watches of pods expire, so that all is listed
+ * again. A process of its own, so that its work is not counted.
  */
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -75,6 +76,8 @@ const POOL = {
   },
 };
 
+const watches = new Set<ServerResponse>();
+
 async function watchPods(response: ServerResponse): Promise<void> {
   for (let update = 1; update <= updates; update++) {
     const index = update === updates ? 0 : (update * 7919) % pods;
@@ -97,7 +100,10 @@ const server = createServer((request, response) => {
   const kind = pathname.slice(pathname.lastIndexOf("/") + 1);
   if (searchParams.get("watch") === "true") {
     response.flushHeaders();
-    if (kind === "pods") void watchPods(response);
+    if (kind !== "pods") return;
+    watches.add(response);
+    response.once("close", () => watches.delete(response));
+    void watchPods(response);
     return;
   }
   const from = Number(searchParams.get("continue") ?? 0);
@@ -112,4 +118,8 @@ const server = createServer((request, response) => {
   response.end(JSON.stringify({ kind: "List", apiVersion: "v1", metadata, items }));
 });
 server.listen(0, "127.0.0.1", () => process.send?.((server.address() as AddressInfo).port));
+process.on("message", () => {
+  const object = { kind: "Status", code: 410, reason: "Expired", message: "too old resource version" };
+  for (const watch of watches) watch.end(`${JSON.stringify({ type: "ERROR", object })}\n`);
+});
 process.on("disconnect", () => process.exit());

@@ -10,7 +10,14 @@ import { Notices } from "../extproc/notices.ts";
 import { processHandler } from "../extproc/service.ts";
 import type { WireOptions } from "../extproc/wire-options.ts";
 import { createH2Server } from "../grpc/h2/server.ts";
-import { healthHandlers, type ProbeState, ProcessorHealth, probeHealth } from "../grpc/health.ts";
+import {
+  healthHandlers,
+  type ProbeState,
+  ProcessorHealth,
+  probeHealth,
+  probeStatus,
+  SERVING_STATUS,
+} from "../grpc/health.ts";
 import type { GrpcHandler } from "../grpc/transport.ts";
 import { hostPort } from "../inference/endpoint.ts";
 import type { SluiceError } from "../inference/errors.ts";
@@ -133,8 +140,14 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
   const state = { started: false, draining: false };
   const fitting = protocolCheck(core, pool, log);
   const synced = (): boolean => state.started && pool.synced() && fitting();
-  const ready = (): boolean => synced() && !state.draining && pool.leader() !== false;
-  const probed = (): ProbeState => ({ synced: synced(), draining: state.draining, leader: pool.leader() });
+  const pluginsReady = pluginCheck(core, log);
+  const probed = (): ProbeState => ({
+    synced: synced(),
+    draining: state.draining,
+    pluginsReady: pluginsReady(),
+    leader: pool.leader(),
+  });
+  const ready = (): boolean => probeStatus("readiness", probed()) === SERVING_STATUS.serving;
   const host = settings.bindAddress;
   const onHandlerError = (error: unknown): void => core.onError(error);
   const health = createH2Server(
@@ -240,6 +253,17 @@ function protocolCheck(core: InferenceCore, pool: PoolSource, log: Logger): () =
     if (problem !== told && problem !== "") log.error({}, problem);
     told = problem;
     return problem === "";
+  };
+}
+
+/** Whether every plugin can do its part yet; says once each time why not (api-resources 3.6). */
+function pluginCheck(core: InferenceCore, log: Logger): () => boolean {
+  let told: string | undefined;
+  return () => {
+    const problem = core.unready;
+    if (problem !== told) log.info({}, problem === undefined ? "all plugins are ready" : `not ready: ${problem}`);
+    told = problem;
+    return problem === undefined;
   };
 }
 

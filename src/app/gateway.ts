@@ -112,7 +112,12 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
     const admin = await startAdmin({
       ...options.admin,
       clock,
-      views: viewsOf(core, "gateway", () => !draining && core.models.poolKnown, options.backlog),
+      views: viewsOf(
+        core,
+        "gateway",
+        () => !draining && core.models.poolKnown && core.unready === undefined,
+        options.backlog,
+      ),
       authorize: loopbackOnly(options.debugOpen),
     });
     servers.push(admin);

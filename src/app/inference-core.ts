@@ -241,6 +241,12 @@ export class InferenceCore {
     return this.#inForce.named.find(({ plugin }) => plugin.protocols?.includes(protocol) === false)?.name;
   }
 
+  /** Why the plugins in force cannot all do their part yet; undefined = they can (api-resources 3.6). */
+  get unready(): string | undefined {
+    const found = this.#inForce.instances.unready();
+    return found && `the plugin ${found.name} is not ready yet${found.failure === "" ? "" : `: ${found.failure}`}`;
+  }
+
   openExchange(wire: Wire): Exchange {
     return new InferenceExchange(this.#services, wire);
   }

@@ -9,7 +9,7 @@ import { showCluster } from "./kubernetes-metrics.ts";
 const followed = (name: string, state: Partial<FollowedKind["state"]> = {}): FollowedKind => ({
   name,
   state: {
-    ...{ synced: true, absent: false, heardAt: Number.NEGATIVE_INFINITY, objects: 0 },
+    ...{ synced: true, absent: false, kept: false, heardAt: Number.NEGATIVE_INFINITY, objects: 0 },
     ...{ lists: 0, watches: 0, failures: 0, problem: "" },
     ...state,
   },
@@ -65,9 +65,10 @@ describe("how up to date the picture of the cluster is", () => {
     expect(lines()).not.toContain(age);
   });
 
-  it("rises while a kind may not be read any more whose objects still count", () => {
+  it.each([1, 0])("rises while a kind may not be read any more of which %d objects still count", (objects) => {
     const clock = new VirtualClock();
-    const { lines } = page(() => [followed("inferencepools.x", { absent: true, heardAt: 0, objects: 1 })], clock);
+    const state = { absent: true, kept: true, heardAt: 0, objects };
+    const { lines } = page(() => [followed("inferencepools.x", state)], clock);
     clock.advance(300_000);
     expect(lines()).toContain('sluice_kubernetes_heard_age_seconds{kind="inferencepools.x"} 300');
   });

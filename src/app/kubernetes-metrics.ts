@@ -21,9 +21,9 @@ export function showCluster(
   const leads = election && registerTable(registry, ELECTION_METRICS).kubernetesLeader.with();
   return registry.onRender(() => {
     for (const { name, state: followed } of state.kinds()) {
-      const { absent, heardAt, objects, lists, failures } = followed;
+      const { absent, kept, heardAt, objects, lists, failures } = followed;
       // Nobody should be woken because a kind that need not be there is not; what counts of one that may not be read ages.
-      if (absent && objects === 0) metrics.kubernetesHeardAge.remove(name);
+      if (absent && !kept) metrics.kubernetesHeardAge.remove(name);
       else metrics.kubernetesHeardAge.with(name).set((clock.now() - Math.max(startedAt, heardAt)) / 1000);
       metrics.kubernetesObjects.with(name).set(objects);
       const listed = metrics.kubernetesListsTotal.with(name);

@@ -146,7 +146,10 @@ export class KubernetesPool implements PoolSource {
     this.#writer?.close();
     this.#state?.close();
     await this.#elector?.release();
+    // An event that is under way is not waited for.
+    const written = this.#events.close();
     await this.#api.close();
+    await written;
   }
 
   #elect(): void {

@@ -315,6 +315,25 @@ schedulingProfiles:
     });
   });
 
+  it("R-52: leave requests without a body to any endpoint, whose answer carries the marker as well", () => {
+    const chosen = new Set<string | undefined>();
+    for (let i = 0; i < 60; i++) {
+      const h = open({ config, seed: i });
+      h.envoy.requestHeaders(
+        [
+          [":method", "GET"],
+          [":path", "/primary"],
+        ],
+        true,
+      );
+      chosen.add(h.destination);
+      h.envoy.responseHeaders(OK, true, { metadata: { "envoy.lb": { [SERVED]: h.destination } } });
+      expect(headersOf(responseMutation(h))[VERDICT]).toBe(h.destination);
+      expect(h.wrongs).toEqual([]);
+    }
+    expect([...chosen].sort()).toEqual(["10.0.0.1:8000", "10.0.0.2:8000", "10.0.0.3:8000"]);
+  });
+
   it("are there where the configuration names the plugins, and nowhere else", () => {
     const h = open({ endpoints: [{ metrics: {} }, { metrics: { waiting: 9 } }] }).post(chatBody(), [
       [FORCED, "10.0.0.2"],

@@ -101,6 +101,10 @@ describe("a plugin of the user", () => {
     expect(made(defineProducer({ ...base, create: () => ({ produce() {}, close: true }) as never }))).toBe(
       `${head}what create returned has a close that is no function: it is called when the plugin is needed no more`,
     );
+    for (const ready of [true, async () => true])
+      expect(made(defineProducer({ ...base, create: () => ({ produce() {}, ready }) as never }))).toBe(
+        `${head}what create returned has a ready that is no function which answers at once: whether the plugin can do its part yet`,
+      );
     for (const prepareBudget of [Number.NaN, 0, "400"])
       expect(made(defineProducer({ ...base, create: () => ({ produce() {}, prepareBudget }) as never }))).toBe(
         `${head}what create returned has a prepareBudget that is no number above 0: the milliseconds that prepare may take`,

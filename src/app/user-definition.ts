@@ -124,6 +124,9 @@ function mistakeIn(kind: PluginKind, instance: unknown): string | undefined {
   }
   if (!["function", "undefined"].includes(typeof plugin["close"]))
     return "what create returned has a close that is no function: it is called when the plugin is needed no more";
+  const { ready } = plugin;
+  if (ready !== undefined && (typeof ready !== "function" || isAsync(ready)))
+    return "what create returned has a ready that is no function which answers at once: whether the plugin can do its part yet";
   const { prepareBudget: budget } = plugin;
   if (kind === "producer" && budget !== undefined && !(typeof budget === "number" && budget > 0))
     return "what create returned has a prepareBudget that is no number above 0: the milliseconds that prepare may take";

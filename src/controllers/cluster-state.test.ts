@@ -1,29 +1,11 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
+import { SeededRandom } from "../clock/random.ts";
+import { Collector } from "../endpoints/collector.ts";
+import { UNKNOWN_METRICS } from "../inference/endpoint.ts";
 import { GROUP } from "../resources/objects.ts";
-import { Follower, type FollowerOptions, mayRead, Objects, TestCluster } from "./cluster.cases.ts";
+import { clusterOfFile, type Follower, mayRead, TestCluster } from "./cluster.cases.ts";
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await TestCluster.start();
-});
-afterAll(() => cluster.server.close());
-
-const followers: Follower[] = [];
-afterEach(async () => {
-  for (const follower of followers.splice(0)) await follower.close();
-});
-
-let namespaces = 0;
-/** A namespace of its own with objects, and what follows it. */
-function place(where = cluster) {
-  const namespace = `ns-${++namespaces}`;
-  const follower = (options: Partial<FollowerOptions> = {}): Follower => {
-    const made = new Follower(where, { namespace, ...options });
-    followers.push(made);
-    return made;
-  };
-  return { namespace, objects: new Objects(where, namespace), follower };
-}
+const { cluster, place } = await clusterOfFile("ns");
 const POOLS = ["inferencepools", "pool", GROUP.stable, "v1"] as const;
 
 describe("the endpoints of a pool (api-resources 3.2-3.4)", () => {
@@ -98,12 +80,12 @@ describe("the endpoints of a pool (api-resources 3.2-3.4)", () => {
     await objects.pool({ app: "b", ports: [8000, 8001] });
     await following.endpointsAre("two-rank-0=10.0.0.2:8000", "two-rank-1=10.0.0.2:8001");
 
-    const applied = vi.spyOn(following.endpoints, "apply");
+    const touched = [vi.spyOn(following.endpoints, "upsert"), vi.spyOn(following.endpoints, "remove")];
     const before = following.endpoints.list();
     const pool = { app: "b", ports: [8000, 8001], picker: "another" };
     await objects.pool(pool, { labels: { some: "label" }, annotations: { some: "note" } });
     await following.until("the change", () => following.store.pool?.picker?.name === "another");
-    expect(applied).not.toHaveBeenCalled();
+    for (const spy of touched) expect(spy).not.toHaveBeenCalled();
     expect(following.endpoints.list()).toBe(before);
   });
 
@@ -120,6 +102,26 @@ describe("the endpoints of a pool (api-resources 3.2-3.4)", () => {
     await following.endpointsAre("one-rank-0");
     expect(following.state.synced).toBe(true);
     expect(following.state.kinds()[0]).toMatchObject({ name: "pods", state: { failures: 4 } });
+  });
+
+  it("of two pods with one address the one that started later counts, and that is told; the other one comes back after it", async () => {
+    const { namespace, objects, follower } = place();
+    await objects.pool({ app: "a" });
+    // Its node is gone, and nobody has noticed: it stays ready while its address is given to another.
+    await objects.pod("old", "a", { address: "10.0.0.9" });
+    const following = await follower().start();
+    await following.endpointsAre("old-rank-0");
+    cluster.pass(60);
+    await objects.pod("young", "a", { address: "10.0.0.9" });
+    await following.endpointsAre("young-rank-0=10.0.0.9:8000");
+    const told = following.warnings.filter((text) => text.includes("10.0.0.9:8000"));
+    expect(told).toEqual([
+      `the pods ${namespace}/young and ${namespace}/old are both said to serve at 10.0.0.9:8000: ${namespace}/young, which started later, counts`,
+    ]);
+    // The same from a list.
+    await (await follower().start()).endpointsAre("young-rank-0=10.0.0.9:8000");
+    await objects.delete("pods", "young", "");
+    await following.endpointsAre("old-rank-0=10.0.0.9:8000");
   });
 
   it("R-29: addresses of IPv6 are in brackets", async () => {
@@ -160,7 +162,7 @@ describe("the endpoints of a pool (api-resources 3.2-3.4)", () => {
       ports: [9],
     };
     const following = await follower({ source: { kind: "selector", membership } }).start();
-    await following.endpointsAre("two-rank-0=10.0.0.1:9");
+    await following.endpointsAre("two-rank-0=10.0.0.2:9");
     expect(following.state.synced).toBe(true);
     expect(new Set(cluster.server.log.map(({ path }) => path))).toEqual(
       new Set([`/api/v1/namespaces/${namespace}/pods`]),
@@ -171,7 +173,7 @@ describe("the endpoints of a pool (api-resources 3.2-3.4)", () => {
     const own = await TestCluster.start();
     const { objects, follower } = place(own);
     await objects.pool({ app: "a" });
-    for (const name of ["one", "two", "three"]) await objects.pod(name, "a", { address: "10.0.0.1" });
+    for (const name of ["one", "two", "three"]) await objects.pod(name, "a");
     const following = await follower().start();
     await following.endpointsAre("one-rank-0", "two-rank-0", "three-rank-0");
     await own.server.down();
@@ -224,6 +226,55 @@ describe("a pool that goes and comes back (R-25)", () => {
     await following.endpointsAre("one-rank-0");
     expect(all()).toEqual([true, 1, "chat", 7]);
     expect(cluster.server.log).toEqual([]);
+  });
+
+  it("R-28: takes the scraping of its pods with it, which no other word about a pod or a pool begins anew", async () => {
+    const { namespace, objects, follower } = place();
+    await objects.pod("one", "a");
+    await objects.pool({ app: "a" });
+    const following = await follower().start();
+    await following.endpointsAre("one-rank-0");
+    const { clock, endpoints } = following;
+    const [scrapes, forgotten]: [string[], string[]] = [[], []];
+    const collector = new Collector({
+      ...{ clock, registry: endpoints, random: new SeededRandom(1) },
+      metrics: { pollFailed() {}, extractFailed() {} },
+      scraper: {
+        scrape({ id }, done) {
+          scrapes.push(id);
+          const timer = clock.after(1, () =>
+            done({ kind: "read", partial: false, metrics: { ...UNKNOWN_METRICS, scrapedAt: clock.now() } }),
+          );
+          return {
+            cancel: () => timer.cancel(),
+            expire: (detail) => ({ kind: "unreachable", failure: "timeout", detail }),
+          };
+        },
+        forget: ({ id }) => void forgotten.push(id),
+        close: async () => {},
+      },
+    });
+    collector.start();
+    const counted = (): number => {
+      scrapes.length = 0;
+      clock.advance(10_000);
+      return scrapes.length;
+    };
+    expect(counted()).toBeGreaterThanOrEqual(10);
+    const changes = () => following.state.kinds().reduce((sum, { state }) => sum + state.heardAt, 0);
+    const before = changes();
+    await objects.pod("one", "a", { annotations: { "example.com/note": "of no interest" } });
+    await objects.pool({ app: "a", picker: "another" });
+    await following.until("the change", () => following.store.pool?.picker?.name === "another" && changes() > before);
+    expect([counted() >= 10, forgotten]).toEqual([true, []]);
+
+    await objects.delete(...POOLS);
+    await following.endpointsAre();
+    expect([counted(), forgotten]).toEqual([0, [`${namespace}/one-rank-0`]]);
+    await objects.pool({ app: "a" });
+    await following.endpointsAre("one-rank-0");
+    expect(counted()).toBeGreaterThanOrEqual(10);
+    await collector.close();
   });
 
   it("what changed while it was away counts when it is back", async () => {

@@ -9,10 +9,14 @@ import { POD } from "../kubernetes/resource-type.ts";
 import type { InferencePool } from "../resources/objects.ts";
 import type { ResourceStore } from "../resources/resource-store.ts";
 import type { Logger } from "../telemetry/logger.ts";
+import { RateLimitedLog } from "../telemetry/rate-limited-log.ts";
 import { DEPENDANT_KINDS, POOL_TYPES } from "./kinds.ts";
 import { podSnapshot } from "./pod.ts";
 import { PoolMembers } from "./pool-members.ts";
 import { WatchedObjects } from "./watched-objects.ts";
+
+/** Milliseconds between two words about pods that share an address. */
+const TELL_EVERY = 60_000;
 
 /** Which pods serve: those of a pool, or those that a label selector picks where there is no pool (api-resources 3.1). */
 export type MembershipSource =
@@ -58,7 +62,16 @@ export class ClusterState {
   constructor(options: ClusterStateOptions) {
     const { api, namespace, endpoints, source, clock, random, log } = options;
     this.#options = options;
-    this.#members = new PoolMembers(endpoints);
+    const shared = new RateLimitedLog(log, clock, { intervalMs: TELL_EVERY, maxKeys: 8 });
+    this.#members = new PoolMembers({
+      endpoints,
+      clock,
+      onShared: (address, owner, other) => {
+        const [one, two] = [owner, other].map((pod) => `${pod.namespace}/${pod.name}`);
+        const text = `the pods ${one} and ${two} are both said to serve at ${address}: ${one}, which started later, counts`;
+        shared.log("warn", address, {}, text);
+      },
+    });
     this.#pods = new Reflector<PodSnapshot>({
       ...{ api, namespace, clock, random, log },
       type: POD,
@@ -84,6 +97,7 @@ export class ClusterState {
   close(): void {
     for (const stop of this.#stops.splice(0)) stop();
     this.#pods.close();
+    this.#members.close();
     for (const objects of this.#objects) objects.close();
   }
 
@@ -92,7 +106,7 @@ export class ClusterState {
    * before that would be refused. It says nothing about endpoints.
    */
   get synced(): boolean {
-    this.#seenAll ||= this.#pods.state.synced && this.#objects.every(({ known }) => known);
+    this.#seenAll ||= this.#pods.state.synced && this.#members.settled && this.#objects.every(({ known }) => known);
     return this.#seenAll && (this.#options.source.kind === "selector" || this.#options.store.synced);
   }
 

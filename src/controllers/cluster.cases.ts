@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync } from "node:fs";
+import { afterAll, afterEach } from "vitest";
 import { parse } from "yaml";
 import { type ApiObject, startStandIn, type TestApiServer, type TestUser } from "../../test/support/apiserver/index.ts";
 import { poll } from "../../test/support/poll.ts";
@@ -48,7 +49,7 @@ export class TestCluster {
   }
 }
 
-export interface FollowerOptions {
+interface FollowerOptions {
   readonly namespace: string;
   /** Default: the pool `pool`, of whatever group. */
   readonly source?: MembershipSource;
@@ -146,10 +147,51 @@ interface Meta {
   readonly finalizers?: readonly string[];
 }
 
+interface ModelOptions {
+  readonly pool?: string;
+  readonly targets?: readonly string[];
+  readonly criticality?: "Critical" | "Standard" | "Sheddable";
+  readonly meta?: Meta;
+}
+
+/** A namespace of its own, its objects, and what follows it. */
+export interface Place {
+  readonly namespace: string;
+  readonly objects: Objects;
+  /** Makes a follower that ends with the test. */
+  follower(options?: Partial<FollowerOptions>): Follower;
+}
+
+/**
+ * The cluster of a test file, to be called at its top: it ends with the file, and what follows it with each test.
+ * @param prefix of the namespaces
+ */
+export async function clusterOfFile(prefix: string) {
+  const cluster = await TestCluster.start();
+  afterAll(() => cluster.server.close());
+  const followers: Follower[] = [];
+  afterEach(async () => {
+    for (const follower of followers.splice(0)) await follower.close();
+  });
+  let namespaces = 0;
+  const place = (where = cluster): Place => {
+    const namespace = `${prefix}-${++namespaces}`;
+    const follower = (options: Partial<FollowerOptions> = {}): Follower => {
+      const made = new Follower(where, { namespace, ...options });
+      followers.push(made);
+      return made;
+    };
+    return { namespace, objects: new Objects(where, namespace), follower };
+  };
+  return { cluster, place };
+}
+
 /** Makes objects of one namespace. */
-export class Objects {
+class Objects {
   readonly #cluster: TestCluster;
   readonly #namespace: string;
+  /** Names of pods in the order in which they came. */
+  readonly #pods: string[] = [];
 
   constructor(cluster: TestCluster, namespace: string) {
     this.#cluster = cluster;
@@ -174,9 +216,10 @@ export class Objects {
     });
   }
 
-  /** A pod that is ready, unless said otherwise. */
+  /** A pod that is ready, unless said otherwise; the first one has 10.0.0.1, and so on. */
   pod(name: string, app: string, more: Meta & { address?: string; ready?: "True" | "False" } = {}) {
-    const { address = "10.0.0.1", ready = "True", ...meta } = more;
+    if (!this.#pods.includes(name)) this.#pods.push(name);
+    const { address = `10.0.0.${this.#pods.indexOf(name) + 1}`, ready = "True", ...meta } = more;
     return this.#put(
       "v1",
       "Pod",
@@ -188,11 +231,15 @@ export class Objects {
     );
   }
 
-  model(name: string, modelName: string, more: { pool?: string; targets?: readonly string[]; meta?: Meta } = {}) {
-    const { pool = "pool", targets, meta = {} } = more;
+  model(name: string, modelName: string, more: ModelOptions = {}) {
+    const { pool = "pool", targets, criticality, meta = {} } = more;
     const targetModels = targets?.map((target) => ({ name: target, weight: 1 }));
     return this.#put(`${GROUP.experimental}/v1alpha2`, "InferenceModel", name, meta, {
-      spec: { modelName, poolRef: { name: pool }, ...(targetModels === undefined ? {} : { targetModels }) },
+      spec: {
+        ...{ modelName, poolRef: { name: pool } },
+        ...(targetModels === undefined ? {} : { targetModels }),
+        ...(criticality === undefined ? {} : { criticality }),
+      },
     });
   }
 

@@ -1,30 +1,17 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import type { PolicyRule, SeenRequest } from "../../test/support/apiserver/index.ts";
 import type { Condition } from "../resources/condition.ts";
 import { GROUP } from "../resources/objects.ts";
-import { Follower, mayRead, Objects, TestCluster } from "./cluster.cases.ts";
+import { clusterOfFile, type Follower, mayRead } from "./cluster.cases.ts";
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await TestCluster.start();
-});
-afterAll(() => cluster.server.close());
+const { cluster, place } = await clusterOfFile("models");
 
-const followers: Follower[] = [];
-afterEach(async () => {
-  for (const follower of followers.splice(0)) await follower.close();
-});
-
-let namespaces = 0;
 /** A namespace with a pool, and what is in and happens to the status of its InferenceModels. */
-async function place() {
-  const namespace = `models-${++namespaces}`;
-  const objects = new Objects(cluster, namespace);
+async function modelPlace() {
+  const { namespace, objects, follower } = place();
   await objects.pool({ app: "a", group: GROUP.experimental });
   const follow = async (token?: string): Promise<Follower> => {
-    const made = new Follower(cluster, { namespace, ...(token === undefined ? {} : { token }) });
-    followers.push(made);
-    await made.start();
+    const made = await follower(token === undefined ? {} : { token }).start();
     made.writer.start();
     return made;
   };
@@ -46,7 +33,7 @@ const LOST = "Accepted=False/ModelNameInUse Ready=False/ModelNameInUse";
 
 describe("the status of InferenceModels (R-19)", () => {
   it("says who owns a model name, to both, with the generation that was looked at", async () => {
-    const { namespace, objects, follow, conditions, verdict } = await place();
+    const { namespace, objects, follow, conditions, verdict } = await modelPlace();
     const older = await objects.model("older", "chat");
     cluster.pass(60);
     await objects.model("newer", "chat");
@@ -64,7 +51,7 @@ describe("the status of InferenceModels (R-19)", () => {
   });
 
   it("changes for both when the owner goes", async () => {
-    const { objects, follow, verdict, conditions } = await place();
+    const { objects, follow, verdict, conditions } = await modelPlace();
     await objects.model("older", "chat");
     cluster.pass(60);
     await objects.model("newer", "chat");
@@ -87,7 +74,7 @@ describe("the status of InferenceModels (R-19)", () => {
   });
 
   it("keeps what others write there, and finds no fault with it", async () => {
-    const { objects, follow, conditions, verdict, writes } = await place();
+    const { objects, follow, conditions, verdict, writes } = await modelPlace();
     const model = await objects.model("chat", "chat");
     const foreign = {
       ...{ type: "Example", status: "True", reason: "Because", message: "of us" },
@@ -108,7 +95,7 @@ describe("the status of InferenceModels (R-19)", () => {
   });
 
   it("is written once: not by a second look, nor by another process, which leaves the times alone", async () => {
-    const { objects, follow, conditions, verdict, writes } = await place();
+    const { objects, follow, conditions, verdict, writes } = await modelPlace();
     await objects.model("chat", "chat");
     const first = await follow();
     await first.until("the status", async () => (await verdict("chat")) === WON);
@@ -126,7 +113,7 @@ describe("the status of InferenceModels (R-19)", () => {
   });
 
   it("looks at no other model when one changes, and writes anew for a new generation", async () => {
-    const { objects, follow, conditions, verdict, namespace } = await place();
+    const { objects, follow, conditions, verdict, namespace } = await modelPlace();
     await objects.model("chat", "chat");
     await objects.model("other", "other");
     const following = await follow();
@@ -141,7 +128,7 @@ describe("the status of InferenceModels (R-19)", () => {
   });
 
   it("loses nothing that somebody writes between its look and its write", async () => {
-    const { objects, follow, conditions, verdict } = await place();
+    const { objects, follow, conditions, verdict } = await modelPlace();
     const following = await follow();
     const foreign = {
       ...{ type: "Example", status: "True", reason: "Because", message: "" },
@@ -163,7 +150,7 @@ describe("the status of InferenceModels (R-19)", () => {
   });
 
   it("is not that of a namesake which came in between", async () => {
-    const { objects, follow, verdict } = await place();
+    const { objects, follow, verdict } = await modelPlace();
     const following = await follow();
     const request = following.api.request.bind(following.api);
     const written: unknown[] = [];
@@ -184,7 +171,7 @@ describe("the status of InferenceModels (R-19)", () => {
   });
 
   it("gives way to somebody who wrote at the same time", async () => {
-    const { objects, follow, verdict, isWrite, writes } = await place();
+    const { objects, follow, verdict, isWrite, writes } = await modelPlace();
     await objects.model("chat", "chat");
     cluster.server.failNext(2, 409, undefined, isWrite);
     const following = await follow();
@@ -194,7 +181,7 @@ describe("the status of InferenceModels (R-19)", () => {
   });
 
   it("is tried again when the server fails, which is told once, and holds up no other model", async () => {
-    const { objects, follow, verdict, isWrite, writes } = await place();
+    const { objects, follow, verdict, isWrite, writes } = await modelPlace();
     await objects.model("bad", "bad");
     await objects.model("good", "good");
     cluster.server.failNext(3, 500, undefined, (request) => isWrite(request) && request.path.endsWith("/bad/status"));
@@ -206,7 +193,7 @@ describe("the status of InferenceModels (R-19)", () => {
   });
 
   it("does not wait for the next try of another", async () => {
-    const { objects, follow, verdict, isWrite } = await place();
+    const { objects, follow, verdict, isWrite } = await modelPlace();
     await objects.model("bad", "bad");
     cluster.server.failNext(
       1000,
@@ -226,7 +213,7 @@ describe("the status of InferenceModels (R-19)", () => {
     ["has too much to do, and asks to wait", 429, 20],
     ["is not there", 503, undefined],
   ])("is asked about one model at a time while the server %s", async (_, status, retryAfter) => {
-    const { objects, follow, verdict, namespace } = await place();
+    const { objects, follow, verdict, namespace } = await modelPlace();
     for (let at = 0; at < 8; at++) await objects.model(`model-${at}`, `model-${at}`);
     const isAsked = ({ path }: SeenRequest): boolean => path.includes(`/${namespace}/inferencemodels/`);
     cluster.server.failNext(2, status, retryAfter, isAsked);
@@ -242,7 +229,7 @@ describe("the status of InferenceModels (R-19)", () => {
   });
 
   it("is looked at anew after the writer stopped while it looked", async () => {
-    const { objects, follow, verdict, conditions } = await place();
+    const { objects, follow, verdict, conditions } = await modelPlace();
     await objects.model("chat", "chat");
     const following = await follow();
     const request = following.api.request.bind(following.api);
@@ -266,7 +253,7 @@ describe("the status of InferenceModels (R-19)", () => {
   });
 
   it("is given up for good where it may not be written, in one line", async () => {
-    const { namespace, objects, follow, conditions, writes } = await place();
+    const { namespace, objects, follow, conditions, writes } = await modelPlace();
     for (const name of ["one", "two", "three"]) await objects.model(name, name);
     const rules: PolicyRule[] = [
       mayRead(namespace, "", "pods"),
@@ -292,7 +279,7 @@ describe("the status of InferenceModels (R-19)", () => {
   });
 
   it("is written with the permissions of api-resources 3.8", async () => {
-    const { namespace, objects, follow, verdict } = await place();
+    const { namespace, objects, follow, verdict } = await modelPlace();
     await objects.model("chat", "chat");
     const rules: PolicyRule[] = [
       mayRead(namespace, "", "pods"),
@@ -308,7 +295,7 @@ describe("the status of InferenceModels (R-19)", () => {
   });
 
   it("stays as it is after the writer was closed, as by one that leads no more", async () => {
-    const { objects, follow, verdict, conditions } = await place();
+    const { objects, follow, verdict, conditions } = await modelPlace();
     await objects.model("chat", "chat");
     const following = await follow();
     await following.until("the status", async () => (await verdict("chat")) === WON);

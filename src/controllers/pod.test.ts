@@ -20,7 +20,7 @@ describe("what is kept of a pod (api-resources 3.4)", () => {
       "one",
       {
         ...{ namespace: "ns", uid: "u", labels: { app: "a" }, annotations: { "llm-d.ai/active-ports": "8000" } },
-        ...{ address: "10.0.0.1", deleting: false, ready: true },
+        ...{ address: "10.0.0.1", deleting: false, ready: true, since: "" },
       },
     ]);
   });
@@ -34,6 +34,14 @@ describe("what is kept of a pod (api-resources 3.4)", () => {
     ["whose second one alone says so", { status: ready("False", "True") }, false],
   ])("%s it is ready: %j %s", (_, rest, expected) => {
     expect(podSnapshot({ metadata, ...rest })).toMatchObject({ ready: expected, address: "" });
+  });
+
+  it("is since when its node has had it, or else since when it exists", () => {
+    const creationTimestamp = "2026-01-01T00:00:00Z";
+    const startTime = "2026-01-01T00:05:00Z";
+    const made = { metadata: { ...metadata, creationTimestamp } };
+    expect(podSnapshot(made)?.since).toBe(creationTimestamp);
+    expect(podSnapshot({ ...made, status: { startTime } })?.since).toBe(startTime);
   });
 
   it("is nothing without a name, and says when it is being deleted", () => {

@@ -1,34 +1,15 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { poll } from "../../test/support/poll.ts";
 import { SeededRandom } from "../clock/random.ts";
 import { SluiceError } from "../inference/errors.ts";
 import { HeaderList } from "../inference/headers.ts";
+import { Rejection } from "../inference/outcomes.ts";
 import { objectivesFromFlags } from "../resources/objectives.ts";
 import { GROUP } from "../resources/objects.ts";
 import { ModelResolver } from "../resources/resolve.ts";
-import { Follower, mayRead, Objects, TestCluster } from "./cluster.cases.ts";
+import { clusterOfFile, type Follower, mayRead, TestCluster } from "./cluster.cases.ts";
 
-let cluster: TestCluster;
-beforeAll(async () => {
-  cluster = await TestCluster.start();
-});
-afterAll(() => cluster.server.close());
-
-const followers: Follower[] = [];
-afterEach(async () => {
-  for (const follower of followers.splice(0)) await follower.close();
-});
-
-let namespaces = 0;
-function place(where = cluster) {
-  const namespace = `watched-${++namespaces}`;
-  const follower = (token?: string): Follower => {
-    const made = new Follower(where, { namespace, ...(token === undefined ? {} : { token }) });
-    followers.push(made);
-    return made;
-  };
-  return { namespace, objects: new Objects(where, namespace), follower };
-}
+const { cluster, place } = await clusterOfFile("watched");
 
 /** What a request with these headers for this model would be. */
 function resolved({ store }: Follower, model: string, headers: Readonly<Record<string, string>> = {}) {
@@ -40,6 +21,100 @@ function resolved({ store }: Follower, model: string, headers: Readonly<Record<s
   const body = { model, modelRange: { start: 0, end: 1 }, modelInsertAt: -1 };
   return resolver.resolve(body, HeaderList.of(Object.entries(headers)));
 }
+
+describe("InferenceModels", () => {
+  /** What becomes of a request for this model: `target priority`, or the status it is refused with. */
+  const answer = (following: Follower, model = "chat"): string => {
+    const made = resolved(following, model);
+    return made instanceof Rejection ? `${made.status}` : `${made.targetModel} ${made.priority}`;
+  };
+  const started = async () => {
+    const { objects, follower } = place();
+    await objects.pool({ app: "a", group: GROUP.experimental });
+    return { objects, follower };
+  };
+
+  it("R-8, R-10, R-14: the oldest counts from the moment it is seen, as it is at the moment, and after it the next; none is 404", async () => {
+    const { objects, follower } = await started();
+    // A name that somebody has taken makes all others unknown.
+    await objects.model("other", "another");
+    cluster.pass(60);
+    await objects.model("second", "chat", { targets: ["from-second"] });
+    const following = await follower().start();
+    expect([answer(following), answer(following, "nobody")]).toEqual(["from-second 0", "404"]);
+    cluster.pass(60);
+    await objects.model("third", "chat", { targets: ["from-third"] });
+    cluster.pass(-120);
+    await objects.model("first", "chat", { targets: ["from-first"] });
+    cluster.pass(120);
+    await following.until("the oldest", () => answer(following) === "from-first 0");
+    await objects.model("third", "chat", { targets: ["changed-third"], criticality: "Critical" });
+    await objects.model("first", "chat", { targets: ["changed-first"], criticality: "Sheddable" });
+    await following.until("its change", () => answer(following) === "changed-first -1");
+    await objects.model("first", "chat", { pool: "elsewhere" });
+    await following.until("the second", () => answer(following) === "from-second 0");
+    // Being deleted, with somebody who holds it, is being gone.
+    await objects.model("second", "chat", { targets: ["from-second"], meta: { finalizers: ["example.com/wait"] } });
+    await objects.delete("inferencemodels", "second");
+    await following.until("the third", () => answer(following) === "changed-third 1");
+    expect(await cluster.server.get(objects.path("inferencemodels", "second"))).toBeDefined();
+    await objects.delete("inferencemodels", "third");
+    await following.until("none", () => answer(following) === "404");
+  });
+
+  it("R-11, R-12: one that is deleted and made anew is young, and leaves nothing under the name it had, told of or only listed", async () => {
+    for (const away of [false, true]) {
+      const own = await TestCluster.start();
+      const { objects, follower } = place(own);
+      await objects.pool({ app: "a", group: GROUP.experimental });
+      await objects.model("winner", "chat", { targets: ["winner"] });
+      await objects.model("alone", "once");
+      own.pass(60);
+      await objects.model("rival", "chat", { targets: ["rival"] });
+      const following = await follower().start();
+      expect([answer(following), answer(following, "once")]).toEqual(["winner 0", "once 0"]);
+      own.pass(60);
+      if (away) await own.server.down();
+      for (const name of ["winner", "alone"]) await objects.delete("inferencemodels", name);
+      await objects.model("winner", "chat", { targets: ["winner"] });
+      await objects.model("alone", "then");
+      if (away) own.server.expire();
+      if (away) await own.server.up();
+      await following.until("the rival", () => answer(following) === "rival 0");
+      await following.until("the other name", () => answer(following, "then") === "then 0");
+      expect(answer(following, "once")).toBe("404");
+      await following.close();
+      await own.server.close();
+    }
+  });
+
+  it("R-9: of one age they are decided alike by whoever looks, whenever it began to", async () => {
+    const { objects, follower } = await started();
+    await objects.model("b", "chat", { targets: ["b"] });
+    const early = await follower().start();
+    await objects.model("c", "chat", { targets: ["c"] });
+    await objects.model("a", "chat", { targets: ["a"] });
+    await early.until("the first by name", () => answer(early) === "a 0");
+    const late = await follower().start();
+    expect(answer(late)).toBe("a 0");
+  });
+
+  it("R-13: those of other pools and namespaces have no effect", async () => {
+    const { objects, follower } = await started();
+    const neighbour = place().objects;
+    await neighbour.model("theirs", "chat", { targets: ["theirs"] });
+    await objects.model("strange", "chat", { targets: ["strange"], pool: "other" });
+    cluster.pass(60);
+    await objects.model("ours", "chat", { targets: ["ours"] });
+    const following = await follower().start();
+    expect(answer(following)).toBe("ours 0");
+    await objects.delete("inferencemodels", "strange");
+    await neighbour.delete("inferencemodels", "theirs");
+    await objects.model("last", "last");
+    await following.until("the last one", () => answer(following, "last") === "last 0");
+    expect(answer(following)).toBe("ours 0");
+  });
+});
 
 describe("InferenceObjectives (R-32)", () => {
   it("count by name in either header, and only those of the pool", async () => {
@@ -204,10 +279,14 @@ describe("a kind in two groups (R-31)", () => {
 });
 
 describe("a kind that may be read no longer", () => {
-  it("stays as it was last known, also where there is an older group of it", async () => {
+  it.each([
+    ["stays as it was last known", 7],
+    ["stays without objects where there were none", undefined],
+  ] as const)("%s, also where there is an older group of it", async (_, priority) => {
     const { namespace, objects, follower } = place();
     await objects.pool({ app: "a" });
-    await objects.objective("gold", 7);
+    if (priority !== undefined) await objects.objective("gold", priority);
+    await objects.objective("old", 3, GROUP.experimental);
     const name = `reader-${namespace}`;
     const old = ["inferencepools", "inferencemodels", "inferenceobjectives", "inferencemodelrewrites"];
     const least = [
@@ -216,14 +295,26 @@ describe("a kind that may be read no longer", () => {
       mayRead(namespace, GROUP.experimental, ...old),
     ];
     await cluster.server.users.addUser(name, { name, rules: [...least, mayRead(namespace, GROUP.llmd, "*")] });
-    const following = await follower(name).start();
-    await following.until("the objective", () => following.store.objective("gold") === 7);
+    const following = await follower({ token: name }).start();
+    const held = () => [following.store.objective("gold"), following.store.objective("old")];
+    expect(held()).toEqual([priority, undefined]);
     await cluster.server.users.addUser(name, { name, rules: least });
     cluster.server.dropWatches();
     const objectives = () => following.state.kinds().find(({ name }) => name === `inferenceobjectives.${GROUP.llmd}`)!;
     await following.until("the refusal to count", () => objectives().state.absent, 10_000);
+    expect(objectives().state.kept).toBe(true);
     following.clock.advance(20_000);
-    expect(following.store.objective("gold")).toBe(7);
+    expect(held()).toEqual([priority, undefined]);
+    const kept = "what was last known of them stays in force";
+    expect(following.warnings.filter((text) => text.includes(kept)).map((text) => text.split(" ", 1)[0])).toContain(
+      `inferenceobjectives.${GROUP.llmd}`,
+    );
+
+    // With the right back, what happened meanwhile counts.
+    await objects.objective("gold", 9);
+    await cluster.server.users.addUser(name, { name, rules: [...least, mayRead(namespace, GROUP.llmd, "*")] });
+    await following.until("the objective", () => following.store.objective("gold") === 9, 10_000);
+    expect(objectives().state).toMatchObject({ absent: false, kept: false });
   });
 });
 
@@ -248,14 +339,12 @@ describe("more objects than are kept", () => {
 
 describe("more objects than there is room for", () => {
   it("keep no pool out, and count when others have gone: no event of their own is needed (bound)", async () => {
-    const { namespace, objects } = place();
+    const { objects, follower } = place();
     for (const [at, name] of ["a", "b", "c"].entries()) {
       await objects.objective(name, at);
       cluster.pass(1);
     }
-    const made = new Follower(cluster, { namespace, maxObjects: 2 });
-    followers.push(made);
-    const following = await made.start();
+    const following = await follower({ maxObjects: 2 }).start();
     await objects.pool({ app: "a" });
     await following.until("the pool", () => following.state.synced);
     const held = () => ["a", "b", "c"].filter((name) => following.store.objective(name) !== undefined);

@@ -193,8 +193,8 @@ export class WatchedObjects {
 }
 
 /** What is known of a type stays in force when it may be read no longer. */
-function mayBeThere({ reflector: { state }, objects }: TypeObjects): boolean {
-  if (state.absent) return objects.size > 0;
+function mayBeThere({ reflector: { state } }: TypeObjects): boolean {
+  if (state.absent) return state.kept;
   return state.synced || state.failures < FAILURES_WAITED_FOR;
 }
 

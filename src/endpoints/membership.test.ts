@@ -11,6 +11,7 @@ const pod = (name: string, fake: Partial<PodSnapshot> = {}): PodSnapshot => ({
   address: "10.0.0.1",
   deleting: false,
   ready: true,
+  since: "",
   ...fake,
 });
 const pool = (ports: number[] = [8000], app = "vllm"): PoolMembership => ({

@@ -47,30 +47,37 @@ const NAMES = ["liveness", "readiness", "", EXT_PROC_SERVICE, "inference-extensi
 const [S, N, U] = [SERVING_STATUS.serving, SERVING_STATUS.notServing, SERVING_STATUS.serviceUnknown];
 
 describe("the table of probes (E-123, S-98)", () => {
-  it.each<[string, ProbeState, ServingStatus[]]>([
-    ["no election, synced", { synced: true, draining: false }, [S, S, S, S, S, S]],
-    ["no election, no pool", { synced: false, draining: false }, [S, N, N, N, N, N]],
-    ["no election, draining", { synced: true, draining: true }, [S, N, N, N, N, N]],
-    ["the leader, synced", { synced: true, draining: false, leader: true }, [S, S, S, S, U, U]],
-    ["the leader, no pool", { synced: false, draining: false, leader: true }, [S, N, N, N, U, U]],
-    ["the leader, draining", { synced: true, draining: true, leader: true }, [S, N, N, N, U, U]],
-    ["a follower, synced", { synced: true, draining: false, leader: false }, [S, N, N, N, U, U]],
-    ["a follower, no pool", { synced: false, draining: false, leader: false }, [S, N, N, N, U, U]],
-  ])("%s", (_, state, statuses) => {
+  it.each<[string, Partial<ProbeState>, ServingStatus[]]>([
+    ["no election, all well", {}, [S, S, S, S, S, S]],
+    ["no election, no pool", { synced: false }, [S, N, N, N, N, N]],
+    ["no election, draining", { draining: true }, [S, N, N, N, N, N]],
+    ["no election, a plugin not ready", { pluginsReady: false }, [S, N, N, N, S, S]],
+    ["no election, a plugin not ready, no pool", { pluginsReady: false, synced: false }, [S, N, N, N, N, N]],
+    ["the leader, all well", { leader: true }, [S, S, S, S, U, U]],
+    ["the leader, no pool", { synced: false, leader: true }, [S, N, N, N, U, U]],
+    ["the leader, draining", { draining: true, leader: true }, [S, N, N, N, U, U]],
+    ["the leader, a plugin not ready", { pluginsReady: false, leader: true }, [S, N, N, N, U, U]],
+    ["a follower, all well", { leader: false }, [S, N, N, N, U, U]],
+    ["a follower, no pool", { synced: false, leader: false }, [S, N, N, N, U, U]],
+    ["a follower, draining", { draining: true, leader: false }, [S, N, N, N, U, U]],
+    ["a follower, a plugin not ready", { pluginsReady: false, leader: false }, [S, N, N, N, U, U]],
+  ])("%s", (_, given, statuses) => {
+    const state = { synced: true, draining: false, pluginsReady: true, ...given };
     expect(NAMES.map((service) => probeStatus(service, state))).toEqual(statuses);
   });
 });
 
 describe("health for probes (port 9003)", () => {
   it("follows the state, and answers an unknown name with a status and not with an error (E-123)", async () => {
-    let state: ProbeState = { synced: false, draining: false };
+    const well: ProbeState = { synced: true, draining: false, pluginsReady: true };
+    let state: ProbeState = { ...well, synced: false };
     await withHealth(
       probeHealth(() => state),
       async (client) => {
         expect((await client.unary(CHECK, named("readiness"))).reply).toEqual(NOT_SERVING);
-        state = { synced: true, draining: false };
+        state = well;
         expect((await client.unary(CHECK, named("readiness"))).reply).toEqual(SERVING);
-        state = { synced: true, draining: false, leader: true };
+        state = { ...well, leader: true };
         const unknown = await client.unary(CHECK, named("inference-extension"));
         expect(unknown).toMatchObject({ reply: SERVICE_UNKNOWN, end: { status: 0 } });
       },
@@ -82,7 +89,7 @@ describe("health for probes (port 9003)", () => {
     ["with election", true, [EXT_PROC_SERVICE, "liveness", "readiness"]],
   ])("lists what there is %s, and offers no Watch (E-124)", async (_, leader, names) => {
     await withHealth(
-      probeHealth(() => ({ synced: true, draining: false, leader })),
+      probeHealth(() => ({ synced: true, draining: false, pluginsReady: true, leader })),
       async (client) => {
         const { reply } = await client.unary(LIST, Buffer.alloc(0));
         const entries = names.map((name) => Buffer.concat([named(name), Buffer.of(0x12, 2), SERVING]));

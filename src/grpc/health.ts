@@ -30,22 +30,31 @@ export interface ProbeState {
   readonly synced: boolean;
   /** Told to end. */
   readonly draining: boolean;
+  /** Every plugin that can tell says that it can do its part. */
+  readonly pluginsReady: boolean;
   /** Whether this replica leads; undefined = leader election is off. */
   readonly leader?: boolean | undefined;
 }
 
-/** Names that a probe may ask for where leader election is on; any other is unknown then. */
-const ELECTED_NAMES: ReadonlySet<string> = new Set(["", "readiness", EXT_PROC_SERVICE]);
+/**
+ * Names that ask whether requests may be sent here: that takes plugins, too. Where leader election is on these may be asked for
+ * and no others.
+ */
+const READINESS_NAMES: ReadonlySet<string> = new Set(["", "readiness", EXT_PROC_SERVICE]);
 
 /**
  * The table of epp-protocol 14.1: what a Kubernetes probe of `service` is answered. `liveness` is SERVING as long as the
- * process runs, in both modes (spec/decisions.md). Without leader election every other name, whatever it is, means the
- * same; with it, only the leader is ready and other names are SERVICE_UNKNOWN, as a status and not as an error.
+ * process runs, in both modes (spec/decisions.md). Without leader election every name of no meaning of its own, such as
+ * that by which charts probe liveness and readiness alike, is answered without a look at plugins: none must have the process
+ * restarted. With election only the leader is ready, and such names are SERVICE_UNKNOWN, as a status and not as an error.
  */
-export function probeStatus(service: string, { synced, draining, leader }: ProbeState): ServingStatus {
+export function probeStatus(service: string, state: ProbeState): ServingStatus {
+  const { synced, draining, pluginsReady, leader } = state;
   if (service === "liveness") return SERVING_STATUS.serving;
-  if (leader !== undefined && !ELECTED_NAMES.has(service)) return SERVING_STATUS.serviceUnknown;
-  return synced && !draining && leader !== false ? SERVING_STATUS.serving : SERVING_STATUS.notServing;
+  const ofReadiness = READINESS_NAMES.has(service);
+  if (leader !== undefined && !ofReadiness) return SERVING_STATUS.serviceUnknown;
+  const serves = synced && !draining && leader !== false && (pluginsReady || !ofReadiness);
+  return serves ? SERVING_STATUS.serving : SERVING_STATUS.notServing;
 }
 
 /** Health as Kubernetes probes see it, on port 9003. Its Watch is UNIMPLEMENTED, as the reference's is. */

@@ -12,6 +12,18 @@ export interface PodSnapshot {
   readonly deleting: boolean;
   /** The first condition of type `Ready` is `True`. */
   readonly ready: boolean;
+  /**
+   * `status.startTime`, else `metadata.creationTimestamp`, as the API server writes them: their order is that of their text. ""
+   * where it says neither.
+   */
+  readonly since: string;
+}
+
+/** Whether two snapshots say the same. */
+export function samePod(a: PodSnapshot, b: PodSnapshot): boolean {
+  if (a.uid !== b.uid || a.address !== b.address || a.ready !== b.ready || a.deleting !== b.deleting) return false;
+  if (a.namespace !== b.namespace || a.name !== b.name || a.since !== b.since) return false;
+  return sameEntries(a.labels, b.labels) && sameEntries(a.annotations, b.annotations);
 }
 
 /** What of a pool decides who its endpoints are. */
@@ -21,4 +33,14 @@ export interface PoolMembership {
   readonly selects: (labels: Readonly<Record<string, string>>) => boolean;
   /** In order: the place of a port is the rank. */
   readonly ports: readonly number[];
+}
+
+function sameEntries(a: Readonly<Record<string, string>>, b: Readonly<Record<string, string>>): boolean {
+  let entries = 0;
+  for (const key in a) {
+    if (a[key] !== b[key]) return false;
+    entries++;
+  }
+  for (const _ in b) entries--;
+  return entries === 0;
 }

@@ -106,11 +106,47 @@ describe("EventWriter", () => {
 
   it("swallows failures with one line", async () => {
     const { events, written, at } = setUp(() => {
-      throw refusal(403, "Forbidden", { message: "give it a Role with create on events" });
+      throw refusal(500, "InternalError", { message: "etcd is out of space" });
     });
     for (const name of ["a", "b", "c"]) events.write({ ...ABOUT, name }, EVENT);
     expect((await written()).length).toBe(3);
-    expect(at("warn")).toEqual(["an event was not written: give it a Role with create on events {}"]);
+    expect(at("warn")).toEqual(["an event was not written: etcd is out of space {}"]);
+  });
+
+  it("says once that it has no right to, tries rarely from then on, and says when it has", async () => {
+    let allowed = false;
+    const { clock, events, written, at } = setUp(() => {
+      if (!allowed) throw refusal(403, "Forbidden", { message: "give it a Role with create on events" });
+    });
+    for (const name of ["a", "b", "c"]) events.write({ ...ABOUT, name }, EVENT);
+    expect((await written()).length).toBe(1);
+    const told = [
+      "no events are written, tried again every 10 minutes at most, which is not told again: give it a Role with create on events {}",
+    ];
+    expect(at("warn")).toEqual(told);
+    // A day in which there is one to write every minute.
+    let tried = 0;
+    for (let minute = 0; minute < 24 * 60; minute++) {
+      await clock.advanceAsync(60_000);
+      events.write(ABOUT, EVENT);
+      tried += (await written()).length;
+    }
+    expect(tried).toBe(144);
+    expect(at("warn")).toEqual(told);
+    allowed = true;
+    await clock.advanceAsync(600_000);
+    events.write(ABOUT, EVENT);
+    // What was left out is counted.
+    expect((await written()).map(({ method, count }) => [method, count])).toEqual([["POST", 1 + 24 * 60 + 1]]);
+    expect(at("info")).toEqual(["events are written again {}"]);
+    events.write({ ...ABOUT, name: "b" }, EVENT);
+    expect((await written()).map(({ method, count }) => [method, count])).toEqual([["POST", 2]]);
+    allowed = false;
+    await clock.advanceAsync(60_000);
+    events.write(ABOUT, EVENT);
+    await written();
+    expect(at("warn")).toEqual([...told, ...told]);
+    expect(at("info")).toHaveLength(1);
   });
 
   it("remembers 1,000 events and objects and lets 256 wait (bound)", async () => {

@@ -14,6 +14,8 @@ const MAX_EVENTS = 1000;
 const MAX_WAITING = 256;
 const DEFAULT_PER_MINUTE = 6;
 const MINUTE = 60_000;
+/** Milliseconds for which nothing is written after a refusal for want of the right: somebody has to grant it. */
+const FORBIDDEN_PAUSE = 600_000;
 /** Milliseconds for one request. */
 const TIMEOUT = 10_000;
 
@@ -66,7 +68,8 @@ interface Budget {
 
 /**
  * Tells people at the cluster what happened to an object, as events of the core group; the same one again only counts up. Never
- * waited for and never a failure of whoever tells: what cannot be written is dropped.
+ * waited for and never a failure of whoever tells: what cannot be written is dropped. Without the right to write them, which
+ * no published chart grants, that is told once, and tried again every ten minutes at most.
  */
 export class EventWriter {
   readonly #options: EventWriterOptions;
@@ -78,6 +81,8 @@ export class EventWriter {
   readonly #budgets = new Map<string, Budget>();
   readonly #waiting: Counted[] = [];
   #writing: Promise<void> | undefined;
+  /** Monotonic milliseconds before which nothing is written; undefined = it may, as far as we know. */
+  #forbiddenUntil: number | undefined;
   #closed = false;
 
   constructor(options: EventWriterOptions) {
@@ -92,7 +97,9 @@ export class EventWriter {
     const event = { type, reason, message: oneLine(message) };
     const counted = this.#counted(about, event);
     counted.count++;
-    if (counted.waiting || this.#waiting.length >= MAX_WAITING || !this.#mayWrite(about)) return;
+    if (counted.waiting || this.#waiting.length >= MAX_WAITING) return;
+    if (this.#options.clock.now() < (this.#forbiddenUntil ?? Number.NEGATIVE_INFINITY) || !this.#mayWrite(about))
+      return;
     counted.waiting = true;
     this.#waiting.push(counted);
     this.#writing ??= this.#drain();
@@ -146,11 +153,25 @@ export class EventWriter {
       next.waiting = false;
       try {
         await this.#send(next);
+        if (this.#forbiddenUntil !== undefined) this.#options.log.info({}, "events are written again");
+        this.#forbiddenUntil = undefined;
       } catch (error) {
-        this.#log.log("warn", "event", {}, `an event was not written: ${messageOf(error)}`);
+        if (error instanceof ApiError && error.status === 403) this.#forbidden(error);
+        else if (!this.#closed) this.#log.log("warn", "event", {}, `an event was not written: ${messageOf(error)}`);
       }
     }
     this.#writing = undefined;
+  }
+
+  #forbidden(error: ApiError): void {
+    // What waits would be refused as well; it is counted up and told of with the next write.
+    for (const counted of this.#waiting.splice(0)) counted.waiting = false;
+    const { clock, log } = this.#options;
+    if (this.#forbiddenUntil === undefined) {
+      const often = `tried again every ${FORBIDDEN_PAUSE / MINUTE} minutes at most, which is not told again`;
+      log.warn({}, `no events are written, ${often}: ${messageOf(error)}`);
+    }
+    this.#forbiddenUntil = clock.now() + FORBIDDEN_PAUSE;
   }
 
   async #send(counted: Counted): Promise<void> {

@@ -13,7 +13,7 @@ import { answerError } from "./status-error.ts";
 const DEFAULT_TIMEOUT = 30_000;
 /** Connections at a time: each watch keeps one. */
 const MAX_CONNECTIONS = 128;
-/** Bytes of an answer: of a GET, which may be a page of 500 objects, and of anything else. */
+/** Bytes of an answer: of a GET, which may be a page of objects, and of anything else. */
 const MAX_READ = 64 * 1024 * 1024;
 const MAX_WRITTEN = 1024 * 1024;
 /** Bytes of one line of a stream: etcd keeps no object above 1.5 MiB. */

@@ -15,26 +15,43 @@ export interface Selection {
   readonly labelSelector?: string | undefined;
 }
 
+export interface ListOptions extends Selection {
+  readonly api: ApiClient;
+  /** Objects per page. */
+  readonly pageSize: number;
+  readonly signal: AbortSignal;
+  /** Called for each object, in order. */
+  take(object: unknown): void;
+  /**
+   * A page was not given; resolves when it may be asked for again.
+   * @param attempts for that page so far
+   * @throws what the list then ends with
+   */
+  refused(error: unknown, attempts: number): Promise<void>;
+}
+
 /**
  * Reads all objects of a kind page by page, as they are at one moment.
- * @param take called for each, in order
  * @returns the version from which a watch tells what has changed since
  * @throws ApiError; one that is `expired` when reading took too long for the server: begin anew
  */
-export async function readList(
-  api: ApiClient,
-  { type, namespace, fieldSelector, labelSelector }: Selection,
-  pageSize: number,
-  signal: AbortSignal,
-  take: (object: unknown) => void,
-): Promise<string> {
+export async function readList(options: ListOptions): Promise<string> {
+  const { api, type, namespace, fieldSelector, labelSelector, pageSize, signal, take } = options;
   const path = collectionPath(type, namespace);
   let version: string | undefined;
   let rest = "";
   let objects = 0;
+  let attempts = 0;
   do {
     const query = { limit: pageSize, continue: rest === "" ? undefined : rest, fieldSelector, labelSelector };
-    const page = await api.request({ method: "GET", path, query, signal });
+    let page: unknown;
+    try {
+      page = await api.request({ method: "GET", path, query, signal });
+      attempts = 0;
+    } catch (error) {
+      await options.refused(error, ++attempts);
+      continue;
+    }
     const { metadata, items } = (page ?? {}) as { metadata?: Record<string, unknown>; items?: unknown };
     const of = metadata?.["resourceVersion"];
     // An answer of something else than an API server must not count as an empty list. Go writes an empty one as null.
@@ -51,7 +68,7 @@ export async function readList(
     for (const item of items ?? []) take(item);
     const next = metadata?.["continue"];
     rest = typeof next === "string" ? next : "";
-  } while (rest !== "");
+  } while (version === undefined || attempts > 0 || rest !== "");
   return version;
 }
 

@@ -20,6 +20,8 @@ export interface ReflectorState {
   readonly synced: boolean;
   /** The kind is not there, or we may not read it. */
   readonly absent: boolean;
+  /** It is absent because we may not read it any more: what was last known of it counts, be it that there was nothing. */
+  readonly kept: boolean;
   /** Monotonic milliseconds of the last word of the server; -Infinity before the first. */
   readonly heardAt: number;
   readonly objects: number;

@@ -34,30 +34,30 @@ function setUp(more: Partial<ReflectorOptions<string>> = {}) {
 const isList = ({ query }: { query?: object }) => query !== undefined && "limit" in query;
 
 describe("Reflector", () => {
-  it("R-30: lists in pages of 500, then watches from the list's version, with bookmarks, for 240 to 480 s", async () => {
+  it("R-30: lists in pages of 50, then watches from the list's version, with bookmarks, for 240 to 480 s", async () => {
     const { clock, api, calls, reflector } = setUp({ fieldSelector: "metadata.name=a", labelSelector: "app=x" });
-    for (let i = 0; i < 1201; i++) api.put(`t${i}`, "x");
+    for (let i = 0; i < 121; i++) api.put(`t${i}`, "x");
     reflector.start();
     await clock.advanceAsync(0);
     expect(api.requests.map(({ path, query }) => [path, query])).toEqual([
       [
         "/apis/test.io/v1/namespaces/ml/things",
-        { limit: 500, continue: undefined, fieldSelector: "metadata.name=a", labelSelector: "app=x" },
+        { limit: 50, continue: undefined, fieldSelector: "metadata.name=a", labelSelector: "app=x" },
       ],
       [
         "/apis/test.io/v1/namespaces/ml/things",
-        { limit: 500, continue: "rest 0", fieldSelector: "metadata.name=a", labelSelector: "app=x" },
+        { limit: 50, continue: "rest 0", fieldSelector: "metadata.name=a", labelSelector: "app=x" },
       ],
       [
         "/apis/test.io/v1/namespaces/ml/things",
-        { limit: 500, continue: "rest 1", fieldSelector: "metadata.name=a", labelSelector: "app=x" },
+        { limit: 50, continue: "rest 1", fieldSelector: "metadata.name=a", labelSelector: "app=x" },
       ],
       [
         "/apis/test.io/v1/namespaces/ml/things",
         {
           watch: true,
           allowWatchBookmarks: true,
-          resourceVersion: "1301",
+          resourceVersion: "221",
           timeoutSeconds: expect.any(Number),
           fieldSelector: "metadata.name=a",
           labelSelector: "app=x",
@@ -67,7 +67,7 @@ describe("Reflector", () => {
     expect(calls.length).toBe(1);
     expect(reflector.state).toMatchObject({
       synced: true,
-      objects: 1201,
+      objects: 121,
       lists: 1,
       watches: 1,
       failures: 0,
@@ -257,6 +257,76 @@ describe("Reflector", () => {
     reflector.close();
   });
 
+  it("refusals that say nothing of the version do not make it list anew, however many: it goes on where it was", async () => {
+    const { clock, api, calls, reflector } = setUp({ random: { next: () => 0.5, below: () => 0 } });
+    api.put("a", "x");
+    reflector.start();
+    await clock.advanceAsync(5000);
+    api.failures.push(
+      ...Array.from({ length: 5 }, () => refusal(429, "TooManyRequests", { retryAfter: 2000 })),
+      ...[503, 401, 403, 503, 503].map((status) => refusal(status)),
+    );
+    api.cutWatches();
+    api.put("b", "x");
+    const asked = api.requests.length;
+    // Each time what the server asks for, and some more of one's own.
+    await clock.advanceAsync(125 + 5 * 2000 - 1);
+    expect(api.requests.length - asked).toBeLessThanOrEqual(5);
+    await clock.advanceAsync(120_000);
+    expect(api.failures).toEqual([]);
+    expect(calls).toEqual(["= a", "+ b"]);
+    expect(reflector.state).toMatchObject({ lists: 1, problem: "" });
+    reflector.close();
+  });
+
+  it("a page that a busy server does not give is asked for again when it says, not the list from its beginning", async () => {
+    const { clock, api, calls, reflector } = setUp({ tuning: { pageSize: 2 } });
+    for (const name of ["a", "b", "c"]) api.put(name, "x");
+    api.failures.push(undefined, ...Array.from({ length: 9 }, () => refusal(429, "", { retryAfter: 3000 })));
+    reflector.start();
+    await clock.advanceAsync(9 * 3000 - 1);
+    expect(calls).toEqual([]);
+    await clock.advanceAsync(9 * 30_000);
+    expect(calls).toEqual(["= a b c"]);
+    expect(api.requests.filter(isList).map(({ query }) => query?.["continue"])).toEqual([
+      undefined,
+      ...Array.from({ length: 10 }, () => "rest 0"),
+    ]);
+    expect(reflector.state).toMatchObject({ lists: 1, failures: 9, problem: "" });
+    reflector.close();
+  });
+
+  it("a page that is not given ten times in a row is given up with its list (bound), as at any other refusal at once", async () => {
+    for (const [status, times] of [
+      [429, 10],
+      [500, 1],
+    ] as const) {
+      const { clock, api, calls, reflector } = setUp({ tuning: { pageSize: 2 } });
+      for (const name of ["a", "b", "c"]) api.put(name, "x");
+      api.failures.push(undefined, ...Array.from({ length: times }, () => refusal(status)));
+      reflector.start();
+      await clock.advanceAsync(600_000);
+      expect(calls).toEqual(["= a b c"]);
+      expect(api.requests.filter(isList).map(({ query }) => query?.["continue"])).toEqual([
+        undefined,
+        ...Array.from({ length: times }, () => "rest 0"),
+        undefined,
+        "rest 1",
+      ]);
+      reflector.close();
+    }
+  });
+
+  it("waits for a busy server no longer than until it is closed", async () => {
+    const { clock, api, calls, reflector } = setUp();
+    api.failures.push(refusal(429, "", { retryAfter: 3000 }));
+    reflector.start();
+    await clock.advanceAsync(10);
+    reflector.close();
+    await clock.advanceAsync(600_000);
+    expect([api.requests.length, calls.length, clock.pending]).toEqual([1, 0, 0]);
+  });
+
   it("an optional kind that is not there is told once and looked for about once a minute until it is", async () => {
     const { clock, api, calls, reflector, at } = setUp({ optional: true });
     let known = 0;
@@ -295,7 +365,7 @@ describe("Reflector", () => {
 
   it("an optional kind that was there is cleared only after a minute of its absence, and stays where only the right is gone", async () => {
     for (const status of [404, 403]) {
-      const { clock, api, calls, reflector } = setUp({ optional: true });
+      const { clock, api, calls, reflector, at } = setUp({ optional: true });
       api.put("a", "x");
       reflector.start();
       await clock.advanceAsync(5000);
@@ -305,13 +375,39 @@ describe("Reflector", () => {
       expect(calls).toEqual(["= a"]);
       expect(reflector.state.absent).toBe(false);
       await clock.advanceAsync(60_000);
-      expect(reflector.state.absent).toBe(true);
+      expect(reflector.state).toMatchObject({ absent: true, kept: status === 403 });
+      expect(at("warn").some((text) => text.includes("what was last known of them stays in force"))).toBe(
+        status === 403,
+      );
       expect(calls).toEqual(status === 404 ? ["= a", "= "] : ["= a"]);
       api.failures.length = 0;
       await clock.advanceAsync(100_000);
       expect(calls.at(-1)).toBe("= a");
       reflector.close();
     }
+  });
+
+  it("what may not be read any more is kept from the first list on, also that there is nothing of it, but not once the kind was gone", async () => {
+    const { clock, api, reflector } = setUp({ optional: true });
+    const refuse = async (status: number) => {
+      api.failures.push(...Array.from({ length: 100 }, () => refusal(status)));
+      api.cutWatches();
+      await clock.advanceAsync(300_000);
+      api.failures.length = 0;
+      return reflector.state;
+    };
+    api.failures.push(refusal(403));
+    reflector.start();
+    await clock.advanceAsync(5000);
+    expect(reflector.state).toMatchObject({ absent: true, kept: false, objects: 0 });
+    await clock.advanceAsync(100_000);
+    expect(reflector.state).toMatchObject({ absent: false, kept: false, objects: 0 });
+    expect(await refuse(403)).toMatchObject({ absent: true, kept: true, objects: 0 });
+    await clock.advanceAsync(100_000);
+    expect(await refuse(404)).toMatchObject({ absent: true, kept: false });
+    // Rights go with the kind: that it may not be read says nothing new.
+    expect(await refuse(403)).toMatchObject({ absent: true, kept: false });
+    reflector.close();
   });
 
   it("a kind that must be there is asked for again and again, with an error a minute that says what to do", async () => {

@@ -15,6 +15,10 @@ import { type WatchEvent, watch } from "./watch.ts";
 const GOOD_WATCH = 1000;
 /** Refusals in a row after which what is known of the server's versions is given up: it may have been restored from a backup. */
 const REFUSALS_BEFORE_RELIST = 3;
+/** Statuses that say nothing of the version: we may not, or the server is busy or only starting. */
+const NOT_OF_THE_VERSION: ReadonlySet<number> = new Set([401, 403, 429, 503]);
+/** Attempts for a page while the server is busy; after them the list is begun anew. */
+const ATTEMPTS_PER_PAGE = 10;
 /** Longest time in milliseconds for which `Retry-After` is heeded. */
 const LONGEST_ASKED = 60_000;
 /** Milliseconds over which those whose version has expired spread their new lists. */
@@ -22,7 +26,10 @@ const RELIST_SPREAD = 1000;
 
 /** Durations, for tests; milliseconds unless said. */
 export interface ReflectorTuning {
-  /** Objects per page; default 500. */
+  /**
+   * Objects per page; default 50. One page is read in one stretch, and requests are decided in the same thread: 50 pods of 6 KB
+   * take about 2 ms, the 500 of other clients 25 (`bench/kubernetes.ts`).
+   */
   readonly pageSize?: number;
   /** Bounds of the pause after failures, before jitter; defaults 250 and 30,000. */
   readonly firstPause?: number;
@@ -73,6 +80,8 @@ export class Reflector<T> {
   #version: string | undefined;
   #synced = false;
   #absent = false;
+  /** It was not there when it was last looked for with the right to see it. */
+  #gone = false;
   /** Since when an optional kind has been missing. */
   #missingSince: number | undefined;
   #toldAbsent = false;
@@ -89,7 +98,7 @@ export class Reflector<T> {
     this.#options = options;
     this.#what = typeName(options.type);
     this.#tuning = {
-      pageSize: tuning?.pageSize ?? 500,
+      pageSize: tuning?.pageSize ?? 50,
       firstPause: tuning?.firstPause ?? 250,
       longestPause: tuning?.longestPause ?? 30_000,
       absentPause: tuning?.absentPause ?? 60_000,
@@ -118,6 +127,7 @@ export class Reflector<T> {
     return {
       synced: this.#synced,
       absent: this.#absent,
+      kept: this.#absent && this.#synced && !this.#gone,
       heardAt: this.#heardAt,
       objects: this.#objects,
       lists: this.#lists,
@@ -156,14 +166,26 @@ export class Reflector<T> {
   }
 
   async #list(): Promise<string> {
-    const { api, sink } = this.#options;
+    const { clock, sink } = this.#options;
+    const { signal } = this.#cut;
     const items: T[] = [];
     let objects = 0;
-    const version = await readList(api, this.#options, this.#tuning.pageSize, this.#cut.signal, (object) => {
-      if (this.#closed) return;
-      objects++;
-      const item = this.#projected(object);
-      if (item !== undefined) items.push(item);
+    const version = await readList({
+      ...this.#options,
+      pageSize: this.#tuning.pageSize,
+      signal,
+      take: (object) => {
+        if (this.#closed) return;
+        objects++;
+        const item = this.#projected(object);
+        if (item !== undefined) items.push(item);
+      },
+      // A busy server is not made to give again what it gave already.
+      refused: async (error, attempts) => {
+        const busy = error instanceof ApiError && error.status === 429;
+        if (this.#closed || !busy || attempts >= ATTEMPTS_PER_PAGE) throw error;
+        await delay(clock, this.#failed(error), signal);
+      },
     });
     if (this.#closed) return version;
     const first = !this.#synced;
@@ -248,6 +270,7 @@ export class Reflector<T> {
     if (this.#problem !== "") this.#log.log("info", "found", {}, `${this.#what}: the API server answers again`);
     this.#problem = "";
     this.#absent = false;
+    this.#gone = false;
     this.#missingSince = undefined;
     this.#toldAbsent = false;
   }
@@ -270,8 +293,8 @@ export class Reflector<T> {
     const refusal = error instanceof ApiError ? error : undefined;
     this.#failures++;
     this.#problem = messageOf(error);
-    if (refusal !== undefined && refusal.status > 0 && ++this.#refusals >= REFUSALS_BEFORE_RELIST)
-      this.#version = undefined;
+    const ofTheVersion = refusal !== undefined && refusal.status > 0 && !NOT_OF_THE_VERSION.has(refusal.status);
+    if (ofTheVersion && ++this.#refusals >= REFUSALS_BEFORE_RELIST) this.#version = undefined;
     if (refusal?.expired) {
       this.#version = undefined;
       return Math.max(this.#backoff.next(), random.next() * RELIST_SPREAD);
@@ -290,13 +313,15 @@ export class Reflector<T> {
     this.#missingSince ??= now;
     this.#version = undefined;
     if (this.#synced && now - this.#missingSince < this.#tuning.absentPause) return false;
+    this.#absent = true;
+    if (status === 404) this.#gone = true;
     if (!this.#toldAbsent) {
       this.#toldAbsent = true;
-      const often = `looked for again about every ${Math.round(this.#tuning.absentPause / 1000)} s`;
+      const stay = this.state.kept ? "what was last known of them stays in force, " : "";
+      const often = `${stay}looked for again about every ${Math.round(this.#tuning.absentPause / 1000)} s`;
       const level = status === 404 && this.#options.absence === "expected" ? "info" : "warn";
       this.#options.log[level]({}, `${this.#what} are not read, ${often}: ${this.#problem}`);
     }
-    this.#absent = true;
     // Without the right to read them the last ones known stay; without their kind there are none.
     if (status === 404 && this.#objects > 0) {
       this.#objects = 0;

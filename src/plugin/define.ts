@@ -2,12 +2,12 @@ import { z } from "zod";
 import { SluiceError } from "../inference/errors.ts";
 import type { DataKey } from "./keys.ts";
 import type {
-  Closable,
   PluginCompanion,
   PluginContext,
   PluginDefinition,
   PluginKind,
   PluginKinds,
+  PluginLifecycle,
   PluginReference,
 } from "./kinds.ts";
 
@@ -36,7 +36,7 @@ export interface PluginSource<K extends PluginKind, P extends z.ZodType> {
   headers?(parameters: z.output<P>): readonly string[];
   /** What the author of a configuration should know of parameters that are valid, a sentence each. */
   notes?(parameters: z.output<P>): readonly string[];
-  create(parameters: z.output<P>, context: PluginContext): PluginKinds[K] & Closable;
+  create(parameters: z.output<P>, context: PluginContext): PluginKinds[K] & PluginLifecycle;
 }
 
 const NO_PARAMETERS = z.strictObject({});

@@ -164,6 +164,35 @@ function closable() {
   return { closed, errors, of };
 }
 
+describe("the readiness of plugin instances", () => {
+  const answers = new Map<string, () => boolean>();
+  const loading = defineDecider({
+    type: "loading",
+    describe: "",
+    create: (_, { name }) => ({ decide: () => true, ready: () => answers.get(name)!() }),
+  });
+
+  it("is that each which can tell says yes; whose check fails is not ready, and why is told", () => {
+    const instances = new PluginInstances(parts);
+    expect(instances.unready()).toBeUndefined();
+    instances.make(described(memory, "m", { size: 1 }));
+    for (const name of ["first", "second"]) {
+      answers.set(name, () => false);
+      instances.make(described(loading, name, {}));
+    }
+    expect(instances.unready()).toEqual({ name: "first", failure: "" });
+    answers.set("first", () => true);
+    expect(instances.unready()).toEqual({ name: "second", failure: "" });
+    answers.set("second", () => {
+      throw new Error("no index\nanywhere");
+    });
+    expect(instances.unready()).toEqual({ name: "second", failure: "no index anywhere" });
+    answers.set("second", () => true);
+    expect(instances.unready()).toBeUndefined();
+    instances.close();
+  });
+});
+
 describe("the end of plugin instances", () => {
   it("comes for those that another configuration has no place for, once, and for the others with that one", () => {
     const { closed, of } = closable();

@@ -1,8 +1,8 @@
 import type { Clock } from "../clock/clock.ts";
 import type { Random } from "../clock/random.ts";
-import { SluiceError } from "../inference/errors.ts";
+import { messageOf, SluiceError } from "../inference/errors.ts";
 import type { Logger } from "../telemetry/logger.ts";
-import type { Closable, PluginDefinition, PluginKind, PluginKinds } from "./kinds.ts";
+import type { PluginDefinition, PluginKind, PluginKinds, PluginLifecycle } from "./kinds.ts";
 import { sameParameters } from "./same-parameters.ts";
 
 /** A plugin as a configuration describes it. */
@@ -84,6 +84,15 @@ export class PluginInstances {
       yield { name: description.name, type: description.definition.type, instance };
   }
 
+  /** An instance that is not ready yet, and why if its check failed ("" = it says so); undefined = all are. */
+  unready(): { readonly name: string; readonly failure: string } | undefined {
+    for (const { description, instance } of this.#made.values()) {
+      const failure = failureToBeReady(instance as PluginLifecycle);
+      if (failure !== undefined) return { name: description.name, failure };
+    }
+    return undefined;
+  }
+
   /**
    * Lets go of the generation before and closes those of its instances that do not go on; to be called when everything is made
    * and in force. A plugin that goes on may have kept the context it was made with: that must not keep alive what was made
@@ -110,11 +119,11 @@ export class PluginInstances {
     for (const { description, instance } of made) {
       if (done.has(instance)) continue;
       done.add(instance);
-      this.#closeOne(description.name, instance as Closable);
+      this.#closeOne(description.name, instance as PluginLifecycle);
     }
   }
 
-  #closeOne(name: string, instance: Closable): void {
+  #closeOne(name: string, instance: PluginLifecycle): void {
     const failed = (error: unknown): void =>
       this.#parts.log.child({ plugin: name }).error({ err: error }, `plugin ${name} failed to close`);
     try {
@@ -152,5 +161,14 @@ export class PluginInstances {
     if (old === undefined || old.description.definition !== definition) return undefined;
     if (given.length !== old.given.length || given.some((instance, at) => instance !== old.given[at])) return undefined;
     return sameParameters(old.description.parameters, parameters) ? old.instance : undefined;
+  }
+}
+
+/** Why an instance cannot do its part yet; "" = it says no more than that, undefined = it can. */
+function failureToBeReady(instance: PluginLifecycle): string | undefined {
+  try {
+    return (instance.ready?.() ?? true) ? undefined : "";
+  } catch (error) {
+    return messageOf(error);
   }
 }

@@ -52,7 +52,13 @@ export interface Discovery {
 }
 
 /** What every plugin may have besides the methods of its kind. */
-export interface Closable {
+export interface PluginLifecycle {
+  /**
+   * Whether it can do its part yet, such as when it has loaded what it works with. Asked with every probe of readiness, so it
+   * looks at what it knows; absent = always. While one says false the picker is not ready for Kubernetes, and serves whoever
+   * comes nevertheless (api-resources 3.6).
+   */
+  ready?(): boolean;
   /**
    * The instance is needed no more: a changed configuration has no place for it, its configuration was refused, or the process
    * ends. Called once, and not waited for; requests that are under way may call other methods after it.

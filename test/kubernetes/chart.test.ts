@@ -103,7 +103,7 @@ if (helm !== undefined)
         targetPorts: [{ number: 8000 }],
         endpointPickerRef: { failureMode: "FailOpen" },
       });
-      expect(grantsOf(objects, "Role")).toEqual(rights(...READS));
+      expect(grantsOf(objects, "Role")).toEqual(rights(...READS, "events"));
       expect(grantsOf(objects, "ClusterRole")).toEqual(rights("reviews"));
     });
 
@@ -233,9 +233,13 @@ if (helm !== undefined)
       expect(expectContract(objects).kubernetes?.metricsAuth).toBe(false);
       expect(grantsOf(objects, "ClusterRole")).toEqual([]);
       expect(one(objects, "ServiceMonitor")["spec"].endpoints[0].authorization).toBeUndefined();
-      expect(grantsOf(template({ ...BASE, inferenceModels: { events: true } }).objects, "Role")).toEqual(
-        rights(...READS, "events"),
-      );
+    });
+
+    it("writes nothing but leases where events are switched off", () => {
+      const inferenceModels = { events: false };
+      const granted = (values: Values) => grantsOf(template({ ...BASE, inferenceModels, ...values }).objects, "Role");
+      expect(granted({})).toEqual(rights(...READS));
+      expect(granted({ replicas: 2 })).toEqual(rights(...READS, "leases"));
     });
 
     it.each(["vllm", "sglang", "triton-tensorrt-llm", "trtllm-serve", "triton"])(

@@ -9,7 +9,7 @@ import { CRDS, kubeconfigFile } from "../support/cluster.ts";
 import { health, route } from "../support/epp-process.ts";
 import { ExtProcClient } from "../support/extproc-client.ts";
 import { poll } from "../support/poll.ts";
-import { ROOT, TestProcess } from "../support/process.ts";
+import { compiledBefore, ROOT, TestProcess } from "../support/process.ts";
 import { portOf } from "../support/stack.ts";
 
 const [SERVING, NOT_SERVING] = [1, 2];
@@ -200,6 +200,7 @@ describe("the entry point with the arguments, the rights and the configuration o
         cwd: "/",
         env: {
           PATH: process.env["PATH"],
+          ...compiledBefore(),
           ...vector.env,
           OTEL_TRACES_EXPORTER: "none",
           // A service account has its own at a path that a test cannot have.

@@ -1,4 +1,4 @@
-import { mkdtempSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
@@ -205,6 +205,63 @@ requestHandler: { parsers: [{ pluginRef: vllmgrpc-parser }] }
     await becomes(epp, row(SERVING));
     await api.delete(older);
   });
+});
+
+describe("a plugin that can tell whether it is ready (R-34)", () => {
+  /** Loads its table when the file is there, and fails to look while that is a folder. */
+  const MODULE = `import { readFileSync, existsSync } from "node:fs";
+import { defineScorer } from "sluice/plugin";
+const table = new URL("./table", import.meta.url);
+export default defineScorer({
+  type: "table-scorer",
+  describe: "Needs a table.",
+  create: () => ({
+    score: ({ candidates, out }) => void out.fill(1, 0, candidates.count),
+    ready: () => existsSync(table) && readFileSync(table, "utf8") !== "",
+  }),
+});
+`;
+
+  it.each([
+    ["without election", [], SERVING],
+    ["with election", ["--ha-enable-leader-election"], UNKNOWN],
+  ] as const)(
+    "keeps the picker from being ready %s until it is, not from being alive nor from serving",
+    async (_, flags, others) => {
+      const folder = mkdtempSync(join(tmpdir(), "sluice-ready-"));
+      writeFileSync(join(folder, "table.mjs"), MODULE);
+      writeFileSync(
+        join(folder, "config.yaml"),
+        `apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins: [{ type: table-scorer, module: ./table.mjs }]
+schedulingProfiles: [{ name: default, plugins: [{ pluginRef: table-scorer }] }]
+`,
+      );
+      await api.put(poolOn([8000]));
+      const epp = await started("--config-file", join(folder, "config.yaml"), ...flags);
+      await poll("the endpoint", async () => (await epp.endpoints()).length === 1);
+      if (flags.length > 0) await poll("a leader", async () => (await epp.metric("sluice_kubernetes_leader")) === 1);
+      const page = async () => (await ask(`${epp.adminUrl}/ready`)).status;
+      await becomes(epp, row(NOT_SERVING, others));
+      const stream = (await clientOf(epp)).open();
+      expect([await page(), await route(stream)]).toEqual([503, "127.0.0.2:8000"]);
+      await finish(stream);
+      expect(epp.process.stderr).toContain("not ready: the plugin table-scorer is not ready yet");
+
+      mkdirSync(join(folder, "table"));
+      expect(await answers(epp)).toEqual(row(NOT_SERVING, others));
+      expect(epp.process.stderr).toContain("not ready: the plugin table-scorer is not ready yet: EISDIR");
+      rmSync(join(folder, "table"), { recursive: true });
+      writeFileSync(join(folder, "table"), "full");
+      expect(await answers(epp)).toEqual(row(SERVING, others));
+      expect(await page()).toBe(200);
+      await poll("a word", () => epp.process.stderr.includes("all plugins are ready"));
+      // Whoever is told to end gives the lease back to those that come after.
+      epp.process.child.kill("SIGTERM");
+      expect(await epp.process.ended()).toEqual({ code: 0, signal: null });
+    },
+  );
 });
 
 describe("the health port with election (R-34, E-123, E-124, E-129)", () => {

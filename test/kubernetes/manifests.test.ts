@@ -39,8 +39,8 @@ describe("deploy/manifests", () => {
   });
 
   it("R-38: gives the rights that each purpose needs, and none besides", () => {
-    expect(grantsOf(read("rbac"), "Role")).toEqual(rights("pods", "pool", "models", "objectives"));
-    expect(grantsOf(read("leader-election"), "Role")).toEqual(rights("leases", "events"));
+    expect(grantsOf(read("rbac"), "Role")).toEqual(rights("pods", "pool", "models", "objectives", "events"));
+    expect(grantsOf(read("leader-election"), "Role")).toEqual(rights("leases"));
     expect(grantsOf(read("model-status"), "Role")).toEqual(rights("modelStatus"));
     expect(grantsOf(read("metrics-auth"), "ClusterRole")).toEqual(rights("reviews", "scraper"));
     const bound = one(read("metrics-auth"), "ClusterRoleBinding")["roleRef"].name;

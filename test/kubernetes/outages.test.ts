@@ -12,14 +12,15 @@ import {
   podNamed,
   poolOn,
   startClusterEpp,
-  startPodSims,
 } from "../support/cluster.ts";
 import { type RunningEnvoy, startEnvoy } from "../support/envoy.ts";
 import { health } from "../support/epp-process.ts";
 import { ExtProcClient } from "../support/extproc-client.ts";
+import { freePort, onFreePorts } from "../support/free-port.ts";
 import { Load } from "../support/load.ts";
 import { poll } from "../support/poll.ts";
-import { portOf, type Sim } from "../support/stack.ts";
+import { sluice, type TestProcess } from "../support/process.ts";
+import { portOf } from "../support/stack.ts";
 import { type TcpProxy, tcpProxy } from "../support/tcp-proxy.ts";
 
 const [SERVING, NOT_SERVING] = [1, 2];
@@ -28,24 +29,27 @@ const FAILURES = 'sluice_kubernetes_failures_total{kind="pods"}';
 const LISTS = 'sluice_kubernetes_lists_total{kind="pods"}';
 /** Milliseconds: after several failures in a row the next attempt may be half a minute away. */
 const RECOVERY = 60_000;
+/** Addresses of pods that come and go. */
+const ADDRESSES = 25;
 const STAND_IN = apiServerBinaries() === undefined;
 
 describe("what is between a picker and its API server fails (R-30)", () => {
   const random = new SeededRandom(7);
   let api: TestApiServer;
   let proxy: TcpProxy;
-  let sims: readonly (Sim & { readonly address: string })[] = [];
+  /** Answers at whatever address of this machine, as long as the port is its. */
+  let sim: { readonly process: TestProcess; readonly port: number };
   let epp: ClusterEpp;
   let envoy: RunningEnvoy;
   let load: Load;
   let made = 0;
 
   beforeAll(async () => {
-    [api, sims] = await Promise.all([startApiServer(), startPodSims(2)]);
+    [api, sim] = await Promise.all([startApiServer(), onFreePorts(startSim)]);
     proxy = await tcpProxy(portOf(api.url));
     await api.installCrds(CRDS);
     await api.put(poolOn([port()]));
-    for (const { address } of sims) await api.put(podNamed(`stable-${address.at(-1)}`, { address }));
+    for (const n of [2, 3]) await api.put(podNamed(`stable-${n}`, { address: `127.0.0.${n}` }));
     epp = await startClusterEpp({
       kubeconfig: kubeconfigFile(api, api.token, proxy.port),
       args: ["--health-checking"],
@@ -58,7 +62,7 @@ describe("what is between a picker and its API server fails (R-30)", () => {
   afterAll(async () => {
     api?.resume();
     await load?.stop();
-    for (const started of [envoy, epp, ...sims]) await started?.process.stop();
+    for (const started of [envoy, epp, sim]) await started?.process.stop();
     await proxy?.close();
     await api?.close();
   });
@@ -66,7 +70,19 @@ describe("what is between a picker and its API server fails (R-30)", () => {
   // After a watch that lasted for a second the next failure counts as the first one: no long pauses for what was before.
   beforeEach(async () => void (await poll("a good watch", async () => (await metric(HEARD_AGE)) > 1)));
 
-  const port = () => sims[0]!.port;
+  async function startSim(): Promise<typeof sim> {
+    const port = await freePort();
+    const process = sluice("sim", "--host", "0.0.0.0", "--port", `${port}`);
+    try {
+      await process.listening("sim");
+    } catch (error) {
+      await process.stop();
+      throw error;
+    }
+    return { process, port };
+  }
+
+  const port = () => sim.port;
 
   /** The picker's endpoints become those that the server's pods amount to, and every request was answered all the time. */
   async function agree(): Promise<void> {
@@ -82,16 +98,16 @@ describe("what is between a picker and its API server fails (R-30)", () => {
   }
 
   /**
-   * Makes, changes and deletes pods. All are at the addresses of servers that are there, so that whatever a picker knows is a
-   * good choice.
+   * Makes, changes and deletes pods. At all their addresses is the server, so that whatever a picker knows is a good choice; an
+   * address is given out again after so many others, whether its pod is gone or not.
    */
   async function churn(changes = 20): Promise<void> {
     for (let i = 0; i < changes; i++) {
-      const { address } = sims[random.below(sims.length)]!;
       const chance = random.next();
       // Of the last few only: older ones stay as they are.
-      const name = `pod-${made - random.below(Math.min(made, 8) + 1)}`;
-      if (chance < 0.5) await api.put(podNamed(`pod-${++made}`, { address }));
+      const chosen = chance < 0.5 ? ++made : made - random.below(Math.min(made, 8) + 1);
+      const [name, address] = [`pod-${chosen}`, `127.1.0.${chosen % ADDRESSES}`];
+      if (chance < 0.5) await api.put(podNamed(name, { address }));
       else if (chance < 0.65) await api.put(podNamed(name, { address, ready: false }));
       else if (chance < 0.8) await api.put(podNamed(name, { address, labels: { app: "other" } }));
       else await api.delete(`/api/v1/namespaces/${NAMESPACE}/pods/${name}`);

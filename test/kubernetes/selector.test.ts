@@ -55,7 +55,13 @@ describe("a picker with a label selector in the place of a pool (R-39)", () => {
     });
 
     await api.put(podNamed("a", { labels: { app: "vllm" } }));
-    await api.put(podNamed("b", { labels: { app: "sglang" }, annotations: { "llm-d.ai/active-ports": "8001" } }));
+    await api.put(
+      podNamed("b", {
+        labels: { app: "sglang" },
+        annotations: { "llm-d.ai/active-ports": "8001" },
+        address: "127.0.0.3",
+      }),
+    );
     await api.put(podNamed("c", { labels: { app: "vllm", canary: "" } }));
     await api.put(podNamed("d", { labels: { app: "other" } }));
     await api.put(podNamed("e", { labels: { app: "vllm" }, ready: false }));
@@ -67,7 +73,7 @@ describe("a picker with a label selector in the place of a pool (R-39)", () => {
       );
     };
     const [a0, a1] = ["a-rank-0 127.0.0.2:8000", "a-rank-1 127.0.0.2:8001"];
-    await becomes([a0!, a1!, "b-rank-1 127.0.0.2:8001"]);
+    await becomes([a0!, a1!, "b-rank-1 127.0.0.3:8001"]);
     await api.put(podNamed("b", { labels: { app: "sglang" }, address: "127.0.0.3" }));
     await api.put(podNamed("e", { labels: { app: "vllm" }, address: "127.0.0.4" }));
     await api.put(podNamed("a", { labels: { app: "vllm", canary: "yes" } }));

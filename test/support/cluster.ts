@@ -7,9 +7,9 @@ import type { TestApiServer } from "./apiserver/index.ts";
 import { ask } from "./client.ts";
 import { samplesOf } from "./core.ts";
 import type { BareEpp } from "./epp-process.ts";
-import { freePort } from "./free-port.ts";
+import { freePort, onFreePorts } from "./free-port.ts";
 import { poll } from "./poll.ts";
-import { ROOT, sluice, TestProcess } from "./process.ts";
+import { compiledBefore, ROOT, sluice, TestProcess } from "./process.ts";
 import { portOf, type Sim } from "./stack.ts";
 
 /** Where the pools of the tests are. */
@@ -78,21 +78,29 @@ export function poolOn(ports: readonly number[], more: object = {}) {
 }
 
 /** Simulators as pods have their servers: one port, and an address of its own each, from 127.0.0.2 on. */
-export async function startPodSims(
+export function startPodSims(
   count: number,
   args: readonly string[] = [],
 ): Promise<(Sim & { readonly address: string })[]> {
-  const port = await freePort();
+  return onFreePorts(async () => podSimsOn(await freePort(), count, args));
+}
+
+async function podSimsOn(
+  port: number,
+  count: number,
+  args: readonly string[],
+): Promise<(Sim & { readonly address: string })[]> {
   const started = Array.from({ length: count }, (_, i) => {
     const address = `127.0.0.${i + 2}`;
     return { address, process: sluice("sim", "--host", address, "--port", String(port), ...args) };
   });
-  return Promise.all(
-    started.map(async ({ address, process }) => {
-      await process.listening("sim");
-      return { process, port, address, url: `http://${address}:${port}` };
-    }),
-  );
+  try {
+    await Promise.all(started.map(({ process }) => process.listening("sim")));
+  } catch (error) {
+    for (const { process } of started) await process.stop();
+    throw error;
+  }
+  return started.map(({ address, process }) => ({ process, port, address, url: `http://${address}:${port}` }));
 }
 
 /** `sluice epp` with a pool of Kubernetes. */
@@ -122,7 +130,7 @@ export function clusterEpp({ kubeconfig, source = SOURCE, args = [], env = {} }:
       ...["--bind-address=127.0.0.1", "--grpc-port=0", "--grpc-health-port=0", "--metrics-port=0"],
       ...["--secure-serving=false", "--metrics-endpoint-auth=false", "--drain-timeout=0s", ...args],
     ],
-    { env: { PATH: process.env["PATH"], OTEL_TRACES_EXPORTER: "none", ...env } },
+    { env: { PATH: process.env["PATH"], ...compiledBefore(), OTEL_TRACES_EXPORTER: "none", ...env } },
   );
 }
 
@@ -148,15 +156,34 @@ export async function startClusterEpp(options: ClusterEppOptions): Promise<Clust
   };
 }
 
+interface ServerPod {
+  readonly metadata: { readonly name: string; readonly uid: string; readonly creationTimestamp: string };
+  readonly status: {
+    readonly podIP?: string;
+    readonly startTime?: string;
+    readonly conditions?: readonly { readonly type: string; readonly status: string }[];
+  };
+}
+
 /**
  * The endpoints that the API server's pods amount to, in the form of {@link ClusterEpp.endpoints}: worked out a second time,
  * from what the server answers now.
  */
 export async function endpointsOnServer(api: TestApiServer, ports: readonly number[]): Promise<readonly string[]> {
   const { body } = await api.request("GET", `/api/v1/namespaces/${NAMESPACE}/pods?labelSelector=app%3Dvllm`);
-  const { items } = body as { items: ReturnType<typeof podNamed>[] };
-  return items
-    .filter(({ status }) => status.conditions?.some(({ type, status }) => type === "Ready" && status === "True"))
+  const { items } = body as { items: ServerPod[] };
+  const ready = items.filter(({ status }) =>
+    status.conditions?.some(({ type, status }) => type === "Ready" && status === "True"),
+  );
+  // Of those with one address only the one that started last: by time, then by uid.
+  const age = ({ metadata, status }: ServerPod): string =>
+    `${status.startTime ?? metadata.creationTimestamp} ${metadata.uid}`;
+  const last = new Map<string | undefined, ServerPod>();
+  for (const pod of ready) {
+    const other = last.get(pod.status.podIP);
+    if (other === undefined || age(pod) > age(other)) last.set(pod.status.podIP, pod);
+  }
+  return [...last.values()]
     .flatMap(({ metadata, status }) =>
       ports.map((port, rank) => `${NAMESPACE}/${metadata.name}-rank-${rank} ${status.podIP}:${port}`),
     )

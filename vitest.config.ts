@@ -1,15 +1,48 @@
-import { defineConfig } from "vitest/config";
+import { defineConfig, type TestProjectConfiguration } from "vitest/config";
 
 const lane = process.env["SLUICE_LANE"] ?? "unit";
 
-export default defineConfig({
-  test: {
-    // One process, no isolation: the unit lane is many small files, and starting a context for each costs more than they do.
-    isolate: false,
-    include: lane === "unit" ? ["src/**/*.test.ts", "scripts/**/*.test.ts"] : ["test/**/*.test.ts"],
-    exclude: lane === "soak" ? [] : ["**/*.soak.test.ts", "**/node_modules/**"],
-    fileParallelism: lane === "unit",
-    testTimeout: lane === "unit" ? 20_000 : 120_000,
-    hookTimeout: lane === "unit" ? 20_000 : 120_000,
+const LIMIT_MS = lane === "unit" ? 20_000 : 120_000;
+const COMMON = {
+  // No context of its own for each file: the unit lane is many small files, and starting one costs more than they do.
+  isolate: false,
+  testTimeout: LIMIT_MS,
+  hookTimeout: LIMIT_MS,
+};
+
+const UNIT = ["src/**/*.test.ts", "scripts/**/*.test.ts"];
+const PARTS = ["test/**/*.test.ts"];
+const LONG_FORMS = ["**/*.soak.test.ts", "**/node_modules/**"];
+/**
+ * Files that have the machine to themselves, after all others: they measure times, or start more processes than leave room
+ * for a second file on two cores.
+ */
+const ALONE = ["chaos/end", "chaos/kills", "demo/*", "envoy/failure", "envoy/resets"].map(
+  (name) => `test/${name}.test.ts`,
+);
+
+/** Most files mostly wait for processes, two files as well as one. */
+const PROJECTS: TestProjectConfiguration[] = [
+  {
+    test: {
+      ...{ ...COMMON, name: "two at a time", include: PARTS, exclude: [...LONG_FORMS, ...ALONE] },
+      ...{ maxWorkers: 2, sequence: { groupOrder: 0 } },
+    },
   },
-});
+  {
+    test: {
+      ...{ ...COMMON, name: "alone", include: ALONE, exclude: LONG_FORMS },
+      ...{ maxWorkers: 1, sequence: { groupOrder: 1 } },
+    },
+  },
+];
+
+const LANES = {
+  unit: { ...COMMON, include: UNIT, exclude: LONG_FORMS },
+  parts: { projects: PROJECTS, globalSetup: "test/support/compiled.ts" },
+  soak: { ...COMMON, include: PARTS, exclude: [], fileParallelism: false, globalSetup: "test/support/compiled.ts" },
+};
+
+if (!Object.hasOwn(LANES, lane)) throw new Error(`SLUICE_LANE=${lane}: there are ${Object.keys(LANES).join(", ")}`);
+
+export default defineConfig({ test: LANES[lane as keyof typeof LANES] });

@@ -6,6 +6,10 @@ import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { RunCounts } from "./count-reporter.ts";
+
+/** Failed tests that are named at the end, at most. */
+const LISTED = 50;
 
 const root = join(import.meta.dirname, "..");
 const bin = (name: string): string => join(root, "node_modules", ".bin", name);
@@ -65,7 +69,7 @@ const scratch = mkdtempSync(join(tmpdir(), "sluice-lane-"));
 const counts = join(scratch, "counts");
 writeFileSync(counts, "");
 const started = performance.now();
-let broken = 0;
+const broken: string[] = [];
 for (const step of steps) {
   console.log(`\n=== ${step.name}`);
   const begin = performance.now();
@@ -79,23 +83,30 @@ for (const step of steps) {
     `=== ${step.name}: ${status === 0 ? "ok" : "FAILED"}, ${((performance.now() - begin) / 1000).toFixed(1)} s`,
   );
   if (status !== 0) {
-    broken++;
+    broken.push(step.name);
     // A part that cannot be had, or a package that cannot be built, makes every later step meaningless.
     if (!step.name.endsWith("tests") && steps !== CHECK && !CHECK.includes(step)) break;
   }
 }
 
 const total = { passed: 0, failed: 0, skipped: 0 };
+const failures: string[] = [];
 for (const line of readFileSync(counts, "utf8").split("\n").filter(Boolean)) {
-  const run = JSON.parse(line) as typeof total;
+  const run = JSON.parse(line) as RunCounts;
   total.passed += run.passed;
   total.failed += run.failed;
   total.skipped += run.skipped;
+  failures.push(...run.failures);
 }
 rmSync(scratch, { recursive: true });
 // With CI=true nothing may be skipped: a test that did not run is not green.
 const skippedInCi = process.env["CI"] === "true" ? total.skipped : 0;
-const failed = Math.max(total.failed + skippedInCi, broken > 0 ? 1 : 0);
+const failed = Math.max(total.failed + skippedInCi, broken.length > 0 ? 1 : 0);
+// What stands far above is said again where people look first.
+for (const name of broken) console.log(`step failed: ${name}`);
+for (const name of failures.slice(0, LISTED)) console.log(`test failed: ${name}`);
+if (failures.length > LISTED) console.log(`and ${failures.length - LISTED} more`);
+if (skippedInCi > 0) console.log(`${skippedInCi} tests were skipped, which CI=true counts as failed`);
 console.log(`\nlane ${lane}: ${((performance.now() - started) / 1000).toFixed(1)} s`);
 if (lane !== "check") console.log(`${total.passed} passed, ${failed} failed`);
-process.exitCode = failed > 0 || broken > 0 ? 1 : 0;
+process.exitCode = failed > 0 || broken.length > 0 ? 1 : 0;

@@ -4,6 +4,7 @@ import { createServer as createTlsServer } from "node:https";
 import { type AddressInfo, createServer as createTcpServer, type Socket, type Server as TcpServer } from "node:net";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
 import { afterEach, describe, expect, it } from "vitest";
+import { deadPort } from "../../test/support/loopback.ts";
 import { poll } from "../../test/support/poll.ts";
 import { SeededRandom } from "../clock/random.ts";
 import { realClock } from "../clock/real.ts";
@@ -48,15 +49,6 @@ function http(answer: RequestListener): Promise<number> {
 
 function tcp(onConnection: (socket: Socket) => void): Promise<number> {
   return listen(createTcpServer(onConnection));
-}
-
-/** A port nobody listens on: taken and given back. */
-async function deadPort(): Promise<number> {
-  const server = createTcpServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise<void>((resolve) => server.close(() => resolve()));
-  return port;
 }
 
 /** A certificate for an address, signed by itself. */

@@ -1,8 +1,7 @@
 import { request as httpRequest, type IncomingMessage } from "node:http";
-import { createServer } from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { type Answer, ask } from "../../test/support/client.ts";
-import { deadPort } from "../../test/support/loopback.ts";
+import { freePort } from "../../test/support/free-port.ts";
 import { poll } from "../../test/support/poll.ts";
 import { VirtualClock } from "../clock/virtual.ts";
 import { parseSimOptions } from "./options.ts";
@@ -31,25 +30,6 @@ function events(text: string): any[] {
   const parts = text.split("\n\n");
   expect(parts.slice(-2)).toEqual(["data: [DONE]", ""]);
   return parts.slice(0, -2).map((part) => JSON.parse(part.replace(/^data: /, "")));
-}
-
-/** The first of so many ports in a row on which nobody listens. */
-async function consecutivePorts(count: number): Promise<number> {
-  return poll("free ports in a row", async () => {
-    const first = await deadPort();
-    if (first + count > 65_536) return undefined;
-    const servers = Array.from({ length: count }, () => createServer());
-    const listening = await Promise.allSettled(
-      servers.map(
-        (server, n) =>
-          new Promise<void>((resolve, reject) =>
-            server.once("error", reject).listen(first + n, "127.0.0.1", () => resolve()),
-          ),
-      ),
-    );
-    await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-    return listening.every(({ status }) => status === "fulfilled") ? first : undefined;
-  });
 }
 
 async function records(sim: Simulator): Promise<RequestRecord[]> {
@@ -293,7 +273,7 @@ describe("start and stop", () => {
   it("D-74: four instances on consecutive ports: a full queue of one holds up no other", async () => {
     const clock = new VirtualClock();
     const settings = { instances: 4, "max-num-seqs": 1, "max-waiting-queue-length": 1, "prefill-overhead": 10 };
-    const port = await consecutivePorts(4);
+    const port = await freePort(4);
     const sims = await startInstances(parseSimOptions({ port, host: "127.0.0.1", ...INSTANT, ...settings }), { clock });
     onTestFinished(async () => {
       await Promise.all(sims.map((sim) => sim.close()));

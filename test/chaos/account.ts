@@ -1,6 +1,3 @@
-import { mkdtempSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { expect } from "vitest";
 import { freshRandom, SeededRandom } from "../../src/clock/random.ts";
 import { parseResult } from "../../src/dispatch/messages/result.ts";
@@ -12,9 +9,6 @@ import type { TestProcess } from "../support/process.ts";
 
 /** Small enough that a killed process is missed soon; the smallest lease that a configuration may have. */
 export const LEASES = { claim_ttl_ms: 2000, reclaim_interval_ms: 200 };
-
-/** Processes that are killed compile nothing twice: what the first one leaves, the others begin with. */
-process.env["NODE_COMPILE_CACHE"] ??= mkdtempSync(join(tmpdir(), "sluice-compiled-"));
 
 /** Chance of a test: CHAOS_SEED repeats a run. The seed is printed. */
 export function chance(what: string): SeededRandom {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { onFreePorts } from "../support/free-port.ts";
 import { sluice } from "../support/process.ts";
 
 interface Act {
@@ -27,9 +28,12 @@ interface Act {
 
 describe("sluice demo --async", () => {
   it("has a backlog that yields to realtime traffic, catches up, and loses nothing when its dispatcher is killed", async () => {
-    const demo = sluice("demo", "--async", "--duration", "24s", "--json");
-    const exit = await demo.ended(110_000);
-    expect(exit, demo.stderr).toEqual({ code: 0, signal: null });
+    const demo = await onFreePorts(async () => {
+      const run = sluice("demo", "--async", "--duration", "24s", "--json");
+      const exit = await run.ended(110_000);
+      expect(exit, run.stderr).toEqual({ code: 0, signal: null });
+      return run;
+    });
     process.stdout.write(demo.stderr);
     const lines = demo.stdout.trim().split("\n");
     expect(lines).toHaveLength(1);

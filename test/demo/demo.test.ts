@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { onFreePorts } from "../support/free-port.ts";
 import { sluice } from "../support/process.ts";
 
 interface Policy {
@@ -13,9 +14,12 @@ interface Policy {
 
 describe("sluice demo", () => {
   it("fails no request while a server is killed, and finds more in the caches than round robin", async () => {
-    const demo = sluice("demo", "--duration", "20s", "--kill-at", "14s", "--json");
-    const exit = await demo.ended(90_000);
-    expect(exit, demo.stderr).toEqual({ code: 0, signal: null });
+    const demo = await onFreePorts(async () => {
+      const process = sluice("demo", "--duration", "20s", "--kill-at", "14s", "--json");
+      const exit = await process.ended(90_000);
+      expect(exit, process.stderr).toEqual({ code: 0, signal: null });
+      return process;
+    });
     const lines = demo.stdout.trim().split("\n");
     expect(lines).toHaveLength(1);
     const { policies } = JSON.parse(lines[0]!) as { policies: Policy[] };

@@ -18,7 +18,8 @@ describe.each(KINDS)("batch files on %s", (kind) => {
     const ids = Array.from({ length: total }, (_, at) => `c${at + 1}`);
     const input = desk.write("in.jsonl", ids.map((id) => batchLine(id)).join(""));
     const output = desk.path("out.jsonl");
-    await desk.gateway.manner({ delay: 10 });
+    // 16 at a time: two seconds for all of them. Each signal comes long before the batch ends by itself.
+    await desk.gateway.manner({ delay: 25 });
     await desk.dispatch();
     const words = ["batch", input, output, "--config", desk.config, "--queue", "q", "--concurrency", "300"];
     for (const [signal, at] of [
@@ -29,10 +30,7 @@ describe.each(KINDS)("batch files on %s", (kind) => {
       ["SIGKILL", 1000],
     ] as const) {
       const run = desk.start(...words);
-      await poll(`${at} answers`, () => {
-        if (run.exit !== undefined) throw new Error(run.stderr);
-        return desk.lines("out.jsonl").length >= at;
-      });
+      await run.until(`${at} answers`, () => desk.lines("out.jsonl").length >= at);
       await run.stop(signal);
       if (signal !== "SIGINT") continue;
       expect(run.exit?.code).toBe(130);

@@ -4,6 +4,7 @@ import { createClient } from "@redis/client";
 import { realClock } from "../../src/clock/real.ts";
 import { ask, getJson } from "../support/client.ts";
 import { type DispatchProcessOptions, spawnDispatch } from "../support/dispatch-process.ts";
+import { freePort } from "../support/free-port.ts";
 import { poll } from "../support/poll.ts";
 import type { TestProcess } from "../support/process.ts";
 
@@ -73,8 +74,11 @@ export class ScriptedGateway {
   }
 
   async open(): Promise<this> {
-    await new Promise<void>((resolve) => this.#server.listen(this.#port, "127.0.0.1", resolve));
-    this.#port = (this.#server.address() as AddressInfo).port;
+    // One that may be closed and opened again.
+    this.#port ||= await freePort();
+    await new Promise<void>((resolve, reject) => {
+      this.#server.once("error", reject).listen(this.#port, "127.0.0.1", resolve);
+    });
     return this;
   }
 

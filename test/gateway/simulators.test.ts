@@ -2,6 +2,7 @@ import { writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
 import { ask, chat, getJson, JSON_HEADERS } from "../support/client.ts";
+import { freePort, onFreePorts } from "../support/free-port.ts";
 import { type ShownEndpoint, startGateway, type TestGateway } from "../support/gateway.ts";
 import { deadPort, type RawClient, rawClient } from "../support/loopback.ts";
 import { poll } from "../support/poll.ts";
@@ -248,15 +249,11 @@ describe("sluice sim --instances 4", () => {
   afterEach(() => process?.stop());
 
   it("D-74: four ports in a row in one process, each with a queue, a cache and metrics of its own", async () => {
-    const started = await poll("four free ports in a row", async () => {
-      const first = await deadPort();
+    const started = await onFreePorts(async () => {
+      const first = await freePort(4);
       const flags = ["--instances", "4", "--port", String(first), "--max-num-seqs", "1", "--stall-after-tokens", "1"];
       const one = sluice("sim", "--host", "127.0.0.1", ...flags);
-      const ready = await poll(
-        "it listens or ends",
-        () => one.exit ?? (one.stdout.match(/listening/g) ?? []).length === 4,
-      );
-      if (ready !== true) return undefined;
+      await one.until("all four to listen", () => (one.stdout.match(/listening/g) ?? []).length === 4);
       return { one, first };
     });
     process = started.one;

@@ -88,11 +88,7 @@ async function settled(broker: Broker, settlements: readonly Settlement[]): Prom
 const unavailable = expect.objectContaining({ code: "BROKER_UNAVAILABLE" });
 const numbered = (count: number): string[] => Array.from({ length: count }, (_, i) => `m${i}`);
 const said = (holder: TestProcess, word: string): Promise<string> =>
-  poll(`${word} of a holder`, () => {
-    const found = new RegExp(`^${word} (.*)$`, "m").exec(holder.stdout)?.[1];
-    if (found === undefined && holder.exit !== undefined) throw new Error(holder.stderr);
-    return found;
-  });
+  holder.until(`${word} of a holder`, () => new RegExp(`^${word} (.*)$`, "m").exec(holder.stdout)?.[1]);
 
 describe("answers that are lost", () => {
   it("of a claim: its messages go back at the next reclaim, and no lease counts as lost", async () => {

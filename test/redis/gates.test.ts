@@ -167,10 +167,7 @@ describe("redis-quota, concurrency", () => {
       join(ROOT, "test", "redis", "quota-holder.ts"),
       ...[`127.0.0.1:${server.port}`, tenant, String(limit), `${window}ms`],
     ]);
-    await poll("the holder", () => {
-      if (holder.exit !== undefined) throw new Error(holder.stderr);
-      return holder.stdout.includes("holding");
-    });
+    await holder.until("the holder", () => holder.stdout.includes("holding"));
     const gate = quota({ limit, window: `${window}ms`, mode: "concurrency" });
     // It lives: its places outlast their first lease.
     const taken = await serverTime();

@@ -62,7 +62,7 @@ class BareGateway {
   #arrivals: [string, number][] = [];
   #milestones: { requests: number; reply: () => void }[] = [];
   #manner: Required<GatewayManner> = { delay: 0, hold: false, failEvery: 0, arrivals: false };
-  #port = 0;
+  readonly #port: number;
   #requests = 0;
   #connections = 0;
   #running = 0;
@@ -71,17 +71,17 @@ class BareGateway {
   #last = 0;
   #heldMicros = 0;
 
-  constructor() {
+  constructor(port: number) {
+    this.#port = port;
     this.#server = createServer({ noDelay: true }, (socket) => this.#serve(socket));
   }
 
-  async open(): Promise<number> {
+  /** Listens, at first or again after `close`. */
+  async open(): Promise<void> {
     await new Promise<void>((resolve, reject) => {
       this.#server.once("error", reject);
       this.#server.listen({ port: this.#port, host: "127.0.0.1", backlog: 4096 }, resolve);
     });
-    this.#port = (this.#server.address() as { port: number }).port;
-    return this.#port;
   }
 
   answer(question: GatewayQuestion, reply: (value?: unknown) => void): void {
@@ -193,10 +193,10 @@ class BareGateway {
 }
 
 if (import.meta.main) {
-  const gateway = new BareGateway();
+  const gateway = new BareGateway(Number(process.argv[2]));
   process.on("message", ({ n, question }: { n: number; question: GatewayQuestion }) =>
     gateway.answer(question, (value) => void process.send?.({ n, value })),
   );
   process.on("disconnect", () => process.exit());
-  process.send?.({ n: 0, value: await gateway.open() });
+  process.send?.({ n: 0, value: await gateway.open().catch(String) });
 }

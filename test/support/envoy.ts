@@ -8,8 +8,7 @@ import { renderBootstrap } from "../../src/envoy/bootstrap.ts";
 import { type BootstrapOptions, ENVOY_VERSIONS, type Variant } from "../../src/envoy/options.ts";
 import { planBootstrap } from "../../src/envoy/plan.ts";
 import { OPTIONS } from "../../src/envoy/pool.cases.ts";
-import { freePort } from "./free-port.ts";
-import { poll } from "./poll.ts";
+import { freePort, onFreePorts } from "./free-port.ts";
 import { TestProcess } from "./process.ts";
 
 export interface EnvoyOptions {
@@ -60,17 +59,18 @@ export function bootstrap(options: EnvoyOptions, port: number, adminPort: number
 }
 
 /** Starts Envoy and waits until it is ready. */
-export async function startEnvoy(options: EnvoyOptions): Promise<RunningEnvoy> {
+export function startEnvoy(options: EnvoyOptions): Promise<RunningEnvoy> {
+  return onFreePorts(() => startOnce(options));
+}
+
+async function startOnce(options: EnvoyOptions): Promise<RunningEnvoy> {
   const [port, adminPort] = [await freePort(), await freePort()];
   const text = bootstrap(options, port, adminPort);
   const process = new TestProcess(findEnvoy(options.release), [
     ...["-c", inFile(options.edit?.(text) ?? text), "--use-dynamic-base-id", "-l", "warning"],
     ...["--concurrency", String(options.concurrency ?? 2)],
   ]);
-  await poll("Envoy to be ready", async () => {
-    if (process.exit !== undefined) throw new Error(process.stderr);
-    return (await get(adminPort, "/ready")).startsWith("LIVE");
-  });
+  await process.until("Envoy to be ready", async () => (await get(adminPort, "/ready")).startsWith("LIVE"));
   return {
     port,
     adminPort,

@@ -1,5 +1,6 @@
 import { type ChildProcess, fork } from "node:child_process";
 import type { GatewayManner, GatewayQuestion, GatewayStats } from "./bare-gateway.ts";
+import { freePort, onFreePorts } from "./free-port.ts";
 
 /** A gateway in a process of its own, so that neither side's work delays the other. It ends with the process that started it. */
 export class GatewayProcess {
@@ -18,14 +19,21 @@ export class GatewayProcess {
   }
 
   static async start(manner: GatewayManner = {}): Promise<GatewayProcess> {
-    const child = fork(new URL("./bare-gateway.ts", import.meta.url), [], { execArgv: [] });
-    const port = await new Promise<number>((resolve, reject) => {
-      child.once("message", ({ value }: { value: number }) => resolve(value));
-      child.once("exit", (code) => reject(new Error(`the gateway ended with ${code}`)));
-    });
-    const gateway = new GatewayProcess(child, port);
+    const gateway = await onFreePorts(() => GatewayProcess.#startOnce());
     await gateway.manner(manner);
     return gateway;
+  }
+
+  static async #startOnce(): Promise<GatewayProcess> {
+    const port = await freePort();
+    const child = fork(new URL("./bare-gateway.ts", import.meta.url), [String(port)], { execArgv: [] });
+    const problem = await new Promise<string | undefined>((resolve, reject) => {
+      child.once("message", ({ value }: { value?: string }) => resolve(value));
+      child.once("exit", (code) => reject(new Error(`the gateway ended with ${code}`)));
+    });
+    if (problem === undefined) return new GatewayProcess(child, port);
+    child.kill("SIGKILL");
+    throw new Error(`the gateway did not start: ${problem}`);
   }
 
   get url(): string {

@@ -1,4 +1,5 @@
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
+import { freePort } from "./free-port.ts";
 
 /** A request as a raw server read it. */
 export interface RawRequest {
@@ -66,13 +67,9 @@ export async function rawServer(answer: (request: RawRequest) => void): Promise<
   };
 }
 
-/** A port on which nobody listens. */
-export async function deadPort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise<void>((resolve) => server.close(() => resolve()));
-  return port;
+/** A port on which nobody listens, nor will, unless whoever asked does. */
+export function deadPort(): Promise<number> {
+  return freePort();
 }
 
 /** A complete answer with a length. */

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { join } from "node:path";
 import { parseReadyLine } from "../../src/app/ready-line.ts";
-import { poll } from "./poll.ts";
+import { InVain, poll } from "./poll.ts";
 
 export const ROOT = join(import.meta.dirname, "..", "..");
 
@@ -11,6 +11,8 @@ export class TestProcess {
   stdout = "";
   stderr = "";
   exit: { readonly code: number | null; readonly signal: NodeJS.Signals | null } | undefined;
+  /** Everything that it said has been read. */
+  #silent = false;
 
   constructor(program: string, args: readonly string[], options: { cwd?: string; env?: NodeJS.ProcessEnv } = {}) {
     this.child = spawn(program, args, {
@@ -27,6 +29,14 @@ export class TestProcess {
     this.child.on("exit", (code, signal) => {
       this.exit = { code, signal };
     });
+    this.child.on("close", () => {
+      this.#silent = true;
+    });
+    // A program that is not there never begins, and has no end of its own either.
+    this.child.on("error", (error) => {
+      this.stderr += String(error);
+      this.exit ??= { code: null, signal: null };
+    });
     LIVE.add(this);
   }
 
@@ -36,18 +46,44 @@ export class TestProcess {
 
   /** The address that the ready line of `name` announced. */
   async listening(name: string, limitMs = 20_000): Promise<string> {
-    return poll(
-      `the ready line of ${name}`,
-      () => {
-        for (const line of `${this.stdout}\n${this.stderr}`.split("\n")) {
-          const ready = parseReadyLine(line);
-          if (ready?.name === name) return ready.address;
-        }
-        if (this.exit !== undefined) throw new Error(`ended with ${JSON.stringify(this.exit)}: ${this.stderr}`);
-        return undefined;
-      },
-      limitMs,
-    );
+    const address = (): string | undefined => {
+      for (const line of `${this.stdout}\n${this.stderr}`.split("\n")) {
+        const ready = parseReadyLine(line);
+        if (ready?.name === name) return ready.address;
+      }
+      return undefined;
+    };
+    return this.until(`the ready line of ${name}`, address, limitMs);
+  }
+
+  /**
+   * Waits as `poll` does for something that this process brings about. When it ends instead that fails at once, and in
+   * either case the message has the last of what it said.
+   * @param limitMs milliseconds
+   */
+  async until<T>(what: string, probe: () => T | Promise<T>, limitMs?: number): Promise<NonNullable<T>> {
+    let endedAt: number | undefined;
+    const look = async (): Promise<T> => {
+      let seen: T | undefined;
+      let problem: unknown;
+      try {
+        seen = await probe();
+        if (seen) return seen;
+      } catch (error) {
+        problem = error;
+      }
+      // Its last words may come a moment after its end, unless whoever inherited its pipes keeps them open.
+      if (this.exit !== undefined) endedAt ??= performance.now();
+      if (endedAt !== undefined && (this.#silent || performance.now() > endedAt + 1000))
+        throw new InVain(`${what}: ended with ${JSON.stringify(this.exit)}`);
+      if (problem !== undefined) throw problem;
+      return seen as T;
+    };
+    try {
+      return await poll(what, look, limitMs);
+    } catch (error) {
+      throw new (error instanceof InVain ? InVain : Error)(`${(error as Error).message}\n${this.#lastWords()}`);
+    }
   }
 
   /** Sends a signal and waits for the end. */
@@ -57,9 +93,17 @@ export class TestProcess {
   }
 
   async ended(limitMs = 15_000): Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }> {
-    const exit = await poll(`the end of ${this.child.spawnargs.join(" ").slice(0, 200)}`, () => this.exit, limitMs);
+    const what = `the end of ${this.child.spawnargs.join(" ").slice(0, 200)}`;
+    const exit = await poll(what, () => this.exit, limitMs).catch((error: Error) => {
+      throw new Error(`${error.message}\n${this.#lastWords()}`);
+    });
     LIVE.delete(this);
     return exit;
+  }
+
+  #lastWords(): string {
+    const said = [this.stdout, this.stderr].map((text) => text.trimEnd().slice(-3000));
+    return `--- ${this.child.spawnfile} (pid ${this.child.pid}) said\n${said.filter((text) => text !== "").join("\n---\n")}`;
   }
 }
 
@@ -69,6 +113,12 @@ const LIVE = new Set<TestProcess>();
 process.on("exit", () => {
   for (const left of LIVE) left.child.kill("SIGKILL");
 });
+
+/** What `compiled.ts` adds to the environment, for processes that shall have nothing else of this one's. */
+export function compiledBefore(): Record<string, string> {
+  const folder = process.env["NODE_COMPILE_CACHE"];
+  return folder === undefined ? {} : { NODE_COMPILE_CACHE: folder };
+}
 
 /** Runs `sluice` from the sources. */
 export function sluice(...args: readonly string[]): TestProcess {

@@ -1,9 +1,8 @@
-import { randomInt } from "node:crypto";
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { prometheus as findPrometheus } from "../../scripts/test-parts.ts";
-import { freePort } from "../../src/app/free-port.ts";
+import { freePort, onFreePorts } from "./free-port.ts";
 import { poll } from "./poll.ts";
 import { TestProcess } from "./process.ts";
 
@@ -32,12 +31,15 @@ export interface RunningPrometheus {
 }
 
 /** Starts Prometheus and waits until it is ready to answer; what it has scraped by then is another question. */
-export async function startPrometheus(options: PrometheusOptions): Promise<RunningPrometheus> {
+export function startPrometheus(options: PrometheusOptions): Promise<RunningPrometheus> {
+  return onFreePorts(() => startOnce(options));
+}
+
+async function startOnce(options: PrometheusOptions): Promise<RunningPrometheus> {
   const home = mkdtempSync(join(tmpdir(), "sluice-prometheus-"));
   const config = join(home, "prometheus.yml");
   writeFileSync(config, configuration(options));
-  // Below the ports of outgoing connections, as in envoy.ts.
-  const port = await freePort("127.0.0.1", randomInt(20_000, 31_900));
+  const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   const start = async (): Promise<TestProcess> => {
     const process = new TestProcess(findPrometheus(), [
@@ -46,12 +48,7 @@ export async function startPrometheus(options: PrometheusOptions): Promise<Runni
       `--web.listen-address=127.0.0.1:${port}`,
       "--log.level=warn",
     ]);
-    await poll(
-      "Prometheus to be ready",
-      async () => process.exit !== undefined || (await fetch(`${url}/-/ready`)).ok,
-      30_000,
-    );
-    if (process.exit !== undefined) throw new Error(`Prometheus did not start: ${process.stderr}`);
+    await process.until("Prometheus to be ready", async () => (await fetch(`${url}/-/ready`)).ok, 30_000);
     return process;
   };
   let process = await start();

@@ -2,8 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { redisServer } from "../../scripts/test-parts.ts";
-import { freePort } from "./free-port.ts";
-import { poll } from "./poll.ts";
+import { freePort, onFreePorts } from "./free-port.ts";
 import { TestProcess } from "./process.ts";
 
 export interface RedisOptions {
@@ -32,7 +31,11 @@ export interface RunningRedis {
 }
 
 /** Starts a server on a free port of the loopback interface and waits until it answers. */
-export async function startRedis(options: RedisOptions = {}): Promise<RunningRedis> {
+export function startRedis(options: RedisOptions = {}): Promise<RunningRedis> {
+  return onFreePorts(() => startOnce(options));
+}
+
+async function startOnce(options: RedisOptions): Promise<RunningRedis> {
   const port = await freePort();
   const folder = mkdtempSync(join(tmpdir(), "sluice-redis-"));
   const args = ["--bind", "127.0.0.1", "--dir", folder, "--save", "", ...listenArgs(options, port, folder)];
@@ -73,9 +76,6 @@ function listenArgs({ tls }: RedisOptions, port: number, folder: string): readon
 
 async function start(args: readonly string[]): Promise<TestProcess> {
   const server = new TestProcess(redisServer(), args, { cwd: tmpdir() });
-  await poll("Redis to be ready", () => {
-    if (server.exit !== undefined) throw new Error(`ended: ${server.stdout.slice(-2000)}${server.stderr.slice(-2000)}`);
-    return server.stdout.includes("Ready to accept connections");
-  });
+  await server.until("Redis to be ready", () => server.stdout.includes("Ready to accept connections"));
   return server;
 }

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { getJson } from "./client.ts";
 import { type EnvoyOptions, type RunningEnvoy, startEnvoy } from "./envoy.ts";
+import { freePort, onFreePorts } from "./free-port.ts";
 import { sluice, type TestProcess } from "./process.ts";
 
 export function portOf(address: string): number {
@@ -103,7 +104,8 @@ export async function startStack(variant: EnvoyOptions["variant"], options: Stac
     started.push(...sims.map(({ process }) => process));
     const ports = sims.map((sim) => sim.port);
     const endpoints = endpointsFile(ports);
-    const epp = await startEpp(endpoints, 0, eppArgs);
+    // Some tests end it and start another one on its port.
+    const epp = await onFreePorts(async () => startEpp(endpoints, await freePort(), eppArgs));
     started.push(epp.process);
     const envoy = await startEnvoy({
       variant,

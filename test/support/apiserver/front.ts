@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { createServer as createTlsServer } from "node:https";
-import type { AddressInfo, Socket } from "node:net";
+import type { Socket } from "node:net";
+import { freePort, onFreePorts } from "../free-port.ts";
 import type { Answer, Call, User } from "./call.ts";
 import { apiPath } from "./kinds.ts";
 import { qualified, Refusal } from "./refusal.ts";
@@ -65,6 +66,11 @@ export class Front {
 
   /** Listens, on the same port as before if there was one. */
   async listen(): Promise<void> {
+    // Nobody else draws a port that `freePort` gave: it is still there after `down`.
+    await onFreePorts(async () => this.#listenOn(this.#port === 0 ? await freePort() : this.#port));
+  }
+
+  async #listenOn(port: number): Promise<void> {
     const onRequest = (request: IncomingMessage, response: ServerResponse): void =>
       void this.#onRequest(request, response);
     const { tls } = this.#options;
@@ -80,10 +86,10 @@ export class Front {
     });
     await new Promise<void>((resolve, reject) => {
       server.once("error", reject);
-      server.listen(this.#port, "127.0.0.1", () => resolve());
+      server.listen(port, "127.0.0.1", () => resolve());
     });
     this.#server = server;
-    this.#port = (server.address() as AddressInfo).port;
+    this.#port = port;
   }
 
   /** Ends all connections at once and listens no more. */

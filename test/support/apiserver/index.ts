@@ -1,4 +1,5 @@
 import { apiServerBinaries } from "../../../scripts/test-parts.ts";
+import { onFreePorts } from "../free-port.ts";
 import { startReal } from "./real.ts";
 import type { ApiServerOptions, TestApiServer } from "./server.ts";
 import { startStandIn } from "./stand-in-server.ts";
@@ -17,5 +18,5 @@ export { startStandIn };
  */
 export async function startApiServer(options: ApiServerOptions = {}): Promise<TestApiServer> {
   const binaries = apiServerBinaries();
-  return binaries === undefined ? startStandIn(options) : startReal(binaries, options);
+  return binaries === undefined ? startStandIn(options) : onFreePorts(() => startReal(binaries, options));
 }

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { ApiServerBinaries } from "../../../scripts/test-parts.ts";
 import { clientAuthority } from "../certificates.ts";
 import { freePort } from "../free-port.ts";
-import { poll } from "../poll.ts";
+import { InVain } from "../poll.ts";
 import { TestProcess } from "../process.ts";
 import { Admin, type Send } from "./admin.ts";
 import { SocketClient } from "./send.ts";
@@ -75,12 +75,10 @@ export async function startReal(binaries: ApiServerBinaries, options: ApiServerO
     file("tokens.csv", rows.join(""));
     const started = new TestProcess(binaries.apiServer, args, { cwd: folder });
     server = started;
-    await poll(
+    await started.until(
       "kube-apiserver to be ready",
       async () => {
-        if (started.exit !== undefined || etcd.exit !== undefined) {
-          throw new Error(`ended: ${started.stderr.slice(-3000)}${etcd.stderr.slice(-1000)}`);
-        }
+        if (etcd.exit !== undefined) throw new InVain(`etcd ended: ${etcd.stderr.slice(-3000)}`);
         const { status } = await send("GET", "/readyz");
         return status === 200 && (await admin.get("/api/v1/namespaces/default")) !== undefined;
       },

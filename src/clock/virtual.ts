@@ -16,6 +16,7 @@ export class VirtualClock implements Clock {
   readonly #heap: Entry[] = [];
   #now = 0;
   #order = 0;
+  #fired = 0;
 
   /** @param epoch wall-clock milliseconds at monotonic 0 */
   constructor(epoch = 0) {
@@ -42,6 +43,11 @@ export class VirtualClock implements Clock {
 
   soon(callback: () => void): void {
     this.after(0, callback);
+  }
+
+  /** Timers that have fired so far. */
+  get fired(): number {
+    return this.#fired;
   }
 
   /** Timers that are armed and not cancelled. */
@@ -78,6 +84,7 @@ export class VirtualClock implements Clock {
     const entry = this.#pop();
     if (entry.cancelled) return;
     this.#now = Math.max(this.#now, entry.due);
+    this.#fired++;
     entry.callback();
   }
 

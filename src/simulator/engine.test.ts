@@ -177,6 +177,21 @@ describe("queue and slots", () => {
   });
 });
 
+it("counts an adapter as loaded when it was not there, and knows neither steps nor preemptions", () => {
+  const { clock, engine, submit } = setUp({ maxLoras: 2 });
+  for (const adapter of ["a", undefined, "b", "a", "c", "a", "b"]) {
+    submit({ adapter });
+    clock.run();
+  }
+  // a, b, then c in b's place, then b in c's.
+  expect(engine.counters).toMatchObject({ adapterLoads: 4, preemptions: 0, steps: 0 });
+  submit({ adapter: "a" });
+  submit({ adapter: "a" });
+  expect(engine.counters.adapterLoads).toBe(4);
+  engine.reset();
+  expect(engine.counters.adapterLoads).toBe(0);
+});
+
 describe("abort", () => {
   it("D-70: frees slot and blocks at once, and the next one starts in the same moment", () => {
     const { clock, engine, log, submit } = setUp({ maxNumSeqs: 1 });

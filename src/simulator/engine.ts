@@ -1,11 +1,15 @@
 import type { Clock, Timer } from "../clock/clock.ts";
 import type { Random } from "../clock/random.ts";
 import type { EndpointMetrics } from "../inference/endpoint.ts";
+import { blockHashes } from "./block-hashes.ts";
 import { DueHeap } from "./due-heap.ts";
-import { blockHashes, KvCache } from "./kv-cache.ts";
+import { type EngineCounters, NO_COUNTS } from "./engine-counters.ts";
+import { KvCache } from "./kv-cache.ts";
 import { DEFAULT_LATENCY, type LatencyConfig, LatencyModel } from "./latency.ts";
 import { finishReason, outputLength } from "./lengths.ts";
 import { LoraSlots } from "./lora.ts";
+import type { ModelEngine } from "./model-engine.ts";
+import { ResidentAdapters } from "./resident-adapters.ts";
 import { type RefusalReason, Sequence, type SequenceListener, type SequenceSpec } from "./sequence.ts";
 
 /** The size and speed of one engine. */
@@ -48,28 +52,7 @@ export const DEFAULT_ENGINE: EngineConfig = {
   resolution: 0,
 };
 
-/** What an engine has done since it was built or last reset. */
-export interface EngineCounters {
-  promptTokens: number;
-  generationTokens: number;
-  /** Prompt tokens looked up in the prefix cache, and those of them that were found. */
-  prefixQueries: number;
-  prefixHits: number;
-  finished: number;
-  aborted: number;
-  rejected: number;
-}
-
 const NO_HASHES = new Uint32Array(0);
-const NO_COUNTS: EngineCounters = {
-  promptTokens: 0,
-  generationTokens: 0,
-  prefixQueries: 0,
-  prefixHits: 0,
-  finished: 0,
-  aborted: 0,
-  rejected: 0,
-};
 /** Timers longer than about 24 days overflow; waking up early is harmless. */
 const LONGEST_TIMER = 2 ** 30;
 
@@ -80,7 +63,7 @@ const LONGEST_TIMER = 2 ** 30;
  * however many sequences run, and draws all chance from `random` in the order of submission, so equal seeds and equal
  * submissions give equal answers and equal timings.
  */
-export class SimEngine {
+export class SimEngine implements ModelEngine {
   readonly config: EngineConfig;
   readonly kv: KvCache;
   readonly lora: LoraSlots;
@@ -88,6 +71,7 @@ export class SimEngine {
   readonly #clock: Clock;
   readonly #random: Random;
   readonly #observer: SequenceListener | undefined;
+  readonly #residents: ResidentAdapters;
   readonly #due = new DueHeap();
   readonly #onTimer = (): void => this.#pump();
   #latency: LatencyModel;
@@ -113,6 +97,7 @@ export class SimEngine {
     this.config = { ...DEFAULT_ENGINE, ...parts.config };
     this.kv = new KvCache(this.config.kvCacheSize, this.config.blockSize);
     this.lora = new LoraSlots(this.config.maxLoras);
+    this.#residents = new ResidentAdapters(this.config.maxLoras);
     this.#clock = parts.clock;
     this.#random = parts.random;
     this.#observer = parts.observer;
@@ -246,6 +231,7 @@ export class SimEngine {
   #start(sequence: Sequence): void {
     this.#dequeue(sequence);
     this.#running++;
+    if (this.#residents.begin(sequence.adapter, this.lora)) this.counters.adapterLoads++;
     this.lora.countRunning(sequence.adapter, 1);
     sequence.state = "running";
     sequence.startedAt = this.#clock.now();
@@ -275,6 +261,7 @@ export class SimEngine {
     this.#due.remove(sequence);
     this.#running--;
     this.lora.countRunning(sequence.adapter, -1);
+    this.#residents.end(sequence.adapter);
     if (sequence.table) this.kv.release(sequence.table);
     sequence.table = undefined;
   }

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { type BlockTable, blockHashes, KvCache } from "./kv-cache.ts";
+import { blockHashes } from "./block-hashes.ts";
+import { type BlockTable, KvCache } from "./kv-cache.ts";
 
 /** The slow and obvious cache: lists of prefixes as text, most recently released last. */
 class Model {

@@ -191,35 +191,3 @@ export class KvCache {
     this.#previous[after] = before;
   }
 }
-
-/**
- * Chained hashes of the full blocks of a prompt: 64 bits per block as two words, each block's value depending on all
- * tokens before it and on `key`, so that equal hashes mean equal prefixes under the same model, adapter and salt.
- * @param blockSize tokens per block
- * @param key what must differ for prefixes not to be shared
- * @param limit blocks to hash at most (what a cache could hold)
- */
-export function blockHashes(tokens: Uint32Array, blockSize: number, key: string, limit: number): Uint32Array {
-  const count = Math.min(Math.floor(tokens.length / blockSize), limit);
-  const out = new Uint32Array(2 * count);
-  let first = 0x811c9dc5;
-  let second = 0x9e3779b9;
-  for (let i = 0; i < key.length; i++) {
-    const unit = key.charCodeAt(i);
-    first = Math.imul(first ^ unit, 0x01000193);
-    second = Math.imul(second ^ unit, 0x85ebca6b) ^ (second >>> 15);
-  }
-  let at = 0;
-  for (let block = 0; block < count; block++) {
-    for (const end = at + blockSize; at < end; at++) {
-      const token = tokens[at]!;
-      first = Math.imul(first ^ token, 0xcc9e2d51);
-      first = (first << 13) | (first >>> 19);
-      second = Math.imul(second ^ token, 0x85ebca6b);
-      second ^= second >>> 15;
-    }
-    out[2 * block] = first ^ (first >>> 16);
-    out[2 * block + 1] = second;
-  }
-  return out;
-}

@@ -22,6 +22,11 @@ export class LoraSlots {
     return adapter === undefined || this.#running.size < this.maxLoras || this.#running.has(adapter);
   }
 
+  /** Whether a running sequence uses this adapter. */
+  runs(adapter: string): boolean {
+    return this.#running.has(adapter);
+  }
+
   /** Whether some adapter might not fit: a reason to look past the head of the queue. */
   get full(): boolean {
     return this.#running.size >= this.maxLoras;

@@ -9,6 +9,11 @@ export type RefusalReason = "queue-full" | "context-length";
 export interface SequenceSpec {
   /** Token ids, or just their number: then nothing of it is ever found in, or kept in, the prefix cache. */
   readonly prompt: Uint32Array | number;
+  /**
+   * Token ids of the answer, as far as they are known: then an engine that keeps generated tokens finds them again in a
+   * later prompt. It says nothing about how long the answer gets. Nobody may change it, nor `prompt`, from here on.
+   */
+  readonly answer?: Uint32Array | undefined;
   /** LoRA adapter; absent = base model. */
   readonly adapter?: string | undefined;
   /** Prefixes are shared only between equal keys; default: the adapter's name. */

@@ -1,0 +1,256 @@
+import type { EngineCounters } from "../engine-counters.ts";
+import { LoraSlots } from "../lora.ts";
+import { ResidentAdapters } from "../resident-adapters.ts";
+import type { BatchSequence } from "./batch-sequence.ts";
+import { BlockPool, NONE } from "./block-pool.ts";
+import type { BatchingConfig } from "./config.ts";
+import type { StepLoad } from "./step-cost.ts";
+import { WaitingQueue } from "./waiting-queue.ts";
+
+/** The head of the queue that did not fit, and what would have to change before it can. */
+interface Blocked {
+  readonly sequence: BatchSequence;
+  readonly changes: number;
+}
+
+/**
+ * Forms batches as the scheduler of vLLM V1 does (`Scheduler.schedule`, first come first served, chunked prefill): running
+ * sequences in the order of admission take what they need of the token budget, who finds no block preempts the one
+ * admitted last, and with what is left waiting ones start. It knows no time and calls nobody.
+ */
+export class BatchScheduler {
+  readonly pool: BlockPool;
+  readonly lora: LoraSlots;
+  readonly queue = new WaitingQueue();
+  /** Of the batch formed last. */
+  readonly load: StepLoad = {
+    prefillTokens: 0,
+    attention: 0,
+    contextTokens: 0,
+    decoding: 0,
+    sequences: 0,
+    adapterLoads: 0,
+  };
+  /** Who started, for the first time or again, with the batch formed last. */
+  readonly started: BatchSequence[] = [];
+  readonly #config: BatchingConfig;
+  readonly #counters: EngineCounters;
+  readonly #residents: ResidentAdapters;
+  /** In order of admission; those that have left are still in it until the next batch is formed. */
+  readonly #running: BatchSequence[] = [];
+  #runningCount = 0;
+  readonly #found: number[] = [];
+  #blocked: Blocked | undefined;
+  #budget = 0;
+
+  constructor(config: BatchingConfig, counters: EngineCounters) {
+    this.#config = config;
+    this.#counters = counters;
+    this.pool = new BlockPool(config.kvBlocks);
+    this.lora = new LoraSlots(config.maxLoras);
+    this.#residents = new ResidentAdapters(config.maxLoras);
+  }
+
+  /** Sequences that run, in the batch or not. */
+  get runningCount(): number {
+    return this.#runningCount;
+  }
+
+  /** Those in order of admission; some may have left, which their states say. */
+  get running(): readonly BatchSequence[] {
+    return this.#running;
+  }
+
+  enqueue(sequence: BatchSequence): void {
+    this.queue.pushLast(sequence);
+    this.lora.countWaiting(sequence.adapter, 1);
+  }
+
+  /** Takes a waiting sequence out of the queue. */
+  dequeue(sequence: BatchSequence): void {
+    this.queue.remove(sequence);
+    this.lora.countWaiting(sequence.adapter, -1);
+  }
+
+  /** Frees the blocks of a running sequence and its adapter. Its state has to change with it. */
+  leave(sequence: BatchSequence): void {
+    this.#runningCount--;
+    this.lora.countRunning(sequence.adapter, -1);
+    this.#residents.end(sequence.adapter);
+    this.pool.release(sequence.blocks);
+    sequence.room = 0;
+    sequence.findable = 0;
+    sequence.computed = 0;
+    sequence.scheduled = 0;
+  }
+
+  /** Says what the next step computes, in `load`, and of each running sequence in `scheduled`. */
+  form(): void {
+    this.#sweep();
+    const { load } = this;
+    this.started.length = 0;
+    do {
+      load.prefillTokens = 0;
+      load.attention = 0;
+      load.contextTokens = 0;
+      load.decoding = 0;
+      load.sequences = 0;
+      load.adapterLoads = 0;
+      this.#budget = this.#config.tokenBudget;
+      // Nobody starts in a step in which somebody had to stop. Where that leaves nothing to do (those that hold the blocks
+      // have stalled) the next one is formed at once.
+      if (this.#formRunning()) {
+        this.#formWaiting();
+        break;
+      }
+    } while (load.sequences === 0);
+  }
+
+  #sweep(): void {
+    const running = this.#running;
+    if (running.length === this.#runningCount) return;
+    let kept = 0;
+    for (const sequence of running) if (sequence.state === "running") running[kept++] = sequence;
+    running.length = kept;
+  }
+
+  /** Returns whether all that run could go on: false = somebody was preempted. */
+  #formRunning(): boolean {
+    const running = this.#running;
+    let undisturbed = true;
+    for (let i = 0; i < running.length && this.#budget > 0; i++) {
+      const sequence = running[i]!;
+      const wanted = sequence.known - sequence.computed;
+      if (wanted === 0) continue;
+      const tokens = Math.min(wanted, this.#budget);
+      const beyond = sequence.computed + tokens - sequence.room;
+      if (beyond > 0) {
+        const blocks = Math.ceil(beyond / this.#config.blockSize);
+        while (blocks > this.pool.available && i < running.length) {
+          this.#preempt(running.pop()!);
+          undisturbed = false;
+        }
+        if (i === running.length) break;
+        this.#take(sequence, blocks);
+      }
+      this.#schedule(sequence, tokens);
+    }
+    return undisturbed;
+  }
+
+  #formWaiting(): void {
+    const { maxNumSeqs } = this.#config;
+    let refused: string | undefined;
+    let sequence = this.queue.head;
+    while (sequence && this.#budget > 0 && this.#runningCount < maxNumSeqs) {
+      const { adapter, after }: BatchSequence = sequence;
+      if (adapter !== undefined && (adapter === refused || !this.lora.fits(adapter))) {
+        refused = adapter;
+      } else if (!this.#start(sequence)) {
+        return;
+      }
+      sequence = after;
+    }
+  }
+
+  /** Starts a waiting sequence unless there are not enough blocks for what the budget allows of it. */
+  #start(sequence: BatchSequence): boolean {
+    const { blockSize } = this.#config;
+    const whole = sequence.known <= this.#budget;
+    if (whole && this.#blocked?.sequence === sequence && this.#blocked.changes === this.pool.changes) return false;
+    const hits = this.#lookUp(sequence);
+    const cached = hits * blockSize;
+    const tokens = Math.min(sequence.known - cached, this.#budget);
+    const blocks = Math.ceil((cached + tokens) / blockSize) - hits;
+    let needed = blocks;
+    for (const block of this.#found) if (!this.pool.held(block)) needed++;
+    if (needed > this.pool.available) {
+      // Its whole rest needs as many blocks as it has tokens for, less those found that others hold. Nothing but what
+      // `changes` counts makes these more, or the blocks available; where only a part is to start, evictions might.
+      this.#blocked = whole ? { sequence, changes: this.pool.changes } : undefined;
+      return false;
+    }
+    this.#blocked = undefined;
+    this.dequeue(sequence);
+    for (const block of this.#found) {
+      this.pool.pin(block);
+      sequence.blocks.push(block);
+    }
+    sequence.room = cached;
+    sequence.findable = hits;
+    sequence.computed = cached;
+    sequence.prompt = sequence.known;
+    sequence.state = "running";
+    this.#running.push(sequence);
+    this.#runningCount++;
+    if (this.#residents.begin(sequence.adapter, this.lora)) {
+      this.load.adapterLoads++;
+      this.#counters.adapterLoads++;
+    }
+    this.lora.countRunning(sequence.adapter, 1);
+    this.started.push(sequence);
+    this.#take(sequence, blocks);
+    this.#schedule(sequence, tokens);
+    return true;
+  }
+
+  /**
+   * Puts the blocks that hold the longest known prefix into `#found` and returns their number. The last token is always
+   * computed, for the one behind it to be sampled: of a prompt that is there in whole, the last block is not taken.
+   */
+  #lookUp({ hashes, known }: BatchSequence): number {
+    const found = this.#found;
+    found.length = 0;
+    const most = Math.min(hashes.length >> 1, Math.floor((known - 1) / this.#config.blockSize));
+    while (found.length < most) {
+      const block = this.pool.find(hashes[2 * found.length]!, hashes[2 * found.length + 1]!);
+      if (block === NONE) break;
+      found.push(block);
+    }
+    return found.length;
+  }
+
+  #take(sequence: BatchSequence, blocks: number): void {
+    for (let i = 0; i < blocks; i++) sequence.blocks.push(this.pool.take());
+    sequence.room += blocks * this.#config.blockSize;
+  }
+
+  #schedule(sequence: BatchSequence, tokens: number): void {
+    const { load } = this;
+    const { computed } = sequence;
+    sequence.scheduled = tokens;
+    this.#budget -= tokens;
+    load.sequences++;
+    if (computed < sequence.prompt) {
+      load.prefillTokens += tokens;
+      load.attention += tokens * (computed + tokens / 2);
+    } else {
+      load.decoding++;
+      load.contextTokens += sequence.known;
+    }
+    this.#remember(sequence, computed + tokens);
+  }
+
+  /**
+   * Blocks can be found as soon as a step is formed that fills them, as in vLLM (`KVCacheManager.allocate_slots`): who starts
+   * with the same step shares them already, as each layer writes keys and values before it reads them.
+   * @param upTo tokens that the step completes
+   */
+  #remember(sequence: BatchSequence, upTo: number): void {
+    const { hashes, blocks } = sequence;
+    const full = Math.min(hashes.length >> 1, Math.floor(upTo / this.#config.blockSize));
+    for (let i = sequence.findable; i < full; i++) this.pool.remember(blocks[i]!, hashes[2 * i]!, hashes[2 * i + 1]!);
+    if (full > sequence.findable) sequence.findable = full;
+  }
+
+  /** Back to the head of the queue: it is computed again, all of it that is not found in the cache then. */
+  #preempt(sequence: BatchSequence): void {
+    this.leave(sequence);
+    sequence.state = "waiting";
+    sequence.known = sequence.promptTokens + sequence.produced;
+    sequence.preemptions++;
+    this.#counters.preemptions++;
+    this.queue.pushFirst(sequence);
+    this.lora.countWaiting(sequence.adapter, 1);
+  }
+}

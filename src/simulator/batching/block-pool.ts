@@ -1,0 +1,181 @@
+/** No block. */
+export const NONE = -1;
+
+/** Words of a record: the hash in two of them, the next block of the same bucket, and whether there are contents at all. */
+const WORDS = 4;
+const SECOND = 1;
+const CHAIN = 2;
+const HASHED = 3;
+
+/**
+ * The blocks of a KV cache as vLLM keeps them: one queue of all blocks that nobody holds, whether they have contents or not,
+ * the one released first at its head; a table that finds those with contents, held or not; and a count of holders each.
+ * A block loses its contents when it is taken from the queue, not before. Everything lives in typed arrays sized once.
+ */
+export class BlockPool {
+  /** Number of blocks. */
+  readonly capacity: number;
+  readonly #holders: Int32Array;
+  /**
+   * Hash table: head block of each bucket, and a record for each block, with the next one of the same bucket; the one
+   * remembered first is in front. Looking up 450 blocks of a prompt is most of what a request costs, and nearly all
+   * of that is waiting for memory: what belongs together lies together.
+   */
+  readonly #bucket: Int32Array;
+  readonly #record: Int32Array;
+  /** The queue, circular; index `capacity` is its anchor. */
+  readonly #next: Int32Array;
+  readonly #previous: Int32Array;
+  #queued: number;
+  #idle = 0;
+  #changes = 0;
+
+  /** @param capacity blocks, >= 1 */
+  constructor(capacity: number) {
+    this.capacity = capacity;
+    this.#holders = new Int32Array(capacity);
+    this.#bucket = new Int32Array(2 ** Math.ceil(Math.log2(capacity * 2))).fill(NONE);
+    this.#record = new Int32Array(WORDS * capacity);
+    this.#next = new Int32Array(capacity + 1);
+    this.#previous = new Int32Array(capacity + 1);
+    for (let block = 0; block <= capacity; block++) {
+      this.#next[block] = block === capacity ? 0 : block + 1;
+      this.#previous[block] = block === 0 ? capacity : block - 1;
+    }
+    this.#queued = capacity;
+  }
+
+  /** Blocks that can be taken. */
+  get available(): number {
+    return this.#queued;
+  }
+
+  /** Blocks that running sequences hold. */
+  get pinned(): number {
+    return this.capacity - this.#queued;
+  }
+
+  /** Blocks that hold contents and that nobody runs on. */
+  get idle(): number {
+    return this.#idle;
+  }
+
+  /** Share of blocks that running sequences hold, 0..1; cached blocks that nobody holds count as free, as in vLLM. */
+  get usage(): number {
+    return this.pinned / this.capacity;
+  }
+
+  /**
+   * Counts whatever may help a sequence that did not fit: blocks let go, contents remembered, and the loss of contents that
+   * are there twice (the other block may be held already). While it stands still, who did not fit does not fit now.
+   */
+  get changes(): number {
+    return this.#changes;
+  }
+
+  /** The block with these contents, the one remembered first where there are several; NONE without. */
+  find(first: number, second: number): number {
+    const record = this.#record;
+    let block = this.#bucket[first & (this.#bucket.length - 1)]!;
+    while (block !== NONE) {
+      const at = WORDS * block;
+      if (record[at] === (first | 0) && record[at + SECOND] === (second | 0)) return block;
+      block = record[at + CHAIN]!;
+    }
+    return NONE;
+  }
+
+  /** Whether somebody holds it. */
+  held(block: number): boolean {
+    return this.#holders[block]! > 0;
+  }
+
+  /** One holder more of a block that was found. */
+  pin(block: number): void {
+    if (this.#holders[block]!++ > 0) return;
+    this.#unlink(block);
+    this.#idle--;
+  }
+
+  /** An empty block from the head of the queue; only while `available` > 0. */
+  take(): number {
+    const block = this.#next[this.capacity]!;
+    this.#unlink(block);
+    if (this.#record[WORDS * block + HASHED] === 1) {
+      this.#idle--;
+      this.#forget(block);
+    }
+    this.#holders[block] = 1;
+    return block;
+  }
+
+  /** The contents of a held block that had none are known now, whether another block has the same or not. */
+  remember(block: number, first: number, second: number): void {
+    const record = this.#record;
+    record[WORDS * block] = first;
+    record[WORDS * block + SECOND] = second;
+    record[WORDS * block + CHAIN] = NONE;
+    record[WORDS * block + HASHED] = 1;
+    const at = first & (this.#bucket.length - 1);
+    let last = this.#bucket[at]!;
+    if (last === NONE) {
+      this.#bucket[at] = block;
+    } else {
+      for (let next = last; next !== NONE; next = record[WORDS * next + CHAIN]!) last = next;
+      record[WORDS * last + CHAIN] = block;
+    }
+    this.#changes++;
+  }
+
+  /**
+   * One holder less of each block of a sequence, in the order of its tokens; the list is empty afterwards. What nobody else
+   * holds goes to the end of the queue, the last block first: a chain then loses its tail before its head, which alone
+   * keeps the rest reachable.
+   */
+  release(blocks: number[]): void {
+    this.#changes++;
+    for (let i = blocks.length - 1; i >= 0; i--) {
+      const block = blocks[i]!;
+      if (--this.#holders[block]! > 0) continue;
+      this.#idle += this.#record[WORDS * block + HASHED]!;
+      this.#link(block);
+    }
+    blocks.length = 0;
+  }
+
+  #forget(block: number): void {
+    const record = this.#record;
+    const first = record[WORDS * block]!;
+    const second = record[WORDS * block + SECOND]!;
+    const after = record[WORDS * block + CHAIN]!;
+    const at = first & (this.#bucket.length - 1);
+    if (this.#bucket[at] === block) {
+      this.#bucket[at] = after;
+    } else {
+      let before = this.#bucket[at]!;
+      while (record[WORDS * before + CHAIN] !== block) before = record[WORDS * before + CHAIN]!;
+      record[WORDS * before + CHAIN] = after;
+    }
+    record[WORDS * block + HASHED] = 0;
+    for (let twin = after; twin !== NONE; twin = record[WORDS * twin + CHAIN]!) {
+      if (record[WORDS * twin] === first && record[WORDS * twin + SECOND] === second) this.#changes++;
+    }
+  }
+
+  #link(block: number): void {
+    const last = this.#previous[this.capacity]!;
+    this.#next[last] = block;
+    this.#previous[block] = last;
+    this.#next[block] = this.capacity;
+    this.#previous[this.capacity] = block;
+    this.#queued++;
+  }
+
+  #unlink(block: number): void {
+    const before = this.#previous[block]!;
+    const after = this.#next[block]!;
+    this.#next[before] = after;
+    this.#previous[after] = before;
+    this.#queued--;
+  }
+}

@@ -1,0 +1,43 @@
+import { joined, randomText } from "./prompt-text.ts";
+import { drawTokens, type TokenLengths } from "./token-lengths.ts";
+import { waveArrivals } from "./wave.ts";
+import type { Workload, WorkloadDefinition, WorkloadSettings } from "./workload.ts";
+
+/** A wave is in flight as a whole before its first answers end, and mostly gone when the next one comes. */
+const WAVE_EVERY_MS = 15_000;
+const WAVE_WIDTH_MS = 250;
+const SYSTEM_TOKENS = 64;
+/** Wide, so that as many requests are not as much work. */
+const QUESTION: TokenLengths = { mean: 500, sigma: 0.9, least: 16, most: 8000 };
+const ANSWER: TokenLengths = { mean: 200, sigma: 0.7, least: 1, most: 1000 };
+
+/** Everybody at once, then nobody: decisions come faster than any metric. */
+export const BURSTS: WorkloadDefinition = {
+  name: "bursts",
+  about: "waves of requests at once, every 15 s, with little in common: shows who counts what was just sent",
+  rates: [200, 400, 800],
+  rateUnit: "requests a wave",
+  servers: 8,
+  preset: "qwen3-32b-2xh100",
+  durationMs: 45_000,
+  make: burstTraffic,
+};
+
+function burstTraffic({ rate, durationMs }: WorkloadSettings): Workload {
+  return {
+    start(port) {
+      const { clock, random } = port;
+      const system = randomText(random, SYSTEM_TOKENS);
+      const arrive = (): void => {
+        const prompt = joined(system, randomText(random, drawTokens(random, QUESTION)));
+        port.send({ prompt, outputTokens: drawTokens(random, ANSWER) });
+      };
+      const wave = (from: number): void => {
+        waveArrivals(port, Math.max(1, Math.round(rate)), from, Math.min(WAVE_WIDTH_MS, durationMs - from), arrive);
+        const next = from + WAVE_EVERY_MS;
+        if (next < durationMs) clock.after(next - clock.now(), () => wave(next));
+      };
+      wave(0);
+    },
+  };
+}

@@ -1,0 +1,29 @@
+import { B2B_SAAS } from "./b2b-saas.ts";
+import { BURSTS } from "./bursts.ts";
+import { CONVERSATIONS } from "./conversations.ts";
+import { HOT_PREFIX } from "./hot-prefix.ts";
+import { LORA_TIERS } from "./lora-tiers.ts";
+import { LOW_PREFIX_SHARE } from "./low-prefix-share.ts";
+import { REALTIME_AND_BATCH } from "./realtime-and-batch.ts";
+import { checked } from "./settings.ts";
+import { STALENESS } from "./staleness.ts";
+import { TENANTS_OVERLOAD } from "./tenants.ts";
+import type { WorkloadDefinition } from "./workload.ts";
+
+/** Every workload that can be named, in the order in which they are listed. */
+export const WORKLOADS: readonly WorkloadDefinition[] = [
+  B2B_SAAS,
+  LOW_PREFIX_SHARE,
+  HOT_PREFIX,
+  BURSTS,
+  ...STALENESS,
+  TENANTS_OVERLOAD,
+  REALTIME_AND_BATCH,
+  LORA_TIERS,
+  CONVERSATIONS,
+].map(checked);
+
+/** The workload of that name; undefined when there is none. */
+export function workloadNamed(name: string): WorkloadDefinition | undefined {
+  return WORKLOADS.find((workload) => workload.name === name);
+}

@@ -1,0 +1,90 @@
+import { numberedRandom } from "./numbered-random.ts";
+import { poissonArrivals } from "./poisson.ts";
+import { joined, randomText } from "./prompt-text.ts";
+import { drawTokens, type TokenLengths } from "./token-lengths.ts";
+import type { Workload, WorkloadDefinition, WorkloadPort, WorkloadRequest, WorkloadSettings } from "./workload.ts";
+
+const SYSTEM_TOKENS = 512;
+const QUESTION: TokenLengths = { mean: 500, sigma: 0.7, least: 16, most: 8000 };
+const ANSWER: TokenLengths = { mean: 200, sigma: 0.7, least: 1, most: 1000 };
+
+/** Batch requests that are in flight or waiting for their next try, per server: more than it has room for. */
+const BATCH_PER_SERVER = 96;
+const BATCH_PRIORITY = -1;
+const BATCH_QUESTION: TokenLengths = { mean: 2000, sigma: 0.5, least: 64, most: 16_000 };
+const BATCH_ANSWER: TokenLengths = { mean: 400, sigma: 0.5, least: 16, most: 2000 };
+/** Milliseconds within which the backlog gets going: dispatchers do not send all they have in one moment. */
+const RAMP_MS = 10_000;
+/** Milliseconds until a refused one is sent again: as long as this, or up to twice as long. */
+const PAUSE_MS = 2000;
+
+/**
+ * Traffic for people at 40 to 50 % of what the servers can do (148 requests/s of it alone), and a backlog that takes whatever
+ * it is given: so many of it are always out, a refused one among them, until the time is over. Whose turn it is depends on
+ * answers; what the n-th batch request is does not.
+ */
+export const REALTIME_AND_BATCH: WorkloadDefinition = {
+  name: "realtime-and-batch",
+  about:
+    "realtime requests at 40-50 % of what the servers can do beside a sheddable backlog without end: shows whether realtime notices",
+  rates: [60, 67, 74],
+  rateUnit: "realtime requests/s",
+  servers: 8,
+  preset: "qwen3-32b-2xh100",
+  durationMs: 45_000,
+  make: realtimeAndBatch,
+};
+
+function realtimeAndBatch({ rate, durationMs, servers }: WorkloadSettings): Workload {
+  return {
+    start(port) {
+      const { random } = port;
+      const backlog = new Backlog(port, durationMs, random.below(2 ** 32));
+      const system = randomText(random, SYSTEM_TOKENS);
+      backlog.open(BATCH_PER_SERVER * servers, Math.min(RAMP_MS, durationMs));
+      poissonArrivals(port, rate, durationMs, () => {
+        const prompt = joined(system, randomText(random, drawTokens(random, QUESTION)));
+        port.send({ prompt, outputTokens: drawTokens(random, ANSWER), kind: "realtime" });
+      });
+    },
+  };
+}
+
+/** Requests one after the other, each known by its number. */
+class Backlog {
+  readonly #port: WorkloadPort;
+  readonly #untilMs: number;
+  readonly #base: number;
+  #sent = 0;
+
+  constructor(port: WorkloadPort, untilMs: number, base: number) {
+    this.#port = port;
+    this.#untilMs = untilMs;
+    this.#base = base;
+  }
+
+  /** Sends `count` within `ms` milliseconds, evenly; from then on so many are out. */
+  open(count: number, ms: number): void {
+    this.#next();
+    if (count > 1) this.#port.clock.after(ms / count, () => this.open(count - 1, ms - ms / count));
+  }
+
+  /** Sends one more, and another one when it is answered. */
+  #next(): void {
+    const random = numberedRandom(this.#base, this.#sent++);
+    const prompt = randomText(random, drawTokens(random, BATCH_QUESTION));
+    const outputTokens = drawTokens(random, BATCH_ANSWER);
+    const pause = PAUSE_MS * (1 + random.next());
+    this.#try({ prompt, outputTokens, priority: BATCH_PRIORITY, kind: "batch" }, pause);
+  }
+
+  #try(request: WorkloadRequest, pause: number): void {
+    const { clock } = this.#port;
+    this.#port.send(request, (outcome) => {
+      const again = outcome === "rejected";
+      if (clock.now() + (again ? pause : 0) >= this.#untilMs) return;
+      if (again) clock.after(pause, () => this.#try(request, pause));
+      else this.#next();
+    });
+  }
+}

@@ -13,11 +13,14 @@ const members = (config: EffectiveConfig) =>
   config.profiles[0]!.plugins.map(({ definition, weight }) =>
     definition.kind === "scorer" ? [definition.type, weight] : [definition.type],
   );
+const parameters = (config: EffectiveConfig) => config.profiles[0]!.plugins.map((plugin) => plugin.parameters);
 const WANTED = [
-  ["queue-scorer", 2],
-  ["kv-cache-utilization-scorer", 2],
+  ["queue-scorer", 1],
+  ["kv-cache-utilization-scorer", 1],
   ["prefix-cache-scorer", 3],
-  ["active-request-scorer", 2],
+  ["lora-affinity-scorer", 4],
+  ["active-request-scorer", 3],
+  ["token-load-scorer", 4],
   ["max-score-picker"],
 ];
 
@@ -29,5 +32,19 @@ describe("the default profile", () => {
     const file = new URL("../../examples/config.yaml", import.meta.url);
     const example = parseDocument(readFileSync(file, "utf8"), { file: "examples/config.yaml" });
     expect(members(loadConfig(example, PLUGIN_REGISTRY))).toEqual(WANTED);
+    expect(parameters(loadConfig(example, PLUGIN_REGISTRY))).toEqual(
+      parameters(loadConfig(undefined, PLUGIN_REGISTRY)),
+    );
+  });
+
+  it.each(["manifests/epp.yaml", "helm/sluice-epp/templates/config.yaml"])("is what deploy/%s writes out", (file) => {
+    const text = readFileSync(new URL(`../../deploy/${file}`, import.meta.url), "utf8");
+    const scorers = [...text.matchAll(/- pluginRef: (\S+)\n +weight: (\d+)/g)].map(([, type, weight]) => [
+      type,
+      Number(weight),
+    ]);
+    expect(scorers).toEqual(WANTED.slice(0, -1));
+    for (const [type] of scorers) expect(text).toContain(`- type: ${type}\n`);
+    expect(text).toMatch(/- type: token-load-scorer\n +parameters:\n +queueThresholdTokens: 65536\n/);
   });
 });

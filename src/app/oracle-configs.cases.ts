@@ -102,6 +102,11 @@ const FILTERS: Readonly<Record<string, fc.Arbitrary<object>>> = {
     ),
     fallbackOnEmpty: maybe(fc.boolean()),
   }),
+  "bounded-load-filter": fc.record({
+    meanLoadFactor: maybe(fc.constantFrom(1.001, 1.25, 2)),
+    minRequests: maybe(fc.constantFrom(1, 2)),
+    inFlightLoadProducerName: loadName,
+  }),
   "prefix-cache-affinity-filter": fc.record({
     affinityThreshold: maybe(fc.constantFrom(0, 0.5, 1)),
     explorationProbability: maybe(fc.constantFrom(0, 1)),

@@ -2,8 +2,10 @@ import type { Document } from "../document/document.ts";
 import { parseDocument } from "../document/parse.ts";
 
 /**
- * What is in force when no configuration is given. Weights 2, 2, 3 are those of the reference (scheduling 3.18);
- * active-request-scorer is ours: the requests sent since the last scrape are known here and nowhere else.
+ * What is in force when no configuration is given (docs/adr/0015, `node bench/routing.ts`). What is known here at once, requests
+ * and tokens in flight, weighs more than what was scraped. Tokens count on a scale of 65,536, some seconds of prefill: only
+ * requests that have not begun to answer have any. LoRA weighs more than load because a missing adapter waits for a slot, for
+ * seconds; not more than that because a free slot draws requests for the base model, too, where only some servers have slots.
  */
 export const DEFAULT_CONFIG = `apiVersion: llm-d.ai/v1alpha1
 kind: EndpointPickerConfig
@@ -11,38 +13,49 @@ plugins:
 - type: queue-scorer
 - type: kv-cache-utilization-scorer
 - type: prefix-cache-scorer
+- type: lora-affinity-scorer
 - type: active-request-scorer
+- type: token-load-scorer
+  parameters: {queueThresholdTokens: 65536}
 - type: max-score-picker
 schedulingProfiles:
 - name: default
   plugins:
-  - {pluginRef: queue-scorer, weight: 2}
-  - {pluginRef: kv-cache-utilization-scorer, weight: 2}
+  - {pluginRef: queue-scorer, weight: 1}
+  - {pluginRef: kv-cache-utilization-scorer, weight: 1}
   - {pluginRef: prefix-cache-scorer, weight: 3}
-  - {pluginRef: active-request-scorer, weight: 2}
+  - {pluginRef: lora-affinity-scorer, weight: 4}
+  - {pluginRef: active-request-scorer, weight: 3}
+  - {pluginRef: token-load-scorer, weight: 4}
   - {pluginRef: max-score-picker}
 `;
 
 /**
- * Prompts stay with the endpoints that hold them until those are saturated, which they are with two requests waiting
- * (docs/adr/0012). The detector has a name of its own, so that the other one, by whose measure requests are shed, stays as
- * it is.
+ * Prompts stay with the endpoints that hold them until those are saturated, which they are with 1.4 times their fair share of
+ * the requests (docs/adr/0015). Load alone decides among the endpoints that are left.
  */
 export const STICKY_CONFIG = `apiVersion: llm-d.ai/v1alpha1
 kind: EndpointPickerConfig
 plugins:
-- name: unsaturated
-  type: utilization-detector
-  parameters: {queueDepthThreshold: 2}
+- type: bounded-load-filter
 - type: prefix-cache-affinity-filter
+- type: queue-scorer
+- type: kv-cache-utilization-scorer
+- type: lora-affinity-scorer
 - type: active-request-scorer
+- type: token-load-scorer
+  parameters: {queueThresholdTokens: 65536}
 - type: max-score-picker
 schedulingProfiles:
 - name: sticky-until-saturated
   plugins:
-  - pluginRef: unsaturated
+  - pluginRef: bounded-load-filter
   - pluginRef: prefix-cache-affinity-filter
-  - pluginRef: active-request-scorer
+  - {pluginRef: queue-scorer, weight: 1}
+  - {pluginRef: kv-cache-utilization-scorer, weight: 1}
+  - {pluginRef: lora-affinity-scorer, weight: 6}
+  - {pluginRef: active-request-scorer, weight: 2}
+  - {pluginRef: token-load-scorer, weight: 6}
   - pluginRef: max-score-picker
 `;
 

@@ -65,6 +65,11 @@ export const DEFINITIONS = [
     optional: [LOAD],
     parameters: z.strictObject({ inFlightLoadProducerName: z.string().optional() }),
   }),
+  scorer("lora-affinity-scorer"),
+  scorer("token-load-scorer", {
+    optional: [LOAD],
+    parameters: z.strictObject({ queueThresholdTokens: z.number().int().positive().default(4_194_304) }),
+  }),
   scorer("prefix-cache-scorer", {
     requires: [MATCHED],
     parameters: producerName.extend({ matchLengthWeight: z.number().max(1).default(0) }),

@@ -8,10 +8,12 @@ import { loadConfig } from "./load.ts";
 const namesOf = (config: ReturnType<typeof load>) => config.profiles[0]!.plugins.map(({ name }) => name);
 
 const DEFAULT_MEMBERS = [
-  ["queue-scorer", "queue-scorer", 2],
-  ["kv-cache-utilization-scorer", "kv-cache-utilization-scorer", 2],
+  ["queue-scorer", "queue-scorer", 1],
+  ["kv-cache-utilization-scorer", "kv-cache-utilization-scorer", 1],
   ["prefix-cache-scorer", "prefix-cache-scorer", 3],
-  ["active-request-scorer", "active-request-scorer", 2],
+  ["lora-affinity-scorer", "lora-affinity-scorer", 4],
+  ["active-request-scorer", "active-request-scorer", 3],
+  ["token-load-scorer", "token-load-scorer", 4],
   ["max-score-picker", "max-score-picker", 1],
 ];
 

@@ -80,12 +80,16 @@ export function planOfOne({ name = "default", plugins, registry, clock, random }
   });
 }
 
-/** A plugin with its type as name and all parameters at their defaults. */
+/**
+ * A plugin with its type as name; `parameters` as a configuration would give them, those not named at their defaults.
+ * @throws ZodError for parameters that the plugin does not take
+ */
 export function described<K extends PluginKind>(
   definition: PluginDefinition<K>,
   weight?: number,
+  parameters: Readonly<Record<string, unknown>> = {},
 ): PluginDescription<K> & { readonly weight: number | undefined } {
-  return { definition, name: definition.type, parameters: definition.parameters.parse({}), weight };
+  return { definition, name: definition.type, parameters: definition.parameters.parse(parameters), weight };
 }
 
 /** One making of a plan. */

@@ -6,20 +6,21 @@ import { SCHEDULING_PLUGINS } from "./plugins/index.ts";
 import { maxScorePicker } from "./plugins/pickers/max-score-picker.ts";
 import { activeRequestScorer } from "./plugins/scorers/active-request-scorer.ts";
 import { kvCacheUtilizationScorer } from "./plugins/scorers/kv-cache-utilization-scorer.ts";
+import { loraAffinityScorer } from "./plugins/scorers/lora-affinity-scorer.ts";
 import { prefixCacheScorer } from "./plugins/scorers/prefix-cache-scorer.ts";
 import { queueScorer } from "./plugins/scorers/queue-scorer.ts";
+import { tokenLoadScorer } from "./plugins/scorers/token-load-scorer.ts";
 import type { SchedulingPlan } from "./profile.ts";
 
-/**
- * The profile in force when no configuration is given: the published weights 2, 2, 3 (scheduling 3.18) and, with 2, the
- * requests in flight from here, which are known before any scrape.
- */
+/** The profile in force when no configuration is given (docs/adr/0015). */
 function defaultProfilePlugins(): MemberDescription[] {
   return [
-    described(queueScorer, 2),
-    described(kvCacheUtilizationScorer, 2),
+    described(queueScorer, 1),
+    described(kvCacheUtilizationScorer, 1),
     described(prefixCacheScorer, 3),
-    described(activeRequestScorer, 2),
+    described(loraAffinityScorer, 4),
+    described(activeRequestScorer, 3),
+    described(tokenLoadScorer, 4, { queueThresholdTokens: 65_536 }),
     described(maxScorePicker),
   ];
 }

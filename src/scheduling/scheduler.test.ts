@@ -55,28 +55,30 @@ const fixed = (type: string, ...scores: number[]) =>
   defineScorer({ type, describe: "", create: () => ({ score: ({ out }) => out.set(scores) }) });
 
 describe("default profile", () => {
-  it("S-30: weighs 2, 2, 3 and 2, and picks the winner of a hand-computed example", () => {
+  it("S-30: weighs 1, 1, 3, 4, 3 and 4, and picks the winner of a hand-computed example", () => {
     const scheduler = defaults();
     expect(scheduler.plan.profiles[0]!.scorers.map(({ type, weight }) => [type, weight])).toEqual([
-      ["queue-scorer", 2],
-      ["kv-cache-utilization-scorer", 2],
+      ["queue-scorer", 1],
+      ["kv-cache-utilization-scorer", 1],
       ["prefix-cache-scorer", 3],
-      ["active-request-scorer", 2],
+      ["lora-affinity-scorer", 4],
+      ["active-request-scorer", 3],
+      ["token-load-scorer", 4],
     ]);
     expect([scheduler.plan.profiles[0]!.picker.type, scheduler.offered]).toEqual(["max-score-picker", 1]);
     const request = requestOf("x".repeat(1024));
     routed(scheduler, request, [endpointOf(1)]);
     const { endpoints, record } = routed(scheduler, request, [
-      // 2 x 1 + 2 x 0.7 + 3 x 0 + 2 x 0.5 = 4.4
-      endpointOf(0, { metrics: { waiting: 0, kvUsage: 0.3 }, inFlight: { requests: 2, tokens: 0 } }),
-      // 2 x 0.5 + 2 x 0.25 + 3 x 1 + 2 x 0 = 4.5
-      endpointOf(1, { metrics: { waiting: 5, kvUsage: 0.75 }, inFlight: { requests: 4, tokens: 0 } }),
-      // 2 x 0 + 2 x 0.9 + 3 x 0 + 2 x 1 = 3.8
-      endpointOf(2, { metrics: { waiting: 10, kvUsage: 0.1 } }),
+      // 1 x 1 + 1 x 0.7 + 3 x 0 + 4 x 0 + 3 x 0.5 + 4 x (1 - (32,512 + 256) / 65,536) = 5.2
+      endpointOf(0, { metrics: { waiting: 0, kvUsage: 0.3 }, inFlight: { requests: 2, tokens: 32_512 } }),
+      // 1 x 0.5 + 1 x 0.25 + 3 x 1 + 4 x 0 + 3 x 0 + 4 x (1 - 32,768 / 65,536) = 5.75
+      endpointOf(1, { metrics: { waiting: 5, kvUsage: 0.75 }, inFlight: { requests: 4, tokens: 32_768 } }),
+      // 1 x 0 + 1 x 0.9 + 3 x 0 + 4 x 0 + 3 x 1 + 4 x (1 - (65,536 + 256) / 65,536, at least 0) = 3.9
+      endpointOf(2, { metrics: { waiting: 10, kvUsage: 0.1 }, inFlight: { requests: 0, tokens: 65_536 } }),
     ]);
     expect(endpoints.map(({ slot }) => slot)).toEqual([1, 0, 2]);
-    expect(record.top.map(({ total }) => Number(total.toFixed(6)))).toEqual([4.5, 4.4, 3.8]);
-    expect(record.top[0]!.scores.map((score) => Number(score.toFixed(6)))).toEqual([0.5, 0.25, 1, 0]);
+    expect(record.top.map(({ total }) => Number(total.toFixed(6)))).toEqual([5.75, 5.2, 3.9]);
+    expect(record.top[0]!.scores.map((score) => Number(score.toFixed(6)))).toEqual([0.5, 0.25, 1, 0, 0, 0.5]);
     expect(record.tied).toBe(1);
   });
 
@@ -326,14 +328,16 @@ describe("what a scheduler tells", () => {
     scheduler.schedule(requestOf(""), [], 0);
     expect(told.decided).toHaveLength(19);
     expect([told.decided[0], told.decided[18]]).toEqual(["request-1 pod-0 0", "request-1 no_endpoints 0"]);
-    expect(told.called).toHaveLength(2 * 8);
-    expect(told.called.slice(0, 8)).toEqual([
+    expect(told.called).toHaveLength(2 * 10);
+    expect(told.called.slice(0, 10)).toEqual([
       "DataProducer approx-prefix-cache-producer 0",
       "DataProducer inflight-load-producer 0",
       "Scorer queue-scorer 0",
       "Scorer kv-cache-utilization-scorer 0",
       "Scorer prefix-cache-scorer 0",
+      "Scorer lora-affinity-scorer 0",
       "Scorer active-request-scorer 0",
+      "Scorer token-load-scorer 0",
       "Picker max-score-picker 0",
       "PreRequest approx-prefix-cache-producer 0",
     ]);

@@ -49,6 +49,8 @@ export type SlowParameters = Of<{
   matchExpressions: readonly { readonly key: string; readonly operator: string; readonly values?: readonly string[] }[];
   queueDepthThreshold: number;
   kvCacheUtilThreshold: number;
+  meanLoadFactor: number;
+  minRequests: number;
   metricsStalenessThreshold: string;
   headroom: number;
   maxConcurrency: number;

@@ -81,6 +81,16 @@ export const SLOW_FILTERS: Readonly<Record<string, SlowFilter>> = {
     );
     return left.length === 0 && fallbackOnEmpty ? [...candidates] : left;
   },
+  // By whole numbers: the factor has at most three digits behind the point.
+  "bounded-load-filter": (candidates, { meanLoadFactor = 1.4, minRequests = 4 }) => {
+    const loads = candidates.map(({ endpoint }) => endpoint.inFlight.requests);
+    const total = loads.reduce((sum, load) => sum + load, 1);
+    const thousandths = Math.round(meanLoadFactor * 1000) * total;
+    return candidates.filter((_, i) => {
+      // Rounded up: a load fits where one request fewer is below the bound.
+      return loads[i]! < minRequests || loads[i]! * 1000 * candidates.length < thousandths;
+    });
+  },
   // 3.13; explored always or never here.
   "prefix-cache-affinity-filter": (candidates, parameters, { match }) => {
     const { affinityThreshold = 0.8, explorationProbability = 0, maxTTFTPenaltyMs = 18_000 } = parameters;

@@ -3,6 +3,7 @@ import { probabilisticAdmitter } from "./admitters/probabilistic-admitter.ts";
 import { alwaysDisaggMultimodalDecider } from "./deciders/always-disagg-multimodal-decider.ts";
 import { alwaysDisaggPdDecider } from "./deciders/always-disagg-pd-decider.ts";
 import { prefixBasedPdDecider } from "./deciders/prefix-based-pd-decider.ts";
+import { boundedLoadFilter } from "./filters/bounded-load-filter.ts";
 import { byLabel } from "./filters/by-label.ts";
 import { decisionTreeFilter } from "./filters/decision-tree-filter.ts";
 import { headerBasedTestingFilter } from "./filters/header-based-testing-filter.ts";
@@ -53,6 +54,7 @@ export const SCHEDULING_PLUGINS: readonly PluginDefinition[] = [
   activeRequestScorer,
   loadAwareScorer,
   tokenLoadScorer,
+  boundedLoadFilter,
   noHitLruScorer,
   sessionAffinityScorer,
   approxPrefixCacheProducer,

@@ -18,6 +18,7 @@ import { migrateConfigCommand } from "../src/cli/migrate-config.ts";
 import { queueCommand } from "../src/cli/queue.ts";
 import { resultsCommand } from "../src/cli/results.ts";
 import { simCommand } from "../src/cli/sim.ts";
+import { simulateCommand } from "../src/cli/simulate.ts";
 import { validateCommand } from "../src/cli/validate.ts";
 import { OUTCOMES } from "../src/inference/outcomes.ts";
 import { renderMetricsReference } from "../src/telemetry/reference.ts";
@@ -68,6 +69,7 @@ function flagsReference(): string {
   const commands = [
     gatewayCommand(),
     simCommand(),
+    simulateCommand(),
     demoCommand(),
     explainCommand(),
     validateCommand(),

@@ -16,6 +16,7 @@ const VIEWS: AdminViews = {
   decisions: (count) => [{ sequence: 2, asked: count }],
   decision: (id) => (id === "2" || id === "r/two" ? { sequence: 2 } : undefined),
   fullDecision: (id) => (id === "2" ? '{"full":{"now":1}}' : id === "1" ? null : undefined),
+  fullDecisions: (since) => [1, 2].filter((sequence) => sequence > since).map((sequence) => `{"sequence":${sequence}}`),
   pluginStates: () => ({ timestamp: "now", plugins: { p: { name: "p", type: "t", state: 7 } } }),
   picture: () => ({ data: '{"name":"pool"}', mark: 2 }),
 };
@@ -75,7 +76,7 @@ function follow(url: string): Promise<{ answer: IncomingMessage; text(): string;
 }
 
 const DEBUG = ["/debug/endpoints", "/debug/decisions", "/debug/decisions/2", "/debug/plugins/state"];
-const GUARDED = ["/", "/events", ...DEBUG, "/debug/decisions/2?full=1", "/elsewhere"];
+const GUARDED = ["/", "/events", ...DEBUG, "/debug/decisions/2?full=1", "/debug/decisions?full=1", "/elsewhere"];
 
 describe("the admin port", () => {
   it("answers a peer elsewhere with metrics and health, and refuses the rest with what to do about it", async () => {
@@ -147,6 +148,12 @@ describe("the admin port", () => {
     expect(page.text).toMatch(/<!doctype html>/i);
     expect(JSON.parse((await ask(`${url}/debug/endpoints`)).text)).toEqual({ endpoints: [{ id: "default/a" }] });
     expect(JSON.parse((await ask(`${url}/debug/decisions`)).text)).toEqual([{ sequence: 2, asked: 100 }]);
+    const full = await ask(`${url}/debug/decisions?full=1`);
+    expect(full).toMatchObject({ status: 200, text: '{"sequence":1}\n{"sequence":2}\n' });
+    expect(full.headers["content-type"]).toBe("application/x-ndjson");
+    expect(await ask(`${url}/debug/decisions?full=1&since=1`)).toMatchObject({ text: '{"sequence":2}\n' });
+    expect(await ask(`${url}/debug/decisions?full=1&since=2`)).toMatchObject({ status: 200, text: "" });
+    expect(await ask(`${url}/debug/decisions?full=1&since=-1`)).toMatchObject({ status: 400 });
   });
 
   it("writes OpenMetrics for those who prefer it", async () => {

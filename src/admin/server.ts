@@ -54,7 +54,14 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
   });
   app.get("/debug/endpoints", (context) => context.json(views.endpoints()));
   app.get("/debug/plugins/state", (context) => context.json(views.pluginStates()));
-  app.get("/debug/decisions", (context) => context.json(views.decisions(LISTED)));
+  app.get("/debug/decisions", (context) => {
+    if (context.req.query("full") !== "1") return context.json(views.decisions(LISTED));
+    const since = Number(context.req.query("since") ?? 0);
+    if (!Number.isSafeInteger(since) || since < 0)
+      return context.json({ error: "since is the number of a decision: a whole number" }, 400);
+    const lines = views.fullDecisions(since).map((record) => `${record}\n`);
+    return context.body(lines.join(""), 200, { "content-type": "application/x-ndjson" });
+  });
   app.get("/debug/decisions/:id", (context) => {
     const id = context.req.param("id");
     if (context.req.query("full") === "1") {

@@ -13,6 +13,11 @@ export interface AdminViews {
   decision(id: string): object | undefined;
   /** Everything that decision depended on, as JSON; null when no full record of it is kept, undefined when it is unknown. */
   fullDecision(id: string): string | null | undefined;
+  /**
+   * The decisions after record number `since` of which everything was kept, as `fullDecision`, oldest first; where they
+   * are more than fits an answer, the newest of them.
+   */
+  fullDecisions(since: number): readonly string[];
   /** What the plugins say of themselves: `{timestamp, plugins}` (scheduling 9.2). */
   pluginStates(): object;
   /**

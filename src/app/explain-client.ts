@@ -26,7 +26,7 @@ export interface AdminAccess {
   readonly tokenFile?: string | undefined;
 }
 
-/** What an admin port answered, as JSON. */
+/** What an admin port answered, as JSON; of JSON lines a list of them. */
 export interface AdminAnswer {
   readonly status: 200 | 404;
   readonly value: unknown;
@@ -104,6 +104,7 @@ async function ask(origin: string, path: string, tls: Tls, token: string | undef
   );
   let status: number;
   let text: string;
+  let lines: boolean;
   try {
     client = new Client(origin, { connect: { timeout: TIMEOUT, ...tls } });
     const answer = await client.request({
@@ -113,6 +114,7 @@ async function ask(origin: string, path: string, tls: Tls, token: string | undef
       headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
     });
     status = answer.statusCode;
+    lines = String(answer.headers["content-type"]).startsWith("application/x-ndjson");
     text = await textOf(answer.body);
   } catch (error) {
     throw late.signal.aborted ? silent(origin) : unreachable(origin, error);
@@ -126,7 +128,7 @@ async function ask(origin: string, path: string, tls: Tls, token: string | undef
       `${origin} answers ${status}: ${oneLine(text.trim())}${status === 401 ? "; give one with --token-file" : ""}`,
     );
   try {
-    const value: unknown = JSON.parse(text);
+    const value: unknown = JSON.parse(lines ? `[${text.trimEnd().split("\n").join()}]` : text);
     if (status === 200 || status === 404) return { status, value, text };
   } catch {
     // Told below.

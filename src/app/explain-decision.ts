@@ -27,6 +27,22 @@ export async function fullDecision(access: AdminAccess, which: WhichDecision): P
   return (await askAboutDecision(access, which, "?full=1")).text;
 }
 
+/**
+ * The full records of all decisions of which a running process has kept everything, as JSON lines, oldest first.
+ * @throws SluiceError DECISION_UNKNOWN, and what `askAdmin` throws
+ */
+export async function fullDecisions(access: AdminAccess): Promise<string> {
+  const { value, text } = await askAdmin(access, "/debug/decisions?full=1");
+  // Other versions answer with the list without full records.
+  if (!Array.isArray(value) || value.some((record) => record?.full === undefined))
+    throw new SluiceError("ADMIN_FOREIGN", "the answer is no list of full records; is it a sluice of another version?");
+  if (value.length > 0) return text;
+  throw new SluiceError(
+    "DECISION_UNKNOWN",
+    "no decision is kept in full: one of every so many is (--full-records-every), and those whose request asks with x-sluice-explain: 1 where --decision-header is on",
+  );
+}
+
 async function askAboutDecision(
   access: AdminAccess,
   which: WhichDecision,

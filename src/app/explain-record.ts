@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { explainIssue } from "../document/issue-text.ts";
 import { readDocument } from "../document/read.ts";
 import { validate } from "../document/validate.ts";
 import type { DecisionRecord, FullRecord } from "../inference/decision-record.ts";
@@ -42,6 +43,17 @@ export async function readRecord(path: string): Promise<RecordInFull> {
       `${path} explains a decision, but does not hold all it depended on: save what sluice explain ID --full prints`,
     );
   return { ...record, full };
+}
+
+/**
+ * A record from what JSON held: the one that `recordJson` wrote, in full or not.
+ * @returns what is wrong with anything else
+ */
+export function recordOf(value: unknown): DecisionRecord | string {
+  const { success, data, error } = recordSchema.safeParse(value, { reportInput: true, error: explainIssue });
+  if (success) return data;
+  const { path, message } = error.issues[0]!;
+  return `no decision record of this version: ${path.map(String).join(".")} ${message}`;
 }
 
 const number = z.union([

@@ -8,6 +8,8 @@ import { pluginStates } from "./plugin-states.ts";
 
 /** Endpoints on the page and in one answer of `/debug/endpoints`. */
 const MAX_SHOWN = 1000;
+/** Characters of one answer with full records: `sluice explain` takes 16 MiB, and a character has three bytes at most. */
+const MAX_FULL_ANSWER = 5 << 20;
 /** Decisions in one picture of the page. */
 const PICTURED = 40;
 
@@ -38,6 +40,18 @@ export function viewsOf(
       const record = find(id);
       if (record === undefined) return undefined;
       return record.full === undefined ? null : recordJson(record);
+    },
+    fullDecisions(since) {
+      const kept: string[] = [];
+      let size = 0;
+      for (const record of records.latest(Number.POSITIVE_INFINITY, since)) {
+        if (record.full === undefined) continue;
+        const json = recordJson(record);
+        size += json.length + 1;
+        if (kept.length > 0 && size > MAX_FULL_ANSWER) break;
+        kept.push(json);
+      }
+      return kept.reverse();
     },
     pluginStates: () => ({
       timestamp: new Date(clock.wall()).toISOString(),

@@ -19,6 +19,7 @@ const VIEWS: Parameters<typeof startTestAdmin>[0] = {
   decisions: () => [{ sequence: 2 }, { sequence: 1 }],
   decision: (id) => (id === "2" || id === "r/two" ? EXPLAINED : undefined),
   fullDecision: (id) => (id === "2" ? '{"full":{"now":0.1}}' : id === "1" ? null : undefined),
+  fullDecisions: () => ['{"full":{"now":0.1}}', '{"full":{"now":0.2}}'],
 };
 
 const FOLDER = mkdtempSync(join(tmpdir(), "sluice-explain-"));
@@ -80,6 +81,22 @@ describe("sluice explain", () => {
     const url = await start();
     expect(await run("2", "--full", "--admin", url)).toBe('{"full":{"now":0.1}}\n');
     expect(await failure("1", "--full", "--admin", url)).toMatch(/no full record .*--full-records-every/);
+  });
+
+  it("prints all full records as lines, or says how to have some", async () => {
+    const url = await start();
+    expect(await run("--all", "--full", "--admin", url)).toBe('{"full":{"now":0.1}}\n{"full":{"now":0.2}}\n');
+    for (const args of [["--all"], ["--all", "--full", "2"], ["--all", "--full", "--last"]])
+      expect(await failure(...args, "--admin", url)).toBe("--all goes with --full, and with neither an id nor --last");
+    await admin?.close();
+    const none = await start({ fullDecisions: () => [] });
+    expect(await failure("--all", "--full", "--admin", none)).toMatch(
+      /^no decision is kept in full: .*--full-records-every/,
+    );
+    await admin?.close();
+    // A version without the list of full records answers with the other one.
+    const other = await start({ fullDecisions: () => ['{"sequence":1}'] });
+    expect(await failure("--all", "--full", "--admin", other)).toContain("is it a sluice of another version?");
   });
 
   it("says what it looked for when there is no such decision, or none at all", async () => {

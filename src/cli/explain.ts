@@ -5,6 +5,7 @@ import { command, type Output, STANDARD } from "./command.ts";
 
 interface ExplainFlags {
   readonly last: boolean;
+  readonly all: boolean;
   readonly admin?: string;
   readonly caCert?: string;
   readonly cert?: string;
@@ -32,6 +33,7 @@ export function explainCommand(output = STANDARD): Command {
     .option("--key <file>", "key of the client certificate")
     .option("--token-file <file>", "bearer token for an admin port that wants one, as in Kubernetes")
     .option("--json", "as one JSON object", false)
+    .option("--all", "with --full: every decision of which all was kept, as JSON lines", false)
     .option("--full", "everything the decision depended on, as JSON, where it was kept", false)
     .option("--replay <file>", "make the decision of a full record again, and say whether it comes out the same")
     .option("--config-file <file>", "the EndpointPickerConfig to replay with; without it the built-in one")
@@ -39,7 +41,7 @@ export function explainCommand(output = STANDARD): Command {
     .option("--allow-experimental-plugins", "permit alpha plugins in that configuration", false)
     .action(async (id: string | undefined, flags: ExplainFlags) => {
       if (flags.replay !== undefined) {
-        if (id !== undefined || flags.last || flags.full || flags.admin !== undefined)
+        if (id !== undefined || flags.last || flags.all || flags.full || flags.admin !== undefined)
           throw new SluiceError("FLAG_CONFLICT", "--replay reads a file and asks nobody: leave the rest away");
         await replayed(flags.replay, flags, output);
         return;
@@ -47,11 +49,17 @@ export function explainCommand(output = STANDARD): Command {
       for (const flag of ["configFile", "profile"] as const)
         if (flags[flag] !== undefined)
           throw new SluiceError("FLAG_CONFLICT", "--config-file and --profile are for --replay FILE");
-      const which = whichOf(id, flags);
       const { admin, caCert, cert, key, tokenFile } = flags;
       const access = { admin, caCert, cert, key, tokenFile };
       // Loaded on use: `sluice sim` needs none of it.
-      const { explainedDecision, fullDecision } = await import("../app/explain-decision.ts");
+      const { explainedDecision, fullDecision, fullDecisions } = await import("../app/explain-decision.ts");
+      if (flags.all) {
+        if (id !== undefined || flags.last || !flags.full)
+          throw new SluiceError("FLAG_CONFLICT", "--all goes with --full, and with neither an id nor --last");
+        output.out(await fullDecisions(access));
+        return;
+      }
+      const which = whichOf(id, flags);
       if (flags.full) {
         output.out(`${await fullDecision(access, which)}\n`);
         return;

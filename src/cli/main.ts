@@ -16,6 +16,7 @@ import { migrateConfigCommand } from "./migrate-config.ts";
 import { queueCommand } from "./queue.ts";
 import { resultsCommand } from "./results.ts";
 import { simCommand } from "./sim.ts";
+import { simulateCommand } from "./simulate.ts";
 import { validateCommand } from "./validate.ts";
 
 /** Errors of the command line and of the input it names end with 2, as Go's flag parser does; what is wrong behind them ends with 1. */
@@ -33,6 +34,7 @@ const MISTYPED: ReadonlySet<string> = new Set([
   "REQUEST_INVALID",
   "BATCH_INPUT",
   "BATCH_INVALID",
+  "REPLAY_INPUT",
 ]);
 
 const program = new Command("sluice")
@@ -56,6 +58,7 @@ for (const make of [
   migrateConfigCommand,
   envoyConfigCommand,
   simCommand,
+  simulateCommand,
   checkServerCommand,
 ])
   program.addCommand(make());

@@ -12,6 +12,7 @@ export const EMPTY_VIEWS: AdminViews = {
   decisions: () => [],
   decision: () => undefined,
   fullDecision: () => undefined,
+  fullDecisions: () => [],
   pluginStates: () => ({}),
   picture: () => ({ data: "", mark: 0 }),
 };

@@ -1,5 +1,6 @@
 import { SeededRandom } from "../../clock/random.ts";
 import { VirtualClock } from "../../clock/virtual.ts";
+import { loadConfig } from "../../config/load.ts";
 import { Dispatcher } from "../../dispatch/dispatcher.ts";
 import { GateFactory } from "../../dispatch/gates/factory.ts";
 import { METRIC_GATES, METRIC_SOURCES } from "../../dispatch/gates/metric-gates.ts";
@@ -11,11 +12,15 @@ import { MemoryStore } from "../../dispatch/queues/memory/store.ts";
 import type { Answer, InferenceClient } from "../../dispatch/send/inference-client.ts";
 import type { QueueSettings } from "../../dispatch/settings.ts";
 import { requestTransforms } from "../../dispatch/transforms/transforms-file.ts";
+import { parseDocument } from "../../document/parse.ts";
 import type { GateSpec } from "../../plugin/gate.ts";
+import { SimEngine } from "../../simulator/engine.ts";
 import { createDispatchMetrics } from "../../telemetry/dispatch-metrics.ts";
 import { silentLogger } from "../../telemetry/logger.ts";
 import { MetricsRegistry } from "../../telemetry/registry.ts";
-import { SimCluster, simRequest } from "../sim-cluster.ts";
+import { PLUGIN_REGISTRY } from "../plugins.ts";
+import { SimCluster } from "../simulation/cluster.ts";
+import { simRequest } from "../simulation/run.ts";
 import { FakePrometheus, type PublishedFigures } from "./fake-prometheus.ts";
 import { oracleGate } from "./oracle-gate.ts";
 
@@ -83,8 +88,12 @@ export async function closedLoop(options: ClosedLoop): Promise<ClosedLoopResult>
   const { servers, seed, duration, gate } = options;
   const clock = new VirtualClock(EPOCH);
   const random = new SeededRandom(seed);
-  const engine = { maxNumSeqs: SLOTS };
-  const cluster = new SimCluster({ servers, engine, configText: CONFIG, seed, clock, random });
+  const engines = Array.from(
+    { length: servers },
+    (_, i) => new SimEngine({ config: { maxNumSeqs: SLOTS }, clock, random: new SeededRandom(seed + i) }),
+  );
+  const config = loadConfig(parseDocument(CONFIG, { file: "closed loop" }), PLUGIN_REGISTRY);
+  const cluster = new SimCluster({ engines, config, clock, random });
   const running = (): boolean => clock.now() < duration;
   cluster.scrape(running);
 
@@ -130,7 +139,7 @@ export async function closedLoop(options: ClosedLoop): Promise<ClosedLoopResult>
       close: async () => {},
     };
     clock.advance(WARM_UP);
-    await startBacklog(options, clock, cluster, client);
+    await startBacklog(options, clock, engines, client);
   }
   await clock.advanceAsync(duration - clock.now());
   return { ttfts: ttfts.sort((a, b) => a - b), finished: backlog.finished, peak: backlog.peak };
@@ -149,7 +158,7 @@ async function startBacklog(
     cacheTtl = 1000,
   }: ClosedLoop,
   clock: VirtualClock,
-  cluster: SimCluster,
+  engines: readonly SimEngine[],
   client: InferenceClient,
 ): Promise<void> {
   const random = new SeededRandom(seed + 2);
@@ -166,7 +175,7 @@ async function startBacklog(
   };
   const leases = { claimTtl: 60_000, reclaimInterval: 5000, maxAttempts: 0 };
   const store = new MemoryStore(clock);
-  const prometheus = new FakePrometheus(clock, cluster.engines, published, scrapeInterval);
+  const prometheus = new FakePrometheus(clock, engines, published, scrapeInterval);
   prometheus.scrape(() => clock.now() < duration);
   const gates = new GateFactory({
     definitions: [...VERDICT_GATES, ...METRIC_GATES],
@@ -178,7 +187,7 @@ async function startBacklog(
     askPrometheus: (promql) => prometheus.answer(promql),
     allowUnknown: false,
   });
-  const oracle = oracleGate(clock, cluster.engines, baseline);
+  const oracle = oracleGate(clock, engines, baseline);
   const metrics = createDispatchMetrics(new MetricsRegistry());
   const dispatcher = new Dispatcher({
     broker: new MemoryBroker({ queues: [queue], resultQueueName: "results", leases }, store),

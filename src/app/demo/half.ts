@@ -51,7 +51,7 @@ export class Half {
 }
 
 /** The nearest-rank quantile of sorted numbers; 0 of none. */
-export function quantile(sorted: readonly number[], q: number): number {
+export function quantile(sorted: ArrayLike<number>, q: number): number {
   if (sorted.length === 0) return 0;
   return sorted[Math.min(sorted.length - 1, Math.max(0, Math.ceil(q * sorted.length) - 1))]!;
 }

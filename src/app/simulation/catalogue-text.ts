@@ -1,0 +1,46 @@
+import type { SimulateCatalogue } from "./simulate-settings.ts";
+import { wrapped } from "./words.ts";
+
+const WIDTH = 100;
+const INDENT = 2;
+
+/** Everything that has a name, with its sentence. */
+export function catalogueText({ workloads, policies, presets }: SimulateCatalogue): string {
+  const all = [...workloads, ...policies, ...presets];
+  const left = INDENT + Math.max(...all.map(({ name }) => name.length)) + 2;
+  const section = (
+    title: string,
+    entries: readonly { readonly name: string; readonly about: string; readonly more?: string }[],
+  ): string[] => [
+    title,
+    ...entries.flatMap(({ name, about, more }) => {
+      const text = more === undefined ? about : `${about} (${more})`;
+      return wrapped(text, WIDTH - left).map(
+        (line, at) => (at === 0 ? " ".repeat(INDENT) + name : "").padEnd(left) + line,
+      );
+    }),
+  ];
+  const sections = [
+    section(
+      "workloads",
+      workloads.map(({ name, about, rates, rateUnit, servers, preset }) => ({
+        ...{ name, about },
+        more: `${rates.join(", ")} ${rateUnit}; ${servers} x ${preset}`,
+      })),
+    ),
+    section("policies, and --config-file FILE", policies),
+    section("engine presets", presets),
+  ];
+  return `${sections.map((lines) => lines.join("\n")).join("\n\n")}\n`;
+}
+
+/** The same for programs. */
+export function catalogueJson({ workloads, policies, presets }: SimulateCatalogue): unknown {
+  return {
+    workloads: workloads.map(({ name, about, rates, rateUnit, servers, preset, durationMs, warmUp }) => ({
+      ...{ name, about, rates, rateUnit, servers, preset, durationMs, warmUp },
+    })),
+    policies: policies.map(({ name, about }) => ({ name, about })),
+    presets: presets.map(({ name, about, config }) => ({ name, about, config })),
+  };
+}

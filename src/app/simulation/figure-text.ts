@@ -1,0 +1,56 @@
+import type { Spread } from "./result.ts";
+
+/** Stands where there is no figure: of nothing, nothing is known. */
+export const NONE = "-";
+
+/** What a figure is, and so how it is written. */
+export type Figure = "time" | "count" | "share" | "load" | "ratio";
+
+/** A figure over seeds: its median with the unit, and from the least to the most in the same unit; "" where all read the same. */
+export interface SpreadText {
+  readonly median: string;
+  readonly range: string;
+}
+
+/** A figure in the unit that its median asks for, so that its two lines can be compared at a glance. */
+export function spreadText(given: Spread, figure: Figure): SpreadText {
+  const typical = [given.median, given.max, given.min].find(Number.isFinite);
+  if (typical === undefined) return { median: NONE, range: "" };
+  const { scale, digits, unit } = UNITS[figure](typical);
+  const text = (value: number): string => (Number.isFinite(value) ? grouped(value * scale, digits) : "?");
+  const median = Number.isFinite(given.median) ? `${text(given.median)}${unit}` : NONE;
+  const [least, most] = [text(given.min), text(given.max)];
+  return { median, range: least === most ? "" : `${least}-${most}` };
+}
+
+/** One figure without a spread. */
+export function figureText(value: number, figure: Figure): string {
+  return spreadText({ min: value, median: value, max: value }, figure).median;
+}
+
+/** `12,345.6`. */
+export function grouped(value: number, digits = 0): string {
+  const [whole, rest] = value.toFixed(digits).split(".");
+  const apart = whole!.replace(/\B(?=(\d{3})+$)/g, ",");
+  return rest === undefined ? apart : `${apart}.${rest}`;
+}
+
+interface Unit {
+  /** By what the value is multiplied. */
+  readonly scale: number;
+  /** Behind the point. */
+  readonly digits: number;
+  readonly unit: string;
+}
+
+const UNITS: Readonly<Record<Figure, (typical: number) => Unit>> = {
+  /** Of milliseconds. */
+  time(ms) {
+    if (ms < 999.5) return { scale: 1, digits: 0, unit: " ms" };
+    return { scale: 1 / 1000, digits: ms < 9995 ? 2 : ms < 99_950 ? 1 : 0, unit: " s" };
+  },
+  count: () => ({ scale: 1, digits: 0, unit: "" }),
+  share: () => ({ scale: 100, digits: 0, unit: " %" }),
+  load: (value) => ({ scale: 1, digits: value < 99.995 ? 2 : 0, unit: "" }),
+  ratio: (value) => ({ scale: 1, digits: value < 0.095 ? 3 : value < 0.95 ? 2 : value < 9.95 ? 1 : 0, unit: "x" }),
+};

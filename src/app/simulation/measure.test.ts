@@ -1,0 +1,78 @@
+import { describe, expect, it } from "vitest";
+import { Measure } from "./measure.ts";
+
+function setUp(from = 0) {
+  const time = { now: 0 };
+  const measure = new Measure(() => time.now, from);
+  /** A request that comes, starts and ends at these milliseconds. */
+  const request = (at: number, first: number, last: number, tokens = 2, kind?: string): void => {
+    time.now = at;
+    const measured = measure.begin(kind, 100, tokens);
+    time.now = first;
+    measured.started();
+    time.now = last;
+    measured.finished();
+  };
+  return { time, measure, request };
+}
+
+describe("what is measured of requests", () => {
+  it("is how long the first token, each further one and the last take, by the nearest rank", () => {
+    const { measure, request } = setUp();
+    for (let i = 1; i <= 10; i++) request(0, i * 10, i * 10 + 60, 4);
+    const { ttft, tpot, e2e } = measure.result();
+    expect(ttft).toEqual({ p50: 50, p90: 90, p99: 100, mean: 55, max: 100 });
+    expect(tpot).toEqual({ p50: 20, p90: 20, p99: 20, mean: 20, max: 20 });
+    expect(e2e.mean).toBe(115);
+  });
+
+  it("is per second from the first arrival to the last token", () => {
+    const { measure, request } = setUp();
+    request(5000, 5100, 6000, 30);
+    request(6000, 6500, 9000, 10);
+    const result = measure.result();
+    expect([result.makespan, result.outputTokensPerSecond, result.requestsPerSecond]).toEqual([4, 10, 0.5]);
+    expect([result.promptTokens, result.outputTokens]).toEqual([100, 20]);
+  });
+
+  it("leaves out what comes during the warm-up, however late it ends", () => {
+    const { measure, request } = setUp(1000);
+    request(999, 5000, 90_000);
+    request(1000, 1100, 2000);
+    const result = measure.result();
+    expect([result.requests, result.finished, result.makespan, result.ttft.max]).toEqual([1, 1, 1, 100]);
+  });
+
+  it("tells a refused request from an answered one, and gives it no times", () => {
+    const { measure, request, time } = setUp();
+    request(0, 10, 20, 2, "a");
+    time.now = 30;
+    measure.begin("b", 100, 2).rejected();
+    const result = measure.result();
+    expect([result.requests, result.finished, result.rejected, result.makespan]).toEqual([2, 1, 1, 0.02]);
+    expect(result.ttft.max).toBe(10);
+    expect(result.kinds.map(({ kind, finished, rejected }) => [kind, finished, rejected])).toEqual([
+      ["a", 1, 0],
+      ["b", 0, 1],
+    ]);
+    expect(result.kinds[1]!.ttft.p90).toBeNaN();
+  });
+
+  it("is no number where nothing has ended", () => {
+    const { makespan, outputTokensPerSecond, ttft, requests } = setUp().measure.result();
+    expect([makespan, outputTokensPerSecond, ttft.p50, requests]).toEqual([Number.NaN, Number.NaN, Number.NaN, 0]);
+  });
+
+  it("has no time per token of an answer that is one token", () => {
+    const { measure, request } = setUp();
+    request(0, 10, 10, 1);
+    expect(measure.result().tpot.mean).toBeNaN();
+  });
+
+  it("keeps 64 kinds apart, and counts the rest in the sums alone", () => {
+    const { measure, request } = setUp();
+    for (let i = 0; i < 70; i++) request(i, i, i + 1, 2, `kind ${i}`);
+    const result = measure.result();
+    expect([result.kinds.length, result.finished]).toEqual([64, 70]);
+  });
+});

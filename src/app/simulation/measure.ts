@@ -1,0 +1,125 @@
+import { quantile } from "../demo/half.ts";
+import type { KindResult, Quantiles } from "./result.ts";
+
+/** Kinds of requests that are told apart; the rest of them count in the sums alone. */
+const MAX_KINDS = 64;
+
+/** Times and counts of a group of requests while a run goes on. */
+class Tally {
+  readonly ttfts: number[] = [];
+  readonly tpots: number[] = [];
+  readonly e2es: number[] = [];
+  requests = 0;
+  rejected = 0;
+  promptTokens = 0;
+  outputTokens = 0;
+}
+
+/** One request while it is under way. */
+export interface Measured {
+  /** Whether it came behind the warm-up. */
+  readonly counted: boolean;
+  /** Its first token is there. */
+  started(): void;
+  finished(): void;
+  rejected(): void;
+}
+
+const UNCOUNTED: Measured = { counted: false, started() {}, finished() {}, rejected() {} };
+
+/** Gathers what becomes of the requests of a run. Memory: three numbers per request. */
+export class Measure {
+  readonly #now: () => number;
+  readonly #from: number;
+  readonly #all = new Tally();
+  readonly #kinds = new Map<string, Tally>();
+  #first = Number.NaN;
+  #last = 0;
+
+  /** @param now milliseconds @param from what arrives before does not count */
+  constructor(now: () => number, from: number) {
+    this.#now = now;
+    this.#from = from;
+  }
+
+  get requests(): number {
+    return this.#all.requests;
+  }
+
+  /** Milliseconds at which the last answer ended. */
+  get last(): number {
+    return this.#last;
+  }
+
+  /** A request arrives now. */
+  begin(kind: string | undefined, promptTokens: number, outputTokens: number): Measured {
+    const at = this.#now();
+    if (at < this.#from) return UNCOUNTED;
+    if (Number.isNaN(this.#first)) this.#first = at;
+    const own = kind === undefined ? undefined : this.#kind(kind);
+    const tallies = own === undefined ? [this.#all] : [this.#all, own];
+    for (const tally of tallies) tally.requests++;
+    let first = Number.NaN;
+    return {
+      counted: true,
+      started: () => {
+        first = this.#now();
+        for (const tally of tallies) tally.ttfts.push(first - at);
+      },
+      finished: () => {
+        const now = this.#now();
+        this.#last = now;
+        for (const tally of tallies) {
+          tally.e2es.push(now - at);
+          if (outputTokens > 1) tally.tpots.push((now - first) / (outputTokens - 1));
+          tally.promptTokens += promptTokens;
+          tally.outputTokens += outputTokens;
+        }
+      },
+      rejected: () => {
+        for (const tally of tallies) tally.rejected++;
+      },
+    };
+  }
+
+  /** To be called when the run is over. */
+  result() {
+    const all = this.#all;
+    const finished = all.e2es.length;
+    const makespan = finished === 0 ? Number.NaN : (this.#last - this.#first) / 1000;
+    return {
+      ...{ requests: all.requests, finished, rejected: all.rejected, makespan },
+      ...{ ttft: quantiles(all.ttfts), tpot: quantiles(all.tpots), e2e: quantiles(all.e2es) },
+      outputTokensPerSecond: all.outputTokens / makespan,
+      requestsPerSecond: finished / makespan,
+      promptTokens: all.promptTokens / finished,
+      outputTokens: all.outputTokens / finished,
+      kinds: [...this.#kinds].map(([kind, tally]) => kindResult(kind, tally)),
+    };
+  }
+
+  #kind(kind: string): Tally | undefined {
+    let tally = this.#kinds.get(kind);
+    if (tally === undefined && this.#kinds.size < MAX_KINDS) {
+      tally = new Tally();
+      this.#kinds.set(kind, tally);
+    }
+    return tally;
+  }
+}
+
+function kindResult(kind: string, tally: Tally): KindResult {
+  const { requests, rejected, ttfts, e2es, outputTokens } = tally;
+  const times = { ttft: quantiles(ttfts), e2e: quantiles(e2es) };
+  return { kind, requests, finished: e2es.length, rejected, ...times, outputTokens };
+}
+
+function quantiles(values: number[]): Quantiles {
+  if (values.length === 0)
+    return { p50: Number.NaN, p90: Number.NaN, p99: Number.NaN, mean: Number.NaN, max: Number.NaN };
+  const sorted = Float64Array.from(values).sort();
+  const at = (q: number): number => quantile(sorted, q);
+  let sum = 0;
+  for (const value of sorted) sum += value;
+  return { p50: at(0.5), p90: at(0.9), p99: at(0.99), mean: sum / sorted.length, max: sorted.at(-1)! };
+}

@@ -1,0 +1,73 @@
+import { basename } from "node:path";
+import type { ConfigSource } from "../config-source.ts";
+import type { Policy } from "./policy.ts";
+
+/** A configuration with scorers, `type: weight`, and the picker of the built-in ones. */
+function blend(name: string, weights: Readonly<Record<string, number>>): ConfigSource {
+  const types = Object.keys(weights);
+  const plugins = [...types, "max-score-picker"].map((type) => `- type: ${type}\n`);
+  const refs = types.map((type) => `  - {pluginRef: ${type}, weight: ${weights[type]}}\n`);
+  return {
+    configText: `apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+${plugins.join("")}schedulingProfiles:
+- name: ${name}
+  plugins:
+${refs.join("")}  - {pluginRef: max-score-picker}
+`,
+  };
+}
+
+/** What can be asked for by name, simplest first. */
+export const POLICIES: readonly Policy[] = [
+  {
+    name: "round-robin",
+    about: "each server in turn, as a plain Service does",
+    rule() {
+      let next = 0;
+      return (loads) => next++ % loads.length;
+    },
+  },
+  {
+    name: "random",
+    about: "any server, by chance",
+    rule: () => (loads, draw) => draw(loads.length),
+  },
+  {
+    name: "least-request",
+    about:
+      "the less busy one of two servers drawn by chance, as Envoy's least-request balancer with its default of two choices",
+    rule: () => (loads, draw) => {
+      const one = draw(loads.length);
+      const other = draw(loads.length);
+      return loads[other]! < loads[one]! ? other : one;
+    },
+  },
+  {
+    name: "least-active",
+    about: "the server with the fewest requests that were sent and have not ended",
+    source: blend("least-active", { "active-request-scorer": 1 }),
+  },
+  {
+    name: "scraped-queue",
+    about: "the server whose queue was shortest at the last scrape",
+    source: blend("scraped-queue", { "queue-scorer": 1 }),
+  },
+  {
+    name: "classic-blend",
+    about: "the weights of the reference: queue 2, KV cache 2, prefix 3",
+    source: blend("classic-blend", { "queue-scorer": 2, "kv-cache-utilization-scorer": 2, "prefix-cache-scorer": 3 }),
+  },
+  { name: "default", about: "what runs without a file", source: {} },
+  {
+    name: "sticky-until-saturated",
+    about: "the built-in profile of that name: stay with the prefix until its servers are saturated",
+    source: { profile: "sticky-until-saturated" },
+  },
+];
+
+/** A configuration file as a policy, by the name of the file. It is read when a study begins. */
+export function filePolicy(file: string, allowExperimental = false): Policy {
+  return { name: basename(file), about: `the configuration ${file}`, source: { configFile: file, allowExperimental } };
+}

@@ -1,0 +1,184 @@
+import { didYouMean } from "../../../document/nearest.ts";
+import { SluiceError } from "../../../inference/errors.ts";
+import { type AccessEntry, pathIn, requestLineIn, textIn } from "./access-entry.ts";
+import { durationIn, numberIn, timeIn } from "./access-time.ts";
+
+/**
+ * Under which names JSON access logs have what, the likelier first: members, or paths of members with points between them.
+ * Those of Envoy (typical `json_format`, and Istio's), nginx, Traefik, OpenTelemetry's conventions and Elastic's schema.
+ */
+const NAMES = {
+  /** When the request arrived. */
+  start: ["start_time", "startTime", "StartUTC", "StartLocal", "request_start", "arrival", "started_at"],
+  /** When the entry was written, which is at the end of the answer. */
+  end: ["end_time", "@timestamp", "timestamp", "time", "ts", "time_iso8601", "time_local", "msec"],
+  /** Milliseconds, unless a text names its unit. */
+  duration: ["duration", "duration_ms", "latency_ms", "response_time_ms", "total_time_ms"],
+  duration_s: ["request_time", "duration_s", "duration_seconds", "latency_s"],
+  duration_ns: ["Duration", "event.duration", "duration_ns"],
+  /** Method and path in one, as `POST /v1/completions HTTP/1.1`. */
+  request: ["request", "request_line"],
+  method: [
+    "method",
+    "request_method",
+    "RequestMethod",
+    "http.request.method",
+    "http_method",
+    "request.method",
+    "http.method",
+  ],
+  path: [
+    ...["x_envoy_original_path", "x-envoy-original-path", "path", "request_path", "RequestPath", "uri", "request_uri"],
+    ...["url.path", "url.original", "http.target", "request.uri", "request.path", "url"],
+  ],
+  status: [
+    ...["response_code", "status", "status_code", "DownstreamStatus", "http.response.status_code"],
+    ...["http.status_code", "response.status"],
+  ],
+  bytes_received: [
+    ...["bytes_received", "request_length", "request_size", "RequestContentSize", "http.request.body.bytes"],
+    ...["http.request.body.size", "request_bytes", "bytes_in"],
+  ],
+  bytes_sent: [
+    ...["bytes_sent", "body_bytes_sent", "response_size", "DownstreamContentSize", "http.response.body.bytes"],
+    ...["http.response.body.size", "response_bytes", "bytes_out", "size"],
+  ],
+  content_type: [
+    ...["response_content_type", "resp_content_type", "sent_http_content_type", "downstream_Content-Type"],
+    ...["content_type", "content-type"],
+  ],
+  upstream: [
+    "upstream_host",
+    "upstream_addr",
+    "upstream",
+    "ServiceAddr",
+    "upstream.address",
+    "server.address",
+    "endpoint",
+  ],
+  model: [
+    ...["model", "model_name", "requested_model", "gen_ai.request.model", "x-gateway-model-name", "request_model"],
+    ...["target_model", "llm.model"],
+  ],
+  session: [
+    ...["session_id", "session", "x_session_id", "x-session-id", "X-Session-Id", "sessionId", "session.id"],
+    ...["conversation_id", "gen_ai.conversation.id", "chat_id", "thread_id"],
+  ],
+  tenant: [
+    ...["fairness_id", "x-llm-d-inference-fairness-id", "x-gateway-inference-fairness-id", "tenant", "tenant_id"],
+    ...["user_id", "user", "x_user_id", "x-user-id", "user.id", "client_id", "remote_user"],
+  ],
+  prompt_tokens: [
+    ...["prompt_tokens", "input_tokens", "usage.prompt_tokens", "usage.input_tokens", "gen_ai.usage.input_tokens"],
+    ...["llm_input_token", "num_prompt_tokens"],
+  ],
+  output_tokens: [
+    ...["completion_tokens", "output_tokens", "usage.completion_tokens", "usage.output_tokens"],
+    ...["gen_ai.usage.output_tokens", "llm_output_token", "num_generation_tokens"],
+  ],
+} as const satisfies Readonly<Record<string, readonly string[]>>;
+
+type FieldName = keyof typeof NAMES;
+
+/** Names of what can be read of an access log, for help. */
+export const ACCESS_FIELDS: readonly string[] = Object.keys(NAMES);
+
+/** Per field its names, each followed by the members that lead there. */
+type Names = Readonly<Record<FieldName, readonly (readonly string[])[]>>;
+
+type Value = Readonly<Record<string, unknown>>;
+
+/** Finds in JSON entries what a replay goes by. */
+export class AccessFields {
+  readonly #names: Names;
+  readonly #given: ReadonlySet<FieldName>;
+
+  /**
+   * @param given where this log has something else than the usual names, as `name=path.of.members`
+   * @throws SluiceError FLAG_VALUE
+   */
+  constructor(given: readonly string[] = []) {
+    const own = new Map(given.map(fieldOf));
+    const names = Object.entries(NAMES) as [FieldName, readonly string[]][];
+    this.#given = new Set(own.keys());
+    this.#names = Object.fromEntries(
+      names.map(([field, usual]) => [
+        field,
+        (own.has(field) ? [own.get(field)!] : usual).map((name) => [name, ...name.split(".")]),
+      ]),
+    ) as unknown as Names;
+  }
+
+  /** @returns what is missing, where it is no entry of an access log */
+  entry(value: Value): AccessEntry | string {
+    const line = this.#first("request", value, requestLineIn);
+    const method = this.#first("method", value, textIn) ?? line?.method;
+    const target = this.#first("path", value, textIn);
+    const path = target === undefined ? line?.path : pathIn(target);
+    if (method === undefined) return this.#lacks("method", "request");
+    if (path === undefined) return this.#lacks("path", "request");
+    const start = this.#first("start", value, timeIn);
+    const end = this.#first("end", value, timeIn);
+    if (start === undefined && end === undefined) return this.#lacks("start", "end");
+    const type = this.#first("content_type", value, textIn);
+    // nginx lists every server that was tried, the one that answered last.
+    const upstream = this.#first("upstream", value, textIn)
+      ?.split(/[,\s]+/)
+      .at(-1);
+    return {
+      ...{ start, end, path, upstream },
+      method: method.toUpperCase(),
+      durationMs:
+        this.#first("duration", value, (found) => durationIn(found, isCaddys(value) ? 1000 : 1)) ??
+        this.#first("duration_s", value, (found) => durationIn(found, 1000)) ??
+        this.#first("duration_ns", value, (found) => durationIn(found, 1e-6)),
+      status: this.#first("status", value, numberIn),
+      bytesReceived: this.#first("bytes_received", value, numberIn),
+      bytesSent: this.#first("bytes_sent", value, numberIn),
+      streamed: type === undefined ? undefined : /event-stream|ndjson/i.test(type),
+      model: this.#first("model", value, textIn),
+      session: this.#first("session", value, textIn),
+      tenant: this.#first("tenant", value, textIn),
+      promptTokens: this.#first("prompt_tokens", value, numberIn),
+      outputTokens: this.#first("output_tokens", value, numberIn),
+    };
+  }
+
+  #first<T>(field: FieldName, value: Value, read: (found: unknown) => T | undefined): T | undefined {
+    for (const [name, ...path] of this.#names[field]) {
+      // A name with points in it may be a member as it stands.
+      const found = read(member(value, name!) ?? (path.length > 1 ? path.reduce<unknown>(member, value) : undefined));
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+
+  #lacks(...fields: readonly FieldName[]): string {
+    const named = fields.find((field) => this.#given.has(field));
+    if (named !== undefined) return `its ${named} is not at ${this.#names[named][0]![0]}`;
+    const usual = fields.flatMap((field) => this.#names[field].map(([name]) => name));
+    return `no ${fields[0]}: none of ${usual.join(", ")} says it; name its place with --field ${fields[0]}=path`;
+  }
+}
+
+/** Caddy counts in seconds, under the name under which others count in milliseconds. */
+function isCaddys({ ts, request }: Value): boolean {
+  return typeof ts === "number" && typeof request === "object" && request !== null;
+}
+
+function member(value: unknown, name: string): unknown {
+  return typeof value === "object" && value !== null && Object.hasOwn(value, name) ? (value as Value)[name] : undefined;
+}
+
+/** @throws SluiceError FLAG_VALUE */
+function fieldOf(text: string): [FieldName, string] {
+  const at = text.indexOf("=");
+  const name = text.slice(0, Math.max(0, at)).trim();
+  const path = text.slice(at + 1).trim();
+  const shown = JSON.stringify(text.slice(0, 100));
+  if (at < 0 || path === "")
+    throw new SluiceError("FLAG_VALUE", `--field ${shown} should be name=path, as session=request.headers.x-chat`);
+  if (Object.hasOwn(NAMES, name)) return [name as FieldName, path];
+  const hint = didYouMean(name, ACCESS_FIELDS) || `; there are ${ACCESS_FIELDS.join(", ")}`;
+  throw new SluiceError("FLAG_VALUE", `--field ${shown} is nothing that is read of an access log${hint}`);
+}

@@ -1,0 +1,176 @@
+import type { StudiedWorkload, Study } from "../result.ts";
+import { counted } from "../words.ts";
+import { type Assets, contentSecurityPolicy, readAssets } from "./assets.ts";
+import { formatted, number } from "./format.ts";
+import { type Html, html, scriptData, trusted } from "./html.ts";
+import { LEFT_OUT } from "./left-out.ts";
+import { loadPlots, type Plot, rangePlots } from "./plots-data.ts";
+import { StudyIndex, spreadOf } from "./study-index.ts";
+import { glanceTable, kindTable, legend, rateTable } from "./tables.ts";
+import { overall, type Verdict, verdicts } from "./verdicts.ts";
+
+const NOTHING = html``;
+
+/** The plots of a page, numbered as they come. */
+class Plots {
+  readonly all: Plot[] = [];
+
+  /** @param heading above plots that are small multiples of one thing */
+  figures(plots: readonly Plot[], heading?: string): Html {
+    if (plots.length === 0) return NOTHING;
+    const figures = plots.map((plot) => {
+      const place = this.all.push(plot) - 1;
+      const label = `${heading === undefined ? "" : `${heading}, `}${plot.title}: ${plot.yLabel} by ${plot.xLabel}; the figures are in the tables below`;
+      return html`<figure><figcaption>${plot.title}</figcaption><div class="plot" data-plot="${place}" role="group" aria-label="${label}"></div></figure>\n`;
+    });
+    const all = html`<div class="${heading === undefined ? "plots" : "plots small"}">${figures}</div>\n`;
+    return heading === undefined ? all : html`<h3>${heading}</h3>\n${all}`;
+  }
+}
+
+/** A mean length in every run that finished something: the median, and the range where there is one. */
+function length(means: readonly number[]): string {
+  const { min, median, max } = spreadOf(means.filter(Number.isFinite));
+  const range = number(min) === number(max) ? "" : ` (${number(min)} to ${number(max)})`;
+  return `${number(median)} tokens${range}`;
+}
+
+function warmUp({ warmUp: before, rateUnit }: StudiedWorkload): readonly (readonly [string, string])[] {
+  if (before === undefined) return [];
+  const rest = before.restMs ? `, and ${formatted(before.restMs, "ms")} for its answers` : "";
+  return [
+    ["Warm-up, not measured", `${formatted(before.durationMs, "ms")} at ${number(before.rate)} ${rateUnit}${rest}`],
+  ];
+}
+
+function facts(index: StudyIndex, workload: StudiedWorkload): Html {
+  const runs = index.runsOf(workload);
+  const requests = spreadOf(
+    runs.filter(({ rate }) => rate === index.topRate(workload)).map((run) => run.requests),
+  ).median;
+  const seeds = [...new Set(runs.map(({ seed }) => seed))];
+  const lag = workload.metricsLagMs === 0 ? "" : `, figures ${formatted(workload.metricsLagMs, "ms")} old on arrival`;
+  const all: readonly (readonly [string, string])[] = [
+    ["Rates", `${workload.rates.map(number).join(", ")} ${workload.rateUnit}`],
+    ["Servers", number(workload.servers)],
+    ["Engine preset", workload.preset],
+    ["Arrivals during", formatted(workload.durationMs, "ms")],
+    ...warmUp(workload),
+    ["Requests at the top rate", number(requests)],
+    ["Scrape interval", `${formatted(workload.scrapeIntervalMs, "ms")}${lag}`],
+    ["Mean prompt, realised", length(runs.map((run) => run.promptTokens))],
+    ["Mean output, realised", length(runs.map((run) => run.outputTokens))],
+    ["Seeds", seeds.join(", ")],
+  ];
+  return html`<dl class="facts">${all.map(([name, text]) => html`<div><dt>${name}</dt><dd>${text}</dd></div>`)}</dl>\n`;
+}
+
+/** The figures of the top rate are open, those of the other rates wait behind a line. */
+function figureTables(index: StudyIndex, workload: StudiedWorkload): Html {
+  const top = index.topRate(workload);
+  if (top === undefined) return NOTHING;
+  const others = index.rates(workload).filter((rate) => rate !== top);
+  const details = html`<details><summary>The other rates: ${others.map(number).join(", ")} ${workload.rateUnit}</summary>
+${others.map((rate) => rateTable(index, workload, rate))}</details>\n`;
+  const kinds = kindTable(index, workload, top);
+  return html`<h3>Figures</h3>
+${rateTable(index, workload, top)}${others.length === 0 ? NOTHING : details}${kinds === undefined ? NOTHING : html`<h3>By kind of request</h3>\n${kinds}`}`;
+}
+
+function section(index: StudyIndex, workload: StudiedWorkload, verdict: Verdict, plots: Plots): Html {
+  const loads = loadPlots(index, workload);
+  return html`<section>
+<h2>${workload.name}</h2>
+<p>${workload.about}</p>
+${facts(index, workload)}
+<p class="verdict">${verdict.headline}</p>
+<ul>${verdict.comparisons.map((sentence) => html`<li>${sentence}</li>`)}</ul>
+${verdict.ladder === undefined ? NOTHING : html`<p>${verdict.ladder}</p>`}
+${plots.figures(rangePlots(index, workload))}${plots.figures(loads.plots, loads.title)}${figureTables(index, workload)}</section>
+`;
+}
+
+function head(index: StudyIndex, found: readonly Verdict[]): Html {
+  const { policies, workloads, seeds, runs } = index.study;
+  const requests = runs.reduce((sum, run) => sum + run.requests, 0);
+  const summary = overall(index.study);
+  const planned = workloads.reduce((sum, { rates }) => sum + rates.length, 0) * policies.length * seeds.length;
+  const partial = html`<p class="lead">Partial: only ${number(runs.length)} of ${number(planned)} runs were finished.</p>\n`;
+  return html`<header>
+<h1>Routing policies in simulation</h1>
+<p class="lead">Simulated in virtual time: ${counted(policies.length, "policy", "policies")} on ${counted(workloads.length, "workload")} with ${counted(seeds.length, "seed")}: ${counted(runs.length, "run")}, ${counted(requests, "request")}.</p>
+${runs.length < planned ? partial : NOTHING}${summary === undefined ? NOTHING : html`<p class="lead verdict">${summary}</p>`}
+<ul>${found.map(({ workload, headline }) => html`<li><b>${workload}:</b> ${headline}</li>`)}</ul>
+${glanceTable(index)}
+<noscript><p class="note">The plots need JavaScript. Every figure stands in the tables as well.</p></noscript>
+<h3>Policies</h3>
+<dl class="policies">${policies.map(({ name, about }) => html`<dt>${name}</dt><dd>${about}</dd>`)}</dl>
+${legend(index.study)}
+<p class="note">Verdicts compare medians over seeds. "4 % better" means that the worse figure is 4 % above the better one. A seed gives every policy the same arrivals; how many seeds agree is said with each comparison. In the plots a line is the median, its band the least to the most of the seeds.</p>
+</header>
+`;
+}
+
+function speed({ speed: measured }: Study): Html {
+  if (measured === undefined) return html`<p>Speed was not measured.</p>`;
+  const { requestsPerSecond, bareRequestsPerSecond } = measured;
+  const share = formatted(requestsPerSecond / bareRequestsPerSecond, "share");
+  return html`<p>Speed: ${number(requestsPerSecond)} simulated requests per second of real time in one run; the same arrivals and engines without a scheduler: ${number(bareRequestsPerSecond)}. That is ${share} of the bare event loop.</p>`;
+}
+
+function foot(study: Study, command: string | undefined): Html {
+  const events = study.runs.reduce((sum, run) => sum + run.events, 0);
+  const seconds = study.runs.reduce((sum, run) => sum + run.seconds, 0);
+  return html`<footer>
+<h2>How this was made</h2>
+<p>Sluice ${study.version}, seeds ${study.seeds.join(", ")}. ${number(events)} events of the virtual clock took ${formatted(seconds * 1000, "ms")}.</p>
+${speed(study)}
+${command === undefined ? NOTHING : html`<p>To reproduce: <code>${command}</code></p>`}
+<h3>What the model leaves out</h3>
+<ul>${LEFT_OUT.map((sentence) => html`<li>${sentence}</li>`)}</ul>
+</footer>
+`;
+}
+
+function page(body: Html, plots: readonly Plot[], assets: Assets): Html {
+  const [library, script] = assets.scripts.map(trusted);
+  return html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="${contentSecurityPolicy(assets)}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>Routing policies in simulation</title>
+${assets.styles.map((style) => html`<style>${trusted(style)}</style>\n`)}</head>
+<body>
+${body}
+<script type="application/json" id="plots">${scriptData(plots)}</script>
+<!-- uPlot, which draws the plots:
+${trusted(assets.licence)}-->
+<script>${library!}</script>
+<script type="module">${script!}</script>
+</body>
+</html>
+`;
+}
+
+/** What a report says besides the study. */
+export interface ReportOptions {
+  /** The command line that makes this study again. */
+  readonly command?: string | undefined;
+}
+
+/**
+ * A study as one HTML page for people who ask which policy to run. It needs no network and no other file; its
+ * Content-Security-Policy lets nothing run but its own script. Names in the study may come from anywhere: they are escaped.
+ * @throws Error when the installation lacks the plot library
+ */
+export function renderReport(study: Study, { command }: ReportOptions = {}): string {
+  const index = new StudyIndex(study);
+  const found = verdicts(study);
+  const plots = new Plots();
+  const sections = study.workloads.map((workload, i) => section(index, workload, found[i]!, plots));
+  const body = html`${head(index, found)}<main>${sections}</main>\n${foot(study, command)}`;
+  return page(body, plots.all, readAssets()).html;
+}

@@ -1,0 +1,129 @@
+import type { KindResult, Spread, StudiedWorkload, Study } from "../result.ts";
+import { FIGURES, type Figure, KIND_FIGURES, TTFT_P90 } from "./figures.ts";
+import { advantage, formatted, NO_NUMBER, number, standing } from "./format.ts";
+import { type Html, html } from "./html.ts";
+import { type StudyIndex, spreadOf } from "./study-index.ts";
+
+/** From this many kinds on (tenants) the table has fewer figures: the page stays small. */
+const MANY_KINDS = 12;
+const FEW_FIGURES = KIND_FIGURES.filter(({ name }) => ["TTFT p90", "Finished", "Rejected"].includes(name));
+
+const NOTHING = html``;
+
+/** One figure of every policy, over seeds. */
+interface Row {
+  readonly figure: Figure<never>;
+  readonly spreads: readonly Spread[];
+  /** Whether a policy is compared at all: one that finished nothing has the fewest preemptions, too. */
+  readonly eligible: readonly boolean[];
+}
+
+/** What is as good as the best one, as far as people can see; nobody where all are. */
+function best({ figure, spreads, eligible }: Row): boolean[] {
+  const able = spreads.map(({ median }, i) => eligible[i]! && Number.isFinite(median));
+  const medians = spreads.filter((_, i) => able[i]).map(({ median }) => median);
+  if (medians.length < 2) return spreads.map(() => false);
+  const winner = formatted(figure.better === "less" ? Math.min(...medians) : Math.max(...medians), figure.unit);
+  const found = spreads.map(({ median }, i) => able[i]! && formatted(median, figure.unit) === winner);
+  return found.filter(Boolean).length === medians.length ? spreads.map(() => false) : found;
+}
+
+/** Such as `142x better`, held against the first policy; empty where one of the two has no figure. */
+function held(median: number, first: number, { better }: Figure<never>): string {
+  const stands = standing(median, first, better);
+  if (stands === undefined || (median === 0 && first === 0)) return "";
+  return stands.equal ? "same" : `${advantage(stands.factor)} ${stands.ahead ? "better" : "worse"}`;
+}
+
+/** The median; the range over seeds where there is one; how it stands to the first policy. */
+function cell({ min, median, max }: Spread, { unit }: Figure<never>, against: string, winner: boolean): Html {
+  const [low, middle, high] = [formatted(min, unit), formatted(median, unit), formatted(max, unit)];
+  const mark = winner ? html` <em>best</em>` : NOTHING;
+  const range = low === high ? NOTHING : html`<small>${low} to ${high}</small>`;
+  return html`<td><b>${middle}</b>${mark}${range}${against === "" ? NOTHING : html`<i>${against}</i>`}</td>`;
+}
+
+function row(label: string, data: Row): Html {
+  const { figure, spreads, eligible } = data;
+  const winners = best(data);
+  const cells = spreads.map((spread, i) => {
+    const against = i === 0 || !eligible[0] || !eligible[i] ? "" : held(spread.median, spreads[0]!.median, figure);
+    return cell(spread, figure, against, winners[i]!);
+  });
+  return html`<tr><th scope="row">${label}</th>${cells}</tr>\n`;
+}
+
+function table(caption: string, corner: string, study: Study, bodies: readonly Html[]): Html {
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="${caption}"><table>
+<caption>${caption}</caption>
+<thead><tr><th scope="col">${corner}</th>${study.policies.map(({ name }) => html`<th scope="col">${name}</th>`)}</tr></thead>
+${bodies}</table></div>
+`;
+}
+
+/** Rows that say nothing are left out: adapter loads where no policy ever loads one. */
+function worthShowing({ figure, spreads }: Row): boolean {
+  return figure.name !== "Adapter loads" || spreads.some(({ max }) => max > 0);
+}
+
+/** Every figure of every policy at one rate. */
+export function rateTable(index: StudyIndex, workload: StudiedWorkload, rate: number): Html {
+  const { policies } = index.study;
+  const eligible = policies.map(({ name }) => index.runs(workload, rate, name).some(({ finished }) => finished > 0));
+  const rows = FIGURES.map((figure): Row => {
+    const spreads = policies.map(({ name }) => index.spread(workload, rate, name, figure));
+    return { figure: figure as Figure<never>, spreads, eligible };
+  });
+  const body = html`<tbody>${rows.filter(worthShowing).map((data) => row(data.figure.name, data))}</tbody>`;
+  const caption = `${workload.name} at ${number(rate)} ${workload.rateUnit}`;
+  return table(caption, "Median over seeds", index.study, [body]);
+}
+
+/** The kinds that runs of a workload had, in the order of their names as they first come. */
+function kindsOf(index: StudyIndex, workload: StudiedWorkload): string[] {
+  return [...new Set(index.runsOf(workload).flatMap(({ kinds }) => kinds.map(({ kind }) => kind)))];
+}
+
+/** What became of each kind of requests at one rate: a group of rows for each figure; undefined where there are no kinds. */
+export function kindTable(index: StudyIndex, workload: StudiedWorkload, rate: number): Html | undefined {
+  const { policies } = index.study;
+  const kinds = kindsOf(index, workload);
+  if (kinds.length === 0) return undefined;
+  const figures = kinds.length < MANY_KINDS ? KIND_FIGURES : FEW_FIGURES;
+  const found = (policy: string, kind: string): KindResult[] =>
+    index.runs(workload, rate, policy).flatMap(({ kinds }) => kinds.filter((one) => one.kind === kind));
+  const bodies = figures.map((figure) => {
+    const rows = kinds.map((kind) => {
+      const results = policies.map(({ name }) => found(name, kind));
+      return row(kind, {
+        figure: figure as Figure<never>,
+        spreads: results.map((of) => spreadOf(of.map((result) => figure.of(result)))),
+        eligible: results.map((of) => of.some(({ finished }) => finished > 0)),
+      });
+    });
+    return html`<tbody><tr class="group"><th scope="rowgroup">${figure.name}</th>${policies.map(() => html`<td></td>`)}</tr>${rows}</tbody>\n`;
+  });
+  const caption = `${workload.name} by kind at ${number(rate)} ${workload.rateUnit}`;
+  return table(caption, "Median over seeds", index.study, bodies);
+}
+
+/** TTFT p90 of every policy at the top rate of every workload. */
+export function glanceTable(index: StudyIndex): Html {
+  const { policies, workloads } = index.study;
+  const rows = workloads.flatMap((workload) => {
+    const rate = index.topRate(workload);
+    if (rate === undefined) return [];
+    const spreads = policies.map(({ name }) => index.spread(workload, rate, name, TTFT_P90));
+    const label = `${workload.name} at ${number(rate)} ${workload.rateUnit}`;
+    return [row(label, { figure: TTFT_P90 as Figure<never>, spreads, eligible: policies.map(() => true) })];
+  });
+  return table("TTFT p90 at each workload's top rate", "Workload", index.study, [html`<tbody>${rows}</tbody>`]);
+}
+
+/** How the tables are read. */
+export function legend(study: Study): Html {
+  const first = study.policies[0]?.name ?? "";
+  return html`<p class="note">Bold: the median over seeds; below it the least and the most of the seeds, where they differ, and how it stands to ${first}.
+<em>best</em> marks the best median. ${NO_NUMBER} means that there is no figure because no request finished; it counts as the most.
+TTFT: from arrival to the first token; e2e: to the last; TPOT: per token behind the first. Max/mean load: requests at the busiest server by those at the mean one, 1 = even.</p>`;
+}

@@ -1,0 +1,123 @@
+import { realClock } from "../../clock/real.ts";
+import { interruptible } from "../queues/interrupt.ts";
+import type { ProgressOut } from "../queues/progress-line.ts";
+import { CATALOGUE } from "./catalogue.ts";
+import { catalogueJson, catalogueText } from "./catalogue-text.ts";
+import { SimulateProgress } from "./progress.ts";
+import { type ReplayFlags, replaySettings } from "./replay-settings.ts";
+import { checkReportFile, writeReport } from "./report-file.ts";
+import type { Study } from "./result.ts";
+import { planSize, type SimulateFlags, simulateSettings } from "./simulate-settings.ts";
+import { runStudy, type StudyOptions, type StudyPlan } from "./study.ts";
+import { planText, studyText } from "./study-text.ts";
+
+/** Where results and words go. */
+export interface SimulateStreams {
+  /** Tables, or the study as JSON. */
+  out(text: string): void;
+  /** What is about to be done, and how far it is. */
+  readonly progress: ProgressOut;
+  /** Characters of the terminal that tables go to; undefined = they do not go to one. */
+  readonly width: number | undefined;
+}
+
+/** How results are told. */
+export interface SimulateShape {
+  /** File of the report. */
+  readonly html: string | undefined;
+  readonly json: boolean;
+  readonly quiet: boolean;
+}
+
+/** Exit status of what a signal has cut short. */
+const INTERRUPTED: Readonly<Record<string, number>> = { SIGINT: 130, SIGTERM: 143 };
+
+/** The names of workloads, policies and engines, with their sentences. */
+export function simulateNames(json: boolean): string {
+  return json ? `${JSON.stringify(catalogueJson(CATALOGUE), null, 2)}\n` : catalogueText(CATALOGUE);
+}
+
+/**
+ * Plays what was asked for and prints what came of it; a signal ends it with what is finished by then.
+ * @param names of workloads
+ * @returns the exit status
+ * @throws SluiceError what is wrong with a flag or a configuration, before anything runs; SIMULATE_REPORT
+ */
+export async function runSimulate(
+  names: readonly string[],
+  flags: SimulateFlags,
+  { html, json, quiet }: SimulateShape,
+  streams: SimulateStreams,
+): Promise<number> {
+  const plan: StudyPlan = { ...simulateSettings(names, flags, CATALOGUE), samples: html !== undefined };
+  const size = planSize(plan);
+  if (html !== undefined) await checkReportFile(html);
+  if (!quiet) streams.progress.write(`${planText(plan, size)}\n`);
+  return interruptible(async (signal) => {
+    const study = await watched(quiet ? undefined : streams.progress, (options) =>
+      runStudy(plan, { ...options, signal }),
+    );
+    const partial = study.runs.length < size.runs;
+    if (json) streams.out(`${JSON.stringify({ ...study, partial })}\n`);
+    else streams.out(studyText(study, { planned: size.runs, width: streams.width }));
+    if (html !== undefined) await report(html, study, quiet, streams);
+    return statusOf(signal);
+  });
+}
+
+/**
+ * Feeds what was recorded through another configuration, and prints what would have changed.
+ * @returns the exit status
+ * @throws SluiceError what is wrong with a flag, a configuration or the files; SIMULATE_REPORT
+ */
+export async function runReplay(
+  files: readonly string[],
+  flags: ReplayFlags,
+  { html, json, quiet }: SimulateShape,
+  streams: SimulateStreams,
+): Promise<number> {
+  const { source, options: settings } = replaySettings(flags, CATALOGUE);
+  if (html !== undefined) await checkReportFile(html);
+  const { replayRecorded } = await import("./replay/replay-recorded.ts");
+  const { replayStudyText } = await import("./replay/replay-text.ts");
+  return interruptible(async (signal) => {
+    const replayed = await watched(quiet ? undefined : streams.progress, (options) =>
+      replayRecorded(files, source, { ...settings, ...options, signal }),
+    );
+    const partial = signal.aborted;
+    if (json) streams.out(`${JSON.stringify({ ...replayed, partial })}\n`);
+    else {
+      streams.out(replayStudyText(replayed, { width: streams.width }));
+      if (partial) streams.out("\nPARTIAL: it was ended before all was read and played.\n");
+    }
+    if (html !== undefined) {
+      if (replayed.traffic !== undefined) await report(html, replayed.traffic.study, quiet, streams);
+      else streams.progress.write("no report: only requests of an access log are simulated, and there is none\n");
+    }
+    return statusOf(signal);
+  });
+}
+
+async function report(file: string, study: Study, quiet: boolean, { progress }: SimulateStreams): Promise<void> {
+  await writeReport(file, study);
+  if (!quiet) progress.write(`report: ${file}\n`);
+}
+
+function statusOf({ aborted, reason }: AbortSignal): number {
+  return aborted ? (INTERRUPTED[String(reason)] ?? 1) : 0;
+}
+
+interface Watching extends StudyOptions {
+  onRead?(items: number): void;
+}
+
+/** Shows how far `work` is, until it ends. */
+async function watched<T>(out: ProgressOut | undefined, work: (options: Watching) => Promise<T>): Promise<T> {
+  if (out === undefined) return work({});
+  const progress = new SimulateProgress(out, realClock);
+  try {
+    return await work({ onProgress: (now) => progress.show(now), onRead: (items) => progress.showRead(items) });
+  } finally {
+    progress.end();
+  }
+}

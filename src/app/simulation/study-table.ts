@@ -1,0 +1,147 @@
+import { columns } from "../demo/screen.ts";
+import { type Figure, figureText, NONE, type SpreadText, spreadText } from "./figure-text.ts";
+import { type RunResult, type Spread, spread } from "./result.ts";
+
+/** The longest name of a policy or kind that a table shows in full. */
+const MAX_NAME = 28;
+/** Between two columns. */
+const GAP = 2;
+
+/** The runs of one policy at one rate, a seed each, and those of the first policy for comparison. */
+interface Row {
+  readonly runs: readonly RunResult[];
+  readonly first: readonly RunResult[];
+}
+
+interface Column {
+  readonly head: string;
+  readonly figure: Figure;
+  /** One figure a seed. */
+  values(row: Row): readonly number[];
+  /** Shown only where a run has any. */
+  readonly unlessZero?: true;
+}
+
+function column(head: string, figure: Figure, of: (run: RunResult) => number): Column {
+  return { head, figure, values: ({ runs }) => runs.map(of) };
+}
+
+/** What becomes of a figure against that of the first policy with the same seed, so with the same arrivals. */
+function ratio(head: string, of: (run: RunResult, first: RunResult) => number): Column {
+  const values = ({ runs, first }: Row): readonly number[] =>
+    runs.flatMap((run) => {
+      const base = first.find(({ seed }) => seed === run.seed);
+      return base === undefined ? [] : [of(run, base)];
+    });
+  return { head, figure: "ratio", values };
+}
+
+const LATENCIES: readonly Column[] = [
+  column("TTFT p50", "time", ({ ttft }) => ttft.p50),
+  column("TTFT p90", "time", ({ ttft }) => ttft.p90),
+  ratio("faster", (run, first) => first.ttft.p90 / run.ttft.p90),
+  column("TTFT p99", "time", ({ ttft }) => ttft.p99),
+];
+const REST: readonly Column[] = [
+  column("tokens/s", "count", ({ outputTokensPerSecond }) => outputTokensPerSecond),
+  ratio("more", (run, first) => run.outputTokensPerSecond / first.outputTokensPerSecond),
+  column("hits", "share", ({ hitRate }) => hitRate),
+  column("max/mean", "load", ({ maxToMeanLoad }) => maxToMeanLoad),
+  column("rejected", "count", ({ rejected }) => rejected),
+  { ...column("adapter loads", "count", ({ adapterLoads }) => adapterLoads), unlessZero: true },
+];
+
+/**
+ * Policies by figures: medians over seeds, and below each the least and the most where there are several seeds. Where it is
+ * too wide it comes in parts, latencies first.
+ * @param policies names in order; ratios are to the first
+ * @param runs of one workload at one rate
+ * @param width characters, >= 80
+ */
+export function policyTable(policies: readonly string[], runs: readonly RunResult[], width: number): readonly string[] {
+  const of = (policy: string): readonly RunResult[] => runs.filter((run) => run.policy === policy);
+  const first = of(policies[0]!);
+  const rows = policies.map((policy): Row => ({ runs: of(policy), first }));
+  const isShown = ({ figure, unlessZero, values }: Column): boolean => {
+    // Faster and more than what?
+    if (figure === "ratio" && policies.length === 1) return false;
+    return unlessZero === undefined || rows.some((row) => values(row).some((value) => value > 0));
+  };
+  const cells = (shown: readonly Column[]): string[][] => tableRows(policies, rows, shown.filter(isShown));
+  const whole = cells([...LATENCIES, ...REST]);
+  if (blocksOf(whole, width).length === 1) return joined(blocksOf(whole, width));
+  return joined([...blocksOf(cells(LATENCIES), width), ...blocksOf(cells(REST), width)]);
+}
+
+function tableRows(policies: readonly string[], rows: readonly Row[], shown: readonly Column[]): string[][] {
+  return [
+    ["policy", ...shown.map(({ head }) => head)],
+    ...rows.flatMap((row, at) => {
+      const cells = shown.map(({ values, figure }) => cellOf(values(row), figure));
+      const medians = [nameText(policies[at]!), ...cells.map(({ median }) => median)];
+      return row.runs.length < 2 ? [medians] : [medians, ["", ...cells.map(({ range }) => range)]];
+    }),
+  ];
+}
+
+function cellOf(values: readonly number[], figure: Figure): SpreadText {
+  return values.length === 0 ? { median: NONE, range: "" } : spreadText(spread(values), figure);
+}
+
+/** One figure in a table of names by names. */
+export interface Cell {
+  readonly row: string;
+  readonly column: string;
+  /** Over seeds. */
+  readonly spread: Spread;
+}
+
+/**
+ * Medians of one figure: rows by columns, in as many parts below each other as the width asks for.
+ * @param head above the rows
+ */
+export function crossTable(head: string, cells: readonly Cell[], figure: Figure, width: number): readonly string[] {
+  const rows = [...new Set(cells.map(({ row }) => row))];
+  const heads = [...new Set(cells.map((cell) => cell.column))];
+  const text = (row: string, of: string): string => {
+    const found = cells.find((cell) => cell.row === row && cell.column === of)?.spread;
+    return found === undefined ? NONE : figureText(found.median, figure);
+  };
+  const table = [
+    [head, ...heads.map(nameText)],
+    ...rows.map((row) => [nameText(row), ...heads.map((one) => text(row, one))]),
+  ];
+  return joined(blocksOf(table, width));
+}
+
+/** A table in parts that are narrow enough, each with the first column; a part has at least one more. */
+function blocksOf(rows: readonly (readonly string[])[], width: number): (readonly string[])[] {
+  const widthOf = (at: number): number => Math.max(...rows.map((row) => row[at]!.length));
+  const blocks: number[][] = [];
+  let room = 0;
+  for (let at = 1; at < rows[0]!.length; at++) {
+    const wide = GAP + widthOf(at);
+    if (wide > room) {
+      blocks.push([]);
+      room = width - widthOf(0);
+    }
+    blocks.at(-1)!.push(at);
+    room -= wide;
+  }
+  return blocks.map((block) => {
+    const part = rows.map((row) => [row[0]!, ...block.map((at) => row[at]!)]);
+    return columns(part.filter((row) => row.some((cell) => cell !== "")));
+  });
+}
+
+function joined(blocks: readonly (readonly string[])[]): readonly string[] {
+  return blocks.flatMap((lines, at) => (at === 0 ? lines : ["", ...lines]));
+}
+
+/** Without control characters, which a terminal would obey, and not longer than a table bears. */
+export function nameText(name: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it replaces
+  const plain = name.replace(/[\u0000-\u001f\u007f-\u009f]/g, "?");
+  // The end of a path says more than its start.
+  return plain.length <= MAX_NAME ? plain : `...${plain.slice(3 - MAX_NAME)}`;
+}

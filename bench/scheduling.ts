@@ -3,7 +3,7 @@
  *
  *   node bench/scheduling.ts
  *
- * The loop does what no scheduler can avoid: for each endpoint and each of four columns one subtraction, one division,
+ * The loop does what no scheduler can avoid: for each endpoint and each of six columns, one per scorer, one subtraction, one division,
  * one weighted sum, and the maximum of the totals. Prompts take turns, so each is known to the endpoint it went to
  * before; "known everywhere" is the worst case for the prefix index.
  */
@@ -73,7 +73,7 @@ function requestsOf(bytes: number, count: number): InferenceRequest[] {
 }
 
 function bareLoop(size: number): () => number {
-  const columns = Array.from({ length: 4 }, (_, c) => Float64Array.from({ length: size }, (_, i) => (i * 7 + c) % 50));
+  const columns = Array.from({ length: 6 }, (_, c) => Float64Array.from({ length: size }, (_, i) => (i * 7 + c) % 50));
   const totals = new Float64Array(size);
   return () => {
     totals.fill(0);

@@ -20,7 +20,7 @@ const WANTED = [
   ["prefix-cache-scorer", 3],
   ["lora-affinity-scorer", 4],
   ["active-request-scorer", 3],
-  ["token-load-scorer", 4],
+  ["token-load-scorer", 3],
   ["max-score-picker"],
 ];
 

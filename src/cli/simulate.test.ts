@@ -202,6 +202,7 @@ describe("sluice simulate", () => {
       'FLAG_VALUE: --prompt-tokens is "0"; give a whole number from 1 to 1000000',
     ],
     ["a report nowhere", ["--html", join(folder, "no", "where.html")], "FLAG_VALUE: --html "],
+    ["a report in place of a folder", ["--html", folder], `FLAG_VALUE: --html ${folder} is a directory`],
     ["a configuration that is none", [...TINY, "--config-file", join(folder, "none.yaml")], "DOCUMENT_"],
   ])("refuses %s before anything runs", async (_, args, told) => {
     const { out, error } = await run(args);

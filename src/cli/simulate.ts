@@ -96,7 +96,7 @@ export function simulateCommand({ stdout, stderr }: SimulateOutput = process): C
         stdout.write(simulateNames(json));
         return;
       }
-      const shape = { html, json, quiet };
+      const shape = { html, command: commandLine(self), json, quiet };
       const width = stdout.isTTY === true ? stdout.columns : undefined;
       const streams = { out: (text: string) => stdout.write(text), progress: stderr, width };
       if (replay === undefined) {
@@ -109,6 +109,13 @@ export function simulateCommand({ stdout, stderr }: SimulateOutput = process): C
         throw new SluiceError("FLAG_CONFLICT", "--replay plays what is in its files: leave the workload away");
       process.exitCode = await runReplay(replay, settings, shape, streams);
     });
+}
+
+/** What was typed, for a shell; undefined where the command stands alone. */
+function commandLine({ parent }: Command): string | undefined {
+  if (parent === null) return undefined;
+  const word = (text: string): string => (/^[\w./:=,@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+  return ["sluice", ...parent.args].map(word).join(" ");
 }
 
 function collectField(value: string, before: readonly string[] | undefined): readonly string[] {

@@ -26,7 +26,7 @@ schedulingProfiles:
   - {pluginRef: prefix-cache-scorer, weight: 3}
   - {pluginRef: lora-affinity-scorer, weight: 4}
   - {pluginRef: active-request-scorer, weight: 3}
-  - {pluginRef: token-load-scorer, weight: 4}
+  - {pluginRef: token-load-scorer, weight: 3}
   - {pluginRef: max-score-picker}
 `;
 

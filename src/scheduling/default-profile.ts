@@ -20,7 +20,7 @@ function defaultProfilePlugins(): MemberDescription[] {
     described(prefixCacheScorer, 3),
     described(loraAffinityScorer, 4),
     described(activeRequestScorer, 3),
-    described(tokenLoadScorer, 4, { queueThresholdTokens: 65_536 }),
+    described(tokenLoadScorer, 3, { queueThresholdTokens: 65_536 }),
     described(maxScorePicker),
   ];
 }

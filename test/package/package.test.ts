@@ -56,6 +56,34 @@ describe("the packed package, installed elsewhere", () => {
     }
   });
 
+  it("compares policies, and writes a report that needs no other file", () => {
+    const bin = join(home, "node_modules", ".bin", "sluice");
+    const settings = [
+      "low-prefix-share",
+      "--quick",
+      "--duration",
+      "2s",
+      "--policy",
+      "round-robin",
+      "default",
+      "--quiet",
+    ];
+    const out = execFileSync(bin, ["simulate", ...settings, "--html", "report.html"], {
+      cwd: home,
+      encoding: "utf8",
+      stdio: ["ignore", "pipe", "pipe"],
+      timeout: 60_000,
+    });
+    expect(out).toContain("At 70 requests/s, one seed\n");
+    const report = readFileSync(join(home, "report.html"), "utf8");
+    const beside = join(home, "node_modules", "sluice", "dist", "app", "simulation", "report");
+    expect(report).toContain(readFileSync(join(beside, "report.css"), "utf8"));
+    expect(report).toContain(readFileSync(join(beside, "page-script.js"), "utf8"));
+    expect(report).toContain("uPlot");
+    expect(report).toContain(`To reproduce: <code>sluice simulate ${settings.join(" ")} --html report.html</code>`);
+    expect(report).not.toMatch(/<(?:link|script)[^>]* (?:href|src)=/);
+  });
+
   it("lets a plugin author import what plugins are made with", () => {
     writeFileSync(
       join(home, "mine.js"),

@@ -1,6 +1,6 @@
 import { constants } from "node:fs";
-import { access, writeFile } from "node:fs/promises";
-import { dirname, resolve } from "node:path";
+import { access, stat, writeFile } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
 import { messageOf, SluiceError } from "../../inference/errors.ts";
 import type { Study } from "./result.ts";
 
@@ -9,19 +9,28 @@ import type { Study } from "./result.ts";
  * @throws SluiceError FLAG_VALUE
  */
 export async function checkReportFile(file: string): Promise<void> {
+  const folder = dirname(resolve(file));
   try {
-    await access(dirname(resolve(file)), constants.W_OK);
+    await access(folder, constants.W_OK);
   } catch (cause) {
-    throw new SluiceError("FLAG_VALUE", `--html ${file}: its folder cannot be written to: ${messageOf(cause)}`, {
-      cause,
-    });
+    const reason = isMissing(cause) ? `there is no folder ${folder}: make it` : messageOf(cause);
+    throw new SluiceError("FLAG_VALUE", `--html ${file}: the report cannot be written: ${reason}`, { cause });
   }
+  if ((await stat(file).catch(() => undefined))?.isDirectory())
+    throw new SluiceError(
+      "FLAG_VALUE",
+      `--html ${file} is a directory: give a file in it, as ${join(file, "report.html")}`,
+    );
 }
 
-/** @throws SluiceError SIMULATE_REPORT */
-export async function writeReport(file: string, study: Study): Promise<void> {
+function isMissing(cause: unknown): boolean {
+  return cause instanceof Error && "code" in cause && cause.code === "ENOENT";
+}
+
+/** @param command what makes this study again @throws SluiceError SIMULATE_REPORT */
+export async function writeReport(file: string, study: Study, command: string | undefined): Promise<void> {
   const { renderReport } = await import("./report/report.ts");
-  const page = await renderReport(study);
+  const page = await renderReport(study, { command });
   try {
     await writeFile(file, page);
   } catch (cause) {

@@ -25,6 +25,8 @@ export interface SimulateStreams {
 export interface SimulateShape {
   /** File of the report. */
   readonly html: string | undefined;
+  /** The command line, which the report repeats. */
+  readonly command?: string | undefined;
   readonly json: boolean;
   readonly quiet: boolean;
 }
@@ -46,7 +48,7 @@ export function simulateNames(json: boolean): string {
 export async function runSimulate(
   names: readonly string[],
   flags: SimulateFlags,
-  { html, json, quiet }: SimulateShape,
+  { html, command, json, quiet }: SimulateShape,
   streams: SimulateStreams,
 ): Promise<number> {
   const plan: StudyPlan = { ...simulateSettings(names, flags, CATALOGUE), samples: html !== undefined };
@@ -60,7 +62,7 @@ export async function runSimulate(
     const partial = study.runs.length < size.runs;
     if (json) streams.out(`${JSON.stringify({ ...study, partial })}\n`);
     else streams.out(studyText(study, { planned: size.runs, width: streams.width }));
-    if (html !== undefined) await report(html, study, quiet, streams);
+    if (html !== undefined) await report(html, study, { command, quiet }, streams);
     return statusOf(signal);
   });
 }
@@ -73,7 +75,7 @@ export async function runSimulate(
 export async function runReplay(
   files: readonly string[],
   flags: ReplayFlags,
-  { html, json, quiet }: SimulateShape,
+  { html, command, json, quiet }: SimulateShape,
   streams: SimulateStreams,
 ): Promise<number> {
   const { source, options: settings } = replaySettings(flags, CATALOGUE);
@@ -91,15 +93,20 @@ export async function runReplay(
       if (partial) streams.out("\nPARTIAL: it was ended before all was read and played.\n");
     }
     if (html !== undefined) {
-      if (replayed.traffic !== undefined) await report(html, replayed.traffic.study, quiet, streams);
+      if (replayed.traffic !== undefined) await report(html, replayed.traffic.study, { command, quiet }, streams);
       else streams.progress.write("no report: only requests of an access log are simulated, and there is none\n");
     }
     return statusOf(signal);
   });
 }
 
-async function report(file: string, study: Study, quiet: boolean, { progress }: SimulateStreams): Promise<void> {
-  await writeReport(file, study);
+async function report(
+  file: string,
+  study: Study,
+  { command, quiet }: Omit<SimulateShape, "html" | "json">,
+  { progress }: SimulateStreams,
+): Promise<void> {
+  await writeReport(file, study, command);
   if (!quiet) progress.write(`report: ${file}\n`);
 }
 

@@ -153,6 +153,10 @@ describe("simulateSettings", () => {
       "FLAG_VALUE: --policy took the workload bursts for one of its values; name workloads before the options: sluice simulate bursts --policy ...",
     ],
     [
+      ...(["a workload taken for a rate", [], { rate: ["10", "bursts"] }] as const),
+      "FLAG_VALUE: --rate took the workload bursts for one of its values; name workloads before the options: sluice simulate bursts --rate ...",
+    ],
+    [
       ...(["a workload taken for a file", [], { configFile: ["bursts"] }] as const),
       "FLAG_VALUE: --config-file took the workload bursts for one of its values; name workloads before the options: sluice simulate bursts --config-file ...",
     ],

@@ -81,6 +81,7 @@ export function simulateSettings(
   const workloads = workloadsOf(names, catalogue);
   const policies = policiesOf(flags, catalogue);
   const everyRate = flags.rate?.includes("all") === true;
+  for (const word of separate(flags.rate ?? [])) refuseEaten(word, "--rate", [], catalogue.workloads);
   const rates = flags.rate === undefined || everyRate ? undefined : ratesOf(flags.rate);
   const most = everyRate ? MAX_RATES : flags.quick ? QUICK_RATES : DEFAULT_RATES;
   const preset = flags.engine === undefined ? undefined : presetOf(flags.engine, catalogue.presets);

@@ -56,7 +56,7 @@ const REST: readonly Column[] = [
  * too wide it comes in parts, latencies first.
  * @param policies names in order; ratios are to the first
  * @param runs of one workload at one rate
- * @param width characters, >= 80
+ * @param width characters, >= 60
  */
 export function policyTable(policies: readonly string[], runs: readonly RunResult[], width: number): readonly string[] {
   const of = (policy: string): readonly RunResult[] => runs.filter((run) => run.policy === policy);

@@ -1,4 +1,5 @@
 import { figureText, grouped, NONE } from "./figure-text.ts";
+import { behindText, keepsUp, listed } from "./keeping-up.ts";
 import { timeText } from "./progress.ts";
 import { type RunResult, type StudiedWorkload, type Study, spread } from "./result.ts";
 import type { PlanSize } from "./simulate-settings.ts";
@@ -7,7 +8,7 @@ import { type Cell, crossTable, nameText, policyTable } from "./study-table.ts";
 import { counted, wrapped } from "./words.ts";
 
 /** Characters of a line: as many as a terminal has, within these. */
-const NARROWEST = 80;
+const NARROWEST = 60;
 const WIDEST = 120;
 /** Kinds that a table shows; `--json` and the report have all of them. */
 const MAX_KINDS = 10;
@@ -64,11 +65,18 @@ function workloadBlocks(study: Study, workload: StudiedWorkload, width: number):
     [...wrapped(`At ${rate} ${unit}${what}`, width), ...policyTable(policies, top, width)],
   ];
   const verdict = verdictText(policies, top);
-  if (verdict !== undefined) blocks.push(wrapped(verdict, width));
   const rates = [...new Set(runs.map((run) => run.rate))];
+  if (verdict !== undefined) {
+    const late = policies.filter((policy) => !keepsUp(medianOf(top, policy, ttftP90), workload.durationMs));
+    const caution = behindText(late.map(nameText), `${rate} ${unit}`, Math.min(...rates) < rate);
+    blocks.push([...wrapped(verdict, width), ...(caution === undefined ? [] : wrapped(caution, width))]);
+  }
   if (rates.length > 1) {
     const cells = runs.map((run) => ({ row: run.policy, column: `${run.rate}`, value: run.ttft.p90 }));
-    blocks.push([`TTFT p90 over ${unit}, medians`, ...crossTable("policy", medians(cells), "time", width)]);
+    blocks.push([
+      `TTFT p90 over ${unit}${seeds > 1 ? ", medians" : ""}`,
+      ...crossTable("policy", medians(cells), "time", width),
+    ]);
   }
   return [...blocks, ...kindBlocks(top, rate, unit, width)];
 }
@@ -113,33 +121,59 @@ function between(values: readonly number[]): string {
   return least === most ? least : `${least} to ${most}`;
 }
 
-/** Who was best, in a sentence; undefined where there is nothing to compare. */
+const ttftP90 = (run: RunResult): number => run.ttft.p90;
+const tokensPerSecond = (run: RunResult): number => run.outputTokensPerSecond;
+
+/** One figure a seed. */
+function valuesOf(runs: readonly RunResult[], policy: string, of: (run: RunResult) => number): number[] {
+  return runs.filter((run) => run.policy === policy).map(of);
+}
+
+/** NaN where it was not run, or has no such figure. */
+function medianOf(runs: readonly RunResult[], policy: string, of: (run: RunResult) => number): number {
+  const values = valuesOf(runs, policy, of);
+  return values.length === 0 ? Number.NaN : spread(values).median;
+}
+
+/** Who was best, and who is not to be told from it; undefined where there is nothing to compare. */
 function verdictText(policies: readonly string[], runs: readonly RunResult[]): string | undefined {
-  const first = policies[0]!;
-  const median = (policy: string, of: (run: RunResult) => number): number => {
-    const values = runs.filter((run) => run.policy === policy).map(of);
-    return values.length === 0 ? Number.NaN : spread(values).median;
-  };
-  const best = (of: (run: RunResult) => number, better: (a: number, b: number) => boolean): string | undefined =>
-    policies
-      .filter((policy) => Number.isFinite(median(policy, of)))
-      .reduce<string | undefined>(
-        (found, policy) => (found === undefined || better(median(policy, of), median(found, of)) ? policy : found),
-        undefined,
-      );
-  const ttft = (run: RunResult): number => run.ttft.p90;
-  const tokens = (run: RunResult): number => run.outputTokensPerSecond;
-  const quickest = best(ttft, (a, b) => a < b);
-  const most = best(tokens, (a, b) => a > b);
+  const quickest = bestText("Shortest TTFT p90", "time", ttftP90, policies, runs, (a, b) => a < b);
+  const most = bestText("Most output tokens/s", "count", tokensPerSecond, policies, runs, (a, b) => a > b);
   if (policies.length < 2 || quickest === undefined || most === undefined) return undefined;
-  const ttftText = figureText(median(quickest, ttft), "time");
-  const tokensText = figureText(median(most, tokens), "count");
-  const beside = (policy: string, value: string): string =>
-    policy === first ? "" : `, against ${value} of ${nameText(first)}`;
-  return (
-    `Shortest TTFT p90: ${nameText(quickest)} with ${ttftText}${beside(quickest, figureText(median(first, ttft), "time"))}. ` +
-    `Most output tokens/s: ${nameText(most)} with ${tokensText}${beside(most, figureText(median(first, tokens), "count"))}.`
+  const several = runs.some(({ seed }) => seed !== runs[0]!.seed);
+  return `${quickest} ${most}${several ? "" : " One seed tells no small differences: --seeds 5 does."}`;
+}
+
+function bestText(
+  title: string,
+  figure: "time" | "count",
+  of: (run: RunResult) => number,
+  policies: readonly string[],
+  runs: readonly RunResult[],
+  better: (a: number, b: number) => boolean,
+): string | undefined {
+  const first = policies[0]!;
+  const able = policies.filter((policy) => Number.isFinite(medianOf(runs, policy, of)));
+  const best = able.reduce<string | undefined>(
+    (found, policy) =>
+      found === undefined || better(medianOf(runs, policy, of), medianOf(runs, found, of)) ? policy : found,
+    undefined,
   );
+  if (best === undefined) return undefined;
+  const alike = able.filter(
+    (policy) => policy !== best && overlap(valuesOf(runs, policy, of), valuesOf(runs, best, of)),
+  );
+  const shown = (policy: string): string => figureText(medianOf(runs, policy, of), figure);
+  const beside = best === first || alike.includes(first) ? "" : `, against ${shown(first)} of ${nameText(first)}`;
+  const same = alike.length === 0 ? "" : `, not told apart from ${listed(alike.map(nameText))}`;
+  return `${title}: ${nameText(best)} with ${shown(best)}${same}${beside}.`;
+}
+
+/** Figures of so near a size that chance may have put them in this order: ranges that meet, of one seed 5 %. */
+function overlap(some: readonly number[], others: readonly number[]): boolean {
+  const near = some.length > 1 && others.length > 1 ? 1 : 1.05;
+  const [a, b] = [spread(some), spread(others)];
+  return a.min <= b.max * near && b.min <= a.max * near;
 }
 
 function kindBlocks(runs: readonly RunResult[], rate: number, unit: string, width: number): (readonly string[])[] {

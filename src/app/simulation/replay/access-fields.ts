@@ -78,6 +78,9 @@ const NAMES = {
   ],
 } as const satisfies Readonly<Record<string, readonly string[]>>;
 
+/** Characters of an entry that a message repeats. */
+const MAX_REPEATED = 40;
+
 type FieldName = keyof typeof NAMES;
 
 /** Names of what can be read of an access log, for help. */
@@ -119,7 +122,7 @@ export class AccessFields {
     if (path === undefined) return this.#lacks("path", "request");
     const start = this.#first("start", value, timeIn);
     const end = this.#first("end", value, timeIn);
-    if (start === undefined && end === undefined) return this.#lacks("start", "end");
+    if (start === undefined && end === undefined) return this.#notTime(value) ?? this.#lacks("start", "end");
     const type = this.#first("content_type", value, textIn);
     // nginx lists every server that was tried, the one that answered last.
     const upstream = this.#first("upstream", value, textIn)
@@ -151,6 +154,12 @@ export class AccessFields {
       if (found !== undefined) return found;
     }
     return undefined;
+  }
+
+  /** Where there is something in the place of a time, which is none. */
+  #notTime(value: Value): string | undefined {
+    const found = this.#first("start", value, textIn) ?? this.#first("end", value, textIn);
+    return found === undefined ? undefined : `no start: ${JSON.stringify(found.slice(0, MAX_REPEATED))} is no time`;
   }
 
   #lacks(...fields: readonly FieldName[]): string {

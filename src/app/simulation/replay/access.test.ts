@@ -101,6 +101,7 @@ describe("an entry of an access log", () => {
     expect(json({ method: "POST", path: "/" })).toMatch(
       /^no start: none of start_time, .*@timestamp.* says it; name its place with --field start=path$/,
     );
+    expect(json({ method: "POST", path: "/", start_time: "yesterday" })).toBe('no start: "yesterday" is no time');
     expect(json({ start_time: AT, path: "/" })).toMatch(/^no method: none of method, .* request,/);
     expect(json({ start_time: AT, method: "POST" })).toMatch(/^no path: /);
     // What every object has is no field.

@@ -8,7 +8,7 @@ import { decisionBlocks } from "./decision-text.ts";
 import type { Counted, LogSummary, ReplayStudy, TrafficStudy } from "./replay-result.ts";
 
 const WIDEST = 120;
-const NARROWEST = 80;
+const NARROWEST = 60;
 /** Models, upstreams and reasons that are listed. */
 const LISTED = 8;
 

@@ -6,5 +6,5 @@ export const LEFT_OUT: readonly string[] = [
   "Speculative decoding, separate prefill and decode servers, KV caches outside the GPU and multimodal input do not take part.",
   "Clients wait as long as it takes: nobody cancels, times out, or tries again after a rejection.",
   "Prompts are synthetic text in which only shared prefixes matter; lengths are drawn from the workload's distribution, not from real traffic.",
-  "Every request counts, those that meet empty caches and those that drain at the end included; only the load spread is taken while requests arrive.",
+  "Every request counts but those of a warm-up: those that drain at the end, too, and without a warm-up those that meet empty caches. Only the load spread is taken while requests arrive.",
 ];

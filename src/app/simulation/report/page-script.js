@@ -235,7 +235,7 @@ function drawLoads(plot, width, home) {
           },
         },
       ],
-      scales: { x: { time: false }, y: { range: () => [0, plot.top * 1.05] } },
+      scales: { x: { time: false, range: () => [0, plot.end] }, y: { range: () => [0, plot.top * 1.05] } },
     },
     /** @type {uPlot.AlignedData} */ ([[...plot.x], ...plot.servers.map((loads) => [...loads]), means]),
     home,

@@ -46,8 +46,9 @@ export interface LoadPlot extends PlotHead {
   readonly x: readonly number[];
   /** A list for each server. */
   readonly servers: readonly (readonly number[])[];
-  /** The top of the scale, which the plots of one workload share. */
+  /** The top of the scale and its last second, which the plots of one workload share. */
   readonly top: number;
+  readonly end: number;
 }
 
 export type Plot = RangePlot | LoadPlot;
@@ -141,6 +142,7 @@ export function loadPlots(index: StudyIndex, workload: StudiedWorkload): { title
   });
   const loads = runs.flatMap(({ samples }) => samples.flatMap((sample) => sample.loads));
   const top = loads.reduce((most, load) => Math.max(most, load), 1);
+  const end = runs.reduce((last, { samples }) => Math.max(last, samples.at(-1)!.at), 1);
   const plots = runs.map(
     ({ policy, run, samples }): LoadPlot => ({
       form: "loads",
@@ -149,8 +151,11 @@ export function loadPlots(index: StudyIndex, workload: StudiedWorkload): { title
       ...{ xLabel: "seconds since the start", yLabel: "requests at a server", unit: "requests" },
       x: samples.map(({ at }) => at),
       servers: samples[0]!.loads.map((_, server) => samples.map(({ loads }) => loads[server] ?? 0)),
-      top,
+      ...{ top, end },
     }),
   );
-  return { title: `Load per server at ${number(rate)} ${workload.rateUnit}`, plots };
+  const { warmUp } = workload;
+  const ahead = warmUp === undefined ? 0 : (warmUp.durationMs + (warmUp.restMs ?? 0)) / 1000;
+  const before = ahead === 0 ? "" : `; the first ${number(ahead)} s are the warm-up`;
+  return { title: `Load per server at ${number(rate)} ${workload.rateUnit}${before}`, plots };
 }

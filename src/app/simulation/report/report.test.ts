@@ -69,6 +69,7 @@ describe("a report", () => {
     const text = prose(renderReport({ ...rest, workloads: [warm, ...others] }));
     expect(text.match(/Warm-up/g)).toHaveLength(1);
     expect(text).toContain("<dt>Warm-up, not measured</dt><dd>50 s at 15 requests/s</dd>");
+    expect(text.match(/at 60 requests\/s; the first 50 s are the warm-up/g)).not.toBeNull();
   });
 
   it("says what was simulated, how, how fast, and what is left out", () => {
@@ -85,6 +86,7 @@ describe("a report", () => {
       "Sluice 1.2.3, seeds 1, 2, 3.",
       "2,140 simulated requests per second of real time in one run; the same arrivals and engines without a scheduler: 5,230. That is 40.9 % of the bare event loop.",
       "<code>sluice simulate all</code>",
+      "do not keep up: their queues grow",
       "What the model leaves out",
       "<noscript>",
     ])

@@ -85,7 +85,7 @@ function section(index: StudyIndex, workload: StudiedWorkload, verdict: Verdict,
 ${facts(index, workload)}
 <p class="verdict">${verdict.headline}</p>
 <ul>${verdict.comparisons.map((sentence) => html`<li>${sentence}</li>`)}</ul>
-${verdict.ladder === undefined ? NOTHING : html`<p>${verdict.ladder}</p>`}
+${verdict.caution === undefined ? NOTHING : html`<p>${verdict.caution}</p>\n`}${verdict.ladder === undefined ? NOTHING : html`<p>${verdict.ladder}</p>`}
 ${plots.figures(rangePlots(index, workload))}${plots.figures(loads.plots, loads.title)}${figureTables(index, workload)}</section>
 `;
 }
@@ -106,7 +106,7 @@ ${glanceTable(index)}
 <h3>Policies</h3>
 <dl class="policies">${policies.map(({ name, about }) => html`<dt>${name}</dt><dd>${about}</dd>`)}</dl>
 ${legend(index.study)}
-<p class="note">Verdicts compare medians over seeds. "4 % better" means that the worse figure is 4 % above the better one. A seed gives every policy the same arrivals; how many seeds agree is said with each comparison. In the plots a line is the median, its band the least to the most of the seeds.</p>
+<p class="note">Verdicts compare medians over seeds. "4 % better" means that the worse figure is 4 % above the better one. A seed gives every policy the same arrivals; how many seeds agree is said with each comparison. Two policies whose ranges over the seeds meet are not told apart, and one seed tells no small differences: take more (--seeds). In the plots a line is the median, its band the least to the most of the seeds.</p>
 </header>
 `;
 }

@@ -50,7 +50,7 @@ export class Scene {
       : `${policy} has no TTFT p90 at ${this.at}`;
   }
 
-  /** In how many seeds `winner` beats `loser` by a figure, such as `in 2 of 3 seeds`: the same seed is the same arrivals. No figure loses. */
+  /** In how many seeds `winner` beats `loser` by a figure, such as `better in 2 of 3 seeds`: the same seed is the same arrivals. No figure loses. */
   seeds(winner: string, loser: string, figure: Figure): string {
     const others = new Map(this.runs(loser).map((run) => [run.seed, figure.of(run)]));
     const paired = this.runs(winner).filter(({ seed }) => others.has(seed));
@@ -59,7 +59,7 @@ export class Scene {
       if (Number.isNaN(b)) return !Number.isNaN(a);
       return figure.better === "less" ? a < b : a > b;
     });
-    return `in ${won.length} of ${paired.length} ${paired.length === 1 ? "seed" : "seeds"}`;
+    return paired.length === 1 ? "one seed" : `better in ${won.length} of ${paired.length} seeds`;
   }
 
   /** The policies that have a figure, the best first. */

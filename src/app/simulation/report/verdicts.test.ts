@@ -17,9 +17,10 @@ describe("a verdict", () => {
   it("says how much better ours is, by which figures and in how many seeds", () => {
     const ours = runs("default", [600, 612, 640], { outputTokensPerSecond: 13_020 });
     const theirs = runs("round-robin", [85_000, 87_000, 91_000], { outputTokensPerSecond: 6200 });
-    const { headline, comparisons } = verdictOf([...theirs, ...ours], ["round-robin", "default"]);
+    const { headline, comparisons, caution } = verdictOf([...theirs, ...ours], ["round-robin", "default"]);
+    expect(caution).toMatch(/^At 60 requests\/s round-robin does not keep up: .* says little then\.$/);
     expect(headline).toBe(
-      "At 60 requests/s default has the best TTFT p90: 612 ms, 142x better than round-robin (87 s).",
+      "At 60 requests/s default has the best TTFT p90: 612 ms, 142x better than round-robin (87 s, better in 3 of 3 seeds).",
     );
     expect(comparisons).toEqual([
       "At 60 requests/s default's TTFT p90 is 142x better than round-robin's (612 ms against 87 s, better in 3 of 3 seeds)." +
@@ -30,9 +31,10 @@ describe("a verdict", () => {
   it("says so where ours loses, and that a seed disagrees", () => {
     const ours = runs("default", [2000, 2080, 2100]);
     const theirs = runs("least-active", [2010, 2000, 2000], { outputTokensPerSecond: 14_400 * 1.3 });
-    const { headline, comparisons } = verdictOf([...theirs, ...ours], ["least-active", "default"]);
+    const { headline, comparisons, caution } = verdictOf([...theirs, ...ours], ["least-active", "default"]);
+    expect(caution).toBeUndefined();
     expect(headline).toBe(
-      "At 60 requests/s least-active has the best TTFT p90: 2 s, 4 % better than default (2.08 s).",
+      "At 60 requests/s least-active has the best TTFT p90: 2 s, 4 % better than default (2.08 s, better in 2 of 3 seeds).",
     );
     expect(comparisons).toEqual([
       "least-active is 4 % better here: at 60 requests/s its TTFT p90 is 2 s against default's 2.08 s (better in 2 of 3 seeds)." +
@@ -105,7 +107,7 @@ describe("a verdict", () => {
       [...runs("least-active", [5000]), ...ours],
       ["least-active", "default"],
     );
-    expect(headline).toContain("10x better than least-active (5 s). It rejected 20 % of the requests.");
+    expect(headline).toContain("10x better than least-active (5 s, one seed). It rejected 20 % of the requests.");
     expect(comparisons[0]).toContain("Rejected: 20 % of the requests under default, none under least-active.");
   });
 
@@ -141,7 +143,7 @@ describe("a verdict", () => {
     ];
     const { headline, ladder } = verdictOf(all, ["least-active", "default"]);
     expect(headline).toBe(
-      "At 18 requests/s default has the best TTFT p90: 350 ms, 2.0x better than least-active (700 ms).",
+      "At 18 requests/s default has the best TTFT p90: 350 ms, 2.0x better than least-active (700 ms, one seed).",
     );
     expect(ladder).toContain("at 1 of 1 rates.");
   });

@@ -1,3 +1,4 @@
+import { behindText, keepsUp } from "../keeping-up.ts";
 import type { StudiedPolicy, Study } from "../result.ts";
 import { E2E_P90, THROUGHPUT, TTFT_P90 } from "./figures.ts";
 import { advantage, formatted, standing } from "./format.ts";
@@ -11,6 +12,8 @@ export interface Verdict {
   readonly headline: string;
   /** The policy that verdicts are about against each other one at the top rate. */
   readonly comparisons: readonly string[];
+  /** What the comparisons do not say: who does not keep up at the top rate. */
+  readonly caution?: string | undefined;
   /** How it does over all rates; absent where there is one rate, or one policy. */
   readonly ladder?: string | undefined;
 }
@@ -55,8 +58,8 @@ function comparison(scene: Scene, ours: string, theirs: string): string {
   const by = advantage(stands.factor);
   const answers = wholeAnswers(scene, ours, theirs, stands.ahead);
   return stands.ahead
-    ? `At ${scene.at} ${ours}'s TTFT p90 is ${by} better than ${theirs}'s (${a} against ${b}, better ${scene.seeds(ours, theirs, TTFT_P90)}).${answers}${rest}`
-    : `${theirs} is ${by} better here: at ${scene.at} its TTFT p90 is ${b} against ${ours}'s ${a} (better ${scene.seeds(theirs, ours, TTFT_P90)}).${answers}${rest}`;
+    ? `At ${scene.at} ${ours}'s TTFT p90 is ${by} better than ${theirs}'s (${a} against ${b}, ${scene.seeds(ours, theirs, TTFT_P90)}).${answers}${rest}`
+    : `${theirs} is ${by} better here: at ${scene.at} its TTFT p90 is ${b} against ${ours}'s ${a} (${scene.seeds(theirs, ours, TTFT_P90)}).${answers}${rest}`;
 }
 
 function headline(scene: Scene, policies: readonly StudiedPolicy[]): string {
@@ -70,7 +73,7 @@ function headline(scene: Scene, policies: readonly StudiedPolicy[]): string {
   const lead =
     stands === undefined || stands.equal
       ? `with ${next} within 1 % of it (${scene.shown(next, TTFT_P90)})`
-      : `${advantage(stands.factor)} better than ${next} (${scene.shown(next, TTFT_P90)})`;
+      : `${advantage(stands.factor)} better than ${next} (${scene.shown(next, TTFT_P90)}, ${scene.seeds(best, next, TTFT_P90)})`;
   return `At ${scene.at} ${best} has the best TTFT p90: ${figure}, ${lead}.${caveat}`;
 }
 
@@ -114,10 +117,14 @@ export function verdicts(study: Study): Verdict[] {
     const scene = new Scene(index, workload, top);
     const rates = index.rates(workload);
     const scenes = rates.map((rate) => new Scene(index, workload, rate));
+    const late = study.policies
+      .map(({ name }) => name)
+      .filter((name) => !keepsUp(scene.median(name, TTFT_P90), workload.durationMs));
     return {
       workload: workload.name,
       headline: headline(scene, study.policies),
       comparisons: others.map(({ name }) => comparison(scene, ours, name)),
+      caution: others.length > 0 ? behindText(late, scene.at, Math.min(...rates) < top) : undefined,
       ladder: rates.length > 1 && others.length > 0 ? ladder(scenes, ours, study.policies) : undefined,
     };
   });

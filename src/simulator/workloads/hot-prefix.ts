@@ -12,8 +12,8 @@ const ANSWER: TokenLengths = { mean: 250, sigma: 0.67, least: 1, most: 1000 };
 /**
  * One prefix in seven of ten requests, from the first moment to the last, beside a hundred that share the rest. A server
  * that has the hot prefix can do 6.8 requests/s with it, half of what the least rate asks for, so it must be released to
- * others. How evenly the load lies from then on is read off the run behind a warm-up of, say, ten seconds; traffic that
- * turned even by itself would spread under any policy and show nothing. The kinds tell how the others fare meanwhile.
+ * others. How evenly the load lies is read off the whole run, the time before it is let go included; traffic that turned even by
+ * itself would spread under any policy and show nothing. The kinds tell how the others fare meanwhile.
  */
 export const HOT_PREFIX: WorkloadDefinition = {
   name: "hot-prefix",

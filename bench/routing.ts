@@ -88,7 +88,9 @@ function together(all: readonly Study[]): Study {
   const runs = new Map(all.flatMap((study) => study.runs.map((one) => [key(one), one] as const)));
   return {
     ...all[0]!,
-    ...{ workloads: [...workloads.values()], policies: [...policies.values()], runs: [...runs.values()] },
+    ...{ workloads: [...workloads.values()], policies: [...policies.values()] },
+    // Each study has policies of its own, so it is not each workload under each of them.
+    ...{ runs: [...runs.values()], planned: runs.size },
   };
 }
 

@@ -101,6 +101,8 @@ export interface Study {
   readonly policies: readonly StudiedPolicy[];
   readonly seeds: readonly number[];
   readonly runs: readonly RunResult[];
+  /** Runs there were to be; absent = each workload at each rate under each policy with each seed. */
+  readonly planned?: number | undefined;
   /** Simulated requests per second of real time: of a run, and of the same arrivals and engines without a scheduler. */
   readonly speed: { readonly requestsPerSecond: number; readonly bareRequestsPerSecond: number } | undefined;
 }

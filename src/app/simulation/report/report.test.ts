@@ -100,6 +100,7 @@ describe("a report", () => {
     const study = fullStudy();
     const text = prose(renderReport({ ...study, runs: study.runs.slice(0, 30), speed: undefined }));
     expect(text).toContain("Partial: only 30 of 180 runs were finished.");
+    expect(prose(renderReport({ ...study, runs: study.runs.slice(0, 30), planned: 30 }))).not.toContain("Partial");
     expect(text).toContain("Nothing was run.");
     expect(text).toContain("Speed was not measured.");
     expect(text).not.toMatch(/NaN|undefined|Infinity/);

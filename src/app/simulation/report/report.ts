@@ -94,7 +94,8 @@ function head(index: StudyIndex, found: readonly Verdict[]): Html {
   const { policies, workloads, seeds, runs } = index.study;
   const requests = runs.reduce((sum, run) => sum + run.requests, 0);
   const summary = overall(index.study);
-  const planned = workloads.reduce((sum, { rates }) => sum + rates.length, 0) * policies.length * seeds.length;
+  const planned =
+    index.study.planned ?? workloads.reduce((sum, { rates }) => sum + rates.length, 0) * policies.length * seeds.length;
   const partial = html`<p class="lead">Partial: only ${number(runs.length)} of ${number(planned)} runs were finished.</p>\n`;
   return html`<header>
 <h1>Routing policies in simulation</h1>

@@ -228,8 +228,9 @@ describe("metric gates on a real Prometheus", () => {
       max_concurrency: 5000,
       pods_source: source('inference_pool_ready_pods{name="p"}'),
     });
-    const { sampleTime } = await reading(bench, { budget: 0.75, maxSys: 20_000 });
-    expect(realClock.wall() - sampleTime).toBeLessThan(10_000);
+    await reading(bench, { budget: 0.75, maxSys: 20_000 });
+    // Value and time are asked for one by one: the first value that there is may come without, and counts as 15 s old then.
+    await poll("a sample with its time", async () => realClock.wall() - (await bench.read()).sampleTime < 10_000);
   });
 
   it("a page can be read without Prometheus (A-28)", async () => {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { Half, quantile } from "./half.ts";
+import { quantile } from "../quantile.ts";
+import { Half } from "./half.ts";
 import { makeWorkload, PREFIX_TOKENS, PREFIXES } from "./workload.ts";
 
 describe("Half", () => {

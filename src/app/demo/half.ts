@@ -1,3 +1,4 @@
+import { quantile } from "../quantile.ts";
 import type { Outcome } from "./client.ts";
 
 /** The figures of one half of the demo, in the shape of `--json`. */
@@ -48,12 +49,6 @@ export class Half {
       cacheHitRate: Math.round(hitRate * 1000) / 1000,
     };
   }
-}
-
-/** The nearest-rank quantile of sorted numbers; 0 of none. */
-export function quantile(sorted: ArrayLike<number>, q: number): number {
-  if (sorted.length === 0) return 0;
-  return sorted[Math.min(sorted.length - 1, Math.max(0, Math.ceil(q * sorted.length) - 1))]!;
 }
 
 function round(value: number): number {

@@ -1,18 +1,18 @@
 import type { Random } from "../../clock/random.ts";
 import type { ModelEngine } from "../../simulator/model-engine.ts";
 import type { SequenceSpec } from "../../simulator/sequence.ts";
-import type { SimListener } from "./cluster.ts";
 import type { Rule } from "./policy.ts";
+import { type SimListener, sequenceListener } from "./sim-listener.ts";
 
 /** A rule in front of simulated engines: what a balancer does that knows nothing but what it sent. */
 export class BareCluster {
-  readonly engines: readonly ModelEngine[];
+  readonly #engines: readonly ModelEngine[];
   readonly #rule: Rule;
   readonly #loads: number[];
   readonly #draw: (bound: number) => number;
 
   constructor(engines: readonly ModelEngine[], rule: Rule, random: Random) {
-    this.engines = engines;
+    this.#engines = engines;
     this.#rule = rule;
     this.#loads = engines.map(() => 0);
     this.#draw = (bound) => random.below(bound);
@@ -23,21 +23,12 @@ export class BareCluster {
     const at = this.#rule(loads, this.#draw);
     loads[at]!++;
     listener.placed?.(at);
-    let started = false;
-    this.engines[at]!.submit(spec, {
-      onToken() {
-        if (started) return;
-        started = true;
-        listener.started?.();
-      },
-      onFinish() {
-        loads[at]!--;
-        listener.finished();
-      },
-      onReject() {
-        loads[at]!--;
-        listener.rejected();
-      },
-    });
+    const ended = (): void => {
+      loads[at]!--;
+    };
+    this.#engines[at]!.submit(
+      spec,
+      sequenceListener(listener, () => {}, ended),
+    );
   }
 }

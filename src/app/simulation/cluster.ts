@@ -12,6 +12,7 @@ import type { ModelEngine } from "../../simulator/model-engine.ts";
 import type { SequenceSpec } from "../../simulator/sequence.ts";
 import { silentLogger } from "../../telemetry/logger.ts";
 import { instancesOf, planOf } from "../plan.ts";
+import { type SimListener, sequenceListener } from "./sim-listener.ts";
 
 /** How often the simulated collector reads an engine's figures unless told otherwise, milliseconds. */
 export const SCRAPE_INTERVAL = 50;
@@ -30,16 +31,6 @@ export interface SimClusterOptions {
   readonly random: SeededRandom;
 }
 
-/** What happens to one request. Exactly one of `finished` and `rejected` is called, later or from within the sending. */
-export interface SimListener {
-  /** It goes to this server, by number. */
-  placed?: ((server: number) => void) | undefined;
-  /** Its first token is there. */
-  started?(): void;
-  finished(): void;
-  rejected(): void;
-}
-
 /** One server: what the scheduler knows of it, and what it does. */
 interface Place {
   readonly endpoint: PoolEndpoint;
@@ -48,7 +39,6 @@ interface Place {
 
 /** The real admission and scheduler in front of simulated engines, without sockets, in the time of its clock. */
 export class SimCluster {
-  readonly engines: readonly ModelEngine[];
   readonly #options: SimClusterOptions;
   readonly #endpoints: EndpointRegistry;
   readonly #places: readonly Place[];
@@ -59,7 +49,6 @@ export class SimCluster {
 
   constructor(options: SimClusterOptions) {
     const { engines, config, clock, random, scrapeIntervalMs = SCRAPE_INTERVAL } = options;
-    this.engines = engines;
     this.#options = options;
     this.#endpoints = new EndpointRegistry({ clock, random });
     this.#places = engines.map((engine, i) => {
@@ -113,25 +102,15 @@ export class SimCluster {
     }
     const target = result.endpoints[0]!;
     const ticket = this.#endpoints.inFlight.open(target, result.uncachedTokens);
-    let started = false;
     const server = this.#serverOf.get(target)!;
     listener.placed?.(server);
-    this.engines[server]!.submit(spec, {
-      onToken() {
-        if (started) return;
-        started = true;
-        if (!result.keepsTokens) ticket.firstResponseByte();
-        listener.started?.();
-      },
-      onFinish() {
-        ticket.release();
-        listener.finished();
-      },
-      onReject() {
-        ticket.release();
-        listener.rejected();
-      },
-    });
+    const first = (): void => {
+      if (!result.keepsTokens) ticket.firstResponseByte();
+    };
+    this.#options.engines[server]!.submit(
+      spec,
+      sequenceListener(listener, first, () => ticket.release()),
+    );
   }
 
   #read({ endpoint, engine }: Place): void {

@@ -1,4 +1,4 @@
-import { quantile } from "../demo/half.ts";
+import { quantile } from "../quantile.ts";
 import type { KindResult, Quantiles } from "./result.ts";
 
 /** Kinds of requests that are told apart; the rest of them count in the sums alone. */
@@ -40,15 +40,6 @@ export class Measure {
   constructor(now: () => number, from: number) {
     this.#now = now;
     this.#from = from;
-  }
-
-  get requests(): number {
-    return this.#all.requests;
-  }
-
-  /** Milliseconds at which the last answer ended. */
-  get last(): number {
-    return this.#last;
   }
 
   /** A request arrives now. */

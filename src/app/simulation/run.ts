@@ -8,11 +8,12 @@ import type { ModelEngine } from "../../simulator/model-engine.ts";
 import type { SequenceSpec } from "../../simulator/sequence.ts";
 import { BYTES_PER_TOKEN, type Workload, type WorkloadRequest } from "../../simulator/workloads/workload.ts";
 import { BareCluster } from "./bare-cluster.ts";
-import { SimCluster, type SimListener } from "./cluster.ts";
+import { SimCluster } from "./cluster.ts";
 import { Loads } from "./loads.ts";
 import { Measure } from "./measure.ts";
 import type { Rule } from "./policy.ts";
 import type { RunResult, ServerResult } from "./result.ts";
+import type { SimListener } from "./sim-listener.ts";
 
 /** What decides: a configuration for the scheduler, or a rule without one. */
 export type Decides = { readonly config: EffectiveConfig } | { readonly rule: Rule };

@@ -1,6 +1,6 @@
 import type { Clock } from "../../../clock/clock.ts";
+import { quantile } from "../../quantile.ts";
 import type { Outcome } from "../client.ts";
-import { quantile } from "../half.ts";
 
 /** How far back "lately" reaches, milliseconds. */
 const LATELY_MS = 3000;

@@ -6,7 +6,7 @@ import type {
   WorkloadRequest,
 } from "../../../simulator/workloads/workload.ts";
 import { BYTES_PER_TOKEN } from "../../../simulator/workloads/workload.ts";
-import { quantile } from "../../demo/half.ts";
+import { quantile } from "../../quantile.ts";
 import type { RecordedRequest } from "./access-log.ts";
 import { Counts } from "./counts.ts";
 import { RecordedText } from "./recorded-text.ts";

@@ -40,6 +40,8 @@ const parts = (...which: readonly string[]): Step => ({
   name: "parts",
   command: [process.execPath, "scripts/test-parts.ts", ...which],
 });
+/** Planted mistakes: the tests that guard what costs safety are tested themselves. */
+const MUTANTS: Step = { name: "mutants", command: [process.execPath, "scripts/mutants.ts"] };
 const BUILD: Step = { name: "build", command: [process.execPath, "scripts/build.ts"] };
 
 const PARTS: readonly Step[] = [parts(), BUILD, vitest("parts")];
@@ -54,7 +56,7 @@ const LANES: Readonly<Record<string, readonly Step[]>> = {
   unit: [vitest("unit")],
   parts: PARTS,
   test: [...CHECK, vitest("unit"), ...PARTS],
-  soak: [parts("soak"), BUILD, vitest("soak")],
+  soak: [parts("soak"), BUILD, vitest("soak"), MUTANTS],
   kubernetes: KUBERNETES,
 };
 

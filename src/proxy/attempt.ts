@@ -58,7 +58,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
     if (!this.#live) controller.abort(GIVEN_UP);
   }
 
-  /** The first byte of an answer. */
+  /** The first byte of an answer, also where the bytes turn out to be no HTTP. */
   onResponseStarted(): void {
     this.#answered = true;
   }
@@ -88,8 +88,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
       // The error of a host name with several addresses has a code and no message.
       const detail = messageOf(error) || code;
       if (code === "UND_ERR_INVALID_ARG" || code === "UND_ERR_NOT_SUPPORTED") this.#listener.attemptRefused(error);
-      // Bytes that are no HTTP at all are an answer, too.
-      else if (this.#answered || code.startsWith("HPE_")) this.#listener.answerLost(detail);
+      else if (this.#answered) this.#listener.answerLost(detail);
       else this.#listener.attemptFailed(this.#failure(code), detail);
     }
     this.#finished();

@@ -110,6 +110,56 @@ describe("Capacity", () => {
     expect(take()).toHaveLength(1);
   });
 
+  it("does not count work as visible that began less than 200 ms before the sample", async () => {
+    const { sample, take, clock } = make({ budget: 0.9, baseline: 0.1 });
+    await sample();
+    clock.advance(1000);
+    expect(take()).toHaveLength(40);
+    clock.advance(100);
+    // The 40 began 100 ms ago: whether the sample shows them is not known, so none of them makes room.
+    await sample({ budget: 0.9 });
+    expect(take()).toHaveLength(0);
+  });
+
+  it("a ticket that is released twice, or never started, frees its own room and no more", async () => {
+    const { capacity, sample, take, clock } = make({ budget: 0.3, baseline: 0.1 });
+    await sample();
+    const tickets = take();
+    expect(tickets).toHaveLength(10);
+    tickets[0]!.release();
+    tickets[0]!.release();
+    expect(capacity.own).toBe(9);
+    const unsent = capacity.take(1, ASKER)!;
+    expect(capacity.take(1, ASKER)).toBeUndefined();
+    clock.advance(1000);
+    unsent.release();
+    clock.advance(1000);
+    // The sample shows nine of ours, the unsent one was never among them.
+    await sample({ budget: 0.1 });
+    expect(take()).toHaveLength(0);
+    expect(capacity.own).toBe(9);
+    clock.advance(1000);
+    await sample({ budget: 0.1 + 1 / 50 });
+    expect(take()).toHaveLength(1);
+  });
+
+  it("a figure that shows only what waits leaves N as it is, however much of ours runs", async () => {
+    const { sample, take, clock } = make({ kind: "queue-only", budget: 0.5, baseline: 0.1 });
+    await sample();
+    expect(take()).toHaveLength(20);
+    for (let i = 0; i < 3; i++) {
+      clock.advance(5000);
+      await sample();
+      expect(take()).toHaveLength(0);
+    }
+  });
+
+  it("a baseline below 0 opens no more than the whole system", async () => {
+    const { sample, take } = make({ budget: 1, baseline: -1 });
+    await sample();
+    expect(take()).toHaveLength(50);
+  });
+
   it("stays closed after an overload answer until a sample that is later than it (A-5)", async () => {
     const { capacity, sample, take, clock } = make();
     await sample();

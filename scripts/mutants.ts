@@ -104,6 +104,9 @@ if (queue.length === 0 || !Number.isInteger(workers) || workers < 1) {
   process.exit(2);
 }
 
+// All of them at once, before the first takes its time.
+for (const { mutant } of queue) planted(mutant, readFileSync(join(root, mutant.file), "utf8"));
+
 const total = queue.length;
 const survivors: string[] = [];
 let died = 0;

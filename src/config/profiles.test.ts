@@ -34,6 +34,11 @@ describe("several profiles (scheduling 4.3, S-61)", () => {
     expect(config.warnings).toEqual(["c.yaml:8:3: plugin max-score-picker has no effect: no profile uses it"]);
   });
 
+  it("a weight of 0 stays 0: it switches the scorer off", () => {
+    const off = load(HEAD + PLUGINS + TWO.replace("weight: 2", "weight: 0"));
+    expect(members(off)[0]).toEqual(["queue-scorer", "queue-scorer", 0]);
+  });
+
   it("need a handler that copes with them; one gets the usual one", () => {
     expect(
       problemsOf(`${HEAD}plugins: [{type: queue-scorer}, {type: label-selector-filter}, {type: round-robin-picker}]

@@ -10,6 +10,34 @@ import type { PoolSettings } from "./settings.ts";
 
 /** Milliseconds between looks for what expires while all workers are busy. */
 const SWEEP = 1000;
+/** Messages are claimed ahead for the workers that end within so many milliseconds: about one claim's way to the broker and back. */
+const AHEAD_MS = 25;
+/** At most so many of them per worker. */
+const AHEAD_SHARE = 1 / 4;
+/** Milliseconds over which the pace of the workers is averaged. */
+const PACE_MS = 1000;
+
+/** How fast workers end messages, as a mean that decays with time. */
+class Pace {
+  readonly #clock: Clock;
+  /** Messages per millisecond at `#at`. */
+  #rate = 0;
+  #at = 0;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  ended(): void {
+    this.#rate = this.rate + 1 / PACE_MS;
+    this.#at = this.#clock.now();
+  }
+
+  /** Messages per millisecond. */
+  get rate(): number {
+    return this.#rate * Math.exp((this.#at - this.#clock.now()) / PACE_MS);
+  }
+}
 
 export interface WorkerPoolOptions {
   readonly settings: PoolSettings;
@@ -28,6 +56,7 @@ export class WorkerPool {
   readonly #options: WorkerPoolOptions;
   readonly #lines = new Map<string, Line>();
   readonly #idle: (() => void)[] = [];
+  readonly #pace: Pace;
   #order: Line[] = [];
   #running = 0;
   #pumping = false;
@@ -37,6 +66,7 @@ export class WorkerPool {
   constructor(options: WorkerPoolOptions) {
     this.settings = options.settings;
     this.#options = options;
+    this.#pace = new Pace(options.clock);
   }
 
   get lines(): readonly Line[] {
@@ -97,8 +127,11 @@ export class WorkerPool {
   /** A worker has ended its message. */
   readonly #ended = (): void => {
     this.#running--;
+    this.#pace.ended();
     // What it gave back may be what the next one waits for.
     for (const line of this.#order) line.changed();
+    // At once: workers that waited for one another's claims would all send, and all wait, at the same time.
+    this.#handOut();
     if (this.#running === 0) for (const resolve of this.#idle.splice(0)) resolve();
     this.pump();
   };
@@ -166,11 +199,13 @@ export class WorkerPool {
     }
   }
 
-  /** Workers that nothing is on its way to. */
+  /** Workers that nothing is on its way to, those that are about to end their message included. */
   #free(): number {
     let coming = 0;
     for (const line of this.#order) coming += line.claiming;
-    return Math.max(0, this.settings.workers - this.#running - coming);
+    const { workers } = this.settings;
+    const ahead = Math.floor(Math.min(workers * AHEAD_SHARE, this.#pace.rate * AHEAD_MS));
+    return Math.max(0, workers + ahead - this.#running - coming);
   }
 
   #lineOf(claim: Claim): Line {

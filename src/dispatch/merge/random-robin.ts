@@ -16,7 +16,7 @@ const MEMORY = 4;
 
 /**
  * Every queue that has a message is equally likely to be next, however long it is (async-processor 6.2). Takes no more
- * than free workers can take at once: what is claimed is kept from other processes and from earlier deadlines.
+ * than workers that are free or about to be can begin: what is claimed is kept from other processes and from earlier deadlines.
  */
 export class RandomRobin implements MergePolicy {
   readonly #lines: ReadonlyMap<QueueSettings, Line>;

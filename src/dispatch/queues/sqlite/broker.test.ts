@@ -1,4 +1,4 @@
-import { statSync } from "node:fs";
+import { rmSync, statSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { poll } from "../../../../test/support/poll.ts";
@@ -28,7 +28,7 @@ async function harness(settings: CaseSettings): Promise<BrokerHarness> {
   const sqlite = { ...folder.settings(), ...settings };
   const broker = sqliteBroker(sqlite, folder);
   const inspector = new SqliteInspector(path, folder);
-  const raw = new DatabaseSync(path);
+  let raw = new DatabaseSync(path);
   return {
     broker,
     peer: () => sqliteBroker(sqlite, folder),
@@ -42,6 +42,13 @@ async function harness(settings: CaseSettings): Promise<BrokerHarness> {
     async results(queueName) {
       const rows = raw.prepare("SELECT body FROM results WHERE queue = ? ORDER BY seq").all(queueName);
       return rows.map(({ body }) => String(body));
+    },
+    async wipe() {
+      raw.close();
+      for (const end of ["", "-wal", "-shm"]) rmSync(path + end, { force: true });
+      // Made by the process that looks first.
+      await broker.check();
+      raw = new DatabaseSync(path);
     },
     now: () => clock.wall(),
     async until(what, ms, probe) {

@@ -19,6 +19,7 @@ import { Endings } from "./endings.ts";
 import { breathe, QueueFile, type SqliteDeps } from "./queue-file.ts";
 import { Recovery, type Restored } from "./recovery.ts";
 import { changesOf, deliveryId, type MessageRow } from "./rows.ts";
+import { isBusy } from "./sqlite-error.ts";
 import { type Delivery, QueueTables } from "./tables.ts";
 
 /** Rows that one transaction changes at most: some milliseconds, in which this process does nothing else. */
@@ -93,8 +94,6 @@ class SqliteBroker implements Broker {
 
   async settle(settlements: readonly Settlement[]): Promise<readonly SettleOutcome[]> {
     const outcomes: SettleOutcome[] = [];
-    // What is written to a file that has been deleted is lost.
-    if (settlements.length > 0) this.#file.follow();
     for (let at = 0; at < settlements.length; at += BATCH) {
       if (at > 0) await breathe(this.#deps.clock);
       try {
@@ -115,7 +114,6 @@ class SqliteBroker implements Broker {
 
   async renew(claims: readonly Claim[]): Promise<readonly Claim[]> {
     const { claimTtl } = this.#settings.leases;
-    if (claims.length > 0) this.#file.follow();
     for (let at = 0; at < claims.length; at += BATCH) {
       if (at > 0) await breathe(this.#deps.clock);
       const some = claims.slice(at, at + BATCH);
@@ -179,8 +177,13 @@ class SqliteBroker implements Broker {
 
   async check(): Promise<void> {
     this.#file.follow();
-    // A disk that is full, or a file that may only be read, shows in nothing but a write.
-    await this.#file.write(() => this.#tables.touch(), "later");
+    try {
+      // A disk that is full, or a file that may only be read, shows in nothing but a write.
+      await this.#file.write(() => this.#tables.touch(), "later");
+    } catch (error) {
+      // Whoever writes a lot works: this process gets its turn.
+      if (!isBusy(error)) throw error;
+    }
   }
 
   async backlog({ name }: QueueSettings): Promise<Backlog> {

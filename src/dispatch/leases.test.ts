@@ -63,6 +63,30 @@ describe("Leases", () => {
     expect(deliveries.every(({ leaseUntil }) => leaseUntil > 30_000)).toBe(true);
   });
 
+  it("renews everything at once when it is told to, and reports no failure of that", async () => {
+    const renewed: number[] = [];
+    const { leases, deliveries } = held(600, async (claims) => {
+      renewed.push(claims.length);
+      if (claims.length < 500) throw new Error("away");
+      return [];
+    });
+    await leases.renewNow();
+    expect(renewed).toEqual([500, 100]);
+    leases.forget(deliveries[0]!.claim);
+    await leases.renewNow();
+    expect(renewed).toEqual([500, 100, 500, 99]);
+    leases.stop();
+    await leases.renewNow();
+    expect(renewed).toHaveLength(4);
+  });
+
+  it("tells nobody that a lease was lost whose message has left: its settlement tells", async () => {
+    const { clock, lost, deliveries } = held(2, async (claims) => claims);
+    deliveries[0]!.end();
+    await clock.advanceAsync(10_001);
+    expect(lost).toEqual(["c1"]);
+  });
+
   it("tells of what is lost once, and does not renew it again", async () => {
     const asked: string[][] = [];
     const { clock, lost } = held(2, async (claims) => {

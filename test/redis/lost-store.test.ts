@@ -328,7 +328,7 @@ describe("a server that loses data", () => {
     }
     // Asking leaves nothing behind.
     expect(await redis.send(["DBSIZE"])).toBe(0);
-    const [, folder] = (await redis.send(["CONFIG", "GET", "dir"])) as [string, string];
+    const { dir: folder } = (await redis.send(["CONFIG", "GET", "dir"])) as unknown as { dir: string };
     await redis.send(["CONFIG", "SET", "save", "1 1"]);
     rmSync(folder, { recursive: true });
     await redis.send(["SET", "anything", "x"]);

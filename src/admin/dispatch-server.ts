@@ -14,7 +14,7 @@ export interface DispatchViews {
   metrics(format: ExpositionFormat): string;
   /** True from the moment messages are taken until the process is told to end. */
   ready(): boolean;
-  /** Rejects with the reason when the broker cannot be reached. Settles some time. */
+  /** Rejects with the reason while requests cannot be claimed or results cannot be written. Settles some time. */
   check(): Promise<void>;
   /** Every gate with its reading, what it allows, and why it is closed. */
   gates(): object | Promise<object>;

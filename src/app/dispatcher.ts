@@ -119,7 +119,7 @@ export async function startDispatcher(options: DispatchOptions & { readonly log:
       clock,
       views: {
         ready: () => ready,
-        check: () => broker.check(),
+        check: () => dispatcher.health.check(),
         metrics: (format) => render(registry, format),
         gates: () => gatesView(dispatcher, clock.wall()),
         queues: () => queuesView(dispatcher, backlog),

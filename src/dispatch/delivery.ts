@@ -83,6 +83,11 @@ export class Delivery implements Bagged {
     this.#giveBack(this.#releases.splice(0), !this.#sent);
   }
 
+  /** It has left this process: what became of it waits to be written, or is written. */
+  get ended(): boolean {
+    return this.#ended;
+  }
+
   /** It leaves this process, and everything it had taken is given back. @returns false when it has left before */
   end(): boolean {
     if (this.#ended) return false;

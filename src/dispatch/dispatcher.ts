@@ -6,6 +6,7 @@ import type { DispatchMetrics } from "../telemetry/dispatch-metrics.ts";
 import type { LogFields, Logger } from "../telemetry/logger.ts";
 import { RateLimitedLog } from "../telemetry/rate-limited-log.ts";
 import { noTracing, type Tracing } from "../telemetry/tracing.ts";
+import { BrokerHealth } from "./broker-health.ts";
 import { BrokerTime } from "./broker-time.ts";
 import { Admission } from "./budget/admission.ts";
 import { Capacity } from "./budget/capacity.ts";
@@ -16,10 +17,11 @@ import { Leases } from "./leases.ts";
 import { Line } from "./line.ts";
 import type { MakeMergePolicy } from "./merge/merge-policy.ts";
 import { QueueSeries } from "./queue-series.ts";
-import type { Broker } from "./queues/broker.ts";
+import type { Broker, Settlement, SettleOutcome } from "./queues/broker.ts";
 import type { InferenceClient } from "./send/inference-client.ts";
 import type { LeaseSettings, PoolSettings, QueueSettings } from "./settings.ts";
 import { SettlementWriter } from "./settlement-writer.ts";
+import { SummedLog } from "./summed-log.ts";
 import type { TransformChain } from "./transforms/transform.ts";
 import { Worker } from "./worker.ts";
 import { WorkerPool } from "./worker-pool.ts";
@@ -63,12 +65,15 @@ export class Dispatcher {
   readonly pools: readonly WorkerPool[];
   readonly capacities: ReadonlyMap<string, Capacity>;
   readonly writer: SettlementWriter;
+  readonly health: BrokerHealth;
   readonly #options: DispatcherOptions;
   readonly #leases: Leases;
   readonly #lines = new Map<string, Line>();
   readonly #time: BrokerTime;
   readonly #worker: Worker;
   readonly #quietly: RateLimitedLog;
+  readonly #summed: SummedLog;
+  readonly #broker: Broker;
   readonly #draining = new AbortController();
   readonly #cutOff = new AbortController();
   #mover: Timer | undefined;
@@ -80,31 +85,27 @@ export class Dispatcher {
 
   /** Makes all gates. @throws SluiceError of the gate factory, POOL_UNKNOWN */
   constructor(options: DispatcherOptions) {
-    const { broker, clock, log, random, metrics, tracing = noTracing } = options;
+    const { clock, log, random, metrics, tracing = noTracing } = options;
     this.#options = options;
     this.#quietly = new RateLimitedLog(log, clock, { intervalMs: 10_000, maxKeys: 100 });
+    this.#summed = new SummedLog(log, clock);
+    this.health = new BrokerHealth(options.broker, clock, log);
+    const broker = this.health.watch();
+    this.#broker = broker;
     this.#time = new BrokerTime(clock);
     this.writer = new SettlementWriter({
       broker,
       clock,
-      onSettled: (settlement, outcome) => {
-        const line = this.#lines.get(settlement.claim.queue.name)!;
-        this.#leases.forget(settlement.claim);
-        line.series.claimsActive(-1);
-        if (settlement.kind === "refuse") line.returned();
-        // Also when it is said to be fenced: that may be the answer to a repetition.
-        if (settlement.kind === "retry") this.#moveBy(settlement.due * 1000 - this.#time.now());
-        if (outcome === "fenced") line.series.fenced();
-        if (outcome === "dead-lettered" || (outcome === "settled" && settlement.kind === "dead"))
-          line.series.deadLettered();
-      },
-      onRetry: (problem) => {
+      onSettled: (settlement, outcome) => this.#settled(settlement, outcome),
+      onRetry: (problem, whole) => {
         metrics.redisWriteRetriesTotal.with().inc();
-        this.#warn(
-          "write",
-          { problem: messageOf(problem) },
-          "results cannot be written yet; they are kept and tried again",
-        );
+        // That nothing can be written is the broker's state, and told once (BrokerHealth).
+        if (!whole)
+          this.#warn(
+            "write",
+            { problem: messageOf(problem) },
+            "some results cannot be written yet; they are kept and tried again",
+          );
       },
     });
     this.#leases = new Leases({
@@ -112,19 +113,18 @@ export class Dispatcher {
       clock,
       settings: options.leases,
       draining: this.#draining.signal,
-      onError: (problem) =>
-        this.#warn("renew", { problem: messageOf(problem) }, "leases cannot be renewed, or looked after"),
       onLost: (claim) =>
-        this.#warn(
-          `lost ${claim.queue.name}`,
-          { queue: claim.queue.name, claim: claim.id },
-          "leases were lost: what comes of their messages is discarded",
+        this.#summed.add(
+          "warn",
+          "leases were lost: other processes have their messages now, and what comes of them here is dropped",
+          claim.queue.name,
         ),
       onReleaseFailed: (problem) =>
         this.#warn("release", { problem: messageOf(problem) }, "a gate fails to take back what it had reserved"),
     });
     this.#worker = new Worker({
       ...options,
+      broker,
       tracing,
       time: this.#time,
       draining: this.#draining.signal,
@@ -207,8 +207,8 @@ export class Dispatcher {
   }
 
   start(): void {
-    const { broker, log } = this.#options;
-    broker.start({
+    const { log } = this.#options;
+    this.#broker.start({
       available: (queue) => this.#lines.get(queue.name)?.wake(),
       deadLettered: (queue, reason) => {
         this.#lines.get(queue.name)?.series.deadLettered();
@@ -219,6 +219,16 @@ export class Dispatcher {
         log.info({ queue: queue.name, count }, "leases ran out; their messages are queued again");
       },
       writeRetried: () => this.#options.metrics.redisWriteRetriesTotal.with().inc(),
+      forgotten: (queue, count) => {
+        this.#lines.get(queue.name)?.series.leasesRecovered(count);
+        this.#summed.add(
+          "error",
+          "the store has lost data: messages in hand that it has forgotten are kept, and their results are written as recovered",
+          queue.name,
+          count,
+        );
+      },
+      doubted: () => this.#leases.renewNow(),
     });
     this.#leases.start();
     void this.#moveRetries();
@@ -255,6 +265,46 @@ export class Dispatcher {
         "the broker is away: what is not written comes back when its leases run out",
       );
     this.#leases.stop();
+    this.#summed.flush();
+  }
+
+  /** What was in hand is written, or dropped; nothing is dropped without a word. */
+  #settled(settlement: Settlement, outcome: Exclude<SettleOutcome, object>): void {
+    const { claim, kind } = settlement;
+    const line = this.#lines.get(claim.queue.name)!;
+    const { series } = line;
+    this.#leases.forget(claim);
+    series.claimsActive(-1);
+    if (kind === "refuse") line.returned();
+    // Also when it is said to be fenced: that may be the answer to a repetition.
+    if (kind === "retry") this.#moveBy(settlement.due * 1000 - this.#time.now());
+    switch (outcome) {
+      case "fenced":
+        series.fenced("taken");
+        this.#summed.add(
+          "warn",
+          "what came of messages was dropped: other processes have taken them over",
+          claim.queue.name,
+        );
+        return;
+      case "answered":
+        series.fenced("answered");
+        this.#summed.add(
+          "warn",
+          "what came of messages was dropped: they have their results already",
+          claim.queue.name,
+        );
+        return;
+      case "recovered":
+        series.recovered();
+        if (kind === "dead") series.deadLettered();
+        return;
+      case "dead-lettered":
+        series.deadLettered();
+        return;
+      case "settled":
+        if (kind === "dead") series.deadLettered();
+    }
   }
 
   #warn(key: string, fields: LogFields, message: string): void {
@@ -277,16 +327,15 @@ export class Dispatcher {
 
   /** Queues retries as they come due, and at least once per poll interval. */
   async #moveRetries(): Promise<void> {
-    const { broker, pollInterval } = this.#options;
+    const { pollInterval } = this.#options;
     this.#moveAt = Number.NEGATIVE_INFINITY;
     this.#moveNext = Number.POSITIVE_INFINITY;
     let next = pollInterval;
     try {
-      next = Math.min(pollInterval, await broker.moveDue());
-    } catch (error) {
-      // However long the idle poll is: there may be some.
+      next = Math.min(pollInterval, await this.#broker.moveDue());
+    } catch {
+      // However long the idle poll is: there may be some. The broker's state is told by BrokerHealth.
       next = Math.min(pollInterval, MOVE_AGAIN);
-      this.#warn("move", { problem: messageOf(error) }, "retries that are due cannot be queued");
     }
     this.#moveAt = Number.POSITIVE_INFINITY;
     this.#moveBy(Math.min(next, this.#moveNext - this.#options.clock.now()));

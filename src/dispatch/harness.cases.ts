@@ -116,7 +116,7 @@ export class FakeCapacity {
 }
 
 export interface HarnessOptions
-  extends Partial<Pick<DispatcherOptions, "requestTimeout" | "batchCap" | "replicas" | "pollInterval">> {
+  extends Partial<Pick<DispatcherOptions, "requestTimeout" | "batchCap" | "replicas" | "pollInterval" | "log">> {
   readonly queues?: readonly QueueSettings[];
   readonly pools?: readonly PoolSettings[];
   readonly workers?: number;
@@ -176,7 +176,7 @@ export class Harness {
       metrics: createDispatchMetrics(this.registry),
       clock: this.clock,
       random,
-      log: silentLogger,
+      log: options.log ?? silentLogger,
     });
   }
 

@@ -16,20 +16,18 @@ function claimOf(id: string): Claim {
 /** Leases of 30 s, on a broker whose answers the test gives. */
 function held(count: number, renew: (claims: readonly Claim[]) => Promise<readonly Claim[]>) {
   const clock = new VirtualClock(1_700_000_000_000);
-  const errors: unknown[] = [];
   const lost: string[] = [];
   const leases = new Leases({
     broker: { renew, reclaim: async () => {} },
     clock,
     settings: { claimTtl: 30_000, reclaimInterval: 5000, maxAttempts: 0 },
     draining: new AbortController().signal,
-    onError: (problem) => errors.push(problem),
     onLost: ({ id }) => lost.push(id),
     onReleaseFailed: () => {},
   });
   const deliveries: Delivery[] = Array.from({ length: count }, (_, i) => leases.hold(claimOf(`c${i}`), clock.now()));
   leases.start();
-  return { clock, errors, lost, leases, deliveries };
+  return { clock, lost, leases, deliveries };
 }
 
 describe("Leases", () => {
@@ -52,7 +50,7 @@ describe("Leases", () => {
 
   it("a batch that cannot be renewed takes no other along, and is tried again within a second", async () => {
     let failing = true;
-    const { clock, errors, deliveries } = held(1200, async (claims) => {
+    const { clock, deliveries } = held(1200, async (claims) => {
       if (failing && claims[0]!.id === "c500") throw new Error("no");
       return [];
     });
@@ -60,10 +58,33 @@ describe("Leases", () => {
     const until = deliveries.map(({ leaseUntil }) => leaseUntil);
     expect(until.filter((time) => time > 30_000)).toHaveLength(700);
     expect(until.slice(500, 1000).every((time) => time === 30_000)).toBe(true);
-    expect(errors).toHaveLength(1);
     failing = false;
     await clock.advanceAsync(1001);
     expect(deliveries.every(({ leaseUntil }) => leaseUntil > 30_000)).toBe(true);
+  });
+
+  it("renews everything at once when it is told to, and reports no failure of that", async () => {
+    const renewed: number[] = [];
+    const { leases, deliveries } = held(600, async (claims) => {
+      renewed.push(claims.length);
+      if (claims.length < 500) throw new Error("away");
+      return [];
+    });
+    await leases.renewNow();
+    expect(renewed).toEqual([500, 100]);
+    leases.forget(deliveries[0]!.claim);
+    await leases.renewNow();
+    expect(renewed).toEqual([500, 100, 500, 99]);
+    leases.stop();
+    await leases.renewNow();
+    expect(renewed).toHaveLength(4);
+  });
+
+  it("tells nobody that a lease was lost whose message has left: its settlement tells", async () => {
+    const { clock, lost, deliveries } = held(2, async (claims) => claims);
+    deliveries[0]!.end();
+    await clock.advanceAsync(10_001);
+    expect(lost).toEqual(["c1"]);
   });
 
   it("tells of what is lost once, and does not renew it again", async () => {

@@ -15,8 +15,6 @@ export interface LeasesOptions {
   readonly settings: LeaseSettings;
   /** Aborted when nothing that waits shall wait any longer. */
   readonly draining: AbortSignal;
-  /** The broker could not be asked; it is asked again within a second. */
-  onError(problem: unknown): void;
   onLost(claim: Claim): void;
   /** A gate did not take back what it had reserved for a message. */
   onReleaseFailed(problem: unknown): void;
@@ -66,6 +64,12 @@ export class Leases {
     );
   }
 
+  /** Renews everything now, whatever the beat; what fails is tried again by the next one. Never rejects. */
+  async renewNow(): Promise<void> {
+    if (this.#stopped) return;
+    await this.#renew().catch(() => undefined);
+  }
+
   stop(): void {
     this.#stopped = true;
     for (const timer of this.#timers) timer.cancel();
@@ -80,7 +84,8 @@ export class Leases {
       const batch = deliveries.slice(from, from + BATCH);
       const leaseUntil = clock.now() + settings.claimTtl;
       try {
-        for (const lost of await broker.renew(batch.map(({ claim }) => claim))) onLost(lost);
+        // What has left already is on its way to the broker, and the broker says then what became of it.
+        for (const lost of await broker.renew(batch.map(({ claim }) => claim))) if (!this.get(lost).ended) onLost(lost);
         for (const delivery of batch) delivery.leaseUntil = leaseUntil;
       } catch (problem) {
         failure = { problem };
@@ -96,9 +101,8 @@ export class Leases {
       this.#timers[slot] = this.#options.clock.after(pause, () => {
         act().then(
           () => again(ms),
-          (problem) => {
-            this.#options.onError(problem);
-            // Of a lease of a minute two thirds are left: what failed is tried more than twice in them.
+          () => {
+            // The broker's state is told elsewhere (BrokerHealth). Of a lease of a minute two thirds are left: what failed is tried more than twice in them.
             again(Math.min(ms, SHORTEST_BEAT));
           },
         );

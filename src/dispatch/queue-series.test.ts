@@ -57,7 +57,8 @@ describe("QueueSeries", () => {
     ["message_latency_time_millis_sum", "5000", (series) => series.messageLatency(5000)],
     ["claims_active", "3", (series) => series.claimsActive(3)],
     ["claims_reclaimed_total", "2", (series) => series.reclaimed(2)],
-    ["results_fenced_total", "1", (series) => series.fenced()],
+    ["results_recovered_total", "1", (series) => series.recovered()],
+    ["leases_recovered_total", "5", (series) => series.leasesRecovered(5)],
     ["dead_lettered_total", "1", (series) => series.deadLettered()],
     ["dispatch_allowance", "30", (series) => series.allowance(30)],
     ["overload_latch", "1", (series) => series.latch(1)],
@@ -71,6 +72,15 @@ describe("QueueSeries", () => {
     const page = samples().filter((line) => !line.startsWith("gate_decisions_total"));
     expect(page).toContain(`${sample}${LABELS} ${value}`);
     expect(page.every((line) => line.startsWith(sample.replace(/_sum$/, "")))).toBe(true);
+  });
+
+  it("counts outcomes that were dropped by reason", () => {
+    const { metrics, samples } = made();
+    const series = new QueueSeries(metrics, OWNER);
+    for (const reason of ["taken", "answered", "taken"] as const) series.fenced(reason);
+    const labels = (reason: string): string => `${LABELS.slice(0, -1)},reason="${reason}"}`;
+    expect(samples()).toContain(`results_fenced_total${labels("taken")} 2`);
+    expect(samples()).toContain(`results_fenced_total${labels("answered")} 1`);
   });
 
   it("adds to the series it made first", () => {

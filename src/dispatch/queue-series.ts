@@ -1,6 +1,11 @@
 import type { GateOwner } from "../plugin/gate.ts";
 import type { Counter } from "../telemetry/counter.ts";
-import { DECISION_REASONS, type DecisionReason, type DispatchMetrics } from "../telemetry/dispatch-metrics.ts";
+import {
+  DECISION_REASONS,
+  type DecisionReason,
+  type DispatchMetrics,
+  type FencedReason,
+} from "../telemetry/dispatch-metrics.ts";
 import type { Gauge } from "../telemetry/gauge.ts";
 import type { Histogram } from "../telemetry/histogram.ts";
 
@@ -30,7 +35,9 @@ export class QueueSeries {
   #messageLatency: Histogram | undefined;
   #claimsActive: Gauge | undefined;
   #reclaimed: Counter | undefined;
-  #fenced: Counter | undefined;
+  readonly #fenced = new Map<FencedReason, Counter>();
+  #recovered: Counter | undefined;
+  #leasesRecovered: Counter | undefined;
   #deadLettered: Counter | undefined;
   #allowance: Gauge | undefined;
   #latch: Gauge | undefined;
@@ -148,10 +155,26 @@ export class QueueSeries {
     this.#reclaimed.inc(count);
   }
 
-  /** An outcome was discarded because the lease was lost. */
-  fenced(): void {
-    this.#fenced ??= this.#metrics.resultsFencedTotal.with(...this.#labels);
-    this.#fenced.inc();
+  /** An outcome was dropped, because the message is somebody else's or has its answer. */
+  fenced(reason: FencedReason): void {
+    let counter = this.#fenced.get(reason);
+    if (counter === undefined) {
+      counter = this.#metrics.resultsFencedTotal.with(...this.#labels, reason);
+      this.#fenced.set(reason, counter);
+    }
+    counter.inc();
+  }
+
+  /** An outcome was written in a store that had lost its message. */
+  recovered(): void {
+    this.#recovered ??= this.#metrics.resultsRecoveredTotal.with(...this.#labels);
+    this.#recovered.inc();
+  }
+
+  /** @param count leases that the store had lost with other data, and that are held all the same */
+  leasesRecovered(count: number): void {
+    this.#leasesRecovered ??= this.#metrics.leasesRecoveredTotal.with(...this.#labels);
+    this.#leasesRecovered.inc(count);
   }
 
   /** An entry stands among the dead letters now. */

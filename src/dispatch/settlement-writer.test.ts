@@ -10,6 +10,7 @@ function made() {
   let outcome: (id: string) => SettleOutcome | Error = () => "settled";
   let latency = 0;
   let retries = 0;
+  const whole: boolean[] = [];
   const writer = new SettlementWriter({
     clock,
     broker: {
@@ -25,10 +26,13 @@ function made() {
       },
     },
     onSettled: ({ claim }, what) => settled.push(`${claim.id} ${what}`),
-    onRetry: () => retries++,
+    onRetry: (_, all) => {
+      retries++;
+      whole.push(all);
+    },
   });
   return {
-    ...{ clock, calls, settled, writer },
+    ...{ clock, calls, settled, writer, whole },
     retries: () => retries,
     outcomes: (next: typeof outcome) => {
       outcome = next;
@@ -110,6 +114,19 @@ describe("SettlementWriter", () => {
     await clock.advanceAsync(2000);
     expect(idle).toBe(true);
     expect(settled.at(-1)).toBe("bad settled");
+  });
+
+  it("tells a broker that takes nothing from one that takes some", async () => {
+    const { clock, add, outcomes, whole } = made();
+    outcomes((id) => (id === "bad" ? { failed: "no" } : "settled"));
+    add("good", "bad");
+    await clock.advanceAsync(1);
+    expect(whole).toEqual([false]);
+    await clock.advanceAsync(100);
+    expect(whole).toEqual([false, true]);
+    outcomes(() => new Error("away"));
+    await clock.advanceAsync(200);
+    expect(whole).toEqual([false, true, true]);
   });
 
   it("tells each outcome once, also when a broker gives too few", async () => {

@@ -15,8 +15,8 @@ export interface SettlementWriterOptions {
   readonly clock: Clock;
   /** What became of one; never `{ failed }`, which is tried again. */
   onSettled(settlement: Settlement, outcome: Exclude<SettleOutcome, object>): void;
-  /** A call failed and is repeated. */
-  onRetry(problem: unknown): void;
+  /** A call is repeated. @param whole nothing of it was written; else the broker took some and not others */
+  onRetry(problem: unknown, whole: boolean): void;
 }
 
 /**
@@ -84,7 +84,7 @@ export class SettlementWriter {
       } catch (error) {
         this.#inCall = 0;
         this.#queue = [...batch, ...this.#queue];
-        onRetry(error);
+        onRetry(error, true);
         // A process that ends does not wait for a broker that is away: leases bring the messages back.
         await new Promise<void>((resolve) => clock.after(pause, resolve, true));
         pause = Math.min(LONGEST_PAUSE, pause * 2);
@@ -93,18 +93,20 @@ export class SettlementWriter {
       this.#inCall = 0;
       pause = SHORTEST_PAUSE;
       let problem = "";
+      let taken = 0;
       for (const [i, settlement] of batch.entries()) {
         const outcome = outcomes[i] ?? { failed: "the broker gave no outcome" };
         if (typeof outcome === "string") {
           this.#bytes -= bytesOf(settlement);
           onSettled(settlement, outcome);
+          taken++;
         } else {
           problem = outcome.failed;
           this.#apart.push(settlement);
         }
       }
       if (problem !== "") {
-        onRetry(new Error(problem));
+        onRetry(new Error(problem), taken === 0);
         this.#tryApart();
       }
     }

@@ -11,6 +11,13 @@ const MAX_QUEUES = 4096;
 export const DECISION_REASONS = ["gate_closed", "quota_exhausted", "dropped", "error"] as const;
 export type DecisionReason = (typeof DECISION_REASONS)[number];
 
+/**
+ * Why an outcome was dropped: the values of `reason` of `results_fenced_total`. `taken`: another process took the message over,
+ * or it was settled before. `answered`: the message had a terminal result already, from a store that lost data in between.
+ */
+export const FENCED_REASONS = ["taken", "answered"] as const;
+export type FencedReason = (typeof FENCED_REASONS)[number];
+
 /** The Async Processor's own metrics; dashboards and alerts match on these names and bounds (async-processor 8.6). */
 export const DISPATCH_METRICS = {
   requestTotal: {
@@ -162,7 +169,21 @@ export const DISPATCH_METRICS = {
   resultsFencedTotal: {
     type: "counter",
     name: "llm_d_async_async_results_fenced_total",
-    help: "Outcomes discarded because the lease was lost before they were written.",
+    help: "Outcomes dropped, by reason: taken (another process took the message over), answered (the message had its result).",
+    labels: [...QUEUE, "reason"],
+    maxSeries: MAX_QUEUES * FENCED_REASONS.length,
+  },
+  resultsRecoveredTotal: {
+    type: "counter",
+    name: "llm_d_async_async_results_recovered_total",
+    help: "Outcomes written although the broker had lost their messages with other data.",
+    labels: QUEUE,
+    maxSeries: MAX_QUEUES,
+  },
+  leasesRecoveredTotal: {
+    type: "counter",
+    name: "llm_d_async_async_leases_recovered_total",
+    help: "Leases of this process that the broker had lost with other data, and whose messages stayed in hand.",
     labels: QUEUE,
     maxSeries: MAX_QUEUES,
   },

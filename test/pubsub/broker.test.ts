@@ -34,6 +34,8 @@ class Recorder {
     writeRetried: () => {
       this.retried++;
     },
+    forgotten: () => {},
+    doubted: async () => {},
   };
 }
 

@@ -50,6 +50,9 @@ brokerCases("redis-sortedset", async (settings) => {
     async results(queueName) {
       return ((await redis.send(["LRANGE", queueName, "0", "-1"])) as string[]).toReversed();
     },
+    async wipe() {
+      await redis.send(["FLUSHALL"]);
+    },
     async now() {
       const [seconds, micros] = (await redis.send(["TIME"])) as string[];
       return Number(seconds) * 1000 + Number(micros) / 1000;

@@ -81,6 +81,8 @@ describe("redis-pubsub", () => {
       writeRetried() {
         retried++;
       },
+      forgotten() {},
+      async doubted() {},
     };
     broker.start(events);
     await poll("the broker to listen", () => broker.check().then(() => true));

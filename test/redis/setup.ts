@@ -56,6 +56,16 @@ export class Reports implements BrokerEvents {
     this.reclaimed_ += count;
   }
   writeRetried(): void {}
+  forgotten_ = 0;
+  forgotten(_queue: QueueSettings, count: number): void {
+    this.forgotten_ += count;
+  }
+  /** Claims that this process holds, as the dispatcher would know them: renewed when the broker doubts. */
+  readonly held: Claim[] = [];
+  broker: Broker | undefined;
+  async doubted(): Promise<void> {
+    await this.broker?.renew(this.held).catch(() => undefined);
+  }
 }
 
 /** A broker that has reached its server. */
@@ -65,6 +75,7 @@ export async function started(
 ): Promise<{ broker: Broker; reports: Reports }> {
   const broker = redisSortedSetBroker(settings, { ...deps, log });
   const reports = new Reports();
+  reports.broker = broker;
   broker.start(reports);
   await reached(broker);
   return { broker, reports };

@@ -17,12 +17,15 @@ export interface TcpProxy {
   hold(on: boolean): void;
   /** Nothing passes any more in either direction, and nobody is told; `false` ends it for connections made later. */
   blackHole(on: boolean): void;
+  /** Connections made from now on lead to this port. */
+  retarget(port: number): void;
   close(): Promise<void>;
 }
 
 export async function tcpProxy(target: number): Promise<TcpProxy> {
   const sockets = new Set<Socket>();
   let connections = 0;
+  let port = target;
   let losing = false;
   let hole = false;
   let left = Number.POSITIVE_INFINITY;
@@ -31,7 +34,7 @@ export async function tcpProxy(target: number): Promise<TcpProxy> {
   const releases = new Set<() => void>();
   const server = createServer((client) => {
     connections++;
-    const upstream = connect(target, "127.0.0.1");
+    const upstream = connect(port, "127.0.0.1");
     const end = (): void => {
       client.destroy();
       upstream.destroy();
@@ -105,6 +108,9 @@ export async function tcpProxy(target: number): Promise<TcpProxy> {
     },
     blackHole(on) {
       hole = on;
+    },
+    retarget(to) {
+      port = to;
     },
     close() {
       for (const socket of sockets) socket.destroy();

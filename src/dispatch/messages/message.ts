@@ -61,4 +61,6 @@ export interface ResultMessage {
   readonly errorMessage: string;
   /** Of the answer; written only when the payload is no UTF-8 text. */
   readonly contentType: string;
+  /** Written from the hands of a process after the store had lost the message; absent = no. */
+  readonly recovered?: boolean;
 }

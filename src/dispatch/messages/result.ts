@@ -30,6 +30,7 @@ export function encodeResult(result: ResultMessage): string {
     content_type: text ? undefined : result.contentType || undefined,
     error_code: result.errorCode || undefined,
     error_message: result.errorMessage || undefined,
+    recovered: result.recovered || undefined,
   });
 }
 
@@ -51,5 +52,6 @@ export function parseResult(text: string): ResultMessage {
     errorCode: typeof value["error_code"] === "string" ? (value["error_code"] as ErrorCode) : "",
     errorMessage: typeof value["error_message"] === "string" ? value["error_message"] : "",
     contentType: typeof value["content_type"] === "string" ? value["content_type"] : "",
+    ...(value["recovered"] === true ? { recovered: true } : {}),
   };
 }

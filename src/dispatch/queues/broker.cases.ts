@@ -2,6 +2,7 @@ import { afterEach, describe } from "vitest";
 import { cancellationCases } from "./cases/cancellation.cases.ts";
 import { claimCases } from "./cases/claim.cases.ts";
 import { CaseContext } from "./cases/context.cases.ts";
+import { dataLossCases } from "./cases/data-loss.cases.ts";
 import { entryCases } from "./cases/entry.cases.ts";
 import { figureCases } from "./cases/figures.cases.ts";
 import type { BrokerHarness, CaseSettings } from "./cases/harness.cases.ts";
@@ -19,6 +20,7 @@ export function brokerCases(name: string, make: (settings: CaseSettings) => Prom
     claimCases(context);
     retryCases(context);
     leaseCases(context);
+    dataLossCases(context);
     entryCases(context);
     cancellationCases(context);
     figureCases(context);

@@ -15,8 +15,12 @@ export interface Claim {
   readonly cancelled: boolean;
   /** Unix milliseconds of the broker's clock when it was published; NaN where the broker does not know. */
   readonly publishedAt: number;
+  /** The entry as the store had it, where the broker needs it to put a claim back; for brokers alone. */
+  readonly entry?: string;
   /** Set when the lease was found lost: somebody else has the message, and whatever comes of this is discarded. */
   lost: boolean;
+  /** Set when the store was found to have lost this claim with other data: what comes of it is written, and says so. */
+  recovered?: boolean;
   /** What whoever holds it keeps with it; brokers leave it alone. */
   holder?: unknown;
 }
@@ -44,11 +48,18 @@ export type Settlement =
   | { readonly kind: "dead"; readonly claim: Claim; readonly reason: string; readonly result: ResultMessage };
 
 /**
- * `settled`: done. `fenced`: the lease was lost before, nothing was written. `dead-lettered`: the claim is gone, but its
+ * `settled`: done. `recovered`: done in a store that had lost the claim with other data. `fenced`: somebody else holds or has
+ * settled the message, nothing was written. `answered`: the message had a terminal result, nothing was written. `dead-lettered`: the claim is gone, but its
  * result could not be written where it belongs (a key of another type) and stands in the dead letters. `{ failed }`: still
  * claimed, to be tried again.
  */
-export type SettleOutcome = "settled" | "fenced" | "dead-lettered" | { readonly failed: string };
+export type SettleOutcome =
+  | "settled"
+  | "recovered"
+  | "fenced"
+  | "answered"
+  | "dead-lettered"
+  | { readonly failed: string };
 
 export interface ClaimRequest {
   /** Messages wanted whose deadline has not passed, >= 0. */
@@ -76,6 +87,10 @@ export interface BrokerEvents {
   reclaimed(queue: QueueSettings, count: number): void;
   /** A write had to be repeated. */
   writeRetried(): void;
+  /** The store had lost leases that this process holds, with other data; their messages stay in hand. */
+  forgotten(queue: QueueSettings, count: number): void;
+  /** The store may have lost leases: all that are held are to be renewed now. Resolves when that was tried; never rejects. */
+  doubted(): Promise<void>;
 }
 
 /** What is in a queue, for people and metrics; NaN where the broker does not know. */
@@ -104,7 +119,7 @@ export interface Broker {
   claim(queue: QueueSettings, request: ClaimRequest): Promise<ClaimResult>;
   /** Settles several at once; one outcome each, in order. Repeating a settlement whose answer was lost is safe. */
   settle(settlements: readonly Settlement[]): Promise<readonly SettleOutcome[]>;
-  /** Extends leases; returns those that are lost, with `lost` set. */
+  /** Extends leases, or makes them again where the store has lost data; returns those that others have now, with `lost` set. */
   renew(claims: readonly Claim[]): Promise<readonly Claim[]>;
   /** Per claim: is there a mark to cancel it? */
   cancelled(claims: readonly Claim[]): Promise<readonly boolean[]>;
@@ -112,7 +127,7 @@ export interface Broker {
   moveDue(): Promise<number>;
   /** Queues messages whose lease ran out, whoever held it. @param held the claims of this process: others under its name are leftovers of lost answers */
   reclaim(held: ReadonlySet<string>): Promise<void>;
-  /** For the readiness probe: rejects with the reason when the broker cannot be reached. */
+  /** For the readiness probe: rejects with the reason while requests cannot be claimed, or results cannot be written. */
   check(): Promise<void>;
   backlog(queue: QueueSettings): Promise<Backlog>;
   /** After everything was settled. */

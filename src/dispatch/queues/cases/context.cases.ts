@@ -16,6 +16,7 @@ class Recorder implements BrokerEvents {
   readonly availableIn: string[] = [];
   readonly dead: string[] = [];
   reclaimedCount = 0;
+  forgottenCount = 0;
 
   available({ name }: QueueSettings): void {
     this.availableIn.push(name);
@@ -30,6 +31,12 @@ class Recorder implements BrokerEvents {
   }
 
   writeRetried(): void {}
+
+  forgotten(_queue: QueueSettings, count: number): void {
+    this.forgottenCount += count;
+  }
+
+  async doubted(): Promise<void> {}
 }
 
 export const ids = (claims: readonly Claim[]): string[] => claims.map(({ message }) => message.request.id);

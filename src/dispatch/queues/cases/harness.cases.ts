@@ -25,6 +25,8 @@ export interface BrokerHarness {
   injectResult(queueName: string, entry: string): Promise<void>;
   /** What stands in a result queue, oldest first; it stays there. */
   results(queueName: string): Promise<readonly string[]>;
+  /** The store loses everything that is in it, as one without persistence does when it is started again. */
+  wipe(): Promise<void>;
   /** The broker's clock, Unix milliseconds. */
   now(): number | Promise<number>;
   /**

@@ -24,6 +24,7 @@ brokerCases("memory", async (settings) => {
     inject: async (queueName, entry, score) => store.add(queueName, entry, score),
     injectResult: async (queueName, entry) => store.pushResult(queueName, entry),
     results: async (queueName) => store.results(queueName),
+    wipe: async () => store.wipe(),
     now: () => clock.wall(),
     async until(what, ms, probe) {
       for (let step = 0; step < 20; step++) {

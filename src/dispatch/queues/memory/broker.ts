@@ -63,7 +63,7 @@ export class MemoryBroker implements Broker {
     return this.#store.call(() => {
       const until = this.#store.clock.wall() + this.#settings.leases.claimTtl;
       return claims.filter((claim) => {
-        const lease = this.#store.leases.get(claim.id);
+        const lease = this.#store.leases.get(claim.id) ?? this.#reinstated(claim);
         if (lease === undefined) claim.lost = true;
         else lease.until = until;
         return lease === undefined;
@@ -159,23 +159,47 @@ export class MemoryBroker implements Broker {
       this.#events?.deadLettered(queue, error.message);
       return [];
     }
-    const id = `${entry.order}:${++entry.deliveries}`;
+    const id = `${this.#store.epoch}:${entry.order}:${++entry.deliveries}`;
     const until = time + this.#settings.leases.claimTtl;
     this.#store.leases.set(id, { entry, owner: this, until, unanswered: false });
     const { cancelled, publishedAt } = entry;
     return [{ id, queue, message, cancelled, publishedAt, lost: false }];
   }
 
+  /** The lease of a claim that was made before the store lost everything, made again; undefined for every other claim. */
+  #reinstated(claim: Claim): MemoryLease | undefined {
+    const { id, queue, message } = claim;
+    if (id.startsWith(`${this.#store.epoch}:`) || this.#store.reinstated.has(id)) return undefined;
+    const entry = this.#store.make(queue.name, encodeEnvelope(message), message.request.deadline);
+    const until = this.#store.clock.wall() + this.#settings.leases.claimTtl;
+    const lease = { entry, owner: this, until, unanswered: false };
+    this.#store.leases.set(id, lease);
+    this.#store.reinstated.add(id);
+    claim.recovered = true;
+    this.#events?.forgotten(queue, 1);
+    return lease;
+  }
+
   #settle(settlement: Settlement): SettleOutcome {
     const { claim } = settlement;
-    const lease = this.#store.leases.get(claim.id);
+    const lease = this.#store.leases.get(claim.id) ?? this.#reinstated(claim);
     if (lease === undefined) return "fenced";
+    const outcome = this.#settleHeld(settlement, lease);
+    return outcome === "settled" && claim.recovered === true ? "recovered" : outcome;
+  }
+
+  #settleHeld(settlement: Settlement, lease: MemoryLease): SettleOutcome {
+    const { claim } = settlement;
     this.#store.leases.delete(claim.id);
     const { entry } = lease;
     const { message, queue } = claim;
     switch (settlement.kind) {
       case "result":
-        this.#publish(queue, message.routing.resultQueueName, settlement.result);
+        this.#publish(
+          queue,
+          message.routing.resultQueueName,
+          claim.recovered === true ? { ...settlement.result, recovered: true } : settlement.result,
+        );
         this.#store.forget(entry);
         return "settled";
       case "dead":

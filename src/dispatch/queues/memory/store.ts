@@ -28,6 +28,10 @@ export class MemoryStore {
   /** Ordered by the time they are due. */
   readonly parked = new EntryList();
   fault: MemoryFault = "none";
+  /** Counts how often the store has lost everything; claim ids begin with it. */
+  epoch = 0;
+  /** Claims of earlier epochs that were put back in this one. */
+  readonly reinstated = new Set<string>();
   /** Milliseconds from a call to its answer; what it does happens at once. */
   latency = 0;
   readonly #queues = new Map<string, EntryList>();
@@ -58,6 +62,16 @@ export class MemoryStore {
     return answer;
   }
 
+  /** Loses everything, as a server without persistence does that is started again. */
+  wipe(): void {
+    this.epoch++;
+    this.#held = 0;
+    this.leases.clear();
+    this.reinstated.clear();
+    this.parked.take(() => "take");
+    for (const each of [this.#queues, this.#results, this.#dead, this.#byId]) each.clear();
+  }
+
   queue(name: string): EntryList {
     return getOrMake(this.#queues, name, () => new EntryList());
   }
@@ -77,6 +91,11 @@ export class MemoryStore {
 
   /** Queues a new entry, whatever it is. */
   add(queueName: string, text: string, score: number): void {
+    this.queue(queueName).add(this.make(queueName, text, score), score);
+  }
+
+  /** A new entry that is outstanding, and in no list yet. */
+  make(queueName: string, text: string, score: number): MemoryEntry {
     let id = "";
     let deadline = Number.NaN;
     try {
@@ -99,7 +118,7 @@ export class MemoryStore {
     };
     getOrMake(this.#byId, id, () => new Set()).add(entry);
     this.#held++;
-    this.queue(queueName).add(entry, score);
+    return entry;
   }
 
   /** Marks all that is outstanding under `id`; what is submitted under it later is not meant. */

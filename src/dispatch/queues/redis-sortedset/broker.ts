@@ -18,16 +18,18 @@ import type {
 import { connectRedis, type Redis } from "../redis/connection.ts";
 import { AnswerLost } from "../redis/reply-error.ts";
 import { readBacklog } from "./backlog.ts";
+import { checkKeys } from "./check-keys.ts";
 import { CLAIM } from "./claim-script.ts";
 import { BACKLOG } from "./inspect-scripts.ts";
-import { CANCEL_PREFIX, claimsKey, leasesKey } from "./keys.ts";
-import { RENEW, RUN_OUT } from "./lease-scripts.ts";
+import { ANSWERED_PREFIX, CANCEL_PREFIX, claimsKey, leasesKey, ownersKey } from "./keys.ts";
+import { REINSTATE, RENEW, RUN_OUT } from "./lease-scripts.ts";
 import { LostAnswers } from "./lost-answers.ts";
 import { reclaimRunOut } from "./reclaimer.ts";
+import { type Reinstated, reinstate } from "./reinstate.ts";
 import { moveDue } from "./retry-mover.ts";
 import { DUE, MOVE } from "./retry-scripts.ts";
 import { SettleBatch } from "./settle-batch.ts";
-import { DEAD_LETTERED, FENCED, SETTLE, SETTLED } from "./settle-script.ts";
+import { ANSWERED, DEAD_LETTERED, FENCED, FORGOTTEN, SETTLE, SETTLED } from "./settle-script.ts";
 import { type Taken, takeIn } from "./take-in.ts";
 
 export interface SortedSetDeps {
@@ -42,7 +44,10 @@ const MOST_CLAIMED = 1000;
 /** Bytes of entries after which a claim stops, and characters of texts after which a settlement is split. */
 const MOST_BYTES = 4 * 1024 * 1024;
 
-const SCRIPTS = [CLAIM, SETTLE, RENEW, RUN_OUT, DUE, MOVE, BACKLOG];
+/** How often a claim is tried again with a new owner in a store that keeps losing data. */
+const OWNERS_PER_CLAIM = 3;
+
+const SCRIPTS = [CLAIM, SETTLE, RENEW, REINSTATE, RUN_OUT, DUE, MOVE, BACKLOG];
 
 /**
  * Redis sorted sets with leases (async-processor 5.2): what producers write is what other processors of the format write,
@@ -57,8 +62,15 @@ class SortedSetBroker implements Broker {
   readonly #settings: RedisSortedSetSettings;
   readonly #deps: SortedSetDeps;
   readonly #byName: ReadonlyMap<string, QueueSettings>;
-  /** In front of every claim id of this process: no two processes share it, so no id is ever used twice. */
-  readonly #owner = `${randomBytes(12).toString("base64url")}:`;
+  /**
+   * In front of every claim id: no two processes share it, so no id is ever used twice. Another one follows when the store has
+   * lost data: the numbers of this one then say nothing about it any more.
+   */
+  #owner = newOwner();
+  /** By queue: number of the last claim of this owner that was answered. */
+  #made = new Map<QueueSettings, number>();
+  /** While leases are renewed because the store may have lost some: nothing is claimed, it might be in hand already. */
+  #doubt: Promise<void> | undefined;
   readonly #lost = new LostAnswers();
   #redis: Redis | undefined;
   #events: BrokerEvents | undefined;
@@ -77,6 +89,7 @@ class SortedSetBroker implements Broker {
     this.#events = events;
     this.#redis = connectRedis(this.#settings.redis, this.#deps, {
       scripts: SCRIPTS,
+      writes: true,
       onReady: () => void this.#connected(),
       onChanged: (key) => {
         if (key === undefined) for (const queue of this.#settings.queues) this.#announce(queue);
@@ -85,18 +98,34 @@ class SortedSetBroker implements Broker {
     });
   }
 
-  async claim(queue: QueueSettings, { max, expired }: ClaimRequest): Promise<ClaimResult> {
-    const redis = this.#usable();
+  async claim(queue: QueueSettings, request: ClaimRequest): Promise<ClaimResult> {
+    for (let owners = 0; owners < OWNERS_PER_CLAIM; owners++) {
+      if (this.#doubt !== undefined) await this.#doubt;
+      const owner = this.#owner;
+      const result = await this.#claim(this.#usable(), queue, request);
+      if (result !== undefined) return result;
+      if (this.#owner === owner) {
+        this.#owner = newOwner();
+        this.#made = new Map();
+      }
+      this.#doubtLeases();
+    }
+    throw new SluiceError("BROKER_UNAVAILABLE", "the store loses data again and again: nothing is claimed for now");
+  }
+
+  /** Undefined: nothing was claimed, because the store does not know the last claim of this owner. */
+  async #claim(redis: Redis, queue: QueueSettings, { max, expired }: ClaimRequest): Promise<ClaimResult | undefined> {
+    const owner = this.#owner;
     const live = Math.min(max, MOST_CLAIMED);
     const late = Math.min(expired, MOST_CLAIMED);
     const first = this.#nextClaim;
     this.#nextClaim += live + late;
     const script = redis.run(
       CLAIM,
-      [queue.name, claimsKey(queue.name), leasesKey(queue.name)],
+      [queue.name, claimsKey(queue.name), leasesKey(queue.name), ownersKey(queue.name)],
       [
-        ...[String(live), String(late), this.#owner, String(first), String(this.#settings.leases.claimTtl)],
-        ...[CANCEL_PREFIX, String(MOST_BYTES)],
+        ...[String(live), String(late), owner, String(first), String(this.#settings.leases.claimTtl)],
+        ...[CANCEL_PREFIX, String(MOST_BYTES), String(this.#made.get(queue) ?? 0)],
       ],
     );
     let answer: readonly (string | number | null)[];
@@ -107,14 +136,19 @@ class SortedSetBroker implements Broker {
       [answer, waiting] = (await Promise.all([script, armed])) as [typeof answer, typeof waiting];
     } catch (error) {
       if (!(error instanceof AnswerLost)) throw error;
-      const claimIds = Array.from({ length: live + late }, (_, i) => this.#owner + (first + i));
+      const claimIds = Array.from({ length: live + late }, (_, i) => owner + (first + i));
       const until = this.#deps.clock.now() + this.#settings.leases.claimTtl;
       this.#lost.claimed({ queue, claimIds, until });
       throw error;
     }
-    const taken = takeIn({ queue, settings: this.#settings, owner: this.#owner, first, live }, answer);
+    if ((answer[0] as number) < 0) return undefined;
+    const made = (answer.length - 1) / 2;
+    if (made > 0 && owner === this.#owner)
+      this.#made.set(queue, Math.max(first + made - 1, this.#made.get(queue) ?? 0));
+    const taken = takeIn({ queue, settings: this.#settings, owner, first, live }, answer);
+    const claims = await this.#marked(redis, queue, taken);
     if (taken.aside.size > 0) await this.#setAside(redis, queue, taken);
-    return { claims: await this.#marked(taken), waiting, time: answer[0] as number };
+    return { claims, waiting, time: answer[0] as number };
   }
 
   async settle(settlements: readonly Settlement[]): Promise<readonly SettleOutcome[]> {
@@ -128,6 +162,7 @@ class SortedSetBroker implements Broker {
       let answer: readonly (number | string)[];
       try {
         answer = await this.#run(redis, batch, refusedQueues(part));
+        if (answer.includes(FORGOTTEN)) answer = await this.#settleForgotten(redis, part, answer);
       } catch (error) {
         if (error instanceof AnswerLost) this.#lost.settled(part.map(({ claim }) => claim.id));
         if (from === 0) throw error;
@@ -149,12 +184,24 @@ class SortedSetBroker implements Broker {
       let number = numbers.get(queue.name);
       if (number === undefined) {
         number = String(keys.push(claimsKey(queue.name)));
-        keys.push(leasesKey(queue.name));
+        keys.push(leasesKey(queue.name), ownersKey(queue.name));
         numbers.set(queue.name, number);
       }
       args.push(number, id);
     }
-    const lost = ((await redis.run(RENEW, keys, args)) as readonly number[]).map((at) => claims[at]!);
+    const [taken, ...missing] = (await redis.run(RENEW, keys, args)) as [number, ...number[]];
+    const lost = missing.slice(0, taken).map((at) => claims[at]!);
+    const forgotten = missing.slice(taken).map((at) => claims[at]!);
+    if (forgotten.length > 0) {
+      const outcomes = await this.#reinstate(redis, forgotten);
+      lost.push(...forgotten.filter((_, i) => outcomes[i] === "taken" || outcomes[i] === "answered"));
+      const failed = outcomes.find((outcome) => typeof outcome === "object");
+      if (failed !== undefined)
+        throw new SluiceError(
+          "BROKER_UNAVAILABLE",
+          `leases that the store has lost cannot be made again: ${failed.failed}`,
+        );
+    }
     for (const claim of lost) claim.lost = true;
     return lost;
   }
@@ -196,7 +243,7 @@ class SortedSetBroker implements Broker {
   }
 
   async check(): Promise<void> {
-    await this.#usable().send(["PING"]);
+    await checkKeys(this.#usable(), this.#settings);
   }
 
   async backlog(queue: QueueSettings): Promise<Backlog> {
@@ -215,8 +262,57 @@ class SortedSetBroker implements Broker {
     return this.#redis;
   }
 
+  /** Has everything renewed that is held, and with it put back what the store has lost, before more is claimed. */
+  #doubtLeases(): void {
+    if (this.#doubt !== undefined || this.#events === undefined) return;
+    const doubt = this.#events.doubted().finally(() => {
+      this.#doubt = undefined;
+    });
+    this.#doubt = doubt;
+  }
+
+  async #reinstate(redis: Redis, claims: readonly Claim[]): Promise<readonly Reinstated[]> {
+    const outcomes = await reinstate(redis, claims, this.#settings);
+    const counts = new Map<QueueSettings, number>();
+    for (const [i, { queue }] of claims.entries())
+      if (outcomes[i] === "reinstated") counts.set(queue, (counts.get(queue) ?? 0) + 1);
+    for (const [queue, count] of counts) this.#events?.forgotten(queue, count);
+    return outcomes;
+  }
+
+  /** Puts the claims back that the store has lost, and settles them then. @returns the answers with theirs in their places */
+  async #settleForgotten(
+    redis: Redis,
+    part: readonly Settlement[],
+    before: readonly (number | string)[],
+  ): Promise<readonly (number | string)[]> {
+    this.#doubtLeases();
+    const answers = [...before];
+    const places = [...before.keys()].filter((i) => before[i] === FORGOTTEN);
+    const outcomes = await this.#reinstate(
+      redis,
+      places.map((i) => part[i]!.claim),
+    );
+    const batch = new SettleBatch(this.#settings);
+    const again: number[] = [];
+    for (const [n, i] of places.entries()) {
+      const outcome = outcomes[n]!;
+      if (outcome === "reinstated") {
+        again.push(i);
+        batch.add(part[i]!);
+      } else answers[i] = typeof outcome === "object" ? outcome.failed : outcome === "taken" ? FENCED : ANSWERED;
+    }
+    if (again.length === 0) return answers;
+    const settled = await this.#run(redis, batch, refusedQueues(again.map((i) => part[i]!)));
+    // Lost once more meanwhile: the writer tries again.
+    for (const [n, i] of again.entries()) answers[i] = settled[n] === FORGOTTEN ? "the store loses data" : settled[n]!;
+    return answers;
+  }
+
   async #connected(): Promise<void> {
     const redis = this.#redis!;
+    // Whoever answers now may be another server, or the same one with less in it.
+    this.#doubtLeases();
     // An answer that is refused says nothing about the server's kind.
     const about = await redis.send(["INFO", "cluster"]).catch(() => "");
     const before = this.#refusal;
@@ -269,7 +365,12 @@ class SortedSetBroker implements Broker {
   }
 
   /** Failing, it leaves the claims to their leases: whoever reclaims them comes to the same end. */
-  async #setAside(redis: Redis, queue: QueueSettings, { aside, reasons }: Taken): Promise<void> {
+  async #setAside(redis: Redis, queue: QueueSettings, { aside, reasons, answered }: Taken): Promise<void> {
+    if (answered > 0)
+      this.#deps.log.info(
+        { queue: queue.name, count: answered },
+        "messages that a store without their answers had kept are dropped: they have been answered",
+      );
     try {
       await this.#run(redis, aside, [queue]);
     } catch (error) {
@@ -280,29 +381,45 @@ class SortedSetBroker implements Broker {
   }
 
   /** Asks for the marks that the script has not; none when the server cannot be asked: workers ask again before they send. */
-  async #marked({ claims, unasked }: Taken): Promise<readonly Claim[]> {
+  async #marked(redis: Redis, queue: QueueSettings, taken: Taken): Promise<readonly Claim[]> {
+    const { claims, unasked, aside } = taken;
     if (unasked.length === 0) return claims;
-    const marks = await this.cancelled(unasked).catch(() => []);
-    const marked = new Set(unasked.filter((_, i) => marks[i] === true));
-    return claims.map((claim) => (marked.has(claim) ? { ...claim, cancelled: true } : claim));
+    const ids = unasked.map(({ message }) => message.request.id);
+    const marks = await readMarks(redis, ids).catch(() => new Map<string, unknown>());
+    const asked = new Set(unasked);
+    const left: Claim[] = [];
+    for (const claim of claims) {
+      const mark = asked.has(claim) ? marks.get(claim.message.request.id) : undefined;
+      if (mark === ANSWERED_PREFIX + tokenOf(claim)) {
+        aside.drop(queue, claim.id);
+        taken.answered++;
+      } else left.push(mark === tokenOf(claim) ? { ...claim, cancelled: true } : claim);
+    }
+    return left;
   }
 
-  #outcome({ id, lost }: Claim, answer: number | string): SettleOutcome {
+  #outcome({ id, lost, recovered }: Claim, answer: number | string): SettleOutcome {
     switch (answer) {
       case SETTLED:
         this.#lost.takeSettled(id);
-        return "settled";
+        return recovered === true ? "recovered" : "settled";
       case DEAD_LETTERED:
         this.#lost.takeSettled(id);
         return "dead-lettered";
+      case ANSWERED:
+        this.#lost.takeSettled(id);
+        return "answered";
       case FENCED:
         // Gone, because the first attempt did it: only its answer was lost.
-        return this.#lost.takeSettled(id) && !lost ? "settled" : "fenced";
+        if (!this.#lost.takeSettled(id) || lost) return "fenced";
+        return recovered === true ? "recovered" : "settled";
       default:
         return { failed: String(answer) };
     }
   }
 }
+
+const newOwner = (): string => `${randomBytes(12).toString("base64url")}:`;
 
 const tokenOf = ({ message }: Claim): string => message.routing.requestToken;
 const hasToken = (claim: Claim): boolean => tokenOf(claim) !== "";

@@ -3,10 +3,12 @@ import { redisScript } from "../redis/script.ts";
 /**
  * Takes entries out of a queue and keeps them as claims (async-processor 5.2.8).
  *
- * KEYS: the queue, its claims, its leases.
+ * KEYS: the queue, its claims, its leases, its owners.
  * ARGV: how many entries whose deadline lies ahead; how many past it; what claim ids begin with; the number of the first;
- * lease in ms; prefix of cancel marks; bytes after which it stops.
- * Answer: server time in ms, then per claim in order of score: the entry, and the cancel mark of the request id that
+ * lease in ms; prefix of cancel marks; bytes after which it stops; number of the last claim that this owner made in this queue
+ * (0 = none).
+ * Answer: server time in ms (negative: nothing was claimed, because the store does not know that last claim: it has lost
+ * data, see store-state.ts), then per claim in order of score: the entry, and the cancel mark of the request id that
  * `markedId` finds in it.
  *
  * A claim is kept as `<score>\n<entry>`, the score exactly as the queue had it. Scores are deadlines, unless a producer has
@@ -17,13 +19,15 @@ import { redisScript } from "../redis/script.ts";
  * everything where it was.
  */
 export const CLAIM = redisScript(`
-local queue, claims, leases = KEYS[1], KEYS[2], KEYS[3]
+local queue, claims, leases, owners = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local owner = string.sub(ARGV[3], 1, -2)
 local live, late, bytes = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[7])
 local t = redis.call('TIME')
 local now = t[1] .. '.' .. string.format('%06d', t[2])
 local seconds, ms = tonumber(now), t[1] * 1000 + math.floor(t[2] / 1000)
 redis.call('HLEN', claims)
 redis.call('ZCARD', leases)
+if tonumber(string.match(redis.call('HGET', owners, owner) or '0', '^%d+')) < tonumber(ARGV[8]) then return { -ms } end
 
 local function expired(entry, score)
   local named = tonumber(string.match(entry, '"deadline"%s*:%s*(%-?%d+)') or '')
@@ -85,6 +89,7 @@ if #entries > 0 then
     end
     answer[2 * i], answer[2 * i + 1] = entry, false
   end
+  redis.call('HSET', owners, owner, string.format('%.0f:%.0f', ARGV[4] + #entries - 1, ms))
   redis.call('HSET', claims, unpack(held))
   redis.call('ZADD', leases, unpack(until_))
   redis.call('ZREM', queue, unpack(entries))

@@ -4,7 +4,7 @@ import { UnreadableMessage } from "../../messages/request.ts";
 import type { QueueSettings, RedisSortedSetSettings } from "../../settings.ts";
 import { givenUp, unreadableResult } from "../intake.ts";
 import type { Redis } from "../redis/connection.ts";
-import { claimsKey, leasesKey } from "./keys.ts";
+import { claimsKey, leasesKey, ownersKey } from "./keys.ts";
 import { RUN_OUT } from "./lease-scripts.ts";
 import { SettleBatch } from "./settle-batch.ts";
 import { SETTLE, SETTLED } from "./settle-script.ts";
@@ -34,7 +34,7 @@ export async function reclaimRunOut(
   for (;;) {
     const answer = await redis.run(
       RUN_OUT,
-      [claimsKey(queue.name), leasesKey(queue.name)],
+      [claimsKey(queue.name), leasesKey(queue.name), ownersKey(queue.name)],
       [String(STEP), String(settings.leases.claimTtl)],
     );
     const found = answer as readonly string[];

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { parseEnvelope } from "../../messages/envelope.ts";
-import { errorResult } from "../../messages/result.ts";
+import { errorResult, parseResult } from "../../messages/result.ts";
 import { queueOf } from "../broker.cases.ts";
 import type { Claim } from "../broker.ts";
 import { readEntry } from "../intake.ts";
@@ -30,17 +30,17 @@ function rows({ args, keys }: SettleBatch): string[][] {
 }
 
 describe("SettleBatch", () => {
-  it("A-52 names every key once: four per queue in a row, and each place that something goes to", () => {
+  it("A-52 names every key once: five per queue in a row, and each place that something goes to", () => {
     const batch = new SettleBatch(names);
     const result = errorResult("r", "CANCELLED", "cancelled");
     const named = claimOf("c", q, { result_queue_name: "named" });
     for (const claim of [claimOf("a"), claimOf("b"), named, claimOf("d", other)])
       batch.add({ kind: "result", claim, result });
     batch.add({ kind: "retry", claim: claimOf("e"), due: 12.5, retryCount: 1, labels: {} });
-    expect(batch.keys.slice(0, 5)).toEqual(["results", "q", "{q}:claims", "{q}:leases", "q:dead"]);
+    expect(batch.keys.slice(0, 6)).toEqual(["results", "q", "{q}:claims", "{q}:leases", "q:dead", "{q}:owners"]);
     expect([...batch.keys].sort()).toEqual(
       ["other", "other:dead", "q", "q:dead", "results", "named", "theirs", "retries"]
-        .concat("{q}:claims", "{q}:leases", "{other}:claims", "{other}:leases")
+        .concat("{q}:claims", "{q}:leases", "{other}:claims", "{other}:leases", "{q}:owners", "{other}:owners")
         .sort(),
     );
     expect(rows(batch).map(([what, queue, , target]) => [what, queue, target])).toEqual([
@@ -78,6 +78,15 @@ describe("SettleBatch", () => {
       expect(parseEnvelope(textOf(labels)).routing.labels).toEqual(labels);
   });
 
+  it("a result of a claim that was put back says so", () => {
+    const batch = new SettleBatch(names);
+    const claim = { ...claimOf("a"), recovered: true };
+    batch.add({ kind: "result", claim, result: errorResult("a", "CANCELLED", "cancelled") });
+    const [what, , , , text] = rows(batch)[0]!;
+    expect(what).toBe("recovered");
+    expect(parseResult(text!)).toMatchObject({ id: "a", recovered: true });
+  });
+
   it("buries with or without somebody to tell", () => {
     const batch = new SettleBatch(names);
     batch.bury(q, "1", "no JSON", { named: "", runOut: false });
@@ -91,7 +100,7 @@ describe("SettleBatch", () => {
 
   it("H-17 no message has its result written over a queue, the retries, or what belongs to them", () => {
     const result = errorResult("r", "CANCELLED", "cancelled");
-    const keys = ["q", "other", "retries", "{other}:claims", "{q}:leases", "other:dead", "retries:dead"];
+    const keys = ["q", "other", "retries", "{other}:claims", "{q}:leases", "other:dead", "retries:dead", "{q}:owners"];
     for (const result_queue_name of keys) {
       const batch = new SettleBatch(names);
       batch.add({ kind: "result", claim: claimOf("a", q, { result_queue_name }), result });

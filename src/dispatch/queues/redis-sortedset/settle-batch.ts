@@ -4,7 +4,7 @@ import { encodeResult } from "../../messages/result.ts";
 import type { QueueSettings, RedisSortedSetSettings } from "../../settings.ts";
 import type { Claim, Settlement } from "../broker.ts";
 import { resultRoute } from "../intake.ts";
-import { ACTIVE_PREFIX, CANCEL_PREFIX, claimsKey, deadKey, leasesKey } from "./keys.ts";
+import { ACTIVE_PREFIX, CANCEL_PREFIX, claimsKey, deadKey, leasesKey, ownersKey } from "./keys.ts";
 
 type Names = Pick<RedisSortedSetSettings, "queues" | "resultQueueName" | "retryQueueName">;
 type Labels = Readonly<Record<string, string>>;
@@ -21,7 +21,7 @@ function reserved(names: Names): ReadonlySet<string> {
     const { queues, retryQueueName } = names;
     keys = new Set([
       ...[retryQueueName, deadKey(retryQueueName)],
-      ...queues.flatMap(({ name }) => [name, claimsKey(name), leasesKey(name), deadKey(name)]),
+      ...queues.flatMap(({ name }) => [name, claimsKey(name), leasesKey(name), deadKey(name), ownersKey(name)]),
     ]);
     reservedKeys.set(names, keys);
   }
@@ -49,9 +49,12 @@ export class SettleBatch {
     const { queue, message } = claim;
     const named = message.routing.resultQueueName;
     switch (settlement.kind) {
-      case "result":
-        this.#write("result", claim, this.#results(queue, named), encodeResult(settlement.result), "");
+      case "result": {
+        const recovered = claim.recovered === true;
+        const text = encodeResult(recovered ? { ...settlement.result, recovered } : settlement.result);
+        this.#write(recovered ? "recovered" : "result", claim, this.#results(queue, named), text, "");
         return;
+      }
       case "retry": {
         const routing = { ...message.routing, retryCount: settlement.retryCount, labels: settlement.labels };
         const target = this.#target(this.#names.retryQueueName);
@@ -69,6 +72,11 @@ export class SettleBatch {
   /** A claim back into its queue as it was: a leftover, or more than was asked for. */
   giveBack(queue: QueueSettings, claimId: string): void {
     this.#row("refuse", queue, claimId, "0", "", "", "", "");
+  }
+
+  /** A claim of a message that has its result: it goes, and nothing is written. */
+  drop(queue: QueueSettings, claimId: string): void {
+    this.#row("drop", queue, claimId, "0", "", "", "", "");
   }
 
   /** A claim whose lease ran out back into its queue. @param envelope that counts the lost lease */
@@ -125,7 +133,7 @@ export class SettleBatch {
     let first = this.#groups.get(queueName);
     if (first === undefined) {
       first = String(this.keys.push(queueName));
-      this.keys.push(claimsKey(queueName), leasesKey(queueName), deadKey(queueName));
+      this.keys.push(claimsKey(queueName), leasesKey(queueName), deadKey(queueName), ownersKey(queueName));
       this.#groups.set(queueName, first);
     }
     return first;

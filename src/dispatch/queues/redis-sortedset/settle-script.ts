@@ -1,4 +1,6 @@
 import { redisScript } from "../redis/script.ts";
+import { ANSWERED_PREFIX } from "./keys.ts";
+import { MADE } from "./store-state.ts";
 
 /** Arguments per settlement. */
 export const SETTLE_WIDTH = 8;
@@ -7,23 +9,32 @@ export const SETTLE_WIDTH = 8;
 export const FENCED = 0;
 export const SETTLED = 1;
 export const DEAD_LETTERED = 2;
+/** The store has lost the claim, and nothing was written: it must be put back first. */
+export const FORGOTTEN = 3;
+/** Nothing was written: the message has its terminal result. */
+export const ANSWERED = 4;
+
+/** Milliseconds that the mark "answered" is kept, as long as a cancel mark. */
+const ANSWERED_FOR = 7 * 24 * 3_600_000;
 
 /**
  * Settles claims of any queues, each by itself: one that fails leaves the others alone (async-processor 5.2.8, H-24).
  *
- * KEYS: for each queue of the batch, in a row: the queue, its claims, its leases, its dead letters; and any lists of results
+ * KEYS: for each queue of the batch, in a row: the queue, its claims, its leases, its dead letters, its owners; and any lists of results
  * and sets of retries.
  * ARGV: prefix of active tokens; prefix of cancel marks; then per settlement:
- *   what: `result`, `retry`, `refuse`, `dead`; or `requeue`, `bury`: as `refuse`, `dead`, if the lease has run out;
+ *   what: `result`, `retry`, `refuse`, `dead`; `recovered`: the result of a claim that was put back; `drop`: the claim goes
+ *   and nothing is written; or `requeue`, `bury`: as `refuse`, `dead`, if the lease has run out;
  *   number of the queue's first key; claim id; number of the key it goes to (list of results, set of retries), or 0;
  *   text: the result, or the envelope where it changes (empty = as it was); due time of a retry, or reason of a dead letter;
  *   request id; token.
  *
  * A claim that exists is owned by whoever knows its id, because no id is used twice; one that was settled or reclaimed is
- * gone, so repeating a settlement writes nothing. The message's new place is written first, then the claim goes. A result
- * whose list is a key of another type stands in the dead letters, beside its entry.
+ * gone, so repeating a settlement writes nothing. What a missing claim means: store-state.ts. The message's new place is
+ * written first, then the claim goes. A result whose list is a key of another type stands in the dead letters, beside its
+ * entry.
  */
-export const SETTLE = redisScript(`
+export const SETTLE = redisScript(`${MADE}
 local t = redis.call('TIME')
 local ms = t[1] * 1000 + math.floor(t[2] / 1000)
 
@@ -45,27 +56,46 @@ local function letter(claims, id, reason, result)
   if result then text = text .. ',"result":' .. cjson.encode(result) end
   return text .. ',"at":' .. string.format('%.0f', ms) .. '}'
 end
-local function forget(id, token)
+local function forget(id, token, mark)
   if token == '' then return end
-  for i = 1, 2 do
-    if redis.pcall('GET', ARGV[i] .. id) == token then redis.call('DEL', ARGV[i] .. id) end
-  end
+  if redis.pcall('GET', ARGV[1] .. id) == token then redis.call('DEL', ARGV[1] .. id) end
+  if mark == token then redis.call('DEL', ARGV[2] .. id) end
+end
+local function leave(claims, leases, id)
+  redis.call('HDEL', claims, id)
+  redis.call('ZREM', leases, id)
 end
 
 local function settle(at)
   local what, first, id = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2]
   local target, text, extra = KEYS[tonumber(ARGV[at + 3])], ARGV[at + 4], ARGV[at + 5]
   local queue, claims, leases, dead = KEYS[first], KEYS[first + 1], KEYS[first + 2], KEYS[first + 3]
+  local request, token = ARGV[at + 6], ARGV[at + 7]
   local known = redis.pcall('HEXISTS', claims, id)
   if problem(known) then return problem(known) end
-  if known == 0 then return ${FENCED} end
+  if known == 0 then
+    if what == 'requeue' or what == 'bury' or what == 'drop' then return ${FENCED} end
+    local lease = redis.pcall('ZSCORE', leases, id)
+    if problem(lease) then return problem(lease) end
+    local was, trouble = made(KEYS[first + 4], id)
+    if trouble then return trouble end
+    if lease or not was then return ${FORGOTTEN} end
+    return ${FENCED}
+  end
   if what == 'requeue' or what == 'bury' then
     local lease = redis.call('ZSCORE', leases, id)
     if lease and tonumber(lease) > ms then return ${FENCED} end
   end
 
+  local ends = what == 'result' or what == 'recovered' or what == 'dead' or what == 'bury'
+  local mark = ends and token ~= '' and redis.pcall('GET', ARGV[2] .. request)
+  if mark == '${ANSWERED_PREFIX}' .. token then
+    leave(claims, leases, id)
+    return ${ANSWERED}
+  end
+
   local outcome, reply = ${SETTLED}, nil
-  if what == 'result' then
+  if what == 'result' or what == 'recovered' then
     reply = redis.pcall('LPUSH', target, text)
     if wrong_type(reply) then
       reply = redis.pcall('LPUSH', dead, letter(claims, id, 'the key ' .. target .. ' for its result holds another type', text))
@@ -76,7 +106,7 @@ local function settle(at)
   elseif what == 'refuse' or what == 'requeue' then
     local score, entry = kept(claims, id)
     reply = redis.pcall('ZADD', queue, score, text ~= '' and text or entry)
-  else
+  elseif what ~= 'drop' then
     reply = redis.pcall('LLEN', dead)
     if problem(reply) then return problem(reply) end
     local unsent = nil
@@ -88,9 +118,11 @@ local function settle(at)
   end
   if problem(reply) then return problem(reply) end
 
-  redis.call('HDEL', claims, id)
-  redis.call('ZREM', leases, id)
-  if what == 'result' or what == 'dead' or what == 'bury' then forget(ARGV[at + 6], ARGV[at + 7]) end
+  leave(claims, leases, id)
+  if ends then forget(request, token, mark) end
+  if what == 'recovered' and token ~= '' then
+    redis.call('SET', ARGV[2] .. request, '${ANSWERED_PREFIX}' .. token, 'PX', ${ANSWERED_FOR})
+  end
   return outcome
 end
 

@@ -4,6 +4,7 @@ import type { QueueSettings, RedisSortedSetSettings } from "../../settings.ts";
 import type { Claim } from "../broker.ts";
 import { readEntry, unreadableResult } from "../intake.ts";
 import { markedId } from "./claim-script.ts";
+import { ANSWERED_PREFIX } from "./keys.ts";
 import { SettleBatch } from "./settle-batch.ts";
 
 /** What a claim asked for. */
@@ -26,6 +27,8 @@ export interface Taken {
   readonly aside: SettleBatch;
   /** Why entries are dead letters. */
   readonly reasons: readonly string[];
+  /** Claims in `aside` whose message has its result. */
+  answered: number;
 }
 
 /** Makes claims of what the claim script answered, and sorts out what is none. */
@@ -38,6 +41,7 @@ export function takeIn(
   const unasked: Claim[] = [];
   const aside = new SettleBatch(settings);
   const reasons: string[] = [];
+  let answered = 0;
   let room = live;
   for (let i = 1; i < answer.length; i += 2) {
     const text = answer[i] as string;
@@ -60,10 +64,16 @@ export function takeIn(
       continue;
     }
     const asked = routing.requestToken === "" || markedId(text) === request.id;
-    const cancelled = asked && routing.requestToken !== "" && answer[i + 1] === routing.requestToken;
-    const claim: Claim = { id, queue, message, cancelled, publishedAt: Number.NaN, lost: false };
+    const mark = asked && routing.requestToken !== "" ? answer[i + 1] : undefined;
+    if (mark === ANSWERED_PREFIX + routing.requestToken) {
+      aside.drop(queue, id);
+      answered++;
+      continue;
+    }
+    const cancelled = mark === routing.requestToken;
+    const claim: Claim = { id, queue, message, cancelled, publishedAt: Number.NaN, entry: text, lost: false };
     claims.push(claim);
     if (!asked) unasked.push(claim);
   }
-  return { claims, unasked, aside, reasons };
+  return { claims, unasked, aside, reasons, answered };
 }

@@ -25,6 +25,8 @@ export interface RedisOptions {
   readonly commandTimeout?: number;
   /** Loaded on every connection before it counts as ready. */
   readonly scripts?: readonly RedisScript[];
+  /** True: a server that takes no writes (a read-only replica) counts as away. */
+  readonly writes?: boolean;
   /** A connection is ready: the first, and each after a break. */
   onReady?(): void;
   /** A key read behind `CLIENT CACHING YES` was changed by somebody else; undefined = any key may have been. */
@@ -227,6 +229,12 @@ class RedisLink implements Redis {
 
   async #begin(client: Client, announce: boolean): Promise<void> {
     await client.connect();
+    if (this.#options.writes === true) {
+      // Whoever may not ask finds out with the first write.
+      const about = String(await client.sendCommand(["INFO", "replication"]).catch(() => ""));
+      if (/^role:slave\r?$/m.test(about) && /^slave_read_only:1\r?$/m.test(about))
+        throw new Error("READONLY: it is a replica that takes no writes; connect to its primary");
+    }
     const steps: Promise<unknown>[] = (this.#options.scripts ?? []).map(({ source }) =>
       client.sendCommand(["SCRIPT", "LOAD", source]),
     );

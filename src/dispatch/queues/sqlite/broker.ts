@@ -17,8 +17,10 @@ import { readBacklog } from "./backlog.ts";
 import { type Doorbell, requestBell, resultBell } from "./doorbell.ts";
 import { Endings } from "./endings.ts";
 import { breathe, QueueFile, type SqliteDeps } from "./queue-file.ts";
-import { changesOf, deliveryId, deliveryOf, type MessageRow } from "./rows.ts";
-import { QueueTables } from "./tables.ts";
+import { Recovery, type Restored } from "./recovery.ts";
+import { changesOf, deliveryId, type MessageRow } from "./rows.ts";
+import { isBusy } from "./sqlite-error.ts";
+import { type Delivery, QueueTables } from "./tables.ts";
 
 /** Rows that one transaction changes at most: some milliseconds, in which this process does nothing else. */
 const BATCH = 512;
@@ -38,6 +40,7 @@ class SqliteBroker implements Broker {
   readonly #deps: SqliteDeps;
   readonly #file: QueueFile;
   readonly #tables: QueueTables;
+  readonly #recovery: Recovery;
   readonly #endings: Endings;
   readonly #requestBell: Doorbell;
   readonly #resultBell: Doorbell;
@@ -49,7 +52,10 @@ class SqliteBroker implements Broker {
     this.#deps = deps;
     this.#file = new QueueFile(settings.path, deps);
     this.#tables = new QueueTables(this.#file);
-    this.#endings = new Endings(this.#file, this.#tables, deps.clock, settings.resultQueueName);
+    this.#recovery = new Recovery(this.#file, this.#tables);
+    const { resultQueueName, leases } = settings;
+    const { claimTtl } = leases;
+    this.#endings = new Endings(this.#file, this.#tables, this.#recovery, deps.clock, { resultQueueName, claimTtl });
     this.#requestBell = requestBell(settings.path, deps);
     this.#resultBell = resultBell(settings.path, deps);
   }
@@ -92,7 +98,8 @@ class SqliteBroker implements Broker {
       if (at > 0) await breathe(this.#deps.clock);
       try {
         const some = settlements.slice(at, at + BATCH);
-        outcomes.push(...(await this.#endings.settle(some, () => this.#events?.writeRetried())));
+        const repeated = (): void => this.#events?.writeRetried();
+        outcomes.push(...(await this.#endings.settle(some, repeated, (claims) => this.#tellForgotten(claims))));
       } catch (error) {
         // Of what was written before, the answer must not be lost.
         if (at === 0) throw error;
@@ -110,8 +117,13 @@ class SqliteBroker implements Broker {
     for (let at = 0; at < claims.length; at += BATCH) {
       if (at > 0) await breathe(this.#deps.clock);
       const some = claims.slice(at, at + BATCH);
-      const until = this.#deps.clock.wall() + claimTtl;
-      const kept = await this.#file.write(() => some.map(({ id }) => this.#renew(id, until, claimTtl)), "later");
+      const now = this.#deps.clock.wall();
+      const [kept, restored] = await this.#file.write(() => {
+        const back = new Map<Claim, Delivery>();
+        return [some.map((claim) => this.#renew(claim, now, claimTtl, back)), back] as const;
+      }, "later");
+      this.#recovery.keep(restored);
+      this.#tellForgotten(restored);
       for (const [index, claim] of some.entries()) if (!kept[index]) claim.lost = true;
     }
     return claims.filter(({ lost }) => lost);
@@ -119,8 +131,8 @@ class SqliteBroker implements Broker {
 
   async cancelled(claims: readonly Claim[]): Promise<readonly boolean[]> {
     return this.#file.read(() =>
-      claims.map(({ id }) => {
-        const delivery = deliveryOf(this.#file.id, id);
+      claims.map((claim) => {
+        const delivery = this.#recovery.find(claim);
         return delivery !== undefined && this.#tables.isCancelled(delivery);
       }),
     );
@@ -165,6 +177,13 @@ class SqliteBroker implements Broker {
 
   async check(): Promise<void> {
     this.#file.follow();
+    try {
+      // A disk that is full, or a file that may only be read, shows in nothing but a write.
+      await this.#file.write(() => this.#tables.touch(), "later");
+    } catch (error) {
+      // Whoever writes a lot works: this process gets its turn.
+      if (!isBusy(error)) throw error;
+    }
   }
 
   async backlog({ name }: QueueSettings): Promise<Backlog> {
@@ -247,9 +266,20 @@ class SqliteBroker implements Broker {
     }
   }
 
-  #renew(id: string, until: number, ttl: number): boolean {
-    const delivery = deliveryOf(this.#file.id, id);
-    return delivery !== undefined && this.#tables.renew(delivery, until, ttl);
+  /** @param restored takes note of a claim that the file had lost @returns false: it is somebody else's, or settled */
+  #renew(claim: Claim, now: number, ttl: number, restored: Map<Claim, Delivery>): boolean {
+    const delivery = this.#recovery.find(claim);
+    if (delivery !== undefined && this.#tables.renew(delivery, now + ttl, ttl)) return true;
+    const put = this.#recovery.restore(claim, now, ttl);
+    if (put === undefined) return false;
+    restored.set(claim, put);
+    return true;
+  }
+
+  #tellForgotten(restored: Restored): void {
+    const counts = new Map<QueueSettings, number>();
+    for (const { queue } of restored.keys()) counts.set(queue, (counts.get(queue) ?? 0) + 1);
+    for (const [queue, count] of counts) this.#events?.forgotten(queue, count);
   }
 
   #nextDue({ name }: QueueSettings): number {

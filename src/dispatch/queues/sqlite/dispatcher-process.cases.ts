@@ -53,6 +53,8 @@ async function work(path: string, mode: Mode): Promise<void> {
     deadLettered() {},
     reclaimed() {},
     writeRetried() {},
+    forgotten() {},
+    async doubted() {},
   });
   // The process lives until it is killed.
   for (;;) {

@@ -4,10 +4,11 @@ import type { ResultMessage } from "../../messages/message.ts";
 import { UnreadableMessage } from "../../messages/request.ts";
 import { encodeResult } from "../../messages/result.ts";
 import type { QueueSettings } from "../../settings.ts";
-import type { Settlement, SettleOutcome } from "../broker.ts";
+import type { Claim, Settlement, SettleOutcome } from "../broker.ts";
 import { givenUp, readEntry, resultRoute, unreadableResult } from "../intake.ts";
 import type { QueueFile } from "./queue-file.ts";
-import { changesOf, deliveryOf, entryText, type MessageRow } from "./rows.ts";
+import type { Recovery, Restored } from "./recovery.ts";
+import { changesOf, entryText, type MessageRow } from "./rows.ts";
 import type { Delivery, QueueTables } from "./tables.ts";
 
 /** A settlement with the texts that it writes, made before the transaction begins. */
@@ -25,28 +26,43 @@ export class Endings {
   readonly #tables: QueueTables;
   readonly #clock: Clock;
   readonly #resultQueueName: string;
+  readonly #recovery: Recovery;
+  readonly #claimTtl: number;
 
-  /** @param resultQueueName where results go that neither the queue nor the message routes */
-  constructor(file: QueueFile, tables: QueueTables, clock: Clock, resultQueueName: string) {
+  /** @param claimTtl milliseconds @param resultQueueName where results go that neither the queue nor the message routes */
+  constructor(
+    file: QueueFile,
+    tables: QueueTables,
+    recovery: Recovery,
+    clock: Clock,
+    { resultQueueName, claimTtl }: { readonly resultQueueName: string; readonly claimTtl: number },
+  ) {
     this.#file = file;
     this.#tables = tables;
+    this.#recovery = recovery;
     this.#clock = clock;
     this.#resultQueueName = resultQueueName;
+    this.#claimTtl = claimTtl;
   }
 
   /**
    * Settles in one transaction; when one of them cannot be written each has its own, so that it does not hold up the others.
    * @param repeated called when that was necessary
+   * @param restored called with claims that the file had lost, and that were put back for it
    * @throws SluiceError BROKER_UNAVAILABLE, QUEUE_FILE_CORRUPT: nothing was written
    */
-  async settle(settlements: readonly Settlement[], repeated: () => void): Promise<SettleOutcome[]> {
+  async settle(
+    settlements: readonly Settlement[],
+    repeated: () => void,
+    restored: (claims: Restored) => void,
+  ): Promise<SettleOutcome[]> {
     const prepared = settlements.map((settlement) => this.#prepare(settlement));
     try {
-      return await this.#file.write(() => prepared.map((each) => this.#apply(each)));
+      return await this.#write(prepared, restored);
     } catch (error) {
       if (!(error instanceof SluiceError) || error.code !== "QUEUE_FILE_ERROR") throw error;
       repeated();
-      return Promise.all(prepared.map((each) => this.#alone(each)));
+      return Promise.all(prepared.map((each) => this.#alone(each, restored)));
     }
   }
 
@@ -79,17 +95,46 @@ export class Endings {
       settlement.kind === "result" || settlement.kind === "dead"
         ? encodeResult(settlement.result)
         : JSON.stringify(settlement.labels);
-    return { settlement, delivery: deliveryOf(this.#file.id, settlement.claim.id), text };
+    return { settlement, delivery: this.#recovery.find(settlement.claim), text };
   }
 
-  #apply({ settlement, delivery, text }: Prepared): SettleOutcome {
+  async #write(prepared: readonly Prepared[], restored: (claims: Restored) => void): Promise<SettleOutcome[]> {
+    const [outcomes, put] = await this.#file.write(() => {
+      // The transaction may be repeated.
+      const back = new Map<Claim, Delivery>();
+      return [prepared.map((each) => this.#settle(each, back)), back] as const;
+    });
+    this.#recovery.keep(put);
+    if (put.size > 0) restored(put);
+    return outcomes;
+  }
+
+  /** @param restored takes note of a claim that the file had lost */
+  #settle(prepared: Prepared, restored: Map<Claim, Delivery>): SettleOutcome {
+    const { claim } = prepared.settlement;
+    const recovered = claim.recovered === true;
+    if (this.#apply(prepared, recovered)) return recovered ? "recovered" : "settled";
+    const delivery = this.#recovery.restore(claim, this.#clock.wall(), this.#claimTtl);
     if (delivery === undefined) return "fenced";
+    restored.set(claim, delivery);
+    this.#apply({ ...prepared, delivery }, true);
+    return "recovered";
+  }
+
+  /** @param recovered a result says so @returns false when the delivery is not held */
+  #apply({ settlement, delivery, text }: Prepared, recovered: boolean): boolean {
+    if (delivery === undefined) return false;
     const { queue, message } = settlement.claim;
     let done: boolean;
     switch (settlement.kind) {
       case "result":
         done = this.#tables.remove(delivery);
-        if (done) this.#publish(queue, message.routing.resultQueueName, text);
+        if (done)
+          this.#publish(
+            queue,
+            message.routing.resultQueueName,
+            recovered ? encodeResult({ ...settlement.result, recovered }) : text,
+          );
         break;
       case "retry": {
         const now = this.#clock.wall();
@@ -115,12 +160,12 @@ export class Endings {
         break;
       }
     }
-    return done ? "settled" : "fenced";
+    return done;
   }
 
-  async #alone(prepared: Prepared): Promise<SettleOutcome> {
+  async #alone(prepared: Prepared, restored: (claims: Restored) => void): Promise<SettleOutcome> {
     try {
-      return await this.#file.write(() => this.#apply(prepared));
+      return (await this.#write([prepared], restored))[0]!;
     } catch (error) {
       return { failed: messageOf(error) };
     }

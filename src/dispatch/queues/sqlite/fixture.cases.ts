@@ -53,4 +53,11 @@ export class CaseFolder {
   }
 }
 
-export const NO_EVENTS: BrokerEvents = { available() {}, deadLettered() {}, reclaimed() {}, writeRetried() {} };
+export const NO_EVENTS: BrokerEvents = {
+  available() {},
+  deadLettered() {},
+  reclaimed() {},
+  writeRetried() {},
+  forgotten() {},
+  async doubted() {},
+};

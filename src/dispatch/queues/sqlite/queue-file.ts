@@ -24,7 +24,7 @@ export interface SqliteDeps {
   readonly log: Logger;
 }
 
-/** A connection to a queue file: opened when it is needed, and again when the file was replaced. */
+/** A connection to a queue file: opened when it is needed, and again when the file was replaced, before anything else is done. */
 export class QueueFile {
   readonly path: string;
   readonly #deps: SqliteDeps;
@@ -119,17 +119,20 @@ export class QueueFile {
     return statement;
   }
 
-  /** Looks whether another file stands at the path now, and turns to that one. @throws SluiceError when it cannot be used */
+  /** Reads from the file as it is now. @throws SluiceError when it cannot be used */
   follow(): void {
-    if (this.#db !== undefined && inodeOf(this.path) !== this.#inode) {
-      this.#deps.log.error({ path: this.path }, "queue file was moved or removed while in use");
-      this.#drop();
-    }
     this.read(() => this.statement("SELECT id FROM store").get());
   }
 
   close(): void {
     this.#closed = true;
+    this.#drop();
+  }
+
+  /** Turns to the file that stands at the path now: what is written to one that was deleted is lost. */
+  #turn(): void {
+    if (this.#db === undefined || this.#db.isTransaction || inodeOf(this.path) === this.#inode) return;
+    this.#deps.log.error({ path: this.path }, "queue file was moved or removed while in use");
     this.#drop();
   }
 
@@ -140,6 +143,7 @@ export class QueueFile {
   }
 
   #open(): DatabaseSync {
+    this.#turn();
     if (this.#db !== undefined) return this.#db;
     if (this.#closed) throw new SluiceError("BROKER_UNAVAILABLE", `queue file ${this.path} was closed`);
     if (!this.#create && !existsSync(this.path))

@@ -51,12 +51,36 @@ export class QueueTables {
     return Number(this.#file.statement(sql).get(queue)?.["published"] ?? Number.NaN);
   }
 
-  /** @param published milliseconds */
-  add(queue: number, id: string, body: string, score: number, published: number): void {
+  /** @param published milliseconds @returns its sequence number */
+  add(queue: number, id: string, body: string, score: number, published: number): number {
     const { lastInsertRowid } = this.#file
       .statement("INSERT INTO messages (queue, score, published, request) VALUES (?, ?, ?, ?)")
       .run(queue, score, published, id);
     this.#file.statement("INSERT INTO entries (seq, body) VALUES (?, ?)").run(lastInsertRowid, body);
+    return Number(lastInsertRowid);
+  }
+
+  /** Writes to the file, and changes nothing. */
+  touch(): void {
+    this.#file.statement("UPDATE store SET id = id").run();
+  }
+
+  /** The message that has a sequence number now. */
+  standing(seq: number): { readonly deliveries: number; readonly request: string } | undefined {
+    const sql = "SELECT deliveries, request FROM messages WHERE seq = ?";
+    return this.#file.statement(sql).get(seq) as { deliveries: number; request: string } | undefined;
+  }
+
+  /** Was a message of this sequence number ever put into this file? */
+  hasGivenOut(seq: number): boolean {
+    const sql = "SELECT seq FROM sqlite_sequence WHERE name = 'messages'";
+    return Number(this.#file.statement(sql).get()?.["seq"] ?? 0) >= seq;
+  }
+
+  /** Makes a message a claim, whatever state it is in. @param until end of the lease, milliseconds */
+  reclaim({ seq, deliveries }: Delivery, until: number, ttl: number): void {
+    const sql = `UPDATE messages SET state = ${CLAIMED}, until = ?, ttl = ?, deliveries = ? WHERE seq = ?`;
+    this.#file.statement(sql).run(until, ttl, deliveries, seq);
   }
 
   /** The first entries in order; they stay. */

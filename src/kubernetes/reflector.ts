@@ -31,7 +31,10 @@ export interface ReflectorTuning {
    * take about 2 ms, the 500 of other clients 25 (`bench/kubernetes.ts`).
    */
   readonly pageSize?: number;
-  /** Bounds of the pause after failures, before jitter; defaults 250 and 30,000. */
+  /**
+   * Bounds of the pause after failures, before jitter; defaults 250 and 5,000. The longest one is how late a picker may notice
+   * that an outage of the API server is over: until then it sends requests to pods that are gone.
+   */
   readonly firstPause?: number;
   readonly longestPause?: number;
   /** Between two looks whether an optional kind is there by now, and how long one that was there must be missing; 60,000. */
@@ -100,7 +103,7 @@ export class Reflector<T> {
     this.#tuning = {
       pageSize: tuning?.pageSize ?? 50,
       firstPause: tuning?.firstPause ?? 250,
-      longestPause: tuning?.longestPause ?? 30_000,
+      longestPause: tuning?.longestPause ?? 5000,
       absentPause: tuning?.absentPause ?? 60_000,
       watchSeconds: tuning?.watchSeconds ?? 240,
     };

@@ -132,11 +132,19 @@ dataLayer:
     expect(settingsOf(text, modelServers({ insecureSkipVerify: false })).warnings).toEqual([]);
   });
 
-  it("honours the flags that name metrics, unless the file says how pages are read (S-17)", () => {
-    const named = modelServers({}, { "total-queued-requests-metric": "mine" });
+  const QUEUED = "total-queued-requests-metric";
+
+  it("lays the flags that name metrics over the default engine of the extractor, and refuses them beside engineConfigs (S-17)", () => {
+    const named = modelServers({}, { [QUEUED]: "mine" });
     expect(waitingOn("mine 7\n", settingsOf(pages("{}").replace(/- .type: core.*\n/, ""), named))).toBe(7);
-    expect(failureOf(pages("{}"), named)).toBe(
-      "FLAG_CONFLICT: --total-queued-requests-metric names a metric, and so does the plugin core-metrics-extractor in c.yaml; leave the flag out and write the metric into engineConfigs of that plugin",
+    expect(waitingOn("mine 7\n", settingsOf(pages("{}"), named))).toBe(7);
+    const sglang = settingsOf(pages("{}", "{defaultEngine: sglang, engineLabelKey: kind}"), named);
+    const page = "mine 1\nsglang:num_queue_reqs 2\nvllm:num_requests_waiting 3\n";
+    expect([{}, { kind: "sglang" }, { kind: "vllm" }].map((labels) => waitingOn(page, sglang, labels))).toEqual([
+      1, 1, 3,
+    ]);
+    expect(failureOf(pages("{}", "{engineConfigs: [{name: own, queuedRequestsSpec: q}]}"), named)).toBe(
+      `FLAG_CONFLICT: --${QUEUED} names a metric, and so do the engineConfigs of the plugin core-metrics-extractor in c.yaml; leave the flag out and write the metric into engineConfigs`,
     );
   });
 

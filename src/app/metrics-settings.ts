@@ -108,17 +108,16 @@ function dialectsOf(
   { metrics }: ModelServerSettings,
   instances: PluginInstances,
 ): Dialects {
+  const { engines, engineLabelKey, defaultEngine } = instances.make(extractor);
+  const choice = { engineLabelKey, defaultEngine };
   const [flag] = Object.keys(metrics);
-  if (flag === undefined) {
-    const { engines, engineLabelKey, defaultEngine } = instances.make(extractor);
-    return new Dialects(engines.map(mappingOf), { engineLabelKey, defaultEngine });
-  }
-  if (config.configured.some(({ name, definition }) => definition.kind === "extractor" && name === extractor.name))
+  if (flag === undefined) return new Dialects(engines.map(mappingOf), choice);
+  if (engines.length > 0)
     throw new SluiceError(
       "FLAG_CONFLICT",
-      `--${flag} names a metric, and so does the plugin ${extractor.name} in ${config.source}; leave the flag out and write the metric into engineConfigs of that plugin`,
+      `--${flag} names a metric, and so do the engineConfigs of the plugin ${extractor.name} in ${config.source}; leave the flag out and write the metric into engineConfigs`,
     );
-  return dialectsWith(metrics);
+  return dialectsWith(metrics, choice);
 }
 
 function mappingOf(engine: EngineSpecification): EngineMapping {

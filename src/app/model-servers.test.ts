@@ -65,6 +65,23 @@ ${VLLM}`;
     });
   });
 
+  it("lays the names over the default engine, whose other metrics stay (GAIE chart, modelServerType)", () => {
+    const over = (defaultEngine: string, names: Names, text: string): EndpointMetrics => {
+      const page = Buffer.from(text);
+      const dialect = dialectsWith(names, { defaultEngine }).of({});
+      return dialect.createReader().read(page, page.length, UNKNOWN_METRICS, 0).metrics;
+    };
+    const sglang = 'mine 3\nsglang:num_running_reqs 4\nsglang:cache_config_info{page_size="16",num_pages="10"} 1\n';
+    expect(over("sglang", { "total-queued-requests-metric": "mine" }, sglang)).toMatchObject({
+      ...{ waiting: 3, running: 4, blockSize: 16, blocks: 10 },
+    });
+    // trtllm-serve tells the sizes as values, whatever the family is that the chart names.
+    const trtllm = "trtllm_kv_cache_tokens_per_block 32\ntrtllm_kv_cache_max_blocks 100\n";
+    expect(over("trtllm-serve", { "cache-info-metric": "trtllm_cache_config_info" }, trtllm)).toMatchObject({
+      ...{ blockSize: 32, blocks: 100 },
+    });
+  });
+
   it("leaves endpoints alone whose label says what they are", () => {
     const names: Names = { "total-queued-requests-metric": "mine" };
     expect(read(names, "mine 3\nsglang:num_queue_reqs 4\n", "sglang").waiting).toBe(4);

@@ -1,10 +1,10 @@
-import { Dialects } from "../endpoints/dialects/dialects.ts";
-import { type EngineMapping, VLLM } from "../endpoints/dialects/engines.ts";
+import { Dialects, type EngineChoice } from "../endpoints/dialects/dialects.ts";
+import { ENGINES, type EngineMapping, VLLM } from "../endpoints/dialects/engines.ts";
 import { parseSpecification } from "../endpoints/dialects/specification.ts";
 import { messageOf, SluiceError } from "../inference/errors.ts";
 import type { MetricFlag, MetricNames } from "./metrics-flags.ts";
 
-/** Flags that name a metric, and what of vLLM's mapping each replaces (epp-protocol 13.2, 13.3). */
+/** Flags that name a metric, and what of the default engine's mapping each replaces (epp-protocol 13.2, 13.3). */
 const FIELDS = {
   "total-queued-requests-metric": "queued",
   "total-running-requests-metric": "running",
@@ -14,25 +14,29 @@ const FIELDS = {
 } as const satisfies Readonly<Record<MetricFlag, keyof EngineMapping>>;
 
 /**
- * The dialects of the process: vLLM's, which is also that of unlabelled endpoints, with the metrics that flags name. A KV
- * metric that is named has no former name to fall back to (S-13).
- * @throws SluiceError FLAG_VALUE for what is no metric specification, FLAG_CONFLICT when none is left
+ * The dialects of the process: the built-in ones, with the metrics that flags name laid over those of the default engine, as
+ * the reference's charts mean them: beside `defaultEngine: sglang` they name SGLang's metrics. What no flag names stays as the
+ * engine has it. A KV metric that is named has no former name to fall back to (S-13).
+ * @param choice how endpoints are told apart
+ * @throws SluiceError FLAG_VALUE for what is no metric specification, FLAG_CONFLICT when none is left, ENGINE_UNKNOWN
  */
-export function dialectsWith(names: MetricNames): Dialects {
+export function dialectsWith(names: MetricNames, choice: EngineChoice = {}): Dialects {
   const given = Object.entries(names) as [MetricFlag, string][];
-  if (given.length === 0) return new Dialects();
-  const vllm: { -readonly [K in keyof EngineMapping]: EngineMapping[K] } = { ...VLLM };
+  const base = ENGINES.find(({ name }) => name === (choice.defaultEngine ?? VLLM.name));
+  // An engine that is not known is refused by the dialects themselves.
+  if (given.length === 0 || base === undefined) return new Dialects([], choice);
+  const engine: { -readonly [K in keyof EngineMapping]: EngineMapping[K] } = { ...base };
   for (const [flag, text] of given) {
     checked(flag, text);
-    vllm[FIELDS[flag]] = text;
-    if (FIELDS[flag] === "kvUsage") vllm.kvUsageBefore = "";
+    engine[FIELDS[flag]] = text;
+    if (FIELDS[flag] === "kvUsage") engine.kvUsageBefore = "";
   }
-  if (Object.values(FIELDS).every((field) => vllm[field]?.trim() === ""))
+  if (Object.values(FIELDS).every((field) => (engine[field] ?? "").trim() === ""))
     throw new SluiceError(
       "FLAG_CONFLICT",
-      `--${Object.keys(FIELDS).join(", --")} are all empty; name one metric at least`,
+      `--${Object.keys(FIELDS).join(", --")} leave no metric of ${engine.name} to read; name one metric at least`,
     );
-  return new Dialects([vllm]);
+  return new Dialects([engine], choice);
 }
 
 function checked(flag: MetricFlag, text: string): void {

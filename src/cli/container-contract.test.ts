@@ -1,6 +1,14 @@
 import { describe, expect, it } from "vitest";
 import { CHART_VECTORS } from "../../test/support/chart-vectors.ts";
 import type { EppSettings } from "../app/epp.ts";
+import { metricsSettings } from "../app/metrics-settings.ts";
+import { PLUGIN_REGISTRY } from "../app/plugins.ts";
+import { SeededRandom } from "../clock/random.ts";
+import { VirtualClock } from "../clock/virtual.ts";
+import { loadConfig } from "../config/load.ts";
+import { parseDocument } from "../document/parse.ts";
+import { UNKNOWN_METRICS } from "../inference/endpoint.ts";
+import { silentLogger } from "../telemetry/logger.ts";
 import { EPP_FLAGS } from "./epp-flag-table.ts";
 import { parseEppFlags } from "./epp-flags.ts";
 import { type FlagRow, parseGoFlags } from "./go-flags.ts";
@@ -32,10 +40,43 @@ describe("what published charts put on the command line (R-58, E-120, E-121, E-1
 
   it("covers each chart and each model server type that is given metrics by flags", () => {
     const all = CHART_VECTORS.map(({ from }) => from).join("\n");
-    for (const part of ["v0.3.0", "v1.0.0", "v1.2.1", "v1.5.0", "llm-d-router-gateway", "llm-d-router-standalone"])
+    for (const part of [
+      "v0.3.0",
+      "v1.0.0",
+      "v1.2.1",
+      "v1.4.0",
+      "v1.5.0",
+      "llm-d-router-gateway",
+      "llm-d-router-standalone",
+    ])
       expect(all).toContain(part);
     for (const type of ["sglang", "triton-tensorrt-llm", "trtllm-serve"]) expect(all).toContain(type);
   });
+
+  it.each(CHART_VECTORS.filter(({ config }) => config !== undefined))(
+    "$from, with its configuration, reads the pages of its model servers",
+    ({ from, args, env, config }) => {
+      const pages = {
+        sglang: "sglang:num_queue_reqs 1\nsglang:num_running_reqs 2\nsglang:token_usage 0.5\n",
+        "triton-tensorrt-llm": `nv_trt_llm_request_metrics{request_type="waiting"} 1
+nv_trt_llm_request_metrics{request_type="scheduled"} 2
+nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="fraction"} 0.5
+`,
+        "trtllm-serve":
+          "trtllm_num_requests_waiting 1\ntrtllm_num_requests_running 2\ntrtllm_kv_cache_utilization 0.5\n",
+        vllm: "vllm:num_requests_waiting 1\nvllm:num_requests_running 2\nvllm:kv_cache_usage_perc 0.5\n",
+      };
+      const type = Object.keys(pages).find((name) => from.includes(name)) ?? "vllm";
+      const settings = parseEppFlags(args, env) as EppSettings;
+      const parts = { clock: new VirtualClock(), random: new SeededRandom(1), log: silentLogger };
+      const loaded = loadConfig(parseDocument(config!, { file: "default-plugins.yaml" }), PLUGIN_REGISTRY);
+      const { dialects, metricsPage } = metricsSettings(loaded, settings, parts);
+      const page = Buffer.from(pages[type as keyof typeof pages]);
+      const { metrics } = dialects.of({}).createReader().read(page, page.length, UNKNOWN_METRICS, 0);
+      expect(metrics).toMatchObject({ waiting: 1, running: 2, kvUsage: 0.5 });
+      expect(metricsPage.path).toBe(type === "trtllm-serve" ? "/prometheus/metrics" : "/metrics");
+    },
+  );
 
   it.each(EPP_FLAGS)(
     "--$name means the same as a word of its own, as charts of v1.5 render a map, and after =",

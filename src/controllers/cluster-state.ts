@@ -124,7 +124,6 @@ export class ClusterState {
             ...parts,
             kind: "InferencePool",
             types: [type],
-            spare: this.#pools.length > 0,
             fieldSelector: `metadata.name=${name}`,
             onSeen: () => this.#tellPool(),
           }),

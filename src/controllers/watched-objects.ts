@@ -15,16 +15,16 @@ import { objectReader } from "./object-reader.ts";
 const CHOOSE_EVERY = 5000;
 /** Failures of a type after which nobody waits for its first list any more: nothing here is worth an outage. */
 const FAILURES_WAITED_FOR = 3;
-/** Milliseconds between two words about the store's refusals. */
+/** Milliseconds between two words about the store's refusals, and about objects without effect. */
 const TELL_EVERY = 10_000;
+/** Objects that one message names. */
+const MAX_NAMES = 10;
 
 export interface WatchedObjectsOptions {
   readonly kind: ResourceObject["kind"];
   /** Where the kind may be found, the best place first: of several that are there the first counts. */
   readonly types: readonly ResourceType[];
   readonly fieldSelector?: string;
-  /** Whether the kind is followed in a better place, too. */
-  readonly spare?: boolean;
   /** Name of the pool: an object that refers to another one is not kept. */
   readonly pool?: string;
   /** Told once of each type, as soon as it is known what there is of it. */
@@ -54,14 +54,15 @@ export class WatchedObjects {
   readonly #log: RateLimitedLog;
   #chosen: TypeObjects;
   #choosing: Timer | undefined;
-  #warned = false;
+  /** Objects of a lesser group that were told to have no effect, by {@link keyOf}. */
+  #toldIgnored: ReadonlySet<string> = new Set();
   /** The store lacks some of what is there: it had no room. */
   #behind = false;
 
   constructor(options: WatchedObjectsOptions) {
     this.#options = options;
     this.#log = new RateLimitedLog(options.log, options.clock, { intervalMs: TELL_EVERY, maxKeys: 8 });
-    this.#types = options.types.map((type, at) => this.#follow(type, at > 0 || options.spare === true));
+    this.#types = options.types.map((type) => this.#follow(type));
     this.#chosen = this.#types[0]!;
   }
 
@@ -91,8 +92,7 @@ export class WatchedObjects {
     for (const { type, reflector } of this.#types) yield { name: typeName(type), state: reflector.state };
   }
 
-  /** @param spare that the type is not there is nothing to warn of: one warning tells of a kind that is nowhere */
-  #follow(type: ResourceType, spare: boolean): TypeObjects {
+  #follow(type: ResourceType): TypeObjects {
     const { api, namespace, fieldSelector, pool, clock, random, log } = this.#options;
     const objects = new Map<string, ResourceObject>();
     const read = objectReader(type, log);
@@ -103,7 +103,6 @@ export class WatchedObjects {
         ...{ api, type, namespace, clock, random, log },
         ...(fieldSelector === undefined ? {} : { fieldSelector }),
         optional: true,
-        absence: spare ? "expected" : "told",
         project: (object) => {
           const item = read(object);
           return pool === undefined || item === undefined || !("poolRef" in item) || item.poolRef.name === pool
@@ -148,14 +147,7 @@ export class WatchedObjects {
     const best = this.#types.find(mayBeThere);
     // The better one may be there, and what it holds decides.
     if (best === undefined || !best.reflector.state.synced) return false;
-    const ignored = this.#types.find((type) => type !== best && type.objects.size > 0);
-    if (ignored !== undefined && !this.#warned) {
-      this.#warned = true;
-      this.#options.log.warn(
-        { kind: this.#options.kind },
-        `${typeName(best.type)} are there, so ${typeName(ignored.type)} have no effect; move them to the group ${best.type.group}`,
-      );
-    }
+    for (const type of this.#types) if (type !== best) this.#tellIgnored(type, best);
     if (best === this.#chosen) return false;
     this.#chosen = best;
     if (best !== this.#types[0])
@@ -165,6 +157,18 @@ export class WatchedObjects {
       );
     this.#refill();
     return true;
+  }
+
+  /** Whoever installs the newer definitions switches off what was made in the older group: they are to know what. */
+  #tellIgnored({ type, objects }: TypeObjects, best: TypeObjects): void {
+    if ([...objects.keys()].every((key) => this.#toldIgnored.has(key))) return;
+    const names = [...objects.values()].map(({ meta }) => meta.name).sort();
+    const more = names.length > MAX_NAMES ? ` and ${names.length - MAX_NAMES} more` : "";
+    const text =
+      `the server has ${typeName(best.type)}, so these ${typeName(type)} have no effect: ` +
+      `${names.slice(0, MAX_NAMES).join(", ")}${more}; make them anew in the group ${best.type.group}`;
+    if (this.#log.log("warn", "ignored", { kind: this.#options.kind }, text))
+      this.#toldIgnored = new Set(objects.keys());
   }
 
   #refill(): void {

@@ -200,6 +200,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
   responseBody(chunk: Uint8Array, end: boolean): Uint8Array {
     if (this.#ended) return chunk;
     if (this.#response.chunks === 0 && chunk.length > 0) {
+      if (!this.#response.begun) this.#response.beginWithoutHeaders(chunk, this.#services.clock.now());
       if (!this.#served && isProxyFailure(this.#response, chunk)) this.#proxyFailed();
       else this.#answered();
     }

@@ -4,6 +4,10 @@ import { MAX_OBSERVED_BODY } from "./usage/json-usage-reader.ts";
 import type { Usage } from "./usage/usage.ts";
 import { type UsageReader, usageReaderFor } from "./usage/usage-reader.ts";
 
+/** How an event stream begins: with a field, or with a comment. No JSON begins like this. */
+const EVENT_FIELD = /^(data|event|id|retry)?:/;
+const LONGEST_FIELD = "event:".length;
+
 /** Times and sizes of a response, and its usage, seen from the bytes that pass by; holds back nothing. */
 export class ResponseObserver {
   /** How the answer is read; known once the request was understood. */
@@ -51,6 +55,24 @@ export class ResponseObserver {
     this.isEncoded = encoding !== "" && encoding.toLowerCase() !== "identity";
   }
 
+  /**
+   * The proxy shows the body alone (`response_header_mode: SKIP`), so nothing says that the answer failed, and its first bytes say
+   * whether it is a stream of events.
+   * @param chunk the first one of the body that is not empty
+   * @param now monotonic ms
+   */
+  beginWithoutHeaders(chunk: Uint8Array, now: number): void {
+    this.status = 200;
+    this.headersAt = now;
+    const start = String.fromCharCode(...chunk.subarray(0, LONGEST_FIELD));
+    if (EVENT_FIELD.test(start)) this.contentType = "text/event-stream";
+  }
+
+  /** Its headers are known, or the lack of them. */
+  get begun(): boolean {
+    return !Number.isNaN(this.headersAt);
+  }
+
   get isEventStream(): boolean {
     return this.contentType.includes("text/event-stream");
   }
@@ -91,7 +113,7 @@ export class ResponseObserver {
   }
 
   #readerNow(): UsageReader | undefined {
-    if (!this.#ready) {
+    if (!this.#ready && this.begun) {
       this.#ready = true;
       if (!this.isEncoded) this.#reader = usageReaderFor(this.format, this.contentType);
     }

@@ -110,6 +110,34 @@ describe("response headers", () => {
     expect(h.wrongs).toEqual([]);
   });
 
+  it.each(["full-duplex", "buffered", "streamed"] as const)(
+    "without a request phase and without headers count their usage, JSON or events (%s)",
+    (defaultBodyMode) => {
+      const events = `data: {}\n\ndata: ${USAGE}\n\ndata: [DONE]\n\n`;
+      for (const [body, streaming] of [
+        [USAGE, "false"],
+        [events, "true"],
+        [`: hello\n${events}`, "true"],
+      ] as const) {
+        const h = new SessionHarness(new TestCore(), { wire: { defaultBodyMode } });
+        if (defaultBodyMode !== "buffered") h.envoy.responseBody("");
+        h.envoy.responseBody(body, true);
+        expect(h.core.total("llm_d_epp_request_input_tokens_sum", { model_name: "", target_model_name: "" })).toBe(7);
+        expect(h.core.total("llm_d_epp_response_size_bytes_sum", { model_name: "" })).toBe(body.length);
+        expect(h.core.total("llm_d_epp_request_ttft_seconds_count", { streaming })).toBe(1);
+        expect(h.core.total("llm_d_epp_request_error_total")).toBe(0);
+        expect(h.core.total("sluice_exchanges_total", { outcome: "complete" })).toBe(1);
+      }
+    },
+  );
+
+  it("without headers count for the request that was routed, and the endpoint has answered", () => {
+    const h = routed();
+    h.envoy.responseBody(USAGE, true);
+    expect(h.core.total("llm_d_epp_request_input_tokens_sum", labels)).toBe(7);
+    expect(h.core.inFlight).toBe(0);
+  });
+
   it("are read from `value` too (E-02)", () => {
     const h = routed();
     h.envoy.send({ responseHeaders: { headers: { headers: [{ key: ":status", value: "500" }] }, endOfStream: true } });

@@ -8,7 +8,7 @@ import { ApiError } from "./api-error.ts";
 import { Backoff } from "./backoff.ts";
 import { keyOfObject, readList, type Selection, versionOf } from "./object-list.ts";
 import type { ObjectKey, ReflectedSink, ReflectorState } from "./reflected.ts";
-import { typeName } from "./resource-type.ts";
+import { type ResourceType, typeName } from "./resource-type.ts";
 import { type WatchEvent, watch } from "./watch.ts";
 
 /** A watch that lasted so long (milliseconds) was a good one: what comes next is no repetition of a failure. */
@@ -31,7 +31,10 @@ export interface ReflectorTuning {
    * take about 2 ms, the 500 of other clients 25 (`bench/kubernetes.ts`).
    */
   readonly pageSize?: number;
-  /** Bounds of the pause after failures, before jitter; defaults 250 and 30,000. */
+  /**
+   * Bounds of the pause after failures, before jitter; defaults 250 and 5,000. The longest one is how late a picker may notice
+   * that an outage of the API server is over: until then it sends requests to pods that are gone.
+   */
   readonly firstPause?: number;
   readonly longestPause?: number;
   /** Between two looks whether an optional kind is there by now, and how long one that was there must be missing; 60,000. */
@@ -49,10 +52,11 @@ export interface ReflectorOptions<T> extends Selection {
   project(object: unknown): T | undefined;
   keyOf(item: T): ObjectKey;
   readonly sink: ReflectedSink<T>;
-  /** The kind need not be there, nor readable: then that is told once and looked for from time to time. */
+  /**
+   * The kind need not be there, nor readable: then that is told once and looked for from time to time. It is a warning where
+   * objects are lost by it: the kind is there and may not be read, or it had objects.
+   */
   readonly optional?: boolean;
-  /** Of an optional kind: that it is not there (404) is nothing to warn of. Default `told`: it is, once. */
-  readonly absence?: "told" | "expected";
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Logger;
@@ -84,7 +88,8 @@ export class Reflector<T> {
   #gone = false;
   /** Since when an optional kind has been missing. */
   #missingSince: number | undefined;
-  #toldAbsent = false;
+  /** The status with which the absence was told. */
+  #toldAbsent: number | undefined;
   #heardAt = Number.NEGATIVE_INFINITY;
   #objects = 0;
   #lists = 0;
@@ -100,7 +105,7 @@ export class Reflector<T> {
     this.#tuning = {
       pageSize: tuning?.pageSize ?? 50,
       firstPause: tuning?.firstPause ?? 250,
-      longestPause: tuning?.longestPause ?? 30_000,
+      longestPause: tuning?.longestPause ?? 5000,
       absentPause: tuning?.absentPause ?? 60_000,
       watchSeconds: tuning?.watchSeconds ?? 240,
     };
@@ -153,11 +158,23 @@ export class Reflector<T> {
         if (this.#version === undefined) this.#version = await this.#list();
         if (!this.#closed) await this.#watch(this.#version);
       } catch (error) {
+        const reason = await this.#explained(error);
         if (this.#closed) return;
-        const pause = this.#failed(error);
+        const pause = this.#failed(reason);
         await delay(this.#options.clock, pause, this.#cutAnew()).catch(() => {});
       }
     }
+  }
+
+  /**
+   * A server refuses whoever has no right to a kind before it looks whether there is such a kind: charts give rights to the kinds of
+   * their own release. So a refusal is asked about in the discovery, which everybody may read.
+   */
+  async #explained(error: unknown): Promise<unknown> {
+    const { api, type, optional } = this.#options;
+    if (this.#closed || optional !== true || !(error instanceof ApiError) || error.status !== 403) return error;
+    if ((await isServed(api, type, this.#cutAnew())) !== false) return error;
+    return new ApiError("the API server does not have this kind", { status: 404, reason: "NotFound" });
   }
 
   #cutAnew(): AbortSignal {
@@ -272,7 +289,7 @@ export class Reflector<T> {
     this.#absent = false;
     this.#gone = false;
     this.#missingSince = undefined;
-    this.#toldAbsent = false;
+    this.#toldAbsent = undefined;
   }
 
   #guarded(problem: string, step: () => void): void {
@@ -315,11 +332,12 @@ export class Reflector<T> {
     if (this.#synced && now - this.#missingSince < this.#tuning.absentPause) return false;
     this.#absent = true;
     if (status === 404) this.#gone = true;
-    if (!this.#toldAbsent) {
-      this.#toldAbsent = true;
+    if (this.#toldAbsent !== status) {
+      this.#toldAbsent = status;
       const stay = this.state.kept ? "what was last known of them stays in force, " : "";
       const often = `${stay}looked for again about every ${Math.round(this.#tuning.absentPause / 1000)} s`;
-      const level = status === 404 && this.#options.absence === "expected" ? "info" : "warn";
+      const expected = status === 404 && this.#objects === 0;
+      const level = expected ? "info" : "warn";
       this.#options.log[level]({}, `${this.#what} are not read, ${often}: ${this.#problem}`);
     }
     // Without the right to read them the last ones known stay; without their kind there are none.
@@ -329,5 +347,21 @@ export class Reflector<T> {
     }
     this.#settled();
     return true;
+  }
+}
+
+/** Whether the server has a kind, by its discovery; undefined where it does not say. */
+async function isServed(
+  api: ApiClient,
+  { group, version, plural }: ResourceType,
+  signal: AbortSignal,
+): Promise<boolean | undefined> {
+  try {
+    const path = group === "" ? `/api/${version}` : `/apis/${group}/${version}`;
+    const { resources } = ((await api.request({ method: "GET", path, signal })) ?? {}) as { resources?: unknown };
+    if (!Array.isArray(resources)) return undefined;
+    return resources.some((resource) => (resource as { name?: unknown } | null)?.name === plural);
+  } catch (error) {
+    return error instanceof ApiError && error.status === 404 ? false : undefined;
   }
 }

@@ -19,7 +19,10 @@ export interface CapacityReading {
   /** max_SYS in `unit`; undefined = not known, and the workers of the pool count instead. */
   readonly maxSys: number | undefined;
   readonly unit: BudgetUnit;
-  /** `occupancy`: work that runs shows up in the figure. `queue-only`: only work that waits does. */
+  /**
+   * `occupancy`: work that runs shows up in the figure. `queue-only`: only work that waits does, or none at all, as in a number that
+   * somebody sets; then all that runs from here counts against it.
+   */
   readonly kind: "occupancy" | "queue-only";
   /** When the figure was true, Unix milliseconds: the time of the sample, not of the question. */
   readonly sampleTime: number;

@@ -177,8 +177,14 @@ describe("watch", () => {
     await server.put(pod("a", { app: "x" }));
     await server.put(pod("a", { app: "y" }));
     await server.delete(`${PODS}/a`);
-    await poll("three events", () => watch.events.length === 3);
-    expect(watch.told()).toEqual(["ADDED a", "MODIFIED a", "DELETED a"]);
+    await poll("its end", () => watch.told().includes("DELETED a"));
+    // A pod is marked as being deleted before it is removed, also one that no node has.
+    expect(watch.told()).toEqual(["ADDED a", "MODIFIED a", "MODIFIED a", "DELETED a"]);
+    expect(watch.events[1]!.object.metadata).not.toHaveProperty("deletionTimestamp");
+    expect(watch.events[2]!.object.metadata).toMatchObject({
+      deletionTimestamp: expect.any(String),
+      deletionGracePeriodSeconds: 0,
+    });
     expect(watch.events[1]!.object).toMatchObject({
       kind: "Pod",
       apiVersion: "v1",
@@ -187,8 +193,17 @@ describe("watch", () => {
     const versions = watch.events.map(({ object }) => Number(revision(object)));
     expect(versions).toEqual([...versions].sort((a, b) => a - b));
     const resumed = await client.watch(`${PODS}?watch=true&resourceVersion=${versions[0]}`);
-    await poll("two events", () => resumed.events.length === 2);
-    expect(resumed.told()).toEqual(["MODIFIED a", "DELETED a"]);
+    await poll("its end, once more", () => resumed.told().includes("DELETED a"));
+    expect(resumed.told()).toEqual(["MODIFIED a", "MODIFIED a", "DELETED a"]);
+  });
+
+  it("tells the end of an object of a definition at once: it is not marked before", async () => {
+    await send(201, "POST", THINGS, thing("a", { size: 1 }));
+    const list = await send(200, "GET", THINGS);
+    const watch = await client.watch(`${THINGS}?watch=true&resourceVersion=${revision(list)}`);
+    await server.delete(`${THINGS}/a`);
+    await poll("its end", () => watch.told().includes("DELETED a"));
+    expect(watch.told()).toEqual(["DELETED a"]);
   });
 
   it("tells an object that begins or ceases to match a selector as ADDED or DELETED", async () => {
@@ -209,14 +224,18 @@ describe("watch", () => {
     expect(watch.told()).toEqual(["ADDED a"]);
   });
 
-  it("ends in order at timeoutSeconds, with a bookmark where bookmarks are allowed", async () => {
+  it("ends in order at timeoutSeconds, with a bookmark 2 s before where bookmarks are allowed: a shorter one has none", async () => {
     const list = await send(200, "GET", PODS);
     await server.put(lease("elsewhere", {}));
-    const from = `resourceVersion=${revision(list)}&timeoutSeconds=1`;
-    const watch = await client.watch(`${PODS}?watch=true&allowWatchBookmarks=true&${from}`);
-    await poll("the end", () => watch.ended);
-    expect([watch.ended, watch.events.at(-1)?.type]).toEqual(["in order", "BOOKMARK"]);
-    expect(Number(revision(watch.events.at(-1)!.object))).toBeGreaterThanOrEqual(Number(revision(list)));
+    const watched = (seconds: number) =>
+      client.watch(
+        `${PODS}?watch=true&allowWatchBookmarks=true&resourceVersion=${revision(list)}&timeoutSeconds=${seconds}`,
+      );
+    const [short, long] = await Promise.all([watched(1), watched(4)]);
+    await poll("both ends", () => short.ended && long.ended);
+    expect([short.ended, long.ended]).toEqual(["in order", "in order"]);
+    expect([short.events, long.events.map(({ type }) => type)]).toEqual([[], ["BOOKMARK"]]);
+    expect(Number(revision(long.events[0]!.object))).toBeGreaterThanOrEqual(Number(revision(list)));
   });
 
   it("with sendInitialEvents lists before it watches", async () => {

@@ -23,7 +23,7 @@ interface Generation {
   readonly rules: (namespace: string) => readonly PolicyRule[];
   /** undefined = there is no pool, and no kind of ours is installed. */
   readonly pool: "x" | "ga" | undefined;
-  /** apiVersion of the configuration. */
+  /** apiVersion of the configuration, where its vector has none. */
   readonly config?: string;
 }
 
@@ -75,6 +75,8 @@ const GENERATIONS: readonly Generation[] = [
   { from: "v1.0.0 inferencepool", rules: V1_0, pool: "ga", config: OLD_CONFIG },
   { from: "v1.0.0 inferencepool, triton-tensorrt-llm", rules: V1_0, pool: "x", config: OLD_CONFIG },
   { from: "v1.5.0 inferencepool", rules: V1_5, pool: "ga", config: OLD_CONFIG },
+  { from: "v1.5.0 inferencepool, sglang", rules: V1_5, pool: "ga", config: OLD_CONFIG },
+  { from: "v1.5.0 inferencepool, triton-tensorrt-llm", rules: V1_5, pool: "ga", config: OLD_CONFIG },
   { from: "v1.5.0 inferencepool, trtllm-serve", rules: V1_5, pool: "ga", config: OLD_CONFIG },
   {
     from: "v1.5.0 inferencepool, replicas=3, tracing, no metrics authentication, a map of flags",
@@ -189,7 +191,8 @@ describe("the entry point with the arguments, the rights and the configuration o
 
     const home = mkdtempSync(join(tmpdir(), "sluice-contract-"));
     mkdirSync(join(home, "config"));
-    if (config !== undefined) writeFileSync(join(home, "config", "default-plugins.yaml"), CONFIG(config));
+    const rendered = vector.config ?? (config && CONFIG(config));
+    if (rendered !== undefined) writeFileSync(join(home, "config", "default-plugins.yaml"), rendered);
     // Ports and the mounted folder are those of this machine; the rest is as rendered.
     const args = vector.args.map((word) => word.replace(/^\/config\//, `${home}/config/`));
     const ports = ["--bind-address=127.0.0.1", "--grpc-port=0", "--grpc-health-port=0", "--metrics-port=0"];

@@ -40,7 +40,7 @@ export function expectContract(objects: readonly Rendered[]): EppSettings {
   expect(elected).toBe(deployment["spec"].replicas > 1);
   const probe = { port: settings.grpcHealthPort };
   expect(container.livenessProbe).toEqual({
-    grpc: { ...probe, service: elected ? "liveness" : "inference-extension" },
+    grpc: { ...probe, service: "liveness" },
     initialDelaySeconds: 5,
     periodSeconds: 10,
   });

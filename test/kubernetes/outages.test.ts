@@ -27,7 +27,7 @@ const [SERVING, NOT_SERVING] = [1, 2];
 const HEARD_AGE = 'sluice_kubernetes_heard_age_seconds{kind="pods"}';
 const FAILURES = 'sluice_kubernetes_failures_total{kind="pods"}';
 const LISTS = 'sluice_kubernetes_lists_total{kind="pods"}';
-/** Milliseconds: after several failures in a row the next attempt may be half a minute away. */
+/** Milliseconds: refusals that ask for patience, and pauses of up to 5 s after failures. */
 const RECOVERY = 60_000;
 /** Addresses of pods that come and go. */
 const ADDRESSES = 25;

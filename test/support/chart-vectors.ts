@@ -8,6 +8,8 @@ export interface ChartVector {
   readonly settings: Readonly<Record<string, unknown>>;
   /** Flags that are warned about, in order. */
   readonly warned: readonly string[];
+  /** The configuration that the release renders beside them, where it says how model servers are read. */
+  readonly config?: string;
 }
 
 /** Words as a chart renders them: '' is the empty one. None has a blank inside. */
@@ -70,6 +72,27 @@ const TRTLLM_SERVE = {
   },
   warned: [WAITING, RUNNING, CACHE, BLOCKS, "model-server-metrics-path", LORA],
 };
+
+/** The configuration that charts of v1.5 render for a type of model server; of the scorers only the first. */
+function configFor(modelServerType: string): string {
+  const engine = modelServerType === "vllm" ? "" : `  parameters:\n    defaultEngine: "${modelServerType}"\n`;
+  return `apiVersion: inference.networking.x-k8s.io/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+- type: queue-scorer
+- type: metrics-data-source
+  parameters:
+    scheme: "http"
+    path: "/metrics"
+    insecureSkipVerify: true
+- type: core-metrics-extractor
+${engine}schedulingProfiles:
+- name: default
+  plugins:
+  - pluginRef: queue-scorer
+    weight: 2
+`;
+}
 
 const TRITON_WAITING = "nv_trt_llm_request_metrics{request_type=waiting}";
 const TRITON_RUNNING = "nv_trt_llm_request_metrics{request_type=scheduled}";
@@ -148,11 +171,24 @@ export const CHART_VECTORS: readonly ChartVector[] = [
     warned: [],
   },
   {
+    from: "v1.4.0 inferencepool, sglang",
+    args: words(
+      `${POOL} --${WAITING}="sglang:num_queue_reqs" --${CACHE}="sglang:token_usage" ${CONFIG} --tracing=false`,
+    ),
+    env: DOWNWARD,
+    settings: {
+      kubernetes: pool(undefined),
+      modelServers: { page: {}, metrics: { [WAITING]: "sglang:num_queue_reqs", [CACHE]: "sglang:token_usage" } },
+    },
+    warned: [WAITING, CACHE],
+  },
+  {
     from: "v1.5.0 inferencepool",
     args: words(`${GA_POOL} ${CONFIG} --v 1 --tracing=false`),
     env: DOWNWARD,
     settings: { ...PORTS, kubernetes: pool(GA), tracing: false, modelServers: NO_METRICS },
     warned: [],
+    config: configFor("vllm"),
   },
   {
     from: "v1.5.0 inferencepool, sglang",
@@ -174,6 +210,7 @@ export const CHART_VECTORS: readonly ChartVector[] = [
       },
     },
     warned: [WAITING, RUNNING, CACHE, BLOCKS],
+    config: configFor("sglang"),
   },
   {
     from: "v1.5.0 inferencepool, triton-tensorrt-llm",
@@ -191,6 +228,7 @@ export const CHART_VECTORS: readonly ChartVector[] = [
       },
     },
     warned: [WAITING, RUNNING, CACHE, LORA],
+    config: configFor("triton-tensorrt-llm"),
   },
   {
     from: "v1.5.0 inferencepool, trtllm-serve",
@@ -202,6 +240,7 @@ export const CHART_VECTORS: readonly ChartVector[] = [
       modelServers: TRTLLM_SERVE.settings,
     },
     warned: TRTLLM_SERVE.warned,
+    config: configFor("trtllm-serve"),
   },
   {
     from: "v1.5.0 inferencepool, replicas=3, tracing, no metrics authentication, a map of flags",
@@ -218,6 +257,7 @@ export const CHART_VECTORS: readonly ChartVector[] = [
       tracing: true,
     },
     warned: [],
+    config: configFor("vllm"),
   },
   {
     from: "v1.5.0 standalone",
@@ -225,6 +265,7 @@ export const CHART_VECTORS: readonly ChartVector[] = [
     env: DOWNWARD,
     settings: { ...PORTS, kubernetes: pool(GA), logging: { level: "info" } },
     warned: [],
+    config: configFor("vllm"),
   },
   {
     from: "v1.5.0 standalone without a pool, trtllm-serve",
@@ -234,6 +275,7 @@ export const CHART_VECTORS: readonly ChartVector[] = [
     env: DOWNWARD,
     settings: { ...PORTS, poolName: "pool-epp", kubernetes: selected([8000]), modelServers: TRTLLM_SERVE.settings },
     warned: TRTLLM_SERVE.warned,
+    config: configFor("trtllm-serve"),
   },
   {
     from: "v1.5.0 standalone without a pool, two labels, two ports",
@@ -241,6 +283,7 @@ export const CHART_VECTORS: readonly ChartVector[] = [
     env: DOWNWARD,
     settings: { poolName: "pool-epp", kubernetes: selected([8000, 8001], "app=x,role=y") },
     warned: [],
+    config: configFor("vllm"),
   },
   {
     from: "v1.5.0 conformance manifests",

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { VirtualClock } from "../../clock/virtual.ts";
 import { type CapacityReading, CONTINUE, REFUSE } from "../../plugin/gate.ts";
+import { Harness } from "../harness.cases.ts";
 import { message, ScriptedRedis } from "./gate-fakes.cases.ts";
 import { RedisBudget } from "./redis.ts";
 
@@ -82,12 +83,36 @@ describe("redis gate", () => {
     expect(await gate.read(false)).toMatchObject({
       sampleTime: 1_700_000_001_234,
       maxSys: undefined,
-      kind: "occupancy",
+      kind: "queue-only",
       baseline: 0,
       unit: "requests",
     });
     expect(gate.capacities).toEqual([gate]);
   });
+
+  it.each([
+    ["0.1", 6],
+    ["0.5", 32],
+    ["1", 64],
+  ])(
+    "of a constant %s keeps that share of the workers busy, however often it is read (D-2)",
+    async (text, inFlight) => {
+      const { gate, redis, clock } = budgetOf(text);
+      const harness = new Harness({ workers: 64, gates: { q: gate }, clock });
+      harness.gateway.latency = 7000;
+      await harness.submitMany(2000);
+      harness.start();
+      for (let i = 0; i < 30; i++) {
+        await harness.run(1000);
+        expect(harness.gateway.peak).toBeLessThanOrEqual(inFlight);
+      }
+      expect(harness.gateway.running).toBe(inFlight);
+      // Another number holds from then on, also a smaller one.
+      redis.reply = "0.25";
+      await harness.run(10_000);
+      expect(harness.gateway.running).toBe(16);
+    },
+  );
 
   it("asks once for all who ask together, and again when the answer is old or a fresh one is wanted", async () => {
     const { gate, redis, clock, figures } = budgetOf("0.5");

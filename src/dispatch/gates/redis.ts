@@ -24,7 +24,7 @@ const ANSWER_LIMIT = 5_000;
 /** A decimal number, as people and programs write it; no hexadecimal, no infinity. */
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
 
-/** A budget that somebody else writes into a Redis key (async-processor 3.3). What cannot be read closes it (seed 004). */
+/** The share of the workers that may have something in flight, as somebody writes it into a Redis key (async-processor 3.3). What cannot be read closes it (seed 004). */
 export class RedisBudget implements DispatchGate, CapacitySource {
   readonly key: string;
   readonly capacities = [this];
@@ -132,7 +132,8 @@ function reading(isReadable: boolean, problem: string, value: number, sampleTime
     baseline: 0,
     maxSys: undefined,
     unit: "requests",
-    kind: "occupancy",
+    // Nobody measured what runs into the number: all of ours counts against it.
+    kind: "queue-only",
     sampleTime,
     value,
     threshold: 0,
@@ -142,12 +143,13 @@ function reading(isReadable: boolean, problem: string, value: number, sampleTime
 export const redisGate = defineGate({
   type: "redis",
   shared: true,
-  describe: "Opens as far as a number from 0 to 1 under a Redis key says; closed while it cannot be read.",
+  describe:
+    "Keeps the share of the workers busy that a number from 0 to 1 under a Redis key says: 0.5 lets half of them have a request in flight. Closed while it cannot be read.",
   parameters: z.strictObject({
     ...CONNECTION_PARAMETERS,
-    budget_key: stringParameter({ default: "dispatch-gate-budget" }).describe("The key that holds the budget."),
+    budget_key: stringParameter({ default: "dispatch-gate-budget" }).describe("The key that holds the share."),
     missing_budget: floatParameter({ optional: true, min: 0, max: 1 }).describe(
-      "Budget while there is no such key; without it a missing key closes the gate.",
+      "Share while there is no such key; without it a missing key closes the gate.",
     ),
   }),
   create(parameters, context) {

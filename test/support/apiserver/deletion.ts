@@ -35,8 +35,12 @@ export function deleteObject(
   const grace = Number(options["gracePeriodSeconds"] ?? 30);
   // Only a pod on a node is asked to end first; nobody runs it here, so that it stays until it is deleted with 0.
   const waits = kind.kind === "Pod" && grace > 0 && isObject(old["spec"]) && old["spec"]["nodeName"] !== undefined;
-  if (!waits && finalizersOf(old).length === 0) return { gone: true, object: storage.remove(resourceOf(kind), old) };
-  if (old.metadata.deletionTimestamp !== undefined) return { gone: false, object: old };
+  const marked = old.metadata.deletionTimestamp !== undefined;
+  const goes = !waits && finalizersOf(old).length === 0;
+  // A pod is marked first and removed then, also where nothing is waited for: watches tell of both.
+  const marks = kind.kind === "Pod" && (!marked || (old.metadata.deletionGracePeriodSeconds ?? 0) > 0);
+  if (goes && !marks) return { gone: true, object: storage.remove(resourceOf(kind), old) };
+  if (!goes && marked) return { gone: false, object: old };
   const next: ApiObject = {
     ...old,
     metadata: {
@@ -47,5 +51,6 @@ export function deleteObject(
     },
   };
   if (kind.kind === "Namespace") next["status"] = { phase: "Terminating" };
-  return { gone: false, object: storage.write(resourceOf(kind), next) };
+  const written = storage.write(resourceOf(kind), next);
+  return goes ? { gone: true, object: storage.remove(resourceOf(kind), written) } : { gone: false, object: written };
 }

@@ -13,6 +13,9 @@ export interface WatchTuning {
   readonly streamingList: boolean;
 }
 
+/** A watch gets its last bookmark so many milliseconds before its end; one that is shorter gets none. */
+const BOOKMARK_BEFORE_END = 2000;
+
 /** One open watch: writes a JSON text per line. */
 export class Watch {
   readonly #storage: Storage;
@@ -96,11 +99,9 @@ export class Watch {
     }
     const seconds = Number(query.get("timeoutSeconds") ?? 0);
     if (seconds > 0) {
-      const end = setTimeout(() => {
-        if (this.#bookmarks) this.#bookmark();
-        this.#end();
-      }, seconds * 1000);
-      this.#timers.push(end);
+      this.#timers.push(setTimeout(() => this.#end(), seconds * 1000));
+      const last = seconds * 1000 - BOOKMARK_BEFORE_END;
+      if (this.#bookmarks && last >= 0) this.#timers.push(setTimeout(() => this.#bookmark(), last));
     }
     for (const timer of this.#timers) timer.unref();
   }

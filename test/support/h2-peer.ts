@@ -106,7 +106,7 @@ export class H2Peer implements ConnectionHost {
   readonly maxStreams: number;
   streams = 0;
   resets = 0;
-  refused = 0;
+  readonly refused = { streams: 0, flood: 0 };
   connectionClosed = false;
   readonly #handler: GrpcHandler;
   #output = Buffer.alloc(0);
@@ -181,8 +181,8 @@ export class H2Peer implements ConnectionHost {
   }
   greeted(): void {}
   busy(): void {}
-  overLimit(): void {
-    this.refused++;
+  refuse(what: "streams" | "flood"): void {
+    this.refused[what]++;
   }
   opened(): void {
     this.streams++;

@@ -1,4 +1,3 @@
-
 /** One connection as its server counts it. */
 export interface Guest {
   readonly address: string;

@@ -31,8 +31,8 @@ export interface ConnectionHost {
   greeted(connection: Connection): void;
   /** The first call begins, or the last one has ended. */
   busy(connection: Connection, busy: boolean): void;
-  /** A call was refused because `maxStreams` are open. */
-  overLimit(): void;
+  /** A call was refused because `maxStreams` are open, or the connection is ended because of a flood. */
+  refuse(what: "streams" | "flood"): void;
   /** A call begins. */
   opened(): void;
   /** A call is over. @param reset its client has reset it */
@@ -204,7 +204,7 @@ export class Connection implements StreamOwner, TurnTaker {
   openStream(streamId: number, head: RequestHead, endStream: boolean): void {
     const overLimit = this.streams.size >= this.host.maxStreams;
     if (this.#refusing || overLimit) {
-      if (overLimit) this.host.overLimit();
+      if (overLimit) this.host.refuse("streams");
       this.#reset(streamId, ERROR.refusedStream, endStream);
       return;
     }
@@ -273,6 +273,7 @@ export class Connection implements StreamOwner, TurnTaker {
   /** Ends the connection with GOAWAY: a connection error. */
   fail(code: number, text: string): void {
     if (this.failed) return;
+    if (code === ERROR.enhanceYourCalm) this.host.refuse("flood");
     if (this.#reader.prefaced) this.#writeGoaway(this.#inbound.lastStreamId, code, text);
     this.#hangUp();
   }

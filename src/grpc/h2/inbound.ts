@@ -282,7 +282,10 @@ export class Inbound implements FrameSink, SettingsTarget {
    */
   #onLateHeaders(streamId: number, endStream: boolean): void {
     if (!this.#late.has(streamId)) {
-      this.fail(ERROR.protocol, `HEADERS on stream ${streamId}, which is closed; the last one was ${this.lastStreamId}`);
+      this.fail(
+        ERROR.protocol,
+        `HEADERS on stream ${streamId}, which is closed; the last one was ${this.lastStreamId}`,
+      );
       return;
     }
     if (endStream) this.#late.delete(streamId);

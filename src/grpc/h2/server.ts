@@ -14,10 +14,10 @@ import type { RequestHead } from "./request-head.ts";
 import { Turns } from "./turns.ts";
 
 /** Calls at a time on one connection: twice what Envoy opens before it uses another connection (envoy-data-plane 1.8). */
-export const DEFAULT_MAX_STREAMS = 2048;
+const DEFAULT_MAX_STREAMS = 2048;
 
 /** Connections at a time. Each thread of an Envoy has one, and one more for its health check. */
-export const DEFAULT_MAX_CONNECTIONS = 4096;
+const DEFAULT_MAX_CONNECTIONS = 4096;
 
 /** With more connections than this each reads at most 16 KiB at a time. */
 const MANY_CONNECTIONS = 256;
@@ -34,18 +34,25 @@ export interface H2ServerOptions extends GrpcServerOptions {
   readonly onClientRefused?: ((problem: string, address: string) => void) | undefined;
 }
 
-/** A server on our own HTTP/2. The counts are those since the start. */
+/** A server on our own HTTP/2. */
 export interface H2GrpcServer extends GrpcServer {
   /** New connections are let in by these authorities, PEM; those that exist stay. Only for a server that has `clientCa`. */
   useClientCa(clientCa: string): void;
   /** Connections at present. */
   readonly connections: number;
+  readonly refused: Refused;
+}
+
+/** What a server has refused since its start. */
+export interface Refused {
   /** Connections that were refused, or closed for others, because there were too many. */
-  readonly turnedAway: number;
-  /** Calls that were refused because their connection had too many. */
-  readonly refusedStreams: number;
-  /** Clients that were refused because of their certificate. */
-  readonly refusedClients: number;
+  readonly connections: number;
+  /** Calls of connections that had as many as they may. */
+  readonly streams: number;
+  /** Clients whose certificate was missing or not accepted. */
+  readonly certificate: number;
+  /** Connections that were ended because they sent frames without a purpose. */
+  readonly flood: number;
 }
 
 /**
@@ -63,8 +70,6 @@ class H2Server implements H2GrpcServer, ConnectionHost {
   readonly turns: Turns;
   streams = 0;
   resets = 0;
-  refusedStreams = 0;
-  refusedClients = 0;
 
   readonly #options: H2ServerOptions;
   readonly #server: net.Server;
@@ -74,6 +79,7 @@ class H2Server implements H2GrpcServer, ConnectionHost {
   /** Certificate and authorities in use. */
   #context: SecureContextOptions = {};
   readonly #connections = new Set<Connection>();
+  readonly #refused = { streams: 0, certificate: 0, flood: 0 };
   #closing = false;
 
   constructor(options: H2ServerOptions, clock: Clock) {
@@ -84,7 +90,8 @@ class H2Server implements H2GrpcServer, ConnectionHost {
     this.turns = new Turns(clock);
     this.#limits = new ConnectionLimits(options.maxConnections ?? DEFAULT_MAX_CONNECTIONS);
     const { tls: settings } = options;
-    const accept = settings === undefined ? (socket: net.Socket) => this.#accept(socket, false) : this.#secure(settings);
+    const accept =
+      settings === undefined ? (socket: net.Socket) => this.#accept(socket, false) : this.#secure(settings);
     this.#server = net.createServer({ noDelay: true, pauseOnConnect: true }, (socket) => {
       if (this.#closing) socket.destroy();
       else accept(socket);
@@ -95,8 +102,8 @@ class H2Server implements H2GrpcServer, ConnectionHost {
     return this.#limits.size;
   }
 
-  get turnedAway(): number {
-    return this.#limits.turnedAway;
+  get refused(): Refused {
+    return { ...this.#refused, connections: this.#limits.turnedAway };
   }
 
   get many(): boolean {
@@ -153,8 +160,8 @@ class H2Server implements H2GrpcServer, ConnectionHost {
     this.#limits.move(connection, busy ? "busy" : "idle");
   }
 
-  overLimit(): void {
-    this.refusedStreams++;
+  refuse(what: "streams" | "flood"): void {
+    this.#refused[what]++;
   }
 
   opened(): void {
@@ -204,7 +211,7 @@ class H2Server implements H2GrpcServer, ConnectionHost {
     server.on("tlsClientError", (error, socket) => {
       const problem = certificateProblem(error, socket);
       if (problem === undefined) return;
-      this.refusedClients++;
+      this.#refused.certificate++;
       onClientRefused?.(problem, socket.remoteAddress ?? "");
     });
     this.#tls = server;

@@ -63,6 +63,12 @@ class FakeSocket extends EventEmitter {
   writableLength = 0;
   destroyed = false;
   ended = false;
+  readonly remoteAddress: string;
+
+  constructor(remoteAddress: string) {
+    super();
+    this.remoteAddress = remoteAddress;
+  }
 
   write(bytes: Uint8Array): boolean {
     this.writes++;
@@ -92,6 +98,8 @@ export interface H2PeerOptions {
   readonly maxStreams?: number;
   /** Shares the event loop with that one. */
   readonly beside?: H2Peer;
+  /** Of the client. */
+  readonly address?: string;
 }
 
 /** One server connection without a network: feeds it bytes and reads the frames it answers with. All of it synchronous. */
@@ -99,7 +107,7 @@ export class H2Peer implements ConnectionHost {
   readonly clock: VirtualClock;
   readonly turns: Turns;
   readonly many = false;
-  readonly socket = new FakeSocket();
+  readonly socket: FakeSocket;
   readonly connection: Connection;
   readonly errors: unknown[] = [];
   readonly maxMessageBytes = 1 << 26;
@@ -111,9 +119,13 @@ export class H2Peer implements ConnectionHost {
   readonly #handler: GrpcHandler;
   #output = Buffer.alloc(0);
 
-  constructor(handler: GrpcHandler, { greet = true, maxStreams = 1000, beside }: H2PeerOptions = {}) {
+  constructor(
+    handler: GrpcHandler,
+    { greet = true, maxStreams = 1000, beside, address = "10.0.0.1" }: H2PeerOptions = {},
+  ) {
     this.#handler = handler;
     this.maxStreams = maxStreams;
+    this.socket = new FakeSocket(address);
     this.clock = beside?.clock ?? new VirtualClock();
     this.turns = beside?.turns ?? new Turns(this.clock);
     this.connection = new Connection(this.socket as unknown as Socket, false, this);

@@ -81,8 +81,9 @@ export class Connection implements StreamOwner, TurnTaker {
   #rest: Buffer | undefined;
   /** Streams that have messages to deliver in the next turn. */
   readonly #held = new Set<H2Stream>();
-  /** Units of work since the last turn. */
+  /** Units of work in the present round of turns. */
   #work = 0;
+  #round = 0;
   /** A turn was asked for; the socket is not read until then. */
   #waiting = false;
   #reading = false;
@@ -109,7 +110,10 @@ export class Connection implements StreamOwner, TurnTaker {
     const socket = encrypted ? accepted.on("data", read) : readInto(accepted, read, () => host.many);
     this.#socket = socket;
     this.writer = new FrameWriter(socket, encrypted);
-    this.outflow = new Outflow(this.writer, () => this.#wait());
+    this.outflow = new Outflow(this.writer, () => {
+      this.spend(TURN_WORK);
+      this.#wait();
+    });
     this.#timer = host.clock.after(PREFACE_TIMEOUT, () => this.destroy(), true);
     socket.on("drain", () => this.#drained());
     socket.on("error", () => {});
@@ -164,8 +168,13 @@ export class Connection implements StreamOwner, TurnTaker {
   }
 
   spend(units: number): void {
+    const { turns } = this.host;
+    if (turns.round !== this.#round) {
+      this.#round = turns.round;
+      this.#work = 0;
+    }
     this.#work += units;
-    this.host.turns.spend(units);
+    turns.spend(units);
   }
 
   get spent(): boolean {

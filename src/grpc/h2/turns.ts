@@ -2,7 +2,8 @@ import type { Clock } from "../../clock/clock.ts";
 
 /**
  * How much work is done at a time, in units: a unit is a small frame, a PING for example, and 0.1 to 1 us. A connection that has
- * used up `TURN_WORK` lets the others go first; after `ROUND_WORK` of all connections together no further one begins.
+ * used up `TURN_WORK` waits for a turn, and in each turn of the event loop one such connection goes on; after `ROUND_WORK` of all
+ * connections together no further one begins.
  */
 export const TURN_WORK = 1024;
 export const ROUND_WORK = 2 * TURN_WORK;
@@ -58,6 +59,8 @@ export class Turns {
   /** Work since the last round. */
   #work = 0;
   #armed = false;
+  /** Counts the rounds: in each a connection has a turn's work before it must wait. */
+  round = 0;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -91,14 +94,14 @@ export class Turns {
   #round(): void {
     this.#armed = false;
     this.#work = 0;
-    // However many the quiet ones are, a busy one goes on.
+    this.round++;
+    // However many the quiet ones are, one of the busy ones goes on, and no more than one.
     this.#busy.next()?.turn();
     while (this.#work < ROUND_WORK) {
-      const taker = this.#quiet.next() ?? this.#busy.next();
+      const taker = this.#quiet.next();
       if (taker === undefined) break;
       taker.turn();
     }
-    this.#work = 0;
     if (!this.#quiet.empty || !this.#busy.empty) this.#arm();
   }
 }

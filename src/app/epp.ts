@@ -44,7 +44,7 @@ import { startRequestTracing } from "./request-tracing.ts";
 import type { ResourceSettings } from "./resource-settings.ts";
 import { withSaturationEnvironment } from "./saturation-environment.ts";
 import { showSaturation } from "./saturation-metrics.ts";
-import { ServingTls, type TlsSettings } from "./serving-tls.ts";
+import { refusedClientLog, ServingTls, type TlsSettings } from "./serving-tls.ts";
 import { countStreams } from "./stream-counting.ts";
 import { viewsOf } from "./views.ts";
 import { warmUp } from "./warm-up.ts";
@@ -88,6 +88,9 @@ export interface EppSettings extends ConfigSource, MetricsFlags {
   readonly metricsStalenessThreshold: number;
   /** 0 = the default. */
   readonly grpcMaxRecvMsgSize: number;
+  /** Streams of one connection of the ext_proc port, and its connections. */
+  readonly grpcMaxStreams: number;
+  readonly grpcMaxConnections: number;
   readonly disableEndpointSubsetFilter: boolean;
   readonly drainTimeout: number;
   readonly logging: Pick<LoggerOptions, "level" | "encoder" | "time">;
@@ -173,6 +176,10 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
       port: settings.grpcPort,
       handlers,
       tls: tls.extProc,
+      clientCa: tls.clientCa,
+      onClientRefused: refusedClientLog(clock, log),
+      maxStreams: settings.grpcMaxStreams,
+      maxConnections: settings.grpcMaxConnections,
       maxMessageBytes: settings.grpcMaxRecvMsgSize || undefined,
       onHandlerError,
     },

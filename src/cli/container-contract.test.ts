@@ -19,7 +19,7 @@ function sampleOf(row: FlagRow): string {
     case "bool":
       return row.default === "true" ? "false" : "true";
     case "int":
-      return "8";
+      return String(Math.max(8, row.min ?? 0));
     case "duration":
       return "7s";
     case "list":

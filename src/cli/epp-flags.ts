@@ -73,6 +73,8 @@ export function parseEppFlags(
     refreshPrometheusMetricsInterval: values["refresh-prometheus-metrics-interval"],
     metricsStalenessThreshold: values["metrics-staleness-threshold"],
     grpcMaxRecvMsgSize: values["grpc-max-recv-msg-size"],
+    grpcMaxStreams: values["grpc-max-concurrent-streams"],
+    grpcMaxConnections: values["grpc-max-connections"],
     disableEndpointSubsetFilter: values["disable-endpoint-subset-filter"],
     drainTimeout: values["drain-timeout"],
     logging: loggingOf(parsed),

@@ -11,6 +11,7 @@ const DEFAULT = {
   certReload: false,
   minVersion: "TLSv1.2",
   ciphers: undefined,
+  extProcClientCaFile: undefined,
   metricsCertDir: undefined,
   clientCaFile: undefined,
 };
@@ -30,6 +31,7 @@ describe("the flags of TLS (E-120)", () => {
     ],
     [["--tls-cipher-suites=TLS_AES_128_GCM_SHA256"], { ciphers: MODERN }],
     [["--metrics-cert-dir=/m"], { metricsCertDir: "/m" }],
+    [["--client-ca=/proxies.pem"], { extProcClientCaFile: "/proxies.pem" }],
     [
       ["--metrics-cert-dir=/m", "--metrics-client-ca-file", "/ca.pem"],
       { metricsCertDir: "/m", clientCaFile: "/ca.pem" },

@@ -30,6 +30,14 @@ export const TLS_FLAGS = [
     help: "Follow changes of --cert-path: new connections are shown the new certificate.",
   },
   {
+    name: "client-ca",
+    takes: "FILE",
+    type: "string",
+    default: "",
+    since: "ours",
+    help: "Certificates (PEM) of the authorities that sign the clients of the ext_proc port, followed while running; a client without such a certificate is refused. Needs TLS on that port.",
+  },
+  {
     name: "tls-min-version",
     type: "string",
     choices: ["", "VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13"],
@@ -109,6 +117,12 @@ export function tlsOf({ values, explicit }: GivenFlags<typeof TLS_FLAGS>): {
       "--metrics-client-ca-file requires --metrics-cert-dir: clients show certificates over TLS only",
     );
   const secure = values["secure-serving"];
+  const extProcClientCaFile = values["client-ca"] || undefined;
+  if (extProcClientCaFile !== undefined && !secure)
+    throw new SluiceError(
+      "FLAG_CONFLICT",
+      "--client-ca cannot be used with --secure-serving=false: clients show certificates over TLS only",
+    );
   const warnings: string[] = [];
   if (values["cert-path"] && !secure) warnings.push("--cert-path has no effect with --secure-serving=false");
   if (values["enable-cert-reload"] && !(secure && values["cert-path"]))
@@ -123,6 +137,7 @@ export function tlsOf({ values, explicit }: GivenFlags<typeof TLS_FLAGS>): {
       certReload: values["enable-cert-reload"],
       minVersion: values["tls-min-version"] === "VersionTLS13" ? "TLSv1.3" : "TLSv1.2",
       ciphers: ciphersOf(values["tls-cipher-suites"]),
+      extProcClientCaFile,
       metricsCertDir,
       clientCaFile,
     },

@@ -6,11 +6,11 @@ import { poll } from "../../test/support/poll.ts";
 import { VirtualClock } from "../clock/virtual.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { loadTlsPair, selfSignedPair, type TlsPair } from "./tls.ts";
-import { TlsFollower } from "./tls-follower.ts";
+import { FOLLOWED, TlsFollower } from "./tls-follower.ts";
 
 let root: string;
 let pairs: TlsPair[];
-let follower: TlsFollower | undefined;
+let follower: TlsFollower<TlsPair> | undefined;
 
 beforeAll(async () => {
   root = mkdtempSync(join(tmpdir(), "sluice-follow-"));
@@ -57,8 +57,10 @@ function follow(directory: string, use?: (pair: TlsPair) => void) {
     child: () => log,
   };
   follower = new TlsFollower({
+    what: FOLLOWED.pair,
     directory,
-    pair: loadTlsPair(directory),
+    load: () => loadTlsPair(directory),
+    inUse: loadTlsPair(directory),
     use: use ?? ((pair) => void used.push(pair)),
     clock,
     log,
@@ -142,8 +144,10 @@ describe("following a certificate (E-126, D-30)", () => {
     const lines: string[] = [];
     const log = { warn: (_: unknown, text: string) => void lines.push(text) } as unknown as Logger;
     follower = new TlsFollower({
+      what: FOLLOWED.pair,
       directory,
-      pair,
+      load: () => loadTlsPair(directory),
+      inUse: pair,
       use: (next) => void used.push(next),
       clock,
       log: { ...log, info() {} },

@@ -2,30 +2,50 @@ import { type FSWatcher, watch } from "node:fs";
 import type { Clock, Timer } from "../clock/clock.ts";
 import { messageOf } from "../inference/errors.ts";
 import type { Logger } from "../telemetry/logger.ts";
-import { loadTlsPair, type TlsPair } from "./tls.ts";
 
 /** Milliseconds from the first sign of a change to reading the files: one renewal is several events (epp-protocol 15.2). */
 const SETTLE = 250;
 /** Milliseconds between looks at the files where no event comes: network file systems, a directory that was replaced. */
 const LOOK_AGAIN = 60_000;
 
-export interface TlsFollowerOptions {
+/** What is followed, as the log says it. */
+export const FOLLOWED = {
+  pair: {
+    name: "certificate",
+    again: "the files hold the pair in use again",
+    used: "new connections are shown the new one",
+    kept: "the new pair is not usable, the old one stays in use",
+  },
+  clientCa: {
+    name: "client authorities",
+    again: "the file holds those in use again",
+    used: "new connections are judged by the new ones",
+    kept: "the new ones are not usable, the old ones stay in use",
+  },
+} as const;
+
+export interface TlsFollowerOptions<T> {
+  readonly what: (typeof FOLLOWED)[keyof typeof FOLLOWED];
+  /** Where the files are. */
   readonly directory: string;
-  /** The pair in use. */
-  readonly pair: TlsPair;
-  /** Puts another pair in use; may throw. */
-  readonly use: (pair: TlsPair) => void;
+  /** Reads them; throws when they do not hold what they should. */
+  readonly load: () => T;
+  /** What is in use. */
+  readonly inUse: T;
+  /** Puts something else in use; may throw. */
+  readonly use: (loaded: T) => void;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
 /**
- * Follows the pair in a directory. It watches the directory and not the files, because a mounted secret changes by the
- * renaming of a symlink beside them. A pair that is broken, or half written, leaves the old one in use and is told once.
+ * Follows PEM files in a directory: a pair, or authorities. It watches the directory and not the files, because a mounted secret
+ * changes by the renaming of a symlink beside them. What is broken, or half written, leaves the old in use and is told once.
  */
-export class TlsFollower {
-  readonly #options: TlsFollowerOptions;
-  #pair: TlsPair;
+export class TlsFollower<T> {
+  readonly #options: TlsFollowerOptions<T>;
+  /** What is in use, as a text to compare with. */
+  #inUse: string;
   #watcher: FSWatcher | undefined;
   #settling: Timer | undefined;
   #looking: Timer | undefined;
@@ -34,9 +54,9 @@ export class TlsFollower {
   #closed = false;
 
   /** Begins to follow. */
-  constructor(options: TlsFollowerOptions) {
+  constructor(options: TlsFollowerOptions<T>) {
     this.#options = options;
-    this.#pair = options.pair;
+    this.#inUse = JSON.stringify(options.inUse);
     this.#watch();
     this.#look();
   }
@@ -50,13 +70,13 @@ export class TlsFollower {
   }
 
   #watch(): void {
-    const { directory, log } = this.#options;
+    const { directory, log, what } = this.#options;
     const lost = (error: unknown): void => {
       this.#watcher?.close();
       this.#watcher = undefined;
       log.warn(
         { directory, cause: messageOf(error) },
-        `certificate: the directory cannot be watched, it is looked at every ${LOOK_AGAIN / 1000} s instead`,
+        `${what.name}: the directory cannot be watched, it is looked at every ${LOOK_AGAIN / 1000} s instead`,
       );
     };
     try {
@@ -91,23 +111,24 @@ export class TlsFollower {
   }
 
   #reload(): void {
-    const { directory, log, use } = this.#options;
+    const { directory, log, use, load, what } = this.#options;
     try {
-      const pair = loadTlsPair(directory);
+      const loaded = load();
+      const text = JSON.stringify(loaded);
       const problemGone = this.#told !== "";
       this.#told = "";
-      if (pair.cert === this.#pair.cert && pair.key === this.#pair.key) {
-        if (problemGone) log.info({ directory }, "certificate: the files hold the pair in use again");
+      if (text === this.#inUse) {
+        if (problemGone) log.info({ directory }, `${what.name}: ${what.again}`);
         return;
       }
-      use(pair);
-      this.#pair = pair;
-      log.info({ directory }, "certificate: new connections are shown the new one");
+      use(loaded);
+      this.#inUse = text;
+      log.info({ directory }, `${what.name}: ${what.used}`);
     } catch (error) {
       const problem = messageOf(error);
       if (problem === this.#told) return;
       this.#told = problem;
-      log.warn({ directory, cause: problem }, "certificate: the new pair is not usable, the old one stays in use");
+      log.warn({ directory, cause: problem }, `${what.name}: ${what.kept}`);
     }
   }
 }

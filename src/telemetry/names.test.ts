@@ -94,6 +94,8 @@ const EXPECTED: readonly (readonly [name: string, type: string, labels: string])
   ["sluice_buffered_bytes", "gauge", ""],
   ["sluice_extproc_streams", "gauge", ""],
   ["sluice_extproc_resets_total", "counter", ""],
+  ["sluice_extproc_connections", "gauge", ""],
+  ["sluice_extproc_refused_total", "counter", "kind"],
   ["sluice_extproc_notices_total", "counter", "kind"],
   ["sluice_gateway_retries_total", "counter", "cause"],
   ["sluice_exchanges_total", "counter", "outcome"],

@@ -20,6 +20,18 @@ export const WIRE_METRICS = {
     help: "ext_proc streams that Envoy ended with a reset.",
     labels: [],
   },
+  extprocConnections: {
+    type: "gauge",
+    name: "sluice_extproc_connections",
+    help: "Connections of the ext_proc port.",
+    labels: [],
+  },
+  extprocRefusedTotal: {
+    type: "counter",
+    name: "sluice_extproc_refused_total",
+    help: "What the ext_proc port refused: connections = there were too many, refused or closed for others; streams = too many on one connection; certificate = a client's was missing or not accepted; flood = connections ended because they sent frames without a purpose.",
+    labels: ["kind"],
+  },
   extprocNoticesTotal: {
     type: "counter",
     name: "sluice_extproc_notices_total",

@@ -4,6 +4,7 @@ import { VirtualClock } from "../../src/clock/virtual.ts";
 import { Connection, type ConnectionHost } from "../../src/grpc/h2/connection.ts";
 import { FLAG, FRAME, PREFACE } from "../../src/grpc/h2/protocol.ts";
 import type { RequestHead } from "../../src/grpc/h2/request-head.ts";
+import { Turns } from "../../src/grpc/h2/turns.ts";
 import type { GrpcHandler } from "../../src/grpc/transport.ts";
 
 /** A frame as a peer sees it. */
@@ -62,6 +63,12 @@ class FakeSocket extends EventEmitter {
   writableLength = 0;
   destroyed = false;
   ended = false;
+  readonly remoteAddress: string;
+
+  constructor(remoteAddress: string) {
+    super();
+    this.remoteAddress = remoteAddress;
+  }
 
   write(bytes: Uint8Array): boolean {
     this.writes++;
@@ -75,27 +82,52 @@ class FakeSocket extends EventEmitter {
   destroy(): void {
     this.destroyed = true;
   }
-  resume(): void {}
+  paused = false;
+  pause(): void {
+    this.paused = true;
+  }
+  resume(): void {
+    this.paused = false;
+  }
+}
+
+/** What connections of one server share in tests: `new H2Peer(handler, { beside: other })` puts a second one beside a first. */
+export interface H2PeerOptions {
+  /** Whether preface and SETTINGS are exchanged at once; default true. */
+  readonly greet?: boolean;
+  readonly maxStreams?: number;
+  /** Shares the event loop with that one. */
+  readonly beside?: H2Peer;
+  /** Of the client. */
+  readonly address?: string;
 }
 
 /** One server connection without a network: feeds it bytes and reads the frames it answers with. All of it synchronous. */
 export class H2Peer implements ConnectionHost {
-  readonly clock = new VirtualClock();
-  readonly socket = new FakeSocket();
+  readonly clock: VirtualClock;
+  readonly turns: Turns;
+  readonly many = false;
+  readonly socket: FakeSocket;
   readonly connection: Connection;
   readonly errors: unknown[] = [];
   readonly maxMessageBytes = 1 << 26;
   readonly maxStreams: number;
   streams = 0;
   resets = 0;
+  readonly refused = { streams: 0, flood: 0 };
   connectionClosed = false;
   readonly #handler: GrpcHandler;
   #output = Buffer.alloc(0);
 
-  /** @param greet whether preface and SETTINGS are exchanged at once */
-  constructor(handler: GrpcHandler, greet = true, maxStreams = 1000) {
+  constructor(
+    handler: GrpcHandler,
+    { greet = true, maxStreams = 1000, beside, address = "10.0.0.1" }: H2PeerOptions = {},
+  ) {
     this.#handler = handler;
     this.maxStreams = maxStreams;
+    this.socket = new FakeSocket(address);
+    this.clock = beside?.clock ?? new VirtualClock();
+    this.turns = beside?.turns ?? new Turns(this.clock);
     this.connection = new Connection(this.socket as unknown as Socket, false, this);
     if (greet) {
       this.feed(PREFACE, frame(FRAME.settings, 0, 0));
@@ -103,8 +135,15 @@ export class H2Peer implements ConnectionHost {
     }
   }
 
-  /** The connection reads these bytes, as one chunk in memory that is overwritten afterwards. */
+  /** The connection reads these bytes and has as many turns as it wants. */
   feed(...parts: Uint8Array[]): void {
+    this.arrive(...parts);
+    this.clock.advance(0);
+  }
+
+  /** The connection reads these bytes, as one chunk in memory that is overwritten afterwards; what must wait waits. */
+  arrive(...parts: Uint8Array[]): void {
+    if (this.socket.paused) throw new Error("a socket that is paused is not read");
     const chunk = Buffer.concat(parts);
     this.socket.emit("data", chunk);
     chunk.fill(0xee);
@@ -151,6 +190,11 @@ export class H2Peer implements ConnectionHost {
   }
   onHandlerError(error: unknown): void {
     this.errors.push(error);
+  }
+  greeted(): void {}
+  busy(): void {}
+  refuse(what: "streams" | "flood"): void {
+    this.refused[what]++;
   }
   opened(): void {
     this.streams++;

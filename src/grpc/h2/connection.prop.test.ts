@@ -79,7 +79,7 @@ describe("an HTTP/2 connection under random input", () => {
         (frames, cuts, changes) => {
           const bytes = Buffer.concat([PREFACE, frame(FRAME.settings, 0, 0), ...frames]);
           for (const [at, value] of changes) bytes[at % bytes.length] = value;
-          const peer = new H2Peer(echo, false);
+          const peer = new H2Peer(echo, { greet: false });
           feedInPieces(peer, bytes, cuts);
           expectSane(peer);
         },

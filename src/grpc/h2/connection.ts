@@ -8,9 +8,10 @@ import { Outflow } from "./outflow.ts";
 import { CONNECTION_WINDOW, DEFAULT_WINDOW, ERROR, FLAG, FRAME, MAX_31_BITS } from "./protocol.ts";
 import type { RequestHead } from "./request-head.ts";
 import { statusBlock } from "./response-head.ts";
-import { SERVER_SETTINGS } from "./settings.ts";
+import { serverSettings } from "./settings.ts";
 import { readInto } from "./socket.ts";
 import { H2Stream, type StreamOwner } from "./stream.ts";
+import { COST, TURN_WORK, type Turns, type TurnTaker } from "./turns.ts";
 
 /** What a connection needs from its server. */
 export interface ConnectionHost {
@@ -19,9 +20,19 @@ export interface ConnectionHost {
   readonly maxMessageBytes: number;
   /** More calls than this at a time on one connection are refused. */
   readonly maxStreams: number;
+  /** Whether there are so many connections that each should read little at a time. */
+  readonly many: boolean;
+  /** Shares the event loop among the connections. */
+  readonly turns: Turns;
   /** How to answer a request: with a handler, or with an HTTP status. */
   route(head: RequestHead): GrpcHandler | number;
   onHandlerError(error: unknown, path: string): void;
+  /** The peer has said what it had to say first: it speaks HTTP/2. */
+  greeted(connection: Connection): void;
+  /** The first call begins, or the last one has ended. */
+  busy(connection: Connection, busy: boolean): void;
+  /** A call was refused because `maxStreams` are open, or the connection is ended because of a flood. */
+  refuse(what: "streams" | "flood"): void;
   /** A call begins. */
   opened(): void;
   /** A call is over. @param reset its client has reset it */
@@ -34,8 +45,11 @@ export interface ConnectionHost {
 const PREFACE_TIMEOUT = 10_000;
 const LINGER = 1000;
 
-/** Bytes of answers that a peer may leave unread beside the data it has asked for. */
-const MAX_UNREAD_OUTPUT = 4 * 1024 * 1024;
+/** Bytes of answers that a peer may leave unread beside the data it has asked for: 40,000 answers to PING. */
+const MAX_UNREAD_OUTPUT = 1024 * 1024;
+
+/** Milliseconds in which a peer must have read what filled its socket. */
+const UNREAD_TIMEOUT = 60_000;
 
 const DRAIN_PING = Buffer.from("draining", "latin1");
 
@@ -45,13 +59,15 @@ function endTurn(connection: Connection): void {
 
 /**
  * One HTTP/2 connection of a server (RFC 9113): its socket, its streams, its turns and its end. What is written while a chunk
- * is read leaves at its end, in one write; what is written otherwise, at the end of the turn.
+ * is read leaves at its end, in one write; what is written otherwise, at the end of the turn. After `TURN_WORK` units of work it
+ * stops reading, and goes on when the other connections were served.
  */
-export class Connection implements StreamOwner {
+export class Connection implements StreamOwner, TurnTaker {
   readonly host: ConnectionHost;
   readonly maxMessageBytes: number;
   readonly writer: FrameWriter;
   readonly outflow: Outflow;
+  readonly address: string;
   readonly streams: Map<number, H2Stream> = new Map();
   /** Nothing is read any more. */
   failed = false;
@@ -61,10 +77,21 @@ export class Connection implements StreamOwner {
   readonly #reader: FrameReader;
   /** Calls that were answered in this turn and are told so at its end. */
   readonly #answered: H2Stream[] = [];
+  /** What was read from the socket and must wait for a turn. */
+  #rest: Buffer | undefined;
+  /** Streams that have messages to deliver in the next turn. */
+  readonly #held = new Set<H2Stream>();
+  /** Units of work in the present round of turns. */
+  #work = 0;
+  #round = 0;
+  /** A turn was asked for; the socket is not read until then. */
+  #waiting = false;
   #reading = false;
   #touched = false;
   #gone = false;
   #timer: Timer;
+  /** Runs while the socket is full. */
+  #unread: Timer | undefined;
   #draining = false;
   /** New calls are refused. */
   #refusing = false;
@@ -76,34 +103,87 @@ export class Connection implements StreamOwner {
   constructor(accepted: Socket, encrypted: boolean, host: ConnectionHost) {
     this.host = host;
     this.maxMessageBytes = host.maxMessageBytes;
+    this.address = accepted.remoteAddress ?? "";
     this.#inbound = new Inbound(this);
     this.#reader = new FrameReader(this.#inbound);
     const read = (chunk: Buffer): void => this.read(chunk);
-    const socket = encrypted ? accepted.on("data", read) : readInto(accepted, read);
+    const socket = encrypted ? accepted.on("data", read) : readInto(accepted, read, () => host.many);
     this.#socket = socket;
     this.writer = new FrameWriter(socket, encrypted);
-    this.outflow = new Outflow(this.writer);
+    this.outflow = new Outflow(this.writer, () => {
+      this.spend(TURN_WORK);
+      this.#wait();
+    });
     this.#timer = host.clock.after(PREFACE_TIMEOUT, () => this.destroy(), true);
     socket.on("drain", () => this.#drained());
     socket.on("error", () => {});
     socket.on("end", () => this.destroy());
     socket.on("close", () => this.destroy());
-    this.writer.frame(FRAME.settings, 0, 0, SERVER_SETTINGS);
+    this.writer.frame(FRAME.settings, 0, 0, serverSettings(host.maxStreams));
     this.grant(0, CONNECTION_WINDOW - DEFAULT_WINDOW);
   }
 
-  /** Reads what has arrived. Never throws. */
+  /** Reads what has arrived, or keeps it for a later turn. Never throws. */
   read(chunk: Buffer): void {
     if (this.failed) return;
-    this.#reading = true;
-    try {
-      this.#reader.push(chunk);
-    } catch (error) {
-      this.host.onHandlerError(error, "");
-      this.fail(ERROR.internal, "internal error");
+    this.spend(COST.chunk);
+    if (this.#waiting || this.host.turns.crowded) {
+      this.#rest = this.#rest === undefined ? Buffer.from(chunk) : Buffer.concat([this.#rest, chunk]);
+      this.#wait();
+      return;
     }
+    this.#reading = true;
+    const read = this.#consume(chunk);
+    if (read < chunk.length && !this.failed) this.#rest = Buffer.from(chunk.subarray(read));
+    if (this.spent) this.#wait();
     this.#reading = false;
     this.endTurn();
+  }
+
+  /** Goes on with what had to wait. */
+  turn(): void {
+    this.#waiting = false;
+    this.#work = 0;
+    if (this.failed) {
+      this.#dropStreams();
+      return;
+    }
+    this.#reading = true;
+    for (const stream of this.#held) {
+      if (this.spent) break;
+      this.#held.delete(stream);
+      stream.pump();
+    }
+    this.outflow.pump();
+    const rest = this.#rest;
+    if (rest !== undefined && !this.spent) {
+      this.#rest = undefined;
+      const read = this.#consume(rest);
+      if (read < rest.length && !this.failed) this.#rest = rest.subarray(read);
+    }
+    if (this.spent || this.#rest !== undefined || this.#held.size > 0) this.#wait();
+    else if (!this.#waiting && !this.failed) this.#socket.resume();
+    this.#reading = false;
+    this.endTurn();
+  }
+
+  spend(units: number): void {
+    const { turns } = this.host;
+    if (turns.round !== this.#round) {
+      this.#round = turns.round;
+      this.#work = 0;
+    }
+    this.#work += units;
+    turns.spend(units);
+  }
+
+  get spent(): boolean {
+    return this.#work >= TURN_WORK;
+  }
+
+  pumpLater(stream: H2Stream): void {
+    this.#held.add(stream);
+    this.#wait();
   }
 
   touch(): void {
@@ -120,6 +200,8 @@ export class Connection implements StreamOwner {
     if (this.#answered.length > 0) this.#reportAnswered();
     if (this.#socket.writableLength > MAX_UNREAD_OUTPUT) this.destroy();
     else if (this.#refusing) this.#closeIfIdle();
+    if (this.writer.blocked && this.#unread === undefined && !this.failed)
+      this.#unread = this.host.clock.after(UNREAD_TIMEOUT, () => this.destroy(), true);
   }
 
   grant(streamId: number, bytes: number): void {
@@ -129,20 +211,23 @@ export class Connection implements StreamOwner {
 
   /** Takes up a request whose header block is complete. */
   openStream(streamId: number, head: RequestHead, endStream: boolean): void {
-    if (this.#refusing || this.streams.size >= this.host.maxStreams) {
-      this.writer.number(FRAME.rstStream, streamId, ERROR.refusedStream);
+    const overLimit = this.streams.size >= this.host.maxStreams;
+    if (this.#refusing || overLimit) {
+      if (overLimit) this.host.refuse("streams");
+      this.#reset(streamId, ERROR.refusedStream, endStream);
       return;
     }
     if (head.malformed || !head.complete) {
-      this.writer.number(FRAME.rstStream, streamId, ERROR.protocol);
+      this.#reset(streamId, ERROR.protocol, endStream);
       return;
     }
     const handler = head.tooLarge ? 431 : this.host.route(head);
     if (typeof handler === "number") {
       this.writer.frame(FRAME.headers, FLAG.endHeaders | FLAG.endStream, streamId, statusBlock(handler));
-      if (!endStream) this.writer.number(FRAME.rstStream, streamId, ERROR.none);
+      if (!endStream) this.#reset(streamId, ERROR.none, false);
       return;
     }
+    if (this.streams.size === 0) this.host.busy(this, true);
     const stream = new H2Stream(streamId, head.path, head.encoding === "gzip" ? "gzip" : "identity", this);
     this.streams.set(streamId, stream);
     this.host.opened();
@@ -151,10 +236,9 @@ export class Connection implements StreamOwner {
   }
 
   finished(stream: H2Stream): void {
-    this.streams.delete(stream.id);
-    this.outflow.forget(stream);
+    this.#forget(stream);
     // The peer has not finished its side: it is told to stop (RFC 9113, section 8.1).
-    if (!stream.inputEnded) this.writer.number(FRAME.rstStream, stream.id, ERROR.none);
+    if (!stream.inputEnded) this.#reset(stream.id, ERROR.none, false);
     this.#answered.push(stream);
   }
 
@@ -165,7 +249,7 @@ export class Connection implements StreamOwner {
 
   /** A stream error. */
   resetStream(stream: H2Stream, code: number): void {
-    this.writer.number(FRAME.rstStream, stream.id, code);
+    this.#reset(stream.id, code, stream.inputEnded);
     this.#drop(stream, false);
   }
 
@@ -176,6 +260,7 @@ export class Connection implements StreamOwner {
   /** The peer has said what it had to say first. */
   settled(): void {
     if (!this.#draining) this.#timer.cancel();
+    this.host.greeted(this);
   }
 
   /** The answer to a PING has come, and the only one ever sent is that of a drain. */
@@ -197,30 +282,80 @@ export class Connection implements StreamOwner {
   /** Ends the connection with GOAWAY: a connection error. */
   fail(code: number, text: string): void {
     if (this.failed) return;
+    if (code === ERROR.enhanceYourCalm) this.host.refuse("flood");
     if (this.#reader.prefaced) this.#writeGoaway(this.#inbound.lastStreamId, code, text);
     this.#hangUp();
   }
 
-  /** Drops the connection at once; every call is cancelled. */
+  /** Ends a connection without calls whose place another one needs. */
+  giveWay(): void {
+    if (this.#reader.prefaced && !this.failed) this.#writeGoaway(this.#inbound.lastStreamId, ERROR.none, "idle");
+    this.writer.flush();
+    this.destroy();
+  }
+
+  /** Drops the connection at once; every call is cancelled, many calls within several turns of the event loop. */
   destroy(): void {
     if (this.#gone) return;
     this.#gone = true;
-    this.failed = true;
+    this.#stop();
     this.#timer.cancel();
+    this.#unread?.cancel();
     this.#socket.destroy();
     this.#reportAnswered();
-    this.#dropAll();
-    this.host.closed(this);
+    this.#dropStreams();
+  }
+
+  /** Cancels every call now: the server closes. */
+  dropAll(): void {
+    this.destroy();
+    while (this.streams.size > 0) {
+      this.#work = 0;
+      this.#dropStreams();
+    }
   }
 
   /** Sends what was written, then closes; what the peer still sends is dropped until it has read that. */
   #hangUp(): void {
-    this.failed = true;
     this.writer.flush();
+    this.#stop();
     this.#reportAnswered();
-    this.#dropAll();
     this.#socket.end();
+    this.#socket.resume();
     this.#rearm(() => this.destroy());
+    this.#dropStreams();
+  }
+
+  /** Nothing is read or written any more. */
+  #stop(): void {
+    this.failed = true;
+    this.#rest = undefined;
+    this.#held.clear();
+    this.writer.blocked = true;
+  }
+
+  /** Asks for a turn; until then nothing is read. */
+  #wait(): void {
+    if (this.#waiting) return;
+    this.#waiting = true;
+    if (!this.failed) this.#socket.pause();
+    this.host.turns.wait(this, this.spent);
+  }
+
+  #consume(chunk: Buffer): number {
+    try {
+      return this.#reader.push(chunk);
+    } catch (error) {
+      this.host.onHandlerError(error, "");
+      this.fail(ERROR.internal, "internal error");
+      return 0;
+    }
+  }
+
+  /** @param ended whether the peer has finished the stream: otherwise frames of it may still be under way */
+  #reset(streamId: number, code: number, ended: boolean): void {
+    this.writer.number(FRAME.rstStream, streamId, code);
+    if (!ended) this.#inbound.closedEarly(streamId);
   }
 
   #rearm(callback: () => void): void {
@@ -251,7 +386,9 @@ export class Connection implements StreamOwner {
   }
 
   #drained(): void {
-    if (this.#gone) return;
+    if (this.failed) return;
+    this.#unread?.cancel();
+    this.#unread = undefined;
     this.writer.blocked = false;
     if (this.#socket.writableLength === 0) this.writer.reclaim();
     this.outflow.pump();
@@ -265,14 +402,29 @@ export class Connection implements StreamOwner {
     }
   }
 
-  #dropAll(): void {
-    for (const stream of [...this.streams.values()]) this.#drop(stream, false);
+  /** Cancels calls of a connection that has failed, some of them in each turn. */
+  #dropStreams(): void {
+    for (const stream of this.streams.values()) {
+      if (this.spent) {
+        this.#wait();
+        return;
+      }
+      this.spend(COST.drop);
+      this.#drop(stream, false);
+    }
+    if (this.#gone) this.host.closed(this);
   }
 
   #drop(stream: H2Stream, reset: boolean): void {
-    this.streams.delete(stream.id);
-    this.outflow.forget(stream);
+    this.#forget(stream);
     this.host.ended(reset);
     stream.close("cancelled");
+  }
+
+  #forget(stream: H2Stream): void {
+    this.streams.delete(stream.id);
+    this.#held.delete(stream);
+    this.outflow.forget(stream);
+    if (this.streams.size === 0) this.host.busy(this, false);
   }
 }

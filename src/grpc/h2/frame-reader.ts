@@ -13,6 +13,8 @@ export interface FrameSink {
   /** A connection error; `failed` is true from here on. */
   fail(code: number, text: string): void;
   readonly failed: boolean;
+  /** No further frame should be read for now. */
+  readonly spent: boolean;
 }
 
 /** What comes next in the byte stream. */
@@ -48,12 +50,15 @@ export class FrameReader {
     return this.#phase !== PHASE.preface;
   }
 
-  /** Reads one chunk to its end, unless the connection fails. */
-  push(chunk: Buffer): void {
+  /**
+   * Reads `chunk` from `from` on, to its end unless the connection fails or the sink has had enough.
+   * @returns how far it was read
+   */
+  push(chunk: Buffer, from = 0): number {
     const sink = this.#sink;
     const end = chunk.length;
-    let at = 0;
-    while (at < end && !sink.failed) {
+    let at = from;
+    while (at < end && !sink.failed && !sink.spent) {
       switch (this.#phase) {
         case PHASE.header:
           if (this.#filled === 0 && end - at >= FRAME_HEADER) {
@@ -93,6 +98,7 @@ export class FrameReader {
           at = this.#readPreface(chunk, at, end);
       }
     }
+    return at;
   }
 
   #readPreface(chunk: Buffer, at: number, end: number): number {

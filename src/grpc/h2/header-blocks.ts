@@ -1,9 +1,15 @@
 import { HpackDecoder } from "./hpack-decoder.ts";
 import { ERROR, FLAG, MAX_HEADER_LIST } from "./protocol.ts";
 import { RequestHead } from "./request-head.ts";
+import { COST } from "./turns.ts";
 
 /** CONTINUATION frames per block: a block of the permitted size needs four when its frames are full. */
 const MAX_CONTINUATIONS = 64;
+
+/** Bytes of a header block that cost as much to decode as a small frame to read. */
+const HEADER_UNIT_BYTES = 32;
+
+const NOTHING = Buffer.alloc(0);
 
 /**
  * Puts the header blocks of a connection together from HEADERS and CONTINUATION frames and decodes them. A block in one
@@ -16,9 +22,11 @@ export class HeaderBlocks {
   streamId = 0;
   /** Whether its HEADERS frame had END_STREAM. */
   endStream = false;
+  /** What the last frame has cost, in units of work. */
+  cost = 0;
 
   readonly #decoder = new HpackDecoder();
-  #block: Buffer | undefined;
+  #block = NOTHING;
   #filled = 0;
   #continuations = 0;
 
@@ -35,29 +43,44 @@ export class HeaderBlocks {
     }
     if ((flags & FLAG.priority) !== 0) at += 5;
     if (at > end) return at > to ? ERROR.frameSize : ERROR.protocol;
+    this.cost = 0;
     this.endStream = (flags & FLAG.endStream) !== 0;
     if ((flags & FLAG.endHeaders) !== 0) return this.#decode(bytes, at, end);
     this.streamId = streamId;
-    this.#block = Buffer.allocUnsafe(MAX_HEADER_LIST);
-    this.#filled = bytes.copy(this.#block, 0, at, end);
+    this.#block = NOTHING;
+    this.#filled = 0;
     this.#continuations = 0;
+    this.#append(bytes, at, end);
     return ERROR.none;
   }
 
   /** Takes a CONTINUATION frame of the incomplete block. @returns as `headers` */
   continuation(flags: number, bytes: Buffer, from: number, to: number): number {
-    const block = this.#block!;
+    this.cost = 0;
     if (++this.#continuations > MAX_CONTINUATIONS) return ERROR.enhanceYourCalm;
-    if (this.#filled + to - from > block.length) return ERROR.enhanceYourCalm;
-    this.#filled += bytes.copy(block, this.#filled, from, to);
+    if (this.#filled + to - from > MAX_HEADER_LIST) return ERROR.enhanceYourCalm;
+    this.#append(bytes, from, to);
     if ((flags & FLAG.endHeaders) === 0) return ERROR.none;
     this.streamId = 0;
-    this.#block = undefined;
+    const block = this.#block;
+    this.#block = NOTHING;
     return this.#decode(block, 0, this.#filled);
+  }
+
+  /** Room is made as it is needed: nine bytes of HEADERS must not cost 64 KiB. */
+  #append(bytes: Buffer, from: number, to: number): void {
+    const needed = this.#filled + to - from;
+    if (needed > this.#block.length) {
+      const larger = Buffer.allocUnsafe(Math.min(2 * needed, MAX_HEADER_LIST));
+      this.#block.copy(larger, 0, 0, this.#filled);
+      this.#block = larger;
+    }
+    this.#filled += bytes.copy(this.#block, this.#filled, from, to);
   }
 
   #decode(bytes: Buffer, from: number, to: number): number {
     this.head.reset();
-    return this.#decoder.decode(bytes, from, to, this.head) ? ERROR.none : ERROR.compression;
+    this.cost = COST.headers + (to - from) / HEADER_UNIT_BYTES;
+    return this.#decoder.decode(bytes, from, to, this.head);
   }
 }

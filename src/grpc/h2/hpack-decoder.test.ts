@@ -1,12 +1,13 @@
 import { describe, expect, it } from "vitest";
 import { HpackDecoder } from "./hpack-decoder.ts";
 import { decodeHuffman } from "./huffman.ts";
+import { ERROR } from "./protocol.ts";
 
 function decodeAll(decoder: HpackDecoder, hex: string): [string, string][] | undefined {
   const block = Buffer.from(hex.replaceAll(" ", ""), "hex");
   const fields: [string, string][] = [];
-  const fine = decoder.decode(block, 0, block.length, { field: ({ name, value }) => fields.push([name, value]) });
-  return fine ? fields : undefined;
+  const error = decoder.decode(block, 0, block.length, { field: ({ name, value }) => fields.push([name, value]) });
+  return error === ERROR.none ? fields : undefined;
 }
 
 const GET = [

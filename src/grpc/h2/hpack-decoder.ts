@@ -1,6 +1,6 @@
 import { FIELD_OVERHEAD, type HeaderField, headerField } from "./header-field.ts";
 import { decodeHuffman } from "./huffman.ts";
-import { MAX_HEADER_LIST } from "./protocol.ts";
+import { ERROR, MAX_HEADER_LIST } from "./protocol.ts";
 import { STATIC_TABLE } from "./static-table.ts";
 
 /** The size of the dynamic table that is offered by default, and that this decoder never offers more than. */
@@ -8,6 +8,15 @@ const MAX_TABLE_SIZE = 4096;
 
 /** What the smallest entry occupies bounds the number of entries: a ring of this many is always enough. */
 const RING = MAX_TABLE_SIZE / FIELD_OVERHEAD;
+
+/**
+ * Fields of one block: as many as the smallest ones that a list of the permitted size has room for. A reference to a table
+ * takes one byte, so that the size of a block says nothing.
+ */
+const MAX_FIELDS = MAX_HEADER_LIST / FIELD_OVERHEAD;
+
+/** Size updates at the beginning of one block (RFC 7541, section 4.2). */
+const MAX_UPDATES = 2;
 
 /** Takes the fields of a header block in order. */
 export interface HeaderSink {
@@ -48,15 +57,17 @@ export class HpackDecoder {
 
   /**
    * Decodes the block `bytes[from, to)` of at most 64 KiB.
-   * @returns false when it is malformed: the connection is lost then (COMPRESSION_ERROR)
+   * @returns `ERROR.none`, or a connection error: COMPRESSION_ERROR for a malformed block, ENHANCE_YOUR_CALM for one with more
+   * fields than any request has
    */
-  decode(bytes: Uint8Array, from: number, to: number, sink: HeaderSink): boolean {
-    if (to - from > MAX_HEADER_LIST) return false;
+  decode(bytes: Uint8Array, from: number, to: number, sink: HeaderSink): number {
+    if (to - from > MAX_HEADER_LIST) return ERROR.compression;
     this.#bytes = bytes;
     this.#at = from;
     this.#end = to;
     this.#failed = false;
     let fields = 0;
+    let updates = 0;
     while (this.#at < this.#end) {
       const first = bytes[this.#at]!;
       let field: HeaderField | undefined;
@@ -67,17 +78,17 @@ export class HpackDecoder {
         if (field !== undefined) this.#insert(field);
       } else if (first >= 0x20) {
         // Size updates stand at the beginning of a block.
-        if (fields > 0 || !this.#resize(this.#integer(0x1f))) return false;
+        if (fields > 0 || ++updates > MAX_UPDATES || !this.#resize(this.#integer(0x1f))) return ERROR.compression;
         continue;
       } else {
         field = this.#repeated() ?? this.#unindexed();
       }
-      if (field === undefined || this.#failed) return false;
-      fields++;
+      if (field === undefined || this.#failed) return ERROR.compression;
+      if (++fields > MAX_FIELDS) return ERROR.enhanceYourCalm;
       sink.field(field);
     }
     this.#bytes = SCRATCH;
-    return true;
+    return ERROR.none;
   }
 
   #entry(index: number): HeaderField | undefined {

@@ -2,16 +2,18 @@ import type { Connection } from "./connection.ts";
 import type { FrameSink } from "./frame-reader.ts";
 import { HeaderBlocks } from "./header-blocks.ts";
 import { CONNECTION_WINDOW, ERROR, FLAG, FRAME, uint32 } from "./protocol.ts";
-import { applySettings, type SettingsTarget } from "./settings.ts";
+import { applySettings, SETTING_SIZE, type SettingsTarget } from "./settings.ts";
 import type { H2Stream } from "./stream.ts";
+import { COST, UNIT_BYTES } from "./turns.ts";
 
 /**
- * Frames that carry nothing (empty DATA, SETTINGS, PING, PRIORITY, frames for streams that are gone, unknown types) within
- * NOISE_PERIOD milliseconds after which a peer is taken for an attacker. A stream that begins or brings data starts the count
- * anew; resets never count.
+ * Noise within NOISE_PERIOD milliseconds after which a peer is taken for an attacker. Noise is what carries nothing: every value
+ * of a SETTINGS frame and every stream that it moves, empty DATA, PING, PRIORITY, WINDOW_UPDATE, frames for streams that are
+ * gone, unknown types. A stream that begins or brings data excuses as much noise as FORGIVEN. Resets of open streams never count.
  */
 const MAX_NOISE = 10_000;
 const NOISE_PERIOD = 10_000;
+const FORGIVEN = 64;
 
 /** Acts on the frames of one connection (RFC 9113, sections 5 and 6). */
 export class Inbound implements FrameSink, SettingsTarget {
@@ -22,13 +24,19 @@ export class Inbound implements FrameSink, SettingsTarget {
 
   /** The stream of the DATA frame that is being read, unless its data is dropped. */
   #current: H2Stream | undefined;
-  #currentLength = 0;
+  #dataStreamId = 0;
+  /** The frame has brought data. */
+  #carries = false;
   /** What the client may still send on all streams together. */
   #window = CONNECTION_WINDOW;
   /** The first SETTINGS have come. */
   #settled = false;
+  /** Streams that were looked at because of the SETTINGS frame that is being read. */
+  #looks = 0;
   #noise = 0;
   #noiseSince = Number.NEGATIVE_INFINITY;
+  /** Streams that this side has closed and on which frames may still be under way, the oldest first. */
+  readonly #late = new Set<number>();
 
   constructor(connection: Connection) {
     this.#connection = connection;
@@ -38,13 +46,32 @@ export class Inbound implements FrameSink, SettingsTarget {
     return this.#connection.failed;
   }
 
+  get spent(): boolean {
+    return this.#connection.spent;
+  }
+
+  /**
+   * Expects frames on a stream that this side has closed before its peer had finished. What a peer sends before it knows of
+   * that is at most what it has open by its own count, so as many streams as it may have open need to be remembered.
+   */
+  closedEarly(streamId: number): void {
+    this.#late.add(streamId);
+    if (this.#late.size <= this.#connection.host.maxStreams) return;
+    for (const oldest of this.#late) {
+      this.#late.delete(oldest);
+      return;
+    }
+  }
+
   fail(code: number, text: string): void {
     this.#connection.fail(code, text);
   }
 
   dataStart(streamId: number, length: number): void {
     this.#current = undefined;
-    this.#currentLength = length;
+    this.#dataStreamId = streamId;
+    this.#carries = false;
+    this.#connection.spend(COST.frame + length / UNIT_BYTES);
     if (!this.#inOrder(FRAME.data, streamId)) return;
     const connection = this.#connection;
     this.#window -= length;
@@ -54,7 +81,7 @@ export class Inbound implements FrameSink, SettingsTarget {
       this.#window = CONNECTION_WINDOW;
     }
     const stream = connection.streams.get(streamId);
-    if (stream === undefined) this.#onMissingStream(streamId, "DATA");
+    if (stream === undefined) this.#onLateData(streamId);
     else if (stream.inputEnded) connection.resetStream(stream, ERROR.streamClosed);
     else if (!stream.account(length)) connection.resetStream(stream, ERROR.flowControl);
     else this.#current = stream;
@@ -62,16 +89,24 @@ export class Inbound implements FrameSink, SettingsTarget {
 
   data(bytes: Buffer, from: number, to: number): void {
     if (this.#current === undefined) return;
-    this.#noise = 0;
+    if (!this.#carries) {
+      this.#carries = true;
+      this.#forgive();
+    }
     this.#current.receive(bytes, from, to);
   }
 
   dataEnd(flags: number): void {
-    if ((flags & FLAG.endStream) !== 0) this.#current?.endInput();
-    else if (this.#currentLength === 0) this.#countNoise();
+    const ends = (flags & FLAG.endStream) !== 0;
+    if (this.#current === undefined) {
+      if (ends) this.#late.delete(this.#dataStreamId);
+      this.#countNoise(1);
+    } else if (ends) this.#current.endInput();
+    else if (!this.#carries) this.#countNoise(1);
   }
 
   frame(type: number, flags: number, streamId: number, bytes: Buffer, from: number, to: number): void {
+    this.#connection.spend(COST.frame);
     if (!this.#inOrder(type, streamId)) return;
     switch (type) {
       case FRAME.headers:
@@ -94,28 +129,25 @@ export class Inbound implements FrameSink, SettingsTarget {
         return;
       case FRAME.goaway:
         if (streamId !== 0 || to - from < 8) this.fail(ERROR.protocol, "malformed GOAWAY");
+        else this.#countNoise(1);
         return;
       case FRAME.priority:
         if (streamId === 0) this.fail(ERROR.protocol, "PRIORITY on stream 0");
         else if (to - from !== 5) this.fail(ERROR.frameSize, "PRIORITY of a wrong size");
-        else this.#countNoise();
+        else this.#countNoise(1);
         return;
       case FRAME.pushPromise:
         this.fail(ERROR.protocol, "PUSH_PROMISE from a client");
         return;
       default:
-        this.#countNoise();
+        this.#countNoise(1);
     }
   }
 
   initialWindowSize(size: number): boolean {
-    const { outflow, streams } = this.#connection;
-    const change = size - outflow.initialWindow;
-    outflow.initialWindow = size;
-    for (const stream of streams.values()) {
-      if (!outflow.widenStream(stream, change)) return false;
-    }
-    return true;
+    const connection = this.#connection;
+    this.#looks = connection.outflow.setInitialWindow(size, connection.streams);
+    return this.#looks >= 0;
   }
 
   maxFrameSize(size: number): void {
@@ -145,6 +177,7 @@ export class Inbound implements FrameSink, SettingsTarget {
   #onHeaderBlock(streamId: number, error: number): void {
     const { head, endStream } = this.#headers;
     const connection = this.#connection;
+    connection.spend(this.#headers.cost);
     if (error !== ERROR.none) {
       this.fail(error, "unacceptable header block");
       return;
@@ -152,12 +185,12 @@ export class Inbound implements FrameSink, SettingsTarget {
     if (this.#headers.streamId !== 0) return;
     if (streamId > this.lastStreamId) {
       this.lastStreamId = streamId;
-      this.#noise = 0;
+      this.#forgive();
       connection.openStream(streamId, head, endStream);
       return;
     }
     const stream = connection.streams.get(streamId);
-    if (stream === undefined) this.#onMissingStream(streamId, "HEADERS");
+    if (stream === undefined) this.#onLateHeaders(streamId, endStream);
     else if (stream.inputEnded) connection.resetStream(stream, ERROR.streamClosed);
     else if (!endStream || head.malformed || !head.trailers) connection.resetStream(stream, ERROR.protocol);
     else stream.endInput();
@@ -168,9 +201,17 @@ export class Inbound implements FrameSink, SettingsTarget {
       this.fail(ERROR.frameSize, "RST_STREAM of a wrong size");
       return;
     }
-    const stream = this.#connection.streams.get(streamId);
-    if (stream !== undefined) this.#connection.cancelled(stream);
-    else if (streamId === 0 || streamId > this.lastStreamId) this.fail(ERROR.protocol, "RST_STREAM on an idle stream");
+    const connection = this.#connection;
+    const stream = connection.streams.get(streamId);
+    if (stream !== undefined) {
+      connection.spend(COST.reset);
+      connection.cancelled(stream);
+    } else if (streamId === 0 || streamId > this.lastStreamId) {
+      this.fail(ERROR.protocol, "RST_STREAM on an idle stream");
+    } else {
+      this.#late.delete(streamId);
+      this.#countNoise(1);
+    }
   }
 
   #onWindowUpdate(streamId: number, bytes: Buffer, from: number, to: number): void {
@@ -179,6 +220,7 @@ export class Inbound implements FrameSink, SettingsTarget {
       return;
     }
     const connection = this.#connection;
+    this.#countNoise(1);
     const increment = uint32(bytes, from) & 0x7fffffff;
     if (streamId === 0) {
       if (increment === 0) this.fail(ERROR.protocol, "WINDOW_UPDATE by 0");
@@ -199,43 +241,64 @@ export class Inbound implements FrameSink, SettingsTarget {
     if (streamId !== 0) this.fail(ERROR.protocol, "SETTINGS on a stream");
     else if ((flags & FLAG.ack) !== 0) {
       if (to > from) this.fail(ERROR.frameSize, "SETTINGS acknowledgement with a payload");
-      else this.#countNoise();
+      else this.#countNoise(1);
     } else {
+      if (!this.#settled) this.#connection.settled();
       this.#settled = true;
-      this.#connection.settled();
+      this.#looks = 0;
       const error = applySettings(bytes, from, to, this);
       if (error !== ERROR.none) {
         this.fail(error, "unacceptable SETTINGS");
         return;
       }
       this.#connection.writer.header(0, FRAME.settings, FLAG.ack, 0);
-      this.#countNoise();
+      this.#connection.spend(this.#looks + (to - from) / UNIT_BYTES);
+      this.#countNoise(1 + this.#looks + (to - from) / SETTING_SIZE);
     }
   }
 
   #onPing(flags: number, streamId: number, bytes: Buffer, from: number, to: number): void {
     if (streamId !== 0) this.fail(ERROR.protocol, "PING on a stream");
     else if (to - from !== 8) this.fail(ERROR.frameSize, "PING of a wrong size");
-    else if ((flags & FLAG.ack) !== 0) this.#connection.pinged();
     else {
-      this.#connection.writer.frame(FRAME.ping, FLAG.ack, 0, bytes.subarray(from, to));
-      this.#countNoise();
+      if ((flags & FLAG.ack) !== 0) this.#connection.pinged();
+      else this.#connection.writer.frame(FRAME.ping, FLAG.ack, 0, bytes.subarray(from, to));
+      this.#countNoise(1);
     }
   }
 
-  /** A frame that only an open stream may get. */
-  #onMissingStream(streamId: number, what: string): void {
+  /** DATA on a stream that is not open: a stream error (RFC 9113, section 6.1), unless this side has closed the stream. */
+  #onLateData(streamId: number): void {
     if (streamId === 0 || streamId > this.lastStreamId) {
-      this.fail(ERROR.protocol, `${what} on a stream that is not open`);
+      this.fail(ERROR.protocol, "DATA on a stream that is not open");
       return;
     }
-    // Likely on its way when the stream was closed.
-    this.#connection.writer.number(FRAME.rstStream, streamId, ERROR.streamClosed);
-    this.#countNoise();
+    if (!this.#late.has(streamId)) this.#connection.writer.number(FRAME.rstStream, streamId, ERROR.streamClosed);
   }
 
-  #countNoise(): void {
-    if (++this.#noise < MAX_NOISE) return;
+  /**
+   * Trailers of a stream that is not open. They are dropped if this side has closed the stream: their block was decoded, as the
+   * table needs. Else the client reuses an id or goes back to a lower one: a connection error (RFC 9113, sections 5.1, 5.1.1).
+   */
+  #onLateHeaders(streamId: number, endStream: boolean): void {
+    if (!this.#late.has(streamId)) {
+      this.fail(
+        ERROR.protocol,
+        `HEADERS on stream ${streamId}, which is closed; the last one was ${this.lastStreamId}`,
+      );
+      return;
+    }
+    if (endStream) this.#late.delete(streamId);
+    this.#countNoise(1);
+  }
+
+  #forgive(): void {
+    this.#noise = Math.max(0, this.#noise - FORGIVEN);
+  }
+
+  #countNoise(amount: number): void {
+    this.#noise += amount;
+    if (this.#noise < MAX_NOISE) return;
     const now = this.#connection.host.clock.now();
     if (now - this.#noiseSince < NOISE_PERIOD) this.fail(ERROR.enhanceYourCalm, "too many frames without a purpose");
     this.#noise = 0;

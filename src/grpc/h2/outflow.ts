@@ -8,13 +8,20 @@ export const QUEUE_MARK = 64 * 1024;
 /** What a stream may write before others that wait have their turn. */
 const QUANTUM = 64 * 1024;
 
+/** What waiting streams may write in one turn of the event loop, in bytes; a visit of a stream counts as `VISIT` more. */
+const PUMP_LIMIT = 1024 * 1024;
+const VISIT = 256;
+
 const NO_PIECES: Uint8Array[] = [];
 
 /** The sending half of a stream as flow control sees it. The fields are `Outflow`'s to change. */
 export interface Sender {
   readonly id: number;
-  /** What the peer may still be sent; negative after it has taken back what it had granted. */
-  sendWindow: number;
+  /**
+   * What the peer has granted this stream by WINDOW_UPDATE, less what it was sent. With the initial window, which all streams
+   * share, that is the stream's window; it is negative when the peer takes back what it has granted.
+   */
+  credit: number;
   /** Whether the response headers were sent. */
   responded: boolean;
   /** Bytes in `queue`, whose first piece begins at `queueAt`. */
@@ -36,15 +43,24 @@ export interface Sender {
  */
 export class Outflow {
   readonly #writer: FrameWriter;
+  readonly #more: () => void;
   /** What the peer may still be sent on all streams together. */
   #window = DEFAULT_WINDOW;
-  /** The window new streams start with. */
-  initialWindow = DEFAULT_WINDOW;
-  /** Streams that could send if the connection could. */
+  /** The window that every stream starts with: a change of it changes all windows, and no stream is touched. */
+  #initialWindow = DEFAULT_WINDOW;
+  /** No stream has more credit than this. */
+  #mostCredit = 0;
+  /** Streams with data that could be sent if the connection's window and the socket allow. */
   readonly #waiting = new Set<Sender>();
+  /** Streams with data whose own window is used up. */
+  readonly #stalled = new Set<Sender>();
+  /** Streams that have nothing left to send but their trailers, and wait for the socket. */
+  readonly #ending = new Set<Sender>();
 
-  constructor(writer: FrameWriter) {
+  /** @param more called when `pump` has written as much as one turn allows and should be called again in a later one */
+  constructor(writer: FrameWriter, more: () => void) {
     this.#writer = writer;
+    this.#more = more;
   }
 
   /**
@@ -59,16 +75,18 @@ export class Outflow {
     }
     sender.queue ??= [];
     sender.queue.push(bytes);
-    if (sender.queued === 0) sender.queueAt = taken;
+    const waits = sender.queued > 0;
+    if (!waits) sender.queueAt = taken;
     sender.queued += bytes.length - taken;
-    this.#await(sender);
+    if (!waits) this.#await(sender);
     return sender.queued < QUEUE_MARK;
   }
 
   /** Sends `sender.trailers` once its queue is empty. */
   end(sender: Sender): void {
-    if (sender.queued === 0 && !this.#writer.blocked) this.#writeTrailers(sender);
-    else this.#await(sender);
+    if (sender.queued > 0) return;
+    if (this.#writer.blocked) this.#ending.add(sender);
+    else this.#writeTrailers(sender);
   }
 
   /** Forgets a stream that is gone. */
@@ -76,6 +94,8 @@ export class Outflow {
     sender.queue = undefined;
     sender.queued = 0;
     if (this.#waiting.size > 0) this.#waiting.delete(sender);
+    if (this.#stalled.size > 0) this.#stalled.delete(sender);
+    if (this.#ending.size > 0) this.#ending.delete(sender);
   }
 
   /** WINDOW_UPDATE for the connection. @returns false when the window would exceed 2^31 - 1 */
@@ -86,45 +106,84 @@ export class Outflow {
     return true;
   }
 
-  /**
-   * WINDOW_UPDATE for a stream, or a change of what all were granted at first.
-   * @returns false when the window would exceed 2^31 - 1
-   */
+  /** WINDOW_UPDATE for a stream. @returns false when its window would exceed 2^31 - 1 */
   widenStream(sender: Sender, increment: number): boolean {
-    sender.sendWindow += increment;
-    if (sender.sendWindow > MAX_31_BITS) return false;
-    if (increment > 0 && sender.queued > 0) {
+    sender.credit += increment;
+    if (sender.credit > this.#mostCredit) this.#mostCredit = sender.credit;
+    if (this.#windowOf(sender) > MAX_31_BITS) return false;
+    if (this.#stalled.delete(sender)) {
       this.#await(sender);
       this.pump();
     }
     return true;
   }
 
-  /** Lets waiting streams send until the connection is full again. */
+  /**
+   * Takes another initial window. The streams are walked over only where one of them might have too large a window, and of
+   * those that wait only the ones that the new window lets go on are touched.
+   * @param streams all that are open
+   * @returns how many streams were looked at; -1 when the window of one would exceed 2^31 - 1
+   */
+  setInitialWindow(size: number, streams: ReadonlyMap<number, Sender>): number {
+    const grows = size > this.#initialWindow;
+    let looks = 0;
+    this.#initialWindow = size;
+    if (size + this.#mostCredit > MAX_31_BITS) {
+      looks += streams.size;
+      this.#mostCredit = 0;
+      for (const { credit } of streams.values()) this.#mostCredit = Math.max(this.#mostCredit, credit);
+      if (size + this.#mostCredit > MAX_31_BITS) return -1;
+    }
+    if (!grows) return looks;
+    looks += this.#stalled.size;
+    for (const sender of [...this.#stalled]) {
+      if (this.#windowOf(sender) <= 0) continue;
+      this.#stalled.delete(sender);
+      this.#waiting.add(sender);
+    }
+    this.pump();
+    return looks;
+  }
+
+  /** Lets waiting streams send until the connection is full again, or has had its turn. */
   pump(): void {
     const writer = this.#writer;
-    for (const sender of this.#waiting) {
+    for (const sender of this.#ending) {
       if (writer.blocked) return;
-      if (this.#window <= 0 && sender.queued > 0) continue;
+      this.#ending.delete(sender);
+      this.#writeTrailers(sender);
+    }
+    let left = PUMP_LIMIT;
+    for (const sender of this.#waiting) {
+      if (writer.blocked || this.#window <= 0) return;
+      if (left <= 0) {
+        this.#more();
+        return;
+      }
       this.#waiting.delete(sender);
-      this.#drainQueue(sender);
+      left -= VISIT + this.#drainQueue(sender);
       // At the end of the set, which this loop reaches in turn.
-      if (sender.queued > 0 || (sender.trailers !== undefined && writer.blocked)) this.#await(sender);
+      if (sender.queued > 0) this.#await(sender);
     }
   }
 
-  #await(sender: Sender): void {
-    if (sender.sendWindow > 0 || sender.queued === 0) this.#waiting.add(sender);
+  #windowOf(sender: Sender): number {
+    return this.#initialWindow + sender.credit;
   }
 
-  #drainQueue(sender: Sender): void {
+  #await(sender: Sender): void {
+    (this.#windowOf(sender) > 0 ? this.#waiting : this.#stalled).add(sender);
+  }
+
+  /** @returns the bytes written */
+  #drainQueue(sender: Sender): number {
     const queue = sender.queue ?? NO_PIECES;
-    let quantum = QUANTUM;
+    let written = 0;
     let done = 0;
-    while (done < queue.length && quantum > 0) {
+    while (done < queue.length && written < QUANTUM) {
       const piece = queue[done]!;
       const taken = this.#write(sender, piece, sender.queueAt);
-      quantum -= taken;
+      written += taken;
       sender.queued -= taken;
       sender.queueAt += taken;
       if (sender.queueAt < piece.length) break;
@@ -132,9 +191,11 @@ export class Outflow {
       done++;
     }
     if (done > 0) queue.splice(0, done);
-    if (sender.queued > 0) return;
-    if (sender.trailers === undefined) sender.queueDrained();
-    else if (!this.#writer.blocked) this.#writeTrailers(sender);
+    if (sender.queued === 0) {
+      if (sender.trailers === undefined) sender.queueDrained();
+      else this.end(sender);
+    }
+    return written;
   }
 
   /** Writes what the windows and the socket allow of `bytes` from `from` on. */
@@ -145,11 +206,12 @@ export class Outflow {
       writer.frame(FRAME.headers, FLAG.endHeaders, sender.id, RESPONSE_BLOCK);
     }
     let allowed = bytes.length - from;
-    if (allowed > sender.sendWindow) allowed = sender.sendWindow;
+    const window = this.#windowOf(sender);
+    if (allowed > window) allowed = window;
     if (allowed > this.#window) allowed = this.#window;
     if (allowed <= 0) return 0;
     const taken = writer.data(sender.id, bytes, from, from + allowed);
-    sender.sendWindow -= taken;
+    sender.credit -= taken;
     this.#window -= taken;
     return taken;
   }

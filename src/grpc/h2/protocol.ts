@@ -30,7 +30,13 @@ export const ERROR = {
 } as const;
 
 /** Settings (RFC 9113, section 6.5.2). */
-export const SETTING = { enablePush: 2, initialWindowSize: 4, maxFrameSize: 5, maxHeaderListSize: 6 } as const;
+export const SETTING = {
+  enablePush: 2,
+  maxConcurrentStreams: 3,
+  initialWindowSize: 4,
+  maxFrameSize: 5,
+  maxHeaderListSize: 6,
+} as const;
 
 /** Bytes in front of every frame's payload. */
 export const FRAME_HEADER = 9;

@@ -1,61 +1,113 @@
 import net from "node:net";
-import tls from "node:tls";
+import tls, { type SecureContextOptions } from "node:tls";
 import type { Clock } from "../../clock/clock.ts";
 import { oneLine } from "../../inference/errors.ts";
 import { DEFAULT_MAX_MESSAGE_BYTES } from "../frames.ts";
 import { listenOn } from "../listen.ts";
 import { GRPC_STATUS } from "../status.ts";
 import { contextOf, type TlsPair } from "../tls.ts";
-import type { GrpcHandler, GrpcServer, GrpcServerOptions } from "../transport.ts";
+import type { GrpcHandler, GrpcServer, GrpcServerOptions, GrpcTls } from "../transport.ts";
 import { Connection, type ConnectionHost } from "./connection.ts";
+import { ConnectionLimits } from "./connection-limits.ts";
+import { HANDSHAKE_TIMEOUT, Handshakes } from "./handshakes.ts";
 import type { RequestHead } from "./request-head.ts";
+import { Turns } from "./turns.ts";
 
-/** A connection with more calls in flight than this is out of its mind; memory would be the next limit. */
-const MAX_STREAMS = 2 ** 20;
+/** Calls at a time on one connection: twice what Envoy opens before it uses another connection (envoy-data-plane 1.8). */
+const DEFAULT_MAX_STREAMS = 2048;
 
-/** Milliseconds for the TLS handshake. */
-const HANDSHAKE_TIMEOUT = 10_000;
+/** Connections at a time. Each thread of an Envoy has one, and one more for its health check. */
+const DEFAULT_MAX_CONNECTIONS = 4096;
+
+/** With more connections than this each reads at most 16 KiB at a time. */
+const MANY_CONNECTIONS = 256;
+
+/** What a server on our own HTTP/2 can do beside what the port asks for. */
+export interface H2ServerOptions extends GrpcServerOptions {
+  /** PEM texts of the authorities whose clients are let in, over TLS only; absent = clients need no certificate. */
+  readonly clientCa?: string | undefined;
+  /** Calls at a time on one connection, advertised to clients; default 2,048. Less than 1,024 makes Envoy fail requests. */
+  readonly maxStreams?: number | undefined;
+  /** Connections at a time, at least 4; default 4,096. */
+  readonly maxConnections?: number | undefined;
+  /** Told why a client was refused that has shown no certificate, or one that is not accepted. */
+  readonly onClientRefused?: ((problem: string, address: string) => void) | undefined;
+}
+
+/** A server on our own HTTP/2. */
+export interface H2GrpcServer extends GrpcServer {
+  /** New connections are let in by these authorities, PEM; those that exist stay. Only for a server that has `clientCa`. */
+  useClientCa(clientCa: string): void;
+  /** Connections at present. */
+  readonly connections: number;
+  readonly refused: Refused;
+}
+
+/** What a server has refused since its start. */
+export interface Refused {
+  /** Connections that were refused, or closed for others, because there were too many. */
+  readonly connections: number;
+  /** Calls of connections that had as many as they may. */
+  readonly streams: number;
+  /** Clients whose certificate was missing or not accepted. */
+  readonly certificate: number;
+  /** Connections that were ended because they sent frames without a purpose. */
+  readonly flood: number;
+}
 
 /**
  * A gRPC server on our own HTTP/2: clear text with prior knowledge, or TLS with ALPN `h2`.
- * @param clock for the timeouts of handshakes and drains
+ * @param clock for the timeouts of handshakes and drains, and for the turns that connections take
  */
-export function createH2Server(options: GrpcServerOptions, clock: Clock): GrpcServer {
+export function createH2Server(options: H2ServerOptions, clock: Clock): H2GrpcServer {
   return new H2Server(options, clock);
 }
 
-class H2Server implements GrpcServer, ConnectionHost {
+class H2Server implements H2GrpcServer, ConnectionHost {
   readonly clock: Clock;
   readonly maxMessageBytes: number;
-  readonly maxStreams: number = MAX_STREAMS;
+  readonly maxStreams: number;
+  readonly turns: Turns;
   streams = 0;
   resets = 0;
 
-  readonly #options: GrpcServerOptions;
-  readonly #server: net.Server | tls.Server;
+  readonly #options: H2ServerOptions;
+  readonly #server: net.Server;
+  readonly #limits: ConnectionLimits;
+  /** What speaks TLS on the connections that `#server` accepts. */
+  #tls: tls.Server | undefined;
+  /** Certificate and authorities in use. */
+  #context: SecureContextOptions = {};
   readonly #connections = new Set<Connection>();
+  readonly #refused = { streams: 0, certificate: 0, flood: 0 };
   #closing = false;
 
-  constructor(options: GrpcServerOptions, clock: Clock) {
+  constructor(options: H2ServerOptions, clock: Clock) {
     this.#options = options;
     this.clock = clock;
     this.maxMessageBytes = options.maxMessageBytes ?? DEFAULT_MAX_MESSAGE_BYTES;
-    this.#server =
-      options.tls === undefined
-        ? net.createServer({ noDelay: true, pauseOnConnect: true }, (socket) => this.#accept(socket, false))
-        : tls.createServer(
-            {
-              ...contextOf(options.tls),
-              ALPNProtocols: ["h2"],
-              noDelay: true,
-              handshakeTimeout: HANDSHAKE_TIMEOUT,
-            },
-            (socket) => {
-              // A client that has negotiated nothing speaks something else.
-              if (socket.alpnProtocol === "h2") this.#accept(socket, true);
-              else socket.destroy();
-            },
-          );
+    this.maxStreams = options.maxStreams ?? DEFAULT_MAX_STREAMS;
+    this.turns = new Turns(clock);
+    this.#limits = new ConnectionLimits(options.maxConnections ?? DEFAULT_MAX_CONNECTIONS);
+    const { tls: settings } = options;
+    const accept =
+      settings === undefined ? (socket: net.Socket) => this.#accept(socket, false) : this.#secure(settings);
+    this.#server = net.createServer({ noDelay: true, pauseOnConnect: true }, (socket) => {
+      if (this.#closing) socket.destroy();
+      else accept(socket);
+    });
+  }
+
+  get connections(): number {
+    return this.#limits.size;
+  }
+
+  get refused(): Refused {
+    return { ...this.#refused, connections: this.#limits.turnedAway };
+  }
+
+  get many(): boolean {
+    return this.#connections.size > MANY_CONNECTIONS;
   }
 
   listen(): Promise<{ address: string; port: number }> {
@@ -75,13 +127,15 @@ class H2Server implements GrpcServer, ConnectionHost {
   close(): void {
     this.#closing = true;
     this.#server.close();
-    for (const connection of [...this.#connections]) connection.destroy();
+    for (const connection of [...this.#connections]) connection.dropAll();
   }
 
-  useTlsPair(pair: TlsPair): void {
-    const { tls: settings } = this.#options;
-    if (settings === undefined || !(this.#server instanceof tls.Server)) return;
-    this.#server.setSecureContext(contextOf({ ...settings, ...pair }));
+  useTlsPair({ cert, key }: TlsPair): void {
+    this.#change({ cert, key });
+  }
+
+  useClientCa(clientCa: string): void {
+    if (this.#options.clientCa !== undefined) this.#change({ ca: clientCa });
   }
 
   route(head: RequestHead): GrpcHandler | number {
@@ -98,6 +152,18 @@ class H2Server implements GrpcServer, ConnectionHost {
     this.#options.onHandlerError?.(error, path);
   }
 
+  greeted(connection: Connection): void {
+    this.#limits.move(connection, "idle");
+  }
+
+  busy(connection: Connection, busy: boolean): void {
+    this.#limits.move(connection, busy ? "busy" : "idle");
+  }
+
+  refuse(what: "streams" | "flood"): void {
+    this.#refused[what]++;
+  }
+
   opened(): void {
     this.streams++;
   }
@@ -109,14 +175,47 @@ class H2Server implements GrpcServer, ConnectionHost {
 
   closed(connection: Connection): void {
     this.#connections.delete(connection);
+    this.#limits.leave(connection);
   }
 
   #accept(socket: net.Socket, encrypted: boolean): void {
-    if (this.#closing) {
-      socket.destroy();
-      return;
-    }
-    this.#connections.add(new Connection(socket, encrypted, this));
+    const connection = new Connection(socket, encrypted, this);
+    this.#connections.add(connection);
+    if (!this.#limits.enter(connection)) connection.destroy();
+  }
+
+  #change(part: SecureContextOptions): void {
+    if (this.#tls === undefined) return;
+    const context = { ...this.#context, ...part };
+    this.#tls.setSecureContext(context);
+    this.#context = context;
+  }
+
+  /** @returns what takes a connection that was accepted */
+  #secure(settings: GrpcTls): (socket: net.Socket) => void {
+    const { clientCa, onClientRefused } = this.#options;
+    this.#context = { ...contextOf(settings), ...(clientCa === undefined ? {} : { ca: clientCa }) };
+    const server = tls.createServer({
+      ...this.#context,
+      requestCert: clientCa !== undefined,
+      rejectUnauthorized: true,
+      ALPNProtocols: ["h2"],
+      handshakeTimeout: HANDSHAKE_TIMEOUT,
+    });
+    const handshakes = new Handshakes(server, this.#limits, this.clock);
+    server.on("secureConnection", (socket) => {
+      // A client that has negotiated nothing speaks something else.
+      if (handshakes.finished(socket) && socket.alpnProtocol === "h2" && !this.#closing) this.#accept(socket, true);
+      else socket.destroy();
+    });
+    server.on("tlsClientError", (error, socket) => {
+      const problem = certificateProblem(error, socket);
+      if (problem === undefined) return;
+      this.#refused.certificate++;
+      onClientRefused?.(problem, socket.remoteAddress ?? "");
+    });
+    this.#tls = server;
+    return (socket) => handshakes.accept(socket);
   }
 }
 
@@ -128,6 +227,13 @@ function isGrpc(contentType: string): boolean {
 /** What a client sent, short enough for an error message. */
 function quoted(text: string): string {
   return oneLine(text).slice(0, 200);
+}
+
+/** Why a handshake failed, if that was for the client's certificate: what OpenSSL calls it. */
+function certificateProblem(error: NodeJS.ErrnoException, socket: tls.TLSSocket): string | undefined {
+  if (error.code === "ERR_SSL_PEER_DID_NOT_RETURN_A_CERTIFICATE") return "it shows no certificate";
+  const problem: unknown = socket.authorizationError;
+  return problem == null ? undefined : `its certificate is not accepted: ${String(problem)}`;
 }
 
 const NO_EVENTS = { message(): void {}, halfClosed(): void {}, closed(): void {} };

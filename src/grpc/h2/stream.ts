@@ -5,6 +5,7 @@ import { MessageReader } from "./message-reader.ts";
 import type { Outflow, Sender } from "./outflow.ts";
 import { STREAM_WINDOW } from "./protocol.ts";
 import { trailerBlock } from "./response-head.ts";
+import { COST } from "./turns.ts";
 
 /** What a stream needs from its connection. */
 export interface StreamOwner {
@@ -14,6 +15,12 @@ export interface StreamOwner {
   touch(): void;
   /** Gives receive window back. */
   grant(streamId: number, bytes: number): void;
+  /** Charges work of this stream to its connection. */
+  spend(units: number): void;
+  /** The connection has used up its turn. */
+  readonly spent: boolean;
+  /** Calls the stream's `pump` again in the connection's next turn. */
+  pumpLater(stream: H2Stream): void;
   /** The answer is complete. */
   finished(stream: H2Stream): void;
   onHandlerError(error: unknown, path: string): void;
@@ -35,7 +42,7 @@ export class H2Stream implements GrpcStream, Sender {
   readonly path: string;
   readonly encoding: "identity" | "gzip";
 
-  sendWindow: number;
+  credit = 0;
   responded = false;
   queued = 0;
   queue: Uint8Array[] | undefined;
@@ -63,7 +70,6 @@ export class H2Stream implements GrpcStream, Sender {
     this.path = path;
     this.encoding = encoding;
     this.#owner = owner;
-    this.sendWindow = owner.outflow.initialWindow;
     this.#reader = new MessageReader(owner.maxMessageBytes);
   }
 
@@ -137,12 +143,20 @@ export class H2Stream implements GrpcStream, Sender {
     this.pump();
   }
 
-  /** Delivers what can be delivered, gives back the window of what was read, and keeps the rest. */
+  /**
+   * Delivers what can be delivered, gives back the window of what was read, and keeps the rest. When the connection has used up
+   * its turn the rest is delivered in its next one: 16 KiB of data may be 3,000 messages, and a stream may have kept 1 MiB.
+   */
   pump(): void {
     if (this.#pumping || this.#closed) return;
     this.#pumping = true;
+    const owner = this.#owner;
     try {
-      while (this.#mayDeliver() && this.#deliverNext());
+      while (this.#mayDeliver() && this.#deliverNext()) {
+        if (!owner.spent) continue;
+        owner.pumpLater(this);
+        break;
+      }
     } catch (error) {
       this.#failed(error);
     }
@@ -188,6 +202,7 @@ export class H2Stream implements GrpcStream, Sender {
     const reader = this.#reader;
     const message = reader.next();
     if (message !== undefined) {
+      this.#owner.spend(COST.message);
       if (reader.compressed) this.#deliverCompressed(message);
       else this.#events?.message(message);
       return true;

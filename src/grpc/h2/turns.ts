@@ -1,0 +1,107 @@
+import type { Clock } from "../../clock/clock.ts";
+
+/**
+ * How much work is done at a time, in units: a unit is a small frame, a PING for example, and 0.1 to 1 us. A connection that has
+ * used up `TURN_WORK` waits for a turn, and in each turn of the event loop one such connection goes on; after `ROUND_WORK` of all
+ * connections together no further one begins.
+ */
+export const TURN_WORK = 1024;
+export const ROUND_WORK = 2 * TURN_WORK;
+
+/** What single pieces of work cost, in units. Sizes are charged beside: one unit for `UNIT_BYTES`. */
+export const COST = { frame: 1, reset: 4, headers: 8, message: 8, drop: 16, chunk: 2 } as const;
+export const UNIT_BYTES = 512;
+
+/** A connection that has work left. */
+export interface TurnTaker {
+  /** The address of its client. */
+  readonly address: string;
+  /** Does at most `TURN_WORK` of it, and calls `wait` again when there is more. */
+  turn(): void;
+}
+
+/** Connections that wait, one line for each client address: the addresses take turns, and so do the connections of each. */
+class Lane {
+  readonly #lines = new Map<string, Set<TurnTaker>>();
+
+  get empty(): boolean {
+    return this.#lines.size === 0;
+  }
+
+  add(taker: TurnTaker): void {
+    const line = this.#lines.get(taker.address);
+    if (line === undefined) this.#lines.set(taker.address, new Set([taker]));
+    else line.add(taker);
+  }
+
+  next(): TurnTaker | undefined {
+    for (const [address, line] of this.#lines) {
+      this.#lines.delete(address);
+      for (const taker of line) {
+        line.delete(taker);
+        if (line.size > 0) this.#lines.set(address, line);
+        return taker;
+      }
+    }
+    return undefined;
+  }
+}
+
+/**
+ * Shares the event loop among the connections of a server. What a connection has read and may not act on yet waits here, and
+ * goes on after the sockets that are ready were read: between two turns of a busy connection every other one is served.
+ */
+export class Turns {
+  readonly #clock: Clock;
+  /** Connections that were put off by the work of others, and those that have used up a turn. */
+  readonly #quiet = new Lane();
+  readonly #busy = new Lane();
+  /** Work since the last round. */
+  #work = 0;
+  #armed = false;
+  /** Counts the rounds: in each a connection has a turn's work before it must wait. */
+  round = 0;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Notes that work was done. */
+  spend(units: number): void {
+    this.#work += units;
+  }
+
+  /** Whether so much was done since the last round that what has arrived should wait for the next. */
+  get crowded(): boolean {
+    return this.#work >= ROUND_WORK;
+  }
+
+  /**
+   * Lets `taker` have a turn in one of the next rounds.
+   * @param busy whether it has used up a turn; others go first
+   */
+  wait(taker: TurnTaker, busy: boolean): void {
+    (busy ? this.#busy : this.#quiet).add(taker);
+    this.#arm();
+  }
+
+  #arm(): void {
+    if (this.#armed) return;
+    this.#armed = true;
+    this.#clock.soon(() => this.#round());
+  }
+
+  #round(): void {
+    this.#armed = false;
+    this.#work = 0;
+    this.round++;
+    // However many the quiet ones are, one of the busy ones goes on, and no more than one.
+    this.#busy.next()?.turn();
+    while (this.#work < ROUND_WORK) {
+      const taker = this.#quiet.next();
+      if (taker === undefined) break;
+      taker.turn();
+    }
+    if (!this.#quiet.empty || !this.#busy.empty) this.#arm();
+  }
+}

@@ -87,7 +87,6 @@ export function picker(plan: BootstrapPlan): Tree {
         timeout: "2s",
         interval: "5s",
         no_traffic_interval: "1s",
-        unhealthy_interval: "1s",
         unhealthy_threshold: 3,
         healthy_threshold: 1,
         reuse_connection: commented(

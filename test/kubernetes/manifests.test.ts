@@ -27,7 +27,7 @@ describe("deploy/manifests", () => {
     });
   });
 
-  it("R-59: runs several when the three lines of leader-election.yaml are set", () => {
+  it("R-59: runs several when the four lines of leader-election.yaml are set", () => {
     const objects = read("rbac", "metrics-auth", "epp", "inference-pool", "leader-election");
     const deployment = one(objects, "Deployment");
     const { container } = podOf(deployment);
@@ -35,6 +35,7 @@ describe("deploy/manifests", () => {
     container.args.push("--ha-enable-leader-election");
     container.livenessProbe.grpc.service = "liveness";
     container.readinessProbe.grpc.service = "readiness";
+    deployment["spec"].strategy.rollingUpdate = { maxSurge: "100%", maxUnavailable: "100%" };
     expectContract(objects);
   });
 

@@ -68,6 +68,12 @@ describe("every bootstrap", () => {
       expect(picker.health_checks[0].grpc_health_check.service_name).toBe(
         "envoy.service.ext_proc.v3.ExternalProcessor",
       );
+      // Who refuses connections is left out at once, all of them if need be, and no answer of a picker counts for that.
+      expect(picker.outlier_detection).toMatchObject({
+        split_external_local_origin_errors: true,
+        enforcing_consecutive_5xx: 0,
+        max_ejection_percent: 100,
+      });
       expect(picker.circuit_breakers.thresholds[0].max_retries).toBe(1024);
       expect(http2Of(picker)).toBeDefined();
     },

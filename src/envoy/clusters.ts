@@ -96,6 +96,20 @@ export function picker(plan: BootstrapPlan): Tree {
         grpc_health_check: { service_name: "envoy.service.ext_proc.v3.ExternalProcessor" },
       },
     ]),
+    outlier_detection: commented(
+      "A picker that refuses connections is left out at once, before the health check has counted to three.",
+      {
+        split_external_local_origin_errors: true,
+        consecutive_local_origin_failure: 5,
+        enforcing_consecutive_5xx: 0,
+        enforcing_success_rate: 0,
+        enforcing_local_origin_success_rate: 0,
+        interval: "1s",
+        base_ejection_time: commented("Or until it answers a health check.", "30s"),
+        max_ejection_time: "30s",
+        max_ejection_percent: 100,
+      },
+    ),
     load_assignment: assignment("epp", [plan.picker]),
   };
 }

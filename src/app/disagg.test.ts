@@ -123,6 +123,24 @@ describe("disaggregated serving, decode first", () => {
     expect(given.inFlight).toBe(0);
   });
 
+  it("the only one to decode is asked though it is marked down, and prefills go to who is up", () => {
+    const given = core(["decode", "prefill", "prefill"]);
+    given.endpoints.attemptFailed(given.endpoint(1), "connect", "ECONNREFUSED");
+    given.endpoints.attemptFailed(given.endpoint(2), "connect", "ECONNREFUSED");
+    for (let i = 0; i < 20; i++) {
+      const { to, headers } = routed(given, chatBody(`${i}${"x".repeat(4096)}`, { model: "m" }));
+      expect([to, headers]).toEqual(["10.0.0.1:8000", { "x-prefiller-host-port": "10.0.0.3:8000" }]);
+    }
+    expect(given.total(EPP)).toBe(20);
+    expect(given.errors).toEqual([]);
+  });
+
+  it("one to decode that is down gets nothing while another one is up", () => {
+    const given = core(["decode", "decode", "prefill"]);
+    given.endpoints.attemptFailed(given.endpoint(1), "connect", "ECONNREFUSED");
+    for (let i = 0; i < 20; i++) expect(routed(given, chatBody(`${i}`, { model: "m" })).to).toBe("10.0.0.2:8000");
+  });
+
   it("S-48 nobody to prefill: decoded all the same, without a header", () => {
     const given = core(["decode", "encode"]);
     const { to, headers } = routed(given, LONG);

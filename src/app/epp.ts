@@ -233,7 +233,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
       async drain() {
         // New streams are served on: Envoy needs time to hear that it should send them elsewhere (epp-protocol 15.4).
         state.draining = true;
-        processor.serving = false;
+        processor.drain();
         // An API server that does not answer must not make the drain longer than was asked for.
         await Promise.all([pool.resign(), delay(clock, settings.drainTimeout)]);
         await untilHardStop(clock, extProc.drain());

@@ -31,6 +31,7 @@ import { createMetrics, type Metrics } from "../telemetry/names.ts";
 import { RateLimitedLog } from "../telemetry/rate-limited-log.ts";
 import { MetricsRegistry } from "../telemetry/registry.ts";
 import type { Tracing } from "../telemetry/tracing.ts";
+import { EndpointLog } from "./endpoint-log.ts";
 import { modelGuard } from "./model-guard.ts";
 import type { OwnHook } from "./own-hook.ts";
 import { instancesOf, planOf } from "./plan.ts";
@@ -99,6 +100,7 @@ export class InferenceCore {
   #inForce: InForce;
   #closed = false;
   readonly #collector: Collector;
+  readonly #endpointLog: EndpointLog;
   readonly #services: ExchangeServices;
 
   constructor(options: CoreOptions) {
@@ -136,14 +138,7 @@ export class InferenceCore {
       fullEvery: options.fullRecordsEvery ?? FULL_RECORDS_EVERY,
     });
     this.endpoints.onRemoved((endpoint) => this.#scheduler.endpointRemoved(endpoint));
-    this.endpoints.onStateChanged((endpoint, from) =>
-      this.#log.log(
-        "info",
-        `${endpoint.state} ${endpoint.id}`,
-        { endpoint: endpoint.id, from, to: endpoint.state, cause: endpoint.cause },
-        "endpoint changed state",
-      ),
-    );
+    this.#endpointLog = new EndpointLog(clock, this.endpoints, log);
     this.#collector = new Collector({
       clock,
       random,
@@ -216,6 +211,7 @@ export class InferenceCore {
   /** Ends the scraping, and the plugins: to be called when nothing is under way any more. */
   async close(): Promise<void> {
     this.#closed = true;
+    this.#endpointLog.close();
     await this.#collector.close();
     this.#inForce.instances.close();
   }

@@ -264,7 +264,7 @@ describe("Collector results", () => {
     expect(counted.poll).toBe(0);
   });
 
-  it("gives a scrape one second, then the endpoint is down, its values as they were (S-7)", () => {
+  it("gives a scrape one second, then takes what the scraper says of it, and keeps the values (S-7)", () => {
     const { clock, scraper, first, collector, counted } = setUp(1);
     clock.advance(100);
     scraper.behaviour.set(first.id, "silent");
@@ -353,7 +353,11 @@ describe("five live and five dead endpoints", () => {
     registry.attemptFailed(dead[0]!, "connect", "ECONNREFUSED 10.0.0.5:8000");
     expect(registry.candidates().endpoints).not.toContain(dead[0]);
     clock.advance(100);
-    expect(registry.candidates()).toMatchObject({ endpoints: endpoints.slice(0, 5), excludedDown: 5, poolSize: 10 });
+    expect(registry.candidates()).toMatchObject({
+      endpoints: endpoints.slice(0, 5),
+      down: { length: 5 },
+      poolSize: 10,
+    });
     clock.advance(30_000);
     expect(registry.candidates().endpoints).toEqual(endpoints.slice(0, 5));
     const view = new EndpointsView(registry, clock);
@@ -369,7 +373,7 @@ describe("five live and five dead endpoints", () => {
     expect(view.aggregates()).toMatchObject({ ready: 5, meanWaiting: 1, meanKvUsage: 0.5, stdDevWaiting: 0 });
     for (const endpoint of dead) scraper.behaviour.set(endpoint.id, GOOD);
     clock.advance(5100);
-    expect(registry.candidates()).toMatchObject({ excludedDown: 0, poolSize: 10 });
+    expect(registry.candidates()).toMatchObject({ down: [], poolSize: 10 });
     expect(registry.candidates().endpoints).toHaveLength(10);
     expect(view.aggregates().ready).toBe(10);
   });

@@ -1,4 +1,5 @@
-import { Client, type Dispatcher } from "undici";
+import type { Socket } from "node:net";
+import { buildConnector, Client, type Dispatcher } from "undici";
 import type { Clock } from "../clock/clock.ts";
 import { type AttemptFailure, type EndpointMetrics, hostPort } from "../inference/endpoint.ts";
 import { messageOf } from "../inference/errors.ts";
@@ -53,14 +54,23 @@ class Line {
   #dialect: Dialect;
   /** The connection has not carried a whole page yet. */
   fresh = true;
+  /** The server has accepted the newest connection, which says that it is there; with TLS the handshake may still run. */
+  accepted = false;
 
   constructor(host: MetricsHost, origin: string, connect: ConnectOptions, dialect: Dialect) {
     this.host = host;
     this.#dialect = dialect;
     this.reader = dialect.createReader();
+    const open = buildConnector({ ...connect, allowH2: false });
     this.client = new Client(origin, {
-      allowH2: false,
-      connect,
+      connect: (options, callback) => {
+        this.accepted = false;
+        // The connector returns its socket, which its type does not say.
+        const socket = open(options, callback) as unknown as Socket;
+        socket.once("connect", () => {
+          this.accepted = true;
+        });
+      },
       // The collector's wheel holds the only timeout: a timer per request would cost more than the request.
       headersTimeout: 0,
       bodyTimeout: 0,
@@ -225,7 +235,7 @@ class PageFetch implements Dispatcher.DispatchHandler, RunningScrape {
 
   expire(detail: string): ScrapeResult {
     this.cancel();
-    return this.#silence("timeout", detail);
+    return this.#late(detail);
   }
 
   onRequestStart(): void {}
@@ -267,15 +277,28 @@ class PageFetch implements Dispatcher.DispatchHandler, RunningScrape {
     if (failure === undefined) {
       const what = TLS_CODE.test(code ?? "") ? "TLS" : "not HTTP";
       this.#finish({ kind: "unreadable", polled: false, detail: `${what}: ${detail}` });
-    } else this.#finish(this.#silence(failure, detail));
+    } else if (code === "UND_ERR_CONNECT_TIMEOUT") this.#finish(this.#late(detail));
+    else this.#finish(this.#silence(failure, detail));
+  }
+
+  /** A server that has accepted the connection is there, however long its page takes: it is busy, not gone. */
+  #late(detail: string): ScrapeResult {
+    return this.#line.accepted ? this.#unread(detail) : this.#silence("timeout", detail);
   }
 
   #silence(failure: AttemptFailure, detail: string): ScrapeResult {
     // Silence of another port or host says nothing about the one that serves.
-    const elsewhere = this.#owner.elsewhere(this.#endpoint);
-    if (elsewhere !== undefined)
-      return { kind: "unreadable", polled: false, detail: `metrics ${elsewhere}: ${detail}` };
+    if (this.#owner.elsewhere(this.#endpoint) !== undefined) return this.#unread(detail);
     return { kind: "unreachable", failure, detail };
+  }
+
+  #unread(detail: string): ScrapeResult {
+    const elsewhere = this.#owner.elsewhere(this.#endpoint);
+    return {
+      kind: "unreadable",
+      polled: false,
+      detail: elsewhere === undefined ? detail : `metrics ${elsewhere}: ${detail}`,
+    };
   }
 
   #finish(result: ScrapeResult): void {

@@ -45,13 +45,13 @@ describe("Reconnector (S-65)", () => {
     const { registry, endpoints, reconnector } = setUp([port, livePort]);
     const first = endpoints[0]!;
     registry.attemptFailed(first, "connect", "ECONNREFUSED");
-    expect(registry.candidates()).toMatchObject({ excludedDown: 1, endpoints: [endpoints[1]] });
+    expect(registry.candidates()).toMatchObject({ down: [endpoints[0]], endpoints: [endpoints[1]] });
     await poll("tried in vain", () => first.failures >= 2);
     expect(first.cause).toMatch(/^check could not connect: .*ECONNREFUSED/);
     await serve(port);
     await poll("back", () => first.state === "up");
     expect(first.cause).toBe("a connection was accepted");
-    expect(registry.candidates().excludedDown).toBe(0);
+    expect(registry.candidates().down).toEqual([]);
     expect([live.connections(), reconnector.size]).toEqual([0, 0]);
   });
 

@@ -136,7 +136,7 @@ describe("EndpointRegistry.candidates", () => {
     const made = pool();
     const set = made.candidates();
     expect(set.endpoints).toBe(made.list());
-    expect(set).toMatchObject({ excludedDown: 0, poolSize: 4 });
+    expect(set).toMatchObject({ down: [], poolSize: 4 });
     expect(made.candidates()).toBe(set);
     made.attemptFailed(made.get("default/b")!, "connect", "refused");
     expect(made.candidates()).not.toBe(set);
@@ -154,19 +154,19 @@ describe("EndpointRegistry.candidates", () => {
     expect(chosen({ address: "10.0.0.1", port: 9 })).toEqual([]);
     expect(chosen({ address: "[FD00::0001]", port: 8000 })).toEqual(["six"]);
     expect(chosen({ address: "10.9.9.9", port: undefined }, { address: "garbage::", port: 1 })).toEqual([]);
-    expect(made.candidates([{ address: "10.0.0.2", port: 8000 }])).toMatchObject({ excludedDown: 0, poolSize: 4 });
+    expect(made.candidates([{ address: "10.0.0.2", port: 8000 }])).toMatchObject({ down: [], poolSize: 4 });
   });
 
   it("leaves down endpoints out while another allowed one is not down", () => {
     const made = pool();
     made.attemptFailed(made.get("default/a1")!, "reset", "cut");
     expect(names(made.candidates().endpoints)).toEqual(["a2", "b", "six"]);
-    expect(made.candidates().excludedDown).toBe(1);
+    expect(made.candidates().down.length).toBe(1);
     expect(names(made.candidates([{ address: "10.0.0.1", port: undefined }]).endpoints)).toEqual(["a2"]);
     // Alone in the hint it is all there is.
     const alone = made.candidates([{ address: "10.0.0.1", port: 8000 }]);
     expect(names(alone.endpoints)).toEqual(["a1"]);
-    expect(alone.excludedDown).toBe(0);
+    expect(alone.down).toEqual([]);
   });
 
   it("offers all when all are down, and a blind one is not down", () => {
@@ -175,7 +175,7 @@ describe("EndpointRegistry.candidates", () => {
     expect(made.candidates().endpoints).toHaveLength(4);
     made.states.unreadable(made.get("default/b")!, "HTTP 500");
     expect(names(made.candidates().endpoints)).toEqual(["b"]);
-    expect(made.candidates().excludedDown).toBe(3);
+    expect(made.candidates().down.length).toBe(3);
   });
 
   it("ignores late news about an endpoint that is gone", () => {

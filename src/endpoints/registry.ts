@@ -13,8 +13,8 @@ export type AllowedEndpoints = readonly { readonly address: string; readonly por
 /** Who may serve one request. Valid until the next change of the pool; never changed in place. */
 export interface CandidateSet {
   readonly endpoints: readonly PoolEndpoint[];
-  /** Endpoints left out because they are down while another allowed one is not. */
-  readonly excludedDown: number;
+  /** Allowed endpoints left out because they are down while another allowed one is not. */
+  readonly down: readonly PoolEndpoint[];
   /** Endpoints in the pool, whatever their state and whether allowed or not. */
   readonly poolSize: number;
 }
@@ -40,6 +40,8 @@ type Listener<A extends unknown[]> = (...args: A) => void;
 
 /** Until the collector has set its own. */
 const INITIAL_INTERVAL = 50;
+
+const NO_ENDPOINTS: readonly PoolEndpoint[] = [];
 
 /**
  * Owns every endpoint of the pool: who they are, their states, what is in flight at them. Single-threaded, and every
@@ -237,8 +239,12 @@ export class EndpointRegistry {
 function withoutDown(endpoints: readonly PoolEndpoint[], poolSize: number): CandidateSet {
   let down = 0;
   for (const endpoint of endpoints) if (endpoint.state === "down") down++;
-  if (down === 0 || down === endpoints.length) return { endpoints, excludedDown: 0, poolSize };
-  return { endpoints: endpoints.filter((endpoint) => endpoint.state !== "down"), excludedDown: down, poolSize };
+  if (down === 0 || down === endpoints.length) return { endpoints, down: NO_ENDPOINTS, poolSize };
+  return {
+    endpoints: endpoints.filter((endpoint) => endpoint.state !== "down"),
+    down: endpoints.filter((endpoint) => endpoint.state === "down"),
+    poolSize,
+  };
 }
 
 function keyOf(endpoint: PoolEndpoint): string {

@@ -1,8 +1,15 @@
 import { createPrivateKey, webcrypto } from "node:crypto";
 import { createServer, type RequestListener, type Server } from "node:http";
 import { createServer as createTlsServer } from "node:https";
-import { type AddressInfo, createServer as createTcpServer, type Socket, type Server as TcpServer } from "node:net";
+import {
+  type AddressInfo,
+  connect,
+  createServer as createTcpServer,
+  type Socket,
+  type Server as TcpServer,
+} from "node:net";
 import { getCACertificates, setDefaultCACertificates } from "node:tls";
+import { Worker } from "node:worker_threads";
 import { afterEach, describe, expect, it } from "vitest";
 import { deadPort } from "../../test/support/loopback.ts";
 import { poll } from "../../test/support/poll.ts";
@@ -49,6 +56,26 @@ function http(answer: RequestListener): Promise<number> {
 
 function tcp(onConnection: (socket: Socket) => void): Promise<number> {
   return listen(createTcpServer(onConnection));
+}
+
+/** A port where connections stay pending: its queue of connections to accept is full, and nobody accepts any. */
+async function neverAccepting(): Promise<number> {
+  const source = `
+    const { parentPort } = require("node:worker_threads");
+    const server = require("node:net").createServer().listen({ port: 0, host: "127.0.0.1", backlog: 1 }, () => {
+      parentPort.postMessage(server.address().port);
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+    });`;
+  const worker = new Worker(source, { eval: true });
+  cleanUps.push(() => worker.terminate());
+  const port = await new Promise<number>((resolve) => worker.once("message", resolve));
+  let open = 0;
+  for (let i = 0; i < 4; i++) {
+    const socket = connect(port, "127.0.0.1", () => open++).on("error", () => {});
+    cleanUps.push(() => socket.destroy());
+  }
+  await poll("a full queue", () => open === 2);
+  return port;
 }
 
 /** A certificate for an address, signed by itself. */
@@ -176,7 +203,7 @@ describe("ScrapeClient", () => {
     expect(first.cause).toContain("not HTTP");
   });
 
-  it("calls a server down that refuses, resets, cuts the page or stays silent, and says which (S-7)", async () => {
+  it("calls a server down that refuses, resets, cuts the page or never accepts, and says which (S-7)", async () => {
     const cases: [number, RegExp][] = [
       [await deadPort(), /^scrape could not connect: .*ECONNREFUSED 127\.0\.0\.1:\d+/],
       [await tcp((socket) => socket.on("data", () => socket.resetAndDestroy())), /^scrape connection was reset: ./],
@@ -188,8 +215,7 @@ describe("ScrapeClient", () => {
         }),
         /^scrape connection was reset: ./,
       ],
-      [await tcp(() => {}), /^scrape timed out: no complete metrics page within 150 ms/],
-      [await http((_, response) => void response.write(PAGE)), /^scrape timed out: no complete metrics page/],
+      [await neverAccepting(), /^scrape timed out: no complete metrics page within 150 ms/],
     ];
     const { endpoints, collector } = scrape(
       cases.map(([port]) => port),
@@ -201,6 +227,42 @@ describe("ScrapeClient", () => {
       expect(endpoint.cause).toMatch(cases[i]![1]);
     }
     expect(collector.active).toBeLessThanOrEqual(6);
+  });
+
+  it("calls a server blind that accepts the connection and brings no page in time: it may be busy", async () => {
+    const cases: [number, MetricsPage][] = [
+      [await tcp(() => {}), {}],
+      [await http((_, response) => void response.write(PAGE)), {}],
+      // Nobody answers the TLS handshake, but the connection stands.
+      [await tcp(() => {}), { scheme: "https" }],
+    ];
+    for (const [port, page] of cases) {
+      const { first, registry, counted } = scrape([port], 150, page);
+      const states: string[] = [];
+      registry.onStateChanged(({ state }) => states.push(state));
+      await poll("several scrapes", () => counted.poll > 2);
+      expect(states).toEqual(["blind"]);
+      expect(first.cause).toBe("scrape: no complete metrics page within 150 ms");
+      expect(counted.extract).toBe(0);
+    }
+  });
+
+  it("calls a server blind whose TLS handshake outlasts the time to connect", async () => {
+    const port = await tcp(() => {});
+    const { first } = scrape([port], 10_000, { scheme: "https" });
+    await poll("the time to connect to be over", () => first.state !== "up");
+    expect(first.state).toBe("blind");
+  });
+
+  it("sees that a server is gone behind a page that was late before", async () => {
+    const server = createServer(() => {});
+    const port = await listen(server);
+    const { first } = scrape([port], 150);
+    await poll("blind", () => first.state === "blind");
+    server.close();
+    server.closeAllConnections();
+    await poll("down", () => first.state === "down");
+    expect(first.cause).toContain("ECONNREFUSED");
   });
 
   it("is not fooled by a kept connection that the server closes just then", async () => {
@@ -282,7 +344,7 @@ describe("ScrapeClient", () => {
     const live = await Promise.all(Array.from({ length: 5 }, () => http((_, response) => void response.end(PAGE))));
     const dead = await Promise.all(Array.from({ length: 5 }, deadPort));
     const { registry, endpoints } = scrape([...live, ...dead]);
-    await poll("states", () => registry.candidates().excludedDown === 5);
+    await poll("states", () => registry.candidates().down.length === 5);
     expect(registry.candidates().endpoints.map((endpoint) => endpoint.port)).toEqual(live);
     await scraped(endpoints[4]!);
     for (const row of new EndpointsView(registry, realClock).pool().endpoints.slice(5))

@@ -13,9 +13,12 @@ export type ScrapeResult =
       readonly partial: boolean;
       readonly pollFailures?: number;
     }
-  /** An answer without a value: an error status, too much, garbage. `polled`: a page with status 200 did arrive. */
+  /**
+   * The server is there, but no value came: an error status, too much, garbage, or no whole page in time on a connection that
+   * the server has accepted. `polled`: a page with status 200 did arrive.
+   */
   | { readonly kind: "unreadable"; readonly detail: string; readonly polled: boolean }
-  /** No answer. */
+  /** The server refused, reset or never accepted the connection. */
   | { readonly kind: "unreachable"; readonly failure: AttemptFailure; readonly detail: string };
 
 export interface RunningScrape {

@@ -36,13 +36,13 @@ export class EndpointStates {
     this.#enter(endpoint, "up", "metrics page read");
   }
 
-  /** A scrape was answered, but with nothing usable. */
+  /** A scrape brought nothing usable in time, but the server is there: it has accepted the connection. */
   unreadable(endpoint: PoolEndpoint, detail: string): void {
     this.#enter(endpoint, "blind", `scrape: ${detail}`);
   }
 
   /**
-   * A scrape could not connect, timed out or was cut: one more step of the back-off.
+   * A connection was refused, reset or not accepted in time: one more step of the back-off.
    * @param what failed, where it was no scrape
    */
   unreachable(endpoint: PoolEndpoint, failure: AttemptFailure, detail: string, what = "scrape"): void {

@@ -49,9 +49,9 @@ describe("every bootstrap", () => {
   });
 
   it.each(ALL.map((options) => [options.variant, options] as const))(
-    "%s: no client chooses its endpoint (D-33), and a picker that is down is not tried (V-6)",
+    "%s: no client chooses its endpoint (D-33), and one late answer of the picker is no outage (V-6)",
     (_, options) => {
-      const { manager, picker } = render(options);
+      const { manager, extProc, picker } = render(options);
       const stripped = manager.early_header_mutation_extensions[0].typed_config.mutations;
       expect(stripped).toEqual(
         expect.arrayContaining([
@@ -60,10 +60,20 @@ describe("every bootstrap", () => {
           { remove: "x-prefiller-host-port" },
         ]),
       );
-      expect(picker.common_lb_config.healthy_panic_threshold.value).toBe(0);
+      // Only where the fallback policy can choose, nobody asks a picker that is not healthy.
+      expect(picker.common_lb_config.healthy_panic_threshold.value).toBe(extProc.failure_mode_allow ? 0 : 1);
+      expect(picker.health_checks).toMatchObject([
+        { timeout: "2s", interval: "5s", unhealthy_threshold: 3, healthy_threshold: 1, reuse_connection: false },
+      ]);
       expect(picker.health_checks[0].grpc_health_check.service_name).toBe(
         "envoy.service.ext_proc.v3.ExternalProcessor",
       );
+      // Who refuses connections is left out at once, all of them if need be, and no answer of a picker counts for that.
+      expect(picker.outlier_detection).toMatchObject({
+        split_external_local_origin_errors: true,
+        enforcing_consecutive_5xx: 0,
+        max_ejection_percent: 100,
+      });
       expect(picker.circuit_breakers.thresholds[0].max_retries).toBe(1024);
       expect(http2Of(picker)).toBeDefined();
     },

@@ -72,9 +72,9 @@ export function picker(plan: BootstrapPlan): Tree {
     circuit_breakers: { thresholds: [{ max_connections: 1024, ...BREAKERS }] },
     common_lb_config: commented(
       plan.failOpen
-        ? "A picker known to be down is not tried: fail-open depends on it."
-        : "A picker known to be down is not tried, and one that drains gets nothing new.",
-      { healthy_panic_threshold: { value: 0 } },
+        ? "A picker that is known to be down, or to drain, is not asked: the fallback policy chooses instead."
+        : "With several pickers only the healthy ones are asked. Where none is, all are: the only picker serves while it drains, and nobody else could answer.",
+      { healthy_panic_threshold: { value: plan.failOpen ? 0 : 1 } },
     ),
     transport_socket: plan.tls === undefined ? undefined : tls(plan.tls, plan.picker.host),
     typed_extension_protocol_options: http2({
@@ -82,16 +82,34 @@ export function picker(plan: BootstrapPlan): Tree {
       initial_connection_window_size: 16 << 20,
       connection_keepalive: literal ? undefined : { interval: "30s", timeout: "10s" },
     }),
-    health_checks: commented("Asks on the same port.", [
+    health_checks: commented("Asks on the same port. One late answer is no outage; NOT_SERVING counts at once.", [
       {
-        timeout: "1s",
-        interval: "1s",
+        timeout: "2s",
+        interval: "5s",
         no_traffic_interval: "1s",
-        unhealthy_threshold: 1,
+        unhealthy_threshold: 3,
         healthy_threshold: 1,
+        reuse_connection: commented(
+          "Behind the address of a Service a new connection reaches a picker that takes requests; the old one leads to the picker that drains.",
+          false,
+        ),
         grpc_health_check: { service_name: "envoy.service.ext_proc.v3.ExternalProcessor" },
       },
     ]),
+    outlier_detection: commented(
+      "A picker that refuses connections is left out at once, before the health check has counted to three.",
+      {
+        split_external_local_origin_errors: true,
+        consecutive_local_origin_failure: 5,
+        enforcing_consecutive_5xx: 0,
+        enforcing_success_rate: 0,
+        enforcing_local_origin_success_rate: 0,
+        interval: "1s",
+        base_ejection_time: commented("Or until it answers a health check.", "30s"),
+        max_ejection_time: "30s",
+        max_ejection_percent: 100,
+      },
+    ),
     load_assignment: assignment("epp", [plan.picker]),
   };
 }

@@ -18,7 +18,7 @@ import type { Routed, SubsetHint } from "./wire.ts";
 
 /** The most endpoints a decision lists. */
 const MAX_LISTED = 8;
-const NO_CANDIDATES = { endpoints: [], excludedDown: 0 };
+const NO_CANDIDATES = { endpoints: [], down: [] };
 
 /** What a configuration decides with, besides the scheduler. */
 export interface DecisionParts {
@@ -112,14 +112,14 @@ export class Decider {
     const { scheduler, onPluginError, calls } = this.#parts;
     const { headerProcessors } = this.#parts.inForce();
     const processed = processHeaders(headerProcessors, understood, onPluginError, calls);
-    const { endpoints, excludedDown } = this.#candidates(subset);
+    const { endpoints, down } = this.#candidates(subset);
     const { request } = processed;
     const refusal =
       processed.refusal ?? (endpoints.length === 0 ? scheduler.noCandidates() : this.#admit(request, endpoints));
     const result =
       refusal === undefined
-        ? scheduler.schedule(request, endpoints, excludedDown, extras)
-        : scheduler.refused(request, refusal, endpoints.length, excludedDown);
+        ? scheduler.schedule(request, endpoints, down.length, down.length === 0 ? extras : { ...extras, down })
+        : scheduler.refused(request, refusal, endpoints.length, down.length);
     return { request, result, offered: scheduler.offered, record: scheduler.records.newest! };
   }
 
@@ -135,7 +135,7 @@ export class Decider {
 
   #candidates(subset: SubsetHint | undefined): {
     readonly endpoints: readonly Endpoint[];
-    readonly excludedDown: number;
+    readonly down: readonly Endpoint[];
   } {
     const { endpoints, models, ignoreSubset } = this.#parts;
     // No pool to serve: what endpoints there are belong to none (E-130).

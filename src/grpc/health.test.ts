@@ -112,38 +112,65 @@ describe("health beside ext_proc (port 9002)", () => {
   });
 
   it("tells watchers every change, once, until they leave (D-29)", async () => {
-    const health = new ProcessorHealth();
+    let serving = true;
     let watchers = 0;
-    const counted: HealthSource = {
-      status: (service) => health.status(service),
-      list: () => health.list(),
+    const listeners = new Set<() => void>();
+    const changing: HealthSource = {
+      status: (service) => (service === "x" ? undefined : serving ? SERVING_STATUS.serving : SERVING_STATUS.notServing),
+      list: () => [],
       onChange(listener) {
         watchers++;
-        const stop = health.onChange(listener);
+        listeners.add(listener);
         return () => {
           watchers--;
-          stop();
+          listeners.delete(listener);
         };
       },
     };
-    await withHealth(counted, async (client) => {
+    const say = (value: boolean): void => {
+      serving = value;
+      for (const listener of listeners) listener();
+    };
+    await withHealth(changing, async (client) => {
       const known = client.open(WATCH);
       known.send(named(EXT_PROC_SERVICE));
       const unknown = client.open(WATCH);
       unknown.send(named("x"));
       expect(await known.next()).toEqual(SERVING);
       expect(await unknown.next()).toEqual(SERVICE_UNKNOWN);
-      health.serving = false;
-      health.serving = false;
+      say(false);
+      say(false);
       expect(await known.next()).toEqual(NOT_SERVING);
-      health.serving = true;
+      say(true);
       expect(await known.next()).toEqual(SERVING);
       expect(watchers).toBe(2);
       known.reset(8);
       unknown.reset(0);
       await poll("the watchers to be gone", () => watchers === 0);
-      health.serving = false;
+      say(false);
       expect((await client.unary(CHECK, named(""))).reply).toEqual(NOT_SERVING);
+    });
+  });
+
+  it("is NOT_SERVING once the drain begins, and lets go of whoever watches: an open Watch would hold up the end", async () => {
+    const health = new ProcessorHealth();
+    await withHealth(health, async (client) => {
+      const known = client.open(WATCH);
+      known.send(named(""));
+      const unknown = client.open(WATCH);
+      unknown.send(named("x"));
+      expect([await known.next(), await unknown.next()]).toEqual([SERVING, SERVICE_UNKNOWN]);
+      health.drain();
+      health.drain();
+      expect(await known.next()).toEqual(NOT_SERVING);
+      expect([await known.next(), await unknown.next()]).toEqual([undefined, undefined]);
+      for (const call of [known, unknown]) expect((await call.end).status).toBe(GRPC_STATUS.unavailable);
+      // Who asks later is told the same, and is let go as well.
+      const late = client.open(WATCH);
+      late.send(named(""));
+      expect(await late.next()).toEqual(NOT_SERVING);
+      expect((await late.end).status).toBe(GRPC_STATUS.unavailable);
+      expect((await client.unary(CHECK, named(EXT_PROC_SERVICE))).reply).toEqual(NOT_SERVING);
     });
   });
 

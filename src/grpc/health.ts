@@ -22,6 +22,8 @@ export interface HealthSource {
    * Watch answers UNIMPLEMENTED.
    */
   onChange?(listener: () => void): () => void;
+  /** The last change is made: a Watch is told the status and ends. */
+  readonly final?: boolean;
 }
 
 /** What the health port's answers follow from. */
@@ -67,25 +69,29 @@ export function probeHealth(state: () => ProbeState): HealthSource {
 
 /**
  * Health as Envoy's active check sees it (port 9002, epp-protocol 14.2): SERVING from the start on, for the empty name and
- * that of the ext_proc service, until a drain sets it to false.
+ * that of the ext_proc service, until the drain begins.
  */
 export class ProcessorHealth implements HealthSource {
-  #serving = true;
+  #draining = false;
   readonly #listeners = new Set<() => void>();
 
-  get serving(): boolean {
-    return this.#serving;
+  get final(): boolean {
+    return this.#draining;
   }
 
-  set serving(serving: boolean) {
-    if (serving === this.#serving) return;
-    this.#serving = serving;
+  /**
+   * NOT_SERVING from here on, for good. Whoever watches is told so, and the Watch ends: an open one would keep its connection,
+   * and with it the process, beyond the drain window.
+   */
+  drain(): void {
+    if (this.#draining) return;
+    this.#draining = true;
     for (const listener of [...this.#listeners]) listener();
   }
 
   status(service: string): ServingStatus | undefined {
     if (service !== "" && service !== EXT_PROC_SERVICE) return undefined;
-    return this.#serving ? SERVING_STATUS.serving : SERVING_STATUS.notServing;
+    return this.#draining ? SERVING_STATUS.notServing : SERVING_STATUS.serving;
   }
 
   list(): readonly string[] {
@@ -168,7 +174,10 @@ function list(stream: GrpcStream, source: HealthSource): undefined {
   stream.end(GRPC_STATUS.ok);
 }
 
-/** Sends the status now and after every change. An unknown name is SERVICE_UNKNOWN here, as the health protocol wants. */
+/**
+ * Sends the status now and after every change, and ends after the last one. An unknown name is SERVICE_UNKNOWN here, as the
+ * health protocol wants.
+ */
 function watch(stream: GrpcStream, source: HealthSource, service: string): (() => void) | undefined {
   if (source.onChange === undefined) {
     stream.end(GRPC_STATUS.unimplemented, "health cannot be watched on this port, use Check");
@@ -177,9 +186,9 @@ function watch(stream: GrpcStream, source: HealthSource, service: string): (() =
   let last: ServingStatus | undefined;
   const tell = (): void => {
     const status = source.status(service) ?? SERVING_STATUS.serviceUnknown;
-    if (status === last) return;
+    if (status !== last) stream.send(statusMessage(status));
     last = status;
-    stream.send(statusMessage(status));
+    if (source.final === true) stream.end(GRPC_STATUS.unavailable, "the server is about to end");
   };
   tell();
   return source.onChange(tell);

@@ -17,6 +17,8 @@ export class CandidateColumns implements Candidates {
   count = 0;
   now = 0;
   endpoints: readonly Endpoint[] = [];
+  /** Some of those that `fill` was given are down, and some are not. */
+  mixed = false;
   waiting = new Float64Array(FIRST_ROOM);
   running = new Float64Array(FIRST_ROOM);
   kvUsage = new Float64Array(FIRST_ROOM);
@@ -57,8 +59,10 @@ export class CandidateColumns implements Candidates {
     this.now = now;
     this.endpoints = endpoints;
     const { waiting, running, kvUsage, fresh } = this;
+    let down = 0;
     for (let i = 0; i < count; i++) {
       const endpoint = endpoints[i]!;
+      if (endpoint.state === "down") down++;
       const { metrics } = endpoint;
       const believed = isFresh(endpoint, now, this.#staleness);
       fresh[i] = believed ? 1 : 0;
@@ -66,6 +70,7 @@ export class CandidateColumns implements Candidates {
       running[i] = believed ? metrics.running : Number.NaN;
       kvUsage[i] = believed ? metrics.kvUsage : Number.NaN;
     }
+    this.mixed = down > 0 && down < count;
     substituteUnknown(waiting, count);
     substituteUnknown(running, count);
     substituteUnknown(kvUsage, count);
@@ -80,6 +85,7 @@ export class CandidateColumns implements Candidates {
     this.count = count;
     this.now = other.now;
     this.endpoints = other.endpoints;
+    this.mixed = other.mixed;
     copy(this.waiting, other.waiting, count);
     copy(this.running, other.running, count);
     copy(this.kvUsage, other.kvUsage, count);

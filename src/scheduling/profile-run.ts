@@ -16,6 +16,9 @@ export const MAX_LISTED = 8;
 
 const NONE_DROPPED: readonly RecordedFilter[] = [];
 
+/** What records call the rule that a down endpoint is no choice while another one is left. */
+const DOWN = "down";
+
 /** Runs one profile: filters, scorers, picker (scheduling 3.6). Its arrays hold the last run until the next one. */
 export class ProfileRun {
   readonly profile: Profile;
@@ -117,7 +120,20 @@ export class ProfileRun {
           filter.plugin.refusal ?? `failed to find target endpoint: ${filter.name} left none of ${before} candidates`,
         );
     }
+    if (columns.mixed) this.#dropDown(tracked);
     return undefined;
+  }
+
+  /** Only the filters know whom this profile can use: a down endpoint stays where they left no other. */
+  #dropDown(tracked: DroppedBy | undefined): void {
+    const { columns } = this;
+    const { count, endpoints } = columns;
+    let left = 0;
+    for (let i = 0; i < count; i++) left += this.#keep[i] = endpoints[i]!.state === "down" ? 0 : 1;
+    if (left === 0 || left === count) return;
+    columns.retain(this.#keep);
+    this.dropped = [...this.dropped, droppedOnes(DOWN, endpoints, this.#keep, count)];
+    tracked?.note(this.profile.name, DOWN, endpoints, this.#keep, count);
   }
 
   #score(timed: boolean): void {

@@ -54,8 +54,11 @@ export interface ScheduleExtras {
   readonly trace?: DecisionTrace | undefined;
   /** What `prepare` of producers resolved to, by their names. */
   readonly prepared?: ReadonlyMap<string, unknown> | undefined;
+  /** Endpoints that were left out because they are down: candidates after all where the others leave a profile nobody. */
+  readonly down?: readonly Endpoint[] | undefined;
 }
 
+const NOBODY: readonly Endpoint[] = [];
 const NO_EXTRAS: ScheduleExtras = {};
 
 /**
@@ -153,7 +156,10 @@ export class Scheduler {
   ): SchedulingResult | Rejection {
     const started = this.#clock.now();
     this.#calls.begin(extras.trace);
-    const outcome = this.#run(request, endpoints, excludedDown, started, extras);
+    const { down = NOBODY } = extras;
+    const outcome =
+      this.#run(request, endpoints, excludedDown, started, extras, down.length > 0) ??
+      this.#run(request, [...endpoints, ...down], 0, started, extras, false)!;
     this.#calls.begin(undefined);
     this.#hooks.decided?.(outcome, request, (this.#clock.now() - started) / 1000);
     return outcome;
@@ -172,13 +178,15 @@ export class Scheduler {
     return this.#refuse({ request, candidates, excludedDown, now: this.#clock.now(), refusal: rejection });
   }
 
+  /** @returns undefined, and leaves no trace, where nobody is left and there are `others` to try */
   #run(
     request: InferenceRequest,
     endpoints: readonly Endpoint[],
     excludedDown: number,
     now: number,
     extras: ScheduleExtras,
-  ): SchedulingResult | Rejection {
+    others: boolean,
+  ): SchedulingResult | Rejection | undefined {
     const decided = { request, candidates: endpoints.length, excludedDown, now };
     if (endpoints.length === 0) return this.#refuse({ ...decided, refusal: this.noCandidates() });
     const timed = this.#isTimed(extras);
@@ -187,15 +195,19 @@ export class Scheduler {
     const screenedOut = this.#screening.dropped;
     const early = { ...decided, screened: screenedOut, capture };
     if (screened instanceof Rejection) return this.#refuse({ ...early, refusal: screened });
-    if (screened.length === 0) return this.#refuse({ ...early, refusal: this.noCandidates() });
+    if (screened.length === 0) return others ? undefined : this.#refuse({ ...early, refusal: this.noCandidates() });
     this.#columns.fill(screened, now);
     this.#data.produce(request, timed, extras.prepared);
     capture?.produced(this.#columns, this.#options.random.state);
     const denied = this.#data.admit(request, timed);
     if (denied !== undefined) return this.#refuseSeen({ ...early, refusal: denied });
     const run = this.#only ?? this.#runs!.run(request, timed, capture?.dropped);
-    if (run instanceof Rejection) return this.#refuseSeen({ ...early, run: this.#runs?.failed, refusal: run });
+    if (run instanceof Rejection)
+      return others && run.reason === "no_target"
+        ? undefined
+        : this.#refuseSeen({ ...early, run: this.#runs?.failed, refusal: run });
     const failed = this.#only === undefined ? undefined : this.#runOnly(request, timed, capture);
+    if (others && failed?.reason === "no_target") return undefined;
     const refusal = failed ?? precondition(request, run, this.#plan);
     if (refusal !== undefined) return this.#refuseSeen({ ...early, run, refusal });
     return this.#conclude(early, run, timed);

@@ -38,7 +38,7 @@ describe("the picker stops and starts again under load", () => {
     const traffic = load!;
     const before = traffic.mark;
     await epp.process.stop("SIGKILL");
-    await poll("the health check to notice", async () => (await envoy.stat("cluster.epp.membership_healthy")) === 0);
+    await poll("Envoy to notice", async () => (await envoy.stat("cluster.epp.membership_healthy")) === 0);
     const down = traffic.mark;
     await poll("errors to be answered", () => traffic.seen.length > down + 50);
     const during = traffic.seen.slice(before);
@@ -55,17 +55,17 @@ describe("the picker stops and starts again under load", () => {
     expect(new Set(traffic.seen.slice(recovered).map((one) => one.status))).toEqual(new Set([200]));
   });
 
-  it("fail-open with duplex bodies: once the health check has marked it down every POST is answered by the fallback policy (D-37, V-6)", async () => {
+  it("fail-open with duplex bodies: once Envoy has noticed every POST is answered by the fallback policy (D-37, V-6)", async () => {
     const { epp, endpoints, envoy } = await begin("override-host");
     const traffic = load!;
     const before = traffic.mark;
     await epp.process.stop("SIGKILL");
-    await poll("the health check to notice", async () => (await envoy.stat("cluster.epp.membership_healthy")) === 0);
+    await poll("Envoy to notice", async () => (await envoy.stat("cluster.epp.membership_healthy")) === 0);
     // Both workers have heard of it once requests that began after the notice succeed on every strand.
     const noticed = traffic.mark + 16;
     await poll("traffic without the picker", () => traffic.seen.length > noticed + 200);
     const lost = traffic.seen.slice(before, noticed).filter((one) => one.status !== 200).length;
-    process.stdout.write(`fail-open: ${lost} of ${noticed - before} requests failed before the health check noticed\n`);
+    process.stdout.write(`fail-open: ${lost} of ${noticed - before} requests failed before Envoy noticed\n`);
     expect(new Set(traffic.seen.slice(noticed).map((one) => one.status))).toEqual(new Set([200]));
 
     await answersAgain(endpoints, epp.port);
@@ -84,12 +84,13 @@ describe("the picker stops and starts again under load", () => {
     await answersAgain(endpoints, epp.port);
   });
 
-  it("fail-open with duplex bodies and nobody who checks health: what has a body is lost, what has none is not (D-37, V-6)", async () => {
+  it("fail-open with duplex bodies and nobody who notices: what has a body is lost, what has none is not (D-37, V-6)", async () => {
     stack = await startStack("override-host", {
       bootstrap: { requestBodyMode: "full-duplex" },
       edit: (yaml) => {
         const document = parseDocument(yaml);
-        expect(document.deleteIn(["static_resources", "clusters", 1, "health_checks"])).toBe(true);
+        for (const member of ["health_checks", "outlier_detection"])
+          expect(document.deleteIn(["static_resources", "clusters", 1, member])).toBe(true);
         return document.toString();
       },
     });

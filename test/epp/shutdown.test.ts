@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ExtProcClient, finish, health, route, startBareEpp } from "../support/epp-process.ts";
+import { type GrpcCall, GrpcClient } from "../support/grpc-client.ts";
 import { poll } from "../support/poll.ts";
 import { endpointsFile, type Sim, startSims } from "../support/stack.ts";
 
@@ -45,6 +46,25 @@ describe("sluice epp that is told to end (E-128, D-29)", () => {
     await poll("the GOAWAY", () => client.grpc.goaways > 0);
     await finish(running);
     expect(await epp.process.ended()).toEqual({ code: 0, signal: null });
+    client.close();
+  });
+
+  it("does not wait for who watches its health, or begins to while it drains", async () => {
+    const epp = await startBareEpp(endpoints, ["--secure-serving=false", "--drain-timeout=2s"]);
+    const client = await GrpcClient.connect(epp.port);
+    const watch = (): GrpcCall => {
+      const call = client.open("/grpc.health.v1.Health/Watch");
+      call.send(Buffer.alloc(0));
+      return call;
+    };
+    const early = watch();
+    expect((await early.next())?.[1]).toBe(1);
+    epp.process.child.kill("SIGTERM");
+    expect((await early.next())?.[1]).toBe(NOT_SERVING);
+    expect(await early.next()).toBeUndefined();
+    expect((await watch().next())?.[1]).toBe(NOT_SERVING);
+    // Far below the 30 s that what still runs gets after the drain.
+    expect(await epp.process.ended(20_000)).toEqual({ code: 0, signal: null });
     client.close();
   });
 

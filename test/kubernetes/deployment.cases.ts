@@ -49,8 +49,12 @@ export function expectContract(objects: readonly Rendered[]): EppSettings {
     periodSeconds: 2,
   });
 
-  expect(deployment["spec"].strategy).toEqual({ type: "Recreate" });
-  expect(spec.terminationGracePeriodSeconds).toBe(130);
+  // Side by side where both can be ready; a replica that waits to lead never is.
+  const rollingUpdate = elected ? { maxSurge: "100%", maxUnavailable: "100%" } : { maxSurge: 1, maxUnavailable: 0 };
+  expect(deployment["spec"].strategy).toEqual({ type: "RollingUpdate", rollingUpdate });
+  // The drain, then what running streams get, all before the kill.
+  expect(spec.terminationGracePeriodSeconds * 1000).toBeGreaterThan(settings.drainTimeout + 30_000);
+  expect(container.lifecycle).toBeUndefined();
   expect(spec.serviceAccountName).toBe(one(objects, "ServiceAccount", spec.serviceAccountName).metadata.name);
   expect(container.command).toBeUndefined();
   // The restricted profile of Pod Security Standards.

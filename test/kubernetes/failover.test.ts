@@ -22,7 +22,7 @@ import type { Sim } from "../support/stack.ts";
 const [SERVING, NOT_SERVING] = [1, 2];
 const LEASE = `/apis/coordination.k8s.io/v1/namespaces/${NAMESPACE}/leases/epp-${NAMESPACE}-${POOL}.llm-d.ai`;
 /** Milliseconds: for so long a lease is left alone; longest time between two looks at it; between two of Envoy's checks. */
-const [LEASE_TIME, RETRY, PROBE] = [15_000, 4400, 1000];
+const [LEASE_TIME, RETRY, PROBE] = [15_000, 4400, 5000];
 /** How much longer everything may take on a machine that is busy with other things. */
 const NOISE = 1.5;
 
@@ -101,7 +101,7 @@ describe("two replicas that elect a leader, Envoy in front of both", () => {
     });
   });
 
-  it("survive the leader's SIGKILL: fail-closed an outage of a lease, a retry and a probe; fail-open none but for the probe (R-36, V-6, D-37)", async () => {
+  it("survive the leader's SIGKILL: fail-closed trouble for a lease, a retry and a probe; fail-open none but at the kill (R-36, V-6, D-37)", async () => {
     const [leader, standby] = replicas as [ClusterEpp, ClusterEpp];
     const closed = await envoyBefore({ variant: "standalone", bootstrap: {} });
     const endpoints = sims.map(({ address, port }) => ({ host: address, port }));
@@ -137,8 +137,8 @@ describe("two replicas that elect a leader, Envoy in front of both", () => {
     expect(outage).toBeLessThan(NOISE * (LEASE_TIME + RETRY + 2 * PROBE));
     // Whatever fails does so at once and with the configured status.
     expect(new Set(behindClosed.failed.map(({ status }) => status))).toEqual(new Set([503]));
-    // Nothing with a body is saved before the check has noticed, and everything from then on.
-    expect(lost).toBeLessThan(outage / 3);
+    // Nothing with a body is saved before Envoy has noticed, and everything from then on.
+    expect(lost).toBeLessThan(NOISE * PROBE);
     expect(behindOpen.seen.filter(({ at, status }) => at > killed + lost && status === 200).length).toBeGreaterThan(
       behindClosed.seen.filter(({ at, status }) => at > killed && status === 200).length,
     );

@@ -27,13 +27,14 @@ describe("deploy/manifests", () => {
     });
   });
 
-  it("R-59: runs several when the two lines of leader-election.yaml are set", () => {
+  it("R-59: runs several when the three lines of leader-election.yaml are set", () => {
     const objects = read("rbac", "metrics-auth", "epp", "inference-pool", "leader-election");
     const deployment = one(objects, "Deployment");
     const { container } = podOf(deployment);
     deployment["spec"].replicas = 2;
     container.args.push("--ha-enable-leader-election");
     container.readinessProbe.grpc.service = "readiness";
+    deployment["spec"].strategy.rollingUpdate = { maxSurge: "100%", maxUnavailable: "100%" };
     expectContract(objects);
   });
 

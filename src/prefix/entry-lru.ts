@@ -4,12 +4,9 @@ const NEWER = 1;
 const OLDER = 2;
 const CHAIN = 3;
 
-/** Kinds of entries, from 0 up, whose weights are summed up apart. */
-export const KINDS = 16;
-
 /**
- * The entries one endpoint holds, by recency of use, each with a weight of some kind: a doubly linked list and a hash map
- * from entry to node, both in typed arrays. 25 to 29 bytes per entry, up to twice that allocated.
+ * The entries one endpoint holds, by recency of use, each with a weight: a doubly linked list and a hash map from entry to
+ * node, both in typed arrays. 24 to 28 bytes per entry, up to twice that allocated.
  */
 export class EntryLru {
   /**
@@ -21,47 +18,39 @@ export class EntryLru {
   #heads = new Int32Array(FIRST_NODES);
   /** One per node. In 32 bits: their sum, in 64, is exact, so it comes back to 0 however often entries come and go. */
   #weights = new Float32Array(FIRST_NODES);
-  #kinds = new Uint8Array(FIRST_NODES);
   /** 32 less the bits of a bucket's number. */
   #shift = shiftFor(FIRST_NODES);
   #used = 1;
   #free = 0;
   #size = 0;
-  readonly #sums = new Float64Array(KINDS);
+  #weight = 0;
 
   get size(): number {
     return this.#size;
   }
 
-  /** Weight of all entries of a kind together. */
-  weightOf(kind: number): number {
-    return this.#sums[kind]!;
+  /** Of all entries together. */
+  get weight(): number {
+    return this.#weight;
   }
 
   /** Bytes allocated. */
   get bytes(): number {
-    return (
-      this.#nodes.byteLength +
-      this.#heads.byteLength +
-      this.#weights.byteLength +
-      this.#kinds.byteLength +
-      this.#sums.byteLength
-    );
+    return this.#nodes.byteLength + this.#heads.byteLength + this.#weights.byteLength;
   }
 
   /**
-   * Makes `entry` the most recent, with this weight and kind from now on.
-   * @param weight above 0; kept with 24 bits of precision
-   * @param kind 0 to 15
+   * Makes `entry` the most recent, with this weight from now on.
+   * @param weight above 0, below 2^20; kept with 24 bits of precision
    * @returns whether it is new here
    */
-  touch(entry: number, weight: number, kind: number): boolean {
+  touch(entry: number, weight: number): boolean {
     let node = this.#heads[this.#bucket(entry)]!;
     while (node !== 0 && this.#nodes[STRIDE * node] !== entry) node = this.#nodes[STRIDE * node + CHAIN]!;
     if (node !== 0) {
       this.#unlink(node);
       this.#linkFirst(node);
-      this.#weigh(node, weight, kind);
+      this.#weigh(node, weight);
       return false;
     }
     node = this.#free;
@@ -76,7 +65,7 @@ export class EntryLru {
     this.#heads[bucket] = node;
     this.#linkFirst(node);
     this.#size++;
-    this.#weigh(node, weight, kind);
+    this.#weigh(node, weight);
     return true;
   }
 
@@ -95,7 +84,7 @@ export class EntryLru {
     this.#nodes[STRIDE * node + CHAIN] = this.#free;
     this.#free = node;
     this.#size--;
-    this.#weigh(node, 0, 0);
+    this.#weigh(node, 0);
     return entry;
   }
 
@@ -111,11 +100,10 @@ export class EntryLru {
     return Math.imul(entry, 0x9e3779b1) >>> this.#shift;
   }
 
-  #weigh(node: number, weight: number, kind: number): void {
-    this.#sums[this.#kinds[node]!]! -= this.#weights[node]!;
+  #weigh(node: number, weight: number): void {
+    this.#weight -= this.#weights[node]!;
     this.#weights[node] = weight;
-    this.#kinds[node] = kind;
-    this.#sums[kind]! += this.#weights[node]!;
+    this.#weight += this.#weights[node]!;
   }
 
   #unlink(node: number): void {
@@ -137,19 +125,17 @@ export class EntryLru {
   #rebuild(nodes: number): void {
     const old = this.#nodes;
     const weights = this.#weights;
-    const kinds = this.#kinds;
     this.#nodes = new Int32Array(STRIDE * nodes);
     this.#heads = new Int32Array(nodes);
     this.#weights = new Float32Array(nodes);
-    this.#kinds = new Uint8Array(nodes);
     this.#shift = shiftFor(nodes);
     this.#used = 1;
     this.#free = 0;
     this.#size = 0;
-    this.#sums.fill(0);
+    this.#weight = 0;
     // From the oldest to the newest, so that the newest ends up first.
     for (let from = old[NEWER]!; from !== 0; from = old[STRIDE * from + NEWER]!)
-      this.touch(old[STRIDE * from]!, weights[from]!, kinds[from]!);
+      this.touch(old[STRIDE * from]!, weights[from]!);
   }
 }
 

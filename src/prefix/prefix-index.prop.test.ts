@@ -1,13 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { BlockHashes } from "./block-hash.ts";
-import { type BlockWeight, type Capacity, PrefixIndex } from "./prefix-index.ts";
+import { type Capacity, PrefixIndex } from "./prefix-index.ts";
 
 /** The index as the specification tells it: a map of sets, and per endpoint a Map whose order is the recency. */
 class SlowIndex {
   readonly #maxPairs: number;
-  readonly #lists = new Map<number, Map<string, BlockWeight>>();
-  readonly tokenWeights = [1, 4, 8];
+  readonly #lists = new Map<number, Map<string, number>>();
 
   constructor(maxPairs: number) {
     this.#maxPairs = maxPairs;
@@ -31,33 +30,29 @@ class SlowIndex {
     return sum;
   }
 
-  add(prompts: readonly (readonly string[])[], slot: number, weight: BlockWeight, capacity: Capacity): void {
+  add(prompts: readonly (readonly string[])[], slot: number, blockTokens: number, capacity: Capacity): void {
     if (!this.#lists.has(slot)) this.#lists.set(slot, new Map());
     const share = Math.max(1, Math.floor(this.#maxPairs / this.#lists.size));
-    for (const list of this.#lists.values()) this.#trim(list, { blocks: share, tokens: Number.POSITIVE_INFINITY });
+    for (const list of this.#lists.values()) trim(list, { blocks: share, tokens: Number.POSITIVE_INFINITY });
     const list = this.#lists.get(slot)!;
     const limit = { ...capacity, blocks: Math.min(capacity.blocks, share) };
-    this.#trim(list, limit);
+    trim(list, limit);
     for (const hash of prompts.flat().reverse()) {
       list.delete(hash);
-      list.set(hash, { ...weight, weight: Math.fround(weight.weight) });
-      this.#trim(list, limit);
+      list.set(hash, Math.fround(blockTokens));
+      trim(list, limit);
     }
   }
 
   remove(slot: number): void {
     this.#lists.delete(slot);
   }
-
-  #trim(list: Map<string, BlockWeight>, { blocks, tokens }: Capacity): void {
-    const held = (): number =>
-      this.tokenWeights.reduce((sum, tokenWeight, kind) => sum + weightOf(list, kind) / tokenWeight, 0);
-    while (list.size > blocks || (list.size > 1 && held() > tokens)) list.delete(list.keys().next().value!);
-  }
 }
 
-function weightOf(list: Map<string, BlockWeight>, kind: number): number {
-  return [...list.values()].reduce((sum, one) => (one.kind === kind ? sum + one.weight : sum), 0);
+function trim(list: Map<string, number>, { blocks, tokens }: Capacity): void {
+  const isOver = (): boolean =>
+    list.size > blocks || (list.size > 1 && [...list.values()].reduce((sum, one) => sum + one, 0) > tokens);
+  while (isOver()) list.delete(list.keys().next().value!);
 }
 
 function toHashes(prompts: readonly (readonly string[])[]): BlockHashes {
@@ -89,7 +84,7 @@ const step = fc.oneof(
       kind: fc.constant("add" as const),
       prompts,
       slot,
-      weight: fc.record({ weight: fc.constantFrom(64, 256, 16 / 3, 0.1), kind: fc.constantFrom(0, 1, 2) }),
+      blockTokens: fc.constantFrom(64, 32, 16 / 3, 128, 0.1),
       capacity: fc.record({
         blocks: fc.integer({ min: 1, max: 40 }),
         tokens: fc.constantFrom(1, 100, 700, 2000, Number.POSITIVE_INFINITY),
@@ -97,14 +92,6 @@ const step = fc.oneof(
     }),
   },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("remove" as const), slot }) },
-  {
-    weight: 1,
-    arbitrary: fc.record({
-      kind: fc.constant("learn" as const),
-      of: fc.constantFrom(1, 2),
-      tokenWeight: fc.constantFrom(1, 3, 16),
-    }),
-  },
   {
     weight: 3,
     arbitrary: fc.record({
@@ -121,15 +108,10 @@ describe("prefix index against maps and sets", () => {
       fc.property(fc.array(step, { maxLength: 80 }), fc.constantFrom(3, 20, 100_000), (steps, maxPairs) => {
         const fast = new PrefixIndex(maxPairs);
         const slow = new SlowIndex(maxPairs);
-        fast.useKind(1, 4);
-        fast.useKind(2, 8);
         for (const action of steps) {
           if (action.kind === "add") {
-            fast.add(toHashes(action.prompts), action.slot, action.weight, action.capacity);
-            slow.add(action.prompts, action.slot, action.weight, action.capacity);
-          } else if (action.kind === "learn") {
-            fast.useKind(action.of, action.tokenWeight);
-            slow.tokenWeights[action.of] = action.tokenWeight;
+            fast.add(toHashes(action.prompts), action.slot, action.blockTokens, action.capacity);
+            slow.add(action.prompts, action.slot, action.blockTokens, action.capacity);
           } else if (action.kind === "remove") {
             fast.remove(action.slot);
             slow.remove(action.slot);

@@ -1,5 +1,5 @@
 import type { BlockHashes } from "./block-hash.ts";
-import { EntryLru, KINDS } from "./entry-lru.ts";
+import { EntryLru } from "./entry-lru.ts";
 import { HolderTable } from "./holder-table.ts";
 
 /** Blocks an endpoint is believed to hold when its engine does not say (scheduling 3.10.1). */
@@ -7,20 +7,12 @@ export const DEFAULT_CAPACITY = 31_250;
 /** Pairs of block and endpoint in one index: 134 endpoints at the default capacity. */
 const DEFAULT_MAX_PAIRS = 2 ** 22;
 
-/** What an endpoint can hold; the bound that is reached first counts. */
+/** What an endpoint can hold; the first bound that is reached counts. */
 export interface Capacity {
   /** From 1 up. */
   readonly blocks: number;
   /** Tokens of its blocks together, above 0; Infinity = the number of blocks decides. */
   readonly tokens: number;
-}
-
-/** What a block takes of an endpoint's tokens: its weight by what weighs one token of its kind at the moment. */
-export interface BlockWeight {
-  /** Above 0. */
-  readonly weight: number;
-  /** 0 = the weight is in tokens; 1 to 15 = in units of which `useKind` says how many are a token. */
-  readonly kind: number;
 }
 
 const SHARD_BITS = 6;
@@ -31,7 +23,7 @@ const SHARDS = 1 << SHARD_BITS;
  * routed, forgotten least recently used first, per endpoint.
  *
  * Bounds: an endpoint holds at most its capacity, in blocks and in tokens, and all together at most `maxPairs` pairs of block and endpoint, shared
- * out evenly when the capacities add up to more. A pair takes 53 bytes (29 in the endpoint's list, 24 in the table, the
+ * out evenly when the capacities add up to more. A pair takes 52 bytes (28 in the endpoint's list, 24 in the table, the
  * latter once per distinct block), a block of several endpoints 4 + slots/8 bytes more; arrays double, so up to twice
  * that is allocated, and 90 KB for an empty index. A lookup costs one probe per block of the longest match plus one word
  * per block and 32 slots.
@@ -41,10 +33,6 @@ export class PrefixIndex {
   /** By the high bits of a hash: small tables grow in small steps, a single one of 4 M pairs stops everything for 50 ms. */
   readonly #tables = Array.from({ length: SHARDS }, () => new HolderTable());
   readonly #lists: (EntryLru | undefined)[] = [];
-  /** Per kind of block: weight of a token. */
-  readonly #tokenWeights = new Float64Array(KINDS).fill(1);
-  /** Kinds that are in use, 0 included. */
-  #kinds = 1;
   #endpoints = 0;
   #size = 0;
   #alive = new Uint32Array(1);
@@ -105,10 +93,11 @@ export class PrefixIndex {
   /**
    * The blocks are now with the endpoint of `slot`. Later blocks count as used before earlier ones, so tails are
    * forgotten first and what remains is a prefix.
-   * @param weight of each of these blocks, until it is added again
+   * @param blockTokens tokens that each of these blocks stands for, above 0: what it takes of the endpoint's capacity until
+   *   it is added again
    * @param capacity of this endpoint; what it holds above is forgotten at once
    */
-  add(hashes: BlockHashes, slot: number, { weight, kind }: BlockWeight, capacity: Capacity): void {
+  add(hashes: BlockHashes, slot: number, blockTokens: number, capacity: Capacity): void {
     const list = this.#lists[slot] ?? this.#open(slot);
     const limit = Math.min(capacity.blocks, this.#share());
     this.#shrink(list, slot, limit, capacity.tokens);
@@ -116,19 +105,9 @@ export class PrefixIndex {
     for (let i = hashes.count - 1; i >= 0; i--) {
       const shard = high[i]! >>> (32 - SHARD_BITS);
       const entry = this.#tables[shard]!.hold(low[i]!, high[i]!, slot);
-      if (list.touch((entry << SHARD_BITS) | shard, weight, kind)) this.#size++;
-      while (this.#isOver(list, limit, capacity.tokens)) this.#evict(list, slot);
+      if (list.touch((entry << SHARD_BITS) | shard, blockTokens)) this.#size++;
+      while (isOver(list, limit, capacity.tokens)) this.#evict(list, slot);
     }
-  }
-
-  /**
-   * Says what weighs a token of a kind. All blocks of that kind count by it from now on, those that are held included.
-   * @param kind 1 to 15
-   * @param tokenWeight above 0
-   */
-  useKind(kind: number, tokenWeight: number): void {
-    this.#tokenWeights[kind] = tokenWeight;
-    this.#kinds = Math.max(this.#kinds, kind + 1);
   }
 
   /** Forgets everything about the endpoint of `slot`. */
@@ -203,18 +182,9 @@ export class PrefixIndex {
   }
 
   #shrink(list: EntryLru, slot: number, blocks: number, tokens: number): void {
-    if (!this.#isOver(list, blocks, tokens)) return;
-    while (this.#isOver(list, blocks, tokens)) this.#evict(list, slot);
+    if (!isOver(list, blocks, tokens)) return;
+    while (isOver(list, blocks, tokens)) this.#evict(list, slot);
     list.trim();
-  }
-
-  /** One block always stays, whatever it weighs. */
-  #isOver(list: EntryLru, blocks: number, tokens: number): boolean {
-    if (list.size > blocks) return true;
-    if (tokens === Number.POSITIVE_INFINITY || list.size <= 1) return false;
-    let held = 0;
-    for (let kind = 0; kind < this.#kinds; kind++) held += list.weightOf(kind) / this.#tokenWeights[kind]!;
-    return held > tokens;
   }
 
   #evict(list: EntryLru, slot: number): void {
@@ -232,4 +202,9 @@ export class PrefixIndex {
     this.#alive = new Uint32Array(slots / 32);
     this.#gone = new Uint32Array(slots / 32);
   }
+}
+
+/** One block always stays, whatever it stands for. */
+function isOver(list: EntryLru, blocks: number, tokens: number): boolean {
+  return list.size > blocks || (list.weight > tokens && list.size > 1);
 }

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Endpoint } from "../../../inference/endpoint.ts";
-import { type InferenceRequest, receivedBytesPerToken, USUAL_BYTES_PER_TOKEN } from "../../../inference/request.ts";
+import { type InferenceRequest, receivedBytesPerToken } from "../../../inference/request.ts";
 import { defineProducer } from "../../../plugin/define.ts";
 import {
   PREFIX_BLOCK_TOKENS,
@@ -17,7 +17,7 @@ import {
   type HashedRequest,
   MIN_BLOCK_TOKENS,
 } from "../../../prefix/block-hash.ts";
-import { type BlockWeight, type Capacity, DEFAULT_CAPACITY, PrefixIndex } from "../../../prefix/prefix-index.ts";
+import { type Capacity, DEFAULT_CAPACITY, PrefixIndex } from "../../../prefix/prefix-index.ts";
 import type { SchedulingPlan } from "../../profile.ts";
 import { PREFILL_PROFILE } from "./prefill-profile.ts";
 
@@ -27,10 +27,6 @@ const DEFAULT_BLOCK_TOKENS = 16;
 const MAX_CAPACITY = 2 ** 20;
 /** Hashing stops there: text that is nearly all escapes has up to six times as many bytes for a token. */
 const MOST_HASHED_BYTES_PER_TOKEN = 16;
-/** Characters; names are chosen by clients. */
-const MAX_NAME = 256;
-/** Models whose blocks in the index follow what is learned of them later; a block of any other keeps the tokens it was added with. */
-const MAX_FOLLOWED = 15;
 /** Endpoints that the state shown to people lists. */
 const MAX_SHOWN = 100;
 
@@ -86,10 +82,8 @@ class ApproxPrefixCache implements Producer {
   readonly #names = new Map<number, string>();
   /** The request whose blocks are in #hashes; let go of as soon as it is routed or refused. */
   #request: InferenceRequest | undefined;
-  /** What each of those blocks takes of an engine's cache. */
-  #weight: BlockWeight = { weight: 1, kind: 0 };
-  /** Numbers of models in the index, from 1 up. */
-  readonly #kinds = new Map<string, number>();
+  /** Tokens that each of those blocks stands for. */
+  #blockTokens = 0;
 
   constructor(settings: Settings, { random }: PluginContext) {
     this.#settings = settings;
@@ -111,7 +105,7 @@ class ApproxPrefixCache implements Producer {
     this.#request = undefined;
     this.#hasher.hash(hashed, blockSize, this.#maxBlocks(blockSize, blockTokens), this.#hashes);
     this.#request = request;
-    this.#weight = tokenized === undefined ? this.#weightOf(request, blockTokens) : { weight: blockTokens, kind: 0 };
+    this.#blockTokens = blockTokens;
     this.index.match(this.#hashes, endpoints, count, candidates.column(PREFIX_MATCHED_BLOCKS));
     candidates.column(PREFIX_TOTAL_BLOCKS).fill(this.#hashes.count, 0, count);
     candidates.column(PREFIX_BLOCK_TOKENS).fill(blockTokens, 0, count);
@@ -121,9 +115,9 @@ class ApproxPrefixCache implements Producer {
   routed(request: InferenceRequest, endpoint: Endpoint, others: ReadonlyMap<string, Endpoint>): void {
     if (request !== this.#request) return;
     this.#request = undefined;
-    this.#add(this.#hashes, this.#weight, endpoint);
+    this.#add(this.#hashes, this.#blockTokens, endpoint);
     const prefill = others.get(PREFILL_PROFILE);
-    if (prefill !== undefined && prefill.slot !== endpoint.slot) this.#add(this.#hashes, this.#weight, prefill);
+    if (prefill !== undefined && prefill.slot !== endpoint.slot) this.#add(this.#hashes, this.#blockTokens, prefill);
   }
 
   refused(): void {
@@ -133,8 +127,8 @@ class ApproxPrefixCache implements Producer {
   follow(request: InferenceRequest): ((served: Endpoint) => void) | undefined {
     if (request !== this.#request || this.#hashes.count === 0) return undefined;
     const hashes = this.#hashes.copy();
-    const weight = this.#weight;
-    return (served) => this.#add(hashes, weight, served);
+    const blockTokens = this.#blockTokens;
+    return (served) => this.#add(hashes, blockTokens, served);
   }
 
   endpointRemoved(endpoint: Endpoint): void {
@@ -149,9 +143,9 @@ class ApproxPrefixCache implements Producer {
     return { pods: pods.slice(0, MAX_SHOWN), totalPods: pods.length, maxPods: MAX_SHOWN };
   }
 
-  #add(hashes: BlockHashes, weight: BlockWeight, endpoint: Endpoint): void {
+  #add(hashes: BlockHashes, blockTokens: number, endpoint: Endpoint): void {
     if (hashes.count === 0) return;
-    this.index.add(hashes, endpoint.slot, weight, this.#capacityOf(endpoint));
+    this.index.add(hashes, endpoint.slot, blockTokens, this.#capacityOf(endpoint));
     this.#names.set(endpoint.slot, endpoint.id);
   }
 
@@ -167,18 +161,6 @@ class ApproxPrefixCache implements Producer {
         return Math.max(MIN_BLOCK_TOKENS, Math.floor(blockSize));
     }
     return this.#configuredTokens;
-  }
-
-  /** In bytes of text, so that what is learned of a model counts for what is held of it already. */
-  #weightOf({ targetModel, bytesPerToken = USUAL_BYTES_PER_TOKEN }: InferenceRequest, blockTokens: number): BlockWeight {
-    let kind = this.#kinds.get(targetModel);
-    if (kind === undefined) {
-      if (this.#kinds.size === MAX_FOLLOWED || targetModel.length > MAX_NAME) return { weight: blockTokens, kind: 0 };
-      kind = this.#kinds.size + 1;
-      this.#kinds.set(targetModel, kind);
-    }
-    this.index.useKind(kind, bytesPerToken);
-    return { weight: blockTokens * bytesPerToken, kind };
   }
 
   #maxBlocks(blockSize: number, blockTokens: number): number {

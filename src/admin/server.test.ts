@@ -18,6 +18,7 @@ const VIEWS: AdminViews = {
   fullDecision: (id) => (id === "2" ? '{"full":{"now":1}}' : id === "1" ? null : undefined),
   fullDecisions: (since) => [1, 2].filter((sequence) => sequence > since).map((sequence) => `{"sequence":${sequence}}`),
   pluginStates: () => ({ timestamp: "now", plugins: { p: { name: "p", type: "t", state: 7 } } }),
+  models: () => ({ models: [{ model: "m", bytesPerToken: 5.5, answers: 3 }], otherBytesPerToken: 4 }),
   picture: () => ({ data: '{"name":"pool"}', mark: 2 }),
 };
 
@@ -75,7 +76,7 @@ function follow(url: string): Promise<{ answer: IncomingMessage; text(): string;
   });
 }
 
-const DEBUG = ["/debug/endpoints", "/debug/decisions", "/debug/decisions/2", "/debug/plugins/state"];
+const DEBUG = ["/debug/endpoints", "/debug/decisions", "/debug/decisions/2", "/debug/plugins/state", "/debug/models"];
 const GUARDED = ["/", "/events", ...DEBUG, "/debug/decisions/2?full=1", "/debug/decisions?full=1", "/elsewhere"];
 
 describe("the admin port", () => {
@@ -220,6 +221,10 @@ describe("the admin port", () => {
         expect([path, refused.status, refused.headers["allow"]]).toEqual([path, 405, "GET, HEAD"]);
       }
     expect((await ask(`${url}/debug/plugins/state`, { method: "HEAD" })).status).toBe(200);
+    expect(JSON.parse((await ask(`${url}/debug/models`)).text)).toEqual({
+      models: [{ model: "m", bytesPerToken: 5.5, answers: 3 }],
+      otherBytesPerToken: 4,
+    });
     await admin?.close();
     // Whoever may not look learns nothing of methods either.
     const elsewhere = await start(seenFrom("192.0.2.7", false));
@@ -237,6 +242,7 @@ describe("the admin port", () => {
       "/debug/endpoints",
       "/debug/decisions",
       "/debug/plugins/state",
+      "/debug/models",
     ])
       expect(answer.text).toContain(path);
   });

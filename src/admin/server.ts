@@ -29,7 +29,7 @@ const PAGE = readFileSync(new URL("./page.html", import.meta.url), "utf8");
 /** The latest decisions that a list shows. */
 const LISTED = 100;
 const PATHS =
-  "/metrics /healthz /ready /debug/endpoints /debug/decisions /debug/decisions/ID /debug/plugins/state /debug/pprof/";
+  "/metrics /healthz /ready /debug/endpoints /debug/decisions /debug/decisions/ID /debug/plugins/state /debug/models /debug/pprof/";
 
 const NO_FULL_RECORD =
   "no full record is kept of this decision; one is made of every so many decisions (--full-records-every), and of those whose request asks with x-sluice-explain: 1 where --decision-header is on";
@@ -54,6 +54,7 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
   });
   app.get("/debug/endpoints", (context) => context.json(views.endpoints()));
   app.get("/debug/plugins/state", (context) => context.json(views.pluginStates()));
+  app.get("/debug/models", (context) => context.json(views.models()));
   app.get("/debug/decisions", (context) => {
     if (context.req.query("full") !== "1") return context.json(views.decisions(LISTED));
     const since = Number(context.req.query("since") ?? 0);

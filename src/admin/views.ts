@@ -20,6 +20,8 @@ export interface AdminViews {
   fullDecisions(since: number): readonly string[];
   /** What the plugins say of themselves: `{timestamp, plugins}` (scheduling 9.2). */
   pluginStates(): object;
+  /** What was learned of each model's text: `{models, otherBytesPerToken}`. */
+  models(): object;
   /**
    * What the page shows as one line of JSON: endpoints, the decisions after record number `since`, and a backlog if there is one.
    * @returns the line and the number of the newest record in it

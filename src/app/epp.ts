@@ -75,6 +75,8 @@ export interface EppSettings extends ConfigSource, MetricsFlags {
   readonly maxEndpoints: number | undefined;
   /** Bytes of one request body; a longer one is refused with 413. */
   readonly maxRequestBytes: number;
+  /** Answers teach how many bytes of text make a token; otherwise 4 do. */
+  readonly learnsBytesPerToken: boolean;
   readonly healthChecking: boolean;
   /** Counts ext_proc streams and measures how long they are open. */
   readonly streamMetrics: boolean;
@@ -135,6 +137,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
     emitScores: settings.emitScores,
     maxEndpoints: settings.maxEndpoints,
     maxRequestBytes: settings.maxRequestBytes,
+    learnsBytesPerToken: settings.learnsBytesPerToken,
     inferenceModelMetrics: settings.inferenceModelMetrics,
     tracing,
     ...settings.explain,

@@ -21,7 +21,13 @@ const FULL: FullRecord = {
   memories: { turns: 3 },
   request: {
     ...{ objective: "", fairnessId: "default-flow", streaming: true, maxTokens: Number.NaN },
-    ...{ shedAt: Number.POSITIVE_INFINITY, promptBytes: 4, headers: [["prefer", "if-available"]] },
+    ...{
+      shedAt: Number.POSITIVE_INFINITY,
+      promptBytes: 4,
+      escapeBytes: 1,
+      bytesPerToken: 16 / 3,
+      headers: [["prefer", "if-available"]],
+    },
   },
   staleness: 200,
   endpoints: [

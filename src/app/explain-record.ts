@@ -5,6 +5,8 @@ import { validate } from "../document/validate.ts";
 import type { DecisionRecord, FullRecord } from "../inference/decision-record.ts";
 import { SluiceError } from "../inference/errors.ts";
 import { OUTCOMES, type OutcomeReason } from "../inference/outcomes.ts";
+import { USUAL_BYTES_PER_TOKEN } from "../inference/request.ts";
+import { LEAST_BYTES_PER_TOKEN, MOST_BYTES_PER_TOKEN } from "../scheduling/tokens/bytes-per-token.ts";
 
 /** The largest file, bytes: some ten thousand endpoints. */
 const MAX_BYTES = 16 * 1024 * 1024;
@@ -108,6 +110,9 @@ const fullSchema = z
       maxTokens: number,
       shedAt: number,
       promptBytes: count,
+      // Records of releases before this one had them have neither.
+      escapeBytes: count.default(0),
+      bytesPerToken: z.number().min(LEAST_BYTES_PER_TOKEN).max(MOST_BYTES_PER_TOKEN).default(USUAL_BYTES_PER_TOKEN),
       headers: z.array(z.tuple([z.string(), z.string()])),
     }),
     staleness: number,

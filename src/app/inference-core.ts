@@ -26,6 +26,7 @@ import { prefixIndexSizes } from "../scheduling/plugins/producers/approx-prefix-
 import type { SchedulingPlan } from "../scheduling/profile.ts";
 import { DecisionRecords } from "../scheduling/records.ts";
 import { Scheduler } from "../scheduling/scheduler.ts";
+import { BytesPerToken } from "../scheduling/tokens/bytes-per-token.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { createMetrics, type Metrics } from "../telemetry/names.ts";
 import { RateLimitedLog } from "../telemetry/rate-limited-log.ts";
@@ -77,6 +78,8 @@ export interface CoreOptions {
   readonly inferenceModelMetrics?: boolean;
   /** Default: nothing is traced. */
   readonly tracing?: Tracing | undefined;
+  /** Whether bytes per token are learned from answers; default true. Otherwise 4 bytes are a token. */
+  readonly learnsBytesPerToken?: boolean | undefined;
   /** Whether producers get what they have to wait for, such as answers of other servers; default true. */
   readonly prepares?: boolean;
   readonly log: Logger;
@@ -93,6 +96,8 @@ export class InferenceCore {
   readonly records = new DecisionRecords();
   readonly budget = new ByteBudget(BODY_BUDGET);
   readonly models: ModelResolver;
+  /** What answers have taught of the models' text; undefined where 4 bytes are a token. */
+  readonly bytesPerToken: BytesPerToken | undefined;
   readonly #options: CoreOptions;
   readonly #log: RateLimitedLog;
   readonly #scheduler: Scheduler;
@@ -108,6 +113,7 @@ export class InferenceCore {
     this.#options = options;
     this.clock = clock;
     this.random = random;
+    this.bytesPerToken = options.learnsBytesPerToken === false ? undefined : new BytesPerToken();
     this.#log = new RateLimitedLog(log, clock, { intervalMs: 10_000, maxKeys: 256 });
     this.metrics = createMetrics(this.registry, options.inferenceModelMetrics ?? true);
     this.#calls = pluginCalls(this.metrics, clock);
@@ -166,6 +172,7 @@ export class InferenceCore {
         inForce: () => this.#inForce,
         models: this.models,
         scheduler: this.#scheduler,
+        bytesPerToken: this.bytesPerToken,
         preparation: options.prepares === false ? undefined : this.#preparation(),
         ignoreSubset: options.ignoreSubset,
         onPluginError: (plugin, error) =>
@@ -176,6 +183,7 @@ export class InferenceCore {
       metrics: new ExchangeMetrics(this.metrics, names),
       tracing: options.tracing?.on ? options.tracing : undefined,
       budget: this.budget,
+      bytesPerToken: this.bytesPerToken,
       maxRequestBytes: options.maxRequestBytes ?? MAX_REQUEST_BYTES,
       decisionHeader: options.decisionHeader ?? false,
       onError: (error) => this.onError(error),

@@ -1,4 +1,5 @@
 import type { AdminViews, BacklogPicture } from "../admin/views.ts";
+import { USUAL_BYTES_PER_TOKEN } from "../inference/request.ts";
 import type { DecisionRecord } from "../inference/scheduling-result.ts";
 import { explain } from "../scheduling/explain.ts";
 import { render } from "../telemetry/exposition.ts";
@@ -56,6 +57,10 @@ export function viewsOf(
     pluginStates: () => ({
       timestamp: new Date(clock.wall()).toISOString(),
       plugins: pluginStates(core.pluginStates()),
+    }),
+    models: () => ({
+      models: core.bytesPerToken?.list() ?? [],
+      otherBytesPerToken: USUAL_BYTES_PER_TOKEN,
     }),
     picture(since) {
       const decisions = records.latest(PICTURED, since ?? 0);

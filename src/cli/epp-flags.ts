@@ -12,7 +12,7 @@ import { effectlessOf, kubernetesOf, missingEndpoints, poolNameOf } from "./kube
 import { loggingOf } from "./log-flags.ts";
 import { modelServersOf } from "./model-server-flags.ts";
 import { tlsOf } from "./tls-flags.ts";
-import { maxRequestBodyOf, wireOf } from "./wire-flags.ts";
+import { learnsBytesPerTokenOf, maxRequestBodyOf, wireOf } from "./wire-flags.ts";
 
 type Values = FlagValues<typeof EPP_FLAGS>;
 
@@ -62,6 +62,7 @@ export function parseEppFlags(
     emitScores: values["emit-endpoint-scores"],
     maxEndpoints: values["max-endpoints"] || undefined,
     maxRequestBytes: maxRequestBodyOf(parsed),
+    learnsBytesPerToken: learnsBytesPerTokenOf(parsed),
     streamMetrics: values["enable-grpc-stream-metrics"],
     tracing: values.tracing,
     inferenceModelMetrics: values["inference-model-metrics"],

@@ -17,6 +17,7 @@ interface Flags extends SimulateShape {
   readonly seed?: string;
   readonly scrapeInterval?: string;
   readonly metricsLag?: string;
+  readonly bytesPerToken?: string;
   readonly quick: boolean;
   readonly replay?: readonly string[];
   readonly profile?: string;
@@ -39,7 +40,7 @@ export interface SimulateOutput {
 
 /** What one form of the command takes and the others do not. */
 const LIST_ONLY: readonly string[] = ["list", "json"];
-const NOT_FOR_REPLAY: readonly string[] = ["duration", "cold", "scrapeInterval", "metricsLag", "quick"];
+const NOT_FOR_REPLAY: readonly string[] = ["duration", "cold", "scrapeInterval", "metricsLag", "bytesPerToken", "quick"];
 const REPLAY_ONLY: readonly string[] = ["profile", "recordedWith", "field", "promptTokens"];
 
 /** `sluice simulate`: routing policies against each other on simulated engines, in virtual time. */
@@ -68,6 +69,7 @@ export function simulateCommand({ stdout, stderr }: SimulateOutput = process): C
     .option("--seed <number>", "the first seed; the same seed gives the same arrivals to every policy (default: 1)")
     .option("--scrape-interval <time>", "how often servers' metrics are read (default: the workload's, mostly 50ms)")
     .option("--metrics-lag <time>", "how old metrics are when they arrive (default: the workload's, mostly 0)")
+    .option("--bytes-per-token <number>", "bytes of prompt text that a token has, 1 to 16 (default: 4)")
     .option("--quick", "three rates and one seed: done in a few seconds", false)
     .option("--html <file>", "write a report with plots, too")
     .option("--json", "the results as one JSON object on stdout instead of tables", false)

@@ -140,12 +140,19 @@ export const WIRE_FLAGS = [
     help: "Largest request body; a longer one is refused with 413. At most 1Gi.",
   },
   {
+    name: "learn-bytes-per-token",
+    type: "bool",
+    default: "true",
+    since: "ours",
+    help: "Learn from answers how many bytes of prompt text make a token of each model; false = 4 bytes are a token.",
+  },
+  {
     name: "parity",
     type: "string",
     choices: ["", "v1.5"],
     default: "",
     since: "ours",
-    help: "Behave as that release where the default differs: --legacy-header-only-500, --subset-match=ip, --emit-dropped-reason=false, --remove-control-headers=false, --max-request-body=1Gi. Flags given explicitly still count.",
+    help: "Behave as that release where the default differs: --legacy-header-only-500, --subset-match=ip, --emit-dropped-reason=false, --remove-control-headers=false, --max-request-body=1Gi, --learn-bytes-per-token=false. Flags given explicitly still count.",
   },
 ] as const satisfies readonly FlagRow[];
 
@@ -156,6 +163,7 @@ const V1_5 = {
   "emit-dropped-reason": false,
   "remove-control-headers": false,
   "max-request-body": LARGEST_BODY,
+  "learn-bytes-per-token": false,
 } as const;
 
 /** A header that a proxy may set: a token of RFC 9110, so no pseudo header either. */
@@ -198,6 +206,11 @@ export function wireOf(flags: GivenFlags<typeof WIRE_FLAGS>, streaming: boolean)
 /** Bytes that a request body may have. */
 export function maxRequestBodyOf(flags: GivenFlags<typeof WIRE_FLAGS>): number {
   return parityOf(flags, "max-request-body");
+}
+
+/** Whether answers teach how many bytes of text make a token. */
+export function learnsBytesPerTokenOf(flags: GivenFlags<typeof WIRE_FLAGS>): boolean {
+  return parityOf(flags, "learn-bytes-per-token");
 }
 
 /** The value of a flag that `--parity` may have changed. */

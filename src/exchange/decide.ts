@@ -10,6 +10,7 @@ import type { DecisionRecord, SchedulingResult } from "../inference/scheduling-r
 import type { ModelResolver } from "../resources/resolve.ts";
 import { refusePromise } from "../scheduling/answers.ts";
 import type { ScheduleExtras, Scheduler } from "../scheduling/scheduler.ts";
+import { type BytesPerToken, isText } from "../scheduling/tokens/bytes-per-token.ts";
 import { type NamedHeaderProcessor, processHeaders } from "./header-processors.ts";
 import type { ParserTable } from "./parsers/parser-table.ts";
 import type { PluginCalls } from "./plugin-calls.ts";
@@ -35,6 +36,8 @@ export interface DeciderParts {
   readonly inForce: () => DecisionParts;
   readonly models: ModelResolver;
   readonly scheduler: Scheduler;
+  /** What was learned of the models' text; absent = 4 bytes are a token, whatever answers say. */
+  readonly bytesPerToken?: BytesPerToken | undefined;
   /** What producers wait for before a decision; absent = they wait for nothing, and do without. */
   readonly preparation?: Preparation | undefined;
   /** `--disable-endpoint-subset-filter`. */
@@ -99,7 +102,9 @@ export class Decider {
     refusePromise(parsed);
     const resolved = models.resolve(parsed, headers);
     if (resolved instanceof Rejection) return resolved;
-    return { id, headers, body, ...parsed, ...resolved };
+    const { bytesPerToken } = this.#parts;
+    if (bytesPerToken === undefined || !isText(parsed, body)) return { id, headers, body, ...parsed, ...resolved };
+    return { id, headers, body, ...parsed, ...resolved, bytesPerToken: bytesPerToken.of(resolved.targetModel) };
   }
 
   /** Begins what producers have to wait for; undefined = nothing, decide at once. */

@@ -4,10 +4,11 @@ import type { EndpointRegistry } from "../endpoints/registry.ts";
 import type { DecisionRecord } from "../inference/decision-record.ts";
 import type { AttemptFailure, Endpoint } from "../inference/endpoint.ts";
 import { messageOf, oneLine } from "../inference/errors.ts";
-import { HEADER, HeaderList } from "../inference/headers.ts";
+import { HEADER, HeaderList, requestPath } from "../inference/headers.ts";
 import { Rejection } from "../inference/outcomes.ts";
 import type { AnswerFormat, InferenceRequest } from "../inference/request.ts";
 import type { DecisionTrace } from "../scheduling/hooks.ts";
+import type { BytesPerToken } from "../scheduling/tokens/bytes-per-token.ts";
 import type { Tracing } from "../telemetry/tracing.ts";
 import { Attempts } from "./attempts.ts";
 import { BodyAssembler } from "./body-assembler.ts";
@@ -35,6 +36,8 @@ export interface ExchangeServices {
   readonly metrics: ExchangeMetrics;
   readonly hooks: () => RequestHooks;
   readonly budget: ByteBudget;
+  /** Learns from answers; absent = nobody does. */
+  readonly bytesPerToken?: BytesPerToken | undefined;
   /** Undefined = nothing is traced, and what carries a client's trace goes on as it came. */
   readonly tracing?: Tracing | undefined;
   /** Bytes; a longer request body is refused with 413. */
@@ -75,6 +78,9 @@ export class InferenceExchange implements Exchange, BudgetHolder {
   #series: RequestSeries | undefined;
   #refused: RequestSeries | undefined;
   #attempts: Attempts | undefined;
+  /** Bytes of the prompt's text, where the answer's count of its tokens is to be learned from; else NaN. */
+  #text = Number.NaN;
+  #targetModel = "";
   #rejection: Rejection | undefined;
   #trace: ExchangeTrace | undefined;
   /** What producers still wait for. */
@@ -228,6 +234,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     this.#attempts?.release();
     if (cause === "complete") this.#response.finish();
     else this.#response.drop();
+    if (cause === "complete") this.#learn();
     this.responseMetadata = this.#hooks.ended(cause, this.#rejection?.reason === "evicted", {
       endpoint: this.#attempts?.current,
       status: this.#response.status,
@@ -308,6 +315,8 @@ export class InferenceExchange implements Exchange, BudgetHolder {
       this.#requestedStream = request.streaming;
       this.#response.format = request.answerFormat;
       this.#response.single = !request.streaming && SINGLE_ANSWERS.has(request.answerFormat);
+      this.#text = this.#services.bytesPerToken?.textOf(request) ?? Number.NaN;
+      this.#targetModel = request.targetModel;
       this.#moved = result.moved;
       this.#record = result.record;
       this.#series = metrics.routed(request, request.body.length, this.#services.clock.now() - this.#receivedAt);
@@ -349,6 +358,15 @@ export class InferenceExchange implements Exchange, BudgetHolder {
 
   #tooLarge(): Rejection {
     return new Rejection("too_large", `request body exceeds ${this.#services.maxRequestBytes} bytes`);
+  }
+
+  /** How many tokens the model server counted, if it did: of an answer of its own, to a prompt that was text. */
+  #learn(): void {
+    const { usage, succeeded } = this.#response;
+    if (usage === undefined || !succeeded || Number.isNaN(this.#text)) return;
+    // Anthropic's API leaves what was read from the cache out of the input tokens; who follows it cannot be told.
+    if (usage.cachedTokens > 0 && requestPath(this.#headers).endsWith("/messages")) return;
+    this.#services.bytesPerToken?.learn(this.#targetModel, this.#text, usage.promptTokens, this.#services.clock.now());
   }
 
   #answered(): void {

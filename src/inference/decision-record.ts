@@ -126,7 +126,12 @@ export interface FullRecord {
     readonly streaming: boolean;
     readonly maxTokens: number;
     readonly shedAt: number;
+    /** As received. */
     readonly promptBytes: number;
+    /** How many of them only escapes add. */
+    readonly escapeBytes: number;
+    /** What was known of the model's text at that moment. */
+    readonly bytesPerToken: number;
     /** Those that plugins of the configuration declare to read, lower-case name and value. */
     readonly headers: readonly (readonly [string, string])[];
   };

@@ -32,6 +32,11 @@ export interface ParsedBody {
    * each string of `prompt`. Chat: the bytes of `tools`, then of `messages`.
    */
   readonly prompts: readonly (readonly ByteRange[])[];
+  /**
+   * How many bytes of the prompts only JSON's escapes add: `\u0441` has six bytes as received and stands for a letter of
+   * two, so it adds four. Absent = none.
+   */
+  readonly escapeBytes?: number;
   /** `max_completion_tokens`, else `max_tokens`; NaN when absent. */
   readonly maxTokens: number;
 }
@@ -51,11 +56,34 @@ export interface InferenceRequest extends ParsedBody {
   /** Saturation from which the request may be refused without flow control: 1 = sheddable, Infinity = never. */
   readonly shedAt: number;
   readonly fairnessId: string;
+  /** Bytes of text that make one token of the target model, 1 to 16, as learned from its answers; absent = 4. */
+  readonly bytesPerToken?: number;
 }
 
-/** Bytes of all prompts together. */
+/** Bytes per token while nothing is known of a model (scheduling 3.11, backend `estimate`). */
+export const USUAL_BYTES_PER_TOKEN = 4;
+
+/** Bytes of all prompts together, as received. */
 export function promptBytes(request: ParsedBody): number {
   let total = 0;
   for (const ranges of request.prompts) for (const range of ranges) total += range.end - range.start;
   return total;
+}
+
+/** Bytes that the text of all prompts has in UTF-8: as received, less what escapes add. At least 0. */
+export function textBytes(request: ParsedBody): number {
+  return Math.max(0, promptBytes(request) - (request.escapeBytes ?? 0));
+}
+
+/** Tokens of all prompts together, estimated from their text. */
+export function promptTokens(request: InferenceRequest): number {
+  return Math.ceil(textBytes(request) / (request.bytesPerToken ?? USUAL_BYTES_PER_TOKEN));
+}
+
+/** Received bytes of the prompts per estimated token: with escapes more than those of the text. Above 0. */
+export function receivedBytesPerToken(request: InferenceRequest): number {
+  const { bytesPerToken = USUAL_BYTES_PER_TOKEN, escapeBytes = 0 } = request;
+  if (escapeBytes <= 0) return bytesPerToken;
+  const text = textBytes(request);
+  return text === 0 ? bytesPerToken : (bytesPerToken * promptBytes(request)) / text;
 }

@@ -38,7 +38,10 @@ export const UNCACHED_TOKENS = columnKey("uncached-tokens");
 export const PREFIX_MATCHED_BLOCKS = columnKey("prefix-matched-blocks");
 /** Blocks of the whole prompt, the same for every candidate. Written by `approx-prefix-cache-producer`. */
 export const PREFIX_TOTAL_BLOCKS = columnKey("prefix-total-blocks");
-/** Tokens per prompt block, the same for every candidate. Written by `approx-prefix-cache-producer`. */
+/**
+ * Tokens per prompt block, above 0, the same for every candidate; not necessarily whole where tokens are estimated.
+ * Written by `approx-prefix-cache-producer`.
+ */
 export const PREFIX_BLOCK_TOKENS = columnKey("prefix-block-tokens");
 /**
  * When a candidate last took a prompt that nobody held: 0 = never, else its place among all that did, 1 = longest ago.
@@ -60,4 +63,9 @@ export interface TokenizedPrompt {
   readonly prompts: readonly { readonly start: number; readonly end: number }[];
   /** Tokens of all prompts together. */
   readonly count: number;
+  /**
+   * Where `tokens` are no tokens but text that is packed four bytes to a number: how many numbers stand for those `count`
+   * tokens. Absent = each number is a token.
+   */
+  readonly units?: number;
 }

@@ -52,9 +52,76 @@ describe("block hashes", () => {
       ["", "m"],
       ["mtenant", ""],
       ["mt", "enant"],
+      ["m\0", "tenant"],
+      ["m", "\0tenant"],
     ] as const;
     const blocks = seeds.flatMap(([model, salt]) => hashesOf(requestOf([text(2000)], model, salt)));
     expect(new Set(blocks).size).toBe(seeds.length * 8);
+  });
+
+  describe("S-51: salts of equal length, and models of equal length, share no block", () => {
+    const prompt = text(700);
+    const distinct = (names: readonly string[], hashes: (name: string) => string[]): void => {
+      const blocks = names.flatMap(hashes);
+      expect(blocks).toHaveLength(names.length * 3);
+      expect(new Set(blocks).size).toBe(blocks.length);
+    };
+    // One character changed at each place, two exchanged, other planes of Unicode, and lengths that are kept and are not.
+    const names = [1, 2, 6, 40, 300].flatMap((length) => {
+      const plain = "a".repeat(length);
+      const places = Array.from({ length: Math.min(length, 40) }, (_, i) =>
+        Math.floor((i * length) / Math.min(length, 40)),
+      );
+      return [
+        plain,
+        ...places.flatMap((at) =>
+          ["b", "\u0161", "\u6101", "A"].map((c) => plain.slice(0, at) + c + plain.slice(at + 1)),
+        ),
+      ];
+    });
+    const anagrams = ["tenant-12", "tenant-21", "21-tenant", "tnenat-12", "tenant12-"];
+
+    it("as cache salts", () => {
+      for (const all of [names, anagrams]) distinct(all, (salt) => hashesOf(requestOf([prompt], "m", salt)));
+    });
+
+    it("as target models, with a salt and without", () => {
+      for (const all of [names, anagrams])
+        for (const salt of ["", "tenant"]) distinct(all, (model) => hashesOf(requestOf([prompt], model, salt)));
+    });
+
+    it("also in each of several prompts, and when requests of tenants alternate", () => {
+      const both = (salt: string): string[] => hashesOf(requestOf([prompt, prompt], "m", salt));
+      const [a, b] = [both("tenant-a"), both("tenant-b")];
+      expect(a.slice(0, 3)).toEqual(a.slice(3));
+      expect(a.filter((hash) => b.includes(hash))).toEqual([]);
+      for (const [salt, before] of [
+        ["tenant-a", a],
+        ["tenant-b", b],
+        ["tenant-b", b],
+        ["tenant-a", a],
+      ] as const)
+        expect(both(salt)).toEqual(before);
+      const long = "x".repeat(400);
+      for (const salt of [`${long}a`, `${long}b`, `${long}a`]) {
+        const mixed = hashesOf(requestOf([prompt], "m", salt));
+        expect(mixed).toEqual(hashesOf(requestOf([prompt], "m", salt)));
+        expect(hashesOf(requestOf([prompt], "", ""))).not.toEqual(mixed);
+      }
+      expect(both("tenant-a")).toEqual(a);
+    });
+
+    it("whatever the secret of the process is", () => {
+      const out = new BlockHashes();
+      for (let key = 0; key < 50; key++) {
+        const other = new BlockHasher(key, key * 7919);
+        const first = ["tenant-a", "tenant-b", "tenant-c"].map((salt) => {
+          other.hash(requestOf([prompt], "m", salt), 64, 2048, out);
+          return `${out.low[0]}:${out.high[0]}`;
+        });
+        expect(new Set(first).size).toBe(3);
+      }
+    });
   });
 
   it("chains: after the first difference every block differs, before it none", () => {

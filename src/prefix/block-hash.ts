@@ -14,6 +14,8 @@ export const MIN_BLOCK_TOKENS = 64;
 /** Scratch memory up to this size is kept between requests. */
 const KEPT_SCRATCH_BYTES = 1 << 20;
 const KEPT_SEED_CHARACTERS = 256;
+/** Beyond the units of a string: no model's name can be taken for another one's with a part of the salt behind it. */
+const NO_CHARACTER = 0x10000;
 
 // Odd constants with about half of their bits set: per lane one for the state and one for the words.
 const K0 = 0x9e3779b1 | 0;
@@ -118,7 +120,7 @@ export class BlockHasher {
     }
   }
 
-  /** Seeds the chain with the target model, a zero, the cache salt. */
+  /** Seeds the chain with the target model, a mark that is no character, the cache salt. */
   #seed(model: string, salt: string): void {
     if (model === this.#model && salt === this.#salt) return;
     // Names are chosen by clients: a long one is not kept.
@@ -131,7 +133,7 @@ export class BlockHasher {
       a = (Math.imul(a ^ model.charCodeAt(i), K0) + b) | 0;
       b = ((b << 13) | (b >>> 19)) ^ a;
     }
-    a = (Math.imul(a, K0) + b) | 0;
+    a = (Math.imul(a ^ NO_CHARACTER, K0) + b) | 0;
     b = ((b << 13) | (b >>> 19)) ^ a;
     for (let i = 0; i < salt.length; i++) {
       a = (Math.imul(a ^ salt.charCodeAt(i), K0) + b) | 0;

@@ -5,8 +5,8 @@ const OLDER = 2;
 const CHAIN = 3;
 
 /**
- * The entries one endpoint holds, by recency of use: a doubly linked list and a hash map from entry to node, both in
- * typed arrays. 20 to 24 bytes per entry, up to twice that allocated.
+ * The entries one endpoint holds, by recency of use, each with a weight: a doubly linked list and a hash map from entry to
+ * node, both in typed arrays. 24 to 28 bytes per entry, up to twice that allocated.
  */
 export class EntryLru {
   /**
@@ -16,28 +16,41 @@ export class EntryLru {
    */
   #nodes = new Int32Array(STRIDE * FIRST_NODES);
   #heads = new Int32Array(FIRST_NODES);
+  /** One per node. In 32 bits: their sum, in 64, is exact, so it comes back to 0 however often entries come and go. */
+  #weights = new Float32Array(FIRST_NODES);
   /** 32 less the bits of a bucket's number. */
   #shift = shiftFor(FIRST_NODES);
   #used = 1;
   #free = 0;
   #size = 0;
+  #weight = 0;
 
   get size(): number {
     return this.#size;
   }
 
-  /** Bytes allocated. */
-  get bytes(): number {
-    return this.#nodes.byteLength + this.#heads.byteLength;
+  /** Of all entries together. */
+  get weight(): number {
+    return this.#weight;
   }
 
-  /** Makes `entry` the most recent. @returns whether it is new here */
-  touch(entry: number): boolean {
+  /** Bytes allocated. */
+  get bytes(): number {
+    return this.#nodes.byteLength + this.#heads.byteLength + this.#weights.byteLength;
+  }
+
+  /**
+   * Makes `entry` the most recent, with this weight from now on.
+   * @param weight above 0, below 2^20; kept with 24 bits of precision
+   * @returns whether it is new here
+   */
+  touch(entry: number, weight: number): boolean {
     let node = this.#heads[this.#bucket(entry)]!;
     while (node !== 0 && this.#nodes[STRIDE * node] !== entry) node = this.#nodes[STRIDE * node + CHAIN]!;
     if (node !== 0) {
       this.#unlink(node);
       this.#linkFirst(node);
+      this.#weigh(node, weight);
       return false;
     }
     node = this.#free;
@@ -52,6 +65,7 @@ export class EntryLru {
     this.#heads[bucket] = node;
     this.#linkFirst(node);
     this.#size++;
+    this.#weigh(node, weight);
     return true;
   }
 
@@ -70,6 +84,7 @@ export class EntryLru {
     this.#nodes[STRIDE * node + CHAIN] = this.#free;
     this.#free = node;
     this.#size--;
+    this.#weigh(node, 0);
     return entry;
   }
 
@@ -83,6 +98,12 @@ export class EntryLru {
   #bucket(entry: number): number {
     // Entries are dense integers, but one endpoint's may share their low bits: the high bits of a product do not.
     return Math.imul(entry, 0x9e3779b1) >>> this.#shift;
+  }
+
+  #weigh(node: number, weight: number): void {
+    this.#weight -= this.#weights[node]!;
+    this.#weights[node] = weight;
+    this.#weight += this.#weights[node]!;
   }
 
   #unlink(node: number): void {
@@ -103,14 +124,18 @@ export class EntryLru {
   /** Moves everything into arrays of `nodes` nodes, a power of two above the size, keeping the order. */
   #rebuild(nodes: number): void {
     const old = this.#nodes;
+    const weights = this.#weights;
     this.#nodes = new Int32Array(STRIDE * nodes);
     this.#heads = new Int32Array(nodes);
+    this.#weights = new Float32Array(nodes);
     this.#shift = shiftFor(nodes);
     this.#used = 1;
     this.#free = 0;
     this.#size = 0;
+    this.#weight = 0;
     // From the oldest to the newest, so that the newest ends up first.
-    for (let from = old[NEWER]!; from !== 0; from = old[STRIDE * from + NEWER]!) this.touch(old[STRIDE * from]!);
+    for (let from = old[NEWER]!; from !== 0; from = old[STRIDE * from + NEWER]!)
+      this.touch(old[STRIDE * from]!, weights[from]!);
   }
 }
 

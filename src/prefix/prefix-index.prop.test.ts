@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { BlockHashes } from "./block-hash.ts";
-import { PrefixIndex } from "./prefix-index.ts";
+import { type Capacity, PrefixIndex } from "./prefix-index.ts";
 
 /** The index as the specification tells it: a map of sets, and per endpoint a Map whose order is the recency. */
 class SlowIndex {
   readonly #maxPairs: number;
-  readonly #lists = new Map<number, Map<string, true>>();
+  readonly #lists = new Map<number, Map<string, number>>();
 
   constructor(maxPairs: number) {
     this.#maxPairs = maxPairs;
@@ -30,16 +30,16 @@ class SlowIndex {
     return sum;
   }
 
-  add(prompts: readonly (readonly string[])[], slot: number, capacity: number): void {
+  add(prompts: readonly (readonly string[])[], slot: number, blockTokens: number, capacity: Capacity): void {
     if (!this.#lists.has(slot)) this.#lists.set(slot, new Map());
     const share = Math.max(1, Math.floor(this.#maxPairs / this.#lists.size));
-    for (const list of this.#lists.values()) trim(list, share);
+    for (const list of this.#lists.values()) trim(list, { blocks: share, tokens: Number.POSITIVE_INFINITY });
     const list = this.#lists.get(slot)!;
-    const limit = Math.min(capacity, share);
+    const limit = { ...capacity, blocks: Math.min(capacity.blocks, share) };
     trim(list, limit);
     for (const hash of prompts.flat().reverse()) {
       list.delete(hash);
-      list.set(hash, true);
+      list.set(hash, Math.fround(blockTokens));
       trim(list, limit);
     }
   }
@@ -49,8 +49,10 @@ class SlowIndex {
   }
 }
 
-function trim(list: Map<string, true>, limit: number): void {
-  while (list.size > limit) list.delete(list.keys().next().value!);
+function trim(list: Map<string, number>, { blocks, tokens }: Capacity): void {
+  const isOver = (): boolean =>
+    list.size > blocks || (list.size > 1 && [...list.values()].reduce((sum, one) => sum + one, 0) > tokens);
+  while (isOver()) list.delete(list.keys().next().value!);
 }
 
 function toHashes(prompts: readonly (readonly string[])[]): BlockHashes {
@@ -82,7 +84,11 @@ const step = fc.oneof(
       kind: fc.constant("add" as const),
       prompts,
       slot,
-      capacity: fc.integer({ min: 1, max: 40 }),
+      blockTokens: fc.constantFrom(64, 32, 16 / 3, 128, 0.1),
+      capacity: fc.record({
+        blocks: fc.integer({ min: 1, max: 40 }),
+        tokens: fc.constantFrom(1, 100, 700, 2000, Number.POSITIVE_INFINITY),
+      }),
     }),
   },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("remove" as const), slot }) },
@@ -104,8 +110,8 @@ describe("prefix index against maps and sets", () => {
         const slow = new SlowIndex(maxPairs);
         for (const action of steps) {
           if (action.kind === "add") {
-            fast.add(toHashes(action.prompts), action.slot, action.capacity);
-            slow.add(action.prompts, action.slot, action.capacity);
+            fast.add(toHashes(action.prompts), action.slot, action.blockTokens, action.capacity);
+            slow.add(action.prompts, action.slot, action.blockTokens, action.capacity);
           } else if (action.kind === "remove") {
             fast.remove(action.slot);
             slow.remove(action.slot);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { BlockHashes } from "./block-hash.ts";
-import { PrefixIndex } from "./prefix-index.ts";
+import { type Capacity, PrefixIndex } from "./prefix-index.ts";
 
 /** Hashes as the hasher would leave them, for chains written as numbers. */
 function chains(...prompts: readonly (readonly number[])[]): BlockHashes {
@@ -16,6 +16,7 @@ function chains(...prompts: readonly (readonly number[])[]): BlockHashes {
   return hashes;
 }
 
+const blocks = (count: number): Capacity => ({ blocks: count, tokens: Number.POSITIVE_INFINITY });
 const run = (from: number, count: number): number[] => Array.from({ length: count }, (_, i) => from + i);
 
 function matched(index: PrefixIndex, hashes: BlockHashes, slots: readonly number[]): number[] {
@@ -34,21 +35,21 @@ describe("prefix index", () => {
     const index = new PrefixIndex();
     const prompt = chains(run(1, 20));
     expect(matched(index, prompt, [0, 1, 2])).toEqual([0, 0, 0]);
-    index.add(prompt, 1, 100);
+    index.add(prompt, 1, 1, blocks(100));
     expect(matched(index, prompt, [0, 1, 2])).toEqual([0, 20, 0]);
     expect(matched(index, chains([...run(1, 7), 99, ...run(9, 3)]), [2, 1])).toEqual([0, 7]);
   });
 
   it("counts a strict prefix only: an endpoint without the first block has nothing", () => {
     const index = new PrefixIndex();
-    index.add(chains(run(1, 10)), 0, 100);
-    index.add(chains(run(2, 9)), 1, 100);
+    index.add(chains(run(1, 10)), 0, 1, blocks(100));
+    index.add(chains(run(2, 9)), 1, 1, blocks(100));
     expect(matched(index, chains(run(1, 10)), [0, 1])).toEqual([10, 0]);
   });
 
   it("credits each endpoint until its own first miss", () => {
     const index = new PrefixIndex();
-    for (const slot of [0, 1, 2, 40, 70]) index.add(chains(run(1, 2 + (slot % 7))), slot, 100);
+    for (const slot of [0, 1, 2, 40, 70]) index.add(chains(run(1, 2 + (slot % 7))), slot, 1, blocks(100));
     expect(matched(index, chains(run(1, 20)), [70, 40, 2, 1, 0, 5])).toEqual([2, 7, 4, 3, 2, 0]);
   });
 
@@ -56,55 +57,55 @@ describe("prefix index", () => {
     const index = new PrefixIndex();
     const a = chains([1, 2, 3]);
     const b = chains([11, 12]);
-    index.add(a, 0, 3);
-    index.add(b, 0, 3);
+    index.add(a, 0, 1, blocks(3));
+    index.add(b, 0, 1, blocks(3));
     expect(matched(index, a, [0])).toEqual([1]);
     expect(matched(index, b, [0])).toEqual([2]);
   });
 
   it("S-55: a prompt longer than the capacity leaves its beginning and no litter", () => {
     const index = new PrefixIndex();
-    index.add(chains(run(1, 5000)), 0, 10);
+    index.add(chains(run(1, 5000)), 0, 1, blocks(10));
     expect([index.size, index.blocks]).toEqual([10, 10]);
     expect(matched(index, chains(run(1, 5000)), [0])).toEqual([10]);
-    index.add(chains(run(10_001, 5000)), 0, 10);
+    index.add(chains(run(10_001, 5000)), 0, 1, blocks(10));
     expect([index.size, index.blocks]).toEqual([10, 10]);
     expect(matched(index, chains(run(1, 5000)), [0])).toEqual([0]);
   });
 
   it("follows a changed capacity at the next request", () => {
     const index = new PrefixIndex();
-    index.add(chains(run(1, 100)), 0, 1000);
-    index.add(chains([1]), 0, 20);
+    index.add(chains(run(1, 100)), 0, 1, blocks(1000));
+    index.add(chains([1]), 0, 1, blocks(20));
     expect(index.size).toBe(20);
     expect(matched(index, chains(run(1, 100)), [0])).toEqual([20]);
-    index.add(chains(run(1, 100)), 0, 1000);
+    index.add(chains(run(1, 100)), 0, 1, blocks(1000));
     expect(matched(index, chains(run(1, 100)), [0])).toEqual([100]);
   });
 
   it("S-57: a removed endpoint takes its entries with it, and its slot starts empty again", () => {
     const index = new PrefixIndex();
-    index.add(chains(run(1, 50)), 0, 100);
-    index.add(chains(run(1, 30)), 1, 100);
+    index.add(chains(run(1, 50)), 0, 1, blocks(100));
+    index.add(chains(run(1, 30)), 1, 1, blocks(100));
     index.remove(0);
     index.remove(7);
     expect([index.size, index.blocks]).toEqual([30, 30]);
     expect(matched(index, chains(run(1, 50)), [0, 1])).toEqual([0, 30]);
-    index.add(chains(run(1, 5)), 0, 100);
+    index.add(chains(run(1, 5)), 0, 1, blocks(100));
     expect(matched(index, chains(run(1, 50)), [0, 1])).toEqual([5, 30]);
   });
 
   it("adds up the prompts of a list", () => {
     const index = new PrefixIndex();
-    index.add(chains(run(1, 4), run(101, 6)), 0, 100);
-    index.add(chains(run(101, 2)), 1, 100);
+    index.add(chains(run(1, 4), run(101, 6)), 0, 1, blocks(100));
+    index.add(chains(run(101, 2)), 1, 1, blocks(100));
     expect(matched(index, chains(run(1, 9), [], run(101, 9)), [0, 1])).toEqual([10, 2]);
   });
 
   it("shares the bound on pairs out evenly as endpoints join, at every moment", () => {
     const index = new PrefixIndex(1000);
     for (let slot = 0; slot < 10; slot++) {
-      index.add(chains(run(slot * 10_000, 800)), slot, 31_250);
+      index.add(chains(run(slot * 10_000, 800)), slot, 1, blocks(31_250));
       expect(index.size).toBeLessThanOrEqual(1000);
     }
     for (let slot = 0; slot < 10; slot++)
@@ -117,14 +118,14 @@ describe("prefix index", () => {
     const capacity = 2000;
     for (let round = 0; round < 4; round++)
       for (let slot = 0; slot < slots; slot++)
-        index.add(chains(run(1, 500), run(1_000_000 * (round + 1) + slot * 10_000, 1800)), slot, capacity);
+        index.add(chains(run(1, 500), run(1_000_000 * (round + 1) + slot * 10_000, 1800)), slot, 1, blocks(capacity));
     const pairs = slots * capacity;
     expect(index.size).toBe(pairs);
     const shared = 500;
     const bound = 2 * (pairs * 48 + shared * (4 + slots / 8)) + 90_000;
     expect(index.bytes).toBeLessThanOrEqual(bound);
     const before = index.bytes;
-    for (let slot = 0; slot < slots; slot++) index.add(chains([1]), slot, 10);
+    for (let slot = 0; slot < slots; slot++) index.add(chains([1]), slot, 1, blocks(10));
     expect(index.size).toBe(slots * 10);
     expect(before - index.bytes).toBeGreaterThan(pairs * 15);
   });

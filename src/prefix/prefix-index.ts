@@ -7,6 +7,14 @@ export const DEFAULT_CAPACITY = 31_250;
 /** Pairs of block and endpoint in one index: 134 endpoints at the default capacity. */
 const DEFAULT_MAX_PAIRS = 2 ** 22;
 
+/** What an endpoint can hold; the first bound that is reached counts. */
+export interface Capacity {
+  /** From 1 up. */
+  readonly blocks: number;
+  /** Tokens of its blocks together, above 0; Infinity = the number of blocks decides. */
+  readonly tokens: number;
+}
+
 const SHARD_BITS = 6;
 const SHARDS = 1 << SHARD_BITS;
 
@@ -14,8 +22,8 @@ const SHARDS = 1 << SHARD_BITS;
  * Which endpoint probably has which prompt prefix in its KV cache (scheduling 3.10.4): remembered when a request is
  * routed, forgotten least recently used first, per endpoint.
  *
- * Bounds: an endpoint holds at most its capacity, and all together at most `maxPairs` pairs of block and endpoint, shared
- * out evenly when the capacities add up to more. A pair takes 48 bytes (24 in the endpoint's list, 24 in the table, the
+ * Bounds: an endpoint holds at most its capacity, in blocks and in tokens, and all together at most `maxPairs` pairs of block and endpoint, shared
+ * out evenly when the capacities add up to more. A pair takes 52 bytes (28 in the endpoint's list, 24 in the table, the
  * latter once per distinct block), a block of several endpoints 4 + slots/8 bytes more; arrays double, so up to twice
  * that is allocated, and 90 KB for an empty index. A lookup costs one probe per block of the longest match plus one word
  * per block and 32 slots.
@@ -85,19 +93,20 @@ export class PrefixIndex {
   /**
    * The blocks are now with the endpoint of `slot`. Later blocks count as used before earlier ones, so tails are
    * forgotten first and what remains is a prefix.
-   * @param capacity the most blocks of this endpoint, from 1 up; what it holds above is forgotten at once
+   * @param blockTokens tokens that each of these blocks stands for, above 0: what it takes of the endpoint's capacity until
+   *   it is added again
+   * @param capacity of this endpoint; what it holds above is forgotten at once
    */
-  add(hashes: BlockHashes, slot: number, capacity: number): void {
+  add(hashes: BlockHashes, slot: number, blockTokens: number, capacity: Capacity): void {
     const list = this.#lists[slot] ?? this.#open(slot);
-    const limit = Math.min(capacity, this.#share());
-    this.#shrink(list, slot, limit);
+    const limit = Math.min(capacity.blocks, this.#share());
+    this.#shrink(list, slot, limit, capacity.tokens);
     const { low, high } = hashes;
     for (let i = hashes.count - 1; i >= 0; i--) {
       const shard = high[i]! >>> (32 - SHARD_BITS);
       const entry = this.#tables[shard]!.hold(low[i]!, high[i]!, slot);
-      if (!list.touch((entry << SHARD_BITS) | shard)) continue;
-      this.#size++;
-      if (list.size > limit) this.#evict(list, slot);
+      if (list.touch((entry << SHARD_BITS) | shard, blockTokens)) this.#size++;
+      while (isOver(list, limit, capacity.tokens)) this.#evict(list, slot);
     }
   }
 
@@ -163,7 +172,7 @@ export class PrefixIndex {
     // One more to share with: the others make room now, so that the bound holds at every moment.
     const share = this.#share();
     this.#lists.forEach((other, at) => {
-      if (other !== undefined) this.#shrink(other, at, share);
+      if (other !== undefined) this.#shrink(other, at, share, Number.POSITIVE_INFINITY);
     });
     return list;
   }
@@ -172,9 +181,9 @@ export class PrefixIndex {
     return Math.max(1, Math.floor(this.#maxPairs / this.#endpoints));
   }
 
-  #shrink(list: EntryLru, slot: number, limit: number): void {
-    if (list.size <= limit) return;
-    while (list.size > limit) this.#evict(list, slot);
+  #shrink(list: EntryLru, slot: number, blocks: number, tokens: number): void {
+    if (!isOver(list, blocks, tokens)) return;
+    while (isOver(list, blocks, tokens)) this.#evict(list, slot);
     list.trim();
   }
 
@@ -193,4 +202,9 @@ export class PrefixIndex {
     this.#alive = new Uint32Array(slots / 32);
     this.#gone = new Uint32Array(slots / 32);
   }
+}
+
+/** One block always stays, whatever it stands for. */
+function isOver(list: EntryLru, blocks: number, tokens: number): boolean {
+  return list.size > blocks || (list.weight > tokens && list.size > 1);
 }

@@ -1,6 +1,6 @@
 import type { Endpoint } from "../inference/endpoint.ts";
 import type { HeaderList } from "../inference/headers.ts";
-import { type InferenceRequest, promptBytes } from "../inference/request.ts";
+import { type InferenceRequest, promptBytes, USUAL_BYTES_PER_TOKEN } from "../inference/request.ts";
 import type { FullRecord, RecordedEndpoint } from "../inference/scheduling-result.ts";
 import { TOKENIZED_PROMPT, type TokenizedPrompt } from "../plugin/keys.ts";
 import type { CandidateColumns } from "./candidates.ts";
@@ -71,12 +71,15 @@ export class FullCapture {
   /** @param run the primary profile's, while its arrays still hold it; undefined when the request was refused before */
   finish(run: ProfileRun | undefined): FullRecord {
     const { objective, fairnessId, streaming, maxTokens, shedAt, headers } = this.#request;
+    const { escapeBytes = 0, bytesPerToken = USUAL_BYTES_PER_TOKEN } = this.#request;
     return {
       ...this.#before,
       randomState: this.#randomState,
       request: {
         ...{ objective: shortened(objective), fairnessId: shortened(fairnessId), streaming, maxTokens, shedAt },
         promptBytes: promptBytes(this.#request),
+        escapeBytes,
+        bytesPerToken,
         headers: [...new Set([...ALWAYS_KEPT, ...this.#plan.headers])].flatMap((name) => kept(headers, name)),
       },
       endpoints: this.#recorded(run),

@@ -1,5 +1,4 @@
-import { type InferenceRequest, promptBytes } from "../inference/request.ts";
-import { BYTES_PER_TOKEN } from "../prefix/block-hash.ts";
+import { type InferenceRequest, promptBytes, promptTokens, receivedBytesPerToken } from "../inference/request.ts";
 import type { PlanFigures } from "./profile.ts";
 import type { ProfileRun } from "./profile-run.ts";
 
@@ -10,7 +9,7 @@ export function tokensToCompute(
   { uncachedTokens }: PlanFigures,
 ): number {
   const uncached = columns.at(uncachedTokens);
-  return uncached === undefined ? Math.ceil(promptBytes(request) / BYTES_PER_TOKEN) : uncached[order[0]!]!;
+  return uncached === undefined ? promptTokens(request) : uncached[order[0]!]!;
 }
 
 /** How much of the prompt the first endpoint of a run is believed to hold. */
@@ -33,7 +32,7 @@ export function heldPrefix(
   const blockTokens = columns.at(figures.blockTokens);
   if (matched === undefined || total === undefined || blockTokens === undefined) return undefined;
   const first = order[0]!;
-  const blockBytes = blockTokens[first]! * BYTES_PER_TOKEN;
+  const blockBytes = Math.round(blockTokens[first]! * receivedBytesPerToken(request));
   return {
     hashedBytes: Math.min(promptBytes(request), total[first]! * blockBytes),
     matchedBytes: matched[first]! * blockBytes,

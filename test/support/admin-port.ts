@@ -14,6 +14,7 @@ export const EMPTY_VIEWS: AdminViews = {
   fullDecision: () => undefined,
   fullDecisions: () => [],
   pluginStates: () => ({}),
+  models: () => ({}),
   picture: () => ({ data: "", mark: 0 }),
 };
 

@@ -25,6 +25,7 @@ import { objectivesFromFlags } from "../../src/resources/objectives.ts";
 import { ModelResolver, type ResolverOptions } from "../../src/resources/resolve.ts";
 import { described, type MemberDescription } from "../../src/scheduling/build.ts";
 import { Scheduler } from "../../src/scheduling/scheduler.ts";
+import { BytesPerToken } from "../../src/scheduling/tokens/bytes-per-token.ts";
 import { render } from "../../src/telemetry/exposition.ts";
 import { silentLogger } from "../../src/telemetry/logger.ts";
 import { createMetrics } from "../../src/telemetry/names.ts";
@@ -81,6 +82,7 @@ export class TestCore {
   readonly endpoints: EndpointRegistry;
   readonly budget: ByteBudget;
   readonly scheduler: Scheduler;
+  readonly bytesPerToken = new BytesPerToken();
   readonly decider: Decider;
   readonly exchangeMetrics = new ExchangeMetrics(this.metrics);
   /** Failures of our own. */
@@ -138,6 +140,7 @@ export class TestCore {
         ...options.models,
       }),
       scheduler: this.scheduler,
+      bytesPerToken: this.bytesPerToken,
       preparation: new Preparation({
         clock,
         preparers: () => this.scheduler.preparers,
@@ -183,6 +186,7 @@ export class TestCore {
         metrics: this.exchangeMetrics,
         tracing: this.tracing,
         budget: this.budget,
+        bytesPerToken: this.bytesPerToken,
         maxRequestBytes: this.#maxRequestBytes,
         decisionHeader: this.#decisionHeader,
         onError: (error) => this.errors.push(error),

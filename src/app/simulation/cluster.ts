@@ -8,6 +8,7 @@ import type { Endpoint } from "../../inference/endpoint.ts";
 import { Rejection } from "../../inference/outcomes.ts";
 import type { InferenceRequest } from "../../inference/request.ts";
 import { Scheduler } from "../../scheduling/scheduler.ts";
+import { BytesPerToken } from "../../scheduling/tokens/bytes-per-token.ts";
 import type { ModelEngine } from "../../simulator/model-engine.ts";
 import type { SequenceSpec } from "../../simulator/sequence.ts";
 import { silentLogger } from "../../telemetry/logger.ts";
@@ -46,6 +47,7 @@ export class SimCluster {
   readonly #admission: LegacyAdmission;
   readonly #instances: ReturnType<typeof instancesOf>;
   readonly #scheduler: Scheduler;
+  readonly #bytesPerToken = new BytesPerToken();
 
   constructor(options: SimClusterOptions) {
     const { engines, config, clock, random, scrapeIntervalMs = SCRAPE_INTERVAL } = options;
@@ -92,8 +94,10 @@ export class SimCluster {
   }
 
   /** Admits and schedules a request and hands it to the engine that was picked. */
-  submit(request: InferenceRequest, spec: SequenceSpec, listener: SimListener): void {
+  submit(understood: InferenceRequest, spec: SequenceSpec, listener: SimListener): void {
     const { endpoints } = this.#endpoints.candidates();
+    const { targetModel } = understood;
+    const request = { ...understood, bytesPerToken: this.#bytesPerToken.of(targetModel) };
     const refused = this.#admission.admit(request, endpoints, this.#options.clock.now());
     const result = refused ?? this.#scheduler.schedule(request, endpoints, 0);
     if (result instanceof Rejection) {
@@ -107,9 +111,19 @@ export class SimCluster {
     const first = (): void => {
       if (!result.keepsTokens) ticket.firstResponseByte();
     };
+    const text = this.#bytesPerToken.textOf(request);
+    // As the engine counts them, which says so at the end of its answer.
+    const tokens = typeof spec.prompt === "number" ? spec.prompt : spec.prompt.length;
+    const learning: SimListener = {
+      ...listener,
+      finished: () => {
+        this.#bytesPerToken.learn(targetModel, text, tokens, this.#options.clock.now());
+        listener.finished();
+      },
+    };
     this.#options.engines[server]!.submit(
       spec,
-      sequenceListener(listener, first, () => ticket.release()),
+      sequenceListener(learning, first, () => ticket.release()),
     );
   }
 

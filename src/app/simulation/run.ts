@@ -6,6 +6,7 @@ import type { InferenceRequest } from "../../inference/request.ts";
 import type { EngineCounters } from "../../simulator/engine-counters.ts";
 import type { ModelEngine } from "../../simulator/model-engine.ts";
 import type { SequenceSpec } from "../../simulator/sequence.ts";
+import { stretched } from "../../simulator/workloads/prompt-text.ts";
 import { BYTES_PER_TOKEN, type Workload, type WorkloadRequest } from "../../simulator/workloads/workload.ts";
 import { BareCluster } from "./bare-cluster.ts";
 import { SimCluster } from "./cluster.ts";
@@ -35,6 +36,8 @@ export interface RunOptions {
   readonly metrics?: boolean | undefined;
   readonly scrapeIntervalMs?: number | undefined;
   readonly metricsLagMs?: number | undefined;
+  /** Bytes that a token of the prompts has on the wire, 1 to 16; default 4. The engines compute the same tokens whatever it is. */
+  readonly bytesPerToken?: number | undefined;
   /** Whether loads are kept for plots; default false. */
   readonly samples?: boolean | undefined;
   /** Told which server each request goes to that the scheduler lets in, in the order of their arrival. */
@@ -86,14 +89,14 @@ export class Run {
       const cluster = new BareCluster(this.#engines, decides.rule, chance(2));
       this.#submit = (_, spec, listener) => cluster.submit(spec, listener);
     } else {
-      const { metrics, scrapeIntervalMs, metricsLagMs } = options;
+      const { metrics, scrapeIntervalMs, metricsLagMs, bytesPerToken = BYTES_PER_TOKEN } = options;
       const { config } = decides;
       const parts = { engines: this.#engines, clock, random: chance(2), metrics, scrapeIntervalMs, metricsLagMs };
       const cluster = new SimCluster({ ...parts, config });
       this.#cluster = cluster;
       cluster.scrape(() => this.#isOpen());
       this.#submit = (request, spec, listener) =>
-        cluster.submit(inferenceRequest(this.#number, request), spec, listener);
+        cluster.submit(inferenceRequest(this.#number, request, bytesPerToken), spec, listener);
     }
     this.#loads.watch(
       () => this.#isOpen(),
@@ -219,8 +222,9 @@ function share(part: number, of: number): number {
 }
 
 /** The request as its parser would see it, after the resolution of its model. */
-function inferenceRequest(number: number, request: WorkloadRequest): InferenceRequest {
-  const { prompt, adapter = "base", priority = 0, tenant = "default-flow", session } = request;
+function inferenceRequest(number: number, request: WorkloadRequest, bytesPerToken: number): InferenceRequest {
+  const { adapter = "base", priority = 0, tenant = "default-flow", session } = request;
+  const prompt = stretched(request.prompt, bytesPerToken);
   return {
     ...simRequest(`request-${number}`),
     headers: session === undefined ? new HeaderList() : HeaderList.of([["x-session-id", session]]),

@@ -1,4 +1,5 @@
 import { SluiceError } from "../../inference/errors.ts";
+import { LEAST_BYTES_PER_TOKEN, MOST_BYTES_PER_TOKEN } from "../../scheduling/tokens/bytes-per-token.ts";
 import type { EnginePreset } from "../../simulator/batching/presets.ts";
 import type { WorkloadDefinition } from "../../simulator/workloads/workload.ts";
 import { SCRAPE_INTERVAL as USUAL_SCRAPE_INTERVAL } from "./cluster.ts";
@@ -32,6 +33,7 @@ export interface SimulateFlags {
   readonly seed?: string | undefined;
   readonly scrapeInterval?: string | undefined;
   readonly metricsLag?: string | undefined;
+  readonly bytesPerToken?: string | undefined;
   readonly quick?: boolean | undefined;
 }
 
@@ -88,6 +90,7 @@ export function simulateSettings(
   const durationMs = timeFlag(flags.duration, "--duration", DURATION);
   const scrapeIntervalMs = timeFlag(flags.scrapeInterval, "--scrape-interval", SCRAPE_INTERVAL);
   const metricsLagMs = timeFlag(flags.metricsLag, "--metrics-lag", METRICS_LAG);
+  const bytesPerToken = flags.bytesPerToken === undefined ? undefined : bytesPerTokenOf(flags.bytesPerToken);
   const servers = flags.servers === undefined ? undefined : wholeFlag(flags.servers, "--servers", 1, MAX_SERVERS);
   const count = flags.seeds === undefined ? undefined : wholeFlag(flags.seeds, "--seeds", 1, MAX_SEEDS);
   const seeds = count ?? (flags.quick ? 1 : DEFAULT_SEEDS);
@@ -101,6 +104,7 @@ export function simulateSettings(
       preset: preset ?? presetOf(definition.preset, catalogue.presets),
       scrapeIntervalMs: scrapeIntervalMs ?? definition.scrapeIntervalMs ?? USUAL_SCRAPE_INTERVAL,
       metricsLagMs: metricsLagMs ?? definition.metricsLagMs ?? 0,
+      ...(bytesPerToken === undefined ? {} : { bytesPerToken }),
     })),
     policies,
     seeds: Array.from({ length: seeds }, (_, i) => first + i),
@@ -187,6 +191,15 @@ function refuseEaten(
   throw new SluiceError(
     "FLAG_VALUE",
     `${flag} took the workload ${word} for one of its values; name workloads before the options: sluice simulate ${word} ${flag} ...`,
+  );
+}
+
+function bytesPerTokenOf(text: string): number {
+  const value = Number(text);
+  if (/^\d+(\.\d+)?$/.test(text) && value >= LEAST_BYTES_PER_TOKEN && value <= MOST_BYTES_PER_TOKEN) return value;
+  throw new SluiceError(
+    "FLAG_VALUE",
+    `--bytes-per-token takes a number from ${LEAST_BYTES_PER_TOKEN} to ${MOST_BYTES_PER_TOKEN}, not ${JSON.stringify(text.slice(0, 100))}`,
   );
 }
 

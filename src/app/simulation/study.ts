@@ -25,6 +25,8 @@ export interface PlannedWorkload {
   readonly preset: EnginePreset;
   readonly scrapeIntervalMs: number;
   readonly metricsLagMs: number;
+  /** Bytes of a token's text, 1 to 16; absent = 4. */
+  readonly bytesPerToken?: number | undefined;
 }
 
 export interface StudyPlan {
@@ -171,7 +173,7 @@ async function played(
 
 /** A planned workload, but for what decides. */
 export function runOptions(workload: PlannedWorkload, rate: number, seed: number): Omit<RunOptions, "decides"> {
-  const { definition, durationMs, servers, preset, scrapeIntervalMs, metricsLagMs } = workload;
+  const { definition, durationMs, servers, preset, scrapeIntervalMs, metricsLagMs, bytesPerToken } = workload;
   const config = {
     ...preset.config,
     ...(definition.loraSlots === undefined ? {} : { maxLoras: definition.loraSlots }),
@@ -180,6 +182,6 @@ export function runOptions(workload: PlannedWorkload, rate: number, seed: number
   return {
     workload: definition.make({ rate, durationMs, servers, warmUp }),
     engine: (_, parts) => new BatchingEngine({ config, ...parts }),
-    ...{ durationMs, servers, seed, scrapeIntervalMs, metricsLagMs, warmUpMs: leadMs(warmUp) },
+    ...{ durationMs, servers, seed, scrapeIntervalMs, metricsLagMs, warmUpMs: leadMs(warmUp), bytesPerToken },
   };
 }

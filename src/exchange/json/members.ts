@@ -48,6 +48,8 @@ export class JsonMembers<Name extends string> {
   readonly #starts: Int32Array;
   readonly #ends: Int32Array;
   readonly #kinds: (JsonKind | undefined)[];
+  /** Per name: bytes that escapes add to its value. */
+  readonly #escapes: Int32Array;
 
   /** @param names the members of interest, a handful: each key is compared with each of them */
   constructor(names: readonly Name[]) {
@@ -57,6 +59,7 @@ export class JsonMembers<Name extends string> {
     this.#starts = new Int32Array(names.length);
     this.#ends = new Int32Array(names.length);
     this.#kinds = names.map(() => undefined);
+    this.#escapes = new Int32Array(names.length);
   }
 
   /**
@@ -98,6 +101,22 @@ export class JsonMembers<Name extends string> {
     return { start: this.#starts[index]!, end: this.#ends[index]! };
   }
 
+  /**
+   * Bytes that escapes add to those members in which one of `ranges` begins: in all of such a member, keys of objects
+   * included.
+   */
+  escapeBytesOf(ranges: readonly ByteRange[]): number {
+    let bytes = 0;
+    for (let n = 0; n < this.#names.length; n++) {
+      const escapes = this.#escapes[n]!;
+      const start = this.#starts[n]!;
+      if (start < 0 || escapes === 0) continue;
+      const end = this.#ends[n]!;
+      if (ranges.some((range) => range.start >= start && range.start < end)) bytes += escapes;
+    }
+    return bytes;
+  }
+
   /** @returns the offset behind the object, or -1 */
   #readObject(scanner: JsonScanner, start: number): number {
     const bytes = scanner.bytes;
@@ -111,12 +130,14 @@ export class JsonMembers<Name extends string> {
       const index = scanner.escaped ? this.#indexOfEscaped(bytes, key, keyEnd) : this.#indexOf(bytes, key, keyEnd);
       const value = scanner.skipColon(keyEnd);
       if (value < 0) return -1;
+      const escapesBefore = scanner.escapeBytes;
       const valueEnd = scanner.skipValue(value, 1);
       if (valueEnd < 0) return -1;
       if (index >= 0) {
         this.#starts[index] = value;
         this.#ends[index] = valueEnd;
         this.#kinds[index] = kindOf(bytes[value]!);
+        this.#escapes[index] = scanner.escapeBytes - escapesBefore;
       }
       at = scanner.skipSpace(valueEnd);
       const next = at < bytes.length ? bytes[at]! : 0;

@@ -56,6 +56,8 @@ export class JsonScanner {
   error = "";
   /** Whether the last string skipped holds a backslash. */
   escaped = false;
+  /** How many bytes escapes have added to the strings skipped so far: what these have as received, less their UTF-8. */
+  escapeBytes = 0;
   readonly #words: Int32Array;
   /** Offset in `bytes` of the first word: 0 to 3, what alignment asks for. */
   readonly #wordsAt: number;
@@ -311,18 +313,28 @@ export class JsonScanner {
       case 0x6e: // n
       case 0x72: // r
       case 0x74: // t
+        this.escapeBytes++;
         return at + 1;
       case 0x75: // u
-        for (let i = at + 1; i < at + 5; i++) {
-          const c = this.#byte(i);
-          const letter = c | 0x20;
-          if (!((c >= ZERO && c <= NINE) || (letter >= 0x61 && letter <= 0x66))) {
-            return this.#failInside(i, "in \\u hexadecimal character escape");
-          }
-        }
-        return at + 5;
+        return this.#skipUnit(at + 1);
       default:
         return this.#failInside(at, "in string escape code");
     }
+  }
+
+  /** @param at behind the `u` */
+  #skipUnit(at: number): number {
+    let unit = 0;
+    for (let i = at; i < at + 4; i++) {
+      const c = this.#byte(i);
+      const letter = c | 0x20;
+      if (c >= ZERO && c <= NINE) unit = unit * 16 + c - ZERO;
+      else if (letter >= 0x61 && letter <= 0x66) unit = unit * 16 + letter - 0x57;
+      else return this.#failInside(i, "in \\u hexadecimal character escape");
+    }
+    // Six bytes for one, two or three; both halves of a surrogate pair together for four.
+    const isSurrogate = unit >= 0xd800 && unit < 0xe000;
+    this.escapeBytes += unit < 0x80 ? 5 : unit < 0x800 || isSurrogate ? 4 : 3;
+    return at + 4;
   }
 }

@@ -34,6 +34,7 @@ export function jsonBody<Name extends string>(
     streaming: members.kind("stream") === "true",
     cacheSalt: stringMember(members, "cache_salt", body),
     prompts,
+    escapeBytes: members.escapeBytesOf(prompts.flat()),
     maxTokens,
   };
 }

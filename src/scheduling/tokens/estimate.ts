@@ -1,4 +1,4 @@
-import { type InferenceRequest, promptBytes } from "../../inference/request.ts";
+import { type InferenceRequest, promptBytes, USUAL_BYTES_PER_TOKEN } from "../../inference/request.ts";
 import type { TokenizedPrompt } from "../../plugin/keys.ts";
 import { BlockHasher, BlockHashes, BYTES_PER_TOKEN } from "../../prefix/block-hash.ts";
 import { imageSize } from "./image-size.ts";
@@ -7,8 +7,9 @@ import { type EstimateParameters, imageTokens, videoTokens } from "./media-token
 import { TokenBuffer } from "./token-buffer.ts";
 
 /**
- * Tokens without a tokenizer: four bytes of the prompt as it was received are one token, an image or a film is as many
- * copies of one token as it is estimated to take (scheduling 3.11).
+ * Tokens without a tokenizer: text counts by what is known of the model's bytes per token, four bytes of it as received
+ * are packed into one number; an image or a film is as many copies of one number as it is estimated to take tokens
+ * (scheduling 3.11).
  *
  * The bytes are those that are hashed where nothing was tokenised, so a text has the same prefix either way; only a
  * prompt with images or films is worth a copy. Sounds count by their size, which is what their bytes do anyway.
@@ -48,7 +49,11 @@ export class TokenEstimate {
         buffer.pack(request.body, at, range.end);
       }
     }
-    return buffer.finish();
+    const packed = buffer.finish();
+    if (packed === undefined) return undefined;
+    const media = counts.reduce((sum, count) => sum + count, 0);
+    const text = Math.ceil((packed.count - media) * tokensPerUnit(request, parts));
+    return { ...packed, units: packed.count, count: media + text };
   }
 
   #tokensOf({ kind, start, end }: MediaPart, { body, headers }: InferenceRequest): number {
@@ -62,6 +67,14 @@ export class TokenEstimate {
     this.#hasher.hash({ body, prompts: [[part]], cacheSalt: "", targetModel: "" }, blockTokens, 1, this.#hashes);
     return this.#hashes.low[0]! >>> 0;
   }
+}
+
+/** Tokens that four received bytes of the prompts' text stand for. */
+function tokensPerUnit(request: InferenceRequest, parts: readonly MediaPart[]): number {
+  const { bytesPerToken = USUAL_BYTES_PER_TOKEN, escapeBytes = 0 } = request;
+  const received = parts.reduce((sum, { start, end }) => sum - (end - start), promptBytes(request));
+  const share = received > escapeBytes ? 1 - escapeBytes / received : 1;
+  return (BYTES_PER_TOKEN * share) / bytesPerToken;
 }
 
 /** What a buffer for all of it needs, in tokens; each part and each prompt may begin with padding. */

@@ -10,6 +10,9 @@ export const MAX_PARTS = 1024;
 /** Objects that deep may hold a part; nothing that the APIs know comes near. */
 const MAX_DEPTH = 64;
 
+/** Bytes in which a string's end is looked for one by one. */
+const NEAR = 64;
+
 const QUOTE = 0x22;
 const COMMA = 0x2c;
 const COLON = 0x3a;
@@ -85,12 +88,17 @@ function walk(body: Uint8Array, { start, end }: ByteRange, parts: MediaPart[]): 
 
 /** Offset of the quote that ends the string whose inside begins at `from`; `end` when there is none. */
 function closingQuote(body: Uint8Array, from: number, end: number): number {
-  for (let at = from; ; at++) {
-    at = body.indexOf(QUOTE, at);
+  let at = from;
+  for (;;) {
+    // A call costs as much as a hundred bytes here, and text that holds JSON has a quote every ten.
+    const near = Math.min(end, at + NEAR);
+    while (at < near && body[at] !== QUOTE) at++;
+    if (at === near) at = body.indexOf(QUOTE, at);
     if (at < 0 || at >= end) return end;
     let slashes = 0;
     while (at - slashes > from && body[at - slashes - 1] === BACKSLASH) slashes++;
     if (slashes % 2 === 0) return at;
+    at++;
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Random } from "../../clock/random.ts";
+import { BYTES_PER_TOKEN } from "./workload.ts";
 
 const CONSONANTS = "bdfghjklmnprstvz";
 const VOWELS = "aeio";
@@ -43,4 +44,34 @@ export function joined(...parts: readonly Uint8Array[]): Uint8Array {
 function idsOf(text: string): Uint32Array {
   // Copied, as the encoder does not promise memory that is aligned and of its own.
   return new Uint32Array(Uint8Array.from(new TextEncoder().encode(text)).buffer);
+}
+
+/** The stretched text of a prompt lives as long as the prompt does: workloads send the same few prompts again and again. */
+const STRETCHED = new WeakMap<Uint8Array, Uint8Array>();
+
+/**
+ * The same tokens as a text with another number of bytes per token: for text that a tokenizer cuts more coarsely or more
+ * finely. Equal beginnings stay equal, different texts become different.
+ * @param prompt four bytes per token; nobody may change it from here on
+ * @param bytesPerToken >= 1; not necessarily whole: then some tokens have a byte more than others. The same for all calls
+ *   with one prompt
+ */
+export function stretched(prompt: Uint8Array, bytesPerToken: number): Uint8Array {
+  if (bytesPerToken === BYTES_PER_TOKEN) return prompt;
+  const known = STRETCHED.get(prompt);
+  if (known !== undefined) return known;
+  const ids = new Uint32Array(prompt.buffer, prompt.byteOffset, prompt.byteLength / BYTES_PER_TOKEN);
+  const text = new Uint8Array(Math.ceil(ids.length * bytesPerToken));
+  for (let token = 0; token < ids.length; token++) {
+    const start = Math.floor(token * bytesPerToken);
+    const end = Math.min(text.length, Math.floor((token + 1) * bytesPerToken));
+    let bits = Math.imul(ids[token]!, 0x9e3779b1);
+    for (let at = start; at < end; at++) {
+      // Letters beyond ASCII: nothing in it looks like JSON.
+      text[at] = 0x80 | (bits >>> 26);
+      bits = (bits << 6) | (bits >>> 26);
+    }
+  }
+  STRETCHED.set(prompt, text);
+  return text;
 }

@@ -9,7 +9,6 @@ import {
   TOKENIZED_PROMPT,
   UNCACHED_TOKENS,
 } from "../../../plugin/keys.ts";
-import { BYTES_PER_TOKEN } from "../../../prefix/block-hash.ts";
 import { inflightLoadProducer } from "../../../scheduling/plugins/producers/inflight-load-producer.ts";
 import type { SchedulingPlan } from "../../../scheduling/profile.ts";
 
@@ -51,7 +50,9 @@ function uncachedTokens(
 ): number[] {
   const name = attributes.find((one) => one.endsWith(`/${TOKENIZED_PROMPT.name}`));
   const counted = name === undefined ? undefined : full.attributes[name];
-  const input = typeof counted === "number" ? counted : Math.ceil(full.request.promptBytes / BYTES_PER_TOKEN);
+  const { promptBytes, escapeBytes, bytesPerToken } = full.request;
+  const estimated = Math.ceil(Math.max(0, promptBytes - escapeBytes) / bytesPerToken);
+  const input = typeof counted === "number" ? counted : estimated;
   const [total, matched, block] = prefix;
   return full.screened.map((_, at) => {
     if (total === undefined || matched === undefined || block === undefined) return input;

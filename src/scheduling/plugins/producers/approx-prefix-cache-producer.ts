@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Endpoint } from "../../../inference/endpoint.ts";
-import type { InferenceRequest } from "../../../inference/request.ts";
+import { type InferenceRequest, receivedBytesPerToken } from "../../../inference/request.ts";
 import { defineProducer } from "../../../plugin/define.ts";
 import {
   PREFIX_BLOCK_TOKENS,
@@ -10,15 +10,23 @@ import {
   type TokenizedPrompt,
 } from "../../../plugin/keys.ts";
 import type { PluginContext, ProduceContext, Producer } from "../../../plugin/kinds.ts";
-import { BlockHasher, BlockHashes, type HashedRequest, MIN_BLOCK_TOKENS } from "../../../prefix/block-hash.ts";
-import { DEFAULT_CAPACITY, PrefixIndex } from "../../../prefix/prefix-index.ts";
+import {
+  BlockHasher,
+  BlockHashes,
+  BYTES_PER_TOKEN,
+  type HashedRequest,
+  MIN_BLOCK_TOKENS,
+} from "../../../prefix/block-hash.ts";
+import { type Capacity, DEFAULT_CAPACITY, PrefixIndex } from "../../../prefix/prefix-index.ts";
 import type { SchedulingPlan } from "../../profile.ts";
 import { PREFILL_PROFILE } from "./prefill-profile.ts";
 
 /** Left at this, `blockSizeTokens` gives way to the deprecated `blockSize`. */
 const DEFAULT_BLOCK_TOKENS = 16;
-/** Blocks per endpoint, whatever its metrics page claims: 67 M tokens in the smallest blocks. */
+/** Blocks per endpoint, whatever its metrics page claims: 67 M tokens in the smallest blocks of text with 4 bytes a token. */
 const MAX_CAPACITY = 2 ** 20;
+/** Hashing stops there: text that is nearly all escapes has up to six times as many bytes for a token. */
+const MOST_HASHED_BYTES_PER_TOKEN = 16;
 /** Endpoints that the state shown to people lists. */
 const MAX_SHOWN = 100;
 
@@ -74,6 +82,7 @@ class ApproxPrefixCache implements Producer {
   readonly #names = new Map<number, string>();
   /** The request whose blocks are in #hashes; let go of as soon as it is routed or refused. */
   #request: InferenceRequest | undefined;
+  /** Tokens that each of those blocks stands for. */
   #blockTokens = 0;
 
   constructor(settings: Settings, { random }: PluginContext) {
@@ -89,9 +98,12 @@ class ApproxPrefixCache implements Producer {
     const { endpoints, count } = candidates;
     const tokenized = context.attribute(TOKENIZED_PROMPT);
     const hashed = tokenized === undefined ? request : tokensOf(request, tokenized);
-    const blockTokens = this.#blockTokensFor(endpoints);
+    const blockSize = this.#blockSizeFor(endpoints);
+    // A block has the same bytes whatever is known of the model, or its hash would not be found again; what it stands for
+    // in tokens follows what is known.
+    const blockTokens = (blockSize * BYTES_PER_TOKEN) / hashedBytesPerToken(request, tokenized);
     this.#request = undefined;
-    this.#hasher.hash(hashed, blockTokens, this.#maxBlocks(blockTokens), this.#hashes);
+    this.#hasher.hash(hashed, blockSize, this.#maxBlocks(blockSize, blockTokens), this.#hashes);
     this.#request = request;
     this.#blockTokens = blockTokens;
     this.index.match(this.#hashes, endpoints, count, candidates.column(PREFIX_MATCHED_BLOCKS));
@@ -103,9 +115,9 @@ class ApproxPrefixCache implements Producer {
   routed(request: InferenceRequest, endpoint: Endpoint, others: ReadonlyMap<string, Endpoint>): void {
     if (request !== this.#request) return;
     this.#request = undefined;
-    this.#add(this.#hashes, endpoint);
+    this.#add(this.#hashes, this.#blockTokens, endpoint);
     const prefill = others.get(PREFILL_PROFILE);
-    if (prefill !== undefined && prefill.slot !== endpoint.slot) this.#add(this.#hashes, prefill);
+    if (prefill !== undefined && prefill.slot !== endpoint.slot) this.#add(this.#hashes, this.#blockTokens, prefill);
   }
 
   refused(): void {
@@ -115,7 +127,8 @@ class ApproxPrefixCache implements Producer {
   follow(request: InferenceRequest): ((served: Endpoint) => void) | undefined {
     if (request !== this.#request || this.#hashes.count === 0) return undefined;
     const hashes = this.#hashes.copy();
-    return (served) => this.#add(hashes, served);
+    const blockTokens = this.#blockTokens;
+    return (served) => this.#add(hashes, blockTokens, served);
   }
 
   endpointRemoved(endpoint: Endpoint): void {
@@ -130,14 +143,17 @@ class ApproxPrefixCache implements Producer {
     return { pods: pods.slice(0, MAX_SHOWN), totalPods: pods.length, maxPods: MAX_SHOWN };
   }
 
-  #add(hashes: BlockHashes, endpoint: Endpoint): void {
+  #add(hashes: BlockHashes, blockTokens: number, endpoint: Endpoint): void {
     if (hashes.count === 0) return;
-    this.index.add(hashes, endpoint.slot, this.#capacityOf(endpoint));
+    this.index.add(hashes, endpoint.slot, blockTokens, this.#capacityOf(endpoint));
     this.#names.set(endpoint.slot, endpoint.id);
   }
 
-  /** The first candidate that knows its block size decides: the pool is expected to be of one kind. */
-  #blockTokensFor(endpoints: readonly Endpoint[]): number {
+  /**
+   * A block's size: a block is 4 times as many bytes. The first candidate that knows its block size decides: the pool is
+   * expected to be of one kind.
+   */
+  #blockSizeFor(endpoints: readonly Endpoint[]): number {
     if (!this.#settings.autoTune) return this.#configuredTokens;
     for (const { metrics } of endpoints) {
       const { blockSize } = metrics;
@@ -147,23 +163,34 @@ class ApproxPrefixCache implements Producer {
     return this.#configuredTokens;
   }
 
-  #maxBlocks(blockTokens: number): number {
+  #maxBlocks(blockSize: number, blockTokens: number): number {
     const { maxPrefixTokensToMatch, maxPrefixBlocksToMatch } = this.#settings;
-    if (maxPrefixTokensToMatch > 0) return Math.floor(maxPrefixTokensToMatch / blockTokens);
+    if (maxPrefixTokensToMatch > 0) {
+      const least = (blockSize * BYTES_PER_TOKEN) / MOST_HASHED_BYTES_PER_TOKEN;
+      return Math.floor(maxPrefixTokensToMatch / Math.max(blockTokens, least));
+    }
     return maxPrefixBlocksToMatch === 0 ? Number.POSITIVE_INFINITY : maxPrefixBlocksToMatch;
   }
 
-  /** Engines count blocks of their own size; the index counts larger ones. */
-  #capacityOf({ metrics }: Endpoint): number {
+  /** Engines count tokens in blocks of their own size. Where they do not say, the configured number of ours counts. */
+  #capacityOf({ metrics }: Endpoint): Capacity {
     const tokens = metrics.blocks * metrics.blockSize;
-    if (!this.#settings.autoTune || !(tokens > 0)) return this.#settings.lruCapacityPerServer;
-    return Math.min(MAX_CAPACITY, Math.max(1, Math.floor(tokens / this.#blockTokens)));
+    if (!this.#settings.autoTune || !(tokens > 0))
+      return { blocks: this.#settings.lruCapacityPerServer, tokens: Number.POSITIVE_INFINITY };
+    return { blocks: MAX_CAPACITY, tokens };
   }
 }
 
 /** Tokens have as many bytes as are taken for one where there are none: blocks are of the same size either way. */
 function tokensOf({ cacheSalt, targetModel }: InferenceRequest, { tokens, prompts }: TokenizedPrompt): HashedRequest {
   return { body: tokens, prompts: prompts.map((prompt) => [prompt]), cacheSalt, targetModel };
+}
+
+/** Bytes of what is hashed for each token that the engine will have. */
+function hashedBytesPerToken(request: InferenceRequest, tokenized: TokenizedPrompt | undefined): number {
+  if (tokenized === undefined) return receivedBytesPerToken(request);
+  const { units = tokenized.count, count } = tokenized;
+  return count > 0 ? (BYTES_PER_TOKEN * units) / count : BYTES_PER_TOKEN;
 }
 
 /** What the gauge of the index's size shows: name and type of each prefix producer of a plan, and its entries. */

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { type InferenceRequest, promptBytes } from "../../../inference/request.ts";
+import { type InferenceRequest, promptTokens } from "../../../inference/request.ts";
 import { defineProducer } from "../../../plugin/define.ts";
 import {
   IN_FLIGHT_REQUESTS,
@@ -10,7 +10,6 @@ import {
   TOKENIZED_PROMPT,
   UNCACHED_TOKENS,
 } from "../../../plugin/keys.ts";
-import { BYTES_PER_TOKEN } from "../../../prefix/block-hash.ts";
 
 const parameters = z.strictObject({
   addEstimatedOutputTokens: z
@@ -54,7 +53,7 @@ export const inflightLoadProducer = defineProducer({
       const matched = candidates.optionalColumn(PREFIX_MATCHED_BLOCKS);
       const total = candidates.optionalColumn(PREFIX_TOTAL_BLOCKS);
       const blockTokens = candidates.optionalColumn(PREFIX_BLOCK_TOKENS);
-      const input = context.attribute(TOKENIZED_PROMPT)?.count ?? Math.ceil(promptBytes(request) / BYTES_PER_TOKEN);
+      const input = context.attribute(TOKENIZED_PROMPT)?.count ?? promptTokens(request);
       const output = addEstimatedOutputTokens
         ? Math.min(estimatedOutput(request, input * outputRatio), maxEstimatedOutputTokens)
         : 0;

@@ -1,8 +1,7 @@
 import type { Clock } from "../../../clock/clock.ts";
 import { Rejection } from "../../../inference/outcomes.ts";
-import { type InferenceRequest, promptBytes } from "../../../inference/request.ts";
+import { type InferenceRequest, promptTokens } from "../../../inference/request.ts";
 import type { Decider, ProfileHandler, ProfilePickContext, ProfileResult } from "../../../plugin/kinds.ts";
-import { BYTES_PER_TOKEN } from "../../../prefix/block-hash.ts";
 import type { Logger } from "../../../telemetry/logger.ts";
 import { RateLimitedLog } from "../../../telemetry/rate-limited-log.ts";
 import { refusePromise } from "../../answers.ts";
@@ -90,11 +89,11 @@ export class DisaggStages implements ProfileHandler {
     return profiles.includes(decode) ? this.#decode : NOTHING;
   }
 
-  /** Handlers see no request attributes, so a prompt's tokens are estimated from its bytes also where somebody counted them. */
+  /** Handlers see no request attributes, so a prompt's tokens are estimated from its text also where somebody counted them. */
   #decides(stage: "prefill" | "encode", request: InferenceRequest, result: ProfileResult | undefined): boolean {
     const decider = this.#settings[`${stage}Decider`];
     if (decider === undefined) return false;
-    const inputTokens = Math.ceil(promptBytes(request) / BYTES_PER_TOKEN);
+    const inputTokens = promptTokens(request);
     try {
       const answer: unknown = decider.decide({ request, result, inputTokens });
       // One that is waited for would be a yes every time.

@@ -1,9 +1,8 @@
 import { z } from "zod";
-import { promptBytes } from "../../../inference/request.ts";
+import { promptTokens } from "../../../inference/request.ts";
 import { defineFilter, defineScorer } from "../../../plugin/define.ts";
 import { TOKENIZED_PROMPT } from "../../../plugin/keys.ts";
 import type { DecisionContext } from "../../../plugin/kinds.ts";
-import { BYTES_PER_TOKEN } from "../../../prefix/block-hash.ts";
 import { type ContextLengthRange, ContextLengthRanges } from "./context-length-range.ts";
 
 const TYPE = "context-length-aware";
@@ -67,9 +66,9 @@ export const contextLengthAware = defineScorer({
   },
 });
 
-/** Tokens of the prompt: as counted, else estimated from its bytes. */
+/** Tokens of the prompt: as counted, else estimated from its text. */
 function lengthOf({ request, attribute }: DecisionContext): number {
-  return attribute(TOKENIZED_PROMPT)?.count ?? Math.ceil(promptBytes(request) / BYTES_PER_TOKEN);
+  return attribute(TOKENIZED_PROMPT)?.count ?? promptTokens(request);
 }
 
 /** Above 0.3 within the range, at most 0.3 outside. */

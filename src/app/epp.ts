@@ -5,6 +5,7 @@ import { freshRandom } from "../clock/random.ts";
 import { realClock } from "../clock/real.ts";
 import type { EffectiveConfig } from "../config/effective.ts";
 import { fileSignature } from "../document/file-signature.ts";
+import type { BudgetSettings } from "../exchange/byte-budget.ts";
 import { PROCESS_PATH } from "../extproc/messages.ts";
 import { Notices } from "../extproc/notices.ts";
 import { processHandler } from "../extproc/service.ts";
@@ -77,6 +78,8 @@ export interface EppSettings extends ConfigSource, MetricsFlags {
   readonly maxRequestBytes: number;
   /** Answers teach how many bytes of text make a token; otherwise 4 do. */
   readonly learnsBytesPerToken: boolean;
+  /** What is held of bodies. */
+  readonly bodies: BudgetSettings;
   readonly healthChecking: boolean;
   /** Counts ext_proc streams and measures how long they are open. */
   readonly streamMetrics: boolean;
@@ -140,6 +143,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
     learnsBytesPerToken: settings.learnsBytesPerToken,
     inferenceModelMetrics: settings.inferenceModelMetrics,
     tracing,
+    bodies: settings.bodies,
     ...settings.explain,
     log,
   });

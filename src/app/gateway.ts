@@ -4,6 +4,7 @@ import type { BacklogPicture } from "../admin/views.ts";
 import { freshRandom } from "../clock/random.ts";
 import { realClock } from "../clock/real.ts";
 import { fileSignature } from "../document/file-signature.ts";
+import type { BudgetSettings } from "../exchange/byte-budget.ts";
 import type { Endpoint } from "../inference/endpoint.ts";
 import { hostPort } from "../inference/endpoint.ts";
 import { startProxy } from "../proxy/server.ts";
@@ -39,6 +40,8 @@ export interface GatewayOptions extends ConfigSource {
   /** Absent = no API objects. */
   readonly resources?: ResourceSettings | undefined;
   readonly debugOpen: boolean;
+  /** What is held of bodies. */
+  readonly bodies?: BudgetSettings | undefined;
   readonly explain?: ExplainSettings | undefined;
   /** What waits in front of the endpoints, for the page: whoever runs a dispatcher beside the gateway may know. */
   readonly backlog?: () => BacklogPicture | undefined;
@@ -84,6 +87,7 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
     ignoreSubset: false,
     retries: true,
     tracing,
+    bodies: options.bodies,
     ...options.explain,
     log,
   });

@@ -8,7 +8,8 @@ import { Dialects } from "../endpoints/dialects/dialects.ts";
 import { EndpointRegistry } from "../endpoints/registry.ts";
 import { type MetricsPage, ScrapeClient } from "../endpoints/scrape-client.ts";
 import { EndpointsView } from "../endpoints/view.ts";
-import { ByteBudget } from "../exchange/byte-budget.ts";
+import { BudgetWatch } from "../exchange/budget-watch.ts";
+import { type BudgetSettings, ByteBudget } from "../exchange/byte-budget.ts";
 import { Decider, type DecisionParts } from "../exchange/decide.ts";
 import { type ExchangeServices, InferenceExchange } from "../exchange/exchange.ts";
 import { ExchangeMetrics } from "../exchange/exchange-metrics.ts";
@@ -40,8 +41,7 @@ import { rewriteCounter } from "./rewrite-counter.ts";
 import { pluginCalls, schedulerHooks } from "./scheduler-hooks.ts";
 import { VERSION } from "./version.ts";
 
-/** All buffered and replayed bodies of the process together, and by default one request body (spec/decisions.md). */
-const BODY_BUDGET = 256 * 1024 * 1024;
+/** One request body, by default (spec/decisions.md). */
 const MAX_REQUEST_BYTES = 32 * 1024 * 1024;
 const FULL_RECORDS_EVERY = 256;
 
@@ -68,6 +68,8 @@ export interface CoreOptions {
   readonly emitScores?: boolean;
   /** How many endpoints a proxy is offered, 1 to 8; absent = as the picker says. */
   readonly maxEndpoints?: number | undefined;
+  /** How many bytes of bodies are held, and what happens when they are too many. */
+  readonly bodies?: Partial<BudgetSettings> | undefined;
   /** Bytes of one request body; default 32 MiB. */
   readonly maxRequestBytes?: number;
   /** Answers to requests that ask for it carry the decision. */
@@ -94,7 +96,7 @@ export class InferenceCore {
   readonly endpoints: EndpointRegistry;
   readonly endpointsView: EndpointsView;
   readonly records = new DecisionRecords();
-  readonly budget = new ByteBudget(BODY_BUDGET);
+  readonly budget: ByteBudget;
   readonly models: ModelResolver;
   /** What answers have taught of the models' text; undefined where 4 bytes are a token. */
   readonly bytesPerToken: BytesPerToken | undefined;
@@ -115,6 +117,8 @@ export class InferenceCore {
     this.random = random;
     this.bytesPerToken = options.learnsBytesPerToken === false ? undefined : new BytesPerToken();
     this.#log = new RateLimitedLog(log, clock, { intervalMs: 10_000, maxKeys: 256 });
+    this.budget = new ByteBudget(options.bodies);
+    this.#watchBudget();
     this.metrics = createMetrics(this.registry, options.inferenceModelMetrics ?? true);
     this.#calls = pluginCalls(this.metrics, clock);
     const names = modelGuard(options.models.resources);
@@ -154,9 +158,18 @@ export class InferenceCore {
       ...options.cadence,
     });
     this.metrics.info.with("", VERSION).set(1);
+    const { limit, reserve } = this.budget.settings;
+    this.metrics.bodyBudgetLimit.with("main").set(limit);
+    this.metrics.bodyBudgetLimit.with("small").set(reserve);
     const buffered = this.metrics.bufferedBytes.with();
+    const main = this.metrics.bodyBudgetBytes.with("main");
+    const small = this.metrics.bodyBudgetBytes.with("small");
+    const paused = this.metrics.bodyBudgetPaused.with();
     this.registry.onRender(() => {
       buffered.set(this.budget.used);
+      main.set(this.budget.mainUsed);
+      small.set(this.budget.reserveUsed);
+      paused.set(this.budget.paused);
       this.metrics.prefixIndexerSize.clear();
       for (const { name, type, size } of prefixIndexSizes(this.#scheduler.plan))
         this.metrics.prefixIndexerSize.with(name, type).set(size);
@@ -195,6 +208,22 @@ export class InferenceCore {
           "the proxy reports that somebody served who is no endpoint of the pool; the picked one stays in the books",
         ),
     };
+  }
+
+  #watchBudget(): void {
+    const { log } = this.#options;
+    new BudgetWatch(this.budget, this.clock, {
+      letGo: (holder) =>
+        this.#log.log(
+          "warn",
+          "body-stalled",
+          { ...holder },
+          "a request body stalled while memory is short; answered 408",
+        ),
+      stuck: (report) =>
+        log.error({ ...report }, "request bodies wait for memory, and those that hold it do not move; see holders"),
+      moving: (milliseconds) => log.info({ milliseconds }, "no request body waits for memory any more"),
+    });
   }
 
   #preparation(): Preparation {

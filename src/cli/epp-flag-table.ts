@@ -1,4 +1,5 @@
 import { RESOURCE_DEFAULTS } from "../app/resource-settings.ts";
+import { BODY_FLAGS } from "./body-flags.ts";
 import { EXPLAIN_FLAGS } from "./explain-flags.ts";
 import type { FlagRow, Inert } from "./go-flags.ts";
 import { LOG_FLAGS } from "./log-flags.ts";
@@ -203,6 +204,7 @@ export const EPP_FLAGS = [
   },
   ...MODEL_SERVER_FLAGS,
   ...WIRE_FLAGS,
+  ...BODY_FLAGS,
   ...TLS_FLAGS,
   ...LOG_FLAGS,
   {

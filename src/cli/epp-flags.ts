@@ -3,6 +3,7 @@ import type { EppSettings } from "../app/epp.ts";
 import type { KubernetesSettings } from "../app/kubernetes-settings.ts";
 import { type ResourceFlags, resourceCounting, resourceSettings } from "../app/resource-settings.ts";
 import { SluiceError } from "../inference/errors.ts";
+import { bodySettingsOf } from "./body-flags.ts";
 import { environmentMarkdown, readEnvironment } from "./epp-environment.ts";
 import { EPP_FLAGS } from "./epp-flag-table.ts";
 import { explainSettingsOf } from "./explain-flags.ts";
@@ -63,6 +64,7 @@ export function parseEppFlags(
     maxEndpoints: values["max-endpoints"] || undefined,
     maxRequestBytes: maxRequestBodyOf(parsed),
     learnsBytesPerToken: learnsBytesPerTokenOf(parsed),
+    bodies: bodySettingsOf(parsed),
     streamMetrics: values["enable-grpc-stream-metrics"],
     tracing: values.tracing,
     inferenceModelMetrics: values["inference-model-metrics"],

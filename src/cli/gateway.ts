@@ -2,10 +2,11 @@ import type { Command } from "commander";
 import { parseListenAddress } from "../app/address.ts";
 import { RESOURCE_DEFAULTS, resourceSettings } from "../app/resource-settings.ts";
 import { SluiceError } from "../inference/errors.ts";
+import { type BodyOptions, bodySettingsFrom, withBodyOptions } from "./body-flags.ts";
 import { collect, command, wholeNumber } from "./command.ts";
 import { type ExplainOptions, explainSettingsFrom, withExplainOptions } from "./explain-flags.ts";
 
-interface GatewayFlags extends ExplainOptions {
+interface GatewayFlags extends ExplainOptions, BodyOptions {
   readonly endpoints?: string;
   readonly listen: string;
   readonly admin: string;
@@ -54,7 +55,7 @@ export function gatewayCommand(): Command {
     )
     .option("--legacy-criticality", "shed Standard like Sheddable, as v0.3 did", false)
     .option("--debug-open", "answer /debug and the page to everyone, not to loopback alone", false);
-  return withExplainOptions(made).action(async (flags: GatewayFlags) => {
+  return withExplainOptions(withBodyOptions(made)).action(async (flags: GatewayFlags) => {
     // Not commander's to demand: it would do so before it looks for mistyped options.
     if (flags.endpoints === undefined)
       throw new SluiceError(
@@ -86,6 +87,7 @@ export function gatewayCommand(): Command {
         legacyCriticality: flags.legacyCriticality,
       }),
       debugOpen: flags.debugOpen,
+      bodies: bodySettingsFrom(flags),
       explain: explainSettingsFrom(flags),
     });
   });

@@ -1,69 +1,351 @@
 import { describe, expect, it } from "vitest";
-import { type BudgetHolder, ByteBudget } from "./byte-budget.ts";
+import { BodyAccount, type BudgetHolder, type BudgetSettings, ByteBudget } from "./byte-budget.ts";
 
-class Holder implements BudgetHolder {
+/** One body and what it was told. */
+class Body implements BudgetHolder {
+  readonly requestId: string;
+  readonly account: BodyAccount;
+  readonly #budget: ByteBudget;
   paused = false;
+  gone = false;
+
+  constructor(budget: ByteBudget, { id = "", address = "", expected = 0 } = {}) {
+    this.#budget = budget;
+    this.requestId = id;
+    this.account = new BodyAccount(this);
+    this.account.address = address;
+    this.account.expected = expected;
+  }
+
+  add(bytes: number, last = false): this {
+    this.#budget.add(this.account, bytes, last);
+    return this;
+  }
+  complete(): void {
+    this.#budget.complete(this.account);
+  }
+  release(): void {
+    this.#budget.release(this.account);
+  }
   pause(): void {
+    expect(this.paused).toBe(false);
     this.paused = true;
   }
   resume(): void {
+    expect(this.paused).toBe(true);
     this.paused = false;
+  }
+  letGo(): void {
+    this.gone = true;
+    this.release();
   }
 }
 
-describe("ByteBudget", () => {
-  it("pauses readers once it is spent and resumes them when bytes come back", () => {
-    const budget = new ByteBudget(100);
-    const [a, b, c] = [new Holder(), new Holder(), new Holder()];
-    budget.add(a, 60);
-    budget.add(b, 30);
+/** Without a reserve unless `settings` has one. */
+function made(settings: Partial<BudgetSettings> = {}) {
+  const budget = new ByteBudget({ limit: 6400, small: 0, reserve: 0, minRate: 1, window: 10_000, ...settings });
+  const body = (options: ConstructorParameters<typeof Body>[1] = {}) => new Body(budget, options);
+  const ticks = (count: number) => Array.from({ length: count }, () => budget.tick()).flat();
+  return { budget, body, ticks };
+}
+
+describe("a budget that is spent", () => {
+  it("stops whoever reads, and lets all go on when bytes come back", () => {
+    const { budget, body } = made({ limit: 100 });
+    const [a, b, c] = [body(), body(), body()];
+    a.add(60);
+    b.add(1);
     expect([a.paused, b.paused]).toEqual([false, false]);
-    budget.add(b, 30);
-    budget.add(c, 1);
+    b.add(40);
+    c.add(1);
     expect([a.paused, b.paused, c.paused]).toEqual([false, true, true]);
-    budget.release(a);
+    expect(budget.paused).toBe(2);
+    a.release();
     expect([b.paused, c.paused]).toEqual([false, false]);
-    expect(budget.used).toBe(61);
+    expect([budget.used, budget.paused]).toEqual([42, 0]);
   });
 
-  it("lets the oldest holder read on, so that half-read bodies never block each other", () => {
-    const budget = new ByteBudget(100);
-    const holders = Array.from({ length: 10 }, () => new Holder());
-    for (const holder of holders) budget.add(holder, 20);
-    expect(holders[0]!.paused).toBe(false);
-    let finished = 0;
-    // Each body needs 20 bytes more; whoever may read does, and finishes.
-    const waiting = new Set(holders);
+  it("lets the oldest body go on to its end, so that half-read bodies never block each other", () => {
+    const { budget, body } = made({ limit: 100 });
+    const bodies = Array.from({ length: 10 }, () => body().add(20));
+    expect(bodies[0]!.paused).toBe(false);
+    const waiting = new Set(bodies);
     while (waiting.size > 0) {
-      const free = [...waiting].find((holder) => !holder.paused);
+      const free = [...waiting].find(({ paused }) => !paused);
       expect(free).toBeDefined();
-      budget.add(free!, 20);
-      budget.release(free!);
+      free!.add(20, true).release();
       waiting.delete(free!);
-      finished++;
     }
-    expect(finished).toBe(10);
-    expect(budget.used).toBe(0);
-    expect(budget.paused).toBe(0);
+    expect([budget.used, budget.paused]).toEqual([0, 0]);
   });
 
-  it("resumes a paused holder that gives back its bytes", () => {
-    const budget = new ByteBudget(1);
-    const [a, b] = [new Holder(), new Holder()];
-    budget.add(a, 1);
-    budget.add(b, 1);
-    expect(b.paused).toBe(true);
-    budget.release(b);
+  it("does not let a second body beyond the limit while the first that went beyond is held", () => {
+    const { body } = made({ limit: 100 });
+    const [a, b, c] = [body(), body(), body()];
+    a.add(60);
+    b.add(60);
+    c.add(1);
+    a.add(100, true);
+    expect([b.paused, c.paused]).toEqual([true, true]);
+    a.release();
+    expect([b.paused, c.paused]).toEqual([false, false]);
+  });
+
+  it("lets the next one go on when the oldest is complete within the limit: a slow answer stops nobody", () => {
+    const { body } = made({ limit: 100 });
+    const [a, b, c] = [body(), body(), body()];
+    a.add(60);
+    a.complete();
+    b.add(30);
+    c.add(30);
+    expect([b.paused, c.paused]).toEqual([false, true]);
+    b.add(1000);
     expect(b.paused).toBe(false);
   });
 
-  it("refuses what can be given up, and forgets a holder once", () => {
-    const budget = new ByteBudget(10);
-    const holder = new Holder();
-    expect(budget.tryAdd(holder, 8)).toBe(true);
-    expect(budget.tryAdd(holder, 8)).toBe(false);
-    budget.release(holder);
-    budget.release(holder);
+  it("resumes a body that has ended or is released while it waits: what is behind it must flow", () => {
+    const { body } = made({ limit: 1 });
+    const [a, b, c] = [body(), body(), body()];
+    for (const each of [a, b, c]) each.add(1);
+    expect([b.paused, c.paused]).toEqual([true, true]);
+    b.complete();
+    c.release();
+    expect([b.paused, c.paused]).toEqual([false, false]);
+    c.release();
+    b.release();
+  });
+
+  it("never stops a body in one piece, or one whose last piece has come", () => {
+    const { budget, body } = made({ limit: 100 });
+    body().add(100);
+    const [whole, last] = [body(), body()];
+    whole.add(50, true);
+    last.add(10);
+    expect([whole.paused, last.paused]).toEqual([false, true]);
+    last.complete();
+    expect([last.paused, budget.paused]).toEqual([false, 0]);
+  });
+
+  it("takes up a body again that brings more than it announced", () => {
+    const { budget, body } = made({ limit: 100 });
+    body().add(100);
+    const liar = body({ address: "a" });
+    liar.add(10, true).add(10);
+    expect(liar.paused).toBe(true);
+    liar.release();
+    expect(budget.used).toBe(100);
+  });
+
+  it("refuses what can be given up instead", () => {
+    const { budget } = made({ limit: 10 });
+    const holder = new Body(budget);
+    expect([budget.tryAdd(holder.account, 8), budget.tryAdd(holder.account, 8)]).toEqual([true, false]);
+    holder.release();
+    holder.release();
     expect(budget.used).toBe(0);
+  });
+});
+
+describe("shares", () => {
+  it("a body above 1/64 of the limit leaves a quarter to the others", () => {
+    const { body } = made();
+    body().add(1);
+    const [large, even] = [body(), body()];
+    large.add(4800);
+    expect(large.paused).toBe(true);
+    even.add(100);
+    expect(even.paused).toBe(false);
+    even.add(1);
+    expect(even.paused).toBe(true);
+  });
+
+  it("an address above a quarter of the limit leaves an eighth to the others", () => {
+    const { body } = made();
+    body({ address: "first" }).add(1);
+    const many = Array.from({ length: 56 }, () => body({ address: "a" }).add(100));
+    expect(many.filter(({ paused }) => paused)).toHaveLength(1);
+    const others = Array.from({ length: 7 }, (_, i) => body({ address: `b${i}` }).add(100));
+    expect(others.filter(({ paused }) => paused)).toEqual([]);
+  });
+
+  it("bodies whose address is unknown have no share in common", () => {
+    const { body } = made();
+    const many = Array.from({ length: 64 }, () => body().add(100));
+    expect(many.filter(({ paused }) => paused)).toEqual([]);
+  });
+
+  it("goes on in the order of waiting, each as soon as its share allows", () => {
+    const { body } = made();
+    const first = body().add(2000);
+    const large = body().add(4000);
+    const small = body().add(60);
+    const filler = body().add(400);
+    expect([large.paused, small.paused, filler.paused]).toEqual([true, false, true]);
+    small.add(1, true);
+    first.release();
+    expect([large.paused, filler.paused]).toEqual([false, false]);
+  });
+});
+
+describe("small bodies", () => {
+  const SMALL = { limit: 6400, small: 64, reserve: 640 };
+
+  it("go on while the budget is spent", () => {
+    const { budget, body } = made(SMALL);
+    const [a, b] = [body().add(6300), body().add(6300)];
+    expect([a.paused, b.paused]).toEqual([false, true]);
+    const small = body().add(10).add(54);
+    expect(small.paused).toBe(false);
+    expect([budget.mainUsed, budget.reserveUsed]).toEqual([12_600, 64]);
+    small.add(1);
+    expect(small.paused).toBe(true);
+    expect([budget.mainUsed, budget.reserveUsed]).toEqual([12_665, 0]);
+  });
+
+  it("are not those that announce more", () => {
+    const { budget, body } = made(SMALL);
+    body({ expected: 65 }).add(10);
+    body({ expected: 64 }).add(10);
+    expect([budget.mainUsed, budget.reserveUsed]).toEqual([10, 10]);
+  });
+
+  it("use the budget where the reserve is full", () => {
+    const { budget, body } = made(SMALL);
+    const many = Array.from({ length: 12 }, (_, i) => body({ address: `${i}` }).add(60));
+    expect([budget.mainUsed, budget.reserveUsed]).toEqual([120, 600]);
+    many[0]!.add(4);
+    many[1]!.add(4);
+    expect([budget.mainUsed, budget.reserveUsed]).toEqual([120, 608]);
+    for (const each of many) each.release();
+    expect([budget.mainUsed, budget.reserveUsed]).toEqual([0, 0]);
+  });
+
+  it("of one address leave an eighth of the reserve to others", () => {
+    const { budget, body } = made(SMALL);
+    for (let i = 0; i < 10; i++) body({ address: "a" }).add(60);
+    expect([budget.mainUsed, budget.reserveUsed]).toEqual([60, 540]);
+    body({ address: "b" }).add(60);
+    expect(budget.reserveUsed).toBe(600);
+  });
+});
+
+describe("bodies that stall", () => {
+  const STALLS = { minRate: 10, window: 10_000 };
+
+  it("are let go after a window in which they brought less than the rate, and others go on at once", () => {
+    const { budget, body, ticks } = made(STALLS);
+    const [a, b] = [body({ id: "r1", address: "a" }).add(6400), body().add(100)];
+    expect(b.paused).toBe(true);
+    expect([ticks(9), a.gone]).toEqual([[], false]);
+    // It brought one byte less than the rate over the window.
+    a.add(99);
+    ticks(1);
+    expect(a.gone).toBe(false);
+    const [line] = ticks(9);
+    expect(line).toEqual({ address: "a", requestId: "r1", bytes: 6499, state: "reading", slowFor: 10_000 });
+    expect([a.gone, b.paused, budget.used]).toEqual([true, false, 100]);
+  });
+
+  it("stay while they bring the rate", () => {
+    const { body, ticks } = made(STALLS);
+    const a = body().add(3300);
+    for (let i = 0; i < 20; i++) {
+      a.add(50);
+      ticks(5);
+    }
+    expect(a.gone).toBe(false);
+  });
+
+  it("stay while no more than half is in use", () => {
+    const { body, ticks } = made(STALLS);
+    const a = body().add(3200);
+    ticks(100);
+    expect(a.gone).toBe(false);
+    const b = body();
+    b.add(1);
+    ticks(1);
+    expect([a.gone, b.gone]).toEqual([true, false]);
+  });
+
+  it("do not stall while they are paused, nor when they are complete", () => {
+    const { body, ticks } = made(STALLS);
+    const [done, oldest, waits] = [body().add(100), body().add(6300), body().add(100)];
+    done.complete();
+    expect([oldest.paused, waits.paused]).toEqual([false, true]);
+    for (let i = 0; i < 30; i++) {
+      oldest.add(10);
+      ticks(1);
+    }
+    expect([done.gone, oldest.gone, waits.gone]).toEqual([false, false, false]);
+    oldest.release();
+    expect(waits.paused).toBe(false);
+    body().add(6000);
+    ticks(9);
+    expect(waits.gone).toBe(false);
+    ticks(1);
+    expect(waits.gone).toBe(true);
+  });
+
+  it("go slowest first, and no more of them than needed", () => {
+    const { budget, body, ticks } = made(STALLS);
+    const late = body().add(2000);
+    const early = body().add(2000);
+    ticks(5);
+    late.add(200);
+    ticks(20);
+    expect([early.gone, late.gone, budget.used]).toEqual([true, false, 2200]);
+  });
+
+  it("that all others wait for must bring the rate for each of them", () => {
+    const { body, ticks } = made({ ...STALLS, small: 0 });
+    const a = body().add(6400);
+    const waiting = Array.from({ length: 3 }, () => body().add(1));
+    for (let i = 0; i < 9; i++) {
+      a.add(33);
+      ticks(1);
+    }
+    a.add(3);
+    ticks(1);
+    expect(a.gone).toBe(false);
+    for (let i = 0; i < 10; i++) {
+      a.add(29);
+      ticks(1);
+    }
+    expect(a.gone).toBe(true);
+    expect(waiting.map(({ paused }) => paused)).toEqual([false, false, false]);
+  });
+
+  it("are let go in the reserve, too", () => {
+    const { body, ticks } = made({ ...STALLS, small: 64, reserve: 640 });
+    const many = Array.from({ length: 6 }, () => body().add(60));
+    ticks(10);
+    expect(many.filter(({ gone }) => gone)).toHaveLength(1);
+  });
+
+  it("are watched from when a pool is short", () => {
+    const { budget, body } = made();
+    let calls = 0;
+    budget.onShort = () => calls++;
+    body().add(3200, true);
+    expect([calls, budget.short]).toEqual([0, false]);
+    body().add(1, true);
+    expect([calls, budget.short]).toEqual([1, true]);
+  });
+});
+
+describe("the report", () => {
+  it("names who holds most of what is not complete", () => {
+    const { budget, body } = made();
+    body({ id: "whole" }).add(500, true);
+    const done = body({ id: "done" });
+    done.add(10).add(990, true);
+    for (let i = 1; i <= 3; i++) body({ id: `r${i}`, address: `a${i}` }).add(i * 100);
+    expect(budget.topHolders(2).map(({ requestId, address, bytes }) => [requestId, address, bytes])).toEqual([
+      ["r3", "a3", 300],
+      ["r2", "a2", 200],
+    ]);
+    expect([budget.unfinished, budget.mainUsed]).toEqual([600, 2100]);
+    done.release();
+    expect(budget.mainUsed).toBe(1100);
   });
 });

@@ -1,76 +1,439 @@
-/** Someone who holds bytes of the budget. */
+/** What a body asks of whoever receives it. */
 export interface BudgetHolder {
-  /** Stop reading: the budget is spent. */
+  /** `x-request-id`, for the report. */
+  readonly requestId: string;
+  /** Stop reading this body. */
   pause(): void;
   resume(): void;
+  /** The body stalls while memory is short: end the request and release its account. */
+  letGo(): void;
 }
 
-/**
- * The bytes that all buffered and replayed bodies of the process may hold together. When they are spent, everyone stops
- * reading except the oldest holder, who may go on to the end of its body: so the total is bounded by the limit plus one
- * body, and no set of half-read bodies can block each other for ever.
- */
-export class ByteBudget {
+/** Sizes in bytes. Every field can be set by a flag (`bodyFlags` in `cli/body-flags.ts`). */
+export interface BudgetSettings {
+  /** All bodies together that are not small. */
   readonly limit: number;
-  #used = 0;
-  /** In order of first arrival; values are the bytes held. */
-  readonly #holders = new Map<BudgetHolder, number>();
-  readonly #paused = new Set<BudgetHolder>();
+  /** The longest body that is small; 0 = none is. */
+  readonly small: number;
+  /** All small bodies together, beside `limit`. */
+  readonly reserve: number;
+  /** Bytes per second. A body that brings less over the window stalls. */
+  readonly minRate: number;
+  /** Milliseconds. */
+  readonly window: number;
+}
 
-  /** @param limit bytes */
+const KiB = 1024;
+const MiB = 1024 * KiB;
+
+export const BUDGET_DEFAULTS: BudgetSettings = {
+  limit: 256 * MiB,
+  small: 64 * KiB,
+  reserve: 64 * MiB,
+  minRate: KiB,
+  window: 10_000,
+};
+
+/** `tick` is called this many times per window. */
+export const TICKS_PER_WINDOW = 10;
+
+/**
+ * A share: an owner that holds more than `limit / own` must leave `limit / spare` of a pool to the others. An owner within
+ * its shares may use the whole pool, so bodies of an owner above its share never fill it.
+ */
+const SHARE = {
+  /** Of one body, in the main pool. */
+  body: { own: 64, spare: 4 },
+  /** Of one client address, in both pools. */
+  address: { own: 4, spare: 8 },
+} as const;
+
+/** As many bytes are expected of a body that goes on; at most this many, and at most 1/64 of the limit. */
+const LARGEST_STEP = 64 * KiB;
+
+/** The body that all others wait for must bring the minimum rate for each of them, up to this many. */
+const MOST_WAITING_COUNTED = 64;
+
+/** What one client address holds in one pool. */
+interface Party {
+  readonly address: string;
+  held: number;
+  bodies: number;
+}
+
+/** Small bodies have a pool of their own: the reserve. */
+class Pool {
+  readonly limit: number;
+  used = 0;
+  /** Bodies that are not complete, in the order of their arrival in this pool. */
+  readonly members = new Set<BodyAccount>();
+  /** Addresses of `members`. */
+  readonly parties = new Map<string, Party>();
+
   constructor(limit: number) {
     this.limit = limit;
   }
 
-  /** Bytes held now. */
-  get used(): number {
-    return this.#used;
+  /** More than half of it is in use: who stalls must go. */
+  get short(): boolean {
+    return 2 * this.used > this.limit;
+  }
+}
+
+/**
+ * | State | Pieces come | Can be paused | Can stall |
+ * |---|---|---|---|
+ * | empty | not yet, or no longer | no | no |
+ * | reading | yes | yes | yes |
+ * | paused | no: we stopped it | is | no |
+ * | complete | no | no | no |
+ */
+type State = "empty" | "reading" | "paused" | "complete";
+
+/** What one exchange holds. Only the budget writes to it. */
+export class BodyAccount {
+  readonly holder: BudgetHolder;
+  /** The client's address; "" = unknown, and then the body has no share but its own. Set before the first piece. */
+  address = "";
+  /** Bytes announced for the body, 0 = unknown. Set before the first piece. */
+  expected = 0;
+  /** Bytes held. */
+  held = 0;
+  state: State = "empty";
+  pool: Pool | undefined;
+  /** Of a member of a pool with a known address. */
+  party: Party | undefined;
+  /** What was held when the present stretch of too few bytes began, and how many ticks it lasts. */
+  mark = 0;
+  slowTicks = 0;
+
+  constructor(holder: BudgetHolder) {
+    this.holder = holder;
+  }
+}
+
+/** One line of the report of a spent budget. */
+export interface HolderReport {
+  /** "" = unknown. */
+  readonly address: string;
+  readonly requestId: string;
+  readonly bytes: number;
+  readonly state: State;
+  /** Milliseconds without the minimum rate, in steps of a tick; 0 for bodies that nobody waits for. */
+  readonly slowFor: number;
+}
+
+/**
+ * The bytes that all buffered and replayed bodies of the process hold together.
+ *
+ * A body of at most `small` bytes counts in the reserve and never waits, unless the reserve and the main pool are both
+ * spent. A longer one counts in the main pool. When the main pool is spent, every body in it stops except the oldest, which
+ * goes on to its end. So no set of half-read bodies can block each other for ever, and the bytes held are bounded by
+ * `limit + reserve`, the rest of one body, for each body that waits one piece and at most `small` before it, and bodies
+ * that arrive in one piece: those are there before anyone can say no.
+ *
+ * Nothing here knows the time: `tick` stands for it.
+ */
+export class ByteBudget {
+  readonly settings: BudgetSettings;
+  /** Called when a pool gets short: `tick` is wanted until `short` is false. */
+  onShort: () => void = () => {};
+  readonly #main: Pool;
+  readonly #reserve: Pool;
+  /** Members of the main pool, the one that waits longest first. */
+  readonly #paused = new Set<BodyAccount>();
+  /** The one body that went on beyond the limit, until it is released or fits. */
+  #beyond: BodyAccount | undefined;
+  readonly #step: number;
+  #releases = 0;
+
+  constructor(settings: Partial<BudgetSettings> = {}) {
+    this.settings = { ...BUDGET_DEFAULTS, ...settings };
+    this.#main = new Pool(this.settings.limit);
+    this.#reserve = new Pool(this.settings.reserve);
+    this.#step = Math.max(1, Math.min(LARGEST_STEP, Math.floor(this.settings.limit / 64)));
   }
 
-  /** How many holders are paused now. */
+  /** Bytes held now, in both pools. */
+  get used(): number {
+    return this.#main.used + this.#reserve.used;
+  }
+
+  /** Bytes held now in the main pool. */
+  get mainUsed(): number {
+    return this.#main.used;
+  }
+
+  /** Bytes held now in the reserve. */
+  get reserveUsed(): number {
+    return this.#reserve.used;
+  }
+
+  /** How many bodies wait for room. */
   get paused(): number {
     return this.#paused.size;
   }
 
-  /** Accounts `bytes` that were already received, and pauses the holder when it must not read on. */
-  add(holder: BudgetHolder, bytes: number): void {
-    this.#used += bytes;
-    this.#holders.set(holder, (this.#holders.get(holder) ?? 0) + bytes);
-    if (this.#used > this.limit && !this.#isOldest(holder) && !this.#paused.has(holder)) {
-      this.#paused.add(holder);
-      holder.pause();
+  /** How often bytes of the main pool were given back; a figure that stands still is a budget that does not move. */
+  get releases(): number {
+    return this.#releases;
+  }
+
+  /** Whether a pool is more than half in use, or somebody waits. */
+  get short(): boolean {
+    return this.#main.short || this.#reserve.short || this.#paused.size > 0;
+  }
+
+  /**
+   * Accounts `bytes` that were already received, and pauses the body when it must not read on.
+   * @param last nothing follows
+   */
+  add(account: BodyAccount, bytes: number, last: boolean): void {
+    if (account.state === "empty") {
+      const pool = this.#poolOf(account, bytes);
+      account.pool = pool;
+      if (last) {
+        // The usual case: a body in one piece. It can neither wait nor stall, so nobody needs to find it.
+        account.state = "complete";
+        account.held = bytes;
+        pool.used += bytes;
+        if (pool.short) this.onShort();
+        return;
+      }
+      this.#join(account, pool);
     }
+    // More than was announced.
+    else if (account.state === "complete") this.#reopen(account);
+    this.#charge(account, bytes);
+    if (account.pool === this.#reserve && !this.#staysSmall(account)) this.#moveToMain(account);
+    const main = this.#main;
+    if (account.pool === main && main.used > main.limit && account === this.#oldest()) this.#beyond = account;
+    if (last) this.complete(account);
+    else if (account.pool === main && account.state === "reading" && !this.#mayRead(account)) {
+      account.state = "paused";
+      this.#paused.add(account);
+      account.holder.pause();
+    }
+    if (account.pool!.short) this.onShort();
   }
 
-  /** Takes `bytes` only if they fit; never pauses. For buffers that can be given up instead. */
-  tryAdd(holder: BudgetHolder, bytes: number): boolean {
-    if (this.#used + bytes > this.limit) return false;
-    this.#used += bytes;
-    this.#holders.set(holder, (this.#holders.get(holder) ?? 0) + bytes);
-    return true;
-  }
-
-  /** Gives back everything the holder has; doing so twice does nothing. */
-  release(holder: BudgetHolder): void {
-    const bytes = this.#holders.get(holder);
-    if (bytes === undefined) return;
-    this.#holders.delete(holder);
-    this.#used -= bytes;
-    // Its end may have arrived while it was paused: whatever it reads next must flow again.
-    if (this.#paused.delete(holder)) holder.resume();
+  /** The body has ended: what is behind it must flow again. Its bytes stay accounted. */
+  complete(account: BodyAccount): void {
+    const { state } = account;
+    if (state !== "reading" && state !== "paused") return;
+    account.state = "complete";
+    this.#unlist(account, account.pool!);
+    if (state === "paused") {
+      this.#paused.delete(account);
+      account.holder.resume();
+    }
     if (this.#paused.size > 0) this.#resumeSome();
   }
 
-  #isOldest(holder: BudgetHolder): boolean {
-    for (const first of this.#holders.keys()) return first === holder;
-    return false;
+  /** Takes `bytes` only if they fit; never pauses. For buffers that can be given up instead. */
+  tryAdd(account: BodyAccount, bytes: number): boolean {
+    if (this.#main.used + bytes > this.#main.limit) return false;
+    if (account.state === "empty") {
+      account.state = "complete";
+      account.pool = this.#main;
+    } else if (account.pool === this.#reserve) this.#moveToMain(account);
+    this.#charge(account, bytes);
+    if (this.#main.short) this.onShort();
+    return true;
   }
 
+  /** Gives back everything the account has; doing so twice does nothing. */
+  release(account: BodyAccount): void {
+    const { pool, state } = account;
+    if (pool === undefined) return;
+    this.#leave(account, pool);
+    if (account === this.#beyond || this.#main.used <= this.#main.limit) this.#beyond = undefined;
+    account.pool = undefined;
+    account.state = "empty";
+    account.held = 0;
+    if (pool === this.#main) this.#releases++;
+    if (state === "paused") {
+      this.#paused.delete(account);
+      account.holder.resume();
+    }
+    if (pool === this.#main && this.#paused.size > 0) this.#resumeSome();
+  }
+
+  /**
+   * A tenth of the window has passed, and what had arrived by then was read. Lets bodies go that stall in a pool that is
+   * short, slowest first, until it no longer is.
+   * @returns who was let go
+   */
+  tick(): readonly HolderReport[] {
+    const gone: HolderReport[] = [];
+    for (const pool of [this.#main, this.#reserve]) {
+      const slow = this.#slowOf(pool);
+      if (!pool.short || slow.length === 0) continue;
+      // The slowest first; of equals the one that gives back most.
+      slow.sort((a, b) => b.slowTicks - a.slowTicks || b.held - a.held);
+      for (const account of slow) {
+        if (!pool.short) break;
+        if (account.state !== "reading") continue;
+        gone.push(this.#reportOf(account));
+        account.holder.letGo();
+        this.release(account);
+      }
+    }
+    if (this.#paused.size > 0) this.#resumeSome();
+    return gone;
+  }
+
+  /** Bytes of the main pool in bodies that are still being received, or that wait. */
+  get unfinished(): number {
+    let sum = 0;
+    for (const { held } of this.#main.members) sum += held;
+    return sum;
+  }
+
+  /** Who holds most of the main pool, of the bodies that are not complete. @param count at most this many */
+  topHolders(count: number): readonly HolderReport[] {
+    return [...this.#main.members]
+      .sort((a, b) => b.held - a.held)
+      .slice(0, count)
+      .map((account) => this.#reportOf(account));
+  }
+
+  #reportOf(account: BodyAccount): HolderReport {
+    const { address, held, state, slowTicks } = account;
+    const slowFor = slowTicks * (this.settings.window / TICKS_PER_WINDOW);
+    return { address, requestId: account.holder.requestId, bytes: held, state, slowFor };
+  }
+
+  #poolOf(account: BodyAccount, bytes: number): Pool {
+    const { small } = this.settings;
+    const reserve = this.#reserve;
+    return bytes <= small && account.expected <= small && reserve.used + bytes <= reserve.limit ? reserve : this.#main;
+  }
+
+  #staysSmall(account: BodyAccount): boolean {
+    const reserve = this.#reserve;
+    return account.held <= this.settings.small && reserve.used <= roomFor(account.party, reserve);
+  }
+
+  #moveToMain(account: BodyAccount): void {
+    const isMember = this.#reserve.members.has(account);
+    this.#leave(account, this.#reserve);
+    account.pool = this.#main;
+    if (isMember) this.#joinMembers(account, this.#main);
+    this.#main.used += account.held;
+    if (account.party !== undefined) account.party.held += account.held;
+  }
+
+  /** The first piece of several. */
+  #join(account: BodyAccount, pool: Pool): void {
+    account.state = "reading";
+    account.mark = 0;
+    account.slowTicks = 0;
+    this.#joinMembers(account, pool);
+  }
+
+  #reopen(account: BodyAccount): void {
+    const { pool, held } = account;
+    account.state = "reading";
+    account.slowTicks = 0;
+    account.mark = held;
+    this.#joinMembers(account, pool!);
+    if (account.party !== undefined) account.party.held += held;
+  }
+
+  #joinMembers(account: BodyAccount, pool: Pool): void {
+    pool.members.add(account);
+    const { address } = account;
+    if (address === "") return;
+    let party = pool.parties.get(address);
+    if (party === undefined) {
+      party = { address, held: 0, bodies: 0 };
+      pool.parties.set(address, party);
+    }
+    party.bodies++;
+    account.party = party;
+  }
+
+  #leave(account: BodyAccount, pool: Pool): void {
+    pool.used -= account.held;
+    this.#unlist(account, pool);
+  }
+
+  #unlist(account: BodyAccount, pool: Pool): void {
+    const { party, held } = account;
+    pool.members.delete(account);
+    if (party === undefined) return;
+    party.held -= held;
+    if (--party.bodies === 0) pool.parties.delete(party.address);
+    account.party = undefined;
+  }
+
+  #charge(account: BodyAccount, bytes: number): void {
+    account.held += bytes;
+    account.pool!.used += bytes;
+    if (account.party !== undefined) account.party.held += bytes;
+  }
+
+  #mayRead(account: BodyAccount): boolean {
+    return this.#main.used <= this.#roomFor(account) || account === this.#oldest();
+  }
+
+  /** How much of the main pool may be in use for this body to read on. */
+  #roomFor({ held, party }: BodyAccount): number {
+    const { limit } = this.#main;
+    const room = roomFor(party, this.#main);
+    return held * SHARE.body.own > limit ? room - limit / SHARE.body.spare : room;
+  }
+
+  /** The body that may go on beyond the limit: the first in the order of arrival, unless another one went beyond it. */
+  #oldest(): BodyAccount | undefined {
+    if (this.#beyond !== undefined) return this.#beyond;
+    for (const first of this.#main.members) return first;
+    return undefined;
+  }
+
+  /** Bodies may go on: the oldest in any case, others in the order of their waiting, as far as there is room. */
   #resumeSome(): void {
-    for (const holder of this.#paused) {
-      if (this.#used > this.limit && !this.#isOldest(holder)) continue;
-      this.#paused.delete(holder);
-      holder.resume();
+    const { used, limit } = this.#main;
+    const oldest = this.#oldest();
+    if (oldest?.state === "paused") this.#resume(oldest);
+    let steps = Math.max(1, Math.floor((limit - used) / this.#step));
+    if (used > limit) return;
+    for (const account of this.#paused) {
+      if (used > this.#roomFor(account)) continue;
+      this.#resume(account);
+      if (--steps === 0) return;
     }
   }
+
+  #resume(account: BodyAccount): void {
+    this.#paused.delete(account);
+    account.state = "reading";
+    account.mark = account.held;
+    account.slowTicks = 0;
+    account.holder.resume();
+  }
+
+  /** Who has brought too little for a whole window. */
+  #slowOf(pool: Pool): BodyAccount[] {
+    const slow: BodyAccount[] = [];
+    const { minRate, window } = this.settings;
+    const least = (minRate * window) / 1000;
+    const isSpent = pool === this.#main && pool.used > pool.limit;
+    const oldest = isSpent ? this.#oldest() : undefined;
+    const ofOldest = least * Math.max(1, Math.min(MOST_WAITING_COUNTED, this.#paused.size));
+    for (const account of pool.members) {
+      if (account.state !== "reading") continue;
+      if (account.held - account.mark >= (account === oldest ? ofOldest : least)) {
+        account.mark = account.held;
+        account.slowTicks = 0;
+      } else if (++account.slowTicks >= TICKS_PER_WINDOW) slow.push(account);
+    }
+    return slow;
+  }
+}
+
+/** How much of a pool may be in use for a body of this address to read on. */
+function roomFor(party: Party | undefined, { limit }: Pool): number {
+  return party !== undefined && party.held * SHARE.address.own > limit ? limit - limit / SHARE.address.spare : limit;
 }

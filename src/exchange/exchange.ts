@@ -12,7 +12,8 @@ import type { BytesPerToken } from "../scheduling/tokens/bytes-per-token.ts";
 import type { Tracing } from "../telemetry/tracing.ts";
 import { Attempts } from "./attempts.ts";
 import { BodyAssembler } from "./body-assembler.ts";
-import type { BudgetHolder, ByteBudget } from "./byte-budget.ts";
+import { BodyAccount, type BudgetHolder, type ByteBudget } from "./byte-budget.ts";
+import { clientAddressOf } from "./client-address.ts";
 import type { Decider } from "./decide.ts";
 import { asksForDecision, decisionHeaders, together } from "./decision-headers.ts";
 import type { ExchangeMetrics } from "./exchange-metrics.ts";
@@ -69,6 +70,10 @@ export class InferenceExchange implements Exchange, BudgetHolder {
   #receivedAt: number;
   #subset: SubsetHint | undefined;
   readonly #body = new BodyAssembler();
+  /** Bytes that the headers announce for the body; 0 = none. */
+  #declared = 0;
+  /** What the exchange holds of the byte budget: the request body, later perhaps the answer. */
+  #account: BodyAccount | undefined;
   #requestedStream = false;
   readonly #hooks: HookRun;
   #moved: ((endpoint: Endpoint) => void) | undefined;
@@ -120,7 +125,10 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     if (end) return this.#decideWithoutBody();
     const declared = Number(headers.get("content-length"));
     if (declared > this.#services.maxRequestBytes) return this.#refuse(this.#tooLarge());
-    this.#body.expect(declared);
+    if (declared > 0) {
+      this.#declared = declared;
+      this.#body.expect(declared);
+    }
     return undefined;
   }
 
@@ -130,7 +138,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     if (this.requestId === "") this.#identify();
     if (subset !== undefined) this.#subset = subset;
     if (this.#body.length + chunk.length > this.#services.maxRequestBytes) return this.#refuse(this.#tooLarge());
-    if (chunk.length > 0) this.#services.budget.add(this, chunk.length);
+    this.#charge(chunk.length, end);
     if (end) return this.#decide(this.#body.finish(chunk));
     if (chunk.length > 0) this.#body.add(chunk);
     return undefined;
@@ -144,9 +152,16 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     this.#wire.resumeRequest();
   }
 
+  letGo(): void {
+    if (this.#decided || this.#ended) return;
+    const { minRate, window } = this.#services.budget.settings;
+    const detail = `the request body stalled: less than ${minRate} bytes/s for ${window / 1000} s while others need the memory`;
+    this.#wire.evict(this.#refuse(new Rejection("body_stalled", detail)));
+  }
+
   releaseBody(): void {
     this.#body.clear();
-    this.#services.budget.release(this);
+    if (this.#account !== undefined) this.#services.budget.release(this.#account);
   }
 
   attemptFailed(endpoint: Endpoint, failure: AttemptFailure, detail: string): Endpoint | Rejection {
@@ -212,11 +227,14 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     }
     const { budget } = this.#services;
     const held = this.#response.holding;
-    if (held && chunk.length > 0 && !budget.tryAdd(this, chunk.length)) this.#response.drop();
+    if (held && chunk.length > 0) {
+      this.#account ??= new BodyAccount(this);
+      if (!budget.tryAdd(this.#account, chunk.length)) this.#response.drop();
+    }
     const now = this.#services.clock.now();
     const gap = this.#response.chunk(chunk, end, now);
     // Given up or complete: what is only passed on is not paid for.
-    if (held && !this.#response.holding) budget.release(this);
+    if (held && !this.#response.holding && this.#account !== undefined) budget.release(this.#account);
     if (this.streaming && gap >= 0) this.#series?.itl.observe(gap / 1000);
     // A second look at the clock costs as much as the rest of a chunk's handling: one chunk in sixteen stands for all.
     if ((this.#response.chunks & 15) === 1) this.#response.handling += 16 * (this.#services.clock.now() - now);
@@ -229,8 +247,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     if (this.#ended) return;
     this.#ended = true;
     this.#preparing?.abort();
-    this.#body.clear();
-    this.#services.budget.release(this);
+    this.releaseBody();
     this.#attempts?.release();
     if (cause === "complete") this.#response.finish();
     else this.#response.drop();
@@ -260,6 +277,27 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     this.requestId = id || uuidFrom(this.#services.random);
     const { tracing } = this.#services;
     if (tracing !== undefined) this.#trace ??= new ExchangeTrace(tracing, this.#headers, this.requestId);
+  }
+
+  /** Accounts a piece of the request body. */
+  #charge(bytes: number, end: boolean): void {
+    const { budget } = this.#services;
+    let account = this.#account;
+    if (bytes === 0) {
+      if (end && account !== undefined) budget.complete(account);
+      return;
+    }
+    // Whoever announced a length and sent as much sends no more.
+    const last = end || this.#body.length + bytes === this.#declared;
+    if (account === undefined) {
+      account = new BodyAccount(this);
+      this.#account = account;
+      if (!last) {
+        account.expected = this.#declared;
+        account.address = clientAddressOf(this.#headers, this.#wire.clientAddress?.());
+      }
+    }
+    budget.add(account, bytes, last);
   }
 
   #decideWithoutBody(): Decision {

@@ -74,6 +74,8 @@ export interface Wire {
    * possible, else cut the response. A wire that has passed on the whole response ignores it.
    */
   evict(rejection: Rejection): void;
+  /** What the wire knows of the client's address besides the headers: an IP address, perhaps with a port. */
+  clientAddress?(): string | undefined;
 }
 
 /**

@@ -50,6 +50,19 @@ export function metadataBytesOf(request: ProcessingRequest, namespace: string): 
  * @throws SluiceError PROTOBUF_MALFORMED
  */
 export function upstreamAddressOf(request: ProcessingRequest): string | undefined {
+  return attributeOf(request, "upstream.address");
+}
+
+/**
+ * The attribute `source.address` (`ip:port` of the client as Envoy knows it), which Envoy adds to `request_headers` when
+ * configured to; undefined otherwise.
+ * @throws SluiceError PROTOBUF_MALFORMED
+ */
+export function sourceAddressOf(request: ProcessingRequest): string | undefined {
+  return attributeOf(request, "source.address");
+}
+
+function attributeOf(request: ProcessingRequest, name: string): string | undefined {
   const reader = new Reader(request.message);
   let found: Buffer | undefined;
   while (reader.more) {
@@ -57,8 +70,8 @@ export function upstreamAddressOf(request: ProcessingRequest): string | undefine
     if (tag === ATTRIBUTES) found = readEntry(reader, ATTRIBUTE_NAMESPACE) ?? found;
     else reader.skip(tag);
   }
-  const address = structIn(found)?.["upstream.address"];
-  return typeof address === "string" && address !== "" ? address : undefined;
+  const value = structIn(found)?.[name];
+  return typeof value === "string" && value !== "" ? value : undefined;
 }
 
 function structIn(bytes: Buffer | undefined): Struct | undefined {

@@ -5,6 +5,7 @@ import { isBuffered } from "./body-mode.ts";
 import { destinationOf, routeMetadata } from "./destination.ts";
 import { requestMutation } from "./header-mutation.ts";
 import { BODY_MODE, type CommonReply, type ProcessingRequest } from "./messages.ts";
+import { sourceAddressOf } from "./metadata.ts";
 import type { Notices } from "./notices.ts";
 import type { Replies } from "./replies.ts";
 import { SubsetHints } from "./subset-hint.ts";
@@ -26,6 +27,8 @@ export class RequestPhase {
   readonly #hints: SubsetHints;
   #mode: number = BODY_MODE.fullDuplexStreamed;
   #headers: HeaderList | undefined;
+  /** The client as the attribute `source.address` names it; read only where a body follows. */
+  clientAddress: string | undefined;
   /** The headers were answered without a destination. */
   #headersAnswered = false;
   #bodySeen = false;
@@ -94,6 +97,7 @@ export class RequestPhase {
     this.#tunnel = !this.#ended && isTunnel(headers);
     const now = this.#ended || this.#tunnel || this.#mode === BODY_MODE.none || this.#mode === BODY_MODE.streamed;
     this.#unread = now;
+    if (!now) this.clientAddress = sourceAddressOf(request);
     const subset = this.#hints.of(request);
     const decision = this.#exchange.requestHeaders(headers, now, subset);
     if (decision === undefined && isBuffered(this.#mode)) {

@@ -96,6 +96,10 @@ export class Session implements GrpcStreamEvents, Wire {
     this.#gate.release(HOLD.budget);
   }
 
+  clientAddress(): string | undefined {
+    return this.#request.clientAddress;
+  }
+
   evict(rejection: Rejection): void {
     if (this.#closed || this.#response.done) return;
     try {

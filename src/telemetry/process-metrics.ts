@@ -8,6 +8,24 @@ export const WIRE_METRICS = {
     help: "Bytes of request and response bodies held in memory at the moment.",
     labels: [],
   },
+  bodyBudgetBytes: {
+    type: "gauge",
+    name: "sluice_body_budget_bytes",
+    help: "Bytes of bodies held at the moment, by pool: small = the reserve of small request bodies, main = all others.",
+    labels: ["pool"],
+  },
+  bodyBudgetLimit: {
+    type: "gauge",
+    name: "sluice_body_budget_limit_bytes",
+    help: "Bytes of bodies above which request bodies wait, by pool.",
+    labels: ["pool"],
+  },
+  bodyBudgetPaused: {
+    type: "gauge",
+    name: "sluice_body_budget_paused",
+    help: "Request bodies that are not read at the moment because the budget for bodies is spent.",
+    labels: [],
+  },
   extprocStreams: {
     type: "gauge",
     name: "sluice_extproc_streams",

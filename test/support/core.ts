@@ -9,7 +9,7 @@ import { isMember } from "../../src/config/profile.ts";
 import { parseDocument } from "../../src/document/parse.ts";
 import type { PoolEndpoint } from "../../src/endpoints/pool-endpoint.ts";
 import { EndpointRegistry } from "../../src/endpoints/registry.ts";
-import { ByteBudget } from "../../src/exchange/byte-budget.ts";
+import { type BudgetSettings, ByteBudget } from "../../src/exchange/byte-budget.ts";
 import { Decider, type DecisionParts } from "../../src/exchange/decide.ts";
 import { InferenceExchange } from "../../src/exchange/exchange.ts";
 import { ExchangeMetrics } from "../../src/exchange/exchange-metrics.ts";
@@ -54,8 +54,8 @@ export interface TestCoreOptions {
   /** API objects and how they count. */
   readonly models?: Omit<ResolverOptions, "random" | "objectives">;
   readonly ignoreSubset?: boolean;
-  /** Bytes. */
-  readonly budget?: number;
+  /** Bytes of all bodies together, small ones included; or the settings. */
+  readonly budget?: number | Partial<BudgetSettings>;
   readonly maxRequestBytes?: number;
   readonly seed?: number;
   readonly hooks?: readonly NamedHook[];
@@ -100,7 +100,8 @@ export class TestCore {
     const random = new SeededRandom(options.seed ?? 1);
     this.random = random;
     this.endpoints = new EndpointRegistry({ clock, random });
-    this.budget = new ByteBudget(options.budget ?? 256 * 1024 * 1024);
+    const { budget } = options;
+    this.budget = new ByteBudget(typeof budget === "number" ? { limit: budget, small: 0, reserve: 0 } : budget);
     this.#maxRequestBytes = options.maxRequestBytes ?? 32 * 1024 * 1024;
     this.#decisionHeader = options.decisionHeader ?? false;
     const document = options.config === undefined ? undefined : parseDocument(options.config, { file: "config.yaml" });

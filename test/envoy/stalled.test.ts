@@ -1,0 +1,52 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ask, chat } from "../support/client.ts";
+import { poll } from "../support/poll.ts";
+import { type Stack, startStack } from "../support/stack.ts";
+import { chats, StalledUploads, sampleOn } from "../support/stalled.ts";
+
+const MiB = 1024 * 1024;
+
+describe("real Envoy, and a picker whose budget for bodies is spent by uploads that stall", () => {
+  let stack: Stack;
+  let uploads: StalledUploads;
+
+  beforeAll(async () => {
+    const quick = ["--inter-token-latency", "0", "--time-to-first-token", "0", "--prefill-time-per-token", "0"];
+    stack = await startStack("standalone", {
+      simArgs: [...quick, "--max-num-seqs", "256", "--max-model-len", "4000000"],
+      eppArgs: ["--body-budget", "16Mi", "--small-body-reserve", "4Mi", "--body-stall-window", "4s"],
+    });
+    await poll("the first answer", async () => (await ask(`${stack.url}/v1/models`)).status === 200);
+  });
+  afterAll(async () => {
+    uploads?.close();
+    await stack?.stop();
+  });
+
+  const sample = async (name: string) => sampleOn((await ask(`${stack.epp.adminUrl}/metrics`)).text, name);
+
+  it("serves small and moderate requests, and answers those that stall with 408", async () => {
+    uploads = await StalledUploads.begin({ port: stack.envoy.port, count: 100, announced: 2 * MiB, sent: MiB });
+    await poll("bodies that wait", async () => (await sample("sluice_body_budget_paused")) > 10);
+
+    const small = await chats(stack.url, { count: 1000, connections: 16, body: chat("hello") });
+    expect(small.bad).toEqual([]);
+    const pieces = await chats(stack.url, { count: 100, connections: 8, body: chat("x".repeat(60_000)) });
+    expect(pieces.bad).toEqual([]);
+    const moderate = await chats(stack.url, { count: 50, connections: 4, body: chat("x".repeat(200_000)) });
+    expect(moderate.bad).toEqual([]);
+
+    await poll("all of them to be let go", () => uploads.answered().get(408) === 100, 90_000);
+    expect(uploads.answer(408)).toMatch(/stalled: less than 1024 bytes\/s for 4 s/);
+    await poll("nobody to wait", async () => (await sample("sluice_body_budget_paused")) === 0);
+    expect(await sample('sluice_body_budget_bytes{pool="main"}')).toBe(0);
+    // Each was one exchange that was refused, and none a failure of the filter.
+    expect(await stack.envoy.stat("http.inference.ext_proc.streams_failed")).toBe(0);
+  });
+
+  it("names the clients that hold it by their addresses", async () => {
+    const report = stack.epp.process.stderr.split("\n").find((line) => line.includes("request bodies wait for memory"));
+    const { holders } = JSON.parse(report!);
+    expect(holders[0]).toMatchObject({ address: expect.stringMatching(/^127\.1\./), bytes: expect.any(Number) });
+  });
+});

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { HEAD, load, messageFor, REGISTRY } from "./fakes.cases.ts";
+import { HEAD, load, messageFor } from "./fakes.cases.ts";
 
 // Every row of scheduling 4.4 as the author of the file reads it: the whole message. That both --config-file and --config-text
 // are given is for the flags to refuse (src/cli/epp-flags.test.ts, S-62).
@@ -52,7 +52,7 @@ describe("what the author of a configuration is told (scheduling 4.4)", () => {
     [
       "type not registered, nothing like it",
       `${HEAD}plugins:\n- type: astrology\n`,
-      `${ONE}c.yaml:4:3: plugins[0].type: plugin type astrology is not registered; known are ${REGISTRY.types().join(", ")}; a type of your own takes a \`module\``,
+      `${ONE}c.yaml:4:3: plugins[0].type: plugin type astrology is not registered; the nearest are cost-hook, hot-scorer, hot-producer, and docs/reference/plugins.md lists all; a type of your own takes a \`module\``,
     ],
     [
       "S-59: unknown parameter",

@@ -112,7 +112,7 @@ class Loading {
     checkNeededProfile(handler, names, table, this.#violations);
     warnOfProfiles(names, table, warn);
     const detector = this.#detector(envelope, plan, table);
-    const surroundings = { isOn: gates.has("flowControl"), table, policies };
+    const surroundings = { gate: gates.get("flowControl"), table, policies };
     checkFlowControl(envelope, surroundings, this.#violations, warn);
     const discovery = this.#discovery(envelope, table);
     const dataSources = readDataSources(envelope, table, this.#registry, this.#violations, warn);

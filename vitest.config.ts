@@ -1,13 +1,17 @@
 import { defineConfig, type TestProjectConfiguration } from "vitest/config";
+import { announceSlowness, fixedLimit, measureSlowness } from "./test/support/slowness.ts";
 
 const lane = process.env["SLUICE_LANE"] ?? "unit";
 
-const LIMIT_MS = lane === "unit" ? 20_000 : 120_000;
+// Once for the whole run: workers and their child processes read the slowness from the environment.
+announceSlowness(await measureSlowness());
+const LIMIT_MS = fixedLimit(lane === "unit" ? 20_000 : 120_000);
 const COMMON = {
   // No context of its own for each file: the unit lane is many small files, and starting one costs more than they do.
   isolate: false,
   testTimeout: LIMIT_MS,
   hookTimeout: LIMIT_MS,
+  expect: { poll: { timeout: fixedLimit(1000) } },
 };
 
 const UNIT = ["src/**/*.test.ts", "scripts/**/*.test.ts"];

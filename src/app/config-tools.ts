@@ -81,21 +81,35 @@ interface Checked {
 
 async function check(input: ConfigInput): Promise<Checked> {
   const document = parseDocument(await textOf(input), { file: nameOf(input) });
-  const { registry, warnings } = await PLUGIN_MODULES.load(document, modulesFolder(input));
-  const loaded = loadDetailed(document, registry, { refuseExperimental: !input.allowExperimental });
+  const { registry, warnings, mistakes } = await PLUGIN_MODULES.inspect(document, modulesFolder(input));
+  const loaded = loadDetailed(document, registry, { refuseExperimental: !input.allowExperimental, mistakes });
   const { config } = loaded;
   // Nothing made here runs: the clock stands still.
   const instances = instancesOf(config, { clock: new VirtualClock(), random: new SeededRandom(1), log: silentLogger });
+  const failures = new Set<string>();
+  const attempt = <T>(make: () => T): T | undefined => {
+    try {
+      return make();
+    } catch (error) {
+      if (!(error instanceof SluiceError)) throw error;
+      failures.add(error.message);
+      return undefined;
+    }
+  };
   try {
-    const plan = planOf(config, instances);
+    const plan = attempt(() => planOf(config, instances));
+    // A plan ends with the first plugin that cannot be made: then the others are looked at one by one.
+    const others = plan === undefined ? loaded.table.values() : [];
     for (const plugin of [
+      ...others,
       config.detector,
       ...config.parsers,
       ...config.hooks,
       ...config.headerProcessors,
       ...config.dataSources.flatMap(({ source, extractors }) => [source, ...extractors]),
     ])
-      instances.make<PluginKind>(plugin);
+      attempt(() => instances.make<PluginKind>(plugin));
+    if (plan === undefined || failures.size > 0) throw new SluiceError("PLUGIN_CREATE", [...failures].join("\n"));
     return { loaded, plan, warnings: [...warnings, ...config.warnings] };
   } finally {
     instances.close();

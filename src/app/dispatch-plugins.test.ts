@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { describe, expect, it } from "vitest";
+import { fixedLimit } from "../../test/support/slowness.ts";
 
 /** Runs in Node as it is: the test runner has its own way to import. */
 const RUNNER = `
@@ -28,7 +29,10 @@ function loaded(...texts: readonly string[]): { readonly folder: string; readonl
   });
   const root = pathToFileURL(`${import.meta.dirname}/`).href;
   const args = ["--input-type=module", "-e", RUNNER, root, ...paths];
-  return { folder, said: JSON.parse(execFileSync(process.execPath, args, { encoding: "utf8", timeout: 20_000 })) };
+  return {
+    folder,
+    said: JSON.parse(execFileSync(process.execPath, args, { encoding: "utf8", timeout: fixedLimit(20_000) })),
+  };
 }
 
 describe("gates and metric sources of the user", () => {

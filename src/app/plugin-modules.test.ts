@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { beforeAll, describe, expect, it } from "vitest";
+import { fixedLimit } from "../../test/support/slowness.ts";
 import { MAX_MODULES } from "./plugin-modules.ts";
 
 /** A step of a case: what is written, then a configuration that is read. */
@@ -92,7 +93,7 @@ beforeAll(() => {
   const out = execFileSync(process.execPath, ["--input-type=module", "-e", RUNNER], {
     input: JSON.stringify({ root, cases }),
     encoding: "utf8",
-    timeout: 60_000,
+    timeout: fixedLimit(60_000),
   });
   outcomes = JSON.parse(out) as typeof outcomes;
 });

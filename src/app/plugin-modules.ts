@@ -24,6 +24,11 @@ export interface KnownPlugins {
   readonly warnings: readonly string[];
 }
 
+/** The plugin types of those modules that can be loaded, and what is wrong with the others. */
+export interface InspectedPlugins extends KnownPlugins {
+  readonly mistakes: readonly Violation[];
+}
+
 /** A module that was looked at once. */
 interface Module {
   readonly definitions: readonly PluginDefinition[];
@@ -60,15 +65,24 @@ export class PluginModules {
    * @param folder where relative paths start, and what they must not leave; undefined = the document lies in none
    * @throws SluiceError PLUGIN_LOAD, every problem as `file:line:column: path: problem`
    */
-  load(document: Document | undefined, folder: string | undefined): Promise<KnownPlugins> {
-    const loading = this.#last.then(() => this.#load(document, folder));
+  async load(document: Document | undefined, folder: string | undefined): Promise<KnownPlugins> {
+    const { mistakes, ...known } = await this.inspect(document, folder);
+    if (document === undefined || mistakes.length === 0) return known;
+    const { message } = invalid(document, mistakes, "EndpointPickerConfig");
+    throw new SluiceError("PLUGIN_LOAD", message);
+  }
+
+  /** As `load`, with what is wrong among the results: for those who look for further mistakes. */
+  inspect(document: Document | undefined, folder: string | undefined): Promise<InspectedPlugins> {
+    const loading = this.#last.then(() => this.#inspect(document, folder));
     this.#last = loading.catch(() => undefined);
     return loading;
   }
 
-  async #load(document: Document | undefined, folder: string | undefined): Promise<KnownPlugins> {
+  async #inspect(document: Document | undefined, folder: string | undefined): Promise<InspectedPlugins> {
     const entries = document === undefined ? [] : entriesOf(document.value);
-    if (document === undefined || entries.length === 0) return { registry: PLUGIN_REGISTRY, warnings: [] };
+    if (document === undefined || entries.length === 0)
+      return { registry: PLUGIN_REGISTRY, warnings: [], mistakes: [] };
     const violations: Violation[] = [];
     const warnings: string[] = [];
     /** Which module brings which type. */
@@ -100,12 +114,8 @@ export class PluginModules {
       )
         violations.push({ path: [...path, "type"], problem: `${module} ${typeNotFound(type, loaded.definitions)}` });
     }
-    if (violations.length > 0) {
-      const { message } = invalid(document, violations, "EndpointPickerConfig");
-      throw new SluiceError("PLUGIN_LOAD", message);
-    }
     const own = [...types.values()].map(({ definition }) => definition);
-    return { registry: new PluginRegistry([...PLUGINS, ...own]), warnings };
+    return { registry: new PluginRegistry([...PLUGINS, ...own]), warnings, mistakes: violations };
   }
 
   async #module(file: ModuleFile, name: string): Promise<Module & { readonly changed: boolean }> {

@@ -1,5 +1,6 @@
 import { execFile } from "node:child_process";
 import { expect, it } from "vitest";
+import { fixedLimit } from "../../test/support/slowness.ts";
 import { VirtualClock } from "../clock/virtual.ts";
 import { silentLogger } from "../telemetry/logger.ts";
 import { startRequestTracing } from "./request-tracing.ts";
@@ -15,8 +16,12 @@ const loadedBy = (script: string) =>
       ${script}
       console.log(Object.keys(createRequire(import.meta.url).cache).filter((file) => file.includes("opentelemetry")).length);
       process.exit();`;
-    execFile(process.execPath, ["--input-type=module", "-e", code], { timeout: 30_000 }, (error, stdout, stderr) =>
-      error === null ? resolve(Number(stdout.trim())) : reject(new Error(`${error.message}\n${stderr}`)),
+    execFile(
+      process.execPath,
+      ["--input-type=module", "-e", code],
+      { timeout: fixedLimit(30_000) },
+      (error, stdout, stderr) =>
+        error === null ? resolve(Number(stdout.trim())) : reject(new Error(`${error.message}\n${stderr}`)),
     );
   });
 const url = (file: string) => JSON.stringify(new URL(file, import.meta.url).href);

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
+import { fixedLimit } from "../../test/support/slowness.ts";
 import { SeededRandom } from "../clock/random.ts";
 import { VirtualClock } from "../clock/virtual.ts";
 import { BUILT_IN_PROFILES, builtInDocument } from "../config/defaults.ts";
@@ -165,7 +166,9 @@ function expectBestFirst(
 }
 
 describe("the fast scheduler and a slow and obvious one", () => {
-  it("agree on random configurations: who is kept, every score and total, the pick, refusals, what is remembered", () => {
+  it("agree on random configurations: who is kept, every score and total, the pick, refusals, what is remembered", {
+    timeout: fixedLimit(60_000),
+  }, () => {
     tally.clear();
     fc.assert(
       fc.property(writtenConfig, story, (config, told) => compare(config, told)),
@@ -178,7 +181,7 @@ describe("the fast scheduler and a slow and obvious one", () => {
       expect([what, often(what) >= 20]).toEqual([what, true]);
     // Each scorer tells candidates apart.
     for (const type of SCORER_TYPES) expect([type, often(type) >= 5]).toEqual([type, true]);
-  }, 60_000);
+  });
 
   it.each(BUILT_IN_PROFILES.filter((name) => name !== "legacy-v0.3"))("agree on the built-in profile %s", (name) => {
     const config = builtInDocument(name)!.value as SlowConfig;

@@ -77,6 +77,45 @@ describe("sluice validate", () => {
     expect(code).toBe(1);
   });
 
+  it("tells of all mistakes in one go: keys, references, modules that fail", async () => {
+    file("thrower.mjs", 'throw new Error("no luck");\n');
+    const mistaken = file(
+      "mistaken.yaml",
+      `apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+- {type: mine, module: ./thrower.mjs}
+- {type: queue-scorer, colour: red}
+schedulingProfiles:
+- name: p
+  plugins: [{pluginRef: mine}, {pluginRef: queue-scorer}, {pluginRef: ghost}]
+`,
+    );
+    const { err, code } = await run(validateCommand, [mistaken]);
+    expect(err).toBe(`invalid EndpointPickerConfig, 3 problems:
+  ${mistaken}:4:16: plugins[0].module: ./thrower.mjs cannot be loaded: no luck
+  ${mistaken}:5:24: plugins[1].colour: unknown key \`colour\`
+  ${mistaken}:8:60: schedulingProfiles[0].plugins[2].pluginRef: schedulingProfiles[p] references undefined plugin ghost
+`);
+    expect(code).toBe(1);
+  });
+
+  it("tells of all plugins that cannot be made", async () => {
+    const own = file(
+      "failing.ts",
+      `import { defineScorer } from ${JSON.stringify(join(import.meta.dirname, "..", "plugin", "index.ts"))};
+const failing = (type: string) => defineScorer({ type, describe: "", create: () => { throw new Error(type + " fails"); } });
+export const [one, two] = [failing("one"), failing("two")];
+`,
+    );
+    const both = file(
+      "both.yaml",
+      `apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins:\n- {type: one, module: ${own}}\n- {type: two, module: ${own}}\n`,
+    );
+    const { err } = await run(validateCommand, [both]);
+    expect(err.match(/(one|two) fails/g)).toEqual(["one fails", "two fails"]);
+  });
+
   it("warns of what is deprecated, which --strict refuses", async () => {
     const warning = `${OLD}:1:1: apiVersion inference.networking.x-k8s.io/v1alpha1 is deprecated; write llm-d.ai/v1alpha1\n`;
     const lenient = await run(validateCommand, [OLD]);

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { duration } from "../document/duration.ts";
-import { didYouMean } from "../document/nearest.ts";
+import { didYouMean, nearestFew } from "../document/nearest.ts";
 import { quantity } from "../document/quantity.ts";
 import type { PluginRegistry } from "../plugin/registry.ts";
 import { INLINE_THRESHOLDS, renamedType } from "./migrate.ts";
@@ -117,7 +117,7 @@ export function envelopeSchema(registry: PluginRegistry) {
       const reason =
         (notYet && `is not supported yet: ${notYet}`) ??
         (noMore && `is not supported any more: ${noMore}`) ??
-        `is not registered${didYouMean(type, near) || `; known are ${known.join(", ")}; a type of your own takes a \`module\``}`;
+        `is not registered${didYouMean(type, near) || `; the nearest are ${nearestFew(type, known, NEAREST).join(", ")}, and docs/reference/plugins.md lists all; a type of your own takes a \`module\``}`;
       context.addIssue({ code: "custom", message: `plugin type ${type} ${reason}` });
     },
   );
@@ -229,6 +229,9 @@ export function envelopeSchema(registry: PluginRegistry) {
     { error: ({ input }) => (input === null ? empty : undefined) },
   );
 }
+
+/** Plugin types that are named where one is unknown and resembles none. */
+const NEAREST = 3;
 
 /** Characters of a name: as many as those of Kubernetes objects have. */
 const MAX_NAME = 253;

@@ -6,20 +6,14 @@ import type { Violation } from "../document/validate.ts";
 interface Gate {
   /** Values that change nothing and are passed over in silence. */
   readonly silent: readonly boolean[];
-  /** Why any other value has no effect. */
-  readonly because: string;
+  /** Why any other value has no effect; undefined = whoever asks whether the gate is on tells of it. */
+  readonly because: string | undefined;
 }
 
 const ALWAYS_ON = "there is nothing to switch; remove it";
 
 const GATES: ReadonlyMap<string, Gate> = new Map([
-  [
-    "flowControl",
-    {
-      silent: [false],
-      because: "requests are not queued yet, they are admitted by priority and saturation alone",
-    },
-  ],
+  ["flowControl", { silent: [false], because: undefined }],
   ["haPopulateNonLeaderDatastore", { silent: [true], because: "every replica knows all endpoints" }],
   ["dataLayer", { silent: [], because: ALWAYS_ON }],
   ["prepareDataPlugins", { silent: [], because: ALWAYS_ON }],
@@ -44,14 +38,14 @@ const VALUES: ReadonlyMap<string, boolean> = new Map([
  * Checks `featureGates`, each `name`, `name=true` or `name=false`.
  * @param into receives gates that don't exist or that are no truth value
  * @param warn told of gates without effect
- * @returns those that are on
+ * @returns those that are on, with the place of the entry that says so
  */
 export function checkGates(
   gates: readonly string[],
   into: Violation[],
   warn: (path: Path, text: string) => void,
-): ReadonlySet<string> {
-  const on = new Set<string>();
+): ReadonlyMap<string, Path> {
+  const on = new Map<string, Path>();
   gates.forEach((text, at) => {
     const path = ["featureGates", at];
     const name = gateName(text);
@@ -64,11 +58,12 @@ export function checkGates(
     }
     const given = text.includes("=") ? text.slice(text.indexOf("=") + 1).trim() : "true";
     const value = VALUES.get(given);
-    if (value === true) on.add(name);
+    if (value === true) on.set(name, path);
     if (value === undefined) {
       const remedy = `write ${name}=true or ${name}=false`;
       into.push({ path, problem: `${given} is not a valid value for the feature gate ${name}; ${remedy}` });
-    } else if (!gate.silent.includes(value)) warn(path, `feature gate ${name} has no effect: ${gate.because}`);
+    } else if (gate.because !== undefined && !gate.silent.includes(value))
+      warn(path, `feature gate ${name} has no effect: ${gate.because}`);
   });
   return on;
 }

@@ -1,7 +1,7 @@
 import type { Document, Path } from "../document/document.ts";
 import { formatPosition } from "../document/document.ts";
-import { didYouMean } from "../document/nearest.ts";
-import { invalid, type Violation, validate } from "../document/validate.ts";
+import { didYouMean, nearest } from "../document/nearest.ts";
+import { invalid, type Violation } from "../document/validate.ts";
 import type { PluginKind } from "../plugin/kinds.ts";
 import type { PluginRegistry } from "../plugin/registry.ts";
 import { advise } from "./advice.ts";
@@ -20,12 +20,15 @@ import { type Binding, bindProducers, checkShared, passedOver } from "./producer
 import { isMember, profileOfAll, readProfile } from "./profile.ts";
 import { isExperimental } from "./published.ts";
 import { checkReferences, referredBy } from "./references.ts";
+import { checkAndRepair, type Repaired, type Substitutes } from "./repair.ts";
 
 const WHAT = "EndpointPickerConfig";
 
 export interface LoadOptions {
   /** Alpha plugins are refused (scheduling 3.1). */
   readonly refuseExperimental?: boolean;
+  /** What is known to be wrong before the check: modules of entries of `plugins` that cannot be loaded. */
+  readonly mistakes?: readonly Violation[];
 }
 
 /** A configuration, and what of it stood where: for those who explain or rewrite the file. */
@@ -70,6 +73,7 @@ export function loadDetailed(
 class Loading {
   readonly #document: Document;
   readonly #registry: PluginRegistry;
+  /** Of the document as the schema has let it through; `run` looks up where they stand in the file. */
   readonly #violations: Violation[] = [];
   readonly #warnings: string[] = [];
   readonly #options: LoadOptions;
@@ -81,7 +85,17 @@ class Loading {
   }
 
   run(): LoadedConfig {
-    const envelope = validate(this.#document, envelopeSchema(this.#registry), { what: WHAT });
+    const mistakes = [...(this.#options.mistakes ?? [])];
+    const repaired = checkAndRepair(
+      this.#document.value,
+      envelopeSchema(this.#registry),
+      // Without its module an entry has no type either.
+      mistakes.map(({ path, problem }) => ({ path: path.slice(0, 2), problem })),
+      SUBSTITUTES,
+      mistakes,
+    );
+    if (repaired === undefined) throw invalid(this.#document, mistakes, WHAT);
+    const envelope = repaired.output;
     if (!isCurrent(envelope.apiVersion))
       this.#warn(["apiVersion"], `apiVersion ${envelope.apiVersion} is deprecated; write ${API_VERSIONS[0]}`);
     const warn = (path: Path, text: string): void => this.#warn(path, text);
@@ -98,7 +112,7 @@ class Loading {
     checkNeededProfile(handler, names, table, this.#violations);
     warnOfProfiles(names, table, warn);
     const detector = this.#detector(envelope, plan, table);
-    const surroundings = { isOn: gates.has("flowControl"), table, policies };
+    const surroundings = { gate: gates.get("flowControl"), table, policies };
     checkFlowControl(envelope, surroundings, this.#violations, warn);
     const discovery = this.#discovery(envelope, table);
     const dataSources = readDataSources(envelope, table, this.#registry, this.#violations, warn);
@@ -113,7 +127,9 @@ class Loading {
     const readers = distinct([...members, ...admission, ...handling]);
     const bindings = bindProducers(readers, table, along, this.#registry, this.#violations);
     checkShared(handling, bindings, table, this.#violations);
-    if (this.#violations.length > 0) throw invalid(this.#document, this.#violations, WHAT);
+    const own = this.#violations.filter((violation) => !isConsequence(violation, envelope, repaired));
+    mistakes.push(...own.map(({ path, problem }) => ({ path: repaired.original(path), problem })));
+    if (mistakes.length > 0) throw invalid(this.#document, mistakes, WHAT);
     const measured = dataSources.flatMap(({ source, extractors }) => [source, ...extractors]);
     const used = [...members, detector, discovery, ...measured, ...parsers].map((plugin) => plugin?.name);
     this.#warnOfUnused(table, new Set([...used, ...referred]));
@@ -287,6 +303,21 @@ class Loading {
       );
     }
   }
+}
+
+/** What stands in for what is missing, so that the rest of a file can be checked. */
+const SUBSTITUTES: Substitutes = {
+  apiVersion: () => API_VERSIONS[0],
+  kind: () => WHAT,
+  name: (n) => `(nameless ${n + 1})`,
+};
+
+/** Whether something is wrong only since a part of the file, which is wrong as well, was left out before the check. */
+function isConsequence({ path }: Violation, envelope: Envelope, { isCut, lost }: Repaired<Envelope>): boolean {
+  if (isCut(path)) return true;
+  let value: unknown = envelope;
+  for (const key of path) value = (value as Record<string | number, unknown> | null | undefined)?.[key];
+  return typeof value === "string" && (lost.has(value) || nearest(value, lost) !== undefined);
 }
 
 const DEFAULT_PICKER = "max-score-picker";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { HEAD, load, messageFor, REGISTRY } from "./fakes.cases.ts";
+import { HEAD, load, messageFor } from "./fakes.cases.ts";
 
 // Every row of scheduling 4.4 as the author of the file reads it: the whole message. That both --config-file and --config-text
 // are given is for the flags to refuse (src/cli/epp-flags.test.ts, S-62).
@@ -52,7 +52,7 @@ describe("what the author of a configuration is told (scheduling 4.4)", () => {
     [
       "type not registered, nothing like it",
       `${HEAD}plugins:\n- type: astrology\n`,
-      `${ONE}c.yaml:4:3: plugins[0].type: plugin type astrology is not registered; known are ${REGISTRY.types().join(", ")}; a type of your own takes a \`module\``,
+      `${ONE}c.yaml:4:3: plugins[0].type: plugin type astrology is not registered; the nearest are cost-hook, hot-scorer, hot-producer, and docs/reference/plugins.md lists all; a type of your own takes a \`module\``,
     ],
     [
       "S-59: unknown parameter",
@@ -236,7 +236,8 @@ flowControl:
   - {priority: 1, fairnessPolicyRef: edf-ordering-policy, orderingPolicyRef: edf-ordring-policy}
   - {priority: 2, orderingPolicyRef: queue-scorer}
 `,
-      `invalid EndpointPickerConfig, 4 problems:
+      `invalid EndpointPickerConfig, 5 problems:
+  c.yaml:3:16: featureGates[0]: feature gate flowControl is not supported yet: requests are not queued, they are admitted by priority and saturation alone; remove the gate, and with it flowControl.defaultPriorityBand, flowControl.priorityBands, flowControl.usageLimitPolicyPluginRef, the plugins edf-ordering-policy
   c.yaml:7:25: flowControl.defaultPriorityBand.fairnessPolicyRef: plugin round-robin-fairness-policy not found; add a plugin of that name, which must be a fairness policy
   c.yaml:9:19: flowControl.priorityBands[0].fairnessPolicyRef: plugin edf-ordering-policy does not implement the policy interface: it is an ordering policy, here stands a fairness policy
   c.yaml:9:59: flowControl.priorityBands[0].orderingPolicyRef: plugin edf-ordring-policy not found; did you mean \`edf-ordering-policy\`?
@@ -423,7 +424,7 @@ flowControl:
     ]);
   });
 
-  it("S-66: says with the gate for queues on that requests are not queued yet, and takes the file", () => {
+  it("refuses the gate for queues, and says what to remove with it", () => {
     const text = `${HEAD}featureGates: [flowControl]
 plugins:
 - type: queue-scorer
@@ -432,9 +433,18 @@ flowControl:
   maxRequests: 100
   priorityBands: [{priority: 100, fairnessPolicyRef: turns, orderingPolicyRef: fcfs-ordering-policy}]
 `;
-    expect(load(text).warnings).toEqual([
-      "c.yaml:3:16: feature gate flowControl has no effect: requests are not queued yet, they are admitted by priority and saturation alone",
-      "c.yaml:8:3: requests are not queued yet: nothing of this section counts but saturationDetector",
+    const gate =
+      "feature gate flowControl is not supported yet: requests are not queued, they are admitted by priority and saturation alone";
+    expect(messageFor(text)).toBe(
+      `${ONE}c.yaml:3:16: featureGates[0]: ${gate}; remove the gate, and with it flowControl.maxRequests, flowControl.priorityBands, the plugins turns`,
+    );
+    expect(messageFor(`${HEAD}featureGates: [flowControl=true]\nflowControl: {}\n`)).toBe(
+      `${ONE}c.yaml:3:16: featureGates[0]: ${gate}; remove the gate`,
+    );
+    // With the gate off the reference takes no notice of the section either.
+    const off = text.replace("[flowControl]", "[flowControl=false]");
+    expect(load(off).warnings).toEqual([
+      "c.yaml:8:3: without the feature gate flowControl nothing of this section counts but saturationDetector",
       "c.yaml:6:3: plugin turns has no effect: it is a fairness policy, and requests are not queued yet",
     ]);
     // The reference looks at the section with the gate on only.

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { Path } from "../document/document.ts";
 import { knownKeys } from "../document/schema-keys.ts";
-import { check, type Violation } from "../document/validate.ts";
+import { check, isUnknownKey, type Violation } from "../document/validate.ts";
 import { SluiceError } from "../inference/errors.ts";
 import type { PluginDefinition, PluginKind } from "../plugin/kinds.ts";
 import type { PluginRegistry } from "../plugin/registry.ts";
@@ -83,10 +83,6 @@ function removeNull(from: Json, path: Path, schema: z.ZodType): boolean {
   for (const step of outer) value = (value as Json | undefined)?.[step];
   const mapping = value as Json | undefined;
   return mapping?.[key] === null && delete mapping[key];
-}
-
-function isUnknownKey(problem: string): boolean {
-  return problem.startsWith("unknown key ");
 }
 
 /** A problem with a key that nothing known resembles says what to do about it. @param inner place in the parameters */

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { fixedLimit } from "../../test/support/slowness.ts";
 import { SeededRandom } from "../clock/random.ts";
 import { VirtualClock } from "../clock/virtual.ts";
 import { parseDocument } from "../document/parse.ts";
@@ -402,7 +403,7 @@ class Run {
 
 describe("whatever happens", () => {
   it("every message has exactly one result, N and the workers bound what runs, and everything taken is given back (A-4, A-10, A-38, A-43, A-46, A-57, A-87 to A-89)", {
-    timeout: 600_000,
+    timeout: fixedLimit(600_000),
   }, async () => {
     await fc.assert(
       fc.asyncProperty(world, async (it) => {

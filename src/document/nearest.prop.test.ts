@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { didYouMean, editDistance, nearest } from "./nearest.ts";
+import { didYouMean, editDistance, nearest, nearestFew } from "./nearest.ts";
 
 describe("nearest", () => {
   it.each([
@@ -15,6 +15,14 @@ describe("nearest", () => {
     ["", ["port"], undefined],
   ])("takes %j of %j for %j", (word, candidates, expected) => {
     expect(nearest(word, candidates)).toBe(expected);
+  });
+
+  it("finds a few with most in common, words before letters", () => {
+    const types = ["queue-scorer", "prefix-cache-scorer", "prefix-decider", "max-score-picker", "openai-parser"];
+    expect(nearestFew("prefix-scorer", types, 3)).toEqual(["prefix-cache-scorer", "prefix-decider", "queue-scorer"]);
+    expect(nearestFew("opnai", types, 1)).toEqual(["openai-parser"]);
+    expect(nearestFew("", types, 2)).toHaveLength(2);
+    expect(nearestFew("x".repeat(10_000), types, 9)).toHaveLength(5);
   });
 
   it("ends a message, or adds nothing", () => {

@@ -32,6 +32,21 @@ export function didYouMean(word: string, candidates: Iterable<string>): string {
   return found === undefined ? "" : `; did you mean \`${found}\`?`;
 }
 
+/** The candidates that have most in common with a word, best first: words between hyphens first, then letters. */
+export function nearestFew(word: string, candidates: Iterable<string>, count: number): string[] {
+  const wanted = word.slice(0, MAX_LENGTH).toLowerCase();
+  const parts = new Set(wanted.split("-"));
+  return [...candidates]
+    .map((candidate) => ({
+      candidate,
+      common: candidate.split("-").filter((part) => parts.has(part)).length,
+      distance: editDistance(wanted, candidate.slice(0, MAX_LENGTH).toLowerCase()),
+    }))
+    .sort((a, b) => b.common - a.common || a.distance - b.distance || (a.candidate < b.candidate ? -1 : 1))
+    .slice(0, count)
+    .map(({ candidate }) => candidate);
+}
+
 /**
  * How many insertions, deletions, replacements and swaps of neighbours turn `a` into `b`, no part edited twice
  * (optimal string alignment; Damerau 1964). In UTF-16 units.

@@ -56,6 +56,11 @@ export function check<S extends z.ZodType>(
   return undefined;
 }
 
+/** Whether a problem that `check` has found is a key that the schema does not know. */
+export function isUnknownKey(problem: string): boolean {
+  return problem.startsWith("unknown key ");
+}
+
 /** The error for violations of one document, which are listed in the order in which they stand in the file. */
 export function invalid(document: Document, violations: readonly Violation[], what: string): SluiceError {
   return invalidParts([{ document, violations }], what);

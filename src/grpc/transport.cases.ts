@@ -4,6 +4,7 @@ import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { type CallEnd, framed, GrpcClient, type GrpcClientOptions } from "../../test/support/grpc-client.ts";
 import { poll } from "../../test/support/poll.ts";
+import { fixedLimit } from "../../test/support/slowness.ts";
 import { realClock } from "../clock/real.ts";
 import { GRPC_STATUS } from "./status.ts";
 import { selfSignedPair, type TlsPair } from "./tls.ts";
@@ -499,7 +500,9 @@ export function transportCases(name: string, create: (options: GrpcServerOptions
       });
     });
 
-    it("carries 20,000 exchanges that end in resets of code 2 and 0 on one connection (E-09, D-81)", async () => {
+    it("carries 20,000 exchanges that end in resets of code 2 and 0 on one connection (E-09, D-81)", {
+      timeout: fixedLimit(60_000),
+    }, async () => {
       await withServer(options(echoForever), async (client, server) => {
         const message = Buffer.from("exchange");
         let next = 0;
@@ -518,7 +521,7 @@ export function transportCases(name: string, create: (options: GrpcServerOptions
         expect(client.goaways).toBe(0);
         expect(server.streams).toBe(0);
       });
-    }, 60_000);
+    });
   });
 
   describe(`transport ${name}: back-pressure`, () => {

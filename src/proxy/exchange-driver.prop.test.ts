@@ -4,6 +4,7 @@ import { loopbackEndpoint } from "../../test/support/fake-exchange.ts";
 import { answerBytes, chunkBytes, deadPort, type RawRequest, type RawServer } from "../../test/support/loopback.ts";
 import { poll } from "../../test/support/poll.ts";
 import { ProxyHarness } from "../../test/support/proxy-harness.ts";
+import { fixedLimit } from "../../test/support/slowness.ts";
 import type { EndCause } from "../exchange/wire.ts";
 import type { Endpoint } from "../inference/endpoint.ts";
 
@@ -89,7 +90,9 @@ beforeAll(async () => {
 afterAll(() => harness.close());
 
 describe("D-48 D-49 D-52 D-53: any sequence of faults", () => {
-  it("the books are closed exactly once, with the right cause, and nothing stays open", async () => {
+  it("the books are closed exactly once, with the right cause, and nothing stays open", {
+    timeout: fixedLimit(60_000),
+  }, async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.constantFrom(...(Object.keys(FAULTS) as Fault[])), { minLength: 1, maxLength: 5 }),
@@ -142,7 +145,7 @@ describe("D-48 D-49 D-52 D-53: any sequence of faults", () => {
     for (const fault of ["stallEarly", "stallLate"] as const) {
       await poll(`no connection to ${fault} is left`, () => servers.get(fault)!.open() === 0);
     }
-  }, 60_000);
+  });
 });
 
 /** Whether the client could read a whole answer. */

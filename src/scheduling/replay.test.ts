@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { fixedLimit } from "../../test/support/slowness.ts";
 import { SeededRandom } from "../clock/random.ts";
 import { VirtualClock } from "../clock/virtual.ts";
 import type { Endpoint } from "../inference/endpoint.ts";
@@ -185,7 +186,9 @@ function apart(record: DecisionRecord): DecisionRecord {
 }
 
 describe("replay", () => {
-  it(`${DECISIONS.toLocaleString("en")} random decisions replay bit by bit from their full records`, () => {
+  it(`${DECISIONS.toLocaleString("en")} random decisions replay bit by bit from their full records`, {
+    timeout: fixedLimit(60_000),
+  }, () => {
     const seen = { routed: 0, refused: 0, byChance: 0, several: 0 };
     let replayed = 0;
     while (replayed < DECISIONS) {
@@ -212,7 +215,7 @@ describe("replay", () => {
     }
     // Otherwise the test has tried too little.
     for (const count of Object.values(seen)) expect(count).toBeGreaterThan(DECISIONS / 50);
-  }, 60_000);
+  });
 
   it("says what another configuration would have picked, and what of its data the record lacks", () => {
     const clock = new VirtualClock();

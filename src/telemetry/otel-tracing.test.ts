@@ -2,6 +2,7 @@ import { execFile } from "node:child_process";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type OtlpCollector, startOtlpCollector } from "../../test/support/otlp-collector.ts";
 import { poll } from "../../test/support/poll.ts";
+import { fixedLimit } from "../../test/support/slowness.ts";
 import { VirtualClock } from "../clock/virtual.ts";
 import { type LogFields, type Logger, silentLogger } from "./logger.ts";
 import { startTracing } from "./otel-tracing.ts";
@@ -303,8 +304,12 @@ describe("a process of its own", () => {
         );
         const loaded = () => Object.keys(createRequire(import.meta.url).cache).filter((file) => file.includes("opentelemetry"));
         ${script}`;
-      execFile(process.execPath, ["--input-type=module", "-e", code], { timeout: 15_000 }, (error, stdout, stderr) =>
-        error === null ? resolve(stdout.trim()) : reject(new Error(`${error.message}\n${stderr}`)),
+      execFile(
+        process.execPath,
+        ["--input-type=module", "-e", code],
+        { timeout: fixedLimit(15_000) },
+        (error, stdout, stderr) =>
+          error === null ? resolve(stdout.trim()) : reject(new Error(`${error.message}\n${stderr}`)),
       );
     });
 

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createProducer, createRequester } from "../../src/dispatch/producer/index.ts";
 import type { RedisStore } from "../support/dispatch-store.ts";
+import { fixedLimit } from "../support/slowness.ts";
 import { Desk } from "./setup.ts";
 
 describe("an application's producer on Redis", () => {
@@ -33,7 +34,7 @@ describe("an application's producer on Redis", () => {
     const producer = await createProducer({ redis, requestQueueName: "q", resultQueueName: "mine" });
     const ids = Array.from({ length: 250 }, (_, at) => `m${at}`);
     await producer.submitRequests(ids.map((id) => ({ id, deadline: deadline(), payload: { prompt: id } })));
-    const results = await Promise.all(ids.map(() => producer.getResult(AbortSignal.timeout(60_000))));
+    const results = await Promise.all(ids.map(() => producer.getResult(AbortSignal.timeout(fixedLimit(60_000)))));
     expect(results.map(({ id }) => id).sort()).toEqual([...ids].sort());
     await expect(producer.getResult(AbortSignal.timeout(50))).rejects.toMatchObject({ name: "TimeoutError" });
     await producer.close();

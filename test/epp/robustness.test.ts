@@ -4,6 +4,7 @@ import { type BareEpp, ExtProcClient, exchange, startBareEpp } from "../support/
 import { encodeRequest, headerMap } from "../support/extproc-client.ts";
 import { growthMiB } from "../support/growth.ts";
 import { framed, GrpcClient } from "../support/grpc-client.ts";
+import { fixedLimit } from "../support/slowness.ts";
 import { endpointsFile, type Sim, startSims } from "../support/stack.ts";
 
 const PATH = "/envoy.service.ext_proc.v3.ExternalProcessor/Process";
@@ -128,7 +129,7 @@ describe("sluice epp stays up", () => {
     }));
 
   it("for rounds of 10,000 bad requests, without growing: at most 32 MiB in one of three", {
-    timeout: 180_000,
+    timeout: fixedLimit(180_000),
   }, async () => {
     const client = await ExtProcClient.connect(epp.port);
     const tally = new Map<string, number>();

@@ -4,6 +4,7 @@ import { samplesOf } from "../support/core.ts";
 import { type BareEpp, ExtProcClient, exchange, route, startBareEpp } from "../support/epp-process.ts";
 import { poll } from "../support/poll.ts";
 import { residentMiB } from "../support/process.ts";
+import { fixedLimit } from "../support/slowness.ts";
 import { endpointsFile, type Sim, startSims } from "../support/stack.ts";
 
 const [SESSIONS, STREAMS] = [10, 10_000];
@@ -24,7 +25,9 @@ const errors = async () =>
   [...(await samples())].filter(([name]) => name.startsWith("llm_d_epp_request_error_total")).length;
 
 describe("sluice epp under many streams", () => {
-  it(`holds ${STREAMS} streams over ${SESSIONS} connections: none refused, at most 200 KiB each, all of them served (D-27)`, async () => {
+  it(`holds ${STREAMS} streams over ${SESSIONS} connections: none refused, at most 200 KiB each, all of them served (D-27)`, {
+    timeout: fixedLimit(120_000),
+  }, async () => {
     const before = await residentMiB(epp.process.pid);
     const clients = await Promise.all(Array.from({ length: SESSIONS }, () => ExtProcClient.connect(epp.port)));
     const streams = clients.flatMap((client) => Array.from({ length: STREAMS / SESSIONS }, () => client.open()));
@@ -47,9 +50,11 @@ describe("sluice epp under many streams", () => {
     const next = await ExtProcClient.connect(epp.port);
     expect(await exchange(next)).toBe(`127.0.0.1:${sims[0]!.port}`);
     for (const client of [...clients, next]) client.close();
-  }, 120_000);
+  });
 
-  it(`serves ${EXCHANGES} exchanges on one connection, each ended by a reset: no GOAWAY, no error, no line in the log, no memory kept (E-09, D-81)`, async () => {
+  it(`serves ${EXCHANGES} exchanges on one connection, each ended by a reset: no GOAWAY, no error, no line in the log, no memory kept (E-09, D-81)`, {
+    timeout: fixedLimit(120_000),
+  }, async () => {
     const client = await ExtProcClient.connect(epp.port);
     const complete = async () => (await samples()).get('sluice_exchanges_total{outcome="complete"}') ?? 0;
     const completeBefore = await complete();
@@ -78,7 +83,7 @@ describe("sluice epp under many streams", () => {
     await poll("the last reset", async () => (await samples()).get("llm_d_epp_extproc_streams_inflight") === 0);
     expect((await complete()) - completeBefore).toBe(EXCHANGES);
     client.close();
-  }, 120_000);
+  });
 
   it("takes a body of 8 MiB in one message, and gives it back (E-07, D-83)", async () => {
     const client = await ExtProcClient.connect(epp.port);

@@ -6,6 +6,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { ask, chat, JSON_HEADERS } from "../support/client.ts";
 import { GatewayProcess } from "../support/gateway-process.ts";
 import { ROOT, TestProcess } from "../support/process.ts";
+import { fixedLimit } from "../support/slowness.ts";
 import { seenBy, startSims } from "../support/stack.ts";
 
 /** Runs npm, quietly, with the registry of the machine. */
@@ -46,7 +47,7 @@ describe("the packed package, installed elsewhere", () => {
       cwd: home,
       encoding: "utf8",
       stdio: ["ignore", "pipe", "pipe"],
-      timeout: 60_000,
+      timeout: fixedLimit(60_000),
     });
     const { policies } = JSON.parse(out) as { policies: { name: string; requests: number; failed: number }[] };
     expect(policies.map((policy) => policy.name)).toEqual(["round-robin", "sluice"]);
@@ -72,7 +73,7 @@ describe("the packed package, installed elsewhere", () => {
       cwd: home,
       encoding: "utf8",
       stdio: ["ignore", "pipe", "pipe"],
-      timeout: 60_000,
+      timeout: fixedLimit(60_000),
     });
     expect(out).toContain("At 70 requests/s, one seed\n");
     const report = readFileSync(join(home, "report.html"), "utf8");
@@ -102,7 +103,7 @@ describe("the packed package, installed elsewhere", () => {
         cwd: folder,
         encoding: "utf8",
         stdio: ["ignore", "pipe", "pipe"],
-        timeout: 60_000,
+        timeout: fixedLimit(60_000),
       });
     expect(run(process.execPath, "--test")).toMatch(/pass 4$/m);
     const bin = join(home, "node_modules", ".bin", "sluice");

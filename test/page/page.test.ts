@@ -11,6 +11,7 @@ import { EMPTY_VIEWS } from "../support/admin-port.ts";
 import { ask, chat, JSON_HEADERS } from "../support/client.ts";
 import { freePort } from "../support/free-port.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { fixedLimit } from "../support/slowness.ts";
 import { type Sim, startSims } from "../support/stack.ts";
 
 /** The default, for one label alone. */
@@ -73,6 +74,7 @@ describe("the page, in Chromium", () => {
 
   it("shows endpoints with their state and, live, why a request went where it went", async () => {
     const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
+    page.setDefaultTimeout(fixedLimit(30_000));
     const problems: string[] = [];
     page.on("pageerror", (error) => problems.push(String(error)));
     page.on("console", (message) => {
@@ -112,6 +114,7 @@ describe("the page, in Chromium", () => {
 
   it("marks a request that was refused, and says why", async () => {
     const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
+    page.setDefaultTimeout(fixedLimit(30_000));
     await page.goto(`${gateway.adminUrl}/`);
     const headers = { ...JSON_HEADERS, "x-request-id": "too-choosy", prefer: "if-available" };
     const answer = await ask(`${gateway.url}/v1/chat/completions`, { headers, body: chat("never seen before") });
@@ -144,6 +147,7 @@ describe("the page, in Chromium", () => {
     });
     try {
       const page = await browser.newPage();
+      page.setDefaultTimeout(fixedLimit(30_000));
       await page.goto(`http://127.0.0.1:${admin.port}/`);
       await page.locator("#status.live").waitFor();
       const row = page.locator("#backlog tbody tr");

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { chromium as findChromium } from "../../scripts/test-parts.ts";
 import { fullStudy } from "../../src/app/simulation/report/report.cases.ts";
 import { renderReport } from "../../src/app/simulation/report/report.ts";
+import { fixedLimit } from "../support/slowness.ts";
 
 const FOLDER = mkdtempSync(join(tmpdir(), "sluice-report-"));
 const SCREENSHOTS = process.env["SLUICE_SCREENSHOTS"] ?? FOLDER;
@@ -75,6 +76,7 @@ describe("the report of a simulation, in Chromium", () => {
   /** The report in a window of its own; what goes wrong in it or is requested by it is a problem. */
   async function open(options: BrowserContextOptions): Promise<Page> {
     const page = await browser.newPage(options);
+    page.setDefaultTimeout(fixedLimit(30_000));
     problems = [];
     page.on("pageerror", (error) => problems.push(String(error)));
     page.on("console", (message) => {

@@ -1,5 +1,6 @@
 import { request as httpRequest, type IncomingHttpHeaders } from "node:http";
 import { type Dispatcher, Pool } from "undici";
+import { fixedLimit } from "./slowness.ts";
 
 export interface Answer {
   readonly status: number;
@@ -18,9 +19,8 @@ export function ask(
       headers: options.headers ?? {},
       agent: false,
     });
-    request.setTimeout(options.timeoutMs ?? 30_000, () =>
-      request.destroy(new Error(`no answer within ${options.timeoutMs ?? 30_000} ms`)),
-    );
+    const limit = fixedLimit(options.timeoutMs ?? 30_000);
+    request.setTimeout(limit, () => request.destroy(new Error(`no answer within ${limit} ms`)));
     request.on("error", reject);
     request.on("response", (response) => {
       const parts: Buffer[] = [];

@@ -10,6 +10,7 @@ import { planBootstrap } from "../../src/envoy/plan.ts";
 import { OPTIONS } from "../../src/envoy/pool.cases.ts";
 import { freePort, onFreePorts } from "./free-port.ts";
 import { TestProcess } from "./process.ts";
+import { fixedLimit } from "./slowness.ts";
 
 export interface EnvoyOptions {
   readonly variant: Variant;
@@ -87,7 +88,7 @@ export function validate(yaml: string, release?: string): string {
   const { status, stderr } = spawnSync(
     findEnvoy(release),
     ["--mode", "validate", "--use-dynamic-base-id", "-l", "error", "-c", inFile(yaml)],
-    { encoding: "utf8", timeout: 60_000 },
+    { encoding: "utf8", timeout: fixedLimit(60_000) },
   );
   return status === 0 ? "" : `status ${status}: ${stderr}`;
 }

@@ -1,6 +1,7 @@
 import { type ChildProcess, fork } from "node:child_process";
 import type { GatewayManner, GatewayQuestion, GatewayStats } from "./bare-gateway.ts";
 import { freePort, onFreePorts } from "./free-port.ts";
+import { fixedLimit } from "./slowness.ts";
 
 /** A gateway in a process of its own, so that neither side's work delays the other. It ends with the process that started it. */
 export class GatewayProcess {
@@ -80,7 +81,8 @@ export class GatewayProcess {
   async reaches(requests: number, limitMs = 30_000): Promise<void> {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new Error(`the gateway had no ${requests} requests in ${limitMs} ms`)), limitMs);
+      const limit = fixedLimit(limitMs);
+      timer = setTimeout(() => reject(new Error(`the gateway had no ${requests} requests in ${limit} ms`)), limit);
     });
     await Promise.race([this.#ask({ kind: "reaches", requests }), late]).finally(() => clearTimeout(timer));
   }

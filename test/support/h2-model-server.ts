@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { createServer as createHttp1 } from "node:http";
 import http2 from "node:http2";
 import { createServer, type Socket } from "node:net";
+import { fixedLimit } from "./slowness.ts";
 
 /** What arrived of one HTTP/2 request. */
 export interface H2Request {
@@ -114,7 +115,7 @@ export function askH2(
     const timer = setTimeout(() => {
       session.destroy();
       reject(new Error("no answer within 15 s"));
-    }, 15_000);
+    }, fixedLimit(15_000));
     if (send !== undefined) stream.on("wantTrailers", () => stream.sendTrailers(send));
     let headers: http2.IncomingHttpHeaders & http2.IncomingHttpStatusHeader = {};
     let trailers: http2.IncomingHttpHeaders = {};

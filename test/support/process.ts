@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { join } from "node:path";
 import { parseReadyLine } from "../../src/app/ready-line.ts";
 import { InVain, poll } from "./poll.ts";
+import { fixedLimit } from "./slowness.ts";
 
 export const ROOT = join(import.meta.dirname, "..", "..");
 
@@ -74,7 +75,7 @@ export class TestProcess {
       }
       // Its last words may come a moment after its end, unless whoever inherited its pipes keeps them open.
       if (this.exit !== undefined) endedAt ??= performance.now();
-      if (endedAt !== undefined && (this.#silent || performance.now() > endedAt + 1000))
+      if (endedAt !== undefined && (this.#silent || performance.now() > endedAt + fixedLimit(1000)))
         throw new InVain(`${what}: ended with ${JSON.stringify(this.exit)}`);
       if (problem !== undefined) throw problem;
       return seen as T;

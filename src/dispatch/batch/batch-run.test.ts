@@ -1,6 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
+import { fixedLimit } from "../../../test/support/slowness.ts";
 import { answer, type HarnessOptions } from "../harness.cases.ts";
 import type { QueueClient } from "../queues/queue-client.ts";
 import { BatchHarness, batchLine } from "./batch.cases.ts";
@@ -205,7 +206,9 @@ function dying(h: BatchHarness, at: number, half: number) {
 }
 
 describe("going on after any end", () => {
-  it("every line is submitted once and answered once, wherever the runs before died", { timeout: 60_000 }, async () => {
+  it("every line is submitted once and answered once, wherever the runs before died", {
+    timeout: fixedLimit(60_000),
+  }, async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.record({ at: fc.integer({ min: 1, max: 25 }), half: fc.nat(2000), pause: fc.nat(300) }), {

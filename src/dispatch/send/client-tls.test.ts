@@ -3,6 +3,7 @@ import type { AddressInfo } from "node:net";
 import type { TlsOptions } from "node:tls";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type ClientAuthority, clientAuthority } from "../../../test/support/certificates.ts";
+import { fixedLimit } from "../../../test/support/slowness.ts";
 import { realClock } from "../../clock/real.ts";
 import { type ClientTls, clientContext } from "./client-tls.ts";
 import type { Answer } from "./inference-client.ts";
@@ -28,7 +29,7 @@ async function ask(tls: ClientTls, options: TlsOptions = {}, host = "127.0.0.1")
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const url = new URL(`https://${host}:${(server.address() as AddressInfo).port}/v1`);
   const client = undiciClient({ totalWorkers: 1, tls, clock: realClock });
-  const request = { url, headers: [], body: Buffer.from("{}"), timeoutMs: 10_000 };
+  const request = { url, headers: [], body: Buffer.from("{}"), timeoutMs: fixedLimit(10_000) };
   const answer = await client.send(request, new AbortController().signal);
   await client.close();
   return answer;

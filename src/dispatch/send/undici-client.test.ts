@@ -12,6 +12,7 @@ import {
   rawServer,
 } from "../../../test/support/loopback.ts";
 import { poll } from "../../../test/support/poll.ts";
+import { fixedLimit } from "../../../test/support/slowness.ts";
 import { realClock } from "../../clock/real.ts";
 import { VirtualClock } from "../../clock/virtual.ts";
 import type { Answer, InferenceClient, OutboundRequest } from "./inference-client.ts";
@@ -56,7 +57,13 @@ async function raw(answer: (request: RawRequest) => void): Promise<RawServer> {
 function post(port: number, more: Partial<OutboundRequest> & { path?: string } = {}): OutboundRequest {
   const { path = "/v1/completions", ...rest } = more;
   const url = new URL(path, `http://127.0.0.1:${port}`);
-  return { url, headers: ["content-type", "application/json"], body: Buffer.from("{}"), timeoutMs: 60_000, ...rest };
+  return {
+    url,
+    headers: ["content-type", "application/json"],
+    body: Buffer.from("{}"),
+    timeoutMs: fixedLimit(60_000),
+    ...rest,
+  };
 }
 
 function responseOf(answer: Answer): Answer & { kind: "response" } {

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { fixedLimit } from "../../../../test/support/slowness.ts";
 import { errorResult } from "../../messages/result.ts";
 import { queueOf } from "../broker.cases.ts";
 import type { Broker, Claim, Settlement } from "../broker.ts";
@@ -118,7 +119,7 @@ async function run(side: Side, each: Step, folder: CaseFolder): Promise<unknown>
 }
 
 describe("the SQLite broker against the one in memory", () => {
-  it("does the same in every order of events", { timeout: 60_000 }, async () => {
+  it("does the same in every order of events", { timeout: fixedLimit(60_000) }, async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { minLength: 20, maxLength: 80 }), async (steps) => {
         const folder = new CaseFolder();

@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { poll } from "../../../../test/support/poll.ts";
 import { TestProcess } from "../../../../test/support/process.ts";
+import { fixedLimit } from "../../../../test/support/slowness.ts";
 import type { Clock } from "../../../clock/clock.ts";
 import { SeededRandom } from "../../../clock/random.ts";
 import { realClock } from "../../../clock/real.ts";
@@ -43,7 +44,9 @@ describe("several processes on one queue file", () => {
     return sqliteProducer(names, { clock, random: folder.random, log: folder.log });
   };
 
-  it("submissions wake a dispatcher up, and results their reader: nobody polls here", { timeout: LIMIT }, async () => {
+  it("submissions wake a dispatcher up, and results their reader: nobody polls here", {
+    timeout: fixedLimit(LIMIT),
+  }, async () => {
     // The dispatcher never looks by itself, and the reader's clock stands still.
     producer = make(folder.clock);
     const dispatcher = run("woken");
@@ -61,7 +64,9 @@ describe("several processes on one queue file", () => {
     }
   });
 
-  it("A-43 processes that are killed at any point lose nothing and do nothing twice", { timeout: LIMIT }, async () => {
+  it("A-43 processes that are killed at any point lose nothing and do nothing twice", {
+    timeout: fixedLimit(LIMIT),
+  }, async () => {
     const total = 400;
     producer = make(realClock);
     const random = new SeededRandom(7);

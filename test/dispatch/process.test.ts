@@ -75,6 +75,36 @@ describe.concurrent("the probes (A-86, 8.3)", () => {
     await redis.server.restart();
   });
 
+  it("a Redis that is out of memory is not ready, with the reason and one line in the log, and ready again with room", async (context) => {
+    const { cleanup, gatewayOf, dispatch } = parts(context);
+    const redis = cleanup.add(await RedisStore.start(false), (each) => each.close());
+    const gateway = await gatewayOf();
+    const dispatching = await dispatch({ transport: redis.transport, gateway: gateway.url });
+    await dispatching.ready();
+    gateway.reply = () => ({ after: 500 });
+    await redis.submit(requests(20));
+    await poll("the requests", () => gateway.running === 20);
+    await redis.redis.send(["CONFIG", "SET", "maxmemory", "1"]);
+    await poll("every answer waits", () => gateway.seen.length === 20 && gateway.running === 0);
+    await poll("not ready", async () => (await dispatching.probe("/readyz")).status === 503);
+    for (let i = 0; i < 20; i++) {
+      const { body } = await dispatching.probe("/readyz");
+      expect(body).toEqual({ status: "not ready", error: expect.stringContaining("OOM") });
+    }
+    expect((await dispatching.probe("/healthz")).status).toBe(200);
+    await redis.redis.send(["CONFIG", "SET", "maxmemory", "0"]);
+    await dispatching.ready();
+    await poll("all results", async () => (await redis.countResults()) === 20);
+    // A key of another type where the queue should be.
+    await redis.redis.send(["SET", "q", "x"]);
+    await poll("not ready", async () => (await dispatching.probe("/readyz")).status === 503);
+    const { body } = await dispatching.probe("/readyz");
+    expect(body).toEqual({ status: "not ready", error: expect.stringMatching(/WRONGTYPE/) });
+    await redis.redis.send(["DEL", "q"]);
+    await dispatching.ready();
+    expect(dispatching.process.stderr.match(/not ready: /g)).toHaveLength(2);
+  });
+
   it("a broker that accepts connections and says nothing is not ready within the limit of 3 s", async (context) => {
     const { cleanup, dispatch } = parts(context);
     const redis = cleanup.add(await RedisStore.start(false), (each) => each.close());

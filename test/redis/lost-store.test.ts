@@ -12,6 +12,7 @@ import {
   direct,
   idsOf,
   inSeconds,
+  keepingLog,
   parked,
   producerOn,
   Q,
@@ -295,6 +296,24 @@ describe("a server that loses data", () => {
     await redis.send(["HDEL", "{q}:claims", b!.id]);
     await redis.send(["ZREM", "{q}:leases", b!.id]);
     expect(await peer.broker.settle([answered(b!)])).toEqual(["recovered"]);
+  });
+
+  it("warns of a server that may evict queues", async () => {
+    const { redis, url } = await serve();
+    const warned = async (): Promise<number> => {
+      const { log, lines } = keepingLog();
+      const { broker } = await started(settingsOf(url), log);
+      await broker.backlog(Q);
+      await broker.close();
+      return lines.filter(({ message }) => message.includes("noeviction")).length;
+    };
+    expect(await warned()).toBe(0);
+    await redis.send(["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
+    expect(await warned()).toBe(0);
+    await redis.send(["CONFIG", "SET", "maxmemory", "100mb"]);
+    expect(await warned()).toBe(1);
+    await redis.send(["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+    expect(await warned()).toBe(0);
   });
 
   it("says why it is not ready while nothing can be written, and is ready again at once", async () => {

@@ -314,7 +314,9 @@ class SortedSetBroker implements Broker {
     // Whoever answers now may be another server, or the same one with less in it.
     this.#doubtLeases();
     // An answer that is refused says nothing about the server's kind.
-    const about = await redis.send(["INFO", "cluster"]).catch(() => "");
+    const [about, memory] = await Promise.all(
+      ["cluster", "memory"].map((section) => redis.send(["INFO", section]).catch(() => "")),
+    );
     const before = this.#refusal;
     this.#refusal = String(about).includes("cluster_enabled:1")
       ? new SluiceError(
@@ -323,6 +325,12 @@ class SortedSetBroker implements Broker {
         )
       : undefined;
     if (this.#refusal !== undefined && before === undefined) this.#deps.log.error({}, this.#refusal.message);
+    const policy = /^maxmemory_policy:(\S+)/m.exec(String(memory))?.[1];
+    if (policy !== undefined && policy !== "noeviction" && !/^maxmemory:0\r?$/m.test(String(memory)))
+      this.#deps.log.warn(
+        { server: redis.server, policy },
+        "Redis may evict queues and results when its memory is full: set maxmemory-policy noeviction",
+      );
     // Whatever was announced while nobody listened.
     for (const queue of this.#settings.queues)
       this.#arm(redis, queue).then(

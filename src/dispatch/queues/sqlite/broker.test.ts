@@ -1,6 +1,6 @@
-import { rmSync, statSync } from "node:fs";
+import { renameSync, rmSync, statSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { poll } from "../../../../test/support/poll.ts";
 import type { Clock } from "../../../clock/clock.ts";
 import { realClock } from "../../../clock/real.ts";
@@ -275,6 +275,61 @@ describe("sqlite broker", () => {
     expect(await peer.backlog(q)).toMatchObject({ claimed: 0, waiting: 2 });
     await peer.close();
     earlier.remove();
+  });
+
+  it("an older copy of the file takes the answers in hand, and nobody gets their messages again", async () => {
+    const raw = new DatabaseSync(folder.path);
+    await submit(3);
+    const [m0] = await claim(1);
+    raw.exec(`VACUUM INTO '${folder.path}.copy'`);
+    raw.close();
+    const [m1, m2] = await claim(2);
+    await producer.submitRequests([request("late"), request("later")]);
+    const [late, later] = await claim(2);
+    for (const end of ["", "-wal", "-shm"]) rmSync(folder.path + end, { force: true });
+    renameSync(`${folder.path}.copy`, folder.path);
+    // Takes the number that one of the lost ones had.
+    await producer.submitRequest(request("new"));
+    expect(await broker.backlog(q)).toMatchObject({ claimed: 1, waiting: 3 });
+    expect(await broker.renew([m0!, m1!, late!, later!])).toEqual([]);
+    expect(await broker.backlog(q)).toMatchObject({ claimed: 4, waiting: 2 });
+    expect(await broker.settle([m0!, m1!, m2!, late!, later!].map(answered))).toEqual([
+      "recovered",
+      "recovered",
+      "recovered",
+      "recovered",
+      "recovered",
+    ]);
+    expect(await broker.settle([m1!, late!].map(answered))).toEqual(["fenced", "fenced"]);
+    expect((await claim(9)).map(({ message }) => message.request.id)).toEqual(["new"]);
+    expect(await producer.resultQueueDepth()).toBe(5);
+  });
+
+  it("is not ready while the file takes no writes: read-only, or no room for results", async () => {
+    const opened = new Set<DatabaseSync>();
+    const exec = DatabaseSync.prototype.exec;
+    const spy = vi.spyOn(DatabaseSync.prototype, "exec").mockImplementation(function (this: DatabaseSync, sql) {
+      opened.add(this);
+      exec.call(this, sql);
+    });
+    const watched = sqliteBroker(folder.settings(), folder);
+    spy.mockRestore();
+    const [db] = opened;
+    await submit(1);
+    const [a] = (await watched.claim(q, { max: 1, expired: 0 })).claims;
+    db!.exec("PRAGMA query_only = 1");
+    await expect(watched.check()).rejects.toThrow("it is read-only");
+    db!.exec("PRAGMA query_only = 0; PRAGMA max_page_count = 1");
+    const payload = Buffer.alloc(100_000, "x");
+    const large: Settlement = { kind: "result", claim: a!, result: { ...errorResult("m0", "CANCELLED", ""), payload } };
+    await expect(watched.settle([large])).rejects.toMatchObject({
+      code: "BROKER_UNAVAILABLE",
+      message: expect.stringContaining("the disk is full"),
+    });
+    db!.exec("PRAGMA max_page_count = 100000");
+    await watched.check();
+    expect(await watched.settle([large])).toEqual(["settled"]);
+    await watched.close();
   });
 
   it("a claim of another file settles no message of this one, also when the numbers are the same", async () => {

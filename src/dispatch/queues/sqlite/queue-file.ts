@@ -52,8 +52,13 @@ export class QueueFile {
     }
   }
 
-  /** Tells this file from another one that may stand in its place some day. */
+  /** Tells this file from another one that may stand in its place some day, also from a copy of itself. */
   get id(): string {
+    return `${this.#id}@${this.#inode}`;
+  }
+
+  /** Which store it is: copies of a file are the same one, as it was at different times. */
+  get store(): string {
     return this.#id;
   }
 

@@ -11,10 +11,19 @@ const MOST = 10_000;
 export type Restored = ReadonlyMap<Claim, Delivery>;
 
 /**
- * What a claim means that is not held in the file. A file that was deleted or replaced has another id than the claim. A file
- * that went back in time (an older copy was put in its place) has the message in an earlier delivery, or has never given out
- * its number. In both cases nobody but this process has the message: the claim is put back. In every other case somebody
- * took the message over, or it was settled.
+ * What a claim means that is not held in the file.
+ *
+ * | the file at the path | the row of the claim's number | meaning | an answer in hand |
+ * |---|---|---|---|
+ * | the same as at the claim | any | taken over, or settled before | is dropped |
+ * | a copy of it | the same request, claimed, in this delivery | held | is written, as recovered |
+ * | a copy of it | the same request in an earlier delivery | an older copy: the claim was lost | is written, as recovered; the row goes |
+ * | a copy of it | the same request, else | taken over | is dropped |
+ * | a copy of it | another request, or none and the number was never given out | an older copy: the message was lost | is written, as recovered |
+ * | a copy of it | none, and the number was given out | settled before | is dropped |
+ * | another one | any | the store was lost | is written, as recovered |
+ *
+ * "Recovered" works through the claim: it is put back and is then like any other.
  */
 export class Recovery {
   readonly #file: QueueFile;
@@ -29,7 +38,9 @@ export class Recovery {
   /** Where a claim stands in this file, if it does; whether it is held still is for the tables to say. */
   find({ id }: Claim): Delivery | undefined {
     const moved = this.#moved.get(id);
-    return moved?.file === this.#file.id ? moved.delivery : deliveryOf(this.#file.id, id);
+    if (moved?.file === this.#file.id) return moved.delivery;
+    const delivery = deliveryOf(id);
+    return delivery.file === this.#file.id ? delivery : undefined;
   }
 
   /**
@@ -38,16 +49,19 @@ export class Recovery {
    * @returns undefined: it is somebody else's, or settled
    */
   restore(claim: Claim, now: number, ttl: number): Delivery | undefined {
-    const before = this.find(claim);
+    if (this.find(claim) !== undefined) return undefined;
+    const { store, seq: number, deliveries } = deliveryOf(claim.id);
     const { request } = claim.message;
-    if (before !== undefined) {
-      const row = this.#tables.standing(before.seq);
-      if (row?.request === request.id) {
-        if (row.deliveries >= before.deliveries) return undefined;
+    if (store === this.#file.store) {
+      const row = this.#tables.standing(number);
+      // Whoever writes into the file by hand may leave the request out.
+      if (row !== undefined && (row.request === request.id || row.request === "")) {
+        if (row.deliveries > deliveries || (row.deliveries === deliveries && row.claimed === 0)) return undefined;
+        const before = { seq: number, deliveries };
         this.#tables.reclaim(before, now + ttl, ttl);
         return before;
       }
-      if (row === undefined && this.#tables.hasGivenOut(before.seq)) return undefined;
+      if (row === undefined && this.#tables.hasGivenOut(number)) return undefined;
     }
     const queue = this.#tables.makeQueue(claim.queue.name);
     const seq = this.#tables.add(queue, request.id, encodeEnvelope(claim.message), request.deadline, now);

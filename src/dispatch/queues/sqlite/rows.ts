@@ -45,11 +45,13 @@ export function deliveryId(file: string, { seq, deliveries }: MessageRow): strin
   return `${file}:${seq}:${deliveries}`;
 }
 
-/** The numbers in a delivery's name; undefined when it is of another file. */
-export function deliveryOf(
-  file: string,
-  id: string,
-): { readonly seq: number; readonly deliveries: number } | undefined {
-  const [of, seq, deliveries] = id.split(":");
-  return of === file ? { seq: Number(seq), deliveries: Number(deliveries) } : undefined;
+/** What a delivery's name says: the file, the store that the file is a state of, and the numbers. */
+export function deliveryOf(id: string): {
+  readonly file: string;
+  readonly store: string;
+  readonly seq: number;
+  readonly deliveries: number;
+} {
+  const [file = "", seq, deliveries] = id.split(":");
+  return { file, store: file.slice(0, file.indexOf("@")), seq: Number(seq), deliveries: Number(deliveries) };
 }

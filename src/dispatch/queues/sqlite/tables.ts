@@ -66,9 +66,11 @@ export class QueueTables {
   }
 
   /** The message that has a sequence number now. */
-  standing(seq: number): { readonly deliveries: number; readonly request: string } | undefined {
-    const sql = "SELECT deliveries, request FROM messages WHERE seq = ?";
-    return this.#file.statement(sql).get(seq) as { deliveries: number; request: string } | undefined;
+  standing(
+    seq: number,
+  ): { readonly deliveries: number; readonly claimed: number; readonly request: string } | undefined {
+    const sql = `SELECT deliveries, state = ${CLAIMED} AS claimed, request FROM messages WHERE seq = ?`;
+    return this.#file.statement(sql).get(seq) as unknown as ReturnType<QueueTables["standing"]>;
   }
 
   /** Was a message of this sequence number ever put into this file? */

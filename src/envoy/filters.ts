@@ -87,7 +87,7 @@ function failureModeReason({ failOpen, requestBodyMode, variant }: BootstrapPlan
   if (!failOpen) return "FailClose: without the picker a request ends with status_on_error.";
   const until =
     requestBodyMode === "full-duplex"
-      ? "A request with a body that reaches a failing picker ends with status_on_error all the same; the health check of the cluster epp bounds that time."
+      ? "A request with a body that reaches a failing picker ends with status_on_error all the same; outlier detection and health check of the cluster epp bound that time."
       : "Replies out of order and failures in the response phase are not covered.";
   return `FailOpen: without a picker the fallback policy chooses. ${until}`;
 }

@@ -23,6 +23,9 @@ export interface GrpcClientOptions {
   /** Dial TLS without checking the certificate. */
   readonly tls?: boolean;
   readonly alpn?: readonly string[];
+  /** A certificate to show, PEM. */
+  readonly cert?: string;
+  readonly key?: string;
   /** Flow-control window per stream that this client grants, bytes. */
   readonly window?: number;
 }
@@ -45,6 +48,7 @@ export class GrpcClient {
       const session = http2.connect(`${options.tls ? "https" : "http"}://127.0.0.1:${port}`, {
         rejectUnauthorized: false,
         ...(options.alpn === undefined ? {} : { ALPNProtocols: [...options.alpn] }),
+        ...(options.cert === undefined ? {} : { cert: options.cert, key: options.key }),
         settings: { enablePush: false, initialWindowSize: options.window ?? 1 << 20 },
         maxSessionMemory: 10_000,
       });

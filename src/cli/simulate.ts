@@ -40,7 +40,14 @@ export interface SimulateOutput {
 
 /** What one form of the command takes and the others do not. */
 const LIST_ONLY: readonly string[] = ["list", "json"];
-const NOT_FOR_REPLAY: readonly string[] = ["duration", "cold", "scrapeInterval", "metricsLag", "bytesPerToken", "quick"];
+const NOT_FOR_REPLAY: readonly string[] = [
+  "duration",
+  "cold",
+  "scrapeInterval",
+  "metricsLag",
+  "bytesPerToken",
+  "quick",
+];
 const REPLAY_ONLY: readonly string[] = ["profile", "recordedWith", "field", "promptTokens"];
 
 /** `sluice simulate`: routing policies against each other on simulated engines, in virtual time. */

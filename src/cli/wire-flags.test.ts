@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { DEFAULT_WIRE_OPTIONS } from "../extproc/wire-options.ts";
 import type { SluiceError } from "../inference/errors.ts";
 import { parseGoFlags } from "./go-flags.ts";
-import { maxRequestBodyOf, WIRE_FLAGS, wireOf } from "./wire-flags.ts";
+import { learnsBytesPerTokenOf, maxRequestBodyOf, WIRE_FLAGS, wireOf } from "./wire-flags.ts";
 
 const wire = (...args: string[]) => wireOf(parseGoFlags(args, WIRE_FLAGS, {}), true);
 
@@ -52,6 +52,9 @@ describe("the flags of the wire", () => {
       2 ** 30,
       2 ** 20,
     ]);
+    const learns = (...args: string[]) => learnsBytesPerTokenOf(parseGoFlags(args, WIRE_FLAGS, {}));
+    expect([learns(), learns("--learn-bytes-per-token=false"), learns("--parity=v1.5")]).toEqual([true, false, false]);
+    expect(learns("--parity=v1.5", "--learn-bytes-per-token")).toBe(true);
     expect(wire("--emit-dropped-reason=true", "--parity=v1.5", "--subset-match=exact")).toEqual({
       ...parity,
       emitDroppedReason: true,

@@ -56,7 +56,11 @@ describe("what answers teach", () => {
   });
 
   it.each([
-    ["a stream's last event", `data: {"choices":[]}\n\ndata: ${usageOf(2500)}\n\ndata: [DONE]\n\n`, "text/event-stream"],
+    [
+      "a stream's last event",
+      `data: {"choices":[]}\n\ndata: ${usageOf(2500)}\n\ndata: [DONE]\n\n`,
+      "text/event-stream",
+    ],
     ["an answer in one piece", usageOf(2500), "application/json"],
   ])("comes from %s", (_name, answer, type) => {
     expect(learned(chatOf(text), answer, { type })).toBeGreaterThan(7.5);
@@ -103,7 +107,9 @@ describe("what answers teach", () => {
   it("does not change how token ids are counted", () => {
     const core = new TestCore();
     for (let i = 0; i < 10; i++) exchange(core, chatOf(text), usageOf(2500));
-    const body = Buffer.from(JSON.stringify({ model: "m", prompt: Array.from({ length: 2500 }, (_, i) => 10_000 + i) }));
+    const body = Buffer.from(
+      JSON.stringify({ model: "m", prompt: Array.from({ length: 2500 }, (_, i) => 10_000 + i) }),
+    );
     const request = core.decider.understand("id", HeaderList.of([[":path", "/v1/completions"]]), body);
     expect(promptTokens(request as Exclude<typeof request, { reason: unknown }>)).toBe(Math.ceil((2500 * 6 + 1) / 4));
   });

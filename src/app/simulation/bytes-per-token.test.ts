@@ -62,16 +62,19 @@ describe("text with other than four bytes per token, and caches that are nearly 
 describe("stretched text", () => {
   const prompt = randomText(new SeededRandom(1), 500);
 
-  it.each([1, 2, 2.5, 3, 5.3, 8, 12, 16])("has %d bytes per token, and equal beginnings stay equal", (bytesPerToken) => {
-    const whole = stretched(prompt.slice(), bytesPerToken);
-    expect(whole).toHaveLength(Math.ceil(500 * bytesPerToken));
-    const part = stretched(prompt.slice(0, 4 * 200), bytesPerToken);
-    const same = Math.floor(200 * bytesPerToken);
-    expect(part.subarray(0, same)).toEqual(whole.subarray(0, same));
-    const changed = prompt.slice();
-    changed[4 * 300]! ^= 3;
-    expect(stretched(changed, bytesPerToken)).not.toEqual(whole);
-  });
+  it.each([1, 2, 2.5, 3, 5.3, 8, 12, 16])(
+    "has %d bytes per token, and equal beginnings stay equal",
+    (bytesPerToken) => {
+      const whole = stretched(prompt.slice(), bytesPerToken);
+      expect(whole).toHaveLength(Math.ceil(500 * bytesPerToken));
+      const part = stretched(prompt.slice(0, 4 * 200), bytesPerToken);
+      const same = Math.floor(200 * bytesPerToken);
+      expect(part.subarray(0, same)).toEqual(whole.subarray(0, same));
+      const changed = prompt.slice();
+      changed[4 * 300]! ^= 3;
+      expect(stretched(changed, bytesPerToken)).not.toEqual(whole);
+    },
+  );
 
   it("is the prompt itself where a token has four bytes, and is made once for a prompt", () => {
     expect(stretched(prompt, 4)).toBe(prompt);

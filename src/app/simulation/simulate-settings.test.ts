@@ -88,6 +88,15 @@ describe("simulateSettings", () => {
     expect(plan.seeds).toEqual([7, 8]);
   });
 
+  it("gives prompts as many bytes per token as it is told", () => {
+    expect(settings(["stale"], { bytesPerToken: "5.5" }).workloads[0]).toMatchObject({ bytesPerToken: 5.5 });
+    expect(settings(["stale"]).workloads[0]).not.toHaveProperty("bytesPerToken");
+    for (const text of ["0.9", "16.1", "x", "", "1e1", "-4"])
+      expect(refusal([], { bytesPerToken: text })).toBe(
+        `FLAG_VALUE: --bytes-per-token is ${JSON.stringify(text)}; give a number from 1 to 16, for example 5.5`,
+      );
+  });
+
   it("keeps the warm-up of a workload, unless it is to begin cold", () => {
     const warmUp = { rate: 15, durationMs: 50_000 };
     const catalogue = { ...CATALOGUE, workloads: [workload("warm", { warmUp }), workload("b2b-saas")] };

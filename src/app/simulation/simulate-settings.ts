@@ -199,7 +199,7 @@ function bytesPerTokenOf(text: string): number {
   if (/^\d+(\.\d+)?$/.test(text) && value >= LEAST_BYTES_PER_TOKEN && value <= MOST_BYTES_PER_TOKEN) return value;
   throw new SluiceError(
     "FLAG_VALUE",
-    `--bytes-per-token takes a number from ${LEAST_BYTES_PER_TOKEN} to ${MOST_BYTES_PER_TOKEN}, not ${JSON.stringify(text.slice(0, 100))}`,
+    `--bytes-per-token is ${JSON.stringify(text.slice(0, 100))}; give a number from ${LEAST_BYTES_PER_TOKEN} to ${MOST_BYTES_PER_TOKEN}, for example 5.5`,
   );
 }
 

@@ -29,6 +29,21 @@ function accepted(bytes: Uint8Array): boolean {
   return error === undefined || error.startsWith("json: cannot unmarshal");
 }
 
+/** JSON of the same value in which a character is escaped where `choose` says so: short, as \\u in small or in capital letters. */
+function escapedJson(value: string, choose: (at: number) => number): string {
+  const short: Readonly<Record<string, string>> = { "\n": "\\n", "/": "\\/", "\t": "\\t", '"': '\\"', "\\": "\\\\" };
+  let out = "";
+  for (let at = 0; at < value.length; at++) {
+    const unit = value.charCodeAt(at).toString(16).padStart(4, "0");
+    const way = choose(at);
+    const must = JSON.stringify(value[at]).length > 3 && !/[\ud800-\udfff]/.test(value[at]!);
+    if (way === 1 || (must && way === 0)) out += `\\u${unit}`;
+    else if (way === 2) out += `\\u${unit.toUpperCase()}`;
+    else out += short[value[at]!] ?? (must ? `\\u${unit}` : value[at]!);
+  }
+  return `"${out}"`;
+}
+
 const offset = fc.integer({ min: 0, max: 4 });
 const text = fc.string({ unit: "binary", maxLength: 300 });
 const value = fc.letrec((tie) => ({
@@ -158,6 +173,39 @@ describe("JSON scanner against JSON.parse", () => {
         expect(isTokenList(bytes, 0, bytes.length)).toBe(literals.every((literal) => /^\d+$/.test(literal)));
       }),
       { numRuns: 500 },
+    );
+  });
+});
+
+describe("the bytes that escapes add", () => {
+  const members = new JsonMembers(["text", "other"]);
+
+  it("are what a text has as received, less what it has in UTF-8, wherever it stands", () => {
+    // A half of a surrogate pair is replaced by three bytes when it is decoded; whole ones stay whole here.
+    const whole = fc.string({ unit: "grapheme", maxLength: 60 });
+    const ways = fc.array(fc.integer({ min: 0, max: 3 }), { minLength: 1 });
+    fc.assert(
+      fc.property(whole, whole, ways, offset, padding, (text, other, choice, at, space) => {
+        let pair = 0;
+        const choose = (value: string) => (i: number) => {
+          const low = /[\udc00-\udfff]/.test(value[i]!);
+          if (!low) pair = choice[i % choice.length]!;
+          return pair;
+        };
+        const one = escapedJson(text, choose(text));
+        const two = escapedJson(other, choose(other));
+        const body = placed(`{${space}"text":[${one},{${two}:1}],"other":${two}}`, at);
+        const scanner = new JsonScanner(body);
+        expect(members.read(scanner)).toBeUndefined();
+        const added = (json: string, value: string): number => Buffer.byteLength(json) - 2 - Buffer.byteLength(value);
+        const range = members.range("text");
+        expect(members.escapeBytesOf([{ start: range.start + 1, end: range.end }])).toBe(
+          added(one, text) + added(two, other),
+        );
+        expect(members.escapeBytesOf([members.range("other")])).toBe(added(two, other));
+        expect(members.escapeBytesOf([range, members.range("other")])).toBe(added(one, text) + 2 * added(two, other));
+        expect(members.escapeBytesOf([])).toBe(0);
+      }),
     );
   });
 });

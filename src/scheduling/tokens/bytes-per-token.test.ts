@@ -139,10 +139,28 @@ describe("the text that is learned from", () => {
   });
 
   it.each([
-    ["an image by its address", [{ type: "text", text }, { type: "image_url", image_url: { url: "http://x/a.png" } }]],
+    [
+      "an image by its address",
+      [
+        { type: "text", text },
+        { type: "image_url", image_url: { url: "http://x/a.png" } },
+      ],
+    ],
     ["an image's data", [{ type: "image_url", image_url: { url: `data:image/png;base64,${"A".repeat(9000)}` } }]],
-    ["a sound", [{ type: "text", text }, { type: "input_audio", input_audio: { data: "AAAA", format: "wav" } }]],
-    ["a film", [{ type: "text", text }, { type: "video_url", video_url: { url: "http://x/a.mp4" } }]],
+    [
+      "a sound",
+      [
+        { type: "text", text },
+        { type: "input_audio", input_audio: { data: "AAAA", format: "wav" } },
+      ],
+    ],
+    [
+      "a film",
+      [
+        { type: "text", text },
+        { type: "video_url", video_url: { url: "http://x/a.mp4" } },
+      ],
+    ],
   ])("is none where there is %s", (_name, content) => {
     expect(learner.textOf(chat(content))).toBeNaN();
   });
@@ -164,7 +182,8 @@ describe("the text that is learned from", () => {
     const many = new BytesPerToken();
     const request = chat(text);
     const looked = (model: string): number =>
-      Array.from({ length: 160 }, () => many.textOf({ ...request, targetModel: model })).filter((one) => one > 0).length;
+      Array.from({ length: 160 }, () => many.textOf({ ...request, targetModel: model })).filter((one) => one > 0)
+        .length;
     expect(looked("m")).toBe(160);
     for (let i = 0; i < 31; i++) many.learn("m", 64_000, 8000, i);
     expect(looked("m")).toBe(160);

@@ -49,6 +49,23 @@ describe("tokens without a tokenizer", () => {
     expect(new TextDecoder().decode(tokens.subarray(4 * (padded + 3))).replaceAll("\0", "")).toBe(after);
   });
 
+  it("count text by what is known of the model, and images as they are", () => {
+    const request = chat(["a".repeat(8000), "b"], "https://a/1.png");
+    const plain = estimate(request, STATIC)!;
+    const text = plain.count - 3;
+    expect(plain.units).toBe(plain.count);
+    for (const [bytesPerToken, escapeBytes] of [
+      [8, 0],
+      [2, 0],
+      [4, 4000],
+    ] as const) {
+      const other = estimate({ ...request, bytesPerToken, escapeBytes }, STATIC)!;
+      const wanted = (text * 4 * (escapeBytes === 0 ? 1 : 0.5)) / bytesPerToken;
+      expect(Math.abs(other.count - 3 - wanted) / wanted).toBeLessThan(0.02);
+      expect({ ...other, count: plain.count }).toEqual(plain);
+    }
+  });
+
   it("differ for different images, and only from there on; the same image is the same again", () => {
     const one = words(estimate(chat(["same text", "b"], "https://a/1.png"), STATIC)!);
     const two = words(estimate(chat(["same text", "b"], "https://a/2.png"), STATIC)!);

@@ -110,6 +110,75 @@ describe("approx-prefix-cache-producer", () => {
     expect(produce(producer, requestOf(text(5000)), [small]).matched).toEqual([3]);
   });
 
+  describe("where a model's text has other than four bytes per token", () => {
+    const small = endpointOf(0, { metrics: { blockSize: 16, blocks: 16 } });
+    const of = (bytesPerToken: number, more: Partial<InferenceRequest> = {}): InferenceRequest =>
+      requestOf(text(5120), { bytesPerToken, ...more });
+
+    it.each([
+      [2, 128, 2],
+      [4, 64, 4],
+      [8, 32, 8],
+      [16, 16, 16],
+    ])("with %d a block stands for %d tokens, and %d of them fill 256 tokens of cache", (bytes, blockTokens, held) => {
+      const producer = made();
+      route(producer, of(bytes), small);
+      expect(produce(producer, of(bytes), [small])).toEqual({ matched: [held], total: 20, blockTokens });
+    });
+
+    it("finds what was hashed before more was known: blocks keep their bytes", () => {
+      const producer = made();
+      route(producer, of(4), pool[0]!);
+      expect(produce(producer, of(8))).toEqual({ matched: [20, 0, 0], total: 20, blockTokens: 32 });
+    });
+
+    it("shares an engine's cache among models by their tokens", () => {
+      const producer = made();
+      const coarse = of(8, { targetModel: "coarse" });
+      route(producer, coarse, small);
+      // Two blocks of 64 tokens leave room for four of 32.
+      route(producer, requestOf(text(512), { targetModel: "fine" }), small);
+      expect(produce(producer, coarse, [small]).matched).toEqual([4]);
+      expect(produce(producer, requestOf(text(512), { targetModel: "fine" }), [small]).matched).toEqual([2]);
+    });
+
+    it("counts escapes as what they stand for", () => {
+      const producer = made();
+      // Six bytes for each letter of two: a block has a third of the tokens.
+      expect(produce(producer, of(4, { escapeBytes: 3413 })).blockTokens).toBeCloseTo(64 / 3, 1);
+      expect(produce(producer, of(4, { escapeBytes: 5120 })).blockTokens).toBe(64);
+      expect(produce(producer, of(4, { escapeBytes: 1e9 })).blockTokens).toBe(64);
+    });
+
+    it("leaves the configured number of blocks as it is", () => {
+      for (const parameters of [{ lruCapacityPerServer: 5 }, { lruCapacityPerServer: 5, autoTune: false }]) {
+        const producer = made(parameters);
+        route(producer, of(8), endpointOf(0));
+        expect(produce(producer, of(8), [endpointOf(0)]).matched).toEqual([5]);
+      }
+    });
+
+    it("hashes up to maxPrefixTokensToMatch tokens, of at most 16 bytes each", () => {
+      const limited = made({ maxPrefixTokensToMatch: 640 });
+      const long = (bytesPerToken: number, escapeBytes = 0) =>
+        produce(limited, requestOf(text(100_000), { bytesPerToken, escapeBytes })).total;
+      expect([long(2), long(4), long(8), long(16), long(16, 80_000)]).toEqual([5, 10, 20, 40, 40]);
+      const blocks = made({ maxPrefixTokensToMatch: 0, maxPrefixBlocksToMatch: 7 });
+      expect(produce(blocks, requestOf(text(100_000), { bytesPerToken: 8 })).total).toBe(7);
+    });
+
+    it("tells who is told to follow by the same measure", () => {
+      const producer = made();
+      const request = of(8);
+      produce(producer, request, [endpointOf(1)]);
+      const follow = producer.follow!(request)!;
+      producer.routed?.(request, endpointOf(1), new Map());
+      produce(producer, of(4), [endpointOf(1)]);
+      follow(small);
+      expect(produce(producer, of(8), [small]).matched).toEqual([8]);
+    });
+  });
+
   it("uses lruCapacityPerServer where the engine does not say, or without autoTune", () => {
     for (const producer of [made({ lruCapacityPerServer: 5 }), made({ lruCapacityPerServer: 5, autoTune: false })]) {
       const endpoint = endpointOf(0, { metrics: { blockSize: 16 } });

@@ -46,6 +46,14 @@ describe("inflight-load-producer", () => {
     expect(uncachedOf(requestOf("x".repeat(400)), {}, [0, 2], 2)).toEqual([128, 0]);
   });
 
+  it("counts by what is known of the model's text, without what escapes add", () => {
+    const prompt = "x".repeat(4000);
+    expect(uncachedOf(requestOf(prompt, { bytesPerToken: 8 }), {})).toEqual([500]);
+    expect(uncachedOf(requestOf(prompt, { bytesPerToken: 8, escapeBytes: 2000 }), {})).toEqual([250]);
+    expect(uncachedOf(requestOf(prompt, { escapeBytes: 1e9 }), {})).toEqual([0]);
+    expect(uncachedOf(requestOf(prompt, { bytesPerToken: 2 }), {}, [0, 20], 20)).toEqual([2000, 720]);
+  });
+
   it("counts tokens where a producer has them, whatever the prompt's bytes", () => {
     const tokens = { tokens: new Uint8Array(0), prompts: [], count: 5000 };
     const candidates = columnsOf([endpointOf(0)], [...OWN, [TOKENIZED_PROMPT, tokens]]);

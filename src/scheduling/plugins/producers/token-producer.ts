@@ -24,7 +24,7 @@ const parameters = z
     estimate: estimateParameters
       .optional()
       .describe(
-        "Backend without a tokenizer, the default: 4 bytes are a token. `image`: `mode` `dynamic` (`dynamic.factor`, 1024 pixels a token, of `defaultResolution` 640 x 360 where an image does not show its own) or `static` (`static.staticToken`). `video`: `defaultDuration` (10 seconds), `defaultResolution`, `tokensPerFrame`, `frames`, `maxVideoTokens`.",
+        "Backend without a tokenizer, the default: text counts by the bytes per token that answers have taught of the model, 4 at first. `image`: `mode` `dynamic` (`dynamic.factor`, 1024 pixels a token, of `defaultResolution` 640 x 360 where an image does not show its own) or `static` (`static.staticToken`). `video`: `defaultDuration` (10 seconds), `defaultResolution`, `tokensPerFrame`, `frames`, `maxVideoTokens`.",
       ),
     vllm: vllm
       .optional()

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { SeededRandom } from "../../../clock/random.ts";
 import { VirtualClock } from "../../../clock/virtual.ts";
 import { Rejection } from "../../../inference/outcomes.ts";
+import type { InferenceRequest } from "../../../inference/request.ts";
 import { defineProducer } from "../../../plugin/define.ts";
 import { TOKENIZED_PROMPT } from "../../../plugin/keys.ts";
 import { PluginRegistry } from "../../../plugin/registry.ts";
@@ -47,6 +48,36 @@ describe("context-length-aware (3.9.4)", () => {
   it("S-39: what is not tokenised counts a token per four bytes", () => {
     const of = (bytes: number) => scoresOf(contextLengthAware, pool(["2-2"]), {}, requestOf("x".repeat(bytes)))[0];
     expect([of(4), of(5), of(8), of(9)].map((score) => score === 1)).toEqual([false, true, true, false]);
+  });
+
+  it("S-39: counts by what is known of the model's text, without what escapes add", () => {
+    const fits = (more: Partial<InferenceRequest>) =>
+      scoresOf(contextLengthAware, pool(["50-50"]), {}, requestOf("x".repeat(400), more))[0] === 1;
+    expect([{}, { bytesPerToken: 8 }, { escapeBytes: 200 }, { bytesPerToken: 2, escapeBytes: 300 }].map(fits)).toEqual([
+      ...[false, true, true, true],
+    ]);
+  });
+
+  it("S-39: a decision by estimated tokens is made again the same from its full record", () => {
+    const plan = () =>
+      planOfOne({
+        plugins: [described(contextLengthAware)],
+        registry: new PluginRegistry([]),
+        clock: new VirtualClock(),
+        random: new SeededRandom(1),
+      });
+    const { endpoints } = pool(["50-50", "0-100"]);
+    const scheduler = new Scheduler({ plan: plan(), clock: new VirtualClock(), random: new SeededRandom(1) });
+    const request = requestOf("x".repeat(480), { bytesPerToken: 8, escapeBytes: 80 });
+    scheduler.schedule(request, endpoints, 0, { full: true });
+    const record = scheduler.records.newest!;
+    expect(record.full!.request).toMatchObject({ promptBytes: 480, escapeBytes: 80, bytesPerToken: 8 });
+    expect(record.top[0]).toMatchObject({ id: endpoints[0]!.id, total: 1 });
+    expect(replay(record, plan())).toMatchObject({ differences: [] });
+    // As the figure was at that moment, and no other.
+    const { top, full } = record;
+    const other = { ...record, top, full: { ...full!, request: { ...full!.request, bytesPerToken: 4 } } };
+    expect(replay(other, plan())!.differences).not.toEqual([]);
   });
 
   it("S-39: is a filter only when it is told, without a way out: ranges that do not fit and what is no range go", () => {

@@ -174,6 +174,15 @@ describe("shares", () => {
     expect(many.filter(({ paused }) => paused)).toEqual([]);
   });
 
+  it("bodies that wait take no room with their beginnings", () => {
+    const { budget, body } = made();
+    body().add(4800);
+    const waiting = Array.from({ length: 100 }, () => body({ expected: 1000 }).add(101));
+    expect(waiting.filter(({ paused }) => paused)).toHaveLength(100);
+    const moderate = body().add(100);
+    expect([moderate.paused, budget.used]).toEqual([false, 15_000]);
+  });
+
   it("goes on in the order of waiting, each as soon as its share allows", () => {
     const { body } = made();
     const first = body().add(2000);
@@ -269,8 +278,9 @@ describe("bodies that stall", () => {
 
   it("do not stall while they are paused, nor when they are complete", () => {
     const { body, ticks } = made(STALLS);
-    const [done, oldest, waits] = [body().add(100), body().add(6300), body().add(100)];
+    const done = body().add(100);
     done.complete();
+    const [oldest, waits] = [body().add(6300), body().add(100)];
     expect([oldest.paused, waits.paused]).toEqual([false, true]);
     for (let i = 0; i < 30; i++) {
       oldest.add(10);

@@ -48,8 +48,8 @@ const SHARE = {
   address: { own: 4, spare: 8 },
 } as const;
 
-/** As many bytes are expected of a body that goes on; at most this many, and at most 1/64 of the limit. */
-const LARGEST_STEP = 64 * KiB;
+/** So many bytes of a body that waits take no room from others: what it had brought when it was stopped. */
+const MOST_PARKED = 128 * KiB;
 
 /** The body that all others wait for must bring the minimum rate for each of them, up to this many. */
 const MOST_WAITING_COUNTED = 64;
@@ -103,6 +103,8 @@ export class BodyAccount {
   pool: Pool | undefined;
   /** Of a member of a pool with a known address. */
   party: Party | undefined;
+  /** Of `held` while the body is paused: bytes that take no room from others. */
+  parked = 0;
   /** What was held when the present stretch of too few bytes began, and how many ticks it lasts. */
   mark = 0;
   slowTicks = 0;
@@ -129,8 +131,9 @@ export interface HolderReport {
  * A body of at most `small` bytes counts in the reserve and never waits, unless the reserve and the main pool are both
  * spent. A longer one counts in the main pool. When the main pool is spent, every body in it stops except the oldest, which
  * goes on to its end. So no set of half-read bodies can block each other for ever, and the bytes held are bounded by
- * `limit + reserve`, the rest of one body, for each body that waits one piece and at most `small` before it, and bodies
- * that arrive in one piece: those are there before anyone can say no.
+ * `limit + reserve`, the rest of one body, 128 KiB and a piece for each body that waits, and bodies that arrive in one
+ * piece: those are there before anyone can say no. What a waiting body had brought when it was stopped takes no room from
+ * others, or many bodies that wait would fill the pool with their beginnings.
  *
  * Nothing here knows the time: `tick` stands for it.
  */
@@ -144,14 +147,16 @@ export class ByteBudget {
   readonly #paused = new Set<BodyAccount>();
   /** The one body that went on beyond the limit, until it is released or fits. */
   #beyond: BodyAccount | undefined;
-  readonly #step: number;
+  readonly #mostParked: number;
+  /** Of all paused bodies. */
+  #parked = 0;
   #releases = 0;
 
   constructor(settings: Partial<BudgetSettings> = {}) {
     this.settings = { ...BUDGET_DEFAULTS, ...settings };
     this.#main = new Pool(this.settings.limit);
     this.#reserve = new Pool(this.settings.reserve);
-    this.#step = Math.max(1, Math.min(LARGEST_STEP, Math.floor(this.settings.limit / 64)));
+    this.#mostParked = Math.min(MOST_PARKED, Math.floor(this.settings.limit / SHARE.body.own));
   }
 
   /** Bytes held now, in both pools. */
@@ -207,13 +212,9 @@ export class ByteBudget {
     this.#charge(account, bytes);
     if (account.pool === this.#reserve && !this.#staysSmall(account)) this.#moveToMain(account);
     const main = this.#main;
-    if (account.pool === main && main.used > main.limit && account === this.#oldest()) this.#beyond = account;
+    if (account.pool === main && this.#busy > main.limit && account === this.#oldest()) this.#beyond = account;
     if (last) this.complete(account);
-    else if (account.pool === main && account.state === "reading" && !this.#mayRead(account)) {
-      account.state = "paused";
-      this.#paused.add(account);
-      account.holder.pause();
-    }
+    else if (account.pool === main && account.state === "reading" && !this.#mayRead(account)) this.#pause(account);
     if (account.pool!.short) this.onShort();
   }
 
@@ -223,10 +224,7 @@ export class ByteBudget {
     if (state !== "reading" && state !== "paused") return;
     account.state = "complete";
     this.#unlist(account, account.pool!);
-    if (state === "paused") {
-      this.#paused.delete(account);
-      account.holder.resume();
-    }
+    if (state === "paused") this.#unpause(account);
     if (this.#paused.size > 0) this.#resumeSome();
   }
 
@@ -247,15 +245,12 @@ export class ByteBudget {
     const { pool, state } = account;
     if (pool === undefined) return;
     this.#leave(account, pool);
-    if (account === this.#beyond || this.#main.used <= this.#main.limit) this.#beyond = undefined;
     account.pool = undefined;
     account.state = "empty";
     account.held = 0;
     if (pool === this.#main) this.#releases++;
-    if (state === "paused") {
-      this.#paused.delete(account);
-      account.holder.resume();
-    }
+    if (state === "paused") this.#unpause(account);
+    if (account === this.#beyond || this.#busy <= this.#main.limit) this.#beyond = undefined;
     if (pool === this.#main && this.#paused.size > 0) this.#resumeSome();
   }
 
@@ -375,7 +370,28 @@ export class ByteBudget {
   }
 
   #mayRead(account: BodyAccount): boolean {
-    return this.#main.used <= this.#roomFor(account) || account === this.#oldest();
+    return this.#busy <= this.#roomFor(account) || account === this.#oldest();
+  }
+
+  /** Bytes of the main pool that take room. */
+  get #busy(): number {
+    return this.#main.used - this.#parked;
+  }
+
+  #pause(account: BodyAccount): void {
+    account.state = "paused";
+    account.parked = Math.min(account.held, this.#mostParked);
+    this.#parked += account.parked;
+    this.#paused.add(account);
+    account.holder.pause();
+  }
+
+  /** It is no longer one of those that wait, whatever it is now. */
+  #unpause(account: BodyAccount): void {
+    this.#parked -= account.parked;
+    account.parked = 0;
+    this.#paused.delete(account);
+    account.holder.resume();
   }
 
   /** How much of the main pool may be in use for this body to read on. */
@@ -392,26 +408,22 @@ export class ByteBudget {
     return undefined;
   }
 
-  /** Bodies may go on: the oldest in any case, others in the order of their waiting, as far as there is room. */
+  /** Bodies may go on: the oldest in any case, others in the order of their waiting, as far as there is room for what they have brought. */
   #resumeSome(): void {
-    const { used, limit } = this.#main;
     const oldest = this.#oldest();
     if (oldest?.state === "paused") this.#resume(oldest);
-    let steps = Math.max(1, Math.floor((limit - used) / this.#step));
-    if (used > limit) return;
+    const { limit } = this.#main;
     for (const account of this.#paused) {
-      if (used > this.#roomFor(account)) continue;
-      this.#resume(account);
-      if (--steps === 0) return;
+      if (this.#busy > limit) return;
+      if (this.#busy + account.parked <= this.#roomFor(account)) this.#resume(account);
     }
   }
 
   #resume(account: BodyAccount): void {
-    this.#paused.delete(account);
     account.state = "reading";
     account.mark = account.held;
     account.slowTicks = 0;
-    account.holder.resume();
+    this.#unpause(account);
   }
 
   /** Who has brought too little for a whole window. */
@@ -419,7 +431,7 @@ export class ByteBudget {
     const slow: BodyAccount[] = [];
     const { minRate, window } = this.settings;
     const least = (minRate * window) / 1000;
-    const isSpent = pool === this.#main && pool.used > pool.limit;
+    const isSpent = pool === this.#main && this.#busy > pool.limit;
     const oldest = isSpent ? this.#oldest() : undefined;
     const ofOldest = least * Math.max(1, Math.min(MOST_WAITING_COUNTED, this.#paused.size));
     for (const account of pool.members) {

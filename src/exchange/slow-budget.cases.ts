@@ -13,6 +13,8 @@ export interface SlowBody {
   /** Order of arrival in its pool, and of its waiting. */
   arrived: number;
   waits: number;
+  /** What it had brought when it was stopped, as far as it takes no room. */
+  parked: number;
   /** Bytes brought in each tick since the last stretch that was fast enough, the present one last. */
   brought: number[];
 }
@@ -31,7 +33,7 @@ export class SlowBudget {
   open(id: number, address: string, expected: number): SlowBody {
     const body: SlowBody = {
       ...{ id, address, expected, held: 0, pool: "none", state: "empty", whole: false },
-      ...{ arrived: 0, waits: 0, brought: [] },
+      ...{ arrived: 0, waits: 0, parked: 0, brought: [] },
     };
     this.bodies.push(body);
     return body;
@@ -39,6 +41,11 @@ export class SlowBudget {
 
   used(pool: "main" | "reserve"): number {
     return sum(this.bodies.filter((body) => body.pool === pool));
+  }
+
+  /** Bytes of the main pool that take room. */
+  #busy(): number {
+    return this.used("main") - this.#paused().reduce((total, { parked }) => total + parked, 0);
   }
 
   add(body: SlowBody, bytes: number, last: boolean): void {
@@ -62,12 +69,12 @@ export class SlowBudget {
     }
     if (body.pool === "reserve" && (body.held > small || this.used("reserve") > this.#roomOfAddress(body)))
       this.#enter(body, "main");
-    if (body.pool === "main" && this.used("main") > this.#settings.limit && this.#oldest() === body)
-      this.#beyond = body;
+    if (body.pool === "main" && this.#busy() > this.#settings.limit && this.#oldest() === body) this.#beyond = body;
     if (last) this.complete(body);
     else if (body.pool === "main" && body.state === "reading" && !this.#mayRead(body)) {
       body.state = "paused";
       body.waits = ++this.#count;
+      body.parked = Math.min(128 * 1024, Math.floor(this.#settings.limit / 64), body.held);
     }
   }
 
@@ -81,7 +88,7 @@ export class SlowBudget {
     const { pool } = body;
     if (pool === "none") return;
     Object.assign(body, { held: 0, pool: "none", state: "empty" });
-    if (this.#beyond === body) this.#beyond = undefined;
+    if (this.#beyond === body || this.#busy() <= this.#settings.limit) this.#beyond = undefined;
     if (pool === "main") this.#resumeSome();
   }
 
@@ -91,7 +98,7 @@ export class SlowBudget {
     const least = (minRate * window) / 1000;
     const gone: SlowBody[] = [];
     for (const pool of ["main", "reserve"] as const) {
-      const spent = pool === "main" && this.used(pool) > this.#settings.limit ? this.#oldest() : undefined;
+      const spent = pool === "main" && this.#busy() > this.#settings.limit ? this.#oldest() : undefined;
       const waiting = Math.max(1, Math.min(64, this.#paused().length));
       for (const body of this.#members(pool)) {
         if (body.state !== "reading") continue;
@@ -133,7 +140,6 @@ export class SlowBudget {
   }
 
   #oldest(): SlowBody | undefined {
-    if (this.used("main") <= this.#settings.limit) this.#beyond = undefined;
     return this.#beyond ?? this.#members("main")[0];
   }
 
@@ -150,7 +156,7 @@ export class SlowBudget {
   }
 
   #mayRead(body: SlowBody): boolean {
-    return this.used("main") <= this.#room(body) || this.#oldest() === body;
+    return this.#busy() <= this.#room(body) || this.#oldest() === body;
   }
 
   #resumeSome(): void {
@@ -161,13 +167,10 @@ export class SlowBudget {
     };
     const oldest = this.#oldest();
     if (oldest?.state === "paused") resume(oldest);
-    const free = limit - this.used("main");
-    if (free < 0) return;
-    const step = Math.max(1, Math.min(64 * 1024, Math.floor(limit / 64)));
-    this.#paused()
-      .filter((body) => this.used("main") <= this.#room(body))
-      .slice(0, Math.max(1, Math.floor(free / step)))
-      .forEach(resume);
+    for (const body of this.#paused()) {
+      if (this.#busy() > limit) return;
+      if (this.#busy() + body.parked <= this.#room(body)) resume(body);
+    }
   }
 }
 

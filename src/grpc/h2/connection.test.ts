@@ -361,7 +361,7 @@ describe("an HTTP/2 connection: floods", () => {
 describe("an HTTP/2 connection: the windows it grants", () => {
   const PIECE = message(16_379);
 
-  it("advertises 1 MiB per stream and 16 MiB per connection (D-27)", () => {
+  it("advertises 256 KiB per stream and 16 MiB per connection (D-27, docs/operate/bodies.md)", () => {
     const peer = new H2Peer(recorder().handler, { greet: false });
     const [settings, update] = peer.frames();
     expect(settings?.payload.subarray(0, 6)).toEqual(setting(SETTING.initialWindowSize, STREAM_WINDOW));
@@ -388,9 +388,9 @@ describe("an HTTP/2 connection: the windows it grants", () => {
   it("gives nothing back for a stream that pauses, ends it beyond its window, and stalls no other (D-28)", () => {
     const { handler, calls, events } = recorder((stream) => stream.pause());
     const peer = new H2Peer(handler);
-    for (let id = 1; id <= 41; id += 2) {
+    for (let id = 1; id <= 161; id += 2) {
       peer.feed(open(id));
-      for (let i = 0; i < 64; i++) peer.feed(data(id, PIECE));
+      for (let i = 0; i < 16; i++) peer.feed(data(id, PIECE));
     }
     const updates = peer.frames().filter(({ type }) => type === FRAME.windowUpdate);
     expect(updates.every(({ streamId }) => streamId === 0)).toBe(true);
@@ -402,7 +402,7 @@ describe("an HTTP/2 connection: the windows it grants", () => {
     peer.feed(frame(0xee, 0, 0));
     return new Promise<void>((resolve) => process.nextTick(resolve)).then(() => {
       peer.clock.advance(0);
-      expect(events.filter((event) => event === "2: message 16379")).toHaveLength(64);
+      expect(events.filter((event) => event === "2: message 16379")).toHaveLength(16);
       const [update, ...more] = peer.frames();
       expect(update).toMatchObject({ type: FRAME.windowUpdate, streamId: 3 });
       expect(update!.payload.readUInt32BE(0)).toBeGreaterThan(STREAM_WINDOW / 2);

@@ -48,8 +48,11 @@ export const DEFAULT_WINDOW = 65_535;
 /** The largest window, stream id and error code field: 31 bits. */
 export const MAX_31_BITS = 0x7fffffff;
 
-/** Receive window of each stream: what may have to be kept for a handler that pauses (envoy-data-plane 1.8). */
-export const STREAM_WINDOW = 1024 * 1024;
+/**
+ * Receive window of each stream: what may have to be kept for a handler that pauses, outside of the budget for bodies. 1 MiB
+ * (envoy-data-plane 1.8) would be a gigabyte for 1,000 uploads that wait.
+ */
+export const STREAM_WINDOW = 256 * 1024;
 
 /** Receive window of a connection, which up to 1,024 streams of one Envoy worker share. */
 export const CONNECTION_WINDOW = 16 * 1024 * 1024;

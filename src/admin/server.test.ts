@@ -15,6 +15,7 @@ const VIEWS: AdminViews = {
   endpoints: () => ({ endpoints: [{ id: "default/a" }] }),
   decisions: (count) => [{ sequence: 2, asked: count }],
   decision: (id) => (id === "2" || id === "r/two" ? { sequence: 2 } : undefined),
+  requestIds: (start) => (start === "0aa11bb2" ? ["0aa11bb2-one", "0aa11bb2-two"] : ["0aa11bb2-one"]),
   fullDecision: (id) => (id === "2" ? '{"full":{"now":1}}' : id === "1" ? null : undefined),
   fullDecisions: (since) => [1, 2].filter((sequence) => sequence > since).map((sequence) => `{"sequence":${sequence}}`),
   pluginStates: () => ({ timestamp: "now", plugins: { p: { name: "p", type: "t", state: 7 } } }),

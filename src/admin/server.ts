@@ -73,7 +73,11 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
       const found = views.decision(id);
       if (found !== undefined) return context.json(found);
     }
-    const error = `no decision ${id}: neither a record number nor an x-request-id among those kept`;
+    const alike = views.requestIds(id);
+    const error =
+      alike.length > 1
+        ? `several request ids begin with ${id}; give more of one: ${alike.join(", ")}`
+        : `no decision ${id}: neither a record number nor an x-request-id among those kept, nor the first eight characters of one`;
     return context.json({ error }, 404);
   });
   if (options.profiler !== undefined) profileRoutes(app, options.profiler);

@@ -9,8 +9,10 @@ export interface AdminViews {
   endpoints(): object;
   /** The newest decisions first, at most `count`. */
   decisions(count: number): readonly object[];
-  /** One decision, explained; by its number or by the request's `x-request-id`. */
+  /** One decision, explained; by its number, the request's `x-request-id`, or how that begins where no other begins so. */
   decision(id: string): object | undefined;
+  /** The request ids that begin so, the newest first; none for a text that is too short to stand for one. */
+  requestIds(start: string): readonly string[];
   /** Everything that decision depended on, as JSON; null when no full record of it is kept, undefined when it is unknown. */
   fullDecision(id: string): string | null | undefined;
   /**

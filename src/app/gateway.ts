@@ -85,6 +85,7 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
     metricsPage: scraping.metricsPage,
     staleness: STALENESS,
     ignoreSubset: false,
+    refusesEmptyBodies: true,
     retries: true,
     tracing,
     bodies: options.bodies,

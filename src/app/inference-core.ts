@@ -74,6 +74,8 @@ export interface CoreOptions {
   readonly maxRequestBytes?: number;
   /** Answers to requests that ask for it carry the decision. */
   readonly decisionHeader?: boolean | undefined;
+  /** Inference requests without a body are refused; else they go anywhere, as with the reference. */
+  readonly refusesEmptyBodies?: boolean;
   /** One decision in this many is recorded in full, 0 = only those that are asked for; default 256. */
   readonly fullRecordsEvery?: number | undefined;
   /** Request metrics are shown under the names of v0.3 to v1.0, too; default true. */
@@ -198,6 +200,7 @@ export class InferenceCore {
       budget: this.budget,
       bytesPerToken: this.bytesPerToken,
       maxRequestBytes: options.maxRequestBytes ?? MAX_REQUEST_BYTES,
+      refusesEmptyBodies: options.refusesEmptyBodies ?? false,
       decisionHeader: options.decisionHeader ?? false,
       onError: (error) => this.onError(error),
       onStrangerServed: (reported) =>

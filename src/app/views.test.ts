@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { VirtualClock } from "../clock/virtual.ts";
+import { DecisionRecords } from "../scheduling/records.ts";
 import type { InferenceCore } from "./inference-core.ts";
 import { recordedRun } from "./simulation/replay/recorded.cases.ts";
 import { viewsOf } from "./views.ts";
@@ -16,6 +17,31 @@ function viewsWith(records: readonly { readonly sequence: number }[]) {
 }
 
 const sequences = (lines: readonly string[]): number[] => lines.map((line) => JSON.parse(line).sequence as number);
+
+describe("a decision that is asked for", () => {
+  const ids = ["0aa11bb2-first", "0aa11bb2-second", "12345678-number", "short"];
+  const records = new DecisionRecords();
+  const core = { clock: new VirtualClock(), records } as unknown as InferenceCore;
+  for (const record of recordedRun({ decisions: ids.length }))
+    records.add(Object.assign(Object.create(record), { requestId: ids[record.sequence - 1]! }) as never);
+  const views = viewsOf(core, "pool", () => true);
+  const found = (id: string) => (views.decision(id) as { requestId?: string } | undefined)?.requestId;
+
+  it("is found by its number, its id, or eight characters of that which no other begins with", () => {
+    expect(found("2")).toBe(ids[1]);
+    expect(found("0aa11bb2-first")).toBe(ids[0]);
+    expect(found("12345678")).toBe(ids[2]);
+    expect(found("0aa11bb2-s")).toBe(ids[1]);
+    expect(found("short")).toBe("short");
+  });
+
+  it("is none where several begin so, or too little is given", () => {
+    expect(found("0aa11bb2")).toBeUndefined();
+    expect(views.requestIds("0aa11bb2")).toEqual([ids[1], ids[0]]);
+    expect([found("1234567"), views.requestIds("1234567")]).toEqual([undefined, []]);
+    expect(views.requestIds("ffffffff")).toEqual([]);
+  });
+});
 
 describe("the full records that an admin port gives", () => {
   const records = recordedRun({ decisions: 12, fullEvery: 3 });

@@ -14,6 +14,11 @@ const MAX_FULL_ANSWER = 5 << 20;
 /** Decisions in one picture of the page. */
 const PICTURED = 40;
 
+/** Characters of a request id, at least, that stand for all of it: as many as people read off a log line. */
+const SHORTEST_START = 8;
+/** Request ids that are named where several begin alike. */
+const MAX_NAMED = 10;
+
 /**
  * Joins what the admin pages show from the rooms that own it.
  * @param name of the pool or the process, for the page's title
@@ -26,8 +31,14 @@ export function viewsOf(
   backlog: () => BacklogPicture | undefined = () => undefined,
 ): AdminViews {
   const { clock, records, endpointsView, registry } = core;
+  const requestIds = (start: string): readonly string[] =>
+    start.length < SHORTEST_START ? [] : records.idsBeginning(start, MAX_NAMED);
+  const beginning = (start: string): DecisionRecord | undefined => {
+    const [only, ...others] = requestIds(start);
+    return only === undefined || others.length > 0 ? undefined : records.byRequestId(only);
+  };
   const find = (id: string): DecisionRecord | undefined =>
-    (/^\d+$/.test(id) ? records.bySequence(Number(id)) : undefined) ?? records.byRequestId(id);
+    (/^\d+$/.test(id) ? records.bySequence(Number(id)) : undefined) ?? records.byRequestId(id) ?? beginning(id);
   return {
     metrics: (format) => render(registry, format),
     ready,
@@ -37,6 +48,7 @@ export function viewsOf(
       const record = find(id);
       return record === undefined ? undefined : explain(record);
     },
+    requestIds,
     fullDecision(id) {
       const record = find(id);
       if (record === undefined) return undefined;

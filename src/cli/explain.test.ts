@@ -18,6 +18,7 @@ const EXPLAINED = {
 const VIEWS: Parameters<typeof startTestAdmin>[0] = {
   decisions: () => [{ sequence: 2 }, { sequence: 1 }],
   decision: (id) => (id === "2" || id === "r/two" ? EXPLAINED : undefined),
+  requestIds: (start) => (start === "0aa11bb2" ? ["0aa11bb2-one", "0aa11bb2-two"] : []),
   fullDecision: (id) => (id === "2" ? '{"full":{"now":0.1}}' : id === "1" ? null : undefined),
   fullDecisions: () => ['{"full":{"now":0.1}}', '{"full":{"now":0.2}}'],
 };
@@ -102,6 +103,9 @@ describe("sluice explain", () => {
   it("says what it looked for when there is no such decision, or none at all", async () => {
     const url = await start({ decisions: () => [] });
     expect(await failure("99", "--admin", url)).toMatch(/^no decision 99: neither a record number nor an x-request-id/);
+    expect(await failure("0aa11bb2", "--admin", url)).toBe(
+      "several request ids begin with 0aa11bb2; give more of one: 0aa11bb2-one, 0aa11bb2-two",
+    );
     expect(await failure("--last", "--admin", url)).toBe("there is no decision yet");
   });
 

@@ -22,7 +22,7 @@ interface ExplainFlags {
 /** `sluice explain`: why a request went where it went, asked of a running process. */
 export function explainCommand(output = STANDARD): Command {
   return command("explain", "say why a request went where it went, or why it was refused")
-    .argument("[id]", "the x-request-id of the request, or the number of the decision")
+    .argument("[id]", "the x-request-id of the request, its first eight characters, or the number of the decision")
     .option("--last", "the newest decision instead", false)
     .option(
       "--admin <address>",

@@ -1,79 +1,15 @@
 #!/usr/bin/env node
-import { Command, CommanderError } from "commander";
-import { VERSION } from "../app/version.ts";
-import { SluiceError } from "../inference/errors.ts";
-import { batchCommand } from "./batch.ts";
-import { checkServerCommand } from "./check-server.ts";
-import { demoCommand } from "./demo.ts";
-import { dispatchCommand } from "./dispatch.ts";
-import { enqueueCommand } from "./enqueue.ts";
-import { envoyConfigCommand } from "./envoy-config.ts";
-import { eppCommand } from "./epp.ts";
-import { explainCommand } from "./explain.ts";
-import { explainConfigCommand } from "./explain-config.ts";
-import { gatewayCommand } from "./gateway.ts";
-import { migrateConfigCommand } from "./migrate-config.ts";
-import { queueCommand } from "./queue.ts";
-import { resultsCommand } from "./results.ts";
-import { simCommand } from "./sim.ts";
-import { simulateCommand } from "./simulate.ts";
-import { validateCommand } from "./validate.ts";
+// The first file that any Node.js reads, however old it is: it says which one is needed instead of failing somewhere in the
+// sources. So it has no import of its own, and no syntax that is younger than import().
 
-/** Errors of the command line and of the input it names end with 2, as Go's flag parser does; what is wrong behind them ends with 1. */
-const MISTYPED: ReadonlySet<string> = new Set([
-  "FLAG_UNKNOWN",
-  "FLAG_SYNTAX",
-  "FLAG_VALUE",
-  "FLAG_MISSING",
-  "LISTEN_ADDRESS",
-  "SIM_OPTION",
-  "OBJECTIVE_SYNTAX",
-  "ENVOY_OPTION",
-  "QUEUE_UNKNOWN",
-  "ENQUEUE_INPUT",
-  "REQUEST_INVALID",
-  "BATCH_INPUT",
-  "BATCH_INVALID",
-  "REPLAY_INPUT",
-]);
+/** As `engines` in package.json says. */
+const NEEDED = [24, 15] as const;
 
-const program = new Command("sluice")
-  .description("Decides where LLM requests go: an Endpoint Picker, a gateway and a model-server simulator.")
-  .version(VERSION)
-  .enablePositionalOptions()
-  .showHelpAfterError("(add --help for the options)")
-  .exitOverride();
-for (const make of [
-  demoCommand,
-  gatewayCommand,
-  eppCommand,
-  dispatchCommand,
-  enqueueCommand,
-  resultsCommand,
-  queueCommand,
-  batchCommand,
-  explainCommand,
-  validateCommand,
-  explainConfigCommand,
-  migrateConfigCommand,
-  envoyConfigCommand,
-  simCommand,
-  simulateCommand,
-  checkServerCommand,
-])
-  program.addCommand(make());
-
-// Whoever reads may stop before the end, as `head` does: then the rest is for nobody.
-process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-  if (error.code !== "EPIPE") throw error;
-});
-
-try {
-  await program.parseAsync();
-} catch (error) {
-  if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : 2;
-  else if (error instanceof SluiceError) {
-    process.stderr.write(`sluice: ${error.message}\n`);
-    process.exitCode = MISTYPED.has(error.code) ? 2 : 1;
-  } else throw error;
+const version = process.versions.node.split(".").map(Number);
+if (version[0]! > NEEDED[0] || (version[0] === NEEDED[0] && version[1]! >= NEEDED[1])) void import("./program.ts");
+else {
+  process.stderr.write(
+    "sluice needs Node.js " + NEEDED.join(".") + " or newer; this is " + process.version + ", " + process.execPath + "\n",
+  );
+  process.exitCode = 1;
 }

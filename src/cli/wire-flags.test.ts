@@ -26,6 +26,7 @@ describe("the flags of the wire", () => {
     [["--subset-match=ip"], { subsetMatch: "ip" }],
     [["--emit-dropped-reason=false"], { emitDroppedReason: false }],
     [["--echo-unchanged-headers=false"], { echoUnchangedHeaders: false }],
+    [["--emit-request-id=false"], { emitRequestId: false }],
     [["--remove-control-headers=false"], { removeControlHeaders: false }],
     [["--append-action=literal"], { literalAppendAction: true }],
     [["--close-early"], { closeEarly: true }],
@@ -43,6 +44,7 @@ describe("the flags of the wire", () => {
       legacyHeaderOnly500: true,
       subsetMatch: "ip",
       emitDroppedReason: false,
+      emitRequestId: false,
       removeControlHeaders: false,
     };
     expect(wire("--parity", "v1.5")).toEqual(parity);

@@ -86,6 +86,13 @@ export const WIRE_FLAGS = [
     help: "Name unchanged headers in mutations too, as the reference does.",
   },
   {
+    name: "emit-request-id",
+    type: "bool",
+    default: "true",
+    since: "ours",
+    help: "Tell the x-request-id of a request that is refused in the answer.",
+  },
+  {
     name: "remove-control-headers",
     type: "bool",
     default: "true",
@@ -152,7 +159,7 @@ export const WIRE_FLAGS = [
     choices: ["", "v1.5"],
     default: "",
     since: "ours",
-    help: "Behave as that release where the default differs: --legacy-header-only-500, --subset-match=ip, --emit-dropped-reason=false, --remove-control-headers=false, --max-request-body=1Gi, --learn-bytes-per-token=false. Flags given explicitly still count.",
+    help: "Behave as that release where the default differs: --legacy-header-only-500, --subset-match=ip, --emit-dropped-reason=false, --emit-request-id=false, --remove-control-headers=false, --max-request-body=1Gi, --learn-bytes-per-token=false. Flags given explicitly still count.",
   },
 ] as const satisfies readonly FlagRow[];
 
@@ -161,6 +168,7 @@ const V1_5 = {
   "legacy-header-only-500": true,
   "subset-match": "ip",
   "emit-dropped-reason": false,
+  "emit-request-id": false,
   "remove-control-headers": false,
   "max-request-body": LARGEST_BODY,
   "learn-bytes-per-token": false,
@@ -190,6 +198,7 @@ export function wireOf(flags: GivenFlags<typeof WIRE_FLAGS>, streaming: boolean)
     fallbackMode: values["fallback-mode"],
     subsetMatch: inForce("subset-match"),
     emitDroppedReason: inForce("emit-dropped-reason"),
+    emitRequestId: inForce("emit-request-id"),
     echoUnchangedHeaders: values["echo-unchanged-headers"],
     removeControlHeaders: inForce("remove-control-headers"),
     literalAppendAction: values["append-action"] === "literal",

@@ -44,9 +44,21 @@ endpoints:
     expect(parse(JSON.stringify({ endpoints: expected }))).toEqual({ endpoints: expected, problems: [], warnings: [] });
   });
 
-  it("takes zero endpoints (R-53)", () => {
-    for (const text of ["endpoints: []", "endpoints:", '{"endpoints": null}'])
-      expect(parse(text)).toEqual({ endpoints: [], problems: [], warnings: [] });
+  it("takes zero endpoints, with a warning (R-53)", () => {
+    for (const [text, column] of [
+      ["endpoints: []", 1],
+      ["endpoints:", 1],
+      ['{"endpoints": null}', 2],
+    ] as const)
+      expect(parse(text)).toEqual({
+        endpoints: [],
+        problems: [],
+        warnings: [
+          `endpoints.yaml:1:${column}: no endpoints are listed; until there is one every request is refused with 503`,
+        ],
+      });
+    // Entries that are all wrong are told of one by one.
+    expect(parse(entry({ name: "" })).warnings).toEqual([]);
   });
 
   it("names file, line and column of a bad entry and keeps the good ones (R-55)", () => {

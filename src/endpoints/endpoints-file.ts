@@ -11,7 +11,7 @@ export interface EndpointsFile {
   readonly endpoints: readonly EndpointSpec[];
   /** One sentence per bad entry, each beginning with `file:line:column: `. */
   readonly problems: readonly string[];
-  /** One sentence per good entry that repeats another's id or address, each beginning with `file:line:column: `. */
+  /** One sentence per good entry that repeats another's id or address, or one that there is none; each begins with `file:line:column: `. */
   readonly warnings: readonly string[];
 }
 
@@ -37,7 +37,12 @@ export function endpointsOf(document: Document, flavour: EndpointsFlavour): Endp
       indices.push(i);
     }
   }
-  return { endpoints, problems, warnings: repetitions(document, endpoints, indices) };
+  const warnings = repetitions(document, endpoints, indices);
+  if (endpoints.length + problems.length === 0)
+    warnings.push(
+      `${formatPosition(document.positionOf(["endpoints"]))}: no endpoints are listed; until there is one every request is refused with 503`,
+    );
+  return { endpoints, problems, warnings };
 }
 
 /**

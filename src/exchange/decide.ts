@@ -88,6 +88,11 @@ export class Decider {
     };
   }
 
+  /** Whether a request without a body lacks it: a POST to a path of which a parser reads the bodies. */
+  needsBody(headers: HeaderList): boolean {
+    return headers.get(":method") === "POST" && this.#parts.inForce().parsers.claims(requestPath(headers));
+  }
+
   /**
    * Reads a request and finds out what it is for.
    * @param body contiguous and complete

@@ -43,6 +43,8 @@ export interface ExchangeServices {
   readonly tracing?: Tracing | undefined;
   /** Bytes; a longer request body is refused with 413. */
   readonly maxRequestBytes: number;
+  /** A POST without a body to a path whose bodies are read is refused with 400; else any endpoint gets it (epp-protocol 3.2). */
+  readonly refusesEmptyBodies: boolean;
   /** Answers to requests that ask for it carry the decision (`--decision-header`). */
   readonly decisionHeader: boolean;
   /** Told of failures of our own, which the client sees as 500. */
@@ -52,6 +54,7 @@ export interface ExchangeServices {
 }
 
 const NOTHING = new Uint8Array(0);
+const EMPTY_BODY = "the request body is empty; send a JSON object";
 const IN_FULL = { full: true };
 /** What a decision comes to that nobody waits for any more. */
 const OVER = new Rejection("internal", "the request was over before it was decided about");
@@ -61,7 +64,6 @@ const SINGLE_ANSWERS: ReadonlySet<AnswerFormat> = new Set(["vllm-generate", "vll
 
 /** The one implementation of `Exchange`: gathers the body, asks for the decision, keeps the books. */
 export class InferenceExchange implements Exchange, BudgetHolder {
-  requestId = "";
   requestIdGenerated = false;
   readonly #services: ExchangeServices;
   readonly #wire: Wire;
@@ -76,6 +78,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
   #account: BodyAccount | undefined;
   #requestedStream = false;
   readonly #hooks: HookRun;
+  #requestId = "";
   #moved: ((endpoint: Endpoint) => void) | undefined;
   /** Of the decision: it is told who answers. */
   #record: DecisionRecord | undefined;
@@ -101,6 +104,12 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     this.#wire = wire;
     this.#hooks = new HookRun(services.hooks);
     this.#receivedAt = services.clock.now();
+  }
+
+  get requestId(): string {
+    // What is refused before its headers came is known by an id, too.
+    if (this.#requestId === "") this.#identify();
+    return this.#requestId;
   }
 
   get streaming(): boolean {
@@ -135,7 +144,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
   requestBody(chunk: Uint8Array, end: boolean, subset?: SubsetHint): Decision | Promise<Decision> | undefined {
     // A second end, or bytes behind a refusal: answered by nobody (epp-protocol 3.3).
     if (this.#decided || this.#ended) return undefined;
-    if (this.requestId === "") this.#identify();
+    if (this.#requestId === "") this.#identify();
     if (subset !== undefined) this.#subset = subset;
     if (this.#body.length + chunk.length > this.#services.maxRequestBytes) return this.#refuse(this.#tooLarge());
     this.#charge(chunk.length, end);
@@ -274,9 +283,9 @@ export class InferenceExchange implements Exchange, BudgetHolder {
   #identify(): void {
     const id = this.#headers.get(HEADER.requestId);
     this.requestIdGenerated = !id;
-    this.requestId = id || uuidFrom(this.#services.random);
+    this.#requestId = id || uuidFrom(this.#services.random);
     const { tracing } = this.#services;
-    if (tracing !== undefined) this.#trace ??= new ExchangeTrace(tracing, this.#headers, this.requestId);
+    if (tracing !== undefined) this.#trace ??= new ExchangeTrace(tracing, this.#headers, this.#requestId);
   }
 
   /** Accounts a piece of the request body. */
@@ -301,7 +310,10 @@ export class InferenceExchange implements Exchange, BudgetHolder {
   }
 
   #decideWithoutBody(): Decision {
-    const decision = this.#services.decider.withoutBody(this.#subset);
+    const { decider, refusesEmptyBodies } = this.#services;
+    if (refusesEmptyBodies && decider.needsBody(this.#headers))
+      return this.#refuse(new Rejection("bad_request", "empty request body", EMPTY_BODY));
+    const decision = decider.withoutBody(this.#subset);
     if (decision instanceof Rejection) return this.#refuse(decision);
     this.#decided = true;
     this.#attempts = new Attempts(decision.endpoints);

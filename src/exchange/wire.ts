@@ -83,7 +83,7 @@ export interface Wire {
  * Calls come in the order of the interface; `end` may come at any time and counts once.
  */
 export interface Exchange {
-  /** `x-request-id` of the client, or the UUID generated for it. Valid after `requestHeaders`. */
+  /** `x-request-id` of the client, or the UUID generated for it. An id of its own before `requestHeaders`. */
   readonly requestId: string;
   /** Whether the request id was generated here. */
   readonly requestIdGenerated: boolean;

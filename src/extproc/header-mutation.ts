@@ -142,6 +142,8 @@ function echo(
     const key = keys[i]!;
     const value = values[i]!;
     if (key.charCodeAt(0) === 0x3a && key !== ":path") continue;
+    // Envoy lets nobody set these, unchanged or not, and counts every attempt as a rejected mutation.
+    if (key.startsWith("x-envoy-") || key === "host") continue;
     if (CONTROL_HEADERS.has(key) || key === reserved || key === "content-length") continue;
     if (HOP_BY_HOP_HEADERS.has(key) && !(key === "te" && value === "trailers")) continue;
     if (ownRequestId && key === HEADER.requestId) continue;

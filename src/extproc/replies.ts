@@ -1,6 +1,6 @@
 import { Writer } from "../grpc/protobuf.ts";
 import type { GrpcStream } from "../grpc/transport.ts";
-import { HeaderList } from "../inference/headers.ts";
+import { HEADER, HeaderList } from "../inference/headers.ts";
 import type { Rejection } from "../inference/outcomes.ts";
 import { encodeHeadersReply, encodeImmediateReply, encodeTimeoutOverride, encodeTrailersReply } from "./encode.ts";
 import { sendBody, sendWholeBody } from "./encode-body.ts";
@@ -77,12 +77,14 @@ export class Replies {
 
   /**
    * An answer in place of the model server's; nothing may follow (epp-protocol 9.2, 9.4).
+   * @param requestId by which the request is known here
    * @param more further headers of the answer
    */
-  immediate(rejection: Rejection, more: HeaderList = NO_HEADERS): void {
-    const { emitDroppedReason, literalAppendAction } = this.#options;
+  immediate(rejection: Rejection, requestId: string, more: HeaderList = NO_HEADERS): void {
+    const { emitDroppedReason, emitRequestId, literalAppendAction } = this.#options;
     const dropped = emitDroppedReason ? rejection.droppedHeader : undefined;
     const set = HeaderList.of(dropped === undefined ? [] : [dropped]);
+    if (emitRequestId) set.add(HEADER.requestId, requestId);
     for (let i = 0; i < more.length; i++) set.add(more.keys[i]!, more.values[i]!);
     this.#send(
       encodeImmediateReply(WRITER, {

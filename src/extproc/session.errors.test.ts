@@ -60,6 +60,7 @@ describe("a refusal", () => {
     const { headers } = h.replies[0].immediateResponse;
     expect(headersOf(headers)).toEqual({
       "x-llm-d-request-dropped-reason": "rejected-no-endpoints",
+      "x-request-id": expect.stringMatching(/^[0-9a-f-]{36}$/),
       "x-sluice-decision": "1",
       "x-sluice-decision-reason": expect.stringMatching(/^Request .* was refused with 503: no endpoint is known/),
     });
@@ -69,7 +70,7 @@ describe("a refusal", () => {
   it("ends the stream with OK, and nothing is sent or read behind it (E-80, E-92)", () => {
     const h = open().post("{");
     expect(h.stream.status).toBe(0);
-    expect(Object.keys(h.replies[0].immediateResponse)).toEqual(["status", "body"]);
+    expect(Object.keys(h.replies[0].immediateResponse)).toEqual(["status", "headers", "body"]);
     h.envoy.requestBody(chatBody(), true);
     h.answer("{}");
     h.halfClose().reset();
@@ -136,10 +137,19 @@ describe("a refusal", () => {
   });
 
   it("carries no dropped-reason header when that is switched off (E-91)", () => {
-    const h = new SessionHarness(new TestCore({ endpoints: 0 }), { wire: { emitDroppedReason: false } }).post(
-      chatBody(),
-    );
+    const h = new SessionHarness(new TestCore({ endpoints: 0 }), {
+      wire: { emitDroppedReason: false, emitRequestId: false },
+    }).post(chatBody());
     expect(h.replies[0].immediateResponse.headers).toBeUndefined();
+  });
+
+  it("carries the id of its request, also of one that sent none or was refused before its headers", () => {
+    const idOf = (h: SessionHarness) => headersOf(h.replies[0].immediateResponse.headers)["x-request-id"];
+    expect(idOf(open().post("[]", [["x-request-id", "mine"]]))).toBe("mine");
+    expect(idOf(open().post("[]"))).toMatch(/^[0-9a-f-]{36}$/);
+    const early = open({ maxRequestBytes: 5 });
+    early.envoy.requestBody("too much");
+    expect(idOf(early)).toMatch(/^[0-9a-f-]{36}$/);
   });
 
   it("of what is too large is a 413, by the declared length at once, else by what arrives", () => {

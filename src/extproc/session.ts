@@ -191,7 +191,7 @@ export class Session implements GrpcStreamEvents, Wire {
   }
 
   #refuse(rejection: Rejection): void {
-    this.#replies.immediate(rejection, this.#exchange.decisionHeaders);
+    this.#replies.immediate(rejection, this.#exchange.requestId, this.#exchange.decisionHeaders);
     this.#finish("rejected", OK, undefined, rejection);
   }
 

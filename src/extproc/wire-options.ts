@@ -13,6 +13,8 @@ export interface WireOptions {
   readonly subsetMatch: "exact" | "ip";
   /** Sends `x-llm-d-request-dropped-reason` with drops. */
   readonly emitDroppedReason: boolean;
+  /** Tells the request id in the headers of a refusal. */
+  readonly emitRequestId: boolean;
   /** False = a mutation names changed headers only. */
   readonly echoUnchangedHeaders: boolean;
   /** Removes control headers that a client sent. */
@@ -47,6 +49,7 @@ export const DEFAULT_WIRE_OPTIONS: WireOptions = {
   fallbackMode: "list",
   subsetMatch: "exact",
   emitDroppedReason: true,
+  emitRequestId: true,
   echoUnchangedHeaders: true,
   removeControlHeaders: true,
   literalAppendAction: false,

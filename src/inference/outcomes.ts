@@ -39,9 +39,11 @@ export type OutcomeReason = keyof typeof OUTCOMES;
 export class Rejection {
   readonly reason: OutcomeReason;
   readonly detail: string;
+  /** The sentence for clients of the gateway: the detail, unless that is in the words of the reference's implementation. */
+  readonly plain: string;
 
   /** @throws SluiceError OUTCOME_UNKNOWN: plugins make rejections, too, and not all of their authors have types */
-  constructor(reason: OutcomeReason, detail: string) {
+  constructor(reason: OutcomeReason, detail: string, plain = detail) {
     if (!Object.hasOwn(OUTCOMES, reason) || typeof detail !== "string")
       throw new SluiceError(
         "OUTCOME_UNKNOWN",
@@ -49,6 +51,7 @@ export class Rejection {
       );
     this.reason = reason;
     this.detail = detail;
+    this.plain = plain;
   }
 
   get status(): number {
@@ -59,7 +62,7 @@ export class Rejection {
     return OUTCOMES[this.reason].code;
   }
 
-  /** The text a client sees (epp-protocol 9.2). */
+  /** The text a client sees behind Envoy (epp-protocol 9.2). */
   get text(): string {
     return `inference error: ${this.code} - ${this.detail}`;
   }

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { type BadRequest, parserVerdict, UPGRADE_REFUSED } from "./bad-request.ts";
 import { ClientStream, type Expectation } from "./client-stream.ts";
-import { badRequestAnswer, rawAnswer } from "./local-answer.ts";
+import { badRequestAnswer, rawAnswer, requestIdOf } from "./local-answer.ts";
 import type { ProxyServices } from "./services.ts";
 
 /** A pipelined request that waits for its turn. */
@@ -99,7 +99,7 @@ export class ClientConnection {
       socket.destroy();
       return;
     }
-    socket.end(rawAnswer(badRequestAnswer(bad)));
+    socket.end(rawAnswer(badRequestAnswer(bad, this.#current?.requestId ?? requestIdOf(undefined, this.#services.random))));
     // Bytes that still come are read and dropped, so that the answer is not lost to a reset.
     socket.resume();
     const timer = this.#services.clock.after(this.#services.timers.linger, () => socket.destroy(), true);

@@ -4,7 +4,7 @@ import { BadRequest, EXPECTATION_UNKNOWN } from "./bad-request.ts";
 import type { ClientConnection } from "./client-connection.ts";
 import type { Timed } from "./deadlines.ts";
 import { ExchangeDriver } from "./exchange-driver.ts";
-import { badRequestAnswer, type LocalAnswer } from "./local-answer.ts";
+import { badRequestAnswer, type LocalAnswer, requestIdOf } from "./local-answer.ts";
 import { readHead } from "./request-head.ts";
 import { flat, type ResponseHead } from "./response-head.ts";
 import type { ProxyServices } from "./services.ts";
@@ -91,12 +91,17 @@ export class ClientStream implements Timed {
         : readHead(this.#request, this.#connection.peer, limits, allowUnderscores);
     if (head instanceof BadRequest) {
       this.#services.metrics?.badRequest(head.slug);
-      this.answer(badRequestAnswer(head), true);
+      this.answer(badRequestAnswer(head, this.requestId), true);
       return;
     }
     this.#driver = new ExchangeDriver(this.#services, this, head);
     if (!head.end) this.#listen();
     this.#driver.start(this.#expectation === "continue");
+  }
+
+  /** `x-request-id` of the client, or a fresh one each time. */
+  get requestId(): string {
+    return requestIdOf(this.#request.rawHeaders, this.#services.random);
   }
 
   /** Whether the request has arrived completely. */

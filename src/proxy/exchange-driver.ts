@@ -152,7 +152,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
       case "receiving":
         this.#services.metrics?.badRequest(BODY_TIMEOUT.slug);
         this.#close("client-gone");
-        this.#client.answer(badRequestAnswer(BODY_TIMEOUT), true);
+        this.#client.answer(badRequestAnswer(BODY_TIMEOUT, this.#requestId), true);
         return;
       case "deciding":
         this.#reject(new Rejection("upstream_timeout", `no endpoint was picked within ${timers.picking} ms`));
@@ -363,6 +363,10 @@ export class ExchangeDriver implements Wire, AttemptListener {
     });
   }
 
+  get #requestId(): string {
+    return this.#exchange?.requestId ?? this.#client.requestId;
+  }
+
   #where(): string {
     return this.#attempt?.endpoint.hostPort ?? "the endpoint";
   }
@@ -380,7 +384,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
     const complete = this.#phase !== "receiving" && this.#phase !== "held";
     this.#close(cause, rejection);
     if (this.#client.headWritten) this.#client.cut();
-    else this.#client.answer(rejectionAnswer(rejection, this.#exchange?.decisionHeaders), !complete);
+    else this.#client.answer(rejectionAnswer(rejection, this.#requestId, this.#exchange?.decisionHeaders), !complete);
   }
 
   /** Closes the books. What the client still gets is up to the caller. */

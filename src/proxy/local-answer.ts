@@ -1,5 +1,6 @@
 import { STATUS_CODES } from "node:http";
-import type { HeaderList } from "../inference/headers.ts";
+import { type Random, uuidFrom } from "../clock/random.ts";
+import { HEADER, type HeaderList } from "../inference/headers.ts";
 import type { OutcomeReason, Rejection } from "../inference/outcomes.ts";
 import type { BadRequest } from "./bad-request.ts";
 import { flat } from "./response-head.ts";
@@ -21,6 +22,9 @@ const TYPES: Partial<Record<OutcomeReason, string>> = {
   no_target: "overloaded_error",
 };
 
+/** What may stand in a header: an answer must not fail for its id. */
+const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]+$/;
+
 function typeOf(status: number): string {
   return status < 500 ? "invalid_request_error" : "server_error";
 }
@@ -35,6 +39,7 @@ function localAnswer(
   slug: string,
   message: string,
   type: string,
+  requestId: string,
   more: readonly string[],
 ): LocalAnswer {
   const body = Buffer.from(errorJson(message, type, status));
@@ -45,6 +50,7 @@ function localAnswer(
     String(body.length),
     "x-gateway-error",
     slug,
+    ...(HEADER_VALUE.test(requestId) ? [HEADER.requestId, requestId] : []),
     ...more,
   ];
   return { status, headers, body };
@@ -57,17 +63,31 @@ export function rejectionSlug(rejection: Rejection): string {
 
 /**
  * The answer to a refused exchange; status and dropped-reason header from the outcome table.
+ * @param requestId by which the request is known here
  * @param more further headers of the answer
  */
-export function rejectionAnswer(rejection: Rejection, more?: HeaderList): LocalAnswer {
+export function rejectionAnswer(rejection: Rejection, requestId: string, more?: HeaderList): LocalAnswer {
   const { reason, status } = rejection;
   const type = TYPES[reason] ?? typeOf(status);
   const headers = [...(rejection.droppedHeader ?? []), ...(more === undefined ? [] : flat(more))];
-  return localAnswer(status, rejectionSlug(rejection), rejection.text, type, headers);
+  return localAnswer(status, rejectionSlug(rejection), rejection.plain, type, requestId, headers);
 }
 
-export function badRequestAnswer(bad: BadRequest): LocalAnswer {
-  return localAnswer(bad.status, bad.slug, bad.message, typeOf(bad.status), []);
+/** The answer to a request that no exchange was opened for. @param requestId see `requestIdOf` */
+export function badRequestAnswer(bad: BadRequest, requestId: string): LocalAnswer {
+  return localAnswer(bad.status, bad.slug, bad.message, typeOf(bad.status), requestId, []);
+}
+
+/**
+ * The id of a request that no exchange was opened for: the client's, else a fresh one, which at least tells two reports of
+ * the same answer from two answers.
+ * @param headers name, value, name, value as they arrived; undefined where nothing readable did
+ */
+export function requestIdOf(headers: readonly string[] | undefined, random: Random): string {
+  let id = "";
+  for (let i = 0; headers !== undefined && i < headers.length; i += 2)
+    if (headers[i]!.toLowerCase() === HEADER.requestId) id = headers[i + 1]!;
+  return id || uuidFrom(random);
 }
 
 /** The bytes of an answer that closes its connection, for sockets that have no response object. */

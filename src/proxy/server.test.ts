@@ -323,7 +323,7 @@ describe("refusals", () => {
     expect(head).toContain("x-llm-d-request-dropped-reason: rejected-saturated");
     expect(JSON.parse(body!)).toEqual({
       error: {
-        message: "inference error: ResourceExhausted - too busy",
+        message: "too busy",
         type: "overloaded_error",
         param: null,
         code: 429,

@@ -83,6 +83,14 @@ describe("decision records", () => {
     expect(records.byRequestId("a")).toBeUndefined();
   });
 
+  it("gives the ids that begin alike, each once, the newest first", () => {
+    const records = new DecisionRecords(4);
+    decide(schedulerWith(records), "ab-1", "ab-2", "ab-1", "ac-3");
+    expect(records.idsBeginning("ab", 10)).toEqual(["ab-1", "ab-2"]);
+    expect(records.idsBeginning("ab", 1)).toEqual(["ab-1"]);
+    expect(records.idsBeginning("b", 10)).toEqual([]);
+  });
+
   it("lists the newest first, after a number if asked", () => {
     const records = new DecisionRecords(4);
     expect(records.latest(10)).toEqual([]);

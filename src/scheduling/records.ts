@@ -100,6 +100,16 @@ export class DecisionRecords {
     return undefined;
   }
 
+  /** Distinct request ids that begin with `start`, the newest first, at most `count`. Reads the whole ring. */
+  idsBeginning(start: string, count: number): string[] {
+    const found = new Set<string>();
+    for (let sequence = this.#next - 1; sequence >= this.#oldest && found.size < count; sequence--) {
+      const { requestId } = this.#ring[sequence % this.#capacity]!;
+      if (requestId.startsWith(start)) found.add(requestId);
+    }
+    return [...found];
+  }
+
   /** The newest records, newest first, at most `count`; with `since`, only those after that number. */
   latest(count: number, since = 0): DecisionRecord[] {
     const records: DecisionRecord[] = [];

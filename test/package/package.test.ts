@@ -1,5 +1,14 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { copyFileSync, cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
@@ -8,6 +17,9 @@ import { GatewayProcess } from "../support/gateway-process.ts";
 import { ROOT, TestProcess } from "../support/process.ts";
 import { fixedLimit } from "../support/slowness.ts";
 import { seenBy, startSims } from "../support/stack.ts";
+
+/** Where scripts/bootstrap keeps a Node.js of its own. */
+const NODE_FOLDER = join(ROOT, "scripts", "node", "node_modules");
 
 /** Runs npm, quietly, with the registry of the machine. */
 function npm(args: readonly string[], cwd: string): string {
@@ -35,11 +47,46 @@ describe("the packed package, installed elsewhere", () => {
     expect(status).toBe(0);
   }
 
+  const checkout = mkdtempSync(join(tmpdir(), "sluice-checkout-"));
+  let tarball: string | undefined;
+
   beforeAll(() => {
-    npm(["pack", "--pack-destination", home], ROOT);
-    const tarball = readdirSync(home).find((name) => name.endsWith(".tgz"));
+    // A checkout in which nothing was built: npm has to see to that.
+    const made = new Set(["node_modules", "dist", ".cache", ".git"].map((name) => join(ROOT, name)));
+    cpSync(ROOT, checkout, { recursive: true, filter: (path) => !made.has(path) && !path.startsWith(NODE_FOLDER) });
+    symlinkSync(join(ROOT, "node_modules"), join(checkout, "node_modules"));
+    npm(["pack", "--pack-destination", home], checkout);
+    tarball = readdirSync(home).find((name) => name.endsWith(".tgz"));
     writeFileSync(join(home, "package.json"), '{ "name": "elsewhere", "private": true, "type": "module" }');
     npm(["install", `./${tarball}`, "--prefer-offline", "--ignore-scripts"], home);
+  });
+
+  it("has what was built of the sources though nobody built it, and nothing else", () => {
+    const files = execFileSync("tar", ["-tzf", join(home, tarball!)], { encoding: "utf8" }).trim().split("\n");
+    for (const wanted of ["cli/main.js", "cli/program.js", "plugin/index.js", "plugin/index.d.ts", "admin/page.html"])
+      expect(files).toContain(`package/dist/${wanted}`);
+    const others = files.filter((file) => !file.startsWith("package/dist/"));
+    expect(others.sort()).toEqual(["package/LICENSE", "package/README.md", "package/package.json"]);
+    expect(files.filter((file) => /\.(test|cases)\.|(?<!\.d)\.ts$/.test(file))).toEqual([]);
+  });
+
+  it("says in one line which Node.js it needs where that is too old, and ends with 1", () => {
+    const main = join(home, "node_modules", "sluice", "dist", "cli", "main.js");
+    // Nothing in it that an old parser does not know, or would have to load first.
+    expect(readFileSync(main, "utf8")).not.toMatch(/^import |^export |\bawait\b|\?\.|\?\?|`|=>/m);
+    const old = "Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '24.14.9' } })";
+    const pretending: [string, string[]] = [process.execPath, ["--import", `data:text/javascript,${old}`]];
+    const installed = ["/usr/bin/node", "/usr/local/bin/node"]
+      .filter((path) => /^v(1\d|2[0-3])\./.test(spawnSync(path, ["--version"], { encoding: "utf8" }).stdout ?? ""))
+      .map((path): [string, string[]] => [path, []]);
+    for (const [program, args] of [pretending, ...installed]) {
+      const { status, stdout, stderr } = spawnSync(program, [...args, main, "--version"], { encoding: "utf8" });
+      expect(stderr).toMatch(/^sluice needs Node\.js 24\.15 or newer; this is v\S+, \S+\n$/);
+      expect([status, stdout]).toEqual([1, ""]);
+    }
+    const { engines, version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
+    expect(engines.node).toBe(">=24.15.0");
+    expect(spawnSync(process.execPath, [main, "--version"], { encoding: "utf8" }).stdout).toBe(`${version}\n`);
   });
 
   it("runs the demo from its own files", () => {

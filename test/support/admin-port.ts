@@ -11,6 +11,7 @@ export const EMPTY_VIEWS: AdminViews = {
   endpoints: () => ({}),
   decisions: () => [],
   decision: () => undefined,
+  requestIds: () => [],
   fullDecision: () => undefined,
   fullDecisions: () => [],
   pluginStates: () => ({}),

@@ -35,6 +35,8 @@ export interface RunningEnvoy {
   readonly process: TestProcess;
   /** Value of one counter or gauge, 0 when unknown. */
   stat(name: string): Promise<number>;
+  /** Counters and gauges whose names match a regular expression of Envoy. */
+  stats(filter: string): Promise<ReadonlyMap<string, number>>;
 }
 
 const LOOPBACK = "127.0.0.1";
@@ -79,6 +81,10 @@ async function startOnce(options: EnvoyOptions): Promise<RunningEnvoy> {
     async stat(name) {
       const page = await get(adminPort, `/stats?filter=${encodeURIComponent(`^${name.replaceAll(".", "\\.")}$`)}`);
       return Number(/: (\d+)/.exec(page)?.[1] ?? 0);
+    },
+    async stats(filter) {
+      const page = await get(adminPort, `/stats?filter=${encodeURIComponent(filter)}`);
+      return new Map([...page.matchAll(/^(.*): (\d+)$/gm)].map(([, name, value]) => [name!, Number(value)]));
     },
   };
 }

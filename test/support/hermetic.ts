@@ -8,6 +8,7 @@ export const PARITY_WIRE: WireOptions = {
   legacyHeaderOnly500: true,
   subsetMatch: "ip",
   emitDroppedReason: false,
+  emitRequestId: false,
   removeControlHeaders: false,
 };
 

@@ -13,6 +13,27 @@ export interface Outcome {
   readonly detail: string;
 }
 
+/** An answer without a byte for this long counts as failed. */
+export const ANSWER_LIMIT_MS = 15_000;
+
+/** What went wrong between the demo and the gateway, for people who know neither of the libraries in between. */
+function reasonOf(error: unknown): string {
+  const { code, message } = error as { readonly code?: string; readonly message?: string };
+  switch (code) {
+    case "UND_ERR_HEADERS_TIMEOUT":
+      return `no answer began within ${ANSWER_LIMIT_MS / 1000} s`;
+    case "UND_ERR_BODY_TIMEOUT":
+      return `the answer stood still for ${ANSWER_LIMIT_MS / 1000} s`;
+    case "UND_ERR_CONNECT_TIMEOUT":
+      return "the gateway took no connection in time";
+    case "UND_ERR_SOCKET":
+    case "ECONNRESET":
+      return "the gateway ended the connection before its answer";
+    default:
+      return message ?? String(error);
+  }
+}
+
 /** Sends one streaming chat request and reads its answer to the end; never throws. */
 export async function send(client: Dispatcher, request: WorkloadRequest, clock: Clock): Promise<Outcome> {
   const started = clock.now();
@@ -60,7 +81,6 @@ export async function send(client: Dispatcher, request: WorkloadRequest, clock: 
     }
     return done && error === "" ? outcome("completed") : outcome("interrupted", error || "ended without [DONE]");
   } catch (error) {
-    const detail = error instanceof Error ? error.message : String(error);
-    return outcome(Number.isNaN(ttftMs) ? "failed" : "interrupted", detail);
+    return outcome(Number.isNaN(ttftMs) ? "failed" : "interrupted", reasonOf(error));
   }
 }

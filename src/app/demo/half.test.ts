@@ -9,7 +9,7 @@ describe("Half", () => {
     for (let i = 1; i <= 10; i++) half.add({ kind: "completed", ttftMs: i * 10, outputTokens: 5, detail: "" });
     half.add({ kind: "failed", ttftMs: Number.NaN, outputTokens: 0, detail: "503 gone" });
     half.add({ kind: "interrupted", ttftMs: 5, outputTokens: 2, detail: "" });
-    expect(half.summary(2, 0.51234)).toEqual({
+    expect(half.summary(2, 0.51234, { p90: 3, max: 90 })).toEqual({
       name: "x",
       requests: 12,
       failed: 1,
@@ -17,6 +17,8 @@ describe("Half", () => {
       ttftMs: { p50: 50, p90: 90 },
       outputTokensPerSecond: 26,
       cacheHitRate: 0.512,
+      lagMs: { p90: 3, max: 90 },
+      tooBusy: false,
     });
     expect(half.problems).toEqual(["503 gone"]);
   });

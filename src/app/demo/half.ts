@@ -1,5 +1,6 @@
 import { quantile } from "../quantile.ts";
 import type { Outcome } from "./client.ts";
+import { isTooBusy, type LagSummary } from "./lag.ts";
 
 /** The figures of one half of the demo, in the shape of `--json`. */
 export interface HalfSummary {
@@ -10,6 +11,10 @@ export interface HalfSummary {
   readonly ttftMs: { readonly p50: number; readonly p90: number };
   readonly outputTokensPerSecond: number;
   readonly cacheHitRate: number;
+  /** How late timers of this process were meanwhile. */
+  readonly lagMs: LagSummary;
+  /** The times say more about the machine than about the policy. */
+  readonly tooBusy: boolean;
 }
 
 /** Gathers the outcomes of one half. */
@@ -37,7 +42,7 @@ export class Half {
   }
 
   /** @param seconds that the half has lasted @param hitRate cached prompt tokens by all prompt tokens, 0..1 */
-  summary(seconds: number, hitRate: number): HalfSummary {
+  summary(seconds: number, hitRate: number, lagMs: LagSummary): HalfSummary {
     const sorted = [...this.#ttfts].sort((a, b) => a - b);
     return {
       name: this.name,
@@ -47,6 +52,8 @@ export class Half {
       ttftMs: { p50: round(quantile(sorted, 0.5)), p90: round(quantile(sorted, 0.9)) },
       outputTokensPerSecond: round(seconds > 0 ? this.#tokens / seconds : 0),
       cacheHitRate: Math.round(hitRate * 1000) / 1000,
+      lagMs,
+      tooBusy: isTooBusy(lagMs),
     };
   }
 }

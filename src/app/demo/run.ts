@@ -2,6 +2,7 @@ import { delay } from "../../clock/clock.ts";
 import { SeededRandom } from "../../clock/random.ts";
 import type { Outcome } from "./client.ts";
 import { Half, type HalfSummary } from "./half.ts";
+import { busyNote, LagMeter } from "./lag.ts";
 import { MODEL_SERVER } from "./model-server.ts";
 import { comparison, livePicture, oneLine } from "./picture.ts";
 import { ROUND_ROBIN } from "./round-robin.ts";
@@ -70,6 +71,7 @@ class Demo {
     this.#summaries.push(await this.#half(setting, "sluice", list, halfMs));
     if (json) process.stdout.write(`${JSON.stringify({ policies: this.#summaries })}\n`);
     else for (const line of ["", ...comparison(this.#summaries)]) screen.say(line);
+    for (const line of busyNote(this.#summaries)) screen.say(line);
     if (durationMs !== undefined || json) return;
 
     screen.say("\nthe traffic goes on; Ctrl-C ends it");
@@ -90,6 +92,7 @@ class Demo {
     const { clock, cluster, screen, signal } = this.#stage;
     await cluster.reset();
     const half = new Half(name);
+    const lag = new LagMeter(clock);
     const begin = clock.now();
     const seconds = (): number => (clock.now() - begin) / 1000;
     const ended = (outcome: Outcome): void => {
@@ -115,11 +118,12 @@ class Demo {
       await delay(clock, Math.min(1000, left), signal).catch(() => undefined);
       if (signal.aborted) break;
       await cluster.readCaches();
-      draw(half.summary(seconds(), cluster.caches.hitRate));
+      draw(half.summary(seconds(), cluster.caches.hitRate, lag.summary()));
     }
     await traffic;
     if (!signal.aborted) await cluster.readCaches();
+    lag.stop();
     for (const problem of half.problems) screen.say(`failed: ${problem}`);
-    return half.summary(seconds(), cluster.caches.hitRate);
+    return half.summary(seconds(), cluster.caches.hitRate, lag.summary());
   }
 }

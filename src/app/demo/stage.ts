@@ -5,6 +5,7 @@ import { silentLogger } from "../../telemetry/logger.ts";
 import { freePort } from "../free-port.ts";
 import { type Gateway, type GatewayOptions, startGateway } from "../gateway.ts";
 import { readyLine } from "../ready-line.ts";
+import { ANSWER_LIMIT_MS } from "./client.ts";
 import { Cluster } from "./cluster.ts";
 import { onKey } from "./keys.ts";
 import type { ModelServer } from "./model-server.ts";
@@ -23,8 +24,6 @@ export interface StageOptions {
 /** What a demo lets its stage's gateway do differently. */
 export type GatewaySettings = Pick<GatewayOptions, "configText" | "backlog">;
 
-/** An answer without a byte for this long counts as failed. */
-const ANSWER_LIMIT_MS = 15_000;
 const GATEWAY_PORT = 8080;
 const ADMIN_PORT = 19001;
 

@@ -56,6 +56,13 @@ export class ParserTable {
     return new Rejection("no_parser", oneLine(`no parser registered matching path suffix for: ${bare}`));
   }
 
+  /** Whether a parser claims the path, the fallback not counted. @param path value of `:path` */
+  claims(path: string): boolean {
+    const query = path.indexOf("?");
+    const bare = query < 0 ? path : path.slice(0, query);
+    return this.#match(bare.startsWith("/") ? bare : `/${bare}`) !== undefined;
+  }
+
   #match(path: string): BodyParser | undefined {
     const end = path.endsWith("/") ? path.length - 1 : path.length;
     if (this.#whole.size > 0) {

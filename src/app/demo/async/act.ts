@@ -1,5 +1,6 @@
 import type { Pool } from "undici";
 import { delay } from "../../../clock/clock.ts";
+import { isTooBusy, LagMeter, type LagSummary } from "../lag.ts";
 import type { Stage } from "../stage.ts";
 import { runTraffic } from "../traffic.ts";
 import type { WorkloadRequest } from "../workload.ts";
@@ -31,6 +32,10 @@ export interface ActSummary {
   readonly name: string;
   readonly realtime: RealtimeSummary;
   readonly backlog?: BacklogSummary;
+  /** How late timers of this process were meanwhile. */
+  readonly lagMs: LagSummary;
+  /** The times say more about the machine than about the gate. */
+  readonly tooBusy: boolean;
 }
 
 /** Plays one act: realtime traffic, and beside it the backlog until its last result. Every second a line says how it stands. */
@@ -40,6 +45,7 @@ export async function playAct({ clock, cluster, screen, signal }: Stage, client:
   const figures = new RealtimeFigures(clock);
   const backlog = act.backlog === undefined ? undefined : new BacklogRun(act.backlog, clock);
   const begin = clock.now();
+  const lag = new LagMeter(clock);
   const traffic = runTraffic(client, clock, act.realtime, signal, figures);
   screen.say(HEAD);
   let told = "";
@@ -58,10 +64,13 @@ export async function playAct({ clock, cluster, screen, signal }: Stage, client:
     if (passed >= lengthMs && (backlog?.done !== false || passed >= lengthMs + PATIENCE_MS)) break;
   }
   await traffic;
+  lag.stop();
+  const lagMs = lag.summary();
+  const machine = { lagMs, tooBusy: isTooBusy(lagMs) };
   if (!signal.aborted) for (const problem of figures.problems) screen.say(`failed: ${problem}`);
   const realtime = figures.summary();
-  if (backlog === undefined) return { name, realtime };
+  if (backlog === undefined) return { name, realtime, ...machine };
   const summary = await backlog.finish();
   if (!signal.aborted) screen.say(`    ${endLine(summary)}`);
-  return { name, realtime, backlog: summary };
+  return { name, realtime, backlog: summary, ...machine };
 }

@@ -74,10 +74,11 @@ describe("comparison", () => {
       ...{ queued: 192, results: 192, lost: 0, twice: 0, failed: 0, seconds: 24.6, kills: 1 },
       inFlight: { before: 20.9, during: 2.8, after: 19.7, least: 1 },
     };
+    const machine = { lagMs: { p90: 1, max: 2 }, tooBusy: false };
     const lines = comparison([
-      { name: "realtime alone", realtime: realtime(50) },
-      { name: "backlog, gate", realtime: realtime(60), backlog },
-      { name: "backlog, no gate", realtime: realtime(3287), backlog: { ...backlog, seconds: 9.4, kills: 0 } },
+      { name: "realtime alone", realtime: realtime(50), ...machine },
+      { name: "backlog, gate", realtime: realtime(60), backlog, ...machine },
+      { name: "backlog, no gate", realtime: realtime(3287), backlog: { ...backlog, seconds: 9.4, kills: 0 }, ...machine },
     ]);
     expect(lines[2]).toMatch(/^backlog, gate .* 60 ms +1\.2x +192\/192 +24\.6 s$/);
     expect(lines[3]).toMatch(/3287 ms +65\.7x/);

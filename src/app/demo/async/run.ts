@@ -1,6 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { SLOT_SERVER } from "../model-server.ts";
+import { busyNote } from "../lag.ts";
 import { onStage, type Setting, type Stage } from "../stage.ts";
 import { runTraffic } from "../traffic.ts";
 import { type ActSummary, playAct } from "./act.ts";
@@ -111,6 +112,7 @@ class AsyncDemo {
     if (signal.aborted) return durationMs === undefined ? 0 : 130;
     if (json) process.stdout.write(`${JSON.stringify({ acts })}\n`);
     else for (const line of ["", ...comparison(acts), "", NEXT]) screen.say(line);
+    for (const line of busyNote(acts)) screen.say(line);
     const lost = acts.some(({ backlog }) => backlog !== undefined && backlog.lost + backlog.twice > 0);
     if (durationMs !== undefined || json) return lost ? 1 : 0;
 

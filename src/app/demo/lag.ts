@@ -1,0 +1,63 @@
+import type { Clock, Timer } from "../../clock/clock.ts";
+import { quantile } from "../quantile.ts";
+
+/** How late timers were, milliseconds. */
+export interface LagSummary {
+  readonly p90: number;
+  readonly max: number;
+}
+
+/** How often it is looked, milliseconds, and how many looks are kept, the latest ones: 80 s. */
+const EVERY_MS = 20;
+const KEPT = 4096;
+/** Times to first token of the demo are 20 ms and up: what is late by as much measures the machine. */
+const BUSY_MS = 20;
+
+/** Measures how late the event loop of this process is: its own figures are late by as much. */
+export class LagMeter {
+  readonly #clock: Clock;
+  readonly #lags: number[] = [];
+  #looks = 0;
+  #timer: Timer;
+  #due: number;
+
+  /** Begins at once. */
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    this.#due = clock.now() + EVERY_MS;
+    this.#timer = clock.after(EVERY_MS, () => this.#look(), true);
+  }
+
+  summary(): LagSummary {
+    const sorted = [...this.#lags].sort((a, b) => a - b);
+    return { p90: Math.round(quantile(sorted, 0.9)), max: Math.round(sorted.at(-1) ?? 0) };
+  }
+
+  stop(): void {
+    this.#timer.cancel();
+  }
+
+  #look(): void {
+    const now = this.#clock.now();
+    this.#lags[this.#looks++ % KEPT] = Math.max(0, now - this.#due);
+    this.#due = now + EVERY_MS;
+    this.#timer = this.#clock.after(EVERY_MS, () => this.#look(), true);
+  }
+}
+
+/** Whether times that were taken meanwhile say more about the machine than about what was measured. */
+export function isTooBusy({ p90 }: LagSummary): boolean {
+  return p90 >= BUSY_MS;
+}
+
+/** What is said below a table of times; nothing where they count. @param parts of the demo, by name */
+export function busyNote(parts: readonly { readonly name: string; readonly lagMs: LagSummary }[]): string[] {
+  const busy = parts.filter(({ lagMs }) => isTooBusy(lagMs));
+  if (busy.length === 0) return [];
+  const late = busy.map(({ name, lagMs }) => `${name} by ${lagMs.p90} ms (p90), ${lagMs.max} ms at worst`);
+  return [
+    "",
+    `This machine was too busy: timers of the demo were late, in ${late.join("; in ")}.`,
+    "The times above are not to be relied on. End other programs and run it again.",
+  ];
+}

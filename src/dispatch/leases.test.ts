@@ -66,6 +66,8 @@ describe("Leases", () => {
   it("renews everything at once when it is told to, and reports no failure of that", async () => {
     const renewed: number[] = [];
     const { leases, deliveries } = held(600, async (claims) => {
+      // Resolves when the broker has answered: until then nothing may be claimed.
+      await new Promise((resolve) => setImmediate(resolve));
       renewed.push(claims.length);
       if (claims.length < 500) throw new Error("away");
       return [];

@@ -16,7 +16,10 @@ export interface CapacityReading {
   readonly budget: number;
   /** Reserved baseline B, 0..1: closed at D <= B. */
   readonly baseline: number;
-  /** max_SYS in `unit`; undefined = not known, and the workers of the pool count instead. */
+  /**
+   * max_SYS in `unit`; undefined = not known. Then it is learned from what the figure says while work runs, beginning with a quarter of
+   * the workers of the pool; for `queue-only` all workers count.
+   */
   readonly maxSys: number | undefined;
   readonly unit: BudgetUnit;
   /**

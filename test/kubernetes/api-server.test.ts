@@ -226,16 +226,26 @@ describe("watch", () => {
 
   it("ends in order at timeoutSeconds, with a bookmark 2 s before where bookmarks are allowed: a shorter one has none", async () => {
     const list = await send(200, "GET", PODS);
-    await server.put(lease("elsewhere", {}));
     const watched = (seconds: number) =>
       client.watch(
         `${PODS}?watch=true&allowWatchBookmarks=true&resourceVersion=${revision(list)}&timeoutSeconds=${seconds}`,
       );
     const [short, long] = await Promise.all([watched(1), watched(4)]);
+    const made = await server.put({ ...pod("a"), metadata: { name: "a", namespace: "default" } });
     await poll("both ends", () => short.ended && long.ended);
     expect([short.ended, long.ended]).toEqual(["in order", "in order"]);
     expect([short.events, long.events.map(({ type }) => type)]).toEqual([[], ["BOOKMARK"]]);
-    expect(Number(revision(long.events[0]!.object))).toBeGreaterThanOrEqual(Number(revision(list)));
+    expect(Number(revision(long.events[0]!.object))).toBeGreaterThanOrEqual(Number(revision(made)));
+    await server.delete("/api/v1/namespaces/default/pods/a");
+  });
+
+  it("has no bookmark to send while nothing of the kind has changed anywhere", async () => {
+    const list = await send(200, "GET", PODS);
+    const from = `resourceVersion=${revision(list)}&timeoutSeconds=4`;
+    const watch = await client.watch(`${PODS}?watch=true&allowWatchBookmarks=true&${from}`);
+    await server.put(lease("another-kind", {}));
+    await poll("the end", () => watch.ended);
+    expect([watch.ended, watch.events]).toEqual(["in order", []]);
   });
 
   it("with sendInitialEvents lists before it watches", async () => {

@@ -25,6 +25,19 @@ describe("closed loop of realtime traffic and a backlog, in virtual time", () =>
     expect(gated.ttfts.length).toBe(alone.ttfts.length);
   });
 
+  it.each([1, 4])(
+    "prometheus-saturation keeps its ceiling, whatever the workers are: %d for each slot",
+    async (perSlot) => {
+      const loop = { servers: 2, seed: 3, duration: 40_000, realtimeShare: 0 } as const;
+      const { saturations, finished } = await closedLoop({
+        ...{ ...loop, gate: "saturation", baseline: 0.2, workers: perSlot * 2 * 16 },
+      });
+      expect(Math.max(...saturations)).toBeLessThanOrEqual(0.8);
+      // 25 of the 32 slots for 30 s, 2 s each.
+      expect(finished).toBeGreaterThan(280);
+    },
+  );
+
   it("never lets more run than max_SYS leaves above the reserve, although the metrics are a second old", async () => {
     const { peak } = await closedLoop({ ...LOOP, duration: 40_000, gate: "budget", baseline: 0.5 });
     expect(peak).toBeGreaterThan(0);

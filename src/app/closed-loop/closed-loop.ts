@@ -36,8 +36,15 @@ export interface ClosedLoop {
   readonly duration: number;
   /** Mean share of the slots that realtime traffic takes, 0..1; it rises and falls by half of it, once a minute. */
   readonly realtimeShare: number;
-  /** `none`: no backlog. `open`: a backlog without a gate. `oracle`: a gate that knows the present. `budget`: prometheus-budget. */
-  readonly gate: "none" | "open" | "oracle" | "budget";
+  /**
+   * `none`: no backlog. `open`: a backlog without a gate. `oracle`: a gate that knows the present. `budget`: prometheus-budget.
+   * `saturation`: prometheus-saturation with the threshold 1 - B, on requests in flight over slots.
+   */
+  readonly gate: "none" | "open" | "oracle" | "budget" | "saturation";
+  /** Workers of the dispatcher; default twice the slots. */
+  readonly workers?: number;
+  /** `max_sys` of the saturation gate; default: not said. */
+  readonly maxSys?: number;
   /** B of the gate, 0..1. */
   readonly baseline?: number;
   /** What Prometheus has; default `running`. */
@@ -54,6 +61,8 @@ export interface ClosedLoopResult {
   /** Backlog requests that ended within the time, and how many ran at most. */
   readonly finished: number;
   readonly peak: number;
+  /** Requests in flight over slots, looked at ten times a second while there is a backlog. */
+  readonly saturations: readonly number[];
 }
 
 /**
@@ -141,8 +150,15 @@ export async function closedLoop(options: ClosedLoop): Promise<ClosedLoopResult>
     clock.advance(WARM_UP);
     await startBacklog(options, clock, engines, client);
   }
+  const saturations: number[] = [];
+  const look = (): void => {
+    if (!running()) return;
+    saturations.push(engines.reduce((sum, each) => sum + each.running + each.waiting, 0) / (servers * SLOTS));
+    clock.after(100, look);
+  };
+  look();
   await clock.advanceAsync(duration - clock.now());
-  return { ttfts: ttfts.sort((a, b) => a - b), finished: backlog.finished, peak: backlog.peak };
+  return { saturations, ttfts: ttfts.sort((a, b) => a - b), finished: backlog.finished, peak: backlog.peak };
 }
 
 /** A dispatcher with more work than it can ever do. */
@@ -156,6 +172,8 @@ async function startBacklog(
     published = "running",
     scrapeInterval = 1000,
     cacheTtl = 1000,
+    workers,
+    maxSys,
   }: ClosedLoop,
   clock: VirtualClock,
   engines: readonly SimEngine[],
@@ -167,7 +185,11 @@ async function startBacklog(
     type: "prometheus-budget",
     parameters: { pool: "sim", max_concurrency: SLOTS, baseline },
   };
-  const spec = gate === "budget" ? budget : undefined;
+  const saturation: GateSpec = {
+    type: "prometheus-saturation",
+    parameters: { pool: "sim", threshold: 1 - baseline, ...(maxSys === undefined ? {} : { max_sys: maxSys }) },
+  };
+  const spec = gate === "budget" ? budget : gate === "saturation" ? saturation : undefined;
   const queue: QueueSettings = {
     ...{ id: QUEUE, name: QUEUE, workerPoolId: "default", inferenceObjective: "", igwBaseUrl: "http://sim" },
     ...{ requestPathUrl: "/v1/completions", labels: {}, gate: spec, resultQueueName: undefined },
@@ -193,7 +215,7 @@ async function startBacklog(
     broker: new MemoryBroker({ queues: [queue], resultQueueName: "results", leases }, store),
     queues: [queue],
     // More workers than there are slots: a gate has to hold them.
-    pools: [{ id: "default", workers: 2 * capacity, gate: undefined }],
+    pools: [{ id: "default", workers: workers ?? 2 * capacity, gate: undefined }],
     leases,
     ...{ pollInterval: 1000, batchCap: undefined, replicas: 1, requestTimeout: 600_000, deadlineHeader: undefined },
     ...{ client, clock, random, metrics, log: silentLogger },

@@ -49,6 +49,10 @@ export class FakePrometheus {
   }
 
   #evaluate(promql: string, { at, waiting, running }: Page): number | undefined {
+    if (promql.includes("pool_saturation"))
+      return promql.includes("timestamp(")
+        ? at / 1000
+        : 1 - (running + waiting) / (this.#engines.length * this.#engines[0]!.config.maxNumSeqs);
     const figure = promql.includes("inference_pool_per_pod_queue_size")
       ? "waiting"
       : promql.includes("vllm:num_requests_running")

@@ -227,10 +227,47 @@ describe("Capacity", () => {
     expect(capacity.reading.problem).toBe("broken");
   });
 
-  it("the workers of the pool stand in for a capacity that nobody knows", async () => {
-    const { sample, take } = make({ maxSys: undefined, budget: 0.6 });
+  it("the workers of the pool stand in for a capacity that nobody knows and that does not show what runs", async () => {
+    const { sample, take } = make({ maxSys: undefined, budget: 0.6, kind: "queue-only" });
     await sample();
     expect(take({ ...ASKER, workers: 20 })).toHaveLength(10);
+  });
+
+  it.each([16, 64, 256])(
+    "a capacity that nobody states is found out by what runs: %d workers on 64 slots stay below four fifths, others included",
+    async (workers) => {
+      for (const others of [0, 12, 40]) {
+        const { capacity, clock, sample, take } = make({ maxSys: undefined, baseline: 0.2 });
+        const running: Ticket[] = [];
+        for (let i = 0; i < 40; i++) {
+          clock.advance(1000);
+          const taken = (running.length + others) / 64;
+          await sample({ budget: 1 - taken });
+          clock.advance(300);
+          for (const ticket of running.splice(0, Math.ceil(running.length / 4))) ticket.release();
+          running.push(...take({ ...ASKER, workers }));
+          // One may be tried.
+          expect(capacity.own + others, `${others} others, sample ${i}`).toBeLessThanOrEqual(0.8 * 64 + 1);
+        }
+        // And comes close to it, as far as the workers reach.
+        expect(capacity.own).toBeGreaterThanOrEqual(Math.min(Math.floor(0.8 * workers), 48 - others));
+      }
+    },
+  );
+
+  it("what others take from a capacity that nobody states is given back by ours", async () => {
+    const { capacity, clock, sample, take } = make({ maxSys: undefined, baseline: 0.2 });
+    const running: Ticket[] = [];
+    let others = 0;
+    for (let i = 0; i < 60; i++) {
+      if (i === 30) others = 40;
+      clock.advance(1000);
+      await sample({ budget: 1 - (running.length + others) / 64 });
+      clock.advance(300);
+      for (const ticket of running.splice(0, Math.ceil(running.length / 4))) ticket.release();
+      running.push(...take());
+    }
+    expect(capacity.own + others).toBeLessThanOrEqual(0.8 * 64 + 1);
   });
 
   it("splits N between replicas, and a queue keeps to its share", async () => {

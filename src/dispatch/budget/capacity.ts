@@ -3,6 +3,7 @@ import { messageOf } from "../../inference/errors.ts";
 import type { CapacityReading, CapacitySource } from "../../plugin/gate.ts";
 import { amount, fits, rounded } from "./amount.ts";
 import { RunningHistory } from "./history.ts";
+import { LearnedSize } from "./learned-size.ts";
 import { Ramp } from "./ramp.ts";
 
 /** Milliseconds that a model server's figure may lag behind what was sent to it, before the sample is taken. */
@@ -71,6 +72,9 @@ export class Capacity {
   readonly #history = new RunningHistory();
   readonly #perQueue = new Map<string, number>();
   readonly #ramp = new Ramp();
+  readonly #learned = new LearnedSize();
+  /** Most workers of those that have asked. */
+  #workers = 0;
   #reading = UNKNOWN;
   /** The reading's time and that of the latest overload answer by the monotonic clock: a wall clock may be set back. */
   #sampledAt = Number.NEGATIVE_INFINITY;
@@ -176,12 +180,13 @@ export class Capacity {
   /** Closed, or newer readings leave less room than is taken; one that has it to itself stays. */
   overdrawn(asker: Asker): boolean {
     if (!this.#room(asker).open) return true;
-    return this.#tickets > 1 && this.#admitted > this.#target(this.#reading.maxSys ?? asker.workers) + 1e-9;
+    return this.#tickets > 1 && this.#admitted > this.#target(asker.workers) + 1e-9;
   }
 
   /** N as the seed has it: of the latest sample, whatever runs. */
   total(workers: number): number {
-    const { budget, baseline, unit, maxSys = workers } = this.#reading;
+    const { budget, baseline, unit } = this.#reading;
+    const maxSys = this.#maxSys(workers);
     return this.#believed ? rounded(amount({ maxSys, budget, baseline, unit }) / this.#replicas, unit) : 0;
   }
 
@@ -227,7 +232,8 @@ export class Capacity {
   /** How much of ours may run in all, as far as the gate is open again; 0 = closed. */
   #limit(asker: Asker): number {
     if (!this.#believed) return 0;
-    const target = Math.min(this.#target(this.#reading.maxSys ?? asker.workers), this.#most(asker));
+    this.#workers = Math.max(this.#workers, asker.workers);
+    const target = Math.min(this.#target(asker.workers), this.#most(asker));
     return target > 0 ? Math.min(target, this.#ramp.cap(target)) : 0;
   }
 
@@ -245,15 +251,28 @@ export class Capacity {
     return now - this.#large.since >= PATIENCE && now - this.#large.seenAt < KEPT_FOR;
   }
 
+  /** max_SYS as the reading has it; else what seems to be there, where our own work shows, and all workers where it does not. */
+  #maxSys(workers: number): number {
+    const { maxSys, kind } = this.#reading;
+    return maxSys ?? (kind === "occupancy" ? this.#learned.of(workers) : workers);
+  }
+
   /** How much of ours may run in all: the free part of the sample, and what of it we held ourselves. */
-  #target(maxSys: number): number {
-    const { budget, baseline, kind } = this.#reading;
-    const free = (maxSys * (budget - baseline)) / this.#replicas;
+  #target(workers: number): number {
+    const { budget, baseline, kind, maxSys } = this.#reading;
+    const over = maxSys === undefined && budget < baseline;
+    // What was learned is at least there, so too little of it would be taken back.
+    const size = over ? Math.min(workers, 2 * this.#maxSys(workers)) : this.#maxSys(workers);
+    const free = (size * (budget - baseline)) / this.#replicas;
     if (kind === "queue-only") return budget > baseline ? free : 0;
+    return free + this.#ownInSample;
+  }
+
+  /** What of ours the sample shows: what began just before it may not be in it yet. */
+  get #ownInSample(): number {
     const now = this.#clock.now();
     const sampled = this.#sampledAt;
-    // What began just before the sample may not be in it yet.
-    return free + Math.min(this.#history.at(sampled, now), this.#history.at(sampled - VISIBILITY_LAG, now));
+    return Math.min(this.#history.at(sampled, now), this.#history.at(sampled - VISIBILITY_LAG, now));
   }
 
   #ticket(cost: number, queueName: string): Ticket {
@@ -315,8 +334,15 @@ export class Capacity {
     if (reading.sampleTime !== this.#reading.sampleTime)
       this.#sampledAt = this.#clock.now() - Math.max(0, this.#clock.wall() - reading.sampleTime);
     this.#reading = reading;
+    if (later && this.#believed && reading.kind === "occupancy")
+      this.#learned.learn({
+        taken: 1 - reading.budget,
+        ceiling: 1 - reading.baseline,
+        own: this.#ownInSample * this.#replicas,
+        workers: this.#workers,
+      });
     // Full by our own doing is not closed.
-    if (this.#believed && this.#target(reading.maxSys ?? 1) > 0) this.#ramp.open(later, this.#clock.now());
+    if (this.#believed && this.#target(1) > 0) this.#ramp.open(later, this.#clock.now());
     else this.#ramp.closed();
     // Those who look again at each call would have one another look for ever.
     if (this.state !== before.state || this.#ramp.part !== before.part || !alike(reading, before.reading))

@@ -15,7 +15,7 @@ export const METRIC_PARAMETERS = {
     "What the capacity is counted in.",
   ),
   max_sys: floatParameter({ optional: true, moreThan: 0 }).describe(
-    "The capacity of the whole system in `unit`; otherwise from the metrics, or the workers of the pool.",
+    "The capacity of the whole system in `unit`; otherwise from the metrics, or learned from what the figure says while work runs, beginning with a quarter of the workers of the pool.",
   ),
 };
 

@@ -70,6 +70,11 @@ describe("the flags of TLS (E-120)", () => {
       /it takes one of VersionTLS10, VersionTLS11, VersionTLS12, VersionTLS13/,
     ],
     [["--metrics-client-ca-file=/ca"], "FLAG_CONFLICT", /requires --metrics-cert-dir/],
+    [
+      ["--client-ca=/ca", "--secure-serving=false"],
+      "FLAG_CONFLICT",
+      /--client-ca cannot be used with --secure-serving/,
+    ],
   ])("refuse %j", (args, code, message) => {
     let refused: unknown;
     try {

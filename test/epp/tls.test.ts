@@ -10,6 +10,7 @@ import { selfSignedPair, type TlsPair } from "../../src/grpc/tls.ts";
 import { clientAuthority } from "../support/certificates.ts";
 import { type BareEpp, ExtProcClient, exchange, finish, health, route, startBareEpp } from "../support/epp-process.ts";
 import { poll } from "../support/poll.ts";
+import { sluice } from "../support/process.ts";
 import { endpointsFile, portOf, type Sim, startSims } from "../support/stack.ts";
 
 let sims: Sim[];
@@ -114,6 +115,84 @@ describe("sluice epp --tls-min-version --tls-cipher-suites", () => {
     epp = await startBareEpp(endpoints, ["--tls-min-version", "VersionTLS13"]);
     expect(await shown(epp.port, { maxVersion: "TLSv1.2" })).toMatch(/alert protocol version/);
     expect(await shown(epp.port)).toMatch(/^[0-9A-F]+$/);
+  });
+});
+
+describe("sluice epp --client-ca", () => {
+  /** Whether the ext_proc port speaks HTTP/2 to a client with that certificate, or with none. */
+  const admitted = (port: number, pair: ConnectionOptions = {}): Promise<boolean> =>
+    new Promise((resolve) => {
+      const socket = connect({ host: "127.0.0.1", port, rejectUnauthorized: false, ALPNProtocols: ["h2"], ...pair });
+      socket.on("error", () => {});
+      socket.on("close", () => resolve(false));
+      socket.on("data", () => {
+        resolve(true);
+        socket.destroy();
+      });
+    });
+
+  it("serves proxies that its authorities have signed, says who was refused, and follows the file", async () => {
+    const [first, second] = await Promise.all([clientAuthority(), clientAuthority()]);
+    const folder = mkdtempSync(join(tmpdir(), "sluice-client-ca-"));
+    const file = join(folder, "proxies.pem");
+    const put = (text: string): void => {
+      writeFileSync(`${file}.new`, text);
+      renameSync(`${file}.new`, file);
+    };
+    put(first.ca);
+    const epp = await startBareEpp(endpoints, ["--client-ca", file]);
+    const proxy = await ExtProcClient.connect(epp.port, { tls: true, ...first.client });
+    expect(await exchange(proxy)).toBe(`127.0.0.1:${sims[0]!.port}`);
+    expect(await admitted(epp.port)).toBe(false);
+    expect(await admitted(epp.port, second.client)).toBe(false);
+    await epp.process.until("the complaints", () =>
+      ["it shows no certificate", "its certificate is not accepted: UNABLE_TO_VERIFY_LEAF_SIGNATURE"].every((text) =>
+        epp.process.stderr.includes(`a client of the ext_proc port was refused: ${text}`),
+      ),
+    );
+    expect(epp.process.stderr).toContain('"address":"127.0.0.1"');
+    const page = await (await fetch(`${epp.adminUrl}/metrics`)).text();
+    expect(page).toContain('sluice_extproc_refused_total{kind="certificate"} 2');
+
+    put("nothing of use");
+    await epp.process.until("the complaint", () =>
+      epp.process.stderr.includes("client authorities: the new ones are not usable, the old ones stay in use"),
+    );
+    expect(await admitted(epp.port, first.client)).toBe(true);
+    put(second.ca);
+    await poll("the other authority", () => admitted(epp.port, second.client));
+    expect(await admitted(epp.port, first.client)).toBe(false);
+    // The connection made under the first authority still serves, and health is asked without a certificate.
+    expect(await exchange(proxy)).toBe(`127.0.0.1:${sims[0]!.port}`);
+    expect(await health(epp.healthPort, "readiness")).toEqual({ serving: 1, grpc: 0 });
+    proxy.close();
+    await epp.process.stop();
+  });
+
+  it.each([
+    ["a file that is not there", (folder: string) => join(folder, "none.pem"), /cannot read .*none\.pem/],
+    [
+      "a file without a certificate",
+      (folder: string) => join(folder, "empty.pem"),
+      /empty\.pem holds no PEM certificate/,
+    ],
+  ])("ends at start with %s", async (_what, fileOf, said) => {
+    const folder = mkdtempSync(join(tmpdir(), "sluice-client-ca-"));
+    writeFileSync(join(folder, "empty.pem"), "");
+    const args = [
+      "epp",
+      "--endpoints",
+      endpoints,
+      "--grpc-port",
+      "0",
+      "--grpc-health-port",
+      "0",
+      "--metrics-port",
+      "0",
+    ];
+    const epp = sluice(...args, "--client-ca", fileOf(folder));
+    expect((await epp.ended()).code).not.toBe(0);
+    expect(epp.stderr).toMatch(said);
   });
 });
 

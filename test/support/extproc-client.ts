@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url";
 import protobuf from "protobufjs";
-import { type GrpcCall, GrpcClient } from "./grpc-client.ts";
+import { type GrpcCall, GrpcClient, type GrpcClientOptions } from "./grpc-client.ts";
 
 const root = protobuf.loadSync(fileURLToPath(new URL("../../src/extproc/extproc.proto", import.meta.url)));
 
@@ -152,7 +152,7 @@ export class ExtProcClient {
     this.grpc = grpc;
   }
 
-  static async connect(port: number, options: { readonly tls?: boolean } = {}): Promise<ExtProcClient> {
+  static async connect(port: number, options: GrpcClientOptions = {}): Promise<ExtProcClient> {
     return new ExtProcClient(await GrpcClient.connect(port, options));
   }
 

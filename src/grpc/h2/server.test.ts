@@ -276,8 +276,6 @@ describe("the HTTP/2 server and certificates of clients", () => {
         server.useTlsPair(others.server);
         expect(await served(others.client)).toBe(true);
         expect(await served(ours.client)).toBe(false);
-        expect(() => server.useClientCa("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")).toThrow();
-        expect(await served(others.client)).toBe(true);
         // Connections that exist stay.
         expect((await before.unary(PATH, Buffer.from("x"))).end.status).toBe(0);
         before.close();

@@ -212,7 +212,7 @@ class H2Server implements H2GrpcServer, ConnectionHost {
       const problem = certificateProblem(error, socket);
       if (problem === undefined) return;
       this.#refused.certificate++;
-      onClientRefused?.(problem, socket.remoteAddress ?? "");
+      onClientRefused?.(problem, addressOf(socket));
     });
     this.#tls = server;
     return (socket) => handshakes.accept(socket);
@@ -227,6 +227,15 @@ function isGrpc(contentType: string): boolean {
 /** What a client sent, short enough for an error message. */
 function quoted(text: string): string {
   return oneLine(text).slice(0, 200);
+}
+
+/**
+ * The address of a client whose socket may be closed. The accepted socket still knows it then; it is not documented where a TLS
+ * socket keeps that one, so that the address may be missing ("") on a Node that works otherwise inside.
+ */
+function addressOf(socket: tls.TLSSocket): string {
+  const { _parent: accepted } = socket as { _parent?: net.Socket | null };
+  return socket.remoteAddress ?? accepted?.remoteAddress ?? "";
 }
 
 /** Why a handshake failed, if that was for the client's certificate: what OpenSSL calls it. */

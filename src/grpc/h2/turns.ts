@@ -9,7 +9,7 @@ export const TURN_WORK = 1024;
 export const ROUND_WORK = 2 * TURN_WORK;
 
 /** What single pieces of work cost, in units. Sizes are charged beside: one unit for `UNIT_BYTES`. */
-export const COST = { frame: 1, reset: 4, headers: 8, message: 8, drop: 16, chunk: 2 } as const;
+export const COST = { frame: 1, reset: 4, headers: 16, message: 16, drop: 16, chunk: 2 } as const;
 export const UNIT_BYTES = 512;
 
 /** A connection that has work left. */

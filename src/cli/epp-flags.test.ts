@@ -111,6 +111,7 @@ describe("parseEppFlags", () => {
       wire: DEFAULT_WIRE_OPTIONS,
       emitScores: false,
       maxEndpoints: undefined,
+      learnsBytesPerToken: true,
       maxRequestBytes: 32 * 1024 * 1024,
       streamMetrics: false,
       tracing: true,

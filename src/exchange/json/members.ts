@@ -102,17 +102,15 @@ export class JsonMembers<Name extends string> {
   }
 
   /**
-   * Bytes that escapes add to those members in which one of `ranges` begins: in all of such a member, keys of objects
-   * included.
+   * Bytes that escapes add to those members in which a range of the prompts begins: in all of such a member, keys of
+   * objects included.
    */
-  escapeBytesOf(ranges: readonly ByteRange[]): number {
+  escapeBytesOf(prompts: readonly (readonly ByteRange[])[]): number {
     let bytes = 0;
     for (let n = 0; n < this.#names.length; n++) {
-      const escapes = this.#escapes[n]!;
       const start = this.#starts[n]!;
-      if (start < 0 || escapes === 0) continue;
       const end = this.#ends[n]!;
-      if (ranges.some((range) => range.start >= start && range.start < end)) bytes += escapes;
+      if (start >= 0 && this.#escapes[n]! > 0 && beginsWithin(prompts, start, end)) bytes += this.#escapes[n]!;
     }
     return bytes;
   }
@@ -166,4 +164,9 @@ export class JsonMembers<Name extends string> {
     if (end - start - 2 > this.#longestName * 6) return -1;
     return this.#names.indexOf(decodeString(bytes, start, end) as Name);
   }
+}
+
+function beginsWithin(prompts: readonly (readonly ByteRange[])[], start: number, end: number): boolean {
+  for (const ranges of prompts) for (const range of ranges) if (range.start >= start && range.start < end) return true;
+  return false;
 }

@@ -199,11 +199,11 @@ describe("the bytes that escapes add", () => {
         expect(members.read(scanner)).toBeUndefined();
         const added = (json: string, value: string): number => Buffer.byteLength(json) - 2 - Buffer.byteLength(value);
         const range = members.range("text");
-        expect(members.escapeBytesOf([{ start: range.start + 1, end: range.end }])).toBe(
+        expect(members.escapeBytesOf([[{ start: range.start + 1, end: range.end }]])).toBe(
           added(one, text) + added(two, other),
         );
-        expect(members.escapeBytesOf([members.range("other")])).toBe(added(two, other));
-        expect(members.escapeBytesOf([range, members.range("other")])).toBe(added(one, text) + 2 * added(two, other));
+        expect(members.escapeBytesOf([[members.range("other")]])).toBe(added(two, other));
+        expect(members.escapeBytesOf([[range, members.range("other")]])).toBe(added(one, text) + 2 * added(two, other));
         expect(members.escapeBytesOf([])).toBe(0);
       }),
     );

@@ -34,7 +34,7 @@ export function jsonBody<Name extends string>(
     streaming: members.kind("stream") === "true",
     cacheSalt: stringMember(members, "cache_salt", body),
     prompts,
-    escapeBytes: members.escapeBytesOf(prompts.flat()),
+    escapeBytes: scanner.escapeBytes === 0 ? 0 : members.escapeBytesOf(prompts),
     maxTokens,
   };
 }

@@ -103,6 +103,29 @@ describe("a budget that is spent", () => {
     expect(b.paused).toBe(false);
   });
 
+  it("lets another one beyond the limit as soon as the first one fits, though it is still held", () => {
+    const { body } = made({ limit: 100 });
+    const [a, b, c] = [body().add(60), body().add(30), body()];
+    a.add(30, true);
+    c.add(1);
+    expect(c.paused).toBe(true);
+    b.release();
+    expect(c.paused).toBe(false);
+    c.add(50);
+    expect(c.paused).toBe(false);
+  });
+
+  it("lets bodies go on at the next tick when others that were stopped made room", () => {
+    const { body, ticks } = made();
+    body().add(6340);
+    const [first, second] = [body().add(50), body().add(20)];
+    expect([first.paused, second.paused]).toEqual([false, true]);
+    first.add(20);
+    expect([first.paused, second.paused]).toEqual([true, true]);
+    ticks(1);
+    expect([first.paused, second.paused]).toEqual([true, false]);
+  });
+
   it("resumes a body that has ended or is released while it waits: what is behind it must flow", () => {
     const { body } = made({ limit: 1 });
     const [a, b, c] = [body(), body(), body()];
@@ -166,6 +189,16 @@ describe("shares", () => {
     expect(many.filter(({ paused }) => paused)).toHaveLength(1);
     const others = Array.from({ length: 7 }, (_, i) => body({ address: `b${i}` }).add(100));
     expect(others.filter(({ paused }) => paused)).toEqual([]);
+  });
+
+  it("forgets an address with its last body", () => {
+    const { budget, body } = made({ small: 64, reserve: 640 });
+    const all = [body({ address: "a" }).add(100), body({ address: "a" }).add(10), body({ address: "b" }).add(10)];
+    expect(budget.addresses).toBe(3);
+    all[0]!.add(1, true);
+    expect(budget.addresses).toBe(2);
+    for (const each of all) each.release();
+    expect(budget.addresses).toBe(0);
   });
 
   it("bodies whose address is unknown have no share in common", () => {

@@ -179,6 +179,11 @@ export class ByteBudget {
     return this.#paused.size;
   }
 
+  /** How many addresses are told apart now, each pool counted by itself: never more than bodies that are not complete. */
+  get addresses(): number {
+    return this.#main.parties.size + this.#reserve.parties.size;
+  }
+
   /** How often bytes of the main pool were given back; a figure that stands still is a budget that does not move. */
   get releases(): number {
     return this.#releases;
@@ -263,7 +268,6 @@ export class ByteBudget {
     const gone: HolderReport[] = [];
     for (const pool of [this.#main, this.#reserve]) {
       const slow = this.#slowOf(pool);
-      if (!pool.short || slow.length === 0) continue;
       // The slowest first; of equals the one that gives back most.
       slow.sort((a, b) => b.slowTicks - a.slowTicks || b.held - a.held);
       for (const account of slow) {
@@ -274,6 +278,7 @@ export class ByteBudget {
         this.release(account);
       }
     }
+    // Whoever was stopped meanwhile takes less room than before.
     if (this.#paused.size > 0) this.#resumeSome();
     return gone;
   }

@@ -117,13 +117,30 @@ describe("a budget that is spent", () => {
 
   it("lets bodies go on at the next tick when others that were stopped made room", () => {
     const { body, ticks } = made();
-    body().add(6340);
-    const [first, second] = [body().add(50), body().add(20)];
-    expect([first.paused, second.paused]).toEqual([false, true]);
-    first.add(20);
-    expect([first.paused, second.paused]).toEqual([true, true]);
+    body().add(6160);
+    const [first, second, waits] = [body().add(95), body().add(95), body().add(60)];
+    first.add(6);
+    second.add(6);
+    expect([first, second, waits].map(({ paused }) => paused)).toEqual([true, true, true]);
     ticks(1);
-    expect([first.paused, second.paused]).toEqual([true, false]);
+    expect([first, second, waits].map(({ paused }) => paused)).toEqual([true, true, false]);
+  });
+
+  it("lets as many go on as there is room for, and none of those stops the others again", () => {
+    const { body } = made();
+    const first = body().add(6400);
+    const [a, b, c, d] = Array.from({ length: 4 }, () => body({ expected: 2000 }).add(200)) as [Body, Body, Body, Body];
+    const moderate = body({ expected: 90 }).add(10);
+    first.release();
+    // The oldest goes on in any case. Of the others two have room: a quarter is not for bodies of that size.
+    expect([a, b, c, d, moderate].map(({ paused }) => paused)).toEqual([false, false, false, true, false]);
+    const late = body({ expected: 2000 }).add(1200);
+    expect(late.paused).toBe(true);
+    for (let i = 0; i < 8; i++) for (const each of [b, c]) each.add(200);
+    expect([b.paused, c.paused]).toEqual([false, false]);
+    b.add(200, true).release();
+    c.release();
+    expect(d.paused).toBe(false);
   });
 
   it("resumes a body that has ended or is released while it waits: what is behind it must flow", () => {

@@ -103,6 +103,46 @@ describe("a budget that is spent", () => {
     expect(b.paused).toBe(false);
   });
 
+  it("lets another one beyond the limit as soon as the first one fits, though it is still held", () => {
+    const { body } = made({ limit: 100 });
+    const [a, b, c] = [body().add(60), body().add(30), body()];
+    a.add(30, true);
+    c.add(1);
+    expect(c.paused).toBe(true);
+    b.release();
+    expect(c.paused).toBe(false);
+    c.add(50);
+    expect(c.paused).toBe(false);
+  });
+
+  it("lets bodies go on at the next tick when others that were stopped made room", () => {
+    const { body, ticks } = made();
+    body().add(6160);
+    const [first, second, waits] = [body().add(95), body().add(95), body().add(60)];
+    first.add(6);
+    second.add(6);
+    expect([first, second, waits].map(({ paused }) => paused)).toEqual([true, true, true]);
+    ticks(1);
+    expect([first, second, waits].map(({ paused }) => paused)).toEqual([true, true, false]);
+  });
+
+  it("lets as many go on as there is room for, and none of those stops the others again", () => {
+    const { body } = made();
+    const first = body().add(6400);
+    const [a, b, c, d] = Array.from({ length: 4 }, () => body({ expected: 2000 }).add(200)) as [Body, Body, Body, Body];
+    const moderate = body({ expected: 90 }).add(10);
+    first.release();
+    // The oldest goes on in any case. Of the others two have room: a quarter is not for bodies of that size.
+    expect([a, b, c, d, moderate].map(({ paused }) => paused)).toEqual([false, false, false, true, false]);
+    const late = body({ expected: 2000 }).add(1200);
+    expect(late.paused).toBe(true);
+    for (let i = 0; i < 8; i++) for (const each of [b, c]) each.add(200);
+    expect([b.paused, c.paused]).toEqual([false, false]);
+    b.add(200, true).release();
+    c.release();
+    expect(d.paused).toBe(false);
+  });
+
   it("resumes a body that has ended or is released while it waits: what is behind it must flow", () => {
     const { body } = made({ limit: 1 });
     const [a, b, c] = [body(), body(), body()];
@@ -166,6 +206,16 @@ describe("shares", () => {
     expect(many.filter(({ paused }) => paused)).toHaveLength(1);
     const others = Array.from({ length: 7 }, (_, i) => body({ address: `b${i}` }).add(100));
     expect(others.filter(({ paused }) => paused)).toEqual([]);
+  });
+
+  it("forgets an address with its last body", () => {
+    const { budget, body } = made({ small: 64, reserve: 640 });
+    const all = [body({ address: "a" }).add(100), body({ address: "a" }).add(10), body({ address: "b" }).add(10)];
+    expect(budget.addresses).toBe(3);
+    all[0]!.add(1, true);
+    expect(budget.addresses).toBe(2);
+    for (const each of all) each.release();
+    expect(budget.addresses).toBe(0);
   });
 
   it("bodies whose address is unknown have no share in common", () => {

@@ -105,6 +105,8 @@ export class BodyAccount {
   party: Party | undefined;
   /** Of `held` while the body is paused: bytes that take no room from others. */
   parked = 0;
+  /** Bytes that room is kept for, since the body was told to go on. */
+  promised = 0;
   /** What was held when the present stretch of too few bytes began, and how many ticks it lasts. */
   mark = 0;
   slowTicks = 0;
@@ -133,7 +135,8 @@ export interface HolderReport {
  * goes on to its end. So no set of half-read bodies can block each other for ever, and the bytes held are bounded by
  * `limit + reserve`, the rest of one body, 128 KiB and a piece for each body that waits, and bodies that arrive in one
  * piece: those are there before anyone can say no. What a waiting body had brought when it was stopped takes no room from
- * others, or many bodies that wait would fill the pool with their beginnings.
+ * others, or many bodies that wait would fill the pool with their beginnings. A body goes on when there is room for the rest
+ * of it, or all that wait would go on for a moment and none would come to its end.
  *
  * Nothing here knows the time: `tick` stands for it.
  */
@@ -148,8 +151,9 @@ export class ByteBudget {
   /** The one body that went on beyond the limit, until it is released or fits. */
   #beyond: BodyAccount | undefined;
   readonly #mostParked: number;
-  /** Of all paused bodies. */
+  /** Of all bodies. */
   #parked = 0;
+  #promised = 0;
   #releases = 0;
 
   constructor(settings: Partial<BudgetSettings> = {}) {
@@ -177,6 +181,11 @@ export class ByteBudget {
   /** How many bodies wait for room. */
   get paused(): number {
     return this.#paused.size;
+  }
+
+  /** How many addresses are told apart now, each pool counted by itself: never more than bodies that are not complete. */
+  get addresses(): number {
+    return this.#main.parties.size + this.#reserve.parties.size;
   }
 
   /** How often bytes of the main pool were given back; a figure that stands still is a budget that does not move. */
@@ -224,6 +233,7 @@ export class ByteBudget {
     if (state !== "reading" && state !== "paused") return;
     account.state = "complete";
     this.#unlist(account, account.pool!);
+    this.#forgetPromise(account);
     if (state === "paused") this.#unpause(account);
     if (this.#paused.size > 0) this.#resumeSome();
   }
@@ -249,6 +259,7 @@ export class ByteBudget {
     account.state = "empty";
     account.held = 0;
     if (pool === this.#main) this.#releases++;
+    this.#forgetPromise(account);
     if (state === "paused") this.#unpause(account);
     if (account === this.#beyond || this.#busy <= this.#main.limit) this.#beyond = undefined;
     if (pool === this.#main && this.#paused.size > 0) this.#resumeSome();
@@ -263,7 +274,6 @@ export class ByteBudget {
     const gone: HolderReport[] = [];
     for (const pool of [this.#main, this.#reserve]) {
       const slow = this.#slowOf(pool);
-      if (!pool.short || slow.length === 0) continue;
       // The slowest first; of equals the one that gives back most.
       slow.sort((a, b) => b.slowTicks - a.slowTicks || b.held - a.held);
       for (const account of slow) {
@@ -274,6 +284,7 @@ export class ByteBudget {
         this.release(account);
       }
     }
+    // Whoever was stopped meanwhile takes less room than before.
     if (this.#paused.size > 0) this.#resumeSome();
     return gone;
   }
@@ -367,15 +378,23 @@ export class ByteBudget {
     account.held += bytes;
     account.pool!.used += bytes;
     if (account.party !== undefined) account.party.held += bytes;
+    const kept = Math.min(account.promised, bytes);
+    account.promised -= kept;
+    this.#promised -= kept;
+  }
+
+  #forgetPromise(account: BodyAccount): void {
+    this.#promised -= account.promised;
+    account.promised = 0;
   }
 
   #mayRead(account: BodyAccount): boolean {
-    return this.#busy <= this.#roomFor(account) || account === this.#oldest();
+    return account.promised > 0 || this.#busy <= this.#roomFor(account) || account === this.#oldest();
   }
 
   /** Bytes of the main pool that take room. */
   get #busy(): number {
-    return this.#main.used - this.#parked;
+    return this.#main.used - this.#parked + this.#promised;
   }
 
   #pause(account: BodyAccount): void {
@@ -395,10 +414,10 @@ export class ByteBudget {
   }
 
   /** How much of the main pool may be in use for this body to read on. */
-  #roomFor({ held, party }: BodyAccount): number {
+  #roomFor({ held, expected, party }: BodyAccount): number {
     const { limit } = this.#main;
     const room = roomFor(party, this.#main);
-    return held * SHARE.body.own > limit ? room - limit / SHARE.body.spare : room;
+    return Math.max(held, expected) * SHARE.body.own > limit ? room - limit / SHARE.body.spare : room;
   }
 
   /** The body that may go on beyond the limit: the first in the order of arrival, unless another one went beyond it. */
@@ -408,21 +427,25 @@ export class ByteBudget {
     return undefined;
   }
 
-  /** Bodies may go on: the oldest in any case, others in the order of their waiting, as far as there is room for what they have brought. */
+  /** Bodies may go on: the oldest in any case, others in the order of their waiting, as far as there is room for them. */
   #resumeSome(): void {
     const oldest = this.#oldest();
-    if (oldest?.state === "paused") this.#resume(oldest);
+    if (oldest?.state === "paused") this.#resume(oldest, 0);
     const { limit } = this.#main;
     for (const account of this.#paused) {
-      if (this.#busy > limit) return;
-      if (this.#busy + account.parked <= this.#roomFor(account)) this.#resume(account);
+      if (this.#busy >= limit) return;
+      const rest = Math.max(account.expected - account.held, this.#mostParked);
+      if (this.#busy + account.parked + rest <= this.#roomFor(account)) this.#resume(account, rest);
     }
   }
 
-  #resume(account: BodyAccount): void {
+  /** @param promised bytes that room is kept for */
+  #resume(account: BodyAccount, promised: number): void {
     account.state = "reading";
     account.mark = account.held;
     account.slowTicks = 0;
+    account.promised = promised;
+    this.#promised += promised;
     this.#unpause(account);
   }
 

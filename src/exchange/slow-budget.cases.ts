@@ -15,6 +15,8 @@ export interface SlowBody {
   waits: number;
   /** What it had brought when it was stopped, as far as it takes no room. */
   parked: number;
+  /** Bytes that room is kept for. */
+  promised: number;
   /** Bytes brought in each tick since the last stretch that was fast enough, the present one last. */
   brought: number[];
 }
@@ -33,7 +35,7 @@ export class SlowBudget {
   open(id: number, address: string, expected: number): SlowBody {
     const body: SlowBody = {
       ...{ id, address, expected, held: 0, pool: "none", state: "empty", whole: false },
-      ...{ arrived: 0, waits: 0, parked: 0, brought: [] },
+      ...{ arrived: 0, waits: 0, parked: 0, promised: 0, brought: [] },
     };
     this.bodies.push(body);
     return body;
@@ -45,7 +47,9 @@ export class SlowBudget {
 
   /** Bytes of the main pool that take room. */
   #busy(): number {
-    return this.used("main") - this.#paused().reduce((total, { parked }) => total + parked, 0);
+    const parked = this.#paused().reduce((total, body) => total + body.parked, 0);
+    const promised = this.bodies.filter(({ state }) => state === "reading").reduce((sum, body) => sum + body.promised, 0);
+    return this.used("main") - parked + promised;
   }
 
   add(body: SlowBody, bytes: number, last: boolean): void {
@@ -62,6 +66,7 @@ export class SlowBudget {
     }
     body.state = body.state === "paused" ? "paused" : "reading";
     body.held += bytes;
+    body.promised = Math.max(0, body.promised - bytes);
     body.brought[body.brought.length - 1]! += bytes;
     if (body.whole) {
       body.state = "complete";
@@ -80,14 +85,14 @@ export class SlowBudget {
 
   complete(body: SlowBody): void {
     if (body.state !== "reading" && body.state !== "paused") return;
-    body.state = "complete";
+    Object.assign(body, { state: "complete", promised: 0 });
     this.#resumeSome();
   }
 
   release(body: SlowBody): void {
     const { pool } = body;
     if (pool === "none") return;
-    Object.assign(body, { held: 0, pool: "none", state: "empty" });
+    Object.assign(body, { held: 0, pool: "none", state: "empty", promised: 0 });
     if (this.#beyond === body || this.#busy() <= this.#settings.limit) this.#beyond = undefined;
     if (pool === "main") this.#resumeSome();
   }
@@ -152,24 +157,24 @@ export class SlowBudget {
 
   #room(body: SlowBody): number {
     const { limit } = this.#settings;
-    return this.#roomOfAddress(body) - (body.held > limit / 64 ? limit / 4 : 0);
+    return this.#roomOfAddress(body) - (Math.max(body.held, body.expected) > limit / 64 ? limit / 4 : 0);
   }
 
   #mayRead(body: SlowBody): boolean {
-    return this.#busy() <= this.#room(body) || this.#oldest() === body;
+    return body.promised > 0 || this.#busy() <= this.#room(body) || this.#oldest() === body;
   }
 
   #resumeSome(): void {
     const { limit } = this.#settings;
-    const resume = (body: SlowBody): void => {
-      body.state = "reading";
-      body.brought = [0];
+    const resume = (body: SlowBody, promised: number): void => {
+      Object.assign(body, { state: "reading", promised, brought: [0] });
     };
     const oldest = this.#oldest();
-    if (oldest?.state === "paused") resume(oldest);
+    if (oldest?.state === "paused") resume(oldest, 0);
+    const step = Math.min(128 * 1024, Math.floor(limit / 64));
     for (const body of this.#paused()) {
-      if (this.#busy() > limit) return;
-      if (this.#busy() + body.parked <= this.#room(body)) resume(body);
+      const rest = Math.max(step, body.expected - body.held);
+      if (this.#busy() + body.parked + rest <= this.#room(body)) resume(body, rest);
     }
   }
 }

@@ -9,6 +9,7 @@
  * engines without a scheduler, and beside a virtual clock that fires as many timers which do nothing.
  */
 import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { PLUGIN_REGISTRY } from "../src/app/plugins.ts";
 import { CATALOGUE } from "../src/app/simulation/catalogue.ts";
@@ -32,12 +33,12 @@ const { values } = parseArgs({
   },
 });
 
-function planOf({ workloads, policies, rates }: Requirement): StudyPlan {
+function planOf({ workloads, policies, rates, configs = [] }: Requirement): StudyPlan {
   return simulateSettings(
     workloads,
     {
       policy: policies,
-      configFile: values["config-file"],
+      configFile: [...configs.map((name) => join(import.meta.dirname, "data", name)), ...values["config-file"]],
       seeds: values.seeds,
       rate: rates?.map(String) ?? ["all"],
     },

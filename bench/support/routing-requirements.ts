@@ -8,6 +8,10 @@ export interface Requirement {
   /** As the workload says, unless given. */
   readonly rates?: readonly number[];
   readonly policies: readonly string[];
+  /** Configurations in `bench/data` that are policies beside those, by the names of their files. */
+  readonly configs?: readonly string[];
+  /** Whether requests may be refused: the workload has some that may be shed. */
+  readonly sheds?: boolean;
   judge(study: Study): readonly Verdict[];
 }
 
@@ -22,6 +26,31 @@ type Figure = (run: RunResult) => number;
 const OURS = ["default", "sticky-until-saturated"] as const;
 /** The reference's: what was published of a cache-aware policy was measured with it. */
 const PUBLISHED = "classic-blend";
+
+/** Our profiles as they were before ADR 17, with a scale of 65,536 pending tokens. */
+const BEFORE: Readonly<Record<(typeof OURS)[number], string>> = {
+  default: "default-of-adr-15.yaml",
+  "sticky-until-saturated": "sticky-of-adr-15.yaml",
+};
+
+/** Where no TTFT p90 may have grown with ADR 17: rates that show each workload at ease and under load. */
+const COMPARED: Readonly<Record<string, readonly number[] | undefined>> = {
+  "b2b-saas": [3, 30, 60],
+  "low-prefix-share": [20, 60],
+  "hot-prefix": [20, 30, 40],
+  bursts: [200, 400, 800],
+  "staleness-5s": [40],
+  tenants: [30, 71],
+  "realtime-and-batch": [67],
+  "lora-tiers": [20, 100, 180],
+  conversations: [2],
+  "long-documents": undefined,
+  agents: undefined,
+  "working-set-0.5x": undefined,
+  "working-set-1x": undefined,
+  "working-set-4x": undefined,
+  "tenants-fresh": undefined,
+};
 
 /** The runs of one workload, rate and policy, by seed. */
 function runsOf(study: Study, workload: string, rate: number, policy: string): readonly RunResult[] {
@@ -47,8 +76,8 @@ function ratios(
  * Whether a requirement is met. Whoever refuses requests has shorter times for the others: such figures compare with nobody's,
  * so all that came must have been answered, under every policy.
  */
-export function judged({ judge }: Requirement, study: Study): readonly Verdict[] {
-  const lost = study.runs.filter((run) => run.finished !== run.requests);
+export function judged({ judge, sheds = false }: Requirement, study: Study): readonly Verdict[] {
+  const lost = sheds ? [] : study.runs.filter((run) => run.finished !== run.requests);
   const refusals = [...new Set(lost.map(({ policy }) => policy))].map((policy) => {
     const runs = lost.filter((run) => run.policy === policy);
     const most = Math.max(...runs.map((run) => run.requests - run.finished));
@@ -68,6 +97,11 @@ const text = ({ min, median, max }: Spread, digits = 2): string =>
   `${median.toFixed(digits)} (${min.toFixed(digits)} to ${max.toFixed(digits)})`;
 
 const p90: Figure = ({ ttft }) => ttft.p90;
+const p99: Figure = ({ ttft }) => ttft.p99;
+const p99Of =
+  (kind: string): Figure =>
+  (run) =>
+    run.kinds.find((one) => one.kind === kind)!.ttft.p99;
 const mean: Figure = ({ ttft }) => ttft.mean;
 const e2e: Figure = (run) => run.e2e.mean;
 const tokens: Figure = (run) => run.outputTokensPerSecond;
@@ -189,9 +223,9 @@ export const REQUIREMENTS: readonly Requirement[] = [
     judge: (study) =>
       ratesOf(study, "staleness-0s").flatMap((rate) =>
         OURS.map((policy) => {
-          const p99 = (workload: string, seed: number) =>
+          const of = (workload: string, seed: number) =>
             runsOf(study, workload, rate, policy).find((run) => run.seed === seed)?.ttft.p99 ?? Number.NaN;
-          const ratio = spread(study.seeds.map((seed) => p99("staleness-5s", seed) / p99("staleness-0s", seed)));
+          const ratio = spread(study.seeds.map((seed) => of("staleness-5s", seed) / of("staleness-0s", seed)));
           return { met: ratio.median <= 1.25, text: `${policy} at ${rate}/s: ${text(ratio)}x` };
         }),
       ),
@@ -211,4 +245,46 @@ export const REQUIREMENTS: readonly Requirement[] = [
         }),
       ),
   },
+  {
+    title:
+      "documents among chats: TTFT p99 of the documents at least 30 % shorter than before ADR 17, that of the chats no longer",
+    workloads: ["long-documents"],
+    rates: [15, 20, 25],
+    policies: OURS,
+    configs: Object.values(BEFORE),
+    judge: (study) =>
+      ratesOf(study, "long-documents").flatMap((rate) =>
+        OURS.map((policy) => {
+          const [documents, chats] = ["document", "chat"].map((kind) =>
+            ratios(study, ["long-documents", rate], [policy, BEFORE[policy]], p99Of(kind)),
+          ) as [Spread, Spread];
+          return {
+            met: documents.median <= 0.7 && chats.median <= 1.05,
+            text: `${policy} at ${rate}/s: documents ${text(documents)}x, chats ${text(chats)}x`,
+          };
+        }),
+      ),
+  },
+  ...Object.entries(COMPARED).map(
+    ([workload, rates]): Requirement => ({
+      title: `${workload}: TTFT p90 not more than 5 % longer than before ADR 17, output tokens/s not more than 5 % fewer`,
+      workloads: [workload],
+      ...(rates === undefined ? {} : { rates }),
+      policies: OURS,
+      configs: Object.values(BEFORE),
+      sheds: workload === "realtime-and-batch",
+      judge: (study) =>
+        ratesOf(study, workload).flatMap((rate) =>
+          OURS.map((policy) => {
+            const [tenth, hundredth, output] = [p90, p99, tokens].map((figure) =>
+              ratios(study, [workload, rate], [policy, BEFORE[policy]], figure),
+            ) as [Spread, Spread, Spread];
+            return {
+              met: tenth.median <= 1.05 && output.median >= 0.95,
+              text: `${policy} at ${rate}: p90 ${text(tenth)}x, p99 ${text(hundredth)}x, output tokens/s ${text(output)}x`,
+            };
+          }),
+        ),
+    }),
+  ),
 ];

@@ -2,10 +2,13 @@ import type { Document } from "../document/document.ts";
 import { parseDocument } from "../document/parse.ts";
 
 /**
- * What is in force when no configuration is given (docs/adr/0015, `node bench/routing.ts`). What is known here at once, requests
- * and tokens in flight, weighs more than what was scraped. Tokens count on a scale of 65,536, some seconds of prefill: only
- * requests that have not begun to answer have any. LoRA weighs more than load because a missing adapter waits for a slot, for
- * seconds; not more than that because a free slot draws requests for the base model, too, where only some servers have slots.
+ * What is in force when no configuration is given (docs/adr/0015 and 0017, `node bench/routing.ts`). What is known here at once,
+ * requests and tokens in flight, weighs more than what was scraped. Only requests that have not begun to answer have tokens in
+ * flight; one point is 8,192 of them, and the scale ends at 1,048,576, where a server has more than 20 s of prefill before it. A
+ * cached prefix is worth 3 points by its share of the prompt, and up to 5 by its length: a short one is no reason to wait
+ * behind a document, a long one is expensive to compute again. LoRA weighs more than the number of requests because a missing
+ * adapter waits for a slot, for seconds; not more than that because a free slot draws requests for the base model, too, where
+ * only some servers have slots.
  */
 export const DEFAULT_CONFIG = `apiVersion: llm-d.ai/v1alpha1
 kind: EndpointPickerConfig
@@ -13,26 +16,27 @@ plugins:
 - type: queue-scorer
 - type: kv-cache-utilization-scorer
 - type: prefix-cache-scorer
+  parameters: {matchLengthWeight: 0.625, matchLengthScaleTokens: 32768}
 - type: lora-affinity-scorer
 - type: active-request-scorer
 - type: token-load-scorer
-  parameters: {queueThresholdTokens: 65536}
+  parameters: {queueThresholdTokens: 1048576}
 - type: max-score-picker
 schedulingProfiles:
 - name: default
   plugins:
   - {pluginRef: queue-scorer, weight: 1}
   - {pluginRef: kv-cache-utilization-scorer, weight: 1}
-  - {pluginRef: prefix-cache-scorer, weight: 3}
+  - {pluginRef: prefix-cache-scorer, weight: 8}
   - {pluginRef: lora-affinity-scorer, weight: 4}
   - {pluginRef: active-request-scorer, weight: 3}
-  - {pluginRef: token-load-scorer, weight: 3}
+  - {pluginRef: token-load-scorer, weight: 128}
   - {pluginRef: max-score-picker}
 `;
 
 /**
  * Prompts stay with the endpoints that hold them until those are saturated, which they are with 1.4 times their fair share of
- * the requests (docs/adr/0015). Load alone decides among the endpoints that are left.
+ * the requests (docs/adr/0015). Load alone decides among the endpoints that are left; 10,923 tokens are one point.
  */
 export const STICKY_CONFIG = `apiVersion: llm-d.ai/v1alpha1
 kind: EndpointPickerConfig
@@ -44,7 +48,7 @@ plugins:
 - type: lora-affinity-scorer
 - type: active-request-scorer
 - type: token-load-scorer
-  parameters: {queueThresholdTokens: 65536}
+  parameters: {queueThresholdTokens: 1048576}
 - type: max-score-picker
 schedulingProfiles:
 - name: sticky-until-saturated
@@ -55,7 +59,7 @@ schedulingProfiles:
   - {pluginRef: kv-cache-utilization-scorer, weight: 1}
   - {pluginRef: lora-affinity-scorer, weight: 6}
   - {pluginRef: active-request-scorer, weight: 2}
-  - {pluginRef: token-load-scorer, weight: 6}
+  - {pluginRef: token-load-scorer, weight: 96}
   - pluginRef: max-score-picker
 `;
 

@@ -12,15 +12,15 @@ import { queueScorer } from "./plugins/scorers/queue-scorer.ts";
 import { tokenLoadScorer } from "./plugins/scorers/token-load-scorer.ts";
 import type { SchedulingPlan } from "./profile.ts";
 
-/** The profile in force when no configuration is given (docs/adr/0015). */
+/** The profile in force when no configuration is given (docs/adr/0015 and 0017). */
 function defaultProfilePlugins(): MemberDescription[] {
   return [
     described(queueScorer, 1),
     described(kvCacheUtilizationScorer, 1),
-    described(prefixCacheScorer, 3),
+    described(prefixCacheScorer, 8, { matchLengthWeight: 0.625, matchLengthScaleTokens: 32_768 }),
     described(loraAffinityScorer, 4),
     described(activeRequestScorer, 3),
-    described(tokenLoadScorer, 3, { queueThresholdTokens: 65_536 }),
+    described(tokenLoadScorer, 128, { queueThresholdTokens: 1_048_576 }),
     described(maxScorePicker),
   ];
 }

@@ -5,7 +5,7 @@ import { type Answers, fingerprint, play, settingsOf } from "./workloads.cases.t
 
 const KINDS = 64;
 /** Of these, what comes next depends on answers. */
-const WAITING = ["realtime-and-batch", "conversations"];
+const WAITING = ["realtime-and-batch", "conversations", "agents"];
 /** Without those that send the same as `staleness-0s`. */
 const DISTINCT = WORKLOADS.filter(({ name, metricsLagMs = 0 }) => !name.startsWith("staleness") || metricsLagMs === 0);
 const OPEN_LOOP = DISTINCT.filter(({ name }) => !WAITING.includes(name));
@@ -13,7 +13,8 @@ const OPEN_LOOP = DISTINCT.filter(({ name }) => !WAITING.includes(name));
 /** Short enough for every test, long enough for a later turn. */
 function prints(name: string, seed: number, answers?: Answers): string[] {
   const definition = workloadNamed(name)!;
-  const durationMs = Math.min(definition.durationMs, name === "conversations" ? 120_000 : 16_000);
+  const { rateUnit } = definition;
+  const durationMs = Math.min(definition.durationMs, rateUnit === "sessions/s" ? 120_000 : 16_000);
   const list: string[] = [];
   const settings = settingsOf(definition, { durationMs, rate: definition.rates[0]! });
   play(definition.make(settings), {
@@ -29,6 +30,7 @@ describe("the catalogue of workloads", () => {
       ...["b2b-saas", "low-prefix-share", "hot-prefix", "bursts"],
       ...["staleness-0s", "staleness-0.2s", "staleness-1s", "staleness-2s", "staleness-5s"],
       ...["tenants", "realtime-and-batch", "lora-tiers", "conversations"],
+      ...["long-documents", "agents", "working-set-0.5x", "working-set-1x", "working-set-4x", "tenants-fresh"],
     ]);
     for (const workload of WORKLOADS) expect(workloadNamed(workload.name)).toBe(workload);
     expect(workloadNamed("none")).toBeUndefined();

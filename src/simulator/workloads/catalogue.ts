@@ -1,13 +1,16 @@
+import { AGENTS } from "./agents.ts";
 import { B2B_SAAS } from "./b2b-saas.ts";
 import { BURSTS } from "./bursts.ts";
 import { CONVERSATIONS } from "./conversations.ts";
 import { HOT_PREFIX } from "./hot-prefix.ts";
+import { LONG_DOCUMENTS } from "./long-documents.ts";
 import { LORA_TIERS } from "./lora-tiers.ts";
 import { LOW_PREFIX_SHARE } from "./low-prefix-share.ts";
 import { REALTIME_AND_BATCH } from "./realtime-and-batch.ts";
 import { checked } from "./settings.ts";
 import { STALENESS } from "./staleness.ts";
-import { TENANTS_OVERLOAD } from "./tenants.ts";
+import { TENANTS_FRESH, TENANTS_OVERLOAD } from "./tenants.ts";
+import { WORKING_SETS } from "./working-sets.ts";
 import type { WorkloadDefinition } from "./workload.ts";
 
 /** Every workload that can be named, in the order in which they are listed. */
@@ -21,6 +24,10 @@ export const WORKLOADS: readonly WorkloadDefinition[] = [
   REALTIME_AND_BATCH,
   LORA_TIERS,
   CONVERSATIONS,
+  LONG_DOCUMENTS,
+  AGENTS,
+  ...WORKING_SETS,
+  TENANTS_FRESH,
 ].map(checked);
 
 /** The workload of that name; undefined when there is none. */

@@ -23,7 +23,7 @@ describe("a decision that is asked for", () => {
   const records = new DecisionRecords();
   const core = { clock: new VirtualClock(), records } as unknown as InferenceCore;
   for (const record of recordedRun({ decisions: ids.length }))
-    records.add(Object.assign(Object.create(record), { requestId: ids[record.sequence - 1]! }) as never);
+    records.add(Object.assign(record, { requestId: ids[record.sequence - 1]! }) as never);
   const views = viewsOf(core, "pool", () => true);
   const found = (id: string) => (views.decision(id) as { requestId?: string } | undefined)?.requestId;
 

@@ -9,7 +9,13 @@ const version = process.versions.node.split(".").map(Number);
 if (version[0]! > NEEDED[0] || (version[0] === NEEDED[0] && version[1]! >= NEEDED[1])) void import("./program.ts");
 else {
   process.stderr.write(
-    "sluice needs Node.js " + NEEDED.join(".") + " or newer; this is " + process.version + ", " + process.execPath + "\n",
+    "sluice needs Node.js " +
+      NEEDED.join(".") +
+      " or newer; this is " +
+      process.version +
+      ", " +
+      process.execPath +
+      "\n",
   );
   process.exitCode = 1;
 }

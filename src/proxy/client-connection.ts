@@ -99,7 +99,9 @@ export class ClientConnection {
       socket.destroy();
       return;
     }
-    socket.end(rawAnswer(badRequestAnswer(bad, this.#current?.requestId ?? requestIdOf(undefined, this.#services.random))));
+    socket.end(
+      rawAnswer(badRequestAnswer(bad, this.#current?.requestId ?? requestIdOf(undefined, this.#services.random))),
+    );
     // Bytes that still come are read and dropped, so that the answer is not lost to a reset.
     socket.resume();
     const timer = this.#services.clock.after(this.#services.timers.linger, () => socket.destroy(), true);

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ask, chat, JSON_HEADERS } from "../support/client.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { poll } from "../support/poll.ts";
-import { endpointsFile, startSims, type Sim } from "../support/stack.ts";
+import { endpointsFile, type Sim, startSims } from "../support/stack.ts";
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
@@ -27,7 +27,11 @@ describe("what the gateway says to a request that it refuses", () => {
     ["a list", "[]", "the request body must be a JSON object, and is an array"],
     ["a text", '"hello"', "the request body must be a JSON object, and is a string"],
     ["half an object", '{"model": "sim"', "the request body is empty or ends too early; send a complete JSON object"],
-    ["an object that is none", "{model: 1}", "the request body is not valid JSON: invalid character 'm' looking for beginning of object key string"],
+    [
+      "an object that is none",
+      "{model: 1}",
+      "the request body is not valid JSON: invalid character 'm' looking for beginning of object key string",
+    ],
     ["nothing", "", "the request body is empty; send a JSON object"],
   ])("to %s: what was expected, in the shape of OpenAI, with the id of the request", async (_what, body, message) => {
     const own = { ...JSON_HEADERS, "x-request-id": "mine" };

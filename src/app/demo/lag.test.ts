@@ -49,7 +49,11 @@ describe("what the demo says of a request that failed", () => {
     ["ECONNREFUSED", "connect ECONNREFUSED 127.0.0.1:8080", "connect ECONNREFUSED 127.0.0.1:8080"],
   ])("is a reason: %s", async (code, message, detail) => {
     const clock = new VirtualClock();
-    const outcome = await send(failing(code, message) as unknown as Parameters<typeof send>[0], request as Parameters<typeof send>[1], clock);
+    const outcome = await send(
+      failing(code, message) as unknown as Parameters<typeof send>[0],
+      request as Parameters<typeof send>[1],
+      clock,
+    );
     expect(outcome).toMatchObject({ kind: "failed", detail });
   });
 });

@@ -78,7 +78,12 @@ describe("comparison", () => {
     const lines = comparison([
       { name: "realtime alone", realtime: realtime(50), ...machine },
       { name: "backlog, gate", realtime: realtime(60), backlog, ...machine },
-      { name: "backlog, no gate", realtime: realtime(3287), backlog: { ...backlog, seconds: 9.4, kills: 0 }, ...machine },
+      {
+        name: "backlog, no gate",
+        realtime: realtime(3287),
+        backlog: { ...backlog, seconds: 9.4, kills: 0 },
+        ...machine,
+      },
     ]);
     expect(lines[2]).toMatch(/^backlog, gate .* 60 ms +1\.2x +192\/192 +24\.6 s$/);
     expect(lines[3]).toMatch(/3287 ms +65\.7x/);

@@ -1,7 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { SLOT_SERVER } from "../model-server.ts";
 import { busyNote } from "../lag.ts";
+import { SLOT_SERVER } from "../model-server.ts";
 import { onStage, type Setting, type Stage } from "../stage.ts";
 import { runTraffic } from "../traffic.ts";
 import { type ActSummary, playAct } from "./act.ts";

@@ -4,6 +4,8 @@ const FIRST_PART = 1 / 4;
 const TELLING_PART = 1 / 4;
 /** A figure below this does not show our work at all, as a queue that is still empty does not. */
 const SHOWN_FROM = 0.05;
+/** Where what runs proves so much of the size, nothing is tried. */
+const WELL_KNOWN = 0.9;
 /** Growth for each sample with room that is too small for one more request of the size that is known. */
 const TRIAL = 1.25;
 
@@ -41,6 +43,6 @@ export class LearnedSize {
     } else if (taken < SHOWN_FROM) this.#size = Math.max(size, 2 * own);
     else if (least > size) this.#size = least;
     // Others hold most of it: what we run says too little, and one more may well fit.
-    else if (size * (ceiling - taken) < 1) this.#size = Math.min(workers, size * TRIAL);
+    else if (least < size * WELL_KNOWN && size * (ceiling - taken) < 1) this.#size = Math.min(workers, size * TRIAL);
   }
 }

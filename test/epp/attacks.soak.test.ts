@@ -41,8 +41,8 @@ function quantile(values: readonly number[], share: number): number {
 }
 
 /** Runs the attacker beside or against something while the client measures. */
-async function phase(client: ExtProcClient, name: string, target: number, into: number[]): Promise<void> {
-  const attacker = new TestProcess(process.execPath, [ATTACKER, name, String(target)]);
+async function phase(client: ExtProcClient, args: readonly string[], into: number[]): Promise<void> {
+  const attacker = new TestProcess(process.execPath, [ATTACKER, ...args]);
   try {
     await attacker.until("the attack", () => attacker.stdout.includes("attacking"));
     await times(client, into);
@@ -62,9 +62,9 @@ async function withstands(name: string, epp: BareEpp, port: number, options: { t
   const [idle, busy, attacked]: number[][] = [[], [], []];
   await times(client, []);
   for (let round = 0; round < ROUNDS; round++) {
-    await phase(client, name, sinkPort, idle!);
-    await phase(client, "harmless", epp.port, busy!);
-    await phase(client, name, port, attacked!);
+    await phase(client, [name, String(sinkPort)], idle!);
+    await phase(client, ["harmless", String(epp.port), options.tls ? "tls" : "clear"], busy!);
+    await phase(client, [name, String(port)], attacked!);
   }
   const [quiet, beside, under] = [idle!, busy!, attacked!].map((values) => quantile(values, 0.99)) as [
     number,

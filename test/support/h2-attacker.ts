@@ -230,8 +230,8 @@ function run(make: () => Attack, port: number): void {
 let opened = 0;
 
 /** What a busy proxy does: 64 exchanges at a time, each to its end. */
-async function harmless(port: number): Promise<void> {
-  const client = await ExtProcClient.connect(port);
+async function harmless(port: number, tls: boolean): Promise<void> {
+  const client = await ExtProcClient.connect(port, { tls });
   process.stdout.write("attacking\n");
   const worker = async (): Promise<void> => {
     for (;;) await exchange(client);
@@ -258,14 +258,14 @@ function sink(): void {
 }
 
 if (import.meta.main) {
-  const [name = "", port = "0"] = process.argv.slice(2);
+  const [name = "", port = "0", more] = process.argv.slice(2);
   let make = ATTACKS[name];
   if (name === "client hellos") {
     const begin = await clientHello();
     make = () => ({ raw: true, connections: 200, begin, next: () => undefined });
   }
   if (name === "sink") sink();
-  else if (name === "harmless") await harmless(Number(port));
+  else if (name === "harmless") await harmless(Number(port), more === "tls");
   else if (make === undefined) throw new Error(`no attack ${name}`);
   else for (let n = 0; n < (make().connections ?? 1); n++) run(make, Number(port));
 }

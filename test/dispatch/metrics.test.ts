@@ -45,7 +45,10 @@ const TABLE: Readonly<Record<string, readonly string[]>> = {
   expired_at_pull_total: QUEUE,
 };
 /** Of events that this traffic has none of: leases that are lost, polls that fail. */
-const ABSENT = ["claims_reclaimed_total", "results_fenced_total", "broker_backlog_poll_errors_total"];
+const ABSENT = [
+  ...["claims_reclaimed_total", "leases_recovered_total", "results_fenced_total", "results_recovered_total"],
+  "broker_backlog_poll_errors_total",
+];
 /** Pub/Sub alone. */
 const PUBSUB = ["message_latency_time_millis_count"];
 

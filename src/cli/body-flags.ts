@@ -5,6 +5,8 @@ import { SluiceError } from "../inference/errors.ts";
 import type { FlagRow, GivenFlags } from "./go-flags.ts";
 import { durationOf } from "./request-flags.ts";
 
+type BodySettings = EppSettings["bodies"];
+
 /** Bytes: far above what a process has. */
 const MOST = 2 ** 40;
 /** Bytes: one read of a socket. Below it nothing but small bodies would ever move. */
@@ -42,7 +44,7 @@ function row<N extends string, T extends "quantity" | "duration">(
 }
 
 /** @throws SluiceError FLAG_VALUE */
-export function bodySettingsOf({ values }: GivenFlags<typeof BODY_FLAGS>): EppSettings["bodies"] {
+export function bodySettingsOf({ values }: GivenFlags<typeof BODY_FLAGS>): BodySettings {
   return checked({
     limit: values["body-budget"],
     small: values["small-body"],
@@ -71,7 +73,7 @@ export function withBodyOptions(command: Command): Command {
 }
 
 /** @throws SluiceError FLAG_VALUE */
-export function bodySettingsFrom(options: BodyOptions): EppSettings["bodies"] {
+export function bodySettingsFrom(options: BodyOptions): BodySettings {
   return checked({
     limit: bytesOf(options.bodyBudget, "--body-budget", LEAST_BUDGET),
     small: bytesOf(options.smallBody, "--small-body", 0),
@@ -93,7 +95,7 @@ function bytesOf(text: string, flag: string, least: number): number {
 }
 
 /** A reserve that no small body fits into would make every small body wait, whatever --small-body says. */
-function checked(settings: EppSettings["bodies"]): EppSettings["bodies"] {
+function checked(settings: BodySettings): BodySettings {
   const { small, reserve } = settings;
   if (small <= reserve) return settings;
   throw new SluiceError(

@@ -69,8 +69,13 @@ describe("1,000 uploads that stall", () => {
         await watch;
         const ratio = busy.p99 / idle.p99;
         const waiting = await sample("sluice_body_budget_paused");
-        console.log(
-          `${through}: p50 ${idle.p50.toFixed(1)} -> ${busy.p50.toFixed(1)} ms, p99 ${idle.p99.toFixed(1)} -> ${busy.p99.toFixed(1)} ms, ratio ${ratio.toFixed(2)}; ${moderate} requests of 200 KB meanwhile; memory +${grown.toFixed(0)} MiB, bound ${BOUND.toFixed(0)}; ${uploads.answered().get(408) ?? 0} uploads let go, ${waiting} still wait`,
+        const ms = (value: number) => value.toFixed(1);
+        globalThis.process.stdout.write(
+          [
+            `${through}: p50 ${ms(idle.p50)} -> ${ms(busy.p50)} ms, p99 ${ms(idle.p99)} -> ${ms(busy.p99)} ms, ratio ${ms(ratio)};`,
+            `${moderate} requests of 200 KB meanwhile; memory +${grown.toFixed(0)} MiB, bound ${BOUND.toFixed(0)};`,
+            `${uploads.answered().get(408) ?? 0} uploads let go, ${waiting} wait\n`,
+          ].join(" "),
         );
         expect([idle.bad, busy.bad, busy.count]).toEqual([[], [], SMALL]);
         expect(moderate).toBeGreaterThan(0);

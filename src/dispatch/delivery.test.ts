@@ -83,7 +83,7 @@ describe("Endings", () => {
     const ways: readonly ((endings: Endings, it: Delivery) => unknown)[] = [
       (endings, it) => endings.result(it, errorResult("a", "CANCELLED", "cancelled"), "cancelled"),
       (endings, it) => endings.expired(it),
-      (endings, it) => endings.retry(it, undefined, errorResult("a", "DEADLINE_EXCEEDED", "")),
+      (endings, it) => endings.retry(it, undefined, errorResult("a", "DEADLINE_EXCEEDED", ""), ""),
       (endings, it) => endings.later(it, 1),
       (endings, it) => endings.refuse(it),
     ];

@@ -37,6 +37,48 @@ describe("a gateway that is away for 30 s (A-78, H-2)", () => {
   });
 });
 
+describe("a message whose deadline passes after failed attempts", () => {
+  const refused: Answer = { kind: "no-answer", message: "connect ECONNREFUSED 10.0.0.1:80" };
+  const code = "DEADLINE_EXCEEDED";
+
+  it.each<readonly [string, Answer, string]>([
+    ["refused", refused, "connect ECONNREFUSED 10.0.0.1:80"],
+    ["timed out", { kind: "timeout", message: "no complete answer within 5 ms" }, "no complete answer within 5 ms"],
+    [
+      "answered with garbage",
+      { kind: "truncated", status: 200, retryAfterMs: undefined, message: "cut", tooLong: false },
+      "status 200: cut",
+    ],
+  ])("says in its result that the last one was %s", async (_, away, cause) => {
+    const harness = new Harness();
+    harness.gateway.reply = () => away;
+    await harness.submit("a", { deadline: harness.in(20) });
+    harness.start();
+    await harness.run(30_000);
+    expect(harness.gateway.requests.length).toBeGreaterThan(1);
+    const errorMessage = `deadline exceeded; the last attempt: ${cause}`;
+    expect(harness.resultOf("a")).toMatchObject({ errorCode: code, errorMessage, statusCode: 0 });
+  });
+
+  it("says so, too, where it expires in the queue, and never more than 300 characters of it (bound)", async () => {
+    const first = new Harness();
+    first.gateway.reply = () => ({ ...refused, message: "x".repeat(1000) });
+    await first.submit("a", { deadline: first.in(20) });
+    first.start();
+    await first.run(1000);
+    void first.dispatcher.stop(0);
+    await first.run(1000);
+    // Nobody was there until its deadline had passed; then another process took it.
+    first.clock.advance(60_000);
+    const second = new Harness({ clock: first.clock, store: first.store });
+    second.start();
+    await second.run(5000);
+    expect(second.gateway.requests).toEqual([]);
+    const errorMessage = `deadline exceeded; the last attempt: ${"x".repeat(300)}`;
+    expect(second.resultOf("a")).toMatchObject({ errorCode: code, errorMessage });
+  });
+});
+
 describe("Retry-After (A-79, 5.2.6)", () => {
   const asking = (retryAfterMs: number): readonly (readonly [string, Answer])[] => [
     ["429", answer(429, { retryAfterMs })],

@@ -5,6 +5,7 @@ import type { Delivery } from "./delivery.ts";
 import type { ErrorCode, ResultMessage } from "./messages/message.ts";
 import { errorResult } from "./messages/result.ts";
 import type { QueueSeries } from "./queue-series.ts";
+import { deadlineResult } from "./send/classify.ts";
 import type { SettlementWriter } from "./settlement-writer.ts";
 
 /**
@@ -12,6 +13,10 @@ import type { SettlementWriter } from "./settlement-writer.ts";
  * message expired, and the answer that the gateway gave before would be lost (A-83).
  */
 const LAST_ATTEMPT = 1;
+
+/** Label that carries what the last attempt came to: labels travel with a message, whoever claims it next. */
+const LAST_FAILURE = "last_failure";
+const LONGEST_CAUSE = 300;
 
 /** What a result counts as. */
 export type Ending = "succeeded" | "failed" | "deadline-exceeded" | "cancelled" | "dropped";
@@ -77,7 +82,11 @@ export class Endings {
   }
 
   expired(delivery: Delivery): void {
-    this.error(delivery, "DEADLINE_EXCEEDED", "deadline exceeded");
+    this.result(
+      delivery,
+      deadlineResult(delivery.claim.message.request.id, delivery.labels[LAST_FAILURE] ?? ""),
+      "deadline-exceeded",
+    );
   }
 
   cancelled(delivery: Delivery): void {
@@ -87,8 +96,9 @@ export class Endings {
   /**
    * Another attempt later, or the end when there is no time for one.
    * @param last the result it then ends with: the last HTTP answer, else that the deadline passed
+   * @param cause what the attempt came to, in one line: should the deadline pass before the next one, the result says it
    */
-  retry(delivery: Delivery, retryAfterMs: number | undefined, last: ResultMessage): void {
+  retry(delivery: Delivery, retryAfterMs: number | undefined, last: ResultMessage, cause: string): void {
     const { time, random, series, writer } = this.#options;
     const { claim } = delivery;
     const { deadline } = claim.message.request;
@@ -106,7 +116,8 @@ export class Endings {
     if (!delivery.end()) return;
     this.#countRequest(delivery);
     series.retried();
-    writer.add({ kind: "retry", claim, due, since, retryCount: retryCount + 1, labels: { ...delivery.labels } });
+    const labels = { ...delivery.labels, [LAST_FAILURE]: cause.slice(0, LONGEST_CAUSE) };
+    writer.add({ kind: "retry", claim, due, since, retryCount: retryCount + 1, labels });
   }
 
   /** Not now, through no fault of its own: it counts as no retry. @param seconds until it may be claimed again */

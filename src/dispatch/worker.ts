@@ -273,9 +273,15 @@ export class Worker {
         { queue: line.queue.name, problem: classified.message },
         "an attempt failed; it is repeated",
       );
-      line.endings.retry(delivery, classified.retryAfterMs, classified.lastAnswer);
+      line.endings.retry(delivery, classified.retryAfterMs, classified.lastAnswer, classified.message);
       return;
     }
+    if (classified.counter === "exceeded")
+      this.#warn(
+        line.queue.name,
+        { queue: line.queue.name, problem: classified.problem },
+        "an attempt failed; there is no time to repeat it",
+      );
     if (classified.counter === "failed") span.fail("inference request failed");
     line.endings.result(delivery, classified.result, ENDINGS[classified.counter]);
   }

@@ -234,7 +234,9 @@ describe("watch", () => {
     const made = await server.put({ ...pod("a"), metadata: { name: "a", namespace: "default" } });
     await poll("both ends", () => short.ended && long.ended);
     expect([short.ended, long.ended]).toEqual(["in order", "in order"]);
-    expect([short.events, long.events.map(({ type }) => type)]).toEqual([[], ["BOOKMARK"]]);
+    expect(short.events).toEqual([]);
+    // One, or two: a real server counts in seconds.
+    expect(new Set(long.events.map(({ type }) => type))).toEqual(new Set(["BOOKMARK"]));
     expect(Number(revision(long.events[0]!.object))).toBeGreaterThanOrEqual(Number(revision(made)));
     await server.delete("/api/v1/namespaces/default/pods/a");
   });

@@ -30,6 +30,7 @@ describe("A-77: what a status means", () => {
         category: undefined,
         shed: false,
         latch: false,
+        problem: "",
         result: {
           id: "a",
           statusCode: status,
@@ -169,7 +170,9 @@ describe("no time for a retry", () => {
   ])("H-40, A-80: $kind: DEADLINE_EXCEEDED and its counter, no failure", (answer) => {
     const { result, counter } = ended(classify(answer, TOO_LATE));
     expect(counter).toBe("exceeded");
-    expect(result).toMatchObject({ statusCode: 0, errorCode: "DEADLINE_EXCEEDED", errorMessage: "deadline exceeded" });
+    expect(result).toMatchObject({ statusCode: 0, errorCode: "DEADLINE_EXCEEDED" });
+    const cause = answer.kind === "truncated" ? "status 200: x" : "x";
+    expect(result.errorMessage).toBe(`deadline exceeded; the last attempt: ${cause}`);
     const retry = classify(answer, IN_TIME);
     expect(retry.kind === "retry" && retry.lastAnswer).toEqual(result);
   });

@@ -18,6 +18,8 @@ export type Classified =
       readonly category: FailureCategory | undefined;
       readonly shed: boolean;
       readonly latch: boolean;
+      /** What went wrong, for logs; "" = nothing. */
+      readonly problem: string;
     }
   /** To be sent again after a pause. */
   | {
@@ -61,7 +63,7 @@ export function classify(answer: Answer, context: ClassifyContext): Classified {
         shed: false,
         latch: false,
         retryAfterMs: answer.retryAfterMs,
-        lastAnswer: deadlineResult(context.id),
+        lastAnswer: deadlineResult(context.id, `status ${answer.status}: ${answer.message}`),
         message: `status ${answer.status}: ${answer.message}`,
       });
     case "no-answer":
@@ -71,7 +73,7 @@ export function classify(answer: Answer, context: ClassifyContext): Classified {
         shed: false,
         latch: false,
         retryAfterMs: undefined,
-        lastAnswer: deadlineResult(context.id),
+        lastAnswer: deadlineResult(context.id, answer.message),
         message: answer.message,
       });
     case "aborted":
@@ -79,9 +81,12 @@ export function classify(answer: Answer, context: ClassifyContext): Classified {
   }
 }
 
-/** The result of a message whose deadline has passed (4.4). */
-export function deadlineResult(id: string): ResultMessage {
-  return errorResult(id, "DEADLINE_EXCEEDED", "deadline exceeded");
+/**
+ * The result of a message whose deadline has passed (4.4).
+ * @param cause what its last attempt came to, in one line; "" = it had none
+ */
+export function deadlineResult(id: string, cause: string): ResultMessage {
+  return errorResult(id, "DEADLINE_EXCEEDED", `deadline exceeded${cause === "" ? "" : `; the last attempt: ${cause}`}`);
 }
 
 function ofResponse(answer: Answer & { kind: "response" }, context: ClassifyContext): Classified {
@@ -109,12 +114,12 @@ function isRetryable(status: number): boolean {
 
 function again(context: ClassifyContext, retry: Omit<Classified & { kind: "retry" }, "kind">): Classified {
   if (!context.deadlinePassed) return { kind: "retry", ...retry };
-  const { lastAnswer: result, category, shed, latch } = retry;
-  return { kind: "result", result, counter: "exceeded", category, shed, latch };
+  const { lastAnswer: result, category, shed, latch, message: problem } = retry;
+  return { kind: "result", result, counter: "exceeded", category, shed, latch, problem };
 }
 
 function ended(result: ResultMessage, counter: ResultCounter, category: FailureCategory | undefined): Classified {
-  return { kind: "result", result, counter, category, shed: false, latch: false };
+  return { kind: "result", result, counter, category, shed: false, latch: false, problem: "" };
 }
 
 function httpResult(answer: Answer & { kind: "response" }, id: string, errorMessage: string): ResultMessage {

@@ -1,6 +1,7 @@
 import { connect, isIP, type Socket } from "node:net";
 import { type SecureContext, connect as secureConnect } from "node:tls";
 import { type buildConnector, Client, type Dispatcher } from "undici";
+import { InterimFilter } from "./interim-filter.ts";
 
 /** Milliseconds that an idle connection is kept (async-processor 7.3); a shorter `Keep-Alive` of the server counts. */
 const KEEP_ALIVE = 90_000;
@@ -28,6 +29,7 @@ const GIVEN_UP = new Error("the request was given up");
 export class Line {
   readonly #client: Client;
   readonly #settings: LineSettings;
+  readonly #interim = new InterimFilter();
   #connecting: Socket | undefined;
 
   /** @param onDisconnect called after each loss of the connection */
@@ -47,6 +49,7 @@ export class Line {
   }
 
   dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): void {
+    this.#interim.expect();
     this.#client.dispatch(options, handler);
   }
 
@@ -72,6 +75,7 @@ export class Line {
         })
       : connect({ ...common, port: Number(options.port) || 80 });
     this.#connecting = socket;
+    withoutInterim(socket, this.#interim);
     socket.once(secure ? "secureConnect" : "connect", () => {
       this.#connecting = undefined;
       callback(null, socket);
@@ -83,4 +87,18 @@ export class Line {
       callback(error, null);
     });
   }
+}
+
+/** undici reads its sockets with `read()`: it sees what the filter leaves of it. */
+function withoutInterim(socket: Socket, filter: InterimFilter): void {
+  const read = socket.read.bind(socket);
+  socket.read = (size?: number) => {
+    let bytes = read(size);
+    while (filter.awaiting && Buffer.isBuffer(bytes)) {
+      const left = filter.pass(bytes);
+      if (left !== undefined) return left;
+      bytes = read(size);
+    }
+    return bytes;
+  };
 }

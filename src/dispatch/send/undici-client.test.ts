@@ -171,6 +171,20 @@ describe("A-77: answers", () => {
     expect(textOf(await sender.send(post(server.port), NEVER))).toBe("until the end");
   });
 
+  it("an unsolicited 100 Continue before it is passed over, and the connection is kept", async () => {
+    const sockets = new Set<unknown>();
+    const server = await raw(({ socket }) => {
+      sockets.add(socket);
+      socket.write("HTTP/1.1 100 Con");
+      setImmediate(() =>
+        socket.write("tinue\r\n\r\nHTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nfine"),
+      );
+    });
+    const sender = client();
+    for (let i = 0; i < 3; i++) expect(textOf(await sender.send(post(server.port), NEVER))).toBe("fine");
+    expect(sockets.size).toBe(1);
+  });
+
   it("a refusal that comes before the body was taken is an answer, not a broken connection", async () => {
     const server = await serve((_request, response) => {
       response.writeHead(413, { connection: "close" }).end("too large");

@@ -15,6 +15,8 @@ export class Storage {
   readonly #objects = new Map<string, Map<string, ApiObject>>();
   readonly #limit: number;
   readonly #watchers = new Set<(change: Change) => void>();
+  /** Of the last change of each kind. */
+  readonly #newest = new Map<string, number>();
   #history: Change[] = [];
   #revision = 1;
   #compacted = 0;
@@ -32,6 +34,11 @@ export class Storage {
   /** Changes up to this revision are forgotten. */
   get compacted(): number {
     return this.#compacted;
+  }
+
+  /** Revision of the last change of a kind; 0 = there was none. */
+  newest(resource: string): number {
+    return this.#newest.get(resource) ?? 0;
   }
 
   get(resource: string, namespace: string | undefined, name: string): ApiObject | undefined {
@@ -110,6 +117,7 @@ export class Storage {
   #tell(resource: string, type: Change["type"], object: ApiObject, previous: ApiObject | undefined): void {
     const change = { revision: this.#revision, type, resource, object, previous };
     this.#history.push(change);
+    this.#newest.set(resource, this.#revision);
     // Cut in bulk: one shift per change would copy the array each time.
     if (this.#history.length >= 2 * this.#limit) {
       this.#history = this.#history.slice(-this.#limit);

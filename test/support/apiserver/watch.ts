@@ -28,6 +28,8 @@ export class Watch {
   readonly #timers: NodeJS.Timeout[] = [];
   #stop: () => void = () => {};
   #open = true;
+  /** Revision that it began at: bookmarks tell of newer ones only. */
+  #since = 0;
 
   /**
    * @param write gets each line
@@ -87,11 +89,12 @@ export class Watch {
       for (const object of this.#storage.all(this.#resource, this.#target.namespace)) {
         if (this.#selected(object)) this.#send("ADDED", object);
       }
-      if (initial) this.#bookmark({ "k8s.io/initial-events-end": "true" });
+      if (initial) this.#writeBookmark({ "k8s.io/initial-events-end": "true" });
     } else {
       // Changes may have come between the constructor and now.
       for (const change of this.#storage.since(this.#resource, from) ?? missed) this.#onChange(change);
     }
+    this.#since = Math.max(from, this.#storage.newest(this.#resource));
     this.#stop = this.#storage.watch((change) => this.#onChange(change));
     if (this.#bookmarks) {
       const every = setInterval(() => this.#bookmark(), tuning.bookmarkInterval);
@@ -120,7 +123,12 @@ export class Watch {
     this.#write(`{"type":"${type}","object":${textOf(shown(this.#target, object))}}\n`);
   }
 
-  #bookmark(annotations?: Json): void {
+  /** As long as nothing of the kind has changed anywhere there is nothing to tell. */
+  #bookmark(): void {
+    if (this.#storage.newest(this.#resource) > this.#since) this.#writeBookmark();
+  }
+
+  #writeBookmark(annotations?: Json): void {
     const { kind, version } = this.#target;
     const metadata = {
       resourceVersion: String(this.#storage.revision),

@@ -40,6 +40,8 @@ function dataBytes(peer: H2Peer): number {
 describe("an HTTP/2 connection: what breaks the rules of RFC 9113", () => {
   const CASES: [string, Buffer[], string][] = [
     ["a frame above 16 KiB", [frame(FRAME.ping, 0, 0, Buffer.alloc(16_385))], `goaway ${ERROR.frameSize}`],
+    ["an unknown frame above 16 KiB", [frame(0xee, 0, 0, Buffer.alloc(16_385))], `goaway ${ERROR.frameSize}`],
+    ["DATA above 16 KiB", [open(1), data(1, Buffer.alloc(16_385))], `goaway ${ERROR.frameSize}`],
     ["DATA on stream 0", [data(0, message(1))], `goaway ${ERROR.protocol}`],
     ["DATA on an idle stream", [data(1, message(1))], `goaway ${ERROR.protocol}`],
     [

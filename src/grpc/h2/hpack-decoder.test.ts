@@ -112,6 +112,16 @@ describe("HPACK, what is refused", () => {
     expect(decodeAll(new HpackDecoder(), hex)).toBeUndefined();
   });
 
+  it.each(["0001 61 05 62", "0005 61", "0001 61 85 1f"])("a string that is longer than its block, %s", (hex) => {
+    // What stands behind the block belongs to somebody else.
+    const block = Buffer.from(hex.replaceAll(" ", ""), "hex");
+    const memory = Buffer.concat([block, Buffer.alloc(100, 0x1f)]);
+    const fields: unknown[] = [];
+    const sink = { field: (field: unknown) => void fields.push(field) };
+    expect(new HpackDecoder().decode(memory, 0, block.length, sink)).toBe(ERROR.compression);
+    expect(fields).toEqual([]);
+  });
+
   it("takes two size updates, and 2,048 fields but not one more", () => {
     const decoder = new HpackDecoder();
     expect(decodeAll(decoder, "20 3fe11f 82")).toEqual([[":method", "GET"]]);

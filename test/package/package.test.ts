@@ -62,7 +62,9 @@ describe("the packed package, installed elsewhere", () => {
   });
 
   it("has what was built of the sources though nobody built it, and nothing else", () => {
-    const files = execFileSync("tar", ["-tzf", join(home, tarball!)], { encoding: "utf8" }).trim().split("\n");
+    const files = execFileSync("tar", ["-tzf", join(home, tarball!)], { encoding: "utf8" })
+      .trim()
+      .split("\n");
     for (const wanted of ["cli/main.js", "cli/program.js", "plugin/index.js", "plugin/index.d.ts", "admin/page.html"])
       expect(files).toContain(`package/dist/${wanted}`);
     const others = files.filter((file) => !file.startsWith("package/dist/"));

@@ -185,7 +185,7 @@ export class TestCore {
         budget: this.budget,
         maxRequestBytes: this.#maxRequestBytes,
         refusesEmptyBodies: false,
-      decisionHeader: this.#decisionHeader,
+        decisionHeader: this.#decisionHeader,
         onError: (error) => this.errors.push(error),
         onStrangerServed: (reported) => this.strangers.push(reported),
       },

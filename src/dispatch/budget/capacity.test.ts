@@ -255,6 +255,23 @@ describe("Capacity", () => {
     },
   );
 
+  it("above the ceiling of a capacity that nobody states twice of what is known is taken back: it holds at least that", async () => {
+    const { clock, sample, take } = make({ maxSys: undefined, baseline: 0.2, budget: 1 });
+    await sample();
+    const tickets = take();
+    expect(tickets).toHaveLength(12);
+    clock.advance(1000);
+    await sample({ budget: 0.75 });
+    tickets.push(...take());
+    expect(tickets).toHaveLength(38);
+    clock.advance(1000);
+    // 38 are 0.9: 42 fit, or more. Of twice that the workers are the most.
+    await sample({ budget: 0.1 });
+    clock.advance(300);
+    for (const ticket of tickets) ticket.release();
+    expect(take()).toHaveLength(31);
+  });
+
   it("what others take from a capacity that nobody states is given back by ours", async () => {
     const { capacity, clock, sample, take } = make({ maxSys: undefined, baseline: 0.2 });
     const running: Ticket[] = [];

@@ -25,7 +25,7 @@ describe("InterimFilter", () => {
 
   it.each([
     "HTTP/1.1 101 Switching Protocols\r\n\r\n",
-    "HTTP/1.1 1000 x\r\n\r\n".replace("1000", "103"),
+    "HTTP/1.1 103 Early Hints\r\n\r\n",
     "nonsense",
     "HTTP/1.0 200 OK",
   ])("leaves %j alone", (text) => expect(passed(...text)).toBe(text));
@@ -36,7 +36,7 @@ describe("InterimFilter", () => {
 
   it("gives one that never ends to the parser (bound)", () => {
     const endless = `HTTP/1.1 100 Continue\r\nx: ${"y".repeat(9000)}`;
-    expect(passed(...(endless.match(/[^]{1,100}/g) ?? []))).toBe(endless);
+    expect(passed(...(endless.match(/.{1,100}/gs) ?? []))).toBe(endless);
   });
 
   it("begins anew with the next request", () => {

@@ -85,6 +85,7 @@ describe("parseEppFlags", () => {
     expect(options).toEqual({
       allowExperimental: false,
       bindAddress: "0.0.0.0",
+      bodies: { limit: 256 * 2 ** 20, small: 64 * 1024, reserve: 64 * 2 ** 20, minRate: 1024, window: 10_000 },
       grpcPort: 9002,
       grpcHealthPort: 9003,
       metricsPort: 9090,

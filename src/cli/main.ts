@@ -2,7 +2,7 @@
 // The first file that any Node.js reads, however old it is: it says which one is needed instead of failing somewhere in the
 // sources. So it has no import of its own, and no syntax that is younger than import().
 
-/** As `engines` in package.json says. */
+/** As "engines" in package.json says. */
 const NEEDED = [24, 15] as const;
 
 const version = process.versions.node.split(".").map(Number);

@@ -147,6 +147,13 @@ describe("BrokerHealth", () => {
     clock.advance(200);
     await claim();
     expect(lines).toHaveLength(1);
+    // What failed before the first call that works is over, and no news either.
+    const late = made();
+    late.failing.set("claim", "not connected yet");
+    await late.claim();
+    await late.settle(["settled"]);
+    expect(late.lines).toEqual([]);
+    expect(await late.reason()).toBe("ready");
     const refused = made();
     refused.failing.set("claim", OOM);
     await refused.claim();

@@ -85,8 +85,12 @@ export class BrokerHealth {
   }
 
   #works(what: string): void {
+    // What failed because the broker was not reached yet is over; whoever failed tries again.
+    if (!this.#worked)
+      for (const [each, { problem }] of this.#failures) if (!REFUSALS.test(problem)) this.#failures.delete(each);
     this.#worked = true;
-    if (this.#failures.delete(what)) this.#tell();
+    this.#failures.delete(what);
+    this.#tell();
   }
 
   #fails(what: string, problem: string): void {
@@ -94,10 +98,12 @@ export class BrokerHealth {
     this.#tell();
   }
 
-  /** The first problem; undefined = none. */
+  /** The latest problem; undefined = none. */
   get #problem(): string | undefined {
-    for (const { problem } of this.#failures.values()) return problem;
-    return undefined;
+    let latest: Failure | undefined;
+    for (const failure of this.#failures.values())
+      if (latest === undefined || failure.at >= latest.at) latest = failure;
+    return latest?.problem;
   }
 
   #tell(): void {

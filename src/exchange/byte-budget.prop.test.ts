@@ -141,7 +141,9 @@ class Twins {
     // The bound, and that somebody may always go on.
     const whole = this.bodies.filter(({ twin }) => twin.whole).reduce((sum, { account }) => sum + account.held, 0);
     const parts = this.bodies.filter(({ twin }) => !twin.whole && twin.held > 0).length;
-    expect(budget.mainUsed).toBeLessThanOrEqual(this.limit + LONGEST + parts * (this.small + PIECE + this.limit / 64) + whole);
+    expect(budget.mainUsed).toBeLessThanOrEqual(
+      this.limit + LONGEST + parts * (this.small + PIECE + this.limit / 64) + whole,
+    );
     expect(budget.reserveUsed).toBeLessThanOrEqual(this.reserve);
     const inMain = this.bodies.filter(({ twin }) => twin.pool === "main" && !twin.whole);
     const waits = inMain.some(({ paused }) => paused);

@@ -143,6 +143,16 @@ describe("a budget that is spent", () => {
     expect(d.paused).toBe(false);
   });
 
+  it("keeps no room for the rest of a body that ends before the length it announced", () => {
+    const { body } = made();
+    const first = body().add(6400);
+    const [, b, c] = Array.from({ length: 3 }, () => body({ expected: 4000 }).add(100)) as [Body, Body, Body];
+    first.release();
+    expect([b.paused, c.paused]).toEqual([false, true]);
+    b.add(10, true);
+    expect(c.paused).toBe(false);
+  });
+
   it("resumes a body that has ended or is released while it waits: what is behind it must flow", () => {
     const { body } = made({ limit: 1 });
     const [a, b, c] = [body(), body(), body()];

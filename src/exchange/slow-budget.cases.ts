@@ -48,7 +48,9 @@ export class SlowBudget {
   /** Bytes of the main pool that take room. */
   #busy(): number {
     const parked = this.#paused().reduce((total, body) => total + body.parked, 0);
-    const promised = this.bodies.filter(({ state }) => state === "reading").reduce((sum, body) => sum + body.promised, 0);
+    const promised = this.bodies
+      .filter(({ state }) => state === "reading")
+      .reduce((sum, body) => sum + body.promised, 0);
     return this.used("main") - parked + promised;
   }
 

@@ -29,10 +29,10 @@ describe("the command blocks of a page", () => {
         given: [],
       },
       {
-        line: 22,
+        line: 21,
         commands: [
-          { text: "kubectl get a", line: 23, shown: [] },
-          { text: "curl x", line: 24, shown: [] },
+          { text: "kubectl get a", line: 22, shown: [] },
+          { text: "curl x", line: 23, shown: [] },
         ],
         notRun: "it needs a cluster",
         given: ["cp a b"],

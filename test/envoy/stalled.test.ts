@@ -29,7 +29,7 @@ describe("real Envoy, and a picker whose budget for bodies is spent by uploads t
   const sample = async (name: string) => sampleOn((await ask(`${stack.epp.adminUrl}/metrics`)).text, name);
 
   it("serves small and moderate requests, and answers those that stall with 408", async () => {
-    uploads = await StalledUploads.begin({ port: stack.envoy.port, count: 100, announced: 2 * MiB, sent: MiB });
+    uploads = await StalledUploads.begin({ port: stack.envoy.port, count: 100, announced: 320_000, sent: 300_000 });
     await poll("bodies that wait", async () => (await sample("sluice_body_budget_paused")) > 10);
 
     const small = await chats(stack.url, { count: 1000, connections: 16, body: chat("hello") });
@@ -42,7 +42,7 @@ describe("real Envoy, and a picker whose budget for bodies is spent by uploads t
     // As many as it takes until nobody waits, and no more than half is in use.
     await poll("the others to be let go", async () => (await sample("sluice_body_budget_paused")) === 0, 90_000);
     await poll("half of it to be free", async () => 2 * (await sample(HELD)) <= BUDGET, 90_000);
-    expect(uploads.answered().get(408)).toBeGreaterThan(80);
+    expect(uploads.answered().get(408)).toBeGreaterThan(60);
     expect([...uploads.answered().keys()]).toEqual([408]);
     expect(uploads.answer(408)).toMatch(/stalled: less than 1024 bytes\/s for 4 s/);
     uploads.close();

@@ -7,8 +7,8 @@ import { ROOT, residentMiB, TestProcess } from "../support/process.ts";
 import { endpointsFile, portOf, type Sim, startSims } from "../support/stack.ts";
 
 /** Exchanges in one phase. Phases of peace and of attack alternate. */
-const SAMPLES = 250;
-const ROUNDS = 4;
+const SAMPLES = 200;
+const ROUNDS = 3;
 
 const ATTACKER = join(ROOT, "test/support/h2-attacker.ts");
 
@@ -41,8 +41,8 @@ function quantile(values: readonly number[], share: number): number {
 }
 
 /** Runs the attacker beside or against something while the client measures. */
-async function phase(client: ExtProcClient, name: string, target: number, into: number[]): Promise<void> {
-  const attacker = new TestProcess(process.execPath, [ATTACKER, name, String(target)]);
+async function phase(client: ExtProcClient, args: readonly string[], into: number[]): Promise<void> {
+  const attacker = new TestProcess(process.execPath, [ATTACKER, ...args]);
   try {
     await attacker.until("the attack", () => attacker.stdout.includes("attacking"));
     await times(client, into);
@@ -60,11 +60,12 @@ async function phase(client: ExtProcClient, name: string, target: number, into: 
 async function withstands(name: string, epp: BareEpp, port: number, options: { tls?: boolean } = {}): Promise<void> {
   const client = await ExtProcClient.connect(epp.port, options);
   const [idle, busy, attacked]: number[][] = [[], [], []];
+  const speak = options.tls ? "tls" : "clear";
   await times(client, []);
   for (let round = 0; round < ROUNDS; round++) {
-    await phase(client, name, sinkPort, idle!);
-    await phase(client, "harmless", epp.port, busy!);
-    await phase(client, name, port, attacked!);
+    await phase(client, [name, String(sinkPort)], idle!);
+    await phase(client, ["harmless", String(epp.port), speak], busy!);
+    await phase(client, [name, String(port), speak], attacked!);
   }
   const [quiet, beside, under] = [idle!, busy!, attacked!].map((values) => quantile(values, 0.99)) as [
     number,

@@ -190,7 +190,7 @@ export class TestCore {
         bytesPerToken: this.bytesPerToken,
         maxRequestBytes: this.#maxRequestBytes,
         refusesEmptyBodies: false,
-      decisionHeader: this.#decisionHeader,
+        decisionHeader: this.#decisionHeader,
         onError: (error) => this.errors.push(error),
         onStrangerServed: (reported) => this.strangers.push(reported),
       },

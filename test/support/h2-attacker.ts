@@ -1,7 +1,7 @@
 /**
  * Attacks an HTTP/2 server from a process of its own, as fast as it can, until it is killed:
  *
- *   node test/support/h2-attacker.ts NAME PORT
+ *   node test/support/h2-attacker.ts NAME PORT [tls]
  *
  * Says "attacking" when the first bytes have left. Under the name "sink" it is a server that reads and forgets, on a port that it
  * says: an attack on that costs the machine as much and the victim nothing. Under the name "harmless" it is a busy client. Both are what the
@@ -169,8 +169,13 @@ export const ATTACKS: Readonly<Record<string, () => Attack>> = {
   "half-open greetings": () => ({ raw: true, connections: 2000, begin: PREFACE, next: () => undefined }),
 };
 
-/** The same, on TLS: bytes of a real ClientHello, then silence. */
-export const TLS_ATTACKS: readonly string[] = ["half-open connections", "client hellos"];
+/** Attacks on a server that speaks TLS. Behind a ClientHello comes silence. */
+export const TLS_ATTACKS: readonly string[] = [
+  "half-open connections",
+  "client hellos",
+  "ping",
+  "rapid reset of requests",
+];
 
 /** What a client says first. */
 function clientHello(): Promise<Buffer> {
@@ -185,25 +190,28 @@ function clientHello(): Promise<Buffer> {
     });
     server.listen(0, "127.0.0.1", () => {
       const { port } = server.address() as net.AddressInfo;
-      tls.connect({ port, host: "127.0.0.1", ALPNProtocols: ["h2"], rejectUnauthorized: false }).on("error", () => {});
+      tls.connect({ port, host: "127.0.0.1", ...H2 }).on("error", () => {});
     });
   });
 }
 
+const H2 = { ALPNProtocols: ["h2"], rejectUnauthorized: false };
+
 /** Half-open ones go on for ever: the oldest is dropped for a new one, and so is the attacker's own when it has many. */
 let source = 0;
-function run(make: () => Attack, port: number): void {
+function run(make: () => Attack, port: number, secure: boolean): void {
   const attack = make();
   // Of some thousand addresses, since there are only 28,000 ports for each.
   source = (source + 1) % 4000;
   const localAddress = `127.0.${1 + (source >> 8)}.${1 + (source & 0x7f)}`;
-  const socket = net.connect({ port, host: "127.0.0.1", localAddress, noDelay: true });
+  const from = { port, host: "127.0.0.1", localAddress };
+  const socket = secure ? tls.connect({ ...from, ...H2 }) : net.connect(from);
   let over = false;
   const again = (): void => {
     if (over) return;
     over = true;
     socket.destroy();
-    setImmediate(() => run(make, port));
+    setImmediate(() => run(make, port, secure));
   };
   const pump = (): void => {
     for (;;) {
@@ -216,7 +224,7 @@ function run(make: () => Attack, port: number): void {
   socket.on("error", again);
   socket.on("close", again);
   socket.on("drain", pump);
-  socket.on("connect", () => {
+  socket.on(secure ? "secureConnect" : "connect", () => {
     if (attack.deaf) socket.pause();
     else socket.resume();
     if (attack.raw !== true) socket.write(Buffer.concat([PREFACE, values()]));
@@ -230,8 +238,8 @@ function run(make: () => Attack, port: number): void {
 let opened = 0;
 
 /** What a busy proxy does: 64 exchanges at a time, each to its end. */
-async function harmless(port: number): Promise<void> {
-  const client = await ExtProcClient.connect(port);
+async function harmless(port: number, tls: boolean): Promise<void> {
+  const client = await ExtProcClient.connect(port, { tls });
   process.stdout.write("attacking\n");
   const worker = async (): Promise<void> => {
     for (;;) await exchange(client);
@@ -258,14 +266,15 @@ function sink(): void {
 }
 
 if (import.meta.main) {
-  const [name = "", port = "0"] = process.argv.slice(2);
+  const [name = "", port = "0", more] = process.argv.slice(2);
   let make = ATTACKS[name];
   if (name === "client hellos") {
     const begin = await clientHello();
     make = () => ({ raw: true, connections: 200, begin, next: () => undefined });
   }
   if (name === "sink") sink();
-  else if (name === "harmless") await harmless(Number(port));
+  else if (name === "harmless") await harmless(Number(port), more === "tls");
   else if (make === undefined) throw new Error(`no attack ${name}`);
-  else for (let n = 0; n < (make().connections ?? 1); n++) run(make, Number(port));
+  else
+    for (let n = 0; n < (make().connections ?? 1); n++) run(make, Number(port), more === "tls" && make().raw !== true);
 }

@@ -4,7 +4,7 @@ import { VirtualClock } from "../../src/clock/virtual.ts";
 import { Connection, type ConnectionHost } from "../../src/grpc/h2/connection.ts";
 import { FLAG, FRAME, PREFACE } from "../../src/grpc/h2/protocol.ts";
 import type { RequestHead } from "../../src/grpc/h2/request-head.ts";
-import { Turns } from "../../src/grpc/h2/turns.ts";
+import { Turns, type TurnTaker } from "../../src/grpc/h2/turns.ts";
 import type { GrpcHandler } from "../../src/grpc/transport.ts";
 
 /** A frame as a peer sees it. */
@@ -91,6 +91,20 @@ class FakeSocket extends EventEmitter {
   }
 }
 
+/** Knows who waits for a turn. */
+class WatchedTurns extends Turns {
+  readonly waiting = new Set<TurnTaker>();
+
+  override wait(taker: TurnTaker, busy: boolean): void {
+    this.waiting.add(taker);
+    const turn = (): void => {
+      this.waiting.delete(taker);
+      taker.turn();
+    };
+    super.wait({ address: taker.address, turn }, busy);
+  }
+}
+
 /** What connections of one server share in tests: `new H2Peer(handler, { beside: other })` puts a second one beside a first. */
 export interface H2PeerOptions {
   /** Whether preface and SETTINGS are exchanged at once; default true. */
@@ -105,7 +119,7 @@ export interface H2PeerOptions {
 /** One server connection without a network: feeds it bytes and reads the frames it answers with. All of it synchronous. */
 export class H2Peer implements ConnectionHost {
   readonly clock: VirtualClock;
-  readonly turns: Turns;
+  readonly turns: WatchedTurns;
   readonly many = false;
   readonly socket: FakeSocket;
   readonly connection: Connection;
@@ -127,12 +141,17 @@ export class H2Peer implements ConnectionHost {
     this.maxStreams = maxStreams;
     this.socket = new FakeSocket(address);
     this.clock = beside?.clock ?? new VirtualClock();
-    this.turns = beside?.turns ?? new Turns(this.clock);
+    this.turns = beside?.turns ?? new WatchedTurns(this.clock);
     this.connection = new Connection(this.socket as unknown as Socket, false, this);
     if (greet) {
       this.feed(PREFACE, frame(FRAME.settings, 0, 0));
       this.frames();
     }
+  }
+
+  /** Whether the connection has work left for a later turn. */
+  get waiting(): boolean {
+    return this.turns.waiting.has(this.connection);
   }
 
   /** The connection reads these bytes and has as many turns as it wants. */

@@ -17,9 +17,10 @@ const SLEEP_GRACE_MS = 5;
 const MOST = 100;
 /**
  * What a fixed limit has beyond the slowness at the start. `poll` measures again before it gives up; limits that cannot be
- * moved while they run (of a test, of a child process) leave this much room for a machine that slows down later.
+ * moved while they run (of a test, of a child process) leave this much room for a machine that slows down later: these
+ * limits only end what hangs.
  */
-const ROOM = 4;
+const ROOM = 10;
 
 /** The slowness at the start of the run: 1 = as fast as an idle machine, 5 = five times slower. 1 outside of a run. */
 export function slownessAtStart(): number {

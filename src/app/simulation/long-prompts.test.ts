@@ -59,7 +59,7 @@ describe.each(PROFILES)("servers with more than 65,536 pending prompt tokens, un
 
 /** Half of the servers of the workload, at half of its rate. */
 function documents(text: string, seed: number) {
-  const settings = { rate: 11, durationMs: 25_000, servers: 4 };
+  const settings = { rate: 11, durationMs: 18_000, servers: 4 };
   const { config } = presetNamed(LONG_DOCUMENTS.preset)!;
   const { kinds, finished, requests } = simulate({
     ...{ ...settings, seed, workload: LONG_DOCUMENTS.make(settings), decides: { config: configOf(text) } },

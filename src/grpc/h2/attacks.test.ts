@@ -57,7 +57,7 @@ function attack(attacker: H2Peer, chunk: Buffer, handled: () => number = () => 0
   note();
   const poll = (): void => {
     note();
-    if (!attacker.socket.paused || attacker.socket.ended) return;
+    if (!attacker.waiting || attacker.socket.ended) return;
     seen.turns++;
     neighbour.arrive(data(1, message(10)));
     if (neighbour.frames().some(({ type }) => type === FRAME.data)) seen.answered++;
@@ -90,8 +90,10 @@ describe("attacks on one connection: another one is served in every turn of the 
     );
     const walks = vi.spyOn(attacker.connection.streams, "values");
     const flood = settings(...Array.from({ length: 2730 }, (_, n) => setting(SETTING.initialWindowSize, 65_535 + n)));
+    const changes = vi.spyOn(attacker.connection.outflow, "setInitialWindow");
     attacker.arrive(flood, flood, flood);
     expect(walks).not.toHaveBeenCalled();
+    expect(changes).toHaveBeenCalledTimes(3);
     attacker.clock.advance(0);
     for (let n = 3; n < 40 && !attacker.socket.ended; n++) attacker.feed(flood);
     expect(attacker.verdict()).toContain(`goaway ${ERROR.enhanceYourCalm}`);
@@ -418,6 +420,54 @@ function sentBytes(peer: H2Peer): () => number {
   };
 }
 
+describe("a connection that waits for a turn", () => {
+  const pings = fill(() => frame(FRAME.ping, 0, 0, Buffer.alloc(8)), 50_000);
+
+  it("keeps one more read, is then not read any more until it has acted on both, and loses nothing", () => {
+    const peer = new H2Peer(silent);
+    const answers = sent(peer, FRAME.ping);
+    peer.arrive(pings);
+    expect([peer.waiting, peer.socket.paused]).toEqual([true, false]);
+    peer.arrive(pings);
+    expect(peer.socket.paused).toBe(true);
+    peer.clock.advance(0);
+    expect([peer.waiting, peer.socket.paused]).toEqual([false, false]);
+    expect(answers()).toBe((2 * pings.length) / 17);
+    peer.feed(open(1));
+    expect(peer.streams).toBe(1);
+  });
+
+  it("is read again when it fails, so that its end is noticed", () => {
+    const peer = new H2Peer(silent);
+    peer.arrive(pings);
+    peer.arrive(Buffer.concat([pings, frame(FRAME.ping, 0, 1)]));
+    expect(peer.socket.paused).toBe(true);
+    peer.clock.advance(0);
+    expect(peer.socket.ended).toBe(true);
+    expect(peer.socket.paused).toBe(false);
+  });
+
+  it("delivers what a paused stream has kept, and nothing twice, when it is resumed in the middle of it", () => {
+    const calls: GrpcStream[] = [];
+    const got: number[] = [];
+    const peer = new H2Peer((stream) => {
+      calls.push(stream);
+      stream.pause();
+      return { message: (bytes) => void got.push(bytes[0]!), halfClosed() {}, closed() {} };
+    });
+    const messages = Array.from({ length: 250 }, (_, n) => Buffer.of(0, 0, 0, 0, 1, n));
+    peer.feed(open(1), data(1, Buffer.concat(messages)), open(3), data(3, Buffer.concat(messages)));
+    for (const call of calls) call.resume();
+    return new Promise<void>((resolve) => process.nextTick(resolve)).then(() => {
+      expect(got.length).toBeLessThan(250);
+      peer.arrive(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
+      peer.clock.advance(0);
+      expect(got.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 500 }, (_, n) => n >> 1));
+      expect(peer.frames().some(({ type }) => type === FRAME.ping)).toBe(true);
+    });
+  });
+});
+
 describe("attacks by many connections", () => {
   it("50 floods at once: another connection is served after at most two turns' work", () => {
     let pings = 0;
@@ -444,11 +494,11 @@ describe("attacks by many connections", () => {
       const answered = neighbour.frames().some(({ type }) => type === FRAME.data);
       waits = answered ? 0 : waits + 1;
       expect(waits).toBeLessThan(3);
-      if (!neighbour.socket.paused) neighbour.arrive(data(1, message(10)));
+      if (!neighbour.waiting) neighbour.arrive(data(1, message(10)));
       // What a read of theirs may bring once they are read again.
       for (const attacker of attackers)
-        if (!attacker.socket.paused && !attacker.socket.ended && more-- > 0) attacker.arrive(flood);
-      if (attackers.some(({ socket }) => socket.paused)) first.clock.soon(poll);
+        if (!attacker.waiting && !attacker.socket.ended && more-- > 0) attacker.arrive(flood);
+      if (attackers.some(({ waiting }) => waiting)) first.clock.soon(poll);
     };
     neighbour.arrive(data(1, message(10)));
     first.clock.soon(poll);

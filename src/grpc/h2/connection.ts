@@ -84,8 +84,10 @@ export class Connection implements StreamOwner, TurnTaker {
   /** Units of work in the present round of turns. */
   #work = 0;
   #round = 0;
-  /** A turn was asked for; the socket is not read until then. */
+  /** A turn was asked for. */
   #waiting = false;
+  /** The socket is not read. */
+  #paused = false;
   #reading = false;
   #touched = false;
   #gone = false;
@@ -128,6 +130,8 @@ export class Connection implements StreamOwner, TurnTaker {
     if (this.failed) return;
     this.spend(COST.chunk);
     if (this.#waiting || this.host.turns.crowded) {
+      // One read more is kept, and then no other: to stop reading costs more than a turn is worth, where it is seldom needed.
+      if (this.#rest !== undefined) this.#pause();
       this.#rest = this.#rest === undefined ? Buffer.from(chunk) : Buffer.concat([this.#rest, chunk]);
       this.#wait();
       return;
@@ -162,7 +166,7 @@ export class Connection implements StreamOwner, TurnTaker {
       if (read < rest.length && !this.failed) this.#rest = rest.subarray(read);
     }
     if (this.spent || this.#rest !== undefined || this.#held.size > 0) this.#wait();
-    else if (!this.#waiting && !this.failed) this.#socket.resume();
+    else if (!this.#waiting) this.#resume();
     this.#reading = false;
     this.endTurn();
   }
@@ -321,7 +325,7 @@ export class Connection implements StreamOwner, TurnTaker {
     this.#stop();
     this.#reportAnswered();
     this.#socket.end();
-    this.#socket.resume();
+    this.#resume();
     this.#rearm(() => this.destroy());
     this.#dropStreams();
   }
@@ -334,12 +338,22 @@ export class Connection implements StreamOwner, TurnTaker {
     this.writer.blocked = true;
   }
 
-  /** Asks for a turn; until then nothing is read. */
+  /** Asks for a turn; until then nothing more is acted on. */
   #wait(): void {
     if (this.#waiting) return;
     this.#waiting = true;
-    if (!this.failed) this.#socket.pause();
     this.host.turns.wait(this, this.spent);
+  }
+
+  #pause(): void {
+    this.#paused = true;
+    this.#socket.pause();
+  }
+
+  #resume(): void {
+    if (!this.#paused) return;
+    this.#paused = false;
+    this.#socket.resume();
   }
 
   #consume(chunk: Buffer): number {

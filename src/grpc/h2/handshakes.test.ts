@@ -50,7 +50,7 @@ function door() {
     return socket;
   };
   const finish = (socket: FakeSocket): boolean => handshakes.finished(socket as unknown as TLSSocket);
-  return { clock, begun, limits, arrive, finish };
+  return { clock, begun, limits, arrive, finish, close: () => handshakes.close() };
 }
 
 describe("TLS handshakes", () => {
@@ -109,6 +109,20 @@ describe("TLS handshakes", () => {
     expect(sockets.map(({ destroyed }) => destroyed)).toEqual(sockets.map((_, n) => n < 6));
     expect(finish(sockets[0]!)).toBe(false);
     expect(finish(sockets[69]!)).toBe(true);
+  });
+
+  it("end with their server, those that are through excepted", () => {
+    const { clock, limits, arrive, finish, close } = door();
+    const through = arrive();
+    through.speak();
+    clock.advance(0);
+    finish(through);
+    const others = [arrive(), arrive()];
+    others[0]!.speak();
+    close();
+    expect(through.destroyed).toBe(false);
+    expect(others.map(({ destroyed }) => destroyed)).toEqual([true, true]);
+    expect(limits.size).toBe(0);
   });
 
   it("leave no trace of a client that goes away before its turn", () => {

@@ -37,6 +37,7 @@ export class Handshakes {
   readonly #server: Server;
   readonly #limits: ConnectionLimits;
   readonly #clock: Clock;
+  readonly #all = new Set<Handshake>();
   /** Clients that have spoken, the newest last. */
   readonly #ready = new Set<Handshake>();
   /** By the client's address and port, the oldest first. */
@@ -58,6 +59,7 @@ export class Handshakes {
     socket.on("error", () => {});
     socket.on("close", () => {
       timer.cancel();
+      this.#all.delete(handshake);
       this.#ready.delete(handshake);
       if (this.#underWay.get(key) === handshake) this.#underWay.delete(key);
       this.#limits.leave(handshake);
@@ -66,6 +68,7 @@ export class Handshakes {
       socket.destroy();
       return;
     }
+    this.#all.add(handshake);
     socket.once("data", (bytes: Buffer) => {
       socket.pause();
       socket.unshift(bytes);
@@ -81,9 +84,15 @@ export class Handshakes {
     const handshake = this.#underWay.get(key);
     if (handshake === undefined) return false;
     this.#underWay.delete(key);
+    this.#all.delete(handshake);
     handshake.timer.cancel();
     this.#limits.leave(handshake);
     return true;
+  }
+
+  /** Ends those that are not through. */
+  close(): void {
+    for (const handshake of [...this.#all]) handshake.giveWay();
   }
 
   #arm(): void {

@@ -7,7 +7,7 @@ import { COST } from "./turns.ts";
 const MAX_CONTINUATIONS = 64;
 
 /** Bytes of a header block that cost as much to decode as a small frame to read. */
-const HEADER_UNIT_BYTES = 32;
+const HEADER_UNIT_BYTES = 16;
 
 const NOTHING = Buffer.alloc(0);
 

@@ -104,11 +104,30 @@ describe("HPACK, what is refused", () => {
     ["a literal without its value", "0001 61"],
     ["a table larger than was offered", "3fe2 1f"],
     ["a size update behind a field", "82 20"],
+    ["a third size update", "20 3fe11f 20"],
     ["a Huffman string with EOS in it", "0001 6184 ffff ffff"],
     ["a Huffman string with a padding of zeros", "0001 6181 18"],
     ["a Huffman string with eight bits of padding", "0001 6182 1fff"],
   ])("%s", (_what, hex) => {
     expect(decodeAll(new HpackDecoder(), hex)).toBeUndefined();
+  });
+
+  it.each(["0001 61 05 62", "0005 61", "0001 61 85 1f"])("a string that is longer than its block, %s", (hex) => {
+    // What stands behind the block belongs to somebody else.
+    const block = Buffer.from(hex.replaceAll(" ", ""), "hex");
+    const memory = Buffer.concat([block, Buffer.alloc(100, 0x1f)]);
+    const fields: unknown[] = [];
+    const sink = { field: (field: unknown) => void fields.push(field) };
+    expect(new HpackDecoder().decode(memory, 0, block.length, sink)).toBe(ERROR.compression);
+    expect(fields).toEqual([]);
+  });
+
+  it("takes two size updates, and 2,048 fields but not one more", () => {
+    const decoder = new HpackDecoder();
+    expect(decodeAll(decoder, "20 3fe11f 82")).toEqual([[":method", "GET"]]);
+    expect(decodeAll(decoder, "82".repeat(2048))).toHaveLength(2048);
+    const block = Buffer.alloc(2049, 0x82);
+    expect(decoder.decode(block, 0, block.length, { field() {} })).toBe(ERROR.enhanceYourCalm);
   });
 
   it("keeps the table within 4,096 bytes, however many fields are indexed", () => {

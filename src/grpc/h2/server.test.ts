@@ -239,6 +239,7 @@ describe("the HTTP/2 server and certificates of clients", () => {
     await withServer(
       ours.server,
       async (port, server) => {
+        let session: Buffer | undefined;
         // Whether the server speaks HTTP/2 to such a client. The client of node:http2 does not notice every refusal.
         const served = (pair: tls.ConnectionOptions): Promise<boolean> =>
           new Promise((resolve) => {
@@ -246,6 +247,9 @@ describe("the HTTP/2 server and certificates of clients", () => {
             const socket = tls.connect(options);
             socket.on("error", () => {});
             socket.on("close", () => resolve(false));
+            socket.on("session", (ticket: Buffer) => {
+              session = ticket;
+            });
             socket.on("data", () => {
               resolve(true);
               socket.destroy();
@@ -270,7 +274,11 @@ describe("the HTTP/2 server and certificates of clients", () => {
         expect(server.refused.certificate).toBe(4);
 
         const before = await GrpcClient.connect(port, { tls: true, ...ours.client });
+        expect(await served(ours.client)).toBe(true);
+        const ticket = { ...ours.client, session: session! };
+        expect(await served(ticket)).toBe(true);
         server.useClientCa(others.ca);
+        expect(await served(ticket)).toBe(false);
         expect(await cases()).toEqual([false, true, false, false, false, true]);
         // A renewed certificate of the server leaves the authorities alone.
         server.useTlsPair(others.server);

@@ -76,6 +76,7 @@ class H2Server implements H2GrpcServer, ConnectionHost {
   readonly #limits: ConnectionLimits;
   /** What speaks TLS on the connections that `#server` accepts. */
   #tls: tls.Server | undefined;
+  #handshakes: Handshakes | undefined;
   /** Certificate and authorities in use. */
   #context: SecureContextOptions = {};
   readonly #connections = new Set<Connection>();
@@ -115,11 +116,12 @@ class H2Server implements H2GrpcServer, ConnectionHost {
   }
 
   drain(): Promise<void> {
-    // The callback comes when the last connection is gone, also those that are still within their TLS handshake. A server
-    // that was not listening reports an error there and has nothing to drain.
+    // The callback comes when the last connection is gone. A server that was not listening reports an error there and has
+    // nothing to drain.
     return new Promise((resolve) => {
       this.#closing = true;
       this.#server.close(() => resolve());
+      this.#handshakes?.close();
       for (const connection of [...this.#connections]) connection.drain();
     });
   }
@@ -127,6 +129,7 @@ class H2Server implements H2GrpcServer, ConnectionHost {
   close(): void {
     this.#closing = true;
     this.#server.close();
+    this.#handshakes?.close();
     for (const connection of [...this.#connections]) connection.dropAll();
   }
 
@@ -215,6 +218,7 @@ class H2Server implements H2GrpcServer, ConnectionHost {
       onClientRefused?.(problem, addressOf(socket));
     });
     this.#tls = server;
+    this.#handshakes = handshakes;
     return (socket) => handshakes.accept(socket);
   }
 }

@@ -72,7 +72,10 @@ export const DEFINITIONS = [
   }),
   scorer("prefix-cache-scorer", {
     requires: [MATCHED],
-    parameters: producerName.extend({ matchLengthWeight: z.number().max(1).default(0) }),
+    parameters: producerName.extend({
+      matchLengthWeight: z.number().max(1).default(0),
+      matchLengthScaleTokens: z.number().optional(),
+    }),
   }),
   scorer("hungry-scorer", { requires: [NOBODY] }),
   scorer("hot-scorer", { requires: [HOT] }),

@@ -10,10 +10,10 @@ const namesOf = (config: ReturnType<typeof load>) => config.profiles[0]!.plugins
 const DEFAULT_MEMBERS = [
   ["queue-scorer", "queue-scorer", 1],
   ["kv-cache-utilization-scorer", "kv-cache-utilization-scorer", 1],
-  ["prefix-cache-scorer", "prefix-cache-scorer", 3],
+  ["prefix-cache-scorer", "prefix-cache-scorer", 8],
   ["lora-affinity-scorer", "lora-affinity-scorer", 4],
   ["active-request-scorer", "active-request-scorer", 3],
-  ["token-load-scorer", "token-load-scorer", 3],
+  ["token-load-scorer", "token-load-scorer", 128],
   ["max-score-picker", "max-score-picker", 1],
 ];
 

@@ -92,6 +92,7 @@ describe("ResponseObserver", () => {
 
   it("takes an answer without headers or content type for one piece", () => {
     const observed = new ResponseObserver();
+    observed.beginWithoutHeaders(Buffer.from(USAGE), 0);
     feed(observed, USAGE, true);
     expect(observed.usage).toMatchObject({ promptTokens: 7 });
     expect(observed.contentType).toBe("");

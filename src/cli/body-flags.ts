@@ -19,7 +19,7 @@ const HELP = {
     "bytes of all bodies held at a time, small ones aside; when they are spent, bodies wait, and the oldest alone goes on",
   small: "a request body of at most so many bytes never waits for that budget; 0 = none is small",
   reserve: "bytes of all small bodies held at a time",
-  rate: "bytes per second: a request body that brings less while more than half of the budget, or of the reserve, is in use ends with 408; 0 = never",
+  rate: "bytes per second: a request body that brings less ends with 408 while more than half of the budget, or of the reserve, is in use or another body waits; 0 = never",
   window: "how long a request body may bring less than that",
 } as const;
 

@@ -366,6 +366,16 @@ describe("bodies that stall", () => {
     expect([early.gone, late.gone, budget.used]).toEqual([true, false, 2200]);
   });
 
+  it("are let go while others wait, however little is in use: room is kept for the rest of them", () => {
+    const { budget, body, ticks } = made(STALLS);
+    const first = body().add(6400);
+    const [a, b, c] = Array.from({ length: 3 }, () => body({ expected: 3000 }).add(50)) as [Body, Body, Body];
+    first.release();
+    expect([a.paused, b.paused, c.paused, budget.used]).toEqual([false, false, true, 150]);
+    ticks(10);
+    expect([a.gone, b.gone, c.gone, c.paused]).toEqual([true, true, false, false]);
+  });
+
   it("that all others wait for must bring the rate for each of them", () => {
     const { body, ticks } = made({ ...STALLS, small: 0 });
     const a = body().add(6400);

@@ -267,7 +267,8 @@ export class ByteBudget {
 
   /**
    * A tenth of the window has passed, and what had arrived by then was read. Lets bodies go that stall in a pool that is
-   * short, slowest first, until it no longer is.
+   * short, slowest first, until it no longer is. The main pool is short, too, while a body waits: room is kept for the rest
+   * of bodies that bring nothing.
    * @returns who was let go
    */
   tick(): readonly HolderReport[] {
@@ -277,7 +278,7 @@ export class ByteBudget {
       // The slowest first; of equals the one that gives back most.
       slow.sort((a, b) => b.slowTicks - a.slowTicks || b.held - a.held);
       for (const account of slow) {
-        if (!pool.short) break;
+        if (!pool.short && (pool !== this.#main || this.#paused.size === 0)) break;
         if (account.state !== "reading") continue;
         gone.push(this.#reportOf(account));
         account.holder.letGo();

@@ -117,7 +117,8 @@ export class SlowBudget {
         .filter((body) => body.state === "reading" && body.brought.length > 10)
         .sort((a, b) => b.brought.length - a.brought.length || b.held - a.held || a.arrived - b.arrived);
       for (const body of slow) {
-        if (2 * this.used(pool) <= this.#limitOf(pool)) break;
+        const isWaitedFor = pool === "main" && this.#paused().length > 0;
+        if (2 * this.used(pool) <= this.#limitOf(pool) && !isWaitedFor) break;
         gone.push(body);
         this.release(body);
       }

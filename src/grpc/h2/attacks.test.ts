@@ -92,9 +92,9 @@ describe("attacks on one connection: another one is served in every turn of the 
     const flood = settings(...Array.from({ length: 2730 }, (_, n) => setting(SETTING.initialWindowSize, 65_535 + n)));
     const changes = vi.spyOn(attacker.connection.outflow, "setInitialWindow");
     attacker.arrive(flood, flood, flood);
+    attacker.clock.advance(0);
     expect(walks).not.toHaveBeenCalled();
     expect(changes).toHaveBeenCalledTimes(3);
-    attacker.clock.advance(0);
     for (let n = 3; n < 40 && !attacker.socket.ended; n++) attacker.feed(flood);
     expect(attacker.verdict()).toContain(`goaway ${ERROR.enhanceYourCalm}`);
     expect(attacker.refused.flood).toBe(1);

@@ -84,6 +84,8 @@ export class Connection implements StreamOwner, TurnTaker {
   /** Units of work in the present round of turns. */
   #work = 0;
   #round = 0;
+  /** How much of it `Turns` knows. */
+  #told = 0;
   /** A turn was asked for. */
   #waiting = false;
   /** The socket is not read. */
@@ -128,8 +130,10 @@ export class Connection implements StreamOwner, TurnTaker {
   /** Reads what has arrived, or keeps it for a later turn. Never throws. */
   read(chunk: Buffer): void {
     if (this.failed) return;
-    this.spend(COST.chunk);
-    if (this.#waiting || this.host.turns.crowded) {
+    const { turns } = this.host;
+    if (turns.round !== this.#round) this.#beginTurn();
+    this.#work += COST.chunk;
+    if (this.#waiting || turns.crowded) {
       // One read more is kept, and then no other: to stop reading costs more than a turn is worth, where it is seldom needed.
       if (this.#rest !== undefined) this.#pause();
       this.#rest = this.#rest === undefined ? Buffer.from(chunk) : Buffer.concat([this.#rest, chunk]);
@@ -147,7 +151,7 @@ export class Connection implements StreamOwner, TurnTaker {
   /** Goes on with what had to wait. */
   turn(): void {
     this.#waiting = false;
-    this.#work = 0;
+    this.#beginTurn();
     if (this.failed) {
       this.#dropStreams();
       return;
@@ -172,13 +176,7 @@ export class Connection implements StreamOwner, TurnTaker {
   }
 
   spend(units: number): void {
-    const { turns } = this.host;
-    if (turns.round !== this.#round) {
-      this.#round = turns.round;
-      this.#work = 0;
-    }
     this.#work += units;
-    turns.spend(units);
   }
 
   get spent(): boolean {
@@ -199,6 +197,7 @@ export class Connection implements StreamOwner, TurnTaker {
   /** Writes what was gathered, then tells the calls that were answered. */
   endTurn(): void {
     this.#touched = false;
+    this.#tellWork();
     if (this.#gone) return;
     this.writer.flush();
     if (this.#answered.length > 0) this.#reportAnswered();
@@ -314,7 +313,7 @@ export class Connection implements StreamOwner, TurnTaker {
   dropAll(): void {
     this.destroy();
     while (this.streams.size > 0) {
-      this.#work = 0;
+      this.#beginTurn();
       this.#dropStreams();
     }
   }
@@ -416,10 +415,24 @@ export class Connection implements StreamOwner, TurnTaker {
     }
   }
 
+  #beginTurn(): void {
+    this.#tellWork();
+    this.#round = this.host.turns.round;
+    this.#work = 0;
+    this.#told = 0;
+  }
+
+  #tellWork(): void {
+    if (this.#work === this.#told) return;
+    this.host.turns.spend(this.#work - this.#told);
+    this.#told = this.#work;
+  }
+
   /** Cancels calls of a connection that has failed, some of them in each turn. */
   #dropStreams(): void {
     for (const stream of this.streams.values()) {
       if (this.spent) {
+        this.#tellWork();
         this.#wait();
         return;
       }
@@ -437,7 +450,7 @@ export class Connection implements StreamOwner, TurnTaker {
 
   #forget(stream: H2Stream): void {
     this.streams.delete(stream.id);
-    this.#held.delete(stream);
+    if (this.#held.size > 0) this.#held.delete(stream);
     this.outflow.forget(stream);
     if (this.streams.size === 0) this.host.busy(this, false);
   }

@@ -6,8 +6,8 @@ import { COST } from "./turns.ts";
 /** CONTINUATION frames per block: a block of the permitted size needs four when its frames are full. */
 const MAX_CONTINUATIONS = 64;
 
-/** Bytes of a header block that cost as much to decode as a small frame to read. */
-const HEADER_UNIT_BYTES = 16;
+/** 16 bytes of a header block cost as much to decode as a small frame to read. */
+const HEADER_UNIT_SHIFT = 4;
 
 const NOTHING = Buffer.alloc(0);
 
@@ -80,7 +80,7 @@ export class HeaderBlocks {
 
   #decode(bytes: Buffer, from: number, to: number): number {
     this.head.reset();
-    this.cost = COST.headers + (to - from) / HEADER_UNIT_BYTES;
+    this.cost = COST.headers + ((to - from) >> HEADER_UNIT_SHIFT);
     return this.#decoder.decode(bytes, from, to, this.head);
   }
 }

@@ -4,7 +4,7 @@ import { HeaderBlocks } from "./header-blocks.ts";
 import { CONNECTION_WINDOW, ERROR, FLAG, FRAME, uint32 } from "./protocol.ts";
 import { applySettings, SETTING_SIZE, type SettingsTarget } from "./settings.ts";
 import type { H2Stream } from "./stream.ts";
-import { COST, UNIT_BYTES } from "./turns.ts";
+import { COST, UNIT_SHIFT } from "./turns.ts";
 
 /**
  * Noise within NOISE_PERIOD milliseconds after which a peer is taken for an attacker. Noise is what carries nothing: every value
@@ -71,7 +71,7 @@ export class Inbound implements FrameSink, SettingsTarget {
     this.#current = undefined;
     this.#dataStreamId = streamId;
     this.#carries = false;
-    this.#connection.spend(COST.frame + length / UNIT_BYTES);
+    this.#connection.spend(COST.frame + (length >> UNIT_SHIFT));
     if (!this.#inOrder(FRAME.data, streamId)) return;
     const connection = this.#connection;
     this.#window -= length;
@@ -252,7 +252,7 @@ export class Inbound implements FrameSink, SettingsTarget {
         return;
       }
       this.#connection.writer.header(0, FRAME.settings, FLAG.ack, 0);
-      this.#connection.spend(this.#looks + (to - from) / UNIT_BYTES);
+      this.#connection.spend(this.#looks + ((to - from) >> UNIT_SHIFT));
       this.#countNoise(1 + this.#looks + (to - from) / SETTING_SIZE);
     }
   }

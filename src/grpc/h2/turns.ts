@@ -8,9 +8,9 @@ import type { Clock } from "../../clock/clock.ts";
 export const TURN_WORK = 1024;
 export const ROUND_WORK = 2 * TURN_WORK;
 
-/** What single pieces of work cost, in units. Sizes are charged beside: one unit for `UNIT_BYTES`. */
-export const COST = { frame: 1, reset: 4, headers: 16, message: 16, drop: 16, chunk: 2 } as const;
-export const UNIT_BYTES = 512;
+/** What single pieces of work cost, in units. Sizes are charged beside: one unit for 512 bytes. */
+export const COST = { frame: 1, reset: 4, headers: 12, message: 12, drop: 16, chunk: 2 } as const;
+export const UNIT_SHIFT = 9;
 
 /** A connection that has work left. */
 export interface TurnTaker {

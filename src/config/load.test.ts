@@ -13,7 +13,7 @@ const DEFAULT_MEMBERS = [
   ["prefix-cache-scorer", "prefix-cache-scorer", 3],
   ["lora-affinity-scorer", "lora-affinity-scorer", 4],
   ["active-request-scorer", "active-request-scorer", 3],
-  ["token-load-scorer", "token-load-scorer", 3],
+  ["token-load-scorer", "token-load-scorer", 64],
   ["max-score-picker", "max-score-picker", 1],
 ];
 

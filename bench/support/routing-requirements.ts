@@ -41,7 +41,7 @@ const COMPARED: Readonly<Record<string, readonly number[] | undefined>> = {
   bursts: [200, 400, 800],
   "staleness-5s": [40],
   tenants: [30, 71],
-  "realtime-and-batch": [67],
+  "realtime-and-batch": undefined,
   "lora-tiers": [20, 100, 180],
   conversations: [2],
   "long-documents": undefined,
@@ -49,6 +49,7 @@ const COMPARED: Readonly<Record<string, readonly number[] | undefined>> = {
   "working-set-0.5x": undefined,
   "working-set-1x": undefined,
   "working-set-4x": undefined,
+  "hot-document": undefined,
   "tenants-fresh": undefined,
 };
 

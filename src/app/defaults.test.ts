@@ -17,10 +17,10 @@ const parameters = (config: EffectiveConfig) => config.profiles[0]!.plugins.map(
 const WANTED = [
   ["queue-scorer", 1],
   ["kv-cache-utilization-scorer", 1],
-  ["prefix-cache-scorer", 8],
+  ["prefix-cache-scorer", 3],
   ["lora-affinity-scorer", 4],
   ["active-request-scorer", 3],
-  ["token-load-scorer", 128],
+  ["token-load-scorer", 64],
   ["max-score-picker"],
 ];
 
@@ -45,9 +45,6 @@ describe("the default profile", () => {
     ]);
     expect(scorers).toEqual(WANTED.slice(0, -1));
     for (const [type] of scorers) expect(text).toContain(`- type: ${type}\n`);
-    expect(text).toMatch(
-      /- type: prefix-cache-scorer\n +parameters:\n +matchLengthWeight: 0.625\n +matchLengthScaleTokens: 32768\n/,
-    );
     expect(text).toMatch(/- type: token-load-scorer\n +parameters:\n +queueThresholdTokens: 1048576\n/);
   });
 });

@@ -4,11 +4,10 @@ import { parseDocument } from "../document/parse.ts";
 /**
  * What is in force when no configuration is given (docs/adr/0015 and 0017, `node bench/routing.ts`). What is known here at once,
  * requests and tokens in flight, weighs more than what was scraped. Only requests that have not begun to answer have tokens in
- * flight; one point is 8,192 of them, and the scale ends at 1,048,576, where a server has more than 20 s of prefill before it. A
- * cached prefix is worth 3 points by its share of the prompt, and up to 5 by its length: a short one is no reason to wait
- * behind a document, a long one is expensive to compute again. LoRA weighs more than the number of requests because a missing
- * adapter waits for a slot, for seconds; not more than that because a free slot draws requests for the base model, too, where
- * only some servers have slots.
+ * flight; 16,384 of them are one point, and the scale ends at 1,048,576, where a server has more than 20 s of prefill before it. A
+ * prefix must not weigh more than the number of requests does: where metrics cannot be read, a hot one would never leave its
+ * server. LoRA weighs more because a missing adapter waits for a slot, for seconds; not more than that because a free slot draws
+ * requests for the base model, too, where only some servers have slots.
  */
 export const DEFAULT_CONFIG = `apiVersion: llm-d.ai/v1alpha1
 kind: EndpointPickerConfig
@@ -16,7 +15,6 @@ plugins:
 - type: queue-scorer
 - type: kv-cache-utilization-scorer
 - type: prefix-cache-scorer
-  parameters: {matchLengthWeight: 0.625, matchLengthScaleTokens: 32768}
 - type: lora-affinity-scorer
 - type: active-request-scorer
 - type: token-load-scorer
@@ -27,10 +25,10 @@ schedulingProfiles:
   plugins:
   - {pluginRef: queue-scorer, weight: 1}
   - {pluginRef: kv-cache-utilization-scorer, weight: 1}
-  - {pluginRef: prefix-cache-scorer, weight: 8}
+  - {pluginRef: prefix-cache-scorer, weight: 3}
   - {pluginRef: lora-affinity-scorer, weight: 4}
   - {pluginRef: active-request-scorer, weight: 3}
-  - {pluginRef: token-load-scorer, weight: 128}
+  - {pluginRef: token-load-scorer, weight: 64}
   - {pluginRef: max-score-picker}
 `;
 

@@ -17,10 +17,10 @@ function defaultProfilePlugins(): MemberDescription[] {
   return [
     described(queueScorer, 1),
     described(kvCacheUtilizationScorer, 1),
-    described(prefixCacheScorer, 8, { matchLengthWeight: 0.625, matchLengthScaleTokens: 32_768 }),
+    described(prefixCacheScorer, 3),
     described(loraAffinityScorer, 4),
     described(activeRequestScorer, 3),
-    described(tokenLoadScorer, 128, { queueThresholdTokens: 1_048_576 }),
+    described(tokenLoadScorer, 64, { queueThresholdTokens: 1_048_576 }),
     described(maxScorePicker),
   ];
 }

@@ -55,32 +55,30 @@ const fixed = (type: string, ...scores: number[]) =>
   defineScorer({ type, describe: "", create: () => ({ score: ({ out }) => out.set(scores) }) });
 
 describe("default profile", () => {
-  it("S-30: weighs 1, 1, 8, 4, 3 and 128, and picks the winner of a hand-computed example", () => {
+  it("S-30: weighs 1, 1, 3, 4, 3 and 64, and picks the winner of a hand-computed example", () => {
     const scheduler = defaults();
     expect(scheduler.plan.profiles[0]!.scorers.map(({ type, weight }) => [type, weight])).toEqual([
       ["queue-scorer", 1],
       ["kv-cache-utilization-scorer", 1],
-      ["prefix-cache-scorer", 8],
+      ["prefix-cache-scorer", 3],
       ["lora-affinity-scorer", 4],
       ["active-request-scorer", 3],
-      ["token-load-scorer", 128],
+      ["token-load-scorer", 64],
     ]);
     expect([scheduler.plan.profiles[0]!.picker.type, scheduler.offered]).toEqual(["max-score-picker", 1]);
     const request = requestOf("x".repeat(1024));
     routed(scheduler, request, [endpointOf(1)]);
     const { endpoints, record } = routed(scheduler, request, [
-      // 1 x 1 + 1 x 0.7 + 8 x 0 + 4 x 0 + 3 x 0.5 + 128 x (1 - (32,512 + 256) / 1,048,576) = 127.2
+      // 1 x 1 + 1 x 0.7 + 3 x 0 + 4 x 0 + 3 x 0.5 + 64 x (1 - (32,512 + 256) / 1,048,576) = 65.2
       endpointOf(0, { metrics: { waiting: 0, kvUsage: 0.3 }, inFlight: { requests: 2, tokens: 32_512 } }),
-      // 1 x 0.5 + 1 x 0.25 + 8 x (0.375 x 1 + 0.625 x (256 / 32,768)²) + 4 x 0 + 3 x 0 + 128 x (1 - 32,768 / 1,048,576) = 127.750305
+      // 1 x 0.5 + 1 x 0.25 + 3 x 1 + 4 x 0 + 3 x 0 + 64 x (1 - 32,768 / 1,048,576) = 65.75
       endpointOf(1, { metrics: { waiting: 5, kvUsage: 0.75 }, inFlight: { requests: 4, tokens: 32_768 } }),
-      // 1 x 0 + 1 x 0.9 + 8 x 0 + 4 x 0 + 3 x 1 + 128 x (1 - (65,536 + 256) / 1,048,576) = 123.86875
+      // 1 x 0 + 1 x 0.9 + 3 x 0 + 4 x 0 + 3 x 1 + 64 x (1 - (65,536 + 256) / 1,048,576) = 63.884375
       endpointOf(2, { metrics: { waiting: 10, kvUsage: 0.1 }, inFlight: { requests: 0, tokens: 65_536 } }),
     ]);
     expect(endpoints.map(({ slot }) => slot)).toEqual([1, 0, 2]);
-    expect(record.top.map(({ total }) => Number(total.toFixed(6)))).toEqual([127.750305, 127.2, 123.86875]);
-    expect(record.top[0]!.scores.map((score) => Number(score.toFixed(6)))).toEqual([
-      0.5, 0.25, 0.375038, 0, 0, 0.96875,
-    ]);
+    expect(record.top.map(({ total }) => Number(total.toFixed(6)))).toEqual([65.75, 65.2, 63.884375]);
+    expect(record.top[0]!.scores.map((score) => Number(score.toFixed(6)))).toEqual([0.5, 0.25, 1, 0, 0, 0.96875]);
     expect(record.tied).toBe(1);
   });
 

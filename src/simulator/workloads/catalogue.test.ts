@@ -30,7 +30,15 @@ describe("the catalogue of workloads", () => {
       ...["b2b-saas", "low-prefix-share", "hot-prefix", "bursts"],
       ...["staleness-0s", "staleness-0.2s", "staleness-1s", "staleness-2s", "staleness-5s"],
       ...["tenants", "realtime-and-batch", "lora-tiers", "conversations"],
-      ...["long-documents", "agents", "working-set-0.5x", "working-set-1x", "working-set-4x", "tenants-fresh"],
+      ...[
+        "long-documents",
+        "agents",
+        "working-set-0.5x",
+        "working-set-1x",
+        "working-set-4x",
+        "hot-document",
+        "tenants-fresh",
+      ],
     ]);
     for (const workload of WORKLOADS) expect(workloadNamed(workload.name)).toBe(workload);
     expect(workloadNamed("none")).toBeUndefined();

@@ -2,7 +2,7 @@ import { AGENTS } from "./agents.ts";
 import { B2B_SAAS } from "./b2b-saas.ts";
 import { BURSTS } from "./bursts.ts";
 import { CONVERSATIONS } from "./conversations.ts";
-import { HOT_PREFIX } from "./hot-prefix.ts";
+import { HOT_DOCUMENT, HOT_PREFIX } from "./hot-prefix.ts";
 import { LONG_DOCUMENTS } from "./long-documents.ts";
 import { LORA_TIERS } from "./lora-tiers.ts";
 import { LOW_PREFIX_SHARE } from "./low-prefix-share.ts";
@@ -27,6 +27,7 @@ export const WORKLOADS: readonly WorkloadDefinition[] = [
   LONG_DOCUMENTS,
   AGENTS,
   ...WORKING_SETS,
+  HOT_DOCUMENT,
   TENANTS_FRESH,
 ].map(checked);
 

@@ -28,3 +28,23 @@ describe("the hot-prefix workload", () => {
     expect(new Set(sent.map(({ request }) => checksum(request.prompt))).size).toBe(sent.length);
   });
 });
+
+describe("the hot-document workload", () => {
+  it("has one document of 30,000 tokens in 70 % of the requests, and 40 others", () => {
+    const documents = new Map<number, number>();
+    let requests = 0;
+    playNamed("hot-document", {
+      keep: false,
+      saw({ prompt, kind }) {
+        const head = checksum(prompt.slice(0, 30_000 * 4));
+        documents.set(head, (documents.get(head) ?? 0) + 1);
+        if (kind === "hot") requests++;
+      },
+    });
+    const counts = [...documents.values()].toSorted((a, b) => b - a);
+    const all = counts.reduce((sum, count) => sum + count, 0);
+    expect(counts).toHaveLength(41);
+    expect(counts[0]).toBe(requests);
+    expect(Math.abs(counts[0]! / all - 0.7)).toBeLessThan(0.04);
+  });
+});

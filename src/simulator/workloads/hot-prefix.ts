@@ -1,11 +1,13 @@
 import { poissonArrivals } from "./poisson.ts";
 import { joined, randomText } from "./prompt-text.ts";
 import { drawTokens, type TokenLengths } from "./token-lengths.ts";
-import type { WorkloadDefinition } from "./workload.ts";
+import type { Workload, WorkloadDefinition, WorkloadSettings } from "./workload.ts";
 
 const HOT_SHARE = 0.7;
 const PREFIX_TOKENS = 6000;
 const OTHER_PREFIXES = 100;
+const DOCUMENT_TOKENS = 30_000;
+const OTHER_DOCUMENTS = 40;
 const QUESTION: TokenLengths = { mean: 300, sigma: 0.5, least: 16, most: 4000 };
 const ANSWER: TokenLengths = { mean: 250, sigma: 0.67, least: 1, most: 1000 };
 
@@ -24,17 +26,37 @@ export const HOT_PREFIX: WorkloadDefinition = {
   servers: 8,
   preset: "qwen3-32b-2xh100",
   durationMs: 45_000,
-  make: ({ rate, durationMs }) => ({
+  make: (settings) => hotTraffic(PREFIX_TOKENS, OTHER_PREFIXES, settings),
+};
+
+/**
+ * The same with documents: at 30,000 tokens a copy is expensive, and a policy that weighs the length of a prefix may keep
+ * everybody at one server.
+ */
+export const HOT_DOCUMENT: WorkloadDefinition = {
+  name: "hot-document",
+  about:
+    "one document of 30,000 tokens in 70 % of the requests, 40 others in the rest: shows who copies a document when its server is full",
+  rates: [10, 20, 30],
+  rateUnit: "requests/s",
+  servers: 8,
+  preset: "llama-3-8b-h100",
+  durationMs: 45_000,
+  make: (settings) => hotTraffic(DOCUMENT_TOKENS, OTHER_DOCUMENTS, settings),
+};
+
+function hotTraffic(tokens: number, count: number, { rate, durationMs }: WorkloadSettings): Workload {
+  return {
     start(port) {
       const { random } = port;
-      const hot = randomText(random, PREFIX_TOKENS);
-      const others = Array.from({ length: OTHER_PREFIXES }, () => randomText(random, PREFIX_TOKENS));
+      const hot = randomText(random, tokens);
+      const others = Array.from({ length: count }, () => randomText(random, tokens));
       poissonArrivals(port, rate, durationMs, () => {
         const isHot = random.next() < HOT_SHARE;
-        const prefix = isHot ? hot : others[random.below(OTHER_PREFIXES)]!;
+        const prefix = isHot ? hot : others[random.below(count)]!;
         const prompt = joined(prefix, randomText(random, drawTokens(random, QUESTION)));
         port.send({ prompt, outputTokens: drawTokens(random, ANSWER), kind: isHot ? "hot" : "other" });
       });
     },
-  }),
-};
+  };
+}

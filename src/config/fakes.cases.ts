@@ -72,10 +72,7 @@ export const DEFINITIONS = [
   }),
   scorer("prefix-cache-scorer", {
     requires: [MATCHED],
-    parameters: producerName.extend({
-      matchLengthWeight: z.number().max(1).default(0),
-      matchLengthScaleTokens: z.number().optional(),
-    }),
+    parameters: producerName.extend({ matchLengthWeight: z.number().max(1).default(0) }),
   }),
   scorer("hungry-scorer", { requires: [NOBODY] }),
   scorer("hot-scorer", { requires: [HOT] }),

@@ -340,7 +340,7 @@ flowControl:
 `,
       `invalid EndpointPickerConfig, 4 problems:
   c.yaml:5:16: plugins[0].parameters.mode: failed to create plugin prefix-cache-scorer (type: prefix-cache-scorer): is not supported yet: it needs the KV-cache events of the engines, which Sluice does not receive yet; remove it, then prefixes are matched by what was routed
-  c.yaml:5:38: plugins[0].parameters.lookahead: failed to create plugin prefix-cache-scorer (type: prefix-cache-scorer): unknown key \`lookahead\`; remove it, known are prefixMatchInfoProducerName, matchLengthWeight, matchLengthScaleTokens
+  c.yaml:5:38: plugins[0].parameters.lookahead: failed to create plugin prefix-cache-scorer (type: prefix-cache-scorer): unknown key \`lookahead\`; remove it, known are prefixMatchInfoProducerName, matchLengthWeight
   c.yaml:7:16: plugins[1].parameters.current: failed to create plugin decision-tree-filter (type: decision-tree-filter): is not supported any more: the tree of v0.3 is the only one; remove it
   c.yaml:9:26: plugins[2].parameters.period: failed to create plugin file-discovery (type: file-discovery): unknown key \`period\`; remove it, known are path, watchFile`,
     ],

@@ -365,6 +365,7 @@ describe("what loadConfig refuses, with file, line and column (S-60, S-61, 4.4)"
         "c.yaml:4:24: plugins[0].name: a name must not contain line breaks or other control characters",
         "c.yaml:5:24: plugins[1].name: a name has at most 253 characters",
         "c.yaml:7:4: schedulingProfiles[0].name: a name must not contain line breaks or other control characters",
+        "c.yaml:8:3: schedulingProfiles[1]: no profile handler configured, which several scheduling profiles need; add one to plugins, such as `type: header-profile-handler` or `type: stage-handler`, or keep one profile",
         "c.yaml:8:4: schedulingProfiles[1].name: a name has at most 253 characters",
       ],
     ],
@@ -412,9 +413,12 @@ describe("what loadConfig refuses, with file, line and column (S-60, S-61, 4.4)"
       `${HEAD}plugins: [{type: queue-scorer}]\nschedulingProfiles:\n- plugins: [{pluginRef: queue-scorer}]\n- name: p\n  plugins:\n  - weight: 1\n  - {pluginRef: queue-scorer, weight: -1}\n  - {pluginRef: queue-scorer, weight: .nan}\n  - {pluginRef: queue-scorer, weight: "2"}\n`,
       [
         "c.yaml:5:3: schedulingProfiles[0].name: the scheduling profile is missing a name",
+        "c.yaml:6:3: schedulingProfiles[1]: no profile handler configured, which several scheduling profiles need; add one to plugins, such as `type: header-profile-handler` or `type: stage-handler`, or keep one profile",
         "c.yaml:8:5: schedulingProfiles[1].plugins[0].pluginRef: this entry of the profile is missing a pluginRef",
         "c.yaml:9:31: schedulingProfiles[1].plugins[1].weight: a weight must not be negative; 0 switches a scorer off",
+        "c.yaml:10:6: schedulingProfiles[1].plugins[2].pluginRef: schedulingProfiles[p] lists queue-scorer twice; keep one and give it the weight meant",
         "c.yaml:10:31: schedulingProfiles[1].plugins[2].weight: expected a number, got NaN",
+        "c.yaml:11:6: schedulingProfiles[1].plugins[3].pluginRef: schedulingProfiles[p] lists queue-scorer twice; keep one and give it the weight meant",
         'c.yaml:11:31: schedulingProfiles[1].plugins[3].weight: expected a number, got the string "2"',
       ],
     ],
@@ -448,7 +452,10 @@ schedulingProfiles:
     ],
     [
       `${HEAD}flowControl: {saturationDetector: {pluginRef: nobody}}\ndataLayer: {discovery: {pluginRef: ""}}\n`,
-      ["c.yaml:4:25: dataLayer.discovery.pluginRef: the discovery is missing a pluginRef"],
+      [
+        "c.yaml:3:36: flowControl.saturationDetector.pluginRef: saturationDetector references undefined plugin nobody",
+        "c.yaml:4:25: dataLayer.discovery.pluginRef: the discovery is missing a pluginRef",
+      ],
     ],
     [
       `${HEAD}flowControl: {saturationDetector: {pluginRef: nobody}}\ndataLayer: {discovery: {pluginRef: file-discovery}}\n`,
@@ -462,6 +469,61 @@ schedulingProfiles:
       ["c.yaml:4:3: plugins[0]: no producer for key nobody-writes-this required by plugin hungry-scorer"],
     ],
   ])("%j", (text, problems) => {
+    expect(problemsOf(text)).toEqual(problems);
+  });
+
+  it.each([
+    [
+      "mistakes of every kind, each once",
+      `apiVersion: llm-d.ai/v1alpha2
+kind: EndpointPickerConfig
+plugns:
+- {type: queue-scorer, wieght: 3}
+- {type: max-score-picker, parameters: {maxNumOfEndpoint: 1}}
+- {type: prefix-cache-scorer, parameters: {prefixMatchInfoProducerName: nobody}}
+schedulingProfiles:
+- nmae: p
+  plugins: [{pluginRef: queue-scorer, weight: -1}, {pluginRef: kv-scorer}]
+colour: red
+`,
+      [
+        'c.yaml:1:1: apiVersion: expected one of `llm-d.ai/v1alpha1`, `llm-d.ai/v1`, `inference.networking.x-k8s.io/v1alpha1`, got the string "llm-d.ai/v1alpha2"; did you mean `llm-d.ai/v1alpha1`?',
+        "c.yaml:3:1: plugns: unknown key `plugns`; did you mean `plugins`?",
+        "c.yaml:4:24: plugns[0].wieght: unknown key `wieght`; did you mean `weight`?",
+        "c.yaml:4:24: plugns[0].wieght: a weight stands in schedulingProfiles, beside the pluginRef of a scorer",
+        "c.yaml:5:41: plugns[1].parameters.maxNumOfEndpoint: failed to create plugin max-score-picker (type: max-score-picker): unknown key `maxNumOfEndpoint`; did you mean `maxNumOfEndpoints`?",
+        "c.yaml:6:44: plugns[2].parameters.prefixMatchInfoProducerName: plugin prefix-cache-scorer has a dependency on the unregistered plugin nobody; a producer of that name must be among the plugins",
+        "c.yaml:8:3: schedulingProfiles[0].name: the scheduling profile is missing a name",
+        "c.yaml:8:3: schedulingProfiles[0].nmae: unknown key `nmae`; did you mean `name`?",
+        "c.yaml:9:39: schedulingProfiles[0].plugins[0].weight: a weight must not be negative; 0 switches a scorer off",
+        "c.yaml:9:53: schedulingProfiles[0].plugins[1].pluginRef: schedulingProfiles[p] references undefined plugin kv-scorer",
+        "c.yaml:10:1: colour: unknown key `colour`",
+      ],
+    ],
+    [
+      "what refers to a plugin that is at fault itself is not at fault, and what follows an entry keeps its place",
+      `${HEAD}plugins:
+- {type: queue-score}
+- {name: mine, type: astrology}
+- {type: max-score-picker, parameters: {maxNumOfEndpoint: 1}}
+schedulingProfiles:
+- name: p
+  plugins: [{pluginRef: queue-scorer}, {pluginRef: mine}, {weight: 1}, {pluginRef: ghost}]
+`,
+      [
+        "c.yaml:4:4: plugins[0].type: plugin type queue-score is not registered; did you mean `queue-scorer`?",
+        "c.yaml:5:16: plugins[1].type: plugin type astrology is not registered; the nearest are cost-hook, hot-scorer, hot-producer, and docs/reference/plugins.md lists all; a type of your own takes a `module`",
+        "c.yaml:6:41: plugins[2].parameters.maxNumOfEndpoint: failed to create plugin max-score-picker (type: max-score-picker): unknown key `maxNumOfEndpoint`; did you mean `maxNumOfEndpoints`?",
+        "c.yaml:9:59: schedulingProfiles[0].plugins[2].pluginRef: this entry of the profile is missing a pluginRef",
+        "c.yaml:9:73: schedulingProfiles[0].plugins[3].pluginRef: schedulingProfiles[p] references undefined plugin ghost",
+      ],
+    ],
+    [
+      "a list of what should be a mapping has no more to check",
+      "- a\n- b\n",
+      ["c.yaml:1:1: expected a mapping, got a list"],
+    ],
+  ])("in one go: %s", (_what, text, problems) => {
     expect(problemsOf(text)).toEqual(problems);
   });
 

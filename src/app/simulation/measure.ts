@@ -114,8 +114,9 @@ function quantiles(values: number[]): Quantiles {
 }
 
 /**
- * A function of its own: a long loop makes the engine optimise the function around it. When `quantiles` held the loop, Node 26.10
- * at times gave the three objects that a run makes with it the same figures: 6 of 39 repeats of one run, 0 of 24 since.
+ * A function of its own, so that its loop does not make `quantiles` hot. While `quantiles` held the loop, Node 26.10 sometimes gave
+ * the three objects that a run makes with it the same figures: in 6 of 39 runs of one script, in none of 39 of another. It was
+ * not seen in 24 runs of the first script since. The cause is not established; a fault of the optimising compiler is a guess.
  */
 function sumOf(values: Float64Array): number {
   let sum = 0;

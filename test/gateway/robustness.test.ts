@@ -30,11 +30,11 @@ describe("a gateway among bad inputs stays up and says what is wrong", () => {
     expect((await ask(chatPath(), { headers: JSON_HEADERS, body: chat("alive?") })).status).toBe(200);
 
   it.each([
-    ["malformed JSON", "{", 400, /unexpected end of JSON input/],
-    ["an array", "[]", 400, /cannot unmarshal array/],
+    ["malformed JSON", "{", 400, /is empty or ends too early/],
+    ["an array", "[]", 400, /must be a JSON object, and is an array/],
     ["no model", '{"messages":[{"role":"user","content":"x"}]}', 400, /model not found in request body/],
     ["no messages", '{"model":"m"}', 400, /must have valid messages field/],
-    ["an empty body with a length", "", 400, /unexpected end of JSON input/],
+    ["an empty body with a length", "", 400, /is empty or ends too early/],
   ])("answers %s with an OpenAI-shaped error", async (_, body, status, message) => {
     const answer = await ask(chatPath(), {
       method: "POST",

@@ -30,8 +30,8 @@ export function inputTokensOf(request: InferenceRequest): number {
 /** `approx-prefix-cache-producer` (3.10), with the reference's defects mended as 3.10.4 proposes. */
 export class SlowPrefixes {
   readonly #parameters: SlowParameters;
-  /** Blocks by endpoint, the one that was used longest ago first. */
-  readonly #held = new Map<string, string[]>();
+  /** By endpoint: blocks and the tokens that each stood for when it was last used, longest ago first. */
+  readonly #held = new Map<string, readonly (readonly [block: string, tokens: number])[]>();
 
   constructor(parameters: SlowParameters) {
     this.#parameters = parameters;
@@ -45,7 +45,7 @@ export class SlowPrefixes {
       let sum = 0;
       for (const prompt of blocks)
         for (const block of prompt) {
-          if (!this.#held.get(id)?.includes(block)) break;
+          if (!this.#held.get(id)?.some(([held]) => held === block)) break;
           sum++;
         }
       matched.set(id, sum);
@@ -57,9 +57,14 @@ export class SlowPrefixes {
   add({ blocks, blockTokens }: SlowMatch, endpoint: Endpoint): void {
     const used = blocks.flat().reverse();
     if (used.length === 0) return;
-    const others = (this.#held.get(endpoint.id) ?? []).filter((block) => !used.includes(block));
+    const others = (this.#held.get(endpoint.id) ?? []).filter(([block]) => !used.includes(block));
     const distinct = used.filter((block, at) => used.lastIndexOf(block) === at);
-    this.#held.set(endpoint.id, [...others, ...distinct].slice(-this.#capacityOf(endpoint, blockTokens)));
+    const all = [...others, ...distinct.map((block) => [block, blockTokens] as const)];
+    const { blocks: room, tokens } = this.#capacityOf(endpoint);
+    const fits = (from: number) => all.slice(from).reduce((sum, [, size]) => sum + size, 0) <= tokens;
+    let from = Math.max(0, all.length - room);
+    while (from < all.length - 1 && !fits(from)) from++;
+    this.#held.set(endpoint.id, all.slice(from));
   }
 
   forget(id: string): void {
@@ -93,11 +98,11 @@ export class SlowPrefixes {
     });
   }
 
-  /** 3.10.4 BEAT 4 and 5: the engine's blocks, counted in blocks of the index, as they are now. */
-  #capacityOf({ metrics: { blocks, blockSize } }: Endpoint, blockTokens: number): number {
+  /** 3.10.4 BEAT 4 and 5: as many tokens as the engine has room for now; one block stays, however large. */
+  #capacityOf({ metrics: { blocks, blockSize } }: Endpoint): { blocks: number; tokens: number } {
     const { autoTune = true, lruCapacityPerServer = 31_250 } = this.#parameters;
-    if (!autoTune || !(blocks * blockSize > 0)) return lruCapacityPerServer;
-    return Math.max(1, Math.floor((blocks * blockSize) / blockTokens));
+    if (autoTune && blocks * blockSize > 0) return { blocks: Number.POSITIVE_INFINITY, tokens: blocks * blockSize };
+    return { blocks: lruCapacityPerServer, tokens: Number.POSITIVE_INFINITY };
   }
 }
 

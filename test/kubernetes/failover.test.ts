@@ -101,7 +101,7 @@ describe("two replicas that elect a leader, Envoy in front of both", () => {
     });
   });
 
-  it("survive the leader's SIGKILL: fail-closed trouble for a lease, a retry and a probe; fail-open none but at the kill (R-36, V-6, D-37)", async () => {
+  it("survive the leader's SIGKILL with trouble only at the kill, fail-closed as well as fail-open, though the standby leads much later (R-36, V-6, D-37)", async () => {
     const [leader, standby] = replicas as [ClusterEpp, ClusterEpp];
     const closed = await envoyBefore({ variant: "standalone", bootstrap: {} });
     const endpoints = sims.map(({ address, port }) => ({ host: address, port }));
@@ -134,14 +134,14 @@ describe("two replicas that elect a leader, Envoy in front of both", () => {
         `fail-open: failures for ${seconds(lost)} s, ${behindOpen.failed.length} of ${behindOpen.mark} requests failed\n`,
     );
     expect(takenOver).toBeLessThan(NOISE * (LEASE_TIME + RETRY));
-    expect(outage).toBeLessThan(NOISE * (LEASE_TIME + RETRY + 2 * PROBE));
+    // Nobody is healthy until the standby leads: Envoy then asks every replica, and the standby answers.
+    expect(Math.max(outage, lost)).toBeLessThan(NOISE * PROBE);
     // Whatever fails does so at once and with the configured status.
-    expect(new Set(behindClosed.failed.map(({ status }) => status))).toEqual(new Set([503]));
-    // Nothing with a body is saved before Envoy has noticed, and everything from then on.
-    expect(lost).toBeLessThan(NOISE * PROBE);
-    expect(behindOpen.seen.filter(({ at, status }) => at > killed + lost && status === 200).length).toBeGreaterThan(
-      behindClosed.seen.filter(({ at, status }) => at > killed && status === 200).length,
-    );
+    expect(behindClosed.failed.filter(({ status }) => status !== 503)).toEqual([]);
+    for (const { seen } of loads) {
+      const served = seen.filter(({ at, status }) => status === 200 && at > killed + NOISE * PROBE && at < called);
+      expect(served.length).toBeGreaterThan(30);
+    }
     // Once it leads, all are answered again, the picker's choice included.
     expect([behindClosed, behindOpen].flatMap(({ failed }) => failed.filter(({ at }) => at > called))).toEqual([]);
     expect(await standby.metric('sluice_exchanges_total{outcome="complete"}')).toBeGreaterThan(30);

@@ -7,7 +7,7 @@ import { dirname, join, relative, resolve, sep } from "node:path";
 
 /** What each room may import besides itself and the rooms in `EVERYONE`. */
 export const ARROWS: Readonly<Record<string, readonly string[] | "all">> = {
-  cli: ["app", "document"],
+  cli: ["app", "document", "exchange"],
   app: "all",
   extproc: ["grpc", "exchange"],
   proxy: ["exchange"],

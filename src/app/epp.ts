@@ -1,6 +1,6 @@
 import { type Authorize, loopbackOnly } from "../admin/access.ts";
 import { startAdmin } from "../admin/server.ts";
-import { delay } from "../clock/clock.ts";
+import { type Clock, delay } from "../clock/clock.ts";
 import { freshRandom } from "../clock/random.ts";
 import { realClock } from "../clock/real.ts";
 import type { EffectiveConfig } from "../config/effective.ts";
@@ -25,20 +25,23 @@ import type { SluiceError } from "../inference/errors.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { createLogger, type LoggerOptions } from "../telemetry/logging.ts";
 import { startProcessMetrics } from "../telemetry/process.ts";
+import { RateLimitedLog } from "../telemetry/rate-limited-log.ts";
 import { followConfig } from "./config-follower.ts";
 import { type ConfigSource, checkedConfig, readConfig } from "./config-source.ts";
 import { startEndpointMetrics } from "./endpoint-metrics.ts";
 import type { ExplainSettings } from "./explain-settings.ts";
 import { showExtProc } from "./extproc-metrics.ts";
+import { FilePool } from "./file-pool.ts";
 import { collectGarbageRarely } from "./garbage.ts";
 import { InferenceCore } from "./inference-core.ts";
 import type { KubernetesPoolParts } from "./kubernetes-pool.ts";
 import type { KubernetesSettings } from "./kubernetes-settings.ts";
 import { type Running, untilHardStop, untilSignal } from "./lifecycle.ts";
+import { metricsAuthorization } from "./metrics-authorization.ts";
 import type { MetricsFlags } from "./metrics-flags.ts";
 import { metricsSettings, startMetrics } from "./metrics-settings.ts";
 import { ModelSource } from "./model-source.ts";
-import { FilePool, type PoolSource } from "./pool-source.ts";
+import type { PoolSource } from "./pool-source.ts";
 import { inspectorProfiler } from "./profiler.ts";
 import { type Listening, readyLine } from "./ready-line.ts";
 import { startRequestTracing } from "./request-tracing.ts";
@@ -223,7 +226,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
       port: settings.metricsPort,
       clock,
       views: viewsOf(core, settings.poolName, ready),
-      authorize: pool.authorize ?? authorizeOf(settings),
+      authorize: authorizeOf(settings, pool, clock, log),
       tls: tls.metrics,
       profiler: settings.pprof ? inspectorProfiler(clock) : undefined,
     });
@@ -303,8 +306,13 @@ async function poolOf(
   return KubernetesPool.connect({ settings: kubernetes, objectives, ...parts });
 }
 
-/** Clients that had to show a certificate may see everything; where anybody can connect, `/debug` is for this machine. */
-function authorizeOf({ tls, debugOpen }: EppSettings): Authorize {
+/**
+ * In a cluster its RBAC decides, if the flags say so. Otherwise clients that had to show a certificate may see everything; where
+ * anybody can connect, `/debug` is for this machine.
+ */
+function authorizeOf({ tls, debugOpen }: EppSettings, { reviews }: PoolSource, clock: Clock, log: Logger): Authorize {
+  if (reviews !== undefined)
+    return metricsAuthorization(reviews, new RateLimitedLog(log, clock, { intervalMs: 10_000, maxKeys: 20 }));
   return tls.clientCaFile === undefined ? loopbackOnly(debugOpen) : () => undefined;
 }
 

@@ -20,8 +20,8 @@ import { RequestHooks } from "../exchange/request-hooks.ts";
 import type { Exchange, Wire } from "../exchange/wire.ts";
 import { LegacyAdmission } from "../flowcontrol/legacy-admission.ts";
 import type { PluginInstances } from "../plugin/instances.ts";
-import type { AppProtocol, RequestParser, SaturationDetector } from "../plugin/kinds.ts";
-import { ModelResolver, type ResolverOptions } from "../resources/resolve.ts";
+import type { AppProtocol, OwnHook, RequestParser, SaturationDetector } from "../plugin/kinds.ts";
+import { type ModelOptions, ModelResolver } from "../resources/resolve.ts";
 import { refusePromise } from "../scheduling/answers.ts";
 import { prefixIndexSizes } from "../scheduling/plugins/producers/approx-prefix-cache-producer.ts";
 import type { SchedulingPlan } from "../scheduling/profile.ts";
@@ -35,7 +35,6 @@ import { MetricsRegistry } from "../telemetry/registry.ts";
 import type { Tracing } from "../telemetry/tracing.ts";
 import { EndpointLog } from "./endpoint-log.ts";
 import { modelGuard } from "./model-guard.ts";
-import type { OwnHook } from "./own-hook.ts";
 import { instancesOf, planOf } from "./plan.ts";
 import { rewriteCounter } from "./rewrite-counter.ts";
 import { pluginCalls, schedulerHooks } from "./scheduler-hooks.ts";
@@ -52,7 +51,7 @@ export interface CoreOptions {
   /** Request hooks besides those of the configuration, behind them. */
   readonly hooks?: readonly OwnHook[];
   /** Objectives and API objects, and how they count. */
-  readonly models: Omit<ResolverOptions, "random" | "onRewrite">;
+  readonly models: ModelOptions;
   /** How often endpoints are scraped; absent = adaptive from 50 ms to 1 s. */
   readonly cadence?: CadenceOptions;
   /** How metrics pages are read; the built-in engines' by default. */

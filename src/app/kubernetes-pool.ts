@@ -1,5 +1,4 @@
 import { hostname } from "node:os";
-import type { Authorize } from "../admin/access.ts";
 import type { Clock } from "../clock/clock.ts";
 import { type SeededRandom, uuidFrom } from "../clock/random.ts";
 import { ClusterState } from "../controllers/cluster-state.ts";
@@ -14,20 +13,18 @@ import { HttpApiClient } from "../kubernetes/http-client.ts";
 import { inCluster } from "../kubernetes/in-cluster.ts";
 import { kubeconfig } from "../kubernetes/kubeconfig.ts";
 import { LeaderElector } from "../kubernetes/leader-elector.ts";
-import type { AppProtocol } from "../plugin/kinds.ts";
+import type { AppProtocol, OwnHook } from "../plugin/kinds.ts";
 import { objectivesFromFlags } from "../resources/objectives.ts";
 import type { ObjectMeta } from "../resources/objects.ts";
+import type { ModelOptions } from "../resources/resolve.ts";
 import { ResourceStore } from "../resources/resource-store.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { RateLimitedLog } from "../telemetry/rate-limited-log.ts";
-import type { CoreOptions, InferenceCore } from "./inference-core.ts";
 import { deploymentName } from "./kubernetes-identity.ts";
 import { showCluster } from "./kubernetes-metrics.ts";
 import type { KubernetesSettings } from "./kubernetes-settings.ts";
-import { metricsAuthorization } from "./metrics-authorization.ts";
 import { modelNotFound, TARGET_MODEL_NOT_FOUND } from "./model-not-found.ts";
-import type { OwnHook } from "./own-hook.ts";
-import { type PoolSource, protocolOf } from "./pool-source.ts";
+import { type FollowingCore, type PoolSource, protocolOf } from "./pool-source.ts";
 
 export interface KubernetesPoolParts {
   readonly settings: KubernetesSettings;
@@ -44,9 +41,9 @@ const COMPONENT = "sluice-epp";
 
 /** The pool of a cluster: pods, API objects, leadership, and what is written back (api-resources 3). */
 export class KubernetesPool implements PoolSource {
-  readonly models: CoreOptions["models"];
+  readonly models: ModelOptions;
   readonly hooks: readonly OwnHook[];
-  readonly authorize: Authorize | undefined;
+  readonly reviews: AccessReview | undefined;
   readonly #api: ApiClient;
   readonly #parts: KubernetesPoolParts;
   readonly #store: ResourceStore;
@@ -91,7 +88,7 @@ export class KubernetesPool implements PoolSource {
       members.kind === "pool"
         ? { objectives: flags, resources: this.#store, ...{ matching, standardShedAt, legacyCriticality } }
         : { objectives: flags };
-    this.authorize = metricsAuth ? metricsAuthorization(new AccessReview({ api, clock }), notices) : undefined;
+    this.reviews = metricsAuth ? new AccessReview({ api, clock }) : undefined;
     const instance = env["POD_NAME"] || hostname();
     this.#events = new EventWriter({ ...{ api, clock, random, log, instance }, component: COMPONENT });
     const { kind, group, version } = MODEL_TYPE;
@@ -105,7 +102,7 @@ export class KubernetesPool implements PoolSource {
     if (settings.writeModelStatus) this.#writer = new ModelStatusWriter({ api, store: this.#store, clock, log });
   }
 
-  async start(core: InferenceCore): Promise<void> {
+  async start(core: FollowingCore): Promise<void> {
     const { settings, clock, random, log } = this.#parts;
     const { namespace, members } = settings;
     this.#state = new ClusterState({

@@ -1,15 +1,15 @@
 import type { Clock } from "../clock/clock.ts";
 import { objectivesFromFlags } from "../resources/objectives.ts";
+import type { ModelOptions } from "../resources/resolve.ts";
 import { ResourceDirectory } from "../resources/resource-directory.ts";
 import { ResourceStore } from "../resources/resource-store.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import { RateLimitedLog } from "../telemetry/rate-limited-log.ts";
-import type { CoreOptions } from "./inference-core.ts";
 import type { ResourceSettings } from "./resource-settings.ts";
 
 /** What is known of models and objectives besides the requests: `--objective` flags and, with `--resources`, API objects. */
 export class ModelSource {
-  readonly models: CoreOptions["models"];
+  readonly models: ModelOptions;
   readonly #directory: ResourceDirectory | undefined;
 
   /**

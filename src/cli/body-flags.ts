@@ -1,11 +1,9 @@
 import type { Command } from "commander";
-import type { EppSettings } from "../app/epp.ts";
 import { parseQuantity } from "../document/quantity.ts";
+import type { BudgetSettings } from "../exchange/byte-budget.ts";
 import { SluiceError } from "../inference/errors.ts";
+import { durationOf } from "./command.ts";
 import type { FlagRow, GivenFlags } from "./go-flags.ts";
-import { durationOf } from "./request-flags.ts";
-
-type BodySettings = EppSettings["bodies"];
 
 /** Bytes: far above what a process has. */
 const MOST = 2 ** 40;
@@ -44,7 +42,7 @@ function row<N extends string, T extends "quantity" | "duration">(
 }
 
 /** @throws SluiceError FLAG_VALUE */
-export function bodySettingsOf({ values }: GivenFlags<typeof BODY_FLAGS>): BodySettings {
+export function bodySettingsOf({ values }: GivenFlags<typeof BODY_FLAGS>): BudgetSettings {
   return checked({
     limit: values["body-budget"],
     small: values["small-body"],
@@ -73,7 +71,7 @@ export function withBodyOptions(command: Command): Command {
 }
 
 /** @throws SluiceError FLAG_VALUE */
-export function bodySettingsFrom(options: BodyOptions): BodySettings {
+export function bodySettingsFrom(options: BodyOptions): BudgetSettings {
   return checked({
     limit: bytesOf(options.bodyBudget, "--body-budget", LEAST_BUDGET),
     small: bytesOf(options.smallBody, "--small-body", 0),
@@ -95,7 +93,7 @@ function bytesOf(text: string, flag: string, least: number): number {
 }
 
 /** A reserve that no small body fits into would make every small body wait, whatever --small-body says. */
-function checked(settings: BodySettings): BodySettings {
+function checked(settings: BudgetSettings): BudgetSettings {
   const { small, reserve } = settings;
   if (small <= reserve) return settings;
   throw new SluiceError(

@@ -1,4 +1,5 @@
 import { Command } from "commander";
+import { parseDuration } from "../document/duration.ts";
 import { SluiceError } from "../inference/errors.ts";
 
 /** A command that reports its errors to `main.ts` instead of ending the process. @param of the command it is a part of */
@@ -29,4 +30,16 @@ export function wholeNumber(text: string, flag: string, least: number, most: num
   if (!/^\s*\d+\s*$/.test(text) || value < least || value > most)
     throw new SluiceError("FLAG_VALUE", `${flag} is "${text}"; give a whole number from ${least} to ${most}`);
   return value;
+}
+
+/** A duration of an option, in milliseconds. @throws SluiceError FLAG_VALUE */
+export function durationOf(text: string, flag: string, least: number): number {
+  let ms = Number.NaN;
+  try {
+    ms = parseDuration(text);
+  } catch {
+    // Told below.
+  }
+  if (ms >= least) return ms;
+  throw new SluiceError("FLAG_VALUE", `${flag} is "${text}"; give a duration such as 10s, 90m or 24h`);
 }

@@ -1,8 +1,7 @@
 import type { Command } from "commander";
 import type { DeadlineChoice, RequestChoices } from "../app/queues/enqueue.ts";
-import { parseDuration } from "../document/duration.ts";
 import { SluiceError } from "../inference/errors.ts";
-import { collect } from "./command.ts";
+import { collect, durationOf } from "./command.ts";
 
 /** Options of the commands that submit requests. */
 export interface RequestFlags {
@@ -35,18 +34,6 @@ export function requestChoices(flags: RequestFlags): RequestChoices {
     headers: pairsOf(flags.header, "--header"),
     labels: pairsOf(flags.label, "--label"),
   };
-}
-
-/** A duration of an option, in milliseconds. @throws SluiceError FLAG_VALUE */
-export function durationOf(text: string, flag: string, least: number): number {
-  let ms = Number.NaN;
-  try {
-    ms = parseDuration(text);
-  } catch {
-    // Told below.
-  }
-  if (ms >= least) return ms;
-  throw new SluiceError("FLAG_VALUE", `${flag} is "${text}"; give a duration such as 10s, 90m or 24h`);
 }
 
 function deadlineOf({ deadline, deadlineAt }: RequestFlags): DeadlineChoice {

@@ -1,7 +1,6 @@
 import type { Command } from "commander";
-import { command, wholeNumber } from "./command.ts";
+import { command, durationOf, wholeNumber } from "./command.ts";
 import { type PlaceFlags, placeOf, withPlaceFlags } from "./place-flags.ts";
-import { durationOf } from "./request-flags.ts";
 
 interface ResultsFlags extends PlaceFlags {
   readonly queue?: string;

@@ -56,3 +56,10 @@ export interface RequestHook {
   /** Once per exchange that was scheduled, however it ends: a request without a body is not. */
   responseComplete?(context: ResponseCompleteContext): void;
 }
+
+/** A hook that a process has besides those of its configuration. */
+export interface OwnHook {
+  readonly name: string;
+  readonly type: string;
+  readonly plugin: RequestHook;
+}

@@ -40,6 +40,9 @@ export interface ResolverOptions {
   readonly onRewrite?: ((rewrite: string, model: string, target: string) => void) | undefined;
 }
 
+/** What is known of models and objectives besides the requests, and how it counts. */
+export type ModelOptions = Omit<ResolverOptions, "random" | "onRewrite">;
+
 /** What a request is for, as far as its model name and control headers say. */
 export interface ResolvedModel {
   /** What the model server is asked for. */

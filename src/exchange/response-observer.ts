@@ -1,8 +1,8 @@
 import type { HeaderList } from "../inference/headers.ts";
 import type { AnswerFormat } from "../inference/request.ts";
 import { MAX_OBSERVED_BODY } from "./usage/json-usage-reader.ts";
-import type { Usage } from "./usage/usage.ts";
-import { type UsageReader, usageReaderFor } from "./usage/usage-reader.ts";
+import type { Usage, UsageReader } from "./usage/usage.ts";
+import { usageReaderFor } from "./usage/usage-reader.ts";
 
 /** How an event stream begins: with a field, or with a comment. No JSON begins like this. */
 const EVENT_FIELD = /^(data|event|id|retry)?:/;

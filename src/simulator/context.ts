@@ -3,7 +3,6 @@ import type { Random } from "../clock/random.ts";
 import type { Adapters } from "./adapters.ts";
 import { ApiError } from "./api-error.ts";
 import type { SimEngine } from "./engine.ts";
-import type { Generation } from "./generation.ts";
 import type { SimMetrics } from "./metrics.ts";
 import type { SimOptions } from "./options.ts";
 import type { RequestLog } from "./request-log.ts";
@@ -27,7 +26,7 @@ export interface SimContext {
   /** Inference requests seen, for `error-until`. */
   inferenceRequests: number;
   /** Answers under way. */
-  readonly generations: Set<Generation>;
+  readonly generations: Set<{ interrupt(error: ApiError): void }>;
   /** Dies `ms` milliseconds from now, unless an earlier end is planned already. */
   crashAfter(ms: number): void;
 }

@@ -11,12 +11,27 @@ import { defaultResource, resourceFromAttributes } from "@opentelemetry/resource
 import { BatchSpanProcessor, ConsoleSpanExporter, type SpanExporter, TracerProvider } from "@opentelemetry/sdk-trace";
 import type { Clock } from "../clock/clock.ts";
 import { messageOf, SluiceError } from "../inference/errors.ts";
+import type { Logger } from "./logger.ts";
 import { type Environment, otlpVariable, type TraceTargets } from "./otel-environment.ts";
 import { ratioSamplerOf, samplerOf } from "./otel-sampler.ts";
 import { OtelSpan, type SpanScope } from "./otel-span.ts";
-import type { TracingDependencies } from "./otel-tracing.ts";
 import { RateLimitedLog } from "./rate-limited-log.ts";
 import type { Span, SpanAttributes, SpanKind, Tracing } from "./tracing.ts";
+
+/** What tracing is started with besides the environment. */
+export interface TracingDependencies {
+  /** `service.name` of the spans unless the environment gives one. */
+  readonly serviceName: string;
+  /** Name of what makes the spans; default `sluice`. */
+  readonly instrumentation?: string;
+  /**
+   * `ratio`: `OTEL_TRACES_SAMPLER` can only be `parentbased_traceidratio`, and one trace in ten is sampled unless it says
+   * otherwise (scheduling 9.1). Default: every standard sampler, and all traces.
+   */
+  readonly sampling?: "ratio";
+  readonly clock: Clock;
+  readonly log: Logger;
+}
 
 /** Ended spans that may wait for the collector; further ones are dropped. */
 const MAX_WAITING = 2048;

@@ -1,22 +1,6 @@
-import type { Clock } from "../clock/clock.ts";
-import type { Logger } from "./logger.ts";
 import { type Environment, traceTargets } from "./otel-environment.ts";
+import type { TracingDependencies } from "./otel-provider.ts";
 import { noTracing, type Tracing } from "./tracing.ts";
-
-/** What tracing is started with besides the environment. */
-export interface TracingDependencies {
-  /** `service.name` of the spans unless the environment gives one. */
-  readonly serviceName: string;
-  /** Name of what makes the spans; default `sluice`. */
-  readonly instrumentation?: string;
-  /**
-   * `ratio`: `OTEL_TRACES_SAMPLER` can only be `parentbased_traceidratio`, and one trace in ten is sampled unless it says
-   * otherwise (scheduling 9.1). Default: every standard sampler, and all traces.
-   */
-  readonly sampling?: "ratio";
-  readonly clock: Clock;
-  readonly log: Logger;
-}
 
 /**
  * Tracing as the standard variables of OpenTelemetry configure it (async-processor 8.2, 8.5; scheduling 9.1): spans go by

@@ -1,7 +1,6 @@
 import { Reader, WIRE } from "../../grpc/protobuf.ts";
 import { MessageStream } from "./message-stream.ts";
-import { mergeUsage, NO_USAGE, type Usage, withTotal } from "./usage.ts";
-import type { UsageReader } from "./usage-reader.ts";
+import { mergeUsage, NO_USAGE, type Usage, type UsageReader, withTotal } from "./usage.ts";
 
 // Fields, as number << 3 | wire type (epp-protocol Appendix C).
 const CHUNK = (1 << 3) | WIRE.bytes;

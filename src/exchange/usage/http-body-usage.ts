@@ -2,8 +2,7 @@ import { Reader, WIRE } from "../../grpc/protobuf.ts";
 import { usageFromJson } from "./json-usage.ts";
 import { MessageStream } from "./message-stream.ts";
 import { SseUsageReader } from "./sse-usage.ts";
-import { mergeUsage, type Usage, withTotal } from "./usage.ts";
-import type { UsageReader } from "./usage-reader.ts";
+import { mergeUsage, type Usage, type UsageReader, withTotal } from "./usage.ts";
 
 /** `data` of `google.api.HttpBody`. */
 const DATA = (2 << 3) | WIRE.bytes;

@@ -1,6 +1,5 @@
 import { usageFromJson } from "./json-usage.ts";
-import { type Usage, withTotal } from "./usage.ts";
-import type { UsageReader } from "./usage-reader.ts";
+import { type Usage, type UsageReader, withTotal } from "./usage.ts";
 
 /** Bytes; the usage of a longer answer is not read (spec/decisions.md). */
 export const MAX_OBSERVED_BODY = 4 * 1024 * 1024;

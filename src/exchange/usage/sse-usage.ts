@@ -1,8 +1,7 @@
 import { asBuffer } from "../json/ranges.ts";
 import { findUsage } from "./find-usage.ts";
 import { usageFromJson } from "./json-usage.ts";
-import { mergeUsage, type Usage, withTotal } from "./usage.ts";
-import type { UsageReader } from "./usage-reader.ts";
+import { mergeUsage, type Usage, type UsageReader, withTotal } from "./usage.ts";
 
 /** Bytes; a longer line is skipped. Bounds what is kept per stream when a line is split over chunks. */
 export const MAX_LINE = 64 * 1024;

@@ -3,21 +3,7 @@ import { embedUsage, GrpcUsageReader, generateUsage } from "./grpc-usage.ts";
 import { WrappedUsageReader } from "./http-body-usage.ts";
 import { JsonUsageReader } from "./json-usage-reader.ts";
 import { SseUsageReader } from "./sse-usage.ts";
-import type { Usage } from "./usage.ts";
-
-/** Reads token counts out of an answer while it passes by; never throws, whatever the bytes. */
-export interface UsageReader {
-  /** As far as it is known now; complete after `finish`. */
-  readonly usage: Usage | undefined;
-  /** Whether chunks are kept by reference until the end: they are to be paid for. */
-  readonly holding: boolean;
-  /** @param chunk in order, cut anywhere; unless `holding` it is looked at only during the call */
-  feed(chunk: Uint8Array): void;
-  /** The answer is complete. */
-  finish(): void;
-  /** Forgets what is held: its usage will not be known. */
-  drop(): void;
-}
+import type { UsageReader } from "./usage.ts";
 
 const EVENT_STREAM = /text\/event-stream/i;
 

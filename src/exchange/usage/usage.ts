@@ -69,3 +69,17 @@ function count(value: unknown): number {
   const number = typeof value === "string" && /^\d{1,15}$/.test(value) ? Number(value) : value;
   return typeof number === "number" && number >= 0 && Number.isFinite(number) ? number : Number.NaN;
 }
+
+/** Reads token counts out of an answer while it passes by; never throws, whatever the bytes. */
+export interface UsageReader {
+  /** As far as it is known now; complete after `finish`. */
+  readonly usage: Usage | undefined;
+  /** Whether chunks are kept by reference until the end: they are to be paid for. */
+  readonly holding: boolean;
+  /** @param chunk in order, cut anywhere; unless `holding` it is looked at only during the call */
+  feed(chunk: Uint8Array): void;
+  /** The answer is complete. */
+  finish(): void;
+  /** Forgets what is held: its usage will not be known. */
+  drop(): void;
+}

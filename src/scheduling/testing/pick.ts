@@ -3,7 +3,6 @@ import type { OutcomeReason, Rejection } from "../../inference/outcomes.ts";
 import type { DecisionRecord, RecordedEndpoint } from "../../inference/scheduling-result.ts";
 import type { SchedulingPlan } from "../profile.ts";
 import { replay } from "../replay.ts";
-import { pickTable } from "./pick-table.ts";
 
 /** Scores that differ by less are taken for equal. */
 const CLOSE = 1e-9;
@@ -158,4 +157,29 @@ export class Pick {
   #fail(message: string): never {
     throw new Error(`${message}\n\n${this.table}`);
   }
+}
+
+/** A decision for people, endpoints in order of preference, those that were left out last. */
+function pickTable({ record, order, scores, totals, droppedBy }: Pick): string {
+  const scorers = record.scorers.map(({ name, weight }) => ({ name, title: `${name} x ${weight}` }));
+  const head = ["", "endpoint", ...scorers.map(({ title }) => title), "total"];
+  const scored = [...new Set([...order, ...Object.keys(totals)])];
+  const rows = scored.map((name, at) => [
+    order.includes(name) ? String(at + 1) : "",
+    name,
+    ...scorers.map((scorer) => figure(scores[scorer.name]?.[name])),
+    figure(totals[name]),
+  ]);
+  const widths = head.map((title, at) => Math.max(title.length, ...rows.map((row) => row[at]!.length)));
+  const line = (cells: readonly string[]): string =>
+    cells
+      .map((cell, at) => (at === 1 ? cell.padEnd(widths[at]!) : cell.padStart(widths[at]!)))
+      .join("  ")
+      .trimEnd();
+  const dropped = Object.entries(droppedBy).map(([name, plugin]) => `   ${name}: left out by ${plugin}`);
+  return [line(head), ...rows.map(line), ...dropped].join("\n");
+}
+
+function figure(value: number | undefined): string {
+  return value === undefined ? "-" : String(Number(value.toFixed(4)));
 }

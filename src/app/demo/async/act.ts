@@ -1,13 +1,13 @@
 import type { Pool } from "undici";
 import { delay } from "../../../clock/clock.ts";
-import { isTooBusy, LagMeter, type LagSummary } from "../lag.ts";
+import { isTooBusy, LagMeter } from "../lag.ts";
 import type { Stage } from "../stage.ts";
 import { runTraffic } from "../traffic.ts";
 import type { WorkloadRequest } from "../workload.ts";
-import { BacklogRun, type BacklogRunOptions, type BacklogSummary } from "./backlog-run.ts";
+import { BacklogRun, type BacklogRunOptions } from "./backlog-run.ts";
 import { HEAD, type Moment, momentLine } from "./moment.ts";
-import { RealtimeFigures, type RealtimeSummary } from "./realtime-figures.ts";
-import { endLine } from "./summary.ts";
+import { RealtimeFigures } from "./realtime-figures.ts";
+import { type ActSummary, endLine } from "./summary.ts";
 
 /** Milliseconds between looks, and looks from one line to the next. */
 const LOOK_MS = 200;
@@ -25,17 +25,6 @@ export interface Act {
   readonly backlog?: BacklogRunOptions;
   /** Told at every look how things stand. */
   onMoment(moment: Moment): void;
-}
-
-/** What came of one act, in the shape of `--json`. */
-export interface ActSummary {
-  readonly name: string;
-  readonly realtime: RealtimeSummary;
-  readonly backlog?: BacklogSummary;
-  /** How late timers of this process were meanwhile. */
-  readonly lagMs: LagSummary;
-  /** The times say more about the machine than about the gate. */
-  readonly tooBusy: boolean;
 }
 
 /** Plays one act: realtime traffic, and beside it the backlog until its last result. Every second a line says how it stands. */

@@ -4,13 +4,14 @@ import { busyNote } from "../lag.ts";
 import { SLOT_SERVER } from "../model-server.ts";
 import { onStage, type Setting, type Stage } from "../stage.ts";
 import { runTraffic } from "../traffic.ts";
-import { type ActSummary, playAct } from "./act.ts";
+import { playAct } from "./act.ts";
 import { Backlog } from "./backlog.ts";
 import type { BacklogRunOptions } from "./backlog-run.ts";
 import { type BudgetGate, dispatchConfig } from "./dispatch-config.ts";
 import { DemoDispatcher } from "./dispatcher.ts";
 import { backlogPicture, type Moment } from "./moment.ts";
 import { realtimeList } from "./realtime.ts";
+import type { ActSummary } from "./summary.ts";
 import { comparison } from "./summary.ts";
 
 export interface AsyncDemoOptions {

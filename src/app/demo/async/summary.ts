@@ -1,6 +1,18 @@
+import type { LagSummary } from "../lag.ts";
 import { columns } from "../screen.ts";
-import type { ActSummary } from "./act.ts";
 import type { BacklogSummary } from "./backlog-run.ts";
+import type { RealtimeSummary } from "./realtime-figures.ts";
+
+/** What came of one act, in the shape of `--json`. */
+export interface ActSummary {
+  readonly name: string;
+  readonly realtime: RealtimeSummary;
+  readonly backlog?: BacklogSummary;
+  /** How late timers of this process were meanwhile. */
+  readonly lagMs: LagSummary;
+  /** The times say more about the machine than about the gate. */
+  readonly tooBusy: boolean;
+}
 
 const HEAD = ["", "requests", "failed", "TTFT p50", "TTFT p99", "", "backlog", "done in"];
 

@@ -5,7 +5,7 @@
  */
 import { parseArgs } from "node:util";
 import { type ClosedLoop, type ClosedLoopResult, closedLoop } from "../src/app/closed-loop/closed-loop.ts";
-import { quantile } from "../src/app/quantile.ts";
+import { quantile } from "../src/base/telemetry/quantile.ts";
 
 const { values } = parseArgs({ options: { seconds: { type: "string" }, seed: { type: "string" } } });
 const base = {

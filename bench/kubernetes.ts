@@ -21,13 +21,13 @@ import { fork } from "node:child_process";
 import { get, type IncomingMessage } from "node:http";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { SeededRandom } from "../src/clock/random.ts";
-import { realClock } from "../src/clock/real.ts";
+import { SeededRandom } from "../src/base/clock/random.ts";
+import { realClock } from "../src/base/clock/real.ts";
+import { silentLogger } from "../src/base/telemetry/logger.ts";
 import { ClusterState } from "../src/controllers/cluster-state.ts";
 import { EndpointRegistry } from "../src/endpoints/registry.ts";
 import { HttpApiClient } from "../src/kubernetes/http-client.ts";
 import { ResourceStore } from "../src/resources/resource-store.ts";
-import { silentLogger } from "../src/telemetry/logger.ts";
 
 const CPU_LIMIT = 1.25;
 const MEMORY_LIMIT = 0.25;

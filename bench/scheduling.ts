@@ -7,12 +7,12 @@
  * one weighted sum, and the maximum of the totals. Prompts take turns, so each is known to the endpoint it went to
  * before; "known everywhere" is the worst case for the prefix index.
  */
-import { SeededRandom } from "../src/clock/random.ts";
-import { realClock } from "../src/clock/real.ts";
-import { type Endpoint, hostPort } from "../src/inference/endpoint.ts";
-import { HeaderList } from "../src/inference/headers.ts";
-import { Rejection } from "../src/inference/outcomes.ts";
-import type { InferenceRequest } from "../src/inference/request.ts";
+import { SeededRandom } from "../src/base/clock/random.ts";
+import { realClock } from "../src/base/clock/real.ts";
+import { type Endpoint, hostPort } from "../src/base/inference/endpoint.ts";
+import { HeaderList } from "../src/base/inference/headers.ts";
+import { Rejection } from "../src/base/inference/outcomes.ts";
+import type { InferenceRequest } from "../src/base/inference/request.ts";
 import { buildDefaultPlan } from "../src/scheduling/default-profile.ts";
 import { Scheduler } from "../src/scheduling/scheduler.ts";
 import { measure } from "./support/measure.ts";

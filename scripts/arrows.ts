@@ -7,36 +7,37 @@ import { dirname, join, relative, resolve, sep } from "node:path";
 
 /** What each room may import besides itself and the rooms in `EVERYONE`. */
 export const ARROWS: Readonly<Record<string, readonly string[] | "all">> = {
-  cli: ["app", "document", "exchange"],
+  cli: ["app", "base/document", "base/process", "exchange"],
   app: "all",
-  extproc: ["exchange", "grpc"],
+  extproc: ["base/grpc", "exchange"],
   proxy: ["exchange"],
   envoy: ["resources"],
   check: ["endpoints"],
   admin: [],
-  dispatch: ["document", "plugin"],
-  exchange: ["endpoints", "flowcontrol", "grpc", "plugin", "resources", "scheduling"],
-  scheduling: ["plugin", "prefix"],
-  flowcontrol: ["plugin"],
-  endpoints: ["document", "plugin"],
-  config: ["document", "plugin"],
-  plugin: ["document"],
-  resources: ["document"],
-  kubernetes: ["document"],
+  dispatch: ["base/document", "base/plugin"],
+  exchange: ["base/grpc", "base/plugin", "endpoints", "flowcontrol", "resources", "scheduling"],
+  scheduling: ["base/plugin", "prefix"],
+  flowcontrol: ["base/plugin"],
+  endpoints: ["base/document", "base/plugin"],
+  config: ["base/document", "base/plugin"],
+  resources: ["base/document"],
+  kubernetes: ["base/document"],
   controllers: ["endpoints", "kubernetes", "resources"],
-  simulator: ["document"],
+  simulator: ["base/document"],
   prefix: [],
-  grpc: [],
-  document: [],
-  telemetry: [],
-  clock: [],
-  inference: [],
+  "base/process": [],
+  "base/grpc": [],
+  "base/telemetry": [],
+  "base/clock": [],
+  "base/document": [],
+  "base/plugin": ["base/document"],
+  "base/inference": [],
 };
-const EVERYONE = ["inference", "clock", "telemetry"];
+const EVERYONE = ["base/inference", "base/clock", "base/telemetry"];
 const CLOSED: Readonly<Record<string, readonly string[]>> = {
-  inference: [],
-  clock: [],
-  telemetry: ["inference", "clock"],
+  "base/inference": [],
+  "base/clock": [],
+  "base/telemetry": ["base/inference", "base/clock"],
 };
 const IMPORT = /(?:\bfrom\s*|\bimport\s*\(?\s*)["']([^"']+)["']/g;
 
@@ -72,7 +73,7 @@ export function violationsIn(file: string, text: string): string[] {
     else if (!may(roomOf(target)))
       found.push(`${file}: ${room} may not import ${roomOf(target) ?? target} (${specifier})`);
   }
-  if (room !== "clock" && /new Date\(\)/.test(text)) found.push(`${file}: reads the time; it comes from a Clock`);
+  if (room !== "base/clock" && /new Date\(\)/.test(text)) found.push(`${file}: reads the time; it comes from a Clock`);
   return found;
 }
 

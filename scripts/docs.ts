@@ -3,6 +3,8 @@
  */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { OUTCOMES } from "../src/base/inference/outcomes.ts";
+import { renderMetricsReference } from "../src/base/telemetry/reference.ts";
 import { batchCommand } from "../src/cli/batch.ts";
 import { checkServerCommand } from "../src/cli/check-server.ts";
 import { commandMarkdown } from "../src/cli/command-text.ts";
@@ -20,8 +22,6 @@ import { resultsCommand } from "../src/cli/results.ts";
 import { simCommand } from "../src/cli/sim.ts";
 import { simulateCommand } from "../src/cli/simulate.ts";
 import { validateCommand } from "../src/cli/validate.ts";
-import { OUTCOMES } from "../src/inference/outcomes.ts";
-import { renderMetricsReference } from "../src/telemetry/reference.ts";
 import { gatesReference, pluginsReference } from "./plugin-reference.ts";
 
 const root = join(import.meta.dirname, "..");

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../src/clock/random.ts";
+import { SeededRandom } from "../src/base/clock/random.ts";
 import { keep, readCorpus } from "./fuzz/corpus.ts";
 import { Fuzzer, MAX_OUTCOMES, MAX_POOL } from "./fuzz/fuzzer.ts";
 import { MAX_LONG_INPUT, Mutator } from "./fuzz/mutator.ts";

@@ -8,7 +8,7 @@
  * The minutes are those of each target; without `--target` all run, one after the other.
  */
 import { parseArgs } from "node:util";
-import { freshRandom } from "../src/clock/random.ts";
+import { freshRandom } from "../src/base/clock/random.ts";
 import { keep } from "./fuzz/corpus.ts";
 import { fuzz } from "./fuzz/run.ts";
 import { TARGETS } from "./fuzz/targets/index.ts";

@@ -1,6 +1,6 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { realClock } from "../../src/clock/real.ts";
+import { realClock } from "../../src/base/clock/real.ts";
 import { FakePrometheus } from "../../test/support/fake-prometheus.ts";
 import { pause, requests, withRig } from "./rig.ts";
 

@@ -1,5 +1,5 @@
-import { SeededRandom } from "../../src/clock/random.ts";
-import { VirtualClock } from "../../src/clock/virtual.ts";
+import { SeededRandom } from "../../src/base/clock/random.ts";
+import { VirtualClock } from "../../src/base/clock/virtual.ts";
 
 /** Seconds that a virtual clock takes to fire so many timers which do nothing but arm the next, `at` a time being armed. */
 export function emptyClock(events: number, at: number): number {

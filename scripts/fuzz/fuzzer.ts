@@ -1,4 +1,4 @@
-import { SeededRandom } from "../../src/clock/random.ts";
+import { SeededRandom } from "../../src/base/clock/random.ts";
 import { Mutator } from "./mutator.ts";
 import type { FuzzTarget } from "./target.ts";
 

@@ -1,4 +1,4 @@
-import type { Random } from "../../src/clock/random.ts";
+import type { Random } from "../../src/base/clock/random.ts";
 
 /** Bytes; inputs grow no further. */
 export const MAX_INPUT = 16 * 1024;

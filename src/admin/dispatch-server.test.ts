@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { ask } from "../../test/support/client.ts";
 import { poll } from "../../test/support/poll.ts";
-import { VirtualClock } from "../clock/virtual.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
 import { type Authorize, loopbackOnly } from "./access.ts";
 import { type DispatchAdmin, type DispatchViews, startDispatchAdmin } from "./dispatch-server.ts";
 

@@ -1,8 +1,8 @@
 import type { AddressInfo } from "node:net";
 import { Hono } from "hono";
-import type { Clock } from "../clock/clock.ts";
-import { messageOf } from "../inference/errors.ts";
-import type { ExpositionFormat } from "../telemetry/exposition.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import { messageOf } from "../base/inference/errors.ts";
+import type { ExpositionFormat } from "../base/telemetry/exposition.ts";
 import type { Authorize } from "./access.ts";
 import { guardedApp } from "./guarded-app.ts";
 import { listen, shut } from "./listen.ts";

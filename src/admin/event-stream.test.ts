@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { VirtualClock } from "../clock/virtual.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
 import { EventStream } from "./event-stream.ts";
 
 /** A stream whose pictures are numbered through, with the mark that each one began from. */

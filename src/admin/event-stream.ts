@@ -1,4 +1,4 @@
-import type { Clock, Timer } from "../clock/clock.ts";
+import type { Clock, Timer } from "../base/clock/clock.ts";
 
 /** Milliseconds between two pictures of the state. */
 const INTERVAL_MS = 500;

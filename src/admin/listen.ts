@@ -3,7 +3,7 @@ import { createServer as createHttpsServer } from "node:https";
 import type { SecureContextOptions } from "node:tls";
 import { serve } from "@hono/node-server";
 import type { Hono } from "hono";
-import { SluiceError } from "../inference/errors.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 
 /** How TLS is spoken on the admin port; PEM texts. */
 export interface AdminTls {

@@ -1,5 +1,5 @@
-import type { Clock } from "../clock/clock.ts";
-import { messageOf } from "../inference/errors.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import { messageOf } from "../base/inference/errors.ts";
 
 /** Milliseconds that a probe waits for the broker (async-processor 8.3). */
 const LIMIT = 3_000;

@@ -3,7 +3,7 @@ import { networkInterfaces } from "node:os";
 import { afterEach, describe, expect, it } from "vitest";
 import { ask } from "../../test/support/client.ts";
 import { poll } from "../../test/support/poll.ts";
-import { VirtualClock } from "../clock/virtual.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
 import { type Authorize, loopbackOnly } from "./access.ts";
 import type { Profiler } from "./profile-routes.ts";
 import { type AdminServer, startAdmin } from "./server.ts";

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { Server as HttpsServer } from "node:https";
 import type { AddressInfo } from "node:net";
-import type { Clock } from "../clock/clock.ts";
+import type { Clock } from "../base/clock/clock.ts";
 import type { Authorize } from "./access.ts";
 import { EventStream } from "./event-stream.ts";
 import { guardedApp } from "./guarded-app.ts";

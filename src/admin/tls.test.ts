@@ -4,9 +4,9 @@ import type { TLSSocket } from "node:tls";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { EMPTY_VIEWS } from "../../test/support/admin-port.ts";
 import { type ClientAuthority, clientAuthority } from "../../test/support/certificates.ts";
-import { realClock } from "../clock/real.ts";
-import { VirtualClock } from "../clock/virtual.ts";
-import { selfSignedPair, type TlsPair } from "../grpc/tls.ts";
+import { realClock } from "../base/clock/real.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
+import { selfSignedPair, type TlsPair } from "../base/grpc/tls.ts";
 import type { AdminTls } from "./listen.ts";
 import { type AdminServer, startAdmin } from "./server.ts";
 

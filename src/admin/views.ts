@@ -1,4 +1,4 @@
-import type { ExpositionFormat } from "../telemetry/exposition.ts";
+import type { ExpositionFormat } from "../base/telemetry/exposition.ts";
 
 /** The read-only views that the admin pages show; `app/` joins them from the rooms that own the data. */
 export interface AdminViews {

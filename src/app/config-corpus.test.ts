@@ -1,8 +1,11 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../clock/random.ts";
-import { VirtualClock } from "../clock/virtual.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
+import { parseDocument } from "../base/document/parse.ts";
+import { SluiceError } from "../base/inference/errors.ts";
+import { silentLogger } from "../base/telemetry/logger.ts";
 import type { ConfiguredPlugin } from "../config/effective.ts";
 import { explainConfig } from "../config/explain.ts";
 import { explainText } from "../config/explain-text.ts";
@@ -11,10 +14,7 @@ import { type LoadedConfig, loadDetailed } from "../config/load.ts";
 import { currentType } from "../config/migrate.ts";
 import { meaningOf, migrateText } from "../config/migrate-text.ts";
 import { whyNotYet } from "../config/published.ts";
-import { parseDocument } from "../document/parse.ts";
-import { SluiceError } from "../inference/errors.ts";
 import type { SchedulingPlan } from "../scheduling/profile.ts";
-import { silentLogger } from "../telemetry/logger.ts";
 import { instancesOf, planOf } from "./plan.ts";
 import { PLUGIN_REGISTRY } from "./plugins.ts";
 

@@ -1,12 +1,12 @@
 import { dirname } from "node:path";
-import type { Clock } from "../clock/clock.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import { fileSignature } from "../base/document/file-signature.ts";
+import { FolderWatch } from "../base/document/folder-watch.ts";
+import { messageOf, SluiceError } from "../base/inference/errors.ts";
+import type { Logger } from "../base/telemetry/logger.ts";
+import type { Metrics } from "../base/telemetry/names.ts";
 import { type EffectiveConfig, effectiveSummary } from "../config/effective.ts";
 import { configFingerprint } from "../config/fingerprint.ts";
-import { fileSignature } from "../document/file-signature.ts";
-import { FolderWatch } from "../document/folder-watch.ts";
-import { messageOf, SluiceError } from "../inference/errors.ts";
-import type { Logger } from "../telemetry/logger.ts";
-import type { Metrics } from "../telemetry/names.ts";
 import type { InferenceCore } from "./inference-core.ts";
 import { sameDataLayer } from "./metrics-settings.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { silentLogger } from "../telemetry/logger.ts";
+import { silentLogger } from "../base/telemetry/logger.ts";
 import { readConfig } from "./config-source.ts";
 
 const ALPHA = `apiVersion: llm-d.ai/v1alpha1

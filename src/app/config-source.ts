@@ -1,15 +1,15 @@
 import { dirname, resolve } from "node:path";
-import { realClock } from "../clock/real.ts";
+import { realClock } from "../base/clock/real.ts";
+import type { Document } from "../base/document/document.ts";
+import { didYouMean } from "../base/document/nearest.ts";
+import { parseDocument } from "../base/document/parse.ts";
+import { readDocument } from "../base/document/read.ts";
+import { SluiceError } from "../base/inference/errors.ts";
+import type { Logger } from "../base/telemetry/logger.ts";
 import { BUILT_IN_PROFILES, builtInDocument } from "../config/defaults.ts";
 import { type EffectiveConfig, effectiveSummary } from "../config/effective.ts";
 import { configFingerprint } from "../config/fingerprint.ts";
 import { loadConfig } from "../config/load.ts";
-import type { Document } from "../document/document.ts";
-import { didYouMean } from "../document/nearest.ts";
-import { parseDocument } from "../document/parse.ts";
-import { readDocument } from "../document/read.ts";
-import { SluiceError } from "../inference/errors.ts";
-import type { Logger } from "../telemetry/logger.ts";
 import { withLegacyEnvironment } from "./legacy-environment.ts";
 import { PluginModules } from "./plugin-modules.ts";
 

@@ -1,9 +1,9 @@
+import { SluiceError } from "../base/inference/errors.ts";
+import type { Discovery } from "../base/plugin/kinds.ts";
+import type { Logger } from "../base/telemetry/logger.ts";
 import type { EffectiveConfig } from "../config/effective.ts";
 import type { EndpointsFlavour } from "../endpoints/file-address.ts";
 import { FileDiscovery } from "../endpoints/file-discovery.ts";
-import { SluiceError } from "../inference/errors.ts";
-import type { Discovery } from "../plugin/kinds.ts";
-import type { Logger } from "../telemetry/logger.ts";
 import type { InferenceCore } from "./inference-core.ts";
 import { instancesOf } from "./plan.ts";
 

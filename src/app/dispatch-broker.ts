@@ -1,9 +1,9 @@
-import type { Clock } from "../clock/clock.ts";
-import type { Random } from "../clock/random.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import type { Random } from "../base/clock/random.ts";
+import type { Logger } from "../base/telemetry/logger.ts";
+import type { Tracing } from "../base/telemetry/tracing.ts";
 import type { Broker } from "../dispatch/queues/broker.ts";
 import type { TransportSettings } from "../dispatch/settings.ts";
-import type { Logger } from "../telemetry/logger.ts";
-import type { Tracing } from "../telemetry/tracing.ts";
 
 export interface BrokerDeps {
   readonly clock: Clock;

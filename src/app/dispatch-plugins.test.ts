@@ -10,7 +10,7 @@ import { fixedLimit } from "../../test/support/slowness.ts";
 const RUNNER = `
 const [root, ...paths] = process.argv.slice(1);
 const { loadDispatchPlugins } = await import(root + "dispatch-plugins.ts");
-const { VirtualClock } = await import(root + "../clock/virtual.ts");
+const { VirtualClock } = await import(root + "../base/clock/virtual.ts");
 const names = (definitions) => definitions.map(({ type }) => type);
 const said = await loadDispatchPlugins(paths, new VirtualClock()).then(
   ({ gates, sources }) => ({ gates: names(gates), sources: names(sources) }),

@@ -1,6 +1,6 @@
-import type { Clock } from "../clock/clock.ts";
-import { messageOf, SluiceError } from "../inference/errors.ts";
-import type { GateDefinition, MetricSourceDefinition } from "../plugin/gate.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import { messageOf, SluiceError } from "../base/inference/errors.ts";
+import type { GateDefinition, MetricSourceDefinition } from "../base/plugin/gate.ts";
 import { importModule, type ModuleExports } from "./plugin-import.ts";
 
 /** Gates and metric sources of the user. */

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../clock/random.ts";
-import { VirtualClock } from "../clock/virtual.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
+import type { LogFields, Logger } from "../base/telemetry/logger.ts";
 import { EndpointRegistry } from "../endpoints/registry.ts";
-import type { LogFields, Logger } from "../telemetry/logger.ts";
 import { EndpointLog } from "./endpoint-log.ts";
 
 function setUp(count: number) {

@@ -1,8 +1,8 @@
-import type { Clock, Timer } from "../clock/clock.ts";
+import type { Clock, Timer } from "../base/clock/clock.ts";
+import type { EndpointState } from "../base/inference/endpoint.ts";
+import type { LogFields, Logger } from "../base/telemetry/logger.ts";
 import type { PoolEndpoint } from "../endpoints/pool-endpoint.ts";
 import type { EndpointRegistry } from "../endpoints/registry.ts";
-import type { EndpointState } from "../inference/endpoint.ts";
-import type { LogFields, Logger } from "../telemetry/logger.ts";
 
 /** Milliseconds of one window. */
 const WINDOW = 10_000;

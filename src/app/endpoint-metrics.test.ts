@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../clock/random.ts";
-import { VirtualClock } from "../clock/virtual.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
+import { UNKNOWN_METRICS } from "../base/inference/endpoint.ts";
+import { render } from "../base/telemetry/exposition.ts";
+import { createMetrics } from "../base/telemetry/names.ts";
+import { MetricsRegistry } from "../base/telemetry/registry.ts";
 import { EndpointRegistry } from "../endpoints/registry.ts";
 import { EndpointsView } from "../endpoints/view.ts";
-import { UNKNOWN_METRICS } from "../inference/endpoint.ts";
-import { render } from "../telemetry/exposition.ts";
-import { createMetrics } from "../telemetry/names.ts";
-import { MetricsRegistry } from "../telemetry/registry.ts";
 import { startEndpointMetrics } from "./endpoint-metrics.ts";
 
 const shown = (page: string, series: string): string | undefined =>

@@ -1,8 +1,8 @@
-import type { Clock } from "../clock/clock.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import type { Metrics } from "../base/telemetry/names.ts";
+import type { MetricsRegistry } from "../base/telemetry/registry.ts";
 import type { EndpointRegistry } from "../endpoints/registry.ts";
 import type { EndpointsView } from "../endpoints/view.ts";
-import type { Metrics } from "../telemetry/names.ts";
-import type { MetricsRegistry } from "../telemetry/registry.ts";
 
 const STATES = ["up", "blind", "down"] as const;
 /** Requests in flight are counted once, whatever producers read them. */

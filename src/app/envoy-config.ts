@@ -1,6 +1,8 @@
 import { isIP } from "node:net";
-import { didYouMean } from "../document/nearest.ts";
-import { readDocument } from "../document/read.ts";
+import { didYouMean } from "../base/document/nearest.ts";
+import { readDocument } from "../base/document/read.ts";
+import { SluiceError } from "../base/inference/errors.ts";
+import { parseListenAddress } from "../base/inference/listen-address.ts";
 import { splitHostPort } from "../endpoints/address.ts";
 import { endpointsOf } from "../endpoints/endpoints-file.ts";
 import { MAX_FILE_BYTES } from "../endpoints/file-discovery.ts";
@@ -14,11 +16,9 @@ import {
   VARIANTS,
 } from "../envoy/options.ts";
 import { planBootstrap } from "../envoy/plan.ts";
-import { SluiceError } from "../inference/errors.ts";
 import { type FolderContent, ManifestFolder } from "../resources/manifest-folder.ts";
 import { GROUP, type InferencePool, type ResourceObject } from "../resources/objects.ts";
 import { choosePool } from "../resources/pool-choice.ts";
-import { parseListenAddress } from "./address.ts";
 
 /** What `sluice envoy-config` was asked for; addresses and choices are still text. */
 export interface EnvoyConfigRequest extends Pick<BootstrapOptions, "tls" | "subset" | "subsetHeader" | "command"> {

@@ -1,16 +1,10 @@
 import { type Authorize, loopbackOnly } from "../admin/access.ts";
 import { startAdmin } from "../admin/server.ts";
-import { type Clock, delay } from "../clock/clock.ts";
-import { freshRandom } from "../clock/random.ts";
-import { realClock } from "../clock/real.ts";
-import type { EffectiveConfig } from "../config/effective.ts";
-import { fileSignature } from "../document/file-signature.ts";
-import type { BudgetSettings } from "../exchange/byte-budget.ts";
-import { PROCESS_PATH } from "../extproc/messages.ts";
-import { Notices } from "../extproc/notices.ts";
-import { processHandler } from "../extproc/service.ts";
-import type { WireOptions } from "../extproc/wire-options.ts";
-import { createH2Server } from "../grpc/h2/server.ts";
+import { type Clock, delay } from "../base/clock/clock.ts";
+import { freshRandom } from "../base/clock/random.ts";
+import { realClock } from "../base/clock/real.ts";
+import { fileSignature } from "../base/document/file-signature.ts";
+import { createH2Server } from "../base/grpc/h2/server.ts";
 import {
   healthHandlers,
   type ProbeState,
@@ -18,33 +12,39 @@ import {
   probeHealth,
   probeStatus,
   SERVING_STATUS,
-} from "../grpc/health.ts";
-import type { GrpcHandler } from "../grpc/transport.ts";
-import { hostPort } from "../inference/endpoint.ts";
-import type { SluiceError } from "../inference/errors.ts";
-import type { Logger } from "../telemetry/logger.ts";
-import { createLogger, type LoggerOptions } from "../telemetry/logging.ts";
-import { startProcessMetrics } from "../telemetry/process.ts";
-import { RateLimitedLog } from "../telemetry/rate-limited-log.ts";
+} from "../base/grpc/health.ts";
+import type { GrpcHandler } from "../base/grpc/transport.ts";
+import { hostPort } from "../base/inference/endpoint.ts";
+import type { SluiceError } from "../base/inference/errors.ts";
+import { collectGarbageRarely } from "../base/process/garbage.ts";
+import { type Running, untilHardStop, untilSignal } from "../base/process/lifecycle.ts";
+import { type Listening, readyLine } from "../base/process/ready-line.ts";
+import type { Logger } from "../base/telemetry/logger.ts";
+import { createLogger, type LoggerOptions } from "../base/telemetry/logging.ts";
+import { startProcessMetrics } from "../base/telemetry/process.ts";
+import { RateLimitedLog } from "../base/telemetry/rate-limited-log.ts";
+import { startRequestTracing } from "../base/telemetry/request-tracing.ts";
+import type { EffectiveConfig } from "../config/effective.ts";
+import type { BudgetSettings } from "../exchange/byte-budget.ts";
+import { PROCESS_PATH } from "../extproc/messages.ts";
+import { Notices } from "../extproc/notices.ts";
+import { processHandler } from "../extproc/service.ts";
+import type { WireOptions } from "../extproc/wire-options.ts";
 import { followConfig } from "./config-follower.ts";
 import { type ConfigSource, checkedConfig, readConfig } from "./config-source.ts";
 import { startEndpointMetrics } from "./endpoint-metrics.ts";
 import type { ExplainSettings } from "./explain-settings.ts";
 import { showExtProc } from "./extproc-metrics.ts";
 import { FilePool } from "./file-pool.ts";
-import { collectGarbageRarely } from "./garbage.ts";
 import { InferenceCore } from "./inference-core.ts";
 import type { KubernetesPoolParts } from "./kubernetes-pool.ts";
 import type { KubernetesSettings } from "./kubernetes-settings.ts";
-import { type Running, untilHardStop, untilSignal } from "./lifecycle.ts";
 import { metricsAuthorization } from "./metrics-authorization.ts";
 import type { MetricsFlags } from "./metrics-flags.ts";
 import { metricsSettings, startMetrics } from "./metrics-settings.ts";
 import { ModelSource } from "./model-source.ts";
 import type { PoolSource } from "./pool-source.ts";
 import { inspectorProfiler } from "./profiler.ts";
-import { type Listening, readyLine } from "./ready-line.ts";
-import { startRequestTracing } from "./request-tracing.ts";
 import type { ResourceSettings } from "./resource-settings.ts";
 import { withSaturationEnvironment } from "./saturation-environment.ts";
 import { showSaturation } from "./saturation-metrics.ts";

@@ -1,8 +1,8 @@
 import { Client } from "undici";
-import { delay } from "../clock/clock.ts";
-import { realClock } from "../clock/real.ts";
-import { readText } from "../document/read.ts";
-import { messageOf, oneLine, SluiceError } from "../inference/errors.ts";
+import { delay } from "../base/clock/clock.ts";
+import { realClock } from "../base/clock/real.ts";
+import { readText } from "../base/document/read.ts";
+import { messageOf, oneLine, SluiceError } from "../base/inference/errors.ts";
 
 /** Where the admin pages of the commands are unless they are told otherwise: of `sluice epp`, then of `sluice gateway`. */
 export const USUAL_ADMINS = ["http://127.0.0.1:9090", "http://127.0.0.1:19001"] as const;

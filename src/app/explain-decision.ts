@@ -1,4 +1,4 @@
-import { SluiceError } from "../inference/errors.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 import type { Explanation } from "../scheduling/explain.ts";
 import { type AdminAccess, askAdmin } from "./explain-client.ts";
 

@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { DecisionRecord, FullRecord } from "../inference/decision-record.ts";
-import { UNKNOWN_METRICS } from "../inference/endpoint.ts";
+import type { DecisionRecord, FullRecord } from "../base/inference/decision-record.ts";
+import { UNKNOWN_METRICS } from "../base/inference/endpoint.ts";
 import { readRecord, recordJson } from "./explain-record.ts";
 
 const FOLDER = mkdtempSync(join(tmpdir(), "sluice-record-"));

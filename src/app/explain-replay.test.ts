@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { TestCore, type TestEndpoint } from "../../test/support/core.ts";
 import { chatBody } from "../../test/support/session-harness.ts";
+import type { DecisionRecord } from "../base/inference/decision-record.ts";
+import { HeaderList } from "../base/inference/headers.ts";
 import type { Wire } from "../exchange/wire.ts";
-import type { DecisionRecord } from "../inference/decision-record.ts";
-import { HeaderList } from "../inference/headers.ts";
 import { recordJson } from "./explain-record.ts";
 import { type ReplayReport, replayFile, replayText } from "./explain-replay.ts";
 

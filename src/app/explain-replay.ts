@@ -1,10 +1,10 @@
-import { SeededRandom } from "../clock/random.ts";
-import { VirtualClock } from "../clock/virtual.ts";
-import { messageOf, SluiceError } from "../inference/errors.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
+import { messageOf, SluiceError } from "../base/inference/errors.ts";
+import { silentLogger } from "../base/telemetry/logger.ts";
 import { explain } from "../scheduling/explain.ts";
 import { counted } from "../scheduling/explain-words.ts";
 import { replay } from "../scheduling/replay.ts";
-import { silentLogger } from "../telemetry/logger.ts";
 import { type ConfigSource, readConfig } from "./config-source.ts";
 import { readRecord } from "./explain-record.ts";
 import { instancesOf, planOf } from "./plan.ts";

@@ -1,6 +1,6 @@
+import { columns } from "../base/process/screen.ts";
 import type { ExplainedCandidate, Explanation } from "../scheduling/explain.ts";
 import { counted, digitsApart, percent, points, span, weightText } from "../scheduling/explain-words.ts";
-import { columns } from "./demo/screen.ts";
 
 /** Characters of a line of words. Tables may be wider: names are not cut. */
 const WIDTH = 80;

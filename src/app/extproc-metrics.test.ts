@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
+import { render } from "../base/telemetry/exposition.ts";
+import { createMetrics } from "../base/telemetry/names.ts";
+import { MetricsRegistry } from "../base/telemetry/registry.ts";
 import { Notices } from "../extproc/notices.ts";
-import { render } from "../telemetry/exposition.ts";
-import { createMetrics } from "../telemetry/names.ts";
-import { MetricsRegistry } from "../telemetry/registry.ts";
 import { showExtProc } from "./extproc-metrics.ts";
 
 describe("showExtProc", () => {

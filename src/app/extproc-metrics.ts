@@ -1,6 +1,6 @@
+import type { Metrics } from "../base/telemetry/names.ts";
+import type { MetricsRegistry } from "../base/telemetry/registry.ts";
 import { Notices } from "../extproc/notices.ts";
-import type { Metrics } from "../telemetry/names.ts";
-import type { MetricsRegistry } from "../telemetry/registry.ts";
 
 /** What is shown of the ext_proc port. */
 export interface ExtProcCounts {

@@ -1,7 +1,7 @@
+import type { AppProtocol } from "../base/plugin/kinds.ts";
+import type { Logger } from "../base/telemetry/logger.ts";
 import type { EffectiveConfig } from "../config/effective.ts";
-import type { AppProtocol } from "../plugin/kinds.ts";
 import type { ModelOptions } from "../resources/resolve.ts";
-import type { Logger } from "../telemetry/logger.ts";
 import { startDiscovery } from "./discovery.ts";
 import type { InferenceCore } from "./inference-core.ts";
 import type { ModelSource } from "./model-source.ts";

@@ -1,5 +1,5 @@
 import { createServer } from "node:net";
-import { SluiceError } from "../inference/errors.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 
 /** How many ports are tried. */
 const TRIES = 100;

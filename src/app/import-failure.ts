@@ -1,7 +1,7 @@
 import { fileURLToPath } from "node:url";
-import { didYouMean } from "../document/nearest.ts";
-import { messageOf } from "../inference/errors.ts";
-import * as contract from "../plugin/index.ts";
+import { didYouMean } from "../base/document/nearest.ts";
+import { messageOf } from "../base/inference/errors.ts";
+import * as contract from "../base/plugin/index.ts";
 
 /**
  * Why a module could not be imported, in one line for its author: where, what, and the remedy where one is known.

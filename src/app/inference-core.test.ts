@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../clock/random.ts";
-import { VirtualClock } from "../clock/virtual.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
+import { parseDocument } from "../base/document/parse.ts";
+import { HeaderList } from "../base/inference/headers.ts";
+import { defineProducer, defineRequestHook } from "../base/plugin/define.ts";
+import { silentLogger } from "../base/telemetry/logger.ts";
 import type { EffectiveConfig } from "../config/effective.ts";
 import { loadConfig } from "../config/load.ts";
-import { parseDocument } from "../document/parse.ts";
-import { HeaderList } from "../inference/headers.ts";
-import { defineProducer, defineRequestHook } from "../plugin/define.ts";
 import { objectivesFromFlags } from "../resources/objectives.ts";
-import { silentLogger } from "../telemetry/logger.ts";
 import { InferenceCore } from "./inference-core.ts";
 import { PLUGIN_REGISTRY } from "./plugins.ts";
 

@@ -1,4 +1,4 @@
-import { SluiceError } from "../inference/errors.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 
 /**
  * What goes for the name of the pool where a selector takes its place: that of the Deployment, cut out of the pod's name

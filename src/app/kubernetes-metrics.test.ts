@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { VirtualClock } from "../clock/virtual.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
+import { render } from "../base/telemetry/exposition.ts";
+import { createMetrics } from "../base/telemetry/names.ts";
+import { MetricsRegistry } from "../base/telemetry/registry.ts";
 import type { FollowedKind } from "../controllers/cluster-state.ts";
-import { render } from "../telemetry/exposition.ts";
-import { createMetrics } from "../telemetry/names.ts";
-import { MetricsRegistry } from "../telemetry/registry.ts";
 import { showCluster } from "./kubernetes-metrics.ts";
 
 const followed = (name: string, state: Partial<FollowedKind["state"]> = {}): FollowedKind => ({

@@ -1,9 +1,9 @@
-import type { Clock } from "../clock/clock.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import { ELECTION_METRICS } from "../base/telemetry/kubernetes-metrics.ts";
+import { registerTable } from "../base/telemetry/metric-table.ts";
+import type { Metrics } from "../base/telemetry/names.ts";
+import type { MetricsRegistry } from "../base/telemetry/registry.ts";
 import type { FollowedKind } from "../controllers/cluster-state.ts";
-import { ELECTION_METRICS } from "../telemetry/kubernetes-metrics.ts";
-import { registerTable } from "../telemetry/metric-table.ts";
-import type { Metrics } from "../telemetry/names.ts";
-import type { MetricsRegistry } from "../telemetry/registry.ts";
 
 /**
  * Shows how up to date the picture of the cluster is, and who leads; worked out whenever the page is rendered.

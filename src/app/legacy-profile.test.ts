@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { TestCore } from "../../test/support/core.ts";
+import { HeaderList } from "../base/inference/headers.ts";
+import { Rejection } from "../base/inference/outcomes.ts";
+import { silentLogger } from "../base/telemetry/logger.ts";
 import { effectiveSummary } from "../config/effective.ts";
-import { HeaderList } from "../inference/headers.ts";
-import { Rejection } from "../inference/outcomes.ts";
-import { silentLogger } from "../telemetry/logger.ts";
 import { readConfig } from "./config-source.ts";
 
 const EXAMPLE = readFileSync(new URL("../../examples/legacy-v0.3.yaml", import.meta.url), "utf8");

@@ -8,7 +8,7 @@ import {
 } from "../../test/support/apiserver/index.ts";
 import { ask } from "../../test/support/client.ts";
 import { type AdminServer, startAdmin } from "../admin/server.ts";
-import { VirtualClock } from "../clock/virtual.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
 import { AccessReview, type ReviewedUser } from "../kubernetes/access-review.ts";
 import { HttpApiClient } from "../kubernetes/http-client.ts";
 import { type AccessReviews, metricsAuthorization } from "./metrics-authorization.ts";

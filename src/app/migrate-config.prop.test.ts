@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { stringify } from "yaml";
+import { parseDocument } from "../base/document/parse.ts";
 import { type LoadedConfig, loadDetailed } from "../config/load.ts";
 import { meaningOf, migrateText } from "../config/migrate-text.ts";
-import { parseDocument } from "../document/parse.ts";
 import { PLUGIN_REGISTRY } from "./plugins.ts";
 
 const load = (text: string): LoadedConfig => loadDetailed(parseDocument(text, { file: "c" }), PLUGIN_REGISTRY);

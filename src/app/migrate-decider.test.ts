@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
+import { parseDocument } from "../base/document/parse.ts";
 import { explainConfig } from "../config/explain.ts";
 import { type LoadedConfig, loadDetailed } from "../config/load.ts";
 import { migrateText } from "../config/migrate-text.ts";
-import { parseDocument } from "../document/parse.ts";
 import { PLUGIN_REGISTRY } from "./plugins.ts";
 
 const load = (text: string): LoadedConfig => loadDetailed(parseDocument(text, { file: "c" }), PLUGIN_REGISTRY);

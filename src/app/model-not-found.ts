@@ -1,5 +1,5 @@
-import type { Clock } from "../clock/clock.ts";
-import type { RequestHook } from "../plugin/kinds.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import type { RequestHook } from "../base/plugin/kinds.ts";
 import type { InferenceModel, ObjectMeta } from "../resources/objects.ts";
 import type { ResourceStore } from "../resources/resource-store.ts";
 

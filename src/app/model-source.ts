@@ -1,10 +1,10 @@
-import type { Clock } from "../clock/clock.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import type { Logger } from "../base/telemetry/logger.ts";
+import { RateLimitedLog } from "../base/telemetry/rate-limited-log.ts";
 import { objectivesFromFlags } from "../resources/objectives.ts";
 import type { ModelOptions } from "../resources/resolve.ts";
 import { ResourceDirectory } from "../resources/resource-directory.ts";
 import { ResourceStore } from "../resources/resource-store.ts";
-import type { Logger } from "../telemetry/logger.ts";
-import { RateLimitedLog } from "../telemetry/rate-limited-log.ts";
 import type { ResourceSettings } from "./resource-settings.ts";
 
 /** What is known of models and objectives besides the requests: `--objective` flags and, with `--resources`, API objects. */

@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { readdir, readFile, realpath, stat } from "node:fs/promises";
 import { dirname, extname, isAbsolute, relative, resolve, sep } from "node:path";
-import { didYouMean } from "../document/nearest.ts";
-import { messageOf } from "../inference/errors.ts";
+import { didYouMean } from "../base/document/nearest.ts";
+import { messageOf } from "../base/inference/errors.ts";
 
 /** What Node runs as it is. */
 const ENDINGS: readonly string[] = [".ts", ".mts", ".cts", ".js", ".mjs", ".cjs"];

@@ -1,6 +1,6 @@
 import fc from "fast-check";
-import { HeaderList } from "../inference/headers.ts";
-import type { InferenceRequest } from "../inference/request.ts";
+import { HeaderList } from "../base/inference/headers.ts";
+import type { InferenceRequest } from "../base/inference/request.ts";
 import { requestOf } from "../scheduling/fakes.cases.ts";
 
 // Random pools and requests, one decision after the other.

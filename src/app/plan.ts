@@ -1,11 +1,11 @@
-import type { Clock } from "../clock/clock.ts";
-import type { Random } from "../clock/random.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import type { Random } from "../base/clock/random.ts";
+import { PluginInstances } from "../base/plugin/instances.ts";
+import type { Logger } from "../base/telemetry/logger.ts";
 import type { EffectiveConfig } from "../config/effective.ts";
 import { configFingerprint } from "../config/fingerprint.ts";
-import { PluginInstances } from "../plugin/instances.ts";
 import { buildPlan } from "../scheduling/build.ts";
 import type { SchedulingPlan } from "../scheduling/profile.ts";
-import type { Logger } from "../telemetry/logger.ts";
 
 export interface InstancesParts {
   readonly clock: Clock;

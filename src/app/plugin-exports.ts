@@ -1,7 +1,7 @@
-import { didYouMean } from "../document/nearest.ts";
-import { oneLine } from "../inference/errors.ts";
-import type { DataKey } from "../plugin/keys.ts";
-import type { PluginDefinition, PluginKind } from "../plugin/kinds.ts";
+import { didYouMean } from "../base/document/nearest.ts";
+import { oneLine } from "../base/inference/errors.ts";
+import type { DataKey } from "../base/plugin/keys.ts";
+import type { PluginDefinition, PluginKind } from "../base/plugin/kinds.ts";
 import type { ModuleExports } from "./plugin-import.ts";
 
 /** What makes the definitions of each kind. */

@@ -2,8 +2,8 @@ import { realpath } from "node:fs/promises";
 import { registerHooks } from "node:module";
 import { extname } from "node:path";
 import { pathToFileURL } from "node:url";
-import type { Clock } from "../clock/clock.ts";
-import { SluiceError } from "../inference/errors.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 import { importFailure } from "./import-failure.ts";
 
 /** Milliseconds that a module may take to load, what it awaits at its top included. */
@@ -12,7 +12,7 @@ const LOAD_BUDGET = 10_000;
 /** What users' modules import, and which file of ours that is: a source file or a built one, as this one is. */
 const OURS: ReadonlyMap<string, string> = new Map(
   [
-    ["sluice/plugin", "../plugin/index"] as const,
+    ["sluice/plugin", "../base/plugin/index"] as const,
     ["sluice/plugin/testing", "../scheduling/testing/index"] as const,
   ].map(([name, file]) => [name, new URL(`${file}${extname(import.meta.url)}`, import.meta.url).href]),
 );

@@ -33,9 +33,9 @@ import { dirname, join } from "node:path";
 const { root, cases } = JSON.parse(readFileSync(0, "utf8"));
 const { PluginModules } = await import(root + "plugin-modules.ts");
 const { PLUGIN_REGISTRY } = await import(root + "plugins.ts");
-const { parseDocument } = await import(root + "../document/parse.ts");
-const { VirtualClock } = await import(root + "../clock/virtual.ts");
-globalThis.contract = await import(root + "../plugin/index.ts");
+const { parseDocument } = await import(root + "../base/document/parse.ts");
+const { VirtualClock } = await import(root + "../base/clock/virtual.ts");
+globalThis.contract = await import(root + "../base/plugin/index.ts");
 const results = {};
 for (const [name, { folder, steps }] of Object.entries(cases)) {
   const clock = new VirtualClock();

@@ -1,12 +1,12 @@
-import type { Clock } from "../clock/clock.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import { type Document, formatPosition, type Path } from "../base/document/document.ts";
+import { invalid, type Violation } from "../base/document/validate.ts";
+import { messageOf, oneLine, SluiceError } from "../base/inference/errors.ts";
+import type { PluginDefinition } from "../base/plugin/kinds.ts";
+import { PluginRegistry } from "../base/plugin/registry.ts";
 import { currentType } from "../config/migrate.ts";
 import { policyOf } from "../config/policies.ts";
 import { whyNotYet } from "../config/published.ts";
-import { type Document, formatPosition, type Path } from "../document/document.ts";
-import { invalid, type Violation } from "../document/validate.ts";
-import { messageOf, oneLine, SluiceError } from "../inference/errors.ts";
-import type { PluginDefinition } from "../plugin/kinds.ts";
-import { PluginRegistry } from "../plugin/registry.ts";
 import { locateModule, type ModuleFile } from "./module-file.ts";
 import { definitionsIn, typeNotFound } from "./plugin-exports.ts";
 import { importModule } from "./plugin-import.ts";

@@ -1,4 +1,4 @@
-import { messageOf } from "../inference/errors.ts";
+import { messageOf } from "../base/inference/errors.ts";
 import type { PluginState } from "./inference-core.ts";
 
 /** One plugin in `/debug/plugins/state` (scheduling 9.2): with its state, or why there is none. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { parseDocument } from "../base/document/parse.ts";
 import { loadConfig } from "../config/load.ts";
-import { parseDocument } from "../document/parse.ts";
 import { PLUGIN_REGISTRY } from "./plugins.ts";
 
 const load = (text: string) => loadConfig(parseDocument(text, { file: "c.yaml" }), PLUGIN_REGISTRY);

@@ -1,3 +1,5 @@
+import type { PluginDefinition } from "../base/plugin/kinds.ts";
+import { PluginRegistry } from "../base/plugin/registry.ts";
 import { coreMetricsExtractor } from "../endpoints/core-metrics-extractor.ts";
 import { fileDiscovery, multiclusterFileDiscovery } from "../endpoints/file-discovery-plugin.ts";
 import { metricsDataSource } from "../endpoints/metrics-data-source.ts";
@@ -6,8 +8,6 @@ import { concurrencyDetector } from "../flowcontrol/concurrency-detector.ts";
 import { neverSaturatedDetector } from "../flowcontrol/never-saturated-detector.ts";
 import { noCapacityDetector } from "../flowcontrol/no-capacity-detector.ts";
 import { utilizationDetector } from "../flowcontrol/utilization-detector.ts";
-import type { PluginDefinition } from "../plugin/kinds.ts";
-import { PluginRegistry } from "../plugin/registry.ts";
 import { SCHEDULING_PLUGINS } from "../scheduling/plugins/index.ts";
 
 /** Every plugin type that a configuration may name. */

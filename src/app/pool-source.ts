@@ -1,10 +1,10 @@
+import type { AppProtocol, OwnHook } from "../base/plugin/kinds.ts";
+import type { Metrics } from "../base/telemetry/names.ts";
+import type { MetricsRegistry } from "../base/telemetry/registry.ts";
 import type { EndpointRegistry } from "../endpoints/registry.ts";
 import type { AccessReview } from "../kubernetes/access-review.ts";
-import type { AppProtocol, OwnHook } from "../plugin/kinds.ts";
 import { GROUP, type InferencePool } from "../resources/objects.ts";
 import type { ModelOptions } from "../resources/resolve.ts";
-import type { Metrics } from "../telemetry/names.ts";
-import type { MetricsRegistry } from "../telemetry/registry.ts";
 
 /** The picker that the endpoints are for, as far as their source knows it. */
 export interface FollowingCore {

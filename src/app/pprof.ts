@@ -1,4 +1,4 @@
-import { WIRE, Writer } from "../grpc/protobuf.ts";
+import { WIRE, Writer } from "../base/grpc/protobuf.ts";
 
 /** A function as V8 names it. */
 export interface CallFrame {

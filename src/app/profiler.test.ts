@@ -1,7 +1,7 @@
 import { gunzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
-import { realClock } from "../clock/real.ts";
-import { VirtualClock } from "../clock/virtual.ts";
+import { realClock } from "../base/clock/real.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
 import { cpuSamples, heapSamples, type InspectorSession, inspectorProfiler } from "./profiler.ts";
 
 const callFrame = (functionName: string) => ({

@@ -2,7 +2,7 @@ import type { Profiler as CpuProfiler, HeapProfiler } from "node:inspector/promi
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import type { Profiler } from "../admin/profile-routes.ts";
-import { type Clock, delay } from "../clock/clock.ts";
+import { type Clock, delay } from "../base/clock/clock.ts";
 import { type CallFrame, encodeProfile, type ProfileHead, type StackSample } from "./pprof.ts";
 
 /** Microseconds between two samples of the CPU profile, and bytes between two of the heap's. */

@@ -11,7 +11,7 @@ import {
   keysOf,
   SessionHarness,
 } from "../../test/support/session-harness.ts";
-import type { ResponseCompleteContext } from "../plugin/kinds.ts";
+import type { ResponseCompleteContext } from "../base/plugin/kinds.ts";
 import { madeModel, madePool } from "../resources/made.cases.ts";
 import { ResourceStore } from "../resources/resource-store.ts";
 

@@ -2,9 +2,9 @@ import { afterEach, describe, expect, it } from "vitest";
 import { TestCore } from "../../test/support/core.ts";
 import { poll } from "../../test/support/poll.ts";
 import { RenderServer } from "../../test/support/render-server.ts";
+import { HeaderList } from "../base/inference/headers.ts";
 import { NO_WIRE } from "../exchange/fakes.cases.ts";
 import type { Decision, Routed } from "../exchange/wire.ts";
-import { HeaderList } from "../inference/headers.ts";
 
 const servers: RenderServer[] = [];
 afterEach(async () => {

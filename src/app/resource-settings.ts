@@ -1,5 +1,5 @@
-import { didYouMean } from "../document/nearest.ts";
-import { SluiceError } from "../inference/errors.ts";
+import { didYouMean } from "../base/document/nearest.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 import { GROUP } from "../resources/objects.ts";
 import type { PoolIdentity } from "../resources/pool-choice.ts";
 import { MODEL_MATCHING, type ResolverOptions, STANDARD_SHED_AT } from "../resources/resolve.ts";

@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
 import { samplesOf } from "../../test/support/core.ts";
-import { render } from "../telemetry/exposition.ts";
-import { createMetrics } from "../telemetry/names.ts";
-import { MetricsRegistry } from "../telemetry/registry.ts";
+import { render } from "../base/telemetry/exposition.ts";
+import { createMetrics } from "../base/telemetry/names.ts";
+import { MetricsRegistry } from "../base/telemetry/registry.ts";
 import { rewriteCounter } from "./rewrite-counter.ts";
 
 it("counts rewrites under both names, 1,000 model names apart (scheduling 8.5)", () => {

@@ -1,4 +1,4 @@
-import type { Metrics } from "../telemetry/names.ts";
+import type { Metrics } from "../base/telemetry/names.ts";
 import { modelGuard } from "./model-guard.ts";
 
 /**

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
+import { parseDocument } from "../base/document/parse.ts";
+import { defineSaturationDetector } from "../base/plugin/define.ts";
+import { type Logger, silentLogger } from "../base/telemetry/logger.ts";
 import { loadConfig } from "../config/load.ts";
-import { parseDocument } from "../document/parse.ts";
-import { defineSaturationDetector } from "../plugin/define.ts";
-import { type Logger, silentLogger } from "../telemetry/logger.ts";
 import { PLUGIN_REGISTRY } from "./plugins.ts";
 import { withSaturationEnvironment } from "./saturation-environment.ts";
 

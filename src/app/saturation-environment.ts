@@ -1,7 +1,7 @@
+import type { Logger } from "../base/telemetry/logger.ts";
 import type { EffectiveConfig } from "../config/effective.ts";
 import { noCapacityDetector } from "../flowcontrol/no-capacity-detector.ts";
 import { utilizationDetector } from "../flowcontrol/utilization-detector.ts";
-import type { Logger } from "../telemetry/logger.ts";
 
 type Parameters = Readonly<Record<string, unknown>>;
 

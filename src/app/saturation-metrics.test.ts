@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../clock/random.ts";
-import { VirtualClock } from "../clock/virtual.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
+import { defineSaturationDetector } from "../base/plugin/define.ts";
+import { render } from "../base/telemetry/exposition.ts";
+import { type Logger, silentLogger } from "../base/telemetry/logger.ts";
 import { loadConfig } from "../config/load.ts";
-import { defineSaturationDetector } from "../plugin/define.ts";
 import { objectivesFromFlags } from "../resources/objectives.ts";
-import { render } from "../telemetry/exposition.ts";
-import { type Logger, silentLogger } from "../telemetry/logger.ts";
 import { InferenceCore } from "./inference-core.ts";
 import { PLUGIN_REGISTRY } from "./plugins.ts";
 import { showSaturation } from "./saturation-metrics.ts";

@@ -1,15 +1,15 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../clock/random.ts";
-import { VirtualClock } from "../clock/virtual.ts";
-import { Rejection } from "../inference/outcomes.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
+import { Rejection } from "../base/inference/outcomes.ts";
+import { render } from "../base/telemetry/exposition.ts";
+import { type LogFields, type Logger, silentLogger } from "../base/telemetry/logger.ts";
+import { createMetrics } from "../base/telemetry/names.ts";
+import { RateLimitedLog } from "../base/telemetry/rate-limited-log.ts";
+import { MetricsRegistry } from "../base/telemetry/registry.ts";
 import { buildDefaultPlan } from "../scheduling/default-profile.ts";
 import { endpointOf, requestOf } from "../scheduling/fakes.cases.ts";
 import { Scheduler } from "../scheduling/scheduler.ts";
-import { render } from "../telemetry/exposition.ts";
-import { type LogFields, type Logger, silentLogger } from "../telemetry/logger.ts";
-import { createMetrics } from "../telemetry/names.ts";
-import { RateLimitedLog } from "../telemetry/rate-limited-log.ts";
-import { MetricsRegistry } from "../telemetry/registry.ts";
 import { schedulerHooks } from "./scheduler-hooks.ts";
 
 /** Hooks on a scheduler with the default profile, the metrics they count in, and the lines they log. */

@@ -1,9 +1,9 @@
-import type { Clock } from "../clock/clock.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import { Rejection } from "../base/inference/outcomes.ts";
+import type { Metrics } from "../base/telemetry/names.ts";
+import type { RateLimitedLog } from "../base/telemetry/rate-limited-log.ts";
 import type { PluginCalls } from "../exchange/plugin-calls.ts";
-import { Rejection } from "../inference/outcomes.ts";
 import type { SchedulerHooks } from "../scheduling/hooks.ts";
-import type { Metrics } from "../telemetry/names.ts";
-import type { RateLimitedLog } from "../telemetry/rate-limited-log.ts";
 import { modelGuard } from "./model-guard.ts";
 
 /** Distinct label sets of attempts that are kept at hand: one per endpoint and model. */

@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { TestCore, type TestCoreOptions } from "../../test/support/core.ts";
 import { chatBody } from "../../test/support/session-harness.ts";
+import { parseDocument } from "../base/document/parse.ts";
+import { HeaderList } from "../base/inference/headers.ts";
+import { OUTCOMES, Rejection } from "../base/inference/outcomes.ts";
 import { loadConfig } from "../config/load.ts";
-import { parseDocument } from "../document/parse.ts";
 import { HEADERS, NO_WIRE } from "../exchange/fakes.cases.ts";
 import type { Routed } from "../exchange/wire.ts";
-import { HeaderList } from "../inference/headers.ts";
-import { OUTCOMES, Rejection } from "../inference/outcomes.ts";
 import { PLUGIN_REGISTRY } from "./plugins.ts";
 
 const HEAD = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { VirtualClock } from "../clock/virtual.ts";
-import type { Logger } from "../telemetry/logger.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
+import type { Logger } from "../base/telemetry/logger.ts";
 import { refusedClientLog } from "./serving-tls.ts";
 
 describe("the log of refused clients", () => {

@@ -1,12 +1,12 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { TestCore } from "../../test/support/core.ts";
+import type { EndpointMetrics } from "../base/inference/endpoint.ts";
+import { HeaderList } from "../base/inference/headers.ts";
+import { Rejection } from "../base/inference/outcomes.ts";
+import { silentLogger } from "../base/telemetry/logger.ts";
 import { STICKY_CONFIG } from "../config/defaults.ts";
 import { effectiveSummary } from "../config/effective.ts";
-import type { EndpointMetrics } from "../inference/endpoint.ts";
-import { HeaderList } from "../inference/headers.ts";
-import { Rejection } from "../inference/outcomes.ts";
-import { silentLogger } from "../telemetry/logger.ts";
 import { readConfig } from "./config-source.ts";
 
 const EXAMPLE = readFileSync(new URL("../../examples/sticky-until-saturated.yaml", import.meta.url), "utf8");

@@ -1,9 +1,9 @@
-import type { Clock } from "../clock/clock.ts";
-import { observeStreams } from "../grpc/observed-stream.ts";
-import type { GrpcHandler } from "../grpc/transport.ts";
-import { registerTable } from "../telemetry/metric-table.ts";
-import type { MetricsRegistry } from "../telemetry/registry.ts";
-import { STREAM_METRICS } from "../telemetry/stream-metrics.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import { observeStreams } from "../base/grpc/observed-stream.ts";
+import type { GrpcHandler } from "../base/grpc/transport.ts";
+import { registerTable } from "../base/telemetry/metric-table.ts";
+import type { MetricsRegistry } from "../base/telemetry/registry.ts";
+import { STREAM_METRICS } from "../base/telemetry/stream-metrics.ts";
 
 /** `handler`, with the metrics of `--enable-grpc-stream-metrics`; once per registry. */
 export function countStreams(handler: GrpcHandler, registry: MetricsRegistry, clock: Clock): GrpcHandler {

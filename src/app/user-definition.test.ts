@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../clock/random.ts";
-import { VirtualClock } from "../clock/virtual.ts";
-import { SluiceError } from "../inference/errors.ts";
-import { defineFilter, definePicker, defineProducer, defineRequestHook, defineScorer } from "../plugin/define.ts";
-import type { PluginContext, PluginDefinition } from "../plugin/kinds.ts";
-import { silentLogger } from "../telemetry/logger.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
+import { SluiceError } from "../base/inference/errors.ts";
+import { defineFilter, definePicker, defineProducer, defineRequestHook, defineScorer } from "../base/plugin/define.ts";
+import type { PluginContext, PluginDefinition } from "../base/plugin/kinds.ts";
+import { silentLogger } from "../base/telemetry/logger.ts";
 import { watched } from "./user-definition.ts";
 
 const context: PluginContext = {

@@ -1,5 +1,5 @@
-import { messageOf, SluiceError } from "../inference/errors.ts";
-import type { PluginDefinition, PluginKind } from "../plugin/kinds.ts";
+import { messageOf, SluiceError } from "../base/inference/errors.ts";
+import type { PluginDefinition, PluginKind } from "../base/plugin/kinds.ts";
 import { importFailure } from "./import-failure.ts";
 
 interface Methods {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { VirtualClock } from "../clock/virtual.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
 import { DecisionRecords } from "../scheduling/records.ts";
 import type { InferenceCore } from "./inference-core.ts";
 import { recordedRun } from "./simulation/replay/recorded.cases.ts";

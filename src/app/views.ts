@@ -1,8 +1,8 @@
 import type { AdminViews, BacklogPicture } from "../admin/views.ts";
-import { USUAL_BYTES_PER_TOKEN } from "../inference/request.ts";
-import type { DecisionRecord } from "../inference/scheduling-result.ts";
+import { USUAL_BYTES_PER_TOKEN } from "../base/inference/request.ts";
+import type { DecisionRecord } from "../base/inference/scheduling-result.ts";
+import { render } from "../base/telemetry/exposition.ts";
 import { explain } from "../scheduling/explain.ts";
-import { render } from "../telemetry/exposition.ts";
 import { recordJson } from "./explain-record.ts";
 import type { InferenceCore } from "./inference-core.ts";
 import { pluginStates } from "./plugin-states.ts";

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { realClock } from "../clock/real.ts";
+import { realClock } from "../base/clock/real.ts";
+import { parseDocument } from "../base/document/parse.ts";
+import { defineProducer, defineRequestHook } from "../base/plugin/define.ts";
+import { PluginRegistry } from "../base/plugin/registry.ts";
 import { loadConfig } from "../config/load.ts";
-import { parseDocument } from "../document/parse.ts";
-import { defineProducer, defineRequestHook } from "../plugin/define.ts";
-import { PluginRegistry } from "../plugin/registry.ts";
 import { PLUGIN_REGISTRY, PLUGINS } from "./plugins.ts";
 import { warmUp } from "./warm-up.ts";
 

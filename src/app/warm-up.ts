@@ -1,11 +1,11 @@
-import type { Clock } from "../clock/clock.ts";
-import { SeededRandom } from "../clock/random.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { HeaderList } from "../base/inference/headers.ts";
+import { Rejection } from "../base/inference/outcomes.ts";
+import { silentLogger } from "../base/telemetry/logger.ts";
 import type { EffectiveConfig } from "../config/effective.ts";
 import { loadConfig } from "../config/load.ts";
-import { HeaderList } from "../inference/headers.ts";
-import { Rejection } from "../inference/outcomes.ts";
 import { objectivesFromFlags } from "../resources/objectives.ts";
-import { silentLogger } from "../telemetry/logger.ts";
 import { InferenceCore } from "./inference-core.ts";
 import { PLUGIN_REGISTRY } from "./plugins.ts";
 

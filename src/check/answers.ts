@@ -1,4 +1,4 @@
-import { oneLine } from "../inference/errors.ts";
+import { oneLine } from "../base/inference/errors.ts";
 import type { Answer, NoAnswer } from "./http-probe.ts";
 import { at, parseJson } from "./json-value.ts";
 import type { ObligationName } from "./obligations.ts";

@@ -1,6 +1,6 @@
 import { Client } from "undici";
-import type { Clock } from "../clock/clock.ts";
-import { messageOf } from "../inference/errors.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import { messageOf } from "../base/inference/errors.ts";
 
 /** Requests in a row that may go unanswered before no more are sent. */
 const PATIENCE = 3;

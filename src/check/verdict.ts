@@ -1,4 +1,4 @@
-import { oneLine } from "../inference/errors.ts";
+import { oneLine } from "../base/inference/errors.ts";
 import { type Level, OBLIGATIONS, type ObligationName } from "./obligations.ts";
 
 /** `FAIL` = a MUST is broken; `warn` = anything else that should be better; `skip` = not looked at, with the reason. */

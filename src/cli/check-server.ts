@@ -1,6 +1,6 @@
 import type { Command } from "commander";
-import { parseDuration } from "../document/duration.ts";
-import { SluiceError } from "../inference/errors.ts";
+import { parseDuration } from "../base/document/duration.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 import { collect, command } from "./command.ts";
 
 interface CheckFlags {

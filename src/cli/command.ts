@@ -1,6 +1,6 @@
 import { Command } from "commander";
-import { parseDuration } from "../document/duration.ts";
-import { SluiceError } from "../inference/errors.ts";
+import { parseDuration } from "../base/document/duration.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 
 /** A command that reports its errors to `main.ts` instead of ending the process. @param of the command it is a part of */
 export function command(name: string, description: string, of = ""): Command {

@@ -278,7 +278,7 @@ dataLayer:
   it("tells of several profiles, what each reads, and the file that defines a type", async () => {
     file(
       "mine.ts",
-      `import { defineScorer } from ${JSON.stringify(join(import.meta.dirname, "../plugin/index.ts"))};
+      `import { defineScorer } from ${JSON.stringify(join(import.meta.dirname, "../base/plugin/index.ts"))};
 export default defineScorer({ type: "mine", describe: "Likes all.", create: () => ({ score() {} }) });
 `,
     );

@@ -7,9 +7,9 @@ import {
   TRANSPORTS,
   type TransportName,
 } from "../app/dispatch-options.ts";
-import { didYouMean } from "../document/nearest.ts";
-import { SluiceError } from "../inference/errors.ts";
-import { type LogLevel, levelOfVerbosity } from "../telemetry/logging.ts";
+import { didYouMean } from "../base/document/nearest.ts";
+import { SluiceError } from "../base/inference/errors.ts";
+import { type LogLevel, levelOfVerbosity } from "../base/telemetry/logging.ts";
 import { legacyTransport } from "./dispatch-legacy.ts";
 import { LEGACY_FLAGS } from "./dispatch-legacy-table.ts";
 import { ALL_FLAGS, DispatchSettings, type DispatchValues } from "./dispatch-settings.ts";

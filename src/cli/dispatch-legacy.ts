@@ -4,9 +4,9 @@ import {
   readConfigDocument,
   type TransportName,
 } from "../app/dispatch-options.ts";
-import { didYouMean } from "../document/nearest.ts";
-import type { Position } from "../inference/errors.ts";
-import { SluiceError } from "../inference/errors.ts";
+import { didYouMean } from "../base/document/nearest.ts";
+import type { Position } from "../base/inference/errors.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 import type { LEGACY_FLAGS } from "./dispatch-legacy-table.ts";
 import type { GivenFlags } from "./go-flags.ts";
 

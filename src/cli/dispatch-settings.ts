@@ -8,7 +8,7 @@ import {
   readDispatchFile,
   type SectionName,
 } from "../app/dispatch-options.ts";
-import { SluiceError } from "../inference/errors.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 import { DISPATCH_FLAGS } from "./dispatch-flag-table.ts";
 import { LEGACY_FLAGS } from "./dispatch-legacy-table.ts";
 import { flagSchema } from "./flag-schema.ts";

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import type { DispatchOptions } from "../app/dispatch-options.ts";
-import { SluiceError } from "../inference/errors.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 import { dispatchCommand, runDispatch } from "./dispatch.ts";
 import { dispatchHelp, dispatchReference } from "./dispatch-help.ts";
 

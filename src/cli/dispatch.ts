@@ -1,7 +1,7 @@
 import { type Command, Option } from "commander";
 import type { DispatchOptions } from "../app/dispatch-options.ts";
-import { SluiceError } from "../inference/errors.ts";
-import { createLogger } from "../telemetry/logging.ts";
+import { SluiceError } from "../base/inference/errors.ts";
+import { createLogger } from "../base/telemetry/logging.ts";
 import { command } from "./command.ts";
 import { dispatchHelp } from "./dispatch-help.ts";
 

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { SluiceError } from "../inference/errors.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 import { command } from "./command.ts";
 import { type PlaceFlags, placeOf, withPlaceFlags } from "./place-flags.ts";
 import { type RequestFlags, requestChoices, withRequestFlags } from "./request-flags.ts";

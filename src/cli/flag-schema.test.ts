@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { parseDocument } from "../document/parse.ts";
-import { validate } from "../document/validate.ts";
-import type { SluiceError } from "../inference/errors.ts";
+import { parseDocument } from "../base/document/parse.ts";
+import { validate } from "../base/document/validate.ts";
+import type { SluiceError } from "../base/inference/errors.ts";
 import { flagSchema } from "./flag-schema.ts";
 import type { FlagRow } from "./go-flags.ts";
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { duration } from "../document/duration.ts";
-import { quantity } from "../document/quantity.ts";
+import { duration } from "../base/document/duration.ts";
+import { quantity } from "../base/document/quantity.ts";
 import { type FlagRow, MAX_DURATION } from "./go-flags.ts";
 
 /** The schema of a flag's value where it stands in a file: what the command line takes as text, with its own kinds. */

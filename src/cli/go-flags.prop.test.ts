@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { SluiceError } from "../inference/errors.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 import { EPP_FLAGS } from "./epp-flag-table.ts";
 import { type FlagRow, parseGoFlags } from "./go-flags.ts";
 

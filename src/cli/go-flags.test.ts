@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { SluiceError } from "../inference/errors.ts";
+import type { SluiceError } from "../base/inference/errors.ts";
 import { flagsHelp, flagsMarkdown } from "./flag-text.ts";
 import { type FlagRow, parseGoFlags } from "./go-flags.ts";
 

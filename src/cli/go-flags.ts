@@ -1,7 +1,7 @@
-import { parseDuration } from "../document/duration.ts";
-import { didYouMean, nearest } from "../document/nearest.ts";
-import { parseQuantity } from "../document/quantity.ts";
-import { messageOf, SluiceError } from "../inference/errors.ts";
+import { parseDuration } from "../base/document/duration.ts";
+import { didYouMean, nearest } from "../base/document/nearest.ts";
+import { parseQuantity } from "../base/document/quantity.ts";
+import { messageOf, SluiceError } from "../base/inference/errors.ts";
 
 /** Duration: milliseconds. Quantity: a Kubernetes quantity, a trailing B allowed. List: comma-separated, repeatable. */
 type FlagType = "bool" | "int" | "string" | "duration" | "list" | "quantity";

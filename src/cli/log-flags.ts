@@ -1,5 +1,5 @@
-import { SluiceError } from "../inference/errors.ts";
-import { type LoggerOptions, type LogLevel, levelOfVerbosity } from "../telemetry/logging.ts";
+import { SluiceError } from "../base/inference/errors.ts";
+import { type LoggerOptions, type LogLevel, levelOfVerbosity } from "../base/telemetry/logging.ts";
 import type { FlagRow, GivenFlags } from "./go-flags.ts";
 
 /** Logging, as the reference's libraries name it (epp-protocol 13.2, 13.3). */

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import type { PlaceSource } from "../app/queues/place.ts";
-import { SluiceError } from "../inference/errors.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 
 /** Options of the commands that work on queues. */
 export interface PlaceFlags {

@@ -1,7 +1,7 @@
 /** What `sluice` on a command line does; `main.ts` comes here once it knows that this Node.js will do. */
 import { Command, CommanderError } from "commander";
-import { VERSION } from "../app/version.ts";
-import { SluiceError } from "../inference/errors.ts";
+import { SluiceError } from "../base/inference/errors.ts";
+import { VERSION } from "../base/process/version.ts";
 import { batchCommand } from "./batch.ts";
 import { checkServerCommand } from "./check-server.ts";
 import { demoCommand } from "./demo.ts";

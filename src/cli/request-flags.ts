@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import type { DeadlineChoice, RequestChoices } from "../app/queues/enqueue.ts";
-import { SluiceError } from "../inference/errors.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 import { collect, durationOf } from "./command.ts";
 
 /** Options of the commands that submit requests. */

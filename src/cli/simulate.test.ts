@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
-import { SluiceError } from "../inference/errors.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 import { simulateCommand } from "./simulate.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sluice-simulate-"));

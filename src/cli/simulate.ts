@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import type { SimulateShape } from "../app/simulation/run-simulate.ts";
-import { SluiceError } from "../inference/errors.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 import { collect, command } from "./command.ts";
 
 interface Flags extends SimulateShape {

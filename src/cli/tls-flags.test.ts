@@ -1,6 +1,6 @@
 import { createSecureContext, getCiphers } from "node:tls";
 import { describe, expect, it } from "vitest";
-import type { SluiceError } from "../inference/errors.ts";
+import type { SluiceError } from "../base/inference/errors.ts";
 import { parseGoFlags } from "./go-flags.ts";
 import { TLS_FLAGS, tlsOf } from "./tls-flags.ts";
 

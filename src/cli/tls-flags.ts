@@ -1,6 +1,6 @@
 import type { TlsSettings } from "../app/serving-tls.ts";
-import { didYouMean } from "../document/nearest.ts";
-import { SluiceError } from "../inference/errors.ts";
+import { didYouMean } from "../base/document/nearest.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 import type { FlagRow, GivenFlags } from "./go-flags.ts";
 
 /** TLS on the ext_proc port and on the metrics port (epp-protocol 13.3, 15.2, 15.3). */

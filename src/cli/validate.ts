@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { SluiceError } from "../inference/errors.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 import { command, STANDARD } from "./command.ts";
 
 interface ValidateFlags {

@@ -1,5 +1,5 @@
 import type { EppSettings } from "../app/epp.ts";
-import { SluiceError } from "../inference/errors.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 import type { FlagRow, GivenFlags } from "./go-flags.ts";
 
 /** Bytes: what a body in one buffer may have. */

@@ -1,4 +1,4 @@
-import type { Path } from "../document/document.ts";
+import type { Path } from "../base/document/document.ts";
 import type { PluginEntry } from "./migrate.ts";
 import type { PluginTable } from "./plugins.ts";
 

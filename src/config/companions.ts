@@ -1,5 +1,5 @@
-import type { Violation } from "../document/validate.ts";
-import { companionName } from "../plugin/bindings.ts";
+import type { Violation } from "../base/document/validate.ts";
+import { companionName } from "../base/plugin/bindings.ts";
 import type { ConfiguredPlugin } from "./effective.ts";
 import { currentType } from "./migrate.ts";
 import type { PluginTable } from "./plugins.ts";

@@ -1,7 +1,7 @@
-import type { Path } from "../document/document.ts";
-import { didYouMean } from "../document/nearest.ts";
-import type { Violation } from "../document/validate.ts";
-import type { PluginRegistry } from "../plugin/registry.ts";
+import type { Path } from "../base/document/document.ts";
+import { didYouMean } from "../base/document/nearest.ts";
+import type { Violation } from "../base/document/validate.ts";
+import type { PluginRegistry } from "../base/plugin/registry.ts";
 import type { ConfiguredPlugin, EffectiveDataSource } from "./effective.ts";
 import type { Envelope } from "./envelope.ts";
 import { defaultOf, isOfKind, type PluginTable, type TableEntry } from "./plugins.ts";

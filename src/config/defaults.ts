@@ -1,5 +1,5 @@
-import type { Document } from "../document/document.ts";
-import { parseDocument } from "../document/parse.ts";
+import type { Document } from "../base/document/document.ts";
+import { parseDocument } from "../base/document/parse.ts";
 
 /**
  * What is in force when no configuration is given (docs/adr/0015 and 0017, `node bench/routing.ts`). What is known here at once,

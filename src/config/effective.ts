@@ -1,5 +1,5 @@
-import type { PluginDefinition, PluginKind } from "../plugin/kinds.ts";
-import type { PluginRegistry } from "../plugin/registry.ts";
+import type { PluginDefinition, PluginKind } from "../base/plugin/kinds.ts";
+import type { PluginRegistry } from "../base/plugin/registry.ts";
 
 /** A plugin as it will be made. */
 export interface ConfiguredPlugin<K extends PluginKind = PluginKind> {

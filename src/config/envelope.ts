@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { duration } from "../document/duration.ts";
-import { didYouMean, nearestFew } from "../document/nearest.ts";
-import { quantity } from "../document/quantity.ts";
-import type { PluginRegistry } from "../plugin/registry.ts";
+import { duration } from "../base/document/duration.ts";
+import { didYouMean, nearestFew } from "../base/document/nearest.ts";
+import { quantity } from "../base/document/quantity.ts";
+import type { PluginRegistry } from "../base/plugin/registry.ts";
 import { INLINE_THRESHOLDS, renamedType } from "./migrate.ts";
 import { policyOf, policyTypes } from "./policies.ts";
 import { whyNoMore, whyNotYet } from "./published.ts";

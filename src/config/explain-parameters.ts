@@ -1,6 +1,6 @@
 import { z } from "zod";
-import type { Path } from "../document/document.ts";
-import type { PluginDefinition } from "../plugin/kinds.ts";
+import type { Path } from "../base/document/document.ts";
+import type { PluginDefinition } from "../base/plugin/kinds.ts";
 
 /**
  * Parameters as given, completed with the defaults that the schema tells.

@@ -1,5 +1,5 @@
 import { Document, type Node, type Scalar, visit, YAMLMap, type YAMLSeq } from "yaml";
-import { formatPath, type Path } from "../document/document.ts";
+import { formatPath, type Path } from "../base/document/document.ts";
 import type { ExplainedConfig } from "./explain.ts";
 
 /**

@@ -1,5 +1,5 @@
-import { formatPath, type Path } from "../document/document.ts";
-import type { PluginDefinition } from "../plugin/kinds.ts";
+import { formatPath, type Path } from "../base/document/document.ts";
+import type { PluginDefinition } from "../base/plugin/kinds.ts";
 import { dataLayerOf, discoveryOf } from "./data-layer.ts";
 import type { ConfiguredPlugin, EffectiveProfile } from "./effective.ts";
 import { API_VERSIONS, isCurrent, V1 } from "./envelope.ts";

@@ -1,5 +1,5 @@
-import { parseDocument } from "../document/parse.ts";
-import { SluiceError } from "../inference/errors.ts";
+import { parseDocument } from "../base/document/parse.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 import {
   defineAdmitter,
   defineDataSource,
@@ -16,11 +16,11 @@ import {
   defineSaturationDetector,
   defineScorer,
   defineScreener,
-} from "../plugin/define.ts";
-import { z } from "../plugin/index.ts";
-import { columnKey } from "../plugin/keys.ts";
-import type { DataSource, PluginDefinition } from "../plugin/kinds.ts";
-import { PluginRegistry } from "../plugin/registry.ts";
+} from "../base/plugin/define.ts";
+import { z } from "../base/plugin/index.ts";
+import { columnKey } from "../base/plugin/keys.ts";
+import type { DataSource, PluginDefinition } from "../base/plugin/kinds.ts";
+import { PluginRegistry } from "../base/plugin/registry.ts";
 import type { EffectiveConfig } from "./effective.ts";
 import { type LoadedConfig, type LoadOptions, loadDetailed } from "./load.ts";
 

@@ -1,6 +1,6 @@
-import type { Path } from "../document/document.ts";
-import { didYouMean } from "../document/nearest.ts";
-import type { Violation } from "../document/validate.ts";
+import type { Path } from "../base/document/document.ts";
+import { didYouMean } from "../base/document/nearest.ts";
+import type { Violation } from "../base/document/validate.ts";
 
 /** What a feature gate of some release does here (scheduling 4.5, appendix C). */
 interface Gate {

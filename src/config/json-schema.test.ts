@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { defineScorer } from "../plugin/define.ts";
-import { z } from "../plugin/index.ts";
-import { PluginRegistry } from "../plugin/registry.ts";
+import { defineScorer } from "../base/plugin/define.ts";
+import { z } from "../base/plugin/index.ts";
+import { PluginRegistry } from "../base/plugin/registry.ts";
 import { configJsonSchema } from "./json-schema.ts";
 
 const REGISTRY = new PluginRegistry([

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { PluginRegistry } from "../plugin/registry.ts";
+import type { PluginRegistry } from "../base/plugin/registry.ts";
 import { envelopeSchema } from "./envelope.ts";
 import { policyOf, policyTypes } from "./policies.ts";
 

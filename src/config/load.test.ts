@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { PluginRegistry } from "../plugin/registry.ts";
+import { PluginRegistry } from "../base/plugin/registry.ts";
 import { DEFAULT_CONFIG } from "./defaults.ts";
 import { effectiveSummary } from "./effective.ts";
 import { DEFINITIONS, HEAD, load, members, problemsOf, REGISTRY } from "./fakes.cases.ts";

@@ -1,9 +1,9 @@
-import type { Document, Path } from "../document/document.ts";
-import { formatPosition } from "../document/document.ts";
-import { didYouMean, nearest } from "../document/nearest.ts";
-import { invalid, type Violation } from "../document/validate.ts";
-import type { PluginKind } from "../plugin/kinds.ts";
-import type { PluginRegistry } from "../plugin/registry.ts";
+import type { Document, Path } from "../base/document/document.ts";
+import { formatPosition } from "../base/document/document.ts";
+import { didYouMean, nearest } from "../base/document/nearest.ts";
+import { invalid, type Violation } from "../base/document/validate.ts";
+import type { PluginKind } from "../base/plugin/kinds.ts";
+import type { PluginRegistry } from "../base/plugin/registry.ts";
 import { advise } from "./advice.ts";
 import { type Companion, checkCompanions, companionsOf } from "./companions.ts";
 import { dataLayerOf, discoveryOf, readDataSources } from "./data-layer.ts";

@@ -11,9 +11,9 @@ import {
   YAMLSeq,
   Document as YamlDocument,
 } from "yaml";
-import { parseDocument } from "../document/parse.ts";
-import { SluiceError } from "../inference/errors.ts";
-import type { PluginRegistry } from "../plugin/registry.ts";
+import { parseDocument } from "../base/document/parse.ts";
+import { SluiceError } from "../base/inference/errors.ts";
+import type { PluginRegistry } from "../base/plugin/registry.ts";
 import type { ConfiguredPlugin } from "./effective.ts";
 import { API_VERSIONS, isCurrent } from "./envelope.ts";
 import { gateName, RETIRED_GATES } from "./gates.ts";

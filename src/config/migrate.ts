@@ -1,6 +1,6 @@
-import type { Path } from "../document/document.ts";
-import type { Violation } from "../document/validate.ts";
-import type { PluginRegistry } from "../plugin/registry.ts";
+import type { Path } from "../base/document/document.ts";
+import type { Violation } from "../base/document/validate.ts";
+import type { PluginRegistry } from "../base/plugin/registry.ts";
 import type { Envelope } from "./envelope.ts";
 import { type DeciderPlan, migrateDecider, planDecider } from "./migrate-decider.ts";
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { parseDocument } from "../document/parse.ts";
-import { defineAdmitter } from "../plugin/define.ts";
-import { z } from "../plugin/index.ts";
-import { PluginRegistry } from "../plugin/registry.ts";
+import { parseDocument } from "../base/document/parse.ts";
+import { defineAdmitter } from "../base/plugin/define.ts";
+import { z } from "../base/plugin/index.ts";
+import { PluginRegistry } from "../base/plugin/registry.ts";
 import { DEFINITIONS, HEAD } from "./fakes.cases.ts";
 import { loadConfig } from "./load.ts";
 

@@ -1,10 +1,10 @@
 import { z } from "zod";
-import type { Path } from "../document/document.ts";
-import { knownKeys } from "../document/schema-keys.ts";
-import { check, isUnknownKey, type Violation } from "../document/validate.ts";
-import { SluiceError } from "../inference/errors.ts";
-import type { PluginDefinition, PluginKind } from "../plugin/kinds.ts";
-import type { PluginRegistry } from "../plugin/registry.ts";
+import type { Path } from "../base/document/document.ts";
+import { knownKeys } from "../base/document/schema-keys.ts";
+import { check, isUnknownKey, type Violation } from "../base/document/validate.ts";
+import { SluiceError } from "../base/inference/errors.ts";
+import type { PluginDefinition, PluginKind } from "../base/plugin/kinds.ts";
+import type { PluginRegistry } from "../base/plugin/registry.ts";
 import type { ConfiguredPlugin } from "./effective.ts";
 import type { PluginEntry } from "./migrate.ts";
 import { type ConfiguredPolicy, type PolicyTable, policyOf } from "./policies.ts";

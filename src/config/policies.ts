@@ -1,6 +1,6 @@
 import { z } from "zod";
-import type { Path } from "../document/document.ts";
-import type { PluginRegistry } from "../plugin/registry.ts";
+import type { Path } from "../base/document/document.ts";
+import type { PluginRegistry } from "../base/plugin/registry.ts";
 
 /** What a policy of flow control decides (scheduling 6.6). */
 export type PolicyRole = "ordering policy" | "fairness policy" | "usage limit policy" | "eviction policy";

@@ -1,7 +1,7 @@
-import type { Violation } from "../document/validate.ts";
-import { writerFor } from "../plugin/bindings.ts";
-import type { DataKey } from "../plugin/keys.ts";
-import type { PluginRegistry } from "../plugin/registry.ts";
+import type { Violation } from "../base/document/validate.ts";
+import { writerFor } from "../base/plugin/bindings.ts";
+import type { DataKey } from "../base/plugin/keys.ts";
+import type { PluginRegistry } from "../base/plugin/registry.ts";
 import type { ConfiguredPlugin } from "./effective.ts";
 import { defaultPlugin, isOfKind, type PluginTable } from "./plugins.ts";
 import { cycleAmong } from "./references.ts";

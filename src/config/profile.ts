@@ -1,7 +1,7 @@
-import type { Path } from "../document/document.ts";
-import { didYouMean } from "../document/nearest.ts";
-import type { Violation } from "../document/validate.ts";
-import type { PluginDefinition, PluginKind } from "../plugin/kinds.ts";
+import type { Path } from "../base/document/document.ts";
+import { didYouMean } from "../base/document/nearest.ts";
+import type { Violation } from "../base/document/validate.ts";
+import type { PluginDefinition, PluginKind } from "../base/plugin/kinds.ts";
 import type { ProfileKind, ProfilePlugin } from "./effective.ts";
 import type { Envelope } from "./envelope.ts";
 import type { PluginTable } from "./plugins.ts";

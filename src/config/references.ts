@@ -1,9 +1,9 @@
-import { formatPath, type Path } from "../document/document.ts";
-import { didYouMean } from "../document/nearest.ts";
-import type { Violation } from "../document/validate.ts";
-import { PRODUCER_NAME } from "../plugin/bindings.ts";
-import type { PluginReference } from "../plugin/kinds.ts";
-import type { PluginRegistry } from "../plugin/registry.ts";
+import { formatPath, type Path } from "../base/document/document.ts";
+import { didYouMean } from "../base/document/nearest.ts";
+import type { Violation } from "../base/document/validate.ts";
+import { PRODUCER_NAME } from "../base/plugin/bindings.ts";
+import type { PluginReference } from "../base/plugin/kinds.ts";
+import type { PluginRegistry } from "../base/plugin/registry.ts";
 import type { ConfiguredPlugin } from "./effective.ts";
 import { type PluginTable, type TableEntry, whereItStands } from "./plugins.ts";
 import type { PolicyTable } from "./policies.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
-import { SeededRandom } from "../clock/random.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { UNKNOWN_METRICS } from "../base/inference/endpoint.ts";
 import { Collector } from "../endpoints/collector.ts";
-import { UNKNOWN_METRICS } from "../inference/endpoint.ts";
 import { GROUP } from "../resources/objects.ts";
 import { clusterOfFile, type Follower, mayRead, TestCluster } from "./cluster.cases.ts";
 

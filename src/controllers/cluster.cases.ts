@@ -3,14 +3,14 @@ import { afterAll, afterEach } from "vitest";
 import { parse } from "yaml";
 import { type ApiObject, startStandIn, type TestApiServer, type TestUser } from "../../test/support/apiserver/index.ts";
 import { poll } from "../../test/support/poll.ts";
-import { SeededRandom } from "../clock/random.ts";
-import { realClock } from "../clock/real.ts";
-import { VirtualClock } from "../clock/virtual.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { realClock } from "../base/clock/real.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
+import type { Logger } from "../base/telemetry/logger.ts";
 import { EndpointRegistry } from "../endpoints/registry.ts";
 import { HttpApiClient } from "../kubernetes/http-client.ts";
 import { GROUP } from "../resources/objects.ts";
 import { ResourceStore } from "../resources/resource-store.ts";
-import type { Logger } from "../telemetry/logger.ts";
 import { ClusterState, type MembershipSource } from "./cluster-state.ts";
 import { ModelStatusWriter } from "./model-status-writer.ts";
 

@@ -1,4 +1,4 @@
-import { SluiceError } from "../inference/errors.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 
 /** Whether a set of labels fits a selector. */
 export type LabelPredicate = (labels: Readonly<Record<string, string>>) => boolean;

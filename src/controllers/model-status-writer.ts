@@ -1,5 +1,7 @@
-import type { Clock, Timer } from "../clock/clock.ts";
-import { messageOf } from "../inference/errors.ts";
+import type { Clock, Timer } from "../base/clock/clock.ts";
+import { messageOf } from "../base/inference/errors.ts";
+import type { Logger } from "../base/telemetry/logger.ts";
+import { RateLimitedLog } from "../base/telemetry/rate-limited-log.ts";
 import type { ApiClient } from "../kubernetes/api-client.ts";
 import { ApiError } from "../kubernetes/api-error.ts";
 import { applyStatus } from "../kubernetes/apply.ts";
@@ -8,8 +10,6 @@ import { CONDITION, type Condition } from "../resources/condition.ts";
 import { modelConditions } from "../resources/model-status.ts";
 import type { InferenceModel } from "../resources/objects.ts";
 import type { ResourceStore } from "../resources/resource-store.ts";
-import type { Logger } from "../telemetry/logger.ts";
-import { RateLimitedLog } from "../telemetry/rate-limited-log.ts";
 import { MODEL_TYPE } from "./kinds.ts";
 
 /** Milliseconds from a change to writing: one event of a user is often several of the API server. */

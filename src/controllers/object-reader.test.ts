@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { silentLogger } from "../telemetry/logger.ts";
+import { silentLogger } from "../base/telemetry/logger.ts";
 import { MODEL_TYPE, POOL_TYPES } from "./kinds.ts";
 import { objectReader } from "./object-reader.ts";
 

@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../clock/random.ts";
-import { VirtualClock } from "../clock/virtual.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
+import type { Endpoint } from "../base/inference/endpoint.ts";
+import type { PodSnapshot, PoolMembership } from "../base/inference/pod-snapshot.ts";
 import { membersOf } from "../endpoints/membership.ts";
 import type { EndpointSpec } from "../endpoints/pool-endpoint.ts";
 import { EndpointRegistry } from "../endpoints/registry.ts";
-import type { Endpoint } from "../inference/endpoint.ts";
-import type { PodSnapshot, PoolMembership } from "../inference/pod-snapshot.ts";
 import { PoolMembers } from "./pool-members.ts";
 
 const registry = (maxEndpoints = 4096) =>

@@ -1,9 +1,9 @@
-import type { Clock } from "../clock/clock.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import { hostPort } from "../base/inference/endpoint.ts";
+import { type PodSnapshot, type PoolMembership, samePod } from "../base/inference/pod-snapshot.ts";
 import { membersOf } from "../endpoints/membership.ts";
 import { type EndpointSpec, endpointId } from "../endpoints/pool-endpoint.ts";
 import type { EndpointRegistry } from "../endpoints/registry.ts";
-import { hostPort } from "../inference/endpoint.ts";
-import { type PodSnapshot, type PoolMembership, samePod } from "../inference/pod-snapshot.ts";
 import type { ObjectKey, ReflectedSink } from "../kubernetes/reflected.ts";
 import { AddressClaims } from "./address-claims.ts";
 

@@ -1,9 +1,9 @@
 import { describe, expect, it, vi } from "vitest";
 import { poll } from "../../test/support/poll.ts";
-import { SeededRandom } from "../clock/random.ts";
-import { SluiceError } from "../inference/errors.ts";
-import { HeaderList } from "../inference/headers.ts";
-import { Rejection } from "../inference/outcomes.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { SluiceError } from "../base/inference/errors.ts";
+import { HeaderList } from "../base/inference/headers.ts";
+import { Rejection } from "../base/inference/outcomes.ts";
 import { objectivesFromFlags } from "../resources/objectives.ts";
 import { GROUP } from "../resources/objects.ts";
 import { ModelResolver } from "../resources/resolve.ts";

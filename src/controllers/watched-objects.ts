@@ -1,14 +1,14 @@
-import type { Clock, Timer } from "../clock/clock.ts";
-import type { Random } from "../clock/random.ts";
-import { messageOf } from "../inference/errors.ts";
+import type { Clock, Timer } from "../base/clock/clock.ts";
+import type { Random } from "../base/clock/random.ts";
+import { messageOf } from "../base/inference/errors.ts";
+import type { Logger } from "../base/telemetry/logger.ts";
+import { RateLimitedLog } from "../base/telemetry/rate-limited-log.ts";
 import type { ApiClient } from "../kubernetes/api-client.ts";
 import type { ObjectKey } from "../kubernetes/reflected.ts";
 import { Reflector } from "../kubernetes/reflector.ts";
 import { type ResourceType, typeName } from "../kubernetes/resource-type.ts";
 import type { ResourceObject } from "../resources/objects.ts";
 import type { ResourceStore } from "../resources/resource-store.ts";
-import type { Logger } from "../telemetry/logger.ts";
-import { RateLimitedLog } from "../telemetry/rate-limited-log.ts";
 import { objectReader } from "./object-reader.ts";
 
 /** Milliseconds between two looks at which of the types is there, and whether there is room for what was refused. */

@@ -1,5 +1,5 @@
-import type { Clock, Timer } from "../clock/clock.ts";
-import type { DispatchMetrics } from "../telemetry/dispatch-metrics.ts";
+import type { Clock, Timer } from "../base/clock/clock.ts";
+import type { DispatchMetrics } from "../base/telemetry/dispatch-metrics.ts";
 import type { Line } from "./line.ts";
 import type { Backlog, Broker } from "./queues/broker.ts";
 

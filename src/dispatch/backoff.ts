@@ -1,4 +1,4 @@
-import type { Random } from "../clock/random.ts";
+import type { Random } from "../base/clock/random.ts";
 
 export interface Failure {
   /** Retries so far, >= 0. */

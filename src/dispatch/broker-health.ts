@@ -1,6 +1,6 @@
-import type { Clock } from "../clock/clock.ts";
-import { messageOf, SluiceError } from "../inference/errors.ts";
-import type { Logger } from "../telemetry/logger.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import { messageOf, SluiceError } from "../base/inference/errors.ts";
+import type { Logger } from "../base/telemetry/logger.ts";
 import type { Broker, SettleOutcome } from "./queues/broker.ts";
 
 /** Milliseconds after which a failure counts no more when nobody has tried again; whoever fails tries again within 2 s. */

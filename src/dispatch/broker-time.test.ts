@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { VirtualClock } from "../clock/virtual.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
 import { BrokerTime } from "./broker-time.ts";
 
 const EPOCH = 1_700_000_000_000;

@@ -1,4 +1,4 @@
-import type { Clock } from "../clock/clock.ts";
+import type { Clock } from "../base/clock/clock.ts";
 
 /**
  * The broker's wall clock, carried on by our monotonic one: deadlines and due times mean the same to every replica, and a

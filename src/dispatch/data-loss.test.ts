@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type LogFields, type Logger, silentLogger } from "../telemetry/logger.ts";
+import { type LogFields, type Logger, silentLogger } from "../base/telemetry/logger.ts";
 import { answer, Harness, OK } from "./harness.cases.ts";
 
 interface Line {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../clock/random.ts";
-import { VirtualClock } from "../clock/virtual.ts";
-import { createDispatchMetrics } from "../telemetry/dispatch-metrics.ts";
-import { MetricsRegistry } from "../telemetry/registry.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
+import { createDispatchMetrics } from "../base/telemetry/dispatch-metrics.ts";
+import { MetricsRegistry } from "../base/telemetry/registry.ts";
 import { BrokerTime } from "./broker-time.ts";
 import { Delivery } from "./delivery.ts";
 import { Endings } from "./endings.ts";

@@ -1,4 +1,4 @@
-import type { Reservations } from "../plugin/gate.ts";
+import type { Reservations } from "../base/plugin/gate.ts";
 import type { Bagged } from "./bag.ts";
 import type { Ticket } from "./budget/capacity.ts";
 import type { Claim } from "./queues/broker.ts";

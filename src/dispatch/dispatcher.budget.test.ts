@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { VirtualClock } from "../clock/virtual.ts";
-import type { CapacityReading } from "../plugin/gate.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
+import type { CapacityReading } from "../base/plugin/gate.ts";
 import { answer, EPOCH, FakeCapacity, Harness, type HarnessOptions, queueSettings } from "./harness.cases.ts";
 
 const KIB = 1024;

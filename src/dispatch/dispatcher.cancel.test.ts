@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { GateVerdict } from "../plugin/gate.ts";
+import type { GateVerdict } from "../base/plugin/gate.ts";
 import { answer, Harness } from "./harness.cases.ts";
 
 /** A gate that says what it is told to, and one that always says it. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { VirtualClock } from "../clock/virtual.ts";
-import type { DispatchGate, GateMessage, GateVerdict, Reservations } from "../plugin/gate.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
+import type { DispatchGate, GateMessage, GateVerdict, Reservations } from "../base/plugin/gate.ts";
 import { LocalMaxConcurrency } from "./gates/local-max-concurrency.ts";
 import { answer, EPOCH, FakeCapacity, Harness, queueSettings } from "./harness.cases.ts";
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../clock/random.ts";
-import { VirtualClock } from "../clock/virtual.ts";
-import { parseDocument } from "../document/parse.ts";
-import type { DispatchGate, GateMessage, GateVerdict, Reservations } from "../plugin/gate.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
+import { parseDocument } from "../base/document/parse.ts";
+import type { DispatchGate, GateMessage, GateVerdict, Reservations } from "../base/plugin/gate.ts";
 import { LocalMaxConcurrency } from "./gates/local-max-concurrency.ts";
 import { tierPriorityAdmission } from "./gates/tier-priority-admission.ts";
 import { waitOnRefuse } from "./gates/wait-on-refuse.ts";

@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { fixedLimit } from "../../test/support/slowness.ts";
-import { SeededRandom } from "../clock/random.ts";
-import { VirtualClock } from "../clock/virtual.ts";
-import { parseDocument } from "../document/parse.ts";
-import { SluiceError } from "../inference/errors.ts";
-import type { DispatchGate, GateMessage, GateVerdict, Reservations } from "../plugin/gate.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
+import { parseDocument } from "../base/document/parse.ts";
+import { SluiceError } from "../base/inference/errors.ts";
+import type { DispatchGate, GateMessage, GateVerdict, Reservations } from "../base/plugin/gate.ts";
 import { answer, EPOCH, FakeCapacity, Harness, OK, queueSettings } from "./harness.cases.ts";
 import { mergePolicy } from "./merge/policy-file.ts";
 import { MemoryProducer } from "./queues/memory/producer.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../clock/random.ts";
-import { parseDocument } from "../document/parse.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { parseDocument } from "../base/document/parse.ts";
 import { answer, Harness, OK } from "./harness.cases.ts";
 import type { Answer } from "./send/inference-client.ts";
 import { requestTransforms } from "./transforms/transforms-file.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { SluiceError } from "../inference/errors.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 import { answer, FakeCapacity, Harness, queueSettings } from "./harness.cases.ts";
 
 describe("Dispatcher", () => {

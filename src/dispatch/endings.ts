@@ -1,4 +1,4 @@
-import type { Random } from "../clock/random.ts";
+import type { Random } from "../base/clock/random.ts";
 import { retryDelay } from "./backoff.ts";
 import type { BrokerTime } from "./broker-time.ts";
 import type { Delivery } from "./delivery.ts";

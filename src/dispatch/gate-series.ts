@@ -1,5 +1,5 @@
-import type { CapacityReading, GateFigures, GateOwner } from "../plugin/gate.ts";
-import type { DispatchMetrics } from "../telemetry/dispatch-metrics.ts";
+import type { CapacityReading, GateFigures, GateOwner } from "../base/plugin/gate.ts";
+import type { DispatchMetrics } from "../base/telemetry/dispatch-metrics.ts";
 
 /**
  * What the metric gates of one owner say of themselves (async-processor 8.6). A reading that cannot be believed is told by

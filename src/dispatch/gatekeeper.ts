@@ -1,8 +1,8 @@
-import type { Clock, Timer } from "../clock/clock.ts";
-import { messageOf } from "../inference/errors.ts";
-import { CONTINUE, type DispatchGate, type GateMessage } from "../plugin/gate.ts";
-import type { Logger } from "../telemetry/logger.ts";
-import { RateLimitedLog } from "../telemetry/rate-limited-log.ts";
+import type { Clock, Timer } from "../base/clock/clock.ts";
+import { messageOf } from "../base/inference/errors.ts";
+import { CONTINUE, type DispatchGate, type GateMessage } from "../base/plugin/gate.ts";
+import type { Logger } from "../base/telemetry/logger.ts";
+import { RateLimitedLog } from "../base/telemetry/rate-limited-log.ts";
 import type { BrokerTime } from "./broker-time.ts";
 import type { Delivery } from "./delivery.ts";
 import type { Endings } from "./endings.ts";

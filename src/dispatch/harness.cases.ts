@@ -1,10 +1,10 @@
-import { SeededRandom } from "../clock/random.ts";
-import { VirtualClock } from "../clock/virtual.ts";
-import type { CapacityReading, DispatchGate, GateOwner, GateSpec } from "../plugin/gate.ts";
-import { createDispatchMetrics } from "../telemetry/dispatch-metrics.ts";
-import { render } from "../telemetry/exposition.ts";
-import { silentLogger } from "../telemetry/logger.ts";
-import { MetricsRegistry } from "../telemetry/registry.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
+import type { CapacityReading, DispatchGate, GateOwner, GateSpec } from "../base/plugin/gate.ts";
+import { createDispatchMetrics } from "../base/telemetry/dispatch-metrics.ts";
+import { render } from "../base/telemetry/exposition.ts";
+import { silentLogger } from "../base/telemetry/logger.ts";
+import { MetricsRegistry } from "../base/telemetry/registry.ts";
 import { Dispatcher, type DispatcherOptions } from "./dispatcher.ts";
 import { OPEN_GATE } from "./gates/constant.ts";
 import { mergePolicy } from "./merge/policy-file.ts";

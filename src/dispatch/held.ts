@@ -1,4 +1,4 @@
-import type { Clock, Timer } from "../clock/clock.ts";
+import type { Clock, Timer } from "../base/clock/clock.ts";
 import type { Delivery } from "./delivery.ts";
 
 /** Most refused messages that one round holds, and bytes of their requests; one claim may exceed it. */

@@ -1,6 +1,6 @@
-import type { Clock } from "../clock/clock.ts";
-import { messageOf, SluiceError } from "../inference/errors.ts";
-import type { DispatchGate, GateMessage, GateVerdict } from "../plugin/gate.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import { messageOf, SluiceError } from "../base/inference/errors.ts";
+import type { DispatchGate, GateMessage, GateVerdict } from "../base/plugin/gate.ts";
 import type { Delivery } from "./delivery.ts";
 import type { Endings } from "./endings.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { VirtualClock } from "../clock/virtual.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
 import type { Delivery } from "./delivery.ts";
 import { Leases } from "./leases.ts";
 import { queueOf } from "./queues/broker.cases.ts";

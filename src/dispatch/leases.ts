@@ -1,4 +1,4 @@
-import type { Clock, Timer } from "../clock/clock.ts";
+import type { Clock, Timer } from "../base/clock/clock.ts";
 import { Bag } from "./bag.ts";
 import { Delivery } from "./delivery.ts";
 import type { Broker, Claim } from "./queues/broker.ts";

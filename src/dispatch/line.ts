@@ -1,6 +1,6 @@
-import type { Clock, Timer } from "../clock/clock.ts";
-import { messageOf } from "../inference/errors.ts";
-import type { Logger } from "../telemetry/logger.ts";
+import type { Clock, Timer } from "../base/clock/clock.ts";
+import { messageOf } from "../base/inference/errors.ts";
+import type { Logger } from "../base/telemetry/logger.ts";
 import type { BrokerTime } from "./broker-time.ts";
 import type { Admission } from "./budget/admission.ts";
 import type { Delivery } from "./delivery.ts";

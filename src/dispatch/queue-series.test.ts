@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import type { CapacityReading } from "../plugin/gate.ts";
-import { createDispatchMetrics } from "../telemetry/dispatch-metrics.ts";
-import { render } from "../telemetry/exposition.ts";
-import { MetricsRegistry } from "../telemetry/registry.ts";
+import type { CapacityReading } from "../base/plugin/gate.ts";
+import { createDispatchMetrics } from "../base/telemetry/dispatch-metrics.ts";
+import { render } from "../base/telemetry/exposition.ts";
+import { MetricsRegistry } from "../base/telemetry/registry.ts";
 import { GateSeries } from "./gate-series.ts";
 import { QueueSeries } from "./queue-series.ts";
 

@@ -1,13 +1,13 @@
-import type { GateOwner } from "../plugin/gate.ts";
-import type { Counter } from "../telemetry/counter.ts";
+import type { GateOwner } from "../base/plugin/gate.ts";
+import type { Counter } from "../base/telemetry/counter.ts";
 import {
   DECISION_REASONS,
   type DecisionReason,
   type DispatchMetrics,
   type FencedReason,
-} from "../telemetry/dispatch-metrics.ts";
-import type { Gauge } from "../telemetry/gauge.ts";
-import type { Histogram } from "../telemetry/histogram.ts";
+} from "../base/telemetry/dispatch-metrics.ts";
+import type { Gauge } from "../base/telemetry/gauge.ts";
+import type { Histogram } from "../base/telemetry/histogram.ts";
 
 type Labels = readonly [poolName: string, queueId: string, queueName: string];
 

@@ -1,4 +1,4 @@
-import type { GateSpec } from "../plugin/gate.ts";
+import type { GateSpec } from "../base/plugin/gate.ts";
 
 /** A source of requests as it is configured: a sorted set, a table, a channel or a subscription (async-processor 5.1). */
 export interface QueueSettings {

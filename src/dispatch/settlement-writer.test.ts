@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { VirtualClock } from "../clock/virtual.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
 import type { Claim, Settlement, SettleOutcome } from "./queues/broker.ts";
 import { SettlementWriter } from "./settlement-writer.ts";
 

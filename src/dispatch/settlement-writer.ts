@@ -1,4 +1,4 @@
-import type { Clock } from "../clock/clock.ts";
+import type { Clock } from "../base/clock/clock.ts";
 import type { Broker, Settlement, SettleOutcome } from "./queues/broker.ts";
 
 /** Settlements per call of the broker. */

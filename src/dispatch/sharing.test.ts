@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../clock/random.ts";
+import { SeededRandom } from "../base/clock/random.ts";
 import { FakeCapacity, Harness, type HarnessOptions, queueSettings } from "./harness.cases.ts";
 
 const POOLS = ["default", "other"].map((id) => ({ id, workers: 32, gate: undefined }));

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { VirtualClock } from "../clock/virtual.ts";
-import { type LogFields, type Logger, silentLogger } from "../telemetry/logger.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
+import { type LogFields, type Logger, silentLogger } from "../base/telemetry/logger.ts";
 import { SummedLog } from "./summed-log.ts";
 
 function made() {

@@ -1,5 +1,5 @@
-import type { Clock, Timer } from "../clock/clock.ts";
-import type { Logger } from "../telemetry/logger.ts";
+import type { Clock, Timer } from "../base/clock/clock.ts";
+import type { Logger } from "../base/telemetry/logger.ts";
 
 /** Milliseconds for which the same events gather before their line is written, and between two lines about them. */
 const GATHER = 1000;

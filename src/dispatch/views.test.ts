@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { createDispatchMetrics } from "../telemetry/dispatch-metrics.ts";
-import { MetricsRegistry } from "../telemetry/registry.ts";
+import { createDispatchMetrics } from "../base/telemetry/dispatch-metrics.ts";
+import { MetricsRegistry } from "../base/telemetry/registry.ts";
 import { BacklogPoller } from "./backlog-poller.ts";
 import { FakeCapacity, Harness } from "./harness.cases.ts";
 import { gatesView, queuesView } from "./views.ts";

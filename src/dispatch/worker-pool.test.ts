@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { delay } from "../clock/clock.ts";
+import { delay } from "../base/clock/clock.ts";
 import { Harness } from "./harness.cases.ts";
 
 const WORKERS = 32;

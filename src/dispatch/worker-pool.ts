@@ -1,5 +1,5 @@
-import type { Clock } from "../clock/clock.ts";
-import type { Random } from "../clock/random.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import type { Random } from "../base/clock/random.ts";
 import type { BrokerTime } from "./broker-time.ts";
 import type { Delivery } from "./delivery.ts";
 import type { Leases } from "./leases.ts";

@@ -1,9 +1,9 @@
-import { type Clock, delay } from "../clock/clock.ts";
-import { messageOf } from "../inference/errors.ts";
-import { type DispatchGate, WAIT } from "../plugin/gate.ts";
-import type { LogFields, Logger } from "../telemetry/logger.ts";
-import { RateLimitedLog } from "../telemetry/rate-limited-log.ts";
-import type { Span, Tracing } from "../telemetry/tracing.ts";
+import { type Clock, delay } from "../base/clock/clock.ts";
+import { messageOf } from "../base/inference/errors.ts";
+import { type DispatchGate, WAIT } from "../base/plugin/gate.ts";
+import type { LogFields, Logger } from "../base/telemetry/logger.ts";
+import { RateLimitedLog } from "../base/telemetry/rate-limited-log.ts";
+import type { Span, Tracing } from "../base/telemetry/tracing.ts";
 import type { BrokerTime } from "./broker-time.ts";
 import type { Delivery } from "./delivery.ts";
 import type { Ending } from "./endings.ts";

@@ -1,4 +1,4 @@
-import type { Random } from "../clock/random.ts";
+import type { Random } from "../base/clock/random.ts";
 import type { PoolEndpoint } from "./pool-endpoint.ts";
 
 /** The shortest distance between two scrapes of one endpoint, milliseconds (scheduling 1.2). */

@@ -1,4 +1,4 @@
-import type { Metrics } from "../telemetry/names.ts";
+import type { Metrics } from "../base/telemetry/names.ts";
 import type { CollectorMetrics } from "./collector.ts";
 
 /** Type names of the published plugins that do the same work: label values of both counters (scheduling 8.5, S-8). */

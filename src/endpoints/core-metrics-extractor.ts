@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { didYouMean } from "../document/nearest.ts";
-import { messageOf } from "../inference/errors.ts";
-import { defineExtractor } from "../plugin/define.ts";
-import type { EngineSpecification } from "../plugin/kinds.ts";
+import { didYouMean } from "../base/document/nearest.ts";
+import { messageOf } from "../base/inference/errors.ts";
+import { defineExtractor } from "../base/plugin/define.ts";
+import type { EngineSpecification } from "../base/plugin/kinds.ts";
 import { ENGINE_LABEL } from "./dialects/dialects.ts";
 import { ENGINES, VLLM } from "./dialects/engines.ts";
 import { parseSpecification } from "./dialects/specification.ts";

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { parseDocument } from "../document/parse.ts";
-import { SluiceError } from "../inference/errors.ts";
+import { parseDocument } from "../base/document/parse.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 import { endpointsOf } from "./endpoints-file.ts";
 import type { EndpointsFlavour } from "./file-address.ts";
 

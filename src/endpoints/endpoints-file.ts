@@ -1,6 +1,6 @@
-import { type Document, formatPath, formatPosition, type Path } from "../document/document.ts";
-import { nearest } from "../document/nearest.ts";
-import { SluiceError } from "../inference/errors.ts";
+import { type Document, formatPath, formatPosition, type Path } from "../base/document/document.ts";
+import { nearest } from "../base/document/nearest.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 import { normaliseAddress, portOf } from "./address.ts";
 import { type EndpointsFlavour, readAddress } from "./file-address.ts";
 import { type EndpointSpec, endpointId, type MetricsHost } from "./pool-endpoint.ts";

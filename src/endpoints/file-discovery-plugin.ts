@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { defineDiscovery } from "../plugin/define.ts";
+import { defineDiscovery } from "../base/plugin/define.ts";
 
 /** Parameters of both (api-resources 6A.1). */
 export const endpointsDiscoveryParameters = z.strictObject({

@@ -1,9 +1,9 @@
 import { dirname } from "node:path";
-import type { Clock } from "../clock/clock.ts";
-import { fileSignature } from "../document/file-signature.ts";
-import { FolderWatch } from "../document/folder-watch.ts";
-import { readDocument } from "../document/read.ts";
-import { messageOf, SluiceError } from "../inference/errors.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import { fileSignature } from "../base/document/file-signature.ts";
+import { FolderWatch } from "../base/document/folder-watch.ts";
+import { readDocument } from "../base/document/read.ts";
+import { messageOf, SluiceError } from "../base/inference/errors.ts";
 import { type EndpointsFile, endpointsOf } from "./endpoints-file.ts";
 import type { EndpointsFlavour } from "./file-address.ts";
 import type { AppliedChange, EndpointRegistry } from "./registry.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../clock/random.ts";
-import { VirtualClock } from "../clock/virtual.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
 import { MAX_FLOW_LOADS } from "./flow-loads.ts";
 import type { PoolEndpoint } from "./pool-endpoint.ts";
 import { EndpointRegistry } from "./registry.ts";

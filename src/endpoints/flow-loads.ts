@@ -1,4 +1,4 @@
-import type { Endpoint } from "../inference/endpoint.ts";
+import type { Endpoint } from "../base/inference/endpoint.ts";
 import { InFlightCounts } from "./pool-endpoint.ts";
 
 /** Entries kept, those at zero included. */

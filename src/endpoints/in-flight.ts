@@ -1,5 +1,5 @@
-import type { Clock } from "../clock/clock.ts";
-import type { Endpoint } from "../inference/endpoint.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import type { Endpoint } from "../base/inference/endpoint.ts";
 import { type Flow, type FlowLoad, FlowLoads } from "./flow-loads.ts";
 import { type InFlightCounts, PoolEndpoint } from "./pool-endpoint.ts";
 

@@ -1,4 +1,4 @@
-import { type EndpointMetrics, UNKNOWN_METRICS } from "../inference/endpoint.ts";
+import { type EndpointMetrics, UNKNOWN_METRICS } from "../base/inference/endpoint.ts";
 import type { PageClient } from "./page-client.ts";
 import type { PoolEndpoint } from "./pool-endpoint.ts";
 import type { RunningScrape, ScrapeResult } from "./scraper.ts";

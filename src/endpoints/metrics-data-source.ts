@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { defineDataSource } from "../plugin/define.ts";
-import { duration } from "../plugin/duration.ts";
-import type { DataSource } from "../plugin/kinds.ts";
+import { defineDataSource } from "../base/plugin/define.ts";
+import { duration } from "../base/plugin/duration.ts";
+import type { DataSource } from "../base/plugin/kinds.ts";
 import { MIN_INTERVAL } from "./cadence.ts";
 
 /** A path on one line of an HTTP request. */

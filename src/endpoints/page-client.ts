@@ -1,8 +1,8 @@
 import type { Socket } from "node:net";
 import { buildConnector, Client, type Dispatcher } from "undici";
-import type { Clock } from "../clock/clock.ts";
-import { type AttemptFailure, type EndpointMetrics, hostPort } from "../inference/endpoint.ts";
-import { messageOf } from "../inference/errors.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import { type AttemptFailure, type EndpointMetrics, hostPort } from "../base/inference/endpoint.ts";
+import { messageOf } from "../base/inference/errors.ts";
 import type { Dialect, PageReader } from "./dialects/dialect.ts";
 import type { Dialects } from "./dialects/dialects.ts";
 import type { FurtherPage } from "./metrics-page.ts";

@@ -5,7 +5,7 @@ import {
   hostPort,
   type InFlightLoad,
   UNKNOWN_METRICS,
-} from "../inference/endpoint.ts";
+} from "../base/inference/endpoint.ts";
 
 /** Where the metrics page of an endpoint is. */
 export interface MetricsHost {

@@ -2,9 +2,9 @@ import { createServer, type Server } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
 import { deadPort } from "../../test/support/loopback.ts";
 import { poll } from "../../test/support/poll.ts";
-import { SeededRandom } from "../clock/random.ts";
-import { realClock } from "../clock/real.ts";
-import { VirtualClock } from "../clock/virtual.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { realClock } from "../base/clock/real.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
 import { Reconnector } from "./reconnector.ts";
 import { EndpointRegistry } from "./registry.ts";
 

@@ -1,6 +1,6 @@
 import { connect } from "node:net";
-import type { Clock, Timer } from "../clock/clock.ts";
-import { messageOf } from "../inference/errors.ts";
+import type { Clock, Timer } from "../base/clock/clock.ts";
+import { messageOf } from "../base/inference/errors.ts";
 import type { PoolEndpoint } from "./pool-endpoint.ts";
 import type { EndpointRegistry } from "./registry.ts";
 

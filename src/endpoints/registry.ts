@@ -1,6 +1,6 @@
-import type { Clock } from "../clock/clock.ts";
-import type { Random } from "../clock/random.ts";
-import { type AttemptFailure, type Endpoint, type EndpointState, hostPort } from "../inference/endpoint.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import type { Random } from "../base/clock/random.ts";
+import { type AttemptFailure, type Endpoint, type EndpointState, hostPort } from "../base/inference/endpoint.ts";
 import { normaliseAddress, splitHostPort } from "./address.ts";
 import { InFlight } from "./in-flight.ts";
 import { type EndpointSpec, endpointId, metricsHostOf, PoolEndpoint } from "./pool-endpoint.ts";

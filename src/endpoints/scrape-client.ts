@@ -1,4 +1,4 @@
-import type { Clock } from "../clock/clock.ts";
+import type { Clock } from "../base/clock/clock.ts";
 import type { Dialects } from "./dialects/dialects.ts";
 import { JointReadings, JointScrape, type ScrapedPage } from "./joint-scrape.ts";
 import type { MetricsPage } from "./metrics-page.ts";

@@ -1,4 +1,4 @@
-import type { AttemptFailure, EndpointMetrics } from "../inference/endpoint.ts";
+import type { AttemptFailure, EndpointMetrics } from "../base/inference/endpoint.ts";
 import type { PoolEndpoint } from "./pool-endpoint.ts";
 
 /** What one scrape brought. */

@@ -1,7 +1,7 @@
-import type { Clock } from "../clock/clock.ts";
-import type { Random } from "../clock/random.ts";
-import type { AttemptFailure, EndpointState } from "../inference/endpoint.ts";
-import { oneLine } from "../inference/errors.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import type { Random } from "../base/clock/random.ts";
+import type { AttemptFailure, EndpointState } from "../base/inference/endpoint.ts";
+import { oneLine } from "../base/inference/errors.ts";
 import type { PoolEndpoint } from "./pool-endpoint.ts";
 
 /** Back-off between tries of a down endpoint, milliseconds (design section 5). */

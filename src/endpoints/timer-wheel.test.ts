@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { VirtualClock } from "../clock/virtual.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
 import { NOWHERE, TimerWheel, type WheelEntry } from "./timer-wheel.ts";
 
 interface Named extends WheelEntry {

@@ -1,4 +1,4 @@
-import type { Clock, Timer } from "../clock/clock.ts";
+import type { Clock, Timer } from "../base/clock/clock.ts";
 
 /** Milliseconds per bucket: also how late an entry may fire. */
 const TICK = 10;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../clock/random.ts";
-import { VirtualClock } from "../clock/virtual.ts";
-import { UNKNOWN_METRICS } from "../inference/endpoint.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
+import { UNKNOWN_METRICS } from "../base/inference/endpoint.ts";
 import { EndpointRegistry } from "./registry.ts";
 import { EndpointsView } from "./view.ts";
 

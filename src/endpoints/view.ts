@@ -1,5 +1,5 @@
-import type { Clock } from "../clock/clock.ts";
-import { type EndpointState, isFresh } from "../inference/endpoint.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import { type EndpointState, isFresh } from "../base/inference/endpoint.ts";
 import type { PoolEndpoint } from "./pool-endpoint.ts";
 import type { EndpointRegistry } from "./registry.ts";
 

@@ -1,4 +1,4 @@
-import { hostPort } from "../inference/endpoint.ts";
+import { hostPort } from "../base/inference/endpoint.ts";
 import { modelServers, picker } from "./clusters.ts";
 import { listener, MAX_RETRIES } from "./listener.ts";
 import type { BootstrapPlan } from "./plan.ts";

@@ -1,5 +1,5 @@
 import { isIP } from "node:net";
-import { HEADER } from "../inference/headers.ts";
+import { HEADER } from "../base/inference/headers.ts";
 import type { PickerTls, SocketAddress } from "./options.ts";
 import type { BootstrapPlan } from "./plan.ts";
 import { commented, type Tree } from "./tree.ts";

@@ -1,5 +1,5 @@
-import { hostPort } from "../inference/endpoint.ts";
-import { HEADER } from "../inference/headers.ts";
+import { hostPort } from "../base/inference/endpoint.ts";
+import { HEADER } from "../base/inference/headers.ts";
 import type { BootstrapPlan } from "./plan.ts";
 import { commented, type Tree } from "./tree.ts";
 import { typed } from "./typed.ts";

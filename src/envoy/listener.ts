@@ -1,4 +1,4 @@
-import { HEADER } from "../inference/headers.ts";
+import { HEADER } from "../base/inference/headers.ts";
 import { httpFilters, servedHeader } from "./filters.ts";
 import type { BootstrapPlan } from "./plan.ts";
 import { commented, type Tree } from "./tree.ts";

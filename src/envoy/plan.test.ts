@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { SluiceError } from "../inference/errors.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 import { GROUP, type InferencePool, type PickerReference } from "../resources/objects.ts";
 import type { BootstrapOptions } from "./options.ts";
 import { planBootstrap } from "./plan.ts";

@@ -1,5 +1,5 @@
 import { isIP } from "node:net";
-import { oneLine, SluiceError } from "../inference/errors.ts";
+import { oneLine, SluiceError } from "../base/inference/errors.ts";
 import { GROUP, type InferencePool } from "../resources/objects.ts";
 import { effectivePort } from "../resources/pool-mapping.ts";
 import type { BootstrapOptions, PickerTls, SocketAddress } from "./options.ts";

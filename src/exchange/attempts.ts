@@ -1,7 +1,7 @@
+import type { Endpoint } from "../base/inference/endpoint.ts";
+import type { SchedulingResult } from "../base/inference/scheduling-result.ts";
 import type { Flow } from "../endpoints/flow-loads.ts";
 import type { InFlight, InFlightTicket } from "../endpoints/in-flight.ts";
-import type { Endpoint } from "../inference/endpoint.ts";
-import type { SchedulingResult } from "../inference/scheduling-result.ts";
 
 const NO_TICKETS: readonly InFlightTicket[] = [];
 

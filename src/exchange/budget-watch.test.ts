@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { VirtualClock } from "../clock/virtual.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
 import { type BudgetReport, BudgetWatch } from "./budget-watch.ts";
 import { BodyAccount, ByteBudget, type HolderReport } from "./byte-budget.ts";
 

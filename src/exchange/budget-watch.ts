@@ -1,4 +1,4 @@
-import type { Clock } from "../clock/clock.ts";
+import type { Clock } from "../base/clock/clock.ts";
 import { type ByteBudget, type HolderReport, TICKS_PER_WINDOW } from "./byte-budget.ts";
 
 /** A budget does not move when bodies wait for so many ticks and no bytes of the main pool are given back. */

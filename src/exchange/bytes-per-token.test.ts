@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { TestCore } from "../../test/support/core.ts";
-import { HeaderList } from "../inference/headers.ts";
-import { promptTokens } from "../inference/request.ts";
+import { HeaderList } from "../base/inference/headers.ts";
+import { promptTokens } from "../base/inference/request.ts";
 import type { EndCause, Routed } from "./wire.ts";
 
 const CHAT = "/v1/chat/completions";

@@ -1,4 +1,4 @@
-import type { HeaderList } from "../inference/headers.ts";
+import type { HeaderList } from "../base/inference/headers.ts";
 
 /** The longest text that is an address: IPv6 with a zone. */
 const LONGEST = 64;

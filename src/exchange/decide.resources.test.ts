@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { TestCore } from "../../test/support/core.ts";
-import { HeaderList } from "../inference/headers.ts";
-import { Rejection } from "../inference/outcomes.ts";
+import { HeaderList } from "../base/inference/headers.ts";
+import { Rejection } from "../base/inference/outcomes.ts";
 import { madeModel, madePool, madeRewrite, rule, targets } from "../resources/made.cases.ts";
 import type { ResourceObject } from "../resources/objects.ts";
 import { ResourceStore } from "../resources/resource-store.ts";

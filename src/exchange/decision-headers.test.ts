@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { TestCore } from "../../test/support/core.ts";
 import { chatBody } from "../../test/support/session-harness.ts";
-import type { DecisionRecord } from "../inference/decision-record.ts";
-import { HeaderList } from "../inference/headers.ts";
-import { Rejection } from "../inference/outcomes.ts";
+import type { DecisionRecord } from "../base/inference/decision-record.ts";
+import { HeaderList } from "../base/inference/headers.ts";
+import { Rejection } from "../base/inference/outcomes.ts";
 import { decisionHeaders } from "./decision-headers.ts";
 import type { InferenceExchange } from "./exchange.ts";
 import { NO_WIRE } from "./fakes.cases.ts";

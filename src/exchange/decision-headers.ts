@@ -1,5 +1,5 @@
-import type { DecisionRecord } from "../inference/decision-record.ts";
-import { HEADER, HeaderList } from "../inference/headers.ts";
+import type { DecisionRecord } from "../base/inference/decision-record.ts";
+import { HEADER, HeaderList } from "../base/inference/headers.ts";
 import { explain } from "../scheduling/explain.ts";
 
 /** Bytes of the sentence in a header. */

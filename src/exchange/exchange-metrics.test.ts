@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { TestCore } from "../../test/support/core.ts";
 import { chatBody } from "../../test/support/session-harness.ts";
-import { HeaderList } from "../inference/headers.ts";
-import { Rejection } from "../inference/outcomes.ts";
+import { HeaderList } from "../base/inference/headers.ts";
+import { Rejection } from "../base/inference/outcomes.ts";
 
 const WIRE = { pauseRequest() {}, resumeRequest() {}, evict() {} };
 const SSE = HeaderList.of([["content-type", "text/event-stream"]]);

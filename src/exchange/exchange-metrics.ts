@@ -1,8 +1,8 @@
-import type { Rejection } from "../inference/outcomes.ts";
-import type { InferenceRequest } from "../inference/request.ts";
-import { LabelGuard } from "../telemetry/label-guard.ts";
-import { OTHER } from "../telemetry/metric-spec.ts";
-import type { Metrics } from "../telemetry/names.ts";
+import type { Rejection } from "../base/inference/outcomes.ts";
+import type { InferenceRequest } from "../base/inference/request.ts";
+import { LabelGuard } from "../base/telemetry/label-guard.ts";
+import { OTHER } from "../base/telemetry/metric-spec.ts";
+import type { Metrics } from "../base/telemetry/names.ts";
 import { RequestSeries } from "./request-series.ts";
 import type { ResponseObserver } from "./response-observer.ts";
 import type { EndCause } from "./wire.ts";

@@ -2,11 +2,11 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { TestCore, type TestCoreOptions } from "../../test/support/core.ts";
 import { type CollectedSpan, type OtlpCollector, startOtlpCollector } from "../../test/support/otlp-collector.ts";
 import { chatBody } from "../../test/support/session-harness.ts";
-import { HeaderList } from "../inference/headers.ts";
-import { Rejection } from "../inference/outcomes.ts";
-import { defineScorer } from "../plugin/define.ts";
-import { silentLogger } from "../telemetry/logger.ts";
-import { startTracing } from "../telemetry/otel-tracing.ts";
+import { HeaderList } from "../base/inference/headers.ts";
+import { Rejection } from "../base/inference/outcomes.ts";
+import { defineScorer } from "../base/plugin/define.ts";
+import { silentLogger } from "../base/telemetry/logger.ts";
+import { startTracing } from "../base/telemetry/otel-tracing.ts";
 import type { InferenceExchange } from "./exchange.ts";
 import type { Decision, Routed } from "./wire.ts";
 

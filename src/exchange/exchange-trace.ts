@@ -1,8 +1,8 @@
-import { HeaderList } from "../inference/headers.ts";
-import type { Rejection } from "../inference/outcomes.ts";
-import type { InferenceRequest } from "../inference/request.ts";
+import { HeaderList } from "../base/inference/headers.ts";
+import type { Rejection } from "../base/inference/outcomes.ts";
+import type { InferenceRequest } from "../base/inference/request.ts";
+import type { Span, SpanAttributes, Tracing } from "../base/telemetry/tracing.ts";
 import type { DecisionTrace } from "../scheduling/hooks.ts";
-import type { Span, SpanAttributes, Tracing } from "../telemetry/tracing.ts";
 import { StageSpans, spanText } from "./stage-spans.ts";
 import type { EndCause, Routed } from "./wire.ts";
 

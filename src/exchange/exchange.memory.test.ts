@@ -3,7 +3,7 @@ import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
 import { TestCore } from "../../test/support/core.ts";
 import { poll } from "../../test/support/poll.ts";
-import { HeaderList } from "../inference/headers.ts";
+import { HeaderList } from "../base/inference/headers.ts";
 import type { InferenceExchange } from "./exchange.ts";
 import { HEADERS, NO_WIRE } from "./fakes.cases.ts";
 import { spanText } from "./stage-spans.ts";

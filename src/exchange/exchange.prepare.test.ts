@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { TestCore, type TestCoreOptions } from "../../test/support/core.ts";
 import { chatBody, SessionHarness } from "../../test/support/session-harness.ts";
-import { HeaderList } from "../inference/headers.ts";
-import { Rejection } from "../inference/outcomes.ts";
-import type { InferenceRequest } from "../inference/request.ts";
-import { defineProducer, defineScorer } from "../plugin/define.ts";
-import { attributeKey } from "../plugin/keys.ts";
+import { HeaderList } from "../base/inference/headers.ts";
+import { Rejection } from "../base/inference/outcomes.ts";
+import type { InferenceRequest } from "../base/inference/request.ts";
+import { defineProducer, defineScorer } from "../base/plugin/define.ts";
+import { attributeKey } from "../base/plugin/keys.ts";
 import type { InferenceExchange } from "./exchange.ts";
 import { HEADERS, NO_WIRE } from "./fakes.cases.ts";
 import type { Decision, Routed } from "./wire.ts";

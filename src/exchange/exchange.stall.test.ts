@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { TestCore } from "../../test/support/core.ts";
 import { chatBody, SessionHarness } from "../../test/support/session-harness.ts";
-import { HeaderList } from "../inference/headers.ts";
-import type { Rejection } from "../inference/outcomes.ts";
+import { HeaderList } from "../base/inference/headers.ts";
+import type { Rejection } from "../base/inference/outcomes.ts";
 import { BudgetWatch } from "./budget-watch.ts";
 
 const KiB = 1024;

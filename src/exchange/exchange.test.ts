@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { TestCore } from "../../test/support/core.ts";
 import { chatBody } from "../../test/support/session-harness.ts";
-import { HeaderList } from "../inference/headers.ts";
-import { Rejection } from "../inference/outcomes.ts";
+import { HeaderList } from "../base/inference/headers.ts";
+import { Rejection } from "../base/inference/outcomes.ts";
 import { madePool } from "../resources/made.cases.ts";
 import { ResourceStore } from "../resources/resource-store.ts";
 import type { InferenceExchange } from "./exchange.ts";

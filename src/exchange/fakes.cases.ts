@@ -1,4 +1,4 @@
-import { HeaderList } from "../inference/headers.ts";
+import { HeaderList } from "../base/inference/headers.ts";
 import type { Wire } from "./wire.ts";
 
 /** A wire that never has to do anything. */

@@ -1,4 +1,4 @@
-import type { AnswerFormat, InferenceRequest } from "../inference/request.ts";
+import type { AnswerFormat, InferenceRequest } from "../base/inference/request.ts";
 import { MAX_RESTORED, NameRestorer } from "./name-restorer.ts";
 import { spliceModel } from "./splice-model.ts";
 

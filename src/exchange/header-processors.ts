@@ -1,8 +1,8 @@
-import { SluiceError } from "../inference/errors.ts";
-import { firstHeader, HEADER } from "../inference/headers.ts";
-import type { Rejection } from "../inference/outcomes.ts";
-import type { InferenceRequest } from "../inference/request.ts";
-import type { RequestHeaderProcessor } from "../plugin/kinds.ts";
+import { SluiceError } from "../base/inference/errors.ts";
+import { firstHeader, HEADER } from "../base/inference/headers.ts";
+import type { Rejection } from "../base/inference/outcomes.ts";
+import type { InferenceRequest } from "../base/inference/request.ts";
+import type { RequestHeaderProcessor } from "../base/plugin/kinds.ts";
 import { refusalIn } from "../scheduling/answers.ts";
 import { type PluginCalls, UNTIMED } from "./plugin-calls.ts";
 

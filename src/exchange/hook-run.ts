@@ -1,8 +1,8 @@
-import type { Endpoint } from "../inference/endpoint.ts";
-import type { HeaderList } from "../inference/headers.ts";
-import type { InferenceRequest } from "../inference/request.ts";
-import type { SchedulingResult } from "../inference/scheduling-result.ts";
-import type { ResponseCompleteContext, ResponseReceivedContext } from "../plugin/kinds.ts";
+import type { Endpoint } from "../base/inference/endpoint.ts";
+import type { HeaderList } from "../base/inference/headers.ts";
+import type { InferenceRequest } from "../base/inference/request.ts";
+import type { SchedulingResult } from "../base/inference/scheduling-result.ts";
+import type { ResponseCompleteContext, ResponseReceivedContext } from "../base/plugin/kinds.ts";
 import { type HookAdditions, type RequestHooks, withoutBody } from "./request-hooks.ts";
 import type { DynamicMetadata, EndCause } from "./wire.ts";
 

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { TestCore } from "../../test/support/core.ts";
 import { chatBody, SessionHarness } from "../../test/support/session-harness.ts";
-import { messageOf } from "../inference/errors.ts";
-import { HeaderList } from "../inference/headers.ts";
-import type { InferenceRequest } from "../inference/request.ts";
-import type { PreRequestContext, RequestHeaderProcessor, RequestHook } from "../plugin/kinds.ts";
+import { messageOf } from "../base/inference/errors.ts";
+import { HeaderList } from "../base/inference/headers.ts";
+import type { InferenceRequest } from "../base/inference/request.ts";
+import type { PreRequestContext, RequestHeaderProcessor, RequestHook } from "../base/plugin/kinds.ts";
 import { requestOf } from "../scheduling/fakes.cases.ts";
 import { HEADERS, NO_WIRE } from "./fakes.cases.ts";
 import { processHeaders } from "./header-processors.ts";

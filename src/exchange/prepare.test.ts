@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { VirtualClock } from "../clock/virtual.ts";
-import type { InferenceRequest } from "../inference/request.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
+import type { InferenceRequest } from "../base/inference/request.ts";
 import { Preparation, type Preparer, type Preparing } from "./prepare.ts";
 
 const REQUEST = { id: "r" } as InferenceRequest;

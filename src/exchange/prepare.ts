@@ -1,7 +1,7 @@
-import type { Clock } from "../clock/clock.ts";
-import { SluiceError } from "../inference/errors.ts";
-import type { InferenceRequest } from "../inference/request.ts";
-import type { Producer } from "../plugin/kinds.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import { SluiceError } from "../base/inference/errors.ts";
+import type { InferenceRequest } from "../base/inference/request.ts";
+import type { Producer } from "../base/plugin/kinds.ts";
 
 /** Milliseconds for a producer that names no budget of its own (scheduling 3.3 step 8). */
 const DEFAULT_BUDGET = 400;

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { TestCore } from "../../test/support/core.ts";
 import { chatBody } from "../../test/support/session-harness.ts";
-import { HeaderList } from "../inference/headers.ts";
-import type { RequestHook, ResponseCompleteContext } from "../plugin/kinds.ts";
+import { HeaderList } from "../base/inference/headers.ts";
+import type { RequestHook, ResponseCompleteContext } from "../base/plugin/kinds.ts";
 import { HEADERS, NO_WIRE } from "./fakes.cases.ts";
 import type { Routed } from "./wire.ts";
 

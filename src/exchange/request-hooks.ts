@@ -1,8 +1,8 @@
-import { oneLine, SluiceError } from "../inference/errors.ts";
-import { HeaderList } from "../inference/headers.ts";
-import type { InferenceRequest } from "../inference/request.ts";
-import type { SchedulingResult } from "../inference/scheduling-result.ts";
-import type { RequestHook, ResponseCompleteContext, ResponseReceivedContext } from "../plugin/kinds.ts";
+import { oneLine, SluiceError } from "../base/inference/errors.ts";
+import { HeaderList } from "../base/inference/headers.ts";
+import type { InferenceRequest } from "../base/inference/request.ts";
+import type { SchedulingResult } from "../base/inference/scheduling-result.ts";
+import type { RequestHook, ResponseCompleteContext, ResponseReceivedContext } from "../base/plugin/kinds.ts";
 import { type PluginCalls, UNTIMED } from "./plugin-calls.ts";
 import type { DynamicMetadata, MetadataValue } from "./wire.ts";
 

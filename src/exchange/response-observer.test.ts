@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { HeaderList } from "../inference/headers.ts";
+import { HeaderList } from "../base/inference/headers.ts";
 import { ResponseObserver } from "./response-observer.ts";
 
 function observer(type: string, status = 200): ResponseObserver {

@@ -1,5 +1,5 @@
-import type { HeaderList } from "../inference/headers.ts";
-import type { AnswerFormat } from "../inference/request.ts";
+import type { HeaderList } from "../base/inference/headers.ts";
+import type { AnswerFormat } from "../base/inference/request.ts";
 import { MAX_OBSERVED_BODY } from "./usage/json-usage-reader.ts";
 import type { Usage, UsageReader } from "./usage/usage.ts";
 import { usageReaderFor } from "./usage/usage-reader.ts";

@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { TestCore } from "../../test/support/core.ts";
-import { SeededRandom } from "../clock/random.ts";
-import { VirtualClock } from "../clock/virtual.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
+import { HeaderList } from "../base/inference/headers.ts";
+import type { DecisionRecord } from "../base/inference/scheduling-result.ts";
 import type { PoolEndpoint } from "../endpoints/pool-endpoint.ts";
 import { EndpointRegistry } from "../endpoints/registry.ts";
-import { HeaderList } from "../inference/headers.ts";
-import type { DecisionRecord } from "../inference/scheduling-result.ts";
 import { Attempts } from "./attempts.ts";
 import { HEADERS, NO_WIRE } from "./fakes.cases.ts";
 

@@ -1,4 +1,4 @@
-import type { ByteRange } from "../inference/request.ts";
+import type { ByteRange } from "../base/inference/request.ts";
 
 /** What splicing needs of a parsed body. */
 export interface ModelPlace {

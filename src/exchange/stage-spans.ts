@@ -1,6 +1,6 @@
+import type { Span, SpanAttributes } from "../base/telemetry/tracing.ts";
 import type { DecisionTrace, TracedStage } from "../scheduling/hooks.ts";
 import { shortened } from "../scheduling/record.ts";
-import type { Span, SpanAttributes } from "../telemetry/tracing.ts";
 
 /** Most steps of one decision that are shown; a configuration has no limit of its own. */
 const MAX_STAGES = 256;

@@ -1,4 +1,4 @@
-import { Rejection } from "../inference/outcomes.ts";
+import { Rejection } from "../base/inference/outcomes.ts";
 import { BODY_MODE, type ProtocolConfig } from "./messages.ts";
 import type { DefaultBodyMode, WireOptions } from "./wire-options.ts";
 

@@ -1,5 +1,5 @@
-import { Reader, WIRE } from "../grpc/protobuf.ts";
-import { HeaderList } from "../inference/headers.ts";
+import { Reader, WIRE } from "../base/grpc/protobuf.ts";
+import { HeaderList } from "../base/inference/headers.ts";
 import type { ProcessingRequest, ProtocolConfig, RequestKind } from "./messages.ts";
 
 // Tags are field number << 3 | wire type. A known field with another wire type falls through to the unknown ones, which

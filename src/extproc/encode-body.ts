@@ -1,5 +1,5 @@
-import type { Writer } from "../grpc/protobuf.ts";
-import type { GrpcStream } from "../grpc/transport.ts";
+import type { Writer } from "../base/grpc/protobuf.ts";
+import type { GrpcStream } from "../base/grpc/transport.ts";
 import { finishFramed, writeChanges, writeMetadata } from "./encode.ts";
 import type { CommonReply, Phase, Struct } from "./messages.ts";
 

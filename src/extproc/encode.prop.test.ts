@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { decodeResponse, fromStruct, type Plain, ProcessingResponseType } from "../../test/support/extproc-client.ts";
-import { Deframer } from "../grpc/frames.ts";
-import { Writer } from "../grpc/protobuf.ts";
-import type { GrpcStream } from "../grpc/transport.ts";
-import { HeaderList } from "../inference/headers.ts";
+import { Deframer } from "../base/grpc/frames.ts";
+import { Writer } from "../base/grpc/protobuf.ts";
+import type { GrpcStream } from "../base/grpc/transport.ts";
+import { HeaderList } from "../base/inference/headers.ts";
 import { encodeHeadersReply, encodeImmediateReply, encodeTimeoutOverride, encodeTrailersReply } from "./encode.ts";
 import { MAX_BODY_CHUNK, sendBody, sendWholeBody } from "./encode-body.ts";
 import type { HeaderChanges, Phase, Struct } from "./messages.ts";

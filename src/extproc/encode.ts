@@ -1,5 +1,5 @@
-import { prependPrefix } from "../grpc/frames.ts";
-import type { Writer } from "../grpc/protobuf.ts";
+import { prependPrefix } from "../base/grpc/frames.ts";
+import type { Writer } from "../base/grpc/protobuf.ts";
 import type { CommonReply, HeaderChanges, ImmediateReply, Phase, Struct } from "./messages.ts";
 import { writeStruct } from "./struct.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { CONTROL_HEADERS, HeaderList } from "../inference/headers.ts";
+import { CONTROL_HEADERS, HeaderList } from "../base/inference/headers.ts";
 import { requestMutation, responseMutation } from "./header-mutation.ts";
 import { DEFAULT_WIRE_OPTIONS as OPTIONS } from "./wire-options.ts";
 

@@ -1,4 +1,4 @@
-import { CONTROL_HEADERS, HEADER, HeaderList, HOP_BY_HOP_HEADERS } from "../inference/headers.ts";
+import { CONTROL_HEADERS, HEADER, HeaderList, HOP_BY_HOP_HEADERS } from "../base/inference/headers.ts";
 import type { HeaderChanges } from "./messages.ts";
 import type { WireOptions } from "./wire-options.ts";
 

@@ -1,4 +1,4 @@
-import type { HeaderList } from "../inference/headers.ts";
+import type { HeaderList } from "../base/inference/headers.ts";
 
 /** Path of the one method of the service (envoy-data-plane 1.1). */
 export const PROCESS_PATH = "/envoy.service.ext_proc.v3.ExternalProcessor/Process";

@@ -1,4 +1,4 @@
-import { Reader } from "../grpc/protobuf.ts";
+import { Reader } from "../base/grpc/protobuf.ts";
 import type { ProcessingRequest, Struct } from "./messages.ts";
 import { readStruct } from "./struct.ts";
 

@@ -1,4 +1,4 @@
-import type { GrpcStream } from "../grpc/transport.ts";
+import type { GrpcStream } from "../base/grpc/transport.ts";
 
 /** Why the reading of a stream is stopped; each reason is one bit. */
 export const HOLD = {

@@ -1,7 +1,7 @@
-import { Writer } from "../grpc/protobuf.ts";
-import type { GrpcStream } from "../grpc/transport.ts";
-import { HEADER, HeaderList } from "../inference/headers.ts";
-import type { Rejection } from "../inference/outcomes.ts";
+import { Writer } from "../base/grpc/protobuf.ts";
+import type { GrpcStream } from "../base/grpc/transport.ts";
+import { HEADER, HeaderList } from "../base/inference/headers.ts";
+import type { Rejection } from "../base/inference/outcomes.ts";
 import { encodeHeadersReply, encodeImmediateReply, encodeTimeoutOverride, encodeTrailersReply } from "./encode.ts";
 import { sendBody, sendWholeBody } from "./encode-body.ts";
 import type { CommonReply, HeaderChanges, Phase, Struct } from "./messages.ts";

@@ -1,4 +1,4 @@
-import type { GrpcHandler } from "../grpc/transport.ts";
+import type { GrpcHandler } from "../base/grpc/transport.ts";
 import { Session, type SessionOptions } from "./session.ts";
 
 /** Accepts a `Process` stream: one session each. */

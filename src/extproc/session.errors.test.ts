@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { TestCore } from "../../test/support/core.ts";
 import { chatBody, headersOf, SessionHarness } from "../../test/support/session-harness.ts";
+import { Rejection } from "../base/inference/outcomes.ts";
+import { defineFilter } from "../base/plugin/define.ts";
 import type { Exchange } from "../exchange/wire.ts";
-import { Rejection } from "../inference/outcomes.ts";
-import { defineFilter } from "../plugin/define.ts";
 
 const open = (options: ConstructorParameters<typeof TestCore>[0] = {}) => new SessionHarness(new TestCore(options));
 const PATH = ":path";

@@ -10,8 +10,8 @@ import {
   keysOf,
   SessionHarness,
 } from "../../test/support/session-harness.ts";
+import { Rejection } from "../base/inference/outcomes.ts";
 import type { Decision } from "../exchange/wire.ts";
-import { Rejection } from "../inference/outcomes.ts";
 
 const NONE = 0;
 const STREAMED = 1;

@@ -8,8 +8,8 @@ import {
   keysOf,
   SessionHarness,
 } from "../../test/support/session-harness.ts";
-import { HeaderList } from "../inference/headers.ts";
-import { Rejection } from "../inference/outcomes.ts";
+import { HeaderList } from "../base/inference/headers.ts";
+import { Rejection } from "../base/inference/outcomes.ts";
 import { DEFAULT_WIRE_OPTIONS } from "./wire-options.ts";
 
 const POST = [

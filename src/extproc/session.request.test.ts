@@ -9,7 +9,7 @@ import {
   keysOf,
   SessionHarness,
 } from "../../test/support/session-harness.ts";
-import { defineScorer } from "../plugin/define.ts";
+import { defineScorer } from "../base/plugin/define.ts";
 
 const open = (options: ConstructorParameters<typeof TestCore>[0] = {}) => new SessionHarness(new TestCore(options));
 const POST = [

@@ -1,5 +1,5 @@
-import type { Reader, Writer } from "../grpc/protobuf.ts";
-import { SluiceError } from "../inference/errors.ts";
+import type { Reader, Writer } from "../base/grpc/protobuf.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 import type { Struct, StructValue } from "./messages.ts";
 
 // Tags: field number << 3 | wire type. A map entry is a message with key (1) and value (2); a Struct's fields, a map entry's

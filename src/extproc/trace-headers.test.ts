@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { TestCore } from "../../test/support/core.ts";
 import { chatBody, headersOf, keysOf, SessionHarness } from "../../test/support/session-harness.ts";
-import { noTracing, type Span, type Tracing } from "../telemetry/tracing.ts";
+import { noTracing, type Span, type Tracing } from "../base/telemetry/tracing.ts";
 
 /** Tracing that hands on these headers. */
 function handingOn(pairs: readonly (readonly [string, string])[]): Tracing {

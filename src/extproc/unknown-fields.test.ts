@@ -10,8 +10,8 @@ import {
   structs,
 } from "../../test/support/extproc-client.ts";
 import { chatBody, SessionHarness } from "../../test/support/session-harness.ts";
-import { Writer } from "../grpc/protobuf.ts";
-import type { GrpcStream } from "../grpc/transport.ts";
+import { Writer } from "../base/grpc/protobuf.ts";
+import type { GrpcStream } from "../base/grpc/transport.ts";
 import { sendBody } from "./encode-body.ts";
 
 /** Fields 13 and 2000, of every wire type. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { decodeResponse, encodeRequest, fromStruct, struct } from "../../test/support/extproc-client.ts";
-import { Writer } from "../grpc/protobuf.ts";
-import { HeaderList } from "../inference/headers.ts";
+import { Writer } from "../base/grpc/protobuf.ts";
+import { HeaderList } from "../base/inference/headers.ts";
 import { decodeProcessingRequest } from "./decode.ts";
 import { encodeHeadersReply } from "./encode.ts";
 import type { ProcessingRequest } from "./messages.ts";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { IN_FLIGHT_REQUESTS, IN_FLIGHT_TOKENS } from "../plugin/keys.ts";
+import { IN_FLIGHT_REQUESTS, IN_FLIGHT_TOKENS } from "../base/plugin/keys.ts";
 import { columnsOf, endpointOf, instanceOf, keptBy } from "../scheduling/fakes.cases.ts";
 import { concurrencyDetector } from "./concurrency-detector.ts";
 

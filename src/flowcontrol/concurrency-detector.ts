@@ -1,8 +1,8 @@
 import { z } from "zod";
-import type { Endpoint } from "../inference/endpoint.ts";
-import { defineFilter, defineSaturationDetector } from "../plugin/define.ts";
-import { IN_FLIGHT_REQUESTS, IN_FLIGHT_TOKENS } from "../plugin/keys.ts";
-import type { Filter, SaturationDetector } from "../plugin/kinds.ts";
+import type { Endpoint } from "../base/inference/endpoint.ts";
+import { defineFilter, defineSaturationDetector } from "../base/plugin/define.ts";
+import { IN_FLIGHT_REQUESTS, IN_FLIGHT_TOKENS } from "../base/plugin/keys.ts";
+import type { Filter, SaturationDetector } from "../base/plugin/kinds.ts";
 import { headroom, headroomNotes } from "./headroom.ts";
 
 const TYPE = "concurrency-detector";

@@ -1,8 +1,8 @@
-import type { Endpoint } from "../inference/endpoint.ts";
-import { SluiceError } from "../inference/errors.ts";
-import { Rejection } from "../inference/outcomes.ts";
-import type { InferenceRequest } from "../inference/request.ts";
-import type { SaturationDetector } from "../plugin/kinds.ts";
+import type { Endpoint } from "../base/inference/endpoint.ts";
+import { SluiceError } from "../base/inference/errors.ts";
+import { Rejection } from "../base/inference/outcomes.ts";
+import type { InferenceRequest } from "../base/inference/request.ts";
+import type { SaturationDetector } from "../base/plugin/kinds.ts";
 
 /** In the reference's words. */
 const SHEDDABLE = "system saturated, sheddable request dropped";

@@ -1,4 +1,4 @@
-import { defineSaturationDetector } from "../plugin/define.ts";
+import { defineSaturationDetector } from "../base/plugin/define.ts";
 
 /** Not a published type: v0.3 had no saturation, its tree alone said who is refused (scheduling 5.1). */
 export const neverSaturatedDetector = defineSaturationDetector({

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { type Endpoint, isFresh } from "../inference/endpoint.ts";
-import { defineSaturationDetector } from "../plugin/define.ts";
+import { type Endpoint, isFresh } from "../base/inference/endpoint.ts";
+import { defineSaturationDetector } from "../base/plugin/define.ts";
 import { thresholds } from "./thresholds.ts";
 
 /** Not a published type: the detector of v1.0 to v1.4, which had no name (scheduling 5.2). */

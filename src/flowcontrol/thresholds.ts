@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { duration } from "../plugin/duration.ts";
+import { duration } from "../base/plugin/duration.ts";
 
 /** Parameters that say from where on the metrics of an endpoint mean that it is busy (scheduling 5.2, 5.3). */
 export const thresholds = {

@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { type Endpoint, isFresh } from "../inference/endpoint.ts";
-import { defineFilter, defineSaturationDetector } from "../plugin/define.ts";
-import type { Filter, PluginContext, SaturationDetector } from "../plugin/kinds.ts";
+import { type Endpoint, isFresh } from "../base/inference/endpoint.ts";
+import { defineFilter, defineSaturationDetector } from "../base/plugin/define.ts";
+import type { Filter, PluginContext, SaturationDetector } from "../base/plugin/kinds.ts";
 import { headroom, headroomNotes } from "./headroom.ts";
 import { thresholds } from "./thresholds.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { VirtualClock } from "../clock/virtual.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
 import { AccessReview } from "./access-review.ts";
 import type { ApiRequest } from "./api-client.ts";
 import { ExpiringMap } from "./expiring-map.ts";

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import type { Clock } from "../clock/clock.ts";
-import { SluiceError } from "../inference/errors.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 import type { ApiClient } from "./api-client.ts";
 import { ApiError } from "./api-error.ts";
 import { ExpiringMap } from "./expiring-map.ts";

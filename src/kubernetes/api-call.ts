@@ -1,5 +1,5 @@
 import type { Dispatcher } from "undici";
-import { messageOf } from "../inference/errors.ts";
+import { messageOf } from "../base/inference/errors.ts";
 import { ApiError } from "./api-error.ts";
 import { GrowingBytes } from "./growing-bytes.ts";
 

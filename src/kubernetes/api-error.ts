@@ -1,4 +1,4 @@
-import { SluiceError } from "../inference/errors.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 
 /** Why an API server said no, as its `Status` object tells it (api-resources 1.10). */
 export interface StatusDetails {

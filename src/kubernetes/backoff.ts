@@ -1,4 +1,4 @@
-import type { Random } from "../clock/random.ts";
+import type { Random } from "../base/clock/random.ts";
 
 /** How long to wait after failures: uniformly random below a bound that doubles with each (full jitter). */
 export class Backoff {

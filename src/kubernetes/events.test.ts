@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../clock/random.ts";
-import { VirtualClock } from "../clock/virtual.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
 import type { ApiRequest } from "./api-client.ts";
 import { EventWriter } from "./events.ts";
 import { FakeServer, recordingLog, refusal } from "./fake-api.cases.ts";

@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
-import type { Clock } from "../clock/clock.ts";
-import { type Random, uuidFrom } from "../clock/random.ts";
-import { messageOf, oneLine } from "../inference/errors.ts";
-import type { Logger } from "../telemetry/logger.ts";
-import { RateLimitedLog } from "../telemetry/rate-limited-log.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import { type Random, uuidFrom } from "../base/clock/random.ts";
+import { messageOf, oneLine } from "../base/inference/errors.ts";
+import type { Logger } from "../base/telemetry/logger.ts";
+import { RateLimitedLog } from "../base/telemetry/rate-limited-log.ts";
 import type { ApiClient, ApiRequest } from "./api-client.ts";
 import { ApiError } from "./api-error.ts";
 import { collectionPath, EVENT, objectPath } from "./resource-type.ts";

@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { z } from "zod";
-import type { Clock, Timer } from "../clock/clock.ts";
-import { messageOf, oneLine, SluiceError } from "../inference/errors.ts";
+import type { Clock, Timer } from "../base/clock/clock.ts";
+import { messageOf, oneLine, SluiceError } from "../base/inference/errors.ts";
 
 /** Milliseconds a credential plugin may take: some ask a person to confirm in a browser. */
 const TIMEOUT = 60_000;

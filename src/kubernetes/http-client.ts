@@ -1,7 +1,7 @@
 import { Pool } from "undici";
-import type { Clock } from "../clock/clock.ts";
-import { messageOf, SluiceError } from "../inference/errors.ts";
-import { type Logger, silentLogger } from "../telemetry/logger.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import { messageOf, SluiceError } from "../base/inference/errors.ts";
+import { type Logger, silentLogger } from "../base/telemetry/logger.ts";
 import { ApiCall, type Receiver } from "./api-call.ts";
 import type { ApiClient, ApiRequest } from "./api-client.ts";
 import { ApiError } from "./api-error.ts";

@@ -1,6 +1,6 @@
 import { join } from "node:path";
-import type { Clock } from "../clock/clock.ts";
-import { messageOf, SluiceError } from "../inference/errors.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import { messageOf, SluiceError } from "../base/inference/errors.ts";
 import type { ClusterAccess, Credentials } from "./credentials.ts";
 import { RereadFile } from "./reread-file.ts";
 

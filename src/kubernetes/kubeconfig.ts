@@ -1,11 +1,11 @@
 import { delimiter, dirname, isAbsolute, resolve } from "node:path";
 import type { z } from "zod";
-import type { Clock } from "../clock/clock.ts";
-import { type Document, formatPath, type Path } from "../document/document.ts";
-import { didYouMean } from "../document/nearest.ts";
-import { readDocument, readText } from "../document/read.ts";
-import { check, invalid, type Violation, validate } from "../document/validate.ts";
-import { messageOf, SluiceError } from "../inference/errors.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import { type Document, formatPath, type Path } from "../base/document/document.ts";
+import { didYouMean } from "../base/document/nearest.ts";
+import { readDocument, readText } from "../base/document/read.ts";
+import { check, invalid, type Violation, validate } from "../base/document/validate.ts";
+import { messageOf, SluiceError } from "../base/inference/errors.ts";
 import type { ClusterAccess, Credentials } from "./credentials.ts";
 import { ExecCredentials } from "./exec-credentials.ts";
 import { CLUSTER, KUBECONFIG, USER } from "./kubeconfig-schema.ts";

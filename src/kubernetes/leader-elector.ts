@@ -1,8 +1,8 @@
-import { type Clock, delay, type Timer } from "../clock/clock.ts";
-import type { Random } from "../clock/random.ts";
-import { messageOf } from "../inference/errors.ts";
-import type { Logger } from "../telemetry/logger.ts";
-import { RateLimitedLog } from "../telemetry/rate-limited-log.ts";
+import { type Clock, delay, type Timer } from "../base/clock/clock.ts";
+import type { Random } from "../base/clock/random.ts";
+import { messageOf } from "../base/inference/errors.ts";
+import type { Logger } from "../base/telemetry/logger.ts";
+import { RateLimitedLog } from "../base/telemetry/rate-limited-log.ts";
 import type { ApiClient, ApiRequest } from "./api-client.ts";
 import { ApiError } from "./api-error.ts";
 import { type Lease, type LeaseSpec, microTime, readLease } from "./lease-record.ts";

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { answerBytes, chunkBytes, rawServer } from "../../test/support/loopback.ts";
 import { poll } from "../../test/support/poll.ts";
-import { SeededRandom } from "../clock/random.ts";
-import { realClock } from "../clock/real.ts";
-import { silentLogger } from "../telemetry/logger.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { realClock } from "../base/clock/real.ts";
+import { silentLogger } from "../base/telemetry/logger.ts";
 import { HttpApiClient } from "./http-client.ts";
 import { Reflector } from "./reflector.ts";
 import { POD } from "./resource-type.ts";

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../clock/random.ts";
-import { VirtualClock } from "../clock/virtual.ts";
-import { silentLogger } from "../telemetry/logger.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
+import { silentLogger } from "../base/telemetry/logger.ts";
 import { FakeCollection, refusal, type Thing } from "./fake-api.cases.ts";
 import type { ObjectKey } from "./reflected.ts";
 import { Reflector } from "./reflector.ts";

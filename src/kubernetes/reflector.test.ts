@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../clock/random.ts";
-import { VirtualClock } from "../clock/virtual.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
 import { FakeCollection, FakeServer, recordingLog, refusal, type Thing } from "./fake-api.cases.ts";
 import type { ObjectKey } from "./reflected.ts";
 import { Reflector, type ReflectorOptions } from "./reflector.ts";

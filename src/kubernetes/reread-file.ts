@@ -1,5 +1,5 @@
-import type { Clock } from "../clock/clock.ts";
-import { readText } from "../document/read.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import { readText } from "../base/document/read.ts";
 
 /** Milliseconds for which what was read counts: projected tokens are replaced long before they expire. */
 const READ_EVERY = 10_000;

@@ -1,4 +1,4 @@
-import { messageOf, oneLine } from "../inference/errors.ts";
+import { messageOf, oneLine } from "../base/inference/errors.ts";
 import type { ApiRequest } from "./api-client.ts";
 import { ApiError } from "./api-error.ts";
 

@@ -1,4 +1,4 @@
-import type { ParsedBody } from "../inference/request.ts";
+import type { ParsedBody } from "../base/inference/request.ts";
 
 /** What is hashed of a request. */
 export interface HashedRequest extends Pick<ParsedBody, "prompts" | "cacheSalt"> {

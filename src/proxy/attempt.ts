@@ -1,6 +1,6 @@
 import type { Dispatcher } from "undici";
-import type { AttemptFailure, Endpoint } from "../inference/endpoint.ts";
-import { messageOf } from "../inference/errors.ts";
+import type { AttemptFailure, Endpoint } from "../base/inference/endpoint.ts";
+import { messageOf } from "../base/inference/errors.ts";
 import { CONNECT_TIMEOUT } from "./connector.ts";
 import { type ResponseHead, readResponseHead } from "./response-head.ts";
 

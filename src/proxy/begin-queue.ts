@@ -1,4 +1,4 @@
-import type { Clock } from "../clock/clock.ts";
+import type { Clock } from "../base/clock/clock.ts";
 
 /** Something that begins a little later. */
 export interface Beginning {

@@ -1,7 +1,7 @@
 import { type NetConnectOpts, connect as netConnect, type Socket } from "node:net";
 import type { buildConnector } from "undici";
-import type { Clock } from "../clock/clock.ts";
-import { SluiceError } from "../inference/errors.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 
 /** Opens a socket; emits `connect` or `error`. */
 export type Connect = (options: NetConnectOpts) => Socket;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { VirtualClock } from "../clock/virtual.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
 import { Deadlines, sweepInterval, type Timed } from "./deadlines.ts";
 
 class Member implements Timed {

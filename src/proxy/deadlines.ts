@@ -1,4 +1,4 @@
-import type { Clock } from "../clock/clock.ts";
+import type { Clock } from "../base/clock/clock.ts";
 
 /** Someone who must be told when a moment has passed. */
 export interface Timed {

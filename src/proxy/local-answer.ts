@@ -1,7 +1,7 @@
 import { STATUS_CODES } from "node:http";
-import { type Random, uuidFrom } from "../clock/random.ts";
-import { HEADER, type HeaderList } from "../inference/headers.ts";
-import type { OutcomeReason, Rejection } from "../inference/outcomes.ts";
+import { type Random, uuidFrom } from "../base/clock/random.ts";
+import { HEADER, type HeaderList } from "../base/inference/headers.ts";
+import type { OutcomeReason, Rejection } from "../base/inference/outcomes.ts";
 import type { BadRequest } from "./bad-request.ts";
 import { flat } from "./response-head.ts";
 

@@ -2,8 +2,8 @@ import { afterEach, describe, expect, it } from "vitest";
 import { TestCore } from "../../test/support/core.ts";
 import { answerBytes, chunkBytes } from "../../test/support/loopback.ts";
 import { get, ProxyHarness, post } from "../../test/support/proxy-harness.ts";
-import { HeaderList } from "../inference/headers.ts";
-import type { RequestHook } from "../plugin/kinds.ts";
+import { HeaderList } from "../base/inference/headers.ts";
+import type { RequestHook } from "../base/plugin/kinds.ts";
 
 let harness = new ProxyHarness();
 afterEach(async () => {

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { HeaderList, HOP_BY_HOP_HEADERS } from "../inference/headers.ts";
+import { HeaderList, HOP_BY_HOP_HEADERS } from "../base/inference/headers.ts";
 import { BadRequest, malformed } from "./bad-request.ts";
 import { listedIn } from "./connection-tokens.ts";
 import type { ProxyLimits } from "./options.ts";

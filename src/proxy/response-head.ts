@@ -1,4 +1,4 @@
-import { HeaderList, HOP_BY_HOP_HEADERS } from "../inference/headers.ts";
+import { HeaderList, HOP_BY_HOP_HEADERS } from "../base/inference/headers.ts";
 import { listedIn } from "./connection-tokens.ts";
 import { isSettable } from "./settable.ts";
 

@@ -4,8 +4,8 @@ import { loopbackEndpoint } from "../../test/support/fake-exchange.ts";
 import { answerBytes, chunkBytes, type RawRequest } from "../../test/support/loopback.ts";
 import { poll } from "../../test/support/poll.ts";
 import { deadEndpoint, get, ProxyHarness, post } from "../../test/support/proxy-harness.ts";
-import { SeededRandom } from "../clock/random.ts";
-import { VirtualClock } from "../clock/virtual.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
 import { connector } from "./connector.ts";
 
 let harness = new ProxyHarness();

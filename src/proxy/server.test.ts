@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { answerBytes, chunkBytes } from "../../test/support/loopback.ts";
 import { poll } from "../../test/support/poll.ts";
 import { get, ProxyHarness, post } from "../../test/support/proxy-harness.ts";
-import { Rejection } from "../inference/outcomes.ts";
+import { Rejection } from "../base/inference/outcomes.ts";
 
 let harness = new ProxyHarness();
 afterEach(async () => {

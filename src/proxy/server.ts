@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
-import { SluiceError } from "../inference/errors.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 import { UPGRADE_REFUSED } from "./bad-request.ts";
 import { BeginQueue } from "./begin-queue.ts";
 import { ClientConnection } from "./client-connection.ts";

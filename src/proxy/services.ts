@@ -1,5 +1,5 @@
-import type { Clock } from "../clock/clock.ts";
-import type { Random } from "../clock/random.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import type { Random } from "../base/clock/random.ts";
 import type { Exchange, Wire } from "../exchange/wire.ts";
 import type { BeginQueue } from "./begin-queue.ts";
 import type { Deadlines } from "./deadlines.ts";

@@ -1,4 +1,4 @@
-import { HOP_BY_HOP_HEADERS } from "../inference/headers.ts";
+import { HOP_BY_HOP_HEADERS } from "../base/inference/headers.ts";
 
 /**
  * Whether a plugin may set a header: not those that frame the message, name the host or belong to the connection, nor

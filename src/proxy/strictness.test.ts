@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { answerBytes } from "../../test/support/loopback.ts";
 import { poll } from "../../test/support/poll.ts";
 import { get, ProxyHarness, post } from "../../test/support/proxy-harness.ts";
-import { SeededRandom } from "../clock/random.ts";
+import { SeededRandom } from "../base/clock/random.ts";
 
 let harness = new ProxyHarness();
 afterEach(async () => {

@@ -5,7 +5,7 @@ import type { FakePlan } from "../../test/support/fake-exchange.ts";
 import { answerBytes, chunkBytes } from "../../test/support/loopback.ts";
 import { poll } from "../../test/support/poll.ts";
 import { get, ProxyHarness, post } from "../../test/support/proxy-harness.ts";
-import { VirtualClock } from "../clock/virtual.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
 import { DEFAULT_LIMITS, DEFAULT_TIMERS, type ProxyTimers } from "./options.ts";
 
 let harness = new ProxyHarness();

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { answerBytes, type RawServer, rawServer } from "../../test/support/loopback.ts";
 import { poll } from "../../test/support/poll.ts";
-import { VirtualClock } from "../clock/virtual.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
 import { DEFAULT_LIMITS, DEFAULT_TIMERS } from "./options.ts";
 import { UpstreamPools } from "./upstream-pools.ts";
 

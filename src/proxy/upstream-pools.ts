@@ -1,5 +1,5 @@
 import { type Dispatcher, Pool } from "undici";
-import type { Clock } from "../clock/clock.ts";
+import type { Clock } from "../base/clock/clock.ts";
 import { type Connect, connector } from "./connector.ts";
 import type { Timed } from "./deadlines.ts";
 import type { ProxyLimits, ProxyTimers } from "./options.ts";

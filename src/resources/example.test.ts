@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
-import { VirtualClock } from "../clock/virtual.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
 import { ResourceDirectory } from "./resource-directory.ts";
 import { ResourceStore } from "./resource-store.ts";
 

@@ -1,4 +1,4 @@
-import { didYouMean } from "../document/nearest.ts";
+import { didYouMean } from "../base/document/nearest.ts";
 import type { InferencePool, ResourceObject } from "./objects.ts";
 import { objectId } from "./ownership.ts";
 import type { ResourceStore } from "./resource-store.ts";

@@ -1,6 +1,6 @@
 import type { z } from "zod";
-import { formatPath } from "../document/document.ts";
-import { check, type Violation } from "../document/validate.ts";
+import { formatPath } from "../base/document/document.ts";
+import { check, type Violation } from "../base/document/validate.ts";
 import type { ObjectMeta, ResourceObject } from "./objects.ts";
 import type { UnknownKeys } from "./scalars.ts";
 

@@ -1,8 +1,8 @@
 import type { BigIntStats } from "node:fs";
 import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { readText } from "../document/read.ts";
-import { messageOf, SluiceError } from "../inference/errors.ts";
+import { readText } from "../base/document/read.ts";
+import { messageOf, SluiceError } from "../base/inference/errors.ts";
 import { readResources } from "./manifests.ts";
 import type { ResourceObject } from "./objects.ts";
 import { objectId } from "./ownership.ts";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { SluiceError } from "../inference/errors.ts";
+import type { SluiceError } from "../base/inference/errors.ts";
 import { type Manifests, readResources } from "./manifests.ts";
 import { GROUP } from "./objects.ts";
 import type { ReadOptions } from "./read.ts";

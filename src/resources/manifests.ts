@@ -1,6 +1,6 @@
-import { type Document, formatPath, formatPosition, type Path } from "../document/document.ts";
-import { parseDocuments } from "../document/parse.ts";
-import { invalidParts, type Violation } from "../document/validate.ts";
+import { type Document, formatPath, formatPosition, type Path } from "../base/document/document.ts";
+import { parseDocuments } from "../base/document/parse.ts";
+import { invalidParts, type Violation } from "../base/document/validate.ts";
 import type { ResourceObject } from "./objects.ts";
 import { isList, itemOf, type ReadOptions, readResource } from "./read.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { SluiceError } from "../inference/errors.ts";
+import type { SluiceError } from "../base/inference/errors.ts";
 import { ObjectiveTable, objectivesFromFlags, parseObjective } from "./objectives.ts";
 
 const codeOf = (run: () => unknown): string => {

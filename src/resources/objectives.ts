@@ -1,4 +1,4 @@
-import { SluiceError } from "../inference/errors.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 
 /** The most objectives a table holds. */
 const MAX_OBJECTIVES = 1_000;

@@ -1,4 +1,4 @@
-import { SluiceError } from "../inference/errors.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 import { GROUP, type InferencePool } from "./objects.ts";
 import { objectId } from "./ownership.ts";
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import type { Path } from "../document/document.ts";
-import type { Violation } from "../document/validate.ts";
+import type { Path } from "../base/document/document.ts";
+import type { Violation } from "../base/document/validate.ts";
 import { defineKind, type Kind } from "./kind.ts";
 import { GROUP } from "./objects.ts";
 import { servicePort, uniquePorts } from "./rules.ts";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { SluiceError } from "../inference/errors.ts";
+import type { SluiceError } from "../base/inference/errors.ts";
 import { type Condition, pendingCondition } from "./condition.ts";
 import { madePool } from "./made.cases.ts";
 import { GROUP, type InferencePool } from "./objects.ts";

@@ -1,5 +1,5 @@
-import { formatPath } from "../document/document.ts";
-import { SluiceError } from "../inference/errors.ts";
+import { formatPath } from "../base/document/document.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 import { GROUP, type InferencePool, type PickerReference } from "./objects.ts";
 import { readResource } from "./read.ts";
 

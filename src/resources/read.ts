@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { didYouMean, nearest } from "../document/nearest.ts";
-import { check, type Violation } from "../document/validate.ts";
+import { didYouMean, nearest } from "../base/document/nearest.ts";
+import { check, type Violation } from "../base/document/validate.ts";
 import type { Kind } from "./kind.ts";
 import { metadataSchema, objectMeta } from "./meta.ts";
 import { GROUP, type ResourceObject } from "./objects.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../clock/random.ts";
-import { HeaderList } from "../inference/headers.ts";
-import { Rejection } from "../inference/outcomes.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { HeaderList } from "../base/inference/headers.ts";
+import { Rejection } from "../base/inference/outcomes.ts";
 import { madeModel, madeObjective, madePool, madeRewrite, rule, targets } from "./made.cases.ts";
 import { objectivesFromFlags } from "./objectives.ts";
 import { GROUP, type ResourceObject } from "./objects.ts";

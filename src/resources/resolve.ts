@@ -1,8 +1,8 @@
-import type { Random } from "../clock/random.ts";
-import { oneLine } from "../inference/errors.ts";
-import { firstHeader, HEADER, type HeaderList } from "../inference/headers.ts";
-import { Rejection } from "../inference/outcomes.ts";
-import type { ParsedBody } from "../inference/request.ts";
+import type { Random } from "../base/clock/random.ts";
+import { oneLine } from "../base/inference/errors.ts";
+import { firstHeader, HEADER, type HeaderList } from "../base/inference/headers.ts";
+import { Rejection } from "../base/inference/outcomes.ts";
+import type { ParsedBody } from "../base/inference/request.ts";
 import type { ModelEntry } from "./model-table.ts";
 import type { ObjectiveTable } from "./objectives.ts";
 import { type Criticality, GROUP } from "./objects.ts";

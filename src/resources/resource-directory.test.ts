@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { poll } from "../../test/support/poll.ts";
-import { realClock } from "../clock/real.ts";
+import { realClock } from "../base/clock/real.ts";
 import type { PoolIdentity } from "./pool-choice.ts";
 import { ResourceDirectory } from "./resource-directory.ts";
 import { ResourceStore } from "./resource-store.ts";

@@ -1,6 +1,6 @@
-import type { Clock } from "../clock/clock.ts";
-import { FolderWatch } from "../document/folder-watch.ts";
-import { messageOf, oneLine, SluiceError } from "../inference/errors.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import { FolderWatch } from "../base/document/folder-watch.ts";
+import { messageOf, oneLine, SluiceError } from "../base/inference/errors.ts";
 import { idleObjects } from "./idle-objects.ts";
 import { type FolderContent, ManifestFolder } from "./manifest-folder.ts";
 import type { ResourceStore } from "./resource-store.ts";

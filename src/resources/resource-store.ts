@@ -1,4 +1,4 @@
-import { SluiceError } from "../inference/errors.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 import { type ModelEntry, ModelTable } from "./model-table.ts";
 import { GROUP, type InferenceObjective, type InferencePool, type ResourceObject } from "./objects.ts";
 import { byAge, describeReference, objectId, ownership } from "./ownership.ts";

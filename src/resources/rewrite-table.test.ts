@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../clock/random.ts";
+import { SeededRandom } from "../base/clock/random.ts";
 import { madeRewrite, rule } from "./made.cases.ts";
 import type { RewriteRule } from "./objects.ts";
 import { RewriteTable } from "./rewrite-table.ts";

@@ -1,5 +1,5 @@
-import type { Path } from "../document/document.ts";
-import type { Violation } from "../document/validate.ts";
+import type { Path } from "../base/document/document.ts";
+import type { Violation } from "../base/document/validate.ts";
 import type { InferenceModel } from "./objects.ts";
 
 // The rules that the API server evaluates as CEL expressions (api-resources 1.1). Each message begins with the words of

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../clock/random.ts";
-import { HeaderList } from "../inference/headers.ts";
-import { Rejection } from "../inference/outcomes.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { HeaderList } from "../base/inference/headers.ts";
+import { Rejection } from "../base/inference/outcomes.ts";
 import { madePool } from "./made.cases.ts";
 import { objectivesFromFlags } from "./objectives.ts";
 import { GROUP } from "./objects.ts";

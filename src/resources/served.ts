@@ -1,4 +1,4 @@
-import { formatPath } from "../document/document.ts";
+import { formatPath } from "../base/document/document.ts";
 import type { ResourceObject } from "./objects.ts";
 import { readResource } from "./read.ts";
 

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { check, type Violation } from "../document/validate.ts";
+import { check, type Violation } from "../base/document/validate.ts";
 import { CONDITION, type Condition, MAX_CONDITIONS, MAX_MESSAGE, pendingCondition } from "./condition.ts";
 import { GROUP } from "./objects.ts";
 import { MAX_PARENTS, type ParentStatus, SENTINEL } from "./pool-parents.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type Random, SeededRandom } from "../clock/random.ts";
+import { type Random, SeededRandom } from "../base/clock/random.ts";
 import { targets } from "./made.cases.ts";
 import { isMixed, TargetDraw } from "./target-draw.ts";
 

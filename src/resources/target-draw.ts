@@ -1,4 +1,4 @@
-import type { Random } from "../clock/random.ts";
+import type { Random } from "../base/clock/random.ts";
 import type { WeightedTarget } from "./objects.ts";
 
 /** The largest weight that counts; what is above counts as this. */

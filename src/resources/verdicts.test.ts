@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { formatPath } from "../document/document.ts";
-import type { Violation } from "../document/validate.ts";
+import { formatPath } from "../base/document/document.ts";
+import type { Violation } from "../base/document/validate.ts";
 import type { InferenceModel } from "./objects.ts";
 import { readResource } from "./read.ts";
 import { transitionViolations } from "./rules.ts";

@@ -1,5 +1,5 @@
-import { SluiceError } from "../inference/errors.ts";
-import { Rejection } from "../inference/outcomes.ts";
+import { SluiceError } from "../base/inference/errors.ts";
+import { Rejection } from "../base/inference/outcomes.ts";
 
 /**
  * To be given what a plugin's method returned, within what watches its call: nothing stops an author from writing `async`

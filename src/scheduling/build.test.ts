@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../clock/random.ts";
-import { VirtualClock } from "../clock/virtual.ts";
-import { SluiceError } from "../inference/errors.ts";
-import { defineDiscovery, defineProducer, defineScorer } from "../plugin/index.ts";
-import { type ColumnKey, columnKey } from "../plugin/keys.ts";
-import type { PluginDefinition } from "../plugin/kinds.ts";
-import { PluginRegistry } from "../plugin/registry.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
+import { SluiceError } from "../base/inference/errors.ts";
+import { defineDiscovery, defineProducer, defineScorer } from "../base/plugin/index.ts";
+import { type ColumnKey, columnKey } from "../base/plugin/keys.ts";
+import type { PluginDefinition } from "../base/plugin/kinds.ts";
+import { PluginRegistry } from "../base/plugin/registry.ts";
 import { described, type MemberDescription, planOfOne } from "./build.ts";
 import { SCHEDULING_PLUGINS } from "./plugins/index.ts";
 import { maxScorePicker } from "./plugins/pickers/max-score-picker.ts";

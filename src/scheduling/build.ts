@@ -1,13 +1,18 @@
-import type { Clock } from "../clock/clock.ts";
-import type { Random } from "../clock/random.ts";
-import { SluiceError } from "../inference/errors.ts";
-import { PRODUCER_NAME, writerFor } from "../plugin/bindings.ts";
-import { type PluginDescription, PluginInstances } from "../plugin/instances.ts";
-import type { AttributeKey, ColumnKey, DataKey } from "../plugin/keys.ts";
-import { PREFIX_BLOCK_TOKENS, PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS, UNCACHED_TOKENS } from "../plugin/keys.ts";
-import type { PluginDefinition, PluginKind, PluginKinds } from "../plugin/kinds.ts";
-import type { PluginRegistry } from "../plugin/registry.ts";
-import { silentLogger } from "../telemetry/logger.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import type { Random } from "../base/clock/random.ts";
+import { SluiceError } from "../base/inference/errors.ts";
+import { PRODUCER_NAME, writerFor } from "../base/plugin/bindings.ts";
+import { type PluginDescription, PluginInstances } from "../base/plugin/instances.ts";
+import type { AttributeKey, ColumnKey, DataKey } from "../base/plugin/keys.ts";
+import {
+  PREFIX_BLOCK_TOKENS,
+  PREFIX_MATCHED_BLOCKS,
+  PREFIX_TOTAL_BLOCKS,
+  UNCACHED_TOKENS,
+} from "../base/plugin/keys.ts";
+import type { PluginDefinition, PluginKind, PluginKinds } from "../base/plugin/kinds.ts";
+import type { PluginRegistry } from "../base/plugin/registry.ts";
+import { silentLogger } from "../base/telemetry/logger.ts";
 import { maxScorePicker } from "./plugins/pickers/max-score-picker.ts";
 import { singleProfileHandler } from "./plugins/profiles/single-profile-handler.ts";
 import { inOrder, withDefaultProducers } from "./producers.ts";

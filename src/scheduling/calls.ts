@@ -1,6 +1,6 @@
-import type { Clock } from "../clock/clock.ts";
-import type { Endpoint } from "../inference/endpoint.ts";
-import { SluiceError } from "../inference/errors.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import type { Endpoint } from "../base/inference/endpoint.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 import type { DecisionTrace, ExtensionPoint, PluginIdentity, SchedulerHooks } from "./hooks.ts";
 import type { Profile, WeightedScorer } from "./profile.ts";
 

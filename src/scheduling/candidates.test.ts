@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { attributeKey, columnKey } from "../plugin/keys.ts";
+import { attributeKey, columnKey } from "../base/plugin/keys.ts";
 import { CandidateColumns } from "./candidates.ts";
 import { columnsOf, endpointOf, unscraped } from "./fakes.cases.ts";
 

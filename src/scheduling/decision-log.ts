@@ -1,8 +1,8 @@
-import type { Clock } from "../clock/clock.ts";
-import type { Endpoint } from "../inference/endpoint.ts";
-import type { Rejection } from "../inference/outcomes.ts";
-import type { InferenceRequest } from "../inference/request.ts";
-import type { DecisionRecord, RecordedFilter } from "../inference/scheduling-result.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import type { Endpoint } from "../base/inference/endpoint.ts";
+import type { Rejection } from "../base/inference/outcomes.ts";
+import type { InferenceRequest } from "../base/inference/request.ts";
+import type { DecisionRecord, RecordedFilter } from "../base/inference/scheduling-result.ts";
 import type { CallReporter } from "./calls.ts";
 import type { FullCapture } from "./full-record.ts";
 import type { SchedulingPlan } from "./profile.ts";

@@ -1,6 +1,6 @@
-import type { Clock } from "../clock/clock.ts";
-import type { Random } from "../clock/random.ts";
-import { PluginRegistry } from "../plugin/registry.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import type { Random } from "../base/clock/random.ts";
+import { PluginRegistry } from "../base/plugin/registry.ts";
 import { described, type MemberDescription, planOfOne } from "./build.ts";
 import { SCHEDULING_PLUGINS } from "./plugins/index.ts";
 import { maxScorePicker } from "./plugins/pickers/max-score-picker.ts";

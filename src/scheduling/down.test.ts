@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../clock/random.ts";
-import { VirtualClock } from "../clock/virtual.ts";
-import type { Endpoint } from "../inference/endpoint.ts";
-import { Rejection } from "../inference/outcomes.ts";
-import { defineFilter, defineProducer, defineScreener } from "../plugin/define.ts";
-import type { PluginDefinition, PluginKind } from "../plugin/kinds.ts";
-import { PluginRegistry } from "../plugin/registry.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
+import type { Endpoint } from "../base/inference/endpoint.ts";
+import { Rejection } from "../base/inference/outcomes.ts";
+import { defineFilter, defineProducer, defineScreener } from "../base/plugin/define.ts";
+import type { PluginDefinition, PluginKind } from "../base/plugin/kinds.ts";
+import { PluginRegistry } from "../base/plugin/registry.ts";
 import { described, planOfOne } from "./build.ts";
 import { endpointOf, requestOf } from "./fakes.cases.ts";
 import { SCHEDULING_PLUGINS } from "./plugins/index.ts";

@@ -1,5 +1,5 @@
-import type { DecisionRecord, RecordedCandidate } from "../inference/decision-record.ts";
-import { OUTCOMES } from "../inference/outcomes.ts";
+import type { DecisionRecord, RecordedCandidate } from "../base/inference/decision-record.ts";
+import { OUTCOMES } from "../base/inference/outcomes.ts";
 import { counted, digitsApart, listed, percent, points } from "./explain-words.ts";
 import { randomPicker } from "./plugins/pickers/random-picker.ts";
 import { weightedRandomPicker } from "./plugins/pickers/weighted-random-picker.ts";

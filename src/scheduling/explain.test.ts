@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { DecisionRecord, RecordedCandidate, RecordedFilter } from "../inference/decision-record.ts";
+import type { DecisionRecord, RecordedCandidate, RecordedFilter } from "../base/inference/decision-record.ts";
 import { explain } from "./explain.ts";
 
 function candidate(name: string, scores: number[], weights: number[], more: Partial<RecordedCandidate> = {}) {

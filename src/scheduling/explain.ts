@@ -1,5 +1,5 @@
-import type { DecisionRecord, RecordedCandidate } from "../inference/decision-record.ts";
-import { OUTCOMES, type OutcomeReason } from "../inference/outcomes.ts";
+import type { DecisionRecord, RecordedCandidate } from "../base/inference/decision-record.ts";
+import { OUTCOMES, type OutcomeReason } from "../base/inference/outcomes.ts";
 import { leftOf, outcomeOf, reasonOf } from "./explain-reason.ts";
 import { counted, points, span, weightText } from "./explain-words.ts";
 

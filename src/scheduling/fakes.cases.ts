@@ -1,9 +1,9 @@
 import { pluginContextOf } from "../../test/support/plugin-context.ts";
-import { type Random, SeededRandom } from "../clock/random.ts";
-import { type Endpoint, type EndpointMetrics, hostPort, UNKNOWN_METRICS } from "../inference/endpoint.ts";
-import { HeaderList } from "../inference/headers.ts";
-import type { InferenceRequest } from "../inference/request.ts";
-import type { AttributeKey, ColumnKey, DataKey } from "../plugin/keys.ts";
+import { type Random, SeededRandom } from "../base/clock/random.ts";
+import { type Endpoint, type EndpointMetrics, hostPort, UNKNOWN_METRICS } from "../base/inference/endpoint.ts";
+import { HeaderList } from "../base/inference/headers.ts";
+import type { InferenceRequest } from "../base/inference/request.ts";
+import type { AttributeKey, ColumnKey, DataKey } from "../base/plugin/keys.ts";
 import type {
   DecisionContext,
   Picker,
@@ -12,7 +12,7 @@ import type {
   PluginKind,
   PluginKinds,
   ProduceContext,
-} from "../plugin/kinds.ts";
+} from "../base/plugin/kinds.ts";
 import { CandidateColumns } from "./candidates.ts";
 import { type DataScope, NO_WRITER, type WrittenAt } from "./scope.ts";
 

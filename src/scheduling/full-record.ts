@@ -1,8 +1,8 @@
-import type { Endpoint } from "../inference/endpoint.ts";
-import type { HeaderList } from "../inference/headers.ts";
-import { type InferenceRequest, promptBytes, USUAL_BYTES_PER_TOKEN } from "../inference/request.ts";
-import type { FullRecord, RecordedEndpoint } from "../inference/scheduling-result.ts";
-import { TOKENIZED_PROMPT, type TokenizedPrompt } from "../plugin/keys.ts";
+import type { Endpoint } from "../base/inference/endpoint.ts";
+import type { HeaderList } from "../base/inference/headers.ts";
+import { type InferenceRequest, promptBytes, USUAL_BYTES_PER_TOKEN } from "../base/inference/request.ts";
+import type { FullRecord, RecordedEndpoint } from "../base/inference/scheduling-result.ts";
+import { TOKENIZED_PROMPT, type TokenizedPrompt } from "../base/plugin/keys.ts";
 import type { CandidateColumns } from "./candidates.ts";
 import { DroppedBy } from "./dropped.ts";
 import type { SchedulingPlan } from "./profile.ts";

@@ -1,6 +1,6 @@
-import type { Rejection } from "../inference/outcomes.ts";
-import type { InferenceRequest } from "../inference/request.ts";
-import type { SchedulingResult } from "../inference/scheduling-result.ts";
+import type { Rejection } from "../base/inference/outcomes.ts";
+import type { InferenceRequest } from "../base/inference/request.ts";
+import type { SchedulingResult } from "../base/inference/scheduling-result.ts";
 
 /** Where in a request's way a plugin is called: values of the label `extension_point` (scheduling 3.2). */
 export type ExtensionPoint =

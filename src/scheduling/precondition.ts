@@ -1,6 +1,6 @@
-import type { HeaderList } from "../inference/headers.ts";
-import { Rejection } from "../inference/outcomes.ts";
-import type { InferenceRequest } from "../inference/request.ts";
+import type { HeaderList } from "../base/inference/headers.ts";
+import { Rejection } from "../base/inference/outcomes.ts";
+import type { InferenceRequest } from "../base/inference/request.ts";
 import type { SchedulingPlan } from "./profile.ts";
 import type { ProfileRun } from "./profile-run.ts";
 

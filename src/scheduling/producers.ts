@@ -1,7 +1,7 @@
-import { SluiceError } from "../inference/errors.ts";
-import { writerFor } from "../plugin/bindings.ts";
-import type { PluginDescription } from "../plugin/instances.ts";
-import type { PluginRegistry } from "../plugin/registry.ts";
+import { SluiceError } from "../base/inference/errors.ts";
+import { writerFor } from "../base/plugin/bindings.ts";
+import type { PluginDescription } from "../base/plugin/instances.ts";
+import type { PluginRegistry } from "../base/plugin/registry.ts";
 
 type ProducerDescription = PluginDescription<"producer">;
 

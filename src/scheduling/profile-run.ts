@@ -1,10 +1,10 @@
-import type { Clock } from "../clock/clock.ts";
-import type { Random } from "../clock/random.ts";
-import { messageOf } from "../inference/errors.ts";
-import { Rejection } from "../inference/outcomes.ts";
-import type { InferenceRequest } from "../inference/request.ts";
-import type { RecordedFilter } from "../inference/scheduling-result.ts";
-import type { AttributeKey } from "../plugin/keys.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import type { Random } from "../base/clock/random.ts";
+import { messageOf } from "../base/inference/errors.ts";
+import { Rejection } from "../base/inference/outcomes.ts";
+import type { InferenceRequest } from "../base/inference/request.ts";
+import type { RecordedFilter } from "../base/inference/scheduling-result.ts";
+import type { AttributeKey } from "../base/plugin/keys.ts";
 import { refusePromise } from "./answers.ts";
 import type { CallReporter } from "./calls.ts";
 import type { CandidateColumns } from "./candidates.ts";

@@ -1,4 +1,4 @@
-import type { Admitter, Filter, Picker, Producer, ProfileHandler, Scorer, Screener } from "../plugin/kinds.ts";
+import type { Admitter, Filter, Picker, Producer, ProfileHandler, Scorer, Screener } from "../base/plugin/kinds.ts";
 import type { DataScope } from "./scope.ts";
 
 /** A plugin instance in a plan. */

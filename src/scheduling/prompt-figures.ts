@@ -1,4 +1,4 @@
-import { type InferenceRequest, promptBytes, promptTokens, receivedBytesPerToken } from "../inference/request.ts";
+import { type InferenceRequest, promptBytes, promptTokens, receivedBytesPerToken } from "../base/inference/request.ts";
 import type { PlanFigures } from "./profile.ts";
 import type { ProfileRun } from "./profile-run.ts";
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../clock/random.ts";
-import { VirtualClock } from "../clock/virtual.ts";
-import { HeaderList } from "../inference/headers.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
+import { HeaderList } from "../base/inference/headers.ts";
 import { buildDefaultPlan } from "./default-profile.ts";
 import { endpointOf, requestOf } from "./fakes.cases.ts";
 import { DecisionRecords } from "./records.ts";

@@ -1,5 +1,5 @@
-import { SluiceError } from "../inference/errors.ts";
-import type { DecisionRecord } from "../inference/scheduling-result.ts";
+import { SluiceError } from "../base/inference/errors.ts";
+import type { DecisionRecord } from "../base/inference/scheduling-result.ts";
 import { fullRecordBytes } from "./full-record.ts";
 import { type CompactRecord, shortened } from "./record.ts";
 

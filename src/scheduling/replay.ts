@@ -1,10 +1,10 @@
-import type { Clock } from "../clock/clock.ts";
-import { SeededRandom } from "../clock/random.ts";
-import { HeaderList } from "../inference/headers.ts";
-import type { InferenceRequest } from "../inference/request.ts";
-import type { DecisionRecord, FullRecord } from "../inference/scheduling-result.ts";
-import { TOKENIZED_PROMPT } from "../plugin/keys.ts";
-import type { Producer } from "../plugin/kinds.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { HeaderList } from "../base/inference/headers.ts";
+import type { InferenceRequest } from "../base/inference/request.ts";
+import type { DecisionRecord, FullRecord } from "../base/inference/scheduling-result.ts";
+import { TOKENIZED_PROMPT } from "../base/plugin/keys.ts";
+import type { Producer } from "../base/plugin/kinds.ts";
 import type { ProfileMember, SchedulingPlan } from "./profile.ts";
 import { Scheduler } from "./scheduler.ts";
 

@@ -1,7 +1,7 @@
-import type { Clock } from "../clock/clock.ts";
-import type { Endpoint } from "../inference/endpoint.ts";
-import type { InferenceRequest } from "../inference/request.ts";
-import type { Producer } from "../plugin/kinds.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import type { Endpoint } from "../base/inference/endpoint.ts";
+import type { InferenceRequest } from "../base/inference/request.ts";
+import type { Producer } from "../base/plugin/kinds.ts";
 import { refusePromise } from "./answers.ts";
 import type { CallReporter } from "./calls.ts";
 import type { CandidateColumns } from "./candidates.ts";

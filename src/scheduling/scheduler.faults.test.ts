@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../clock/random.ts";
-import { VirtualClock } from "../clock/virtual.ts";
-import { messageOf } from "../inference/errors.ts";
-import { HeaderList } from "../inference/headers.ts";
-import { Rejection } from "../inference/outcomes.ts";
-import type { SchedulingResult } from "../inference/scheduling-result.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
+import { messageOf } from "../base/inference/errors.ts";
+import { HeaderList } from "../base/inference/headers.ts";
+import { Rejection } from "../base/inference/outcomes.ts";
+import type { SchedulingResult } from "../base/inference/scheduling-result.ts";
 import {
   defineAdmitter,
   defineFilter,
@@ -13,8 +13,8 @@ import {
   defineProfileHandler,
   defineScorer,
   defineScreener,
-} from "../plugin/define.ts";
-import { PluginInstances } from "../plugin/instances.ts";
+} from "../base/plugin/define.ts";
+import { PluginInstances } from "../base/plugin/instances.ts";
 import type {
   Admitter,
   Filter,
@@ -24,9 +24,9 @@ import type {
   ProfileHandler,
   Scorer,
   Screener,
-} from "../plugin/kinds.ts";
-import { PluginRegistry } from "../plugin/registry.ts";
-import { silentLogger } from "../telemetry/logger.ts";
+} from "../base/plugin/kinds.ts";
+import { PluginRegistry } from "../base/plugin/registry.ts";
+import { silentLogger } from "../base/telemetry/logger.ts";
 import { buildPlan, described, type MemberDescription, planOfOne } from "./build.ts";
 import { explain } from "./explain.ts";
 import { endpointOf, requestOf } from "./fakes.cases.ts";

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../clock/random.ts";
-import { VirtualClock } from "../clock/virtual.ts";
-import { HeaderList } from "../inference/headers.ts";
-import { Rejection } from "../inference/outcomes.ts";
-import type { SchedulingResult } from "../inference/scheduling-result.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
+import { HeaderList } from "../base/inference/headers.ts";
+import { Rejection } from "../base/inference/outcomes.ts";
+import type { SchedulingResult } from "../base/inference/scheduling-result.ts";
 import {
   defineAdmitter,
   defineFilter,
@@ -11,12 +11,12 @@ import {
   defineProfileHandler,
   defineScorer,
   defineScreener,
-} from "../plugin/define.ts";
-import { PluginInstances } from "../plugin/instances.ts";
-import { attributeKey, columnKey } from "../plugin/keys.ts";
-import type { Admitter, PluginDefinition, ProfileHandler, Screener } from "../plugin/kinds.ts";
-import { PluginRegistry } from "../plugin/registry.ts";
-import { silentLogger } from "../telemetry/logger.ts";
+} from "../base/plugin/define.ts";
+import { PluginInstances } from "../base/plugin/instances.ts";
+import { attributeKey, columnKey } from "../base/plugin/keys.ts";
+import type { Admitter, PluginDefinition, ProfileHandler, Screener } from "../base/plugin/kinds.ts";
+import { PluginRegistry } from "../base/plugin/registry.ts";
+import { silentLogger } from "../base/telemetry/logger.ts";
 import { buildPlan, described, type MemberDescription, type PlanOptions, planOfOne } from "./build.ts";
 import { endpointOf, requestOf } from "./fakes.cases.ts";
 import type { SchedulerHooks } from "./hooks.ts";

@@ -1,10 +1,10 @@
-import type { Clock } from "../clock/clock.ts";
-import type { SeededRandom } from "../clock/random.ts";
-import type { Endpoint } from "../inference/endpoint.ts";
-import { Rejection } from "../inference/outcomes.ts";
-import type { InferenceRequest } from "../inference/request.ts";
-import type { SchedulingResult, SideLoad } from "../inference/scheduling-result.ts";
-import type { Producer } from "../plugin/kinds.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import type { SeededRandom } from "../base/clock/random.ts";
+import type { Endpoint } from "../base/inference/endpoint.ts";
+import { Rejection } from "../base/inference/outcomes.ts";
+import type { InferenceRequest } from "../base/inference/request.ts";
+import type { SchedulingResult, SideLoad } from "../base/inference/scheduling-result.ts";
+import type { Producer } from "../base/plugin/kinds.ts";
 import { refusePromise } from "./answers.ts";
 import { CallReporter } from "./calls.ts";
 import { CandidateColumns, DEFAULT_STALENESS_MS } from "./candidates.ts";

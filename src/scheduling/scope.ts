@@ -1,4 +1,4 @@
-import type { AttributeKey, ColumnKey, DataKey } from "../plugin/keys.ts";
+import type { AttributeKey, ColumnKey, DataKey } from "../base/plugin/keys.ts";
 
 /** Stands for the place of a column that a plugin may read and that no producer writes. */
 export const NO_WRITER = -1;

@@ -1,9 +1,9 @@
-import type { Clock } from "../clock/clock.ts";
-import type { Endpoint } from "../inference/endpoint.ts";
-import type { Rejection } from "../inference/outcomes.ts";
-import type { InferenceRequest } from "../inference/request.ts";
-import type { RecordedFilter } from "../inference/scheduling-result.ts";
-import type { Screener } from "../plugin/kinds.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import type { Endpoint } from "../base/inference/endpoint.ts";
+import type { Rejection } from "../base/inference/outcomes.ts";
+import type { InferenceRequest } from "../base/inference/request.ts";
+import type { RecordedFilter } from "../base/inference/scheduling-result.ts";
+import type { Screener } from "../base/plugin/kinds.ts";
 import { refusalIn } from "./answers.ts";
 import type { CallReporter } from "./calls.ts";
 import { type DroppedBy, droppedOnes } from "./dropped.ts";

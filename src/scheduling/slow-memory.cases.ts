@@ -1,5 +1,5 @@
-import type { Endpoint } from "../inference/endpoint.ts";
-import type { InferenceRequest } from "../inference/request.ts";
+import type { Endpoint } from "../base/inference/endpoint.ts";
+import type { InferenceRequest } from "../base/inference/request.ts";
 import type { SlowParameters } from "./slow-config.cases.ts";
 
 // What the slow scheduler remembers from one request to the next, out of texts, arrays and maps.

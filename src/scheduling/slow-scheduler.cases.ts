@@ -1,5 +1,5 @@
-import type { Endpoint } from "../inference/endpoint.ts";
-import type { InferenceRequest } from "../inference/request.ts";
+import type { Endpoint } from "../base/inference/endpoint.ts";
+import type { InferenceRequest } from "../base/inference/request.ts";
 import type { SlowConfig, SlowParameters } from "./slow-config.cases.ts";
 import { SLOW_FILTERS } from "./slow-filters.cases.ts";
 import { inputTokensOf, SlowColdUses, type SlowMatch, SlowPrefixes, SlowSessions } from "./slow-memory.cases.ts";

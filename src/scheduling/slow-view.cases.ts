@@ -1,4 +1,4 @@
-import type { Endpoint } from "../inference/endpoint.ts";
+import type { Endpoint } from "../base/inference/endpoint.ts";
 import type { SlowParameters } from "./slow-config.cases.ts";
 import type { SlowMatch } from "./slow-memory.cases.ts";
 

@@ -1,4 +1,4 @@
-import { SluiceError } from "../inference/errors.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 
 /** The failures that can be injected, by their reference names. */
 export const FAILURE_TYPES = [

@@ -1,5 +1,5 @@
 import type { ServerResponse } from "node:http";
-import type { Clock, Timer } from "../clock/clock.ts";
+import type { Clock, Timer } from "../base/clock/clock.ts";
 
 /** Writes a response body: as fast as the client reads, or at a set pace. */
 export interface BodyWriter {

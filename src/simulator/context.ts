@@ -1,5 +1,5 @@
-import type { Clock } from "../clock/clock.ts";
-import type { Random } from "../clock/random.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import type { Random } from "../base/clock/random.ts";
 import type { Adapters } from "./adapters.ts";
 import { ApiError } from "./api-error.ts";
 import type { SimEngine } from "./engine.ts";

@@ -1,6 +1,6 @@
-import type { Clock, Timer } from "../clock/clock.ts";
-import type { Random } from "../clock/random.ts";
-import type { EndpointMetrics } from "../inference/endpoint.ts";
+import type { Clock, Timer } from "../base/clock/clock.ts";
+import type { Random } from "../base/clock/random.ts";
+import type { EndpointMetrics } from "../base/inference/endpoint.ts";
 import { blockHashes } from "./block-hashes.ts";
 import { DueHeap } from "./due-heap.ts";
 import { type EngineCounters, NO_COUNTS } from "./engine-counters.ts";

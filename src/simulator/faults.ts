@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from "node:http";
-import { messageOf } from "../inference/errors.ts";
+import { messageOf } from "../base/inference/errors.ts";
 import { ApiError, FAILURE_TYPES, injectedFailure } from "./api-error.ts";
 import type { SimContext } from "./context.ts";
 import { type SimOptions, withFaults } from "./options.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { poll } from "../../test/support/poll.ts";
-import { SeededRandom } from "../clock/random.ts";
-import { realClock } from "../clock/real.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { realClock } from "../base/clock/real.ts";
 import { Collector } from "../endpoints/collector.ts";
 import { Dialects } from "../endpoints/dialects/dialects.ts";
 import { EndpointRegistry } from "../endpoints/registry.ts";

@@ -1,6 +1,6 @@
-import { render } from "../telemetry/exposition.ts";
-import type { GaugeFamily } from "../telemetry/gauge.ts";
-import { MetricsRegistry } from "../telemetry/registry.ts";
+import { render } from "../base/telemetry/exposition.ts";
+import type { GaugeFamily } from "../base/telemetry/gauge.ts";
+import { MetricsRegistry } from "../base/telemetry/registry.ts";
 import type { SimEngine } from "./engine.ts";
 
 /** Engines other than vLLM whose metric names the simulator knows. */

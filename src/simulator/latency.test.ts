@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../clock/random.ts";
+import { SeededRandom } from "../base/clock/random.ts";
 import { DEFAULT_LATENCY, jittered, type LatencyConfig, LatencyModel } from "./latency.ts";
 
 const random = new SeededRandom(1);

@@ -1,4 +1,4 @@
-import type { Random } from "../clock/random.ts";
+import type { Random } from "../base/clock/random.ts";
 
 /** How time passes in the engine; all durations in milliseconds (data-plane 5.1 and 5.3, "Latency"). */
 export interface LatencyConfig {

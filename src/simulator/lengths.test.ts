@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../clock/random.ts";
+import { SeededRandom } from "../base/clock/random.ts";
 import { finishReason, outputLength, rangeEnd } from "./lengths.ts";
 
 const DRAWS = 20_000;

@@ -1,4 +1,4 @@
-import type { Random } from "../clock/random.ts";
+import type { Random } from "../base/clock/random.ts";
 import { gaussian } from "./latency.ts";
 
 /** Cumulative probabilities of the six length ranges of an answer whose caller set a maximum (data-plane 5.1). */

@@ -1,4 +1,4 @@
-import { SluiceError } from "../inference/errors.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 
 /** An adapter as `--lora-modules` or a load request names it. */
 export interface LoraModule {

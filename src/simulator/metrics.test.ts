@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import { SeededRandom } from "../clock/random.ts";
-import { VirtualClock } from "../clock/virtual.ts";
+import { SeededRandom } from "../base/clock/random.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
 import { SimEngine } from "./engine.ts";
 import { DEFAULT_LATENCY } from "./latency.ts";
 import { SimMetrics, tokenBuckets } from "./metrics.ts";

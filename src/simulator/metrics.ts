@@ -1,8 +1,8 @@
-import type { Clock } from "../clock/clock.ts";
-import type { Counter } from "../telemetry/counter.ts";
-import { render } from "../telemetry/exposition.ts";
-import type { Histogram } from "../telemetry/histogram.ts";
-import { MetricsRegistry } from "../telemetry/registry.ts";
+import type { Clock } from "../base/clock/clock.ts";
+import type { Counter } from "../base/telemetry/counter.ts";
+import { render } from "../base/telemetry/exposition.ts";
+import type { Histogram } from "../base/telemetry/histogram.ts";
+import { MetricsRegistry } from "../base/telemetry/registry.ts";
 import type { SimEngine } from "./engine.ts";
 import type { Sequence, SequenceListener } from "./sequence.ts";
 

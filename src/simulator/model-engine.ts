@@ -1,4 +1,4 @@
-import type { EndpointMetrics } from "../inference/endpoint.ts";
+import type { EndpointMetrics } from "../base/inference/endpoint.ts";
 import type { EngineCounters } from "./engine-counters.ts";
 import type { Sequence, SequenceListener, SequenceSpec } from "./sequence.ts";
 

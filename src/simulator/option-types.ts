@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { parseDuration } from "../document/duration.ts";
+import { parseDuration } from "../base/document/duration.ts";
 
 /** What kind of value an option takes; a duration is a number of milliseconds or a Go duration such as "1.5s". */
 export type OptionType = "string" | "number" | "boolean" | "list" | "duration";

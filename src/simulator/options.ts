@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { explainIssue } from "../document/issue-text.ts";
-import { SluiceError } from "../inference/errors.ts";
+import { explainIssue } from "../base/document/issue-text.ts";
+import { SluiceError } from "../base/inference/errors.ts";
 import { FAILURE_TYPES } from "./api-error.ts";
 import { DEFAULT_ENGINE } from "./engine.ts";
 import { DEFAULT_LATENCY as L } from "./latency.ts";

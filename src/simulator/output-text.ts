@@ -1,4 +1,4 @@
-import { SeededRandom } from "../clock/random.ts";
+import { SeededRandom } from "../base/clock/random.ts";
 import { tokenizePieces } from "./tokenizer.ts";
 
 /** The tokens of one answer, one after the other. */

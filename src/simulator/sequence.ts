@@ -1,4 +1,4 @@
-import { SeededRandom } from "../clock/random.ts";
+import { SeededRandom } from "../base/clock/random.ts";
 import type { BlockTable } from "./kv-cache.ts";
 import type { FinishReason } from "./lengths.ts";
 

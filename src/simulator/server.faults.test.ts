@@ -2,7 +2,7 @@ import { request as httpRequest } from "node:http";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { type Answer, ask } from "../../test/support/client.ts";
 import { poll } from "../../test/support/poll.ts";
-import { VirtualClock } from "../clock/virtual.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
 import { parseSimOptions } from "./options.ts";
 import { type Simulator, type SimulatorParts, startSimulator } from "./server.ts";
 

@@ -3,7 +3,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { type Answer, ask } from "../../test/support/client.ts";
 import { freePort } from "../../test/support/free-port.ts";
 import { poll } from "../../test/support/poll.ts";
-import { VirtualClock } from "../clock/virtual.ts";
+import { VirtualClock } from "../base/clock/virtual.ts";
 import { parseSimOptions } from "./options.ts";
 import type { RequestRecord } from "./request-log.ts";
 import { type Simulator, startInstances, startSimulator } from "./server.ts";

@@ -1,10 +1,10 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
-import type { Clock, Timer } from "../clock/clock.ts";
-import { type Random, SeededRandom, uuidFrom } from "../clock/random.ts";
-import { realClock } from "../clock/real.ts";
-import { hostPort } from "../inference/endpoint.ts";
-import { messageOf, SluiceError } from "../inference/errors.ts";
+import type { Clock, Timer } from "../base/clock/clock.ts";
+import { type Random, SeededRandom, uuidFrom } from "../base/clock/random.ts";
+import { realClock } from "../base/clock/real.ts";
+import { hostPort } from "../base/inference/endpoint.ts";
+import { messageOf, SluiceError } from "../base/inference/errors.ts";
 import { Adapters } from "./adapters.ts";
 import { ApiError } from "./api-error.ts";
 import type { SimContext } from "./context.ts";

@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { freshRandom, SeededRandom } from "../../src/clock/random.ts";
+import { freshRandom, SeededRandom } from "../../src/base/clock/random.ts";
 import { parseResult } from "../../src/dispatch/messages/result.ts";
 import type { SubmitRequest } from "../../src/dispatch/queues/producer.ts";
 import { type DispatchStore, NOTHING_LEFT } from "../support/dispatch-store.ts";

@@ -1,5 +1,5 @@
-import type { Clock } from "../../src/clock/clock.ts";
-import { realClock } from "../../src/clock/real.ts";
+import type { Clock } from "../../src/base/clock/clock.ts";
+import { realClock } from "../../src/base/clock/real.ts";
 
 /** The machine's clock, with a wall clock that a test sets; what is monotonic stays so, as in the kernel. */
 export class JumpingClock implements Clock {

@@ -1,6 +1,6 @@
 import { expect } from "vitest";
-import { delay } from "../../src/clock/clock.ts";
-import { realClock } from "../../src/clock/real.ts";
+import { delay } from "../../src/base/clock/clock.ts";
+import { realClock } from "../../src/base/clock/real.ts";
 import { DispatchProcess } from "../support/dispatch-process.ts";
 import { openStore, RedisStore, type StoreKind } from "../support/dispatch-store.ts";
 import { GatewayProcess } from "../support/gateway-process.ts";

@@ -1,7 +1,7 @@
 import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createClient } from "@redis/client";
-import { realClock } from "../../src/clock/real.ts";
+import { realClock } from "../../src/base/clock/real.ts";
 import { ask, getJson } from "../support/client.ts";
 import { type DispatchProcessOptions, spawnDispatch } from "../support/dispatch-process.ts";
 import { freePort } from "../support/free-port.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it, type TestContext } from "vitest";
-import { realClock } from "../../src/clock/real.ts";
+import { realClock } from "../../src/base/clock/real.ts";
 import { openStore } from "../support/dispatch-store.ts";
 import { startGateway } from "../support/gateway.ts";
 import { poll } from "../support/poll.ts";

@@ -1,7 +1,7 @@
 import { connect } from "node:net";
 import { connect as tlsConnect } from "node:tls";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { ExpositionReader } from "../../src/telemetry/exposition-reader.ts";
+import { ExpositionReader } from "../../src/base/telemetry/exposition-reader.ts";
 import { ask, getJson } from "../support/client.ts";
 import { samplesOf } from "../support/core.ts";
 import { type BareEpp, ExtProcClient, exchange, health, startBareEpp } from "../support/epp-process.ts";

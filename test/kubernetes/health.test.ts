@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { EXT_PROC_SERVICE } from "../../src/grpc/health.ts";
+import { EXT_PROC_SERVICE } from "../../src/base/grpc/health.ts";
 import { startApiServer, type TestApiServer } from "../support/apiserver/index.ts";
 import { ask } from "../support/client.ts";
 import {

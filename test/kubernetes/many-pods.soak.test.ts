@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { SeededRandom } from "../../src/clock/random.ts";
+import { SeededRandom } from "../../src/base/clock/random.ts";
 import { startStandIn, type TestApiServer } from "../support/apiserver/index.ts";
 import {
   type ClusterEpp,

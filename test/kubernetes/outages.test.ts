@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { apiServerBinaries } from "../../scripts/test-parts.ts";
-import { SeededRandom } from "../../src/clock/random.ts";
+import { SeededRandom } from "../../src/base/clock/random.ts";
 import { startApiServer, startStandIn, type TestApiServer } from "../support/apiserver/index.ts";
 import {
   type ClusterEpp,

@@ -1,13 +1,13 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { SeededRandom } from "../../src/clock/random.ts";
-import { realClock } from "../../src/clock/real.ts";
+import { SeededRandom } from "../../src/base/clock/random.ts";
+import { realClock } from "../../src/base/clock/real.ts";
+import { silentLogger } from "../../src/base/telemetry/logger.ts";
 import { ClusterState } from "../../src/controllers/cluster-state.ts";
 import { EndpointRegistry } from "../../src/endpoints/registry.ts";
 import { HttpApiClient } from "../../src/kubernetes/http-client.ts";
 import { ResourceStore } from "../../src/resources/resource-store.ts";
 import { type Base, I, M, type Manifest, O, P, R } from "../../src/resources/verdicts.cases.ts";
-import { silentLogger } from "../../src/telemetry/logger.ts";
 import { startApiServer, type TestApiServer } from "../support/apiserver/index.ts";
 import { poll } from "../support/poll.ts";
 

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { chromium as findChromium } from "../../scripts/test-parts.ts";
 import { startAdmin } from "../../src/admin/server.ts";
 import type { BacklogPicture } from "../../src/admin/views.ts";
-import { realClock } from "../../src/clock/real.ts";
+import { realClock } from "../../src/base/clock/real.ts";
 import { EMPTY_VIEWS } from "../support/admin-port.ts";
 import { ask, chat, JSON_HEADERS } from "../support/client.ts";
 import { freePort } from "../support/free-port.ts";

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll } from "vitest";
-import { SeededRandom } from "../../src/clock/random.ts";
-import { realClock } from "../../src/clock/real.ts";
+import { SeededRandom } from "../../src/base/clock/random.ts";
+import { realClock } from "../../src/base/clock/real.ts";
+import { silentLogger } from "../../src/base/telemetry/logger.ts";
 import { brokerCases } from "../../src/dispatch/queues/broker.cases.ts";
 import type { Broker } from "../../src/dispatch/queues/broker.ts";
 import type { Producer } from "../../src/dispatch/queues/producer.ts";
@@ -9,7 +10,6 @@ import { redisSortedSetBroker } from "../../src/dispatch/queues/redis-sortedset/
 import { redisQueueInspector } from "../../src/dispatch/queues/redis-sortedset/inspector.ts";
 import { redisProducer } from "../../src/dispatch/queues/redis-sortedset/producer.ts";
 import type { RedisSortedSetSettings } from "../../src/dispatch/settings.ts";
-import { silentLogger } from "../../src/telemetry/logger.ts";
 import { poll } from "../support/poll.ts";
 import { type RunningRedis, startRedis } from "../support/redis.ts";
 

@@ -1,6 +1,6 @@
 import { join } from "node:path";
-import { delay } from "../../src/clock/clock.ts";
-import { realClock } from "../../src/clock/real.ts";
+import { delay } from "../../src/base/clock/clock.ts";
+import { realClock } from "../../src/base/clock/real.ts";
 import type { Broker, Claim } from "../../src/dispatch/queues/broker.ts";
 import { ROOT, TestProcess } from "../support/process.ts";
 import { answered, direct, LEASES, Q, settingsOf, started } from "./setup.ts";

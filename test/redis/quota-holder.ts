@@ -1,6 +1,6 @@
 /** Takes all places of a quota in a process of its own and keeps them until it is killed: `address tenant limit window`. */
-import { freshRandom } from "../../src/clock/random.ts";
-import { realClock } from "../../src/clock/real.ts";
+import { freshRandom } from "../../src/base/clock/random.ts";
+import { realClock } from "../../src/base/clock/real.ts";
 import { Collected, factory, LogLines, message, OWNER } from "../../src/dispatch/gates/gate-fakes.cases.ts";
 
 const [address, tenant, limit, window] = process.argv.slice(2);

@@ -1,5 +1,6 @@
-import { SeededRandom } from "../../src/clock/random.ts";
-import { realClock } from "../../src/clock/real.ts";
+import { SeededRandom } from "../../src/base/clock/random.ts";
+import { realClock } from "../../src/base/clock/real.ts";
+import { type LogFields, type Logger, silentLogger } from "../../src/base/telemetry/logger.ts";
 import type { ResultMessage } from "../../src/dispatch/messages/message.ts";
 import { errorResult } from "../../src/dispatch/messages/result.ts";
 import { queueOf } from "../../src/dispatch/queues/broker.cases.ts";
@@ -9,7 +10,6 @@ import { connectRedis, type Redis } from "../../src/dispatch/queues/redis/connec
 import { redisSortedSetBroker } from "../../src/dispatch/queues/redis-sortedset/broker.ts";
 import { redisProducer } from "../../src/dispatch/queues/redis-sortedset/producer.ts";
 import type { QueueSettings, RedisConnection, RedisSortedSetSettings } from "../../src/dispatch/settings.ts";
-import { type LogFields, type Logger, silentLogger } from "../../src/telemetry/logger.ts";
 import { poll } from "../support/poll.ts";
 
 export const Q = queueOf("q");

@@ -2,7 +2,7 @@ import { loopbackOnly } from "../../src/admin/access.ts";
 import type { AdminTls } from "../../src/admin/listen.ts";
 import { startAdmin } from "../../src/admin/server.ts";
 import type { AdminViews } from "../../src/admin/views.ts";
-import { VirtualClock } from "../../src/clock/virtual.ts";
+import { VirtualClock } from "../../src/base/clock/virtual.ts";
 
 /** What a process shows that has nothing to show yet. */
 export const EMPTY_VIEWS: AdminViews = {

@@ -1,7 +1,7 @@
 import { webcrypto } from "node:crypto";
 import type { Extension } from "@peculiar/x509";
-import { realClock } from "../../src/clock/real.ts";
-import { selfSignedPair, type TlsPair } from "../../src/grpc/tls.ts";
+import { realClock } from "../../src/base/clock/real.ts";
+import { selfSignedPair, type TlsPair } from "../../src/base/grpc/tls.ts";
 
 /** An authority, and what it has signed. */
 export interface ClientAuthority {

@@ -2,13 +2,13 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { SeededRandom } from "../../src/clock/random.ts";
-import { realClock } from "../../src/clock/real.ts";
+import { SeededRandom } from "../../src/base/clock/random.ts";
+import { realClock } from "../../src/base/clock/real.ts";
+import { silentLogger } from "../../src/base/telemetry/logger.ts";
 import type { Producer, SubmitRequest } from "../../src/dispatch/queues/producer.ts";
 import { connectRedis, type Redis } from "../../src/dispatch/queues/redis/connection.ts";
 import { redisProducer } from "../../src/dispatch/queues/redis-sortedset/producer.ts";
 import { sqliteProducer } from "../../src/dispatch/queues/sqlite/producer.ts";
-import { silentLogger } from "../../src/telemetry/logger.ts";
 import type { DispatchTransport } from "./dispatch-process.ts";
 import { type RunningRedis, startRedis } from "./redis.ts";
 

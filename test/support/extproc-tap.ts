@@ -1,5 +1,5 @@
 import http2 from "node:http2";
-import { Deframer } from "../../src/grpc/frames.ts";
+import { Deframer } from "../../src/base/grpc/frames.ts";
 import { poll } from "./poll.ts";
 import type { Line } from "./recording.ts";
 

@@ -1,3 +1,6 @@
+import { type AttemptFailure, type Endpoint, hostPort, UNKNOWN_METRICS } from "../../src/base/inference/endpoint.ts";
+import type { HeaderList } from "../../src/base/inference/headers.ts";
+import { Rejection } from "../../src/base/inference/outcomes.ts";
 import type {
   Decision,
   DynamicMetadata,
@@ -7,9 +10,6 @@ import type {
   SubsetHint,
   Wire,
 } from "../../src/exchange/wire.ts";
-import { type AttemptFailure, type Endpoint, hostPort, UNKNOWN_METRICS } from "../../src/inference/endpoint.ts";
-import type { HeaderList } from "../../src/inference/headers.ts";
-import { Rejection } from "../../src/inference/outcomes.ts";
 
 /** An endpoint on the loopback interface. */
 export function loopbackEndpoint(port: number): Endpoint {

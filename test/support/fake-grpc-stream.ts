@@ -1,4 +1,4 @@
-import type { GrpcStream } from "../../src/grpc/transport.ts";
+import type { GrpcStream } from "../../src/base/grpc/transport.ts";
 
 /**
  * A gRPC stream without a network. What is sent is kept by reference and cut into messages when it is read, so a sender

@@ -1,5 +1,5 @@
 import protobuf from "protobufjs";
-import { frameMessage } from "../../src/grpc/frames.ts";
+import { frameMessage } from "../../src/base/grpc/frames.ts";
 
 /** The fields that are read of vLLM's gRPC API, and of Google's messages that wrap HTTP bodies. */
 const PROTO = `

@@ -1,11 +1,11 @@
 import { EventEmitter } from "node:events";
 import type { Socket } from "node:net";
-import { VirtualClock } from "../../src/clock/virtual.ts";
-import { Connection, type ConnectionHost } from "../../src/grpc/h2/connection.ts";
-import { FLAG, FRAME, PREFACE } from "../../src/grpc/h2/protocol.ts";
-import type { RequestHead } from "../../src/grpc/h2/request-head.ts";
-import { Turns, type TurnTaker } from "../../src/grpc/h2/turns.ts";
-import type { GrpcHandler } from "../../src/grpc/transport.ts";
+import { VirtualClock } from "../../src/base/clock/virtual.ts";
+import { Connection, type ConnectionHost } from "../../src/base/grpc/h2/connection.ts";
+import { FLAG, FRAME, PREFACE } from "../../src/base/grpc/h2/protocol.ts";
+import type { RequestHead } from "../../src/base/grpc/h2/request-head.ts";
+import { Turns, type TurnTaker } from "../../src/base/grpc/h2/turns.ts";
+import type { GrpcHandler } from "../../src/base/grpc/transport.ts";
 
 /** A frame as a peer sees it. */
 export interface SeenFrame {

@@ -1,9 +1,9 @@
-import type { Clock } from "../../src/clock/clock.ts";
-import { SeededRandom } from "../../src/clock/random.ts";
+import type { Clock } from "../../src/base/clock/clock.ts";
+import { SeededRandom } from "../../src/base/clock/random.ts";
+import type { CapacityReading, DispatchGate, GateMessage, MetricSourceDefinition } from "../../src/base/plugin/gate.ts";
+import type { LogFields, Logger } from "../../src/base/telemetry/logger.ts";
 import { GateFactory } from "../../src/dispatch/gates/factory.ts";
 import { METRIC_GATES, METRIC_SOURCES } from "../../src/dispatch/gates/metric-gates.ts";
-import type { CapacityReading, DispatchGate, GateMessage, MetricSourceDefinition } from "../../src/plugin/gate.ts";
-import type { LogFields, Logger } from "../../src/telemetry/logger.ts";
 
 export interface LogLine {
   readonly level: string;

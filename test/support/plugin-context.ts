@@ -1,7 +1,7 @@
-import { SeededRandom } from "../../src/clock/random.ts";
-import { VirtualClock } from "../../src/clock/virtual.ts";
-import type { PluginContext } from "../../src/plugin/kinds.ts";
-import { silentLogger } from "../../src/telemetry/logger.ts";
+import { SeededRandom } from "../../src/base/clock/random.ts";
+import { VirtualClock } from "../../src/base/clock/virtual.ts";
+import type { PluginContext } from "../../src/base/plugin/kinds.ts";
+import { silentLogger } from "../../src/base/telemetry/logger.ts";
 
 /**
  * What a plugin instance is given in a test.

@@ -1,6 +1,6 @@
-import { SeededRandom } from "../../src/clock/random.ts";
-import { realClock } from "../../src/clock/real.ts";
-import type { AttemptFailure, Endpoint } from "../../src/inference/endpoint.ts";
+import { SeededRandom } from "../../src/base/clock/random.ts";
+import { realClock } from "../../src/base/clock/real.ts";
+import type { AttemptFailure, Endpoint } from "../../src/base/inference/endpoint.ts";
 import type { ProxyMetrics, ProxyOptions } from "../../src/proxy/options.ts";
 import { type RunningProxy, startProxy } from "../../src/proxy/server.ts";
 import { FakeExchange, type FakePlan, loopbackEndpoint } from "./fake-exchange.ts";

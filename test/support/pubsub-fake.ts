@@ -1,5 +1,5 @@
 import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData, status } from "@grpc/grpc-js";
-import type { Clock, Timer } from "../../src/clock/clock.ts";
+import type { Clock, Timer } from "../../src/base/clock/clock.ts";
 import { ackError, pubsubService } from "./pubsub-protos.ts";
 
 export type PubSubMethod = "Publish" | "Pull" | "Acknowledge" | "ModifyAckDeadline" | "GetSubscription" | "GetTopic";

@@ -1,5 +1,5 @@
-import { Deframer } from "../../src/grpc/frames.ts";
-import type { GrpcHandler, GrpcStream, GrpcStreamEvents } from "../../src/grpc/transport.ts";
+import { Deframer } from "../../src/base/grpc/frames.ts";
+import type { GrpcHandler, GrpcStream, GrpcStreamEvents } from "../../src/base/grpc/transport.ts";
 import type { Line } from "./recording.ts";
 
 /**

@@ -1,10 +1,10 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import protobuf from "protobufjs";
+import { SluiceError } from "../../../src/base/inference/errors.ts";
 import { decodeProcessingRequest } from "../../../src/extproc/decode.ts";
 import type { ProcessingRequest } from "../../../src/extproc/messages.ts";
 import { metadataOf, upstreamAddressOf } from "../../../src/extproc/metadata.ts";
-import { SluiceError } from "../../../src/inference/errors.ts";
 import { fromStruct } from "../../../test/support/extproc-client.ts";
 import type { FuzzTarget } from "../target.ts";
 

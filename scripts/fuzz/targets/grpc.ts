@@ -1,10 +1,10 @@
 import { deepStrictEqual, ok } from "node:assert/strict";
+import { Deframer } from "../../../src/base/grpc/frames.ts";
+import { SluiceError } from "../../../src/base/inference/errors.ts";
+import { Rejection } from "../../../src/base/inference/outcomes.ts";
 import { sglangHttp, vertexAi, vllmGrpc } from "../../../src/exchange/parsers/families.ts";
 import { MAX_MESSAGE } from "../../../src/exchange/usage/message-stream.ts";
 import { usageReaderFor } from "../../../src/exchange/usage/usage-reader.ts";
-import { Deframer } from "../../../src/grpc/frames.ts";
-import { SluiceError } from "../../../src/inference/errors.ts";
-import { Rejection } from "../../../src/inference/outcomes.ts";
 import type { FuzzTarget } from "../target.ts";
 import { cutsOf } from "./cuts.ts";
 

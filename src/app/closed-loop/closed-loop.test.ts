@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { quantile } from "../quantile.ts";
+import { quantile } from "../../base/telemetry/quantile.ts";
 import { closedLoop } from "./closed-loop.ts";
 
 const LOOP = { servers: 3, seed: 2, duration: 75_000, realtimeShare: 0.4 } as const;

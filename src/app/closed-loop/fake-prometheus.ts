@@ -1,4 +1,4 @@
-import type { Clock } from "../../clock/clock.ts";
+import type { Clock } from "../../base/clock/clock.ts";
 import type { SimEngine } from "../../simulator/engine.ts";
 
 /** Which figures of the pool are published: those of the EPP (what waits) or those of the model servers (what runs). */

@@ -1,5 +1,5 @@
-import type { Clock } from "../../clock/clock.ts";
-import type { CapacityReading, DispatchGate } from "../../plugin/gate.ts";
+import type { Clock } from "../../base/clock/clock.ts";
+import type { CapacityReading, DispatchGate } from "../../base/plugin/gate.ts";
 import type { SimEngine } from "../../simulator/engine.ts";
 
 /** A gate that knows at every moment how many slots are free: what any gate that reads metrics can be measured against. */

@@ -1,4 +1,4 @@
-import { ExpositionReader } from "../../telemetry/exposition-reader.ts";
+import { ExpositionReader } from "../../base/telemetry/exposition-reader.ts";
 
 const HITS = "vllm:prefix_cache_hits_total";
 const QUERIES = "vllm:prefix_cache_queries_total";

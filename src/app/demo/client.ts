@@ -1,5 +1,5 @@
 import type { Dispatcher } from "undici";
-import type { Clock } from "../../clock/clock.ts";
+import type { Clock } from "../../base/clock/clock.ts";
 import type { WorkloadRequest } from "./workload.ts";
 
 /** What became of one request, as its client saw it. */

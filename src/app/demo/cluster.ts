@@ -1,8 +1,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Clock } from "../../clock/clock.ts";
-import type { Random } from "../../clock/random.ts";
+import type { Clock } from "../../base/clock/clock.ts";
+import type { Random } from "../../base/clock/random.ts";
 import { freePort } from "../free-port.ts";
 import { CacheCounters } from "./cache-counters.ts";
 import { type ModelServer, modelServerArgs } from "./model-server.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { quantile } from "../quantile.ts";
+import { quantile } from "../../base/telemetry/quantile.ts";
 import { Half } from "./half.ts";
 import { makeWorkload, PREFIX_TOKENS, PREFIXES } from "./workload.ts";
 

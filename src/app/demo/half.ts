@@ -1,4 +1,4 @@
-import { quantile } from "../quantile.ts";
+import { quantile } from "../../base/telemetry/quantile.ts";
 import type { Outcome } from "./client.ts";
 import { isTooBusy, type LagSummary } from "./lag.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { VirtualClock } from "../../clock/virtual.ts";
+import { VirtualClock } from "../../base/clock/virtual.ts";
 import { send } from "./client.ts";
 import { busyNote, isTooBusy, LagMeter } from "./lag.ts";
 

@@ -1,5 +1,5 @@
-import type { Clock, Timer } from "../../clock/clock.ts";
-import { quantile } from "../quantile.ts";
+import type { Clock, Timer } from "../../base/clock/clock.ts";
+import { quantile } from "../../base/telemetry/quantile.ts";
 
 /** How late timers were, milliseconds. */
 export interface LagSummary {

@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
-import type { Clock } from "../../clock/clock.ts";
-import { SluiceError } from "../../inference/errors.ts";
-import { parseReadyLine } from "../ready-line.ts";
+import type { Clock } from "../../base/clock/clock.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import { parseReadyLine } from "../../base/process/ready-line.ts";
 
 export interface PartProcessOptions {
   readonly name: string;

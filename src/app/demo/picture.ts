@@ -1,7 +1,7 @@
-import type { Endpoint } from "../../inference/endpoint.ts";
+import type { Endpoint } from "../../base/inference/endpoint.ts";
+import { columns } from "../../base/process/screen.ts";
 import type { HalfSummary } from "./half.ts";
 import type { PartProcess } from "./part-process.ts";
-import { columns } from "./screen.ts";
 
 const HEAD = ["policy", "requests", "failed", "cut", "TTFT p50", "TTFT p90", "tokens/s", "cache hits"];
 

@@ -1,5 +1,5 @@
-import { delay } from "../../clock/clock.ts";
-import { SeededRandom } from "../../clock/random.ts";
+import { delay } from "../../base/clock/clock.ts";
+import { SeededRandom } from "../../base/clock/random.ts";
 import type { Outcome } from "./client.ts";
 import { Half, type HalfSummary } from "./half.ts";
 import { busyNote, LagMeter } from "./lag.ts";

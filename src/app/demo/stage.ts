@@ -1,15 +1,15 @@
 import { Pool } from "undici";
-import type { Clock } from "../../clock/clock.ts";
-import { realClock } from "../../clock/real.ts";
-import { silentLogger } from "../../telemetry/logger.ts";
+import type { Clock } from "../../base/clock/clock.ts";
+import { realClock } from "../../base/clock/real.ts";
+import { readyLine } from "../../base/process/ready-line.ts";
+import { Screen } from "../../base/process/screen.ts";
+import { silentLogger } from "../../base/telemetry/logger.ts";
 import { freePort } from "../free-port.ts";
 import { type Gateway, type GatewayOptions, startGateway } from "../gateway.ts";
-import { readyLine } from "../ready-line.ts";
 import { ANSWER_LIMIT_MS } from "./client.ts";
 import { Cluster } from "./cluster.ts";
 import { onKey } from "./keys.ts";
 import type { ModelServer } from "./model-server.ts";
-import { Screen } from "./screen.ts";
 
 export interface StageOptions {
   readonly servers: number;

@@ -1,5 +1,5 @@
 import type { Dispatcher } from "undici";
-import { type Clock, delay } from "../../clock/clock.ts";
+import { type Clock, delay } from "../../base/clock/clock.ts";
 import { type Outcome, send } from "./client.ts";
 import type { WorkloadRequest } from "./workload.ts";
 

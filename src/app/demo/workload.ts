@@ -1,4 +1,4 @@
-import { SeededRandom } from "../../clock/random.ts";
+import { SeededRandom } from "../../base/clock/random.ts";
 
 /** One request of the demo's list. */
 export interface WorkloadRequest {

@@ -1,15 +1,15 @@
 import { randomBytes } from "node:crypto";
-import type { Timer } from "../../clock/clock.ts";
-import { realClock } from "../../clock/real.ts";
+import type { Timer } from "../../base/clock/clock.ts";
+import { realClock } from "../../base/clock/real.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import { interruptible } from "../../base/process/interrupt.ts";
+import { ProgressLine } from "../../base/process/progress-line.ts";
 import { type BatchFiles, openBatchFiles } from "../../dispatch/batch/batch-files.ts";
 import type { BatchRecord } from "../../dispatch/batch/batch-journal.ts";
 import { type BatchFigures, BatchProgress, grouped, timeText } from "../../dispatch/batch/batch-progress.ts";
 import { BatchRun } from "../../dispatch/batch/batch-run.ts";
-import { SluiceError } from "../../inference/errors.ts";
 import { deadlineSeconds, type RequestChoices } from "./enqueue.ts";
-import { interruptible } from "./interrupt.ts";
 import { openPlace, type PlaceSource, type QueuePlace } from "./place.ts";
-import { ProgressLine } from "./progress-line.ts";
 
 export interface BatchOptions extends RequestChoices {
   readonly place: PlaceSource;

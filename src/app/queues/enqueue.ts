@@ -1,12 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
-import { realClock } from "../../clock/real.ts";
-import { lineText } from "../../dispatch/jsonl/line-splitter.ts";
+import { realClock } from "../../base/clock/real.ts";
+import { lineText } from "../../base/document/line-splitter.ts";
+import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import { LONGEST_REQUEST, requestPortions } from "../../dispatch/jsonl/request-lines.ts";
 import { type RequestDefaults, readRequestText } from "../../dispatch/jsonl/request-text.ts";
 import type { Producer, SubmitRequest } from "../../dispatch/queues/producer.ts";
-import { messageOf, SluiceError } from "../../inference/errors.ts";
 import { openPlace, type PlaceSource } from "./place.ts";
 import { print } from "./print.ts";
 

@@ -1,14 +1,14 @@
-import { freshRandom } from "../../clock/random.ts";
-import { realClock } from "../../clock/real.ts";
+import { freshRandom } from "../../base/clock/random.ts";
+import { realClock } from "../../base/clock/real.ts";
+import { didYouMean } from "../../base/document/nearest.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import { silentLogger } from "../../base/telemetry/logger.ts";
 import type { ConfigDocument } from "../../dispatch/config/config-document.ts";
 import { Findings } from "../../dispatch/config/findings.ts";
 import { readTransport } from "../../dispatch/config/transport-file.ts";
 import type { TransportName } from "../../dispatch/config/transport-schemas.ts";
 import type { QueueClient } from "../../dispatch/queues/queue-client.ts";
 import type { QueueSettings, RedisConnection, TransportSettings } from "../../dispatch/settings.ts";
-import { didYouMean } from "../../document/nearest.ts";
-import { SluiceError } from "../../inference/errors.ts";
-import { silentLogger } from "../../telemetry/logger.ts";
 
 /** Where a person said the queues are. */
 export type PlaceSource =

@@ -1,7 +1,7 @@
-import { realClock } from "../../clock/real.ts";
+import { realClock } from "../../base/clock/real.ts";
+import { columns } from "../../base/process/screen.ts";
 import { timeText } from "../../dispatch/batch/batch-progress.ts";
 import type { Backlog } from "../../dispatch/queues/broker.ts";
-import { columns } from "../demo/screen.ts";
 import { agoText, entryRow, entryView, NOTHING, numberText } from "./entry-view.ts";
 import { openPlace, type PlaceSource, type QueuePlace } from "./place.ts";
 import { print, tell } from "./print.ts";

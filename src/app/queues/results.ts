@@ -1,9 +1,9 @@
-import { realClock } from "../../clock/real.ts";
+import { realClock } from "../../base/clock/real.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import { interruptible } from "../../base/process/interrupt.ts";
 import type { ResultMessage } from "../../dispatch/messages/message.ts";
 import { encodeResult } from "../../dispatch/messages/result.ts";
 import type { Producer } from "../../dispatch/queues/producer.ts";
-import { SluiceError } from "../../inference/errors.ts";
-import { interruptible } from "./interrupt.ts";
 import { openPlace, type PlaceSource } from "./place.ts";
 import { print, tell } from "./print.ts";
 

@@ -1,4 +1,4 @@
-import type { Random } from "../../clock/random.ts";
+import type { Random } from "../../base/clock/random.ts";
 import type { ModelEngine } from "../../simulator/model-engine.ts";
 import type { SequenceSpec } from "../../simulator/sequence.ts";
 import type { Rule } from "./policy.ts";

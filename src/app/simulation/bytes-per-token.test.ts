@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../../clock/random.ts";
+import { SeededRandom } from "../../base/clock/random.ts";
 import { loadConfig } from "../../config/load.ts";
 import { BatchingEngine } from "../../simulator/batching/batching-engine.ts";
 import { presetNamed } from "../../simulator/batching/presets.ts";

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../../clock/random.ts";
-import { VirtualClock } from "../../clock/virtual.ts";
+import { SeededRandom } from "../../base/clock/random.ts";
+import { VirtualClock } from "../../base/clock/virtual.ts";
+import { parseDocument } from "../../base/document/parse.ts";
 import { loadConfig } from "../../config/load.ts";
-import { parseDocument } from "../../document/parse.ts";
 import { NO_COUNTS } from "../../simulator/engine-counters.ts";
 import type { ModelEngine } from "../../simulator/model-engine.ts";
 import { Sequence, type SequenceListener } from "../../simulator/sequence.ts";

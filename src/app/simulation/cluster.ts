@@ -1,17 +1,17 @@
-import type { Clock } from "../../clock/clock.ts";
-import type { SeededRandom } from "../../clock/random.ts";
+import type { Clock } from "../../base/clock/clock.ts";
+import type { SeededRandom } from "../../base/clock/random.ts";
+import type { Endpoint } from "../../base/inference/endpoint.ts";
+import { Rejection } from "../../base/inference/outcomes.ts";
+import type { InferenceRequest } from "../../base/inference/request.ts";
+import { silentLogger } from "../../base/telemetry/logger.ts";
 import type { EffectiveConfig } from "../../config/effective.ts";
 import type { PoolEndpoint } from "../../endpoints/pool-endpoint.ts";
 import { EndpointRegistry } from "../../endpoints/registry.ts";
 import { LegacyAdmission } from "../../flowcontrol/legacy-admission.ts";
-import type { Endpoint } from "../../inference/endpoint.ts";
-import { Rejection } from "../../inference/outcomes.ts";
-import type { InferenceRequest } from "../../inference/request.ts";
 import { Scheduler } from "../../scheduling/scheduler.ts";
 import { BytesPerToken } from "../../scheduling/tokens/bytes-per-token.ts";
 import type { ModelEngine } from "../../simulator/model-engine.ts";
 import type { SequenceSpec } from "../../simulator/sequence.ts";
-import { silentLogger } from "../../telemetry/logger.ts";
 import { instancesOf, planOf } from "../plan.ts";
 import { type SimListener, sequenceListener } from "./sim-listener.ts";
 

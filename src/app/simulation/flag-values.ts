@@ -1,6 +1,6 @@
-import { parseDuration } from "../../document/duration.ts";
-import { didYouMean } from "../../document/nearest.ts";
-import { SluiceError } from "../../inference/errors.ts";
+import { parseDuration } from "../../base/document/duration.ts";
+import { didYouMean } from "../../base/document/nearest.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
 
 /** Characters of what was typed that a message repeats. */
 const MAX_REPEATED = 100;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { VirtualClock } from "../../clock/virtual.ts";
+import { VirtualClock } from "../../base/clock/virtual.ts";
 import { NO_COUNTS } from "../../simulator/engine-counters.ts";
 import type { ModelEngine } from "../../simulator/model-engine.ts";
 import { Loads } from "./loads.ts";

@@ -1,4 +1,4 @@
-import type { Clock } from "../../clock/clock.ts";
+import type { Clock } from "../../base/clock/clock.ts";
 import type { ModelEngine } from "../../simulator/model-engine.ts";
 import type { Sample } from "./result.ts";
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
+import { parseDocument } from "../../base/document/parse.ts";
 import { DEFAULT_CONFIG, STICKY_CONFIG } from "../../config/defaults.ts";
 import type { EffectiveConfig } from "../../config/effective.ts";
 import { loadConfig } from "../../config/load.ts";
-import { parseDocument } from "../../document/parse.ts";
 import { expectPick } from "../../scheduling/testing/index.ts";
 import { BatchingEngine } from "../../simulator/batching/batching-engine.ts";
 import { presetNamed } from "../../simulator/batching/presets.ts";

@@ -1,4 +1,4 @@
-import { quantile } from "../quantile.ts";
+import { quantile } from "../../base/telemetry/quantile.ts";
 import type { KindResult, Quantiles } from "./result.ts";
 
 /** Kinds of requests that are told apart; the rest of them count in the sums alone. */

@@ -1,5 +1,5 @@
 import { setImmediate as turn } from "node:timers/promises";
-import { realClock } from "../../clock/real.ts";
+import { realClock } from "../../base/clock/real.ts";
 import type { Run } from "./run.ts";
 
 /** Milliseconds of real time between two turns of the event loop, for progress and for Ctrl-C. */

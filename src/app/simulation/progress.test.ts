@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { VirtualClock } from "../../clock/virtual.ts";
+import { VirtualClock } from "../../base/clock/virtual.ts";
 import { progressText, SimulateProgress, timeText } from "./progress.ts";
 import type { StudyProgress } from "./study.ts";
 

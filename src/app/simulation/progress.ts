@@ -1,5 +1,5 @@
-import type { Clock } from "../../clock/clock.ts";
-import { ProgressLine, type ProgressOut } from "../queues/progress-line.ts";
+import type { Clock } from "../../base/clock/clock.ts";
+import { ProgressLine, type ProgressOut } from "../../base/process/progress-line.ts";
 import { grouped } from "./figure-text.ts";
 import type { StudyProgress } from "./study.ts";
 

@@ -1,4 +1,4 @@
-import { SluiceError } from "../../inference/errors.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
 import type { ConfigSource } from "../config-source.ts";
 import { named, rateFlag, separate, wholeFlag } from "./flag-values.ts";
 import type { ReplayOptions } from "./replay/replay-recorded.ts";

@@ -1,7 +1,7 @@
 import { constants } from "node:fs";
 import { access, stat, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
-import { messageOf, SluiceError } from "../../inference/errors.ts";
+import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import type { Study } from "./result.ts";
 
 /**

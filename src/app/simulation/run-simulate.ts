@@ -1,6 +1,6 @@
-import { realClock } from "../../clock/real.ts";
-import { interruptible } from "../queues/interrupt.ts";
-import type { ProgressOut } from "../queues/progress-line.ts";
+import { realClock } from "../../base/clock/real.ts";
+import { interruptible } from "../../base/process/interrupt.ts";
+import type { ProgressOut } from "../../base/process/progress-line.ts";
 import { CATALOGUE } from "./catalogue.ts";
 import { catalogueJson, catalogueText } from "./catalogue-text.ts";
 import { SimulateProgress } from "./progress.ts";

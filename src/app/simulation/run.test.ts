@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
+import { parseDocument } from "../../base/document/parse.ts";
+import { defineScorer } from "../../base/plugin/define.ts";
+import { PluginRegistry } from "../../base/plugin/registry.ts";
 import { STICKY_CONFIG } from "../../config/defaults.ts";
 import { loadConfig } from "../../config/load.ts";
-import { parseDocument } from "../../document/parse.ts";
-import { defineScorer } from "../../plugin/define.ts";
-import { PluginRegistry } from "../../plugin/registry.ts";
 import { BatchingEngine } from "../../simulator/batching/batching-engine.ts";
 import { PRESETS } from "../../simulator/batching/presets.ts";
 import { type EngineConfig, SimEngine } from "../../simulator/engine.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { SluiceError } from "../../inference/errors.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
 import { PRESETS } from "../../simulator/batching/presets.ts";
 import type { WorkloadDefinition } from "../../simulator/workloads/workload.ts";
 import type { Policy } from "./policy.ts";

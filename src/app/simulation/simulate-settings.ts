@@ -1,4 +1,4 @@
-import { SluiceError } from "../../inference/errors.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
 import { LEAST_BYTES_PER_TOKEN, MOST_BYTES_PER_TOKEN } from "../../scheduling/tokens/bytes-per-token.ts";
 import type { EnginePreset } from "../../simulator/batching/presets.ts";
 import type { WorkloadDefinition } from "../../simulator/workloads/workload.ts";

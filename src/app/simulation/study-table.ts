@@ -1,4 +1,4 @@
-import { columns } from "../demo/screen.ts";
+import { columns } from "../../base/process/screen.ts";
 import { type Figure, figureText, NONE, type SpreadText, spreadText } from "./figure-text.ts";
 import { type RunResult, type Spread, spread } from "./result.ts";
 

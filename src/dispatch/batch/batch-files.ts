@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { SluiceError } from "../../inference/errors.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
 import { BatchInput } from "./batch-input.ts";
 import { BatchJournal } from "./batch-journal.ts";
 import { BatchOutput } from "./batch-output.ts";

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { closeSync, fstatSync, openSync, readSync, statSync } from "node:fs";
-import { messageOf, SluiceError } from "../../inference/errors.ts";
-import { LineSplitter, lineText, type TextLine } from "../jsonl/line-splitter.ts";
+import { LineSplitter, lineText, type TextLine } from "../../base/document/line-splitter.ts";
+import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import { type BadLine, type BatchLine, readBatchLine } from "./batch-line.ts";
 import { BAD, BLANK, LineIndex, OPEN } from "./line-index.ts";
 

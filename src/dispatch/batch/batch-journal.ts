@@ -1,6 +1,6 @@
 import { rmSync, statSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
-import { messageOf, SluiceError } from "../../inference/errors.ts";
+import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 
 /** What a batch was begun with; going on needs the same. */
 export interface BatchRecord {

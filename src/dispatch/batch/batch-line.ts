@@ -1,5 +1,5 @@
-import { nearest } from "../../document/nearest.ts";
-import { messageOf } from "../../inference/errors.ts";
+import { nearest } from "../../base/document/nearest.ts";
+import { messageOf } from "../../base/inference/errors.ts";
 import { memberRanges } from "../messages/json-members.ts";
 import { isObject } from "../messages/request.ts";
 

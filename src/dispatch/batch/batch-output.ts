@@ -1,7 +1,7 @@
 import { closeSync, fdatasyncSync, fstatSync, fsyncSync, ftruncateSync, openSync, readSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
-import { messageOf, SluiceError } from "../../inference/errors.ts";
-import { LineSplitter, lineText, type TextLine } from "../jsonl/line-splitter.ts";
+import { LineSplitter, lineText, type TextLine } from "../../base/document/line-splitter.ts";
+import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import { readWrittenLine, type WrittenLine } from "./answer-line.ts";
 
 const CHUNK = 1024 * 1024;

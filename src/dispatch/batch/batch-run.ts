@@ -1,5 +1,5 @@
-import { type Clock, delay } from "../../clock/clock.ts";
-import { SluiceError } from "../../inference/errors.ts";
+import { type Clock, delay } from "../../base/clock/clock.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
 import type { ResultMessage } from "../messages/message.ts";
 import { parseResult } from "../messages/result.ts";
 import type { Producer, SubmitRequest } from "../queues/producer.ts";

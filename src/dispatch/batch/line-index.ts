@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { SluiceError } from "../../inference/errors.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
 
 /** What has become of a line. */
 export const BLANK = 0;

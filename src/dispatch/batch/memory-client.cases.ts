@@ -1,4 +1,4 @@
-import { SeededRandom } from "../../clock/random.ts";
+import { SeededRandom } from "../../base/clock/random.ts";
 import { queueOf } from "../queues/broker.cases.ts";
 import { MemoryBroker } from "../queues/memory/broker.ts";
 import { MemoryInspector } from "../queues/memory/inspector.ts";

@@ -1,4 +1,4 @@
-import { VirtualClock } from "../../clock/virtual.ts";
+import { VirtualClock } from "../../base/clock/virtual.ts";
 import { queueOf } from "../queues/broker.cases.ts";
 import { MemoryBroker } from "../queues/memory/broker.ts";
 import { MemoryStore } from "../queues/memory/store.ts";

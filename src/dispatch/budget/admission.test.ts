@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { VirtualClock } from "../../clock/virtual.ts";
-import type { CapacityReading } from "../../plugin/gate.ts";
+import { VirtualClock } from "../../base/clock/virtual.ts";
+import type { CapacityReading } from "../../base/plugin/gate.ts";
 import { Delivery } from "../delivery.ts";
 import { queueOf } from "../queues/broker.cases.ts";
 import { readEntry } from "../queues/intake.ts";

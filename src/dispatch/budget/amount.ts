@@ -1,4 +1,4 @@
-import type { BudgetUnit } from "../../plugin/gate.ts";
+import type { BudgetUnit } from "../../base/plugin/gate.ts";
 
 /** What N is computed from (async-processor 2.1). */
 export interface BudgetFigures {

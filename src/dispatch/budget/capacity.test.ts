@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { VirtualClock } from "../../clock/virtual.ts";
-import type { CapacityReading } from "../../plugin/gate.ts";
+import { VirtualClock } from "../../base/clock/virtual.ts";
+import type { CapacityReading } from "../../base/plugin/gate.ts";
 import { type Asker, Capacity, type Ticket } from "./capacity.ts";
 
 const ASKER: Asker = { queueName: "q", workers: 64, share: 1 };

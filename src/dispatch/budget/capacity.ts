@@ -1,6 +1,6 @@
-import type { Clock } from "../../clock/clock.ts";
-import { messageOf } from "../../inference/errors.ts";
-import type { CapacityReading, CapacitySource } from "../../plugin/gate.ts";
+import type { Clock } from "../../base/clock/clock.ts";
+import { messageOf } from "../../base/inference/errors.ts";
+import type { CapacityReading, CapacitySource } from "../../base/plugin/gate.ts";
 import { amount, fits, rounded } from "./amount.ts";
 import { RunningHistory } from "./history.ts";
 import { LearnedSize } from "./learned-size.ts";

@@ -1,4 +1,4 @@
-import type { BudgetUnit } from "../../plugin/gate.ts";
+import type { BudgetUnit } from "../../base/plugin/gate.ts";
 
 /** What a request costs in a unit, > 0. @param body the bytes that are sent */
 export type CostOf = (body: Uint8Array | undefined, unit: BudgetUnit) => number;

@@ -1,7 +1,7 @@
 import { dirname, resolve } from "node:path";
-import type { Document } from "../../document/document.ts";
-import { parseDocument } from "../../document/parse.ts";
-import { readDocument } from "../../document/read.ts";
+import type { Document } from "../../base/document/document.ts";
+import { parseDocument } from "../../base/document/parse.ts";
+import { readDocument } from "../../base/document/read.ts";
 
 /** The largest configuration file, bytes. */
 const MAX_BYTES = 4 * 1024 * 1024;

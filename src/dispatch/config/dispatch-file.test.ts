@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { z } from "zod";
-import type { SluiceError } from "../../inference/errors.ts";
+import type { SluiceError } from "../../base/inference/errors.ts";
 import { type DispatchFile, readDispatchFile } from "./dispatch-file.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sluice-dispatch-file-"));

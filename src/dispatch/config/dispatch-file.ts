@@ -1,7 +1,7 @@
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import { z } from "zod";
-import { formatPosition } from "../../document/document.ts";
+import { formatPosition } from "../../base/document/document.ts";
 import { type ConfigDocument, readConfigDocument, sectionOf } from "./config-document.ts";
 import { Findings } from "./findings.ts";
 import { TRANSPORTS, type TransportName } from "./transport-schemas.ts";

@@ -1,8 +1,8 @@
 import type { z } from "zod";
-import { type Document, formatPath, formatPosition, type Path } from "../../document/document.ts";
-import { didYouMean } from "../../document/nearest.ts";
-import { check, invalidParts, type Violation } from "../../document/validate.ts";
-import { SluiceError } from "../../inference/errors.ts";
+import { type Document, formatPath, formatPosition, type Path } from "../../base/document/document.ts";
+import { didYouMean } from "../../base/document/nearest.ts";
+import { check, invalidParts, type Violation } from "../../base/document/validate.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
 
 /** Unknown keys that are told with an error. */
 const MAX_UNKNOWN = 10;

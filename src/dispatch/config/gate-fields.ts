@@ -1,6 +1,6 @@
 import { z } from "zod";
-import type { Path } from "../../document/document.ts";
-import type { GateSpec } from "../../plugin/gate.ts";
+import type { Path } from "../../base/document/document.ts";
+import type { GateSpec } from "../../base/plugin/gate.ts";
 import type { ConfigDocument } from "./config-document.ts";
 import { text } from "./fields.ts";
 import type { Findings } from "./findings.ts";

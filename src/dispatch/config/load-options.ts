@@ -1,4 +1,4 @@
-import { SluiceError } from "../../inference/errors.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
 import type { PoolSettings } from "../settings.ts";
 import type { ConfigDocument } from "./config-document.ts";
 import { Findings } from "./findings.ts";

@@ -1,4 +1,4 @@
-import type { LoggerOptions } from "../../telemetry/logging.ts";
+import type { LoggerOptions } from "../../base/telemetry/logging.ts";
 import type { ClientTls } from "../send/client-tls.ts";
 import type { PoolSettings, TransportSettings } from "../settings.ts";
 import type { ConfigDocument } from "./config-document.ts";

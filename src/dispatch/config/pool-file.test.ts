@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { SluiceError } from "../../inference/errors.ts";
+import type { SluiceError } from "../../base/inference/errors.ts";
 import type { QueueSettings } from "../settings.ts";
 import { parseConfigDocument } from "./config-document.ts";
 import { Findings } from "./findings.ts";

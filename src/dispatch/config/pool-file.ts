@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { didYouMean } from "../../document/nearest.ts";
-import { knownKeys } from "../../document/schema-keys.ts";
+import { didYouMean } from "../../base/document/nearest.ts";
+import { knownKeys } from "../../base/document/schema-keys.ts";
 import type { PoolSettings, QueueSettings } from "../settings.ts";
 import type { ConfigDocument } from "./config-document.ts";
 import { requiredText } from "./fields.ts";

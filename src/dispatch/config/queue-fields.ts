@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Path } from "../../document/document.ts";
+import type { Path } from "../../base/document/document.ts";
 import type { QueueSettings } from "../settings.ts";
 import type { ConfigDocument } from "./config-document.ts";
 import { bool, gatewayUrl, requiredText, text } from "./fields.ts";

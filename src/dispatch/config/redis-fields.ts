@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { messageOf } from "../../inference/errors.ts";
+import { messageOf } from "../../base/inference/errors.ts";
 import { parseRedisUrl } from "../queues/redis/address.ts";
 import type { RedisConnection } from "../settings.ts";
 import type { ConfigDocument } from "./config-document.ts";

@@ -1,6 +1,6 @@
 import { createPrivateKey, X509Certificate } from "node:crypto";
-import { readText } from "../../document/read.ts";
-import { messageOf } from "../../inference/errors.ts";
+import { readText } from "../../base/document/read.ts";
+import { messageOf } from "../../base/inference/errors.ts";
 
 const MAX_BYTES = 1024 * 1024;
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g;

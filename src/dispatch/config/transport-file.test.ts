@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { clientAuthority } from "../../../test/support/certificates.ts";
-import type { SluiceError } from "../../inference/errors.ts";
+import type { SluiceError } from "../../base/inference/errors.ts";
 import type { TransportSettings } from "../settings.ts";
 import { type ConfigDocument, parseConfigDocument } from "./config-document.ts";
 import { Findings } from "./findings.ts";

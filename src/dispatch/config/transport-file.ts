@@ -1,6 +1,6 @@
 import { stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import { knownKeys } from "../../document/schema-keys.ts";
+import { knownKeys } from "../../base/document/schema-keys.ts";
 import type { LeaseSettings, QueueSettings, TransportSettings } from "../settings.ts";
 import type { ConfigDocument } from "./config-document.ts";
 import type { Findings } from "./findings.ts";

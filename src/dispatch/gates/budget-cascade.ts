@@ -1,6 +1,6 @@
-import { messageOf, SluiceError } from "../../inference/errors.ts";
-import type { CapacityReading, MetricAnswer } from "../../plugin/gate.ts";
-import type { Logger } from "../../telemetry/logger.ts";
+import { messageOf, SluiceError } from "../../base/inference/errors.ts";
+import type { CapacityReading, MetricAnswer } from "../../base/plugin/gate.ts";
+import type { Logger } from "../../base/telemetry/logger.ts";
 
 /** One way to find out a pool's budget. */
 export interface CascadeSource {

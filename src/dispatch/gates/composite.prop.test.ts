@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { CONTINUE, type GateVerdict, REFUSE, WAIT } from "../../plugin/gate.ts";
+import { CONTINUE, type GateVerdict, REFUSE, WAIT } from "../../base/plugin/gate.ts";
 import { CompositeGate } from "./composite.ts";
 import { Collected, message, ScriptedGate } from "./gate-fakes.cases.ts";
 

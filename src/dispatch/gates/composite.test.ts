@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type CapacitySource, type DispatchGate, REFUSE, WAIT } from "../../plugin/gate.ts";
+import { type CapacitySource, type DispatchGate, REFUSE, WAIT } from "../../base/plugin/gate.ts";
 import { CompositeGate } from "./composite.ts";
 import { constantGate, OPEN_GATE } from "./constant.ts";
 import { Collected, factory, message, OWNER, ScriptedGate } from "./gate-fakes.cases.ts";

@@ -6,7 +6,7 @@ import {
   type GateMessage,
   type GateVerdict,
   type Reservations,
-} from "../../plugin/gate.ts";
+} from "../../base/plugin/gate.ts";
 import { gateListParameter } from "./parameters.ts";
 
 /**

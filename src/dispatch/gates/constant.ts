@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { CONTINUE, type DispatchGate, defineGate } from "../../plugin/gate.ts";
+import { CONTINUE, type DispatchGate, defineGate } from "../../base/plugin/gate.ts";
 
 /** Lets everything pass: what a queue or pool without a gate has. It keeps nothing, so one serves all. */
 export const OPEN_GATE: DispatchGate = {

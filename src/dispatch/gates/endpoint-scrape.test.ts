@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { FakePrometheus } from "../../../test/support/fake-prometheus.ts";
 import { type MetricGateBench, metricGateBench } from "../../../test/support/metric-gates.ts";
-import { VirtualClock } from "../../clock/virtual.ts";
+import { VirtualClock } from "../../base/clock/virtual.ts";
 
 let clock: VirtualClock;
 /** Any HTTP servers will do for pages: one with the load, one with the number of model servers. */

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { SluiceError } from "../../inference/errors.ts";
-import { defineGate } from "../../plugin/gate.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import { defineGate } from "../../base/plugin/gate.ts";
 import { PageScrape, SCRAPE_TIMEOUT } from "../metric-sources/scrape.ts";
 import { highest, lowest } from "./lowest.ts";
 import type { Finding } from "./metric-capacity.ts";

@@ -2,7 +2,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import type { SluiceError } from "../../inference/errors.ts";
+import type { SluiceError } from "../../base/inference/errors.ts";
 import {
   type CapacityReading,
   CONTINUE,
@@ -12,7 +12,7 @@ import {
   type GateOwner,
   type MetricSource,
   REFUSE,
-} from "../../plugin/gate.ts";
+} from "../../base/plugin/gate.ts";
 import { Collected, factory, LogLines, message, OWNER, POOL } from "./gate-fakes.cases.ts";
 import { METRIC_GATES, METRIC_SOURCES } from "./metric-gates.ts";
 import { VERDICT_GATES } from "./verdict-gates.ts";

@@ -1,9 +1,9 @@
-import type { Clock } from "../../clock/clock.ts";
-import type { Random } from "../../clock/random.ts";
-import { formatPath } from "../../document/document.ts";
-import { didYouMean } from "../../document/nearest.ts";
-import { check, type Violation } from "../../document/validate.ts";
-import { messageOf, SluiceError } from "../../inference/errors.ts";
+import type { Clock } from "../../base/clock/clock.ts";
+import type { Random } from "../../base/clock/random.ts";
+import { formatPath } from "../../base/document/document.ts";
+import { didYouMean } from "../../base/document/nearest.ts";
+import { check, type Violation } from "../../base/document/validate.ts";
+import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import type {
   DispatchGate,
   GateContext,
@@ -13,8 +13,8 @@ import type {
   GateSpec,
   MetricSource,
   MetricSourceDefinition,
-} from "../../plugin/gate.ts";
-import type { Logger } from "../../telemetry/logger.ts";
+} from "../../base/plugin/gate.ts";
+import type { Logger } from "../../base/telemetry/logger.ts";
 import { OPEN_GATE } from "./constant.ts";
 import { redacted } from "./redact.ts";
 

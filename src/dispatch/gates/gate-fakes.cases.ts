@@ -1,5 +1,5 @@
-import { SeededRandom } from "../../clock/random.ts";
-import { VirtualClock } from "../../clock/virtual.ts";
+import { SeededRandom } from "../../base/clock/random.ts";
+import { VirtualClock } from "../../base/clock/virtual.ts";
 import {
   CONTINUE,
   type DispatchGate,
@@ -7,8 +7,8 @@ import {
   type GateOwner,
   type GateVerdict,
   type Reservations,
-} from "../../plugin/gate.ts";
-import type { LogFields, Logger } from "../../telemetry/logger.ts";
+} from "../../base/plugin/gate.ts";
+import type { LogFields, Logger } from "../../base/telemetry/logger.ts";
 import type { RedisReply } from "../queues/redis/connection.ts";
 import { GateFactory, type GateFactoryOptions } from "./factory.ts";
 import type { QuotaStore } from "./quota-store.ts";

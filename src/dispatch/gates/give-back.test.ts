@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { VirtualClock } from "../../clock/virtual.ts";
+import { VirtualClock } from "../../base/clock/virtual.ts";
 import { LogLines, MemoryQuota } from "./gate-fakes.cases.ts";
 import { GiveBack, MAX_PENDING } from "./give-back.ts";
 

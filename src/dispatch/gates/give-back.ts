@@ -1,6 +1,6 @@
-import { type Clock, delay, type Timer } from "../../clock/clock.ts";
-import { messageOf } from "../../inference/errors.ts";
-import type { Logger } from "../../telemetry/logger.ts";
+import { type Clock, delay, type Timer } from "../../base/clock/clock.ts";
+import { messageOf } from "../../base/inference/errors.ts";
+import type { Logger } from "../../base/telemetry/logger.ts";
 import type { QuotaStore } from "./quota-store.ts";
 
 /** Places whose return failed and is tried again; beyond it the oldest is forgotten: it frees itself within one window. */

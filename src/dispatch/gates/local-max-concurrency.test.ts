@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { CONTINUE, REFUSE, WAIT } from "../../plugin/gate.ts";
+import { CONTINUE, REFUSE, WAIT } from "../../base/plugin/gate.ts";
 import { Collected, message, type TestMessage } from "./gate-fakes.cases.ts";
 import { LocalMaxConcurrency, MAX_WAITERS } from "./local-max-concurrency.ts";
 

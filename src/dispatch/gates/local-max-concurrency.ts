@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { SluiceError } from "../../inference/errors.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
 import {
   CONTINUE,
   type DispatchGate,
@@ -9,7 +9,7 @@ import {
   REFUSE,
   type Reservations,
   WAIT,
-} from "../../plugin/gate.ts";
+} from "../../base/plugin/gate.ts";
 import { choiceParameter, intParameter } from "./parameters.ts";
 
 /** Messages that wait in place for a slot of one gate; those beyond are told to ask again. */

@@ -1,5 +1,5 @@
-import { SluiceError } from "../../inference/errors.ts";
-import type { MetricSample } from "../../plugin/gate.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import type { MetricSample } from "../../base/plugin/gate.ts";
 
 /**
  * The smallest value of several series, for a budget: whichever of them tells the truth, it is not exceeded.

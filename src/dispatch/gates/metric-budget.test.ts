@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { type MetricGateBench, metricGateBench } from "../../../test/support/metric-gates.ts";
-import { VirtualClock } from "../../clock/virtual.ts";
-import { defineMetricSource, type MetricAnswer } from "../../plugin/gate.ts";
+import { VirtualClock } from "../../base/clock/virtual.ts";
+import { defineMetricSource, type MetricAnswer } from "../../base/plugin/gate.ts";
 
 let clock: VirtualClock;
 /** What the sources of the name give; a function that throws is a source that fails. */

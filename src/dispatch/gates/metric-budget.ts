@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { SluiceError } from "../../inference/errors.ts";
-import { defineGate, type GateContext, type MetricSource } from "../../plugin/gate.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import { defineGate, type GateContext, type MetricSource } from "../../base/plugin/gate.ts";
 import { highest, lowest } from "./lowest.ts";
 import type { Finding } from "./metric-capacity.ts";
 import { metricGate } from "./metric-gate.ts";

@@ -1,7 +1,7 @@
-import type { Clock } from "../../clock/clock.ts";
-import { messageOf } from "../../inference/errors.ts";
-import type { CapacityReading, CapacitySource, GateContext } from "../../plugin/gate.ts";
-import { RateLimitedLog } from "../../telemetry/rate-limited-log.ts";
+import type { Clock } from "../../base/clock/clock.ts";
+import { messageOf } from "../../base/inference/errors.ts";
+import type { CapacityReading, CapacitySource, GateContext } from "../../base/plugin/gate.ts";
+import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
 import { RefreshCache } from "../metric-sources/refresh-cache.ts";
 import type { MetricSettings } from "./metric-parameters.ts";
 

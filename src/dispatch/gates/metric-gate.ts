@@ -6,7 +6,7 @@ import {
   type GateMessage,
   type GateVerdict,
   REFUSE,
-} from "../../plugin/gate.ts";
+} from "../../base/plugin/gate.ts";
 import { whileWanted } from "../metric-sources/refresh-cache.ts";
 import { MetricCapacity, type MetricGateOptions } from "./metric-capacity.ts";
 

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { FakePrometheus, type FakeReply } from "../../../test/support/fake-prometheus.ts";
 import { deadPort } from "../../../test/support/loopback.ts";
 import { gateMessage, type MetricGateBench, metricGateBench } from "../../../test/support/metric-gates.ts";
-import { VirtualClock } from "../../clock/virtual.ts";
+import { VirtualClock } from "../../base/clock/virtual.ts";
 
 const EPOCH = 1_800_000_000_000;
 

@@ -1,4 +1,4 @@
-import type { GateDefinition, MetricSourceDefinition } from "../../plugin/gate.ts";
+import type { GateDefinition, MetricSourceDefinition } from "../../base/plugin/gate.ts";
 import { prometheusSource } from "../metric-sources/prometheus.ts";
 import { scrapeSource } from "../metric-sources/scrape.ts";
 import { endpointScrapeGate } from "./endpoint-scrape.ts";

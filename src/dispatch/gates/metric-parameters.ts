@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { z } from "zod";
-import type { BudgetUnit } from "../../plugin/gate.ts";
+import type { BudgetUnit } from "../../base/plugin/gate.ts";
 import { choiceParameter, durationParameter, floatParameter, stringParameter } from "./parameters.ts";
 
 /** Ours beside what the reference has, for every gate that reads a metric (async-processor 2.7). */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { check, type Violation } from "../../document/validate.ts";
+import { check, type Violation } from "../../base/document/validate.ts";
 import {
   booleanParameter,
   choiceParameter,

@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { parseDuration } from "../../document/duration.ts";
-import { SluiceError } from "../../inference/errors.ts";
-import type { GateSpec } from "../../plugin/gate.ts";
+import { parseDuration } from "../../base/document/duration.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import type { GateSpec } from "../../base/plugin/gate.ts";
 import { plainNumber } from "./number-text.ts";
 
 /**

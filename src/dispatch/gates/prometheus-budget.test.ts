@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { FakePrometheus, type FakeReply } from "../../../test/support/fake-prometheus.ts";
 import { type MetricGateBench, metricGateBench } from "../../../test/support/metric-gates.ts";
-import { VirtualClock } from "../../clock/virtual.ts";
+import { VirtualClock } from "../../base/clock/virtual.ts";
 import { budgetQueries, queuedPodsQuery, readyPodsQuery } from "./promql.ts";
 
 const P = { pool: "p", namespace: undefined };

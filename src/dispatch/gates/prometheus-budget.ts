@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { messageOf } from "../../inference/errors.ts";
-import { defineGate } from "../../plugin/gate.ts";
+import { messageOf } from "../../base/inference/errors.ts";
+import { defineGate } from "../../base/plugin/gate.ts";
 import { PROMETHEUS_TIMEOUT, PrometheusFigure, prometheusOf } from "../metric-sources/prometheus.ts";
 import { BudgetCascade } from "./budget-cascade.ts";
 import { lowest } from "./lowest.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { defineGate } from "../../plugin/gate.ts";
+import { defineGate } from "../../base/plugin/gate.ts";
 import { PROMETHEUS_TIMEOUT, PrometheusFigure, prometheusOf } from "../metric-sources/prometheus.ts";
 import { lowest } from "./lowest.ts";
 import { metricGate } from "./metric-gate.ts";

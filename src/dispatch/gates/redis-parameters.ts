@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
-import { hostPort } from "../../inference/endpoint.ts";
-import { messageOf, SluiceError } from "../../inference/errors.ts";
-import type { GateContext } from "../../plugin/gate.ts";
+import { hostPort } from "../../base/inference/endpoint.ts";
+import { messageOf, SluiceError } from "../../base/inference/errors.ts";
+import type { GateContext } from "../../base/plugin/gate.ts";
 import { parseRedisUrl } from "../queues/redis/address.ts";
 import { connectRedis, type Redis } from "../queues/redis/connection.ts";
 import type { RedisScript } from "../queues/redis/script.ts";

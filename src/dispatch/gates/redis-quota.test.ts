@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { VirtualClock } from "../../clock/virtual.ts";
-import { CONTINUE, type GateMessage, WAIT } from "../../plugin/gate.ts";
+import { VirtualClock } from "../../base/clock/virtual.ts";
+import { CONTINUE, type GateMessage, WAIT } from "../../base/plugin/gate.ts";
 import { CompositeGate } from "./composite.ts";
 import { Collected, LogLines, MemoryQuota, message, ScriptedGate } from "./gate-fakes.cases.ts";
 import { MAX_HELD, QuotaGate } from "./redis-quota.ts";

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { z } from "zod";
-import type { Clock, Timer } from "../../clock/clock.ts";
-import { messageOf } from "../../inference/errors.ts";
+import type { Clock, Timer } from "../../base/clock/clock.ts";
+import { messageOf } from "../../base/inference/errors.ts";
 import {
   CONTINUE,
   type DispatchGate,
@@ -11,8 +11,8 @@ import {
   type GateVerdict,
   type Reservations,
   WAIT,
-} from "../../plugin/gate.ts";
-import type { Logger } from "../../telemetry/logger.ts";
+} from "../../base/plugin/gate.ts";
+import type { Logger } from "../../base/telemetry/logger.ts";
 import { whileWanted } from "../metric-sources/refresh-cache.ts";
 import { GiveBack } from "./give-back.ts";
 import { choiceParameter, durationParameter, intParameter, stringParameter } from "./parameters.ts";

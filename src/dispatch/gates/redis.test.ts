@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { VirtualClock } from "../../clock/virtual.ts";
-import { type CapacityReading, CONTINUE, REFUSE } from "../../plugin/gate.ts";
+import { VirtualClock } from "../../base/clock/virtual.ts";
+import { type CapacityReading, CONTINUE, REFUSE } from "../../base/plugin/gate.ts";
 import { Harness } from "../harness.cases.ts";
 import { message, ScriptedRedis } from "./gate-fakes.cases.ts";
 import { RedisBudget } from "./redis.ts";

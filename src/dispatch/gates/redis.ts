@@ -1,6 +1,6 @@
 import { z } from "zod";
-import type { Clock } from "../../clock/clock.ts";
-import { messageOf } from "../../inference/errors.ts";
+import type { Clock } from "../../base/clock/clock.ts";
+import { messageOf } from "../../base/inference/errors.ts";
 import {
   type CapacityReading,
   type CapacitySource,
@@ -11,7 +11,7 @@ import {
   type GateMessage,
   type GateVerdict,
   REFUSE,
-} from "../../plugin/gate.ts";
+} from "../../base/plugin/gate.ts";
 import { RefreshCache, whileWanted } from "../metric-sources/refresh-cache.ts";
 import { floatParameter, stringParameter } from "./parameters.ts";
 import { CONNECTION_PARAMETERS, connectGate, type GateRedis, keyName } from "./redis-parameters.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { CONTINUE, type GateVerdict, REFUSE, WAIT } from "../../plugin/gate.ts";
+import { CONTINUE, type GateVerdict, REFUSE, WAIT } from "../../base/plugin/gate.ts";
 import { OPEN_GATE } from "./constant.ts";
 import { Collected, factory, message, OWNER, ScriptedGate } from "./gate-fakes.cases.ts";
 import { tierPriorityAdmission } from "./tier-priority-admission.ts";

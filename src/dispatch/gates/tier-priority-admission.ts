@@ -7,7 +7,7 @@ import {
   type GateVerdict,
   REFUSE,
   WAIT,
-} from "../../plugin/gate.ts";
+} from "../../base/plugin/gate.ts";
 import { objectParameter, stringParameter } from "./parameters.ts";
 
 const TOO_MANY: GateVerdict = {

@@ -1,4 +1,4 @@
-import type { GateDefinition } from "../../plugin/gate.ts";
+import type { GateDefinition } from "../../base/plugin/gate.ts";
 import { compositeGate } from "./composite.ts";
 import { constantGate } from "./constant.ts";
 import { localMaxConcurrencyGate } from "./local-max-concurrency.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { type DispatchGate, defineGate, type GateVerdict, WAIT } from "../../plugin/gate.ts";
+import { type DispatchGate, defineGate, type GateVerdict, WAIT } from "../../base/plugin/gate.ts";
 import { gateParameter } from "./parameters.ts";
 
 /**

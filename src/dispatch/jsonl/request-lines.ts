@@ -1,6 +1,6 @@
-import { messageOf, SluiceError } from "../../inference/errors.ts";
+import { LineSplitter, lineText, type TextLine } from "../../base/document/line-splitter.ts";
+import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import type { SubmitRequest } from "../queues/producer.ts";
-import { LineSplitter, lineText, type TextLine } from "./line-splitter.ts";
 import { type RequestDefaults, readRequestText } from "./request-text.ts";
 
 /** Bytes of the longest request: what gateways take as a body, and the rest of it. */

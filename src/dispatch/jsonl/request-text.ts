@@ -1,5 +1,5 @@
-import { didYouMean, nearest } from "../../document/nearest.ts";
-import { messageOf, SluiceError } from "../../inference/errors.ts";
+import { didYouMean, nearest } from "../../base/document/nearest.ts";
+import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import { memberRanges } from "../messages/json-members.ts";
 import { isObject } from "../messages/request.ts";
 import type { SubmitRequest } from "../queues/producer.ts";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../../clock/random.ts";
+import { SeededRandom } from "../../base/clock/random.ts";
 import type { Claim } from "../queues/broker.ts";
 import type { QueueSettings } from "../settings.ts";
 import { FairnessStamp } from "./fairness-stamp.ts";

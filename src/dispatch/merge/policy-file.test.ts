@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../../clock/random.ts";
-import { parseDocument } from "../../document/parse.ts";
+import { SeededRandom } from "../../base/clock/random.ts";
+import { parseDocument } from "../../base/document/parse.ts";
 import { madeClaim, madeQueues } from "./made.cases.ts";
 import { mergePolicy } from "./policy-file.ts";
 

@@ -1,8 +1,8 @@
 import { z } from "zod";
-import type { Random } from "../../clock/random.ts";
-import type { Document } from "../../document/document.ts";
-import { check, invalid, type Violation, validate } from "../../document/validate.ts";
-import { HOP_BY_HOP_HEADERS } from "../../inference/headers.ts";
+import type { Random } from "../../base/clock/random.ts";
+import type { Document } from "../../base/document/document.ts";
+import { check, invalid, type Violation, validate } from "../../base/document/validate.ts";
+import { HOP_BY_HOP_HEADERS } from "../../base/inference/headers.ts";
 import { FairnessStamp } from "./fairness-stamp.ts";
 import type { MakeMergePolicy } from "./merge-policy.ts";
 import { RandomRobin } from "./random-robin.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../../clock/random.ts";
+import { SeededRandom } from "../../base/clock/random.ts";
 import { FairnessStamp } from "./fairness-stamp.ts";
 import { madeClaim, madeQueues } from "./made.cases.ts";
 import { RandomRobin } from "./random-robin.ts";

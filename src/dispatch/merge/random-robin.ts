@@ -1,4 +1,4 @@
-import type { Random } from "../../clock/random.ts";
+import type { Random } from "../../base/clock/random.ts";
 import type { Claim } from "../queues/broker.ts";
 import type { QueueSettings } from "../settings.ts";
 import type { FairnessStamp } from "./fairness-stamp.ts";

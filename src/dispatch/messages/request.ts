@@ -1,4 +1,4 @@
-import { messageOf, SluiceError } from "../../inference/errors.ts";
+import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import { memberRanges } from "./json-members.ts";
 import type { QueuedRequest } from "./message.ts";
 

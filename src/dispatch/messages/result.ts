@@ -1,5 +1,5 @@
 import { isUtf8 } from "node:buffer";
-import { SluiceError } from "../../inference/errors.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
 import type { ErrorCode, ResultMessage } from "./message.ts";
 import { isObject } from "./request.ts";
 

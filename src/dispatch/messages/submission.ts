@@ -1,4 +1,4 @@
-import { messageOf, SluiceError } from "../../inference/errors.ts";
+import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import type { SubmitRequest } from "../queues/producer.ts";
 import { encodeEnvelope, NO_ROUTING } from "./envelope.ts";
 import { isObject } from "./request.ts";

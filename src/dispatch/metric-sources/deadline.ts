@@ -1,5 +1,5 @@
-import type { Clock } from "../../clock/clock.ts";
-import { SluiceError } from "../../inference/errors.ts";
+import type { Clock } from "../../base/clock/clock.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
 
 /**
  * Runs `task` for at most `limit` milliseconds, and no longer than until `signal` is aborted. Its caller waits no longer than

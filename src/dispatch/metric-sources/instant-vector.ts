@@ -1,5 +1,5 @@
-import { oneLine, SluiceError } from "../../inference/errors.ts";
-import type { MetricSample } from "../../plugin/gate.ts";
+import { oneLine, SluiceError } from "../../base/inference/errors.ts";
+import type { MetricSample } from "../../base/plugin/gate.ts";
 
 /** What an instant query of the Prometheus HTTP API v1 gave. */
 export interface InstantVector {

@@ -1,5 +1,5 @@
 import { type Dispatcher, Pool } from "undici";
-import { messageOf, SluiceError } from "../../inference/errors.ts";
+import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 
 /** Longest answer that is read; a vector of 10,000 series has about 2 MiB. */
 export const MAX_ANSWER_BYTES = 4 * 1024 * 1024;

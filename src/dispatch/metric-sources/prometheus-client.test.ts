@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { FakePrometheus } from "../../../test/support/fake-prometheus.ts";
 import { deadPort } from "../../../test/support/loopback.ts";
-import { VirtualClock } from "../../clock/virtual.ts";
-import { type LogFields, type Logger, silentLogger } from "../../telemetry/logger.ts";
+import { VirtualClock } from "../../base/clock/virtual.ts";
+import { type LogFields, type Logger, silentLogger } from "../../base/telemetry/logger.ts";
 import { PrometheusFigure } from "./prometheus.ts";
 import { PrometheusClient } from "./prometheus-client.ts";
 

@@ -1,8 +1,8 @@
-import type { Clock } from "../../clock/clock.ts";
-import { messageOf, SluiceError } from "../../inference/errors.ts";
-import type { MetricSample } from "../../plugin/gate.ts";
-import type { Logger } from "../../telemetry/logger.ts";
-import { RateLimitedLog } from "../../telemetry/rate-limited-log.ts";
+import type { Clock } from "../../base/clock/clock.ts";
+import { messageOf, SluiceError } from "../../base/inference/errors.ts";
+import type { MetricSample } from "../../base/plugin/gate.ts";
+import type { Logger } from "../../base/telemetry/logger.ts";
+import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
 import { parseInstantVector } from "./instant-vector.ts";
 import { MetricHttp, type MetricHttpAnswer } from "./metric-http.ts";
 

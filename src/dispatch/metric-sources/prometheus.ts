@@ -1,7 +1,7 @@
 import { z } from "zod";
-import type { Clock } from "../../clock/clock.ts";
-import { SluiceError } from "../../inference/errors.ts";
-import { defineMetricSource, type GateContext, type MetricAnswer, type MetricSource } from "../../plugin/gate.ts";
+import type { Clock } from "../../base/clock/clock.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import { defineMetricSource, type GateContext, type MetricAnswer, type MetricSource } from "../../base/plugin/gate.ts";
 import { durationParameter, stringParameter } from "../gates/parameters.ts";
 import { withDeadline } from "./deadline.ts";
 import { PrometheusClient } from "./prometheus-client.ts";

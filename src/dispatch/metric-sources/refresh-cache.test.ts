@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { VirtualClock } from "../../clock/virtual.ts";
-import { messageOf } from "../../inference/errors.ts";
+import { VirtualClock } from "../../base/clock/virtual.ts";
+import { messageOf } from "../../base/inference/errors.ts";
 import { RefreshCache, whileWanted } from "./refresh-cache.ts";
 
 /** A cache over questions that the test answers by hand. */

@@ -1,5 +1,5 @@
-import type { Clock } from "../../clock/clock.ts";
-import { SluiceError } from "../../inference/errors.ts";
+import type { Clock } from "../../base/clock/clock.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
 import { withDeadline } from "./deadline.ts";
 
 /**

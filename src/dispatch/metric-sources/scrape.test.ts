@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { FakePrometheus } from "../../../test/support/fake-prometheus.ts";
-import { VirtualClock } from "../../clock/virtual.ts";
+import { VirtualClock } from "../../base/clock/virtual.ts";
 import { PageScrape } from "./scrape.ts";
 
 const EPOCH = 1_800_000_000_000;

@@ -1,8 +1,8 @@
 import { z } from "zod";
-import type { Clock } from "../../clock/clock.ts";
-import { SluiceError } from "../../inference/errors.ts";
-import { defineMetricSource, type MetricAnswer, type MetricSample, type MetricSource } from "../../plugin/gate.ts";
-import { ExpositionReader, type ExpositionSample } from "../../telemetry/exposition-reader.ts";
+import type { Clock } from "../../base/clock/clock.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import { defineMetricSource, type MetricAnswer, type MetricSample, type MetricSource } from "../../base/plugin/gate.ts";
+import { ExpositionReader, type ExpositionSample } from "../../base/telemetry/exposition-reader.ts";
 import { stringParameter, textMapParameter } from "../gates/parameters.ts";
 import { withDeadline } from "./deadline.ts";
 import { MetricHttp } from "./metric-http.ts";

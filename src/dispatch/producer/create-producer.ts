@@ -1,8 +1,8 @@
-import { freshRandom } from "../../clock/random.ts";
-import { realClock } from "../../clock/real.ts";
-import { didYouMean } from "../../document/nearest.ts";
-import { SluiceError } from "../../inference/errors.ts";
-import { type Logger, silentLogger } from "../../telemetry/logger.ts";
+import { freshRandom } from "../../base/clock/random.ts";
+import { realClock } from "../../base/clock/real.ts";
+import { didYouMean } from "../../base/document/nearest.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import { type Logger, silentLogger } from "../../base/telemetry/logger.ts";
 import { isObject } from "../messages/request.ts";
 import type { Producer } from "../queues/producer.ts";
 

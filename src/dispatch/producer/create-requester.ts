@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { realClock } from "../../clock/real.ts";
-import { silentLogger } from "../../telemetry/logger.ts";
+import { realClock } from "../../base/clock/real.ts";
+import { silentLogger } from "../../base/telemetry/logger.ts";
 import type { ResultMessage } from "../messages/message.ts";
 import { checkOptions, createProducer, type ProducerOptions } from "./create-producer.ts";
 import { type Requester, ResultRequester } from "./result-requester.ts";

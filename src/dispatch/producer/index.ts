@@ -1,6 +1,6 @@
 /** What applications import as `sluice/producer`. */
-export { SluiceError } from "../../inference/errors.ts";
-export type { Logger } from "../../telemetry/logger.ts";
+export { SluiceError } from "../../base/inference/errors.ts";
+export type { Logger } from "../../base/telemetry/logger.ts";
 export type { ErrorCode, ResultMessage } from "../messages/message.ts";
 export type { Producer, SubmitRequest } from "../queues/producer.ts";
 export { createProducer, type ProducerOptions } from "./create-producer.ts";

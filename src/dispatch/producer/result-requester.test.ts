@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import { SeededRandom } from "../../clock/random.ts";
-import { silentLogger } from "../../telemetry/logger.ts";
+import { SeededRandom } from "../../base/clock/random.ts";
+import { silentLogger } from "../../base/telemetry/logger.ts";
 import { answer, Harness } from "../harness.cases.ts";
 import type { ResultMessage } from "../messages/message.ts";
 import { MemoryProducer } from "../queues/memory/producer.ts";

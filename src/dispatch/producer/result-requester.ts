@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
-import { type Clock, delay, type Timer } from "../../clock/clock.ts";
-import { messageOf, SluiceError } from "../../inference/errors.ts";
-import type { Logger } from "../../telemetry/logger.ts";
+import { type Clock, delay, type Timer } from "../../base/clock/clock.ts";
+import { messageOf, SluiceError } from "../../base/inference/errors.ts";
+import type { Logger } from "../../base/telemetry/logger.ts";
 import type { ResultMessage } from "../messages/message.ts";
 import type { Producer, SubmitRequest } from "../queues/producer.ts";
 

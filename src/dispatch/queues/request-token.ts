@@ -1,4 +1,4 @@
-import type { Random } from "../../clock/random.ts";
+import type { Random } from "../../base/clock/random.ts";
 
 /** 32 hex digits that tell one submission from every other (async-processor 4.6). */
 export function requestToken(random: Random): string {

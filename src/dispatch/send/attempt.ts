@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Dispatcher } from "undici";
-import type { Clock } from "../../clock/clock.ts";
-import { oneLine } from "../../inference/errors.ts";
-import { HEADER } from "../../inference/headers.ts";
+import type { Clock } from "../../base/clock/clock.ts";
+import { oneLine } from "../../base/inference/errors.ts";
+import { HEADER } from "../../base/inference/headers.ts";
 import type { Bagged } from "../bag.ts";
 import { BodyCollector } from "./body-collector.ts";
 import { decodeBody, longerThan } from "./decode-body.ts";

@@ -4,7 +4,7 @@ import type { TlsOptions } from "node:tls";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type ClientAuthority, clientAuthority } from "../../../test/support/certificates.ts";
 import { fixedLimit } from "../../../test/support/slowness.ts";
-import { realClock } from "../../clock/real.ts";
+import { realClock } from "../../base/clock/real.ts";
 import { type ClientTls, clientContext } from "./client-tls.ts";
 import type { Answer } from "./inference-client.ts";
 import { undiciClient } from "./undici-client.ts";

@@ -1,6 +1,6 @@
 import { brotliCompressSync, constants, deflateRawSync, deflateSync, gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../../clock/random.ts";
+import { SeededRandom } from "../../base/clock/random.ts";
 import { type Decoded, decodeBody } from "./decode-body.ts";
 
 const LIMIT = 1024 * 1024;

@@ -1,4 +1,4 @@
-import { messageOf, oneLine } from "../../inference/errors.ts";
+import { messageOf, oneLine } from "../../base/inference/errors.ts";
 
 /**
  * Why a request failed, in one line that is never empty. The error of a host name with several addresses has no message of

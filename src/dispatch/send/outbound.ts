@@ -1,5 +1,5 @@
-import { oneLine } from "../../inference/errors.ts";
-import { HEADER, HOP_BY_HOP_HEADERS } from "../../inference/headers.ts";
+import { oneLine } from "../../base/inference/errors.ts";
+import { HEADER, HOP_BY_HOP_HEADERS } from "../../base/inference/headers.ts";
 import type { StampedHeader } from "../merge/merge-policy.ts";
 import type { Message } from "../messages/message.ts";
 import type { QueueSettings } from "../settings.ts";

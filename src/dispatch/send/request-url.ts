@@ -1,4 +1,4 @@
-import { messageOf } from "../../inference/errors.ts";
+import { messageOf } from "../../base/inference/errors.ts";
 
 const EXAMPLE = "a base URL looks like http://gateway:80";
 

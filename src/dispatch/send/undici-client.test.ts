@@ -13,8 +13,8 @@ import {
 } from "../../../test/support/loopback.ts";
 import { poll } from "../../../test/support/poll.ts";
 import { fixedLimit } from "../../../test/support/slowness.ts";
-import { realClock } from "../../clock/real.ts";
-import { VirtualClock } from "../../clock/virtual.ts";
+import { realClock } from "../../base/clock/real.ts";
+import { VirtualClock } from "../../base/clock/virtual.ts";
 import type { Answer, InferenceClient, OutboundRequest } from "./inference-client.ts";
 import { type UndiciClientOptions, undiciClient } from "./undici-client.ts";
 

@@ -1,5 +1,5 @@
 import type { Dispatcher } from "undici";
-import type { Clock } from "../../clock/clock.ts";
+import type { Clock } from "../../base/clock/clock.ts";
 import { Bag } from "../bag.ts";
 import { Attempt, type AttemptOwner } from "./attempt.ts";
 import { type ClientTls, clientContext } from "./client-tls.ts";

@@ -1,4 +1,4 @@
-import { messageOf, SluiceError } from "../../inference/errors.ts";
+import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import type { RequestTransform } from "./request-transform.ts";
 import type { TransformChain, TransformedBody } from "./transform.ts";
 

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type Random, SeededRandom, uuidFrom } from "../../clock/random.ts";
+import { type Random, SeededRandom, uuidFrom } from "../../base/clock/random.ts";
 import { formData } from "./form-data.ts";
 
 /** What another implementation reads. */

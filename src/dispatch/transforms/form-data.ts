@@ -1,4 +1,4 @@
-import { type Random, uuidFrom } from "../../clock/random.ts";
+import { type Random, uuidFrom } from "../../base/clock/random.ts";
 import type { TransformedBody } from "./transform.ts";
 
 /**

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Random } from "../../clock/random.ts";
+import type { Random } from "../../base/clock/random.ts";
 import { memberRanges } from "../messages/json-members.ts";
 import { parseObject } from "../messages/request.ts";
 import { formData } from "./form-data.ts";

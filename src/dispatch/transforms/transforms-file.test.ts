@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../../clock/random.ts";
-import { parseDocument } from "../../document/parse.ts";
+import { SeededRandom } from "../../base/clock/random.ts";
+import { parseDocument } from "../../base/document/parse.ts";
 import { requestTransforms } from "./transforms-file.ts";
 
 const read = (text: string) => requestTransforms(parseDocument(text, { file: "t.json" }), new SeededRandom(1));

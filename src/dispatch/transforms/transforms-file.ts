@@ -1,7 +1,7 @@
 import { z } from "zod";
-import type { Random } from "../../clock/random.ts";
-import type { Document } from "../../document/document.ts";
-import { check, invalid, type Violation, validate } from "../../document/validate.ts";
+import type { Random } from "../../base/clock/random.ts";
+import type { Document } from "../../base/document/document.ts";
+import { check, invalid, type Violation, validate } from "../../base/document/validate.ts";
 import { Chain } from "./chain.ts";
 import { GCS_PARAMETERS, GcsUriMultipart } from "./gcs-uri-multipart.ts";
 import type { TransformChain } from "./transform.ts";

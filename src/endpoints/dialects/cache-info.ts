@@ -1,4 +1,4 @@
-import type { ExpositionSample } from "../../telemetry/exposition-reader.ts";
+import type { ExpositionSample } from "../../base/telemetry/exposition-reader.ts";
 import { labelInteger } from "./label-integer.ts";
 
 /** A family such as `vllm:cache_config_info`: labels only; the greatest timestamp, then the first (scheduling 1.7). */

@@ -1,4 +1,4 @@
-import type { EndpointMetrics } from "../../inference/endpoint.ts";
+import type { EndpointMetrics } from "../../base/inference/endpoint.ts";
 
 /** What a dialect made of one metrics page. */
 export interface ReadPage {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { UNKNOWN_METRICS } from "../../inference/endpoint.ts";
+import { UNKNOWN_METRICS } from "../../base/inference/endpoint.ts";
 import { Dialects } from "./dialects.ts";
 
 const LABEL = "llm-d.ai/engine-type";

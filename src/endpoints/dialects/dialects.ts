@@ -1,4 +1,4 @@
-import { SluiceError } from "../../inference/errors.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
 import type { Dialect } from "./dialect.ts";
 import { ENGINES, type EngineMapping, VLLM } from "./engines.ts";
 import { MappedDialect } from "./mapped-dialect.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type EndpointMetrics, UNKNOWN_METRICS } from "../../inference/endpoint.ts";
+import { type EndpointMetrics, UNKNOWN_METRICS } from "../../base/inference/endpoint.ts";
 import type { ReadPage } from "./dialect.ts";
 import { Dialects } from "./dialects.ts";
 import type { EngineMapping } from "./engines.ts";

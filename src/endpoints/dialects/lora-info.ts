@@ -1,4 +1,4 @@
-import type { ExpositionSample } from "../../telemetry/exposition-reader.ts";
+import type { ExpositionSample } from "../../base/telemetry/exposition-reader.ts";
 import { labelInteger } from "./label-integer.ts";
 
 /** The most adapters taken from one list. */

@@ -1,4 +1,4 @@
-import { ExpositionReader } from "../../telemetry/exposition-reader.ts";
+import { ExpositionReader } from "../../base/telemetry/exposition-reader.ts";
 import type { Dialect, PageReader } from "./dialect.ts";
 import type { EngineMapping } from "./engines.ts";
 import { MappedPages, type ReadMapping } from "./mapped-pages.ts";

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type EndpointMetrics, UNKNOWN_METRICS } from "../../inference/endpoint.ts";
+import { type EndpointMetrics, UNKNOWN_METRICS } from "../../base/inference/endpoint.ts";
 import type { ReadPage } from "./dialect.ts";
 import { VLLM } from "./engines.ts";
 import { MappedDialect } from "./mapped-dialect.ts";

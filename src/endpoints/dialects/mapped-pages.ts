@@ -1,5 +1,5 @@
-import { type EndpointMetrics, UNKNOWN_METRICS } from "../../inference/endpoint.ts";
-import type { ExpositionReader, ExpositionSample } from "../../telemetry/exposition-reader.ts";
+import { type EndpointMetrics, UNKNOWN_METRICS } from "../../base/inference/endpoint.ts";
+import type { ExpositionReader, ExpositionSample } from "../../base/telemetry/exposition-reader.ts";
 import { CacheInfo } from "./cache-info.ts";
 import type { PageReader, ReadPage } from "./dialect.ts";
 import { LoraInfo } from "./lora-info.ts";

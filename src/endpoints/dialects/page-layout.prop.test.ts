@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { ExpositionReader, type ExpositionSample } from "../../telemetry/exposition-reader.ts";
+import { ExpositionReader, type ExpositionSample } from "../../base/telemetry/exposition-reader.ts";
 import { PageLayout } from "./page-layout.ts";
 
 const NAMES = ["m:a", "m:b", "m:c"];

@@ -1,4 +1,4 @@
-import type { ExpositionReader, ExpositionSample } from "../../telemetry/exposition-reader.ts";
+import type { ExpositionReader, ExpositionSample } from "../../base/telemetry/exposition-reader.ts";
 
 /** Every how many pages the whole page is read although the layout is known. */
 const WHOLE_EVERY = 32;

@@ -1,4 +1,4 @@
-import type { ExpositionSample } from "../../telemetry/exposition-reader.ts";
+import type { ExpositionSample } from "../../base/telemetry/exposition-reader.ts";
 
 /** How the samples of data-parallel ranks on one page become one value. */
 export type RankRule = "sum" | "mean" | "first";

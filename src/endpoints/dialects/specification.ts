@@ -1,4 +1,4 @@
-import { SluiceError } from "../../inference/errors.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
 
 /** A metric and the labels that choose among its samples (scheduling 1.4). */
 export interface MetricSpecification {

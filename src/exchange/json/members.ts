@@ -1,4 +1,4 @@
-import type { ByteRange } from "../../inference/request.ts";
+import type { ByteRange } from "../../base/inference/request.ts";
 import { decodeString } from "./ranges.ts";
 import type { JsonScanner } from "./scanner.ts";
 

@@ -1,4 +1,4 @@
-import type { RequestParser } from "../../plugin/kinds.ts";
+import type { RequestParser } from "../../base/plugin/kinds.ts";
 import { anyJson } from "./any-json.ts";
 import { chatCompletions } from "./chat-completions.ts";
 import { completions } from "./completions.ts";

@@ -1,4 +1,4 @@
-import { FRAME_PREFIX } from "../../grpc/frames.ts";
+import { FRAME_PREFIX } from "../../base/grpc/frames.ts";
 
 /**
  * Whether a complete body is one gRPC message, not compressed: a flag of 0, the length, and as many bytes

@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { grpcFrame } from "../../../test/support/grpc-apis.ts";
-import { frameMessage } from "../../grpc/frames.ts";
-import { Rejection } from "../../inference/outcomes.ts";
-import type { ParsedBody } from "../../inference/request.ts";
-import type { BodyParser } from "../../plugin/kinds.ts";
+import { frameMessage } from "../../base/grpc/frames.ts";
+import { Rejection } from "../../base/inference/outcomes.ts";
+import type { ParsedBody } from "../../base/inference/request.ts";
+import type { BodyParser } from "../../base/plugin/kinds.ts";
 import { vertexChat, vertexPredict } from "./vertex-ai.ts";
 import { MAX_PIECES, vllmGrpcEmbed, vllmGrpcGenerate } from "./vllm-grpc.ts";
 

@@ -1,5 +1,5 @@
-import type { Rejection } from "../../inference/outcomes.ts";
-import type { AnswerFormat, ByteRange, ParsedBody } from "../../inference/request.ts";
+import type { Rejection } from "../../base/inference/outcomes.ts";
+import type { AnswerFormat, ByteRange, ParsedBody } from "../../base/inference/request.ts";
 import type { JsonMembers } from "../json/members.ts";
 import { decodeString, readCount } from "../json/ranges.ts";
 import type { JsonScanner } from "../json/scanner.ts";

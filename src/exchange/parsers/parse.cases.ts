@@ -1,6 +1,6 @@
-import { Rejection } from "../../inference/outcomes.ts";
-import type { ParsedBody } from "../../inference/request.ts";
-import type { BodyParser } from "../../plugin/kinds.ts";
+import { Rejection } from "../../base/inference/outcomes.ts";
+import type { ParsedBody } from "../../base/inference/request.ts";
+import type { BodyParser } from "../../base/plugin/kinds.ts";
 
 /** What the parser says of a body it accepts. */
 export function parsed(parser: BodyParser, body: string): ParsedBody {

@@ -1,6 +1,6 @@
-import { oneLine } from "../../inference/errors.ts";
-import { Rejection } from "../../inference/outcomes.ts";
-import type { BodyParser, RequestParser } from "../../plugin/kinds.ts";
+import { oneLine } from "../../base/inference/errors.ts";
+import { Rejection } from "../../base/inference/outcomes.ts";
+import type { BodyParser, RequestParser } from "../../base/plugin/kinds.ts";
 import { DEFAULT_FAMILIES } from "./families.ts";
 
 /** The parser for a request, and the path to give to it. */

@@ -1,5 +1,5 @@
-import { oneLine } from "../../inference/errors.ts";
-import { Rejection } from "../../inference/outcomes.ts";
+import { oneLine } from "../../base/inference/errors.ts";
+import { Rejection } from "../../base/inference/outcomes.ts";
 
 /**
  * The refusal of a body that is no JSON object (epp-protocol 9.3, 10.2, E-81).

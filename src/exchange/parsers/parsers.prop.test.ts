@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { checkJsonParser } from "../../../test/support/parser-oracle.ts";
-import { Rejection } from "../../inference/outcomes.ts";
-import type { BodyParser } from "../../plugin/kinds.ts";
+import { Rejection } from "../../base/inference/outcomes.ts";
+import type { BodyParser } from "../../base/plugin/kinds.ts";
 import { anyJson } from "./any-json.ts";
 import { chatCompletions } from "./chat-completions.ts";
 import { completions } from "./completions.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { promptBytes } from "../../inference/request.ts";
-import type { BodyParser } from "../../plugin/kinds.ts";
+import { promptBytes } from "../../base/inference/request.ts";
+import type { BodyParser } from "../../base/plugin/kinds.ts";
 import { chatCompletions } from "./chat-completions.ts";
 import { completions } from "./completions.ts";
 import { conversations } from "./conversations.ts";

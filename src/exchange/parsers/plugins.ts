@@ -1,5 +1,5 @@
-import { defineParser } from "../../plugin/define.ts";
-import type { PluginDefinition } from "../../plugin/kinds.ts";
+import { defineParser } from "../../base/plugin/define.ts";
+import type { PluginDefinition } from "../../base/plugin/kinds.ts";
 import { anthropic, openai, passthroughFamily, sglangHttp, vertexAi, vllmGrpc, vllmHttp } from "./families.ts";
 
 /** Every parser type (epp-protocol 10.1, scheduling 3.17). */

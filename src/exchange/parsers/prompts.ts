@@ -1,4 +1,4 @@
-import type { ByteRange } from "../../inference/request.ts";
+import type { ByteRange } from "../../base/inference/request.ts";
 import type { JsonKind } from "../json/members.ts";
 import { isTokenList } from "../json/ranges.ts";
 import type { JsonScanner } from "../json/scanner.ts";

@@ -1,5 +1,5 @@
-import type { ParsedBody } from "../../inference/request.ts";
-import type { BodyParser } from "../../plugin/kinds.ts";
+import type { ParsedBody } from "../../base/inference/request.ts";
+import type { BodyParser } from "../../base/plugin/kinds.ts";
 
 /** What is known of a body that nobody looks into: neither model nor prompt nor usage. */
 const RAW: ParsedBody = {

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { TestCore } from "../../../test/support/core.ts";
 import { grpcFrame } from "../../../test/support/grpc-apis.ts";
-import { HeaderList } from "../../inference/headers.ts";
-import { Rejection } from "../../inference/outcomes.ts";
-import type { RequestParser } from "../../plugin/kinds.ts";
+import { HeaderList } from "../../base/inference/headers.ts";
+import { Rejection } from "../../base/inference/outcomes.ts";
+import type { RequestParser } from "../../base/plugin/kinds.ts";
 import { DEFAULT_FAMILIES, sglangHttp, vertexAi } from "./families.ts";
 
 /** An API, how a client names model and salt in it, and who parses it where that is not the default. */

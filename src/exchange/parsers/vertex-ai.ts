@@ -1,8 +1,8 @@
-import { FRAME_PREFIX } from "../../grpc/frames.ts";
-import { Reader, WIRE } from "../../grpc/protobuf.ts";
-import { Rejection } from "../../inference/outcomes.ts";
-import type { ByteRange, ParsedBody } from "../../inference/request.ts";
-import type { BodyParser } from "../../plugin/kinds.ts";
+import { FRAME_PREFIX } from "../../base/grpc/frames.ts";
+import { Reader, WIRE } from "../../base/grpc/protobuf.ts";
+import { Rejection } from "../../base/inference/outcomes.ts";
+import type { ByteRange, ParsedBody } from "../../base/inference/request.ts";
+import type { BodyParser } from "../../base/plugin/kinds.ts";
 import { anyJson } from "./any-json.ts";
 import { chatCompletions } from "./chat-completions.ts";
 import { isOneMessage } from "./grpc-payload.ts";

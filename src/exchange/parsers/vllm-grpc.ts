@@ -1,9 +1,9 @@
-import { FRAME_PREFIX } from "../../grpc/frames.ts";
-import { Reader, WIRE } from "../../grpc/protobuf.ts";
-import { oneLine } from "../../inference/errors.ts";
-import { Rejection } from "../../inference/outcomes.ts";
-import type { AnswerFormat, ByteRange, ParsedBody } from "../../inference/request.ts";
-import type { BodyParser } from "../../plugin/kinds.ts";
+import { FRAME_PREFIX } from "../../base/grpc/frames.ts";
+import { Reader, WIRE } from "../../base/grpc/protobuf.ts";
+import { oneLine } from "../../base/inference/errors.ts";
+import { Rejection } from "../../base/inference/outcomes.ts";
+import type { AnswerFormat, ByteRange, ParsedBody } from "../../base/inference/request.ts";
+import type { BodyParser } from "../../base/plugin/kinds.ts";
 import { isOneMessage } from "./grpc-payload.ts";
 
 /** Pieces of one list of token ids that are told apart; encoders write one. Those beyond are joined to the last. */

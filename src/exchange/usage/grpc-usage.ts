@@ -1,4 +1,4 @@
-import { Reader, WIRE } from "../../grpc/protobuf.ts";
+import { Reader, WIRE } from "../../base/grpc/protobuf.ts";
 import { MessageStream } from "./message-stream.ts";
 import { mergeUsage, NO_USAGE, type Usage, type UsageReader, withTotal } from "./usage.ts";
 

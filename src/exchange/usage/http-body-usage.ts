@@ -1,4 +1,4 @@
-import { Reader, WIRE } from "../../grpc/protobuf.ts";
+import { Reader, WIRE } from "../../base/grpc/protobuf.ts";
 import { usageFromJson } from "./json-usage.ts";
 import { MessageStream } from "./message-stream.ts";
 import { SseUsageReader } from "./sse-usage.ts";

@@ -1,4 +1,4 @@
-import type { ByteRange } from "../../inference/request.ts";
+import type { ByteRange } from "../../base/inference/request.ts";
 import { JsonMembers } from "../json/members.ts";
 import { asBuffer, readCount } from "../json/ranges.ts";
 import { JsonScanner } from "../json/scanner.ts";

@@ -1,4 +1,4 @@
-import { Deframer } from "../../grpc/frames.ts";
+import { Deframer } from "../../base/grpc/frames.ts";
 
 /**
  * Bytes; a stream with a longer message is not read on. Room for 350,000 token ids in one message, and a bound to what is

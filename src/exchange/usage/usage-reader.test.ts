@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { grpcFrame } from "../../../test/support/grpc-apis.ts";
-import { frameMessage } from "../../grpc/frames.ts";
-import type { AnswerFormat } from "../../inference/request.ts";
+import { frameMessage } from "../../base/grpc/frames.ts";
+import type { AnswerFormat } from "../../base/inference/request.ts";
 import { MAX_OBSERVED_BODY } from "./json-usage-reader.ts";
 import { MAX_MESSAGE } from "./message-stream.ts";
 import { NO_USAGE, type Usage } from "./usage.ts";

@@ -1,4 +1,4 @@
-import type { AnswerFormat } from "../../inference/request.ts";
+import type { AnswerFormat } from "../../base/inference/request.ts";
 import { embedUsage, GrpcUsageReader, generateUsage } from "./grpc-usage.ts";
 import { WrappedUsageReader } from "./http-body-usage.ts";
 import { JsonUsageReader } from "./json-usage-reader.ts";

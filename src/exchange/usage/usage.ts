@@ -1,4 +1,4 @@
-import type { TokenUsage } from "../../plugin/kinds.ts";
+import type { TokenUsage } from "../../base/plugin/kinds.ts";
 
 /** Tokens a model server says a request took; NaN where it does not say. */
 export type Usage = TokenUsage;

@@ -1,4 +1,4 @@
-import type { PluginDefinition } from "../../plugin/kinds.ts";
+import type { PluginDefinition } from "../../base/plugin/kinds.ts";
 import { probabilisticAdmitter } from "./admitters/probabilistic-admitter.ts";
 import { alwaysDisaggMultimodalDecider } from "./deciders/always-disagg-multimodal-decider.ts";
 import { alwaysDisaggPdDecider } from "./deciders/always-disagg-pd-decider.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { PluginReference } from "../../plugin/kinds.ts";
+import type { PluginReference } from "../../base/plugin/kinds.ts";
 
 const seconds = z.number().positive({ error: "must be greater than 0" });
 

@@ -1,4 +1,4 @@
-import type { PluginCompanion } from "../../plugin/kinds.ts";
+import type { PluginCompanion } from "../../base/plugin/kinds.ts";
 import { sessionTokenHook } from "./hooks/session-token-hook.ts";
 import { sessionAffinityProducer } from "./producers/session-affinity-producer.ts";
 import type { SessionAffinityParameters } from "./session-affinity-parameters.ts";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { HeaderList } from "../../inference/headers.ts";
+import { HeaderList } from "../../base/inference/headers.ts";
 import { cookieOf } from "./session-cookie.ts";
 
 const sent = (...values: readonly string[]) => HeaderList.of(values.map((value) => ["Cookie", value]));

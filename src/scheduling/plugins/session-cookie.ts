@@ -1,4 +1,4 @@
-import { type HeaderList, withoutBlanks } from "../../inference/headers.ts";
+import { type HeaderList, withoutBlanks } from "../../base/inference/headers.ts";
 
 /**
  * The value of a cookie of the request, as it was sent, without blanks around it (RFC 6265 4.2). The pairs may be spread over

@@ -1,4 +1,4 @@
-import { firstHeader, type HeaderList } from "../../inference/headers.ts";
+import { firstHeader, type HeaderList } from "../../base/inference/headers.ts";
 
 /** Longer ids are ignored: clients choose them, and they are kept. */
 export const MAX_SESSION_ID = 256;

@@ -1,4 +1,4 @@
-import type { Clock } from "../../clock/clock.ts";
+import type { Clock } from "../../base/clock/clock.ts";
 
 /** Sessions known at a time; the one idle for longest is forgotten first. */
 export const MAX_SESSIONS = 65_536;

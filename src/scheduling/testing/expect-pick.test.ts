@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
-import { Rejection } from "../../inference/outcomes.ts";
+import { Rejection } from "../../base/inference/outcomes.ts";
 import {
   defineAdmitter,
   defineFilter,
@@ -10,8 +10,8 @@ import {
   defineRequestHook,
   defineScorer,
   defineScreener,
-} from "../../plugin/define.ts";
-import { attributeKey, columnKey } from "../../plugin/keys.ts";
+} from "../../base/plugin/define.ts";
+import { attributeKey, columnKey } from "../../base/plugin/keys.ts";
 import { expectPick, filterWith, type PickScene, requestOf, scoreWith } from "./index.ts";
 
 const zone = defineScorer({

@@ -1,8 +1,8 @@
-import { SeededRandom } from "../../clock/random.ts";
-import { VirtualClock } from "../../clock/virtual.ts";
-import { Rejection } from "../../inference/outcomes.ts";
-import { PluginInstances } from "../../plugin/instances.ts";
-import { silentLogger } from "../../telemetry/logger.ts";
+import { SeededRandom } from "../../base/clock/random.ts";
+import { VirtualClock } from "../../base/clock/virtual.ts";
+import { Rejection } from "../../base/inference/outcomes.ts";
+import { PluginInstances } from "../../base/plugin/instances.ts";
+import { silentLogger } from "../../base/telemetry/logger.ts";
 import { buildPlan, planOfOne } from "../build.ts";
 import type { SchedulingPlan } from "../profile.ts";
 import { Scheduler } from "../scheduler.ts";

@@ -1,6 +1,6 @@
-import type { Endpoint } from "../../inference/endpoint.ts";
-import type { OutcomeReason, Rejection } from "../../inference/outcomes.ts";
-import type { DecisionRecord, RecordedEndpoint } from "../../inference/scheduling-result.ts";
+import type { Endpoint } from "../../base/inference/endpoint.ts";
+import type { OutcomeReason, Rejection } from "../../base/inference/outcomes.ts";
+import type { DecisionRecord, RecordedEndpoint } from "../../base/inference/scheduling-result.ts";
 import type { SchedulingPlan } from "../profile.ts";
 import { replay } from "../replay.ts";
 

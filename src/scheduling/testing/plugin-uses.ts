@@ -1,7 +1,7 @@
-import { messageOf } from "../../inference/errors.ts";
-import type { PluginDescription } from "../../plugin/instances.ts";
-import type { PluginDefinition, PluginKind } from "../../plugin/kinds.ts";
-import { PluginRegistry } from "../../plugin/registry.ts";
+import { messageOf } from "../../base/inference/errors.ts";
+import type { PluginDescription } from "../../base/plugin/instances.ts";
+import type { PluginDefinition, PluginKind } from "../../base/plugin/kinds.ts";
+import { PluginRegistry } from "../../base/plugin/registry.ts";
 import type { MemberDescription } from "../build.ts";
 import { SCHEDULING_PLUGINS } from "../plugins/index.ts";
 

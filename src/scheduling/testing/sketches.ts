@@ -1,6 +1,6 @@
-import { type Endpoint, type EndpointState, hostPort, UNKNOWN_METRICS } from "../../inference/endpoint.ts";
-import { HeaderList } from "../../inference/headers.ts";
-import type { InferenceRequest } from "../../inference/request.ts";
+import { type Endpoint, type EndpointState, hostPort, UNKNOWN_METRICS } from "../../base/inference/endpoint.ts";
+import { HeaderList } from "../../base/inference/headers.ts";
+import type { InferenceRequest } from "../../base/inference/request.ts";
 
 /** What a test says of a model server; the rest is that of an idle one whose metrics were read just now. */
 export interface EndpointSketch {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { InferenceRequest } from "../../inference/request.ts";
+import type { InferenceRequest } from "../../base/inference/request.ts";
 import { requestOf } from "../fakes.cases.ts";
 import { BytesPerToken, isText, MAX_MODELS } from "./bytes-per-token.ts";
 

@@ -4,7 +4,7 @@ import {
   promptBytes,
   textBytes,
   USUAL_BYTES_PER_TOKEN,
-} from "../../inference/request.ts";
+} from "../../base/inference/request.ts";
 import { mediaParts } from "./media-parts.ts";
 
 /** A learned figure stays between these: below it is no text, above it is no tokenizer. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import type { InferenceRequest } from "../../inference/request.ts";
-import type { TokenizedPrompt } from "../../plugin/keys.ts";
+import type { InferenceRequest } from "../../base/inference/request.ts";
+import type { TokenizedPrompt } from "../../base/plugin/keys.ts";
 import { requestOf } from "../fakes.cases.ts";
 import { TokenEstimate } from "./estimate.ts";
 import { estimateParameters } from "./media-tokens.ts";

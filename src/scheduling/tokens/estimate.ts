@@ -1,5 +1,5 @@
-import { type InferenceRequest, promptBytes, USUAL_BYTES_PER_TOKEN } from "../../inference/request.ts";
-import type { TokenizedPrompt } from "../../plugin/keys.ts";
+import { type InferenceRequest, promptBytes, USUAL_BYTES_PER_TOKEN } from "../../base/inference/request.ts";
+import type { TokenizedPrompt } from "../../base/plugin/keys.ts";
 import { BlockHasher, BlockHashes, BYTES_PER_TOKEN } from "../../prefix/block-hash.ts";
 import { imageSize } from "./image-size.ts";
 import { type MediaPart, mediaParts } from "./media-parts.ts";

@@ -1,4 +1,4 @@
-import type { ByteRange, InferenceRequest } from "../../inference/request.ts";
+import type { ByteRange, InferenceRequest } from "../../base/inference/request.ts";
 
 /** An image, a film or a sound in a conversation: where in the body its address or its data stands, without the quotes. */
 export interface MediaPart extends ByteRange {

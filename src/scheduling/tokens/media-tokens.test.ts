@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { HeaderList } from "../../inference/headers.ts";
+import { HeaderList } from "../../base/inference/headers.ts";
 import { estimateParameters, imageTokens, videoTokens } from "./media-tokens.ts";
 
 const image = (parameters: object, size?: { width: number; height: number }): number =>

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { HeaderList } from "../../inference/headers.ts";
+import type { HeaderList } from "../../base/inference/headers.ts";
 import type { Resolution } from "./image-size.ts";
 
 /** The most that one image or film counts, whatever its head, the configuration or a header says. */

@@ -1,8 +1,8 @@
-import type { Clock } from "../../clock/clock.ts";
-import { messageOf, SluiceError } from "../../inference/errors.ts";
-import { type HeaderList, requestPath } from "../../inference/headers.ts";
-import type { InferenceRequest } from "../../inference/request.ts";
-import type { TokenizedPrompt } from "../../plugin/keys.ts";
+import type { Clock } from "../../base/clock/clock.ts";
+import { messageOf, SluiceError } from "../../base/inference/errors.ts";
+import { type HeaderList, requestPath } from "../../base/inference/headers.ts";
+import type { InferenceRequest } from "../../base/inference/request.ts";
+import type { TokenizedPrompt } from "../../base/plugin/keys.ts";
 import { mediaParts } from "./media-parts.ts";
 import { renderedTokens } from "./rendered-tokens.ts";
 

@@ -1,5 +1,5 @@
-import { SluiceError } from "../../inference/errors.ts";
-import type { TokenizedPrompt } from "../../plugin/keys.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import type { TokenizedPrompt } from "../../base/plugin/keys.ts";
 import { TokenBuffer } from "./token-buffer.ts";
 
 const MAX_TOKEN = 2 ** 32 - 1;

@@ -1,4 +1,4 @@
-import type { TokenizedPrompt } from "../../plugin/keys.ts";
+import type { TokenizedPrompt } from "../../base/plugin/keys.ts";
 import { BYTES_PER_TOKEN } from "../../prefix/block-hash.ts";
 
 /** Tokens kept of one request, 4 MiB of them: more than any prefix that is matched. The rest is only counted. */

@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
-import type { InferenceRequest } from "../../inference/request.ts";
+import type { InferenceRequest } from "../../base/inference/request.ts";
 import {
   PREFIX_MATCHED_BLOCKS,
   PREFIX_TOTAL_BLOCKS,
   TOKENIZED_PROMPT,
   type TokenizedPrompt,
-} from "../../plugin/keys.ts";
+} from "../../base/plugin/keys.ts";
 import { columnsOf, endpointOf, instanceOf, produceContextOf, requestOf } from "../fakes.cases.ts";
 import { approxPrefixCacheProducer } from "../plugins/producers/approx-prefix-cache-producer.ts";
 import { tokenProducer } from "../plugins/producers/token-producer.ts";

@@ -1,5 +1,5 @@
-import { SeededRandom } from "../../clock/random.ts";
-import { VirtualClock } from "../../clock/virtual.ts";
+import { SeededRandom } from "../../base/clock/random.ts";
+import { VirtualClock } from "../../base/clock/virtual.ts";
 import type { Sequence, SequenceListener, SequenceSpec } from "../sequence.ts";
 import { BatchingEngine } from "./batching-engine.ts";
 import type { BatchingConfig } from "./config.ts";

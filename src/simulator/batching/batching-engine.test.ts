@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../../clock/random.ts";
-import { VirtualClock } from "../../clock/virtual.ts";
+import { SeededRandom } from "../../base/clock/random.ts";
+import { VirtualClock } from "../../base/clock/virtual.ts";
 import type { Sequence, SequenceListener } from "../sequence.ts";
 import { CONFIG, setUp, tokens } from "./batching-engine.cases.ts";
 import { BatchingEngine } from "./batching-engine.ts";

@@ -1,6 +1,6 @@
-import type { Clock } from "../../clock/clock.ts";
-import type { Random } from "../../clock/random.ts";
-import type { EndpointMetrics } from "../../inference/endpoint.ts";
+import type { Clock } from "../../base/clock/clock.ts";
+import type { Random } from "../../base/clock/random.ts";
+import type { EndpointMetrics } from "../../base/inference/endpoint.ts";
 import { extendHashes } from "../block-hashes.ts";
 import { type EngineCounters, NO_COUNTS } from "../engine-counters.ts";
 import { finishReason, outputLength } from "../lengths.ts";

@@ -1,4 +1,4 @@
-import { messageOf } from "../../inference/errors.ts";
+import { messageOf } from "../../base/inference/errors.ts";
 import { ApiError } from "../api-error.ts";
 import { liveSettings, withLiveSettings } from "../options.ts";
 import { type Handler, jsonBody, sendJson } from "./route.ts";

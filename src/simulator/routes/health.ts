@@ -1,4 +1,4 @@
-import { EXPOSITION_CONTENT_TYPE } from "../../telemetry/exposition.ts";
+import { EXPOSITION_CONTENT_TYPE } from "../../base/telemetry/exposition.ts";
 import { ApiError } from "../api-error.ts";
 import { foreignPage } from "../foreign-page.ts";
 import { type Handler, sendText } from "./route.ts";

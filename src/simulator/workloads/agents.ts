@@ -1,4 +1,4 @@
-import type { SeededRandom } from "../../clock/random.ts";
+import type { SeededRandom } from "../../base/clock/random.ts";
 import { numberedRandom } from "./numbered-random.ts";
 import { poissonArrivals } from "./poisson.ts";
 import { joined, randomText } from "./prompt-text.ts";

@@ -1,4 +1,4 @@
-import type { SeededRandom } from "../../clock/random.ts";
+import type { SeededRandom } from "../../base/clock/random.ts";
 import { ANSWER, FIRST_PROMPT, GAP_SECONDS, NEXT_QUESTION, TURNS } from "./conversation-quantiles.ts";
 import { numberedRandom } from "./numbered-random.ts";
 import { poissonArrivals } from "./poisson.ts";

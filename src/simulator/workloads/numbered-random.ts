@@ -1,4 +1,4 @@
-import { SeededRandom } from "../../clock/random.ts";
+import { SeededRandom } from "../../base/clock/random.ts";
 
 /**
  * A generator of its own for the number of a thing, so that what is drawn for it does not depend on when. For one `base`

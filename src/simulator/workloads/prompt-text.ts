@@ -1,4 +1,4 @@
-import type { Random } from "../../clock/random.ts";
+import type { Random } from "../../base/clock/random.ts";
 import { BYTES_PER_TOKEN } from "./workload.ts";
 
 const CONSONANTS = "bdfghjklmnprstvz";

@@ -1,4 +1,4 @@
-import { SluiceError } from "../../inference/errors.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
 
 /** A share of all values, and the value that so many are at most. */
 export type Quantile = readonly [share: number, value: number];

@@ -1,4 +1,4 @@
-import { SluiceError } from "../../inference/errors.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
 import type { Workload, WorkloadDefinition, WorkloadSettings } from "./workload.ts";
 
 /** The same definition, whose `make` refuses settings that it cannot work with. */

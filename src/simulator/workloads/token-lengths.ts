@@ -1,4 +1,4 @@
-import type { Random } from "../../clock/random.ts";
+import type { Random } from "../../base/clock/random.ts";
 import { gaussian } from "../latency.ts";
 
 /** Log-normal lengths in tokens, cut at both ends. */

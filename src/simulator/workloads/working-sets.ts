@@ -1,4 +1,4 @@
-import type { Random } from "../../clock/random.ts";
+import type { Random } from "../../base/clock/random.ts";
 import { presetNamed } from "../batching/presets.ts";
 import { poissonArrivals } from "./poisson.ts";
 import { joined, randomText } from "./prompt-text.ts";

@@ -1,5 +1,5 @@
-import type { Clock } from "../../clock/clock.ts";
-import type { SeededRandom } from "../../clock/random.ts";
+import type { Clock } from "../../base/clock/clock.ts";
+import type { SeededRandom } from "../../base/clock/random.ts";
 
 /** Bytes of prompt text per token. The text is made of words of three letters and a space, so its bytes are the token ids. */
 export const BYTES_PER_TOKEN = 4;

@@ -1,5 +1,5 @@
-import { SeededRandom } from "../../clock/random.ts";
-import { VirtualClock } from "../../clock/virtual.ts";
+import { SeededRandom } from "../../base/clock/random.ts";
+import { VirtualClock } from "../../base/clock/virtual.ts";
 import { workloadNamed } from "./catalogue.ts";
 import type { Workload, WorkloadDefinition, WorkloadRequest } from "./workload.ts";
 

@@ -1,4 +1,4 @@
-import type { TlsPair } from "../../../src/grpc/tls.ts";
+import type { TlsPair } from "../../../src/base/grpc/tls.ts";
 import type { ApiAnswer, RequestOptions } from "./admin.ts";
 import type { SeenRequest } from "./front.ts";
 import type { ApiObject } from "./object.ts";

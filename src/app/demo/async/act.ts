@@ -1,5 +1,5 @@
 import type { Pool } from "undici";
-import { delay } from "../../../clock/clock.ts";
+import { delay } from "../../../base/clock/clock.ts";
 import { isTooBusy, LagMeter } from "../lag.ts";
 import type { Stage } from "../stage.ts";
 import { runTraffic } from "../traffic.ts";

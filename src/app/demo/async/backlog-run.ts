@@ -1,4 +1,4 @@
-import type { Clock } from "../../../clock/clock.ts";
+import type { Clock } from "../../../base/clock/clock.ts";
 import type { Backlog, BacklogTally } from "./backlog.ts";
 import type { DemoDispatcher, DispatcherView } from "./dispatcher.ts";
 import { InFlightCourse, type InFlightSummary } from "./in-flight-course.ts";

@@ -1,4 +1,4 @@
-import type { Clock } from "../../../clock/clock.ts";
+import type { Clock } from "../../../base/clock/clock.ts";
 import { freePort } from "../../free-port.ts";
 import { PartProcess } from "../part-process.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { VirtualClock } from "../../../clock/virtual.ts";
+import { VirtualClock } from "../../../base/clock/virtual.ts";
 import { backlogPicture, bar, HEAD, type Moment, momentLine } from "./moment.ts";
 import { RealtimeFigures } from "./realtime-figures.ts";
 

@@ -1,5 +1,5 @@
-import type { Clock } from "../../../clock/clock.ts";
-import { quantile } from "../../quantile.ts";
+import type { Clock } from "../../../base/clock/clock.ts";
+import { quantile } from "../../../base/telemetry/quantile.ts";
 import type { Outcome } from "../client.ts";
 
 /** How far back "lately" reaches, milliseconds. */

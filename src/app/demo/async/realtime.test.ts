@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { VirtualClock } from "../../../clock/virtual.ts";
+import { VirtualClock } from "../../../base/clock/virtual.ts";
 import { InFlightCourse } from "./in-flight-course.ts";
 import { realtimeList, WAVE } from "./realtime.ts";
 import { RealtimeFigures } from "./realtime-figures.ts";

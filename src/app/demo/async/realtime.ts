@@ -1,4 +1,4 @@
-import { SeededRandom } from "../../../clock/random.ts";
+import { SeededRandom } from "../../../base/clock/random.ts";
 import { type WorkloadRequest, words } from "../workload.ts";
 
 /** When the wave of realtime traffic comes and goes, as shares of an act. */

@@ -1,5 +1,5 @@
+import { columns } from "../../../base/process/screen.ts";
 import type { LagSummary } from "../lag.ts";
-import { columns } from "../screen.ts";
 import type { BacklogSummary } from "./backlog-run.ts";
 import type { RealtimeSummary } from "./realtime-figures.ts";
 

@@ -1,5 +1,5 @@
-import { didYouMean } from "../../../document/nearest.ts";
-import { SluiceError } from "../../../inference/errors.ts";
+import { didYouMean } from "../../../base/document/nearest.ts";
+import { SluiceError } from "../../../base/inference/errors.ts";
 import { type AccessEntry, pathIn, requestLineIn, textIn } from "./access-entry.ts";
 import { durationIn, numberIn, timeIn } from "./access-time.ts";
 

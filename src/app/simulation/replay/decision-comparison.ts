@@ -1,5 +1,5 @@
-import type { DecisionRecord, FullRecord } from "../../../inference/decision-record.ts";
-import { messageOf } from "../../../inference/errors.ts";
+import type { DecisionRecord, FullRecord } from "../../../base/inference/decision-record.ts";
+import { messageOf } from "../../../base/inference/errors.ts";
 import { explain } from "../../../scheduling/explain.ts";
 import type { ReplayOutcome } from "../../../scheduling/replay.ts";
 import { Counts } from "./counts.ts";

@@ -1,4 +1,4 @@
-import type { FullRecord } from "../../../inference/decision-record.ts";
+import type { FullRecord } from "../../../base/inference/decision-record.ts";
 import {
   type ColumnKey,
   IN_FLIGHT_REQUESTS,
@@ -8,7 +8,7 @@ import {
   PREFIX_TOTAL_BLOCKS,
   TOKENIZED_PROMPT,
   UNCACHED_TOKENS,
-} from "../../../plugin/keys.ts";
+} from "../../../base/plugin/keys.ts";
 import { inflightLoadProducer } from "../../../scheduling/plugins/producers/inflight-load-producer.ts";
 import type { SchedulingPlan } from "../../../scheduling/profile.ts";
 

@@ -1,7 +1,7 @@
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
-import { LineSplitter, lineText, type TextLine } from "../../../dispatch/jsonl/line-splitter.ts";
-import { messageOf, SluiceError } from "../../../inference/errors.ts";
+import { LineSplitter, lineText, type TextLine } from "../../../base/document/line-splitter.ts";
+import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
 import { isLogLine } from "./access-text.ts";
 
 /** The longest line, bytes: a full record of some ten thousand endpoints. */

@@ -1,4 +1,4 @@
-import { SeededRandom } from "../../../clock/random.ts";
+import { SeededRandom } from "../../../base/clock/random.ts";
 
 /** Tokens of text there are; longer prompts repeat themselves. */
 const TAPE = 1 << 18;

@@ -1,3 +1,4 @@
+import { quantile } from "../../../base/telemetry/quantile.ts";
 import type { EnginePreset } from "../../../simulator/batching/presets.ts";
 import type {
   Workload,
@@ -6,7 +7,6 @@ import type {
   WorkloadRequest,
 } from "../../../simulator/workloads/workload.ts";
 import { BYTES_PER_TOKEN } from "../../../simulator/workloads/workload.ts";
-import { quantile } from "../../quantile.ts";
 import type { RecordedRequest } from "./access-log.ts";
 import { Counts } from "./counts.ts";
 import { RecordedText } from "./recorded-text.ts";

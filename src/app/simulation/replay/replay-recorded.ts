@@ -1,11 +1,11 @@
 import { basename } from "node:path";
-import { SluiceError } from "../../../inference/errors.ts";
+import { SluiceError } from "../../../base/inference/errors.ts";
+import { VERSION } from "../../../base/process/version.ts";
+import { silentLogger } from "../../../base/telemetry/logger.ts";
 import type { EnginePreset } from "../../../simulator/batching/presets.ts";
 import { presetNamed } from "../../../simulator/batching/presets.ts";
-import { silentLogger } from "../../../telemetry/logger.ts";
 import { type ConfigSource, checkedConfig } from "../../config-source.ts";
 import { recordOf } from "../../explain-record.ts";
-import { VERSION } from "../../version.ts";
 import { SCRAPE_INTERVAL } from "../cluster.ts";
 import { POLICIES } from "../policies.ts";
 import type { Policy } from "../policy.ts";

@@ -1,4 +1,4 @@
-import { columns } from "../../demo/screen.ts";
+import { columns } from "../../../base/process/screen.ts";
 import { figureText, grouped, NONE } from "../figure-text.ts";
 import { nameText } from "../study-table.ts";
 import { studyText } from "../study-text.ts";

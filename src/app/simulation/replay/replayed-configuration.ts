@@ -1,11 +1,11 @@
-import { SeededRandom } from "../../../clock/random.ts";
-import { VirtualClock } from "../../../clock/virtual.ts";
+import { SeededRandom } from "../../../base/clock/random.ts";
+import { VirtualClock } from "../../../base/clock/virtual.ts";
+import type { DecisionRecord, FullRecord } from "../../../base/inference/decision-record.ts";
+import { silentLogger } from "../../../base/telemetry/logger.ts";
 import { BUILT_IN_PROFILES } from "../../../config/defaults.ts";
 import type { EffectiveConfig } from "../../../config/effective.ts";
-import type { DecisionRecord, FullRecord } from "../../../inference/decision-record.ts";
 import type { SchedulingPlan } from "../../../scheduling/profile.ts";
 import { type ReplayOutcome, replay } from "../../../scheduling/replay.ts";
-import { silentLogger } from "../../../telemetry/logger.ts";
 import { type ConfigSource, checkedConfig } from "../../config-source.ts";
 import { instancesOf, planOf } from "../../plan.ts";
 import { withDerivedColumns } from "./derived-columns.ts";

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../../../clock/random.ts";
-import { VirtualClock } from "../../../clock/virtual.ts";
+import { SeededRandom } from "../../../base/clock/random.ts";
+import { VirtualClock } from "../../../base/clock/virtual.ts";
 import { PRESETS } from "../../../simulator/batching/presets.ts";
 import type { WorkloadRequest } from "../../../simulator/workloads/workload.ts";
 import { AccessFields } from "./access-fields.ts";

@@ -1,4 +1,4 @@
-import { SeededRandom } from "../../../clock/random.ts";
+import { SeededRandom } from "../../../base/clock/random.ts";
 import type { KindResult, Quantiles, RunResult, Sample, StudiedWorkload, Study } from "../result.ts";
 
 const NO_TIMES: Quantiles = { p50: Number.NaN, p90: Number.NaN, p99: Number.NaN, mean: Number.NaN, max: Number.NaN };

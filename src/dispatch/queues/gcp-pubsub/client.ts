@@ -1,5 +1,5 @@
 import type { PubSub, protos, v1 } from "@google-cloud/pubsub";
-import { messageOf, SluiceError } from "../../../inference/errors.ts";
+import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
 
 /** Of google.rpc.Code, those that are told apart here. */
 export const STATUS = { INVALID_ARGUMENT: 3, DEADLINE_EXCEEDED: 4, PERMISSION_DENIED: 7 } as const;

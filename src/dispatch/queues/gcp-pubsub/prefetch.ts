@@ -1,6 +1,6 @@
-import type { Clock } from "../../../clock/clock.ts";
-import type { Random } from "../../../clock/random.ts";
-import { messageOf, SluiceError } from "../../../inference/errors.ts";
+import type { Clock } from "../../../base/clock/clock.ts";
+import type { Random } from "../../../base/clock/random.ts";
+import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
 import type { QueueSettings } from "../../settings.ts";
 import type { Claim, ClaimRequest } from "../broker.ts";
 import { ClaimBuffer } from "../claim-buffer.ts";

@@ -1,8 +1,8 @@
-import type { Clock } from "../../../clock/clock.ts";
-import type { Random } from "../../../clock/random.ts";
-import { messageOf, SluiceError } from "../../../inference/errors.ts";
-import type { Logger } from "../../../telemetry/logger.ts";
-import { RateLimitedLog } from "../../../telemetry/rate-limited-log.ts";
+import type { Clock } from "../../../base/clock/clock.ts";
+import type { Random } from "../../../base/clock/random.ts";
+import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
+import type { Logger } from "../../../base/telemetry/logger.ts";
+import { RateLimitedLog } from "../../../base/telemetry/rate-limited-log.ts";
 import type { ResultMessage } from "../../messages/message.ts";
 import type { PubSubSettings, QueueSettings } from "../../settings.ts";
 import type {

@@ -1,4 +1,4 @@
-import { messageOf } from "../../../inference/errors.ts";
+import { messageOf } from "../../../base/inference/errors.ts";
 import type { ResultMessage } from "../../messages/message.ts";
 import { encodeResult, errorResult } from "../../messages/result.ts";
 import { type PubSubClient, STATUS, statusOf } from "./client.ts";

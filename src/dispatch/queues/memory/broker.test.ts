@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { SeededRandom } from "../../../clock/random.ts";
-import { VirtualClock } from "../../../clock/virtual.ts";
+import { SeededRandom } from "../../../base/clock/random.ts";
+import { VirtualClock } from "../../../base/clock/virtual.ts";
 import { errorResult } from "../../messages/result.ts";
 import { brokerCases, queueOf } from "../broker.cases.ts";
 import type { Claim } from "../broker.ts";

@@ -1,4 +1,4 @@
-import type { Random } from "../../../clock/random.ts";
+import type { Random } from "../../../base/clock/random.ts";
 import type { ResultMessage } from "../../messages/message.ts";
 import { parseResult } from "../../messages/result.ts";
 import { submission } from "../../messages/submission.ts";

@@ -1,8 +1,8 @@
-import type { Clock, Timer } from "../../../clock/clock.ts";
-import type { Random } from "../../../clock/random.ts";
-import { messageOf, SluiceError } from "../../../inference/errors.ts";
-import type { Logger } from "../../../telemetry/logger.ts";
-import type { Tracing } from "../../../telemetry/tracing.ts";
+import type { Clock, Timer } from "../../../base/clock/clock.ts";
+import type { Random } from "../../../base/clock/random.ts";
+import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
+import type { Logger } from "../../../base/telemetry/logger.ts";
+import type { Tracing } from "../../../base/telemetry/tracing.ts";
 import { encodeEnvelope } from "../../messages/envelope.ts";
 import { encodeResult } from "../../messages/result.ts";
 import type { QueueSettings, RedisPubSubSettings } from "../../settings.ts";

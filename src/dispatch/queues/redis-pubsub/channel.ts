@@ -1,6 +1,6 @@
-import type { Clock } from "../../../clock/clock.ts";
-import type { Logger } from "../../../telemetry/logger.ts";
-import { RateLimitedLog } from "../../../telemetry/rate-limited-log.ts";
+import type { Clock } from "../../../base/clock/clock.ts";
+import type { Logger } from "../../../base/telemetry/logger.ts";
+import { RateLimitedLog } from "../../../base/telemetry/rate-limited-log.ts";
 import type { ResultMessage } from "../../messages/message.ts";
 import { UnreadableMessage } from "../../messages/request.ts";
 import type { QueueSettings } from "../../settings.ts";

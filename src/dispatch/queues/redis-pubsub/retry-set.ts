@@ -1,4 +1,4 @@
-import type { Clock } from "../../../clock/clock.ts";
+import type { Clock } from "../../../base/clock/clock.ts";
 import type { Redis } from "../redis/connection.ts";
 import { redisScript } from "../redis/script.ts";
 

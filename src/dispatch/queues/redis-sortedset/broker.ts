@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
-import type { Clock } from "../../../clock/clock.ts";
-import type { Random } from "../../../clock/random.ts";
-import { messageOf, SluiceError } from "../../../inference/errors.ts";
-import type { Logger } from "../../../telemetry/logger.ts";
-import type { Tracing } from "../../../telemetry/tracing.ts";
+import type { Clock } from "../../../base/clock/clock.ts";
+import type { Random } from "../../../base/clock/random.ts";
+import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
+import type { Logger } from "../../../base/telemetry/logger.ts";
+import type { Tracing } from "../../../base/telemetry/tracing.ts";
 import type { QueueSettings, RedisSortedSetSettings } from "../../settings.ts";
 import type {
   Backlog,

@@ -1,4 +1,4 @@
-import { SluiceError } from "../../../inference/errors.ts";
+import { SluiceError } from "../../../base/inference/errors.ts";
 import type { RedisSortedSetSettings } from "../../settings.ts";
 import type { Redis } from "../redis/connection.ts";
 import { RedisReplyError } from "../redis/reply-error.ts";

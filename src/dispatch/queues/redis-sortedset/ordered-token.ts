@@ -1,4 +1,4 @@
-import type { Random } from "../../../clock/random.ts";
+import type { Random } from "../../../base/clock/random.ts";
 
 /**
  * A request token of 32 hex digits that sorts by age: milliseconds, number, chance. Redis orders entries of equal score by

@@ -1,7 +1,7 @@
-import type { Clock } from "../../../clock/clock.ts";
-import type { Random } from "../../../clock/random.ts";
-import { SluiceError } from "../../../inference/errors.ts";
-import type { Logger } from "../../../telemetry/logger.ts";
+import type { Clock } from "../../../base/clock/clock.ts";
+import type { Random } from "../../../base/clock/random.ts";
+import { SluiceError } from "../../../base/inference/errors.ts";
+import type { Logger } from "../../../base/telemetry/logger.ts";
 import type { ResultMessage } from "../../messages/message.ts";
 import { parseResult } from "../../messages/result.ts";
 import { type Submission, submission } from "../../messages/submission.ts";

@@ -1,5 +1,5 @@
-import { type Clock, delay } from "../../../clock/clock.ts";
-import { SluiceError } from "../../../inference/errors.ts";
+import { type Clock, delay } from "../../../base/clock/clock.ts";
+import { SluiceError } from "../../../base/inference/errors.ts";
 import type { Redis } from "../redis/connection.ts";
 
 /** Seconds that one blocking command lasts; a server that says nothing for longer than SILENCE ms is given up. */

@@ -1,6 +1,6 @@
 import { isIP } from "node:net";
 import { getCACertificates } from "node:tls";
-import { SluiceError } from "../../../inference/errors.ts";
+import { SluiceError } from "../../../base/inference/errors.ts";
 import type { RedisConnection } from "../../settings.ts";
 
 /** Where a Redis server is and who asks, taken from a URL. */

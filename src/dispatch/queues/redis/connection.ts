@@ -1,9 +1,9 @@
 import { ErrorReply, RESP_TYPES } from "@redis/client";
-import type { Clock, Timer } from "../../../clock/clock.ts";
-import type { Random } from "../../../clock/random.ts";
-import { messageOf, type SluiceError } from "../../../inference/errors.ts";
-import type { Logger } from "../../../telemetry/logger.ts";
-import { noTracing, type Tracing } from "../../../telemetry/tracing.ts";
+import type { Clock, Timer } from "../../../base/clock/clock.ts";
+import type { Random } from "../../../base/clock/random.ts";
+import { messageOf, type SluiceError } from "../../../base/inference/errors.ts";
+import type { Logger } from "../../../base/telemetry/logger.ts";
+import { noTracing, type Tracing } from "../../../base/telemetry/tracing.ts";
 import type { RedisConnection } from "../../settings.ts";
 import { parseRedisUrl, type RedisAddress } from "./address.ts";
 import { type Client, CONNECT_TIMEOUT, HANDSHAKES, makeClient, NOT_THE_HANDSHAKE } from "./client.ts";

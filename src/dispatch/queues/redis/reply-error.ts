@@ -1,5 +1,5 @@
 import { ErrorReply } from "@redis/client";
-import { messageOf, SluiceError } from "../../../inference/errors.ts";
+import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
 
 /** The server's refusal of one command, which repeating it does not change. */
 export class RedisReplyError extends SluiceError {

@@ -1,4 +1,4 @@
-import { messageOf } from "../../../inference/errors.ts";
+import { messageOf } from "../../../base/inference/errors.ts";
 import type { Message } from "../../messages/message.ts";
 import { UnreadableMessage } from "../../messages/request.ts";
 import type { QueueSettings, SqliteSettings } from "../../settings.ts";

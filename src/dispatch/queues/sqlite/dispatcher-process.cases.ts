@@ -1,6 +1,6 @@
-import { freshRandom } from "../../../clock/random.ts";
-import { realClock } from "../../../clock/real.ts";
-import { silentLogger } from "../../../telemetry/logger.ts";
+import { freshRandom } from "../../../base/clock/random.ts";
+import { realClock } from "../../../base/clock/real.ts";
+import { silentLogger } from "../../../base/telemetry/logger.ts";
 import { errorResult } from "../../messages/result.ts";
 import { queueOf } from "../broker.cases.ts";
 import type { Claim, Settlement } from "../broker.ts";

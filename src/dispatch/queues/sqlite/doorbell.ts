@@ -1,7 +1,7 @@
 import { type FSWatcher, utimesSync, watch, writeFileSync } from "node:fs";
-import type { Clock } from "../../../clock/clock.ts";
-import { messageOf } from "../../../inference/errors.ts";
-import type { Logger } from "../../../telemetry/logger.ts";
+import type { Clock } from "../../../base/clock/clock.ts";
+import { messageOf } from "../../../base/inference/errors.ts";
+import type { Logger } from "../../../base/telemetry/logger.ts";
 import type { SqliteDeps } from "./queue-file.ts";
 
 /**

@@ -1,5 +1,5 @@
-import type { Clock } from "../../../clock/clock.ts";
-import { messageOf, SluiceError } from "../../../inference/errors.ts";
+import type { Clock } from "../../../base/clock/clock.ts";
+import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
 import type { ResultMessage } from "../../messages/message.ts";
 import { UnreadableMessage } from "../../messages/request.ts";
 import { encodeResult } from "../../messages/result.ts";

@@ -1,11 +1,11 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Random } from "../../../clock/random.ts";
-import { SeededRandom } from "../../../clock/random.ts";
-import { realClock } from "../../../clock/real.ts";
-import { VirtualClock } from "../../../clock/virtual.ts";
-import { silentLogger } from "../../../telemetry/logger.ts";
+import type { Random } from "../../../base/clock/random.ts";
+import { SeededRandom } from "../../../base/clock/random.ts";
+import { realClock } from "../../../base/clock/real.ts";
+import { VirtualClock } from "../../../base/clock/virtual.ts";
+import { silentLogger } from "../../../base/telemetry/logger.ts";
 import type { LeaseSettings, SqliteSettings } from "../../settings.ts";
 import { queueOf } from "../broker.cases.ts";
 import type { BrokerEvents } from "../broker.ts";

@@ -1,4 +1,4 @@
-import { SluiceError } from "../../../inference/errors.ts";
+import { SluiceError } from "../../../base/inference/errors.ts";
 import type { ResultMessage } from "../../messages/message.ts";
 import { type Submission, submission } from "../../messages/submission.ts";
 import type { Producer, SubmitRequest } from "../producer.ts";

@@ -1,9 +1,9 @@
 import { existsSync, statSync } from "node:fs";
 import { DatabaseSync, type StatementSync } from "node:sqlite";
-import { type Clock, delay } from "../../../clock/clock.ts";
-import type { Random } from "../../../clock/random.ts";
-import { SluiceError } from "../../../inference/errors.ts";
-import type { Logger } from "../../../telemetry/logger.ts";
+import { type Clock, delay } from "../../../base/clock/clock.ts";
+import type { Random } from "../../../base/clock/random.ts";
+import { SluiceError } from "../../../base/inference/errors.ts";
+import type { Logger } from "../../../base/telemetry/logger.ts";
 import { requestToken } from "../request-token.ts";
 import { prepareSchema } from "./schema.ts";
 import { isBusy, sqliteError } from "./sqlite-error.ts";

@@ -1,5 +1,5 @@
 import type { DatabaseSync } from "node:sqlite";
-import { SluiceError } from "../../../inference/errors.ts";
+import { SluiceError } from "../../../base/inference/errors.ts";
 
 /** `application_id` of our files: "SLUQ". */
 const APPLICATION = 0x534c5551;

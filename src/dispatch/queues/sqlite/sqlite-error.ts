@@ -1,4 +1,4 @@
-import { messageOf, SluiceError } from "../../../inference/errors.ts";
+import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
 
 /** Primary result codes of SQLite for what may pass: trying again later makes sense. */
 const PASSING: Readonly<Record<number, string>> = {

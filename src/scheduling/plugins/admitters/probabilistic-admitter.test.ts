@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../../../clock/random.ts";
-import type { Endpoint, EndpointMetrics } from "../../../inference/endpoint.ts";
+import { SeededRandom } from "../../../base/clock/random.ts";
+import type { Endpoint, EndpointMetrics } from "../../../base/inference/endpoint.ts";
 import { columnsOf, decisionContextOf, endpointOf, instanceOf, requestOf, unscraped } from "../../fakes.cases.ts";
 import { probabilisticAdmitter } from "./probabilistic-admitter.ts";
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { defineAdmitter } from "../../../plugin/define.ts";
-import type { Candidates } from "../../../plugin/kinds.ts";
+import { defineAdmitter } from "../../../base/plugin/define.ts";
+import type { Candidates } from "../../../base/plugin/kinds.ts";
 
 const parameters = z.strictObject({
   queueDepthThreshold: z

@@ -1,4 +1,4 @@
-import { defineDecider } from "../../../plugin/define.ts";
+import { defineDecider } from "../../../base/plugin/define.ts";
 import { mediaParts } from "../../tokens/media-parts.ts";
 
 /** scheduling 3.7.1; what counts as a part, and what goes unseen, is `mediaParts`' to say: bodies that are not JSON have none. */

@@ -1,4 +1,4 @@
-import { defineDecider } from "../../../plugin/define.ts";
+import { defineDecider } from "../../../base/plugin/define.ts";
 
 /** scheduling 3.7.1 */
 export const alwaysDisaggPdDecider = defineDecider({

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { PREFIX_BLOCK_TOKENS, PREFIX_MATCHED_BLOCKS } from "../../../plugin/keys.ts";
-import type { Decider, ProfileResult } from "../../../plugin/kinds.ts";
+import { PREFIX_BLOCK_TOKENS, PREFIX_MATCHED_BLOCKS } from "../../../base/plugin/keys.ts";
+import type { Decider, ProfileResult } from "../../../base/plugin/kinds.ts";
 import { instanceOf, requestOf } from "../../fakes.cases.ts";
 import { resultOf } from "../profiles/handlers.cases.ts";
 import { alwaysDisaggMultimodalDecider } from "./always-disagg-multimodal-decider.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { defineDecider } from "../../../plugin/define.ts";
-import { PREFIX_BLOCK_TOKENS, PREFIX_MATCHED_BLOCKS } from "../../../plugin/keys.ts";
+import { defineDecider } from "../../../base/plugin/define.ts";
+import { PREFIX_BLOCK_TOKENS, PREFIX_MATCHED_BLOCKS } from "../../../base/plugin/keys.ts";
 
 const tokens = () => z.int().min(0, { error: "must not be negative" });
 

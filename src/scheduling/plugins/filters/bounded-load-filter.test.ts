@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { IN_FLIGHT_REQUESTS } from "../../../plugin/keys.ts";
+import { IN_FLIGHT_REQUESTS } from "../../../base/plugin/keys.ts";
 import { columnsOf, endpointOf, keptBy } from "../../fakes.cases.ts";
 import { boundedLoadFilter } from "./bounded-load-filter.ts";
 

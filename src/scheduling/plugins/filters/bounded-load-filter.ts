@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { defineFilter } from "../../../plugin/define.ts";
-import { IN_FLIGHT_REQUESTS } from "../../../plugin/keys.ts";
+import { defineFilter } from "../../../base/plugin/define.ts";
+import { IN_FLIGHT_REQUESTS } from "../../../base/plugin/keys.ts";
 
 /**
  * Consistent hashing with bounded loads (Mirrokni, Thorup, Zadimoghaddam 2016) has this bound for its bins; here it says how long

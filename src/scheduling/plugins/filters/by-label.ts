@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { defineFilter } from "../../../plugin/define.ts";
+import { defineFilter } from "../../../base/plugin/define.ts";
 import { labelOf } from "./label-selector.ts";
 
 /** scheduling 3.15 */

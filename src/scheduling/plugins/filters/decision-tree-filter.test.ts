@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../../../clock/random.ts";
-import type { Endpoint, EndpointMetrics } from "../../../inference/endpoint.ts";
-import type { InferenceRequest } from "../../../inference/request.ts";
+import { SeededRandom } from "../../../base/clock/random.ts";
+import type { Endpoint, EndpointMetrics } from "../../../base/inference/endpoint.ts";
+import type { InferenceRequest } from "../../../base/inference/request.ts";
 import { columnsOf, decisionContextOf, endpointOf, instanceOf, requestOf, unscraped } from "../../fakes.cases.ts";
 import { decisionTreeFilter } from "./decision-tree-filter.ts";
 

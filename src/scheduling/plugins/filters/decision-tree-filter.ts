@@ -1,7 +1,7 @@
 import { z } from "zod";
-import type { Random } from "../../../clock/random.ts";
-import { defineFilter } from "../../../plugin/define.ts";
-import type { Candidates, Filter, FilterContext } from "../../../plugin/kinds.ts";
+import type { Random } from "../../../base/clock/random.ts";
+import { defineFilter } from "../../../base/plugin/define.ts";
+import type { Candidates, Filter, FilterContext } from "../../../base/plugin/kinds.ts";
 
 /** The constants of the tree as v0.3 had them (scheduling 2.1). */
 const DEFAULTS = {

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../../../clock/random.ts";
-import { VirtualClock } from "../../../clock/virtual.ts";
-import { hostPort } from "../../../inference/endpoint.ts";
-import { HeaderList } from "../../../inference/headers.ts";
-import { Rejection } from "../../../inference/outcomes.ts";
-import { PluginRegistry } from "../../../plugin/registry.ts";
+import { SeededRandom } from "../../../base/clock/random.ts";
+import { VirtualClock } from "../../../base/clock/virtual.ts";
+import { hostPort } from "../../../base/inference/endpoint.ts";
+import { HeaderList } from "../../../base/inference/headers.ts";
+import { Rejection } from "../../../base/inference/outcomes.ts";
+import { PluginRegistry } from "../../../base/plugin/registry.ts";
 import { described, planOfOne } from "../../build.ts";
 import { endpointOf, requestOf } from "../../fakes.cases.ts";
 import { Scheduler } from "../../scheduler.ts";

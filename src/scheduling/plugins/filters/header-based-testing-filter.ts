@@ -1,5 +1,5 @@
-import { defineFilter } from "../../../plugin/define.ts";
-import type { Candidates, Filter, FilterContext } from "../../../plugin/kinds.ts";
+import { defineFilter } from "../../../base/plugin/define.ts";
+import type { Candidates, Filter, FilterContext } from "../../../base/plugin/kinds.ts";
 
 const SELECTION_HEADER = "test-epp-endpoint-selection";
 

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { PluginDefinition } from "../../../plugin/kinds.ts";
+import type { PluginDefinition } from "../../../base/plugin/kinds.ts";
 import { columnsOf, endpointOf, keptBy } from "../../fakes.cases.ts";
 import { byLabelSelector, labelSelectorFilter } from "./label-selector-filter.ts";
 

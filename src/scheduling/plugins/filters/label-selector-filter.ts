@@ -1,5 +1,5 @@
-import { defineFilter } from "../../../plugin/define.ts";
-import type { Filter } from "../../../plugin/kinds.ts";
+import { defineFilter } from "../../../base/plugin/define.ts";
+import type { Filter } from "../../../base/plugin/kinds.ts";
 import { labelSelector, selects } from "./label-selector.ts";
 
 /** scheduling 3.15 */

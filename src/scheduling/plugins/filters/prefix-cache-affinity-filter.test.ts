@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../../../clock/random.ts";
-import { IN_FLIGHT_TOKENS, PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS } from "../../../plugin/keys.ts";
+import { SeededRandom } from "../../../base/clock/random.ts";
+import { IN_FLIGHT_TOKENS, PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS } from "../../../base/plugin/keys.ts";
 import { columnsOf, decisionContextOf, endpointOf, instanceOf, keptBy } from "../../fakes.cases.ts";
 import { prefixCacheAffinityFilter } from "./prefix-cache-affinity-filter.ts";
 

@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { defineFilter } from "../../../plugin/define.ts";
-import { IN_FLIGHT_TOKENS, PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS } from "../../../plugin/keys.ts";
-import type { Filter, FilterContext } from "../../../plugin/kinds.ts";
+import { defineFilter } from "../../../base/plugin/define.ts";
+import { IN_FLIGHT_TOKENS, PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS } from "../../../base/plugin/keys.ts";
+import type { Filter, FilterContext } from "../../../base/plugin/kinds.ts";
 
 const parameters = z
   .strictObject({

@@ -1,4 +1,4 @@
-import { defineFilter } from "../../../plugin/define.ts";
+import { defineFilter } from "../../../base/plugin/define.ts";
 import { labelOf } from "./label-selector.ts";
 
 /** The label of a pod that says for which stages of disaggregated serving it is there (scheduling 3.7.1). */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { SESSION_BOUND } from "../../../plugin/keys.ts";
+import { SESSION_BOUND } from "../../../base/plugin/keys.ts";
 import { columnsOf, endpointOf, keptBy, scoresOf } from "../../fakes.cases.ts";
 import { sessionAffinityScorer } from "../scorers/session-affinity-scorer.ts";
 import { sessionAffinityFilter } from "./session-affinity-filter.ts";

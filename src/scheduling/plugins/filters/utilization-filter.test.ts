@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { IN_FLIGHT_REQUESTS } from "../../../plugin/keys.ts";
+import { IN_FLIGHT_REQUESTS } from "../../../base/plugin/keys.ts";
 import { columnsOf, endpointOf, keptBy, unscraped } from "../../fakes.cases.ts";
 import { utilizationFilter } from "./utilization-filter.ts";
 

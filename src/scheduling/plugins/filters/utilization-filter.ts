@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { defineFilter } from "../../../plugin/define.ts";
-import { IN_FLIGHT_REQUESTS } from "../../../plugin/keys.ts";
-import type { Candidates } from "../../../plugin/kinds.ts";
+import { defineFilter } from "../../../base/plugin/define.ts";
+import { IN_FLIGHT_REQUESTS } from "../../../base/plugin/keys.ts";
+import type { Candidates } from "../../../base/plugin/kinds.ts";
 
 const METRICS = ["active-requests", "running-requests", "waiting-queue", "kv-cache-utilization"] as const;
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { HeaderList } from "../../../inference/headers.ts";
+import { HeaderList } from "../../../base/inference/headers.ts";
 import { instanceOf, requestOf } from "../../fakes.cases.ts";
 import { agentIdentity } from "./agent-identity.ts";
 

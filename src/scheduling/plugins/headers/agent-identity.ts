@@ -1,7 +1,7 @@
 import { z } from "zod";
-import type { HeaderList } from "../../../inference/headers.ts";
-import { defineRequestHeaderProcessor } from "../../../plugin/define.ts";
-import type { RequestHeaderContext, RequestHeaderProcessor } from "../../../plugin/kinds.ts";
+import type { HeaderList } from "../../../base/inference/headers.ts";
+import { defineRequestHeaderProcessor } from "../../../base/plugin/define.ts";
+import type { RequestHeaderContext, RequestHeaderProcessor } from "../../../base/plugin/kinds.ts";
 import { headerName } from "../session-affinity-parameters.ts";
 import { sessionIdIn } from "../session-id.ts";
 

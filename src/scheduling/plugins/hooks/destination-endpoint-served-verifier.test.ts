@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { HeaderList } from "../../../inference/headers.ts";
+import { HeaderList } from "../../../base/inference/headers.ts";
 import { instanceOf } from "../../fakes.cases.ts";
 import { destinationEndpointServedVerifier } from "./destination-endpoint-served-verifier.ts";
 

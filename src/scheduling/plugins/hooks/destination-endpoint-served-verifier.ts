@@ -1,5 +1,5 @@
-import { HEADER } from "../../../inference/headers.ts";
-import { defineRequestHook } from "../../../plugin/define.ts";
+import { HEADER } from "../../../base/inference/headers.ts";
+import { defineRequestHook } from "../../../base/plugin/define.ts";
 
 /** Where the conformance suite looks; it compares the value exactly. */
 const RESULT_HEADER = "x-conformance-test-served-endpoint";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Endpoint } from "../../../inference/endpoint.ts";
+import type { Endpoint } from "../../../base/inference/endpoint.ts";
 import { endpointOf, instanceOf, requestOf } from "../../fakes.cases.ts";
 import { disaggHeadersHandler, prefillHeaderHandler } from "./disagg-headers-handler.ts";
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { defineRequestHook } from "../../../plugin/define.ts";
-import type { RequestHook } from "../../../plugin/kinds.ts";
+import { defineRequestHook } from "../../../base/plugin/define.ts";
+import type { RequestHook } from "../../../base/plugin/kinds.ts";
 
 const PREFILLER = "x-prefiller-host-port";
 const ENCODERS = "x-encoder-hosts-ports";

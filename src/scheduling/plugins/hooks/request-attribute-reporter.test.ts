@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { SluiceError } from "../../../inference/errors.ts";
-import type { ResponseCompleteContext, TokenUsage } from "../../../plugin/kinds.ts";
+import { SluiceError } from "../../../base/inference/errors.ts";
+import type { ResponseCompleteContext, TokenUsage } from "../../../base/plugin/kinds.ts";
 import { instanceOf } from "../../fakes.cases.ts";
 import { requestAttributeReporter } from "./request-attribute-reporter.ts";
 

@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { messageOf, SluiceError } from "../../../inference/errors.ts";
-import { defineRequestHook } from "../../../plugin/define.ts";
-import type { RequestHook, ResponseCompleteContext, TokenUsage } from "../../../plugin/kinds.ts";
+import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
+import { defineRequestHook } from "../../../base/plugin/define.ts";
+import type { RequestHook, ResponseCompleteContext, TokenUsage } from "../../../base/plugin/kinds.ts";
 import { compileUsageExpression, type UsageExpression } from "./usage-expression.ts";
 
 const DEFAULT_NAMESPACE = "envoy.lb";

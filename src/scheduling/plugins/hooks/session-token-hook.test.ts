@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import type { Endpoint } from "../../../inference/endpoint.ts";
-import { HeaderList } from "../../../inference/headers.ts";
-import type { InferenceRequest } from "../../../inference/request.ts";
-import type { RequestHook } from "../../../plugin/kinds.ts";
+import type { Endpoint } from "../../../base/inference/endpoint.ts";
+import { HeaderList } from "../../../base/inference/headers.ts";
+import type { InferenceRequest } from "../../../base/inference/request.ts";
+import type { RequestHook } from "../../../base/plugin/kinds.ts";
 import { endpointOf, instanceOf, requestOf } from "../../fakes.cases.ts";
 import { encodeSessionToken } from "../session-token.ts";
 import { sessionTokenHook } from "./session-token-hook.ts";

@@ -1,8 +1,8 @@
 import { z } from "zod";
-import type { Endpoint } from "../../../inference/endpoint.ts";
-import type { HeaderList } from "../../../inference/headers.ts";
-import { defineRequestHook } from "../../../plugin/define.ts";
-import type { PreRequestContext, RequestHook, ResponseReceivedContext } from "../../../plugin/kinds.ts";
+import type { Endpoint } from "../../../base/inference/endpoint.ts";
+import type { HeaderList } from "../../../base/inference/headers.ts";
+import { defineRequestHook } from "../../../base/plugin/define.ts";
+import type { PreRequestContext, RequestHook, ResponseReceivedContext } from "../../../base/plugin/kinds.ts";
 import { headerName } from "../session-affinity-parameters.ts";
 import { encodeSessionToken } from "../session-token.ts";
 

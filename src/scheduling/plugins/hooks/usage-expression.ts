@@ -1,5 +1,5 @@
 import { Environment, type ParseError, type ParseResult } from "@marcbachmann/cel-js";
-import { messageOf, SluiceError } from "../../../inference/errors.ts";
+import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
 
 /**
  * A compiled CEL expression over the variable `usage`.

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../../../clock/random.ts";
+import { SeededRandom } from "../../../base/clock/random.ts";
 import { instanceOf, pickFrom } from "../../fakes.cases.ts";
 import { maxScorePicker } from "./max-score-picker.ts";
 

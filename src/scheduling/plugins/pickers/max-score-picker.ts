@@ -1,7 +1,7 @@
 import { z } from "zod";
-import type { Random } from "../../../clock/random.ts";
-import { definePicker } from "../../../plugin/define.ts";
-import type { PickContext, Picker } from "../../../plugin/kinds.ts";
+import type { Random } from "../../../base/clock/random.ts";
+import { definePicker } from "../../../base/plugin/define.ts";
+import type { PickContext, Picker } from "../../../base/plugin/kinds.ts";
 import { maxNumOfEndpoints } from "./max-num-of-endpoints.ts";
 
 /** Places that are put in order: as many as a scheduling result lists. */

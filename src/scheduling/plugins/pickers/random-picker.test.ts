@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../../../clock/random.ts";
+import { SeededRandom } from "../../../base/clock/random.ts";
 import { instanceOf, pickFrom } from "../../fakes.cases.ts";
 import { randomPicker } from "./random-picker.ts";
 

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { definePicker } from "../../../plugin/define.ts";
+import { definePicker } from "../../../base/plugin/define.ts";
 import { maxNumOfEndpoints } from "./max-num-of-endpoints.ts";
 
 /** Places that are drawn: as many as a scheduling result lists. */

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { definePicker } from "../../../plugin/define.ts";
-import type { PickContext, Picker } from "../../../plugin/kinds.ts";
+import { definePicker } from "../../../base/plugin/define.ts";
+import type { PickContext, Picker } from "../../../base/plugin/kinds.ts";
 import { maxNumOfEndpoints } from "./max-num-of-endpoints.ts";
 
 /** Places that are put in order: as many as a scheduling result lists. */

@@ -1,15 +1,15 @@
 import { z } from "zod";
-import type { Endpoint } from "../../../inference/endpoint.ts";
-import { type InferenceRequest, receivedBytesPerToken } from "../../../inference/request.ts";
-import { defineProducer } from "../../../plugin/define.ts";
+import type { Endpoint } from "../../../base/inference/endpoint.ts";
+import { type InferenceRequest, receivedBytesPerToken } from "../../../base/inference/request.ts";
+import { defineProducer } from "../../../base/plugin/define.ts";
 import {
   PREFIX_BLOCK_TOKENS,
   PREFIX_MATCHED_BLOCKS,
   PREFIX_TOTAL_BLOCKS,
   TOKENIZED_PROMPT,
   type TokenizedPrompt,
-} from "../../../plugin/keys.ts";
-import type { PluginContext, ProduceContext, Producer } from "../../../plugin/kinds.ts";
+} from "../../../base/plugin/keys.ts";
+import type { PluginContext, ProduceContext, Producer } from "../../../base/plugin/kinds.ts";
 import {
   BlockHasher,
   BlockHashes,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { InferenceRequest } from "../../../inference/request.ts";
+import type { InferenceRequest } from "../../../base/inference/request.ts";
 import {
   IN_FLIGHT_REQUESTS,
   IN_FLIGHT_TOKENS,
@@ -8,7 +8,7 @@ import {
   PREFIX_TOTAL_BLOCKS,
   TOKENIZED_PROMPT,
   UNCACHED_TOKENS,
-} from "../../../plugin/keys.ts";
+} from "../../../base/plugin/keys.ts";
 import { columnsOf, endpointOf, instanceOf, produceContextOf, requestOf } from "../../fakes.cases.ts";
 import { inflightLoadProducer } from "./inflight-load-producer.ts";
 

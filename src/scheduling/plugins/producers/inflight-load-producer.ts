@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { type InferenceRequest, promptTokens } from "../../../inference/request.ts";
-import { defineProducer } from "../../../plugin/define.ts";
+import { type InferenceRequest, promptTokens } from "../../../base/inference/request.ts";
+import { defineProducer } from "../../../base/plugin/define.ts";
 import {
   IN_FLIGHT_REQUESTS,
   IN_FLIGHT_TOKENS,
@@ -9,7 +9,7 @@ import {
   PREFIX_TOTAL_BLOCKS,
   TOKENIZED_PROMPT,
   UNCACHED_TOKENS,
-} from "../../../plugin/keys.ts";
+} from "../../../base/plugin/keys.ts";
 
 const parameters = z.strictObject({
   addEstimatedOutputTokens: z

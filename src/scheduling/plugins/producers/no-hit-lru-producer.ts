@@ -1,9 +1,9 @@
 import { z } from "zod";
-import type { Endpoint } from "../../../inference/endpoint.ts";
-import type { InferenceRequest } from "../../../inference/request.ts";
-import { defineProducer } from "../../../plugin/define.ts";
-import { COLD_USE_ORDER, PREFIX_MATCHED_BLOCKS } from "../../../plugin/keys.ts";
-import type { Candidates, ProduceContext, Producer } from "../../../plugin/kinds.ts";
+import type { Endpoint } from "../../../base/inference/endpoint.ts";
+import type { InferenceRequest } from "../../../base/inference/request.ts";
+import { defineProducer } from "../../../base/plugin/define.ts";
+import { COLD_USE_ORDER, PREFIX_MATCHED_BLOCKS } from "../../../base/plugin/keys.ts";
+import type { Candidates, ProduceContext, Producer } from "../../../base/plugin/kinds.ts";
 import { PREFILL_PROFILE } from "./prefill-profile.ts";
 
 const DEFAULT_SIZE = 1024;

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { VirtualClock } from "../../../clock/virtual.ts";
-import type { Endpoint } from "../../../inference/endpoint.ts";
-import { HeaderList } from "../../../inference/headers.ts";
-import { SESSION_BOUND, SESSION_ID } from "../../../plugin/keys.ts";
-import type { PluginContext } from "../../../plugin/kinds.ts";
+import { VirtualClock } from "../../../base/clock/virtual.ts";
+import type { Endpoint } from "../../../base/inference/endpoint.ts";
+import { HeaderList } from "../../../base/inference/headers.ts";
+import { SESSION_BOUND, SESSION_ID } from "../../../base/plugin/keys.ts";
+import type { PluginContext } from "../../../base/plugin/kinds.ts";
 import { columnsOf, endpointOf, instanceOf, produceContextOf, requestOf } from "../../fakes.cases.ts";
 import { agentIdentity } from "../headers/agent-identity.ts";
 import { sessionAffinityReferences } from "../session-affinity-parameters.ts";

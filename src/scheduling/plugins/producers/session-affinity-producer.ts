@@ -1,11 +1,11 @@
 import { z } from "zod";
-import type { Endpoint } from "../../../inference/endpoint.ts";
-import { SluiceError } from "../../../inference/errors.ts";
-import { firstHeader } from "../../../inference/headers.ts";
-import type { InferenceRequest } from "../../../inference/request.ts";
-import { defineProducer } from "../../../plugin/define.ts";
-import { SESSION_BOUND, SESSION_ID } from "../../../plugin/keys.ts";
-import type { Candidates, PluginContext, ProduceContext, Producer } from "../../../plugin/kinds.ts";
+import type { Endpoint } from "../../../base/inference/endpoint.ts";
+import { SluiceError } from "../../../base/inference/errors.ts";
+import { firstHeader } from "../../../base/inference/headers.ts";
+import type { InferenceRequest } from "../../../base/inference/request.ts";
+import { defineProducer } from "../../../base/plugin/define.ts";
+import { SESSION_BOUND, SESSION_ID } from "../../../base/plugin/keys.ts";
+import type { Candidates, PluginContext, ProduceContext, Producer } from "../../../base/plugin/kinds.ts";
 import { AgentIdentity } from "../headers/agent-identity.ts";
 import {
   isSessionId,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { HeaderList } from "../../../inference/headers.ts";
-import { SESSION_ID } from "../../../plugin/keys.ts";
+import { HeaderList } from "../../../base/inference/headers.ts";
+import { SESSION_ID } from "../../../base/plugin/keys.ts";
 import { columnsOf, endpointOf, instanceOf, produceContextOf, requestOf } from "../../fakes.cases.ts";
 import { sessionIdProducer } from "./session-id-producer.ts";
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { defineProducer } from "../../../plugin/define.ts";
-import { SESSION_ID } from "../../../plugin/keys.ts";
+import { defineProducer } from "../../../base/plugin/define.ts";
+import { SESSION_ID } from "../../../base/plugin/keys.ts";
 import { headerName } from "../session-affinity-parameters.ts";
 import { cookieOf } from "../session-cookie.ts";
 import { MAX_SESSION_ID, sessionIdIn } from "../session-id.ts";

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { RenderServer } from "../../../../test/support/render-server.ts";
-import { HeaderList } from "../../../inference/headers.ts";
-import { TOKENIZED_PROMPT, type TokenizedPrompt } from "../../../plugin/keys.ts";
+import { HeaderList } from "../../../base/inference/headers.ts";
+import { TOKENIZED_PROMPT, type TokenizedPrompt } from "../../../base/plugin/keys.ts";
 import { columnsOf, endpointOf, instanceOf, produceContextOf, requestOf } from "../../fakes.cases.ts";
 import { tokenizer, tokenProducer } from "./token-producer.ts";
 

@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { defineProducer } from "../../../plugin/define.ts";
-import { duration } from "../../../plugin/duration.ts";
-import { TOKENIZED_PROMPT, type TokenizedPrompt } from "../../../plugin/keys.ts";
-import type { PluginContext, Producer } from "../../../plugin/kinds.ts";
+import { defineProducer } from "../../../base/plugin/define.ts";
+import { duration } from "../../../base/plugin/duration.ts";
+import { TOKENIZED_PROMPT, type TokenizedPrompt } from "../../../base/plugin/keys.ts";
+import type { PluginContext, Producer } from "../../../base/plugin/kinds.ts";
 import { TokenEstimate } from "../../tokens/estimate.ts";
 import { estimateParameters } from "../../tokens/media-tokens.ts";
 import { RenderClient } from "../../tokens/render.ts";

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { VirtualClock } from "../../../clock/virtual.ts";
-import { Rejection } from "../../../inference/outcomes.ts";
-import type { ProfileResult } from "../../../plugin/kinds.ts";
-import { silentLogger } from "../../../telemetry/logger.ts";
+import { VirtualClock } from "../../../base/clock/virtual.ts";
+import { Rejection } from "../../../base/inference/outcomes.ts";
+import type { ProfileResult } from "../../../base/plugin/kinds.ts";
+import { silentLogger } from "../../../base/telemetry/logger.ts";
 import { endpointOf, requestOf } from "../../fakes.cases.ts";
 import { disaggHeadersHandler } from "../hooks/disagg-headers-handler.ts";
 import { disaggProfileHandler } from "./disagg-profile-handler.ts";

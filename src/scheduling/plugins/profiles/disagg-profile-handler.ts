@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { defineProfileHandler } from "../../../plugin/define.ts";
-import type { PluginReference } from "../../../plugin/kinds.ts";
+import { defineProfileHandler } from "../../../base/plugin/define.ts";
+import type { PluginReference } from "../../../base/plugin/kinds.ts";
 import { disaggHeadersHandler } from "../hooks/disagg-headers-handler.ts";
 import { DisaggStages } from "./disagg-stages.ts";
 

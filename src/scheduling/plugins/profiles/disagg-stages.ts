@@ -1,9 +1,9 @@
-import type { Clock } from "../../../clock/clock.ts";
-import { Rejection } from "../../../inference/outcomes.ts";
-import { type InferenceRequest, promptTokens } from "../../../inference/request.ts";
-import type { Decider, ProfileHandler, ProfilePickContext, ProfileResult } from "../../../plugin/kinds.ts";
-import type { Logger } from "../../../telemetry/logger.ts";
-import { RateLimitedLog } from "../../../telemetry/rate-limited-log.ts";
+import type { Clock } from "../../../base/clock/clock.ts";
+import { Rejection } from "../../../base/inference/outcomes.ts";
+import { type InferenceRequest, promptTokens } from "../../../base/inference/request.ts";
+import type { Decider, ProfileHandler, ProfilePickContext, ProfileResult } from "../../../base/plugin/kinds.ts";
+import type { Logger } from "../../../base/telemetry/logger.ts";
+import { RateLimitedLog } from "../../../base/telemetry/rate-limited-log.ts";
 import { refusePromise } from "../../answers.ts";
 
 /** The stages of disaggregated serving, and who decides about them. */

@@ -1,11 +1,11 @@
-import { SeededRandom } from "../../../clock/random.ts";
-import { VirtualClock } from "../../../clock/virtual.ts";
-import { Rejection } from "../../../inference/outcomes.ts";
-import type { InferenceRequest } from "../../../inference/request.ts";
-import { PluginInstances } from "../../../plugin/instances.ts";
-import type { ColumnKey } from "../../../plugin/keys.ts";
-import type { DecideContext, PluginDefinition, ProfileHandler, ProfileResult } from "../../../plugin/kinds.ts";
-import { silentLogger } from "../../../telemetry/logger.ts";
+import { SeededRandom } from "../../../base/clock/random.ts";
+import { VirtualClock } from "../../../base/clock/virtual.ts";
+import { Rejection } from "../../../base/inference/outcomes.ts";
+import type { InferenceRequest } from "../../../base/inference/request.ts";
+import { PluginInstances } from "../../../base/plugin/instances.ts";
+import type { ColumnKey } from "../../../base/plugin/keys.ts";
+import type { DecideContext, PluginDefinition, ProfileHandler, ProfileResult } from "../../../base/plugin/kinds.ts";
+import { silentLogger } from "../../../base/telemetry/logger.ts";
 import { endpointOf, requestOf } from "../../fakes.cases.ts";
 
 /** What a profile comes to in a test: the slots of its endpoints, or undefined when it finds none. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { HeaderList } from "../../../inference/headers.ts";
-import { Rejection } from "../../../inference/outcomes.ts";
+import { HeaderList } from "../../../base/inference/headers.ts";
+import { Rejection } from "../../../base/inference/outcomes.ts";
 import { requestOf } from "../../fakes.cases.ts";
 import { decide, handlerOf, type Outcomes } from "./handlers.cases.ts";
 import { headerProfileHandler } from "./header-profile-handler.ts";

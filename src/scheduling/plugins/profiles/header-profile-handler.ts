@@ -1,10 +1,10 @@
 import { z } from "zod";
-import { oneLine } from "../../../inference/errors.ts";
-import { firstHeader } from "../../../inference/headers.ts";
-import { Rejection } from "../../../inference/outcomes.ts";
-import type { InferenceRequest } from "../../../inference/request.ts";
-import { defineProfileHandler } from "../../../plugin/define.ts";
-import type { ProfileHandler } from "../../../plugin/kinds.ts";
+import { oneLine } from "../../../base/inference/errors.ts";
+import { firstHeader } from "../../../base/inference/headers.ts";
+import { Rejection } from "../../../base/inference/outcomes.ts";
+import type { InferenceRequest } from "../../../base/inference/request.ts";
+import { defineProfileHandler } from "../../../base/plugin/define.ts";
+import type { ProfileHandler } from "../../../base/plugin/kinds.ts";
 
 const parameters = z.strictObject({
   headerName: z

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Rejection } from "../../../inference/outcomes.ts";
+import type { Rejection } from "../../../base/inference/outcomes.ts";
 import { decide, deciderSaying, handlerOf, type Outcomes } from "./handlers.cases.ts";
 import { pdProfileHandler } from "./pd-profile-handler.ts";
 

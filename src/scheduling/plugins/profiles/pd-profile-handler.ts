@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { defineProfileHandler } from "../../../plugin/define.ts";
+import { defineProfileHandler } from "../../../base/plugin/define.ts";
 import { disaggHeadersHandler } from "../hooks/disagg-headers-handler.ts";
 import { DisaggStages } from "./disagg-stages.ts";
 

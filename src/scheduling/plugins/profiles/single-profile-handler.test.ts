@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Rejection } from "../../../inference/outcomes.ts";
+import { Rejection } from "../../../base/inference/outcomes.ts";
 import { decide, handlerOf } from "./handlers.cases.ts";
 import { singleProfileHandler } from "./single-profile-handler.ts";
 

@@ -1,5 +1,5 @@
-import { Rejection } from "../../../inference/outcomes.ts";
-import { defineProfileHandler } from "../../../plugin/define.ts";
+import { Rejection } from "../../../base/inference/outcomes.ts";
+import { defineProfileHandler } from "../../../base/plugin/define.ts";
 
 const NOTHING: readonly string[] = [];
 

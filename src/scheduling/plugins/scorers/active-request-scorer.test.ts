@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { IN_FLIGHT_REQUESTS } from "../../../plugin/keys.ts";
+import { IN_FLIGHT_REQUESTS } from "../../../base/plugin/keys.ts";
 import { columnsOf, endpointOf, scoresOf } from "../../fakes.cases.ts";
 import { activeRequestScorer } from "./active-request-scorer.ts";
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { defineScorer } from "../../../plugin/define.ts";
-import { IN_FLIGHT_REQUESTS } from "../../../plugin/keys.ts";
+import { defineScorer } from "../../../base/plugin/define.ts";
+import { IN_FLIGHT_REQUESTS } from "../../../base/plugin/keys.ts";
 
 const parameters = z.strictObject({
   idleThreshold: z

@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { SeededRandom } from "../../../clock/random.ts";
-import { VirtualClock } from "../../../clock/virtual.ts";
-import { Rejection } from "../../../inference/outcomes.ts";
-import type { InferenceRequest } from "../../../inference/request.ts";
-import { defineProducer } from "../../../plugin/define.ts";
-import { TOKENIZED_PROMPT } from "../../../plugin/keys.ts";
-import { PluginRegistry } from "../../../plugin/registry.ts";
+import { SeededRandom } from "../../../base/clock/random.ts";
+import { VirtualClock } from "../../../base/clock/virtual.ts";
+import { Rejection } from "../../../base/inference/outcomes.ts";
+import type { InferenceRequest } from "../../../base/inference/request.ts";
+import { defineProducer } from "../../../base/plugin/define.ts";
+import { TOKENIZED_PROMPT } from "../../../base/plugin/keys.ts";
+import { PluginRegistry } from "../../../base/plugin/registry.ts";
 import { described, planOfOne } from "../../build.ts";
 import { columnsOf, endpointOf, keptBy, requestOf, scoresOf } from "../../fakes.cases.ts";
 import { replay } from "../../replay.ts";

@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { promptTokens } from "../../../inference/request.ts";
-import { defineFilter, defineScorer } from "../../../plugin/define.ts";
-import { TOKENIZED_PROMPT } from "../../../plugin/keys.ts";
-import type { DecisionContext } from "../../../plugin/kinds.ts";
+import { promptTokens } from "../../../base/inference/request.ts";
+import { defineFilter, defineScorer } from "../../../base/plugin/define.ts";
+import { TOKENIZED_PROMPT } from "../../../base/plugin/keys.ts";
+import type { DecisionContext } from "../../../base/plugin/kinds.ts";
 import { type ContextLengthRange, ContextLengthRanges } from "./context-length-range.ts";
 
 const TYPE = "context-length-aware";

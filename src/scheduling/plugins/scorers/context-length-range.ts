@@ -1,4 +1,4 @@
-import type { Endpoint } from "../../../inference/endpoint.ts";
+import type { Endpoint } from "../../../base/inference/endpoint.ts";
 import { labelOf } from "../filters/label-selector.ts";
 
 /** Labels of a pool whose values are kept; more than there are kinds of servers in any. */

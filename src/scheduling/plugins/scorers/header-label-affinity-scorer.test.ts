@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { HeaderList } from "../../../inference/headers.ts";
+import { HeaderList } from "../../../base/inference/headers.ts";
 import { columnsOf, endpointOf, requestOf, scoresOf } from "../../fakes.cases.ts";
 import { headerLabelAffinityScorer } from "./header-label-affinity-scorer.ts";
 

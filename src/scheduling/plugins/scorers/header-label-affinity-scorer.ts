@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { firstHeader } from "../../../inference/headers.ts";
-import { defineScorer } from "../../../plugin/define.ts";
+import { firstHeader } from "../../../base/inference/headers.ts";
+import { defineScorer } from "../../../base/plugin/define.ts";
 import { labelOf } from "../filters/label-selector.ts";
 import { headerName } from "../session-affinity-parameters.ts";
 

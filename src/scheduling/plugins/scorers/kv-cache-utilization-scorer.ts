@@ -1,4 +1,4 @@
-import { defineScorer } from "../../../plugin/define.ts";
+import { defineScorer } from "../../../base/plugin/define.ts";
 
 /** scheduling 3.9 */
 export const kvCacheUtilizationScorer = defineScorer({

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { defineScorer } from "../../../plugin/define.ts";
+import { defineScorer } from "../../../base/plugin/define.ts";
 
 const DEFAULT_THRESHOLD = 128;
 

@@ -1,5 +1,5 @@
-import type { EndpointMetrics } from "../../../inference/endpoint.ts";
-import { defineScorer } from "../../../plugin/define.ts";
+import type { EndpointMetrics } from "../../../base/inference/endpoint.ts";
+import { defineScorer } from "../../../base/plugin/define.ts";
 
 /**
  * scheduling 3.9. An endpoint whose metrics cannot be believed gets the worst score of those that can, as every stale

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { COLD_USE_ORDER, PREFIX_MATCHED_BLOCKS } from "../../../plugin/keys.ts";
+import { COLD_USE_ORDER, PREFIX_MATCHED_BLOCKS } from "../../../base/plugin/keys.ts";
 import { columnsOf, endpointOf, scoresOf } from "../../fakes.cases.ts";
 import { noHitLruScorer } from "./no-hit-lru-scorer.ts";
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { defineScorer } from "../../../plugin/define.ts";
-import { COLD_USE_ORDER, PREFIX_MATCHED_BLOCKS } from "../../../plugin/keys.ts";
+import { defineScorer } from "../../../base/plugin/define.ts";
+import { COLD_USE_ORDER, PREFIX_MATCHED_BLOCKS } from "../../../base/plugin/keys.ts";
 import { lruSize, noHitLruProducer, prefixMatchInfoProducerName } from "../producers/no-hit-lru-producer.ts";
 
 const parameters = z.strictObject({ lruSize, prefixMatchInfoProducerName });

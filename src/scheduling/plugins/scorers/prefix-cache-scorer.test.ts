@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { PREFIX_BLOCK_TOKENS, PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS } from "../../../plugin/keys.ts";
+import { PREFIX_BLOCK_TOKENS, PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS } from "../../../base/plugin/keys.ts";
 import { columnsOf, endpointOf, scoresOf } from "../../fakes.cases.ts";
 import { prefixCacheScorer } from "./prefix-cache-scorer.ts";
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { defineScorer } from "../../../plugin/define.ts";
-import { PREFIX_BLOCK_TOKENS, PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS } from "../../../plugin/keys.ts";
+import { defineScorer } from "../../../base/plugin/define.ts";
+import { PREFIX_BLOCK_TOKENS, PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS } from "../../../base/plugin/keys.ts";
 
 const parameters = z.strictObject({
   matchLengthWeight: z

@@ -1,4 +1,4 @@
-import { defineScorer } from "../../../plugin/define.ts";
+import { defineScorer } from "../../../base/plugin/define.ts";
 import { lowerIsBetter } from "./lower-is-better.ts";
 
 /** scheduling 3.9 */

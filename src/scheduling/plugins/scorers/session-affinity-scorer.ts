@@ -1,5 +1,5 @@
-import { defineScorer } from "../../../plugin/define.ts";
-import { SESSION_BOUND } from "../../../plugin/keys.ts";
+import { defineScorer } from "../../../base/plugin/define.ts";
+import { SESSION_BOUND } from "../../../base/plugin/keys.ts";
 import { sessionAffinityCompanions } from "../session-affinity.ts";
 import { sessionAffinityParameters, sessionAffinityReferences } from "../session-affinity-parameters.ts";
 

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { IN_FLIGHT_TOKENS, UNCACHED_TOKENS } from "../../../plugin/keys.ts";
+import { IN_FLIGHT_TOKENS, UNCACHED_TOKENS } from "../../../base/plugin/keys.ts";
 import { columnsOf, endpointOf, scoresOf } from "../../fakes.cases.ts";
 import { tokenLoadScorer } from "./token-load-scorer.ts";
 

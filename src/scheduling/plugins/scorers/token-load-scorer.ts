@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { defineScorer } from "../../../plugin/define.ts";
-import { IN_FLIGHT_TOKENS, UNCACHED_TOKENS } from "../../../plugin/keys.ts";
+import { defineScorer } from "../../../base/plugin/define.ts";
+import { IN_FLIGHT_TOKENS, UNCACHED_TOKENS } from "../../../base/plugin/keys.ts";
 
 /** 128 requests of 32 Ki tokens. */
 const DEFAULT_THRESHOLD = 128 * 32 * 1024;

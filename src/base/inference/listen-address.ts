@@ -1,0 +1,25 @@
+import { SluiceError } from "./errors.ts";
+
+/** Where to listen. */
+export interface ListenAddress {
+  readonly host: string;
+  /** 0 = any. */
+  readonly port: number;
+}
+
+/**
+ * Reads `host:port`, `[v6]:port`, `:port` (all interfaces) or a bare port (loopback).
+ * @param what the flag, for the message
+ * @throws SluiceError LISTEN_ADDRESS
+ */
+export function parseListenAddress(text: string, what: string): ListenAddress {
+  const match = /^(?:\[([0-9a-fA-F:.]+)\]:|([^:[\]\s]*):)?(\d{1,5})$/.exec(text.trim());
+  const port = match === null ? Number.NaN : Number(match[3]);
+  if (match === null || port > 65535)
+    throw new SluiceError(
+      "LISTEN_ADDRESS",
+      `${what} "${text}" is not an address to listen on; write host:port, [ipv6]:port or a port, for example 127.0.0.1:8080`,
+    );
+  const host = match[1] ?? match[2];
+  return { host: host === undefined ? "127.0.0.1" : host === "" ? "0.0.0.0" : host, port };
+}

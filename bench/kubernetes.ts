@@ -24,10 +24,10 @@ import { parseArgs } from "node:util";
 import { SeededRandom } from "../src/base/clock/random.ts";
 import { realClock } from "../src/base/clock/real.ts";
 import { silentLogger } from "../src/base/telemetry/logger.ts";
-import { ClusterState } from "../src/controllers/cluster-state.ts";
-import { EndpointRegistry } from "../src/endpoints/registry.ts";
-import { HttpApiClient } from "../src/kubernetes/http-client.ts";
-import { ResourceStore } from "../src/resources/resource-store.ts";
+import { ClusterState } from "../src/pool/controllers/cluster-state.ts";
+import { EndpointRegistry } from "../src/pool/endpoints/registry.ts";
+import { HttpApiClient } from "../src/pool/kubernetes/http-client.ts";
+import { ResourceStore } from "../src/pool/resources/resource-store.ts";
 
 const CPU_LIMIT = 1.25;
 const MEMORY_LIMIT = 0.25;

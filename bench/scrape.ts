@@ -16,12 +16,12 @@ import { Client, type Dispatcher } from "undici";
 import { SeededRandom } from "../src/base/clock/random.ts";
 import { realClock } from "../src/base/clock/real.ts";
 import { UNKNOWN_METRICS } from "../src/base/inference/endpoint.ts";
-import { Collector } from "../src/endpoints/collector.ts";
-import { Dialects } from "../src/endpoints/dialects/dialects.ts";
-import type { PoolEndpoint } from "../src/endpoints/pool-endpoint.ts";
-import { EndpointRegistry } from "../src/endpoints/registry.ts";
-import { ScrapeClient } from "../src/endpoints/scrape-client.ts";
-import type { ScrapeResult } from "../src/endpoints/scraper.ts";
+import { Collector } from "../src/pool/endpoints/collector.ts";
+import { Dialects } from "../src/pool/endpoints/dialects/dialects.ts";
+import type { PoolEndpoint } from "../src/pool/endpoints/pool-endpoint.ts";
+import { EndpointRegistry } from "../src/pool/endpoints/registry.ts";
+import { ScrapeClient } from "../src/pool/endpoints/scrape-client.ts";
+import type { ScrapeResult } from "../src/pool/endpoints/scraper.ts";
 
 const SCRAPE_LIMIT = 1.5;
 const IDLE_LIMIT = 0.05;

@@ -11,7 +11,7 @@ import { HeaderList } from "../base/inference/headers.ts";
 import { Rejection } from "../base/inference/outcomes.ts";
 import { render } from "../base/telemetry/exposition.ts";
 import { type Logger, silentLogger } from "../base/telemetry/logger.ts";
-import { objectivesFromFlags } from "../resources/objectives.ts";
+import { objectivesFromFlags } from "../pool/resources/objectives.ts";
 import { followConfig } from "./config-follower.ts";
 import { checkedConfig } from "./config-source.ts";
 import { InferenceCore } from "./inference-core.ts";

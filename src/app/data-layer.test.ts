@@ -14,7 +14,7 @@ import { parseDocument } from "../base/document/parse.ts";
 import { render } from "../base/telemetry/exposition.ts";
 import { silentLogger } from "../base/telemetry/logger.ts";
 import { loadConfig } from "../config/load.ts";
-import { objectivesFromFlags } from "../resources/objectives.ts";
+import { objectivesFromFlags } from "../pool/resources/objectives.ts";
 import { startGateway } from "./gateway.ts";
 import { InferenceCore } from "./inference-core.ts";
 import { metricsSettings, NO_METRICS_FLAGS, startMetrics } from "./metrics-settings.ts";

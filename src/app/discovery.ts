@@ -2,8 +2,8 @@ import { SluiceError } from "../base/inference/errors.ts";
 import type { Discovery } from "../base/plugin/kinds.ts";
 import type { Logger } from "../base/telemetry/logger.ts";
 import type { EffectiveConfig } from "../config/effective.ts";
-import type { EndpointsFlavour } from "../endpoints/file-address.ts";
-import { FileDiscovery } from "../endpoints/file-discovery.ts";
+import type { EndpointsFlavour } from "../pool/endpoints/file-address.ts";
+import { FileDiscovery } from "../pool/endpoints/file-discovery.ts";
 import type { InferenceCore } from "./inference-core.ts";
 import { instancesOf } from "./plan.ts";
 

@@ -3,9 +3,6 @@ import { didYouMean } from "../base/document/nearest.ts";
 import { readDocument } from "../base/document/read.ts";
 import { SluiceError } from "../base/inference/errors.ts";
 import { parseListenAddress } from "../base/inference/listen-address.ts";
-import { splitHostPort } from "../endpoints/address.ts";
-import { endpointsOf } from "../endpoints/endpoints-file.ts";
-import { MAX_FILE_BYTES } from "../endpoints/file-discovery.ts";
 import { renderBootstrap } from "../envoy/bootstrap.ts";
 import {
   type BootstrapOptions,
@@ -16,9 +13,12 @@ import {
   VARIANTS,
 } from "../envoy/options.ts";
 import { planBootstrap } from "../envoy/plan.ts";
-import { type FolderContent, ManifestFolder } from "../resources/manifest-folder.ts";
-import { GROUP, type InferencePool, type ResourceObject } from "../resources/objects.ts";
-import { choosePool } from "../resources/pool-choice.ts";
+import { splitHostPort } from "../pool/endpoints/address.ts";
+import { endpointsOf } from "../pool/endpoints/endpoints-file.ts";
+import { MAX_FILE_BYTES } from "../pool/endpoints/file-discovery.ts";
+import { type FolderContent, ManifestFolder } from "../pool/resources/manifest-folder.ts";
+import { GROUP, type InferencePool, type ResourceObject } from "../pool/resources/objects.ts";
+import { choosePool } from "../pool/resources/pool-choice.ts";
 
 /** What `sluice envoy-config` was asked for; addresses and choices are still text. */
 export interface EnvoyConfigRequest extends Pick<BootstrapOptions, "tls" | "subset" | "subsetHeader" | "command"> {

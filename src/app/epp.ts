@@ -30,22 +30,22 @@ import { PROCESS_PATH } from "../extproc/messages.ts";
 import { Notices } from "../extproc/notices.ts";
 import { processHandler } from "../extproc/service.ts";
 import type { WireOptions } from "../extproc/wire-options.ts";
+import type { KubernetesPoolParts } from "../pool/controllers/kubernetes-pool.ts";
+import type { KubernetesSettings } from "../pool/controllers/kubernetes-settings.ts";
+import type { PoolSource } from "../pool/controllers/pool-source.ts";
+import { startEndpointMetrics } from "../pool/endpoints/endpoint-metrics.ts";
+import { ModelSource } from "../pool/resources/model-source.ts";
+import type { ResourceSettings } from "../pool/resources/resource-settings.ts";
 import { followConfig } from "./config-follower.ts";
 import { type ConfigSource, checkedConfig, readConfig } from "./config-source.ts";
-import { startEndpointMetrics } from "./endpoint-metrics.ts";
 import type { ExplainSettings } from "./explain-settings.ts";
 import { showExtProc } from "./extproc-metrics.ts";
 import { FilePool } from "./file-pool.ts";
 import { InferenceCore } from "./inference-core.ts";
-import type { KubernetesPoolParts } from "./kubernetes-pool.ts";
-import type { KubernetesSettings } from "./kubernetes-settings.ts";
 import { metricsAuthorization } from "./metrics-authorization.ts";
 import type { MetricsFlags } from "./metrics-flags.ts";
 import { metricsSettings, startMetrics } from "./metrics-settings.ts";
-import { ModelSource } from "./model-source.ts";
-import type { PoolSource } from "./pool-source.ts";
 import { inspectorProfiler } from "./profiler.ts";
-import type { ResourceSettings } from "./resource-settings.ts";
 import { withSaturationEnvironment } from "./saturation-environment.ts";
 import { showSaturation } from "./saturation-metrics.ts";
 import { refusedClientLog, ServingTls, type TlsSettings } from "./serving-tls.ts";
@@ -302,7 +302,7 @@ async function poolOf(
   }
   if (kubernetes === undefined) throw settings.missingEndpoints;
   // Loaded where it is needed: without Kubernetes nothing of it takes time or memory.
-  const { KubernetesPool } = await import("./kubernetes-pool.ts");
+  const { KubernetesPool } = await import("../pool/controllers/kubernetes-pool.ts");
   return KubernetesPool.connect({ settings: kubernetes, objectives, ...parts });
 }
 

@@ -15,8 +15,8 @@ import {
   routedTo,
 } from "../../test/support/hermetic.ts";
 import { SessionHarness } from "../../test/support/session-harness.ts";
-import { madePool, madeRewrite, rule } from "../resources/made.cases.ts";
-import { ResourceStore } from "../resources/resource-store.ts";
+import { madePool, madeRewrite, rule } from "../pool/resources/made.cases.ts";
+import { ResourceStore } from "../pool/resources/resource-store.ts";
 
 // The scenarios of epp-protocol, appendix B, one test per row: v1.5's own integration tests, described there. Whole replies
 // are compared, headers sorted; the wire behaves as with `--parity v1.5`.

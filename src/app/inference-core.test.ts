@@ -7,7 +7,7 @@ import { defineProducer, defineRequestHook } from "../base/plugin/define.ts";
 import { silentLogger } from "../base/telemetry/logger.ts";
 import type { EffectiveConfig } from "../config/effective.ts";
 import { loadConfig } from "../config/load.ts";
-import { objectivesFromFlags } from "../resources/objectives.ts";
+import { objectivesFromFlags } from "../pool/resources/objectives.ts";
 import { InferenceCore } from "./inference-core.ts";
 import { PLUGIN_REGISTRY } from "./plugins.ts";
 

@@ -9,8 +9,8 @@ import {
 import { ask } from "../../test/support/client.ts";
 import { type AdminServer, startAdmin } from "../admin/server.ts";
 import { VirtualClock } from "../base/clock/virtual.ts";
-import { AccessReview, type ReviewedUser } from "../kubernetes/access-review.ts";
-import { HttpApiClient } from "../kubernetes/http-client.ts";
+import { AccessReview, type ReviewedUser } from "../pool/kubernetes/access-review.ts";
+import { HttpApiClient } from "../pool/kubernetes/http-client.ts";
 import { type AccessReviews, metricsAuthorization } from "./metrics-authorization.ts";
 
 const PROMETHEUS: ReviewedUser = { username: "system:serviceaccount:monitoring:prometheus" };

@@ -1,4 +1,4 @@
-import type { MetricsPage } from "../endpoints/metrics-page.ts";
+import type { MetricsPage } from "../pool/endpoints/metrics-page.ts";
 
 /** Flags that name a metric (epp-protocol 13.3). */
 export const METRIC_FLAGS = [

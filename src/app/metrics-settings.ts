@@ -4,11 +4,11 @@ import { type InstanceParts, PluginInstances } from "../base/plugin/instances.ts
 import type { DataSource, EngineSpecification } from "../base/plugin/kinds.ts";
 import { sameParameters } from "../base/plugin/same-parameters.ts";
 import type { ConfiguredPlugin, EffectiveConfig, EffectiveDataSource } from "../config/effective.ts";
-import { type CadenceOptions, MIN_INTERVAL } from "../endpoints/cadence.ts";
-import { Dialects } from "../endpoints/dialects/dialects.ts";
-import type { EngineMapping } from "../endpoints/dialects/engines.ts";
-import type { FurtherPage, MetricsPage } from "../endpoints/metrics-page.ts";
-import { Reconnector } from "../endpoints/reconnector.ts";
+import { type CadenceOptions, MIN_INTERVAL } from "../pool/endpoints/cadence.ts";
+import { Dialects } from "../pool/endpoints/dialects/dialects.ts";
+import type { EngineMapping } from "../pool/endpoints/dialects/engines.ts";
+import type { FurtherPage, MetricsPage } from "../pool/endpoints/metrics-page.ts";
+import { Reconnector } from "../pool/endpoints/reconnector.ts";
 import type { InferenceCore } from "./inference-core.ts";
 import { type MetricsFlags, type ModelServerSettings, PAGE_FLAGS } from "./metrics-flags.ts";
 import { dialectsWith } from "./model-servers.ts";

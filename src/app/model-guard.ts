@@ -1,5 +1,5 @@
 import { LabelGuard } from "../base/telemetry/label-guard.ts";
-import type { ResourceStore } from "../resources/resource-store.ts";
+import type { ResourceStore } from "../pool/resources/resource-store.ts";
 
 /** Distinct model names in labels, for the life of the process (scheduling 8.1). */
 const MAX_MODELS = 1000;

@@ -1,7 +1,7 @@
 import { messageOf, SluiceError } from "../base/inference/errors.ts";
-import { Dialects, type EngineChoice } from "../endpoints/dialects/dialects.ts";
-import { ENGINES, type EngineMapping, VLLM } from "../endpoints/dialects/engines.ts";
-import { parseSpecification } from "../endpoints/dialects/specification.ts";
+import { Dialects, type EngineChoice } from "../pool/endpoints/dialects/dialects.ts";
+import { ENGINES, type EngineMapping, VLLM } from "../pool/endpoints/dialects/engines.ts";
+import { parseSpecification } from "../pool/endpoints/dialects/specification.ts";
 import type { MetricFlag, MetricNames } from "./metrics-flags.ts";
 
 /** Flags that name a metric, and what of the default engine's mapping each replaces (epp-protocol 13.2, 13.3). */

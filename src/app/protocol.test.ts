@@ -12,8 +12,8 @@ import {
   SessionHarness,
 } from "../../test/support/session-harness.ts";
 import type { ResponseCompleteContext } from "../base/plugin/kinds.ts";
-import { madeModel, madePool } from "../resources/made.cases.ts";
-import { ResourceStore } from "../resources/resource-store.ts";
+import { madeModel, madePool } from "../pool/resources/made.cases.ts";
+import { ResourceStore } from "../pool/resources/resource-store.ts";
 
 // Clauses of the protocol's checklist that only a whole picker shows: session, exchange, models, scheduler and plugins.
 

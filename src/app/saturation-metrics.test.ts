@@ -5,7 +5,7 @@ import { defineSaturationDetector } from "../base/plugin/define.ts";
 import { render } from "../base/telemetry/exposition.ts";
 import { type Logger, silentLogger } from "../base/telemetry/logger.ts";
 import { loadConfig } from "../config/load.ts";
-import { objectivesFromFlags } from "../resources/objectives.ts";
+import { objectivesFromFlags } from "../pool/resources/objectives.ts";
 import { InferenceCore } from "./inference-core.ts";
 import { PLUGIN_REGISTRY } from "./plugins.ts";
 import { showSaturation } from "./saturation-metrics.ts";

@@ -1,4 +1,4 @@
-import type { EngineMapping } from "../endpoints/dialects/engines.ts";
+import type { EngineMapping } from "../pool/endpoints/dialects/engines.ts";
 import type { MetricsPage } from "./metrics-page.ts";
 import { Finding, skipped, type Verdict } from "./verdict.ts";
 

@@ -1,6 +1,6 @@
 import type { Clock } from "../base/clock/clock.ts";
 import { SluiceError } from "../base/inference/errors.ts";
-import { ENGINES, type EngineMapping, VLLM } from "../endpoints/dialects/engines.ts";
+import { ENGINES, type EngineMapping, VLLM } from "../pool/endpoints/dialects/engines.ts";
 import { blockSizeOf, checkCacheConfig, checkPrefixReuse, PREFIX_HITS } from "./cache-metrics.ts";
 import { APIS, type Api, ask, checkStream, checkWhole, MAX_ANSWER_BYTES } from "./generation.ts";
 import { HttpProbe } from "./http-probe.ts";

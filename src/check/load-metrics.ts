@@ -1,4 +1,4 @@
-import { formatSpecification, parseSpecification } from "../endpoints/dialects/specification.ts";
+import { formatSpecification, parseSpecification } from "../pool/endpoints/dialects/specification.ts";
 import type { MetricsPage, Series } from "./metrics-page.ts";
 import type { ObligationName } from "./obligations.ts";
 import { Finding, type Verdict } from "./verdict.ts";

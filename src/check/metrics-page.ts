@@ -1,6 +1,6 @@
 import { ExpositionReader, type SampleType } from "../base/telemetry/exposition-reader.ts";
-import type { EngineMapping } from "../endpoints/dialects/engines.ts";
-import { type MetricSpecification, parseSpecification } from "../endpoints/dialects/specification.ts";
+import type { EngineMapping } from "../pool/endpoints/dialects/engines.ts";
+import { type MetricSpecification, parseSpecification } from "../pool/endpoints/dialects/specification.ts";
 
 /** Samples of one name that are kept; the others are counted. */
 const MAX_SAMPLES = 1000;

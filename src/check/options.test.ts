@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { messageOf } from "../base/inference/errors.ts";
-import { VLLM } from "../endpoints/dialects/engines.ts";
+import { VLLM } from "../pool/endpoints/dialects/engines.ts";
 import { engineNamed, parseHeader, parseMetricsPath, parseTarget, withNames } from "./options.ts";
 
 /** The message of what is thrown, always a FLAG_VALUE. */

@@ -1,7 +1,7 @@
 import { messageOf, SluiceError } from "../base/inference/errors.ts";
 import { HOP_BY_HOP_HEADERS } from "../base/inference/headers.ts";
-import { ENGINES, type EngineMapping } from "../endpoints/dialects/engines.ts";
-import { parseSpecification } from "../endpoints/dialects/specification.ts";
+import { ENGINES, type EngineMapping } from "../pool/endpoints/dialects/engines.ts";
+import { parseSpecification } from "../pool/endpoints/dialects/specification.ts";
 
 /** Metric specifications (scheduling 1.4) that take the place of the engine's own; undefined = the engine's. */
 export interface MetricNames {

@@ -1,4 +1,4 @@
-import { MAX_PAGE_BYTES } from "../endpoints/scrape-client.ts";
+import { MAX_PAGE_BYTES } from "../pool/endpoints/scrape-client.ts";
 import { excerpt } from "./answers.ts";
 import type { Answer, HttpProbe, NoAnswer } from "./http-probe.ts";
 import { MetricsPage } from "./metrics-page.ts";

@@ -1,4 +1,4 @@
-import { RESOURCE_DEFAULTS } from "../app/resource-settings.ts";
+import { RESOURCE_DEFAULTS } from "../pool/resources/resource-settings.ts";
 import { BODY_FLAGS } from "./body-flags.ts";
 import { EXPLAIN_FLAGS } from "./explain-flags.ts";
 import type { FlagRow, Inert } from "./go-flags.ts";

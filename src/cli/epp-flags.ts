@@ -1,8 +1,8 @@
 import { isIP } from "node:net";
 import type { EppSettings } from "../app/epp.ts";
-import type { KubernetesSettings } from "../app/kubernetes-settings.ts";
-import { type ResourceFlags, resourceCounting, resourceSettings } from "../app/resource-settings.ts";
 import { SluiceError } from "../base/inference/errors.ts";
+import type { KubernetesSettings } from "../pool/controllers/kubernetes-settings.ts";
+import { type ResourceFlags, resourceCounting, resourceSettings } from "../pool/resources/resource-settings.ts";
 import { bodySettingsOf } from "./body-flags.ts";
 import { environmentMarkdown, readEnvironment } from "./epp-environment.ts";
 import { EPP_FLAGS } from "./epp-flag-table.ts";

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
-import { RESOURCE_DEFAULTS, resourceSettings } from "../app/resource-settings.ts";
 import { SluiceError } from "../base/inference/errors.ts";
 import { parseListenAddress } from "../base/inference/listen-address.ts";
+import { RESOURCE_DEFAULTS, resourceSettings } from "../pool/resources/resource-settings.ts";
 import { type BodyOptions, bodySettingsFrom, withBodyOptions } from "./body-flags.ts";
 import { collect, command, wholeNumber } from "./command.ts";
 import { type ExplainOptions, explainSettingsFrom, withExplainOptions } from "./explain-flags.ts";

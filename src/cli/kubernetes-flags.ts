@@ -1,7 +1,7 @@
-import { deploymentName } from "../app/kubernetes-identity.ts";
-import type { KubernetesSettings } from "../app/kubernetes-settings.ts";
-import type { ResourceCounting } from "../app/resource-settings.ts";
 import { SluiceError } from "../base/inference/errors.ts";
+import { deploymentName } from "../pool/controllers/kubernetes-identity.ts";
+import type { KubernetesSettings } from "../pool/controllers/kubernetes-settings.ts";
+import type { ResourceCounting } from "../pool/resources/resource-settings.ts";
 import type { EPP_FLAGS } from "./epp-flag-table.ts";
 import type { FlagValues, ParsedFlags } from "./go-flags.ts";
 

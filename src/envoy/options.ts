@@ -1,4 +1,4 @@
-import type { InferencePool, PickerReference } from "../resources/objects.ts";
+import type { InferencePool, PickerReference } from "../pool/resources/objects.ts";
 
 /**
  * How the pick reaches the upstream connection (data-plane 2): `standalone` = a header and an ORIGINAL_DST cluster,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { SluiceError } from "../base/inference/errors.ts";
-import { GROUP, type InferencePool, type PickerReference } from "../resources/objects.ts";
+import { GROUP, type InferencePool, type PickerReference } from "../pool/resources/objects.ts";
 import type { BootstrapOptions } from "./options.ts";
 import { planBootstrap } from "./plan.ts";
 import { KNOWN_SERVERS, OPTIONS, POOL } from "./pool.cases.ts";

@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
 import { oneLine, SluiceError } from "../base/inference/errors.ts";
-import { GROUP, type InferencePool } from "../resources/objects.ts";
-import { effectivePort } from "../resources/pool-mapping.ts";
+import { GROUP, type InferencePool } from "../pool/resources/objects.ts";
+import { effectivePort } from "../pool/resources/pool-mapping.ts";
 import type { BootstrapOptions, PickerTls, SocketAddress } from "./options.ts";
 
 /** Everything about a bootstrap that had to be decided; the rest is writing it down. */

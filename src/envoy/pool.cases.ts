@@ -1,4 +1,4 @@
-import { GROUP, type InferencePool } from "../resources/objects.ts";
+import { GROUP, type InferencePool } from "../pool/resources/objects.ts";
 import type { BootstrapOptions } from "./options.ts";
 
 /** A v1 pool whose picker is the Service `llm-epp`, port 9002. */

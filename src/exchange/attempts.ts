@@ -1,7 +1,7 @@
 import type { Endpoint } from "../base/inference/endpoint.ts";
 import type { SchedulingResult } from "../base/inference/scheduling-result.ts";
-import type { Flow } from "../endpoints/flow-loads.ts";
-import type { InFlight, InFlightTicket } from "../endpoints/in-flight.ts";
+import type { Flow } from "../pool/endpoints/flow-loads.ts";
+import type { InFlight, InFlightTicket } from "../pool/endpoints/in-flight.ts";
 
 const NO_TICKETS: readonly InFlightTicket[] = [];
 

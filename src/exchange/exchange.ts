@@ -7,7 +7,7 @@ import { HEADER, HeaderList, requestPath } from "../base/inference/headers.ts";
 import { Rejection } from "../base/inference/outcomes.ts";
 import type { AnswerFormat, InferenceRequest } from "../base/inference/request.ts";
 import type { Tracing } from "../base/telemetry/tracing.ts";
-import type { EndpointRegistry } from "../endpoints/registry.ts";
+import type { EndpointRegistry } from "../pool/endpoints/registry.ts";
 import type { DecisionTrace } from "../scheduling/hooks.ts";
 import type { BytesPerToken } from "../scheduling/tokens/bytes-per-token.ts";
 import { Attempts } from "./attempts.ts";

@@ -1,5 +1,5 @@
 import type { Metrics } from "../base/telemetry/names.ts";
-import type { Flow } from "../endpoints/flow-loads.ts";
+import type { Flow } from "../pool/endpoints/flow-loads.ts";
 
 type Labels = readonly [model: string, target: string, fairness: string, priority: string];
 type Histogram = ReturnType<Metrics["requestSize"]["with"]>;

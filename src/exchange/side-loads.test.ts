@@ -4,8 +4,8 @@ import { SeededRandom } from "../base/clock/random.ts";
 import { VirtualClock } from "../base/clock/virtual.ts";
 import { HeaderList } from "../base/inference/headers.ts";
 import type { DecisionRecord } from "../base/inference/scheduling-result.ts";
-import type { PoolEndpoint } from "../endpoints/pool-endpoint.ts";
-import { EndpointRegistry } from "../endpoints/registry.ts";
+import type { PoolEndpoint } from "../pool/endpoints/pool-endpoint.ts";
+import { EndpointRegistry } from "../pool/endpoints/registry.ts";
 import { Attempts } from "./attempts.ts";
 import { HEADERS, NO_WIRE } from "./fakes.cases.ts";
 

@@ -2,10 +2,10 @@ import { describe, expect, it } from "vitest";
 import { poll } from "../../test/support/poll.ts";
 import { SeededRandom } from "../base/clock/random.ts";
 import { realClock } from "../base/clock/real.ts";
-import { Collector } from "../endpoints/collector.ts";
-import { Dialects } from "../endpoints/dialects/dialects.ts";
-import { EndpointRegistry } from "../endpoints/registry.ts";
-import { ScrapeClient } from "../endpoints/scrape-client.ts";
+import { Collector } from "../pool/endpoints/collector.ts";
+import { Dialects } from "../pool/endpoints/dialects/dialects.ts";
+import { EndpointRegistry } from "../pool/endpoints/registry.ts";
+import { ScrapeClient } from "../pool/endpoints/scrape-client.ts";
 import { parseSimOptions } from "./options.ts";
 import { startSimulator } from "./server.ts";
 

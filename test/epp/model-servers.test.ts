@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { realClock } from "../../src/base/clock/real.ts";
 import { selfSignedPair } from "../../src/base/grpc/tls.ts";
-import type { PoolView } from "../../src/endpoints/view.ts";
+import type { PoolView } from "../../src/pool/endpoints/view.ts";
 import { getJson } from "../support/client.ts";
 import { type BareEpp, ExtProcClient, route, startBareEpp } from "../support/epp-process.ts";
 import { poll } from "../support/poll.ts";

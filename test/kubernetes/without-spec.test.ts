@@ -3,11 +3,11 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { SeededRandom } from "../../src/base/clock/random.ts";
 import { realClock } from "../../src/base/clock/real.ts";
 import { silentLogger } from "../../src/base/telemetry/logger.ts";
-import { ClusterState } from "../../src/controllers/cluster-state.ts";
-import { EndpointRegistry } from "../../src/endpoints/registry.ts";
-import { HttpApiClient } from "../../src/kubernetes/http-client.ts";
-import { ResourceStore } from "../../src/resources/resource-store.ts";
-import { type Base, I, M, type Manifest, O, P, R } from "../../src/resources/verdicts.cases.ts";
+import { ClusterState } from "../../src/pool/controllers/cluster-state.ts";
+import { EndpointRegistry } from "../../src/pool/endpoints/registry.ts";
+import { HttpApiClient } from "../../src/pool/kubernetes/http-client.ts";
+import { ResourceStore } from "../../src/pool/resources/resource-store.ts";
+import { type Base, I, M, type Manifest, O, P, R } from "../../src/pool/resources/verdicts.cases.ts";
 import { startApiServer, type TestApiServer } from "../support/apiserver/index.ts";
 import { poll } from "../support/poll.ts";
 

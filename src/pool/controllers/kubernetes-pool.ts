@@ -1,0 +1,173 @@
+import { hostname } from "node:os";
+import type { Clock } from "../../base/clock/clock.ts";
+import { type SeededRandom, uuidFrom } from "../../base/clock/random.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import type { AppProtocol, OwnHook } from "../../base/plugin/kinds.ts";
+import type { Logger } from "../../base/telemetry/logger.ts";
+import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
+import { AccessReview } from "../kubernetes/access-review.ts";
+import type { ApiClient } from "../kubernetes/api-client.ts";
+import { EventWriter } from "../kubernetes/events.ts";
+import { HttpApiClient } from "../kubernetes/http-client.ts";
+import { inCluster } from "../kubernetes/in-cluster.ts";
+import { kubeconfig } from "../kubernetes/kubeconfig.ts";
+import { LeaderElector } from "../kubernetes/leader-elector.ts";
+import { objectivesFromFlags } from "../resources/objectives.ts";
+import type { ObjectMeta } from "../resources/objects.ts";
+import type { ModelOptions } from "../resources/resolve.ts";
+import { ResourceStore } from "../resources/resource-store.ts";
+import { ClusterState } from "./cluster-state.ts";
+import { MODEL_TYPE } from "./kinds.ts";
+import { deploymentName } from "./kubernetes-identity.ts";
+import { showCluster } from "./kubernetes-metrics.ts";
+import type { KubernetesSettings } from "./kubernetes-settings.ts";
+import { parseLabelSelector } from "./label-selector.ts";
+import { modelNotFound, TARGET_MODEL_NOT_FOUND } from "./model-not-found.ts";
+import { ModelStatusWriter } from "./model-status-writer.ts";
+import { type FollowingCore, type PoolSource, protocolOf } from "./pool-source.ts";
+
+export interface KubernetesPoolParts {
+  readonly settings: KubernetesSettings;
+  /** `NAME=PRIORITY` each. */
+  readonly objectives: readonly string[];
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly clock: Clock;
+  readonly random: SeededRandom;
+  readonly log: Logger;
+}
+
+/** Who tells events. */
+const COMPONENT = "sluice-epp";
+
+/** The pool of a cluster: pods, API objects, leadership, and what is written back (api-resources 3). */
+export class KubernetesPool implements PoolSource {
+  readonly models: ModelOptions;
+  readonly hooks: readonly OwnHook[];
+  readonly reviews: AccessReview | undefined;
+  readonly #api: ApiClient;
+  readonly #parts: KubernetesPoolParts;
+  readonly #store: ResourceStore;
+  readonly #events: EventWriter;
+  readonly #writer: ModelStatusWriter | undefined;
+  #state: ClusterState | undefined;
+  #elector: LeaderElector | undefined;
+  #stopMetrics: (() => void) | undefined;
+
+  /**
+   * Finds the API server, without asking it anything yet.
+   * @throws SluiceError KUBERNETES_ACCESS, POD_NAME, LABEL_SELECTOR, OBJECTIVE_...
+   */
+  static async connect(parts: KubernetesPoolParts): Promise<KubernetesPool> {
+    const { env, clock, settings, log } = parts;
+    // As with the reference: who names a file in a pod means the cluster of that file.
+    const file = settings.kubeconfig ?? (env["KUBECONFIG"] || undefined);
+    const access = file === undefined ? await inCluster(env, clock) : await kubeconfig(file, { clock });
+    if (access === undefined)
+      throw new SluiceError(
+        "KUBERNETES_ACCESS",
+        "no Kubernetes here: run it in a pod, or name a file with --kubeconfig or KUBECONFIG; without Kubernetes give --endpoints FILE",
+      );
+    log.info({ server: access.server, namespace: settings.namespace }, "endpoints come from Kubernetes");
+    return new KubernetesPool(new HttpApiClient({ ...access, clock, log }), parts);
+  }
+
+  /** @throws SluiceError LABEL_SELECTOR, OBJECTIVE_... */
+  constructor(api: ApiClient, parts: KubernetesPoolParts) {
+    const { settings, clock, random, env, log, objectives } = parts;
+    const { members, namespace, metricsAuth, matching, standardShedAt, legacyCriticality } = settings;
+    this.#api = api;
+    this.#parts = parts;
+    // A namespace may hold thousands of objects that say the same nonsense.
+    const notices = new RateLimitedLog(log, clock, { intervalMs: 10_000, maxKeys: 20 });
+    this.#store = new ResourceStore({
+      pool: members.kind === "pool" ? { name: members.name, namespace, group: members.group } : {},
+      notice: (text) => void notices.log("warn", text, {}, text),
+    });
+    const flags = objectivesFromFlags(objectives);
+    this.models =
+      members.kind === "pool"
+        ? { objectives: flags, resources: this.#store, ...{ matching, standardShedAt, legacyCriticality } }
+        : { objectives: flags };
+    this.reviews = metricsAuth ? new AccessReview({ api, clock }) : undefined;
+    const instance = env["POD_NAME"] || hostname();
+    this.#events = new EventWriter({ ...{ api, clock, random, log, instance }, component: COMPONENT });
+    const { kind, group, version } = MODEL_TYPE;
+    const report = ({ namespace: at, name, uid }: ObjectMeta, message: string): void =>
+      this.#events.write(
+        { ...{ kind, apiVersion: `${group}/${version}`, namespace: at, name, uid } },
+        { type: "Warning", reason: TARGET_MODEL_NOT_FOUND, message },
+      );
+    const plugin = modelNotFound({ resources: this.#store, report, clock });
+    this.hooks = [{ name: "model-not-found", type: "model-not-found", plugin }];
+    if (settings.writeModelStatus) this.#writer = new ModelStatusWriter({ api, store: this.#store, clock, log });
+  }
+
+  async start(core: FollowingCore): Promise<void> {
+    const { settings, clock, random, log } = this.#parts;
+    const { namespace, members } = settings;
+    this.#state = new ClusterState({
+      ...{ api: this.#api, namespace, endpoints: core.endpoints, store: this.#store, clock, random, log },
+      source:
+        members.kind === "pool"
+          ? members
+          : {
+              kind: "selector",
+              membership: { namespace, selects: parseLabelSelector(members.selector), ports: members.ports },
+            },
+    });
+    this.#state.start();
+    if (settings.leaderElection) this.#elect();
+    else this.#writer?.start();
+    this.#stopMetrics = showCluster(core, this.#state, clock, this.#elector);
+  }
+
+  synced(): boolean {
+    return this.#state?.synced ?? false;
+  }
+
+  appProtocol(): AppProtocol | undefined {
+    return protocolOf(this.#store.pool);
+  }
+
+  leader(): boolean | undefined {
+    return this.#parts.settings.leaderElection ? (this.#elector?.leading ?? false) : undefined;
+  }
+
+  async resign(): Promise<void> {
+    this.#writer?.close();
+    await this.#elector?.release();
+  }
+
+  async close(): Promise<void> {
+    this.#stopMetrics?.();
+    this.#writer?.close();
+    this.#state?.close();
+    await this.#elector?.release();
+    // An event that is under way is not waited for.
+    const written = this.#events.close();
+    await this.#api.close();
+    await written;
+  }
+
+  #elect(): void {
+    const { settings, clock, random, log, env } = this.#parts;
+    const { namespace } = settings;
+    this.#elector = new LeaderElector({
+      ...{ api: this.#api, namespace, clock, random, log },
+      name: leaseName(settings, env),
+      identity: `${env["POD_NAME"] || hostname()}_${uuidFrom(random)}`,
+      onChange: (leading) => {
+        if (!leading) log.info({}, "this replica does not lead any more");
+        if (leading) this.#writer?.start();
+        else this.#writer?.close();
+      },
+    });
+    this.#elector.start();
+  }
+}
+
+/** Name of the lease that the replicas of a picker share (api-resources 3.7). */
+function leaseName({ namespace, members }: KubernetesSettings, env: KubernetesPoolParts["env"]): string {
+  const pool = members.kind === "pool" ? members.name : deploymentName(env);
+  return `epp-${namespace}-${pool}.llm-d.ai`;
+}

@@ -1,0 +1,150 @@
+import type { Clock, Timer } from "../../base/clock/clock.ts";
+import { messageOf } from "../../base/inference/errors.ts";
+import type { Logger } from "../../base/telemetry/logger.ts";
+import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
+import type { ApiClient } from "../kubernetes/api-client.ts";
+import { ApiError } from "../kubernetes/api-error.ts";
+import { applyStatus } from "../kubernetes/apply.ts";
+import { objectPath } from "../kubernetes/resource-type.ts";
+import { CONDITION, type Condition } from "../resources/condition.ts";
+import { modelConditions } from "../resources/model-status.ts";
+import type { InferenceModel } from "../resources/objects.ts";
+import type { ResourceStore } from "../resources/resource-store.ts";
+import { MODEL_TYPE } from "./kinds.ts";
+
+/** Milliseconds from a change to writing: one event of a user is often several of the API server. */
+const SETTLE = 200;
+/** Milliseconds after which a failed write is tried again. */
+const TRY_AGAIN = 5000;
+
+export interface ModelStatusWriterOptions {
+  readonly api: ApiClient;
+  readonly store: ResourceStore;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/**
+ * Says in the status of every InferenceModel of the pool whether it is in force or which other one owns its model name
+ * (api-resources 2.3). It writes on changes only, one object at a time, leaves conditions of others alone, and gives up
+ * for good where it may not write. To be started by the leader alone.
+ */
+export class ModelStatusWriter {
+  readonly #options: ModelStatusWriterOptions;
+  /** What was last found in or written to the status of an object, by uid. */
+  readonly #written = new Map<string, string>();
+  readonly #log: RateLimitedLog;
+  #stop: (() => void) | undefined;
+  #due: { readonly timer: Timer; readonly at: number } | undefined;
+  #writing = false;
+  #again = false;
+  #forbidden = false;
+
+  constructor(options: ModelStatusWriterOptions) {
+    this.#options = options;
+    this.#log = new RateLimitedLog(options.log, options.clock, { intervalMs: 60_000, maxKeys: 8 });
+  }
+
+  /** Begins to write; without effect while it runs, and where it was forbidden to. */
+  start(): void {
+    if (this.#stop !== undefined || this.#forbidden) return;
+    this.#stop = this.#options.store.onChange(() => this.#soon(SETTLE));
+    this.#soon(0);
+  }
+
+  /** Stops writing; what others write meanwhile is looked at anew after the next start. */
+  close(): void {
+    this.#stop?.();
+    this.#stop = undefined;
+    this.#due?.timer.cancel();
+    this.#due = undefined;
+    this.#written.clear();
+  }
+
+  /** Writes after so many milliseconds, or earlier. */
+  #soon(ms: number): void {
+    const { clock } = this.#options;
+    const at = clock.now() + ms;
+    if (this.#stop === undefined || (this.#due !== undefined && this.#due.at <= at)) return;
+    this.#due?.timer.cancel();
+    const write = (): void => {
+      this.#due = undefined;
+      void this.#writeAll();
+    };
+    this.#due = { at, timer: clock.after(ms, write, true) };
+  }
+
+  async #writeAll(): Promise<void> {
+    this.#again = true;
+    if (this.#writing) return;
+    this.#writing = true;
+    do {
+      this.#again = false;
+    } while ((await this.#writeEach()) && this.#again && this.#stop !== undefined);
+    this.#writing = false;
+  }
+
+  /** @returns false when the server is in no state to be asked about the others */
+  async #writeEach(): Promise<boolean> {
+    const seen = new Set<string>();
+    for (const { model, winner } of [...this.#options.store.models()]) {
+      const started = this.#stop;
+      if (started === undefined) return false;
+      const { uid, generation } = model.meta;
+      seen.add(uid);
+      const verdict = `${generation} ${winner.meta.uid}`;
+      if (this.#written.get(uid) === verdict) continue;
+      const outcome = await this.#write(model, winner);
+      // Since a stop others may have written something else.
+      if (outcome === "done" && this.#stop === started) this.#written.set(uid, verdict);
+      if (outcome === "server down") return false;
+    }
+    for (const uid of this.#written.keys()) if (!seen.has(uid)) this.#written.delete(uid);
+    return true;
+  }
+
+  /** `done`: the status says what it should; otherwise it is tried again, if that makes sense. */
+  async #write(model: InferenceModel, winner: InferenceModel): Promise<"done" | "failed" | "server down"> {
+    const { api, clock, log } = this.#options;
+    const { namespace, name } = model.meta;
+    try {
+      const current = (await api.request({ method: "GET", path: objectPath(MODEL_TYPE, namespace, name) })) as Current;
+      // Another object took the name, or its next generation is on its way to us.
+      if (current.metadata?.uid !== model.meta.uid) return "done";
+      const before = current.status?.conditions ?? [];
+      const after = modelConditions(model, before, winner === model ? undefined : winner.meta, clock.wall());
+      if (after === before) return "done";
+      const { resourceVersion } = current.metadata;
+      // Conditions are a map by type: those of others are left alone by not being named.
+      const conditions = after.filter(({ type }) => OURS.has(type));
+      const object = { metadata: { namespace, name, resourceVersion }, status: { conditions } };
+      await applyStatus(api, MODEL_TYPE, namespace, name, FIELD_MANAGER, object, { force: true });
+      return "done";
+    } catch (error) {
+      const { status, retryAfter = 0 } = error as Partial<ApiError>;
+      if (error instanceof ApiError && status === 403) {
+        this.#forbidden = true;
+        this.close();
+        log.warn({}, `the status of InferenceModels is not written any more: ${messageOf(error)}`);
+        return "done";
+      }
+      // Deleted meanwhile: the watch will tell.
+      if (error instanceof ApiError && status === 404) return "done";
+      this.#soon(status === 409 ? SETTLE : Math.max(TRY_AGAIN, retryAfter));
+      if (status !== 409) {
+        const text = `the status of an InferenceModel was not written, it is tried again: ${messageOf(error)}`;
+        this.#log.log("warn", `${status}`, { model: `${namespace}/${name}` }, text);
+      }
+      return status === 0 || status === 429 || status === 503 ? "server down" : "failed";
+    }
+  }
+}
+
+/** Who owns what is written. */
+const FIELD_MANAGER = "sluice-epp";
+const OURS: ReadonlySet<string> = new Set([CONDITION.accepted, CONDITION.ready]);
+
+interface Current {
+  readonly metadata?: { readonly uid?: string; readonly resourceVersion?: string };
+  readonly status?: { readonly conditions?: readonly Condition[] };
+}

@@ -1,0 +1,196 @@
+import type { Clock } from "../../base/clock/clock.ts";
+import { hostPort } from "../../base/inference/endpoint.ts";
+import { type PodSnapshot, type PoolMembership, samePod } from "../../base/inference/pod-snapshot.ts";
+import { membersOf } from "../endpoints/membership.ts";
+import { type EndpointSpec, endpointId } from "../endpoints/pool-endpoint.ts";
+import type { EndpointRegistry } from "../endpoints/registry.ts";
+import type { ObjectKey, ReflectedSink } from "../kubernetes/reflected.ts";
+import { AddressClaims } from "./address-claims.ts";
+
+/**
+ * Milliseconds after which others get a turn while many pods have changed at once: requests are decided in the same thread
+ * (`bench/kubernetes.ts` measures it).
+ */
+const SLICE = 2;
+
+export interface PoolMembersOptions {
+  readonly endpoints: EndpointRegistry;
+  readonly clock: Clock;
+  /** Two pods say that they serve at `address`: from now on `owner` does. */
+  readonly onShared?: (address: string, owner: PodSnapshot, other: PodSnapshot) => void;
+}
+
+/** A pod that serves, or would if its addresses were its own. */
+interface Serving {
+  readonly pod: PodSnapshot;
+  readonly specs: readonly EndpointSpec[];
+}
+
+/** Keeps the endpoints those of the pool's pods: a pure function of the pool and the pods last told of. */
+export class PoolMembers implements ReflectedSink<PodSnapshot> {
+  readonly #endpoints: EndpointRegistry;
+  readonly #clock: Clock;
+  readonly #onShared: NonNullable<PoolMembersOptions["onShared"]>;
+  readonly #pods = new Map<string, PodSnapshot>();
+  readonly #serving = new Map<string, Serving>();
+  readonly #claims = new AddressClaims();
+  /** Pods of which not every endpoint found room. */
+  readonly #short = new Set<string>();
+  /** Pods that have changed and whose endpoints have not yet, in the order in which they will. */
+  readonly #unsettled = new Set<string>();
+  #continuing = false;
+  #pool: PoolMembership | undefined;
+
+  constructor({ endpoints, clock, onShared = () => {} }: PoolMembersOptions) {
+    this.#endpoints = endpoints;
+    this.#clock = clock;
+    this.#onShared = onShared;
+  }
+
+  /** The endpoints are those of the pods last told of: false only for a moment after very many have changed. */
+  get settled(): boolean {
+    return this.#unsettled.size === 0;
+  }
+
+  /** The pool has another selector or other ports, or is no more: then it has no endpoints, from now on. */
+  usePool(pool: PoolMembership | undefined): void {
+    this.#pool = pool;
+    for (const key of this.#pods.keys()) this.#unsettled.add(key);
+    this.#settleSome(pool === undefined ? Number.POSITIVE_INFINITY : SLICE);
+  }
+
+  replace(pods: readonly PodSnapshot[]): void {
+    const before = this.#pods.size;
+    const changed: string[] = [];
+    let known = 0;
+    for (const pod of pods) {
+      const key = keyOf(pod);
+      if (this.#pods.has(key)) known++;
+      if (this.#takes(key, pod)) changed.push(key);
+    }
+    // First of all nothing more is sent to those that are gone.
+    if (known < before) this.#dropAllBut(pods);
+    for (const key of changed) this.#unsettled.add(key);
+    this.#settleSome(SLICE);
+  }
+
+  put(pod: PodSnapshot): void {
+    const key = keyOf(pod);
+    // Most changes of pods are nothing to us.
+    if (!this.#takes(key, pod)) return;
+    this.#settle(key);
+    this.#useRoom();
+  }
+
+  remove(key: ObjectKey): void {
+    this.#pods.delete(keyOf(key));
+    this.#settle(keyOf(key));
+    this.#useRoom();
+  }
+
+  /** Leaves the endpoints as they are. */
+  close(): void {
+    this.#unsettled.clear();
+  }
+
+  /** @returns whether anything of it is new */
+  #takes(key: string, pod: PodSnapshot): boolean {
+    const known = this.#pods.get(key);
+    if (known !== undefined && samePod(known, pod)) return false;
+    this.#pods.set(key, pod);
+    return true;
+  }
+
+  #dropAllBut(pods: readonly PodSnapshot[]): void {
+    const gone = new Set(this.#pods.keys());
+    for (const pod of pods) gone.delete(keyOf(pod));
+    for (const key of gone) {
+      this.#pods.delete(key);
+      this.#unsettled.add(key);
+    }
+  }
+
+  #settleSome(slice: number): void {
+    const until = this.#clock.now() + slice;
+    for (const key of this.#unsettled) {
+      this.#settle(key);
+      if (this.#clock.now() >= until) break;
+    }
+    if (this.settled) this.#useRoom();
+    else if (!this.#continuing) {
+      this.#continuing = true;
+      this.#clock.soon(() => {
+        this.#continuing = false;
+        this.#settleSome(SLICE);
+      });
+    }
+  }
+
+  /** Makes the endpoints of one pod what they should be, and those of pods that claim the same addresses. */
+  #settle(key: string): void {
+    this.#unsettled.delete(key);
+    this.#short.delete(key);
+    const before = this.#serving.get(key);
+    const pod = this.#pods.get(key);
+    const specs = pod === undefined || this.#pool === undefined ? [] : membersOf(this.#pool, [pod]);
+    const concerned: PodSnapshot[] = [];
+    for (const spec of before?.specs ?? []) {
+      const heir = this.#claims.release(addressOf(spec), before!.pod);
+      if (heir !== undefined) concerned.push(heir);
+      // Another pod of the same name is another server: what was learnt of the old one does not hold for it.
+      if (pod?.uid !== before!.pod.uid || !specs.some(({ name }) => name === spec.name))
+        this.#endpoints.remove(endpointId(spec));
+    }
+    this.#serving.delete(key);
+    if (pod !== undefined && specs.length > 0) {
+      this.#serving.set(key, { pod, specs });
+      concerned.push(pod);
+      for (const spec of specs) this.#claim(addressOf(spec), pod, concerned);
+    }
+    for (const each of concerned) this.#withdraw(each);
+    for (const each of concerned) this.#place(each);
+  }
+
+  #claim(address: string, pod: PodSnapshot, concerned: PodSnapshot[]): void {
+    const loser = this.#claims.claim(address, pod);
+    if (loser !== undefined) concerned.push(loser);
+    const owner = this.#claims.owner(address)!;
+    if (loser !== undefined) this.#onShared(address, pod, loser);
+    else if (owner !== pod) this.#onShared(address, owner, pod);
+  }
+
+  /** Lets go of those of its endpoints whose address is another's. */
+  #withdraw(pod: PodSnapshot): void {
+    for (const spec of this.#specsOf(pod))
+      if (this.#claims.owner(addressOf(spec)) !== pod) this.#endpoints.remove(endpointId(spec));
+  }
+
+  #place(pod: PodSnapshot): void {
+    for (const spec of this.#specsOf(pod))
+      if (this.#claims.owner(addressOf(spec)) === pod && this.#endpoints.upsert(spec) === undefined)
+        this.#short.add(keyOf(pod));
+  }
+
+  #specsOf(pod: PodSnapshot): readonly EndpointSpec[] {
+    return this.#serving.get(keyOf(pod))?.specs ?? [];
+  }
+
+  /** A pod that found no room is ready and has nothing more to tell: it is thought of when others go. */
+  #useRoom(): void {
+    const endpoints = this.#endpoints;
+    for (const key of this.#short) {
+      if (endpoints.size >= endpoints.maxEndpoints) return;
+      this.#short.delete(key);
+      const serving = this.#serving.get(key);
+      if (serving !== undefined) this.#place(serving.pod);
+    }
+  }
+}
+
+function keyOf({ namespace, name }: ObjectKey): string {
+  return `${namespace}/${name}`;
+}
+
+function addressOf({ address, port }: EndpointSpec): string {
+  return hostPort(address, port);
+}

@@ -1,0 +1,207 @@
+import type { Clock, Timer } from "../../base/clock/clock.ts";
+import type { Random } from "../../base/clock/random.ts";
+import { messageOf } from "../../base/inference/errors.ts";
+import type { Logger } from "../../base/telemetry/logger.ts";
+import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
+import type { ApiClient } from "../kubernetes/api-client.ts";
+import type { ObjectKey } from "../kubernetes/reflected.ts";
+import { Reflector } from "../kubernetes/reflector.ts";
+import { type ResourceType, typeName } from "../kubernetes/resource-type.ts";
+import type { ResourceObject } from "../resources/objects.ts";
+import type { ResourceStore } from "../resources/resource-store.ts";
+import { objectReader } from "./object-reader.ts";
+
+/** Milliseconds between two looks at which of the types is there, and whether there is room for what was refused. */
+const CHOOSE_EVERY = 5000;
+/** Failures of a type after which nobody waits for its first list any more: nothing here is worth an outage. */
+const FAILURES_WAITED_FOR = 3;
+/** Milliseconds between two words about the store's refusals, and about objects without effect. */
+const TELL_EVERY = 10_000;
+/** Objects that one message names. */
+const MAX_NAMES = 10;
+
+export interface WatchedObjectsOptions {
+  readonly kind: ResourceObject["kind"];
+  /** Where the kind may be found, the best place first: of several that are there the first counts. */
+  readonly types: readonly ResourceType[];
+  readonly fieldSelector?: string;
+  /** Name of the pool: an object that refers to another one is not kept. */
+  readonly pool?: string;
+  /** Told once of each type, as soon as it is known what there is of it. */
+  readonly onSeen?: () => void;
+  readonly api: ApiClient;
+  readonly namespace: string;
+  readonly store: ResourceStore;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Logger;
+}
+
+/** The objects of one type, as the API server last told of them. */
+interface TypeObjects {
+  readonly type: ResourceType;
+  readonly reflector: Reflector<ResourceObject>;
+  readonly objects: Map<string, ResourceObject>;
+}
+
+/**
+ * Follows the objects of one kind into the store. Of a kind that exists in two groups both are read, and the better one counts
+ * from the moment it is there (api-resources 3.2).
+ */
+export class WatchedObjects {
+  readonly #options: WatchedObjectsOptions;
+  readonly #types: readonly TypeObjects[];
+  readonly #log: RateLimitedLog;
+  #chosen: TypeObjects;
+  #choosing: Timer | undefined;
+  /** Objects of a lesser group that were told to have no effect, by {@link keyOf}. */
+  #toldIgnored: ReadonlySet<string> = new Set();
+  /** The store lacks some of what is there: it had no room. */
+  #behind = false;
+
+  constructor(options: WatchedObjectsOptions) {
+    this.#options = options;
+    this.#log = new RateLimitedLog(options.log, options.clock, { intervalMs: TELL_EVERY, maxKeys: 8 });
+    this.#types = options.types.map((type) => this.#follow(type));
+    this.#chosen = this.#types[0]!;
+  }
+
+  start(): void {
+    for (const { reflector } of this.#types) {
+      reflector.start();
+      reflector.onSynced(() => {
+        this.#choose();
+        this.#options.onSeen?.();
+      });
+    }
+    this.#lookAgain();
+  }
+
+  close(): void {
+    this.#choosing?.cancel();
+    for (const { reflector } of this.#types) reflector.close();
+  }
+
+  /** It is known what there is, or that this cannot be found out soon. */
+  get known(): boolean {
+    return this.#types.every((type) => type.reflector.state.synced || !mayBeThere(type));
+  }
+
+  /** Each type with its state. */
+  *list() {
+    for (const { type, reflector } of this.#types) yield { name: typeName(type), state: reflector.state };
+  }
+
+  #follow(type: ResourceType): TypeObjects {
+    const { api, namespace, fieldSelector, pool, clock, random, log } = this.#options;
+    const objects = new Map<string, ResourceObject>();
+    const read = objectReader(type, log);
+    const followed: TypeObjects = {
+      type,
+      objects,
+      reflector: new Reflector<ResourceObject>({
+        ...{ api, type, namespace, clock, random, log },
+        ...(fieldSelector === undefined ? {} : { fieldSelector }),
+        optional: true,
+        project: (object) => {
+          const item = read(object);
+          return pool === undefined || item === undefined || !("poolRef" in item) || item.poolRef.name === pool
+            ? item
+            : undefined;
+        },
+        keyOf: ({ meta }) => meta,
+        sink: {
+          replace: (items) => {
+            objects.clear();
+            for (const item of items) objects.set(keyOf(item.meta), item);
+            if (!this.#choose() && followed === this.#chosen) this.#refill();
+          },
+          put: (item) => {
+            objects.set(keyOf(item.meta), item);
+            if (followed === this.#chosen) this.#guarded(() => this.#options.store.put(item));
+          },
+          remove: (key) => {
+            const item = objects.get(keyOf(key));
+            objects.delete(keyOf(key));
+            if (item !== undefined && followed === this.#chosen) this.#guarded(() => this.#options.store.remove(item));
+          },
+        },
+      }),
+    };
+    return followed;
+  }
+
+  #lookAgain(): void {
+    this.#choosing = this.#options.clock.after(
+      CHOOSE_EVERY,
+      () => {
+        if (!this.#choose() && this.#behind && !this.#options.store.full) this.#refill();
+        this.#lookAgain();
+      },
+      true,
+    );
+  }
+
+  /** @returns whether another type counts from now on */
+  #choose(): boolean {
+    const best = this.#types.find(mayBeThere);
+    // The better one may be there, and what it holds decides.
+    if (best === undefined || !best.reflector.state.synced) return false;
+    for (const type of this.#types) if (type !== best) this.#tellIgnored(type, best);
+    if (best === this.#chosen) return false;
+    this.#chosen = best;
+    if (best !== this.#types[0])
+      this.#options.log.info(
+        { kind: this.#options.kind },
+        `${typeName(best.type)} are deprecated: the group is ${this.#types[0]!.type.group} now`,
+      );
+    this.#refill();
+    return true;
+  }
+
+  /** Whoever installs the newer definitions switches off what was made in the older group: they are to know what. */
+  #tellIgnored({ type, objects }: TypeObjects, best: TypeObjects): void {
+    if ([...objects.keys()].every((key) => this.#toldIgnored.has(key))) return;
+    const names = [...objects.values()].map(({ meta }) => meta.name).sort();
+    const more = names.length > MAX_NAMES ? ` and ${names.length - MAX_NAMES} more` : "";
+    const text =
+      `the server has ${typeName(best.type)}, so these ${typeName(type)} have no effect: ` +
+      `${names.slice(0, MAX_NAMES).join(", ")}${more}; make them anew in the group ${best.type.group}`;
+    if (this.#log.log("warn", "ignored", { kind: this.#options.kind }, text))
+      this.#toldIgnored = new Set(objects.keys());
+  }
+
+  #refill(): void {
+    const { kind, store } = this.#options;
+    const { objects, type } = this.#chosen;
+    this.#behind = false;
+    this.#guarded(() => {
+      const refused = store.replaceKind(kind, type.group, objects.values());
+      if (refused === 0) return;
+      this.#behind = true;
+      const text = `${refused} of ${objects.size} ${typeName(type)}, the youngest, have no effect: there is no room for more objects`;
+      this.#log.log("error", "no room", { kind }, text);
+    });
+  }
+
+  /** What the store refuses is told and changes nothing. */
+  #guarded(change: () => void): void {
+    try {
+      change();
+    } catch (error) {
+      this.#behind = true;
+      const text = `API objects stay as they were: ${messageOf(error)}`;
+      this.#log.log("error", text, { kind: this.#options.kind }, text);
+    }
+  }
+}
+
+/** What is known of a type stays in force when it may be read no longer. */
+function mayBeThere({ reflector: { state } }: TypeObjects): boolean {
+  if (state.absent) return state.kept;
+  return state.synced || state.failures < FAILURES_WAITED_FOR;
+}
+
+function keyOf({ namespace, name }: ObjectKey): string {
+  return `${namespace}/${name}`;
+}

@@ -1,0 +1,138 @@
+import { z } from "zod";
+import { didYouMean } from "../../base/document/nearest.ts";
+import { messageOf } from "../../base/inference/errors.ts";
+import { defineExtractor } from "../../base/plugin/define.ts";
+import type { EngineSpecification } from "../../base/plugin/kinds.ts";
+import { ENGINE_LABEL } from "./dialects/dialects.ts";
+import { ENGINES, VLLM } from "./dialects/engines.ts";
+import { parseSpecification } from "./dialects/specification.ts";
+
+const BUILT_IN: readonly string[] = ENGINES.map(({ name }) => name);
+
+/** Means the default engine to the reference, so no engine can be called that. */
+const RESERVED = "default";
+
+/** Each holds tables of 64 KiB. */
+const MAX_ENGINES = 64;
+
+const engineConfig = z.strictObject({
+  name: z
+    .string({ error: ({ input }) => (input === undefined ? "engine name is empty" : "engine name must be a text") })
+    .trim()
+    .min(1, "engine name is empty")
+    .refine((name) => name !== RESERVED, `engine name ${RESERVED} is reserved; choose another one`)
+    .describe("Value of the label that endpoints of this engine carry. A built-in name replaces the built-in engine."),
+  queuedRequestsSpec: specification("Requests waiting."),
+  runningRequestsSpec: specification("Requests executing."),
+  kvUsageSpec: specification("KV-cache utilisation, 0 to 1."),
+  loraSpec: specification("LoRA adapters, in the labels of vllm:lora_requests_info."),
+  cacheInfoSpec: specification("A metric whose labels hold tokens per KV block and the number of blocks."),
+  cacheBlockSizeLabelName: labelName("Label of cacheInfoSpec with the tokens per block; empty = `block_size`."),
+  cacheNumBlocksLabelName: labelName("Label of cacheInfoSpec with the number of blocks; empty = `num_gpu_blocks`."),
+  cacheBlockSizeSpec: specification("Tokens per KV block as a value; wins over the label."),
+  cacheNumBlocksSpec: specification("Number of KV blocks as a value; wins over the label."),
+  customMetrics: z
+    .array(z.unknown(), "customMetrics must be a list")
+    .max(0, "customMetrics is not supported yet: no plugin reads custom metrics; remove it")
+    .optional()
+    .describe("Not supported yet; must be empty."),
+});
+
+type EngineConfig = z.output<typeof engineConfig>;
+
+const parameters = z
+  .strictObject({
+    engineLabelKey: z
+      .string("engineLabelKey must be a text")
+      .trim()
+      .min(1, "engineLabelKey is empty; leave it out for the default")
+      .default(ENGINE_LABEL)
+      .describe(
+        "Label of an endpoint that names its engine; inference.networking.k8s.io/engine-type where it is absent.",
+      ),
+    defaultEngine: z
+      .string("defaultEngine must be a text")
+      .trim()
+      .default(VLLM.name)
+      .describe("Engine of endpoints without that label, or with a value that is no engine's name."),
+    engineConfigs: z
+      .array(engineConfig, "engineConfigs must be a list")
+      .max(MAX_ENGINES, `at most ${MAX_ENGINES} engines`)
+      .default([])
+      .describe(
+        "Further engines: name, and the metric specifications NAME or NAME{label=value,...} of what is read: queuedRequestsSpec, runningRequestsSpec, kvUsageSpec, loraSpec, cacheInfoSpec with cacheBlockSizeLabelName and cacheNumBlocksLabelName, cacheBlockSizeSpec, cacheNumBlocksSpec.",
+      ),
+  })
+  .superRefine(({ defaultEngine, engineConfigs }, context) => {
+    const names = engineConfigs.map(({ name }) => name);
+    for (const [at, name] of names.entries())
+      if (names.indexOf(name) < at)
+        context.addIssue({
+          code: "custom",
+          path: ["engineConfigs", at, "name"],
+          message: `duplicate engine name ${name}; keep one of the two`,
+        });
+    const known = new Set([...BUILT_IN, ...names]);
+    if (known.has(defaultEngine)) return;
+    const hint = didYouMean(defaultEngine, known) || `; there are ${[...known].join(", ")}`;
+    context.addIssue({
+      code: "custom",
+      path: ["defaultEngine"],
+      message: `defaultEngine ${JSON.stringify(defaultEngine)} is neither built in nor in engineConfigs${hint}`,
+    });
+  });
+
+/** scheduling 1.4, 1.5, 1.8 */
+export const coreMetricsExtractor = defineExtractor({
+  type: "core-metrics-extractor",
+  describe: "Reads load, LoRA adapters and cache sizes from metrics pages, by the names of each endpoint's engine.",
+  parameters,
+  notes: ({ engineConfigs }) => engineConfigs.flatMap(notesOf),
+  create: ({ engineLabelKey, defaultEngine, engineConfigs }) => ({
+    engineLabelKey,
+    defaultEngine,
+    engines: engineConfigs.map(
+      ({ customMetrics: _, ...engine }): EngineSpecification => ({
+        ...engine,
+        cacheBlockSizeLabelName: engine.cacheBlockSizeLabelName || VLLM.blockSizeLabel,
+        cacheNumBlocksLabelName: engine.cacheNumBlocksLabelName || VLLM.blocksLabel,
+      }),
+    ),
+  }),
+});
+
+function specification(what: string) {
+  return z
+    .string("must be a metric specification: NAME or NAME{label=value,...}")
+    .default("")
+    .superRefine((text, context) => {
+      try {
+        parseSpecification(text);
+      } catch (error) {
+        context.addIssue({ code: "custom", message: messageOf(error) });
+      }
+    })
+    .describe(what);
+}
+
+function labelName(what: string) {
+  return z
+    .string("must be the name of a label")
+    .regex(/^$|^[a-zA-Z_][a-zA-Z0-9_]*$/, "must be the name of a label: letters, digits and underscores")
+    .default("")
+    .describe(what);
+}
+
+function notesOf(engine: EngineConfig): readonly string[] {
+  const { name, cacheInfoSpec, cacheBlockSizeLabelName, cacheNumBlocksLabelName } = engine;
+  const labels = cacheBlockSizeLabelName + cacheNumBlocksLabelName;
+  const notes: string[] = [];
+  if (cacheInfoSpec === "" && labels !== "")
+    notes.push(
+      `engine ${name}: cacheBlockSizeLabelName and cacheNumBlocksLabelName have no effect without cacheInfoSpec`,
+    );
+  const specifications = Object.entries(engine).filter(([key]) => key.endsWith("Spec"));
+  if (specifications.every(([, text]) => text === ""))
+    notes.push(`engine ${name} names no metric: nothing is known of the load of its endpoints`);
+  return notes;
+}

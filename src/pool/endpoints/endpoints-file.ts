@@ -1,0 +1,207 @@
+import { type Document, formatPath, formatPosition, type Path } from "../../base/document/document.ts";
+import { nearest } from "../../base/document/nearest.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import { normaliseAddress, portOf } from "./address.ts";
+import { type EndpointsFlavour, readAddress } from "./file-address.ts";
+import { type EndpointSpec, endpointId, type MetricsHost } from "./pool-endpoint.ts";
+
+/** What an endpoints file says. */
+export interface EndpointsFile {
+  /** The good entries in the order of the file; duplicate ids are still in it. */
+  readonly endpoints: readonly EndpointSpec[];
+  /** One sentence per bad entry, each beginning with `file:line:column: `. */
+  readonly problems: readonly string[];
+  /** One sentence per good entry that repeats another's id or address, or one that there is none; each begins with `file:line:column: `. */
+  readonly warnings: readonly string[];
+}
+
+/** Longest name or namespace, in characters, as in Kubernetes. */
+const MAX_NAME = 253;
+
+/** Labels by which an endpoint of another cluster says where its metrics page is (api-resources 6A.7). */
+const METRICS_LABELS = { address: "metricsAddress", port: "metricsPort" } as const;
+
+/**
+ * The endpoints in a document (api-resources 6A.2): top key `endpoints`, unknown keys ignored.
+ * @throws SluiceError ENDPOINTS_FILE when there is no list of endpoints in it
+ */
+export function endpointsOf(document: Document, flavour: EndpointsFlavour): EndpointsFile {
+  const endpoints: EndpointSpec[] = [];
+  const indices: number[] = [];
+  const problems: string[] = [];
+  for (const [i, entry] of listOf(document).entries()) {
+    const spec = new EntryReader(document, i, entry, flavour).read();
+    if (typeof spec === "string") problems.push(spec);
+    else {
+      endpoints.push(spec);
+      indices.push(i);
+    }
+  }
+  const warnings = repetitions(document, endpoints, indices);
+  if (endpoints.length + problems.length === 0)
+    warnings.push(
+      `${formatPosition(document.positionOf(["endpoints"]))}: no endpoints are listed; until there is one every request is refused with 503`,
+    );
+  return { endpoints, problems, warnings };
+}
+
+/**
+ * What is allowed and hardly meant: an id listed again (the last entry counts), one address under several ids (a server
+ * that gets several shares).
+ * @param indices where each endpoint stands in the document's list
+ */
+function repetitions(document: Document, endpoints: readonly EndpointSpec[], indices: readonly number[]): string[] {
+  const place = (at: number) => document.positionOf(["endpoints", indices[at]!]);
+  const warnings: string[] = [];
+  const last = new Map<string, number>();
+  for (const [at, spec] of endpoints.entries()) {
+    const id = endpointId(spec);
+    const before = last.get(id);
+    last.set(id, at);
+    if (before === undefined) continue;
+    const again = `endpoint ${id} is listed again at line ${place(at).line}; the last one counts`;
+    warnings.push(`${formatPosition(place(before))}: ${again}`);
+  }
+  const servers = new Map<string, number>();
+  for (const [at, spec] of endpoints.entries()) {
+    const id = endpointId(spec);
+    if (last.get(id) !== at) continue;
+    const address = normaliseAddress(spec.address);
+    const server = `${address.includes(":") ? `[${address}]` : address}:${spec.port}`;
+    const before = servers.get(server);
+    servers.set(server, at);
+    if (before === undefined) continue;
+    const both = `endpoints ${endpointId(endpoints[before]!)} and ${id} (line ${place(at).line})`;
+    warnings.push(
+      `${formatPosition(place(before))}: ${both} have the same address ${server}: each gets its own share of traffic`,
+    );
+  }
+  return warnings;
+}
+
+function listOf(document: Document): readonly unknown[] {
+  const { value } = document;
+  if (!isMapping(value)) throw notEndpoints(document, [], "the file must be a mapping with the key `endpoints`");
+  if (!Object.hasOwn(value, "endpoints"))
+    throw notEndpoints(document, [], `the key \`endpoints\` is missing${writtenAs("endpoints", value)}`);
+  const list = value.endpoints;
+  // `endpoints:` with nothing behind it is how YAML writes an empty list by accident or habit: zero is fine.
+  if (list === null) return [];
+  if (!Array.isArray(list)) throw notEndpoints(document, ["endpoints"], "`endpoints` must be a list");
+  return list;
+}
+
+function notEndpoints(document: Document, path: Path, problem: string): SluiceError {
+  return new SluiceError("ENDPOINTS_FILE", `${formatPosition(document.positionOf(path))}: ${problem}`);
+}
+
+/** Reads one entry; the first thing wrong with it is its problem. */
+class EntryReader {
+  readonly #document: Document;
+  readonly #path: Path;
+  readonly #entry: unknown;
+  readonly #flavour: EndpointsFlavour;
+  #problem: string | undefined;
+
+  constructor(document: Document, index: number, entry: unknown, flavour: EndpointsFlavour) {
+    this.#document = document;
+    this.#path = ["endpoints", index];
+    this.#entry = entry;
+    this.#flavour = flavour;
+  }
+
+  /** @returns the endpoint, or the sentence that says what is wrong */
+  read(): EndpointSpec | string {
+    const entry = this.#entry;
+    if (!isMapping(entry)) return this.#says([], "must be a mapping with name, address and port");
+    const name = this.#name(entry, "name");
+    const namespace = this.#name(entry, "namespace", "default");
+    const address = this.#address(entry);
+    const port = this.#port(entry);
+    const labels = this.#labels(entry);
+    const metricsHost = this.#flavour === "multicluster" ? this.#metricsHost(labels, port) : undefined;
+    const spec = { namespace, name, address, port, rank: 0, labels };
+    return this.#problem ?? (metricsHost === undefined ? spec : { ...spec, metricsHost });
+  }
+
+  #name(entry: Mapping, key: string, fallback?: string): string {
+    const value = entry[key];
+    if (fallback !== undefined && (value === undefined || value === null || value === "")) return fallback;
+    if (!this.#has(entry, key)) return "";
+    if (typeof value !== "string") return this.#wrong([key], "must be a string; put it in quotes");
+    if (value.length > MAX_NAME) return this.#wrong([key], `must not be longer than ${MAX_NAME} characters`);
+    // The id is namespace/name: a slash in either would let two endpoints share one.
+    if (!/^[^\s/\p{Cc}]+$/u.test(value)) return this.#wrong([key], "must not be empty or hold blanks or slashes");
+    return value;
+  }
+
+  #address(entry: Mapping): string {
+    if (!this.#has(entry, "address")) return "";
+    return this.#host(["address"], entry.address);
+  }
+
+  #host(path: Path, value: unknown): string {
+    if (typeof value !== "string") return this.#wrong(path, "must be a string");
+    const read = readAddress(value, this.#flavour);
+    return "problem" in read ? this.#wrong(path, read.problem) : read.address;
+  }
+
+  #metricsHost(labels: Readonly<Record<string, string>>, servingPort: number): MetricsHost | undefined {
+    if (!Object.hasOwn(labels, METRICS_LABELS.address)) return undefined;
+    const address = this.#host(["labels", METRICS_LABELS.address], labels[METRICS_LABELS.address]);
+    if (!Object.hasOwn(labels, METRICS_LABELS.port)) return { address, port: servingPort };
+    return { address, port: this.#number(["labels", METRICS_LABELS.port], labels[METRICS_LABELS.port]) };
+  }
+
+  #port(entry: Mapping): number {
+    if (!this.#has(entry, "port")) return 0;
+    return this.#number(["port"], entry.port);
+  }
+
+  #number(path: Path, value: unknown): number {
+    const port =
+      typeof value === "string" ? portOf(value) : Number.isInteger(value) ? portOf(String(value)) : undefined;
+    if (port === undefined) this.#wrong(path, `must be an integer from 1 to 65535, not ${JSON.stringify(value)}`);
+    return port ?? 0;
+  }
+
+  #labels(entry: Mapping): Readonly<Record<string, string>> {
+    const value = entry.labels;
+    if (value === undefined || value === null) return {};
+    if (!isMapping(value)) {
+      this.#wrong(["labels"], "must be a mapping of strings");
+      return {};
+    }
+    for (const [key, label] of Object.entries(value))
+      if (typeof label !== "string") this.#wrong(["labels", key], "must be a string; put it in quotes");
+    return value as Record<string, string>;
+  }
+
+  #has(entry: Mapping, key: string): boolean {
+    if (entry[key] !== undefined && entry[key] !== null) return true;
+    this.#problem ??= this.#says([], `the key \`${key}\` is missing${writtenAs(key, entry)}`);
+    return false;
+  }
+
+  #wrong(path: Path, what: string): string {
+    this.#problem ??= this.#says(path, what);
+    return "";
+  }
+
+  #says(path: Path, what: string): string {
+    const full = [...this.#path, ...path];
+    return `${formatPosition(this.#document.positionOf(full))}: ${formatPath(full)}: ${what}`;
+  }
+}
+
+type Mapping = Readonly<Record<string, unknown>>;
+
+function isMapping(value: unknown): value is Mapping {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Points at a key that is there and looks like the missing one. */
+function writtenAs(key: string, mapping: Mapping): string {
+  const found = nearest(key, Object.keys(mapping));
+  return found === undefined ? "" : `; is \`${found}\` it?`;
+}

@@ -1,0 +1,104 @@
+import { dirname } from "node:path";
+import type { Clock } from "../../base/clock/clock.ts";
+import { fileSignature } from "../../base/document/file-signature.ts";
+import { FolderWatch } from "../../base/document/folder-watch.ts";
+import { readDocument } from "../../base/document/read.ts";
+import { messageOf, SluiceError } from "../../base/inference/errors.ts";
+import { type EndpointsFile, endpointsOf } from "./endpoints-file.ts";
+import type { EndpointsFlavour } from "./file-address.ts";
+import type { AppliedChange, EndpointRegistry } from "./registry.ts";
+
+/** The largest endpoints file, bytes (api-resources 6A.2). */
+export const MAX_FILE_BYTES = 1024 * 1024;
+/** The most problems of one file that are told one by one. */
+const MAX_TOLD = 20;
+
+/** What people should know; each text is one line. */
+export interface DiscoveryLog {
+  warn(text: string): void;
+  info(text: string): void;
+}
+
+export interface FileDiscoveryOptions {
+  readonly path: string;
+  readonly flavour: EndpointsFlavour;
+  /** Follow changes of the file. */
+  readonly watchFile: boolean;
+  readonly registry: EndpointRegistry;
+  readonly clock: Clock;
+  readonly log: DiscoveryLog;
+}
+
+/** Endpoints from a file instead of from Kubernetes (api-resources 6A), followed through the directory it stands in. */
+export class FileDiscovery {
+  readonly #options: FileDiscoveryOptions;
+  readonly #watch: FolderWatch;
+  #closed = false;
+
+  constructor(options: FileDiscoveryOptions) {
+    const { path, clock, log } = options;
+    this.#options = options;
+    this.#watch = new FolderWatch({
+      folder: dirname(path),
+      clock,
+      signature: () => fileSignature(path),
+      changed: () => this.#reload(),
+      unwatchable: (text) => log.warn(`endpoints file: ${text}`),
+    });
+  }
+
+  /**
+   * Loads the file and, with `watchFile`, begins to follow it.
+   * @throws SluiceError DOCUMENT_... when the file cannot be read, ENDPOINTS_FILE when any entry is bad
+   */
+  async start(): Promise<void> {
+    const { path, registry } = this.#options;
+    const seen = await fileSignature(path);
+    const file = await this.#read();
+    if (file.problems.length > 0) throw refusal(file.problems);
+    this.#tell(registry.apply(file.endpoints), file.warnings);
+    if (this.#options.watchFile && !this.#closed) await this.#watch.start(seen);
+  }
+
+  /** Stops following the file; the endpoints stay. */
+  close(): void {
+    this.#closed = true;
+    this.#watch.close();
+  }
+
+  async #read(): Promise<EndpointsFile> {
+    const { path, flavour } = this.#options;
+    return endpointsOf(await readDocument(path, { maxBytes: MAX_FILE_BYTES }), flavour);
+  }
+
+  async #reload(): Promise<void> {
+    const { registry, log } = this.#options;
+    try {
+      const { endpoints, problems, warnings } = await this.#read();
+      if (this.#closed) return;
+      for (const problem of problems.slice(0, MAX_TOLD)) log.warn(`endpoints file: entry skipped: ${problem}`);
+      if (problems.length > MAX_TOLD) log.warn(`endpoints file: ${problems.length - MAX_TOLD} more entries skipped`);
+      // An id whose entry became bad is not among the good ones, and goes.
+      this.#tell(registry.apply(endpoints), warnings);
+    } catch (error) {
+      log.warn(`endpoints file: the endpoints stay as they were: ${messageOf(error)}`);
+    }
+  }
+
+  #tell({ added, removed, refused }: AppliedChange, warnings: readonly string[]): void {
+    const { log, path, registry } = this.#options;
+    log.info(`endpoints file: ${path}: ${registry.size} endpoints, ${added} added, ${removed} removed`);
+    for (const warning of warnings.slice(0, MAX_TOLD)) log.warn(`endpoints file: ${warning}`);
+    if (warnings.length > MAX_TOLD)
+      log.warn(`endpoints file: ${warnings.length - MAX_TOLD} more entries repeat an endpoint or an address`);
+    if (refused > 0) log.warn(`endpoints file: ${refused} endpoints refused: more than ${registry.maxEndpoints}`);
+  }
+}
+
+function refusal(problems: readonly string[]): SluiceError {
+  if (problems.length === 1) return new SluiceError("ENDPOINTS_FILE", problems[0]!);
+  const more = problems.length - MAX_TOLD;
+  const lines = [...problems.slice(0, MAX_TOLD), ...(more > 0 ? [`(and ${more} more)`] : [])];
+  const heading = `${problems.length} entries of the endpoints file are wrong:`;
+  return new SluiceError("ENDPOINTS_FILE", [heading, ...lines].join("\n  "));
+}

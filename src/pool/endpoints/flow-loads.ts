@@ -1,0 +1,89 @@
+import type { Endpoint } from "../../base/inference/endpoint.ts";
+import { InFlightCounts } from "./pool-endpoint.ts";
+
+/** Entries kept, those at zero included. */
+export const MAX_FLOW_LOADS = 4096;
+
+/** Whose requests they are; of bounded variety, as values of labels are. */
+export interface Flow {
+  readonly fairnessId: string;
+  readonly priority: string;
+}
+
+/** What one flow has in flight at one endpoint. */
+export class FlowLoad extends InFlightCounts {
+  readonly endpoint: Endpoint;
+  readonly flow: Flow;
+
+  constructor(endpoint: Endpoint, flow: Flow) {
+    super();
+    this.endpoint = endpoint;
+    this.flow = flow;
+  }
+}
+
+/** Takes what no entry is left for. */
+const OTHERS: Flow = { fairnessId: "other", priority: "other" };
+
+/**
+ * Splits what is in flight by flow, for the gauges (scheduling 3.12, 8.5). An entry at zero stays, so that the gauge says 0
+ * rather than nothing, until another one needs its place. When all places are taken, further flows share one entry of the
+ * endpoint.
+ */
+export class FlowLoads {
+  /** By endpoint, then fairness ID and priority; the first of the map is the oldest. */
+  readonly #loads = new Map<Endpoint, Map<string, FlowLoad>>();
+  #size = 0;
+
+  /**
+   * Counts one more request.
+   * @returns the entry it counts in, for `leave`
+   */
+  enter(endpoint: Endpoint, flow: Flow, tokens: number): FlowLoad {
+    const load = this.#loads.get(endpoint)?.get(keyOf(flow)) ?? this.#add(endpoint, flow);
+    load.requests++;
+    load.tokens += tokens;
+    return load;
+  }
+
+  /** The endpoint has left: its entries are shown no more. Requests on their way to it go on counting there, for nobody. */
+  forget(endpoint: Endpoint): void {
+    this.#size -= this.#loads.get(endpoint)?.size ?? 0;
+    this.#loads.delete(endpoint);
+  }
+
+  *[Symbol.iterator](): Iterator<FlowLoad> {
+    for (const loads of this.#loads.values()) yield* loads.values();
+  }
+
+  #add(endpoint: Endpoint, flow: Flow): FlowLoad {
+    if (this.#size >= MAX_FLOW_LOADS) this.#makeRoom();
+    if (this.#size >= MAX_FLOW_LOADS && flow !== OTHERS)
+      return this.#loads.get(endpoint)?.get(keyOf(OTHERS)) ?? this.#add(endpoint, OTHERS);
+    let loads = this.#loads.get(endpoint);
+    if (loads === undefined) {
+      loads = new Map();
+      this.#loads.set(endpoint, loads);
+    }
+    const load = new FlowLoad(endpoint, flow);
+    loads.set(keyOf(flow), load);
+    this.#size++;
+    return load;
+  }
+
+  /** Lets go of every entry at zero: looking for one at a time would cost as much each time. */
+  #makeRoom(): void {
+    for (const [endpoint, loads] of this.#loads) {
+      for (const [key, load] of loads) {
+        if (load.requests > 0) continue;
+        loads.delete(key);
+        this.#size--;
+      }
+      if (loads.size === 0) this.#loads.delete(endpoint);
+    }
+  }
+}
+
+function keyOf({ fairnessId, priority }: Flow): string {
+  return `${priority}\n${fairnessId}`;
+}

@@ -1,0 +1,120 @@
+import type { Clock } from "../../base/clock/clock.ts";
+import type { Endpoint } from "../../base/inference/endpoint.ts";
+import { type Flow, type FlowLoad, FlowLoads } from "./flow-loads.ts";
+import { type InFlightCounts, PoolEndpoint } from "./pool-endpoint.ts";
+
+/**
+ * What this process has sent and not yet seen finish, per endpoint (scheduling 3.12): the load figure that is never
+ * old. Counts live on the endpoint itself, so they outlast its removal and an endpoint that comes back starts at zero.
+ */
+export class InFlight {
+  /** The same by flow, of the requests that name theirs. */
+  readonly flows = new FlowLoads();
+  readonly #clock: Clock;
+  readonly #onFirst: (endpoint: PoolEndpoint) => void;
+
+  /** @param onFirst called when an endpoint gets a request while it had none */
+  constructor(clock: Clock, onFirst: (endpoint: PoolEndpoint) => void) {
+    this.#clock = clock;
+    this.#onFirst = onFirst;
+  }
+
+  /**
+   * Counts one routed exchange at `endpoint`, before anyone else decides.
+   * @param tokens prompt tokens it has to compute; anything but a positive finite number counts as 0
+   * @param flow whose request it is, where it is to be seen in `flows`
+   */
+  open(endpoint: Endpoint, tokens: number, flow?: Flow): InFlightTicket {
+    return new InFlightTicket(this, endpoint, tokens, flow);
+  }
+
+  /** For `InFlightTicket`. */
+  enter(endpoint: PoolEndpoint, tokens: number): void {
+    const counts = endpoint.inFlight;
+    counts.tokens += tokens;
+    if (++counts.requests === 1) this.#onFirst(endpoint);
+  }
+
+  /** For `InFlightTicket`. */
+  leave(endpoint: PoolEndpoint, tokens: number): void {
+    leave(endpoint.inFlight, tokens);
+    if (endpoint.inFlight.requests === 0) endpoint.lastTrafficAt = this.#clock.now();
+  }
+}
+
+/** One exchange's share of an endpoint's load, from routing to its end. */
+export class InFlightTicket {
+  readonly #load: InFlight;
+  /** Undefined once released, and for endpoints that no registry made. */
+  #endpoint: PoolEndpoint | undefined;
+  #tokens = 0;
+  readonly #flow: Flow | undefined;
+  #flowLoad: FlowLoad | undefined;
+  #released = false;
+
+  constructor(load: InFlight, endpoint: Endpoint, tokens: number, flow: Flow | undefined) {
+    this.#load = load;
+    this.#flow = flow;
+    this.#enter(endpoint, tokens);
+  }
+
+  /**
+   * The exchange goes to another endpoint: the count goes with it.
+   * @param tokens prompt tokens that one has to compute
+   */
+  moveTo(endpoint: Endpoint, tokens: number): void {
+    if (this.#released) return;
+    this.#leave();
+    this.#enter(endpoint, tokens);
+  }
+
+  /** The first byte of the answer is here, the prompt is computed: gives the token share back. */
+  firstResponseByte(): void {
+    if (this.#endpoint === undefined || this.#tokens === 0) return;
+    giveBack(this.#endpoint.inFlight, this.#tokens);
+    if (this.#flowLoad !== undefined) giveBack(this.#flowLoad, this.#tokens);
+    this.#tokens = 0;
+  }
+
+  /** The exchange is over. Counts once, later calls do nothing. */
+  release(): void {
+    if (this.#released) return;
+    this.#released = true;
+    this.#leave();
+  }
+
+  #enter(endpoint: Endpoint, tokens: number): void {
+    this.#tokens = share(tokens);
+    this.#endpoint = owned(endpoint);
+    if (this.#endpoint === undefined) return;
+    this.#load.enter(this.#endpoint, this.#tokens);
+    if (this.#flow !== undefined && !this.#endpoint.removed)
+      this.#flowLoad = this.#load.flows.enter(this.#endpoint, this.#flow, this.#tokens);
+  }
+
+  #leave(): void {
+    if (this.#endpoint !== undefined) this.#load.leave(this.#endpoint, this.#tokens);
+    if (this.#flowLoad !== undefined) leave(this.#flowLoad, this.#tokens);
+    this.#endpoint = undefined;
+    this.#flowLoad = undefined;
+  }
+}
+
+function leave(counts: InFlightCounts, tokens: number): void {
+  counts.requests = Math.max(0, counts.requests - 1);
+  if (counts.requests > 0) giveBack(counts, tokens);
+  // Exactly zero again: fractions of estimates must not add up over a day.
+  else counts.tokens = 0;
+}
+
+function giveBack(counts: InFlightCounts, tokens: number): void {
+  counts.tokens = Math.max(0, counts.tokens - tokens);
+}
+
+function owned(endpoint: Endpoint): PoolEndpoint | undefined {
+  return endpoint instanceof PoolEndpoint ? endpoint : undefined;
+}
+
+function share(tokens: number): number {
+  return tokens > 0 && tokens !== Number.POSITIVE_INFINITY ? tokens : 0;
+}

@@ -1,0 +1,110 @@
+import {
+  type Endpoint,
+  type EndpointMetrics,
+  type EndpointState,
+  hostPort,
+  type InFlightLoad,
+  UNKNOWN_METRICS,
+} from "../../base/inference/endpoint.ts";
+
+/** Where the metrics page of an endpoint is. */
+export interface MetricsHost {
+  /** Literal IP without brackets, or a host name. */
+  readonly address: string;
+  /** 1..65535; a port that is configured for all pages comes before it. */
+  readonly port: number;
+}
+
+/** Everything that says who an endpoint is; how it is doing is not part of it. */
+export interface EndpointSpec {
+  readonly namespace: string;
+  readonly name: string;
+  /** Literal IP without brackets, or a host name. */
+  readonly address: string;
+  /** 1..65535 */
+  readonly port: number;
+  /** Data-parallel rank, from 0 up. */
+  readonly rank: number;
+  readonly labels: Readonly<Record<string, string>>;
+  /** Absent = where it serves. */
+  readonly metricsHost?: MetricsHost;
+}
+
+/** Requests and tokens on their way, changed by `InFlightTicket` alone. */
+export class InFlightCounts implements InFlightLoad {
+  requests = 0;
+  tokens = 0;
+}
+
+/**
+ * The one implementation of `Endpoint`. Its mutable fields have one writer each: the registry (labels, rank, metricsHost, removed),
+ * `EndpointStates` (state and its history), `InFlight` (inFlight, lastTrafficAt), the collector (metrics, intervals).
+ */
+export class PoolEndpoint implements Endpoint {
+  readonly id: string;
+  readonly slot: number;
+  readonly namespace: string;
+  readonly name: string;
+  readonly address: string;
+  readonly port: number;
+  readonly hostPort: string;
+  rank: number;
+  labels: Readonly<Record<string, string>>;
+  /** The same object as long as it says the same. */
+  metricsHost: MetricsHost;
+  /** True once the registry has let go of it; exchanges may still hold it. */
+  removed = false;
+
+  state: EndpointState = "up";
+  /** Why it is in this state, for people. */
+  cause = "not scraped yet";
+  /** Monotonic milliseconds of the last change of state. */
+  since: number;
+  /** Wall-clock milliseconds of the last change of state. */
+  sinceWall: number;
+  /** Failed tries in a row while down: the step of the back-off. */
+  failures = 0;
+  /** While down: monotonic milliseconds before which it is not tried again. */
+  retryAt = Number.NEGATIVE_INFINITY;
+
+  readonly inFlight = new InFlightCounts();
+  /** Monotonic milliseconds at which its last in-flight request ended. */
+  lastTrafficAt = Number.NEGATIVE_INFINITY;
+
+  metrics: EndpointMetrics = UNKNOWN_METRICS;
+  scrapeInterval: number;
+  /** Monotonic milliseconds of the next planned scrape; NaN when none is planned. */
+  nextScrapeAt = Number.NaN;
+
+  /**
+   * @param slot index for typed arrays, from 0 up
+   * @param scrapeInterval milliseconds until the collector sets its own
+   * @param now monotonic milliseconds
+   * @param wall wall-clock milliseconds
+   */
+  constructor(spec: EndpointSpec, slot: number, scrapeInterval: number, now: number, wall: number) {
+    this.id = endpointId(spec);
+    this.slot = slot;
+    this.namespace = spec.namespace;
+    this.name = spec.name;
+    this.address = spec.address;
+    this.port = spec.port;
+    this.hostPort = hostPort(spec.address, spec.port);
+    this.rank = spec.rank;
+    this.labels = spec.labels;
+    this.metricsHost = metricsHostOf(spec);
+    this.scrapeInterval = scrapeInterval;
+    this.since = now;
+    this.sinceWall = wall;
+  }
+}
+
+/** `namespace/name`. */
+export function endpointId(spec: { readonly namespace: string; readonly name: string }): string {
+  return `${spec.namespace}/${spec.name}`;
+}
+
+/** Where the metrics page of an endpoint is, said or not. */
+export function metricsHostOf({ address, port, metricsHost }: EndpointSpec): MetricsHost {
+  return metricsHost ?? { address, port };
+}

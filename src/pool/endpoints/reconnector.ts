@@ -1,0 +1,74 @@
+import { connect } from "node:net";
+import type { Clock, Timer } from "../../base/clock/clock.ts";
+import { messageOf } from "../../base/inference/errors.ts";
+import type { PoolEndpoint } from "./pool-endpoint.ts";
+import type { EndpointRegistry } from "./registry.ts";
+
+/** Milliseconds for one connection, as for a scrape. */
+const TIMEOUT = 1000;
+
+/**
+ * Where nothing is scraped: an endpoint that a request found dead is tried by a bare connection when its back-off is over, and
+ * is back once it accepts one (design section 5). Without it nobody would ask it again while others serve.
+ */
+export class Reconnector {
+  readonly #clock: Clock;
+  readonly #registry: EndpointRegistry;
+  /** What would have to be stopped, for each down endpoint: a wait or a connection under way. */
+  readonly #open = new Map<PoolEndpoint, () => void>();
+  readonly #unsubscribe: readonly (() => void)[];
+
+  constructor(clock: Clock, registry: EndpointRegistry) {
+    this.#clock = clock;
+    this.#registry = registry;
+    this.#unsubscribe = [
+      registry.onRemoved((endpoint) => this.#drop(endpoint)),
+      registry.onStateChanged((endpoint) => {
+        this.#drop(endpoint);
+        if (endpoint.state === "down") this.#wait(endpoint);
+      }),
+    ];
+  }
+
+  /** Endpoints that wait or are being tried. */
+  get size(): number {
+    return this.#open.size;
+  }
+
+  close(): void {
+    for (const unsubscribe of this.#unsubscribe) unsubscribe();
+    for (const endpoint of [...this.#open.keys()]) this.#drop(endpoint);
+  }
+
+  #drop(endpoint: PoolEndpoint): void {
+    this.#open.get(endpoint)?.();
+    this.#open.delete(endpoint);
+  }
+
+  #wait(endpoint: PoolEndpoint): void {
+    const timer = this.#clock.after(Math.max(0, endpoint.retryAt - this.#clock.now()), () => this.#try(endpoint), true);
+    this.#open.set(endpoint, () => timer.cancel());
+  }
+
+  #try(endpoint: PoolEndpoint): void {
+    const { states } = this.#registry;
+    const socket = connect(endpoint.port, endpoint.address);
+    let timer: Timer | undefined;
+    const stop = (): void => {
+      timer?.cancel();
+      socket.removeAllListeners().on("error", () => {});
+      socket.destroy();
+    };
+    const failed = (failure: "connect" | "timeout", detail: string): void => {
+      stop();
+      states.unreachable(endpoint, failure, detail, "check");
+      this.#wait(endpoint);
+    };
+    timer = this.#clock.after(TIMEOUT, () => failed("timeout", `no answer within ${TIMEOUT} ms`), true);
+    this.#open.set(endpoint, stop);
+    socket.on("connect", () => states.connected(endpoint));
+    socket.on("error", (error: NodeJS.ErrnoException) =>
+      failed("connect", messageOf(error) || (error.code ?? "failed")),
+    );
+  }
+}

@@ -1,0 +1,269 @@
+import type { Clock } from "../../base/clock/clock.ts";
+import type { Random } from "../../base/clock/random.ts";
+import { type AttemptFailure, type Endpoint, type EndpointState, hostPort } from "../../base/inference/endpoint.ts";
+import { normaliseAddress, splitHostPort } from "./address.ts";
+import { InFlight } from "./in-flight.ts";
+import { type EndpointSpec, endpointId, metricsHostOf, PoolEndpoint } from "./pool-endpoint.ts";
+import { SlotTable } from "./slot-table.ts";
+import { EndpointStates } from "./state.ts";
+
+/** The endpoints a proxy allows for one request: an address with or without a port each (epp-protocol 6). */
+export type AllowedEndpoints = readonly { readonly address: string; readonly port: number | undefined }[];
+
+/** Who may serve one request. Valid until the next change of the pool; never changed in place. */
+export interface CandidateSet {
+  readonly endpoints: readonly PoolEndpoint[];
+  /** Allowed endpoints left out because they are down while another allowed one is not. */
+  readonly down: readonly PoolEndpoint[];
+  /** Endpoints in the pool, whatever their state and whether allowed or not. */
+  readonly poolSize: number;
+}
+
+export interface RegistryOptions {
+  readonly clock: Clock;
+  readonly random: Random;
+  /** The most endpoints held at once; default 4,096. More are refused. */
+  readonly maxEndpoints?: number;
+  /** An endpoint was refused because the bound is reached. */
+  readonly onRefused?: (id: string, maxEndpoints: number) => void;
+}
+
+/** What `apply` did, by number of endpoints. */
+export interface AppliedChange {
+  readonly added: number;
+  readonly removed: number;
+  /** Over the bound. */
+  readonly refused: number;
+}
+
+type Listener<A extends unknown[]> = (...args: A) => void;
+
+/** Until the collector has set its own. */
+const INITIAL_INTERVAL = 50;
+
+const NO_ENDPOINTS: readonly PoolEndpoint[] = [];
+
+/**
+ * Owns every endpoint of the pool: who they are, their states, what is in flight at them. Single-threaded, and every
+ * method takes effect before it returns.
+ */
+export class EndpointRegistry {
+  readonly inFlight: InFlight;
+  readonly states: EndpointStates;
+  readonly maxEndpoints: number;
+  readonly #clock: Clock;
+  readonly #onRefused: (id: string, maxEndpoints: number) => void;
+  readonly #byId = new Map<string, PoolEndpoint>();
+  readonly #byHostPort = new Map<string, PoolEndpoint[]>();
+  readonly #byAddress = new Map<string, PoolEndpoint[]>();
+  readonly #slots: SlotTable;
+  readonly #added = new Set<Listener<[PoolEndpoint]>>();
+  readonly #removed = new Set<Listener<[PoolEndpoint]>>();
+  readonly #stateChanged = new Set<Listener<[PoolEndpoint, EndpointState]>>();
+  readonly #firstRequest = new Set<Listener<[PoolEndpoint]>>();
+  #list: readonly PoolEndpoint[] | undefined;
+  #open: CandidateSet | undefined;
+
+  constructor(options: RegistryOptions) {
+    this.#clock = options.clock;
+    this.maxEndpoints = options.maxEndpoints ?? 4096;
+    this.#onRefused = options.onRefused ?? (() => {});
+    this.#slots = new SlotTable(this.maxEndpoints);
+    this.inFlight = new InFlight(options.clock, (endpoint) => {
+      for (const listener of this.#firstRequest) listener(endpoint);
+    });
+    this.states = new EndpointStates(options.clock, options.random, (endpoint, from) => {
+      this.#open = undefined;
+      for (const listener of this.#stateChanged) listener(endpoint, from);
+    });
+  }
+
+  /** All endpoints in the order they came. The array is replaced on change, never altered. */
+  list(): readonly PoolEndpoint[] {
+    this.#list ??= [...this.#byId.values()];
+    return this.#list;
+  }
+
+  get size(): number {
+    return this.#byId.size;
+  }
+
+  /** @param id `namespace/name` */
+  get(id: string): PoolEndpoint | undefined {
+    return this.#byId.get(id);
+  }
+
+  /** The endpoint behind `address:port`, the one that came first where several share it; any spelling of IPv6. */
+  byHostPort(text: string): PoolEndpoint | undefined {
+    const direct = this.#byHostPort.get(text);
+    if (direct !== undefined) return direct[0];
+    const parts = splitHostPort(text);
+    return parts && this.#byHostPort.get(hostPort(parts.address, parts.port))?.[0];
+  }
+
+  /**
+   * Who may serve a request: the endpoints `allowed` names (all when it is undefined, none when it is empty), without
+   * the down ones as long as one of them is not down. Runs per request: without `allowed` it allocates nothing unless
+   * the pool has changed.
+   */
+  candidates(allowed?: AllowedEndpoints): CandidateSet {
+    if (allowed === undefined) {
+      this.#open ??= withoutDown(this.list(), this.size);
+      return this.#open;
+    }
+    this.#slots.clearMarks();
+    const chosen: PoolEndpoint[] = [];
+    for (const entry of allowed) {
+      const same = this.#byAddress.get(entry.address) ?? this.#byAddress.get(normaliseAddress(entry.address));
+      if (same === undefined) continue;
+      for (const endpoint of same)
+        if ((entry.port === undefined || entry.port === endpoint.port) && this.#slots.mark(endpoint.slot))
+          chosen.push(endpoint);
+    }
+    return withoutDown(chosen, this.size);
+  }
+
+  /**
+   * Makes the pool consist of `specs` (the last of a duplicate id wins): upserts in their order, then deletions.
+   * Deletions come first only where both together would not fit the bound.
+   */
+  apply(specs: Iterable<EndpointSpec>): AppliedChange {
+    const wanted = new Map<string, EndpointSpec>();
+    for (const spec of specs) wanted.set(endpointId(spec), spec);
+    const gone = this.list().filter((endpoint) => !wanted.has(endpoint.id));
+    const makeRoom = wanted.size + gone.length > this.maxEndpoints;
+    if (makeRoom) for (const endpoint of gone) this.remove(endpoint.id);
+    let added = 0;
+    let removed = gone.length;
+    let refused = 0;
+    for (const [id, spec] of wanted) {
+      const known = this.#byId.get(id);
+      const endpoint = this.upsert(spec);
+      if (endpoint === undefined) refused++;
+      else if (endpoint !== known) added++;
+      if (known?.removed) removed++;
+    }
+    if (!makeRoom) for (const endpoint of gone) this.remove(endpoint.id);
+    return { added, removed, refused };
+  }
+
+  /**
+   * Adds an endpoint, or renews labels, rank and metrics host of a known one. A known id with another address or port is another
+   * server: the old endpoint is removed and a new one added.
+   * @returns undefined when the bound is reached
+   */
+  upsert(spec: EndpointSpec): PoolEndpoint | undefined {
+    const id = endpointId(spec);
+    const known = this.#byId.get(id);
+    if (known !== undefined) {
+      if (known.address === spec.address && known.port === spec.port) {
+        known.labels = spec.labels;
+        known.rank = spec.rank;
+        const metricsHost = metricsHostOf(spec);
+        const { address, port } = known.metricsHost;
+        if (address !== metricsHost.address || port !== metricsHost.port) known.metricsHost = metricsHost;
+        return known;
+      }
+      this.remove(id);
+    }
+    if (this.size >= this.maxEndpoints) {
+      this.#onRefused(id, this.maxEndpoints);
+      return undefined;
+    }
+    const slot = this.#slots.take();
+    const endpoint = new PoolEndpoint(spec, slot, INITIAL_INTERVAL, this.#clock.now(), this.#clock.wall());
+    this.#byId.set(id, endpoint);
+    push(this.#byHostPort, keyOf(endpoint), endpoint);
+    push(this.#byAddress, normaliseAddress(endpoint.address), endpoint);
+    this.#forgetLists();
+    for (const listener of this.#added) listener(endpoint);
+    return endpoint;
+  }
+
+  /** Lets go of an endpoint; exchanges on their way to it finish undisturbed. @returns whether it was known */
+  remove(id: string): boolean {
+    const endpoint = this.#byId.get(id);
+    if (endpoint === undefined) return false;
+    this.#byId.delete(id);
+    pull(this.#byHostPort, keyOf(endpoint), endpoint);
+    pull(this.#byAddress, normaliseAddress(endpoint.address), endpoint);
+    endpoint.removed = true;
+    this.inFlight.flows.forget(endpoint);
+    this.#forgetLists();
+    // Listeners forget what they keep by slot before the slot can be taken again.
+    for (const listener of this.#removed) listener(endpoint);
+    this.#slots.release(endpoint.slot);
+    return true;
+  }
+
+  /** A request attempt failed before any response byte: see `EndpointStates.attemptFailed`. */
+  attemptFailed(endpoint: Endpoint, failure: AttemptFailure, detail: string): void {
+    if (this.#owns(endpoint)) this.states.attemptFailed(endpoint, failure, detail);
+  }
+
+  /** A request attempt was answered: see `EndpointStates.attemptSucceeded`. Runs per request. */
+  attemptSucceeded(endpoint: Endpoint): void {
+    if (this.#owns(endpoint)) this.states.attemptSucceeded(endpoint);
+  }
+
+  /** @returns a function that ends the subscription; the same for the three below */
+  onAdded(listener: (endpoint: PoolEndpoint) => void): () => void {
+    return subscribe(this.#added, listener);
+  }
+
+  onRemoved(listener: (endpoint: PoolEndpoint) => void): () => void {
+    return subscribe(this.#removed, listener);
+  }
+
+  onStateChanged(listener: (endpoint: PoolEndpoint, from: EndpointState) => void): () => void {
+    return subscribe(this.#stateChanged, listener);
+  }
+
+  /** Told when an endpoint gets a request while it had none in flight. */
+  onFirstRequest(listener: (endpoint: PoolEndpoint) => void): () => void {
+    return subscribe(this.#firstRequest, listener);
+  }
+
+  /** Late news about an endpoint that is gone concerns nobody. */
+  #owns(endpoint: Endpoint): endpoint is PoolEndpoint {
+    return endpoint instanceof PoolEndpoint && !endpoint.removed;
+  }
+
+  #forgetLists(): void {
+    this.#list = undefined;
+    this.#open = undefined;
+  }
+}
+
+/** The state rule of design section 5: down is no candidate while another one is not. */
+function withoutDown(endpoints: readonly PoolEndpoint[], poolSize: number): CandidateSet {
+  let down = 0;
+  for (const endpoint of endpoints) if (endpoint.state === "down") down++;
+  if (down === 0 || down === endpoints.length) return { endpoints, down: NO_ENDPOINTS, poolSize };
+  return {
+    endpoints: endpoints.filter((endpoint) => endpoint.state !== "down"),
+    down: endpoints.filter((endpoint) => endpoint.state === "down"),
+    poolSize,
+  };
+}
+
+function keyOf(endpoint: PoolEndpoint): string {
+  return hostPort(normaliseAddress(endpoint.address), endpoint.port);
+}
+
+function push(index: Map<string, PoolEndpoint[]>, key: string, endpoint: PoolEndpoint): void {
+  const entries = index.get(key);
+  if (entries === undefined) index.set(key, [endpoint]);
+  else entries.push(endpoint);
+}
+
+function pull(index: Map<string, PoolEndpoint[]>, key: string, endpoint: PoolEndpoint): void {
+  const entries = index.get(key)!;
+  entries.splice(entries.indexOf(endpoint), 1);
+  if (entries.length === 0) index.delete(key);
+}
+
+function subscribe<T>(listeners: Set<T>, listener: T): () => void {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}

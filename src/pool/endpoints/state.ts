@@ -1,0 +1,99 @@
+import type { Clock } from "../../base/clock/clock.ts";
+import type { Random } from "../../base/clock/random.ts";
+import type { AttemptFailure, EndpointState } from "../../base/inference/endpoint.ts";
+import { oneLine } from "../../base/inference/errors.ts";
+import type { PoolEndpoint } from "./pool-endpoint.ts";
+
+/** Back-off between tries of a down endpoint, milliseconds (design section 5). */
+export const FIRST_RETRY = 250;
+export const LAST_RETRY = 5000;
+
+const FAILURE_WORDS: Readonly<Record<AttemptFailure, string>> = {
+  connect: "could not connect",
+  timeout: "timed out",
+  reset: "connection was reset",
+  status: "refused by status",
+};
+
+/**
+ * Moves endpoints between `up`, `blind` and `down` (design section 5) and remembers since when and why. What a down
+ * endpoint means for routing is decided by the registry; when it is tried again, by the collector from `retryAt`.
+ */
+export class EndpointStates {
+  readonly #clock: Clock;
+  readonly #random: Random;
+  readonly #onChange: (endpoint: PoolEndpoint, from: EndpointState) => void;
+
+  /** @param onChange called after each change of state, not when only the cause changes */
+  constructor(clock: Clock, random: Random, onChange: (endpoint: PoolEndpoint, from: EndpointState) => void) {
+    this.#clock = clock;
+    this.#random = random;
+    this.#onChange = onChange;
+  }
+
+  /** A scrape brought a page with at least one value. */
+  readable(endpoint: PoolEndpoint): void {
+    this.#enter(endpoint, "up", "metrics page read");
+  }
+
+  /** A scrape brought nothing usable in time, but the server is there: it has accepted the connection. */
+  unreadable(endpoint: PoolEndpoint, detail: string): void {
+    this.#enter(endpoint, "blind", `scrape: ${detail}`);
+  }
+
+  /**
+   * A connection was refused, reset or not accepted in time: one more step of the back-off.
+   * @param what failed, where it was no scrape
+   */
+  unreachable(endpoint: PoolEndpoint, failure: AttemptFailure, detail: string, what = "scrape"): void {
+    const step = endpoint.state === "down" ? endpoint.failures : 0;
+    endpoint.failures = Math.min(step + 1, 32);
+    endpoint.retryAt = this.#clock.now() + this.#backOff(step);
+    this.#enter(endpoint, "down", `${what} ${FAILURE_WORDS[failure]}: ${detail}`);
+  }
+
+  /** A down endpoint that is never scraped has accepted a connection: it is back. */
+  connected(endpoint: PoolEndpoint): void {
+    if (endpoint.state === "down") this.#enter(endpoint, "up", "a connection was accepted");
+  }
+
+  /**
+   * A request attempt failed. A failure by status says nothing about reachability and changes nothing. On an endpoint
+   * that is already down only the cause is renewed: the back-off counts tries of our own, or a burst of requests would
+   * push the return of a recovered server to the longest wait.
+   */
+  attemptFailed(endpoint: PoolEndpoint, failure: AttemptFailure, detail: string): void {
+    if (failure === "status") return;
+    if (endpoint.state !== "down") {
+      endpoint.failures = 1;
+      endpoint.retryAt = this.#clock.now() + this.#backOff(0);
+    }
+    this.#enter(endpoint, "down", `request ${FAILURE_WORDS[failure]}: ${detail}`);
+  }
+
+  /** A request attempt was answered: a down endpoint is back. Whether its metrics can be read the next scrape says. */
+  attemptSucceeded(endpoint: PoolEndpoint): void {
+    if (endpoint.state === "down") this.#enter(endpoint, "up", "a request was answered");
+  }
+
+  /** The k-th wait is uniform in [250 ms x 2^k, twice that), at most 5 s: doubling, and pools do not retry in step. */
+  #backOff(step: number): number {
+    const floor = Math.min(FIRST_RETRY * 2 ** step, LAST_RETRY / 2);
+    return floor * (1 + this.#random.next());
+  }
+
+  #enter(endpoint: PoolEndpoint, state: EndpointState, cause: string): void {
+    const from = endpoint.state;
+    if (state !== "down") {
+      endpoint.failures = 0;
+      endpoint.retryAt = Number.NEGATIVE_INFINITY;
+    }
+    // Compared first: an endpoint that stays as it is costs nothing per scrape.
+    if (endpoint.cause !== cause) endpoint.cause = oneLine(cause);
+    if (state === from) return;
+    endpoint.state = state;
+    endpoint.since = this.#clock.now();
+    endpoint.sinceWall = this.#clock.wall();
+    this.#onChange(endpoint, from);
+  }
+}

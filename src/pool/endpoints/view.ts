@@ -1,0 +1,159 @@
+import type { Clock } from "../../base/clock/clock.ts";
+import { type EndpointState, isFresh } from "../../base/inference/endpoint.ts";
+import type { PoolEndpoint } from "./pool-endpoint.ts";
+import type { EndpointRegistry } from "./registry.ts";
+
+/** One endpoint as `/debug/endpoints` and the page show it. Numbers nobody knows are null: JSON has no NaN. */
+export interface EndpointView {
+  readonly id: string;
+  readonly hostPort: string;
+  readonly rank: number;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly state: EndpointState;
+  /** ISO 8601. */
+  readonly since: string;
+  readonly sinceMs: number;
+  /** Why it is in this state. */
+  readonly cause: string;
+  readonly metrics: {
+    readonly waiting: number | null;
+    readonly running: number | null;
+    readonly kvUsage: number | null;
+    readonly maxLora: number | null;
+    readonly loraRunning: readonly string[];
+    readonly loraWaiting: readonly string[];
+    readonly blockSize: number | null;
+    readonly blocks: number | null;
+    /** Milliseconds since they were read; null when never. */
+    readonly ageMs: number | null;
+    readonly fresh: boolean;
+  };
+  readonly inFlight: { readonly requests: number; readonly tokens: number };
+  /** Milliseconds between scrapes that `fresh` is measured against. */
+  readonly scrapeIntervalMs: number;
+  /** Milliseconds until the next scrape, or the next try of a down endpoint; 0 while one runs, null when none will. */
+  readonly nextScrapeInMs: number | null;
+}
+
+/** All endpoints and the totals of the debug contract (api-resources 6A.6). */
+export interface PoolView {
+  readonly endpoints: readonly EndpointView[];
+  readonly totalEndpoints: number;
+  readonly maxEndpoints: number;
+  readonly states: Readonly<Record<EndpointState, number>>;
+}
+
+/** The figures of the pool gauges (scheduling 8.4); NaN where no endpoint knows the value. */
+export interface PoolAggregates {
+  /** Endpoints whose scrapes succeed. */
+  readonly ready: number;
+  readonly meanKvUsage: number;
+  readonly meanWaiting: number;
+  readonly meanRunning: number;
+  /** Sample standard deviations (n - 1), 0 for fewer than two values. */
+  readonly stdDevKvUsage: number;
+  readonly stdDevWaiting: number;
+  readonly stdDevRunning: number;
+  readonly states: Readonly<Record<EndpointState, number>>;
+}
+
+/** Reads the pool for people and for gauges; changes nothing. */
+export class EndpointsView {
+  readonly #registry: EndpointRegistry;
+  readonly #clock: Clock;
+  readonly #staleness: number;
+
+  /** @param staleness milliseconds of `isFresh`; `--metrics-staleness-threshold`, default 2,000 */
+  constructor(registry: EndpointRegistry, clock: Clock, staleness = 2000) {
+    this.#registry = registry;
+    this.#clock = clock;
+    this.#staleness = staleness;
+  }
+
+  /** @param limit the most endpoints shown, in order of their ids; default all */
+  pool(limit = Number.POSITIVE_INFINITY): PoolView {
+    const all = [...this.#registry.list()].sort((a, b) => (a.id < b.id ? -1 : 1));
+    const now = this.#clock.now();
+    return {
+      endpoints: all.slice(0, limit).map((endpoint) => this.#endpoint(endpoint, now)),
+      totalEndpoints: all.length,
+      maxEndpoints: this.#registry.maxEndpoints,
+      states: countStates(all),
+    };
+  }
+
+  aggregates(): PoolAggregates {
+    const all = this.#registry.list();
+    const ready = all.filter((endpoint) => this.#isReady(endpoint));
+    const kvUsage = meanAndDeviation(ready.map((endpoint) => endpoint.metrics.kvUsage));
+    const waiting = meanAndDeviation(ready.map((endpoint) => endpoint.metrics.waiting));
+    const running = meanAndDeviation(ready.map((endpoint) => endpoint.metrics.running));
+    return {
+      ready: ready.length,
+      meanKvUsage: kvUsage.mean,
+      meanWaiting: waiting.mean,
+      meanRunning: running.mean,
+      stdDevKvUsage: kvUsage.deviation,
+      stdDevWaiting: waiting.deviation,
+      stdDevRunning: running.deviation,
+      states: countStates(all),
+    };
+  }
+
+  #isReady(endpoint: PoolEndpoint): boolean {
+    return endpoint.state === "up" && isFresh(endpoint, this.#clock.now(), this.#staleness);
+  }
+
+  #endpoint(endpoint: PoolEndpoint, now: number): EndpointView {
+    const { metrics, inFlight } = endpoint;
+    return {
+      id: endpoint.id,
+      hostPort: endpoint.hostPort,
+      rank: endpoint.rank,
+      labels: endpoint.labels,
+      state: endpoint.state,
+      since: new Date(endpoint.sinceWall).toISOString(),
+      sinceMs: now - endpoint.since,
+      cause: endpoint.cause,
+      metrics: {
+        waiting: known(metrics.waiting),
+        running: known(metrics.running),
+        kvUsage: known(metrics.kvUsage),
+        maxLora: known(metrics.maxLora),
+        loraRunning: [...metrics.loraRunning],
+        loraWaiting: [...metrics.loraWaiting],
+        blockSize: known(metrics.blockSize),
+        blocks: known(metrics.blocks),
+        ageMs: known(now - metrics.scrapedAt),
+        fresh: isFresh(endpoint, now, this.#staleness),
+      },
+      inFlight: { requests: inFlight.requests, tokens: inFlight.tokens },
+      scrapeIntervalMs: endpoint.scrapeInterval,
+      nextScrapeInMs: known(Math.max(0, endpoint.nextScrapeAt - now)),
+    };
+  }
+}
+
+function known(value: number): number | null {
+  return Number.isFinite(value) ? value : null;
+}
+
+function countStates(endpoints: readonly PoolEndpoint[]): Record<EndpointState, number> {
+  const counts = { up: 0, blind: 0, down: 0 };
+  for (const endpoint of endpoints) counts[endpoint.state]++;
+  return counts;
+}
+
+/** Over the values that are not NaN, rounded to two decimals as the published gauges are (scheduling 8.4). */
+function meanAndDeviation(values: readonly number[]): { readonly mean: number; readonly deviation: number } {
+  const present = values.filter((value) => !Number.isNaN(value));
+  const count = present.length;
+  const mean = present.reduce((sum, value) => sum + value, 0) / count;
+  if (count < 2) return { mean: twoDecimals(mean), deviation: 0 };
+  const squares = present.reduce((sum, value) => sum + (value - mean) ** 2, 0);
+  return { mean: twoDecimals(mean), deviation: twoDecimals(Math.sqrt(squares / (count - 1))) };
+}
+
+function twoDecimals(value: number): number {
+  return Math.round(value * 100) / 100;
+}

@@ -1,0 +1,130 @@
+import { createHash } from "node:crypto";
+import type { Clock } from "../../base/clock/clock.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import type { ApiClient } from "./api-client.ts";
+import { ApiError } from "./api-error.ts";
+import { ExpiringMap } from "./expiring-map.ts";
+
+/** Milliseconds for which an answer counts. */
+const YES_COUNTS = 60_000;
+const NO_COUNTS = 10_000;
+const MAX_ANSWERS = 1000;
+/** Questions under way at a time; whoever asks beyond is turned away, so that a flood here is none for the API server. */
+const MAX_ASKED = 64;
+/** Milliseconds for one review: a scraper waits for it. */
+const TIMEOUT = 5_000;
+/** Characters of a token; service account tokens have about 1,200. */
+const MAX_TOKEN = 16_384;
+
+/** Whose token it is, as the API server says. */
+export interface ReviewedUser {
+  readonly username: string;
+  readonly uid?: string | undefined;
+  readonly groups?: readonly string[] | undefined;
+  readonly extra?: Readonly<Record<string, readonly string[]>> | undefined;
+}
+
+interface Answer<V> {
+  readonly value: V;
+  readonly yes: boolean;
+}
+
+/**
+ * Asks the API server who a token belongs to and what they may do (epp-protocol 15.3). Answers are kept, yes for 60 s and no
+ * for 10 s, at most 1,000 of each kind, under hashes of what was asked. When there is no answer it throws: access is refused.
+ */
+export class AccessReview {
+  readonly #api: ApiClient;
+  readonly #clock: Clock;
+  readonly #users = new ExpiringMap<{ readonly user: ReviewedUser | undefined }>(MAX_ANSWERS);
+  readonly #rights = new ExpiringMap<boolean>(MAX_ANSWERS);
+  /** Questions under way, so that the same one is not asked twice. */
+  readonly #asked = new Map<string, Promise<unknown>>();
+
+  constructor({ api, clock }: { readonly api: ApiClient; readonly clock: Clock }) {
+    this.#api = api;
+    this.#clock = clock;
+  }
+
+  /**
+   * The user of a bearer token; undefined when it is no valid one.
+   * @throws ApiError when the API server cannot tell; SluiceError ACCESS_REVIEW_BUSY when too many are asked about
+   */
+  async authenticate(token: string): Promise<ReviewedUser | undefined> {
+    if (token === "" || token.length > MAX_TOKEN) return undefined;
+    const { user } = await this.#answer(this.#users, hash("token", token), async () => {
+      const status = await this.#review("/apis/authentication.k8s.io/v1/tokenreviews", {
+        apiVersion: "authentication.k8s.io/v1",
+        kind: "TokenReview",
+        spec: { token },
+      });
+      const found = status["authenticated"] === true ? readUser(status["user"]) : undefined;
+      return { value: { user: found }, yes: found !== undefined };
+    });
+    return user;
+  }
+
+  /**
+   * Whether a user may do something to a path that is no API object.
+   * @param verb lower case, such as `get`
+   * @param path such as `/metrics`
+   * @throws as `authenticate`
+   */
+  authorize({ username, uid, groups, extra }: ReviewedUser, verb: string, path: string): Promise<boolean> {
+    const spec = { user: username, uid, groups, extra, nonResourceAttributes: { path, verb } };
+    return this.#answer(this.#rights, hash("right", JSON.stringify(spec)), async () => {
+      const status = await this.#review("/apis/authorization.k8s.io/v1/subjectaccessreviews", {
+        apiVersion: "authorization.k8s.io/v1",
+        kind: "SubjectAccessReview",
+        spec,
+      });
+      const yes = status["allowed"] === true && status["denied"] !== true;
+      return { value: yes, yes };
+    });
+  }
+
+  async #answer<V>(kept: ExpiringMap<V>, key: string, ask: () => Promise<Answer<V>>): Promise<V> {
+    const known = kept.get(key, this.#clock.now());
+    if (known !== undefined) return known;
+    let asked = this.#asked.get(key) as Promise<V> | undefined;
+    if (asked === undefined) {
+      if (this.#asked.size >= MAX_ASKED)
+        throw new SluiceError(
+          "ACCESS_REVIEW_BUSY",
+          `more than ${MAX_ASKED} callers are being checked; ask again later`,
+        );
+      asked = ask()
+        .then(({ value, yes }) => {
+          kept.set(key, value, this.#clock.now() + (yes ? YES_COUNTS : NO_COUNTS));
+          return value;
+        })
+        .finally(() => this.#asked.delete(key));
+      this.#asked.set(key, asked);
+    }
+    return asked;
+  }
+
+  async #review(path: string, body: unknown): Promise<Record<string, unknown>> {
+    const answer = (await this.#api.request({ method: "POST", path, body, timeout: TIMEOUT })) as {
+      readonly status?: unknown;
+    } | null;
+    if (typeof answer?.status === "object" && answer.status !== null) return answer.status as Record<string, unknown>;
+    throw new ApiError(`${this.#api.server} answered POST ${path} without a status`, { status: 0, reason: "" });
+  }
+}
+
+/** Tokens are never kept as they are. */
+function hash(kind: string, text: string): string {
+  return createHash("sha256").update(`${kind} ${text}`).digest("base64");
+}
+
+function readUser(value: unknown): ReviewedUser | undefined {
+  const { username, uid, groups, extra } = (value ?? {}) as Record<string, unknown>;
+  if (typeof username !== "string" || username === "") return undefined;
+  return {
+    username,
+    uid: typeof uid === "string" ? uid : undefined,
+    groups: Array.isArray(groups) ? groups.filter((group) => typeof group === "string") : undefined,
+    extra: (extra ?? undefined) as ReviewedUser["extra"],
+  };
+}

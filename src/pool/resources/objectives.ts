@@ -1,0 +1,70 @@
+import { SluiceError } from "../../base/inference/errors.ts";
+
+/** The most objectives a table holds. */
+const MAX_OBJECTIVES = 1_000;
+
+/** What one InferenceObjective says. */
+export interface Objective {
+  readonly name: string;
+  /** Below 0 = sheddable. */
+  readonly priority: number;
+}
+
+/** The InferenceObjectives of the pool, by name (epp-protocol 10.7). */
+export class ObjectiveTable {
+  readonly #priorities = new Map<string, number>();
+
+  /**
+   * Adds an objective, or replaces the priority of a known one.
+   * @param priority a whole number; below 0 = sheddable
+   * @throws SluiceError OBJECTIVE_LIMIT beyond 1,000 names
+   */
+  add(name: string, priority: number): void {
+    if (this.#priorities.size >= MAX_OBJECTIVES && !this.#priorities.has(name))
+      throw new SluiceError("OBJECTIVE_LIMIT", `objective ${name} is one too many: at most ${MAX_OBJECTIVES} are kept`);
+    this.#priorities.set(name, priority);
+  }
+
+  has(name: string): boolean {
+    return this.#priorities.has(name);
+  }
+
+  /** The priority of an objective; 0 for a name nobody defined. */
+  lookup(name: string): number {
+    return this.#priorities.get(name) ?? 0;
+  }
+}
+
+/**
+ * Reads the value of one `--objective` flag, `NAME=PRIORITY`.
+ * @throws SluiceError OBJECTIVE_SYNTAX
+ */
+export function parseObjective(text: string): Objective {
+  const match = /^([^\s=]{1,253})=([+-]?\d{1,15})$/.exec(text.trim());
+  if (match === null)
+    throw new SluiceError(
+      "OBJECTIVE_SYNTAX",
+      `--objective ${JSON.stringify(text.slice(0, 300))} is not NAME=PRIORITY with a whole number; ` +
+        "write for example --objective interactive=10 or --objective batch=-1 (below 0 may be shed under load)",
+    );
+  // Adding 0 turns the -0 of "-0" into 0.
+  return { name: match[1]!, priority: Number(match[2]) + 0 };
+}
+
+/**
+ * The table that repeated `--objective NAME=PRIORITY` flags describe.
+ * @throws SluiceError OBJECTIVE_SYNTAX, OBJECTIVE_TWICE when one name gets two priorities, OBJECTIVE_LIMIT
+ */
+export function objectivesFromFlags(values: Iterable<string>): ObjectiveTable {
+  const table = new ObjectiveTable();
+  for (const value of values) {
+    const { name, priority } = parseObjective(value);
+    if (table.has(name) && table.lookup(name) !== priority)
+      throw new SluiceError(
+        "OBJECTIVE_TWICE",
+        `--objective gives ${name} both priority ${table.lookup(name)} and ${priority}; keep one`,
+      );
+    table.add(name, priority);
+  }
+  return table;
+}

@@ -1,0 +1,146 @@
+import { z } from "zod";
+import { didYouMean, nearest } from "../../base/document/nearest.ts";
+import { check, type Violation } from "../../base/document/validate.ts";
+import type { Kind } from "./kind.ts";
+import { metadataSchema, objectMeta } from "./meta.ts";
+import { GROUP, type ResourceObject } from "./objects.ts";
+import { experimentalPool, stablePool } from "./pool-kinds.ts";
+import { mapping, type UnknownKeys } from "./scalars.ts";
+import { model, objectives, rewrites } from "./workload-kinds.ts";
+
+/** Written and read by multi-cluster controllers; it has no spec, and a picker has no use for it (api-resources 1.9). */
+const poolImport: Kind = {
+  kind: "InferencePoolImport",
+  group: GROUP.experimental,
+  apiVersion: `${GROUP.experimental}/v1alpha1`,
+  specRequired: false,
+  readSpec: undefined,
+};
+
+const KINDS: readonly Kind[] = [stablePool, experimentalPool, model, ...objectives, ...rewrites, poolImport];
+const KIND_NAMES: readonly string[] = [...new Set(KINDS.map(({ kind }) => kind))];
+const GROUPS: readonly string[] = Object.values(GROUP);
+
+/** What became of an object of a manifest. Paths of violations begin at the object. */
+export type ResourceReading =
+  | {
+      readonly outcome: "usable";
+      readonly object: ResourceObject;
+      /** What is allowed and hardly meant. */
+      readonly warnings: readonly Violation[];
+    }
+  /** Admitted, but without a `spec` there is nothing in it to act on. */
+  | { readonly outcome: "empty"; readonly warnings: readonly Violation[] }
+  /** Of a kind that means nothing here. */
+  | { readonly outcome: "ignored" }
+  | { readonly outcome: "invalid"; readonly violations: readonly Violation[] };
+
+/** How objects are read. */
+export interface ReadOptions {
+  /** Namespace of objects that name none; default `default`. */
+  readonly namespace?: string;
+  /** Default `refuse`. */
+  readonly unknownKeys?: UnknownKeys;
+}
+
+/**
+ * Reads one object as the API server would admit it when it is created: nulls dropped, defaults filled in, structure
+ * checked, then the CEL rules (api-resources 1.1 to 1.10). `status` is not looked at, as on create.
+ * @param value a plain object, as parsed from YAML or JSON
+ */
+export function readResource(value: unknown, options: ReadOptions = {}): ResourceReading {
+  const violations: Violation[] = [];
+  const kind = kindOf(value, violations);
+  if (kind === undefined) return violations.length > 0 ? { outcome: "invalid", violations } : { outcome: "ignored" };
+
+  const unknownKeys = options.unknownKeys ?? "refuse";
+  const schema = kind.readSpec === undefined ? SPECLESS_OBJECT : OBJECT;
+  const envelope = check(value, schema[unknownKeys], [], violations);
+  const spec = (value as { readonly spec?: unknown }).spec ?? undefined;
+  const hasSpec = kind.readSpec !== undefined && (spec !== undefined || kind.specRequired);
+  const reading = hasSpec ? kind.readSpec(spec, unknownKeys) : undefined;
+  if (reading !== undefined && "violations" in reading) violations.push(...reading.violations);
+  if (envelope === undefined || violations.length > 0) return { outcome: "invalid", violations };
+
+  if (kind.readSpec === undefined) return { outcome: "ignored" };
+  const meta = objectMeta(envelope.output.metadata, options.namespace ?? "default");
+  if (reading === undefined || "violations" in reading) {
+    const problem = `${kind.kind} ${meta.namespace}/${meta.name} has no \`spec\` and is not used`;
+    return { outcome: "empty", warnings: [{ path: [], problem }] };
+  }
+  return { outcome: "usable", object: reading.object(meta), warnings: reading.warnings };
+}
+
+/** The kinds of lists that hold our kinds: that of all objects, and `InferencePoolList` and the like. */
+export function isList(value: unknown): value is Readonly<Record<string, unknown>> {
+  if (!isMapping(value) || typeof value.kind !== "string" || !value.kind.endsWith("List")) return false;
+  const of = value.kind.slice(0, -"List".length);
+  return of === "" || (KIND_NAMES.includes(of) && GROUPS.includes(groupOf(value.apiVersion)));
+}
+
+/** The items of a list that says of what kind they are need not say it again. */
+export function itemOf(list: Readonly<Record<string, unknown>>, item: unknown): unknown {
+  if (list.kind === "List" || !isMapping(item)) return item;
+  return { apiVersion: list.apiVersion, kind: String(list.kind).slice(0, -"List".length), ...item };
+}
+
+const OBJECT = objectSchemas({ spec: z.unknown().optional() });
+const SPECLESS_OBJECT = objectSchemas({});
+
+function objectSchemas(shape: { readonly spec?: z.ZodType }) {
+  const schema = (unknownKeys: UnknownKeys) =>
+    mapping(
+      {
+        apiVersion: z.string(),
+        kind: z.string(),
+        metadata: metadataSchema(unknownKeys),
+        status: z.unknown().optional(),
+        ...shape,
+      },
+      unknownKeys,
+    );
+  return { refuse: schema("refuse"), drop: schema("drop"), stored: schema("stored") };
+}
+
+/** @returns undefined for what isn't ours, or, with a violation, for what looks as if it were meant to be */
+function kindOf(value: unknown, into: Violation[]): Kind | undefined {
+  const type = check(value, TYPE, [], into)?.output;
+  if (type === undefined) return undefined;
+  const { apiVersion, kind } = type;
+  const group = groupOf(apiVersion);
+  const versions = KINDS.filter((known) => known.kind === kind);
+  if (versions.length === 0) {
+    if (GROUPS.includes(group) && nearest(kind, KIND_NAMES) !== undefined)
+      into.push({ path: ["kind"], problem: `${group} has no kind \`${kind}\`${didYouMean(kind, KIND_NAMES)}` });
+    return undefined;
+  }
+  const found = versions.find((version) => version.apiVersion === apiVersion);
+  if (found !== undefined) return found;
+  const known = versions.map((version) => version.apiVersion);
+  const list = known.map((version) => `\`${version}\``).join(", ");
+  into.push({
+    path: ["apiVersion"],
+    problem: `${kind} is known as ${list}, not as \`${apiVersion}\``,
+  });
+  return undefined;
+}
+
+const typeText = (example: string) =>
+  z
+    .string({ error: ({ input }) => (input === undefined || input === null ? `is missing; ${example}` : undefined) })
+    .min(1);
+
+/** What every manifest has. */
+const TYPE = z.object({
+  apiVersion: typeText(`every Kubernetes object has one, for example ${GROUP.stable}/v1`),
+  kind: typeText("every Kubernetes object has one, for example InferencePool"),
+});
+
+function groupOf(apiVersion: unknown): string {
+  const text = String(apiVersion);
+  return text.slice(0, Math.max(0, text.indexOf("/")));
+}
+
+function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,168 @@
+import type { Random } from "../../base/clock/random.ts";
+import { oneLine } from "../../base/inference/errors.ts";
+import { firstHeader, HEADER, type HeaderList } from "../../base/inference/headers.ts";
+import { Rejection } from "../../base/inference/outcomes.ts";
+import type { ParsedBody } from "../../base/inference/request.ts";
+import type { ModelEntry } from "./model-table.ts";
+import type { ObjectiveTable } from "./objectives.ts";
+import { type Criticality, GROUP } from "./objects.ts";
+import type { ResourceStore } from "./resource-store.ts";
+
+/** The flow of requests that name none. */
+const DEFAULT_FAIRNESS_ID = "default-flow";
+/** A criticality as a priority (spec/decisions.md); what states none is Standard. */
+const PRIORITY: Readonly<Record<Criticality, number>> = { Critical: 1, Standard: 0, Sheddable: -1 };
+/** Saturation from which Standard requests may be refused, unless it is set. */
+export const STANDARD_SHED_AT = 2;
+
+/**
+ * Whether InferenceModels count. `enforce`: a model name without one is answered 404. `auto`: so for a pool of
+ * v1alpha2, from the moment on that an InferenceModel of one was seen, until the process ends; else names without one are
+ * passed through.
+ * `off`: InferenceModels are ignored.
+ */
+export const MODEL_MATCHING = ["auto", "enforce", "off"] as const;
+export type ModelMatching = (typeof MODEL_MATCHING)[number];
+
+export interface ResolverOptions {
+  readonly random: Random;
+  /** Of `--objective`; they win over InferenceObjectives of the same name. */
+  readonly objectives: ObjectiveTable;
+  /** Absent = no API objects: every request may be served, under the name it came with. */
+  readonly resources?: ResourceStore | undefined;
+  /** Default auto. */
+  readonly matching?: ModelMatching | undefined;
+  /** Saturation from which requests of Standard InferenceModels may be refused, at least 1; default 2. */
+  readonly standardShedAt?: number | undefined;
+  /** Standard InferenceModels are shed like Sheddable ones, as v0.3 to v0.5 did. */
+  readonly legacyCriticality?: boolean | undefined;
+  /** Told whenever the rule of an InferenceModelRewrite has chosen a target. */
+  readonly onRewrite?: ((rewrite: string, model: string, target: string) => void) | undefined;
+}
+
+/** What is known of models and objectives besides the requests, and how it counts. */
+export type ModelOptions = Omit<ResolverOptions, "random" | "onRewrite">;
+
+/** What a request is for, as far as its model name and control headers say. */
+export interface ResolvedModel {
+  /** What the model server is asked for. */
+  readonly targetModel: string;
+  /** The objective's name; "" when none was named or nobody defined it, so that clients can't make up names. */
+  readonly objective: string;
+  /** Below 0 = sheddable. */
+  readonly priority: number;
+  /** As in `InferenceRequest`. */
+  readonly shedAt: number;
+  readonly fairnessId: string;
+}
+
+/** Where a body says which model it wants. */
+export type NamedBody = Pick<ParsedBody, "model" | "modelRange" | "modelInsertAt">;
+
+/** Finds target model, objective, priority and fairness ID of requests. */
+export class ModelResolver {
+  readonly #options: ResolverOptions;
+  /** Saturation from which a request may be refused, by the criticality of its InferenceModel. */
+  readonly #shedAt: Readonly<Record<Criticality, number>>;
+
+  constructor(options: ResolverOptions) {
+    this.#options = options;
+    const standard = options.legacyCriticality ? 1 : (options.standardShedAt ?? STANDARD_SHED_AT);
+    this.#shedAt = { Critical: Number.POSITIVE_INFINITY, Standard: standard, Sheddable: 1 };
+  }
+
+  /** There is a pool to serve: without one no endpoint is a candidate (E-130). Always, where no API objects are read. */
+  get poolKnown(): boolean {
+    return this.#options.resources?.synced ?? true;
+  }
+
+  /** A model name without an InferenceModel is answered 404. */
+  get enforcing(): boolean {
+    const { resources, matching = "auto" } = this.#options;
+    // Without a pool there are no InferenceModels to go by; such requests end with 503.
+    if (resources?.pool === undefined) return false;
+    if (matching !== "auto") return matching === "enforce";
+    // One of v1alpha2 may have been seen for a moment before that of v1, which needs no InferenceModels.
+    return resources.modelSeen && resources.pool.group === GROUP.experimental;
+  }
+
+  /**
+   * The target model is that of the first which says something: the InferenceModelRewrite rule for the name in the body,
+   * the InferenceModel of that name, the rewrite header, the body. A body without a name counts as asking for the one in
+   * the header. Bodies that cannot name a model keep none and match nothing.
+   *
+   * The priority is that of the objective which a header names; else it follows from the criticality of the
+   * InferenceModel; else it is 0. The `x-llm-d-...` headers win over the `x-gateway-...` aliases; an empty value counts as
+   * absent. Source: epp-protocol 10.6-10.9, api-resources 2, spec/decisions.md.
+   *
+   * @returns a rejection for a model that is missing (400), has no InferenceModel while one is needed, or whose
+   * InferenceModel leaves no target (404)
+   */
+  resolve(body: NamedBody, headers: HeaderList): ResolvedModel | Rejection {
+    const { resources, matching } = this.#options;
+    let targetModel = body.model;
+    let entry: ModelEntry | undefined;
+    if (body.modelRange !== undefined || body.modelInsertAt >= 0) {
+      const header = controlText(headers, HEADER.modelRewrite, HEADER.modelRewriteAlias);
+      const asked = body.model === "" ? (header ?? "") : body.model;
+      if (matching !== "off") entry = resources?.model(asked);
+      const target = this.#ruled(body.model) ?? this.#modelled(asked, entry) ?? header ?? body.model;
+      if (target instanceof Rejection) return target;
+      if (target === "") return new Rejection("model_missing", "model not found in request body");
+      targetModel = target;
+    }
+    const named = controlText(headers, HEADER.objective, HEADER.objectiveAlias);
+    const stated = named === undefined ? undefined : this.#priority(named);
+    let priority = stated ?? 0;
+    let shedAt = priority < 0 ? 1 : Number.POSITIVE_INFINITY;
+    if (stated === undefined && entry !== undefined) {
+      const criticality = entry.model.criticality ?? "Standard";
+      priority = PRIORITY[criticality];
+      shedAt = this.#shedAt[criticality];
+    }
+    return {
+      targetModel,
+      objective: stated === undefined ? "" : named!,
+      priority,
+      shedAt,
+      fairnessId:
+        controlText(headers, HEADER.fairnessId, HEADER.fairnessIdAlias) ??
+        entry?.model.modelName ??
+        DEFAULT_FAIRNESS_ID,
+    };
+  }
+
+  /** The target that a rewrite rule draws; undefined when no rule says anything about this name. */
+  #ruled(model: string): string | undefined {
+    const { resources, random, onRewrite } = this.#options;
+    const match = resources?.rewrite(model);
+    const target = match?.draw?.draw(random);
+    if (target !== undefined) onRewrite?.(match!.rewrite, model, target);
+    return target;
+  }
+
+  /** The target that the InferenceModel of the name draws; undefined when there is none and none is needed. */
+  #modelled(asked: string, entry: ModelEntry | undefined): string | Rejection | undefined {
+    if (entry !== undefined) {
+      const target = entry.draw === undefined ? asked : entry.draw.draw(this.#options.random);
+      if (target) return target;
+      const text = `error getting target model name for model ${asked}: no valid target model`;
+      return new Rejection("unknown_model", oneLine(text));
+    }
+    if (asked === "" || !this.enforcing) return undefined;
+    return new Rejection("unknown_model", oneLine(`error finding a model object in InferenceModel for input ${asked}`));
+  }
+
+  #priority(objective: string): number | undefined {
+    const { objectives, resources } = this.#options;
+    return objectives.has(objective) ? objectives.lookup(objective) : resources?.objective(objective);
+  }
+}
+
+/** The value of a control header as text, comparable with names from bodies and manifests. */
+function controlText(headers: HeaderList, name: string, alias: string): string | undefined {
+  const value = firstHeader(headers, name, alias);
+  // Header values hold one character per byte; most are ASCII, and then that is the text.
+  if (value === undefined || !/[\x80-\xff]/.test(value)) return value;
+  return Buffer.from(value, "latin1").toString("utf8");
+}

@@ -1,0 +1,103 @@
+import type { Clock } from "../../base/clock/clock.ts";
+import { FolderWatch } from "../../base/document/folder-watch.ts";
+import { messageOf, oneLine, SluiceError } from "../../base/inference/errors.ts";
+import { idleObjects } from "./idle-objects.ts";
+import { type FolderContent, ManifestFolder } from "./manifest-folder.ts";
+import type { ResourceStore } from "./resource-store.ts";
+
+/** The most problems or warnings of one reading that are told one by one. */
+const MAX_TOLD = 20;
+
+/** What people should know; each text is one line. */
+export interface ResourceLog {
+  warn(text: string): void;
+  info(text: string): void;
+}
+
+export interface ResourceDirectoryOptions {
+  readonly path: string;
+  /** Of objects that name none; default `default`. */
+  readonly namespace?: string | undefined;
+  readonly store: ResourceStore;
+  readonly clock: Clock;
+  readonly log: ResourceLog;
+}
+
+/** API objects from a folder of manifests instead of from Kubernetes, followed while the process runs. */
+export class ResourceDirectory {
+  readonly #options: ResourceDirectoryOptions;
+  readonly #folder: ManifestFolder;
+  readonly #watch: FolderWatch;
+  /** Told at the last reading: not told again while they stay as they are. */
+  #idle: ReadonlySet<string> = new Set();
+
+  constructor(options: ResourceDirectoryOptions) {
+    const { path, clock, log, namespace } = options;
+    this.#options = options;
+    this.#folder = new ManifestFolder(path, namespace);
+    this.#watch = new FolderWatch({
+      folder: path,
+      clock,
+      signature: () => this.#folder.signature(),
+      changed: () => this.#reload(),
+      unwatchable: (text) => log.warn(`resources: ${text}`),
+    });
+  }
+
+  /**
+   * Reads the folder into the store, then follows it. While it runs, a file that becomes unusable keeps the meaning it
+   * last had, and a folder that as a whole makes no sense changes nothing.
+   * @throws SluiceError RESOURCES_FILE when any file is unusable, and what `ManifestFolder.read` and
+   * `ResourceStore.replace` throw
+   */
+  async start(): Promise<void> {
+    const seen = await this.#folder.signature();
+    const content = await this.#folder.read();
+    const [first, ...more] = content.problems;
+    if (first !== undefined)
+      throw new SluiceError("RESOURCES_FILE", more.length > 0 ? `${first}\n(and ${more.length} more)` : first);
+    this.#options.store.replace(content.objects);
+    this.#tell(content);
+    await this.#watch.start(seen);
+  }
+
+  /** Stops following the folder; the objects stay. A reading that is under way may still be put in force. */
+  close(): void {
+    this.#watch.close();
+  }
+
+  async #reload(): Promise<void> {
+    const { store, log } = this.#options;
+    try {
+      const content = await this.#folder.read();
+      for (const problem of content.problems.slice(0, MAX_TOLD))
+        log.warn(`resources: a file stays in force as it last was: ${oneLine(problem)}`);
+      if (content.problems.length > MAX_TOLD)
+        log.warn(`resources: ${content.problems.length - MAX_TOLD} more files stay in force as they last were`);
+      store.replace(content.objects);
+      this.#tell(content);
+    } catch (error) {
+      log.warn(`resources: the objects stay as they were: ${messageOf(error)}`);
+    }
+  }
+
+  #tell({ objects, files, warnings }: FolderContent): void {
+    const { store, log, path } = this.#options;
+    const idle = idleObjects(objects, store);
+    const told = [...warnings, ...idle.filter((line) => !this.#idle.has(line))];
+    this.#idle = new Set(idle);
+    for (const warning of told.slice(0, MAX_TOLD)) log.warn(`resources: ${warning}`);
+    if (told.length > MAX_TOLD) log.warn(`resources: ${told.length - MAX_TOLD} more warnings`);
+    const found = `resources: ${path}: ${objects.length} objects in ${files} files`;
+    const { pool } = store;
+    if (pool !== undefined) {
+      log.info(`${found}, pool ${pool.meta.namespace}/${pool.meta.name} of ${pool.group}`);
+      return;
+    }
+    const others = objects
+      .filter(({ kind }) => kind === "InferencePool")
+      .map(({ meta }) => `${meta.namespace}/${meta.name}`);
+    const but = others.length === 0 ? "" : `; there are ${others.slice(0, MAX_TOLD).join(", ")}`;
+    log.warn(`${found}, none of them our InferencePool${but}: not ready, requests are answered 503 until it is there`);
+  }
+}

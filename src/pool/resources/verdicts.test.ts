@@ -1,0 +1,81 @@
+import { describe, expect, it } from "vitest";
+import { formatPath } from "../../base/document/document.ts";
+import type { Violation } from "../../base/document/validate.ts";
+import type { InferenceModel } from "./objects.ts";
+import { readResource } from "./read.ts";
+import { transitionViolations } from "./rules.ts";
+import { readConditions, readImportStatus, readPoolStatus } from "./status-kinds.ts";
+import type { Manifest } from "./verdicts.cases.ts";
+import { ACCEPTED_POOLS, REFUSED_POOLS } from "./verdicts-pools.cases.ts";
+import { ACCEPTED_STATUSES, FRESH_STATUSES, REFUSED_STATUSES } from "./verdicts-status.cases.ts";
+import { ACCEPTED_WORKLOADS, REFUSED_WORKLOADS, UPDATES } from "./verdicts-workloads.cases.ts";
+
+// The verdict table (api-resources 8.2; R-3) on our own parser; test/kubernetes has it on an API server.
+
+function problems(reading: object): string {
+  const { violations = [] } = reading as { readonly violations?: readonly Violation[] };
+  return violations.map(({ path, problem }) => `${formatPath(path)}: ${problem}`).join("\n");
+}
+
+const titled = <T extends { readonly id: string; readonly object: Manifest }>(rows: readonly T[]) =>
+  rows.map((row) => [`${row.id} (${row.object.kind}, ${row.object.apiVersion})`, row] as const);
+
+describe("R-3: accepted", () => {
+  it.each(titled([...ACCEPTED_POOLS, ...ACCEPTED_WORKLOADS]))("%s", (_, { object, parsed, unknown }) => {
+    const reading = readResource(object, { unknownKeys: unknown ? "drop" : "refuse" });
+    // R-4: without spec there is nothing to act on, and nobody falls over it.
+    expect([reading.outcome, problems(reading)]).toEqual([parsed === undefined ? "empty" : "usable", ""]);
+    if (reading.outcome === "usable") expect(reading.object).toMatchObject(parsed!);
+    if (unknown) expect(problems(readResource(object))).toContain(unknown.parser);
+  });
+});
+
+describe("R-3: refused", () => {
+  it.each(titled([...REFUSED_POOLS, ...REFUSED_WORKLOADS]))("%s", (_, { object, says }) => {
+    expect(problems(readResource(object))).toContain(says.parser);
+  });
+});
+
+describe("R-3: changes", () => {
+  it.each(UPDATES.map((row) => [row.id, row] as const))("%s", (_, { before, after, says }) => {
+    const [first, second] = [before, after].map((manifest) => {
+      const reading = readResource(manifest);
+      if (reading.outcome !== "usable") throw new Error(problems(reading));
+      return reading.object as InferenceModel;
+    });
+    expect(problems({ violations: transitionViolations(first!, second!) })).toBe(says?.parser ?? "");
+  });
+});
+
+/** What our readers make of a status, in the shape of the API. */
+function readStatus({ kind, apiVersion }: Manifest, status: unknown): object {
+  if (kind === "InferencePool") {
+    const reading = readPoolStatus(apiVersion.slice(0, apiVersion.indexOf("/")), status);
+    if ("violations" in reading) return reading;
+    return apiVersion.endsWith("/v1") ? { parents: reading.status } : { parent: reading.status };
+  }
+  if (kind === "InferencePoolImport") {
+    const reading = readImportStatus(status);
+    return "violations" in reading ? reading : { controllers: reading.status };
+  }
+  const reading = readConditions(kind as "InferenceModel", status);
+  return "violations" in reading ? reading : { conditions: reading.status };
+}
+
+describe("R-3: status (P25, S, I)", () => {
+  it.each(titled(REFUSED_STATUSES))("%s is refused", (_, { object, status, says }) => {
+    expect(problems(readStatus(object, status))).toContain(says.parser);
+  });
+
+  it.each(titled(ACCEPTED_STATUSES))("%s is accepted", (_, { object, stored }) => {
+    // As the server hands it out, defaults filled in.
+    expect(readStatus(object, stored)).toMatchObject(stored as object);
+  });
+
+  it.each(titled(FRESH_STATUSES))("a fresh object has %s", (_, { object, stored }) => {
+    const [list] = Object.values(readStatus(object, stored));
+    const [expected = []] = Object.values(stored ?? {});
+    expect(list).toMatchObject(expected as object[]);
+    expect(list).toHaveLength((expected as object[]).length);
+  });
+});

@@ -1,4 +1,4 @@
-import { submission } from "../../src/dispatch/messages/submission.ts";
+import { submission } from "../../src/async/brokers/messages/submission.ts";
 import type { RedisStore } from "../../test/support/dispatch-store.ts";
 import { latencies, type Spread, spread, submitStamped } from "./latency.ts";
 import { inSeconds, pause, requests, resultsOf, withRig } from "./rig.ts";

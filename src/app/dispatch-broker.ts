@@ -1,9 +1,9 @@
+import type { Broker } from "../async/brokers/broker.ts";
+import type { TransportSettings } from "../async/brokers/settings.ts";
 import type { Clock } from "../base/clock/clock.ts";
 import type { Random } from "../base/clock/random.ts";
 import type { Logger } from "../base/telemetry/logger.ts";
 import type { Tracing } from "../base/telemetry/tracing.ts";
-import type { Broker } from "../dispatch/queues/broker.ts";
-import type { TransportSettings } from "../dispatch/settings.ts";
 
 export interface BrokerDeps {
   readonly clock: Clock;
@@ -19,14 +19,14 @@ export interface BrokerDeps {
 export async function makeBroker(settings: TransportSettings, deps: BrokerDeps): Promise<Broker> {
   switch (settings.transport) {
     case "redis-sortedset":
-      return (await import("../dispatch/queues/redis-sortedset/broker.ts")).redisSortedSetBroker(settings, deps);
+      return (await import("../async/brokers/redis-sortedset/broker.ts")).redisSortedSetBroker(settings, deps);
     case "redis-pubsub":
-      return (await import("../dispatch/queues/redis-pubsub/broker.ts")).redisPubSubBroker(settings, deps);
+      return (await import("../async/brokers/redis-pubsub/broker.ts")).redisPubSubBroker(settings, deps);
     case "sqlite":
-      return (await import("../dispatch/queues/sqlite/broker.ts")).sqliteBroker(settings, deps);
+      return (await import("../async/brokers/sqlite/broker.ts")).sqliteBroker(settings, deps);
     case "gcp-pubsub": {
-      const { pubSubBroker } = await import("../dispatch/queues/gcp-pubsub/pubsub-broker.ts");
-      const { loadPubSub } = await import("../dispatch/queues/gcp-pubsub/client.ts");
+      const { pubSubBroker } = await import("../async/brokers/gcp-pubsub/pubsub-broker.ts");
+      const { loadPubSub } = await import("../async/brokers/gcp-pubsub/client.ts");
       // Google's client is the user's to install: its absence shall be said now, not at the first message.
       await loadPubSub();
       return pubSubBroker(settings, deps);

@@ -3,10 +3,10 @@ export {
   type ConfigDocument,
   parseConfigDocument,
   readConfigDocument,
-} from "../dispatch/config/config-document.ts";
-export { type DispatchFile, readDispatchFile, type SectionName } from "../dispatch/config/dispatch-file.ts";
-export { isHttpUrl } from "../dispatch/config/fields.ts";
-export { loadDispatchOptions } from "../dispatch/config/load-options.ts";
-export type { DispatchOptions } from "../dispatch/config/options.ts";
-export { TRANSPORTS, type TransportName } from "../dispatch/config/transport-schemas.ts";
-export { redacted } from "../dispatch/gates/redact.ts";
+} from "../async/dispatch/config/config-document.ts";
+export { type DispatchFile, readDispatchFile, type SectionName } from "../async/dispatch/config/dispatch-file.ts";
+export { isHttpUrl } from "../async/dispatch/config/fields.ts";
+export { loadDispatchOptions } from "../async/dispatch/config/load-options.ts";
+export type { DispatchOptions } from "../async/dispatch/config/options.ts";
+export { TRANSPORTS, type TransportName } from "../async/dispatch/config/transport-schemas.ts";
+export { redacted } from "../async/gates/redact.ts";

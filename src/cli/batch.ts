@@ -24,7 +24,7 @@ export function batchCommand(): Command {
     )
     .option("--skip-invalid", "answer lines that cannot be sent with an error, instead of refusing the file", false);
   return withRequestFlags(batch, "24h").action(async (inputPath: string, outputPath: string, flags: BatchFlags) => {
-    const { runBatch } = await import("../app/queues/batch.ts");
+    const { runBatch } = await import("../async/batch/batch.ts");
     process.exitCode = await runBatch({
       ...requestChoices(flags),
       place: await placeOf(flags),

@@ -28,7 +28,7 @@ export function enqueueCommand(): Command {
   return withRequestFlags(enqueue, "1h").action(async (input: string | undefined, flags: EnqueueFlags) => {
     if (flags.lines && flags.id !== undefined)
       throw new SluiceError("FLAG_VALUE", "--id is for one request; with --lines each line has its own id, or none");
-    const { runEnqueue } = await import("../app/queues/enqueue.ts");
+    const { runEnqueue } = await import("../async/batch/enqueue.ts");
     await runEnqueue({
       ...requestChoices(flags),
       place: await placeOf(flags),

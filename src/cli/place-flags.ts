@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { PlaceSource } from "../app/queues/place.ts";
+import type { PlaceSource } from "../async/batch/place.ts";
 import { SluiceError } from "../base/inference/errors.ts";
 
 /** Options of the commands that work on queues. */

@@ -17,7 +17,7 @@ function listCommand(): Command {
     .argument("[queues...]", "those alone")
     .option("--json", "print one JSON document", false)
     .action(async (names: string[], flags: PlaceFlags & { readonly json: boolean }) => {
-      const { listQueues } = await import("../app/queues/queue-tools.ts");
+      const { listQueues } = await import("../async/batch/queue-tools.ts");
       await listQueues(await placeOf(flags), names, flags.json);
     });
 }
@@ -29,7 +29,7 @@ function peekCommand(): Command {
     .option("--dead", "its oldest dead letters instead, with the reasons", false)
     .option("--json", "JSON lines with the entries in them", false)
     .action(async (name: string, flags: PlaceFlags & { n: string; dead: boolean; json: boolean }) => {
-      const { peekQueue } = await import("../app/queues/queue-tools.ts");
+      const { peekQueue } = await import("../async/batch/queue-tools.ts");
       const count = wholeNumber(flags.n, "-n", 1, MOST_SHOWN);
       await peekQueue(await placeOf(flags), name, { count, dead: flags.dead, json: flags.json });
     });
@@ -39,7 +39,7 @@ function cancelCommand(): Command {
   return withPlaceFlags(part("cancel", "cancel requests that were not sent yet"))
     .argument("<ids...>", "of the requests")
     .action(async (ids: string[], flags: PlaceFlags) => {
-      const { cancelRequests } = await import("../app/queues/queue-tools.ts");
+      const { cancelRequests } = await import("../async/batch/queue-tools.ts");
       await cancelRequests(await placeOf(flags), ids);
     });
 }
@@ -49,7 +49,7 @@ function requeueCommand(): Command {
     .argument("<queue>")
     .option("-n <count>", "how many; without it all")
     .action(async (name: string, flags: PlaceFlags & { n?: string }) => {
-      const { requeueDead } = await import("../app/queues/queue-tools.ts");
+      const { requeueDead } = await import("../async/batch/queue-tools.ts");
       const most = flags.n === undefined ? undefined : wholeNumber(flags.n, "-n", 1, 1_000_000_000);
       await requeueDead(await placeOf(flags), name, most);
     });

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { DeadlineChoice, RequestChoices } from "../app/queues/enqueue.ts";
+import type { DeadlineChoice, RequestChoices } from "../async/batch/enqueue.ts";
 import { SluiceError } from "../base/inference/errors.ts";
 import { collect, durationOf } from "./command.ts";
 

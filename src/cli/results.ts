@@ -19,7 +19,7 @@ export function resultsCommand(): Command {
     .option("--follow", "wait for more until Ctrl-C", false)
     .option("--payload", "print the payloads alone", false)
     .action(async (flags: ResultsFlags) => {
-      const { runResults } = await import("../app/queues/results.ts");
+      const { runResults } = await import("../async/batch/results.ts");
       process.exitCode = await runResults({
         place: await placeOf(flags),
         queue: flags.queue,

@@ -1,7 +1,7 @@
 import { expect } from "vitest";
+import { parseResult } from "../../src/async/brokers/messages/result.ts";
+import type { SubmitRequest } from "../../src/async/brokers/producer.ts";
 import { freshRandom, SeededRandom } from "../../src/base/clock/random.ts";
-import { parseResult } from "../../src/dispatch/messages/result.ts";
-import type { SubmitRequest } from "../../src/dispatch/queues/producer.ts";
 import { type DispatchStore, NOTHING_LEFT } from "../support/dispatch-store.ts";
 import type { GatewayProcess } from "../support/gateway-process.ts";
 import { poll } from "../support/poll.ts";

@@ -1,9 +1,9 @@
 import { rmSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { describe, expect, it, type TestContext } from "vitest";
-import { parseResult } from "../../src/dispatch/messages/result.ts";
-import type { Redis } from "../../src/dispatch/queues/redis/connection.ts";
-import { sqliteProducer } from "../../src/dispatch/queues/sqlite/producer.ts";
+import { parseResult } from "../../src/async/brokers/messages/result.ts";
+import type { Redis } from "../../src/async/brokers/redis/connection.ts";
+import { sqliteProducer } from "../../src/async/brokers/sqlite/producer.ts";
 import { deps, direct, producerOn } from "../redis/setup.ts";
 import { DispatchProcess, type DispatchTransport } from "../support/dispatch-process.ts";
 import { SqliteStore } from "../support/dispatch-store.ts";

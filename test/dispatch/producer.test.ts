@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { createProducer, createRequester } from "../../src/dispatch/producer/index.ts";
+import { createProducer, createRequester } from "../../src/async/brokers/producer/index.ts";
 import type { RedisStore } from "../support/dispatch-store.ts";
 import { fixedLimit } from "../support/slowness.ts";
 import { Desk } from "./setup.ts";

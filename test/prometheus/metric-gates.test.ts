@@ -1,9 +1,9 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { budgetQueries, queuedPodsQuery, readyPodsQuery, saturationQuery } from "../../src/async/gates/promql.ts";
 import { realClock } from "../../src/base/clock/real.ts";
 import type { CapacityReading } from "../../src/base/plugin/gate.ts";
-import { budgetQueries, queuedPodsQuery, readyPodsQuery, saturationQuery } from "../../src/dispatch/gates/promql.ts";
 import { gateMessage, type MetricGateBench, metricGateBench } from "../support/metric-gates.ts";
 import { poll } from "../support/poll.ts";
 import { type RunningPrometheus, startPrometheus } from "../support/prometheus.ts";

@@ -1,13 +1,13 @@
 import { status } from "@grpc/grpc-js";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { queueOf } from "../../src/async/brokers/broker.cases.ts";
+import type { Broker, BrokerEvents, Claim, Settlement } from "../../src/async/brokers/broker.ts";
+import { pubSubBroker } from "../../src/async/brokers/gcp-pubsub/pubsub-broker.ts";
+import { errorResult } from "../../src/async/brokers/messages/result.ts";
+import type { QueueSettings } from "../../src/async/brokers/settings.ts";
 import { SeededRandom } from "../../src/base/clock/random.ts";
 import { VirtualClock } from "../../src/base/clock/virtual.ts";
 import { silentLogger } from "../../src/base/telemetry/logger.ts";
-import { errorResult } from "../../src/dispatch/messages/result.ts";
-import { queueOf } from "../../src/dispatch/queues/broker.cases.ts";
-import type { Broker, BrokerEvents, Claim, Settlement } from "../../src/dispatch/queues/broker.ts";
-import { pubSubBroker } from "../../src/dispatch/queues/gcp-pubsub/pubsub-broker.ts";
-import type { QueueSettings } from "../../src/dispatch/settings.ts";
 import { poll } from "../support/poll.ts";
 import { PubSubFake, type SubscriptionOptions } from "../support/pubsub-fake.ts";
 

@@ -1,15 +1,15 @@
 import { afterAll, beforeAll } from "vitest";
+import { brokerCases } from "../../src/async/brokers/broker.cases.ts";
+import type { Broker } from "../../src/async/brokers/broker.ts";
+import type { Producer } from "../../src/async/brokers/producer.ts";
+import { connectRedis } from "../../src/async/brokers/redis/connection.ts";
+import { redisSortedSetBroker } from "../../src/async/brokers/redis-sortedset/broker.ts";
+import { redisQueueInspector } from "../../src/async/brokers/redis-sortedset/inspector.ts";
+import { redisProducer } from "../../src/async/brokers/redis-sortedset/producer.ts";
+import type { RedisSortedSetSettings } from "../../src/async/brokers/settings.ts";
 import { SeededRandom } from "../../src/base/clock/random.ts";
 import { realClock } from "../../src/base/clock/real.ts";
 import { silentLogger } from "../../src/base/telemetry/logger.ts";
-import { brokerCases } from "../../src/dispatch/queues/broker.cases.ts";
-import type { Broker } from "../../src/dispatch/queues/broker.ts";
-import type { Producer } from "../../src/dispatch/queues/producer.ts";
-import { connectRedis } from "../../src/dispatch/queues/redis/connection.ts";
-import { redisSortedSetBroker } from "../../src/dispatch/queues/redis-sortedset/broker.ts";
-import { redisQueueInspector } from "../../src/dispatch/queues/redis-sortedset/inspector.ts";
-import { redisProducer } from "../../src/dispatch/queues/redis-sortedset/producer.ts";
-import type { RedisSortedSetSettings } from "../../src/dispatch/settings.ts";
 import { poll } from "../support/poll.ts";
 import { type RunningRedis, startRedis } from "../support/redis.ts";
 

@@ -1,7 +1,7 @@
 import { join } from "node:path";
+import type { Broker, Claim } from "../../src/async/brokers/broker.ts";
 import { delay } from "../../src/base/clock/clock.ts";
 import { realClock } from "../../src/base/clock/real.ts";
-import type { Broker, Claim } from "../../src/dispatch/queues/broker.ts";
 import { ROOT, TestProcess } from "../support/process.ts";
 import { answered, direct, LEASES, Q, settingsOf, started } from "./setup.ts";
 

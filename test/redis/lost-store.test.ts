@@ -1,8 +1,8 @@
 import { rmSync } from "node:fs";
 import { afterEach, describe, expect, it } from "vitest";
-import { parseResult } from "../../src/dispatch/messages/result.ts";
-import type { Broker, Claim, Settlement, SettleOutcome } from "../../src/dispatch/queues/broker.ts";
-import type { Redis } from "../../src/dispatch/queues/redis/connection.ts";
+import type { Broker, Claim, Settlement, SettleOutcome } from "../../src/async/brokers/broker.ts";
+import { parseResult } from "../../src/async/brokers/messages/result.ts";
+import type { Redis } from "../../src/async/brokers/redis/connection.ts";
 import { poll } from "../support/poll.ts";
 import { startRedis } from "../support/redis.ts";
 import { RedisPair } from "../support/redis-pair.ts";

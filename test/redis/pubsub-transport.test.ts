@@ -1,13 +1,13 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { queueOf } from "../../src/async/brokers/broker.cases.ts";
+import type { Broker, BrokerEvents, Claim, Settlement } from "../../src/async/brokers/broker.ts";
+import { errorResult } from "../../src/async/brokers/messages/result.ts";
+import { connectRedis, type Redis } from "../../src/async/brokers/redis/connection.ts";
+import { redisPubSubBroker } from "../../src/async/brokers/redis-pubsub/broker.ts";
 import { SeededRandom } from "../../src/base/clock/random.ts";
 import { realClock } from "../../src/base/clock/real.ts";
 import { VirtualClock } from "../../src/base/clock/virtual.ts";
 import { type Logger, silentLogger } from "../../src/base/telemetry/logger.ts";
-import { errorResult } from "../../src/dispatch/messages/result.ts";
-import { queueOf } from "../../src/dispatch/queues/broker.cases.ts";
-import type { Broker, BrokerEvents, Claim, Settlement } from "../../src/dispatch/queues/broker.ts";
-import { connectRedis, type Redis } from "../../src/dispatch/queues/redis/connection.ts";
-import { redisPubSubBroker } from "../../src/dispatch/queues/redis-pubsub/broker.ts";
 import { poll } from "../support/poll.ts";
 import { type RunningRedis, startRedis } from "../support/redis.ts";
 

@@ -1,15 +1,15 @@
+import { queueOf } from "../../src/async/brokers/broker.cases.ts";
+import type { Broker, BrokerEvents, Claim, Settlement } from "../../src/async/brokers/broker.ts";
+import type { ResultMessage } from "../../src/async/brokers/messages/message.ts";
+import { errorResult } from "../../src/async/brokers/messages/result.ts";
+import type { Producer } from "../../src/async/brokers/producer.ts";
+import { connectRedis, type Redis } from "../../src/async/brokers/redis/connection.ts";
+import { redisSortedSetBroker } from "../../src/async/brokers/redis-sortedset/broker.ts";
+import { redisProducer } from "../../src/async/brokers/redis-sortedset/producer.ts";
+import type { QueueSettings, RedisConnection, RedisSortedSetSettings } from "../../src/async/brokers/settings.ts";
 import { SeededRandom } from "../../src/base/clock/random.ts";
 import { realClock } from "../../src/base/clock/real.ts";
 import { type LogFields, type Logger, silentLogger } from "../../src/base/telemetry/logger.ts";
-import type { ResultMessage } from "../../src/dispatch/messages/message.ts";
-import { errorResult } from "../../src/dispatch/messages/result.ts";
-import { queueOf } from "../../src/dispatch/queues/broker.cases.ts";
-import type { Broker, BrokerEvents, Claim, Settlement } from "../../src/dispatch/queues/broker.ts";
-import type { Producer } from "../../src/dispatch/queues/producer.ts";
-import { connectRedis, type Redis } from "../../src/dispatch/queues/redis/connection.ts";
-import { redisSortedSetBroker } from "../../src/dispatch/queues/redis-sortedset/broker.ts";
-import { redisProducer } from "../../src/dispatch/queues/redis-sortedset/producer.ts";
-import type { QueueSettings, RedisConnection, RedisSortedSetSettings } from "../../src/dispatch/settings.ts";
 import { poll } from "../support/poll.ts";
 
 export const Q = queueOf("q");

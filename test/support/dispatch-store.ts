@@ -2,13 +2,13 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import type { Producer, SubmitRequest } from "../../src/async/brokers/producer.ts";
+import { connectRedis, type Redis } from "../../src/async/brokers/redis/connection.ts";
+import { redisProducer } from "../../src/async/brokers/redis-sortedset/producer.ts";
+import { sqliteProducer } from "../../src/async/brokers/sqlite/producer.ts";
 import { SeededRandom } from "../../src/base/clock/random.ts";
 import { realClock } from "../../src/base/clock/real.ts";
 import { silentLogger } from "../../src/base/telemetry/logger.ts";
-import type { Producer, SubmitRequest } from "../../src/dispatch/queues/producer.ts";
-import { connectRedis, type Redis } from "../../src/dispatch/queues/redis/connection.ts";
-import { redisProducer } from "../../src/dispatch/queues/redis-sortedset/producer.ts";
-import { sqliteProducer } from "../../src/dispatch/queues/sqlite/producer.ts";
 import type { DispatchTransport } from "./dispatch-process.ts";
 import { type RunningRedis, startRedis } from "./redis.ts";
 

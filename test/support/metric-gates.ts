@@ -1,9 +1,9 @@
+import { GateFactory } from "../../src/async/gates/factory.ts";
+import { METRIC_GATES, METRIC_SOURCES } from "../../src/async/gates/metric-gates.ts";
 import type { Clock } from "../../src/base/clock/clock.ts";
 import { SeededRandom } from "../../src/base/clock/random.ts";
 import type { CapacityReading, DispatchGate, GateMessage, MetricSourceDefinition } from "../../src/base/plugin/gate.ts";
 import type { LogFields, Logger } from "../../src/base/telemetry/logger.ts";
-import { GateFactory } from "../../src/dispatch/gates/factory.ts";
-import { METRIC_GATES, METRIC_SOURCES } from "../../src/dispatch/gates/metric-gates.ts";
 
 export interface LogLine {
   readonly level: string;

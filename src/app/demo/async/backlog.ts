@@ -1,8 +1,8 @@
+import type { Producer } from "../../../async/brokers/producer.ts";
+import { sqliteProducer } from "../../../async/brokers/sqlite/producer.ts";
 import type { Clock } from "../../../base/clock/clock.ts";
 import { SeededRandom } from "../../../base/clock/random.ts";
 import { silentLogger } from "../../../base/telemetry/logger.ts";
-import type { Producer } from "../../../dispatch/queues/producer.ts";
-import { sqliteProducer } from "../../../dispatch/queues/sqlite/producer.ts";
 import { words } from "../workload.ts";
 
 /** Seconds until a request of the backlog is no longer wanted: none of them gets there. */

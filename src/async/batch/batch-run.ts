@@ -1,0 +1,276 @@
+import { type Clock, delay } from "../../base/clock/clock.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import type { ResultMessage } from "../brokers/messages/message.ts";
+import { parseResult } from "../brokers/messages/result.ts";
+import type { Producer, SubmitRequest } from "../brokers/producer.ts";
+import type { QueueClient, ResultInbox } from "../brokers/queue-client.ts";
+import { answerLine, errorLine, succeeded } from "./answer-line.ts";
+import { type BatchFiles, lineOf, requestIdOf } from "./batch-files.ts";
+import type { BatchRecord } from "./batch-journal.ts";
+import type { BatchFigures } from "./batch-progress.ts";
+import { BatchWatch } from "./batch-watch.ts";
+import { BAD, DONE, OPEN } from "./line-index.ts";
+
+/** Requests, and characters of their bodies, that are submitted in one go (or one request, however large). */
+const STEP = 200;
+const STEP_SIZE = 8 * 1024 * 1024;
+/** Results that are taken in one go. */
+const TAKEN = 500;
+/** Milliseconds between two looks at an empty result queue. */
+const SHORTEST_PAUSE = 10;
+const LONGEST_PAUSE = 250;
+/** Milliseconds until a broker that is away is asked again. */
+const AWAY = 1000;
+
+export interface BatchRunOptions {
+  readonly client: QueueClient;
+  /** Of the batch's request queue and result queue. */
+  readonly producer: Producer;
+  readonly files: BatchFiles;
+  /** The journal has it already. */
+  readonly record: BatchRecord;
+  /** What every request has. */
+  readonly common: Pick<SubmitRequest, "metadata" | "headers" | "labels">;
+  /** For what is submitted from now on, Unix seconds. */
+  readonly deadline: number;
+  /** Requests queued or running at a time, >= 1. */
+  readonly window: number;
+  readonly figures: BatchFigures;
+  readonly clock: Clock;
+  /** Tells a person something, in a sentence. */
+  notice(text: string): void;
+}
+
+/**
+ * Brings every line of a batch to one answer, through any number of ends and starts.
+ *
+ * Nothing is submitted before the journal says that it may be, nothing leaves the result queue before its answer is on the
+ * disk. So after any end a line up to the journal's mark is in the queue, in the result queue, answered, or was never
+ * submitted, and the three first can be seen: only the last is submitted again. A result that comes twice finds its line
+ * done.
+ */
+export class BatchRun {
+  readonly #options: BatchRunOptions;
+  readonly #inbox: ResultInbox;
+  readonly #watch: BatchWatch;
+  /** Lines that an answer is awaited for, with their custom ids; at most the window, and what earlier runs have left. */
+  readonly #underWay = new Map<number, string>();
+  #next = 1;
+  #away = false;
+
+  constructor(options: BatchRunOptions) {
+    const { client, record, clock, notice } = options;
+    this.#options = options;
+    this.#inbox = client.inbox(record.resultQueueName);
+    const backlog = () => client.backlog(record.queueName);
+    this.#watch = new BatchWatch(record.queueName, backlog, notice, clock.now() / 1000);
+  }
+
+  /**
+   * Ends when every line has its answer. Aborted at any point it leaves what a later run goes on from.
+   * @throws the signal's reason; SluiceError for what waiting does not mend
+   */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
+    this.#answerBad();
+    let pause = SHORTEST_PAUSE;
+    for (;;) {
+      const submitted = await this.#submitSome(signal);
+      const taken = await this.#collect(signal);
+      const now = clock.now() / 1000;
+      if (taken > 0 || this.#underWay.size === 0) this.#watch.progress(now);
+      if (submitted > 0 || taken > 0) {
+        pause = SHORTEST_PAUSE;
+        continue;
+      }
+      if (this.#underWay.size === 0 && this.#next > this.#options.files.input.index.count) return;
+      await this.#patiently(signal, () => this.#watch.look(now, this.#underWay.size));
+      await delay(clock, pause, signal);
+      pause = Math.min(LONGEST_PAUSE, 2 * pause);
+    }
+  }
+
+  /**
+   * Takes on the next lines, as many as there is room for. Of those that an earlier run may have submitted it is looked first
+   * what became of them.
+   * @returns how many
+   */
+  async #submitSome(signal: AbortSignal): Promise<number> {
+    const { window, files } = this.#options;
+    const room = Math.min(STEP, window - this.#underWay.size);
+    if (room <= 0) return 0;
+    const { submitted } = files.journal;
+    const count = files.input.index.count;
+    const lines = this.#gather(this.#next <= submitted ? Math.min(submitted, count) : count, room);
+    if (lines.length === 0) return 0;
+    const last = lines.at(-1)!.line;
+    if (last > submitted) {
+      files.journal.advance(last);
+      if (await this.#submit(lines, signal)) return lines.length;
+    }
+    await this.#submitMissing(lines, signal);
+    return lines.length;
+  }
+
+  /** Submits those of `lines` of which nothing is to be seen, until all are there. */
+  async #submitMissing(lines: readonly GatheredLine[], signal: AbortSignal): Promise<void> {
+    const { client, files, record } = this.#options;
+    for (let left = lines; left.length > 0; ) {
+      const ids = left.map(({ line }) => requestIdOf(record.batch, line));
+      const there = await this.#patiently(signal, () => client.outstanding(ids));
+      for (const [at, { line, customId }] of left.entries()) if (there[at]) this.#underWay.set(line, customId);
+      // What ended before that question has its result in the queue by now.
+      while ((await this.#collect(signal)) > 0);
+      left = left.filter(({ line }, at) => !there[at] && files.input.index.state(line) === OPEN);
+      if (left.length === 0 || (await this.#submit(left, signal))) return;
+    }
+  }
+
+  /** @returns false when the broker was away: some may have been submitted */
+  async #submit(lines: readonly GatheredLine[], signal: AbortSignal): Promise<boolean> {
+    const { producer, record, common, deadline, clock } = this.#options;
+    // Whole seconds count, and the submission itself takes time.
+    if (clock.wall() / 1000 > deadline - 1) {
+      this.#expire(lines);
+      return true;
+    }
+    const requests = lines.map(({ line, url, body }) => ({
+      ...common,
+      id: requestIdOf(record.batch, line),
+      deadline,
+      payload: body,
+      endpoint: url,
+    }));
+    try {
+      await producer.submitRequests(requests);
+    } catch (error) {
+      await this.#bear(error, signal);
+      return false;
+    }
+    for (const { line, customId } of lines) this.#underWay.set(line, customId);
+    this.#count();
+    return true;
+  }
+
+  /** Takes results that are there. @returns how many */
+  async #collect(signal: AbortSignal): Promise<number> {
+    const { files, notice } = this.#options;
+    const texts = await this.#patiently(signal, () => this.#inbox.read(TAKEN));
+    if (texts.length === 0) return 0;
+    const answers: string[] = [];
+    for (const text of texts) {
+      const result = readResult(text);
+      const line = result === undefined ? undefined : this.#lineOf(result.id);
+      if (result === undefined || line === undefined)
+        notice("an entry of the batch's result queue that is no result of it was thrown away");
+      else if (files.input.index.state(line) === OPEN) answers.push(this.#answer(line, result));
+    }
+    files.output.append(answers);
+    this.#count();
+    await this.#patiently(signal, () => this.#inbox.remove());
+    return texts.length;
+  }
+
+  #lineOf(id: string): number | undefined {
+    const line = lineOf(id, this.#options.record.batch);
+    return line !== undefined && line <= this.#options.files.input.index.count ? line : undefined;
+  }
+
+  #answer(line: number, result: ResultMessage): string {
+    const { files, figures } = this.#options;
+    const customId = this.#underWay.get(line) ?? files.input.readGood(line).customId;
+    this.#underWay.delete(line);
+    files.input.index.mark(line, DONE);
+    figures.done++;
+    if (!succeeded(result)) figures.failed++;
+    return answerLine(result.id, customId, result);
+  }
+
+  /** Answers the lines that cannot be sent. */
+  #answerBad(): void {
+    const { files, record } = this.#options;
+    const { index } = files.input;
+    let answers: string[] = [];
+    for (let line = 1; line <= index.count; line++) {
+      if (index.state(line) === BAD) {
+        const { customId } = files.input.read(line);
+        const own = customId !== undefined && index.find(customId) === line ? customId : null;
+        const error = { code: "INVALID_LINE", message: `line ${line}: ${files.input.problemOf(line)}` };
+        answers.push(errorLine(requestIdOf(record.batch, line), own, error));
+        this.#fail(line);
+      }
+      if (answers.length < STEP && line < index.count) continue;
+      files.output.append(answers);
+      answers = [];
+    }
+  }
+
+  #expire(lines: readonly GatheredLine[]): void {
+    const { files, record } = this.#options;
+    const error = { code: "BATCH_EXPIRED", message: "the batch's deadline passed before this request was submitted" };
+    files.output.append(lines.map(({ line, customId }) => errorLine(requestIdOf(record.batch, line), customId, error)));
+    for (const { line } of lines) this.#fail(line);
+  }
+
+  #fail(line: number): void {
+    const { files, figures } = this.#options;
+    files.input.index.mark(line, DONE);
+    figures.done++;
+    figures.failed++;
+  }
+
+  /** The next lines without an answer, at most `count`, and not behind `last`. */
+  #gather(last: number, count: number): readonly GatheredLine[] {
+    const { input } = this.#options.files;
+    const lines: GatheredLine[] = [];
+    for (let size = 0; this.#next <= last && lines.length < count && size < STEP_SIZE; this.#next++) {
+      if (input.index.state(this.#next) !== OPEN) continue;
+      const { customId, url, body } = input.readGood(this.#next);
+      lines.push({ line: this.#next, customId, url, body });
+      size += body.length;
+    }
+    return lines;
+  }
+
+  #count(): void {
+    this.#options.figures.underWay = this.#underWay.size;
+  }
+
+  /** Does `work` until the broker is there for it. */
+  async #patiently<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    for (;;) {
+      signal.throwIfAborted();
+      try {
+        const value = await work();
+        this.#away = false;
+        return value;
+      } catch (error) {
+        await this.#bear(error, signal);
+      }
+    }
+  }
+
+  /** Waits a moment when the broker is away. @throws every other error */
+  async #bear(error: unknown, signal: AbortSignal): Promise<void> {
+    if (!(error instanceof SluiceError) || error.code !== "BROKER_UNAVAILABLE") throw error;
+    if (!this.#away) this.#options.notice(`${error.message}; the batch goes on when that is over`);
+    this.#away = true;
+    await delay(this.#options.clock, AWAY, signal);
+  }
+}
+
+interface GatheredLine {
+  readonly line: number;
+  readonly customId: string;
+  readonly url: string;
+  readonly body: string;
+}
+
+function readResult(text: string): ResultMessage | undefined {
+  try {
+    return parseResult(text);
+  } catch (error) {
+    if (error instanceof SluiceError) return undefined;
+    throw error;
+  }
+}

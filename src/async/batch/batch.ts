@@ -1,0 +1,144 @@
+import { randomBytes } from "node:crypto";
+import type { Timer } from "../../base/clock/clock.ts";
+import { realClock } from "../../base/clock/real.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import { interruptible } from "../../base/process/interrupt.ts";
+import { ProgressLine } from "../../base/process/progress-line.ts";
+import { type BatchFiles, openBatchFiles } from "./batch-files.ts";
+import type { BatchRecord } from "./batch-journal.ts";
+import { type BatchFigures, BatchProgress, grouped, timeText } from "./batch-progress.ts";
+import { BatchRun } from "./batch-run.ts";
+import { deadlineSeconds, type RequestChoices } from "./enqueue.ts";
+import { openPlace, type PlaceSource, type QueuePlace } from "./place.ts";
+
+export interface BatchOptions extends RequestChoices {
+  readonly place: PlaceSource;
+  readonly queue: string | undefined;
+  readonly inputPath: string;
+  readonly outputPath: string;
+  /** Requests queued or running at a time. */
+  readonly window: number;
+  readonly skipInvalid: boolean;
+}
+
+/** Milliseconds between two looks at how far it is: for a person who watches, and for a log. */
+const WATCHED = 500;
+const LOGGED = 5000;
+
+/**
+ * Brings every line of a batch file to an answer; started again with the same files it goes on where it ended.
+ * @returns the exit status: 0 when all lines succeeded, 1 when some ended in errors
+ * @throws SluiceError for what keeps it from starting or going on
+ */
+export function runBatch(options: BatchOptions): Promise<number> {
+  const screen = new ProgressLine(process.stderr);
+  return interruptible(
+    async (signal) => {
+      const deadline = deadlineSeconds(options.deadline);
+      let told = realClock.now();
+      const files = await openBatchFiles({
+        ...options,
+        async breathe(what, share) {
+          await new Promise<void>((resolve) => realClock.soon(resolve));
+          signal.throwIfAborted();
+          if (realClock.now() - told < (screen.terminal ? WATCHED : LOGGED)) return;
+          told = realClock.now();
+          screen.show(`${what}: ${Math.floor(100 * share)} %`);
+        },
+      });
+      try {
+        return await withFiles(files, options, deadline, screen, signal);
+      } finally {
+        screen.clear();
+        files.close();
+      }
+    },
+    () => screen.tell("interrupted; the same command goes on from here"),
+  );
+}
+
+async function withFiles(
+  files: BatchFiles,
+  options: BatchOptions,
+  deadline: number,
+  screen: ProgressLine,
+  signal: AbortSignal,
+): Promise<number> {
+  const figures: BatchFigures = { total: files.total, done: files.done, failed: files.failed, underWay: 0 };
+  if (files.done < files.total || files.journal.record !== undefined) {
+    const place = await openPlace(options.place, true);
+    try {
+      const record = await recordOf(files, place, options);
+      if (files.done > 0 || files.journal.submitted > 0)
+        screen.tell(`going on: ${grouped(files.done)} of ${grouped(files.total)} lines have their answer`);
+      await run(files, place, record, options, deadline, figures, screen, signal);
+    } finally {
+      place.close();
+    }
+    files.journal.remove();
+  }
+  const { total, failed } = figures;
+  const outcome = failed === 0 ? "all succeeded" : `${grouped(failed)} ended in errors`;
+  screen.tell(`${grouped(total)} ${total === 1 ? "line" : "lines"} answered in ${options.outputPath}, ${outcome}`);
+  return failed === 0 ? 0 : 1;
+}
+
+/** What the batch was begun with, or is begun with now. @throws SluiceError BATCH_CHANGED, BATCH_RESULTS, QUEUE_UNKNOWN */
+async function recordOf(files: BatchFiles, place: QueuePlace, { queue }: BatchOptions): Promise<BatchRecord> {
+  const { journal, inputSha256 } = files;
+  const begun = journal.record;
+  const chosen = await place.requestQueue(queue ?? begun?.queueName);
+  if (chosen.resultsFixed)
+    throw new SluiceError(
+      "BATCH_RESULTS",
+      `queue ${chosen.name} sends all its results to ${chosen.resultQueueName} (result_queue_name), and a batch needs them in a queue of its own: name another queue, or leave result_queue_name away`,
+    );
+  if (begun !== undefined) {
+    if (begun.queueName === chosen.name && begun.place === place.client.place) return begun;
+    throw new SluiceError(
+      "BATCH_CHANGED",
+      `the batch was begun in queue ${begun.queueName} of ${begun.place}, not ${chosen.name} of ${place.client.place}, and requests may wait there: name that one; or remove ${journal.path}, and what has no answer is submitted here`,
+    );
+  }
+  const batch = randomBytes(8).toString("hex");
+  const record = {
+    ...{ batch, inputSha256, place: place.client.place, queueName: chosen.name },
+    resultQueueName: `batch-${batch}-results`,
+  };
+  journal.begin(record);
+  return record;
+}
+
+async function run(
+  files: BatchFiles,
+  place: QueuePlace,
+  record: BatchRecord,
+  { metadata, headers, labels, window }: BatchOptions,
+  deadline: number,
+  figures: BatchFigures,
+  screen: ProgressLine,
+  signal: AbortSignal,
+): Promise<void> {
+  const producer = await place.client.producer(record.queueName, record.resultQueueName);
+  const progress = new BatchProgress(figures);
+  const started = realClock.now();
+  let timer: Timer | undefined;
+  const show = (): void => {
+    screen.show(progress.line(realClock.now() / 1000));
+    timer = realClock.after(screen.terminal ? WATCHED : LOGGED, show, true);
+  };
+  try {
+    show();
+    const batch = new BatchRun({
+      ...{ files, record, deadline, window, figures, producer, client: place.client, clock: realClock },
+      common: { metadata, headers, labels },
+      notice: (text) => screen.tell(text),
+    });
+    await batch.run(signal);
+    screen.show(`${progress.line(realClock.now() / 1000)}, ${timeText((realClock.now() - started) / 1000)}`);
+    screen.keep();
+  } finally {
+    timer?.cancel();
+    await producer.close();
+  }
+}

@@ -1,0 +1,168 @@
+import { freshRandom } from "../../base/clock/random.ts";
+import { realClock } from "../../base/clock/real.ts";
+import { didYouMean } from "../../base/document/nearest.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import { silentLogger } from "../../base/telemetry/logger.ts";
+import type { QueueClient } from "../brokers/queue-client.ts";
+import type { QueueSettings, RedisConnection, TransportSettings } from "../brokers/settings.ts";
+import type { ConfigDocument } from "../dispatch/config/config-document.ts";
+import { Findings } from "../dispatch/config/findings.ts";
+import { readTransport } from "../dispatch/config/transport-file.ts";
+import type { TransportName } from "../dispatch/config/transport-schemas.ts";
+
+/** Where a person said the queues are. */
+export type PlaceSource =
+  | {
+      readonly kind: "config";
+      readonly path: string;
+      readonly transport: { readonly name: TransportName; readonly document: ConfigDocument };
+      /** The environment's REDIS_URL. */
+      readonly redisUrl: string | undefined;
+    }
+  | { readonly kind: "redis"; readonly url: string }
+  | { readonly kind: "sqlite"; readonly path: string };
+
+/** A queue to put requests into. */
+export interface RequestQueue {
+  readonly name: string;
+  /** Where its results go when nobody says otherwise. */
+  readonly resultQueueName: string;
+  /** Its results go there whatever a request says. */
+  readonly resultsFixed: boolean;
+}
+
+/** The reference's defaults (async-processor 4.6, 5.2.1). */
+const REQUESTS = "request-sortedset";
+const RESULTS = "result-list";
+const RETRIES = "retry-sortedset";
+
+/** The queues that commands for people work on, with what is known about them. */
+export class QueuePlace {
+  readonly client: QueueClient;
+  /** Where results go that neither the queue nor the request routes. */
+  readonly resultQueueName: string;
+  readonly #source: PlaceSource;
+  /** Undefined: nobody has configured any here. */
+  readonly #queues: readonly QueueSettings[] | undefined;
+
+  constructor(
+    client: QueueClient,
+    source: PlaceSource,
+    { queues, resultQueueName }: { readonly queues?: readonly QueueSettings[]; readonly resultQueueName: string },
+  ) {
+    this.client = client;
+    this.resultQueueName = resultQueueName;
+    this.#source = source;
+    this.#queues = queues;
+  }
+
+  /** The queues that are known, which on a server without a configuration are those named by `wanted`. */
+  async queueNames(wanted: readonly string[]): Promise<readonly string[]> {
+    if (wanted.length > 0) return Promise.all(wanted.map(async (name) => (await this.requestQueue(name)).name));
+    return this.#queues?.map(({ name }) => name) ?? (await this.client.names())?.queues ?? [REQUESTS];
+  }
+
+  async resultQueueNames(): Promise<readonly string[]> {
+    const fixed = (this.#queues ?? []).flatMap(({ resultQueueName }) => resultQueueName ?? []);
+    const filled = (await this.client.names())?.results ?? [];
+    return [...new Set([this.resultQueueName, ...fixed, ...filled])];
+  }
+
+  /**
+   * The queue of that name or id; without one the only queue there is.
+   * @throws SluiceError QUEUE_UNKNOWN, which lists those that are known
+   */
+  async requestQueue(wanted: string | undefined): Promise<RequestQueue> {
+    const configured = this.#queues;
+    if (configured !== undefined) {
+      const names = configured.map(({ name }) => name);
+      const queue =
+        wanted === undefined
+          ? configured[configured.length === 1 ? 0 : -1]
+          : configured.find(({ name, id }) => name === wanted || id === wanted);
+      if (queue === undefined) throw this.#unknown(wanted, names);
+      const { name, resultQueueName } = queue;
+      return {
+        name,
+        resultQueueName: resultQueueName ?? this.resultQueueName,
+        resultsFixed: resultQueueName !== undefined,
+      };
+    }
+    const known = (await this.client.names())?.queues;
+    const name = wanted ?? (known === undefined ? REQUESTS : known.length === 1 ? known[0] : undefined);
+    // In a file without any queue every name is as good as another.
+    if (name === undefined || (known !== undefined && known.length > 0 && !known.includes(name)))
+      throw this.#unknown(wanted, known ?? []);
+    return { name, resultQueueName: this.resultQueueName, resultsFixed: false };
+  }
+
+  close(): void {
+    this.client.close();
+  }
+
+  #unknown(wanted: string | undefined, known: readonly string[]): SluiceError {
+    const place = this.#source.kind === "config" ? this.#source.path : this.client.place;
+    if (wanted === undefined && known.length === 0)
+      return new SluiceError("QUEUE_UNKNOWN", `${place} has no queue yet: name one with --queue, or give --config`);
+    const list = `it has ${known.join(", ")}`;
+    if (wanted === undefined) return new SluiceError("QUEUE_UNKNOWN", `which queue of ${place}? ${list}; name one`);
+    const hint = this.#source.kind === "sqlite" ? "; one that nothing was ever put into is only known to --config" : "";
+    return new SluiceError(
+      "QUEUE_UNKNOWN",
+      `there is no queue ${JSON.stringify(wanted)} in ${place}; ${list}${hint}${didYouMean(wanted, known)}`,
+    );
+  }
+}
+
+/**
+ * Opens the queues of a place.
+ * @param create a configured queue file that does not exist is made; one that was only named never is
+ * @throws SluiceError DOCUMENT_INVALID, QUEUE_TRANSPORT, BROKER_UNAVAILABLE, REDIS_URL_INVALID, QUEUE_FILE_...
+ */
+export async function openPlace(source: PlaceSource, create: boolean): Promise<QueuePlace> {
+  switch (source.kind) {
+    case "config": {
+      const settings = await settingsOf(source);
+      if (settings.transport === "sqlite")
+        return new QueuePlace(await sqliteClient(settings.path, create), source, settings);
+      if (settings.transport === "redis-sortedset")
+        return new QueuePlace(await redisClient(settings.redis, settings.retryQueueName), source, settings);
+      throw new SluiceError(
+        "QUEUE_TRANSPORT",
+        settings.transport === "redis-pubsub"
+          ? `${source.path}: the transport redis-pubsub keeps nothing that could be looked at or waited for; this needs sqlite or redis-sortedset`
+          : `${source.path}: queues of Google Pub/Sub are used with Google's own clients (gcloud pubsub); this needs sqlite or redis-sortedset`,
+      );
+    }
+    case "redis":
+      return new QueuePlace(await redisClient({ url: source.url, tls: {}, enableTracing: false }, RETRIES), source, {
+        resultQueueName: RESULTS,
+      });
+    case "sqlite":
+      return new QueuePlace(await sqliteClient(source.path, false), source, { resultQueueName: RESULTS });
+  }
+}
+
+async function settingsOf({ transport, redisUrl }: PlaceSource & { kind: "config" }): Promise<TransportSettings> {
+  const findings = new Findings();
+  const settings = await readTransport(transport.name, transport.document, { redisUrl, gated: true }, findings);
+  findings.throwIfAny("dispatch configuration");
+  // Missing only if something was refused.
+  return settings!;
+}
+
+// Both are loaded on use: nobody needs the client of the other.
+
+async function redisClient(connection: RedisConnection, retryQueueName: string): Promise<QueueClient> {
+  const { redisQueueClient } = await import("../brokers/redis-sortedset/queue-client.ts");
+  return redisQueueClient(connection, retryQueueName, deps());
+}
+
+async function sqliteClient(path: string, create: boolean): Promise<QueueClient> {
+  const { sqliteQueueClient } = await import("../brokers/sqlite/queue-client.ts");
+  return sqliteQueueClient(path, deps(), create);
+}
+
+function deps() {
+  return { clock: realClock, random: freshRandom(), log: silentLogger };
+}

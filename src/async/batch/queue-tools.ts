@@ -1,0 +1,145 @@
+import { realClock } from "../../base/clock/real.ts";
+import { columns } from "../../base/process/screen.ts";
+import type { Backlog } from "../brokers/broker.ts";
+import { timeText } from "./batch-progress.ts";
+import { agoText, entryRow, entryView, NOTHING, numberText } from "./entry-view.ts";
+import { openPlace, type PlaceSource, type QueuePlace } from "./place.ts";
+import { print, tell } from "./print.ts";
+
+/** Dead letters that go back in one go. */
+const STEP = 100;
+/** Ids that are marked in one go. */
+const MARKED = 500;
+
+/**
+ * Prints what is in each queue and how many results wait: as a table, or as one JSON document.
+ * @param names of queues; none = all that are known
+ */
+export function listQueues(source: PlaceSource, names: readonly string[], json: boolean): Promise<void> {
+  return withPlace(source, async (place) => {
+    const queues = await Promise.all(
+      (await place.queueNames(names)).map(async (queue) => ({ queue, ...(await place.client.backlog(queue)) })),
+    );
+    const results = await Promise.all(
+      (await place.resultQueueNames()).map(async (queue) => ({
+        queue,
+        results: await place.client.resultDepth(queue),
+      })),
+    );
+    const now = realClock.wall() / 1000;
+    if (json) {
+      await print(
+        `${JSON.stringify({ place: place.client.place, queues: queues.map((each) => viewOf(each, now)), results })}\n`,
+      );
+      return;
+    }
+    const lines = [
+      ...columns([
+        ["QUEUE", "WAITING", "CLAIMED", "RETRIES", "DEAD", "FIRST DEADLINE", "FIRST WAITS FOR"],
+        ...queues.map((each) => rowOf(each, now)),
+      ]),
+      "",
+      ...columns([["RESULT QUEUE", "RESULTS"], ...results.map(({ queue, results: count }) => [queue, String(count)])]),
+    ];
+    if (place.client.sharedRetries && queues.length > 1) lines.push("", "RETRIES are those of all queues together.");
+    await print(`${lines.join("\n")}\n`);
+  });
+}
+
+/** Prints the first entries of a queue, or its oldest dead letters: as a table, or as JSON lines with the entries in them. */
+export function peekQueue(
+  source: PlaceSource,
+  wanted: string,
+  options: { readonly count: number; readonly dead: boolean; readonly json: boolean },
+): Promise<void> {
+  return withPlace(source, async (place) => {
+    const { name } = await place.requestQueue(wanted);
+    const { inspector } = place.client;
+    const entries = options.dead
+      ? await inspector.dead(name, options.count)
+      : await inspector.peek(name, options.count);
+    const views = entries.map(entryView);
+    if (options.json) {
+      await print(views.map((view) => `${JSON.stringify(view)}\n`).join(""));
+      return;
+    }
+    if (views.length === 0) {
+      tell(`queue ${name} has no ${options.dead ? "dead letters" : "waiting entries"}`);
+      return;
+    }
+    const now = realClock.wall() / 1000;
+    const head = ["ID", "DEADLINE", "CREATED", "RETRIES", "BYTES", ...(options.dead ? ["DIED", "REASON"] : [])];
+    await print(`${columns([head, ...views.map((view) => entryRow(view, now))]).join("\n")}\n`);
+  });
+}
+
+/** Marks requests to be cancelled. Which of them were still waiting nobody can say before they come to be sent. */
+export function cancelRequests(source: PlaceSource, ids: readonly string[]): Promise<void> {
+  return withPlace(source, async (place) => {
+    const producer = await place.client.producer("unused", place.resultQueueName);
+    try {
+      for (let at = 0; at < ids.length; at += MARKED) await producer.cancelRequests(ids.slice(at, at + MARKED));
+    } finally {
+      await producer.close();
+    }
+    tell(
+      `${ids.length === 1 ? "1 id is" : `${ids.length} ids are`} marked: a request that was not sent yet ends with CANCELLED; others, and unknown ids, are left alone`,
+    );
+  });
+}
+
+/** Puts dead letters back into their queue, the oldest first. @param most undefined = all that are there now */
+export function requeueDead(source: PlaceSource, wanted: string, most: number | undefined): Promise<void> {
+  return withPlace(source, async (place) => {
+    const { name } = await place.requestQueue(wanted);
+    // Those that die again meanwhile wait for the next time.
+    const { dead } = await place.client.backlog(name);
+    const count = Math.min(most ?? dead, dead);
+    let moved = 0;
+    while (moved < count) {
+      const step = await place.client.inspector.requeueDead(name, Math.min(STEP, count - moved));
+      if (step === 0) break;
+      moved += step;
+    }
+    tell(
+      dead === 0 ? `queue ${name} has no dead letters` : `${moved} of ${dead} dead letters are in queue ${name} again`,
+    );
+  });
+}
+
+async function withPlace(source: PlaceSource, work: (place: QueuePlace) => Promise<void>): Promise<void> {
+  const place = await openPlace(source, false);
+  try {
+    await work(place);
+  } finally {
+    place.close();
+  }
+}
+
+type NamedBacklog = Backlog & { readonly queue: string };
+
+function rowOf(backlog: NamedBacklog, now: number): string[] {
+  const { queue, waiting, claimed, retries, dead, nextDeadline, nextCreated } = backlog;
+  return [
+    ...[queue, numberText(waiting), numberText(claimed), numberText(retries), numberText(dead)],
+    Number.isNaN(nextDeadline) ? NOTHING : agoText(nextDeadline, now),
+    nextCreated === undefined ? NOTHING : timeText(Math.max(0, now - nextCreated)),
+  ];
+}
+
+/** JSON has no NaN: what is not known is null. */
+function viewOf(
+  { queue, waiting, claimed, retries, dead, nextDeadline, nextCreated }: NamedBacklog,
+  now: number,
+): object {
+  const known = (value: number): number | null => (Number.isNaN(value) ? null : value);
+  return {
+    queue,
+    waiting: known(waiting),
+    claimed: known(claimed),
+    retries: known(retries),
+    dead: known(dead),
+    nextDeadline: known(nextDeadline),
+    oldestAgeSeconds: nextCreated === undefined ? null : Math.max(0, Math.floor(now - nextCreated)),
+  };
+}

@@ -1,0 +1,81 @@
+import { freshRandom } from "../../../base/clock/random.ts";
+import { realClock } from "../../../base/clock/real.ts";
+import { didYouMean } from "../../../base/document/nearest.ts";
+import { SluiceError } from "../../../base/inference/errors.ts";
+import { type Logger, silentLogger } from "../../../base/telemetry/logger.ts";
+import { isObject } from "../messages/request.ts";
+import type { Producer } from "../producer.ts";
+
+/** Where the queues are: exactly one of the two. */
+export type PlaceOptions =
+  | {
+      readonly redis: {
+        /** `redis://` or `rediss://`, with user, password and database. */
+        readonly url: string;
+        /** PEM texts; without them the system's authorities and no client certificate. */
+        readonly tls?: { readonly ca?: string; readonly cert?: string; readonly key?: string };
+      };
+      readonly sqlite?: undefined;
+    }
+  | {
+      readonly sqlite: {
+        /** Of the queue file; it is made if need be, its folder is not. */
+        readonly path: string;
+      };
+      readonly redis?: undefined;
+    };
+
+export type ProducerOptions = PlaceOptions & {
+  /** Where requests go that name no other queue. Default on Redis: `request-sortedset`; needed with a file. */
+  readonly requestQueueName?: string;
+  /** Where their results go, and where `getResult` takes them. */
+  readonly resultQueueName: string;
+  /** Told what goes wrong with the connection and mends itself; default: nobody. */
+  readonly log?: Logger;
+};
+
+const OPTIONS = ["redis", "sqlite", "requestQueueName", "resultQueueName", "log"] as const;
+
+/**
+ * A producer for an application (async-processor 4.6): puts requests on a queue of the Async Processor, and takes results.
+ * End it with `close`.
+ * @throws SluiceError PRODUCER_INVALID for options that are none; REDIS_URL_INVALID; BROKER_UNAVAILABLE when Redis does not
+ *   answer within 5 s; QUEUE_FILE_FOREIGN, QUEUE_FILE_NEWER, QUEUE_FILE_CORRUPT for a file that must not be used
+ */
+export async function createProducer(options: ProducerOptions): Promise<Producer> {
+  checkOptions(options, OPTIONS);
+  const { requestQueueName, resultQueueName, redis, sqlite } = options;
+  if (!resultQueueName) throw invalid("resultQueueName is required: the queue that results go to");
+  const deps = { clock: realClock, random: freshRandom(), log: options.log ?? silentLogger };
+  if (redis !== undefined) {
+    // Loaded on use: nobody needs the client of the other.
+    const { redisProducer } = await import("../redis-sortedset/producer.ts");
+    const connection = { url: redis.url, tls: redis.tls ?? {}, enableTracing: false };
+    const names = { resultQueueName, ...(requestQueueName === undefined ? {} : { requestQueueName }) };
+    return redisProducer({ connection, ...names }, deps);
+  }
+  if (!requestQueueName)
+    throw invalid("requestQueueName is required with a queue file: a queue_name of the dispatcher");
+  const { sqliteProducer } = await import("../sqlite/producer.ts");
+  return sqliteProducer({ path: sqlite.path, requestQueueName, resultQueueName }, deps);
+}
+
+/** What types do not say, and all that they say, for callers without them. @throws SluiceError PRODUCER_INVALID */
+export function checkOptions(options: ProducerOptions, known: readonly string[]): void {
+  if (!isObject(options)) throw invalid("options are required: where the queues are, and their names");
+  for (const name of Object.keys(options))
+    if (!known.includes(name)) throw invalid(`there is no option ${JSON.stringify(name)}${didYouMean(name, known)}`);
+  const { redis, sqlite } = options as { redis?: unknown; sqlite?: unknown };
+  if ((redis === undefined) === (sqlite === undefined))
+    throw invalid('give one of redis: { url: "redis://host:6379" } and sqlite: { path: "queue.db" }');
+  if (redis !== undefined && !(isObject(redis) && typeof redis["url"] === "string" && redis["url"] !== ""))
+    throw invalid("redis.url is required, such as redis://host:6379");
+  if (sqlite !== undefined && !(isObject(sqlite) && typeof sqlite["path"] === "string" && sqlite["path"] !== ""))
+    throw invalid("sqlite.path is required: the path of the dispatcher's transport-config");
+  for (const name of ["requestQueueName", "resultQueueName"] as const)
+    if (typeof (options[name] ?? "") !== "string") throw invalid(`${name} must be a text`);
+}
+
+function invalid(problem: string): SluiceError {
+  return new SluiceError("PRODUCER_INVALID", problem);
+}

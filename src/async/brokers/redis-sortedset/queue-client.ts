@@ -1,0 +1,77 @@
+import type { Backlog } from "../broker.ts";
+import type { Producer, QueueInspector } from "../producer.ts";
+import type { QueueClient, ResultInbox } from "../queue-client.ts";
+import { connectRedis, type Redis, type RedisDeps } from "../redis/connection.ts";
+import type { RedisConnection } from "../settings.ts";
+import { readBacklog } from "./backlog.ts";
+import { ListInbox } from "./inbox.ts";
+import { redisQueueInspector } from "./inspector.ts";
+import { ACTIVE_PREFIX } from "./keys.ts";
+import { redisProducer } from "./producer.ts";
+
+const CONNECT_LIMIT = 5000;
+
+/** @throws SluiceError REDIS_URL_INVALID, or BROKER_UNAVAILABLE when the server does not answer within 5 s */
+export async function redisQueueClient(
+  connection: RedisConnection,
+  retryQueueName: string,
+  deps: RedisDeps,
+): Promise<QueueClient> {
+  const redis = connectRedis(connection, deps);
+  try {
+    await redis.whenReady(CONNECT_LIMIT);
+    const inspector = await redisQueueInspector(connection, deps);
+    return new SortedSetClient(redis, inspector, retryQueueName, deps);
+  } catch (error) {
+    redis.close();
+    throw error;
+  }
+}
+
+class SortedSetClient implements QueueClient {
+  readonly place: string;
+  readonly sharedRetries = true;
+  readonly inspector: QueueInspector & { close(): void };
+  readonly #redis: Redis;
+  readonly #retryQueueName: string;
+  readonly #deps: RedisDeps;
+
+  constructor(redis: Redis, inspector: QueueInspector & { close(): void }, retryQueueName: string, deps: RedisDeps) {
+    this.place = `Redis at ${redis.server}`;
+    this.inspector = inspector;
+    this.#redis = redis;
+    this.#retryQueueName = retryQueueName;
+    this.#deps = deps;
+  }
+
+  producer(requestQueueName: string, resultQueueName: string): Promise<Producer> {
+    return redisProducer({ client: this.#redis, requestQueueName, resultQueueName }, this.#deps);
+  }
+
+  inbox(resultQueueName: string): ResultInbox {
+    return new ListInbox(this.#redis, resultQueueName);
+  }
+
+  async outstanding(ids: readonly string[]): Promise<readonly boolean[]> {
+    if (ids.length === 0) return [];
+    const tokens = await this.#redis.send(["MGET", ...ids.map((id) => ACTIVE_PREFIX + id)]);
+    return (tokens as readonly (string | null)[]).map((token) => token !== null);
+  }
+
+  backlog(queueName: string): Promise<Backlog> {
+    return readBacklog(this.#redis, queueName, this.#retryQueueName);
+  }
+
+  async resultDepth(resultQueueName: string): Promise<number> {
+    return (await this.#redis.send(["LLEN", resultQueueName])) as number;
+  }
+
+  async names(): Promise<undefined> {
+    return undefined;
+  }
+
+  close(): void {
+    this.inspector.close();
+    this.#redis.close();
+  }
+}

@@ -1,0 +1,46 @@
+import { createClient } from "@redis/client";
+import type { RedisConnection } from "../settings.ts";
+import { type RedisAddress, tlsOptions } from "./address.ts";
+
+/** Milliseconds. */
+export const CONNECT_TIMEOUT = 5000;
+const CLIENT_NAME = "sluice";
+
+/** What is asked of the server when a connection begins: less each time it refuses. */
+export const HANDSHAKES = [
+  { resp: 3, announce: true },
+  { resp: 3, announce: false },
+  { resp: 2, announce: false },
+] as const;
+/** Refusals that asking for less does not change. */
+export const NOT_THE_HANDSHAKE = /\b(NOAUTH|WRONGPASS|LOADING|MASTERDOWN|max number of clients)\b/;
+
+export type Client = ReturnType<typeof makeClient>;
+
+/** A client of the library for one connection: it neither queues nor connects again. */
+export function makeClient(
+  address: RedisAddress,
+  tls: RedisConnection["tls"],
+  { resp, announce }: (typeof HANDSHAKES)[number],
+) {
+  return createClient({
+    RESP: resp,
+    emitInvalidate: announce,
+    maintNotifications: "disabled",
+    disableClientInfo: true,
+    // Written at the end of the turn: no timer per command is needed for the time until then.
+    commandOptions: { timeout: 0 },
+    disableOfflineQueue: true,
+    name: address.clientName || CLIENT_NAME,
+    database: address.database,
+    ...(address.username === "" ? {} : { username: address.username }),
+    ...(address.password === "" ? {} : { password: address.password }),
+    socket: {
+      host: address.host,
+      port: address.port,
+      connectTimeout: CONNECT_TIMEOUT,
+      reconnectStrategy: false,
+      ...(address.tls ? tlsOptions(address, tls) : {}),
+    },
+  });
+}

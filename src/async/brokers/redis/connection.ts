@@ -1,0 +1,312 @@
+import { ErrorReply, RESP_TYPES } from "@redis/client";
+import type { Clock, Timer } from "../../../base/clock/clock.ts";
+import type { Random } from "../../../base/clock/random.ts";
+import { messageOf, type SluiceError } from "../../../base/inference/errors.ts";
+import type { Logger } from "../../../base/telemetry/logger.ts";
+import { noTracing, type Tracing } from "../../../base/telemetry/tracing.ts";
+import type { RedisConnection } from "../settings.ts";
+import { parseRedisUrl, type RedisAddress } from "./address.ts";
+import { type Client, CONNECT_TIMEOUT, HANDSHAKES, makeClient, NOT_THE_HANDSHAKE } from "./client.ts";
+import { AnswerLost, brokerError, unavailable } from "./reply-error.ts";
+import type { RedisScript } from "./script.ts";
+
+export type RedisArgument = string | Buffer;
+export type RedisReply = string | number | boolean | null | Buffer | readonly RedisReply[];
+
+export interface RedisDeps {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Logger;
+  readonly tracing?: Tracing;
+}
+
+export interface RedisOptions {
+  /** Milliseconds that the server may be silent while an answer is due; default 10,000. Longer than any blocking command. */
+  readonly commandTimeout?: number;
+  /** Loaded on every connection before it counts as ready. */
+  readonly scripts?: readonly RedisScript[];
+  /** True: a server that takes no writes (a read-only replica) counts as away. */
+  readonly writes?: boolean;
+  /** A connection is ready: the first, and each after a break. */
+  onReady?(): void;
+  /** A key read behind `CLIENT CACHING YES` was changed by somebody else; undefined = any key may have been. */
+  onChanged?(key: string | undefined): void;
+}
+
+/**
+ * A Redis server that may be away: one connection, made again and again with a growing pause. A command either gets its
+ * answer or rejects; none waits for a server to come back, and none is sent twice. Commands of one turn of the event loop
+ * go out together, in order.
+ */
+export interface Redis {
+  /** Host and port, for messages. */
+  readonly server: string;
+  readonly ready: boolean;
+  /** Does the server announce changes of keys (`onChanged`)? */
+  readonly announces: boolean;
+  /**
+   * @param raw true = texts of the answer come as bytes
+   * @throws SluiceError BROKER_UNAVAILABLE (an AnswerLost when it may have been carried out), or RedisReplyError
+   */
+  send(args: readonly RedisArgument[], raw?: boolean): Promise<RedisReply>;
+  /** Runs a script; its source is sent only when the server does not know it. @param raw and errors as for `send` */
+  run(script: RedisScript, keys: readonly string[], args: readonly RedisArgument[], raw?: boolean): Promise<RedisReply>;
+  /** Listens to a channel on this and every later connection. */
+  subscribe(channel: string, listener: (message: string) => void): void;
+  /** Resolves when a connection is ready. @param limit milliseconds @throws SluiceError BROKER_UNAVAILABLE with the last problem */
+  whenReady(limit: number): Promise<void>;
+  /** Why there is no connection now. */
+  absence(): SluiceError;
+  /** Another connection to the same server. */
+  another(options: RedisOptions): Redis;
+  /** Ends the connection; commands without an answer reject. */
+  close(): void;
+}
+
+const COMMAND_TIMEOUT = 10_000;
+const SHORTEST_PAUSE = 50;
+const LONGEST_PAUSE = 2000;
+
+const BYTES = { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } };
+
+/**
+ * Begins to connect, and never gives up.
+ * @throws SluiceError REDIS_URL_INVALID
+ */
+export function connectRedis(connection: RedisConnection, deps: RedisDeps, options: RedisOptions = {}): Redis {
+  return new RedisLink(connection, deps, options);
+}
+
+class RedisLink implements Redis {
+  readonly server: string;
+  readonly #connection: RedisConnection;
+  readonly #address: RedisAddress;
+  readonly #deps: RedisDeps;
+  readonly #tracing: Tracing;
+  readonly #options: RedisOptions;
+  readonly #channels = new Map<string, (message: string) => void>();
+  /** The client that is connecting or connected. */
+  #client: Client | undefined;
+  #ready = false;
+  #announces = false;
+  #handshake = 0;
+  #failures = 0;
+  #problem = "not connected yet";
+  #waiters: ((problem?: SluiceError) => void)[] = [];
+  #closed = false;
+  /** Fires the next attempt, ends one that takes too long, or looks whether answers still come. */
+  #timer: Timer | undefined;
+  #due = 0;
+  #answers = 0;
+  #watch: Timer | undefined;
+
+  constructor(connection: RedisConnection, deps: RedisDeps, options: RedisOptions) {
+    this.#connection = connection;
+    this.#address = parseRedisUrl(connection.url);
+    this.#deps = deps;
+    this.#tracing = connection.enableTracing ? (deps.tracing ?? noTracing) : noTracing;
+    this.#options = options;
+    const { host, port, ignored } = this.#address;
+    this.server = `${host.includes(":") ? `[${host}]` : host}:${port}`;
+    if (ignored.length > 0)
+      deps.log.warn({ options: ignored }, "options in the query string of the Redis URL have no effect");
+    this.#connect();
+  }
+
+  get ready(): boolean {
+    return this.#ready;
+  }
+
+  get announces(): boolean {
+    return this.#announces;
+  }
+
+  async send(args: readonly RedisArgument[], raw = false): Promise<RedisReply> {
+    const client = this.#client;
+    const name = String(args[0]);
+    if (!this.#ready || client === undefined) throw this.absence();
+    const span = this.#tracing.on
+      ? this.#tracing.start(`redis ${name}`, {}, { "db.system.name": "redis", "db.operation.name": name })
+      : undefined;
+    this.#due++;
+    if (this.#watch === undefined) this.#watchAnswers();
+    try {
+      return (await client.sendCommand(args, raw ? BYTES : undefined)) as RedisReply;
+    } catch (error) {
+      span?.fail("command failed");
+      // A connection that was given up has the reason; its client only knows that it was ended.
+      const told =
+        client === this.#client
+          ? brokerError(this.server, name, error)
+          : new AnswerLost(this.server, this.#problem, error);
+      // A server that became a replica: the name may lead to its successor by now.
+      if (client === this.#client && told.message.includes("READONLY")) this.#broken(client, told.message);
+      throw told;
+    } finally {
+      this.#answers++;
+      this.#due--;
+      span?.end();
+    }
+  }
+
+  async run(
+    script: RedisScript,
+    keys: readonly string[],
+    args: readonly RedisArgument[],
+    raw = false,
+  ): Promise<RedisReply> {
+    const rest = [String(keys.length), ...keys, ...args];
+    try {
+      return await this.send(["EVALSHA", script.sha, ...rest], raw);
+    } catch (error) {
+      if (!messageOf(error).includes("NOSCRIPT")) throw error;
+      return this.send(["EVAL", script.source, ...rest], raw);
+    }
+  }
+
+  subscribe(channel: string, listener: (message: string) => void): void {
+    this.#channels.set(channel, listener);
+    const client = this.#client;
+    if (this.#ready && client !== undefined)
+      client.subscribe(channel, listener).catch((error) => this.#broken(client, messageOf(error)));
+  }
+
+  whenReady(limit: number): Promise<void> {
+    if (this.#ready) return Promise.resolve();
+    return new Promise((resolve, reject) => {
+      const timer = this.#deps.clock.after(limit, () => done(this.absence()));
+      const done = (problem?: SluiceError): void => {
+        timer.cancel();
+        this.#waiters = this.#waiters.filter((waiter) => waiter !== done);
+        if (problem === undefined) resolve();
+        else reject(problem);
+      };
+      this.#waiters.push(done);
+      if (this.#closed) done(this.absence());
+    });
+  }
+
+  absence(): SluiceError {
+    return unavailable(this.server, this.#problem);
+  }
+
+  another(options: RedisOptions): Redis {
+    return new RedisLink(this.#connection, this.#deps, options);
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#problem = "the connection was closed";
+    this.#discard();
+    for (const waiter of [...this.#waiters]) waiter(this.absence());
+  }
+
+  get #silence(): number {
+    return this.#options.commandTimeout ?? COMMAND_TIMEOUT;
+  }
+
+  #connect(): void {
+    const wish = HANDSHAKES[this.#handshake]!;
+    const announce = wish.announce && this.#options.onChanged !== undefined;
+    const handshake = announce === wish.announce ? wish : HANDSHAKES[1];
+    const client = makeClient(this.#address, this.#connection.tls, handshake);
+    this.#client = client;
+    client.on("error", (error) => this.#broken(client, messageOf(error), error));
+    client.on("end", () => this.#broken(client, "the connection ended"));
+    if (announce)
+      client.on("invalidate", (key: Buffer | string | null) => {
+        if (client === this.#client && this.#ready) this.#options.onChanged?.(key === null ? undefined : String(key));
+      });
+    this.#timer = this.#deps.clock.after(CONNECT_TIMEOUT + this.#silence, () =>
+      this.#broken(client, "it does not answer the first commands"),
+    );
+    this.#begin(client, announce).then(
+      () => this.#begun(client, announce),
+      (error) => this.#broken(client, messageOf(error), error),
+    );
+  }
+
+  async #begin(client: Client, announce: boolean): Promise<void> {
+    await client.connect();
+    if (this.#options.writes === true) {
+      // Whoever may not ask finds out with the first write.
+      const about = String(await client.sendCommand(["INFO", "replication"]).catch(() => ""));
+      if (/^role:slave\r?$/m.test(about) && /^slave_read_only:1\r?$/m.test(about))
+        throw new Error("READONLY: it is a replica that takes no writes; connect to its primary");
+    }
+    const steps: Promise<unknown>[] = (this.#options.scripts ?? []).map(({ source }) =>
+      client.sendCommand(["SCRIPT", "LOAD", source]),
+    );
+    // Only keys that are asked for, and not our own changes of them.
+    if (announce)
+      steps.push(
+        client.sendCommand(["CLIENT", "TRACKING", "OFF"]),
+        client.sendCommand(["CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"]),
+        // Whoever may not do this later must not rely on it.
+        client.sendCommand(["CLIENT", "CACHING", "YES"]),
+      );
+    for (const [channel, listener] of this.#channels) steps.push(client.subscribe(channel, listener));
+    await Promise.all(steps);
+  }
+
+  #begun(client: Client, announce: boolean): void {
+    if (client !== this.#client) return;
+    this.#timer?.cancel();
+    this.#ready = true;
+    this.#announces = announce;
+    const { log } = this.#deps;
+    if (this.#failures > 0) log.info({ server: this.server }, "Redis answers");
+    if (this.#options.onChanged !== undefined && !announce)
+      log.warn({ server: this.server }, "Redis does not announce changes of keys: queues are polled instead");
+    this.#failures = 0;
+    this.#problem = "not connected";
+    for (const waiter of [...this.#waiters]) waiter();
+    this.#options.onReady?.();
+  }
+
+  /** The connection is of no use any more, if it is still the one in use; the next follows after a pause. */
+  #broken(client: Client, problem: string, error?: unknown): void {
+    if (client !== this.#client) return;
+    const { clock, log, random } = this.#deps;
+    const connected = this.#ready;
+    this.#discard();
+    if (!connected && error instanceof ErrorReply && !NOT_THE_HANDSHAKE.test(problem)) {
+      this.#handshake = (this.#handshake + 1) % HANDSHAKES.length;
+      if (this.#handshake > 0) {
+        log.debug({ server: this.server, problem }, "Redis refuses the handshake; asking for less");
+        this.#connect();
+        return;
+      }
+    }
+    if (connected) this.#handshake = 0;
+    if (this.#failures === 0 || problem !== this.#problem)
+      log.warn({ server: this.server, problem }, "Redis is away; connecting again until it answers");
+    this.#problem = problem;
+    const pause = Math.min(LONGEST_PAUSE, SHORTEST_PAUSE * 2 ** Math.min(this.#failures, 16));
+    this.#failures++;
+    this.#timer = clock.after(pause * (0.5 + random.next() / 2), () => this.#connect());
+  }
+
+  #discard(): void {
+    const client = this.#client;
+    this.#client = undefined;
+    this.#ready = false;
+    this.#announces = false;
+    this.#timer?.cancel();
+    this.#watch?.cancel();
+    this.#watch = undefined;
+    client?.destroy();
+  }
+
+  /** When a span of time ends in which an answer was due, and none came, the connection is dead. */
+  #watchAnswers(): void {
+    const before = this.#answers;
+    this.#watch = this.#deps.clock.after(this.#silence, () => {
+      this.#watch = undefined;
+      if (this.#due === 0 || this.#client === undefined) return;
+      if (this.#answers === before) this.#broken(this.#client, `no answer within ${this.#silence} ms`);
+      else this.#watchAnswers();
+    });
+  }
+}

@@ -1,0 +1,328 @@
+import { messageOf } from "../../../base/inference/errors.ts";
+import type {
+  Backlog,
+  Broker,
+  BrokerEvents,
+  Claim,
+  ClaimRequest,
+  ClaimResult,
+  Settlement,
+  SettleOutcome,
+} from "../broker.ts";
+import { readEntry } from "../intake.ts";
+import type { Message } from "../messages/message.ts";
+import { UnreadableMessage } from "../messages/request.ts";
+import type { QueueSettings, SqliteSettings } from "../settings.ts";
+import { readBacklog } from "./backlog.ts";
+import { type Doorbell, requestBell, resultBell } from "./doorbell.ts";
+import { Endings } from "./endings.ts";
+import { breathe, QueueFile, type SqliteDeps } from "./queue-file.ts";
+import { Recovery, type Restored } from "./recovery.ts";
+import { changesOf, deliveryId, type MessageRow } from "./rows.ts";
+import { isBusy } from "./sqlite-error.ts";
+import { type Delivery, QueueTables } from "./tables.ts";
+
+/** Rows that one transaction changes at most: some milliseconds, in which this process does nothing else. */
+const BATCH = 512;
+/** How often a claim goes on after entries that could not be read. */
+const ROUNDS = 4;
+
+/**
+ * A broker on a file of SQLite: durable, nothing to install, for any number of processes of one machine.
+ * @throws SluiceError QUEUE_FILE_FOREIGN, QUEUE_FILE_NEWER, QUEUE_FILE_CORRUPT when the file is one that must not be used
+ */
+export function sqliteBroker(settings: SqliteSettings, deps: SqliteDeps): Broker {
+  return new SqliteBroker(settings, deps);
+}
+
+class SqliteBroker implements Broker {
+  readonly #settings: SqliteSettings;
+  readonly #deps: SqliteDeps;
+  readonly #file: QueueFile;
+  readonly #tables: QueueTables;
+  readonly #recovery: Recovery;
+  readonly #endings: Endings;
+  readonly #requestBell: Doorbell;
+  readonly #resultBell: Doorbell;
+  #events: BrokerEvents | undefined;
+  #announcing = false;
+
+  constructor(settings: SqliteSettings, deps: SqliteDeps) {
+    this.#settings = settings;
+    this.#deps = deps;
+    this.#file = new QueueFile(settings.path, deps);
+    this.#tables = new QueueTables(this.#file);
+    this.#recovery = new Recovery(this.#file, this.#tables);
+    const { resultQueueName, leases } = settings;
+    const { claimTtl } = leases;
+    this.#endings = new Endings(this.#file, this.#tables, this.#recovery, deps.clock, { resultQueueName, claimTtl });
+    this.#requestBell = requestBell(settings.path, deps);
+    this.#resultBell = resultBell(settings.path, deps);
+  }
+
+  start(events: BrokerEvents): void {
+    this.#events = events;
+    this.#requestBell.listen(() => this.#announce());
+  }
+
+  async claim(queue: QueueSettings, { max, expired }: ClaimRequest): Promise<ClaimResult> {
+    const time = this.#deps.clock.wall();
+    const claimed: [MessageRow, Claim][] = [];
+    let live = Math.min(max, BATCH);
+    let late = Math.min(expired, BATCH);
+    let round = 0;
+    for (let more = true; more; ) {
+      const unreadable: [MessageRow, UnreadableMessage][] = [];
+      for (const row of await this.#take(queue, live, late, time, claimed.length > 0)) {
+        const message = this.#read(queue, row);
+        if (message instanceof UnreadableMessage) {
+          unreadable.push([row, message]);
+          continue;
+        }
+        if (row.score < time / 1000) late--;
+        else live--;
+        claimed.push([row, this.#claim(queue, row, message)]);
+      }
+      if (unreadable.length > 0) await this.#bury(queue, unreadable);
+      more = unreadable.length > 0 && ++round < ROUNDS;
+    }
+    if (round > 0) claimed.sort(([a], [b]) => a.score - b.score || a.seq - b.seq);
+    // So many that the rest must wait: let it be looked at again.
+    if (round === ROUNDS) this.#announce();
+    return { claims: claimed.map(([, claim]) => claim), waiting: this.#waiting(queue), time };
+  }
+
+  async settle(settlements: readonly Settlement[]): Promise<readonly SettleOutcome[]> {
+    const outcomes: SettleOutcome[] = [];
+    for (let at = 0; at < settlements.length; at += BATCH) {
+      if (at > 0) await breathe(this.#deps.clock);
+      try {
+        const some = settlements.slice(at, at + BATCH);
+        const repeated = (): void => this.#events?.writeRetried();
+        outcomes.push(...(await this.#endings.settle(some, repeated, (claims) => this.#tellForgotten(claims))));
+      } catch (error) {
+        // Of what was written before, the answer must not be lost.
+        if (at === 0) throw error;
+        const failed = messageOf(error);
+        while (outcomes.length < settlements.length) outcomes.push({ failed });
+        break;
+      }
+    }
+    if (settlements.length > 0) this.#resultBell.ring();
+    return outcomes;
+  }
+
+  async renew(claims: readonly Claim[]): Promise<readonly Claim[]> {
+    const { claimTtl } = this.#settings.leases;
+    for (let at = 0; at < claims.length; at += BATCH) {
+      if (at > 0) await breathe(this.#deps.clock);
+      const some = claims.slice(at, at + BATCH);
+      const now = this.#deps.clock.wall();
+      const [kept, restored] = await this.#file.write(() => {
+        const back = new Map<Claim, Delivery>();
+        return [some.map((claim) => this.#renew(claim, now, claimTtl, back)), back] as const;
+      }, "later");
+      this.#recovery.keep(restored);
+      this.#tellForgotten(restored);
+      for (const [index, claim] of some.entries()) if (!kept[index]) claim.lost = true;
+    }
+    return claims.filter(({ lost }) => lost);
+  }
+
+  async cancelled(claims: readonly Claim[]): Promise<readonly boolean[]> {
+    return this.#file.read(() =>
+      claims.map((claim) => {
+        const delivery = this.#recovery.find(claim);
+        return delivery !== undefined && this.#tables.isCancelled(delivery);
+      }),
+    );
+  }
+
+  async moveDue(): Promise<number> {
+    this.#requestBell.renew();
+    let next = Number.POSITIVE_INFINITY;
+    for (const queue of this.#settings.queues) {
+      let moved = 0;
+      let due = this.#nextDue(queue);
+      for (let now = this.#deps.clock.wall(); due <= now; due = this.#nextDue(queue)) {
+        if (moved > 0) await breathe(this.#deps.clock);
+        moved += await this.#file.write(
+          () => this.#tables.moveDue(this.#tables.queue(queue.name), now, BATCH),
+          "later",
+        );
+        now = this.#deps.clock.wall();
+      }
+      if (moved > 0) this.#events?.available(queue);
+      next = Math.min(next, due);
+    }
+    return Math.max(0, Math.min(next - this.#deps.clock.wall(), this.#settings.pollInterval));
+  }
+
+  /** Of claims on a file no answer gets lost, so which of them this process holds does not matter. */
+  async reclaim(): Promise<void> {
+    this.#file.follow();
+    for (const queue of this.#settings.queues) {
+      let count = 0;
+      for (let looked = BATCH; looked === BATCH; ) {
+        if (count > 0) await breathe(this.#deps.clock);
+        const [found, again] = await this.#reclaim(queue);
+        looked = found;
+        count += again;
+      }
+      if (count === 0) continue;
+      this.#events?.reclaimed(queue, count);
+      this.#events?.available(queue);
+    }
+  }
+
+  async check(): Promise<void> {
+    this.#file.follow();
+    try {
+      // A disk that is full, or a file that may only be read, shows in nothing but a write.
+      await this.#file.write(() => this.#tables.touch(), "later");
+    } catch (error) {
+      // Whoever writes a lot works: this process gets its turn.
+      if (!isBusy(error)) throw error;
+    }
+  }
+
+  async backlog({ name }: QueueSettings): Promise<Backlog> {
+    return this.#file.read(() => readBacklog(this.#tables, name));
+  }
+
+  async close(): Promise<void> {
+    this.#requestBell.close();
+    // Others find at once what went back.
+    if (this.#events !== undefined) this.#requestBell.ring();
+    this.#file.close();
+  }
+
+  /**
+   * Claims rows, late ones first; writes nothing when there is nothing to claim.
+   * @param more some were claimed before: what goes wrong now leaves it at those
+   */
+  async #take(
+    { name }: QueueSettings,
+    live: number,
+    late: number,
+    time: number,
+    more: boolean,
+  ): Promise<readonly MessageRow[]> {
+    const { claimTtl } = this.#settings.leases;
+    const now = time / 1000;
+    const until = time + claimTtl;
+    try {
+      const queue = this.#file.read(() => this.#tables.queue(name));
+      const first = this.#file.read(() => this.#tables.firstScore(queue));
+      const anyLate = late > 0 && first < now;
+      if (!anyLate && (live <= 0 || Number.isNaN(first))) return [];
+      return await this.#file.write(
+        () => [
+          ...(anyLate ? this.#tables.claim(queue, Number.NEGATIVE_INFINITY, now, late, until, claimTtl) : []),
+          ...(live > 0 ? this.#tables.claim(queue, now, Number.POSITIVE_INFINITY, live, until, claimTtl) : []),
+        ],
+        "later",
+      );
+    } catch (error) {
+      if (more) return [];
+      throw error;
+    }
+  }
+
+  #read(queue: QueueSettings, row: MessageRow): Message | UnreadableMessage {
+    try {
+      return readEntry(row.body, queue, changesOf(row));
+    } catch (error) {
+      return error instanceof UnreadableMessage ? error : new UnreadableMessage(messageOf(error));
+    }
+  }
+
+  #claim(queue: QueueSettings, row: MessageRow, message: Message): Claim {
+    const { cancelled, published } = row;
+    const id = deliveryId(this.#file.id, row);
+    return { id, queue, message, cancelled: cancelled === 1, publishedAt: published, lost: false };
+  }
+
+  async #bury(queue: QueueSettings, unreadable: readonly (readonly [MessageRow, UnreadableMessage])[]): Promise<void> {
+    try {
+      await this.#file.write(() => {
+        for (const [row, error] of unreadable) this.#endings.buryUnreadable(queue, row, error);
+      });
+    } catch (error) {
+      // They are claimed like the others; when their leases have run out they come again.
+      this.#deps.log.warn({ queue: queue.name, error: messageOf(error) }, "unreadable entries stay claimed for now");
+      return;
+    }
+    for (const [, { message }] of unreadable) this.#events?.deadLettered(queue, message);
+    this.#resultBell.ring();
+  }
+
+  /** NaN when it cannot be read just now. */
+  #waiting({ name }: QueueSettings): number {
+    try {
+      return this.#file.read(() => this.#tables.counts(this.#tables.queue(name)).waiting);
+    } catch {
+      return Number.NaN;
+    }
+  }
+
+  /** @param restored takes note of a claim that the file had lost @returns false: it is somebody else's, or settled */
+  #renew(claim: Claim, now: number, ttl: number, restored: Map<Claim, Delivery>): boolean {
+    const delivery = this.#recovery.find(claim);
+    if (delivery !== undefined && this.#tables.renew(delivery, now + ttl, ttl)) return true;
+    const put = this.#recovery.restore(claim, now, ttl);
+    if (put === undefined) return false;
+    restored.set(claim, put);
+    return true;
+  }
+
+  #tellForgotten(restored: Restored): void {
+    const counts = new Map<QueueSettings, number>();
+    for (const { queue } of restored.keys()) counts.set(queue, (counts.get(queue) ?? 0) + 1);
+    for (const [queue, count] of counts) this.#events?.forgotten(queue, count);
+  }
+
+  #nextDue({ name }: QueueSettings): number {
+    return this.#file.read(() => this.#tables.nextDue(this.#tables.queue(name)));
+  }
+
+  /** @returns how many leases had run out, at most a batch, and how many messages are queued again */
+  async #reclaim(queue: QueueSettings): Promise<readonly [number, number]> {
+    const now = this.#deps.clock.wall();
+    const { maxAttempts } = this.#settings.leases;
+    const number = this.#file.read(() => this.#tables.queue(queue.name));
+    const nothing = this.#file.read(
+      () => this.#tables.runOut(number, now, 1).length === 0 && !this.#tables.endsAhead(number, now),
+    );
+    if (nothing) return [0, 0];
+    const reasons: string[] = [];
+    const [found, again] = await this.#file.write(() => {
+      this.#tables.shortenAhead(number, now);
+      const ended = this.#tables.runOut(number, now, BATCH);
+      let count = 0;
+      for (const delivery of ended) {
+        const lost = delivery.lost + 1;
+        if (maxAttempts === 0 || lost < maxAttempts) {
+          if (this.#tables.lose(delivery)) count++;
+          continue;
+        }
+        const reason = this.#endings.giveUp(queue, delivery, lost);
+        if (reason !== undefined) reasons.push(reason);
+      }
+      return [ended.length, count] as const;
+    });
+    for (const reason of reasons) this.#events?.deadLettered(queue, reason);
+    if (reasons.length > 0) this.#resultBell.ring();
+    return [found, again];
+  }
+
+  /** Tells of queues that hold something; several rings at once are one. */
+  #announce(): void {
+    if (this.#announcing) return;
+    this.#announcing = true;
+    this.#deps.clock.soon(() => {
+      this.#announcing = false;
+      for (const queue of this.#settings.queues) if (this.#waiting(queue) !== 0) this.#events?.available(queue);
+    });
+  }
+}

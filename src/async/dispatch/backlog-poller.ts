@@ -1,0 +1,94 @@
+import type { Clock, Timer } from "../../base/clock/clock.ts";
+import type { DispatchMetrics } from "../../base/telemetry/dispatch-metrics.ts";
+import type { Backlog, Broker } from "../brokers/broker.ts";
+import type { Line } from "./line.ts";
+
+/** Weight of the newest interval in the rate that the ETA is made of. */
+const NEWEST = 0.3;
+
+/** Milliseconds between looks, at most, until one succeeds. */
+const SOON = 1000;
+
+export interface BacklogPollerOptions {
+  readonly broker: Pick<Broker, "backlog">;
+  readonly lines: Iterable<Line>;
+  readonly metrics: DispatchMetrics;
+  readonly clock: Clock;
+  /** Milliseconds; 0 = never. */
+  readonly interval: number;
+}
+
+/** What one queue's backlog was at the last look that succeeded. */
+export interface BacklogView extends Backlog {
+  /** Messages that end here per second, lately. */
+  readonly rate: number;
+  /** Seconds until the queue is empty at that rate; Infinity at a standstill, 0 when it is empty. */
+  readonly eta: number;
+  /** Seconds since the first entry was created; NaN when it is not known. */
+  readonly age: number;
+}
+
+/** Asks the broker now and then how much waits, and keeps the last answer: a failed look must not read as an empty queue. */
+export class BacklogPoller {
+  readonly views = new Map<string, BacklogView>();
+  readonly #options: BacklogPollerOptions;
+  readonly #ended = new Map<string, number>();
+  #last: number;
+  #timer: Timer | undefined;
+  #first = true;
+  #stopped = false;
+
+  constructor(options: BacklogPollerOptions) {
+    this.#options = options;
+    this.#last = options.clock.now();
+  }
+
+  start(): void {
+    if (this.#options.interval > 0) void this.#look();
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#timer?.cancel();
+  }
+
+  async #look(): Promise<void> {
+    const { clock, lines, interval } = this.#options;
+    const seconds = (clock.now() - this.#last) / 1000;
+    this.#last = clock.now();
+    await Promise.all([...lines].map((line) => this.#lookAt(line, seconds)));
+    this.#first = false;
+    // Brokers connect in the background, and nobody is to wait a whole interval for the first figure.
+    const pause = this.views.size === 0 ? Math.min(SOON, interval) : interval;
+    if (!this.#stopped) this.#timer = clock.after(pause, () => void this.#look(), true);
+  }
+
+  async #lookAt(line: Line, seconds: number): Promise<void> {
+    const { broker, metrics, clock } = this.#options;
+    const { name } = line.queue;
+    const { ended } = line.endings;
+    const before = this.views.get(name);
+    const latest = seconds > 0 ? (ended - (this.#ended.get(name) ?? 0)) / seconds : 0;
+    const rate = before === undefined ? latest : before.rate * (1 - NEWEST) + latest * NEWEST;
+    this.#ended.set(name, ended);
+    let backlog: Backlog;
+    try {
+      backlog = await broker.backlog(line.queue);
+    } catch {
+      // Not connected yet is no failure.
+      if (!this.#first) line.series.backlogPollFailed();
+      return;
+    }
+    const { waiting, retries, nextCreated } = backlog;
+    const eta = waiting === 0 ? 0 : waiting / rate;
+    // Go's producers write 0 where nobody has set it.
+    const age =
+      nextCreated === undefined || nextCreated <= 0 ? Number.NaN : Math.max(0, clock.wall() / 1000 - nextCreated);
+    this.views.set(name, { ...backlog, rate, eta, age });
+    line.series.backlog(waiting);
+    if (!Number.isNaN(retries)) metrics.retryBacklog.with().set(retries);
+    if (!Number.isNaN(eta)) line.series.eta(eta);
+    if (waiting === 0) line.series.oldestAge(0);
+    else if (!Number.isNaN(age)) line.series.oldestAge(age);
+  }
+}

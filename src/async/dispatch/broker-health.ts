@@ -1,0 +1,130 @@
+import type { Clock } from "../../base/clock/clock.ts";
+import { messageOf, SluiceError } from "../../base/inference/errors.ts";
+import type { Logger } from "../../base/telemetry/logger.ts";
+import type { Broker, SettleOutcome } from "../brokers/broker.ts";
+
+/** Milliseconds after which a failure counts no more when nobody has tried again; whoever fails tries again within 2 s. */
+const STALE = 10_000;
+/** Milliseconds from the start for which a broker that has not answered yet is no news. */
+const PATIENCE = 3000;
+
+/** Reasons of a server that answers, and refuses. Every other reason is "away". */
+const REFUSALS =
+  /\b(OOM|MISCONF|READONLY|WRONGTYPE|LOADING|BUSY|MASTERDOWN|NOREPLICAS|NOPERM|NOAUTH|WRONGPASS|disk is full|read-only)\b/;
+
+interface Failure {
+  readonly problem: string;
+  /** Monotonic milliseconds. */
+  readonly at: number;
+}
+
+/**
+ * Whether requests can be claimed and results can be written: what the readiness probe says. It listens to the calls that the
+ * dispatcher makes anyway (`watch`), and asks the broker when a probe wants to know (`check`). Each change of the state is one
+ * line in the log.
+ */
+export class BrokerHealth {
+  readonly #broker: Broker;
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  readonly #begun: number;
+  /** By what was tried: a queue's claims, results, leases, retries, the probe. */
+  readonly #failures = new Map<string, Failure>();
+  #worked = false;
+  /** What the log has said last: the kind of the problem, or "" when all is well. */
+  #told = "";
+
+  constructor(broker: Broker, clock: Clock, log: Logger) {
+    this.#broker = broker;
+    this.#clock = clock;
+    this.#log = log;
+    this.#begun = clock.now();
+  }
+
+  /** @throws SluiceError BROKER_UNAVAILABLE with the reason while requests cannot be claimed or results cannot be written */
+  async check(): Promise<void> {
+    await this.#see("the broker", this.#broker.check()).catch(() => undefined);
+    const now = this.#clock.now();
+    for (const [what, { at }] of this.#failures) if (now - at > STALE) this.#failures.delete(what);
+    this.#tell();
+    const problem = this.#problem;
+    if (problem !== undefined) throw new SluiceError("BROKER_UNAVAILABLE", problem);
+  }
+
+  /** The broker as the dispatcher uses it. */
+  watch(): Broker {
+    const broker = this.#broker;
+    return {
+      start: (events) => broker.start(events),
+      claim: (queue, request) => this.#see(`claims of ${queue.name}`, broker.claim(queue, request)),
+      settle: (settlements) => this.#see("results", broker.settle(settlements), refused),
+      renew: (claims) => this.#see("leases", broker.renew(claims)),
+      cancelled: (claims) => broker.cancelled(claims),
+      moveDue: () => this.#see("retries", broker.moveDue()),
+      reclaim: (held) => this.#see("leases of others", broker.reclaim(held)),
+      check: () => broker.check(),
+      backlog: (queue) => broker.backlog(queue),
+      close: () => broker.close(),
+    };
+  }
+
+  /** @param failure why an answer is a failure all the same */
+  async #see<T>(what: string, answer: Promise<T>, failure?: (value: T) => string | undefined): Promise<T> {
+    let problem: string | undefined;
+    try {
+      const value = await answer;
+      problem = failure?.(value);
+      return value;
+    } catch (error) {
+      problem = messageOf(error);
+      throw error;
+    } finally {
+      if (problem === undefined) this.#works(what);
+      else this.#fails(what, problem);
+    }
+  }
+
+  #works(what: string): void {
+    // What failed because the broker was not reached yet is over; whoever failed tries again.
+    if (!this.#worked)
+      for (const [each, { problem }] of this.#failures) if (!REFUSALS.test(problem)) this.#failures.delete(each);
+    this.#worked = true;
+    this.#failures.delete(what);
+    this.#tell();
+  }
+
+  #fails(what: string, problem: string): void {
+    this.#failures.set(what, { problem, at: this.#clock.now() });
+    this.#tell();
+  }
+
+  /** The latest problem; undefined = none. */
+  get #problem(): string | undefined {
+    let latest: Failure | undefined;
+    for (const failure of this.#failures.values())
+      if (latest === undefined || failure.at >= latest.at) latest = failure;
+    return latest?.problem;
+  }
+
+  #tell(): void {
+    const problem = this.#problem;
+    const kind = problem === undefined ? "" : (REFUSALS.exec(problem)?.[0] ?? "away");
+    if (kind === this.#told) return;
+    // A connection takes a moment; a server that refuses has answered.
+    if (kind === "away" && !this.#worked && this.#clock.now() - this.#begun < PATIENCE) return;
+    this.#told = kind;
+    if (problem === undefined) this.#log.info({}, "ready again: requests can be claimed and results can be written");
+    else
+      this.#log.error(
+        { problem, failing: [...this.#failures.keys()].slice(0, 20) },
+        "not ready: requests cannot be claimed, or results cannot be written; what is in hand is kept and tried again",
+      );
+  }
+}
+
+/** Nothing of what was to be written was taken. */
+function refused(outcomes: readonly SettleOutcome[]): string | undefined {
+  const [first] = outcomes;
+  if (typeof first !== "object" || outcomes.some((outcome) => typeof outcome === "string")) return undefined;
+  return first.failed;
+}

@@ -1,0 +1,75 @@
+import { stat } from "node:fs/promises";
+import { resolve } from "node:path";
+import { z } from "zod";
+import { formatPosition } from "../../../base/document/document.ts";
+import { type ConfigDocument, readConfigDocument, sectionOf } from "./config-document.ts";
+import { Findings } from "./findings.ts";
+import { TRANSPORTS, type TransportName } from "./transport-schemas.ts";
+
+const MAX_PLUGINS = 100;
+const MAPPING = z.record(z.string(), z.unknown());
+
+/** The keys of dispatch.yaml that hold the content of the reference's files. */
+const SECTIONS = {
+  "transport-config": MAPPING,
+  "pool-config": z.array(z.unknown()),
+  "request-merge-policy-config": MAPPING,
+  "transform-config": MAPPING,
+} as const;
+
+export type SectionName = keyof typeof SECTIONS;
+
+/** What a dispatch.yaml says, its sections still unread. */
+export interface DispatchFile {
+  /** Of the file: relative paths in it start here. */
+  readonly folder: string;
+  /** Values of the keys that are flags, by name; those that are not there are missing. */
+  readonly values: Readonly<Record<string, unknown>>;
+  readonly transport: TransportName | undefined;
+  /** Absolute paths of files that exist. */
+  readonly plugins: readonly string[];
+  section(name: SectionName): ConfigDocument | undefined;
+  /** `file:line:column: key`, for messages. */
+  placeOf(key: string): string;
+}
+
+/**
+ * Reads a dispatch.yaml: one file whose keys are the flags' names, with the reference's files as sections.
+ * @param flags schemas of the keys that are flags of `sluice dispatch`, by name; each may be left out of the file
+ * @throws SluiceError DOCUMENT_..., every violation with its place; an unknown key is one
+ */
+export async function readDispatchFile(
+  path: string,
+  flags: Readonly<Record<string, z.ZodType>>,
+): Promise<DispatchFile> {
+  const document = await readConfigDocument(path);
+  const findings = new Findings();
+  const ours = z.object({
+    transport: z.enum(TRANSPORTS),
+    plugins: z.array(z.string().min(1)).max(MAX_PLUGINS),
+    ...SECTIONS,
+  });
+  const schema = z.strictObject({ ...flags, ...ours.shape }).partial();
+  const found: Readonly<Record<string, unknown>> = findings.check(document, schema) ?? {};
+  const { transport, plugins = [] } = found as Partial<z.output<typeof ours>>;
+  const modules = plugins.map((plugin) => resolve(document.folder, plugin));
+  for (const [at, module] of modules.entries())
+    if (!(await isFile(module))) findings.refuse(document, ["plugins", at], `there is no file ${module}`);
+  findings.throwIfAny("dispatch configuration");
+  return {
+    folder: document.folder,
+    values: Object.fromEntries(Object.entries(found).filter(([key]) => Object.hasOwn(flags, key))),
+    transport,
+    plugins: modules,
+    section: (name) => (found[name] === undefined ? undefined : sectionOf(document, name)),
+    placeOf: (key) => `${formatPosition(document.positionOf([key]))}: ${key}`,
+  };
+}
+
+async function isFile(path: string): Promise<boolean> {
+  try {
+    return (await stat(path)).isFile();
+  } catch {
+    return false;
+  }
+}

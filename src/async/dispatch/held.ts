@@ -1,0 +1,76 @@
+import type { Clock, Timer } from "../../base/clock/clock.ts";
+import type { Delivery } from "./delivery.ts";
+
+/** Most refused messages that one round holds, and bytes of their requests; one claim may exceed it. */
+const MOST = 10_000;
+const MOST_BYTES = 64 * 1024 * 1024;
+/** Milliseconds that a round lasts at least, and per message on top: claiming and giving back many costs more. */
+const ROUND = 1000;
+const PER_MESSAGE = 1;
+
+/**
+ * Messages that a gate refused in this round. They stay claimed until the round ends, so that whoever stands behind them is
+ * seen; writing them back at once would put them in front again (H-4).
+ */
+export class HeldRound {
+  readonly #clock: Clock;
+  readonly #onEnd: (held: readonly Delivery[]) => void;
+  readonly #keys = new Set<string>();
+  #held: Delivery[] = [];
+  #bytes = 0;
+  #timer: Timer | undefined;
+
+  /** @param onEnd gives them back */
+  constructor(clock: Clock, onEnd: (held: readonly Delivery[]) => void) {
+    this.#clock = clock;
+    this.#onEnd = onEnd;
+  }
+
+  get size(): number {
+    return this.#held.length;
+  }
+
+  /** A message with this key was refused in this round, and this one would be. */
+  refuses(key: string | undefined): boolean {
+    return key !== undefined && this.#keys.has(key);
+  }
+
+  add(delivery: Delivery, key: string | undefined): void {
+    this.#held.push(delivery);
+    this.#bytes += delivery.claim.message.text.length;
+    if (key !== undefined) this.#keys.add(key);
+    if (this.#timer === undefined) this.#arm(ROUND);
+  }
+
+  /**
+   * No more are to be claimed until the round ends. Ending it sooner would have everything claimed, refused and given back
+   * again as fast as the broker can.
+   */
+  get full(): boolean {
+    return this.#held.length >= MOST || this.#bytes >= MOST_BYTES;
+  }
+
+  /** Ends the round now. */
+  end(): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    const held = this.#held;
+    this.#held = [];
+    this.#bytes = 0;
+    this.#keys.clear();
+    if (held.length > 0) this.#onEnd(held);
+  }
+
+  #arm(ms: number): void {
+    const sized = this.#held.length;
+    this.#timer = this.#clock.after(
+      ms,
+      () => {
+        const more = (this.#held.length - sized) * PER_MESSAGE;
+        if (more > 0 && ms === ROUND) this.#arm(more);
+        else this.end();
+      },
+      true,
+    );
+  }
+}

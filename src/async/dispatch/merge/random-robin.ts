@@ -1,0 +1,86 @@
+import type { Random } from "../../../base/clock/random.ts";
+import type { Claim } from "../../brokers/broker.ts";
+import type { QueueSettings } from "../../brokers/settings.ts";
+import type { FairnessStamp } from "./fairness-stamp.ts";
+import type { MergePolicy, StampedHeader } from "./merge-policy.ts";
+
+/** What is held of one queue, in the order of its claims. */
+interface Line {
+  readonly claims: Claim[];
+  /** How many claims had been added to the policy when this queue brought its last one. */
+  lastAdd: number;
+}
+
+/** A queue that has brought none of the last messages, this many per worker, counts as empty. */
+const MEMORY = 4;
+
+/**
+ * Every queue that has a message is equally likely to be next, however long it is (async-processor 6.2). Takes no more
+ * than workers that are free or about to be can begin: what is claimed is kept from other processes and from earlier deadlines.
+ */
+export class RandomRobin implements MergePolicy {
+  readonly #lines: ReadonlyMap<QueueSettings, Line>;
+  /** Lines that hold something, in no order. */
+  readonly #ready: Line[] = [];
+  readonly #memory: number;
+  readonly #random: Random;
+  readonly #fairness: FairnessStamp;
+  #size = 0;
+  #added = 0;
+
+  /**
+   * @param queues those that feed the pool; claims must name these very objects
+   * @param workers of the pool, at least 1
+   */
+  constructor(queues: readonly QueueSettings[], workers: number, random: Random, fairness: FairnessStamp) {
+    this.#lines = new Map(queues.map((queue) => [queue, { claims: [], lastAdd: 0 }]));
+    this.#memory = MEMORY * workers;
+    this.#random = random;
+    this.#fairness = fairness;
+  }
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** An equal share of the free workers among the queues that seem to have messages, this one included. */
+  room(queue: QueueSettings, free: number): number {
+    const left = free - this.#size;
+    if (left <= 0) return 0;
+    const own = this.#lines.get(queue)!;
+    let busy = 0;
+    for (const line of this.#lines.values()) if (line === own || this.#added - line.lastAdd < this.#memory) busy++;
+    return Math.min(left, Math.max(0, Math.ceil(free / busy) - own.claims.length));
+  }
+
+  add(claim: Claim): void {
+    const line = this.#lines.get(claim.queue)!;
+    if (line.claims.push(claim) === 1) this.#ready.push(line);
+    line.lastAdd = ++this.#added;
+    this.#size++;
+  }
+
+  next(): Claim | undefined {
+    if (this.#size === 0) return undefined;
+    const at = this.#random.below(this.#ready.length);
+    const line = this.#ready[at]!;
+    const claim = line.claims.shift()!;
+    if (line.claims.length === 0) {
+      const last = this.#ready.pop()!;
+      if (last !== line) this.#ready[at] = last;
+    }
+    this.#size--;
+    return claim;
+  }
+
+  drain(): Claim[] {
+    const all = this.#ready.flatMap((line) => line.claims.splice(0));
+    this.#ready.length = 0;
+    this.#size = 0;
+    return all;
+  }
+
+  stamp(claim: Claim): readonly StampedHeader[] {
+    return this.#fairness.stamp(claim);
+  }
+}

@@ -1,0 +1,180 @@
+import type { IncomingHttpHeaders } from "node:http";
+import type { Dispatcher } from "undici";
+import type { Clock } from "../../../base/clock/clock.ts";
+import { oneLine } from "../../../base/inference/errors.ts";
+import { HEADER } from "../../../base/inference/headers.ts";
+import type { Bagged } from "../bag.ts";
+import { BodyCollector } from "./body-collector.ts";
+import { decodeBody, longerThan } from "./decode-body.ts";
+import { failureText } from "./failure-text.ts";
+import type { Answer } from "./inference-client.ts";
+import type { Line } from "./line.ts";
+import type { Origin } from "./origin.ts";
+import { retryAfterMs } from "./retry-after.ts";
+
+/** What attempts need to know of their client. */
+export interface AttemptOwner {
+  readonly clock: Clock;
+  readonly maxResponseBytes: number;
+  readonly connectTimeoutMs: number;
+  /** The attempt is over; exactly once. */
+  finished(attempt: Attempt): void;
+}
+
+/**
+ * One request on one connection, as a handler of undici's `dispatch`: gathers the answer, and resolves with the first of
+ * answer, failure, timeout and abort.
+ *
+ * A request that fails on a kept connection is not repeated here, although the server may just have closed it before the
+ * request came. Nobody can tell that from a gateway that broke down over this very request, and a model may have worked on
+ * it: the dispatcher's retry, some seconds later, costs latency-tolerant work nothing and is counted. The case is rare,
+ * since undici looks at a kept connection before it writes and honours the server's `Keep-Alive`.
+ */
+export class Attempt implements Dispatcher.DispatchHandler, Bagged {
+  /** Among what is under way. */
+  slot = -1;
+  readonly signal: AbortSignal;
+  /** Monotonic milliseconds when the attempt is given up. */
+  readonly #deadline: number;
+  /** Monotonic milliseconds when there must be a connection; Infinity once there is. */
+  #connectBy: number;
+  readonly #timeoutMs: number;
+  readonly #owner: AttemptOwner;
+  readonly #origin: Origin;
+  /** Undefined once it was given back or cut. */
+  #line: Line | undefined;
+  readonly #resolve: (answer: Answer) => void;
+  readonly #body = new BodyCollector();
+  #over = false;
+  #status = 0;
+  #retryAfterMs: number | undefined;
+  #dropReason = "";
+  #contentType = "";
+  #coding = "";
+  #announced = Number.NaN;
+
+  constructor(
+    owner: AttemptOwner,
+    origin: Origin,
+    timeoutMs: number,
+    signal: AbortSignal,
+    resolve: (answer: Answer) => void,
+  ) {
+    this.#owner = owner;
+    this.#origin = origin;
+    this.#line = origin.take();
+    const now = owner.clock.now();
+    this.#deadline = now + timeoutMs;
+    this.#connectBy = now + owner.connectTimeoutMs;
+    this.#timeoutMs = timeoutMs;
+    this.signal = signal;
+    this.#resolve = resolve;
+  }
+
+  /** Sends the request. */
+  start(options: Dispatcher.DispatchOptions): void {
+    this.#line?.dispatch(options, this);
+  }
+
+  /** Ends the attempt with this answer and cuts its connection. */
+  giveUp(answer: Answer): void {
+    if (this.#over) return;
+    this.#finish(answer);
+    this.#cut();
+  }
+
+  /** Ends the attempt if its time is over. @param now monotonic milliseconds */
+  expire(now: number): void {
+    const { name } = this.#origin;
+    if (now >= this.#deadline) {
+      const message = `${name}: no complete answer within ${Math.round(this.#timeoutMs)} ms`;
+      this.giveUp({ kind: "timeout", message });
+    } else if (now >= this.#connectBy) {
+      this.giveUp({ kind: "no-answer", message: `${name}: no connection within ${this.#owner.connectTimeoutMs} ms` });
+    }
+  }
+
+  onRequestStart(): void {
+    this.#connectBy = Number.POSITIVE_INFINITY;
+  }
+
+  onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: IncomingHttpHeaders): void {
+    // Interim answers (100-199) concern the hop alone.
+    if (this.#over || status < 200) return;
+    this.#status = status;
+    this.#contentType = text(headers["content-type"]);
+    this.#coding = text(headers["content-encoding"]).toLowerCase();
+    this.#announced = Number(text(headers["content-length"]) || Number.NaN);
+    this.#dropReason = oneLine(text(headers[HEADER.droppedReason]));
+    this.#retryAfterMs = retryAfterMs(
+      headers["retry-after"] === undefined ? undefined : text(headers["retry-after"]),
+      headers.date,
+      this.#owner.clock.wall(),
+    );
+    if (this.#announced > this.#owner.maxResponseBytes) this.#tooLong();
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, piece: Buffer): void {
+    if (this.#over) return;
+    if (this.#body.size + piece.length > this.#owner.maxResponseBytes) this.#tooLong();
+    else this.#body.add(piece, this.#announced);
+  }
+
+  onResponseEnd(): void {
+    if (this.#over) return;
+    this.#origin.give(this.#line!);
+    this.#line = undefined;
+    if (this.#coding === "") this.#complete(this.#body.bytes());
+    else
+      decodeBody(this.#body.bytes(), this.#coding, this.#owner.maxResponseBytes, (decoded) => {
+        if (decoded.kind === "content") this.#complete(decoded.body);
+        else this.#truncated(decoded.message, decoded.tooLong);
+      });
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController | null, error: Error): void {
+    if (this.#over) return;
+    const message = `${this.#origin.name}: ${failureText(error)}`;
+    if (this.#status === 0) this.#finish({ kind: "no-answer", message });
+    else this.#truncated(`the answer broke off: ${message}`, false);
+    this.#cut();
+  }
+
+  /** Comes last: it may report the failure of the very request it cuts. */
+  #cut(): void {
+    if (this.#line !== undefined) this.#origin.drop(this.#line);
+    this.#line = undefined;
+  }
+
+  #tooLong(): void {
+    this.#truncated(longerThan(this.#owner.maxResponseBytes), true);
+    this.#cut();
+  }
+
+  #truncated(message: string, tooLong: boolean): void {
+    this.#finish({ kind: "truncated", status: this.#status, retryAfterMs: this.#retryAfterMs, message, tooLong });
+  }
+
+  #complete(body: Uint8Array): void {
+    this.#finish({
+      kind: "response",
+      status: this.#status,
+      body,
+      contentType: this.#contentType,
+      retryAfterMs: this.#retryAfterMs,
+      dropReason: this.#dropReason,
+    });
+  }
+
+  #finish(answer: Answer): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#owner.finished(this);
+    this.#resolve(answer);
+  }
+}
+
+/** The first value of a header, or "". */
+function text(value: string | readonly string[] | undefined): string {
+  return typeof value === "string" ? value : (value?.[0] ?? "");
+}

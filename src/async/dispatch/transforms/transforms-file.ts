@@ -1,0 +1,43 @@
+import { z } from "zod";
+import type { Random } from "../../../base/clock/random.ts";
+import type { Document } from "../../../base/document/document.ts";
+import { check, invalid, type Violation, validate } from "../../../base/document/validate.ts";
+import { Chain } from "./chain.ts";
+import { GCS_PARAMETERS, GcsUriMultipart } from "./gcs-uri-multipart.ts";
+import type { TransformChain } from "./transform.ts";
+
+const FILE = { what: "transforms file" };
+
+const TRANSFORMS = z.strictObject({
+  requestTransforms: z
+    .array(
+      z.strictObject({
+        name: z.string().min(1),
+        type: z.enum(["gcs_uri_multipart"]),
+        parameters: z.unknown().optional(),
+      }),
+    )
+    .nullish(),
+});
+
+/**
+ * The transforms that a file of `--transform-config-file` lists (async-processor 6.6).
+ * @param document undefined = none: every payload goes as it is
+ * @throws SluiceError DOCUMENT_INVALID for unknown keys and types, and names that are empty or used twice
+ */
+export function requestTransforms(document: Document | undefined, random: Random): TransformChain {
+  if (document === undefined) return new Chain([]);
+  const entries = validate(document, TRANSFORMS, FILE).requestTransforms ?? [];
+  const violations: Violation[] = [];
+  const names = new Set<string>();
+  const transforms = entries.flatMap(({ name, type, parameters }, at) => {
+    const path = ["requestTransforms", at];
+    if (names.has(name))
+      violations.push({ path: [...path, "name"], problem: `\`${name}\` is the name of another one` });
+    names.add(name);
+    const found = check(parameters ?? {}, GCS_PARAMETERS, [...path, "parameters"], violations);
+    return found === undefined ? [] : [{ name, type, transform: new GcsUriMultipart(found.output.providers, random) }];
+  });
+  if (violations.length > 0) throw invalid(document, violations, FILE.what);
+  return new Chain(transforms);
+}

@@ -1,0 +1,114 @@
+import type { Capacity } from "../gates/budget/capacity.ts";
+import type { BacklogPoller } from "./backlog-poller.ts";
+import type { Dispatcher } from "./dispatcher.ts";
+import type { Line } from "./line.ts";
+
+/** What `/debug/gates` shows: every capacity with its figures, and why each queue brings nothing if it does not. */
+export function gatesView(dispatcher: Dispatcher, wall: number): object {
+  return {
+    capacities: [...dispatcher.capacities.values()].map((capacity) => capacityView(capacity, dispatcher, wall)),
+    queues: [...dispatcher.lines].map((line) => ({
+      queue: line.queue.name,
+      pool: line.queue.workerPoolId,
+      gate: line.queue.gate?.type ?? "none",
+      state: line.state,
+      because: because(line),
+      heldByGate: line.waiting,
+      capacities: line.admission.capacities.map(({ source }) => source.key),
+    })),
+    pools: dispatcher.pools.map(({ settings, running }) => ({
+      pool: settings.id,
+      gate: settings.gate?.type ?? "none",
+      workers: settings.workers,
+      running,
+    })),
+  };
+}
+
+/** What `/debug/queues` shows. */
+export function queuesView(dispatcher: Dispatcher, backlog: BacklogPoller): object {
+  return {
+    claims: dispatcher.claims,
+    unwritten: dispatcher.writer.pending,
+    queues: [...dispatcher.lines].map((line) => {
+      const view = backlog.views.get(line.queue.name);
+      return {
+        queue: line.queue.name,
+        state: line.state,
+        ...(view === undefined
+          ? {}
+          : {
+              waiting: known(view.waiting),
+              claimed: known(view.claimed),
+              retries: known(view.retries),
+              dead: known(view.dead),
+              nextDeadline: known(view.nextDeadline),
+              oldestAgeSeconds: known(view.age),
+              endedPerSecond: known(view.rate),
+              etaSeconds: known(view.eta),
+            }),
+        ended: line.endings.ended,
+      };
+    }),
+  };
+}
+
+function capacityView(capacity: Capacity, dispatcher: Dispatcher, wall: number): object {
+  const { reading, state } = capacity;
+  const workers = Math.max(0, ...dispatcher.pools.map(({ settings }) => settings.workers));
+  return {
+    capacity: capacity.source.key,
+    state,
+    because: reasons(capacity, wall),
+    D: known(reading.budget),
+    B: known(reading.baseline),
+    maxSys: reading.maxSys ?? `the pool's workers (${workers})`,
+    unit: reading.unit,
+    N: capacity.total(workers),
+    own: capacity.own,
+    // N is of the sample, in which what we run is contained; this is of now.
+    moreMayStart: known(capacity.allowance({ queueName: "", workers, share: 1 })),
+    kind: reading.kind,
+    sampleAgeSeconds: known((wall - reading.sampleTime) / 1000),
+    latched: state === "latched",
+  };
+}
+
+function reasons({ reading, state, latchedAt, own }: Capacity, wall: number): string {
+  switch (state) {
+    case "unknown":
+      return "its metric has not been read yet";
+    case "unreadable":
+      return `its metric cannot be read: ${reading.problem}`;
+    case "latched":
+      return `the gateway said ${((wall - latchedAt) / 1000).toFixed(1)} s ago that it is overloaded, and no later sample has come yet`;
+    case "closed":
+      return own > 0
+        ? `D ${reading.budget.toFixed(3)} is not above B ${reading.baseline}, with ${own} of our own running`
+        : `D ${reading.budget.toFixed(3)} is not above B ${reading.baseline}`;
+    case "open":
+      return `D ${reading.budget.toFixed(3)} is above B ${reading.baseline}`;
+  }
+}
+
+function because(line: Line): string {
+  switch (line.state) {
+    case "flowing":
+      return "messages go out as workers are free";
+    case "empty":
+      return "nothing waits";
+    case "closed":
+      return "a gate is closed (see its capacity)";
+    case "full":
+      return "what runs is all that may, or the next message does not fit";
+    case "failing":
+      return "its gate cannot judge messages (see the log)";
+    case "unavailable":
+      return "the broker cannot be asked";
+  }
+}
+
+/** JSON has neither NaN nor Infinity. */
+function known(value: number): number | null {
+  return Number.isFinite(value) ? value : null;
+}

@@ -1,0 +1,89 @@
+import { z } from "zod";
+import { SluiceError } from "../../base/inference/errors.ts";
+import { defineGate } from "../../base/plugin/gate.ts";
+import { highest, lowest } from "./lowest.ts";
+import type { Finding } from "./metric-capacity.ts";
+import { metricGate } from "./metric-gate.ts";
+import {
+  baselineParameter,
+  capacityKey,
+  fallbackParameter,
+  knownCapacity,
+  METRIC_PARAMETERS,
+  plausibleAges,
+} from "./metric-parameters.ts";
+import { PageScrape, SCRAPE_TIMEOUT } from "./metric-sources/scrape.ts";
+import { floatParameter, stringParameter, textMapParameter } from "./parameters.ts";
+
+const TYPE = "endpoint-scrape";
+
+export const endpointScrapeGate = defineGate({
+  type: TYPE,
+  shared: true,
+  describe: "Open as far as a load that it reads from a metrics page leaves capacity free; needs no Prometheus.",
+  parameters: z
+    .strictObject({
+      url: stringParameter().describe("Address of the page with the load."),
+      metric: stringParameter().describe("Name of the load: a count, or with `max_count_per_pod` 0 a saturation."),
+      labels: textMapParameter().describe("Labels that a sample of the load must have."),
+      max_count_per_pod: floatParameter({ default: 0, min: 0 }).describe(
+        "The load that one model server takes; 0 = the metric is a saturation from 0 to 1.",
+      ),
+      baseline: baselineParameter(0),
+      fallback: fallbackParameter,
+      pods_url: stringParameter({ optional: true }).describe("Address of the page with the number of model servers."),
+      pods_metric: stringParameter({ optional: true }).describe("Name of that number; without it there is one."),
+      pods_labels: textMapParameter().describe("Labels that a sample of that number must have."),
+      ...METRIC_PARAMETERS,
+    })
+    .superRefine((parameters, context) => {
+      plausibleAges(parameters, context);
+      knownCapacity(parameters, parameters.max_count_per_pod > 0, context, "max_count_per_pod or max_sys");
+      if ((parameters.pods_url === undefined) === (parameters.pods_metric === undefined)) return;
+      const missing = parameters.pods_url === undefined ? "pods_url" : "pods_metric";
+      context.addIssue({
+        code: "custom",
+        path: [missing],
+        message: "is missing: pods_url and pods_metric go together",
+      });
+    }),
+  create(parameters, context) {
+    const { url, metric, labels, max_count_per_pod: perPod, baseline, fallback } = parameters;
+    const load = new PageScrape({ url, metric, labels }, context.clock);
+    const { pods_url: podsUrl, pods_metric: podsMetric, pods_labels: podsLabels } = parameters;
+    const pods =
+      podsUrl === undefined || podsMetric === undefined
+        ? undefined
+        : new PageScrape({ url: podsUrl, metric: podsMetric, labels: podsLabels }, context.clock);
+    return metricGate(
+      {
+        key: capacityKey(TYPE, parameters),
+        type: TYPE,
+        pool: "",
+        baseline,
+        fallback: Math.min(1, fallback),
+        configuredFallback: fallback,
+        settings: parameters,
+        limit: SCRAPE_TIMEOUT,
+        async look(signal): Promise<Finding> {
+          const [{ samples, time }, servers] = await Promise.all([load.query(signal), pods?.query(signal)]);
+          const count = servers === undefined ? 1 : lowest(servers.samples);
+          if (count <= 0) throw new SluiceError("METRIC_SOURCE", `the number of model servers is ${count}`);
+          const capacity = count * perPod;
+          const saturation = capacity > 0 ? highest(samples) / capacity : highest(samples);
+          return {
+            budget: 1 - Math.min(1, Math.max(0, saturation)),
+            problem: "",
+            kind: "occupancy",
+            maxSys: capacity > 0 ? capacity : undefined,
+            sampleTime: Math.min(time, servers?.time ?? time),
+          };
+        },
+        close: async () => {
+          await Promise.all([load.close(), pods?.close()]);
+        },
+      },
+      context,
+    );
+  },
+});

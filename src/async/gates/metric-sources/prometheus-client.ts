@@ -1,0 +1,117 @@
+import type { Clock } from "../../../base/clock/clock.ts";
+import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
+import type { MetricSample } from "../../../base/plugin/gate.ts";
+import type { Logger } from "../../../base/telemetry/logger.ts";
+import { RateLimitedLog } from "../../../base/telemetry/rate-limited-log.ts";
+import { parseInstantVector } from "./instant-vector.ts";
+import { MetricHttp, type MetricHttpAnswer } from "./metric-http.ts";
+
+const PATH = "/api/v1/query";
+/** A Date header has whole seconds. */
+const DATE_RESOLUTION = 1000;
+const WARNINGS = { intervalMs: 60_000, maxKeys: 16 };
+
+export interface InstantAnswer {
+  readonly samples: readonly MetricSample[];
+  /** For which moment it was evaluated, Unix milliseconds by our clock. */
+  readonly evaluatedAt: number;
+  /** A time of the server's clock by ours: never too late, and too early by no more than the question took. */
+  localTime(serverTime: number): number;
+}
+
+/** Asks a Prometheus for the present value of an expression (HTTP API v1, async-processor 3.7). */
+export class PrometheusClient {
+  readonly #http: MetricServer;
+  readonly #clock: Clock;
+  readonly #warnings: RateLimitedLog;
+  #method: "GET" | "POST" = "POST";
+
+  /**
+   * @param server as `--prometheus-url`: scheme, host and perhaps a path under which the API is, user and password; or what
+   *   answers in its place
+   * @throws SluiceError GATE_PARAMETERS
+   */
+  constructor(server: string | ((promql: string) => string), clock: Clock, log: Logger) {
+    this.#http = typeof server === "string" ? new MetricHttp(server) : inPlaceOf(server);
+    this.#clock = clock;
+    this.#warnings = new RateLimitedLog(log, clock, WARNINGS);
+  }
+
+  /** @throws SluiceError METRIC_SOURCE for anything but an instant vector; the signal's reason when it was aborted */
+  async query(promql: string, signal: AbortSignal): Promise<InstantAnswer> {
+    const startedAt = this.#clock.wall();
+    const answer = await this.#ask(promql, signal);
+    const took = Math.max(0, this.#clock.wall() - startedAt);
+    let vector: ReturnType<typeof parseInstantVector>;
+    try {
+      vector = parseInstantVector(answer.body);
+    } catch (error) {
+      const status = answer.status === 200 ? "" : `HTTP ${answer.status}: `;
+      throw new SluiceError("METRIC_SOURCE", `${this.#http.shown}: ${status}${messageOf(error)}`);
+    }
+    if (answer.status !== 200) throw new SluiceError("METRIC_SOURCE", `${this.#http.shown}: HTTP ${answer.status}`);
+    const { samples, evaluatedAt = startedAt, warnings } = vector;
+    if (warnings.length > 0)
+      this.#warnings.log("warn", promql, { query: promql, warnings }, "Prometheus answered with warnings");
+    const ahead = clockAhead(evaluatedAt, startedAt, took, answer.headers["date"]);
+    return { samples, evaluatedAt: evaluatedAt - ahead, localTime: (serverTime) => serverTime - ahead };
+  }
+
+  async #ask(promql: string, signal: AbortSignal): Promise<MetricHttpAnswer> {
+    const query = `query=${encodeURIComponent(promql)}`;
+    if (this.#method === "POST") {
+      const answer = await this.#http.send(
+        {
+          method: "POST",
+          path: PATH,
+          headers: { accept: "application/json", "content-type": "application/x-www-form-urlencoded" },
+          body: query,
+        },
+        signal,
+      );
+      // Proxies that only let reading through; the official client asks them again like this.
+      if (answer.status !== 405 && answer.status !== 501) return answer;
+      this.#method = "GET";
+    }
+    return this.#http.send(
+      { method: "GET", path: `${PATH}?${query}`, headers: { accept: "application/json" } },
+      signal,
+    );
+  }
+
+  close(): Promise<void> {
+    return this.#http.close();
+  }
+}
+
+type MetricServer = Pick<MetricHttp, "shown" | "send" | "close">;
+
+function inPlaceOf(answer: (promql: string) => string): MetricServer {
+  return {
+    shown: "simulated",
+    send: async ({ body = "" }) => {
+      const promql = decodeURIComponent(body.slice("query=".length));
+      return { status: 200, headers: {}, body: Buffer.from(answer(promql)) };
+    },
+    close: async () => {},
+  };
+}
+
+/**
+ * The most by which the server's clock can be ahead of ours, milliseconds; negative when it is behind. Both the moment of
+ * evaluation and the Date header were read from it while the question was under way. An evaluation that does not fit the
+ * Date is no clock at all: somebody answered with what was true once.
+ */
+function clockAhead(
+  evaluatedAt: number,
+  startedAt: number,
+  took: number,
+  header: string | string[] | undefined,
+): number {
+  const date = typeof header === "string" ? Date.parse(header) : Number.NaN;
+  // Without a Date nothing tells a slow clock from an old answer: believed is what makes samples older.
+  if (Number.isNaN(date)) return Math.max(0, evaluatedAt - startedAt);
+  const latest = date + DATE_RESOLUTION;
+  const fits = evaluatedAt >= date - took - DATE_RESOLUTION && evaluatedAt <= latest + took;
+  return (fits ? Math.min(evaluatedAt, latest) : latest) - startedAt;
+}

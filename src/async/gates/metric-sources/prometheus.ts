@@ -1,0 +1,115 @@
+import { z } from "zod";
+import type { Clock } from "../../../base/clock/clock.ts";
+import { SluiceError } from "../../../base/inference/errors.ts";
+import {
+  defineMetricSource,
+  type GateContext,
+  type MetricAnswer,
+  type MetricSource,
+} from "../../../base/plugin/gate.ts";
+import { durationParameter, stringParameter } from "../parameters.ts";
+import { withDeadline } from "./deadline.ts";
+import { PrometheusClient } from "./prometheus-client.ts";
+
+/** Milliseconds that questions to a Prometheus may take (async-processor 3.7). */
+export const PROMETHEUS_TIMEOUT = 5000;
+/**
+ * Milliseconds: what claims to be the time of a sample and is further away is none, since no Prometheus looks that far
+ * back for an instant vector (its default is five minutes).
+ */
+const PLAUSIBLE_AGE = 24 * 3_600_000;
+
+/** How a figure is asked for, and how the time of its samples is found out. */
+export interface FigureQuery {
+  readonly query: string;
+  /** Gives Unix seconds, such as `timestamp(selector)`; undefined = the samples have no time of their own. */
+  readonly timestampQuery: string | undefined;
+  /** Milliseconds that samples without a time count as older than their evaluation. */
+  readonly metricLag: number;
+}
+
+/** A figure of a Prometheus with the time of the samples behind it. */
+export class PrometheusFigure {
+  readonly #client: PrometheusClient;
+  readonly #query: FigureQuery;
+  /** The time of the latest sample by the server's clock, and by ours. */
+  #latest = { server: Number.NaN, local: Number.NaN };
+
+  constructor(client: PrometheusClient, query: FigureQuery) {
+    this.#client = client;
+    this.#query = query;
+  }
+
+  /**
+   * Asks for the time of the samples and then for the figure: a sample that arrives between the two questions thus counts as
+   * older than it is, never as newer. Without a usable time it is that of the evaluation minus `metricLag`
+   * (async-processor 2.7).
+   * @throws SluiceError METRIC_SOURCE
+   */
+  async ask(signal: AbortSignal): Promise<MetricAnswer> {
+    const { query, timestampQuery, metricLag } = this.#query;
+    const sampled = timestampQuery === undefined ? undefined : await this.#sampleTime(timestampQuery, signal);
+    const { samples, evaluatedAt } = await this.#client.query(query, signal);
+    return { samples, time: sampled === undefined ? evaluatedAt - metricLag : Math.min(sampled, evaluatedAt) };
+  }
+
+  /** The oldest time that the query gives, by our clock; undefined when it gives none. */
+  async #sampleTime(query: string, signal: AbortSignal): Promise<number | undefined> {
+    try {
+      const { samples, evaluatedAt, localTime } = await this.#client.query(query, signal);
+      const server = 1000 * samples.reduce((least, { value }) => Math.min(least, value), Number.POSITIVE_INFINITY);
+      const local = localTime(server);
+      if (!(Math.abs(evaluatedAt - local) <= PLAUSIBLE_AGE)) return undefined;
+      // Computed anew the same sample would be a little younger or older each time, and look like another one.
+      if (server !== this.#latest.server) this.#latest = { server, local };
+      return this.#latest.local;
+    } catch {
+      // The figure itself may still be had; if not, asking for it says why.
+      return undefined;
+    }
+  }
+}
+
+/** @throws SluiceError GATE_PARAMETERS when `--prometheus-url` is missing or no URL */
+export function prometheusOf({ prometheusUrl, askPrometheus, clock, log }: GateContext): PrometheusClient {
+  if (askPrometheus !== undefined) return new PrometheusClient(askPrometheus, clock, log);
+  if (prometheusUrl === undefined || prometheusUrl === "")
+    throw new SluiceError("GATE_PARAMETERS", "--prometheus-url is missing: it says which Prometheus to ask");
+  return new PrometheusClient(prometheusUrl, clock, log);
+}
+
+class PrometheusSource implements MetricSource {
+  readonly #client: PrometheusClient;
+  readonly #clock: Clock;
+  readonly #figure: PrometheusFigure;
+
+  constructor(client: PrometheusClient, clock: Clock, query: FigureQuery) {
+    this.#client = client;
+    this.#clock = clock;
+    this.#figure = new PrometheusFigure(client, query);
+  }
+
+  query(signal: AbortSignal): Promise<MetricAnswer> {
+    return withDeadline(this.#clock, PROMETHEUS_TIMEOUT, signal, (own) => this.#figure.ask(own));
+  }
+
+  close(): Promise<void> {
+    return this.#client.close();
+  }
+}
+
+export const prometheusSource = defineMetricSource({
+  type: "prometheus",
+  describe: "Asks the Prometheus of `--prometheus-url` an instant query.",
+  parameters: z.strictObject({
+    query: stringParameter().describe("PromQL that gives an instant vector; each of its samples counts."),
+    timestamp_query: stringParameter({ optional: true }).describe(
+      "PromQL that gives the time of the samples behind `query`, such as `timestamp(metric)`; the smallest counts.",
+    ),
+    metric_lag: durationParameter({ default: "15s" }).describe(
+      "How much older than its evaluation an answer counts as when nothing tells the time of its samples.",
+    ),
+  }),
+  create: ({ query, timestamp_query: timestampQuery, metric_lag: metricLag }, context) =>
+    new PrometheusSource(prometheusOf(context), context.clock, { query, timestampQuery, metricLag }),
+});

@@ -1,0 +1,99 @@
+import type { Clock } from "../../../base/clock/clock.ts";
+import { SluiceError } from "../../../base/inference/errors.ts";
+import { withDeadline } from "./deadline.ts";
+
+/**
+ * Milliseconds after its end that a value is still given to those who come while somebody else waits for a new one. Longer
+ * than a question to Prometheus may take, so that a server that hangs delays one caller and not all of them.
+ */
+const SERVED_WHILE_ASKING = 5000;
+
+export interface RefreshCacheOptions<T> {
+  readonly clock: Clock;
+  /** Milliseconds from the start of a question for which its answer is given again; 0 = never. */
+  readonly ttl: number;
+  /** Milliseconds that a question may take. */
+  readonly limit: number;
+  ask(signal: AbortSignal): Promise<T>;
+  /** Makes an answer of a failure, kept like any other. */
+  failed(error: unknown): T;
+}
+
+interface Answer<T> {
+  readonly value: T;
+  readonly startedAt: number;
+}
+
+/**
+ * Keeps the latest answer to one question, and never asks twice at a time (async-processor 3.7, cache): time counts from the
+ * start of the question, failures are kept too, and with a time of 0 callers still share the question that is under way.
+ * Whoever finds the answer too old asks and waits; who comes meanwhile gets the old one.
+ */
+export class RefreshCache<T> {
+  readonly #options: RefreshCacheOptions<T>;
+  readonly #closed = new AbortController();
+  #last: Answer<T> | undefined;
+  #asking: Promise<T> | undefined;
+
+  constructor(options: RefreshCacheOptions<T>) {
+    this.#options = options;
+  }
+
+  /** The answer that is given without asking; undefined when there is none, or it is too old. */
+  get kept(): T | undefined {
+    return this.#within(this.#options.ttl);
+  }
+
+  /**
+   * Never rejects: a failure is an answer.
+   * @param fresh true passes over what is kept, but not over a question that is under way
+   */
+  async read(fresh: boolean): Promise<T> {
+    const { ttl } = this.#options;
+    if (!fresh) {
+      const known = this.kept;
+      if (known !== undefined) return known;
+      if (this.#asking !== undefined && ttl > 0) {
+        const old = this.#within(ttl + SERVED_WHILE_ASKING);
+        if (old !== undefined) return old;
+      }
+    }
+    this.#asking ??= this.#ask();
+    return this.#asking;
+  }
+
+  /** Ends a question that is under way; what is asked from now on fails. */
+  close(): void {
+    this.#closed.abort(new SluiceError("METRIC_SOURCE", "closed"));
+    this.#last = undefined;
+  }
+
+  #within(age: number): T | undefined {
+    const last = this.#last;
+    return last !== undefined && this.#options.clock.now() - last.startedAt < age ? last.value : undefined;
+  }
+
+  async #ask(): Promise<T> {
+    const { clock, limit, ask, failed } = this.#options;
+    const startedAt = clock.now();
+    let value: T;
+    try {
+      value = await withDeadline(clock, limit, this.#closed.signal, ask);
+    } catch (error) {
+      value = failed(error);
+    }
+    this.#asking = undefined;
+    this.#last = { value, startedAt };
+    return value;
+  }
+}
+
+/** Waits for `answer` no longer than until `signal` is aborted, which ends nothing for others that wait for it. */
+export function whileWanted<T>(answer: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => reject(signal.reason);
+    if (signal.aborted) onAbort();
+    signal.addEventListener("abort", onAbort, { once: true });
+    void answer.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
+  });
+}

@@ -1,0 +1,120 @@
+import { readFileSync } from "node:fs";
+import { hostPort } from "../../base/inference/endpoint.ts";
+import { messageOf, SluiceError } from "../../base/inference/errors.ts";
+import type { GateContext } from "../../base/plugin/gate.ts";
+import { parseRedisUrl } from "../brokers/redis/address.ts";
+import { connectRedis, type Redis } from "../brokers/redis/connection.ts";
+import type { RedisScript } from "../brokers/redis/script.ts";
+import type { RedisConnection } from "../brokers/settings.ts";
+import { booleanParameter, stringParameter } from "./parameters.ts";
+
+/** How a gate's Redis server is reached: the reference's `address`, and what a server with a password or TLS needs. */
+export const CONNECTION_PARAMETERS = {
+  address: stringParameter({ default: "" }).describe("`host:port` of the Redis server; this or `url` is required."),
+  url: stringParameter({ default: "" }).describe(
+    "`redis://` or `rediss://` URL of the server, with user, password and database, instead of `address`.",
+  ),
+  username: stringParameter({ default: "" }).describe("User of the server, with `address`."),
+  password_env: stringParameter({ default: "" }).describe(
+    "Environment variable that holds the server's password, with `address`.",
+  ),
+  tls: booleanParameter({ default: false }).describe(
+    "Whether the server at `address` is reached by TLS; one of the files below says so too.",
+  ),
+  tls_ca_file: stringParameter({ default: "" }).describe(
+    "PEM file of the authorities that the server's certificate is checked with, instead of the system's.",
+  ),
+  tls_cert_file: stringParameter({ default: "" }).describe("PEM file of the client certificate; needs `tls_key_file`."),
+  tls_key_file: stringParameter({ default: "" }).describe("PEM file of the client certificate's key."),
+};
+
+/** What gates need of a connection. */
+export type GateRedis = Pick<Redis, "ready" | "whenReady" | "send" | "run" | "close">;
+
+interface ConnectionParameters {
+  readonly address: string;
+  readonly url: string;
+  readonly username: string;
+  readonly password_env: string;
+  readonly tls: boolean;
+  readonly tls_ca_file: string;
+  readonly tls_cert_file: string;
+  readonly tls_key_file: string;
+}
+
+const ADDRESS = /^(\[[0-9a-f:.]+\]|[^\s:/?#@[\]]*):(\d{1,5})$/i;
+
+/**
+ * Begins to connect to the server that a gate's parameters name; a server that is away delays, and fails nothing.
+ * @param scripts that will be run on it
+ * @throws SluiceError GATE_PARAMETERS, REDIS_URL_INVALID
+ */
+export function connectGate(
+  parameters: ConnectionParameters,
+  context: Pick<GateContext, "clock" | "random" | "log">,
+  scripts: readonly RedisScript[] = [],
+): GateRedis {
+  return connectRedis(connectionOf(parameters), context, { scripts });
+}
+
+/** Server, database and key: what tells two keys apart, without the password. */
+export function keyName(parameters: ConnectionParameters, key: string): string {
+  const { host, port, database } = parseRedisUrl(urlOf(parameters));
+  return `redis ${hostPort(host, port)}/${database} ${key}`;
+}
+
+/** @throws SluiceError GATE_PARAMETERS */
+export function connectionOf(parameters: ConnectionParameters): RedisConnection {
+  const { tls_ca_file, tls_cert_file, tls_key_file } = parameters;
+  if ((tls_cert_file === "") !== (tls_key_file === ""))
+    throw invalid(
+      tls_cert_file === "" ? "tls_cert_file" : "tls_key_file",
+      "is missing: certificate and key go together",
+    );
+  return {
+    url: urlOf(parameters),
+    tls: {
+      ...(tls_ca_file === "" ? {} : { ca: contents("tls_ca_file", tls_ca_file) }),
+      ...(tls_cert_file === "" ? {} : { cert: contents("tls_cert_file", tls_cert_file) }),
+      ...(tls_key_file === "" ? {} : { key: contents("tls_key_file", tls_key_file) }),
+    },
+    enableTracing: false,
+  };
+}
+
+function urlOf(parameters: ConnectionParameters): string {
+  const { address, url, username, password_env, tls } = parameters;
+  if (url !== "") {
+    for (const [key, given] of Object.entries({ address, username, password_env, tls }))
+      if (given !== "" && given !== false) throw invalid(key, "goes with `address`, and `url` is given");
+    if (usesFiles(parameters) && !url.startsWith("rediss:"))
+      throw invalid("url", "must begin with rediss:// where TLS files are given");
+    return url;
+  }
+  if (address === "") throw invalid("address", "is missing (host:port)");
+  const [, host, port] = ADDRESS.exec(address) ?? [];
+  if (port === undefined || Number(port) > 65_535)
+    // Not repeated: who writes a whole URL here may have written a password.
+    throw invalid("address", "expected host:port");
+  const password = password_env === "" ? "" : process.env[password_env];
+  if (password === undefined) throw invalid("password_env", `there is no environment variable ${password_env}`);
+  const user =
+    username === "" && password === "" ? "" : `${encodeURIComponent(username)}:${encodeURIComponent(password)}@`;
+  return `${tls || usesFiles(parameters) ? "rediss" : "redis"}://${user}${host || "localhost"}:${port}`;
+}
+
+function usesFiles({ tls_ca_file, tls_cert_file, tls_key_file }: ConnectionParameters): boolean {
+  return tls_ca_file !== "" || tls_cert_file !== "" || tls_key_file !== "";
+}
+
+function contents(key: string, path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    throw invalid(key, messageOf(error));
+  }
+}
+
+function invalid(key: string, problem: string): SluiceError {
+  return new SluiceError("GATE_PARAMETERS", `${key}: ${problem}`);
+}

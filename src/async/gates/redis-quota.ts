@@ -1,0 +1,203 @@
+import { randomBytes } from "node:crypto";
+import { z } from "zod";
+import type { Clock, Timer } from "../../base/clock/clock.ts";
+import { messageOf } from "../../base/inference/errors.ts";
+import {
+  CONTINUE,
+  type DispatchGate,
+  defineGate,
+  type GateContext,
+  type GateMessage,
+  type GateVerdict,
+  type Reservations,
+  WAIT,
+} from "../../base/plugin/gate.ts";
+import type { Logger } from "../../base/telemetry/logger.ts";
+import { GiveBack } from "./give-back.ts";
+import { whileWanted } from "./metric-sources/refresh-cache.ts";
+import { choiceParameter, durationParameter, intParameter, stringParameter } from "./parameters.ts";
+import type { QuotaStore } from "./quota-store.ts";
+import { CONNECTION_PARAMETERS, connectGate } from "./redis-parameters.ts";
+import { QUOTA_SCRIPTS, RedisConcurrency, RedisRateLimit } from "./redis-quota-store.ts";
+
+/** Places that one gate holds at a time; who comes beyond asks again. */
+export const MAX_HELD = 20_000;
+/** Longest pause between two renewals, milliseconds. */
+const LONGEST_RENEWAL = 30_000;
+
+const EXHAUSTED: GateVerdict = { kind: "refuse", reason: "quota_exhausted" };
+
+interface QuotaOptions {
+  readonly attribute: string;
+  readonly prefix: string;
+  /** Label and let pass, instead of refusing. */
+  readonly classifying: boolean;
+  /** Milliseconds that a place lives without being renewed; undefined = places are tokens that leave by themselves. */
+  readonly lease: number | undefined;
+}
+
+/**
+ * A quota per value of an attribute that all processes share (async-processor 3.4). In concurrency mode each message in
+ * flight holds a place under a lease that is renewed while it runs, however long that is; a holder that dies stops renewing
+ * and its places are free one lease later. A rate limit's token is kept when the message was sent, and goes back otherwise.
+ */
+export class QuotaGate implements DispatchGate {
+  readonly capacities = [];
+  readonly #store: QuotaStore;
+  readonly #options: QuotaOptions;
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  readonly #giveBack: GiveBack;
+  /** Places that have to be renewed, by key. */
+  readonly #held = new Map<string, Set<string>>();
+  #holding = 0;
+  #renewal: Timer | undefined;
+  /** No other process and no earlier life of this one has the same. */
+  readonly #name = randomBytes(9).toString("base64url");
+  #count = 0;
+
+  constructor(store: QuotaStore, options: QuotaOptions, { clock, log }: Pick<GateContext, "clock" | "log">) {
+    this.#store = store;
+    this.#options = options;
+    this.#clock = clock;
+    this.#log = log;
+    this.#giveBack = new GiveBack(store, clock, log);
+  }
+
+  async budget(): Promise<number> {
+    return 1;
+  }
+
+  apply(message: GateMessage, reservations: Reservations): GateVerdict | Promise<GateVerdict> {
+    const key = this.#key(message);
+    if (key === undefined) return CONTINUE;
+    if (this.#holding >= MAX_HELD) return WAIT;
+    return this.#reserve(key, message, reservations);
+  }
+
+  async #reserve(key: string, { labels, signal }: GateMessage, reservations: Reservations): Promise<GateVerdict> {
+    const member = `${this.#name}-${(this.#count++).toString(36)}`;
+    const reserving = this.#store.reserve(key, member);
+    let reserved: boolean;
+    try {
+      reserved = await whileWanted(reserving, signal);
+    } catch (error) {
+      // Whether it was taken, or its answer lost, or it will be taken in a moment: it goes back.
+      const giveBack = (): void => this.#giveBack.give(key, member);
+      reserving.then(giveBack, giveBack);
+      throw error;
+    }
+    labels["classification"] = reserved ? "reserved" : "overflow";
+    if (!reserved) return this.#options.classifying ? CONTINUE : EXHAUSTED;
+    if (this.#options.lease === undefined)
+      reservations.add((unsent) => {
+        if (unsent === true) this.#giveBack.give(key, member);
+      });
+    else {
+      this.#hold(key, member, this.#options.lease);
+      reservations.add(() => {
+        this.#letGo(key, member);
+        this.#giveBack.give(key, member);
+      });
+    }
+    return CONTINUE;
+  }
+
+  /** Who shares a quota shares its end. */
+  refusalKey(message: GateMessage): string | undefined {
+    return this.#options.classifying ? undefined : this.#key(message);
+  }
+
+  /** Undefined: the message has no such attribute, and no quota. */
+  #key({ metadata }: GateMessage): string | undefined {
+    const { attribute, prefix } = this.#options;
+    return Object.hasOwn(metadata, attribute) ? `${prefix}${attribute}:${metadata[attribute]}` : undefined;
+  }
+
+  #hold(key: string, member: string, lease: number): void {
+    const members = this.#held.get(key);
+    if (members === undefined) this.#held.set(key, new Set([member]));
+    else members.add(member);
+    this.#holding++;
+    this.#renewal ??= this.#renewIn(Math.min(LONGEST_RENEWAL, lease / 3));
+  }
+
+  #letGo(key: string, member: string): void {
+    const members = this.#held.get(key);
+    if (members?.delete(member) !== true) return;
+    this.#holding--;
+    if (members.size === 0) this.#held.delete(key);
+  }
+
+  #renewIn(pause: number): Timer {
+    return this.#clock.after(
+      pause,
+      () => {
+        this.#renewal = this.#holding === 0 ? undefined : this.#renewIn(pause);
+        // One that fails is made good by the next: there are two more within the lease.
+        void this.#renew();
+      },
+      true,
+    );
+  }
+
+  /** What fails is made good by the next round: there are two more within the lease. */
+  async #renew(): Promise<void> {
+    const rounds = await Promise.allSettled(
+      [...this.#held].map(([key, members]) => this.#store.renew(key, [...members])),
+    );
+    const failed = rounds.filter((round) => round.status === "rejected");
+    if (failed.length > 0)
+      this.#log.warn({ error: messageOf(failed[0]!.reason), quotas: failed.length }, "Quota places not renewed");
+  }
+
+  /** Places that are still held free themselves when their lease ends. */
+  async close(): Promise<void> {
+    this.#renewal?.cancel();
+    this.#held.clear();
+    this.#holding = 0;
+    await this.#giveBack.close();
+    this.#store.close();
+  }
+}
+
+export const redisQuotaGate = defineGate({
+  type: "redis-quota",
+  shared: true,
+  describe:
+    "Lets a message pass while the quota of its attribute's value, kept in Redis for all processes, is not used up.",
+  parameters: z.strictObject({
+    ...CONNECTION_PARAMETERS,
+    attribute: stringParameter({ default: "userid" }).describe(
+      "Key of the message's metadata whose values have a quota each.",
+    ),
+    mode: choiceParameter(["rate-limit", "concurrency"], { default: "rate-limit" }).describe(
+      "`rate-limit` counts messages within a sliding window, `concurrency` those in flight.",
+    ),
+    limit: intParameter({ min: 1 }).describe("Messages per window or in flight, from 1 up."),
+    window: durationParameter({ default: "1m", moreThan: 0 }).describe(
+      "Length of the window; in mode `concurrency` how long the places of a process that died stay taken.",
+    ),
+    prefix: stringParameter({ default: "quota:" }).describe("Begin of the Redis keys; `<attribute>:<value>` follows."),
+    gating_mode: choiceParameter(["blocking", "classifying"], { default: "blocking" }).describe(
+      "`blocking` refuses what is over the quota; `classifying` labels messages `reserved` or `overflow` and lets all pass.",
+    ),
+  }),
+  create(parameters, context) {
+    const { attribute, mode, limit, window, prefix } = parameters;
+    const connection = connectGate(parameters, context, QUOTA_SCRIPTS);
+    // A window below a second makes no lease: processes could not renew it in time.
+    const lease = window < 1_000 ? 300_000 : window;
+    const concurrency = mode === "concurrency";
+    return new QuotaGate(
+      concurrency ? new RedisConcurrency(connection, limit, lease) : new RedisRateLimit(connection, limit, window),
+      {
+        attribute,
+        prefix,
+        classifying: parameters.gating_mode === "classifying",
+        lease: concurrency ? lease : undefined,
+      },
+      context,
+    );
+  },
+});

@@ -6,10 +6,11 @@
  * Bodies are chat completions: one long user message of English-like text with escaped line feeds, as prompts have.
  * "parser" is the whole chat-completions parser, result object included.
  */
-import { JsonMembers } from "../src/exchange/json/members.ts";
-import { JsonScanner } from "../src/exchange/json/scanner.ts";
-import { chatCompletions } from "../src/exchange/parsers/chat-completions.ts";
-import { SseUsageReader } from "../src/exchange/usage/sse-usage.ts";
+
+import { chatCompletions } from "../src/picker/apis/chat-completions.ts";
+import { JsonMembers } from "../src/picker/apis/json/members.ts";
+import { JsonScanner } from "../src/picker/apis/json/scanner.ts";
+import { SseUsageReader } from "../src/picker/apis/usage/sse-usage.ts";
 
 const SENTENCE = "The endpoint picker reads only what routing needs and forwards the bytes it received. ";
 

@@ -8,7 +8,7 @@
  * in typed arrays, each block's hash depending on all before it.
  */
 import xxhash from "xxhash-wasm";
-import { BlockHasher, BlockHashes } from "../src/prefix/block-hash.ts";
+import { BlockHasher, BlockHashes } from "../src/picker/prefix/block-hash.ts";
 import { measure } from "./support/measure.ts";
 
 const BLOCK = 256;

@@ -11,7 +11,6 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { PLUGIN_REGISTRY } from "../src/app/plugins.ts";
 import { CATALOGUE } from "../src/app/simulation/catalogue.ts";
 import { renderReport } from "../src/app/simulation/report/report.ts";
 import type { StudiedWorkload, Study } from "../src/app/simulation/result.ts";
@@ -19,7 +18,8 @@ import { simulateSettings } from "../src/app/simulation/simulate-settings.ts";
 import { speedOf } from "../src/app/simulation/speed.ts";
 import { runOptions, runStudy, type StudyPlan } from "../src/app/simulation/study.ts";
 import { studyText } from "../src/app/simulation/study-text.ts";
-import { loadConfig } from "../src/config/load.ts";
+import { loadConfig } from "../src/picker/config/load.ts";
+import { PLUGIN_REGISTRY } from "../src/picker/core/plugins/plugins.ts";
 import { emptyClock } from "./support/empty-clock.ts";
 import { judged, REQUIREMENTS, type Requirement, type Verdict } from "./support/routing-requirements.ts";
 

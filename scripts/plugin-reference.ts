@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { PLUGINS } from "../src/app/plugins.ts";
 import { METRIC_GATES, METRIC_SOURCES } from "../src/async/gates/metric-gates.ts";
 import { VERDICT_GATES } from "../src/async/gates/verdict-gates.ts";
+import { PLUGINS } from "../src/picker/core/plugins/plugins.ts";
 
 interface Definition {
   readonly type: string;

@@ -4,7 +4,7 @@ import { TestCore, type TestCoreOptions } from "../../test/support/core.ts";
 import { SessionHarness } from "../../test/support/session-harness.ts";
 import { Rejection } from "../base/inference/outcomes.ts";
 import { defineAdmitter } from "../base/plugin/define.ts";
-import { HEADERS } from "../exchange/fakes.cases.ts";
+import { HEADERS } from "../picker/exchange/fakes.cases.ts";
 import { madeModel, madePool, targets } from "../pool/resources/made.cases.ts";
 import type { ResourceObject } from "../pool/resources/objects.ts";
 import { ResourceStore } from "../pool/resources/resource-store.ts";

@@ -6,17 +6,17 @@ import { VirtualClock } from "../base/clock/virtual.ts";
 import { parseDocument } from "../base/document/parse.ts";
 import { SluiceError } from "../base/inference/errors.ts";
 import { silentLogger } from "../base/telemetry/logger.ts";
-import type { ConfiguredPlugin } from "../config/effective.ts";
-import { explainConfig } from "../config/explain.ts";
-import { explainText } from "../config/explain-text.ts";
-import { configFingerprint } from "../config/fingerprint.ts";
-import { type LoadedConfig, loadDetailed } from "../config/load.ts";
-import { currentType } from "../config/migrate.ts";
-import { meaningOf, migrateText } from "../config/migrate-text.ts";
-import { whyNotYet } from "../config/published.ts";
-import type { SchedulingPlan } from "../scheduling/profile.ts";
-import { instancesOf, planOf } from "./plan.ts";
-import { PLUGIN_REGISTRY } from "./plugins.ts";
+import type { ConfiguredPlugin } from "../picker/config/effective.ts";
+import { explainConfig } from "../picker/config/explain.ts";
+import { explainText } from "../picker/config/explain-text.ts";
+import { configFingerprint } from "../picker/config/fingerprint.ts";
+import { type LoadedConfig, loadDetailed } from "../picker/config/load.ts";
+import { currentType } from "../picker/config/migrate.ts";
+import { meaningOf, migrateText } from "../picker/config/migrate-text.ts";
+import { whyNotYet } from "../picker/config/published.ts";
+import { instancesOf, planOf } from "../picker/core/plan.ts";
+import { PLUGIN_REGISTRY } from "../picker/core/plugins/plugins.ts";
+import type { SchedulingPlan } from "../picker/scheduling/profile.ts";
 
 // Files as each release of the reference had them (scheduling 4.6, appendix C), in our words, and our own examples. What a file
 // must do stands in its first comment.

@@ -5,15 +5,15 @@ import { readText } from "../base/document/read.ts";
 import { SluiceError } from "../base/inference/errors.ts";
 import type { PluginKind } from "../base/plugin/kinds.ts";
 import { silentLogger } from "../base/telemetry/logger.ts";
-import { type ExplainedConfig, explainConfig } from "../config/explain.ts";
-import { explainText } from "../config/explain-text.ts";
-import { configJsonSchema } from "../config/json-schema.ts";
-import { type LoadedConfig, loadDetailed } from "../config/load.ts";
-import { type MigratedText, migrateText } from "../config/migrate-text.ts";
-import type { SchedulingPlan } from "../scheduling/profile.ts";
-import { folderOf, MAX_CONFIG_BYTES, PLUGIN_MODULES } from "./config-source.ts";
-import { instancesOf, planOf } from "./plan.ts";
-import { PLUGIN_REGISTRY } from "./plugins.ts";
+import { type ExplainedConfig, explainConfig } from "../picker/config/explain.ts";
+import { explainText } from "../picker/config/explain-text.ts";
+import { configJsonSchema } from "../picker/config/json-schema.ts";
+import { type LoadedConfig, loadDetailed } from "../picker/config/load.ts";
+import { type MigratedText, migrateText } from "../picker/config/migrate-text.ts";
+import { folderOf, MAX_CONFIG_BYTES, PLUGIN_MODULES } from "../picker/core/config-source.ts";
+import { instancesOf, planOf } from "../picker/core/plan.ts";
+import { PLUGIN_REGISTRY } from "../picker/core/plugins/plugins.ts";
+import type { SchedulingPlan } from "../picker/scheduling/profile.ts";
 
 /** A configuration that a command of ours looks at without putting it in force. */
 export interface ConfigInput {

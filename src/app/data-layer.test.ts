@@ -13,12 +13,12 @@ import { realClock } from "../base/clock/real.ts";
 import { parseDocument } from "../base/document/parse.ts";
 import { render } from "../base/telemetry/exposition.ts";
 import { silentLogger } from "../base/telemetry/logger.ts";
-import { loadConfig } from "../config/load.ts";
+import { loadConfig } from "../picker/config/load.ts";
+import { InferenceCore } from "../picker/core/inference-core.ts";
+import { metricsSettings, NO_METRICS_FLAGS, startMetrics } from "../picker/core/metrics-settings.ts";
+import { PLUGIN_REGISTRY } from "../picker/core/plugins/plugins.ts";
 import { objectivesFromFlags } from "../pool/resources/objectives.ts";
 import { startGateway } from "./gateway.ts";
-import { InferenceCore } from "./inference-core.ts";
-import { metricsSettings, NO_METRICS_FLAGS, startMetrics } from "./metrics-settings.ts";
-import { PLUGIN_REGISTRY } from "./plugins.ts";
 
 // The data layer of a configuration against model servers that are real as far as HTTP goes.
 

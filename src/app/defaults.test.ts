@@ -3,11 +3,11 @@ import { describe, expect, it } from "vitest";
 import { SeededRandom } from "../base/clock/random.ts";
 import { VirtualClock } from "../base/clock/virtual.ts";
 import { parseDocument } from "../base/document/parse.ts";
-import type { EffectiveConfig } from "../config/effective.ts";
-import { loadConfig } from "../config/load.ts";
-import { buildDefaultPlan } from "../scheduling/default-profile.ts";
-import type { Profile } from "../scheduling/profile.ts";
-import { PLUGIN_REGISTRY } from "./plugins.ts";
+import type { EffectiveConfig } from "../picker/config/effective.ts";
+import { loadConfig } from "../picker/config/load.ts";
+import { PLUGIN_REGISTRY } from "../picker/core/plugins/plugins.ts";
+import { buildDefaultPlan } from "../picker/scheduling/default-profile.ts";
+import type { Profile } from "../picker/scheduling/profile.ts";
 
 const members = (config: EffectiveConfig) =>
   config.profiles[0]!.plugins.map(({ definition, weight }) =>

@@ -3,9 +3,9 @@ import { TestCore } from "../../test/support/core.ts";
 import { chatBody } from "../../test/support/session-harness.ts";
 import { HeaderList } from "../base/inference/headers.ts";
 import { Rejection } from "../base/inference/outcomes.ts";
-import type { InferenceExchange } from "../exchange/exchange.ts";
-import { NO_WIRE } from "../exchange/fakes.cases.ts";
-import type { Decision, Routed } from "../exchange/wire.ts";
+import type { InferenceExchange } from "../picker/exchange/exchange.ts";
+import { NO_WIRE } from "../picker/exchange/fakes.cases.ts";
+import type { Decision, Routed } from "../picker/exchange/wire.ts";
 
 // Configuration to headers and counters, everything real but the wire and the clock (scheduling 3.7.1).
 

@@ -1,7 +1,7 @@
 import type { Clock } from "../base/clock/clock.ts";
 import { messageOf, SluiceError } from "../base/inference/errors.ts";
 import type { GateDefinition, MetricSourceDefinition } from "../base/plugin/gate.ts";
-import { importModule, type ModuleExports } from "./plugin-import.ts";
+import { importModule, type ModuleExports } from "../picker/core/plugins/plugin-import.ts";
 
 /** Gates and metric sources of the user. */
 export interface DispatchPlugins {

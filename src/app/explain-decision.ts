@@ -1,5 +1,5 @@
 import { SluiceError } from "../base/inference/errors.ts";
-import type { Explanation } from "../scheduling/explain.ts";
+import type { Explanation } from "../picker/decisions/explain.ts";
 import { type AdminAccess, askAdmin } from "./explain-client.ts";
 
 /** Which decision is asked for: its number or its request's id, or the newest one. */

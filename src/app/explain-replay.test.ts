@@ -6,8 +6,8 @@ import { TestCore, type TestEndpoint } from "../../test/support/core.ts";
 import { chatBody } from "../../test/support/session-harness.ts";
 import type { DecisionRecord } from "../base/inference/decision-record.ts";
 import { HeaderList } from "../base/inference/headers.ts";
-import type { Wire } from "../exchange/wire.ts";
-import { recordJson } from "./explain-record.ts";
+import { recordJson } from "../picker/decisions/explain-record.ts";
+import type { Wire } from "../picker/exchange/wire.ts";
 import { type ReplayReport, replayFile, replayText } from "./explain-replay.ts";
 
 const FOLDER = mkdtempSync(join(tmpdir(), "sluice-replay-"));

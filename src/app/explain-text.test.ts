@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Explanation } from "../scheduling/explain.ts";
+import type { Explanation } from "../picker/decisions/explain.ts";
 import { explanationText } from "./explain-text.ts";
 
 const scores = (...pairs: [string, number, number][]) =>

@@ -1,6 +1,6 @@
 import { columns } from "../base/process/screen.ts";
-import type { ExplainedCandidate, Explanation } from "../scheduling/explain.ts";
-import { counted, digitsApart, percent, points, span, weightText } from "../scheduling/explain-words.ts";
+import type { ExplainedCandidate, Explanation } from "../picker/decisions/explain.ts";
+import { counted, digitsApart, percent, points, span, weightText } from "../picker/decisions/explain-words.ts";
 
 /** Characters of a line of words. Tables may be wider: names are not cut. */
 const WIDTH = 80;

@@ -1,11 +1,11 @@
 import type { AppProtocol } from "../base/plugin/kinds.ts";
 import type { Logger } from "../base/telemetry/logger.ts";
-import type { EffectiveConfig } from "../config/effective.ts";
+import type { EffectiveConfig } from "../picker/config/effective.ts";
+import { startDiscovery } from "../picker/core/discovery.ts";
+import type { InferenceCore } from "../picker/core/inference-core.ts";
 import { type PoolSource, protocolOf } from "../pool/controllers/pool-source.ts";
 import type { ModelSource } from "../pool/resources/model-source.ts";
 import type { ModelOptions } from "../pool/resources/resolve.ts";
-import { startDiscovery } from "./discovery.ts";
-import type { InferenceCore } from "./inference-core.ts";
 
 /** Endpoints from a file, objects from a folder: no Kubernetes anywhere (api-resources 6A). */
 export class FilePool implements PoolSource {

@@ -4,8 +4,8 @@ import { TestCore } from "../../test/support/core.ts";
 import { HeaderList } from "../base/inference/headers.ts";
 import { Rejection } from "../base/inference/outcomes.ts";
 import { silentLogger } from "../base/telemetry/logger.ts";
-import { effectiveSummary } from "../config/effective.ts";
-import { readConfig } from "./config-source.ts";
+import { effectiveSummary } from "../picker/config/effective.ts";
+import { readConfig } from "../picker/core/config-source.ts";
 
 const EXAMPLE = readFileSync(new URL("../../examples/legacy-v0.3.yaml", import.meta.url), "utf8");
 const BODY = Buffer.from('{"model":"m","prompt":"p"}');

@@ -12,15 +12,15 @@ import { defineScorer } from "../base/plugin/define.ts";
 import { columnKey } from "../base/plugin/keys.ts";
 import { render } from "../base/telemetry/exposition.ts";
 import { silentLogger } from "../base/telemetry/logger.ts";
-import { loadConfig } from "../config/load.ts";
-import { NO_WIRE } from "../exchange/fakes.cases.ts";
+import { loadConfig } from "../picker/config/load.ts";
+import { InferenceCore } from "../picker/core/inference-core.ts";
+import { PLUGIN_REGISTRY } from "../picker/core/plugins/plugins.ts";
+import { showSaturation } from "../picker/core/saturation-metrics.ts";
+import { NO_WIRE } from "../picker/exchange/fakes.cases.ts";
 import { startEndpointMetrics } from "../pool/endpoints/endpoint-metrics.ts";
 import { madePool, madeRewrite, rule } from "../pool/resources/made.cases.ts";
 import { objectivesFromFlags } from "../pool/resources/objectives.ts";
 import { ResourceStore } from "../pool/resources/resource-store.ts";
-import { InferenceCore } from "./inference-core.ts";
-import { PLUGIN_REGISTRY } from "./plugins.ts";
-import { showSaturation } from "./saturation-metrics.ts";
 
 const HEAD = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n";
 

@@ -2,9 +2,9 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { stringify } from "yaml";
 import { parseDocument } from "../base/document/parse.ts";
-import { type LoadedConfig, loadDetailed } from "../config/load.ts";
-import { meaningOf, migrateText } from "../config/migrate-text.ts";
-import { PLUGIN_REGISTRY } from "./plugins.ts";
+import { type LoadedConfig, loadDetailed } from "../picker/config/load.ts";
+import { meaningOf, migrateText } from "../picker/config/migrate-text.ts";
+import { PLUGIN_REGISTRY } from "../picker/core/plugins/plugins.ts";
 
 const load = (text: string): LoadedConfig => loadDetailed(parseDocument(text, { file: "c" }), PLUGIN_REGISTRY);
 

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { parseDocument } from "../base/document/parse.ts";
-import { explainConfig } from "../config/explain.ts";
-import { type LoadedConfig, loadDetailed } from "../config/load.ts";
-import { migrateText } from "../config/migrate-text.ts";
-import { PLUGIN_REGISTRY } from "./plugins.ts";
+import { explainConfig } from "../picker/config/explain.ts";
+import { type LoadedConfig, loadDetailed } from "../picker/config/load.ts";
+import { migrateText } from "../picker/config/migrate-text.ts";
+import { PLUGIN_REGISTRY } from "../picker/core/plugins/plugins.ts";
 
 const load = (text: string): LoadedConfig => loadDetailed(parseDocument(text, { file: "c" }), PLUGIN_REGISTRY);
 

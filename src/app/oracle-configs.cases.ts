@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import type { SlowConfig } from "../scheduling/slow-config.cases.ts";
+import type { SlowConfig } from "../picker/scheduling/slow-config.cases.ts";
 import { rarely } from "./oracle-stories.cases.ts";
 
 // Random configurations of everything that decides and that the slow scheduler knows.

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { HeaderList } from "../base/inference/headers.ts";
 import type { InferenceRequest } from "../base/inference/request.ts";
-import { requestOf } from "../scheduling/fakes.cases.ts";
+import { requestOf } from "../picker/scheduling/fakes.cases.ts";
 
 // Random pools and requests, one decision after the other.
 

@@ -1,5 +1,5 @@
 import { messageOf } from "../base/inference/errors.ts";
-import type { PluginState } from "./inference-core.ts";
+import type { PluginState } from "../picker/core/inference-core.ts";
 
 /** One plugin in `/debug/plugins/state` (scheduling 9.2): with its state, or why there is none. */
 interface ShownState {

@@ -3,8 +3,8 @@ import { TestCore } from "../../test/support/core.ts";
 import { poll } from "../../test/support/poll.ts";
 import { RenderServer } from "../../test/support/render-server.ts";
 import { HeaderList } from "../base/inference/headers.ts";
-import { NO_WIRE } from "../exchange/fakes.cases.ts";
-import type { Decision, Routed } from "../exchange/wire.ts";
+import { NO_WIRE } from "../picker/exchange/fakes.cases.ts";
+import type { Decision, Routed } from "../picker/exchange/wire.ts";
 
 const servers: RenderServer[] = [];
 afterEach(async () => {

@@ -3,8 +3,8 @@ import { z } from "zod";
 import { parseDocument } from "../base/document/parse.ts";
 import { defineSaturationDetector } from "../base/plugin/define.ts";
 import { type Logger, silentLogger } from "../base/telemetry/logger.ts";
-import { loadConfig } from "../config/load.ts";
-import { PLUGIN_REGISTRY } from "./plugins.ts";
+import { loadConfig } from "../picker/config/load.ts";
+import { PLUGIN_REGISTRY } from "../picker/core/plugins/plugins.ts";
 import { withSaturationEnvironment } from "./saturation-environment.ts";
 
 function detectorOf(env: Record<string, string>, text?: string): { parameters: unknown; warnings: string[] } {

@@ -1,7 +1,7 @@
 import type { Logger } from "../base/telemetry/logger.ts";
-import type { EffectiveConfig } from "../config/effective.ts";
-import { noCapacityDetector } from "../flowcontrol/no-capacity-detector.ts";
-import { utilizationDetector } from "../flowcontrol/utilization-detector.ts";
+import type { EffectiveConfig } from "../picker/config/effective.ts";
+import { noCapacityDetector } from "../picker/flowcontrol/no-capacity-detector.ts";
+import { utilizationDetector } from "../picker/flowcontrol/utilization-detector.ts";
 
 type Parameters = Readonly<Record<string, unknown>>;
 

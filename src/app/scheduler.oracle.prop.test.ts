@@ -11,16 +11,16 @@ import type { InferenceRequest } from "../base/inference/request.ts";
 import { defineProfileHandler, defineScorer, defineScreener } from "../base/plugin/define.ts";
 import { PluginRegistry } from "../base/plugin/registry.ts";
 import { silentLogger } from "../base/telemetry/logger.ts";
-import { BUILT_IN_PROFILES, builtInDocument } from "../config/defaults.ts";
-import { loadConfig } from "../config/load.ts";
-import { endpointOf } from "../scheduling/fakes.cases.ts";
-import { Scheduler } from "../scheduling/scheduler.ts";
-import type { SlowConfig } from "../scheduling/slow-config.cases.ts";
-import { SlowScheduler } from "../scheduling/slow-scheduler.cases.ts";
+import { BUILT_IN_PROFILES, builtInDocument } from "../picker/config/defaults.ts";
+import { loadConfig } from "../picker/config/load.ts";
+import { instancesOf, planOf } from "../picker/core/plan.ts";
+import { PLUGINS } from "../picker/core/plugins/plugins.ts";
+import { endpointOf } from "../picker/scheduling/fakes.cases.ts";
+import { Scheduler } from "../picker/scheduling/scheduler.ts";
+import type { SlowConfig } from "../picker/scheduling/slow-config.cases.ts";
+import { SlowScheduler } from "../picker/scheduling/slow-scheduler.cases.ts";
 import { SCORER_TYPES, writtenConfig } from "./oracle-configs.cases.ts";
 import { IDLE, type load, type Of, type Present, requestOfArrival, type Story, story } from "./oracle-stories.cases.ts";
-import { instancesOf, planOf } from "./plan.ts";
-import { PLUGINS } from "./plugins.ts";
 
 // The fast scheduler, made of configurations as files have them, against the slow one (scheduling 3.3-3.16).
 

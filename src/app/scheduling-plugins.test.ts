@@ -4,10 +4,10 @@ import { chatBody } from "../../test/support/session-harness.ts";
 import { parseDocument } from "../base/document/parse.ts";
 import { HeaderList } from "../base/inference/headers.ts";
 import { OUTCOMES, Rejection } from "../base/inference/outcomes.ts";
-import { loadConfig } from "../config/load.ts";
-import { HEADERS, NO_WIRE } from "../exchange/fakes.cases.ts";
-import type { Routed } from "../exchange/wire.ts";
-import { PLUGIN_REGISTRY } from "./plugins.ts";
+import { loadConfig } from "../picker/config/load.ts";
+import { PLUGIN_REGISTRY } from "../picker/core/plugins/plugins.ts";
+import { HEADERS, NO_WIRE } from "../picker/exchange/fakes.cases.ts";
+import type { Routed } from "../picker/exchange/wire.ts";
 
 const HEAD = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n";
 const load = (text: string) => loadConfig(parseDocument(`${HEAD}${text}`, { file: "c.yaml" }), PLUGIN_REGISTRY);

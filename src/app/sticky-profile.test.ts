@@ -5,9 +5,9 @@ import type { EndpointMetrics } from "../base/inference/endpoint.ts";
 import { HeaderList } from "../base/inference/headers.ts";
 import { Rejection } from "../base/inference/outcomes.ts";
 import { silentLogger } from "../base/telemetry/logger.ts";
-import { STICKY_CONFIG } from "../config/defaults.ts";
-import { effectiveSummary } from "../config/effective.ts";
-import { readConfig } from "./config-source.ts";
+import { STICKY_CONFIG } from "../picker/config/defaults.ts";
+import { effectiveSummary } from "../picker/config/effective.ts";
+import { readConfig } from "../picker/core/config-source.ts";
 
 const EXAMPLE = readFileSync(new URL("../../examples/sticky-until-saturated.yaml", import.meta.url), "utf8");
 const PROFILE = "sticky-until-saturated";

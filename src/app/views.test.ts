@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { VirtualClock } from "../base/clock/virtual.ts";
-import { DecisionRecords } from "../scheduling/records.ts";
-import type { InferenceCore } from "./inference-core.ts";
+import type { InferenceCore } from "../picker/core/inference-core.ts";
+import { DecisionRecords } from "../picker/scheduling/records.ts";
 import { recordedRun } from "./simulation/replay/recorded.cases.ts";
 import { viewsOf } from "./views.ts";
 

@@ -2,9 +2,9 @@ import type { AdminViews, BacklogPicture } from "../admin/views.ts";
 import { USUAL_BYTES_PER_TOKEN } from "../base/inference/request.ts";
 import type { DecisionRecord } from "../base/inference/scheduling-result.ts";
 import { render } from "../base/telemetry/exposition.ts";
-import { explain } from "../scheduling/explain.ts";
-import { recordJson } from "./explain-record.ts";
-import type { InferenceCore } from "./inference-core.ts";
+import type { InferenceCore } from "../picker/core/inference-core.ts";
+import { explain } from "../picker/decisions/explain.ts";
+import { recordJson } from "../picker/decisions/explain-record.ts";
 import { pluginStates } from "./plugin-states.ts";
 
 /** Endpoints on the page and in one answer of `/debug/endpoints`. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { BUDGET_DEFAULTS } from "../exchange/byte-budget.ts";
+import { BUDGET_DEFAULTS } from "../picker/exchange/byte-budget.ts";
 import { BODY_FLAGS, bodySettingsFrom, bodySettingsOf } from "./body-flags.ts";
 import { parseGoFlags } from "./go-flags.ts";
 

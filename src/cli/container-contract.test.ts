@@ -1,14 +1,14 @@
 import { describe, expect, it } from "vitest";
 import { CHART_VECTORS } from "../../test/support/chart-vectors.ts";
 import type { EppSettings } from "../app/epp.ts";
-import { metricsSettings } from "../app/metrics-settings.ts";
-import { PLUGIN_REGISTRY } from "../app/plugins.ts";
 import { SeededRandom } from "../base/clock/random.ts";
 import { VirtualClock } from "../base/clock/virtual.ts";
 import { parseDocument } from "../base/document/parse.ts";
 import { UNKNOWN_METRICS } from "../base/inference/endpoint.ts";
 import { silentLogger } from "../base/telemetry/logger.ts";
-import { loadConfig } from "../config/load.ts";
+import { loadConfig } from "../picker/config/load.ts";
+import { metricsSettings } from "../picker/core/metrics-settings.ts";
+import { PLUGIN_REGISTRY } from "../picker/core/plugins/plugins.ts";
 import { EPP_FLAGS } from "./epp-flag-table.ts";
 import { parseEppFlags } from "./epp-flags.ts";
 import { type FlagRow, parseGoFlags } from "./go-flags.ts";

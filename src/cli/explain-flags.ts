@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { ExplainSettings } from "../app/explain-settings.ts";
+import type { ExplainSettings } from "../picker/core/explain-settings.ts";
 import { wholeNumber } from "./command.ts";
 import type { FlagRow, GivenFlags } from "./go-flags.ts";
 

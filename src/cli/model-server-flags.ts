@@ -1,6 +1,6 @@
 import type { EppSettings } from "../app/epp.ts";
-import { METRIC_FLAGS, PAGE_FLAGS } from "../app/metrics-flags.ts";
 import { SluiceError } from "../base/inference/errors.ts";
+import { METRIC_FLAGS, PAGE_FLAGS } from "../picker/core/metrics-flags.ts";
 import type { FlagRow, FlagValues } from "./go-flags.ts";
 
 /** A metric on the pages of endpoints that are taken for vLLM's. */

@@ -1,4 +1,4 @@
-import type { Routed } from "../exchange/wire.ts";
+import type { Routed } from "../picker/exchange/wire.ts";
 import type { Struct, StructValue } from "./messages.ts";
 import type { WireOptions } from "./wire-options.ts";
 

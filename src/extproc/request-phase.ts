@@ -1,6 +1,6 @@
 import { HeaderList } from "../base/inference/headers.ts";
 import { Rejection } from "../base/inference/outcomes.ts";
-import type { Decision, Exchange, Routed } from "../exchange/wire.ts";
+import type { Decision, Exchange, Routed } from "../picker/exchange/wire.ts";
 import { isBuffered } from "./body-mode.ts";
 import { destinationOf, routeMetadata } from "./destination.ts";
 import { requestMutation } from "./header-mutation.ts";

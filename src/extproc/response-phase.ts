@@ -1,6 +1,6 @@
 import { detach } from "../base/grpc/frames.ts";
 import { HEADER, HeaderList } from "../base/inference/headers.ts";
-import type { Exchange } from "../exchange/wire.ts";
+import type { Exchange } from "../picker/exchange/wire.ts";
 import { isBuffered } from "./body-mode.ts";
 import { responseMutation } from "./header-mutation.ts";
 import { BODY_MODE, type CommonReply, type ProcessingRequest, type Struct } from "./messages.ts";

@@ -3,7 +3,7 @@ import { TestCore } from "../../test/support/core.ts";
 import { chatBody, headersOf, SessionHarness } from "../../test/support/session-harness.ts";
 import { Rejection } from "../base/inference/outcomes.ts";
 import { defineFilter } from "../base/plugin/define.ts";
-import type { Exchange } from "../exchange/wire.ts";
+import type { Exchange } from "../picker/exchange/wire.ts";
 
 const open = (options: ConstructorParameters<typeof TestCore>[0] = {}) => new SessionHarness(new TestCore(options));
 const PATH = ":path";

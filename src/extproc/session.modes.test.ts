@@ -11,7 +11,7 @@ import {
   SessionHarness,
 } from "../../test/support/session-harness.ts";
 import { Rejection } from "../base/inference/outcomes.ts";
-import type { Decision } from "../exchange/wire.ts";
+import type { Decision } from "../picker/exchange/wire.ts";
 
 const NONE = 0;
 const STREAMED = 1;

@@ -8,7 +8,7 @@ import {
   type HarnessOptions,
   SessionHarness,
 } from "../../test/support/session-harness.ts";
-import type { Decision } from "../exchange/wire.ts";
+import type { Decision } from "../picker/exchange/wire.ts";
 
 const POST = [
   [":method", "POST"],

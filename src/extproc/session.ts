@@ -2,7 +2,7 @@ import type { Clock, Timer } from "../base/clock/clock.ts";
 import type { GrpcStream, GrpcStreamEvents } from "../base/grpc/transport.ts";
 import { messageOf } from "../base/inference/errors.ts";
 import { Rejection } from "../base/inference/outcomes.ts";
-import type { Decision, EndCause, Exchange, Wire } from "../exchange/wire.ts";
+import type { Decision, EndCause, Exchange, Wire } from "../picker/exchange/wire.ts";
 import { bodyModesOf } from "./body-mode.ts";
 import { decodeProcessingRequest } from "./decode.ts";
 import type { ProcessingRequest } from "./messages.ts";

@@ -1,6 +1,6 @@
 import { Reader } from "../base/grpc/protobuf.ts";
 import { HEADER } from "../base/inference/headers.ts";
-import type { SubsetHint } from "../exchange/wire.ts";
+import type { SubsetHint } from "../picker/exchange/wire.ts";
 import type { ProcessingRequest } from "./messages.ts";
 import { metadataBytesOf } from "./metadata.ts";
 import { readStruct } from "./struct.ts";

@@ -6,7 +6,7 @@ import { poll } from "../../test/support/poll.ts";
 import { ProxyHarness } from "../../test/support/proxy-harness.ts";
 import { fixedLimit } from "../../test/support/slowness.ts";
 import type { Endpoint } from "../base/inference/endpoint.ts";
-import type { EndCause } from "../exchange/wire.ts";
+import type { EndCause } from "../picker/exchange/wire.ts";
 
 const CHUNKED = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n";
 const SSE = `${CHUNKED}content-type: text/event-stream\r\n\r\n${chunkBytes("data: {}\n\n")}`;

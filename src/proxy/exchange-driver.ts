@@ -3,7 +3,7 @@ import type { AttemptFailure, Endpoint } from "../base/inference/endpoint.ts";
 import { messageOf } from "../base/inference/errors.ts";
 import { HEADER } from "../base/inference/headers.ts";
 import { type OutcomeReason, Rejection } from "../base/inference/outcomes.ts";
-import type { Decision, EndCause, Exchange, Wire } from "../exchange/wire.ts";
+import type { Decision, EndCause, Exchange, Wire } from "../picker/exchange/wire.ts";
 import { Attempt, type AttemptListener } from "./attempt.ts";
 import { BODY_TIMEOUT } from "./bad-request.ts";
 import type { ClientStream } from "./client-stream.ts";

@@ -1,7 +1,7 @@
 import type { Dispatcher } from "undici";
 import { SluiceError } from "../base/inference/errors.ts";
 import { CONTROL_HEADERS, HEADER } from "../base/inference/headers.ts";
-import type { Routed } from "../exchange/wire.ts";
+import type { Routed } from "../picker/exchange/wire.ts";
 import { BadRequest } from "./bad-request.ts";
 import type { ProxyLimits } from "./options.ts";
 import type { RequestHead } from "./request-head.ts";

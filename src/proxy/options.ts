@@ -1,7 +1,7 @@
 import type { Clock } from "../base/clock/clock.ts";
 import type { Random } from "../base/clock/random.ts";
 import type { AttemptFailure } from "../base/inference/endpoint.ts";
-import type { Exchange, Wire } from "../exchange/wire.ts";
+import type { Exchange, Wire } from "../picker/exchange/wire.ts";
 import type { Connect } from "./connector.ts";
 
 /** Sizes a client may not exceed (data-plane 4.5), and what the proxy holds for one request. */

@@ -1,6 +1,6 @@
 import type { Clock } from "../base/clock/clock.ts";
 import type { Random } from "../base/clock/random.ts";
-import type { Exchange, Wire } from "../exchange/wire.ts";
+import type { Exchange, Wire } from "../picker/exchange/wire.ts";
 import type { BeginQueue } from "./begin-queue.ts";
 import type { Deadlines } from "./deadlines.ts";
 import type { ProxyLimits, ProxyMetrics, ProxyTimers } from "./options.ts";

@@ -9,7 +9,7 @@ import type {
   Routed,
   SubsetHint,
   Wire,
-} from "../../src/exchange/wire.ts";
+} from "../../src/picker/exchange/wire.ts";
 
 /** An endpoint on the loopback interface. */
 export function loopbackEndpoint(port: number): Endpoint {

@@ -2,9 +2,9 @@ import { deepStrictEqual, ok } from "node:assert/strict";
 import { Deframer } from "../../../src/base/grpc/frames.ts";
 import { SluiceError } from "../../../src/base/inference/errors.ts";
 import { Rejection } from "../../../src/base/inference/outcomes.ts";
-import { sglangHttp, vertexAi, vllmGrpc } from "../../../src/exchange/parsers/families.ts";
-import { MAX_MESSAGE } from "../../../src/exchange/usage/message-stream.ts";
-import { usageReaderFor } from "../../../src/exchange/usage/usage-reader.ts";
+import { sglangHttp, vertexAi, vllmGrpc } from "../../../src/picker/apis/families.ts";
+import { MAX_MESSAGE } from "../../../src/picker/apis/usage/message-stream.ts";
+import { usageReaderFor } from "../../../src/picker/apis/usage/usage-reader.ts";
 import type { FuzzTarget } from "../target.ts";
 import { cutsOf } from "./cuts.ts";
 

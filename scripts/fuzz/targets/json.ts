@@ -1,9 +1,9 @@
 import { ok, strictEqual } from "node:assert/strict";
-import { JsonMembers } from "../../../src/exchange/json/members.ts";
-import { JsonScanner } from "../../../src/exchange/json/scanner.ts";
-import { anyJson } from "../../../src/exchange/parsers/any-json.ts";
-import { DEFAULT_FAMILIES, sglangHttp } from "../../../src/exchange/parsers/families.ts";
-import { usageFromJson } from "../../../src/exchange/usage/json-usage.ts";
+import { anyJson } from "../../../src/picker/apis/any-json.ts";
+import { DEFAULT_FAMILIES, sglangHttp } from "../../../src/picker/apis/families.ts";
+import { JsonMembers } from "../../../src/picker/apis/json/members.ts";
+import { JsonScanner } from "../../../src/picker/apis/json/scanner.ts";
+import { usageFromJson } from "../../../src/picker/apis/usage/json-usage.ts";
 import { checkJsonParser, decodeJson } from "../../../test/support/parser-oracle.ts";
 import type { FuzzTarget } from "../target.ts";
 

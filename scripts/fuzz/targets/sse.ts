@@ -1,5 +1,5 @@
 import { deepStrictEqual } from "node:assert/strict";
-import { SseUsageReader } from "../../../src/exchange/usage/sse-usage.ts";
+import { SseUsageReader } from "../../../src/picker/apis/usage/sse-usage.ts";
 import type { FuzzTarget } from "../target.ts";
 import { cutsOf } from "./cuts.ts";
 

@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { SeededRandom } from "../../base/clock/random.ts";
-import { loadConfig } from "../../config/load.ts";
+import { loadConfig } from "../../picker/config/load.ts";
+import { PLUGIN_REGISTRY } from "../../picker/core/plugins/plugins.ts";
 import { BatchingEngine } from "../../simulator/batching/batching-engine.ts";
 import { presetNamed } from "../../simulator/batching/presets.ts";
 import { poissonArrivals } from "../../simulator/workloads/poisson.ts";
 import { joined, randomText, stretched } from "../../simulator/workloads/prompt-text.ts";
 import type { Workload } from "../../simulator/workloads/workload.ts";
-import { PLUGIN_REGISTRY } from "../plugins.ts";
 import { simulate } from "./run.ts";
 
 const SERVERS = 3;

@@ -4,15 +4,15 @@ import type { Endpoint } from "../../base/inference/endpoint.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import { silentLogger } from "../../base/telemetry/logger.ts";
-import type { EffectiveConfig } from "../../config/effective.ts";
-import { LegacyAdmission } from "../../flowcontrol/legacy-admission.ts";
+import type { EffectiveConfig } from "../../picker/config/effective.ts";
+import { instancesOf, planOf } from "../../picker/core/plan.ts";
+import { LegacyAdmission } from "../../picker/flowcontrol/legacy-admission.ts";
+import { Scheduler } from "../../picker/scheduling/scheduler.ts";
+import { BytesPerToken } from "../../picker/scheduling/tokens/bytes-per-token.ts";
 import type { PoolEndpoint } from "../../pool/endpoints/pool-endpoint.ts";
 import { EndpointRegistry } from "../../pool/endpoints/registry.ts";
-import { Scheduler } from "../../scheduling/scheduler.ts";
-import { BytesPerToken } from "../../scheduling/tokens/bytes-per-token.ts";
 import type { ModelEngine } from "../../simulator/model-engine.ts";
 import type { SequenceSpec } from "../../simulator/sequence.ts";
-import { instancesOf, planOf } from "../plan.ts";
 import { type SimListener, sequenceListener } from "./sim-listener.ts";
 
 /** How often the simulated collector reads an engine's figures unless told otherwise, milliseconds. */

@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest";
 import { parseDocument } from "../../base/document/parse.ts";
-import { DEFAULT_CONFIG, STICKY_CONFIG } from "../../config/defaults.ts";
-import type { EffectiveConfig } from "../../config/effective.ts";
-import { loadConfig } from "../../config/load.ts";
-import { expectPick } from "../../scheduling/testing/index.ts";
+import { DEFAULT_CONFIG, STICKY_CONFIG } from "../../picker/config/defaults.ts";
+import type { EffectiveConfig } from "../../picker/config/effective.ts";
+import { loadConfig } from "../../picker/config/load.ts";
+import { PLUGIN_REGISTRY } from "../../picker/core/plugins/plugins.ts";
+import { expectPick } from "../../picker/testing/index.ts";
 import { BatchingEngine } from "../../simulator/batching/batching-engine.ts";
 import { presetNamed } from "../../simulator/batching/presets.ts";
 import { LONG_DOCUMENTS } from "../../simulator/workloads/long-documents.ts";
-import { PLUGIN_REGISTRY } from "../plugins.ts";
 import { spread } from "./result.ts";
 import { simulate } from "./run.ts";
 

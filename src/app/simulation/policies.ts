@@ -1,5 +1,5 @@
 import { basename } from "node:path";
-import type { ConfigSource } from "../config-source.ts";
+import type { ConfigSource } from "../../picker/core/config-source.ts";
 import type { Policy } from "./policy.ts";
 
 /** A configuration with scorers, `type: weight`, and the picker of the built-in ones. */

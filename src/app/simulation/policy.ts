@@ -1,4 +1,4 @@
-import type { ConfigSource } from "../config-source.ts";
+import type { ConfigSource } from "../../picker/core/config-source.ts";
 
 /** What decides where requests go in a simulation: a configuration that the scheduler runs, or a rule without one. */
 export interface Policy {

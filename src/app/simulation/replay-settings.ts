@@ -1,5 +1,5 @@
 import { SluiceError } from "../../base/inference/errors.ts";
-import type { ConfigSource } from "../config-source.ts";
+import type { ConfigSource } from "../../picker/core/config-source.ts";
 import { named, rateFlag, separate, wholeFlag } from "./flag-values.ts";
 import type { ReplayOptions } from "./replay/replay-recorded.ts";
 import { MAX_RATE, MAX_SEEDS, MAX_SERVERS, type SimulateCatalogue, type SimulateFlags } from "./simulate-settings.ts";

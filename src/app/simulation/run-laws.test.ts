@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { loadConfig } from "../../config/load.ts";
+import { loadConfig } from "../../picker/config/load.ts";
+import { PLUGIN_REGISTRY } from "../../picker/core/plugins/plugins.ts";
 import { BatchingEngine } from "../../simulator/batching/batching-engine.ts";
 import type { BatchingConfig } from "../../simulator/batching/config.ts";
 import { PRESETS } from "../../simulator/batching/presets.ts";
@@ -10,7 +11,6 @@ import { WORKLOADS } from "../../simulator/workloads/catalogue.ts";
 import { HOT_PREFIX } from "../../simulator/workloads/hot-prefix.ts";
 import { poissonArrivals } from "../../simulator/workloads/poisson.ts";
 import { leadMs, type Workload } from "../../simulator/workloads/workload.ts";
-import { PLUGIN_REGISTRY } from "../plugins.ts";
 import { POLICIES } from "./policies.ts";
 import { type Decides, type RunOptions, simulate } from "./run.ts";
 

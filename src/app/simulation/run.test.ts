@@ -2,15 +2,15 @@ import { describe, expect, it } from "vitest";
 import { parseDocument } from "../../base/document/parse.ts";
 import { defineScorer } from "../../base/plugin/define.ts";
 import { PluginRegistry } from "../../base/plugin/registry.ts";
-import { STICKY_CONFIG } from "../../config/defaults.ts";
-import { loadConfig } from "../../config/load.ts";
+import { STICKY_CONFIG } from "../../picker/config/defaults.ts";
+import { loadConfig } from "../../picker/config/load.ts";
+import { PLUGIN_REGISTRY, PLUGINS } from "../../picker/core/plugins/plugins.ts";
 import { BatchingEngine } from "../../simulator/batching/batching-engine.ts";
 import { PRESETS } from "../../simulator/batching/presets.ts";
 import { type EngineConfig, SimEngine } from "../../simulator/engine.ts";
 import { MODEL_SERVER } from "../demo/model-server.ts";
 import { ROUND_ROBIN } from "../demo/round-robin.ts";
 import { type WorkloadRequest as DemoRequest, demoWorkload, makeWorkload } from "../demo/workload.ts";
-import { PLUGIN_REGISTRY, PLUGINS } from "../plugins.ts";
 import { type RunOptions, simulate } from "./run.ts";
 
 /** The demo's list as a workload: its prompts are of words of three letters, too. */

@@ -2,7 +2,7 @@ import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
-import type { EffectiveConfig } from "../../config/effective.ts";
+import type { EffectiveConfig } from "../../picker/config/effective.ts";
 import type { EngineCounters } from "../../simulator/engine-counters.ts";
 import type { ModelEngine } from "../../simulator/model-engine.ts";
 import type { SequenceSpec } from "../../simulator/sequence.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { loadConfig } from "../../config/load.ts";
-import { PLUGIN_REGISTRY } from "../plugins.ts";
+import { loadConfig } from "../../picker/config/load.ts";
+import { PLUGIN_REGISTRY } from "../../picker/core/plugins/plugins.ts";
 import { CATALOGUE } from "./catalogue.ts";
 import { play } from "./play.ts";
 import { Run, type RunOptions } from "./run.ts";

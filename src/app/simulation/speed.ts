@@ -1,4 +1,4 @@
-import type { EffectiveConfig } from "../../config/effective.ts";
+import type { EffectiveConfig } from "../../picker/config/effective.ts";
 import { play } from "./play.ts";
 import { Run, type RunOptions } from "./run.ts";
 

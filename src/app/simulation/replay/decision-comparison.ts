@@ -1,7 +1,7 @@
 import type { DecisionRecord, FullRecord } from "../../../base/inference/decision-record.ts";
 import { messageOf } from "../../../base/inference/errors.ts";
-import { explain } from "../../../scheduling/explain.ts";
-import type { ReplayOutcome } from "../../../scheduling/replay.ts";
+import { explain } from "../../../picker/decisions/explain.ts";
+import type { ReplayOutcome } from "../../../picker/decisions/replay.ts";
 import { Counts } from "./counts.ts";
 import type { Counted, DecidedBy, DecisionStudy, EndpointPicks, Move, ReplayExample } from "./replay-result.ts";
 import type { ReplayedConfiguration } from "./replayed-configuration.ts";

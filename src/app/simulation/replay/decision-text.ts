@@ -1,5 +1,5 @@
 import { columns } from "../../../base/process/screen.ts";
-import { percent } from "../../../scheduling/explain-words.ts";
+import { percent } from "../../../picker/decisions/explain-words.ts";
 import { figureText, grouped } from "../figure-text.ts";
 import { counted, wrapped } from "../words.ts";
 import { bullet } from "./bullet.ts";

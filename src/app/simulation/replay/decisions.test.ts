@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { DEFAULT_CONFIG } from "../../../config/defaults.ts";
-import { recordJson } from "../../explain-record.ts";
+import { DEFAULT_CONFIG } from "../../../picker/config/defaults.ts";
+import { recordJson } from "../../../picker/decisions/explain-record.ts";
 import { DecisionComparison } from "./decision-comparison.ts";
 import {
   configOf,

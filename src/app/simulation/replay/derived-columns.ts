@@ -9,8 +9,8 @@ import {
   TOKENIZED_PROMPT,
   UNCACHED_TOKENS,
 } from "../../../base/plugin/keys.ts";
-import { inflightLoadProducer } from "../../../scheduling/plugins/producers/inflight-load-producer.ts";
-import type { SchedulingPlan } from "../../../scheduling/profile.ts";
+import { inflightLoadProducer } from "../../../picker/scheduling/plugins/producers/inflight-load-producer.ts";
+import type { SchedulingPlan } from "../../../picker/scheduling/profile.ts";
 
 /**
  * A full record with what a plan reads of the load in flight, where its own configuration did not: that load is in the

@@ -8,13 +8,13 @@ import type { DecisionRecord } from "../../../base/inference/decision-record.ts"
 import { HeaderList } from "../../../base/inference/headers.ts";
 import { Rejection } from "../../../base/inference/outcomes.ts";
 import { silentLogger } from "../../../base/telemetry/logger.ts";
-import { configFingerprint } from "../../../config/fingerprint.ts";
-import { loadConfig } from "../../../config/load.ts";
-import { endpointOf, type FakeEndpoint, requestOf } from "../../../scheduling/fakes.cases.ts";
-import { Scheduler } from "../../../scheduling/scheduler.ts";
-import { recordJson } from "../../explain-record.ts";
-import { instancesOf, planOf } from "../../plan.ts";
-import { PLUGIN_REGISTRY } from "../../plugins.ts";
+import { configFingerprint } from "../../../picker/config/fingerprint.ts";
+import { loadConfig } from "../../../picker/config/load.ts";
+import { instancesOf, planOf } from "../../../picker/core/plan.ts";
+import { PLUGIN_REGISTRY } from "../../../picker/core/plugins/plugins.ts";
+import { recordJson } from "../../../picker/decisions/explain-record.ts";
+import { endpointOf, type FakeEndpoint, requestOf } from "../../../picker/scheduling/fakes.cases.ts";
+import { Scheduler } from "../../../picker/scheduling/scheduler.ts";
 
 /** A configuration of one profile with these plugins, each as `type` or `type: weight`. */
 export function configOf(...members: readonly string[]): string {

@@ -2,12 +2,12 @@ import { SeededRandom } from "../../../base/clock/random.ts";
 import { VirtualClock } from "../../../base/clock/virtual.ts";
 import type { DecisionRecord, FullRecord } from "../../../base/inference/decision-record.ts";
 import { silentLogger } from "../../../base/telemetry/logger.ts";
-import { BUILT_IN_PROFILES } from "../../../config/defaults.ts";
-import type { EffectiveConfig } from "../../../config/effective.ts";
-import type { SchedulingPlan } from "../../../scheduling/profile.ts";
-import { type ReplayOutcome, replay } from "../../../scheduling/replay.ts";
-import { type ConfigSource, checkedConfig } from "../../config-source.ts";
-import { instancesOf, planOf } from "../../plan.ts";
+import { BUILT_IN_PROFILES } from "../../../picker/config/defaults.ts";
+import type { EffectiveConfig } from "../../../picker/config/effective.ts";
+import { type ConfigSource, checkedConfig } from "../../../picker/core/config-source.ts";
+import { instancesOf, planOf } from "../../../picker/core/plan.ts";
+import { type ReplayOutcome, replay } from "../../../picker/decisions/replay.ts";
+import type { SchedulingPlan } from "../../../picker/scheduling/profile.ts";
 import { withDerivedColumns } from "./derived-columns.ts";
 
 /** A configuration that recorded decisions are made again with. To be closed. */

@@ -1,0 +1,52 @@
+import type { ByteRange } from "../../../base/inference/request.ts";
+import { JsonMembers } from "../json/members.ts";
+import { asBuffer, readCount } from "../json/ranges.ts";
+import { JsonScanner } from "../json/scanner.ts";
+import { NO_USAGE, type Usage, usageFromValue } from "./usage.ts";
+
+/** Bytes; a longer `usage` member is not decoded: real ones have a few hundred. */
+export const MAX_USAGE_BYTES = 16 * 1024;
+
+const document = new JsonMembers(["usage", "response", "message", "meta_info"]);
+const wrapper = new JsonMembers(["usage"]);
+const metaInfo = new JsonMembers(["prompt_tokens", "completion_tokens", "cached_tokens"]);
+
+/**
+ * The usage in a JSON document: a complete answer, or the data of one server-sent event. Looked for as `usage`, then
+ * `response.usage` (Responses API), then `message.usage` (Anthropic's first event), then `meta_info` (SGLang's own API);
+ * `null` counts as absent (epp-protocol 12). The document is scanned in place, only the usage itself is decoded.
+ *
+ * @returns undefined when the document is no valid JSON object or has no usage
+ */
+export function usageFromJson(body: Uint8Array): Usage | undefined {
+  if (document.read(new JsonScanner(body)) !== undefined) return undefined;
+  if (document.has("usage")) return decode(body, document.range("usage"));
+  for (const name of ["response", "message"] as const) {
+    if (document.kind(name) !== "object") continue;
+    const { start, end } = document.range(name);
+    const inner = body.subarray(start, end);
+    wrapper.read(new JsonScanner(inner));
+    if (wrapper.has("usage")) return decode(inner, wrapper.range("usage"));
+  }
+  return document.kind("meta_info") === "object" ? readMetaInfo(body, document.range("meta_info")) : undefined;
+}
+
+/** Beside the counts there may be log probabilities of every token: too much to decode. */
+function readMetaInfo(body: Uint8Array, { start, end }: ByteRange): Usage | undefined {
+  const inner = body.subarray(start, end);
+  metaInfo.read(new JsonScanner(inner));
+  const count = (name: "prompt_tokens" | "completion_tokens" | "cached_tokens"): number => {
+    if (metaInfo.kind(name) !== "number") return Number.NaN;
+    const range = metaInfo.range(name);
+    return readCount(inner, range.start, range.end);
+  };
+  const promptTokens = count("prompt_tokens");
+  const completionTokens = count("completion_tokens");
+  if (Number.isNaN(promptTokens) && Number.isNaN(completionTokens)) return undefined;
+  return { ...NO_USAGE, promptTokens, completionTokens, cachedTokens: count("cached_tokens") };
+}
+
+function decode(body: Uint8Array, { start, end }: ByteRange): Usage | undefined {
+  if (end - start > MAX_USAGE_BYTES) return undefined;
+  return usageFromValue(JSON.parse(asBuffer(body).toString("utf8", start, end)));
+}

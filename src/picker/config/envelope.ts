@@ -1,0 +1,253 @@
+import { z } from "zod";
+import { duration } from "../../base/document/duration.ts";
+import { didYouMean, nearestFew } from "../../base/document/nearest.ts";
+import { quantity } from "../../base/document/quantity.ts";
+import type { PluginRegistry } from "../../base/plugin/registry.ts";
+import { INLINE_THRESHOLDS, renamedType } from "./migrate.ts";
+import { policyOf, policyTypes } from "./policies.ts";
+import { whyNoMore, whyNotYet } from "./published.ts";
+
+/** The version that is written, then others that are read (scheduling 4.1). */
+export const API_VERSIONS = ["llm-d.ai/v1alpha1", "llm-d.ai/v1", "inference.networking.x-k8s.io/v1alpha1"] as const;
+
+/** Puts the discovery of endpoints beside that of other replicas, and is otherwise the same as its alpha. */
+export const V1 = API_VERSIONS[1];
+
+/** Whether files of a version are read without a word. */
+export function isCurrent(version: (typeof API_VERSIONS)[number]): boolean {
+  return version !== API_VERSIONS[2];
+}
+
+/** A key that published releases know and this one doesn't act on: empty it is harmless, with content it is refused. */
+function notYet() {
+  const error = "is not supported yet: each replica keeps what it knows to itself; remove it";
+  return z.unknown().refine(isNothing, { error }).optional();
+}
+
+function isNothing(value: unknown): boolean {
+  if (value === undefined || value === null) return true;
+  return typeof value === "object" && Object.keys(value).length === 0;
+}
+
+/** A string that must be there, with its own words for when it isn't. */
+function required(missing: string) {
+  return z
+    .string({ error: ({ input }) => (input === undefined || input === null ? missing : undefined) })
+    .min(1, { error: missing });
+}
+
+function reference(missing: string) {
+  return z.strictObject({ pluginRef: required(missing) }, { error: asMapping });
+}
+
+/** A message for a name that stands where a mapping with it must, and none of its own for anything else. */
+function asMapping({ code, input }: { readonly code?: string | undefined; readonly input?: unknown }) {
+  const isName = code === "invalid_type" && typeof input === "string";
+  return isName ? `expected a mapping, got a name; write \`pluginRef: ${input.slice(0, 60)}\`` : undefined;
+}
+
+/** One of the thresholds of v1.2 to v1.4; the detector that is made of it checks it. */
+function inline(what: string) {
+  return z.unknown().optional().describe(`Deprecated: ${what}, a parameter of utilization-detector.`);
+}
+
+function dataLayer() {
+  return z.strictObject({
+    discovery: discovery().nullish(),
+    injectDefaults: z.boolean().nullish().describe("Whether the usual source is added where none is listed."),
+    sources: z
+      .array(
+        reference("the data source is missing a pluginRef").extend({
+          extractors: z.array(reference("the extractor is missing a pluginRef")).nullish(),
+        }),
+      )
+      .max(MAX_SOURCES, { error: `at most ${MAX_SOURCES} sources can be listed` })
+      .nullish(),
+    peerDiscovery: notYet(),
+    crossReplicaSyncerPluginRef: notYet(),
+    crossReplicaSyncInterval: notYet(),
+    crossReplicaPublishTimeout: notYet(),
+    crossReplica: notYet(),
+  });
+}
+
+/** Where endpoints come from: a reference, which in v1 stands one level deeper. */
+function discovery() {
+  const missing = "the discovery is missing a pluginRef";
+  return z
+    .strictObject(
+      { pluginRef: z.string().nullish(), endpoints: reference(missing).nullish(), peers: notYet() },
+      { error: asMapping },
+    )
+    .superRefine(({ pluginRef, endpoints, peers }, context) => {
+      if (!pluginRef && !endpoints && peers === undefined)
+        context.addIssue({ code: "custom", path: ["pluginRef"], message: missing });
+    });
+}
+
+/** Queues of one priority (scheduling 4.2). */
+function band() {
+  return z.strictObject({
+    priority: z.int().nullish(),
+    maxBytes: quantity().nullish(),
+    maxRequests: quantity().nullish(),
+    defaultRequestTTL: duration().nullish(),
+    fairnessPolicyRef: z.string().nullish(),
+    orderingPolicyRef: z.string().nullish(),
+  });
+}
+
+/** A message for a number that isn't there, and none of its own for one that is something else. */
+function whole(missing: string) {
+  return ({ input }: { readonly input?: unknown }) => (input === undefined || input === null ? missing : undefined);
+}
+
+/**
+ * The schema of an EndpointPickerConfig (scheduling 4.1, 4.2): every key of every release is known to it, so that a
+ * typing error is told apart from something that isn't built yet.
+ */
+export function envelopeSchema(registry: PluginRegistry) {
+  const known = registry.types();
+  const near = [...known, ...policyTypes(registry)];
+  const pluginType = required("the plugin is missing a type; write for example `type: queue-scorer`").superRefine(
+    (type, context) => {
+      if (registry.get(type) !== undefined || renamedType(type, registry) !== undefined) return;
+      if (policyOf(type, registry) !== undefined) return;
+      const [notYet, noMore] = [whyNotYet(type), whyNoMore(type)];
+      const reason =
+        (notYet && `is not supported yet: ${notYet}`) ??
+        (noMore && `is not supported any more: ${noMore}`) ??
+        `is not registered${didYouMean(type, near) || `; the nearest are ${nearestFew(type, known, NEAREST).join(", ")}, and docs/reference/plugins.md lists all; a type of your own takes a \`module\``}`;
+      context.addIssue({ code: "custom", message: `plugin type ${type} ${reason}` });
+    },
+  );
+  const detector = "saturation detector plugin reference is empty";
+  const empty = `the file is empty; it begins with \`apiVersion: ${API_VERSIONS[0]}\` and \`kind: EndpointPickerConfig\``;
+  return z.strictObject(
+    {
+      apiVersion: z.enum(API_VERSIONS),
+      kind: z.literal("EndpointPickerConfig", {
+        error: ({ input }) =>
+          input === "ConfigMap"
+            ? "this is a ConfigMap: give the text under a key of its `data`, as a file of its own"
+            : undefined,
+      }),
+      plugins: z
+        .array(
+          z.strictObject({
+            name: z.string().refine(isPrintable, { error: PRINTABLE }).max(MAX_NAME, { error: SHORT }).nullish(),
+            type: pluginType,
+            module: z
+              .string()
+              .min(1, { error: "name the file that defines the plugin type, or remove the key" })
+              .nullish()
+              .describe("A file of yours that defines the type, beside the configuration."),
+            weight: z
+              .never({ error: "a weight stands in schedulingProfiles, beside the pluginRef of a scorer" })
+              .optional(),
+            pluginRef: z
+              .never({ error: "an entry here has a `type`; by pluginRef profiles and other sections refer to it" })
+              .optional(),
+            parameters: z.record(z.string(), z.unknown()).nullish(),
+          }),
+        )
+        .nullish(),
+      schedulingProfiles: z
+        .array(
+          z.strictObject({
+            name: required("the scheduling profile is missing a name")
+              .refine(isPrintable, { error: PRINTABLE })
+              .max(MAX_NAME, { error: SHORT }),
+            plugins: z
+              .array(
+                reference("this entry of the profile is missing a pluginRef").extend({
+                  weight: z
+                    .number()
+                    .min(0, { error: "a weight must not be negative; 0 switches a scorer off" })
+                    .nullish(),
+                  parameters: z
+                    .never({ error: "parameters stand in plugins, in the entry that pluginRef names" })
+                    .optional(),
+                }),
+              )
+              .nullish(),
+          }),
+        )
+        .nullish(),
+      saturationDetector: z
+        .strictObject({
+          pluginRef: z.string().nullish(),
+          queueDepthThreshold: inline("Waiting requests"),
+          kvCacheUtilThreshold: inline("KV-cache utilisation"),
+          metricsStalenessThreshold: inline("Age of metrics"),
+        })
+        .superRefine((value, context) => {
+          const isInline = INLINE_THRESHOLDS.some((key) => value[key] !== undefined);
+          const message =
+            value.pluginRef && isInline
+              ? "takes a pluginRef or, as from v1.2 to v1.4, thresholds, not both; give the thresholds to the plugin"
+              : detector;
+          if (Boolean(value.pluginRef) === isInline) context.addIssue({ code: "custom", path: ["pluginRef"], message });
+        })
+        .nullish()
+        .describe("Deprecated: flowControl.saturationDetector."),
+      dataLayer: dataLayer().nullish(),
+      flowControl: z
+        .strictObject({
+          saturationDetector: reference(detector).nullish(),
+          maxBytes: quantity().nullish(),
+          maxRequests: quantity().nullish(),
+          defaultRequestTTL: duration().nullish(),
+          noEndpointRequestTTL: duration().nullish(),
+          defaultPriorityBand: band().nullish(),
+          defaultNegativePriorityBand: band().nullish(),
+          priorityBands: z
+            .array(band().extend({ priority: z.int({ error: whole("the priority band is missing a priority") }) }))
+            .nullish(),
+          usageLimitPolicyPluginRef: z.string().nullish(),
+          enableEviction: z.boolean().nullish(),
+        })
+        .nullish(),
+      featureGates: z.array(z.string()).nullish(),
+      requestHandler: z
+        .strictObject({
+          parsers: z
+            .array(reference("this entry of the parsers is missing a pluginRef"))
+            .max(MAX_PARSERS, { error: `at most ${MAX_PARSERS} parsers can be configured` })
+            .nullish(),
+          propagatePriority: z
+            .boolean()
+            .refine((value) => !value, {
+              error: "is not supported yet: model servers are not told the priority of a request; remove it",
+            })
+            .nullish(),
+        })
+        .nullish(),
+      parser: reference("the parser is missing a pluginRef").nullish().describe("Deprecated: requestHandler.parsers."),
+      data: dataLayer().nullish().describe("Deprecated: the name of dataLayer in v1.3 and v1.4."),
+    },
+    { error: ({ input }) => (input === null ? empty : undefined) },
+  );
+}
+
+/** Plugin types that are named where one is unknown and resembles none. */
+const NEAREST = 3;
+
+/** Characters of a name: as many as those of Kubernetes objects have. */
+const MAX_NAME = 253;
+const SHORT = `a name has at most ${MAX_NAME} characters`;
+const PRINTABLE = "a name must not contain line breaks or other control characters";
+
+/** Names stand in log lines, metrics, headers and on terminals. */
+function isPrintable(name: string): boolean {
+  return !/[\p{Cc}\u2028\u2029]/u.test(name);
+}
+
+/** Each is fetched from every endpoint. */
+const MAX_SOURCES = 16;
+
+/** More than the types there are: each can be listed once, and a path is matched against all of them. */
+const MAX_PARSERS = 64;
+
+/** A structurally valid EndpointPickerConfig. */
+export type Envelope = z.output<ReturnType<typeof envelopeSchema>>;

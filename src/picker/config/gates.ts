@@ -1,0 +1,69 @@
+import type { Path } from "../../base/document/document.ts";
+import { didYouMean } from "../../base/document/nearest.ts";
+import type { Violation } from "../../base/document/validate.ts";
+
+/** What a feature gate of some release does here (scheduling 4.5, appendix C). */
+interface Gate {
+  /** Values that change nothing and are passed over in silence. */
+  readonly silent: readonly boolean[];
+  /** Why any other value has no effect; undefined = whoever asks whether the gate is on tells of it. */
+  readonly because: string | undefined;
+}
+
+const ALWAYS_ON = "there is nothing to switch; remove it";
+
+const GATES: ReadonlyMap<string, Gate> = new Map([
+  ["flowControl", { silent: [false], because: undefined }],
+  ["haPopulateNonLeaderDatastore", { silent: [true], because: "every replica knows all endpoints" }],
+  ["dataLayer", { silent: [], because: ALWAYS_ON }],
+  ["prepareDataPlugins", { silent: [], because: ALWAYS_ON }],
+  ["enableLegacyMetrics", { silent: [false], because: "metrics are read one way only; remove it" }],
+]);
+
+/** Gates that no current release knows any more. */
+export const RETIRED_GATES: ReadonlySet<string> = new Set(["dataLayer", "prepareDataPlugins", "enableLegacyMetrics"]);
+
+/** The name of a gate, without the value that may follow it. */
+export function gateName(text: string): string {
+  return text.split("=", 1)[0]!.trim();
+}
+
+/** Truth as the reference's flag library reads it. */
+const VALUES: ReadonlyMap<string, boolean> = new Map([
+  ...["1", "t", "T", "TRUE", "true", "True"].map((text) => [text, true] as const),
+  ...["0", "f", "F", "FALSE", "false", "False"].map((text) => [text, false] as const),
+]);
+
+/**
+ * Checks `featureGates`, each `name`, `name=true` or `name=false`.
+ * @param into receives gates that don't exist or that are no truth value
+ * @param warn told of gates without effect
+ * @returns those that are on, with the place of the entry that says so
+ */
+export function checkGates(
+  gates: readonly string[],
+  into: Violation[],
+  warn: (path: Path, text: string) => void,
+): ReadonlyMap<string, Path> {
+  const on = new Map<string, Path>();
+  gates.forEach((text, at) => {
+    const path = ["featureGates", at];
+    const name = gateName(text);
+    const gate = GATES.get(name);
+    if (gate === undefined) {
+      const known = [...GATES.keys()];
+      const hint = didYouMean(name, known) || `; known are ${known.join(", ")}`;
+      into.push({ path, problem: `feature gate ${name} is unknown or unregistered${hint}` });
+      return;
+    }
+    const given = text.includes("=") ? text.slice(text.indexOf("=") + 1).trim() : "true";
+    const value = VALUES.get(given);
+    if (value === true) on.set(name, path);
+    if (value === undefined) {
+      const remedy = `write ${name}=true or ${name}=false`;
+      into.push({ path, problem: `${given} is not a valid value for the feature gate ${name}; ${remedy}` });
+    } else if (gate.because !== undefined && !gate.silent.includes(value))
+      warn(path, `feature gate ${name} has no effect: ${gate.because}`);
+  });
+  return on;
+}

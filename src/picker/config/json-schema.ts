@@ -1,0 +1,72 @@
+import { z } from "zod";
+import type { PluginRegistry } from "../../base/plugin/registry.ts";
+import { envelopeSchema } from "./envelope.ts";
+import { policyOf, policyTypes } from "./policies.ts";
+
+/** What the schema says of a type. */
+interface Described {
+  readonly type: string;
+  readonly kind: string;
+  readonly describe: string;
+  readonly parameters: z.ZodType;
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+/**
+ * The JSON Schema (draft 2020-12) of an EndpointPickerConfig for editors: keys, plugin types and the parameters of each. What only
+ * the loader can see, such as references, it lets pass.
+ */
+export function configJsonSchema(registry: PluginRegistry): Json {
+  const schema = jsonSchemaOf(envelopeSchema(registry)) as { properties: Record<string, unknown> };
+  const types: readonly Described[] = [
+    ...registry.types().map((type) => registry.get(type)!),
+    ...policyTypes(registry).map((type) => {
+      const { role, describe, parameters } = policyOf(type, registry)!;
+      return { type, kind: role, describe: `${describe} Without effect yet.`, parameters };
+    }),
+  ];
+  const entry = {
+    type: "object",
+    required: ["type"],
+    additionalProperties: false,
+    properties: {
+      name: { description: "Instance name; the type when absent.", type: ["string", "null"] },
+      type: { type: "string" },
+      module: { description: "A file of yours that defines the type.", type: ["string", "null"], minLength: 1 },
+      parameters: { type: ["object", "null"] },
+    },
+    // What a file of the author's defines is not known here.
+    if: { required: ["module"] },
+    else: {
+      properties: {
+        type: {
+          oneOf: types.map(({ type, kind, describe }) => ({ const: type, description: `${kind}: ${describe}` })),
+        },
+      },
+    },
+    allOf: types.map(({ type, parameters }) => ({
+      if: { required: ["type"], properties: { type: { const: type } } },
+      // biome-ignore lint/suspicious/noThenProperty: it is a keyword of JSON Schema
+      then: { properties: { parameters: { anyOf: [strict(jsonSchemaOf(parameters)), { type: "null" }] } } },
+    })),
+  };
+  return {
+    $schema: "https://json-schema.org/draft/2020-12/schema",
+    title: "EndpointPickerConfig",
+    ...schema,
+    properties: { ...schema.properties, plugins: { type: ["array", "null"], items: entry } },
+  };
+}
+
+function jsonSchemaOf(schema: z.ZodType): Json {
+  const { $schema: _dialect, ...rest } = z.toJSONSchema(schema, { io: "input", unrepresentable: "any" });
+  return rest;
+}
+
+/** As the loader takes parameters: unknown keys are refused also where the plugin's author didn't say so. */
+function strict(schema: Json): Json {
+  return schema["type"] === "object" && !("additionalProperties" in schema)
+    ? { ...schema, additionalProperties: false }
+    : schema;
+}

@@ -1,0 +1,351 @@
+import type { Document, Path } from "../../base/document/document.ts";
+import { formatPosition } from "../../base/document/document.ts";
+import { didYouMean, nearest } from "../../base/document/nearest.ts";
+import { invalid, type Violation } from "../../base/document/validate.ts";
+import type { PluginKind } from "../../base/plugin/kinds.ts";
+import type { PluginRegistry } from "../../base/plugin/registry.ts";
+import { advise } from "./advice.ts";
+import { type Companion, checkCompanions, companionsOf } from "./companions.ts";
+import { dataLayerOf, discoveryOf, readDataSources } from "./data-layer.ts";
+import { builtInDocument } from "./defaults.ts";
+import type { ConfiguredPlugin, EffectiveConfig, EffectiveProfile } from "./effective.ts";
+import { API_VERSIONS, type Envelope, envelopeSchema, isCurrent } from "./envelope.ts";
+import { checkFlowControl } from "./flow-control.ts";
+import { checkGates } from "./gates.ts";
+import { checkNeededProfile, readHandler, warnOfProfiles } from "./handler.ts";
+import { DETECTOR, type MigrationPlan, migratePlugins, planMigration } from "./migrate.ts";
+import { defaultOf, isOfKind, type PluginTable, readPlugins, type TableEntry } from "./plugins.ts";
+import type { PolicyTable } from "./policies.ts";
+import { type Binding, bindProducers, checkShared, passedOver } from "./producers.ts";
+import { isMember, profileOfAll, readProfile } from "./profile.ts";
+import { isExperimental } from "./published.ts";
+import { checkReferences, referredBy } from "./references.ts";
+import { checkAndRepair, type Repaired, type Substitutes } from "./repair.ts";
+
+const WHAT = "EndpointPickerConfig";
+
+export interface LoadOptions {
+  /** Alpha plugins are refused (scheduling 3.1). */
+  readonly refuseExperimental?: boolean;
+  /** What is known to be wrong before the check: modules of entries of `plugins` that cannot be loaded. */
+  readonly mistakes?: readonly Violation[];
+}
+
+/** A configuration, and what of it stood where: for those who explain or rewrite the file. */
+export interface LoadedConfig {
+  readonly config: EffectiveConfig;
+  readonly document: Document;
+  readonly envelope: Envelope;
+  /** What of the file would be written otherwise today. */
+  readonly plan: MigrationPlan;
+  /** The plugins of the file. */
+  readonly table: PluginTable;
+  /** What members of profiles and the handler bring along. */
+  readonly companions: readonly Companion[];
+  /** Who reads what of whom. */
+  readonly bindings: readonly Binding[];
+}
+
+/**
+ * Makes an EndpointPickerConfig complete, or says everything that is wrong with it (scheduling 4.3, 4.4).
+ * @param document the file, or undefined for the built-in configuration
+ * @param registry the plugin types that exist
+ * @throws SluiceError DOCUMENT_INVALID, every violation as `file:line:column: path: problem`
+ */
+export function loadConfig(
+  document: Document | undefined,
+  registry: PluginRegistry,
+  options: LoadOptions = {},
+): EffectiveConfig {
+  return loadDetailed(document, registry, options).config;
+}
+
+/** As `loadConfig`, with what is known of the file. */
+export function loadDetailed(
+  document: Document | undefined,
+  registry: PluginRegistry,
+  options: LoadOptions = {},
+): LoadedConfig {
+  return new Loading(document ?? builtInDocument("default")!, registry, options).run();
+}
+
+/** One pass over one document: later steps see what earlier ones found, violations gather until the end. */
+class Loading {
+  readonly #document: Document;
+  readonly #registry: PluginRegistry;
+  /** Of the document as the schema has let it through; `run` looks up where they stand in the file. */
+  readonly #violations: Violation[] = [];
+  readonly #warnings: string[] = [];
+  readonly #options: LoadOptions;
+
+  constructor(document: Document, registry: PluginRegistry, options: LoadOptions) {
+    this.#document = document;
+    this.#registry = registry;
+    this.#options = options;
+  }
+
+  run(): LoadedConfig {
+    const mistakes = [...(this.#options.mistakes ?? [])];
+    const repaired = checkAndRepair(
+      this.#document.value,
+      envelopeSchema(this.#registry),
+      // Without its module an entry has no type either.
+      mistakes.map(({ path, problem }) => ({ path: path.slice(0, 2), problem })),
+      SUBSTITUTES,
+      mistakes,
+    );
+    if (repaired === undefined) throw invalid(this.#document, mistakes, WHAT);
+    const envelope = repaired.output;
+    if (!isCurrent(envelope.apiVersion))
+      this.#warn(["apiVersion"], `apiVersion ${envelope.apiVersion} is deprecated; write ${API_VERSIONS[0]}`);
+    const warn = (path: Path, text: string): void => this.#warn(path, text);
+    const plan = planMigration(envelope, this.#registry);
+    const gates = checkGates(envelope.featureGates ?? [], this.#violations, warn);
+    const entries = migratePlugins(envelope, plan, this.#registry, this.#violations, warn);
+    const { table, policies } = readPlugins(entries, this.#registry, this.#violations);
+    const referred = checkReferences(table, policies, this.#registry, this.#violations);
+    advise(entries, table, warn);
+    if (this.#options.refuseExperimental) this.#checkExperimental(table, policies);
+    const profiles = this.#profiles(envelope, table, policies);
+    const handler = readHandler(profiles.length, table, this.#registry, this.#violations);
+    const names = profiles.map(({ name }) => name);
+    checkNeededProfile(handler, names, table, this.#violations);
+    warnOfProfiles(names, table, warn);
+    const detector = this.#detector(envelope, plan, table);
+    const surroundings = { gate: gates.get("flowControl"), table, policies };
+    checkFlowControl(envelope, surroundings, this.#violations, warn);
+    const discovery = this.#discovery(envelope, table);
+    const dataSources = readDataSources(envelope, table, this.#registry, this.#violations, warn);
+    const parsers = this.#parsers(envelope, table);
+    const members = profiles.flatMap(({ plugins }) => plugins);
+    const companions = companionsOf([...members, handler], table);
+    checkCompanions(companions, table, this.#violations);
+    const along = companions.map(({ plugin }) => plugin);
+    const configured = [...table.values()];
+    const admission = [...configured.filter(isScreener), ...configured.filter(isAdmitter)];
+    const handling = [handler, ...referredBy(handler, table)];
+    const readers = distinct([...members, ...admission, ...handling]);
+    const bindings = bindProducers(readers, table, along, this.#registry, this.#violations);
+    checkShared(handling, bindings, table, this.#violations);
+    const own = this.#violations.filter((violation) => !isConsequence(violation, envelope, repaired));
+    mistakes.push(...own.map(({ path, problem }) => ({ path: repaired.original(path), problem })));
+    if (mistakes.length > 0) throw invalid(this.#document, mistakes, WHAT);
+    const measured = dataSources.flatMap(({ source, extractors }) => [source, ...extractors]);
+    const used = [...members, detector, discovery, ...measured, ...parsers].map((plugin) => plugin?.name);
+    this.#warnOfUnused(table, new Set([...used, ...referred]));
+    this.#warnOfPassedOver(table, bindings);
+    const config: EffectiveConfig = {
+      source: this.#document.file,
+      registry: this.#registry,
+      profiles,
+      handler,
+      headerProcessors: configured.filter(isHeaderProcessor),
+      screeners: configured.filter(isScreener),
+      admitters: configured.filter(isAdmitter),
+      producers: [...configured, ...along].filter(isProducer),
+      detector,
+      discovery,
+      parsers,
+      hooks: [...configured, ...along].filter(isHook),
+      configured,
+      dataSources,
+      warnings: this.#warnings,
+    };
+    return { config, document: this.#document, envelope, plan, table, companions, bindings };
+  }
+
+  #checkExperimental(table: PluginTable, policies: PolicyTable): void {
+    const types = [
+      ...[...table.values()].map(({ name, definition, path }) => ({ name, type: definition.type, path })),
+      ...[...policies].map(([name, { type, path }]) => ({ name, type, path })),
+    ];
+    for (const { name, type, path } of types)
+      if (isExperimental(type))
+        this.#refuse([...path, "type"], `plugin ${name} is experimental; requires --allow-experimental-plugins`);
+  }
+
+  #profiles(envelope: Envelope, table: PluginTable, policies: PolicyTable): readonly EffectiveProfile[] {
+    const entries = envelope.schedulingProfiles ?? [];
+    const seen = new Set<string>();
+    entries.forEach(({ name }, at) => {
+      if (seen.has(name))
+        this.#refuse(["schedulingProfiles", at, "name"], `schedulingProfiles has duplicate name ${name}`);
+      seen.add(name);
+    });
+    const warn = (path: Path, text: string): void => this.#warn(path, text);
+    if (entries.length > 0)
+      return entries.map((entry, at) => {
+        const path = ["schedulingProfiles", at];
+        const plugins = readProfile(entry, path, table, policies, this.#violations, warn);
+        return this.#complete({ name: entry.name, plugins }, path, table);
+      });
+    // A file that says nothing about scheduling gets what it would get without a file.
+    if (![...table.values()].some(({ definition }) => isMember(definition.kind)))
+      return loadConfig(undefined, this.#registry).profiles;
+    return [this.#complete({ name: "default", plugins: profileOfAll(table, this.#violations) }, ["plugins"], table)];
+  }
+
+  /** The profile with a picker (scheduling 4.3). @param at what a profile without a scorer is reported at */
+  #complete({ name, plugins: given }: EffectiveProfile, at: Path, table: PluginTable): EffectiveProfile {
+    const plugins = [...given];
+    if (!plugins.some(isPicker)) {
+      const picker = [...table.values()].find(isPicker) ?? defaultOf(DEFAULT_PICKER, "picker", this.#registry);
+      plugins.push({ ...picker, weight: 1 });
+    }
+    const picker = plugins.find(isPicker)!;
+    if (picker.definition.type === DEFAULT_PICKER && !plugins.some(({ definition }) => definition.kind === "scorer"))
+      this.#warn(
+        at,
+        `without a scorer ${picker.name} picks by chance; add scorers, such as queue-scorer and prefix-cache-scorer`,
+      );
+    return { name, plugins };
+  }
+
+  #detector(envelope: Envelope, plan: MigrationPlan, table: PluginTable): ConfiguredPlugin<"saturation-detector"> {
+    const old = plan.detector === undefined ? envelope.saturationDetector : { pluginRef: plan.detector.name };
+    const current = envelope.flowControl?.saturationDetector;
+    if (old && plan.detector === undefined)
+      this.#warn(
+        ["saturationDetector"],
+        current
+          ? "saturationDetector has no effect: flowControl.saturationDetector wins"
+          : "saturationDetector is deprecated here; move it to flowControl.saturationDetector",
+      );
+    const ref = (current ?? old)?.pluginRef ?? undefined;
+    const path = current ? ["flowControl", "saturationDetector", "pluginRef"] : ["saturationDetector", "pluginRef"];
+    // The one there always is may be named without an entry of its own.
+    const isUsual = ref === undefined || ref === DETECTOR;
+    const named = isUsual ? table.get(DETECTOR) : this.#referenced(ref, path, "saturationDetector", table);
+    if (named !== undefined && isDetector(named)) return named;
+    if (named !== undefined && ref !== undefined)
+      this.#refuse(path, `plugin ${ref} is not a SaturationDetector but a ${named.definition.kind}`);
+    return defaultOf(DETECTOR, "saturation-detector", this.#registry);
+  }
+
+  #discovery(envelope: Envelope, table: PluginTable): ConfiguredPlugin<"discovery"> | undefined {
+    const { data, dataLayer } = envelope;
+    if (data && dataLayer) this.#refuse(["data"], "data is the old name of dataLayer, which is given, too; merge them");
+    else if (data) this.#warn(["data"], "data is deprecated; it is called dataLayer now");
+    const [section, layer] = dataLayerOf(envelope);
+    const reference = discoveryOf(layer);
+    if (reference === undefined) return undefined;
+    const { ref } = reference;
+    const path = [section, ...reference.path];
+    const named = this.#referenced(ref, path, "dataLayer.discovery", table);
+    if (named === undefined || isDiscovery(named)) return named;
+    this.#refuse(path, `plugin ${ref} is not a discovery but a ${named.definition.kind}`);
+    return undefined;
+  }
+
+  /** The current shape lists several parsers, the older one names the only one (scheduling 4.2); the current one wins. */
+  #parsers(envelope: Envelope, table: PluginTable): ConfiguredPlugin<"parser">[] {
+    const listed = envelope.requestHandler?.parsers ?? [];
+    const old = envelope.parser;
+    if (old)
+      this.#warn(
+        ["parser"],
+        listed.length > 0
+          ? "parser has no effect: requestHandler.parsers wins"
+          : "parser is deprecated; move it to requestHandler.parsers",
+      );
+    const parsers: ConfiguredPlugin<"parser">[] = [];
+    const take = (ref: string, path: Path, what: string): void => {
+      const named = table.get(ref) ?? this.#parserOfType(ref) ?? this.#referenced(ref, path, what, table);
+      if (named === undefined) return;
+      if (!isParser(named))
+        this.#refuse(path, `the plugin ${ref} is not a parser plugin but a ${named.definition.kind}`);
+      else if (parsers.some(({ name }) => name === ref))
+        this.#refuse(path, `requestHandler.parsers lists ${ref} twice; keep one`);
+      else parsers.push(named);
+    };
+    listed.forEach(({ pluginRef }, at) => {
+      take(pluginRef, ["requestHandler", "parsers", at, "pluginRef"], "requestHandler.parsers");
+    });
+    if (old && listed.length === 0) take(old.pluginRef, ["parser", "pluginRef"], "parser");
+    return parsers;
+  }
+
+  /** A parser as it is without parameters needs no entry in `plugins`. */
+  #parserOfType(type: string): ConfiguredPlugin<"parser"> | undefined {
+    const definition = this.#registry.get(type);
+    if (definition?.kind !== "parser" || !definition.parameters.safeParse({}).success) return undefined;
+    return defaultOf(type, "parser", this.#registry);
+  }
+
+  #referenced(ref: string, path: Path, what: string, table: PluginTable): TableEntry | undefined {
+    const plugin = table.get(ref);
+    if (plugin === undefined)
+      this.#refuse(path, `${what} references undefined plugin ${ref}${didYouMean(ref, table.keys())}`);
+    return plugin;
+  }
+
+  #refuse(path: Path, problem: string): void {
+    this.#violations.push({ path, problem });
+  }
+
+  #warn(path: Path, text: string): void {
+    this.#warnings.push(`${formatPosition(this.#document.positionOf(path))}: ${text}`);
+  }
+
+  #warnOfUnused(table: PluginTable, used: ReadonlySet<string | undefined>): void {
+    for (const { name, definition, path } of table.values()) {
+      const remedy = REMEDIES[definition.kind];
+      if (remedy !== undefined && !used.has(name)) this.#warn(path, `plugin ${name} has no effect: ${remedy}`);
+    }
+  }
+
+  #warnOfPassedOver(table: PluginTable, bindings: readonly Binding[]): void {
+    for (const { name, instead } of passedOver(bindings, table)) {
+      const { reader, producer, key } = instead;
+      this.#warn(
+        table.get(name)!.path,
+        `nobody reads the producer ${name}: ${reader.name} takes ${key.name} of ${producer.name}; choose by its parameter that ends in ProducerName`,
+      );
+    }
+  }
+}
+
+/** What stands in for what is missing, so that the rest of a file can be checked. */
+const SUBSTITUTES: Substitutes = {
+  apiVersion: () => API_VERSIONS[0],
+  kind: () => WHAT,
+  name: (n) => `(nameless ${n + 1})`,
+};
+
+/** Whether something is wrong only since a part of the file, which is wrong as well, was left out before the check. */
+function isConsequence({ path }: Violation, envelope: Envelope, { isCut, lost }: Repaired<Envelope>): boolean {
+  if (isCut(path)) return true;
+  let value: unknown = envelope;
+  for (const key of path) value = (value as Record<string | number, unknown> | null | undefined)?.[key];
+  return typeof value === "string" && (lost.has(value) || nearest(value, lost) !== undefined);
+}
+
+const DEFAULT_PICKER = "max-score-picker";
+
+/** Why a configured plugin may be without effect, by kind; the other kinds work by being configured. */
+const REMEDIES: Readonly<Partial<Record<PluginKind, string>>> = {
+  filter: "no profile refers to it",
+  scorer: "no profile refers to it",
+  picker: "no profile uses it",
+  decider: "name it in the parameters of the profile handler",
+  "saturation-detector": "name it in flowControl.saturationDetector.pluginRef",
+  discovery: "name it in dataLayer.discovery.pluginRef",
+  parser: "name it in requestHandler.parsers",
+  "data-source": "name it in dataLayer.sources",
+  extractor: "name it in dataLayer.sources, among the extractors of a source",
+};
+
+const isPicker = isOfKind("picker");
+const isProducer = isOfKind("producer");
+const isDetector = isOfKind("saturation-detector");
+const isDiscovery = isOfKind("discovery");
+const isParser = isOfKind("parser");
+const isHook = isOfKind("request-hook");
+const isScreener = isOfKind("screener");
+const isAdmitter = isOfKind("admitter");
+const isHeaderProcessor = isOfKind("request-header-processor");
+
+/** Each plugin once: several profiles may name it. */
+function distinct(plugins: readonly ConfiguredPlugin[]): readonly ConfiguredPlugin[] {
+  return [...new Map(plugins.map((plugin) => [`${plugin.definition.kind} ${plugin.name}`, plugin])).values()];
+}

@@ -1,0 +1,241 @@
+import type { Path } from "../../base/document/document.ts";
+import type { Violation } from "../../base/document/validate.ts";
+import type { PluginRegistry } from "../../base/plugin/registry.ts";
+import type { Envelope } from "./envelope.ts";
+import { type DeciderPlan, migrateDecider, planDecider } from "./migrate-decider.ts";
+
+/** Where a parameter comes from that doesn't stand in its own entry under its own name. */
+export interface Origin {
+  readonly path: Path;
+  /** How it is called there. */
+  readonly as: string;
+}
+
+/** One entry of `plugins`, and where in the file it stands. */
+export type PluginEntry = NonNullable<Envelope["plugins"]>[number] & {
+  readonly path: Path;
+  /** Of parameters that were moved or renamed, by today's name. */
+  readonly origins?: ReadonlyMap<string, Origin>;
+};
+
+/** A parameter of the prefix cache under its old name and under today's; `to` undefined = it means nothing any more. */
+export interface Move {
+  readonly key: string;
+  readonly to: string | undefined;
+  readonly value: unknown;
+}
+
+/** What of a file would be written otherwise today. */
+export interface MigrationPlan {
+  /** Types that have another name now. */
+  readonly renamed: readonly { readonly at: number; readonly from: string; readonly to: string }[];
+  /** Parameters of the prefix cache on a scorer, which go to a producer of their own. */
+  readonly prefix: { readonly at: number; readonly moves: readonly Move[]; readonly noTokenLimit: boolean } | undefined;
+  /** Producers with parameters under old names. */
+  readonly producers: readonly { readonly at: number; readonly moves: readonly Move[] }[];
+  /** A detector given by thresholds in place, which gets an entry under this name. */
+  readonly detector: { readonly name: string; readonly keys: readonly Threshold[] } | undefined;
+  /** A handler of two stages that decides for itself. */
+  readonly decider: DeciderPlan | undefined;
+}
+
+/** Types under their former names: they took the same parameters (scheduling 3.7, 3.10, 3.15, appendix C). */
+const RENAMED_TYPES: ReadonlyMap<string, string> = new Map([
+  ["tokenizer", "token-producer"],
+  ["kv-cache-scorer", "kv-cache-utilization-scorer"],
+  ["by-label-selector", "label-selector-filter"],
+  ["model-server-protocol-metrics", "core-metrics-extractor"],
+  ["prefill-header-handler", "disagg-headers-handler"],
+]);
+
+/** What a type is called now. */
+export function currentType(type: string): string {
+  return RENAMED_TYPES.get(type) ?? type;
+}
+
+/** What a type is called now, if it has another name and that one exists here. */
+export function renamedType(type: string, registry: PluginRegistry): string | undefined {
+  const now = RENAMED_TYPES.get(type);
+  return now === undefined || registry.get(now) === undefined ? undefined : now;
+}
+
+const SCORER = "prefix-cache-scorer";
+export const PREFIX_PRODUCER = "approx-prefix-cache-producer";
+export const DETECTOR = "utilization-detector";
+/** Characters, where its successor `blockSizeTokens` counts tokens. */
+const BLOCK_CHARACTERS = "hashBlockSize";
+const BLOCK_TOKENS = "blockSizeTokens";
+/** An older name of `blockSizeTokens`, which counts while that is left at its default. */
+const BLOCK_ALIAS = "blockSize";
+const DEFAULT_BLOCK_TOKENS = 16;
+const CHARACTERS_PER_TOKEN = 4;
+/** What the scorer of v1.0 or v1.5 took and its producer takes now (scheduling 3.9.1). */
+const MOVED: ReadonlySet<string> = new Set([
+  BLOCK_CHARACTERS,
+  "autoTune",
+  BLOCK_ALIAS,
+  BLOCK_TOKENS,
+  "maxPrefixBlocksToMatch",
+  "maxPrefixTokensToMatch",
+  "lruCapacityPerServer",
+]);
+
+/** Thresholds that stood in `saturationDetector` itself from v1.2 to v1.4 (appendix C). */
+export const INLINE_THRESHOLDS = ["queueDepthThreshold", "kvCacheUtilThreshold", "metricsStalenessThreshold"] as const;
+
+type Threshold = (typeof INLINE_THRESHOLDS)[number];
+
+/** Finds everything that would be written otherwise today. */
+export function planMigration(envelope: Envelope, registry: PluginRegistry): MigrationPlan {
+  const plugins = envelope.plugins ?? [];
+  const renamed: MigrationPlan["renamed"][number][] = [];
+  plugins.forEach(({ type: from }, at) => {
+    const to = renamedType(from, registry);
+    if (to !== undefined) renamed.push({ at, from, to });
+  });
+  const producers: MigrationPlan["producers"][number][] = [];
+  plugins.forEach(({ type, parameters }, at) => {
+    if (type !== PREFIX_PRODUCER) return;
+    const moves = movesOf(parameters ?? {}, "producer").filter(({ key, to }) => key !== to && key !== BLOCK_CHARACTERS);
+    if (moves.length > 0) producers.push({ at, moves });
+  });
+  return {
+    renamed,
+    prefix: prefixOf(plugins, registry),
+    producers,
+    detector: detectorOf(envelope, plugins),
+    decider: planDecider(envelope, registry),
+  };
+}
+
+/** With a producer in the file the scorer's parameters stay where they are, and are refused like any unknown key. */
+function prefixOf(plugins: NonNullable<Envelope["plugins"]>, registry: PluginRegistry): MigrationPlan["prefix"] {
+  const at = plugins.findIndex(
+    ({ type, parameters }) => type === SCORER && Object.keys(parameters ?? {}).some((key) => MOVED.has(key)),
+  );
+  if (at < 0 || registry.get(PREFIX_PRODUCER) === undefined) return undefined;
+  if (plugins.some(({ type, name }) => type === PREFIX_PRODUCER || name === PREFIX_PRODUCER)) return undefined;
+  const moves = movesOf(plugins[at]!.parameters ?? {}, "scorer");
+  // Then the limit in tokens was off unless given, and would win now.
+  const has = (key: string): boolean => moves.some((move) => move.key === key);
+  return { at, moves, noTokenLimit: has("maxPrefixBlocksToMatch") && !has("maxPrefixTokensToMatch") };
+}
+
+/**
+ * Of several block sizes one counts. On a producer: today's key unless it is left at its default beside the alias, else that,
+ * else characters. On a scorer: today's key, else the alias, which counted characters from v1.1 to v1.3, else the older name.
+ */
+function movesOf(parameters: Readonly<Record<string, unknown>>, on: "scorer" | "producer"): Move[] {
+  const tokens = parameters[BLOCK_TOKENS];
+  const isLeft = tokens === undefined || (on === "producer" && tokens === DEFAULT_BLOCK_TOKENS);
+  const isGiven = Number.isInteger(parameters[BLOCK_ALIAS]);
+  const aliasCounts = isGiven && isLeft;
+  const inTokens = (value: unknown): unknown =>
+    isBlockLength(value) ? Math.ceil(value / CHARACTERS_PER_TOKEN) : value;
+  const moves: Move[] = [];
+  for (const [key, value] of Object.entries(parameters)) {
+    if (!MOVED.has(key)) continue;
+    if (key === BLOCK_CHARACTERS) {
+      const counts = isBlockLength(value) && !aliasCounts && tokens === undefined;
+      moves.push(counts ? { key, to: BLOCK_TOKENS, value: inTokens(value) } : { key, to: undefined, value });
+    } else if (key === BLOCK_ALIAS && aliasCounts)
+      moves.push({ key, to: BLOCK_TOKENS, value: on === "scorer" ? inTokens(value) : value });
+    else if (key === BLOCK_ALIAS && isGiven && on === "scorer") moves.push({ key, to: undefined, value });
+    else if (key === BLOCK_TOKENS && aliasCounts) moves.push({ key, to: undefined, value });
+    else moves.push({ key, to: key, value });
+  }
+  return moves;
+}
+
+function isBlockLength(value: unknown): value is number {
+  return typeof value === "number" && value >= 1;
+}
+
+function detectorOf(
+  { saturationDetector: old, flowControl }: Envelope,
+  plugins: NonNullable<Envelope["plugins"]>,
+): MigrationPlan["detector"] {
+  const keys = INLINE_THRESHOLDS.filter((key) => old?.[key] !== undefined);
+  if (keys.length === 0 || flowControl?.saturationDetector) return undefined;
+  const taken = new Set(plugins.map(({ name, type }) => name || type));
+  let name = DETECTOR;
+  for (let n = 1; taken.has(name); n++) name = n === 1 ? "saturation-detector" : `saturation-detector-${n}`;
+  return { name, keys };
+}
+
+/**
+ * The entries of `plugins` as they would be written today.
+ * @param into receives what is wrong
+ * @param warn told what to write instead
+ */
+export function migratePlugins(
+  envelope: Envelope,
+  plan: MigrationPlan,
+  registry: PluginRegistry,
+  into: Violation[],
+  warn: (path: Path, text: string) => void,
+): PluginEntry[] {
+  const entries: PluginEntry[] = (envelope.plugins ?? []).map((entry, at) => ({ ...entry, path: ["plugins", at] }));
+  for (const { at, from, to } of plan.renamed) {
+    const entry = entries[at]!;
+    // Where the process knows the type under its old name, too, that one tells of it.
+    if (registry.get(from) !== undefined) continue;
+    const name = entry.name || from;
+    const instead = JSON.stringify({ name, type: to });
+    warn([...entry.path, "type"], `plugin type ${from} is deprecated; it is called ${to} now: write ${instead}`);
+    entries[at] = { ...entry, name, type: to };
+  }
+  for (const { at, moves } of plan.producers) {
+    const entry = entries[at]!;
+    const moved = moveAll(moves, entry.path, into);
+    const stay = Object.entries(entry.parameters ?? {}).filter(([key]) => !moves.some((move) => move.key === key));
+    for (const { key, to } of moves)
+      if (to !== undefined) warn([...entry.path, "parameters", key], `${key} is deprecated; it is called ${to} now`);
+    entries[at] = {
+      ...entry,
+      parameters: { ...Object.fromEntries(stay), ...moved.parameters },
+      origins: moved.origins,
+    };
+  }
+  if (plan.prefix !== undefined) {
+    const { at, moves, noTokenLimit } = plan.prefix;
+    const scorer = entries[at]!;
+    const { parameters, origins } = moveAll(moves, scorer.path, into);
+    if (noTokenLimit) parameters["maxPrefixTokensToMatch"] = 0;
+    const stay = Object.entries(scorer.parameters ?? {}).filter(([key]) => !MOVED.has(key));
+    const today = JSON.stringify({ type: PREFIX_PRODUCER, parameters });
+    warn(scorer.path, `parameters of the prefix cache are deprecated on ${SCORER}; give plugins the entry ${today}`);
+    entries[at] = { ...scorer, parameters: Object.fromEntries(stay) };
+    entries.push({ type: PREFIX_PRODUCER, name: undefined, parameters, path: scorer.path, origins });
+  }
+  if (plan.decider !== undefined) migrateDecider(plan.decider, entries, into, warn);
+  if (plan.detector !== undefined) {
+    const { name, keys } = plan.detector;
+    const parameters = Object.fromEntries(keys.map((key) => [key, envelope.saturationDetector![key]]));
+    const origins = new Map(keys.map((key) => [key, { path: ["saturationDetector", key], as: key }]));
+    const entry = name === DETECTOR ? { type: DETECTOR, parameters } : { name, type: DETECTOR, parameters };
+    const rest = `and name it in flowControl.saturationDetector.pluginRef`;
+    const today = JSON.stringify(entry);
+    warn(["saturationDetector"], `thresholds are deprecated here; give plugins the entry ${today} ${rest}`);
+    entries.push({ type: DETECTOR, name, parameters, path: ["saturationDetector"], origins });
+  }
+  return entries;
+}
+
+function moveAll(
+  moves: readonly Move[],
+  entry: Path,
+  into: Violation[],
+): { readonly parameters: Record<string, unknown>; readonly origins: Map<string, Origin> } {
+  const parameters: Record<string, unknown> = {};
+  const origins = new Map<string, Origin>();
+  for (const { key, to, value } of moves) {
+    const path = [...entry, "parameters", key];
+    if (to !== undefined) {
+      parameters[to] = value;
+      origins.set(to, { path, as: key });
+    } else if (key === BLOCK_CHARACTERS && !isBlockLength(value) && value !== null)
+      into.push({ path, problem: `must be a number of characters from 1 up, got ${JSON.stringify(value)}` });
+  }
+  return { parameters, origins };
+}

@@ -1,0 +1,158 @@
+import { z } from "zod";
+import type { Path } from "../../base/document/document.ts";
+import { knownKeys } from "../../base/document/schema-keys.ts";
+import { check, isUnknownKey, type Violation } from "../../base/document/validate.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import type { PluginDefinition, PluginKind } from "../../base/plugin/kinds.ts";
+import type { PluginRegistry } from "../../base/plugin/registry.ts";
+import type { ConfiguredPlugin } from "./effective.ts";
+import type { PluginEntry } from "./migrate.ts";
+import { type ConfiguredPolicy, type PolicyTable, policyOf } from "./policies.ts";
+import { whyNoParameter } from "./published.ts";
+
+/** A plugin of the file with its place there. */
+export type TableEntry = ConfiguredPlugin & { readonly path: Path; readonly entry: PluginEntry };
+
+/** The configured plugins by instance name, in the order of the file. */
+export type PluginTable = Map<string, TableEntry>;
+
+/** What `plugins` of a file comes to. */
+export interface ReadPlugins {
+  readonly table: PluginTable;
+  /** Policies of flow control, which are no plugins yet. */
+  readonly policies: PolicyTable;
+}
+
+/**
+ * Reads the entries of `plugins`: names, duplicates, parameters.
+ * @param into receives what is wrong; a plugin with wrong parameters stays in the table, so that references to it hold
+ */
+export function readPlugins(entries: readonly PluginEntry[], registry: PluginRegistry, into: Violation[]): ReadPlugins {
+  const table: PluginTable = new Map();
+  const policies = new Map<string, ConfiguredPolicy>();
+  for (const entry of entries) {
+    const { path, type } = entry;
+    const name = entry.name || type;
+    if (table.has(name) || policies.has(name)) {
+      const hint = entry.name ? "" : "; give one of them a `name` of its own";
+      into.push({ path, problem: `duplicate plugin name ${name}${hint}` });
+      continue;
+    }
+    const policy = policyOf(type, registry);
+    // The envelope's schema let through only what one of the two knows.
+    const schema = (policy ?? registry.get(type)!).parameters;
+    const wrong: Violation[] = [];
+    const parsed = checkParameters(entry.parameters ?? {}, strictly(schema), [...path, "parameters"], wrong);
+    for (const { path: place, problem } of wrong) {
+      const said = withRemedy(problem, type, schema, place.slice(path.length + 1));
+      into.push({
+        path: whereItStands(entry, place),
+        problem: `failed to create plugin ${name} (type: ${type}): ${said}`,
+      });
+    }
+    if (policy === undefined)
+      table.set(name, { definition: registry.get(type)!, name, parameters: parsed?.output, path, entry });
+    else policies.set(name, { type, policy, path });
+  }
+  return { table, policies };
+}
+
+/**
+ * Checks parameters. A parameter that is null and may not be is as if it were not there, as templates leave it (scheduling 4.1);
+ * what an author named, such as a label, is none: with one label less a selector would take more.
+ */
+function checkParameters(given: Json, schema: z.ZodType, at: Path, into: Violation[]): ReturnType<typeof check> {
+  const wrong: Violation[] = [];
+  const parsed = check(given, schema, at, wrong);
+  const inner = wrong.filter(({ problem }) => !isUnknownKey(problem)).map(({ path }) => path.slice(at.length));
+  const copy = structuredClone(given);
+  const isLess = inner.map((path) => removeNull(copy, path, schema)).includes(true);
+  if (isLess) return check(copy, schema, at, into);
+  into.push(...wrong);
+  return parsed;
+}
+
+type Json = Record<string, unknown>;
+
+/** Whether at the path there was a null under a key that the schema knows, and it is gone now. */
+function removeNull(from: Json, path: Path, schema: z.ZodType): boolean {
+  const outer = path.slice(0, -1);
+  const key = path.at(-1);
+  if (typeof key !== "string" || !knownKeys(schema, outer).includes(key)) return false;
+  let value: unknown = from;
+  for (const step of outer) value = (value as Json | undefined)?.[step];
+  const mapping = value as Json | undefined;
+  return mapping?.[key] === null && delete mapping[key];
+}
+
+/** A problem with a key that nothing known resembles says what to do about it. @param inner place in the parameters */
+function withRemedy(problem: string, type: string, schema: z.ZodType, inner: Path): string {
+  const key = String(inner.at(-1));
+  if (problem !== `unknown key \`${key}\``) return problem;
+  const reason = inner.length === 1 ? whyNoParameter(type, key) : undefined;
+  if (reason !== undefined) return reason;
+  const known = knownKeys(schema, inner.slice(0, -1));
+  if (known.length > 0) return `${problem}; remove it, known are ${known.join(", ")}`;
+  return `${problem}; remove it${inner.length === 1 ? `, ${type} has no parameters` : ""}`;
+}
+
+/** The place in the file of a part of an entry's parameters, which may have been moved there. */
+export function whereItStands({ path, origins }: PluginEntry, place: Path): Path {
+  const key = path.length + 1;
+  const origin = origins?.get(String(place[key]));
+  return origin === undefined ? place : [...origin.path, ...place.slice(key + 1)];
+}
+
+/** A plugin as it is when nothing configures it. */
+export function defaultPlugin<K extends PluginKind>(definition: PluginDefinition<K>): ConfiguredPlugin<K> {
+  return { definition, name: definition.type, parameters: definition.parameters.parse({}) };
+}
+
+/**
+ * The plugin of a type as it is when nothing configures it.
+ * @throws SluiceError PLUGIN_TYPE_MISSING when the process was put together without a type the defaults need
+ */
+export function defaultOf<K extends PluginKind>(type: string, kind: K, registry: PluginRegistry): ConfiguredPlugin<K> {
+  const definition = registry.get(type);
+  if (definition?.kind !== kind)
+    throw new SluiceError("PLUGIN_TYPE_MISSING", `no ${kind} of type ${type} is registered, which the defaults need`);
+  return defaultPlugin(definition as PluginDefinition<K>);
+}
+
+/** Tells plugins of one kind from others. */
+export function isOfKind<K extends PluginKind>(kind: K) {
+  return <P extends ConfiguredPlugin>(plugin: P): plugin is P & ConfiguredPlugin<K> => plugin.definition.kind === kind;
+}
+
+/**
+ * Unknown parameters are refused also where a plugin's author wrote a plain `z.object`, with whatever stands around it:
+ * `transform`, `pipe`, `preprocess`, `default` and the like, and the alternatives of a union. Objects within are as their
+ * author made them, and so are intersections, in which each side knows its own keys alone.
+ */
+function strictly<S extends z.core.$ZodType>(schema: S): S {
+  const def = (schema as unknown as z.core.$ZodTypes)._zod.def;
+  // Some parts of a definition are made when they are first asked for, and stay so.
+  const changed = (change: object): S =>
+    z.core.clone(schema, z.core.util.mergeDefs(schema._zod.def, change) as S["_zod"]["def"]);
+  switch (def.type) {
+    case "object":
+      return def.catchall === undefined ? changed({ catchall: z.never() }) : schema;
+    case "pipe":
+      // A preprocessing step comes first, and what it hands on is checked.
+      return def.in._zod.def.type === "transform"
+        ? changed({ out: strictly(def.out) })
+        : changed({ in: strictly(def.in) });
+    case "optional":
+    case "nullable":
+    case "default":
+    case "prefault":
+    case "nonoptional":
+    case "readonly":
+    case "catch":
+      return changed({ innerType: strictly(def.innerType) });
+    case "union":
+      return changed({ options: def.options.map((option) => strictly(option)) });
+    default:
+      return schema;
+  }
+}

@@ -1,0 +1,109 @@
+import type { Violation } from "../../base/document/validate.ts";
+import { writerFor } from "../../base/plugin/bindings.ts";
+import type { DataKey } from "../../base/plugin/keys.ts";
+import type { PluginRegistry } from "../../base/plugin/registry.ts";
+import type { ConfiguredPlugin } from "./effective.ts";
+import { defaultPlugin, isOfKind, type PluginTable } from "./plugins.ts";
+import { cycleAmong } from "./references.ts";
+
+type ConfiguredProducer = ConfiguredPlugin<"producer">;
+
+/** From which producer a plugin reads a key. */
+export interface Binding {
+  readonly reader: ConfiguredPlugin;
+  readonly key: DataKey;
+  readonly producer: ConfiguredProducer;
+}
+
+/**
+ * Says who reads what of whom, and checks that whatever is read is written by a configured producer or by one that can be made
+ * with its defaults, and that no producer waits for itself (scheduling 3.4).
+ * @param readers all that take part in decisions, producers excepted
+ * @param companions what members of profiles bring along
+ * @param into receives what is wrong, at the entry of the plugin concerned
+ */
+export function bindProducers(
+  readers: readonly ConfiguredPlugin[],
+  table: PluginTable,
+  companions: readonly ConfiguredPlugin[],
+  registry: PluginRegistry,
+  into: Violation[],
+): readonly Binding[] {
+  const producers = [...table.values(), ...companions].filter(isOfKind("producer")) as ConfiguredProducer[];
+  const place = (name: string) => table.get(name)?.path ?? [];
+  // The list grows while it is read: what is made may require more.
+  const all: ConfiguredPlugin[] = [...readers, ...producers];
+  const refused = new Set<string>();
+  for (const reader of all)
+    for (const key of reader.definition.requires) {
+      if (writerFor(key, reader, producers) !== undefined) continue;
+      const definition = registry.defaultProducer(key);
+      const problem = `no producer for key ${key.name} required by plugin ${reader.name}`;
+      if (definition === undefined) {
+        if (!refused.has(problem)) into.push({ path: place(reader.name), problem });
+        refused.add(problem);
+        continue;
+      }
+      const made = defaultPlugin(definition);
+      producers.push(made);
+      all.push(made);
+      const other = table.get(made.name);
+      if (other !== undefined)
+        into.push({
+          path: other.path,
+          problem: `the name ${made.name} is that of the producer that ${reader.name} needs and that is made automatically; give this ${other.definition.kind} another one`,
+        });
+    }
+  const bindings = all.flatMap((reader) =>
+    [...reader.definition.requires, ...(reader.definition.optional ?? [])].flatMap((key) => {
+      const producer = writerFor(key, reader, producers);
+      return producer === undefined ? [] : [{ reader, key, producer }];
+    }),
+  );
+  const cycle = cycleAmong(producers, (reader) =>
+    bindings.filter((binding) => binding.reader === reader).map(({ producer }) => producer),
+  );
+  if (cycle !== undefined) {
+    const names = [...cycle, cycle[0]!].map(({ name }) => name).join(" -> ");
+    const at = cycle.find(({ name }) => table.has(name));
+    const problem = `dependency cycle among producers, each reads what the next one writes: ${names}`;
+    into.push({ path: place(at?.name ?? ""), problem });
+  }
+  return bindings;
+}
+
+/**
+ * Checks that plugins which look at the same figures take them of the same producer.
+ * @param together the profile handler and the plugins it works with
+ * @param into receives the first pair that differs
+ */
+export function checkShared(
+  together: readonly ConfiguredPlugin[],
+  bindings: readonly Binding[],
+  table: PluginTable,
+  into: Violation[],
+): void {
+  const shared = bindings.filter(({ reader }) => together.some(({ name }) => name === reader.name));
+  for (const { reader, key, producer } of shared) {
+    const other = shared.find((one) => one.key === key && one.producer !== producer);
+    if (other === undefined) continue;
+    const problem = `${reader.name} reads ${key.name} of ${producer.name}, and ${other.reader.name}, which works with it, that of ${other.producer.name}; name the same producer in both`;
+    into.push({ path: table.get(reader.name)?.path ?? [], problem });
+    return;
+  }
+}
+
+/**
+ * Configured producers that nobody reads though somebody reads what they write, of another one: the reader lacks the parameter
+ * that chooses among them.
+ */
+export function passedOver(
+  bindings: readonly Binding[],
+  table: PluginTable,
+): readonly { readonly name: string; readonly instead: Binding }[] {
+  return [...table.values()].filter(isOfKind("producer")).flatMap(({ name, definition }) => {
+    if (bindings.some(({ producer }) => producer.name === name)) return [];
+    const instead = bindings.find(({ key }) => definition.produces.includes(key));
+    return instead === undefined ? [] : [{ name, instead }];
+  });
+}

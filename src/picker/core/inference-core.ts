@@ -1,0 +1,380 @@
+import type { Clock } from "../../base/clock/clock.ts";
+import type { SeededRandom } from "../../base/clock/random.ts";
+import type { PluginInstances } from "../../base/plugin/instances.ts";
+import type { AppProtocol, OwnHook, RequestParser, SaturationDetector } from "../../base/plugin/kinds.ts";
+import { VERSION } from "../../base/process/version.ts";
+import type { Logger } from "../../base/telemetry/logger.ts";
+import { createMetrics, type Metrics } from "../../base/telemetry/names.ts";
+import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
+import { MetricsRegistry } from "../../base/telemetry/registry.ts";
+import type { Tracing } from "../../base/telemetry/tracing.ts";
+import type { CadenceOptions } from "../../pool/endpoints/cadence.ts";
+import { Collector } from "../../pool/endpoints/collector.ts";
+import { collectorMetrics } from "../../pool/endpoints/collector-metrics.ts";
+import { Dialects } from "../../pool/endpoints/dialects/dialects.ts";
+import { EndpointLog } from "../../pool/endpoints/endpoint-log.ts";
+import { EndpointRegistry } from "../../pool/endpoints/registry.ts";
+import { type MetricsPage, ScrapeClient } from "../../pool/endpoints/scrape-client.ts";
+import { EndpointsView } from "../../pool/endpoints/view.ts";
+import { type ModelOptions, ModelResolver } from "../../pool/resources/resolve.ts";
+import { ParserTable } from "../apis/parser-table.ts";
+import type { EffectiveConfig } from "../config/effective.ts";
+import { BudgetWatch } from "../exchange/budget-watch.ts";
+import { type BudgetSettings, ByteBudget } from "../exchange/byte-budget.ts";
+import { Decider, type DecisionParts } from "../exchange/decide.ts";
+import { type ExchangeServices, InferenceExchange } from "../exchange/exchange.ts";
+import { ExchangeMetrics } from "../exchange/exchange-metrics.ts";
+import type { PluginCalls } from "../exchange/plugin-calls.ts";
+import { Preparation } from "../exchange/prepare.ts";
+import { RequestHooks } from "../exchange/request-hooks.ts";
+import type { Exchange, Wire } from "../exchange/wire.ts";
+import { LegacyAdmission } from "../flowcontrol/legacy-admission.ts";
+import { refusePromise } from "../scheduling/answers.ts";
+import { prefixIndexSizes } from "../scheduling/plugins/producers/approx-prefix-cache-producer.ts";
+import type { SchedulingPlan } from "../scheduling/profile.ts";
+import { DecisionRecords } from "../scheduling/records.ts";
+import { Scheduler } from "../scheduling/scheduler.ts";
+import { BytesPerToken } from "../scheduling/tokens/bytes-per-token.ts";
+import { modelGuard } from "./model-guard.ts";
+import { instancesOf, planOf } from "./plan.ts";
+import { rewriteCounter } from "./rewrite-counter.ts";
+import { pluginCalls, schedulerHooks } from "./scheduler-hooks.ts";
+
+/** One request body, by default (spec/decisions.md). */
+const MAX_REQUEST_BYTES = 32 * 1024 * 1024;
+const FULL_RECORDS_EVERY = 256;
+
+export interface CoreOptions {
+  readonly clock: Clock;
+  readonly random: SeededRandom;
+  readonly config: EffectiveConfig;
+  /** Request hooks besides those of the configuration, behind them. */
+  readonly hooks?: readonly OwnHook[];
+  /** Objectives and API objects, and how they count. */
+  readonly models: ModelOptions;
+  /** How often endpoints are scraped; absent = adaptive from 50 ms to 1 s. */
+  readonly cadence?: CadenceOptions;
+  /** How metrics pages are read; the built-in engines' by default. */
+  readonly dialects?: Dialects;
+  /** Where they are. */
+  readonly metricsPage?: MetricsPage;
+  /** Milliseconds after which metrics no longer count an endpoint as ready. */
+  readonly staleness: number;
+  readonly ignoreSubset: boolean;
+  /** The wire walks down the list of endpoints by itself. */
+  readonly retries?: boolean;
+  /** `--emit-endpoint-scores`. */
+  readonly emitScores?: boolean;
+  /** How many endpoints a proxy is offered, 1 to 8; absent = as the picker says. */
+  readonly maxEndpoints?: number | undefined;
+  /** How many bytes of bodies are held, and what happens when they are too many. */
+  readonly bodies?: Partial<BudgetSettings> | undefined;
+  /** Bytes of one request body; default 32 MiB. */
+  readonly maxRequestBytes?: number;
+  /** Answers to requests that ask for it carry the decision. */
+  readonly decisionHeader?: boolean | undefined;
+  /** Inference requests without a body are refused; else they go anywhere, as with the reference. */
+  readonly refusesEmptyBodies?: boolean;
+  /** One decision in this many is recorded in full, 0 = only those that are asked for; default 256. */
+  readonly fullRecordsEvery?: number | undefined;
+  /** Request metrics are shown under the names of v0.3 to v1.0, too; default true. */
+  readonly inferenceModelMetrics?: boolean;
+  /** Default: nothing is traced. */
+  readonly tracing?: Tracing | undefined;
+  /** Whether bytes per token are learned from answers; default true. Otherwise 4 bytes are a token. */
+  readonly learnsBytesPerToken?: boolean | undefined;
+  /** Whether producers get what they have to wait for, such as answers of other servers; default true. */
+  readonly prepares?: boolean;
+  readonly log: Logger;
+}
+
+/** Everything between a wire and the model servers, put together: what both `sluice epp` and `sluice gateway` are made of. */
+export class InferenceCore {
+  readonly clock: Clock;
+  readonly random: SeededRandom;
+  readonly registry = new MetricsRegistry({ onRenderError: (error) => this.onError(error) });
+  readonly metrics: Metrics;
+  readonly endpoints: EndpointRegistry;
+  readonly endpointsView: EndpointsView;
+  readonly records = new DecisionRecords();
+  readonly budget: ByteBudget;
+  readonly models: ModelResolver;
+  /** What answers have taught of the models' text; undefined where 4 bytes are a token. */
+  readonly bytesPerToken: BytesPerToken | undefined;
+  readonly #options: CoreOptions;
+  readonly #log: RateLimitedLog;
+  readonly #scheduler: Scheduler;
+  readonly #calls: PluginCalls;
+  #inForce: InForce;
+  #closed = false;
+  readonly #collector: Collector;
+  readonly #endpointLog: EndpointLog;
+  readonly #services: ExchangeServices;
+
+  constructor(options: CoreOptions) {
+    const { clock, random, log, config } = options;
+    this.#options = options;
+    this.clock = clock;
+    this.random = random;
+    this.bytesPerToken = options.learnsBytesPerToken === false ? undefined : new BytesPerToken();
+    this.#log = new RateLimitedLog(log, clock, { intervalMs: 10_000, maxKeys: 256 });
+    this.budget = new ByteBudget(options.bodies);
+    this.#watchBudget();
+    this.metrics = createMetrics(this.registry, options.inferenceModelMetrics ?? true);
+    this.#calls = pluginCalls(this.metrics, clock);
+    const names = modelGuard(options.models.resources);
+    this.models = new ModelResolver({ ...options.models, random, onRewrite: rewriteCounter(this.metrics, names) });
+    this.endpoints = new EndpointRegistry({
+      clock,
+      random,
+      onRefused: (id, maxEndpoints) =>
+        this.#log.log(
+          "error",
+          "endpoint-refused",
+          { endpoint: id, maxEndpoints },
+          "too many endpoints: this one is left out",
+        ),
+    });
+    this.endpointsView = new EndpointsView(this.endpoints, clock, options.staleness);
+    this.#inForce = this.#make(config, undefined);
+    this.#scheduler = new Scheduler({
+      plan: this.#inForce.plan,
+      clock,
+      random,
+      records: this.records,
+      retries: options.retries ?? false,
+      emitScores: options.emitScores ?? false,
+      maxEndpoints: options.maxEndpoints,
+      hooks: schedulerHooks(this.metrics, this.#log, names),
+      fullEvery: options.fullRecordsEvery ?? FULL_RECORDS_EVERY,
+    });
+    this.endpoints.onRemoved((endpoint) => this.#scheduler.endpointRemoved(endpoint));
+    this.#endpointLog = new EndpointLog(clock, this.endpoints, log);
+    this.#collector = new Collector({
+      clock,
+      random,
+      registry: this.endpoints,
+      scraper: new ScrapeClient(clock, options.dialects ?? new Dialects(), options.metricsPage),
+      metrics: collectorMetrics(this.metrics),
+      ...options.cadence,
+    });
+    this.metrics.info.with("", VERSION).set(1);
+    const { limit, reserve } = this.budget.settings;
+    this.metrics.bodyBudgetLimit.with("main").set(limit);
+    this.metrics.bodyBudgetLimit.with("small").set(reserve);
+    const buffered = this.metrics.bufferedBytes.with();
+    const main = this.metrics.bodyBudgetBytes.with("main");
+    const small = this.metrics.bodyBudgetBytes.with("small");
+    const paused = this.metrics.bodyBudgetPaused.with();
+    this.registry.onRender(() => {
+      buffered.set(this.budget.used);
+      main.set(this.budget.mainUsed);
+      small.set(this.budget.reserveUsed);
+      paused.set(this.budget.paused);
+      this.metrics.prefixIndexerSize.clear();
+      for (const { name, type, size } of prefixIndexSizes(this.#scheduler.plan))
+        this.metrics.prefixIndexerSize.with(name, type).set(size);
+    });
+    this.#services = {
+      clock,
+      random,
+      endpoints: this.endpoints,
+      decider: new Decider({
+        clock,
+        random,
+        endpoints: this.endpoints,
+        inForce: () => this.#inForce,
+        models: this.models,
+        scheduler: this.#scheduler,
+        bytesPerToken: this.bytesPerToken,
+        preparation: options.prepares === false ? undefined : this.#preparation(),
+        ignoreSubset: options.ignoreSubset,
+        onPluginError: (plugin, error) =>
+          this.#log.log("error", `plugin ${plugin}`, { err: error, plugin }, "a plugin failed and was left out"),
+        calls: this.#calls,
+      }),
+      hooks: () => this.#inForce.hooks,
+      metrics: new ExchangeMetrics(this.metrics, names),
+      tracing: options.tracing?.on ? options.tracing : undefined,
+      budget: this.budget,
+      bytesPerToken: this.bytesPerToken,
+      maxRequestBytes: options.maxRequestBytes ?? MAX_REQUEST_BYTES,
+      refusesEmptyBodies: options.refusesEmptyBodies ?? false,
+      decisionHeader: options.decisionHeader ?? false,
+      onError: (error) => this.onError(error),
+      onStrangerServed: (reported) =>
+        this.#log.log(
+          "info",
+          "stranger-served",
+          { reported },
+          "the proxy reports that somebody served who is no endpoint of the pool; the picked one stays in the books",
+        ),
+    };
+  }
+
+  #watchBudget(): void {
+    const { log } = this.#options;
+    new BudgetWatch(this.budget, this.clock, {
+      letGo: (holder) =>
+        this.#log.log(
+          "warn",
+          "body-stalled",
+          { ...holder },
+          "a request body stalled while memory is short; answered 408",
+        ),
+      stuck: (report) =>
+        log.error({ ...report }, "request bodies wait for memory, and those that hold it do not move; see holders"),
+      moving: (milliseconds) => log.info({ milliseconds }, "no request body waits for memory any more"),
+    });
+  }
+
+  #preparation(): Preparation {
+    return new Preparation({
+      clock: this.clock,
+      preparers: () => this.#scheduler.preparers,
+      onFailed: ({ name }, error) =>
+        this.#log.log(
+          "error",
+          `prepare ${name}`,
+          { err: error, plugin: name },
+          "a producer prepared nothing for a request, which went on without it",
+        ),
+    });
+  }
+
+  /** Begins to scrape. */
+  start(): void {
+    this.#collector.start();
+  }
+
+  /** Ends the scraping, and the plugins: to be called when nothing is under way any more. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#endpointLog.close();
+    await this.#collector.close();
+    this.#inForce.instances.close();
+  }
+
+  /** The plugins in force, and what those know that can tell it (scheduling 9.2). */
+  pluginStates(): readonly PluginState[] {
+    return [...this.#inForce.instances.list()].map(({ name, type, instance }) => {
+      const { debugState } = instance as { debugState?: () => unknown };
+      return { name, type, ...(debugState === undefined ? {} : { state: () => debugState.call(instance) }) };
+    });
+  }
+
+  /** How saturated the pool is for the detector in force (scheduling 5.3). Throws what that throws. */
+  saturation(): PoolSaturation {
+    const { name, plugin } = this.#inForce.detector;
+    const value = plugin.saturation(this.endpoints.list(), this.clock.now());
+    refusePromise(value);
+    return { detector: name, value, staleEndpoints: plugin.staleEndpoints };
+  }
+
+  /** Name of the parser in force that no server of this protocol can be used with; undefined = each can (api-resources 3.6). */
+  parserAgainst(protocol: AppProtocol): string | undefined {
+    return this.#inForce.named.find(({ plugin }) => plugin.protocols?.includes(protocol) === false)?.name;
+  }
+
+  /** Why the plugins in force cannot all do their part yet; undefined = they can (api-resources 3.6). */
+  get unready(): string | undefined {
+    const found = this.#inForce.instances.unready();
+    return found && `the plugin ${found.name} is not ready yet${found.failure === "" ? "" : `: ${found.failure}`}`;
+  }
+
+  openExchange(wire: Wire): Exchange {
+    return new InferenceExchange(this.#services, wire);
+  }
+
+  /**
+   * Puts another configuration in force. Throws what the making of a plugin throws; then the old one stays, as a whole.
+   * @param keep plugins that are described as before go on with what they have learnt; else all of it is forgotten
+   */
+  useConfig(config: EffectiveConfig, keep: boolean): void {
+    // Its plugins would never be closed.
+    if (this.#closed) return;
+    const { instances } = this.#inForce;
+    const next = this.#make(config, keep ? instances : undefined);
+    this.#inForce = next;
+    this.#scheduler.usePlan(next.plan);
+    if (keep) next.instances.settle();
+    else instances.close();
+  }
+
+  /** Tells people of a failure of our own; clients have their 500 already. */
+  onError(error: unknown): void {
+    this.#log.log("error", "internal", { err: error }, "internal error");
+  }
+
+  #make(config: EffectiveConfig, previous: PluginInstances | undefined): InForce {
+    const { clock, random, log } = this.#options;
+    const instances = instancesOf(config, { clock, random, log, previous });
+    try {
+      return this.#makeAll(config, instances);
+    } catch (error) {
+      instances.close();
+      throw error;
+    }
+  }
+
+  #makeAll(config: EffectiveConfig, instances: PluginInstances): InForce {
+    const named = config.parsers.map((plugin) => ({ name: plugin.name, plugin: instances.make(plugin) }));
+    const parsers = named.map(({ plugin }) => plugin);
+    const detector = instances.make(config.detector);
+    const configured = config.hooks.map((plugin) => ({
+      ...{ name: plugin.name, type: plugin.definition.type },
+      plugin: instances.make(plugin),
+    }));
+    const hooks = [...configured, ...(this.#options.hooks ?? [])];
+    return {
+      instances,
+      named,
+      plan: planOf(config, instances),
+      detector: { name: config.detector.name, plugin: detector },
+      admission: new LegacyAdmission(detector),
+      parsers: parsers.length === 0 ? new ParserTable() : new ParserTable(parsers),
+      headerProcessors: config.headerProcessors.map((plugin) => ({
+        ...{ name: plugin.name, type: plugin.definition.type },
+        plugin: instances.make(plugin),
+      })),
+      hooks: new RequestHooks(
+        hooks,
+        (hook, error) =>
+          this.#log.log(
+            "error",
+            `hook ${hook}`,
+            { err: error, plugin: hook },
+            "a request hook failed and was left out",
+          ),
+        this.#calls,
+      ),
+    };
+  }
+}
+
+/** What a detector says of the pool. */
+export interface PoolSaturation {
+  /** Instance name. */
+  readonly detector: string;
+  /** 1 and above = saturated. */
+  readonly value: number;
+  /** Endpoints without fresh metrics, where the detector needs those. */
+  readonly staleEndpoints: number | undefined;
+}
+
+/** A plugin in force; `state` is there when it can tell what it knows, and may throw. */
+export interface PluginState {
+  readonly name: string;
+  readonly type: string;
+  readonly state?: () => unknown;
+}
+
+/** What was made of one configuration. */
+interface InForce extends DecisionParts {
+  readonly instances: PluginInstances;
+  readonly plan: SchedulingPlan;
+  readonly detector: { readonly name: string; readonly plugin: SaturationDetector };
+  readonly hooks: RequestHooks;
+  /** The configured parsers; none = the default ones, which get along with every protocol. */
+  readonly named: readonly { readonly name: string; readonly plugin: RequestParser }[];
+}

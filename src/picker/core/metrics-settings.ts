@@ -1,0 +1,170 @@
+import { loadCertificates, loadTlsFiles } from "../../base/grpc/tls.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import { type InstanceParts, PluginInstances } from "../../base/plugin/instances.ts";
+import type { DataSource, EngineSpecification } from "../../base/plugin/kinds.ts";
+import { sameParameters } from "../../base/plugin/same-parameters.ts";
+import { type CadenceOptions, MIN_INTERVAL } from "../../pool/endpoints/cadence.ts";
+import { Dialects } from "../../pool/endpoints/dialects/dialects.ts";
+import type { EngineMapping } from "../../pool/endpoints/dialects/engines.ts";
+import type { FurtherPage, MetricsPage } from "../../pool/endpoints/metrics-page.ts";
+import { Reconnector } from "../../pool/endpoints/reconnector.ts";
+import type { ConfiguredPlugin, EffectiveConfig, EffectiveDataSource } from "../config/effective.ts";
+import type { InferenceCore } from "./inference-core.ts";
+import { type MetricsFlags, type ModelServerSettings, PAGE_FLAGS } from "./metrics-flags.ts";
+import { dialectsWith } from "./model-servers.ts";
+
+/** Where there are no such flags. */
+export const NO_METRICS_FLAGS: MetricsFlags = {
+  modelServers: { page: {}, metrics: {} },
+  refreshMetricsInterval: MIN_INTERVAL,
+  fixedCadence: false,
+};
+
+/** How the metrics of endpoints are scraped. */
+export interface MetricsSettings {
+  /** Nothing is scraped at all; the rest then means nothing. */
+  readonly none: boolean;
+  readonly dialects: Dialects;
+  readonly metricsPage: MetricsPage;
+  readonly cadence: CadenceOptions;
+}
+
+/** A source that is fetched, made of the configuration and the flags over it. */
+interface Scraped {
+  readonly page: FurtherPage;
+  /** Milliseconds, at least 50; undefined = as the flag says. */
+  readonly interval: number | undefined;
+}
+
+/**
+ * The data layer of a configuration (scheduling 1.2, 1.5, 1.8) with the flags of older releases laid over it.
+ * @param parts what plugins are made with; `log` is told of what has no effect
+ * @throws SluiceError FLAG_VALUE, FLAG_CONFLICT for flags; TLS_... for files that a source names
+ */
+export function metricsSettings(config: EffectiveConfig, flags: MetricsFlags, parts: InstanceParts): MetricsSettings {
+  const instances = new PluginInstances(parts);
+  const scraped: Scraped[] = [];
+  for (const { source, extractors } of config.dataSources) {
+    // The loader lets one extractor of a type through, and there is one type; it has warned of a source without.
+    const [extractor] = extractors;
+    if (extractor === undefined) continue;
+    const fetched = instances.make(source);
+    const dialects = dialectsOf(extractor, config, flags.modelServers, instances);
+    const page = { ...pageOf(source.name, fetched, flags.modelServers.page), dialects };
+    const interval = fetched.interval && Math.max(MIN_INTERVAL, fetched.interval);
+    scraped.push({ page, interval });
+  }
+  for (const warning of deadFlags(scraped, flags.modelServers)) parts.log.warn({}, warning);
+  const every = scraped.map(({ interval }) => interval ?? flags.refreshMetricsInterval);
+  const base = Math.max(MIN_INTERVAL, Math.min(...every));
+  const [first, ...also] = scraped.map(
+    ({ page }, at): FurtherPage => ({ ...page, every: Math.max(1, Math.round(every[at]! / base)) }),
+  );
+  if (first === undefined) return { none: true, dialects: new Dialects(), metricsPage: {}, cadence: {} };
+  const { dialects, ...page } = first;
+  return {
+    none: false,
+    dialects,
+    metricsPage: { ...page, also },
+    cadence: {
+      interval: base,
+      fixed: flags.fixedCadence || scraped.some(({ interval }) => interval !== undefined),
+    },
+  };
+}
+
+/** Begins to scrape, or to do without. @returns what stops that, apart from the core's own end */
+export function startMetrics(
+  core: Pick<InferenceCore, "clock" | "endpoints" | "start">,
+  { none }: MetricsSettings,
+): () => void {
+  if (!none) {
+    core.start();
+    return () => {};
+  }
+  const reconnector = new Reconnector(core.clock, core.endpoints);
+  return () => reconnector.close();
+}
+
+/**
+ * Whether both configurations find the same endpoints and scrape the same in the same way: what differs there takes effect at
+ * the next start.
+ */
+export function sameDataLayer(a: EffectiveConfig, b: EffectiveConfig): boolean {
+  return sameParameters(dataLayerOf(a), dataLayerOf(b));
+}
+
+function dataLayerOf({ dataSources, discovery }: EffectiveConfig): unknown {
+  return [dataSources.map(described), discovery && [discovery.definition.type, discovery.parameters]];
+}
+
+function described({ source, extractors }: EffectiveDataSource): unknown {
+  return [source, ...extractors].map(({ definition, parameters }) => [definition.type, parameters]);
+}
+
+function dialectsOf(
+  extractor: ConfiguredPlugin<"extractor">,
+  config: EffectiveConfig,
+  { metrics }: ModelServerSettings,
+  instances: PluginInstances,
+): Dialects {
+  const { engines, engineLabelKey, defaultEngine } = instances.make(extractor);
+  const choice = { engineLabelKey, defaultEngine };
+  const [flag] = Object.keys(metrics);
+  if (flag === undefined) return new Dialects(engines.map(mappingOf), choice);
+  if (engines.length > 0)
+    throw new SluiceError(
+      "FLAG_CONFLICT",
+      `--${flag} names a metric, and so do the engineConfigs of the plugin ${extractor.name} in ${config.source}; leave the flag out and write the metric into engineConfigs`,
+    );
+  return dialectsWith(metrics, choice);
+}
+
+function mappingOf(engine: EngineSpecification): EngineMapping {
+  return {
+    name: engine.name,
+    queued: engine.queuedRequestsSpec,
+    running: engine.runningRequestsSpec,
+    kvUsage: engine.kvUsageSpec,
+    lora: engine.loraSpec,
+    cacheInfo: engine.cacheInfoSpec,
+    blockSizeLabel: engine.cacheBlockSizeLabelName,
+    blocksLabel: engine.cacheNumBlocksLabelName,
+    blockSize: engine.cacheBlockSizeSpec,
+    blocks: engine.cacheNumBlocksSpec,
+  };
+}
+
+function pageOf(name: string, source: DataSource, flags: ModelServerSettings["page"]): MetricsPage {
+  const scheme = flags.scheme ?? source.scheme;
+  return {
+    scheme,
+    path: flags.path ?? source.path,
+    port: flags.port ?? source.port ?? 0,
+    insecureSkipVerify: flags.insecureSkipVerify ?? source.insecureSkipVerify,
+    ...(scheme === "https" ? certificatesOf(name, source) : {}),
+  };
+}
+
+function certificatesOf(name: string, source: DataSource): Pick<MetricsPage, "ca" | "client"> {
+  const { caCertPath, clientCertPath, clientKeyPath } = source;
+  try {
+    return {
+      ...(caCertPath === "" ? {} : { ca: loadCertificates(caCertPath) }),
+      ...(clientCertPath === "" ? {} : { client: loadTlsFiles(clientCertPath, clientKeyPath) }),
+    };
+  } catch (error) {
+    if (!(error instanceof SluiceError)) throw error;
+    throw new SluiceError(error.code, `plugin ${name}: ${error.message}`, { cause: error });
+  }
+}
+
+/** What was given and changes nothing. */
+function deadFlags(scraped: readonly Scraped[], { page, metrics }: ModelServerSettings): readonly string[] {
+  if (scraped.length === 0) {
+    const given = [...Object.keys(metrics), ...Object.keys(page).map((key) => PAGE_FLAGS[key as keyof typeof page])];
+    return given.map((flag) => `--${flag} has no effect: the configuration has no source of metrics`);
+  }
+  if (page.insecureSkipVerify !== false || scraped.some((source) => source.page.scheme === "https")) return [];
+  return [`--${PAGE_FLAGS.insecureSkipVerify} has no effect: metrics pages are read over http`];
+}

@@ -1,0 +1,197 @@
+import type { Clock } from "../../../base/clock/clock.ts";
+import { type Document, formatPosition, type Path } from "../../../base/document/document.ts";
+import { invalid, type Violation } from "../../../base/document/validate.ts";
+import { messageOf, oneLine, SluiceError } from "../../../base/inference/errors.ts";
+import type { PluginDefinition } from "../../../base/plugin/kinds.ts";
+import { PluginRegistry } from "../../../base/plugin/registry.ts";
+import { currentType } from "../../config/migrate.ts";
+import { policyOf } from "../../config/policies.ts";
+import { whyNotYet } from "../../config/published.ts";
+import { locateModule, type ModuleFile } from "./module-file.ts";
+import { definitionsIn, typeNotFound } from "./plugin-exports.ts";
+import { importModule } from "./plugin-import.ts";
+import { PLUGIN_REGISTRY, PLUGINS } from "./plugins.ts";
+import { watched } from "./user-definition.ts";
+
+/** Modules of one process: what was imported stays in memory, whatever later configurations say. */
+export const MAX_MODULES = 64;
+
+/** The plugin types that a configuration may name. */
+export interface KnownPlugins {
+  /** Ours, and those of the modules it names. */
+  readonly registry: PluginRegistry;
+  /** What its author should know though it loads. */
+  readonly warnings: readonly string[];
+}
+
+/** The plugin types of those modules that can be loaded, and what is wrong with the others. */
+export interface InspectedPlugins extends KnownPlugins {
+  readonly mistakes: readonly Violation[];
+}
+
+/** A module that was looked at once. */
+interface Module {
+  readonly definitions: readonly PluginDefinition[];
+  /** Why it gives no plugins, in words that follow its name. */
+  readonly problem: string | undefined;
+  /** Of its bytes. */
+  readonly hash: string;
+}
+
+/** An entry of `plugins` that names a module. */
+interface Entry {
+  readonly path: Path;
+  /** As it stands in the file. */
+  readonly module: string;
+  /** Undefined = the schema will say what is wrong with it. */
+  readonly type: string | undefined;
+}
+
+/** The modules with plugins that configurations of this process have named. */
+export class PluginModules {
+  readonly #clock: Clock;
+  /** By absolute path, symlinks left as they are: a mounted ConfigMap swaps them, and that is still the same module. */
+  readonly #modules = new Map<string, Module>();
+  /** Reads go one after the other: two at a time could import one module as two. */
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /**
+   * Imports the modules that a configuration names (`plugins[].module`). Each is imported once in the life of the process.
+   * @param document not yet checked against any schema
+   * @param folder where relative paths start, and what they must not leave; undefined = the document lies in none
+   * @throws SluiceError PLUGIN_LOAD, every problem as `file:line:column: path: problem`
+   */
+  async load(document: Document | undefined, folder: string | undefined): Promise<KnownPlugins> {
+    const { mistakes, ...known } = await this.inspect(document, folder);
+    if (document === undefined || mistakes.length === 0) return known;
+    const { message } = invalid(document, mistakes, "EndpointPickerConfig");
+    throw new SluiceError("PLUGIN_LOAD", message);
+  }
+
+  /** As `load`, with what is wrong among the results: for those who look for further mistakes. */
+  inspect(document: Document | undefined, folder: string | undefined): Promise<InspectedPlugins> {
+    const loading = this.#last.then(() => this.#inspect(document, folder));
+    this.#last = loading.catch(() => undefined);
+    return loading;
+  }
+
+  async #inspect(document: Document | undefined, folder: string | undefined): Promise<InspectedPlugins> {
+    const entries = document === undefined ? [] : entriesOf(document.value);
+    if (document === undefined || entries.length === 0)
+      return { registry: PLUGIN_REGISTRY, warnings: [], mistakes: [] };
+    const violations: Violation[] = [];
+    const warnings: string[] = [];
+    /** Which module brings which type. */
+    const types = new Map<string, { readonly definition: PluginDefinition; readonly module: string }>();
+    const files = new Map<string, ModuleFile | string>();
+    const seen = new Set<string>();
+    for (const { path, module, type } of entries) {
+      const at = [...path, "module"];
+      const refuse = (problem: string): void =>
+        void violations.push({ path: at, problem: `${oneLine(module)} ${problem}` });
+      const file = files.get(module) ?? (await locateModule(module, folder, document.file));
+      files.set(module, file);
+      if (typeof file === "string") {
+        refuse(file);
+        continue;
+      }
+      const loaded = await this.#module(file, module);
+      if (!seen.has(file.path)) {
+        seen.add(file.path);
+        if (loaded.problem === undefined)
+          for (const problem of claim(types, loaded.definitions, module)) refuse(problem);
+        else refuse(loaded.problem);
+        if (loaded.changed) warnings.push(`${formatPosition(document.positionOf(at))}: ${module} ${CHANGED}`);
+      }
+      if (
+        loaded.problem === undefined &&
+        type !== undefined &&
+        !loaded.definitions.some((found) => found.type === type)
+      )
+        violations.push({ path: [...path, "type"], problem: `${module} ${typeNotFound(type, loaded.definitions)}` });
+    }
+    const own = [...types.values()].map(({ definition }) => definition);
+    return { registry: new PluginRegistry([...PLUGINS, ...own]), warnings, mistakes: violations };
+  }
+
+  async #module(file: ModuleFile, name: string): Promise<Module & { readonly changed: boolean }> {
+    const known = this.#modules.get(file.path);
+    if (known !== undefined && known.problem === undefined) return { ...known, changed: known.hash !== file.hash };
+    if (known === undefined && this.#modules.size >= MAX_MODULES)
+      return { ...TOO_MANY, hash: file.hash, changed: false };
+    const module = { ...(await this.#import(file, name, known !== undefined)), hash: file.hash };
+    this.#modules.set(file.path, module);
+    return { ...module, changed: false };
+  }
+
+  async #import({ path, real, hash }: ModuleFile, name: string, again: boolean): Promise<Omit<Module, "hash">> {
+    // What ran is not run a second time, nor is what failed as it ran.
+    const hint = again ? "; if it was corrected meanwhile, restart: a process runs a module once" : "";
+    try {
+      const found = definitionsIn(await importModule(path, this.#clock));
+      if (found.problem !== undefined) return { definitions: [], problem: `${found.problem}${hint}` };
+      return {
+        definitions: found.definitions.map((definition) => watched(definition, name, real, hash)),
+        problem: undefined,
+      };
+    } catch (error) {
+      return { definitions: [], problem: `cannot be loaded: ${messageOf(error)}${hint}` };
+    }
+  }
+}
+
+const TOO_MANY = {
+  definitions: [],
+  problem: `is one module too many: a process loads at most ${MAX_MODULES}, those of earlier configurations included; put several plugins into one module, or restart`,
+};
+const CHANGED = "has changed since it was loaded; restart to run what it says now";
+
+/** The entries with a module, read with care: nothing has checked the document yet. */
+function entriesOf(value: unknown): readonly Entry[] {
+  const plugins = (value as { readonly plugins?: unknown } | null | undefined)?.plugins;
+  if (!Array.isArray(plugins)) return [];
+  const entries: Entry[] = [];
+  for (const [at, entry] of plugins.entries()) {
+    const { module, type } = (entry ?? {}) as { readonly module?: unknown; readonly type?: unknown };
+    if (typeof module !== "string" || module === "") continue;
+    entries.push({ path: ["plugins", at], module, type: typeof type === "string" && type !== "" ? type : undefined });
+  }
+  return entries;
+}
+
+/** Published names that are not built here yet, and those of policies, which are no plugins. */
+function isReserved(type: string): boolean {
+  return whyNotYet(type) !== undefined || policyOf(type, PLUGIN_REGISTRY) !== undefined;
+}
+
+/** Adds a module's plugins to those there are. @returns what keeps them out, in words that follow the module's name */
+function claim(
+  types: Map<string, { readonly definition: PluginDefinition; readonly module: string }>,
+  definitions: readonly PluginDefinition[],
+  module: string,
+): readonly string[] {
+  const problems: string[] = [];
+  for (const definition of definitions) {
+    const { type } = definition;
+    const other = types.get(type);
+    if (other?.definition === definition) continue;
+    if (PLUGIN_REGISTRY.get(currentType(type)) !== undefined)
+      problems.push(`defines the type ${type}, which is built in; rename it, for example to my-${type}`);
+    else if (isReserved(type))
+      problems.push(
+        `defines the type ${type}, which means something else to other Endpoint Pickers; rename it, for example to my-${type}`,
+      );
+    else if (other !== undefined)
+      problems.push(
+        other.module === module
+          ? `defines the type ${type} twice; give each plugin a type of its own`
+          : `defines the type ${type}, as ${other.module} does; give each plugin a type of its own`,
+      );
+    else types.set(type, { definition, module });
+  }
+  return problems;
+}

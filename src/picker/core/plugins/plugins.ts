@@ -1,0 +1,27 @@
+import type { PluginDefinition } from "../../../base/plugin/kinds.ts";
+import { PluginRegistry } from "../../../base/plugin/registry.ts";
+import { coreMetricsExtractor } from "../../../pool/endpoints/core-metrics-extractor.ts";
+import { fileDiscovery, multiclusterFileDiscovery } from "../../../pool/endpoints/file-discovery-plugin.ts";
+import { metricsDataSource } from "../../../pool/endpoints/metrics-data-source.ts";
+import { PARSER_PLUGINS } from "../../apis/plugins.ts";
+import { concurrencyDetector } from "../../flowcontrol/concurrency-detector.ts";
+import { neverSaturatedDetector } from "../../flowcontrol/never-saturated-detector.ts";
+import { noCapacityDetector } from "../../flowcontrol/no-capacity-detector.ts";
+import { utilizationDetector } from "../../flowcontrol/utilization-detector.ts";
+import { SCHEDULING_PLUGINS } from "../../scheduling/plugins/index.ts";
+
+/** Every plugin type that a configuration may name. */
+export const PLUGINS: readonly PluginDefinition[] = [
+  ...SCHEDULING_PLUGINS,
+  ...PARSER_PLUGINS,
+  utilizationDetector,
+  concurrencyDetector,
+  neverSaturatedDetector,
+  noCapacityDetector,
+  fileDiscovery,
+  multiclusterFileDiscovery,
+  metricsDataSource,
+  coreMetricsExtractor,
+];
+
+export const PLUGIN_REGISTRY = new PluginRegistry(PLUGINS);

@@ -1,0 +1,127 @@
+import { describe, expect, it } from "vitest";
+import { SeededRandom } from "../../../base/clock/random.ts";
+import { VirtualClock } from "../../../base/clock/virtual.ts";
+import { SluiceError } from "../../../base/inference/errors.ts";
+import {
+  defineFilter,
+  definePicker,
+  defineProducer,
+  defineRequestHook,
+  defineScorer,
+} from "../../../base/plugin/define.ts";
+import type { PluginContext, PluginDefinition } from "../../../base/plugin/kinds.ts";
+import { silentLogger } from "../../../base/telemetry/logger.ts";
+import { watched } from "./user-definition.ts";
+
+const context: PluginContext = {
+  name: "zone",
+  clock: new VirtualClock(),
+  random: new SeededRandom(1),
+  log: silentLogger,
+  plugin: () => undefined as never,
+};
+
+/** What a definition of the user makes, or the message that says why it makes nothing. */
+function made(definition: PluginDefinition): unknown {
+  try {
+    return watched(definition, "./m.ts", "/etc/m.ts", "c0de").create({}, context);
+  } catch (error) {
+    expect(error).toBeInstanceOf(SluiceError);
+    expect((error as SluiceError).code).toBe("PLUGIN_CREATE");
+    return (error as Error).message;
+  }
+}
+
+const base = { type: "mine", describe: "d" };
+/** As an author without a type check may write. */
+const scorer = (create: unknown): PluginDefinition => defineScorer({ ...base, create: create as never });
+
+describe("a plugin of the user", () => {
+  it("is made as it is where it can take part", () => {
+    const instance = { score() {} };
+    expect(made(scorer(() => instance))).toBe(instance);
+    const producer = { produce() {}, prepare: async () => 1 };
+    expect(made(defineProducer({ ...base, create: () => producer }))).toBe(producer);
+    expect(made(defineRequestHook({ ...base, create: () => ({}) }))).toEqual({});
+  });
+
+  it("stays one plugin however often it is looked at", () => {
+    const definition = scorer(() => ({ score() {} }));
+    expect(watched(definition, "./a.ts", "/a.ts", "1")).toBe(watched(definition, "./b.ts", "/b.ts", "2"));
+  });
+
+  it("is refused at the start where its create fails, with the names of plugin and module", () => {
+    const failing = scorer(() => {
+      throw new Error("no zone\nanywhere");
+    });
+    expect(made(failing)).toBe("plugin zone (type: mine, of ./m.ts): create failed: no zone anywhere");
+    const house = scorer(() => {
+      throw new SluiceError("PLUGIN_UNKNOWN", "there is no decider");
+    });
+    expect(made(house)).toBe("plugin zone (type: mine, of ./m.ts): create failed: there is no decider");
+    expect(() => defineScorer(base as never)).toThrow(
+      "the plugin mine has no create, the function that returns its methods",
+    );
+  });
+
+  it.each<readonly [string, () => unknown, string]>([
+    ["references", () => "d", "must return a list of references"],
+    ["companions", () => undefined, "must return a list of plugins"],
+    ["headers", () => ["x-a", 5], "must return a list of names"],
+    ["notes", () => "careful", "must return a list of sentences"],
+    ["alsoFilter", () => true, "must return a filter or undefined"],
+    ...["references", "companions", "headers", "notes", "alsoFilter"].map((name) => {
+      const broken = () => {
+        throw new TypeError("no such zone");
+      };
+      return [name, broken, "failed: no such zone"] as const;
+    }),
+  ])("says whose %s are wrong while the configuration is read", (name, tell, message) => {
+    const source = { ...base, create: () => ({ score() {} }), [name]: tell };
+    const told = watched(defineScorer(source), "./m.ts", "/etc/m.ts", "c0de")[name as "notes"];
+    expect(() => told?.({})).toThrow(`the plugin type mine of ./m.ts: its ${name} ${message}`);
+  });
+
+  it("is refused where not even looking at it works", () => {
+    const shy = scorer(() => ({
+      get score() {
+        throw new Error("look away");
+      },
+    }));
+    expect(made(shy)).toBe("plugin zone (type: mine, of ./m.ts): what create returned cannot be looked at: look away");
+  });
+
+  it("is refused at the start where it could not take part, instead of failing in every decision", () => {
+    const head = "plugin zone (type: mine, of ./m.ts): ";
+    expect(made(scorer(() => undefined))).toBe(`${head}create returned undefined; it returns the plugin, an object`);
+    expect(made(scorer(() => null))).toBe(`${head}create returned null; it returns the plugin, an object`);
+    expect(made(scorer(async () => ({ score() {} })))).toBe(
+      `${head}create is asynchronous; it returns the plugin itself`,
+    );
+    expect(made(scorer(() => ({ scores() {} })))).toBe(
+      `${head}what create returned has no method score, which a scorer needs`,
+    );
+    expect(made(definePicker({ ...base, create: () => ({ pick: () => 1 }) as never }))).toBe(
+      `${head}what create returned has no maxNumOfEndpoints, a whole number from 1 up: how many endpoints it offers`,
+    );
+    expect(made(defineProducer({ ...base, create: () => ({ produce() {}, close: true }) as never }))).toBe(
+      `${head}what create returned has a close that is no function: it is called when the plugin is needed no more`,
+    );
+    for (const ready of [true, async () => true])
+      expect(made(defineProducer({ ...base, create: () => ({ produce() {}, ready }) as never }))).toBe(
+        `${head}what create returned has a ready that is no function which answers at once: whether the plugin can do its part yet`,
+      );
+    for (const prepareBudget of [Number.NaN, 0, "400"])
+      expect(made(defineProducer({ ...base, create: () => ({ produce() {}, prepareBudget }) as never }))).toBe(
+        `${head}what create returned has a prepareBudget that is no number above 0: the milliseconds that prepare may take`,
+      );
+    const late =
+      "is asynchronous, but a decision waits for nobody; what has to wait is done in `prepare` of a producer";
+    expect(made(defineFilter({ ...base, create: () => ({ async filter() {} }) }))).toBe(
+      `${head}its method filter ${late}`,
+    );
+    expect(made(defineProducer({ ...base, create: () => ({ produce() {}, async routed() {} }) }))).toBe(
+      `${head}its method routed ${late}`,
+    );
+  });
+});

@@ -1,0 +1,143 @@
+import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
+import type { PluginDefinition, PluginKind } from "../../../base/plugin/kinds.ts";
+import { importFailure } from "./import-failure.ts";
+
+interface Methods {
+  readonly needed: readonly string[];
+  readonly optional?: readonly string[];
+}
+
+/** What is called within a decision or an exchange: it has to be there, and its result is used at once. */
+const METHODS: Readonly<Partial<Record<PluginKind, Methods>>> = {
+  filter: { needed: ["filter"] },
+  scorer: { needed: ["score"] },
+  picker: { needed: ["pick"] },
+  producer: { needed: ["produce"], optional: ["routed", "refused", "follow", "endpointRemoved", "debugState"] },
+  "profile-handler": { needed: ["pick", "processResults"] },
+  decider: { needed: ["decide"] },
+  screener: { needed: ["screen"] },
+  admitter: { needed: ["admit"] },
+  "request-header-processor": { needed: ["process"] },
+  "saturation-detector": { needed: ["saturation"] },
+  "request-hook": { needed: [], optional: ["preRequest", "responseReceived", "responseComplete"] },
+};
+
+/**
+ * A definition of the user whose `create` is watched: what it throws becomes an error that names plugin and module, and so
+ * does an instance that could not take part. Without it a missing method would fail in every decision instead of at start,
+ * and what an asynchronous one throws would end the process.
+ * @param module as the configuration names it
+ * @param path where that is, absolute and without symlinks
+ * @param code stands for what the module says
+ */
+export function watched(definition: PluginDefinition, module: string, path: string, code: string): PluginDefinition {
+  const known = WATCHED.get(definition);
+  if (known !== undefined) return known;
+  const wrapped: PluginDefinition = {
+    ...definition,
+    code,
+    ...told(definition, module, path),
+    create(parameters, context) {
+      const refuse = (problem: string, cause?: unknown): SluiceError =>
+        new SluiceError(
+          "PLUGIN_CREATE",
+          `plugin ${context.name} (type: ${definition.type}, of ${module}): ${problem}`,
+          {
+            cause,
+          },
+        );
+      let instance: ReturnType<PluginDefinition["create"]>;
+      try {
+        instance = definition.create(parameters, context);
+      } catch (cause) {
+        throw refuse(
+          `create failed: ${cause instanceof SluiceError ? messageOf(cause) : importFailure(path, cause)}`,
+          cause,
+        );
+      }
+      let problem: string | undefined;
+      try {
+        problem = mistakeIn(definition.kind, instance);
+      } catch (cause) {
+        problem = `what create returned cannot be looked at: ${importFailure(path, cause)}`;
+      }
+      if (problem !== undefined) throw refuse(problem);
+      return instance;
+    },
+  };
+  WATCHED.set(definition, wrapped);
+  return wrapped;
+}
+
+/** What a definition may tell of its parameters, and what that has to be. */
+const TELLS = {
+  references: (value: unknown) => Array.isArray(value) || "a list of references",
+  companions: (value: unknown) => Array.isArray(value) || "a list of plugins",
+  headers: (value: unknown) => areTexts(value) || "a list of names",
+  notes: (value: unknown) => areTexts(value) || "a list of sentences",
+  alsoFilter: (value: unknown) => typeof value === "object" || value === undefined || "a filter or undefined",
+} as const;
+
+function areTexts(value: unknown): boolean {
+  return Array.isArray(value) && value.every((text) => typeof text === "string");
+}
+
+/** These run while a configuration is read: what they throw must say whose they are, and be an error of the configuration. */
+function told(definition: PluginDefinition, module: string, path: string): Partial<PluginDefinition> {
+  const whose = (name: string): string => `the plugin type ${definition.type} of ${module}: its ${name}`;
+  const guarded = (Object.keys(TELLS) as (keyof typeof TELLS)[]).flatMap((name) => {
+    const tell = definition[name] as ((parameters: unknown) => unknown) | undefined;
+    if (tell === undefined) return [];
+    const watching = (parameters: unknown): unknown => {
+      let value: unknown;
+      try {
+        value = tell(parameters);
+      } catch (cause) {
+        throw new SluiceError("PLUGIN_CREATE", `${whose(name)} failed: ${importFailure(path, cause)}`, { cause });
+      }
+      const expected = TELLS[name](value);
+      if (expected !== true) throw new SluiceError("PLUGIN_CREATE", `${whose(name)} must return ${expected}`);
+      return value;
+    };
+    return [[name, watching] as const];
+  });
+  return Object.fromEntries(guarded);
+}
+
+/** Two modules may export one plugin, which is one plugin then. */
+const WATCHED = new WeakMap<PluginDefinition, PluginDefinition>();
+
+function mistakeIn(kind: PluginKind, instance: unknown): string | undefined {
+  if (typeof instance !== "object" || instance === null)
+    return `create returned ${instance === null || instance === undefined ? String(instance) : `a ${typeof instance}`}; it returns the plugin, an object`;
+  if (instance instanceof Promise) {
+    instance.catch(() => undefined);
+    return "create is asynchronous; it returns the plugin itself";
+  }
+  const plugin = instance as Readonly<Record<string, unknown>>;
+  const { needed = [], optional = [] } = METHODS[kind] ?? {};
+  for (const name of [...needed, ...optional]) {
+    const method = plugin[name];
+    if (method === undefined && optional.includes(name)) continue;
+    if (typeof method !== "function") return `what create returned has no method ${name}, which a ${kind} needs`;
+    if (isAsync(method)) return `its method ${name} is asynchronous, but a decision waits for nobody; ${WAITING}`;
+  }
+  if (!["function", "undefined"].includes(typeof plugin["close"]))
+    return "what create returned has a close that is no function: it is called when the plugin is needed no more";
+  const { ready } = plugin;
+  if (ready !== undefined && (typeof ready !== "function" || isAsync(ready)))
+    return "what create returned has a ready that is no function which answers at once: whether the plugin can do its part yet";
+  const { prepareBudget: budget } = plugin;
+  if (kind === "producer" && budget !== undefined && !(typeof budget === "number" && budget > 0))
+    return "what create returned has a prepareBudget that is no number above 0: the milliseconds that prepare may take";
+  const { maxNumOfEndpoints: most } = plugin;
+  if (kind === "picker" && !(Number.isInteger(most) && (most as number) >= 1))
+    return "what create returned has no maxNumOfEndpoints, a whole number from 1 up: how many endpoints it offers";
+  return undefined;
+}
+
+const WAITING = "what has to wait is done in `prepare` of a producer";
+
+function isAsync(method: object): boolean {
+  return Object.prototype.toString.call(method) === "[object AsyncFunction]";
+}

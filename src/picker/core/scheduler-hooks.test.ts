@@ -1,0 +1,176 @@
+import { describe, expect, it } from "vitest";
+import { SeededRandom } from "../../base/clock/random.ts";
+import { VirtualClock } from "../../base/clock/virtual.ts";
+import { Rejection } from "../../base/inference/outcomes.ts";
+import { render } from "../../base/telemetry/exposition.ts";
+import { type LogFields, type Logger, silentLogger } from "../../base/telemetry/logger.ts";
+import { createMetrics } from "../../base/telemetry/names.ts";
+import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
+import { MetricsRegistry } from "../../base/telemetry/registry.ts";
+import { buildDefaultPlan } from "../scheduling/default-profile.ts";
+import { endpointOf, requestOf } from "../scheduling/fakes.cases.ts";
+import { Scheduler } from "../scheduling/scheduler.ts";
+import { schedulerHooks } from "./scheduler-hooks.ts";
+
+/** Hooks on a scheduler with the default profile, the metrics they count in, and the lines they log. */
+function hooked() {
+  const clock = new VirtualClock();
+  const random = new SeededRandom(1);
+  const registry = new MetricsRegistry();
+  const metrics = createMetrics(registry);
+  const lines: { fields: LogFields; message: string }[] = [];
+  const logger: Logger = { ...silentLogger, error: (fields, message) => lines.push({ fields, message }) };
+  const hooks = schedulerHooks(metrics, new RateLimitedLog(logger, clock, { intervalMs: 1000, maxKeys: 8 }));
+  const scheduler = new Scheduler({ plan: buildDefaultPlan(clock, random), clock, random, hooks });
+  return { hooks, scheduler, metrics, clock, lines, page: () => render(registry) };
+}
+
+/** The values of `target_model_name` among the attempts. */
+function modelsOf({ metrics }: ReturnType<typeof hooked>): Set<string> {
+  return new Set(Array.from(metrics.schedulerAttemptsTotal.series(), ({ labelValues }) => labelValues[1]!));
+}
+
+const pod = endpointOf(3);
+const to = (targetModel: string) => requestOf("p", { targetModel });
+
+describe("scheduler hooks", () => {
+  it("count each attempt by result, model and the endpoint chosen, under both names", () => {
+    const given = hooked();
+    for (let i = 0; i < 3; i++) given.scheduler.schedule(to("llama"), [pod], 0);
+    given.scheduler.schedule(to("mistral"), [pod], 0);
+    for (let i = 0; i < 2; i++) expect(given.scheduler.schedule(to("llama"), [], 0)).toBeInstanceOf(Rejection);
+    const attempts = given.metrics.schedulerAttemptsTotal;
+    expect(attempts.with("success", "llama", "pod-3", "default", "8000").value).toBe(3);
+    expect(attempts.with("success", "mistral", "pod-3", "default", "8000").value).toBe(1);
+    expect(attempts.with("failure", "llama", "", "", "").value).toBe(2);
+    expect(attempts.size).toBe(3);
+    expect(given.page()).toContain(
+      'llm_d_epp_scheduler_attempts_total{status="success",target_model_name="llama",endpoint_name="pod-3",namespace="default",port="8000"} 3\n',
+    );
+    expect(given.page()).toContain(
+      'inference_extension_scheduler_attempts_total{status="success",target_model_name="llama",pod_name="pod-3",namespace="default",port="8000"} 3\n',
+    );
+  });
+
+  it("tell apart endpoints of one pod by their port, and pods of one name by their namespace", () => {
+    const { scheduler, metrics } = hooked();
+    const ranks = [
+      endpointOf(0),
+      endpointOf(1, { id: "default/pod-0-rank-1", name: "pod-0", port: 8001 }),
+      endpointOf(2, { id: "other/pod-0", name: "pod-0", namespace: "other" }),
+      // The first one again, after it moved.
+      endpointOf(0, { port: 8002 }),
+    ];
+    for (const rank of ranks) scheduler.schedule(to("m"), [rank], 0);
+    const attempts = metrics.schedulerAttemptsTotal;
+    expect(attempts.with("success", "m", "pod-0", "default", "8000").value).toBe(1);
+    expect(attempts.with("success", "m", "pod-0", "default", "8001").value).toBe(1);
+    expect(attempts.with("success", "m", "pod-0", "other", "8000").value).toBe(1);
+    expect(attempts.with("success", "m", "pod-0", "default", "8002").value).toBe(1);
+  });
+
+  it("time every decision, refused ones too", () => {
+    const { hooks, scheduler, metrics, page } = hooked();
+    const result = scheduler.schedule(to("m"), [pod], 0);
+    hooks.decided!(result, to("m"), 0.0004);
+    hooks.decided!(new Rejection("no_endpoints", "none"), to("m"), 0.25);
+    const duration = metrics.schedulerDuration.with();
+    expect(duration.count).toBe(3);
+    expect(duration.sum).toBeCloseTo(0.2504, 10);
+    expect(page()).toContain('llm_d_epp_scheduler_e2e_duration_seconds_bucket{le="0.0005"} 2\n');
+    expect(page()).toContain("llm_d_epp_scheduler_e2e_duration_seconds_count 3\n");
+  });
+
+  it("time plugin calls by extension point, type and name", () => {
+    const { hooks, scheduler, metrics, page } = hooked();
+    hooks.pluginCalled!("Scorer", { name: "mine", type: "queue-scorer" }, 0.003);
+    const own = metrics.pluginDuration.with("Scorer", "queue-scorer", "mine");
+    expect([own.count, own.sum]).toEqual([1, 0.003]);
+    scheduler.schedule(to("m"), [pod], 0);
+    expect(metrics.pluginDuration.with("Picker", "max-score-picker", "max-score-picker").count).toBe(1);
+    expect(page()).toContain(
+      'llm_d_epp_plugin_duration_seconds_count{extension_point="Scorer",plugin_type="queue-scorer",plugin_name="mine"} 1\n',
+    );
+  });
+
+  it("count every failure of a plugin, and log it once per interval, by its name", () => {
+    const { hooks, clock, lines, page } = hooked();
+    const error = new Error("broken");
+    for (let i = 0; i < 5; i++) hooks.pluginFailed!("Filter", { name: "mine", type: "t" }, error);
+    hooks.pluginFailed!("Filter", { name: "other", type: "t" }, error);
+    clock.advance(1000);
+    hooks.pluginFailed!("Filter", { name: "mine", type: "t" }, error);
+    expect(lines.map(({ fields }) => [fields["plugin"], fields["suppressed"]])).toEqual([
+      ["mine", undefined],
+      ["other", undefined],
+      ["mine", 4],
+    ]);
+    expect(lines[0]!.fields).toMatchObject({ err: error, point: "Filter" });
+    expect(page()).toContain(
+      'sluice_plugin_failures_total{extension_point="Filter",plugin_type="t",plugin_name="mine"} 6\n',
+    );
+  });
+
+  it("count how much of a prompt the chosen endpoint held: nothing at first, then all of its full blocks", () => {
+    const { scheduler, metrics, page } = hooked();
+    const prompt = "x".repeat(8192);
+    for (let i = 0; i < 2; i++) scheduler.schedule(requestOf(prompt), [pod], 0);
+    const bytes = [...metrics.prefixIndexerHitBytes.series()];
+    const ratio = [...metrics.prefixIndexerHitRatio.series()];
+    expect([bytes.length, ratio.length]).toEqual([1, 1]);
+    expect([bytes[0]!.count, bytes[0]!.sum]).toEqual([2, 8192]);
+    expect([ratio[0]!.count, ratio[0]!.sum]).toEqual([2, 1]);
+    expect(page()).toMatch(/^llm_d_epp_prefix_indexer_hit_bytes_sum\{.*\} 8192$/m);
+    expect(page()).toMatch(/^llm_d_epp_prefix_indexer_hit_ratio_bucket\{.*le="0"\} 1$/m);
+    expect(page()).toMatch(/^llm_d_epp_prefix_indexer_hit_ratio_count\{.*\} 2$/m);
+  });
+
+  it("count the bytes but no ratio for a prompt without a length to divide by", () => {
+    const { hooks, metrics } = hooked();
+    const producer = { name: "prefix", type: "prefix-producer" };
+    hooks.prefixMatched!(producer, 0, undefined);
+    hooks.prefixMatched!(producer, 640, 0.5);
+    const bytes = metrics.prefixIndexerHitBytes.with("prefix", "prefix-producer");
+    const ratio = metrics.prefixIndexerHitRatio.with("prefix", "prefix-producer");
+    expect([bytes.count, bytes.sum, ratio.count, ratio.sum]).toEqual([2, 640, 1, 0.5]);
+  });
+
+  it("keep the first 1,000 model names of clients and count the rest as other (S-96, bound)", () => {
+    const given = hooked();
+    for (let i = 0; i < 1500; i++) given.scheduler.schedule(to(`m-${i}`), i % 3 === 0 ? [] : [pod], 0);
+    const models = modelsOf(given);
+    expect(models.size).toBe(1001);
+    expect([models.has("m-999"), models.has("m-1000"), models.has("other")]).toEqual([true, false, true]);
+    const attempts = given.metrics.schedulerAttemptsTotal;
+    const counted = Array.from(attempts.series(), ({ value }) => value).reduce((sum, value) => sum + value, 0);
+    expect(counted).toBe(1500);
+    expect(attempts.with("success", "other", "pod-3", "default", "8000").value).toBe(334);
+    expect(attempts.with("failure", "other", "", "", "").value).toBe(166);
+    // A name that was known before goes on counting under its own name.
+    given.scheduler.schedule(to("m-1"), [pod], 0);
+    expect(attempts.with("success", "m-1", "pod-3", "default", "8000").value).toBe(2);
+  });
+
+  it("count a model name of a megabyte as other", () => {
+    const given = hooked();
+    const name = "n".repeat(1 << 20);
+    given.scheduler.schedule(to(name), [pod], 0);
+    given.scheduler.schedule(to(name), [], 0);
+    expect([...modelsOf(given)]).toEqual(["other"]);
+    expect(given.metrics.schedulerAttemptsTotal.with("success", "other", "pod-3", "default", "8000").value).toBe(1);
+    expect(given.page().length).toBeLessThan(1 << 20);
+  });
+
+  it("lose no count when more endpoints and models come by than counters are kept at hand (bound)", () => {
+    const { scheduler, metrics } = hooked();
+    const pods = Array.from({ length: 5 }, (_, slot) => endpointOf(slot));
+    // 5 endpoints x 1,000 names are more than the 4,096 series of the family and the counters kept.
+    for (let round = 0; round < 2; round++)
+      for (let i = 0; i < 1000; i++) for (const one of pods) scheduler.schedule(to(`m-${i}`), [one], 0);
+    const attempts = metrics.schedulerAttemptsTotal;
+    expect(attempts.size).toBeLessThanOrEqual(4097);
+    const counted = Array.from(attempts.series(), ({ value }) => value).reduce((sum, value) => sum + value, 0);
+    expect(counted).toBe(10_000);
+    expect(attempts.with("success", "m-0", "pod-0", "default", "8000").value).toBe(2);
+  });
+});

@@ -1,0 +1,144 @@
+import type { DecisionRecord, RecordedCandidate } from "../../base/inference/decision-record.ts";
+import { OUTCOMES } from "../../base/inference/outcomes.ts";
+import { randomPicker } from "../scheduling/plugins/pickers/random-picker.ts";
+import { weightedRandomPicker } from "../scheduling/plugins/pickers/weighted-random-picker.ts";
+import { counted, digitsApart, listed, percent, points } from "./explain-words.ts";
+
+/**
+ * What became of a request: `went to default/a (10.0.0.1:8000)`, `went to default/a (10.0.0.1:8000) and on to default/b
+ * (10.0.0.2:8000), which answered` or `was refused with 429`.
+ */
+export function outcomeOf({ top, others, profile, refusal, served }: DecisionRecord): string {
+  if (refusal !== undefined) return `was refused with ${OUTCOMES[refusal.reason].status}`;
+  const pick = top[0];
+  if (pick === undefined) return "went nowhere";
+  const sides = others.map((other) => `to ${other.id} for ${other.profile}`);
+  const to = `went to ${pick.id} (${pick.hostPort})${sides.length === 0 ? "" : ` for ${profile} and ${listed(sides)}`}`;
+  if (served === undefined) return to;
+  return served === "nobody"
+    ? `${to}, and no endpoint answered`
+    : `${to} and on to ${served.id} (${served.hostPort}), which answered`;
+}
+
+/** Why, with a full stop. */
+export function reasonOf(record: DecisionRecord): string {
+  const { refusal, top } = record;
+  if (refusal !== undefined) return refusalReason(record, refusal.reason, refusal.detail);
+  const pick = top[0];
+  return pick === undefined ? "the record names no endpoint." : pickReason(record, pick);
+}
+
+/** Candidates of a routed request that were scored: those the screeners and filters left. */
+export function leftOf({ candidates, filters, top }: DecisionRecord): number {
+  // Two screeners may both have dropped the same endpoint; whoever is listed was certainly left.
+  return Math.max(top.length, candidates - dropped(filters));
+}
+
+function dropped(filters: DecisionRecord["filters"]): number {
+  return filters.reduce((sum, filter) => sum + filter.dropped, 0);
+}
+
+function refusalReason(record: DecisionRecord, reason: keyof typeof OUTCOMES, detail: string): string {
+  const { candidates, filters, priority } = record;
+  if (reason === "saturated") return `the pool is saturated, and a request of priority ${priority} may be shed then.`;
+  if (reason === "no_endpoints" && candidates === 0)
+    return "no endpoint is known, or the proxy's subset hint allows none of those that are.";
+  if ((reason === "no_endpoints" || reason === "no_target") && filters.length > 0 && dropped(filters) >= candidates)
+    return `none of ${counted(candidates, "candidate")} was left; ${droppers(record)}.`;
+  // Whoever denies it, an admitter or a profile handler, says so itself: the record does not know which it was.
+  return sentenceEnd(detail);
+}
+
+/** `label-filter dropped 3, utilization-filter the 2 left`. */
+function droppers({ candidates, filters }: DecisionRecord): string {
+  let left = candidates;
+  const parts = filters.map((filter, at) => {
+    const last = at === filters.length - 1 && filter.dropped === left;
+    const what = !last ? String(filter.dropped) : at === 0 ? "all" : `the ${left} left`;
+    left -= filter.dropped;
+    return `${filter.name}${at === 0 ? " dropped" : ""} ${what}`;
+  });
+  return parts.join(", ");
+}
+
+function pickReason(record: DecisionRecord, pick: RecordedCandidate): string {
+  const { candidates, excludedDown, filters, picker, scorers, tied, top } = record;
+  const left = leftOf(record);
+  if (left === 1) {
+    if (filters.length > 0) return `no other of ${counted(candidates, "candidate")} was left; ${droppers(record)}.`;
+    return excludedDown > 0 ? `it is the only endpoint that is not down.` : `it is the only candidate.`;
+  }
+  const among = counted(left, "candidate");
+  if (record.pickerByChance) return chanceReason(record, pick, left);
+  if (scorers.length === 0)
+    return tied > 1
+      ? `no scorer told ${among} apart, and chance decided.`
+      : `${picker} chose among ${among} without scores.`;
+  if (tied > 1) return `${tied} of ${among} shared the best total, ${points(pick.total)}, and chance decided.`;
+  const rival = best(top.slice(1));
+  if (pick.total === rival.total)
+    return `${picker} preferred it to ${rival.id}, which has the same ${points(pick.total)} points.`;
+  const digits = digitsApart(pick.total, rival.total);
+  const [own, other] = [points(pick.total, digits), points(rival.total, digits)];
+  if (pick.total < rival.total) return `${picker} preferred its ${own} points to the ${other} of ${rival.id}.`;
+  return `${own} points against ${other} of the next, ${rival.id}; ${leadReason(record, pick, rival, digits)}.`;
+}
+
+/** A picker that draws whatever the totals are. */
+function chanceReason(record: DecisionRecord, pick: RecordedCandidate, left: number): string {
+  const { picker, top } = record;
+  const drew = `${picker} drew it by chance among ${counted(left, "candidate")}`;
+  const highest = best(top).total;
+  if (highest <= 0 && left === top.length) return `${drew}, none of which had a point.`;
+  if (picker === randomPicker.type) return `${drew}, whatever their points.`;
+  if (picker !== weightedRandomPicker.type)
+    return `${drew}; it had ${points(pick.total)} points, the best of those listed ${points(highest)}.`;
+  const weight = weightOfDraw(record, left);
+  if (weight === undefined)
+    return `${drew}, each as likely as its total is high; its own is ${points(pick.total)}, the highest listed ${points(highest)}.`;
+  return `${drew}: its ${points(pick.total)} points were ${percent(pick.total / weight)} of the draw's weight.`;
+}
+
+/** Sum of all totals; undefined where not all of them are known. */
+function weightOfDraw({ full, top }: DecisionRecord, left: number): number | undefined {
+  const totals =
+    full !== undefined
+      ? full.endpoints.map(({ total }) => total).filter((total) => !Number.isNaN(total))
+      : left === top.length
+        ? top.map(({ total }) => total)
+        : undefined;
+  return totals?.reduce((sum, total) => sum + Math.max(0, total), 0);
+}
+
+function best(candidates: readonly RecordedCandidate[]): RecordedCandidate {
+  return candidates.reduce((a, b) => (b.total > a.total ? b : a));
+}
+
+/** Which scorers made the lead, and which worked against it; what rounds to nothing is not mentioned. */
+function leadReason(
+  { scorers }: DecisionRecord,
+  pick: RecordedCandidate,
+  rival: RecordedCandidate,
+  digits: number,
+): string {
+  const leads = scorers.map(({ name, weight }, at) => ({
+    name,
+    lead: ((pick.scores[at] ?? 0) - (rival.scores[at] ?? 0)) * weight,
+  }));
+  const counts = ({ lead }: { readonly lead: number }): boolean => Math.abs(lead) >= 0.5 * 10 ** -digits;
+  const first = leads.reduce((a, b) => (b.lead > a.lead ? b : a));
+  const against = leads.filter((one) => one.lead < 0 && counts(one));
+  if (against.length > 0) {
+    const back = -against.reduce((sum, { lead }) => sum + lead, 0);
+    const who = against.length === 1 ? against[0]!.name : counted(against.length, "other scorer");
+    return `${first.name} put it ${points(first.lead, digits)} ahead, ${who} took ${points(back, digits)} of it back`;
+  }
+  const lead = pick.total - rival.total;
+  if (leads.filter((one) => one.lead > 0 && counts(one)).length < 2) return `all of the lead came from ${first.name}`;
+  const part = first.lead * 2 > lead ? "most" : "the largest part";
+  return `${part} of the lead, ${points(first.lead, digits)} of ${points(lead, digits)}, came from ${first.name}`;
+}
+
+function sentenceEnd(text: string): string {
+  return /[.!?]$/.test(text) ? text : `${text}.`;
+}

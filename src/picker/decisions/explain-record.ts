@@ -1,0 +1,180 @@
+import { z } from "zod";
+import { explainIssue } from "../../base/document/issue-text.ts";
+import { readDocument } from "../../base/document/read.ts";
+import { validate } from "../../base/document/validate.ts";
+import type { DecisionRecord, FullRecord } from "../../base/inference/decision-record.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import { OUTCOMES, type OutcomeReason } from "../../base/inference/outcomes.ts";
+import { USUAL_BYTES_PER_TOKEN } from "../../base/inference/request.ts";
+import { LEAST_BYTES_PER_TOKEN, MOST_BYTES_PER_TOKEN } from "../scheduling/tokens/bytes-per-token.ts";
+
+/** The largest file, bytes: some ten thousand endpoints. */
+const MAX_BYTES = 16 * 1024 * 1024;
+
+/** The most milliseconds since 1970 that have a date (ECMAScript 21.4.1.1), and before it. */
+const LATEST = 8.64e15;
+
+/** A record whose `full` is there. */
+export type RecordInFull = DecisionRecord & { readonly full: FullRecord };
+
+/**
+ * A record as JSON from which `readRecord` makes the same one, bit by bit: JSON has no words for NaN, the infinities and
+ * -0, so those are written as texts, and sets as lists.
+ */
+export function recordJson(record: DecisionRecord): string {
+  return JSON.stringify(record, (_key, value: unknown) => {
+    if (typeof value === "number") return Number.isFinite(value) && !Object.is(value, -0) ? value : wordFor(value);
+    return value instanceof Set ? [...value] : value;
+  });
+}
+
+function wordFor(value: number): string {
+  return value === 0 ? "-0" : String(value);
+}
+
+/**
+ * Reads a file that `sluice explain --full` has printed.
+ * @throws SluiceError DOCUMENT_..., RECORD_NOT_FULL
+ */
+export async function readRecord(path: string): Promise<RecordInFull> {
+  const document = await readDocument(path, { maxBytes: MAX_BYTES });
+  const { full, ...record } = validate(document, recordSchema, { what: "decision record" });
+  if (full === undefined)
+    throw new SluiceError(
+      "RECORD_NOT_FULL",
+      `${path} explains a decision, but does not hold all it depended on: save what sluice explain ID --full prints`,
+    );
+  return { ...record, full };
+}
+
+/**
+ * A record from what JSON held: the one that `recordJson` wrote, in full or not.
+ * @returns what is wrong with anything else
+ */
+export function recordOf(value: unknown): DecisionRecord | string {
+  const { success, data, error } = recordSchema.safeParse(value, { reportInput: true, error: explainIssue });
+  if (success) return data;
+  const { path, message } = error.issues[0]!;
+  return `no decision record of this version: ${path.map(String).join(".")} ${message}`;
+}
+
+const number = z.union([
+  z.number(),
+  z.enum(["NaN", "Infinity", "-Infinity", "-0"]).transform((word): number => Number(word)),
+]);
+const numbers = z.array(number);
+const count = z.int().min(0);
+const adapters = z.array(z.string()).transform((names): ReadonlySet<string> => new Set(names));
+const REASONS = Object.keys(OUTCOMES) as [OutcomeReason, ...OutcomeReason[]];
+
+const endpointSchema = z
+  .object({
+    id: z.string(),
+    slot: count,
+    namespace: z.string(),
+    name: z.string(),
+    address: z.string(),
+    port: z.int(),
+    hostPort: z.string(),
+    rank: z.int(),
+    labels: z.record(z.string(), z.string()),
+    state: z.enum(["up", "blind", "down"]),
+    scrapeInterval: number,
+    inFlight: z.object({ requests: number, tokens: number }),
+    metrics: z.object({
+      waiting: number,
+      running: number,
+      kvUsage: number,
+      maxLora: number,
+      loraRunning: adapters,
+      loraWaiting: adapters,
+      blockSize: number,
+      blocks: number,
+      scrapedAt: number,
+    }),
+    droppedBy: z.string().optional(),
+    total: number,
+    scores: numbers,
+  })
+  .transform((endpoint) => ({ ...endpoint, droppedBy: endpoint.droppedBy }));
+
+const fullSchema = z
+  .object({
+    now: number,
+    randomState: z.int().min(0).max(0xffffffff),
+    memories: z.record(z.string(), number),
+    request: z.object({
+      objective: z.string(),
+      fairnessId: z.string(),
+      streaming: z.boolean(),
+      maxTokens: number,
+      shedAt: number,
+      promptBytes: count,
+      // Records of releases before this one had them have neither.
+      escapeBytes: count.default(0),
+      bytesPerToken: z.number().min(LEAST_BYTES_PER_TOKEN).max(MOST_BYTES_PER_TOKEN).default(USUAL_BYTES_PER_TOKEN),
+      headers: z.array(z.tuple([z.string(), z.string()])),
+    }),
+    staleness: number,
+    endpoints: z.array(endpointSchema),
+    screened: z.array(count),
+    columns: z.record(z.string(), numbers),
+    attributes: z.record(z.string(), z.union([z.boolean(), number])),
+  })
+  .superRefine(({ endpoints, screened, columns }, context) => {
+    if (screened.some((place) => place >= endpoints.length) || new Set(screened).size < screened.length)
+      context.addIssue({
+        code: "custom",
+        path: ["screened"],
+        message: "names an endpoint twice, or one that is not there",
+      });
+    for (const [name, column] of Object.entries(columns))
+      if (column.length !== screened.length)
+        context.addIssue({
+          code: "custom",
+          path: ["columns", name],
+          message: `has ${column.length} numbers for ${screened.length} endpoints`,
+        });
+  });
+
+const recordSchema = z
+  .object({
+    sequence: z.int().min(1),
+    requestId: z.string(),
+    at: z.number().min(-LATEST).max(LATEST),
+    model: z.string(),
+    targetModel: z.string(),
+    priority: z.number(),
+    promptBytes: number,
+    configHash: z.string(),
+    profile: z.string(),
+    picker: z.string(),
+    pickerByChance: z.boolean(),
+    candidates: count,
+    excludedDown: count,
+    filters: z.array(z.object({ name: z.string(), dropped: count, ids: z.array(z.string()) })),
+    scorers: z.array(z.object({ name: z.string(), weight: number })),
+    // Records of releases before this one had it have none.
+    failed: z.array(z.string()).default([]),
+    top: z.array(
+      z.object({
+        id: z.string(),
+        hostPort: z.string(),
+        total: number,
+        scores: numbers,
+        waiting: number,
+        running: number,
+        kvUsage: number,
+        inFlight: number,
+        ageMs: number,
+        stale: z.boolean(),
+        state: z.string(),
+      }),
+    ),
+    tied: count,
+    others: z.array(z.object({ profile: z.string(), id: z.string() })),
+    refusal: z.object({ reason: z.enum(REASONS), detail: z.string() }).optional(),
+    served: z.union([z.literal("nobody"), z.object({ id: z.string(), hostPort: z.string() })]).optional(),
+    full: fullSchema.optional(),
+  })
+  .transform((record) => ({ ...record, refusal: record.refusal, served: record.served, full: record.full }));

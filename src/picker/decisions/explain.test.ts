@@ -1,0 +1,256 @@
+import { describe, expect, it } from "vitest";
+import type { DecisionRecord, RecordedCandidate, RecordedFilter } from "../../base/inference/decision-record.ts";
+import { explain } from "./explain.ts";
+
+function candidate(name: string, scores: number[], weights: number[], more: Partial<RecordedCandidate> = {}) {
+  return {
+    id: `default/${name}`,
+    hostPort: `10.0.0.1:${8000 + name.charCodeAt(0)}`,
+    total: scores.reduce((sum, score, i) => sum + score * weights[i]!, 0),
+    scores,
+    waiting: 1,
+    running: 2,
+    kvUsage: 0.5,
+    inFlight: 3,
+    ageMs: 42.4,
+    state: "up",
+    stale: false,
+    ...more,
+  };
+}
+
+function recordOf(top: RecordedCandidate[], more: Partial<DecisionRecord> = {}): DecisionRecord {
+  return {
+    sequence: 17,
+    requestId: "r-1",
+    at: 1_700_000_000_000,
+    model: "m",
+    targetModel: "m",
+    priority: 0,
+    promptBytes: 1024,
+    configHash: "c0ffee",
+    profile: "default",
+    picker: "max-score-picker",
+    pickerByChance: false,
+    candidates: top.length,
+    excludedDown: 0,
+    filters: [],
+    failed: [],
+    scorers: [
+      { name: "queue-scorer", weight: 2 },
+      { name: "prefix-cache-scorer", weight: 3 },
+    ],
+    top,
+    tied: 1,
+    others: [],
+    refusal: undefined,
+    served: undefined,
+    full: undefined,
+    ...more,
+  };
+}
+
+const W = [2, 3];
+const reason = (top: RecordedCandidate[], more?: Partial<DecisionRecord>): string =>
+  explain(recordOf(top, more)).reason;
+const dropped = (name: string, ...ids: string[]): RecordedFilter => ({
+  name,
+  dropped: ids.length,
+  ids: ids.map((id) => `default/${id}`),
+});
+const refused = (refusal: DecisionRecord["refusal"], more: Partial<DecisionRecord> = {}): string =>
+  explain(recordOf([], { tied: 0, refusal, ...more })).sentence;
+
+describe("explanation of a decision", () => {
+  it("names the pick, its lead, the scorer that made most of it, and what was left out", () => {
+    const { sentence, notes, candidates, at, configHash } = explain(
+      recordOf([candidate("a", [0.5, 1], W), candidate("b", [0.25, 0.5], W)], {
+        excludedDown: 2,
+        candidates: 9,
+        filters: [dropped("label-filter", "c", "d", "e", "f", "g", "h", "i")],
+      }),
+    );
+    expect(sentence).toBe(
+      "Request r-1 went to default/a (10.0.0.1:8097): 4.00 points against 2.00 of the next, default/b; most of the lead, 1.50 of 2.00, came from prefix-cache-scorer.",
+    );
+    expect(notes).toEqual(["2 more left out beforehand because down."]);
+    expect([at, configHash]).toEqual(["2023-11-14T22:13:20.000Z", "c0ffee"]);
+    expect(candidates[0]!.scores.map(({ text }) => text)).toEqual(["0.50 x 2 = 1.00", "1.00 x 3 = 3.00"]);
+    expect(candidates.map(({ place, total, age }) => [place, total, age])).toEqual([
+      [1, 4, "metrics 42 ms old"],
+      [2, 2, "metrics 42 ms old"],
+    ]);
+  });
+
+  it("says who answered where it was not the first, and where nobody did", () => {
+    const sentence = (served: DecisionRecord["served"], more: Partial<DecisionRecord> = {}): string =>
+      explain(recordOf([candidate("a", [1, 1], W), candidate("b", [0, 0], W)], { served, ...more })).sentence;
+    expect(sentence({ id: "default/b", hostPort: "10.0.0.1:8098" })).toMatch(
+      /^Request r-1 went to default\/a \(10\.0\.0\.1:8097\) and on to default\/b \(10\.0\.0\.1:8098\), which answered: 5\.00 points/,
+    );
+    expect(sentence("nobody", { others: [{ profile: "prefill", id: "default/p" }] })).toMatch(
+      /^Request r-1 went to default\/a \(10\.0\.0\.1:8097\) for default and to default\/p for prefill, and no endpoint answered: /,
+    );
+  });
+
+  it("says what one scorer alone did, what worked against it, and how little it was", () => {
+    const a = (...scores: number[]) => candidate("a", scores, W);
+    const b = (...scores: number[]) => candidate("b", scores, W);
+    expect(reason([a(1, 1), b(0.5, 1)])).toContain("; all of the lead came from queue-scorer.");
+    expect(reason([a(0.5, 1), b(1, 0.25)])).toContain(
+      "; prefix-cache-scorer put it 2.25 ahead, queue-scorer took 1.00 of it back.",
+    );
+    expect(reason([a(1, 1), b(1, 0.9999)])).toBe(
+      "5.0000 points against 4.9997 of the next, default/b; all of the lead came from prefix-cache-scorer.",
+    );
+    const three = [1, 1, 1];
+    const scorers = ["x", "y", "z"].map((name) => ({ name, weight: 1 }));
+    expect(reason([candidate("a", [0.5, 0.4, 0.35], three), candidate("b", [0, 0, 0], three)], { scorers })).toContain(
+      "the largest part of the lead, 0.50 of 1.25, came from x.",
+    );
+    expect(reason([candidate("a", [0.9, 0, 0], three), candidate("b", [0, 0.2, 0.1], three)], { scorers })).toContain(
+      "x put it 0.90 ahead, 2 other scorers took 0.30 of it back.",
+    );
+  });
+
+  it("says when chance decided, and when scores did not count", () => {
+    const a = candidate("a", [1, 0], W);
+    const b = candidate("b", [1, 0], W);
+    const best = candidate("c", [1, 1], W);
+    expect(reason([a, b], { tied: 2 })).toBe("2 of 2 candidates shared the best total, 2.00, and chance decided.");
+    // Of those that were scored: who was filtered out shared nothing.
+    expect(reason([a, b], { tied: 2, candidates: 5, filters: [dropped("f", "x", "y", "z")] })).toContain("2 of 2 ");
+    // Two screeners may both name the same one.
+    expect(reason([a, b], { tied: 2, candidates: 3, filters: [dropped("f", "x"), dropped("g", "x")] })).toContain(
+      "2 of 2 ",
+    );
+    expect(reason([a, b, best], { picker: "mine" })).toBe("mine preferred its 2.00 points to the 5.00 of default/c.");
+    expect(reason([a, b])).toContain("preferred it to default/b, which has the same 2.00 points");
+    const unscored = [candidate("a", [], []), candidate("b", [], [])];
+    expect(reason(unscored, { scorers: [], picker: "round-robin-picker" })).toBe(
+      "round-robin-picker chose among 2 candidates without scores.",
+    );
+    expect(reason(unscored, { scorers: [], tied: 2 })).toBe("no scorer told 2 candidates apart, and chance decided.");
+  });
+
+  it("gives a picker that draws its chances, and no lead", () => {
+    const [a, b, c] = [candidate("a", [1, 0], W), candidate("b", [1, 1], W), candidate("c", [0, 0], W)];
+    const drawn = { pickerByChance: true, picker: "weighted-random-picker", tied: 2 };
+    expect(reason([a, b, c], drawn)).toBe(
+      "weighted-random-picker drew it by chance among 3 candidates: its 2.00 points were 29 % of the draw's weight.",
+    );
+    const faint = candidate("d", [0.001, 0], W);
+    expect(reason([faint, b], drawn)).toContain("were less than 1 % of");
+    expect(reason([b, faint], drawn)).toContain("were more than 99 % of");
+    // The totals of 26 more are not known, unless everything was recorded.
+    const eight = [a, b, ...Array.from({ length: 6 }, () => c)];
+    expect(reason(eight, { ...drawn, candidates: 34 })).toBe(
+      "weighted-random-picker drew it by chance among 34 candidates, each as likely as its total is high; its own is 2.00, the highest listed 5.00.",
+    );
+    const full = { endpoints: [{ total: 2 }, { total: 5 }, { total: Number.NaN }, { total: 1 }] };
+    expect(
+      reason(eight, { ...drawn, candidates: 34, full: full as unknown as NonNullable<DecisionRecord["full"]> }),
+    ).toContain("its 2.00 points were 25 % of the draw's weight");
+    expect(reason([a, b], { ...drawn, picker: "random-picker" })).toBe(
+      "random-picker drew it by chance among 2 candidates, whatever their points.",
+    );
+    expect(reason([a, b], { ...drawn, picker: "mine" })).toBe(
+      "mine drew it by chance among 2 candidates; it had 2.00 points, the best of those listed 5.00.",
+    );
+    expect(reason([c, c], drawn)).toContain("among 2 candidates, none of which had a point.");
+  });
+
+  it("says why there was no choice, and who filtered whom", () => {
+    const a = candidate("a", [1, 0], W);
+    expect(reason([a])).toBe("it is the only candidate.");
+    expect(reason([a], { excludedDown: 3 })).toBe("it is the only endpoint that is not down.");
+    const filters = [dropped("label-filter", "b", "c"), { name: "util-filter", dropped: 9, ids: ["default/d"] }];
+    const explained = explain(recordOf([a], { candidates: 12, filters }));
+    expect(explained.reason).toBe("no other of 12 candidates was left; label-filter dropped 2, util-filter 9.");
+    expect(explained.filters.map(({ text }) => text)).toEqual([
+      "label-filter dropped 2 candidates: default/b, default/c",
+      "util-filter dropped 9 candidates: default/d and 8 more",
+    ]);
+  });
+
+  it("names what each profile chose", () => {
+    const others = [
+      { profile: "prefill", id: "default/p" },
+      { profile: "encode", id: "default/e" },
+    ];
+    const { sentence } = explain(recordOf([candidate("a", [1, 0], W)], { profile: "decode", others }));
+    expect(sentence).toContain(
+      "went to default/a (10.0.0.1:8097) for decode and to default/p for prefill and to default/e for encode: ",
+    );
+  });
+
+  it("tells the age of metrics in proportion, and whose values stand for others", () => {
+    const ages = [7.4, 999.4, 6_249, 119_000, 200_000].map((ageMs) => candidate("a", [1, 0], W, { ageMs }));
+    expect(explain(recordOf(ages)).candidates.map(({ age }) => age)).toEqual([
+      ...["metrics 7 ms old", "metrics 999 ms old", "metrics 6.2 s old", "metrics 119.0 s old", "metrics 3 min old"],
+    ]);
+    const stale = candidate("a", [1, 0], W, { ageMs: 6_249, stale: true });
+    const explained = explain(recordOf([stale, candidate("b", [0, 0], W)]));
+    expect(explained.candidates[0]!.age).toBe("metrics 6.2 s old: counted as the worst known");
+    expect(explained.notes).toEqual(["1 shown with metrics too old to believe: they count as the worst known ones."]);
+  });
+
+  it("shows what nobody knew as null, in JSON too", () => {
+    const unknown = { waiting: Number.NaN, kvUsage: Number.NaN, ageMs: Number.POSITIVE_INFINITY };
+    const { candidates, notes } = explain(recordOf([candidate("a", [1, 0], W, unknown)]));
+    expect(candidates[0]).toMatchObject({
+      waiting: null,
+      kvUsage: null,
+      ageMs: null,
+      age: "never scraped: counted as the worst known",
+      running: 2,
+    });
+    expect(notes).toEqual([
+      "1 shown never scraped: unknown values count as the worst known ones.",
+      "No candidate's number of waiting requests was known: it told none apart.",
+      "No candidate's KV-cache use was known: it told none apart.",
+    ]);
+    const nothing = explain(recordOf([candidate("a", [1, 0], W, { ...unknown, running: Number.NaN })]));
+    expect(nothing.candidates[0]!.age).toBe("never scraped");
+    expect(JSON.stringify(nothing)).not.toMatch(/NaN|Infinity/);
+  });
+
+  it("says how many came behind the eight, and that down ones were candidates when all are", () => {
+    const eight = Array.from({ length: 8 }, (_, i) => candidate(String(i), [1 - i / 10, 0], W, { state: "down" }));
+    expect(explain(recordOf(eight, { candidates: 20 })).notes).toEqual([
+      "12 more candidates came behind these.",
+      "No endpoint that is up could serve this request, so that those that are down were candidates too.",
+    ]);
+  });
+});
+
+describe("explanation of a refusal", () => {
+  it("names the reason with its status, and shows no candidates", () => {
+    const shed = { reason: "saturated", detail: "system saturated, sheddable request dropped" } as const;
+    expect(refused(shed, { candidates: 4, priority: -1 })).toBe(
+      "Request r-1 was refused with 429: the pool is saturated, and a request of priority -1 may be shed then.",
+    );
+    const explained = explain(recordOf([], { refusal: shed, tied: 0, candidates: 20 }));
+    expect(explained).toMatchObject({ refusal: { ...shed, status: 429 }, candidates: [], notes: [], full: false });
+    expect(refused({ reason: "no_endpoints", detail: "none" }, { candidates: 0 })).toContain(
+      "refused with 503: no endpoint is known, or the proxy's subset hint allows none",
+    );
+    expect(refused({ reason: "denied", detail: "no budget left" })).toMatch(/with 429: no budget left\.$/);
+    expect(refused({ reason: "precondition_failed", detail: "no prefix is cached." })).toMatch(
+      /412: no prefix is cached\.$/,
+    );
+  });
+
+  it("says which filter left none, of how many", () => {
+    const none = { reason: "no_target", detail: "failed to find target endpoint" } as const;
+    const filters = [dropped("label-filter", "a", "b"), dropped("util-filter", "c", "d", "e")];
+    expect(refused(none, { candidates: 5, filters })).toContain(
+      "429: none of 5 candidates was left; label-filter dropped 2, util-filter the 3 left.",
+    );
+    expect(refused(none, { candidates: 2, filters: filters.slice(0, 1) })).toContain("label-filter dropped all.");
+    const screened = { reason: "no_endpoints", detail: "screened" } as const;
+    expect(refused(screened, { candidates: 2, filters: filters.slice(0, 1) })).toContain("503: none of 2 candidates");
+    // Candidates were left: something else refused.
+    expect(refused(none, { candidates: 9, filters })).toContain("429: failed to find target endpoint.");
+  });
+});

@@ -1,0 +1,189 @@
+import type { DecisionRecord, RecordedCandidate } from "../../base/inference/decision-record.ts";
+import { OUTCOMES, type OutcomeReason } from "../../base/inference/outcomes.ts";
+import { leftOf, outcomeOf, reasonOf } from "./explain-reason.ts";
+import { counted, points, span, weightText } from "./explain-words.ts";
+
+/** One scorer's part in a candidate's total. */
+export interface ExplainedScore {
+  readonly scorer: string;
+  /** 0..1 */
+  readonly score: number;
+  readonly weight: number;
+  /** score x weight */
+  readonly points: number;
+  /** For example `0.75 x 2 = 1.50`. */
+  readonly text: string;
+}
+
+/** One candidate, ready to be shown. Numbers nobody knew are null: JSON has no NaN. */
+export interface ExplainedCandidate {
+  /** 1 = the pick. */
+  readonly place: number;
+  readonly id: string;
+  readonly hostPort: string;
+  readonly state: string;
+  readonly total: number;
+  readonly scores: readonly ExplainedScore[];
+  readonly waiting: number | null;
+  readonly running: number | null;
+  readonly kvUsage: number | null;
+  readonly inFlight: number;
+  /** Milliseconds; null when it was never scraped. */
+  readonly ageMs: number | null;
+  /** Whether the worst known values stand in place of its own. */
+  readonly stale: boolean;
+  /** For example `metrics 120 ms old` or `never scraped: counted as the worst known`. */
+  readonly age: string;
+}
+
+/** Who left candidates out, ready to be shown. */
+export interface ExplainedFilter {
+  readonly name: string;
+  readonly dropped: number;
+  /** At most eight of those dropped. */
+  readonly ids: readonly string[];
+  /** For example `label-filter dropped 9 candidates: default/a, default/b and 7 more`. */
+  readonly text: string;
+}
+
+/** Why a request was refused. */
+export interface ExplainedRefusal {
+  readonly reason: OutcomeReason;
+  /** HTTP status. */
+  readonly status: number;
+  /** What the client was told. */
+  readonly detail: string;
+}
+
+/** A decision as `/debug/decisions/ID` and `sluice explain` show it. */
+export interface Explanation {
+  readonly sequence: number;
+  readonly requestId: string;
+  /** ISO 8601. */
+  readonly at: string;
+  readonly model: string;
+  readonly targetModel: string;
+  readonly priority: number;
+  readonly promptBytes: number;
+  /** "" where nobody gave one. */
+  readonly configHash: string;
+  /** "" when it was refused before one ran. */
+  readonly profile: string;
+  readonly picker: string;
+  /** What became of the request, and why, in one sentence. */
+  readonly sentence: string;
+  /** The same without the request and where it went. */
+  readonly reason: string;
+  /** Null when it was routed. */
+  readonly refusal: ExplainedRefusal | null;
+  /** Candidates before screeners and filters. */
+  readonly candidateCount: number;
+  readonly filters: readonly ExplainedFilter[];
+  /** How many shared the best total, the pick included. */
+  readonly tied: number;
+  /** What other profiles chose. */
+  readonly others: readonly { readonly profile: string; readonly id: string }[];
+  /** What else mattered: endpoints left out, candidates not shown, values nobody knew. */
+  readonly notes: readonly string[];
+  /** The best eight, the pick first; empty when the request was refused. */
+  readonly candidates: readonly ExplainedCandidate[];
+  /** Whether everything the decision depended on was kept, for `?full=1`. */
+  readonly full: boolean;
+}
+
+/** Says why a request went where it went, or why it was refused, from the record alone. */
+export function explain(record: DecisionRecord): Explanation {
+  const { refusal, top } = record;
+  const reason = reasonOf(record);
+  return {
+    sequence: record.sequence,
+    requestId: record.requestId,
+    at: new Date(record.at).toISOString(),
+    model: record.model,
+    targetModel: record.targetModel,
+    priority: record.priority,
+    promptBytes: record.promptBytes,
+    configHash: record.configHash,
+    profile: record.profile,
+    picker: record.picker,
+    sentence: `Request ${record.requestId} ${outcomeOf(record)}: ${reason}`,
+    reason,
+    refusal: refusal === undefined ? null : { ...refusal, status: OUTCOMES[refusal.reason].status },
+    candidateCount: record.candidates,
+    filters: record.filters.map((filter) => ({ ...filter, text: filterText(filter) })),
+    tied: record.tied,
+    others: record.others,
+    notes: notesFor(record, top),
+    candidates: top.map((candidate, at) => explainCandidate(record, candidate, at + 1)),
+    full: record.full !== undefined,
+  };
+}
+
+function filterText({ name, dropped, ids }: DecisionRecord["filters"][number]): string {
+  const what = `${name} dropped ${counted(dropped, "candidate")}`;
+  if (ids.length === 0) return what;
+  const more = dropped - ids.length;
+  return `${what}: ${ids.join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+}
+
+function notesFor(record: DecisionRecord, top: readonly RecordedCandidate[]): string[] {
+  const notes = record.failed.map(
+    (name) => `${name} failed in this decision and was left out of it: the log has the error.`,
+  );
+  if (record.excludedDown > 0) notes.push(`${record.excludedDown} more left out beforehand because down.`);
+  const behind = leftOf(record) - top.length;
+  if (record.refusal === undefined && behind > 0) notes.push(`${counted(behind, "more candidate")} came behind these.`);
+  if (top.some(({ state }) => state === "down"))
+    notes.push("No endpoint that is up could serve this request, so that those that are down were candidates too.");
+  const unknown = top.filter(neverScraped).length;
+  if (unknown > 0) notes.push(`${unknown} shown never scraped: unknown values count as the worst known ones.`);
+  const stale = top.filter((candidate) => isStale(candidate) && !neverScraped(candidate)).length;
+  if (stale > 0) notes.push(`${stale} shown with metrics too old to believe: they count as the worst known ones.`);
+  for (const [name, of] of METRICS)
+    if (top.length > 0 && top.every((candidate) => Number.isNaN(of(candidate))))
+      notes.push(`No candidate's ${name} was known: it told none apart.`);
+  return notes;
+}
+
+const METRICS: readonly (readonly [string, (candidate: RecordedCandidate) => number])[] = [
+  ["number of waiting requests", ({ waiting }) => waiting],
+  ["number of running requests", ({ running }) => running],
+  ["KV-cache use", ({ kvUsage }) => kvUsage],
+];
+
+function neverScraped({ ageMs }: RecordedCandidate): boolean {
+  return ageMs === Number.POSITIVE_INFINITY;
+}
+
+function isStale(candidate: RecordedCandidate): boolean {
+  return candidate.stale || neverScraped(candidate);
+}
+
+function explainCandidate(record: DecisionRecord, candidate: RecordedCandidate, place: number): ExplainedCandidate {
+  const stale = isStale(candidate);
+  const age = neverScraped(candidate) ? "never scraped" : `metrics ${span(candidate.ageMs)} old`;
+  return {
+    place,
+    id: candidate.id,
+    hostPort: candidate.hostPort,
+    state: candidate.state,
+    total: candidate.total,
+    scores: record.scorers.map(({ name, weight }, at) => {
+      const score = candidate.scores[at] ?? 0;
+      const text = `${points(score)} x ${weightText(weight)} = ${points(score * weight)}`;
+      return { scorer: name, score, weight, points: score * weight, text };
+    }),
+    waiting: known(candidate.waiting),
+    running: known(candidate.running),
+    kvUsage: known(candidate.kvUsage),
+    inFlight: candidate.inFlight,
+    ageMs: known(candidate.ageMs),
+    stale,
+    // Where a whole column is unknown there is no worst value either.
+    age: stale && METRICS.some(([, of]) => !Number.isNaN(of(candidate))) ? `${age}: counted as the worst known` : age,
+  };
+}
+
+function known(value: number): number | null {
+  return Number.isFinite(value) ? value : null;
+}

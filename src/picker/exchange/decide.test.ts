@@ -1,0 +1,129 @@
+import { describe, expect, it } from "vitest";
+import { TestCore } from "../../../test/support/core.ts";
+import { chatBody } from "../../../test/support/session-harness.ts";
+import { HeaderList } from "../../base/inference/headers.ts";
+import { Rejection } from "../../base/inference/outcomes.ts";
+import type { Decided } from "./decide.ts";
+
+const headers = (...pairs: (readonly [string, string])[]) => HeaderList.of(pairs);
+const COMPLETION = Buffer.from('{"model":"m","prompt":"p"}');
+
+describe("a decision without a body (epp-protocol 3.2)", () => {
+  it("draws uniformly: 8,000 draws over eight endpoints, each first about 1,000 times", () => {
+    const { decider } = new TestCore({ endpoints: 8 });
+    const counts = new Map<string, number>();
+    for (let i = 0; i < 8000; i++) {
+      const decision = decider.withoutBody(undefined);
+      if (decision instanceof Rejection) throw new Error(decision.text);
+      const { id } = decision.endpoints[0]!;
+      counts.set(id, (counts.get(id) ?? 0) + 1);
+    }
+    expect(counts.size).toBe(8);
+    // Four standard deviations of a binomial count: 4 x sqrt(8000 x 1/8 x 7/8).
+    for (const count of counts.values()) expect(Math.abs(count - 1000)).toBeLessThan(119);
+  });
+
+  it("lists at most eight endpoints, each once, for a wire that retries; one is offered", () => {
+    const { decider } = new TestCore({ endpoints: 20 });
+    const decision = decider.withoutBody(undefined);
+    if (decision instanceof Rejection) throw new Error(decision.text);
+    expect(new Set(decision.endpoints).size).toBe(8);
+    expect([decision.offered, decision.bodyLength, decision.record]).toEqual([1, 0, undefined]);
+  });
+
+  it("keeps to the hint (E-13), unless hints are ignored (E-58)", () => {
+    const hint = [{ address: "10.0.0.2", port: undefined }];
+    const strict = new TestCore().decider.withoutBody(hint);
+    expect(strict instanceof Rejection ? strict.text : strict.endpoints.map((endpoint) => endpoint.name)).toEqual([
+      "pod-2",
+    ]);
+    const ignoring = new TestCore({ ignoreSubset: true }).decider.withoutBody([]);
+    expect(ignoring instanceof Rejection).toBe(false);
+    expect(new TestCore().decider.withoutBody([])).toMatchObject({
+      reason: "no_endpoints",
+      detail: "no pods available in datastore",
+    });
+  });
+
+  it("leaves out endpoints that are down, as long as one is not", () => {
+    const core = new TestCore({ endpoints: 2 });
+    core.endpoints.attemptFailed(core.endpoint(1), "connect", "refused");
+    for (let i = 0; i < 20; i++)
+      expect(core.decider.withoutBody(undefined)).toMatchObject({ endpoints: [{ name: "pod-2" }] });
+    core.endpoints.attemptFailed(core.endpoint(2), "connect", "refused");
+    expect(core.decider.withoutBody(undefined)).toMatchObject({ kind: "routed", endpoints: { length: 2 } });
+  });
+});
+
+/** As an exchange does it. */
+function decideWith({ decider }: TestCore, id: string, list: HeaderList, body: Uint8Array): Decided | Rejection {
+  const understood = decider.understand(id, list, body);
+  return understood instanceof Rejection ? understood : decider.decide(understood, undefined);
+}
+
+describe("a decision with a body", () => {
+  const decide = (list: HeaderList, body: Uint8Array = COMPLETION) => decideWith(new TestCore(), "id", list, body);
+
+  it("takes the path from :path, else from what a proxy kept of it, else completions (epp-protocol 10.1)", () => {
+    const chat = Buffer.from(chatBody());
+    for (const [pairs, body] of [
+      [[], COMPLETION],
+      [[["x-original-path", "/v1/chat/completions?x=1"]], chat],
+      [[["x-forwarded-path", "/v1/chat/completions/"]], chat],
+      [
+        [
+          ["x-original-path", "/v1/completions"],
+          ["x-forwarded-path", "/v1/chat/completions"],
+        ],
+        COMPLETION,
+      ],
+      [
+        [
+          [":path", "/v1/chat/completions"],
+          ["x-original-path", "/v1/completions"],
+        ],
+        chat,
+      ],
+    ] as const)
+      expect(decide(headers(...pairs), body), JSON.stringify(pairs)).not.toBeInstanceOf(Rejection);
+    expect(decide(headers([":path", "/v1/chat/completions"]))).toBeInstanceOf(Rejection);
+  });
+
+  it("takes objective, priority, fairness ID and names into the request (E-106, E-107)", () => {
+    const core = new TestCore({ objectives: ["interactive=7"] });
+    const decided = decideWith(
+      core,
+      "id-1",
+      headers(["x-llm-d-inference-objective", "interactive"], ["x-gateway-inference-fairness-id", "tenant"]),
+      COMPLETION,
+    );
+    expect(decided).toMatchObject({
+      request: {
+        id: "id-1",
+        model: "m",
+        targetModel: "m",
+        priority: 7,
+        objective: "interactive",
+        fairnessId: "tenant",
+      },
+      offered: 1,
+    });
+  });
+
+  it.each([
+    ["a rewrite header", ["x-llm-d-model-name-rewrite", "n"], "n"],
+    ["the older name of the header", ["x-gateway-model-name-rewrite", "n"], "n"],
+    ["a rewrite to the same model", ["x-gateway-model-name-rewrite", "m"], "m"],
+    ["an empty rewrite (E-108)", ["x-gateway-model-name-rewrite", " "], "m"],
+  ] as const)("%s", (_, header, targetModel) => {
+    expect(decide(headers(header))).toMatchObject({ request: { model: "m", targetModel } });
+  });
+
+  it("keeps the request of a refusal that comes after it was understood", () => {
+    const empty = new TestCore({ endpoints: 0 });
+    expect(decideWith(empty, "id", headers(), COMPLETION)).toMatchObject({
+      request: { model: "m" },
+      result: { reason: "no_endpoints" },
+    });
+  });
+});

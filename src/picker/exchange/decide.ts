@@ -1,0 +1,166 @@
+import type { Clock } from "../../base/clock/clock.ts";
+import type { Random } from "../../base/clock/random.ts";
+import type { Endpoint } from "../../base/inference/endpoint.ts";
+import { type HeaderList, requestPath } from "../../base/inference/headers.ts";
+import { Rejection } from "../../base/inference/outcomes.ts";
+import type { InferenceRequest } from "../../base/inference/request.ts";
+import type { DecisionRecord, SchedulingResult } from "../../base/inference/scheduling-result.ts";
+import type { EndpointRegistry } from "../../pool/endpoints/registry.ts";
+import type { ModelResolver } from "../../pool/resources/resolve.ts";
+import type { ParserTable } from "../apis/parser-table.ts";
+import type { LegacyAdmission } from "../flowcontrol/legacy-admission.ts";
+import { refusePromise } from "../scheduling/answers.ts";
+import type { ScheduleExtras, Scheduler } from "../scheduling/scheduler.ts";
+import { type BytesPerToken, isText } from "../scheduling/tokens/bytes-per-token.ts";
+import { type NamedHeaderProcessor, processHeaders } from "./header-processors.ts";
+import type { PluginCalls } from "./plugin-calls.ts";
+import type { Preparation, Preparing } from "./prepare.ts";
+import type { Routed, SubsetHint } from "./wire.ts";
+
+/** The most endpoints a decision lists. */
+const MAX_LISTED = 8;
+const NO_CANDIDATES = { endpoints: [], down: [] };
+
+/** What a configuration decides with, besides the scheduler. */
+export interface DecisionParts {
+  readonly parsers: ParserTable;
+  readonly headerProcessors: readonly NamedHeaderProcessor[];
+  readonly admission: Pick<LegacyAdmission, "admit">;
+}
+
+export interface DeciderParts {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly endpoints: EndpointRegistry;
+  /** What the configuration in force made. */
+  readonly inForce: () => DecisionParts;
+  readonly models: ModelResolver;
+  readonly scheduler: Scheduler;
+  /** What was learned of the models' text; absent = 4 bytes are a token, whatever answers say. */
+  readonly bytesPerToken?: BytesPerToken | undefined;
+  /** What producers wait for before a decision; absent = they wait for nothing, and do without. */
+  readonly preparation?: Preparation | undefined;
+  /** `--disable-endpoint-subset-filter`. */
+  readonly ignoreSubset: boolean;
+  /** A request-header processor threw; the request went on without it. */
+  onPluginError(plugin: string, error: unknown): void;
+  /** Told how long those take. */
+  readonly calls?: PluginCalls | undefined;
+}
+
+/** A request that was understood, and what became of it. */
+export interface Decided {
+  readonly request: InferenceRequest;
+  readonly result: SchedulingResult | Rejection;
+  /** How many of the endpoints the picker offers to a proxy. */
+  readonly offered: number;
+  /** Why it became of it what did. */
+  readonly record: DecisionRecord;
+}
+
+/**
+ * From complete request to endpoint (design rule 2): parse and resolve; wait for producers, if any has to; then, in one
+ * synchronous stretch, header processors, candidates, admit, schedule. The first failure wins, in this order (epp-protocol
+ * 9.3).
+ */
+export class Decider {
+  readonly #parts: DeciderParts;
+
+  constructor(parts: DeciderParts) {
+    this.#parts = parts;
+  }
+
+  /** A header-only request (`GET /v1/models`): uniformly among the candidates, no scheduling (epp-protocol 3.2). */
+  withoutBody(subset: SubsetHint | undefined): Routed | Rejection {
+    const { endpoints } = this.#candidates(subset);
+    if (endpoints.length === 0) return new Rejection("no_endpoints", "no pods available in datastore");
+    return {
+      kind: "routed",
+      endpoints: draw(endpoints, this.#parts.random),
+      offered: 1,
+      body: [],
+      bodyLength: 0,
+      record: undefined,
+      headers: undefined,
+      metadata: undefined,
+      scores: undefined,
+      skipResponse: false,
+    };
+  }
+
+  /** Whether a request without a body lacks it: a POST to a path of which a parser reads the bodies. */
+  needsBody(headers: HeaderList): boolean {
+    return headers.get(":method") === "POST" && this.#parts.inForce().parsers.claims(requestPath(headers));
+  }
+
+  /**
+   * Reads a request and finds out what it is for.
+   * @param body contiguous and complete
+   * @returns a rejection when it cannot be understood
+   */
+  understand(id: string, headers: HeaderList, body: Uint8Array): InferenceRequest | Rejection {
+    const { models } = this.#parts;
+    const chosen = this.#parts.inForce().parsers.select(requestPath(headers));
+    if (chosen instanceof Rejection) return chosen;
+    const parsed = chosen.parser.parse(body, chosen.path);
+    if (parsed instanceof Rejection) return parsed;
+    refusePromise(parsed);
+    const resolved = models.resolve(parsed, headers);
+    if (resolved instanceof Rejection) return resolved;
+    const { bytesPerToken } = this.#parts;
+    if (bytesPerToken === undefined || !isText(parsed, body)) return { id, headers, body, ...parsed, ...resolved };
+    return { id, headers, body, ...parsed, ...resolved, bytesPerToken: bytesPerToken.of(resolved.targetModel) };
+  }
+
+  /** Begins what producers have to wait for; undefined = nothing, decide at once. */
+  prepare(understood: InferenceRequest): Preparing | undefined {
+    return this.#parts.preparation?.begin(understood);
+  }
+
+  /** Decides where a request goes, on what is known at this moment. */
+  decide(understood: InferenceRequest, subset: SubsetHint | undefined, extras?: ScheduleExtras): Decided {
+    const { scheduler, onPluginError, calls } = this.#parts;
+    const { headerProcessors } = this.#parts.inForce();
+    const processed = processHeaders(headerProcessors, understood, onPluginError, calls);
+    const { endpoints, down } = this.#candidates(subset);
+    const { request } = processed;
+    const refusal =
+      processed.refusal ?? (endpoints.length === 0 ? scheduler.noCandidates() : this.#admit(request, endpoints));
+    const result =
+      refusal === undefined
+        ? scheduler.schedule(request, endpoints, down.length, down.length === 0 ? extras : { ...extras, down })
+        : scheduler.refused(request, refusal, endpoints.length, down.length);
+    return { request, result, offered: scheduler.offered, record: scheduler.records.newest! };
+  }
+
+  /** A detector that fails says nothing of the pool: the request goes on without its word. */
+  #admit(request: InferenceRequest, endpoints: readonly Endpoint[]): Rejection | undefined {
+    try {
+      return this.#parts.inForce().admission.admit(request, endpoints, this.#parts.clock.now());
+    } catch (error) {
+      this.#parts.onPluginError("the saturation detector", error);
+      return undefined;
+    }
+  }
+
+  #candidates(subset: SubsetHint | undefined): {
+    readonly endpoints: readonly Endpoint[];
+    readonly down: readonly Endpoint[];
+  } {
+    const { endpoints, models, ignoreSubset } = this.#parts;
+    // No pool to serve: what endpoints there are belong to none (E-130).
+    if (!models.poolKnown) return NO_CANDIDATES;
+    return endpoints.candidates(ignoreSubset ? undefined : subset);
+  }
+}
+
+/** Up to eight distinct endpoints in uniformly random order. */
+function draw(from: readonly Endpoint[], random: Random): Endpoint[] {
+  const pool = [...from];
+  const count = Math.min(MAX_LISTED, pool.length);
+  for (let i = 0; i < count; i++) {
+    const other = i + random.below(pool.length - i);
+    [pool[i], pool[other]] = [pool[other]!, pool[i]!];
+  }
+  return pool.slice(0, count);
+}

@@ -1,0 +1,30 @@
+import type { DecisionRecord } from "../../base/inference/decision-record.ts";
+import { HEADER, HeaderList } from "../../base/inference/headers.ts";
+import { explain } from "../decisions/explain.ts";
+
+/** Bytes of the sentence in a header. */
+const MAX_REASON = 512;
+
+/** Whether a request asks for the decision about it in the headers of its answer. */
+export function asksForDecision(headers: HeaderList): boolean {
+  const value = headers.get(HEADER.explain)?.trim().toLowerCase();
+  return value === "1" || value === "true";
+}
+
+/** A decision as headers of the answer: its number, and what became of the request and why, in printable ASCII. */
+export function decisionHeaders(record: DecisionRecord): HeaderList {
+  // Ids and names may hold anything; one character stands for each that a header should not.
+  const sentence = explain(record).sentence.replace(/[^\x20-\x7e]/gu, "?");
+  return HeaderList.of([
+    [HEADER.decision, String(record.sequence)],
+    [HEADER.decisionReason, sentence.length <= MAX_REASON ? sentence : `${sentence.slice(0, MAX_REASON - 3)}...`],
+  ]);
+}
+
+/** Two lists one after the other. */
+export function together(first: HeaderList | undefined, second: HeaderList | undefined): HeaderList | undefined {
+  if (first === undefined || second === undefined) return first ?? second;
+  const both = new HeaderList();
+  for (const list of [first, second]) for (let i = 0; i < list.length; i++) both.add(list.keys[i]!, list.values[i]!);
+  return both;
+}

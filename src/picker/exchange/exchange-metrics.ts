@@ -1,0 +1,133 @@
+import type { Rejection } from "../../base/inference/outcomes.ts";
+import type { InferenceRequest } from "../../base/inference/request.ts";
+import { LabelGuard } from "../../base/telemetry/label-guard.ts";
+import { OTHER } from "../../base/telemetry/metric-spec.ts";
+import type { Metrics } from "../../base/telemetry/names.ts";
+import { RequestSeries } from "./request-series.ts";
+import type { ResponseObserver } from "./response-observer.ts";
+import type { EndCause } from "./wire.ts";
+
+/** Distinct model names, and distinct fairness IDs, for the life of the process (scheduling 8.1). */
+const MAX_NAMES = 1000;
+/** Label sets that clients choose freely. */
+const MAX_SETS = 1000;
+/** Label sets with a pinned name besides; clients choose the fairness ID with it, so those share one. */
+const MAX_PINNED_SETS = 1000;
+
+/** What is known of an exchange when it ends. */
+export interface EndedExchange {
+  readonly cause: EndCause;
+  /** Undefined when it was never routed, or had no body to schedule. */
+  readonly series: RequestSeries | undefined;
+  /** What `refused` gave. */
+  readonly refused: RequestSeries | undefined;
+  readonly rejection: Rejection | undefined;
+  readonly response: ResponseObserver;
+  readonly streaming: boolean;
+  /** Monotonic ms of the request headers. */
+  readonly receivedAt: number;
+  readonly endedAt: number;
+}
+
+/** Counts and times exchanges under the reference's names. Source: scheduling 8.3 and its measurement rules. */
+export class ExchangeMetrics {
+  readonly #metrics: Metrics;
+  readonly #models: LabelGuard;
+  readonly #fairness = new LabelGuard(MAX_NAMES);
+  /** By label set. */
+  readonly #series = new Map<string, RequestSeries>();
+  readonly #unrouted: RequestSeries;
+  /** What no label set of its own is left for. */
+  readonly #others: RequestSeries;
+  readonly #requestProcessing: ReturnType<Metrics["requestProcessing"]["with"]>;
+  readonly #responseProcessing: ReturnType<Metrics["responseProcessing"]["with"]>;
+
+  /** @param models keeps the names that clients choose in bounds */
+  constructor(metrics: Metrics, models = new LabelGuard(MAX_NAMES)) {
+    this.#metrics = metrics;
+    this.#models = models;
+    this.#requestProcessing = metrics.requestProcessing.with();
+    this.#responseProcessing = metrics.responseProcessing.with();
+    this.#unrouted = new RequestSeries(metrics, ["", "", "", "0"]);
+    this.#others = new RequestSeries(metrics, [OTHER, OTHER, OTHER, OTHER]);
+  }
+
+  /**
+   * Rules 1 and 3: a routed request counts, with the bytes received, and is running from now on.
+   * @param tookMs from its headers to here
+   */
+  routed(request: InferenceRequest, bodyBytes: number, tookMs: number): RequestSeries {
+    const series = this.#seriesOf(request);
+    this.#requestProcessing.observe(tookMs / 1000);
+    series.requests.inc();
+    series.requestSize.observe(bodyBytes);
+    series.running.inc();
+    return series;
+  }
+
+  /** Rule 12: a request that was understood and refused is counted, as an error alone, under its own names. */
+  refused(request: InferenceRequest): RequestSeries {
+    return this.#seriesOf(request);
+  }
+
+  /**
+   * Closes the books of one exchange: called exactly once for each.
+   * @returns the `error_code` it was counted with; undefined when it was no error
+   */
+  ended(exchange: EndedExchange): string | undefined {
+    const { cause, series, refused, rejection, response } = exchange;
+    this.#metrics.exchangesTotal.with(cause).inc();
+    series?.running.dec();
+    // Rule 2: once per exchange, what the model server said before what we said.
+    const failed = response.status !== 0 && !response.succeeded;
+    const code = failed ? "ModelServerError" : (rejection?.code ?? (cause === "error" ? "Internal" : undefined));
+    if (code !== undefined) (series ?? refused ?? this.#unrouted).error(code);
+    if (cause === "complete" && response.status !== 0) this.#completed(exchange, series ?? this.#unrouted);
+    return code;
+  }
+
+  #completed({ response, streaming, receivedAt, endedAt }: EndedExchange, series: RequestSeries): void {
+    series.responseSize.observe(response.bytes);
+    const processing = streaming ? response.handling : endedAt - response.headersAt;
+    this.#responseProcessing.observe(processing / 1000);
+    const duration = (endedAt - receivedAt) / 1000;
+    if (duration > 0) series.duration.observe(duration);
+    const usage = response.usage;
+    const output = usage?.completionTokens ?? Number.NaN;
+    if (usage !== undefined) {
+      if (usage.promptTokens > 0) series.inputTokens.observe(usage.promptTokens);
+      if (output > 0) series.outputTokens.observe(output);
+      if (!Number.isNaN(usage.cachedTokens)) series.cachedTokens.observe(usage.cachedTokens);
+    }
+    if (output > 0) series.ntpot.observe(duration / output);
+    if (Number.isNaN(response.firstByteAt)) return;
+    // Rule 7: an answer that is not streamed is handled as a whole, so its first token comes with its last.
+    const ttft = streaming ? (response.firstByteAt - receivedAt) / 1000 : duration;
+    series.ttft(streaming).observe(ttft);
+    if (streaming && output > 1) series.tpot.observe((duration - ttft) / (output - 1));
+  }
+
+  #seriesOf(request: InferenceRequest): RequestSeries {
+    const model = this.#models.admit(request.model);
+    const target = this.#models.admit(request.targetModel);
+    const fairness = this.#fairness.admit(request.fairnessId);
+    const priority = String(request.priority);
+    const found = this.#series.get(keyOf(model, target, fairness, priority));
+    if (found !== undefined) return found;
+    if (this.#series.size < MAX_SETS) return this.#add(model, target, fairness, priority);
+    if (!this.#models.pins(model) && !this.#models.pins(target)) return this.#others;
+    const shared = this.#series.get(keyOf(model, target, OTHER, priority));
+    if (shared !== undefined) return shared;
+    return this.#series.size < MAX_SETS + MAX_PINNED_SETS ? this.#add(model, target, OTHER, priority) : this.#others;
+  }
+
+  #add(model: string, target: string, fairness: string, priority: string): RequestSeries {
+    const series = new RequestSeries(this.#metrics, [model, target, fairness, priority]);
+    this.#series.set(keyOf(model, target, fairness, priority), series);
+    return series;
+  }
+}
+
+function keyOf(model: string, target: string, fairness: string, priority: string): string {
+  return `${model}\n${target}\n${fairness}\n${priority}`;
+}

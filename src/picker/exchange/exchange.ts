@@ -1,0 +1,445 @@
+import type { Clock } from "../../base/clock/clock.ts";
+import { type Random, uuidFrom } from "../../base/clock/random.ts";
+import type { DecisionRecord } from "../../base/inference/decision-record.ts";
+import type { AttemptFailure, Endpoint } from "../../base/inference/endpoint.ts";
+import { messageOf, oneLine } from "../../base/inference/errors.ts";
+import { HEADER, HeaderList, requestPath } from "../../base/inference/headers.ts";
+import { Rejection } from "../../base/inference/outcomes.ts";
+import type { AnswerFormat, InferenceRequest } from "../../base/inference/request.ts";
+import type { Tracing } from "../../base/telemetry/tracing.ts";
+import type { EndpointRegistry } from "../../pool/endpoints/registry.ts";
+import type { NameRestorer } from "../apis/name-restorer.ts";
+import type { DecisionTrace } from "../scheduling/hooks.ts";
+import type { BytesPerToken } from "../scheduling/tokens/bytes-per-token.ts";
+import { Attempts } from "./attempts.ts";
+import { BodyAssembler } from "./body-assembler.ts";
+import { BodyAccount, type BudgetHolder, type ByteBudget } from "./byte-budget.ts";
+import { clientAddressOf } from "./client-address.ts";
+import type { Decider } from "./decide.ts";
+import { asksForDecision, decisionHeaders, together } from "./decision-headers.ts";
+import type { ExchangeMetrics } from "./exchange-metrics.ts";
+import { ExchangeTrace } from "./exchange-trace.ts";
+import { forwardedBody } from "./forwarded-body.ts";
+import { HookRun } from "./hook-run.ts";
+import type { Prepared, Preparing } from "./prepare.ts";
+import { isProxyFailure } from "./proxy-failure.ts";
+import type { RequestHooks } from "./request-hooks.ts";
+import type { RequestSeries } from "./request-series.ts";
+import { ResponseObserver } from "./response-observer.ts";
+import type { Decision, DynamicMetadata, EndCause, Exchange, Routed, SubsetHint, Wire } from "./wire.ts";
+
+/** What every exchange of a process shares. */
+export interface ExchangeServices {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly endpoints: EndpointRegistry;
+  readonly decider: Decider;
+  readonly metrics: ExchangeMetrics;
+  readonly hooks: () => RequestHooks;
+  readonly budget: ByteBudget;
+  /** Learns from answers; absent = nobody does. */
+  readonly bytesPerToken?: BytesPerToken | undefined;
+  /** Undefined = nothing is traced, and what carries a client's trace goes on as it came. */
+  readonly tracing?: Tracing | undefined;
+  /** Bytes; a longer request body is refused with 413. */
+  readonly maxRequestBytes: number;
+  /** A POST without a body to a path whose bodies are read is refused with 400; else any endpoint gets it (epp-protocol 3.2). */
+  readonly refusesEmptyBodies: boolean;
+  /** Answers to requests that ask for it carry the decision (`--decision-header`). */
+  readonly decisionHeader: boolean;
+  /** Told of failures of our own, which the client sees as 500. */
+  onError(error: unknown): void;
+  /** Told of a report that somebody served who is no endpoint of the pool. @param reported one line, `ip:port` at best */
+  onStrangerServed(reported: string): void;
+}
+
+const NOTHING = new Uint8Array(0);
+const EMPTY_BODY = "the request body is empty; send a JSON object";
+const IN_FULL = { full: true };
+/** What a decision comes to that nobody waits for any more. */
+const OVER = new Rejection("internal", "the request was over before it was decided about");
+
+/** Answers that are one gRPC message, unless a stream was asked for. */
+const SINGLE_ANSWERS: ReadonlySet<AnswerFormat> = new Set(["vllm-generate", "vllm-embed"]);
+
+/** The one implementation of `Exchange`: gathers the body, asks for the decision, keeps the books. */
+export class InferenceExchange implements Exchange, BudgetHolder {
+  requestIdGenerated = false;
+  readonly #services: ExchangeServices;
+  readonly #wire: Wire;
+  readonly #response = new ResponseObserver();
+  #headers = new HeaderList();
+  #receivedAt: number;
+  #subset: SubsetHint | undefined;
+  readonly #body = new BodyAssembler();
+  /** Bytes that the headers announce for the body; 0 = none. */
+  #declared = 0;
+  /** What the exchange holds of the byte budget: the request body, later perhaps the answer. */
+  #account: BodyAccount | undefined;
+  #requestedStream = false;
+  readonly #hooks: HookRun;
+  #requestId = "";
+  #moved: ((endpoint: Endpoint) => void) | undefined;
+  /** Of the decision: it is told who answers. */
+  #record: DecisionRecord | undefined;
+  #restorer: NameRestorer | undefined;
+  #series: RequestSeries | undefined;
+  #refused: RequestSeries | undefined;
+  #attempts: Attempts | undefined;
+  /** Bytes of the prompt's text, where the answer's count of its tokens is to be learned from; else NaN. */
+  #text = Number.NaN;
+  #targetModel = "";
+  #rejection: Rejection | undefined;
+  #trace: ExchangeTrace | undefined;
+  /** What producers still wait for. */
+  #preparing: Preparing | undefined;
+  #decided = false;
+  #ended = false;
+  #served = false;
+  responseMetadata: DynamicMetadata | undefined;
+  decisionHeaders: HeaderList | undefined;
+
+  constructor(services: ExchangeServices, wire: Wire) {
+    this.#services = services;
+    this.#wire = wire;
+    this.#hooks = new HookRun(services.hooks);
+    this.#receivedAt = services.clock.now();
+  }
+
+  get requestId(): string {
+    // What is refused before its headers came is known by an id, too.
+    if (this.#requestId === "") this.#identify();
+    return this.#requestId;
+  }
+
+  get streaming(): boolean {
+    return this.#requestedStream || this.#response.isEventStream;
+  }
+
+  get rewritesResponse(): boolean {
+    return this.#restorer !== undefined;
+  }
+
+  get holdsResponse(): boolean {
+    return this.#response.holding;
+  }
+
+  requestHeaders(headers: HeaderList, end: boolean, subset?: SubsetHint): Decision | undefined {
+    // A second set of headers must not open a second attempt.
+    if (this.#decided || this.#ended) return undefined;
+    this.#receivedAt = this.#services.clock.now();
+    this.#headers = headers;
+    this.#subset = subset;
+    this.#identify();
+    if (end) return this.#decideWithoutBody();
+    const declared = Number(headers.get("content-length"));
+    if (declared > this.#services.maxRequestBytes) return this.#refuse(this.#tooLarge());
+    if (declared > 0) {
+      this.#declared = declared;
+      this.#body.expect(declared);
+    }
+    return undefined;
+  }
+
+  requestBody(chunk: Uint8Array, end: boolean, subset?: SubsetHint): Decision | Promise<Decision> | undefined {
+    // A second end, or bytes behind a refusal: answered by nobody (epp-protocol 3.3).
+    if (this.#decided || this.#ended) return undefined;
+    if (this.#requestId === "") this.#identify();
+    if (subset !== undefined) this.#subset = subset;
+    if (this.#body.length + chunk.length > this.#services.maxRequestBytes) return this.#refuse(this.#tooLarge());
+    this.#charge(chunk.length, end);
+    if (end) return this.#decide(this.#body.finish(chunk));
+    if (chunk.length > 0) this.#body.add(chunk);
+    return undefined;
+  }
+
+  pause(): void {
+    this.#wire.pauseRequest();
+  }
+
+  resume(): void {
+    this.#wire.resumeRequest();
+  }
+
+  letGo(): void {
+    if (this.#decided || this.#ended) return;
+    const { minRate, window } = this.#services.budget.settings;
+    const detail = `the request body stalled: less than ${minRate} bytes/s for ${window / 1000} s while others need the memory`;
+    this.#wire.evict(this.#refuse(new Rejection("body_stalled", detail)));
+  }
+
+  releaseBody(): void {
+    this.#body.clear();
+    if (this.#account !== undefined) this.#services.budget.release(this.#account);
+  }
+
+  attemptFailed(endpoint: Endpoint, failure: AttemptFailure, detail: string): Endpoint | Rejection {
+    this.#services.endpoints.attemptFailed(endpoint, failure, detail);
+    if (this.#record !== undefined) this.#record.served = "nobody";
+    const next = this.#attempts?.next(endpoint);
+    if (next !== undefined) return next;
+    this.#rejection = new Rejection(
+      "upstream_connect",
+      `no endpoint answered; the last tried was ${endpoint.hostPort}: ${detail}`,
+    );
+    return this.#rejection;
+  }
+
+  servedBy(hostPort: string): void {
+    this.#served = true;
+    const endpoint = this.#services.endpoints.byHostPort(hostPort);
+    if (endpoint === undefined) {
+      this.#services.onStrangerServed(oneLine(hostPort));
+      return;
+    }
+    this.#attempts?.moveTo(endpoint);
+  }
+
+  responseHeaders(
+    status: number,
+    headers: HeaderList,
+    end: boolean,
+    metadata?: Readonly<Record<string, unknown>>,
+  ): HeaderList | undefined {
+    this.#response.headers(status, headers, this.#services.clock.now());
+    // Somebody has answered a request that still waits for its destination: it needs none.
+    this.#preparing?.abort();
+    // Nothing can be found, or put back, in bytes that somebody compressed.
+    if (this.#response.isEncoded) this.#restorer = undefined;
+    const added = this.#hooks.received(this.#attempts?.current, status, headers, metadata);
+    if (end) {
+      this.#answered();
+      this.end("complete");
+    }
+    return together(added, this.decisionHeaders);
+  }
+
+  responseTrailers(): Uint8Array {
+    const rest = this.#restorer?.feed(NOTHING, true) ?? NOTHING;
+    this.end("complete");
+    return rest;
+  }
+
+  /** Gives the running exchange up in favour of others (epp-protocol 5.5); without effect once it is over. */
+  evict(): void {
+    if (this.#ended) return;
+    this.#rejection = new Rejection("evicted", "request evicted by flow control");
+    this.#wire.evict(this.#rejection);
+  }
+
+  responseBody(chunk: Uint8Array, end: boolean): Uint8Array {
+    if (this.#ended) return chunk;
+    if (this.#response.chunks === 0 && chunk.length > 0) {
+      if (!this.#response.begun) this.#response.beginWithoutHeaders(chunk, this.#services.clock.now());
+      if (!this.#served && isProxyFailure(this.#response, chunk)) this.#proxyFailed();
+      else this.#answered();
+    }
+    const { budget } = this.#services;
+    const held = this.#response.holding;
+    if (held && chunk.length > 0) {
+      this.#account ??= new BodyAccount(this);
+      if (!budget.tryAdd(this.#account, chunk.length)) this.#response.drop();
+    }
+    const now = this.#services.clock.now();
+    const gap = this.#response.chunk(chunk, end, now);
+    // Given up or complete: what is only passed on is not paid for.
+    if (held && !this.#response.holding && this.#account !== undefined) budget.release(this.#account);
+    if (this.streaming && gap >= 0) this.#series?.itl.observe(gap / 1000);
+    // A second look at the clock costs as much as the rest of a chunk's handling: one chunk in sixteen stands for all.
+    if ((this.#response.chunks & 15) === 1) this.#response.handling += 16 * (this.#services.clock.now() - now);
+    const out = this.#restorer?.feed(chunk, end) ?? chunk;
+    if (end) this.end("complete");
+    return out;
+  }
+
+  end(cause: EndCause, rejection?: Rejection): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#preparing?.abort();
+    this.releaseBody();
+    this.#attempts?.release();
+    if (cause === "complete") this.#response.finish();
+    else this.#response.drop();
+    if (cause === "complete") this.#learn();
+    this.responseMetadata = this.#hooks.ended(cause, this.#rejection?.reason === "evicted", {
+      endpoint: this.#attempts?.current,
+      status: this.#response.status,
+      usage: this.#response.usage,
+    });
+    const error = this.#services.metrics.ended({
+      cause,
+      series: this.#series,
+      refused: this.#refused,
+      // A model server's answer that was passed on is no refusal, even if a retry would have been.
+      rejection: cause === "complete" && this.#response.status !== 0 ? undefined : (rejection ?? this.#rejection),
+      response: this.#response,
+      streaming: this.streaming,
+      receivedAt: this.#receivedAt,
+      endedAt: this.#services.clock.now(),
+    });
+    this.#trace?.ended(cause, error, this.#response.status);
+  }
+
+  #identify(): void {
+    const id = this.#headers.get(HEADER.requestId);
+    this.requestIdGenerated = !id;
+    this.#requestId = id || uuidFrom(this.#services.random);
+    const { tracing } = this.#services;
+    if (tracing !== undefined) this.#trace ??= new ExchangeTrace(tracing, this.#headers, this.#requestId);
+  }
+
+  /** Accounts a piece of the request body. */
+  #charge(bytes: number, end: boolean): void {
+    const { budget } = this.#services;
+    let account = this.#account;
+    if (bytes === 0) {
+      if (end && account !== undefined) budget.complete(account);
+      return;
+    }
+    // Whoever announced a length and sent as much sends no more.
+    const last = end || this.#body.length + bytes === this.#declared;
+    if (account === undefined) {
+      account = new BodyAccount(this);
+      this.#account = account;
+      if (!last) {
+        account.expected = this.#declared;
+        account.address = clientAddressOf(this.#headers, this.#wire.clientAddress?.());
+      }
+    }
+    budget.add(account, bytes, last);
+  }
+
+  #decideWithoutBody(): Decision {
+    const { decider, refusesEmptyBodies } = this.#services;
+    if (refusesEmptyBodies && decider.needsBody(this.#headers))
+      return this.#refuse(new Rejection("bad_request", "empty request body", EMPTY_BODY));
+    const decision = decider.withoutBody(this.#subset);
+    if (decision instanceof Rejection) return this.#refuse(decision);
+    this.#decided = true;
+    this.#attempts = new Attempts(decision.endpoints);
+    return this.#traced(decision);
+  }
+
+  #decide(body: Uint8Array): Decision | Promise<Decision> {
+    const { decider } = this.#services;
+    // Whatever comes of it, and whenever: nothing behind the end of the body opens another decision.
+    this.#decided = true;
+    const trace = this.#trace?.deciding();
+    try {
+      const understood = decider.understand(this.requestId, this.#headers, body);
+      if (understood instanceof Rejection) return this.#refuse(understood);
+      const preparing = decider.prepare(understood);
+      if (preparing === undefined) return this.#conclude(understood, trace, undefined);
+      this.#preparing = preparing;
+      return preparing.prepared.then((prepared) => {
+        this.#preparing = undefined;
+        if (prepared === undefined || this.#ended || this.#response.status !== 0) return OVER;
+        return this.#conclude(understood, trace, prepared);
+      });
+    } catch (error) {
+      return this.#failed(error);
+    }
+  }
+
+  /** The synchronous stretch, on what is known now (design rule 2). */
+  #conclude(understood: InferenceRequest, trace: DecisionTrace | undefined, prepared: Prepared | undefined): Decision {
+    const { decider, endpoints, metrics } = this.#services;
+    try {
+      const explained = this.#services.decisionHeader && asksForDecision(this.#headers);
+      const outcome = decider.decide(
+        understood,
+        this.#subset,
+        trace === undefined && prepared === undefined
+          ? explained
+            ? IN_FULL
+            : undefined
+          : { full: explained, trace, prepared },
+      );
+      if (explained) this.decisionHeaders = decisionHeaders(outcome.record);
+      const { request, result } = outcome;
+      this.#trace?.decided(request);
+      if (result instanceof Rejection) {
+        this.#refused = metrics.refused(request);
+        return this.#refuse(result);
+      }
+      this.#requestedStream = request.streaming;
+      this.#response.format = request.answerFormat;
+      this.#response.single = !request.streaming && SINGLE_ANSWERS.has(request.answerFormat);
+      this.#text = this.#services.bytesPerToken?.textOf(request) ?? Number.NaN;
+      this.#targetModel = request.targetModel;
+      this.#moved = result.moved;
+      this.#record = result.record;
+      this.#series = metrics.routed(request, request.body.length, this.#services.clock.now() - this.#receivedAt);
+      this.#attempts = Attempts.open(endpoints.inFlight, result, this.#series.flow);
+      const forwarded = forwardedBody(request);
+      this.#restorer = forwarded.restorer;
+      return this.#traced({
+        kind: "routed",
+        endpoints: result.endpoints,
+        offered: outcome.offered,
+        body: forwarded.pieces,
+        bodyLength: forwarded.length,
+        record: result.record,
+        ...this.#hooks.routed(request, result),
+        scores: result.scores,
+        skipResponse: request.answerFormat === "opaque",
+      });
+    } catch (error) {
+      return this.#failed(error);
+    }
+  }
+
+  #failed(error: unknown): Rejection {
+    this.#services.onError(error);
+    return this.#refuse(new Rejection("internal", messageOf(error)));
+  }
+
+  #traced(routed: Routed): Routed {
+    return this.#trace === undefined ? routed : this.#trace.forwarded(routed);
+  }
+
+  #refuse(rejection: Rejection): Rejection {
+    this.#decided = true;
+    this.#rejection = rejection;
+    this.#trace?.refused(rejection);
+    this.releaseBody();
+    return rejection;
+  }
+
+  #tooLarge(): Rejection {
+    return new Rejection("too_large", `request body exceeds ${this.#services.maxRequestBytes} bytes`);
+  }
+
+  /** How many tokens the model server counted, if it did: of an answer of its own, to a prompt that was text. */
+  #learn(): void {
+    const { usage, succeeded } = this.#response;
+    if (usage === undefined || !succeeded || Number.isNaN(this.#text)) return;
+    // Anthropic's API leaves what was read from the cache out of the input tokens; who follows it cannot be told.
+    if (usage.cachedTokens > 0 && requestPath(this.#headers).endsWith("/messages")) return;
+    this.#services.bytesPerToken?.learn(this.#targetModel, this.#text, usage.promptTokens, this.#services.clock.now());
+  }
+
+  #answered(): void {
+    const attempts = this.#attempts;
+    if (attempts === undefined) return;
+    attempts.answered();
+    const { endpoints } = this.#services;
+    const { current } = attempts;
+    endpoints.attemptSucceeded(current);
+    if (this.#record !== undefined)
+      this.#record.served = attempts.moved ? { id: current.id, hostPort: current.hostPort } : undefined;
+    // One that has left the pool may have left its place to another, who learns nothing from this.
+    if (attempts.moved && endpoints.get(current.id) === current) this.#moved?.(current);
+  }
+
+  /** The proxy could not reach the endpoint and answered in its place. */
+  #proxyFailed(): void {
+    const detail = "the proxy could not connect";
+    if (this.#record !== undefined) this.#record.served = "nobody";
+    // The model server has said nothing: neither its error nor its times are counted.
+    this.#response.status = 0;
+    this.#rejection = new Rejection("upstream_connect", detail);
+    const attempts = this.#attempts;
+    if (attempts !== undefined) this.#services.endpoints.attemptFailed(attempts.current, "connect", detail);
+  }
+}

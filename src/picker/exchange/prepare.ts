@@ -1,0 +1,180 @@
+import type { Clock } from "../../base/clock/clock.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import type { InferenceRequest } from "../../base/inference/request.ts";
+import type { Producer } from "../../base/plugin/kinds.ts";
+
+/** Milliseconds for a producer that names no budget of its own (scheduling 3.3 step 8). */
+const DEFAULT_BUDGET = 400;
+/** Requests of the process that may be under way here at a time. */
+const MAX_UNDER_WAY = 4096;
+
+/** A producer with something to do before the decision. */
+export interface Preparer {
+  /** Instance name. */
+  readonly name: string;
+  readonly type: string;
+  readonly plugin: Pick<Producer, "prepare" | "prepareBudget">;
+}
+
+/** What producers found out, by instance name; those that found nothing, failed or took too long are not in it. */
+export type Prepared = ReadonlyMap<string, unknown>;
+
+/** The preparation of one request. */
+export interface Preparing {
+  /** Never rejects, and takes no longer than the largest budget; undefined once it was given up. */
+  readonly prepared: Promise<Prepared | undefined>;
+  /** Gives up: the request needs no decision any more. Without effect once `prepared` is there. */
+  abort(): void;
+}
+
+export interface PreparationParts {
+  readonly clock: Clock;
+  /** All producers of the configuration in force that have a `prepare`; the same list as long as it stays. */
+  readonly preparers: () => readonly Preparer[];
+  /** Requests that may be under way at a time, from 1 up; default 4,096. Those beyond go on unprepared. */
+  readonly limit?: number;
+  /** A producer is left out of a decision: it failed, took too long, or too many requests wait already. */
+  onFailed(preparer: Preparer, error: unknown): void;
+}
+
+/**
+ * The one asynchronous step, before the decision (design rule 2): producers that must wait for something do so here, all
+ * at the same time, each with a budget of its own. None can read what another one prepares, so no order among them is
+ * needed; what they write is in order when `produce` is called.
+ *
+ * @remarks scheduling 3.3, S-43
+ */
+export class Preparation {
+  readonly #parts: PreparationParts;
+  readonly #limit: number;
+  #underWay = 0;
+
+  constructor(parts: PreparationParts) {
+    this.#parts = parts;
+    this.#limit = parts.limit ?? MAX_UNDER_WAY;
+  }
+
+  /** Requests under way. One counts until its last producer has answered, even if nobody waits for that any more. */
+  get underWay(): number {
+    return this.#underWay;
+  }
+
+  /** @returns undefined when there is nothing to wait for */
+  begin(request: InferenceRequest): Preparing | undefined {
+    const preparers = this.#parts.preparers();
+    if (preparers.length === 0) return undefined;
+    if (this.#underWay >= this.#limit) {
+      const error = new SluiceError("PREPARE_LIMIT", `${this.#limit} requests wait for producers already`);
+      for (const preparer of preparers) this.#parts.onFailed(preparer, error);
+      return undefined;
+    }
+    this.#underWay++;
+    return new Run(this.#parts, request, preparers, () => this.#underWay--);
+  }
+}
+
+class Run implements Preparing {
+  readonly prepared: Promise<Prepared | undefined>;
+  readonly #parts: PreparationParts;
+  readonly #asked: readonly Preparer[];
+  readonly #found = new Map<string, unknown>();
+  readonly #open = new Set<Call>();
+  #resolve!: (prepared: Prepared | undefined) => void;
+
+  constructor(parts: PreparationParts, request: InferenceRequest, preparers: readonly Preparer[], free: () => void) {
+    this.#parts = parts;
+    this.#asked = preparers;
+    this.prepared = new Promise((resolve) => {
+      this.#resolve = resolve;
+    });
+    let unsettled = preparers.length;
+    for (const preparer of preparers) this.#open.add(new Call(this, preparer));
+    for (const call of this.#open)
+      call.start(parts.clock, request, () => {
+        unsettled--;
+        if (unsettled === 0) free();
+      });
+  }
+
+  abort(): void {
+    for (const call of this.#open) call.cancel();
+    this.#open.clear();
+    this.#resolve(undefined);
+  }
+
+  found(call: Call, value: unknown): void {
+    if (value !== undefined) this.#found.set(call.preparer.name, value);
+    this.#close(call);
+  }
+
+  failed(call: Call, error: unknown): void {
+    this.#parts.onFailed(call.preparer, error);
+    this.#close(call);
+  }
+
+  #close(call: Call): void {
+    this.#open.delete(call);
+    if (this.#open.size === 0) this.#resolve(this.#inForce());
+  }
+
+  /** What was found for the plugins in force now: a new configuration may have come meanwhile. */
+  #inForce(): Prepared {
+    const now = this.#parts.preparers();
+    if (now !== this.#asked)
+      for (const { name, plugin } of this.#asked)
+        if (!now.some((other) => other.name === name && other.plugin === plugin)) this.#found.delete(name);
+    return this.#found;
+  }
+}
+
+/** One producer at work for one request. */
+class Call {
+  readonly preparer: Preparer;
+  readonly #run: Run;
+  readonly #abort = new AbortController();
+  #timer: { cancel(): void } | undefined;
+  #over = false;
+
+  constructor(run: Run, preparer: Preparer) {
+    this.#run = run;
+    this.preparer = preparer;
+  }
+
+  /** @param settled called when the producer has answered at last, whether in time or not */
+  start(clock: Clock, request: InferenceRequest, settled: () => void): void {
+    const { name, plugin } = this.preparer;
+    const budget = plugin.prepareBudget ?? DEFAULT_BUDGET;
+    this.#timer = clock.after(budget, () => {
+      const late = new SluiceError("PREPARE_TIMEOUT", `${name} prepared nothing within its ${budget} ms`);
+      if (!this.#end(late)) this.#run.failed(this, late);
+    });
+    invoke(plugin, request, this.#abort.signal).then(
+      (value) => {
+        settled();
+        if (!this.#end()) this.#run.found(this, value);
+      },
+      (error: unknown) => {
+        settled();
+        if (!this.#end()) this.#run.failed(this, error);
+      },
+    );
+  }
+
+  cancel(): void {
+    this.#end(new SluiceError("PREPARE_ABORTED", "the request is over"));
+  }
+
+  /** @returns whether it was over already */
+  #end(reason?: SluiceError): boolean {
+    if (this.#over) return true;
+    this.#over = true;
+    this.#timer?.cancel();
+    if (reason !== undefined) this.#abort.abort(reason);
+    return false;
+  }
+}
+
+/** What a plugin throws at once is a failure like any other. */
+async function invoke(plugin: Preparer["plugin"], request: InferenceRequest, signal: AbortSignal): Promise<unknown> {
+  return plugin.prepare?.(request, signal);
+}

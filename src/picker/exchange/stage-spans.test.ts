@@ -1,0 +1,61 @@
+import { expect, it } from "vitest";
+import { noTracing, type Span } from "../../base/telemetry/tracing.ts";
+import type { TracedStage } from "../scheduling/hooks.ts";
+import { StageSpans, spanText } from "./stage-spans.ts";
+
+/** A span that notes the names of what is below it, and what failed. */
+function recording(): { span: Span; names: string[]; failed: string[] } {
+  const names: string[] = [];
+  const failed: string[] = [];
+  const make = (own: string): Span => ({
+    ...noTracing.start("", {}),
+    past(name) {
+      names.push(name);
+      return make(name);
+    },
+    fail: (status) => void failed.push(`${own}: ${status}`),
+  });
+  return { span: make(""), names, failed };
+}
+
+const step = (kind: TracedStage["kind"], more: Partial<TracedStage> = {}): TracedStage => ({
+  ...{ kind, profile: "p", plugin: { name: "n", type: "t" }, started: 0, ended: 1, candidates: 3, left: 3 },
+  ...more,
+});
+
+it("leaves out what is too much, and keeps the profile it belongs to (bound)", () => {
+  const stages = new StageSpans();
+  for (let i = 0; i < 1000; i++) stages.stage(step("scorer"));
+  for (let i = 0; i < 1000; i++) stages.stage(step(i === 0 ? "scoring" : i === 1 ? "profile" : "handler"));
+  const { span, names } = recording();
+  stages.show(span, {});
+  expect(names.length).toBe(256 + 2);
+  expect(names.slice(0, 3)).toEqual(["run_scheduler_profile", "llm_d.epp.scoring", "llm_d.epp.scorer.t"]);
+});
+
+it("shows a profile that was left without endpoints as failed", () => {
+  const stages = new StageSpans();
+  stages.stage(step("filter", { left: 0 }));
+  stages.stage(step("profile", { left: 0 }));
+  const { span, names, failed } = recording();
+  stages.show(span, {});
+  expect(names).toEqual(["run_scheduler_profile", "filter_endpoints"]);
+  expect(failed).toEqual(["run_scheduler_profile: no endpoint left"]);
+});
+
+it("cuts a text where no character is torn apart", () => {
+  expect(spanText("short")).toBe("short");
+  const cut = spanText(`${"x".repeat(255)}\u{1f600}`);
+  expect([cut.length, cut.isWellFormed()]).toEqual([256, true]);
+});
+
+it.each([
+  ["disagg-profile-handler", "pick_disagg_profile"],
+  ["pd-profile-handler", "pick_pd_profile"],
+])("S-99: the decisions of %s are called %s", (type, wanted) => {
+  const stages = new StageSpans();
+  stages.stage(step("handler", { plugin: { name: "mine", type } }));
+  const { span, names } = recording();
+  stages.show(span, {});
+  expect(names).toContain(wanted);
+});

@@ -1,0 +1,91 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { IN_FLIGHT_REQUESTS } from "../../../../base/plugin/keys.ts";
+import { columnsOf, endpointOf, keptBy } from "../../fakes.cases.ts";
+import { boundedLoadFilter } from "./bounded-load-filter.ts";
+
+/** The places that are kept of endpoints with `loads` requests in flight. */
+function kept(loads: readonly number[], parameters: object = {}): number[] {
+  const endpoints = loads.map((_, slot) => endpointOf(slot));
+  return keptBy(boundedLoadFilter, columnsOf(endpoints, [[IN_FLIGHT_REQUESTS, loads]]), {
+    minRequests: 1,
+    ...parameters,
+  });
+}
+
+describe("bounded-load-filter", () => {
+  it("drops what would have more than its factor of the mean with this request, 1.4 unless told otherwise", () => {
+    // 20 with this one: 5 are fair, 7 the most.
+    expect(kept([6, 7, 3, 3])).toEqual([0, 2, 3]);
+    expect(kept([6, 7, 3, 3], { meanLoadFactor: 1.2 })).toEqual([2, 3]);
+    expect(kept([6, 7, 3, 3], { meanLoadFactor: 1.5 })).toEqual([0, 1, 2, 3]);
+  });
+
+  it("rounds the bound up to whole requests", () => {
+    // 1.4 x 10 / 4 = 3.5: four at most, with this one.
+    expect(kept([3, 4, 1, 1])).toEqual([0, 2, 3]);
+    // 1.4 x 2 / 3 is below 1: whoever has a request is left alone as long as others have none.
+    expect(kept([1, 0, 0])).toEqual([1, 2]);
+    expect(kept([1, 1, 0])).toEqual([0, 1, 2]);
+  });
+
+  it("lets an endpoint have a few in any case, four unless told otherwise", () => {
+    // 1.4 x 3 / 3 and 1.4 x 5 / 3 come to 2 and 3.
+    expect(kept([2, 0, 0], { minRequests: 2 })).toEqual([1, 2]);
+    expect(kept([2, 0, 0], { minRequests: 3 })).toEqual([0, 1, 2]);
+    expect(kept([3, 1, 0], { minRequests: undefined })).toEqual([0, 1, 2]);
+    expect(kept([4, 0, 0], { minRequests: undefined })).toEqual([1, 2]);
+    // 1.4 x 31 / 3 is above four.
+    expect(kept([13, 16, 1], { minRequests: undefined })).toEqual([0, 2]);
+  });
+
+  it("keeps all that are idle or even, and a single candidate whatever its load", () => {
+    expect(kept([0, 0, 0])).toEqual([0, 1, 2]);
+    expect(kept([50, 50, 50])).toEqual([0, 1, 2]);
+    expect(kept([1_000_000])).toEqual([0]);
+    expect(kept([])).toEqual([]);
+  });
+
+  it("keeps the least loaded always, whoever fits under the bound, and nobody else", () => {
+    const loads = fc.array(fc.oneof(fc.nat({ max: 9 }), fc.nat({ max: 10_000 })), { minLength: 1, maxLength: 40 });
+    const factor = fc.constantFrom(1.001, 1.1, 1.4, 2, 10);
+    fc.assert(
+      fc.property(loads, factor, (given, meanLoadFactor) => {
+        const left = kept(given, { meanLoadFactor });
+        const total = given.reduce((sum, load) => sum + load, 1);
+        // A whole number of requests is at most the bound rounded up where one fewer is below the bound itself.
+        const thousandths = Math.round(meanLoadFactor * 1000) * total;
+        const fits = (load: number): boolean => load * 1000 * given.length < thousandths;
+        expect(left).toEqual([...given.keys()].filter((i) => fits(given[i]!)));
+        expect(left).toContain(given.indexOf(Math.min(...given)));
+        if (given.length === 1 || total === 1) expect(left).toHaveLength(given.length);
+      }),
+    );
+  });
+
+  it("never keeps fewer with a higher factor", () => {
+    const loads = fc.array(fc.nat({ max: 20 }), { minLength: 1, maxLength: 12 });
+    const factor = fc.double({ min: 1, minExcluded: true, max: 20, noNaN: true });
+    fc.assert(
+      fc.property(loads, factor, factor, (given, a, b) => {
+        const [low, high] = [a, b].sort((one, other) => one - other);
+        expect(kept(given, { meanLoadFactor: high })).toEqual(
+          expect.arrayContaining(kept(given, { meanLoadFactor: low })),
+        );
+      }),
+    );
+  });
+
+  it.each([
+    [{ meanLoadFactor: 1 }, "must be greater than 1: at 1 no endpoint could have more than its fair share"],
+    [{ meanLoadFactor: 0.5 }, "must be greater than 1"],
+    [{ meanLoadFactor: "1.4" }, "expected number"],
+    [{ meanLoadFactor: Number.POSITIVE_INFINITY }, "expected number"],
+    [{ meanLoad: 2 }, "meanLoad"],
+    [{ minRequests: 0 }, ">=1"],
+    [{ minRequests: 2.5 }, "expected int"],
+  ])("refuses %j", (parameters, message) => {
+    const { error } = boundedLoadFilter.parameters.safeParse(parameters);
+    expect(error?.issues.map((issue) => issue.message).join()).toContain(message);
+  });
+});

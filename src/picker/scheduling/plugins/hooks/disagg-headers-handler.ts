@@ -1,0 +1,45 @@
+import { z } from "zod";
+import { defineRequestHook } from "../../../../base/plugin/define.ts";
+import type { RequestHook } from "../../../../base/plugin/kinds.ts";
+
+const PREFILLER = "x-prefiller-host-port";
+const ENCODERS = "x-encoder-hosts-ports";
+
+const parameters = z.strictObject({
+  prefillProfile: z.string().default("prefill").describe("Name of the profile that chose who computes the prompt."),
+  encodeProfile: z.string().default("encode").describe("Name of the profile that chose who encodes images and sounds."),
+});
+
+const deprecated = "leave it out: disagg-profile-handler and pd-profile-handler set these headers themselves";
+
+/** scheduling 3.7.1 */
+export const disaggHeadersHandler = defineRequestHook({
+  type: "disagg-headers-handler",
+  describe:
+    "Tells the model server in `x-prefiller-host-port` and `x-encoder-hosts-ports` who works for the request, and removes what a client wrote there.",
+  deprecated,
+  parameters,
+  create: headersHandler,
+});
+
+/** Its older name. */
+export const prefillHeaderHandler = defineRequestHook({
+  type: "prefill-header-handler",
+  describe: "Deprecated name of disagg-headers-handler.",
+  deprecated,
+  parameters,
+  create: headersHandler,
+});
+
+function headersHandler({ prefillProfile, encodeProfile }: z.output<typeof parameters>): RequestHook {
+  return {
+    preRequest({ profiles, setHeader, removeHeader }) {
+      removeHeader(PREFILLER);
+      removeHeader(ENCODERS);
+      const prefill = profiles.get(prefillProfile)?.[0];
+      if (prefill !== undefined) setHeader(PREFILLER, prefill.hostPort);
+      const encode = profiles.get(encodeProfile) ?? [];
+      if (encode.length > 0) setHeader(ENCODERS, encode.map(({ hostPort }) => hostPort).join(","));
+    },
+  };
+}

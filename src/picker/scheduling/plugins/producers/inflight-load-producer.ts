@@ -1,0 +1,77 @@
+import { z } from "zod";
+import { type InferenceRequest, promptTokens } from "../../../../base/inference/request.ts";
+import { defineProducer } from "../../../../base/plugin/define.ts";
+import {
+  IN_FLIGHT_REQUESTS,
+  IN_FLIGHT_TOKENS,
+  PREFIX_BLOCK_TOKENS,
+  PREFIX_MATCHED_BLOCKS,
+  PREFIX_TOTAL_BLOCKS,
+  TOKENIZED_PROMPT,
+  UNCACHED_TOKENS,
+} from "../../../../base/plugin/keys.ts";
+
+const parameters = z.strictObject({
+  addEstimatedOutputTokens: z
+    .boolean()
+    .default(false)
+    .describe("Add an estimate of the tokens the request will generate to those it has to compute."),
+  outputRatio: z.number().min(0).default(1.5).describe("Estimated output tokens per input token."),
+  maxEstimatedOutputTokens: z
+    .number()
+    .min(0)
+    .optional()
+    .describe("The most output tokens estimated; the request's own limit holds as well."),
+  prefixMatchInfoProducerName: z
+    .string()
+    .default("")
+    .describe("Instance name of the producer of prefix matches; empty = the only one, if any."),
+  syncCrossReplicaState: z
+    .boolean()
+    .default(true)
+    .describe("Accepted; there is nothing to share while one replica is active."),
+});
+
+/**
+ * scheduling 3.12. The counts are the endpoints' own (`Endpoint.inFlight`), kept by the exchange from routing to the
+ * last byte, so two decisions in a row see each other.
+ */
+export const inflightLoadProducer = defineProducer({
+  type: "inflight-load-producer",
+  describe: "Publishes what this process has in flight per endpoint, and what the request would add to it.",
+  parameters,
+  produces: [IN_FLIGHT_REQUESTS, IN_FLIGHT_TOKENS, UNCACHED_TOKENS],
+  optional: [TOKENIZED_PROMPT, PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS, PREFIX_BLOCK_TOKENS],
+  create: ({ addEstimatedOutputTokens, outputRatio, maxEstimatedOutputTokens = Number.POSITIVE_INFINITY }) => ({
+    estimatesOutput: addEstimatedOutputTokens,
+    produce(context) {
+      const { request, candidates } = context;
+      const { endpoints, count } = candidates;
+      const requests = candidates.column(IN_FLIGHT_REQUESTS);
+      const tokens = candidates.column(IN_FLIGHT_TOKENS);
+      const uncached = candidates.column(UNCACHED_TOKENS);
+      const matched = candidates.optionalColumn(PREFIX_MATCHED_BLOCKS);
+      const total = candidates.optionalColumn(PREFIX_TOTAL_BLOCKS);
+      const blockTokens = candidates.optionalColumn(PREFIX_BLOCK_TOKENS);
+      const input = context.attribute(TOKENIZED_PROMPT)?.count ?? promptTokens(request);
+      const output = addEstimatedOutputTokens
+        ? Math.min(estimatedOutput(request, input * outputRatio), maxEstimatedOutputTokens)
+        : 0;
+      for (let i = 0; i < count; i++) {
+        const { inFlight } = endpoints[i]!;
+        requests[i] = inFlight.requests;
+        tokens[i] = inFlight.tokens;
+        if (matched === undefined || total === undefined || blockTokens === undefined) uncached[i] = input + output;
+        else {
+          const hashed = Math.max(0, total[i]! - matched[i]!) * blockTokens[i]!;
+          uncached[i] = hashed + Math.max(0, input - total[i]! * blockTokens[i]!) + output;
+        }
+      }
+    },
+  }),
+});
+
+/** The estimate, or the request's own limit where that is lower. */
+function estimatedOutput({ maxTokens }: InferenceRequest, estimate: number): number {
+  return maxTokens < estimate ? maxTokens : Math.round(estimate);
+}

@@ -1,0 +1,52 @@
+import { describe, expect, it } from "vitest";
+import { HeaderList } from "../../../../base/inference/headers.ts";
+import { SESSION_ID } from "../../../../base/plugin/keys.ts";
+import { columnsOf, endpointOf, instanceOf, produceContextOf, requestOf } from "../../fakes.cases.ts";
+import { sessionIdProducer } from "./session-id-producer.ts";
+
+function sessionOf(parameters: object, headers: readonly (readonly [string, string])[]): string | undefined {
+  const candidates = columnsOf([endpointOf(0)], [[SESSION_ID, undefined]]);
+  const request = requestOf("p", { headers: HeaderList.of(headers) });
+  instanceOf(sessionIdProducer, parameters).produce(produceContextOf(candidates, request));
+  return candidates.attribute(SESSION_ID);
+}
+
+describe("session-id-producer", () => {
+  it("S-46: reads the session out of a header, however written", () => {
+    const parameters = { headerName: "X-Session" };
+    expect(sessionOf(parameters, [["x-session", " abc "]])).toBe("abc");
+    expect(sessionOf(parameters, [["X-SESSION", "abc"]])).toBe("abc");
+    expect(sessionOf(parameters, [["x-session", "  "]])).toBeUndefined();
+    expect(sessionOf(parameters, [["cookie", "x-session=abc"]])).toBeUndefined();
+  });
+
+  it("S-46: or out of a cookie", () => {
+    const parameters = { cookieName: "sid" };
+    expect(sessionOf(parameters, [["cookie", "theme=dark; sid=abc; x=y"]])).toBe("abc");
+    expect(sessionOf(parameters, [["sid", "abc"]])).toBeUndefined();
+    expect(sessionOf(parameters, [["cookie", "sid="]])).toBeUndefined();
+  });
+
+  it("ignores ids over 256 characters", () => {
+    const sent = (length: number) => {
+      const id = "x".repeat(length);
+      return [
+        sessionOf({ headerName: "h" }, [["h", id]])?.length,
+        sessionOf({ cookieName: "c" }, [["cookie", `c=${id}`]])?.length,
+      ];
+    };
+    expect(sent(256)).toEqual([256, 256]);
+    expect(sent(257)).toEqual([undefined, undefined]);
+  });
+
+  it.each([
+    [{}, "takes exactly one of headerName and cookieName"],
+    [{ headerName: "a", cookieName: "b" }, "takes exactly one of headerName and cookieName"],
+    [{ headerName: " " }, "must not be empty"],
+    [{ cookieName: "" }, "must not be empty"],
+    [{ header: "a" }, "header"],
+  ])("refuses %j", (parameters, message) => {
+    const { error } = sessionIdProducer.parameters.safeParse(parameters);
+    expect(error?.issues.map((issue) => issue.message).join()).toContain(message);
+  });
+});

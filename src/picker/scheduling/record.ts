@@ -1,0 +1,197 @@
+import type { Endpoint, EndpointState } from "../../base/inference/endpoint.ts";
+import type { Rejection } from "../../base/inference/outcomes.ts";
+import type { InferenceRequest } from "../../base/inference/request.ts";
+import type {
+  DecisionRecord,
+  FullRecord,
+  RecordedCandidate,
+  RecordedFilter,
+  RecordedScorer,
+} from "../../base/inference/scheduling-result.ts";
+import type { Profile } from "./profile.ts";
+import type { ProfileRun } from "./profile-run.ts";
+
+/** Characters kept of a name or an id that a client chose. */
+const KEPT_CHARACTERS = 256;
+const STATES: readonly EndpointState[] = ["up", "blind", "down"];
+/** Numbers per candidate before its scores: total, waiting, running, KV usage, in flight, age, freshness, state. */
+const FIXED = 8;
+
+/** One decision, while its columns are still there. */
+export interface DecidedNow {
+  readonly sequence: number;
+  readonly request: InferenceRequest;
+  /** Wall-clock milliseconds. */
+  readonly at: number;
+  /** Monotonic milliseconds of the decision, which ages are counted from. */
+  readonly now: number;
+  readonly promptBytes: number;
+  readonly configHash: string;
+  /** The run of the primary profile, or of the one that left nobody; undefined when it was refused before one ran. */
+  readonly run: ProfileRun | undefined;
+  readonly candidates: number;
+  readonly excludedDown: number;
+  /** Of the screeners. */
+  readonly screened: readonly RecordedFilter[];
+  /** Names of plugins. */
+  readonly failed: readonly string[];
+  /** The endpoints of the result, in order: those that are recorded. */
+  readonly listed: readonly Endpoint[];
+  readonly others: DecisionRecord["others"];
+  readonly refusal: Rejection | undefined;
+  readonly full: FullRecord | undefined;
+}
+
+/**
+ * Copies what explains a decision out of the columns, which the next one overwrites. Its numbers lie in one array and
+ * `top` is put together when somebody looks: as objects, most of a decision's time went into them and their collection.
+ */
+export class CompactRecord implements DecisionRecord {
+  readonly sequence: number;
+  readonly requestId: string;
+  readonly at: number;
+  readonly model: string;
+  readonly targetModel: string;
+  readonly priority: number;
+  readonly promptBytes: number;
+  readonly configHash: string;
+  readonly profile: string;
+  readonly picker: string;
+  readonly pickerByChance: boolean;
+  readonly candidates: number;
+  readonly excludedDown: number;
+  readonly filters: readonly RecordedFilter[];
+  readonly scorers: readonly RecordedScorer[];
+  readonly failed: readonly string[];
+  readonly tied: number;
+  readonly others: DecisionRecord["others"];
+  readonly refusal: DecisionRecord["refusal"];
+  served: DecisionRecord["served"] = undefined;
+  /** Let go of before the rest of it: full records are few. */
+  full: FullRecord | undefined;
+  readonly #listed: readonly Endpoint[];
+  readonly #numbers: number[];
+
+  constructor(decided: DecidedNow) {
+    const { request, run, listed, screened, refusal } = decided;
+    this.sequence = decided.sequence;
+    this.requestId = shortened(request.id);
+    this.at = decided.at;
+    this.model = shortened(request.model);
+    this.targetModel = shortened(request.targetModel);
+    this.priority = request.priority;
+    this.promptBytes = decided.promptBytes;
+    this.configHash = decided.configHash;
+    this.profile = run?.profile.name ?? "";
+    this.picker = run?.profile.picker.name ?? "";
+    this.pickerByChance = run?.profile.picker.plugin.byChance ?? false;
+    this.candidates = decided.candidates;
+    this.excludedDown = decided.excludedDown;
+    const dropped = run?.dropped ?? screened;
+    this.filters = screened.length === 0 || run === undefined ? dropped : [...screened, ...dropped];
+    this.scorers = run === undefined ? NO_SCORERS : recordedScorers(run.profile);
+    this.failed = decided.failed;
+    this.tied = run === undefined || listed.length === 0 ? 0 : run.tied;
+    this.others = decided.others;
+    this.refusal = refusal && { reason: refusal.reason, detail: shortened(refusal.detail) };
+    this.full = decided.full;
+    this.#listed = listed;
+    this.#numbers = run === undefined ? NO_NUMBERS : numbersOf(run, listed, decided.now);
+  }
+
+  get top(): readonly RecordedCandidate[] {
+    const stride = FIXED + this.scorers.length;
+    return this.#listed.map(({ id, hostPort }, place) => {
+      const start = place * stride;
+      const [total, waiting, running, kvUsage, inFlight, ageMs, fresh, state] = this.#numbers.slice(
+        start,
+        start + FIXED,
+      );
+      return {
+        id,
+        hostPort,
+        total: total!,
+        scores: this.#numbers.slice(start + FIXED, start + stride),
+        waiting: waiting!,
+        running: running!,
+        kvUsage: kvUsage!,
+        inFlight: inFlight!,
+        ageMs: ageMs!,
+        stale: fresh === 0,
+        state: STATES[state!]!,
+      };
+    });
+  }
+
+  /** `top` is no property of the object itself, and JSON would leave it out. */
+  toJSON(): DecisionRecord {
+    return { ...this, top: this.top };
+  }
+
+  /** Bytes it keeps alive, rounded up: strings at two bytes per character, endpoints as if nobody shared them. */
+  get estimatedBytes(): number {
+    return (
+      400 +
+      2 * (this.requestId.length + this.model.length + this.targetModel.length) +
+      (this.refusal === undefined ? 0 : 64 + 2 * this.refusal.detail.length) +
+      FILTER_BYTES * this.filters.length +
+      NAME_BYTES * this.failed.length +
+      ENDPOINT_BYTES * this.others.length +
+      8 * this.#numbers.length +
+      ENDPOINT_BYTES * this.#listed.length
+    );
+  }
+}
+
+/** Eight ids that endpoints share, and their list. */
+const FILTER_BYTES = 256;
+/** A pointer: the names are the configuration's. */
+const NAME_BYTES = 8;
+/** A pointer, and what of an endpoint may live on in records alone. */
+const ENDPOINT_BYTES = 256;
+
+const NO_SCORERS: readonly RecordedScorer[] = [];
+const NO_NUMBERS: number[] = [];
+
+function numbersOf({ columns, order, totals, scores }: ProfileRun, listed: readonly Endpoint[], now: number): number[] {
+  const numbers = new Array<number>(listed.length * (FIXED + scores.length));
+  let at = 0;
+  for (let place = 0; place < listed.length; place++) {
+    const i = order[place]!;
+    const endpoint = listed[place]!;
+    numbers[at++] = totals[i]!;
+    // As the scorers saw them: a missing or stale value stands replaced by the worst known one.
+    numbers[at++] = columns.waiting[i]!;
+    numbers[at++] = columns.running[i]!;
+    numbers[at++] = columns.kvUsage[i]!;
+    numbers[at++] = endpoint.inFlight.requests;
+    numbers[at++] = now - endpoint.metrics.scrapedAt;
+    numbers[at++] = columns.fresh[i]!;
+    numbers[at++] = STATES.indexOf(endpoint.state);
+    for (let s = 0; s < scores.length; s++) numbers[at++] = scores[s]![i]!;
+  }
+  return numbers;
+}
+
+const scorersOf = new WeakMap<Profile, readonly RecordedScorer[]>();
+
+/** The list is the same for all records of a profile: they share it. */
+function recordedScorers(profile: Profile): readonly RecordedScorer[] {
+  let scorers = scorersOf.get(profile);
+  if (scorers === undefined) {
+    scorers = profile.scorers.map(({ name, weight }) => ({ name, weight }));
+    scorersOf.set(profile, scorers);
+  }
+  return scorers;
+}
+
+/**
+ * A name or an id as records keep it: clients choose how long theirs are, and a record must not keep a megabyte alive.
+ * The cut is built from its characters because a slice would refer to the whole of `text`.
+ */
+export function shortened(text: string): string {
+  if (text.length <= KEPT_CHARACTERS) return text;
+  const codes: number[] = [];
+  for (let i = 0; i < KEPT_CHARACTERS; i++) codes.push(text.charCodeAt(i));
+  return String.fromCharCode(...codes);
+}

@@ -1,0 +1,152 @@
+import { SluiceError } from "../../base/inference/errors.ts";
+import type { DecisionRecord } from "../../base/inference/scheduling-result.ts";
+import { fullRecordBytes } from "./full-record.ts";
+import { type CompactRecord, shortened } from "./record.ts";
+
+/** The most subscribers at a time. */
+const MAX_SUBSCRIBERS = 64;
+/** The most full records at a time, and their bytes by estimate. */
+const MAX_FULL = 64;
+const MAX_FULL_BYTES = 8 << 20;
+
+/**
+ * The latest decisions: at most 4,096 and at most 16 MiB by estimate, whichever is less; the oldest go first. At most 64 of
+ * them, with at most 8 MiB of it, are full records; what is full about the oldest of those is forgotten first. Numbers
+ * run from 1 without gaps, over all schedulers that share the ring.
+ */
+export class DecisionRecords {
+  readonly #capacity: number;
+  readonly #maxBytes: number;
+  readonly #ring: (CompactRecord | undefined)[];
+  readonly #sizes: Float64Array;
+  /** Sequence of the oldest record kept. */
+  #oldest = 1;
+  #next = 1;
+  #bytes = 0;
+  /** Those that hold a full record, the oldest first, and its bytes. */
+  readonly #fulls: { readonly record: CompactRecord; readonly bytes: number }[] = [];
+  #fullBytes = 0;
+  readonly #subscribers = new Set<(record: DecisionRecord) => void>();
+
+  /**
+   * @param capacity records, from 1 up
+   * @param maxBytes by estimate; the newest record is kept even if it alone is larger
+   */
+  constructor(capacity = 4096, maxBytes = 16 << 20) {
+    this.#capacity = capacity;
+    this.#maxBytes = maxBytes;
+    this.#ring = new Array<CompactRecord | undefined>(capacity).fill(undefined);
+    this.#sizes = new Float64Array(capacity);
+  }
+
+  /** The number the next record has to carry. */
+  get nextSequence(): number {
+    return this.#next;
+  }
+
+  /** Records kept. */
+  get size(): number {
+    return this.#next - this.#oldest;
+  }
+
+  /** Estimated bytes kept, full records included. */
+  get bytes(): number {
+    return this.#bytes + this.#fullBytes;
+  }
+
+  /** The record added last; undefined before the first. */
+  get newest(): DecisionRecord | undefined {
+    return this.#ring[(this.#next - 1) % this.#capacity];
+  }
+
+  /** Keeps a record, which must carry `nextSequence`, and tells the subscribers. */
+  add(record: CompactRecord): void {
+    const bytes = record.estimatedBytes;
+    const full = record.full === undefined ? 0 : fullRecordBytes(record.full);
+    if (full > 0) this.#makeRoomForFull(full);
+    while (this.size > 0 && (this.size >= this.#capacity || this.bytes + bytes + full > this.#maxBytes))
+      this.#dropOldest();
+    const at = this.#next++ % this.#capacity;
+    this.#ring[at] = record;
+    this.#sizes[at] = bytes;
+    this.#bytes += bytes;
+    if (full > 0) {
+      this.#fulls.push({ record, bytes: full });
+      this.#fullBytes += full;
+    }
+    for (const subscriber of this.#subscribers) {
+      try {
+        subscriber(record);
+      } catch {
+        // Whoever watches must not be able to disturb a decision.
+        this.#subscribers.delete(subscriber);
+      }
+    }
+  }
+
+  /** The record with this number, if it is still kept. */
+  bySequence(sequence: number): DecisionRecord | undefined {
+    if (!(sequence >= this.#oldest && sequence < this.#next)) return undefined;
+    return this.#ring[sequence % this.#capacity];
+  }
+
+  /** The newest record of a request id (`x-request-id`; clients may repeat one). Reads the whole ring. */
+  byRequestId(requestId: string): DecisionRecord | undefined {
+    const kept = shortened(requestId);
+    for (let sequence = this.#next - 1; sequence >= this.#oldest; sequence--) {
+      const record = this.#ring[sequence % this.#capacity]!;
+      if (record.requestId === kept) return record;
+    }
+    return undefined;
+  }
+
+  /** Distinct request ids that begin with `start`, the newest first, at most `count`. Reads the whole ring. */
+  idsBeginning(start: string, count: number): string[] {
+    const found = new Set<string>();
+    for (let sequence = this.#next - 1; sequence >= this.#oldest && found.size < count; sequence--) {
+      const { requestId } = this.#ring[sequence % this.#capacity]!;
+      if (requestId.startsWith(start)) found.add(requestId);
+    }
+    return [...found];
+  }
+
+  /** The newest records, newest first, at most `count`; with `since`, only those after that number. */
+  latest(count: number, since = 0): DecisionRecord[] {
+    const records: DecisionRecord[] = [];
+    const stop = Math.max(this.#oldest, since + 1);
+    for (let sequence = this.#next - 1; sequence >= stop && records.length < count; sequence--)
+      records.push(this.#ring[sequence % this.#capacity]!);
+    return records;
+  }
+
+  /**
+   * Calls back with each new record, within the decision: copy and return. A callback that throws is unsubscribed.
+   * @returns a function that ends the subscription
+   * @throws SluiceError TOO_MANY_SUBSCRIBERS above 64
+   */
+  onRecord(callback: (record: DecisionRecord) => void): () => void {
+    if (this.#subscribers.size >= MAX_SUBSCRIBERS)
+      throw new SluiceError("TOO_MANY_SUBSCRIBERS", `at most ${MAX_SUBSCRIBERS} may follow the decisions at a time`);
+    this.#subscribers.add(callback);
+    return () => this.#subscribers.delete(callback);
+  }
+
+  /** The newest full record is kept even if it alone is larger than the limit. */
+  #makeRoomForFull(bytes: number): void {
+    while (this.#fulls.length > 0 && (this.#fulls.length >= MAX_FULL || this.#fullBytes + bytes > MAX_FULL_BYTES))
+      this.#dropOldestFull();
+  }
+
+  #dropOldestFull(): void {
+    const { record, bytes } = this.#fulls.shift()!;
+    record.full = undefined;
+    this.#fullBytes -= bytes;
+  }
+
+  #dropOldest(): void {
+    const at = this.#oldest++ % this.#capacity;
+    if (this.#fulls[0]?.record === this.#ring[at]) this.#dropOldestFull();
+    this.#ring[at] = undefined;
+    this.#bytes -= this.#sizes[at]!;
+  }
+}

@@ -1,0 +1,101 @@
+import type { Clock } from "../../base/clock/clock.ts";
+import type { Endpoint } from "../../base/inference/endpoint.ts";
+import type { InferenceRequest } from "../../base/inference/request.ts";
+import type { Producer } from "../../base/plugin/kinds.ts";
+import { refusePromise } from "./answers.ts";
+import type { CallReporter } from "./calls.ts";
+import type { CandidateColumns } from "./candidates.ts";
+import type { ProfileMember } from "./profile.ts";
+import type { OtherRun } from "./profile-runs.ts";
+
+type Members = readonly ProfileMember<Producer>[];
+
+const NO_OTHERS: ReadonlyMap<string, Endpoint> = new Map();
+
+/**
+ * Tells the producers where the request goes.
+ * @param clock times the calls; undefined = they are not timed
+ * @param columns the primary profile's: what producers read meanwhile
+ * @param primary name of that profile
+ */
+export function tellRouted(
+  producers: Members,
+  request: InferenceRequest,
+  endpoint: Endpoint,
+  others: readonly OtherRun[] | undefined,
+  clock: Clock | undefined,
+  calls: CallReporter,
+  columns: CandidateColumns,
+  primary: string,
+): void {
+  const firsts =
+    others === undefined ? NO_OTHERS : new Map(others.map(({ profile, endpoints }) => [profile, endpoints[0]!]));
+  for (const producer of producers) {
+    if (producer.plugin.routed === undefined) continue;
+    const started = clock?.now() ?? 0;
+    columns.scope = producer.scope;
+    try {
+      refusePromise(producer.plugin.routed(request, endpoint, firsts, primary));
+    } catch (error) {
+      calls.failed("PreRequest", producer, error);
+    }
+    if (clock !== undefined) calls.called("PreRequest", producer, started);
+  }
+}
+
+/** Tells the producers that a request they have seen goes nowhere: its body need not wait for the next one. */
+export function tellRefused(producers: Members, request: InferenceRequest, calls: CallReporter): void {
+  for (const producer of producers) {
+    if (producer.plugin.refused === undefined) continue;
+    try {
+      refusePromise(producer.plugin.refused(request));
+    } catch (error) {
+      calls.failed("PreRequest", producer, error);
+    }
+  }
+}
+
+/** @returns what to call with the endpoint that served after all; undefined when no producer wants to know */
+export function whoFollow(
+  producers: Members,
+  request: InferenceRequest,
+  calls: CallReporter,
+  columns: CandidateColumns,
+): ((served: Endpoint) => void) | undefined {
+  const told: ((served: Endpoint) => void)[] = [];
+  for (const producer of producers) {
+    if (producer.plugin.follow === undefined) continue;
+    columns.scope = producer.scope;
+    try {
+      const call: unknown = producer.plugin.follow(request);
+      refusePromise(call);
+      if (typeof call === "function") told.push(watched(call as (served: Endpoint) => void, producer, calls));
+    } catch (error) {
+      calls.failed("PreRequest", producer, error);
+    }
+  }
+  return told.length === 0 ? undefined : allOf(told);
+}
+
+// Both are functions of their own because what they return outlives the request, and a closure keeps alive whatever
+// any closure beside it refers to: the body of every answer under way, in one that was made in `whoFollow`.
+
+function watched(
+  call: (served: Endpoint) => void,
+  producer: Members[number],
+  calls: CallReporter,
+): (served: Endpoint) => void {
+  return (served) => {
+    try {
+      refusePromise(call(served));
+    } catch (error) {
+      calls.failed("PreRequest", producer, error);
+    }
+  };
+}
+
+function allOf(told: readonly ((served: Endpoint) => void)[]): (served: Endpoint) => void {
+  return (served) => {
+    for (const call of told) call(served);
+  };
+}

@@ -1,0 +1,89 @@
+import { type InferenceRequest, promptBytes, USUAL_BYTES_PER_TOKEN } from "../../../base/inference/request.ts";
+import type { TokenizedPrompt } from "../../../base/plugin/keys.ts";
+import { BlockHasher, BlockHashes, BYTES_PER_TOKEN } from "../../prefix/block-hash.ts";
+import { imageSize } from "./image-size.ts";
+import { type MediaPart, mediaParts } from "./media-parts.ts";
+import { type EstimateParameters, imageTokens, videoTokens } from "./media-tokens.ts";
+import { TokenBuffer } from "./token-buffer.ts";
+
+/**
+ * Tokens without a tokenizer: text counts by what is known of the model's bytes per token, four bytes of it as received
+ * are packed into one number; an image or a film is as many copies of one number as it is estimated to take tokens
+ * (scheduling 3.11).
+ *
+ * The bytes are those that are hashed where nothing was tokenised, so a text has the same prefix either way; only a
+ * prompt with images or films is worth a copy. Sounds count by their size, which is what their bytes do anyway.
+ */
+export class TokenEstimate {
+  readonly #parameters: EstimateParameters;
+  readonly #hasher: BlockHasher;
+  readonly #hashes = new BlockHashes();
+
+  /**
+   * @param key0 32 secret random bits: whose image is whose cannot be forged
+   * @param key1 32 more
+   */
+  constructor(parameters: EstimateParameters, key0: number, key1: number) {
+    this.#parameters = parameters;
+    this.#hasher = new BlockHasher(key0, key1);
+  }
+
+  /** Undefined where the bytes themselves are the tokens: there are no images and no films. */
+  of(request: InferenceRequest): TokenizedPrompt | undefined {
+    const parts = mediaParts(request).filter(({ kind }) => kind !== "audio");
+    if (parts.length === 0) return undefined;
+    const counts = parts.map((part) => this.#tokensOf(part, request));
+    const buffer = new TokenBuffer(capacity(request, parts, counts));
+    let next = 0;
+    for (const ranges of request.prompts) {
+      buffer.beginPrompt();
+      for (const range of ranges) {
+        let at = range.start;
+        for (; next < parts.length && parts[next]!.start >= at && parts[next]!.end <= range.end; next++) {
+          const part = parts[next]!;
+          buffer.pack(request.body, at, part.start);
+          buffer.align();
+          buffer.add(this.#placeholder(request.body, part), counts[next]);
+          at = part.end;
+        }
+        buffer.pack(request.body, at, range.end);
+      }
+    }
+    const packed = buffer.finish();
+    if (packed === undefined) return undefined;
+    const media = counts.reduce((sum, count) => sum + count, 0);
+    const text = Math.ceil((packed.count - media) * tokensPerUnit(request, parts));
+    return { ...packed, units: packed.count, count: media + text };
+  }
+
+  #tokensOf({ kind, start, end }: MediaPart, { body, headers }: InferenceRequest): number {
+    if (kind === "video") return videoTokens(this.#parameters, headers);
+    return imageTokens(this.#parameters, imageSize(body, start, end));
+  }
+
+  /** One hash over the whole address or data. */
+  #placeholder(body: Uint8Array, part: MediaPart): number {
+    const blockTokens = Math.ceil((part.end - part.start) / BYTES_PER_TOKEN);
+    this.#hasher.hash({ body, prompts: [[part]], cacheSalt: "", targetModel: "" }, blockTokens, 1, this.#hashes);
+    return this.#hashes.low[0]! >>> 0;
+  }
+}
+
+/** Tokens that four received bytes of the prompts' text stand for. */
+function tokensPerUnit(request: InferenceRequest, parts: readonly MediaPart[]): number {
+  const { bytesPerToken = USUAL_BYTES_PER_TOKEN, escapeBytes = 0 } = request;
+  const received = parts.reduce((sum, { start, end }) => sum - (end - start), promptBytes(request));
+  const share = received > escapeBytes ? 1 - escapeBytes / received : 1;
+  return (BYTES_PER_TOKEN * share) / bytesPerToken;
+}
+
+/** What a buffer for all of it needs, in tokens; each part and each prompt may begin with padding. */
+function capacity(request: InferenceRequest, parts: readonly MediaPart[], counts: readonly number[]): number {
+  let bytes = promptBytes(request);
+  let tokens = request.prompts.length + parts.length + 1;
+  for (const [i, part] of parts.entries()) {
+    bytes -= part.end - part.start;
+    tokens += counts[i]!;
+  }
+  return tokens + Math.ceil(bytes / BYTES_PER_TOKEN);
+}

@@ -1,0 +1,153 @@
+import type { Clock } from "../../../base/clock/clock.ts";
+import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
+import { type HeaderList, requestPath } from "../../../base/inference/headers.ts";
+import type { InferenceRequest } from "../../../base/inference/request.ts";
+import type { TokenizedPrompt } from "../../../base/plugin/keys.ts";
+import { mediaParts } from "./media-parts.ts";
+import { renderedTokens } from "./rendered-tokens.ts";
+
+/** Bytes of one answer. Token lists take about seven a token; features of images come along. */
+export const MAX_ANSWER_BYTES = 16 * 2 ** 20;
+/** Bytes of all questions and answers under way together. */
+export const MAX_BYTES_UNDER_WAY = 128 * 2 ** 20;
+
+export interface RenderOptions {
+  /** Without a slash at its end. */
+  readonly url: string;
+  /** Milliseconds for a request of text alone. */
+  readonly timeout: number;
+  /** Milliseconds for one with images, films or sounds, which the server may have to fetch. */
+  readonly mmTimeout: number;
+  /** Takes the place of the model's name in what is sent; undefined = as the client named it. */
+  readonly modelName: string | undefined;
+}
+
+/**
+ * Asks a vLLM render server for the tokens of a prompt (scheduling 3.11). It is sent the body and nothing else of a
+ * request, is asked at the one configured address only (a redirect is a failure), and its words appear in no error: they
+ * may hold parts of prompts.
+ */
+export class RenderClient {
+  readonly #options: RenderOptions;
+  readonly #clock: Clock;
+  #bytes = 0;
+
+  constructor(options: RenderOptions, clock: Clock) {
+    this.#options = options;
+    this.#clock = clock;
+  }
+
+  /** Bytes of questions and answers under way, at most `MAX_BYTES_UNDER_WAY`. */
+  get bytesUnderWay(): number {
+    return this.#bytes;
+  }
+
+  /**
+   * @returns undefined for APIs that such servers do not render, and for prompts without tokens
+   * @throws SluiceError RENDER_FAILED, RENDER_STATUS, RENDER_ANSWER, RENDER_TIMEOUT, RENDER_LIMIT; the signal's reason
+   */
+  async tokens(request: InferenceRequest, signal: AbortSignal): Promise<TokenizedPrompt | undefined> {
+    const path = renderPath(request.headers);
+    if (path === undefined) return undefined;
+    const { timeout, mmTimeout } = this.#options;
+    const limit = mediaParts(request).length > 0 ? mmTimeout : timeout;
+    const late = new AbortController();
+    const timer = this.#clock.after(limit, () =>
+      late.abort(new SluiceError("RENDER_TIMEOUT", `${this.#options.url} rendered nothing within ${limit} ms`)),
+    );
+    try {
+      return renderedTokens(await this.#ask(path, request, AbortSignal.any([signal, late.signal])));
+    } finally {
+      timer.cancel();
+    }
+  }
+
+  async #ask(path: string, request: InferenceRequest, signal: AbortSignal): Promise<unknown> {
+    const { url, modelName } = this.#options;
+    const body = modelName === undefined ? request.body : withModel(request, modelName);
+    let taken = 0;
+    const take = (bytes: number): void => {
+      if (this.#bytes + bytes > MAX_BYTES_UNDER_WAY)
+        throw new SluiceError("RENDER_LIMIT", `more than ${MAX_BYTES_UNDER_WAY} bytes are being rendered by ${url}`);
+      this.#bytes += bytes;
+      taken += bytes;
+    };
+    try {
+      take(body.length);
+      const response = await fetch(url + path, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: body as Uint8Array<ArrayBuffer>,
+        redirect: "error",
+        signal,
+      });
+      if (!response.ok) {
+        await response.body?.cancel();
+        throw new SluiceError("RENDER_STATUS", `${url}${path} answered with status ${response.status}`);
+      }
+      return parse(await read(response, take), url + path);
+    } catch (error) {
+      if (error instanceof SluiceError) throw error;
+      signal.throwIfAborted();
+      const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+      throw new SluiceError("RENDER_FAILED", `${url}${path} cannot be asked: ${messageOf(cause)}`);
+    } finally {
+      this.#bytes -= taken;
+    }
+  }
+}
+
+/** The whole answer. @param take called with the size of each piece before it is kept */
+async function read(response: Response, take: (bytes: number) => void): Promise<string> {
+  const pieces: string[] = [];
+  if (response.body === null) return "";
+  const decoder = new TextDecoder();
+  let length = 0;
+  // Leaving the loop by an error cancels the stream, and with it the connection.
+  const reader = response.body.getReader();
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return pieces.join("") + decoder.decode();
+      length += value.length;
+      if (length > MAX_ANSWER_BYTES)
+        throw new SluiceError("RENDER_ANSWER", `${response.url} answers with more than ${MAX_ANSWER_BYTES} bytes`);
+      take(value.length);
+      pieces.push(decoder.decode(value, { stream: true }));
+    }
+  } catch (error) {
+    reader.cancel(error).catch(() => {});
+    throw error;
+  }
+}
+
+function parse(text: string, url: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new SluiceError("RENDER_ANSWER", `${url} answers with something that is no JSON`);
+  }
+}
+
+/** Where a request of that API is rendered; undefined = nowhere. */
+function renderPath(headers: HeaderList): string | undefined {
+  const [path = ""] = requestPath(headers).split("?", 1);
+  const api = path.endsWith("/render") ? path.slice(0, -"/render".length) : path;
+  if (api.endsWith("/chat/completions")) return "/v1/chat/completions/render";
+  return api.endsWith("/completions") ? "/v1/completions/render" : undefined;
+}
+
+/** The body with another value of its member `model`. */
+function withModel({ body, modelRange, modelInsertAt }: InferenceRequest, model: string): Uint8Array {
+  if (modelRange === undefined && modelInsertAt < 0) return body;
+  const start = modelRange?.start ?? modelInsertAt;
+  const end = modelRange?.end ?? modelInsertAt;
+  // Whatever has a prompt has another member behind the one that is put in.
+  const name = modelRange === undefined ? `"model":${JSON.stringify(model)},` : JSON.stringify(model);
+  const bytes = new TextEncoder().encode(name);
+  const changed = new Uint8Array(body.length - (end - start) + bytes.length);
+  changed.set(body.subarray(0, start));
+  changed.set(bytes, start);
+  changed.set(body.subarray(end), start + bytes.length);
+  return changed;
+}

@@ -18,7 +18,7 @@ import { InferenceCore } from "../picker/core/inference-core.ts";
 import { metricsSettings, NO_METRICS_FLAGS, startMetrics } from "../picker/core/metrics-settings.ts";
 import { PLUGIN_REGISTRY } from "../picker/core/plugins/plugins.ts";
 import { objectivesFromFlags } from "../pool/resources/objectives.ts";
-import { startGateway } from "./gateway.ts";
+import { startGateway } from "../wires/gateway/gateway.ts";
 
 // The data layer of a configuration against model servers that are real as far as HTTP goes.
 

@@ -1,5 +1,3 @@
-import { loopbackOnly } from "../admin/access.ts";
-import { startDispatchAdmin } from "../admin/dispatch-server.ts";
 import { BacklogPoller } from "../async/dispatch/backlog-poller.ts";
 import type { DispatchOptions } from "../async/dispatch/config/options.ts";
 import { Dispatcher } from "../async/dispatch/dispatcher.ts";
@@ -24,6 +22,8 @@ import { createLogger } from "../base/telemetry/logging.ts";
 import { startTracing } from "../base/telemetry/otel-tracing.ts";
 import { startProcessMetrics } from "../base/telemetry/process.ts";
 import { MetricsRegistry } from "../base/telemetry/registry.ts";
+import { loopbackOnly } from "../wires/admin/access.ts";
+import { startDispatchAdmin } from "../wires/admin/dispatch-server.ts";
 import { makeBroker } from "./dispatch-broker.ts";
 import { loadDispatchPlugins } from "./dispatch-plugins.ts";
 

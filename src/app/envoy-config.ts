@@ -3,7 +3,13 @@ import { didYouMean } from "../base/document/nearest.ts";
 import { readDocument } from "../base/document/read.ts";
 import { SluiceError } from "../base/inference/errors.ts";
 import { parseListenAddress } from "../base/inference/listen-address.ts";
-import { renderBootstrap } from "../envoy/bootstrap.ts";
+import { splitHostPort } from "../pool/endpoints/address.ts";
+import { endpointsOf } from "../pool/endpoints/endpoints-file.ts";
+import { MAX_FILE_BYTES } from "../pool/endpoints/file-discovery.ts";
+import { type FolderContent, ManifestFolder } from "../pool/resources/manifest-folder.ts";
+import { GROUP, type InferencePool, type ResourceObject } from "../pool/resources/objects.ts";
+import { choosePool } from "../pool/resources/pool-choice.ts";
+import { renderBootstrap } from "../wires/envoy/bootstrap.ts";
 import {
   type BootstrapOptions,
   ENVOY_VERSIONS,
@@ -11,14 +17,8 @@ import {
   REQUEST_BODY_MODES,
   type SocketAddress,
   VARIANTS,
-} from "../envoy/options.ts";
-import { planBootstrap } from "../envoy/plan.ts";
-import { splitHostPort } from "../pool/endpoints/address.ts";
-import { endpointsOf } from "../pool/endpoints/endpoints-file.ts";
-import { MAX_FILE_BYTES } from "../pool/endpoints/file-discovery.ts";
-import { type FolderContent, ManifestFolder } from "../pool/resources/manifest-folder.ts";
-import { GROUP, type InferencePool, type ResourceObject } from "../pool/resources/objects.ts";
-import { choosePool } from "../pool/resources/pool-choice.ts";
+} from "../wires/envoy/options.ts";
+import { planBootstrap } from "../wires/envoy/plan.ts";
 
 /** What `sluice envoy-config` was asked for; addresses and choices are still text. */
 export interface EnvoyConfigRequest extends Pick<BootstrapOptions, "tls" | "subset" | "subsetHeader" | "command"> {

@@ -1,5 +1,3 @@
-import { type Authorize, loopbackOnly } from "../admin/access.ts";
-import { startAdmin } from "../admin/server.ts";
 import { type Clock, delay } from "../base/clock/clock.ts";
 import { freshRandom } from "../base/clock/random.ts";
 import { realClock } from "../base/clock/real.ts";
@@ -24,10 +22,6 @@ import { createLogger, type LoggerOptions } from "../base/telemetry/logging.ts";
 import { startProcessMetrics } from "../base/telemetry/process.ts";
 import { RateLimitedLog } from "../base/telemetry/rate-limited-log.ts";
 import { startRequestTracing } from "../base/telemetry/request-tracing.ts";
-import { PROCESS_PATH } from "../extproc/messages.ts";
-import { Notices } from "../extproc/notices.ts";
-import { processHandler } from "../extproc/service.ts";
-import type { WireOptions } from "../extproc/wire-options.ts";
 import type { EffectiveConfig } from "../picker/config/effective.ts";
 import { followConfig } from "../picker/core/config-follower.ts";
 import { type ConfigSource, checkedConfig, readConfig } from "../picker/core/config-source.ts";
@@ -44,14 +38,20 @@ import type { PoolSource } from "../pool/controllers/pool-source.ts";
 import { startEndpointMetrics } from "../pool/endpoints/endpoint-metrics.ts";
 import { ModelSource } from "../pool/resources/model-source.ts";
 import type { ResourceSettings } from "../pool/resources/resource-settings.ts";
-import { showExtProc } from "./extproc-metrics.ts";
+import { type Authorize, loopbackOnly } from "../wires/admin/access.ts";
+import { viewsOf } from "../wires/admin/core-views.ts";
+import { inspectorProfiler } from "../wires/admin/profiler.ts";
+import { startAdmin } from "../wires/admin/server.ts";
+import { showExtProc } from "../wires/extproc/extproc-metrics.ts";
+import { PROCESS_PATH } from "../wires/extproc/messages.ts";
+import { Notices } from "../wires/extproc/notices.ts";
+import { processHandler } from "../wires/extproc/service.ts";
+import { countStreams } from "../wires/extproc/stream-counting.ts";
+import type { WireOptions } from "../wires/extproc/wire-options.ts";
 import { FilePool } from "./file-pool.ts";
 import { metricsAuthorization } from "./metrics-authorization.ts";
-import { inspectorProfiler } from "./profiler.ts";
 import { withSaturationEnvironment } from "./saturation-environment.ts";
 import { refusedClientLog, ServingTls, type TlsSettings } from "./serving-tls.ts";
-import { countStreams } from "./stream-counting.ts";
-import { viewsOf } from "./views.ts";
 
 /** How the Endpoint Picker runs; times in milliseconds, sizes in bytes. */
 export interface EppSettings extends ConfigSource, MetricsFlags {

@@ -7,10 +7,10 @@ import {
   type TestUser,
 } from "../../test/support/apiserver/index.ts";
 import { ask } from "../../test/support/client.ts";
-import { type AdminServer, startAdmin } from "../admin/server.ts";
 import { VirtualClock } from "../base/clock/virtual.ts";
 import { AccessReview, type ReviewedUser } from "../pool/kubernetes/access-review.ts";
 import { HttpApiClient } from "../pool/kubernetes/http-client.ts";
+import { type AdminServer, startAdmin } from "../wires/admin/server.ts";
 import { type AccessReviews, metricsAuthorization } from "./metrics-authorization.ts";
 
 const PROMETHEUS: ReviewedUser = { username: "system:serviceaccount:monitoring:prometheus" };

@@ -1,7 +1,7 @@
-import type { AdminRequest, Authorize, Verdict } from "../admin/access.ts";
 import { messageOf } from "../base/inference/errors.ts";
 import type { RateLimitedLog } from "../base/telemetry/rate-limited-log.ts";
 import type { AccessReview } from "../pool/kubernetes/access-review.ts";
+import type { AdminRequest, Authorize, Verdict } from "../wires/admin/access.ts";
 
 /** What asks the API server about people. */
 export type AccessReviews = Pick<AccessReview, "authenticate" | "authorize">;

@@ -1,10 +1,10 @@
 import { dirname } from "node:path";
-import type { AdminTls } from "../admin/listen.ts";
 import type { Clock } from "../base/clock/clock.ts";
 import { loadCertificates, loadTlsPair, selfSignedPair, type TlsPair } from "../base/grpc/tls.ts";
 import { FOLLOWED, TlsFollower } from "../base/grpc/tls-follower.ts";
 import type { GrpcTls } from "../base/grpc/transport.ts";
 import type { Logger } from "../base/telemetry/logger.ts";
+import type { AdminTls } from "../wires/admin/listen.ts";
 
 /** How the ports of the picker speak TLS. */
 export interface TlsSettings {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { EppSettings } from "../app/epp.ts";
 import type { SluiceError } from "../base/inference/errors.ts";
-import { DEFAULT_WIRE_OPTIONS } from "../extproc/wire-options.ts";
+import { DEFAULT_WIRE_OPTIONS } from "../wires/extproc/wire-options.ts";
 import { eppCommand } from "./epp.ts";
 import { EPP_FLAGS } from "./epp-flag-table.ts";
 import { eppHelp, eppReference, parseEppFlags } from "./epp-flags.ts";

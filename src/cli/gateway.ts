@@ -63,7 +63,7 @@ export function gatewayCommand(): Command {
         "give --endpoints FILE, the list of model servers (see examples/endpoints.yaml)",
       );
     // Loaded on use: `sluice sim` needs none of it.
-    const { runGateway } = await import("../app/gateway.ts");
+    const { runGateway } = await import("../wires/gateway/gateway.ts");
     process.exitCode = await runGateway({
       endpointsFile: flags.endpoints,
       listen: parseListenAddress(flags.listen, "--listen"),

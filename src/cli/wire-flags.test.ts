@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { SluiceError } from "../base/inference/errors.ts";
-import { DEFAULT_WIRE_OPTIONS } from "../extproc/wire-options.ts";
+import { DEFAULT_WIRE_OPTIONS } from "../wires/extproc/wire-options.ts";
 import { parseGoFlags } from "./go-flags.ts";
 import { learnsBytesPerTokenOf, maxRequestBodyOf, WIRE_FLAGS, wireOf } from "./wire-flags.ts";
 

@@ -1,6 +1,6 @@
 import { Pool } from "undici";
 import { expect } from "vitest";
-import type { Variant } from "../../src/envoy/options.ts";
+import type { Variant } from "../../src/wires/envoy/options.ts";
 import { ask, chat, JSON_HEADERS } from "../support/client.ts";
 import { startEnvoy } from "../support/envoy.ts";
 import { freePort, onFreePorts } from "../support/free-port.ts";

@@ -1,5 +1,5 @@
 import { describe, it } from "vitest";
-import { VARIANTS } from "../../src/envoy/options.ts";
+import { VARIANTS } from "../../src/wires/envoy/options.ts";
 import { endure } from "./endurance.cases.ts";
 
 /** For each configuration. */

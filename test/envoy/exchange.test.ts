@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { request as httpRequest } from "node:http";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Variant } from "../../src/envoy/options.ts";
+import type { Variant } from "../../src/wires/envoy/options.ts";
 import { ask, chat, getJson, JSON_HEADERS, load } from "../support/client.ts";
 import { poll } from "../support/poll.ts";
 import { type Stack, type StackOptions, seenBy, startStack } from "../support/stack.ts";

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { parseDocument } from "yaml";
-import type { RequestBodyMode } from "../../src/envoy/options.ts";
+import type { RequestBodyMode } from "../../src/wires/envoy/options.ts";
 import { ask, chat, JSON_HEADERS } from "../support/client.ts";
 import { Load } from "../support/load.ts";
 import { poll } from "../support/poll.ts";

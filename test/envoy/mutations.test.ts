@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { VARIANTS } from "../../src/envoy/options.ts";
+import { VARIANTS } from "../../src/wires/envoy/options.ts";
 import { ask, chat, JSON_HEADERS } from "../support/client.ts";
 import { startStack } from "../support/stack.ts";
 

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from "vitest";
-import type { Variant } from "../../src/envoy/options.ts";
+import type { Variant } from "../../src/wires/envoy/options.ts";
 import { ask } from "../support/client.ts";
 import { type RunningEnvoy, startEnvoy } from "../support/envoy.ts";
 import { Load } from "../support/load.ts";

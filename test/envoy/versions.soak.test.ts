@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { OLDER_ENVOYS } from "../../scripts/test-parts.ts";
-import type { Variant } from "../../src/envoy/options.ts";
+import type { Variant } from "../../src/wires/envoy/options.ts";
 import { ask, chat, JSON_HEADERS, load } from "../support/client.ts";
 import { bootstrap, validate } from "../support/envoy.ts";
 import { poll } from "../support/poll.ts";

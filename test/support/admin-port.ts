@@ -1,8 +1,8 @@
-import { loopbackOnly } from "../../src/admin/access.ts";
-import type { AdminTls } from "../../src/admin/listen.ts";
-import { startAdmin } from "../../src/admin/server.ts";
-import type { AdminViews } from "../../src/admin/views.ts";
 import { VirtualClock } from "../../src/base/clock/virtual.ts";
+import { loopbackOnly } from "../../src/wires/admin/access.ts";
+import type { AdminTls } from "../../src/wires/admin/listen.ts";
+import { startAdmin } from "../../src/wires/admin/server.ts";
+import type { AdminViews } from "../../src/wires/admin/views.ts";
 
 /** What a process shows that has nothing to show yet. */
 export const EMPTY_VIEWS: AdminViews = {

@@ -1,4 +1,4 @@
-import { DEFAULT_WIRE_OPTIONS, type WireOptions } from "../../src/extproc/wire-options.ts";
+import { DEFAULT_WIRE_OPTIONS, type WireOptions } from "../../src/wires/extproc/wire-options.ts";
 import type { TestEndpoint } from "./core.ts";
 import { fromStruct, headerMap, type Plain } from "./extproc-client.ts";
 

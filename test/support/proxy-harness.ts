@@ -1,8 +1,8 @@
 import { SeededRandom } from "../../src/base/clock/random.ts";
 import { realClock } from "../../src/base/clock/real.ts";
 import type { AttemptFailure, Endpoint } from "../../src/base/inference/endpoint.ts";
-import type { ProxyMetrics, ProxyOptions } from "../../src/proxy/options.ts";
-import { type RunningProxy, startProxy } from "../../src/proxy/server.ts";
+import type { ProxyMetrics, ProxyOptions } from "../../src/wires/proxy/options.ts";
+import { type RunningProxy, startProxy } from "../../src/wires/proxy/server.ts";
 import { FakeExchange, type FakePlan, loopbackEndpoint } from "./fake-exchange.ts";
 import { deadPort, type RawClient, type RawRequest, type RawServer, rawClient, rawServer } from "./loopback.ts";
 import { poll } from "./poll.ts";

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import type { WireOptions } from "../../src/extproc/wire-options.ts";
+import type { WireOptions } from "../../src/wires/extproc/wire-options.ts";
 import { decodeResponse, encodeRequest, headerMap, type Plain, structs } from "./extproc-client.ts";
 
 /**

@@ -1,7 +1,7 @@
-import { Notices } from "../../src/extproc/notices.ts";
-import { Session } from "../../src/extproc/session.ts";
-import { DEFAULT_WIRE_OPTIONS, type WireOptions } from "../../src/extproc/wire-options.ts";
 import type { Exchange } from "../../src/picker/exchange/wire.ts";
+import { Notices } from "../../src/wires/extproc/notices.ts";
+import { Session } from "../../src/wires/extproc/session.ts";
+import { DEFAULT_WIRE_OPTIONS, type WireOptions } from "../../src/wires/extproc/wire-options.ts";
 import type { TestCore } from "./core.ts";
 import { EnvoyFilter, type FilterOptions } from "./envoy-filter.ts";
 import {

@@ -2,14 +2,14 @@ import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import protobuf from "protobufjs";
 import { SluiceError } from "../../../src/base/inference/errors.ts";
-import { decodeProcessingRequest } from "../../../src/extproc/decode.ts";
-import type { ProcessingRequest } from "../../../src/extproc/messages.ts";
-import { metadataOf, upstreamAddressOf } from "../../../src/extproc/metadata.ts";
+import { decodeProcessingRequest } from "../../../src/wires/extproc/decode.ts";
+import type { ProcessingRequest } from "../../../src/wires/extproc/messages.ts";
+import { metadataOf, upstreamAddressOf } from "../../../src/wires/extproc/metadata.ts";
 import { fromStruct } from "../../../test/support/extproc-client.ts";
 import type { FuzzTarget } from "../target.ts";
 
 // Keys and values of headers as the bytes they are, so that the oracle loses none of them.
-const PROTO = readFileSync(new URL("../../../src/extproc/extproc.proto", import.meta.url), "utf8").replace(
+const PROTO = readFileSync(new URL("../../../src/wires/extproc/extproc.proto", import.meta.url), "utf8").replace(
   /message HeaderValue \{[^}]*\}/,
   "message HeaderValue { bytes key = 1; bytes value = 2; bytes raw_value = 3; }",
 );

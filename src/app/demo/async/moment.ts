@@ -1,4 +1,4 @@
-import type { BacklogPicture } from "../../../admin/views.ts";
+import type { BacklogPicture } from "../../../wires/admin/views.ts";
 import type { BacklogMoment } from "./backlog-run.ts";
 import type { RealtimeFigures } from "./realtime-figures.ts";
 

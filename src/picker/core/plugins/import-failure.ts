@@ -39,7 +39,7 @@ function fileOf(url: string): string | undefined {
 }
 
 /** Where our own frames are: an error thrown by what a module calls is the module's. */
-const OURS = fileURLToPath(new URL("..", import.meta.url));
+const OURS = fileURLToPath(new URL("../../..", import.meta.url));
 
 function remedyOf(error: unknown, text: string): string {
   const code = (error as { readonly code?: unknown } | null | undefined)?.code;

@@ -1,0 +1,66 @@
+import { describe, expect, it } from "vitest";
+import { recordedRun } from "../../app/simulation/replay/recorded.cases.ts";
+import { VirtualClock } from "../../base/clock/virtual.ts";
+import type { InferenceCore } from "../../picker/core/inference-core.ts";
+import { DecisionRecords } from "../../picker/scheduling/records.ts";
+import { viewsOf } from "./core-views.ts";
+
+/** Views of a process whose ring holds `records`, oldest first. */
+function viewsWith(records: readonly { readonly sequence: number }[]) {
+  const latest = (count: number, since = 0) =>
+    records
+      .filter(({ sequence }) => sequence > since)
+      .reverse()
+      .slice(0, count);
+  const core = { clock: new VirtualClock(), records: { latest } } as unknown as InferenceCore;
+  return viewsOf(core, "pool", () => true);
+}
+
+const sequences = (lines: readonly string[]): number[] => lines.map((line) => JSON.parse(line).sequence as number);
+
+describe("a decision that is asked for", () => {
+  const ids = ["0aa11bb2-first", "0aa11bb2-second", "12345678-number", "short"];
+  const records = new DecisionRecords();
+  const core = { clock: new VirtualClock(), records } as unknown as InferenceCore;
+  for (const record of recordedRun({ decisions: ids.length }))
+    records.add(Object.assign(record, { requestId: ids[record.sequence - 1]! }) as never);
+  const views = viewsOf(core, "pool", () => true);
+  const found = (id: string) => (views.decision(id) as { requestId?: string } | undefined)?.requestId;
+
+  it("is found by its number, its id, or eight characters of that which no other begins with", () => {
+    expect(found("2")).toBe(ids[1]);
+    expect(found("0aa11bb2-first")).toBe(ids[0]);
+    expect(found("12345678")).toBe(ids[2]);
+    expect(found("0aa11bb2-s")).toBe(ids[1]);
+    expect(found("short")).toBe("short");
+  });
+
+  it("is none where several begin so, or too little is given", () => {
+    expect(found("0aa11bb2")).toBeUndefined();
+    expect(views.requestIds("0aa11bb2")).toEqual([ids[1], ids[0]]);
+    expect([found("1234567"), views.requestIds("1234567")]).toEqual([undefined, []]);
+    expect(views.requestIds("ffffffff")).toEqual([]);
+  });
+});
+
+describe("the full records that an admin port gives", () => {
+  const records = recordedRun({ decisions: 12, fullEvery: 3 });
+
+  it("are those of decisions that were kept in full, oldest first, behind a number if one is given", () => {
+    const views = viewsWith(records);
+    expect(sequences(views.fullDecisions(0))).toEqual([3, 6, 9, 12]);
+    expect(sequences(views.fullDecisions(6))).toEqual([9, 12]);
+    expect(views.fullDecisions(12)).toEqual([]);
+  });
+
+  it("are the newest of them where all would be too much, and at least one (bound)", () => {
+    const long = "x".repeat(2 << 20);
+    const wide = recordedRun({ decisions: 4 }).map((record) => ({
+      ...JSON.parse(JSON.stringify(record)),
+      model: long,
+    }));
+    expect(sequences(viewsWith(wide).fullDecisions(0))).toEqual([3, 4]);
+    const huge = wide.map((record) => ({ ...record, model: long.repeat(4) }));
+    expect(sequences(viewsWith(huge).fullDecisions(0))).toEqual([4]);
+  });
+});

@@ -1,0 +1,113 @@
+import { USUAL_BYTES_PER_TOKEN } from "../../base/inference/request.ts";
+import type { DecisionRecord } from "../../base/inference/scheduling-result.ts";
+import { render } from "../../base/telemetry/exposition.ts";
+import type { InferenceCore } from "../../picker/core/inference-core.ts";
+import { explain } from "../../picker/decisions/explain.ts";
+import { recordJson } from "../../picker/decisions/explain-record.ts";
+import { pluginStates } from "./plugin-states.ts";
+import type { AdminViews, BacklogPicture } from "./views.ts";
+
+/** Endpoints on the page and in one answer of `/debug/endpoints`. */
+const MAX_SHOWN = 1000;
+/** Characters of one answer with full records: `sluice explain` takes 16 MiB, and a character has three bytes at most. */
+const MAX_FULL_ANSWER = 5 << 20;
+/** Decisions in one picture of the page. */
+const PICTURED = 40;
+
+/** Characters of a request id, at least, that stand for all of it: as many as people read off a log line. */
+const SHORTEST_START = 8;
+/** Request ids that are named where several begin alike. */
+const MAX_NAMED = 10;
+
+/**
+ * Joins what the admin pages show from the rooms that own it.
+ * @param name of the pool or the process, for the page's title
+ * @param backlog what waits in front of the endpoints, where somebody knows
+ */
+export function viewsOf(
+  core: InferenceCore,
+  name: string,
+  ready: () => boolean,
+  backlog: () => BacklogPicture | undefined = () => undefined,
+): AdminViews {
+  const { clock, records, endpointsView, registry } = core;
+  const requestIds = (start: string): readonly string[] =>
+    start.length < SHORTEST_START ? [] : records.idsBeginning(start, MAX_NAMED);
+  const beginning = (start: string): DecisionRecord | undefined => {
+    const [only, ...others] = requestIds(start);
+    return only === undefined || others.length > 0 ? undefined : records.byRequestId(only);
+  };
+  const find = (id: string): DecisionRecord | undefined =>
+    (/^\d+$/.test(id) ? records.bySequence(Number(id)) : undefined) ?? records.byRequestId(id) ?? beginning(id);
+  return {
+    metrics: (format) => render(registry, format),
+    ready,
+    endpoints: () => endpointsView.pool(MAX_SHOWN),
+    decisions: (count) => records.latest(count).map(brief),
+    decision(id) {
+      const record = find(id);
+      return record === undefined ? undefined : explain(record);
+    },
+    requestIds,
+    fullDecision(id) {
+      const record = find(id);
+      if (record === undefined) return undefined;
+      return record.full === undefined ? null : recordJson(record);
+    },
+    fullDecisions(since) {
+      const kept: string[] = [];
+      let size = 0;
+      for (const record of records.latest(Number.POSITIVE_INFINITY, since)) {
+        if (record.full === undefined) continue;
+        const json = recordJson(record);
+        size += json.length + 1;
+        if (kept.length > 0 && size > MAX_FULL_ANSWER) break;
+        kept.push(json);
+      }
+      return kept.reverse();
+    },
+    pluginStates: () => ({
+      timestamp: new Date(clock.wall()).toISOString(),
+      plugins: pluginStates(core.pluginStates()),
+    }),
+    models: () => ({
+      models: core.bytesPerToken?.list() ?? [],
+      otherBytesPerToken: USUAL_BYTES_PER_TOKEN,
+    }),
+    picture(since) {
+      const decisions = records.latest(PICTURED, since ?? 0);
+      const state = {
+        name,
+        endpoints: endpointsView.pool(MAX_SHOWN).endpoints,
+        decisions: decisions.map(pictured),
+        backlog: backlog(),
+      };
+      return { data: JSON.stringify(state), mark: decisions[0]?.sequence ?? since ?? 0 };
+    },
+  };
+}
+
+/** A decision in a list. */
+function brief(record: DecisionRecord): object {
+  const { sentence, refusal } = explain(record);
+  return {
+    sequence: record.sequence,
+    requestId: record.requestId,
+    at: new Date(record.at).toISOString(),
+    model: record.model,
+    endpoint: record.top[0]?.id ?? null,
+    refused: refusal?.reason ?? null,
+    why: sentence,
+  };
+}
+
+/** A decision on the page: what its line and its table show. */
+function pictured(record: DecisionRecord): object {
+  const { sequence, requestId, at, scorers } = record;
+  const { candidates, configHash, filters, notes, others, profile, reason, refusal } = explain(record);
+  return {
+    ...{ sequence, requestId, at, reason, refusal, profile, others, notes, configHash, scorers },
+    filters: filters.map(({ text }) => text),
+    candidates: candidates.map(({ scores, ...rest }) => ({ ...rest, scores: scores.map(({ score }) => score) })),
+  };
+}

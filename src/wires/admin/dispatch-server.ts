@@ -1,0 +1,85 @@
+import type { AddressInfo } from "node:net";
+import { Hono } from "hono";
+import type { Clock } from "../../base/clock/clock.ts";
+import { messageOf } from "../../base/inference/errors.ts";
+import type { ExpositionFormat } from "../../base/telemetry/exposition.ts";
+import type { Authorize } from "./access.ts";
+import { guardedApp } from "./guarded-app.ts";
+import { listen, shut } from "./listen.ts";
+import { ReadinessCheck } from "./readiness-check.ts";
+
+/** What the Async Processor shows of itself; `app/` joins it from the rooms that own the data. */
+export interface DispatchViews {
+  /** The page of `/metrics`. */
+  metrics(format: ExpositionFormat): string;
+  /** True from the moment messages are taken until the process is told to end. */
+  ready(): boolean;
+  /** Rejects with the reason while requests cannot be claimed or results cannot be written. Settles some time. */
+  check(): Promise<void>;
+  /** Every gate with its reading, what it allows, and why it is closed. */
+  gates(): object | Promise<object>;
+  /** Every queue with what is in it. */
+  queues(): object | Promise<object>;
+}
+
+export interface DispatchAdminOptions {
+  readonly host: string;
+  /** 0 = any. */
+  readonly healthPort: number;
+  /** 0 = any. */
+  readonly metricsPort: number;
+  readonly clock: Clock;
+  readonly views: DispatchViews;
+  /** Asked about everything on the metrics port; probes answer everyone. */
+  readonly authorize: Authorize;
+}
+
+export interface DispatchAdmin {
+  readonly healthPort: number;
+  readonly metricsPort: number;
+  close(): Promise<void>;
+}
+
+/**
+ * Serves `/healthz` and `/readyz` on one port, `/metrics`, `/debug/gates` and `/debug/queues` on another
+ * (async-processor 8.3).
+ * @throws SluiceError ADMIN_LISTEN when a port cannot be had; the other one is free again then
+ */
+export async function startDispatchAdmin(options: DispatchAdminOptions): Promise<DispatchAdmin> {
+  const { host, views, clock, authorize } = options;
+  const health = await listen(healthApp(views, clock), { host, port: options.healthPort }, "the probes");
+  try {
+    const app = metricsApp(views, authorize);
+    const metrics = await listen(app, { host, port: options.metricsPort }, "the metrics");
+    return {
+      healthPort: (health.address() as AddressInfo).port,
+      metricsPort: (metrics.address() as AddressInfo).port,
+      close: async () => void (await Promise.all([shut(health), shut(metrics)])),
+    };
+  } catch (error) {
+    await shut(health);
+    throw error;
+  }
+}
+
+function healthApp(views: DispatchViews, clock: Clock): Hono {
+  const app = new Hono();
+  const broker = new ReadinessCheck(() => views.check(), clock);
+  app.get("/healthz", (context) => context.json({ status: "ok" }));
+  app.get("/readyz", async (context) => {
+    if (!views.ready()) return context.json({ status: "not ready" }, 503);
+    const error = await broker.problem();
+    return error === undefined ? context.json({ status: "ready" }) : context.json({ status: "not ready", error }, 503);
+  });
+  app.notFound((context) => context.text("there are /healthz and /readyz\n", 404));
+  return app;
+}
+
+function metricsApp(views: DispatchViews, authorize: Authorize): Hono {
+  const app = guardedApp(authorize, (format) => views.metrics(format));
+  app.get("/debug/gates", async (context) => context.json(await views.gates()));
+  app.get("/debug/queues", async (context) => context.json(await views.queues()));
+  app.onError((error, context) => context.json({ error: messageOf(error) }, 500));
+  app.notFound((context) => context.text("there are /metrics /debug/gates /debug/queues\n", 404));
+  return app;
+}

@@ -1,0 +1,81 @@
+import type { Clock, Timer } from "../../base/clock/clock.ts";
+
+/** Milliseconds between two pictures of the state. */
+const INTERVAL_MS = 500;
+/** Readers at one time; the next one is refused. */
+const MAX_READERS = 32;
+/** A reader that leaves this much unread is dropped. */
+const MAX_BACKLOG = 64;
+
+/** Sends the page a picture of the state twice a second, to as many readers as are there and none when there is none. */
+export class EventStream<T> {
+  readonly #clock: Clock;
+  readonly #picture: (since: T | undefined) => { readonly data: string; readonly mark: T };
+  readonly #readers = new Set<{ controller: ReadableStreamDefaultController<Uint8Array>; mark: T | undefined }>();
+  #timer: Timer | undefined;
+
+  /**
+   * @param picture renders what happened since a mark (undefined: a first picture) as one line, and the mark reached
+   */
+  constructor(clock: Clock, picture: (since: T | undefined) => { readonly data: string; readonly mark: T }) {
+    this.#clock = clock;
+    this.#picture = picture;
+  }
+
+  get readers(): number {
+    return this.#readers.size;
+  }
+
+  /** A body for one reader, or undefined when there are too many. */
+  open(): ReadableStream<Uint8Array> | undefined {
+    if (this.#readers.size >= MAX_READERS) return undefined;
+    let reader: { controller: ReadableStreamDefaultController<Uint8Array>; mark: T | undefined } | undefined;
+    return new ReadableStream<Uint8Array>(
+      {
+        start: (controller) => {
+          reader = { controller, mark: undefined };
+          this.#readers.add(reader);
+          this.#send(reader);
+          this.#timer ??= this.#clock.after(INTERVAL_MS, () => this.#tick(), true);
+        },
+        cancel: () => {
+          if (reader !== undefined) this.#readers.delete(reader);
+        },
+      },
+      new CountQueuingStrategy({ highWaterMark: MAX_BACKLOG }),
+    );
+  }
+
+  /** Ends all readers. */
+  close(): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    for (const reader of this.#readers) this.#drop(reader);
+  }
+
+  #tick(): void {
+    for (const reader of this.#readers) this.#send(reader);
+    this.#timer = this.#readers.size === 0 ? undefined : this.#clock.after(INTERVAL_MS, () => this.#tick(), true);
+  }
+
+  #send(reader: { controller: ReadableStreamDefaultController<Uint8Array>; mark: T | undefined }): void {
+    if ((reader.controller.desiredSize ?? 0) <= 0) {
+      this.#drop(reader);
+      return;
+    }
+    const { data, mark } = this.#picture(reader.mark);
+    reader.mark = mark;
+    reader.controller.enqueue(ENCODER.encode(`data: ${data}\n\n`));
+  }
+
+  #drop(reader: { controller: ReadableStreamDefaultController<Uint8Array>; mark: T | undefined }): void {
+    this.#readers.delete(reader);
+    try {
+      reader.controller.close();
+    } catch {
+      // Already closed by the reader's side.
+    }
+  }
+}
+
+const ENCODER = new TextEncoder();

@@ -1,0 +1,68 @@
+import { createServer as createHttpServer, type Server } from "node:http";
+import { createServer as createHttpsServer } from "node:https";
+import type { SecureContextOptions } from "node:tls";
+import { serve } from "@hono/node-server";
+import type { Hono } from "hono";
+import { SluiceError } from "../../base/inference/errors.ts";
+
+/** How TLS is spoken on the admin port; PEM texts. */
+export interface AdminTls {
+  readonly cert: string;
+  readonly key: string;
+  /** Clients must show a certificate that one of these has signed; absent = they need none. */
+  readonly clientCa?: string | undefined;
+  readonly minVersion?: "TLSv1.2" | "TLSv1.3" | undefined;
+  /** OpenSSL's names, colons between them. */
+  readonly ciphers?: string | undefined;
+}
+
+export interface ListenOptions {
+  readonly host: string;
+  /** 0 = any. */
+  readonly port: number;
+  /** Absent = plain HTTP. */
+  readonly tls?: AdminTls | undefined;
+}
+
+/**
+ * Serves `app`.
+ * @param what it serves, for the message: "the admin pages"
+ * @throws SluiceError ADMIN_LISTEN when the port cannot be had
+ */
+export function listen(app: Hono, { host, port, tls }: ListenOptions, what: string): Promise<Server> {
+  return new Promise((resolve, reject) => {
+    const server = serve(
+      {
+        ...{ fetch: app.fetch, hostname: host, port },
+        ...(tls === undefined
+          ? { createServer: createHttpServer }
+          : {
+              createServer: createHttpsServer,
+              serverOptions: { ...tlsSettings(tls), requestCert: tls.clientCa !== undefined, rejectUnauthorized: true },
+            }),
+      },
+      () => resolve(server),
+    ) as Server;
+    server.on("error", (cause: Error) =>
+      reject(
+        new SluiceError("ADMIN_LISTEN", `cannot listen on ${host}:${port} for ${what}: ${cause.message}`, { cause }),
+      ),
+    );
+  });
+}
+
+export function tlsSettings({ cert, key, clientCa, minVersion, ciphers }: AdminTls): SecureContextOptions {
+  return {
+    ...{ cert, key, minVersion: minVersion ?? "TLSv1.2" },
+    ...(clientCa === undefined ? {} : { ca: clientCa }),
+    ...(ciphers === undefined ? {} : { ciphers }),
+  };
+}
+
+/** Takes no more connections and cuts those there are. */
+export function shut(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve());
+    server.closeAllConnections();
+  });
+}

@@ -1,0 +1,106 @@
+import { readFileSync } from "node:fs";
+import { Server as HttpsServer } from "node:https";
+import type { AddressInfo } from "node:net";
+import type { Clock } from "../../base/clock/clock.ts";
+import type { Authorize } from "./access.ts";
+import { EventStream } from "./event-stream.ts";
+import { guardedApp } from "./guarded-app.ts";
+import { type ListenOptions, listen, shut, tlsSettings } from "./listen.ts";
+import { type Profiler, profileRoutes } from "./profile-routes.ts";
+import type { AdminViews } from "./views.ts";
+
+export interface AdminOptions extends ListenOptions {
+  readonly clock: Clock;
+  readonly views: AdminViews;
+  readonly authorize: Authorize;
+  /** Absent = no `/debug/pprof`. */
+  readonly profiler?: Profiler | undefined;
+}
+
+export interface AdminServer {
+  readonly host: string;
+  readonly port: number;
+  /** New connections are shown another certificate. Throws what the TLS library says of a pair it cannot use. */
+  useTlsPair(pair: { readonly cert: string; readonly key: string }): void;
+  close(): Promise<void>;
+}
+
+const PAGE = readFileSync(new URL("./page.html", import.meta.url), "utf8");
+/** The latest decisions that a list shows. */
+const LISTED = 100;
+const PATHS =
+  "/metrics /healthz /ready /debug/endpoints /debug/decisions /debug/decisions/ID /debug/plugins/state /debug/models /debug/pprof/";
+
+const NO_FULL_RECORD =
+  "no full record is kept of this decision; one is made of every so many decisions (--full-records-every), and of those whose request asks with x-sluice-explain: 1 where --decision-header is on";
+
+/**
+ * Serves `/metrics`, `/debug/...`, health and the page.
+ * @throws SluiceError ADMIN_LISTEN when the port cannot be had
+ */
+export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
+  const { views, authorize, clock } = options;
+  const events = new EventStream<number>(clock, (since) => views.picture(since));
+  const app = guardedApp(authorize, (format) => views.metrics(format));
+
+  app.get("/healthz", (context) => context.text("ok\n"));
+  app.get("/ready", (context) => (views.ready() ? context.text("ready\n") : context.text("not ready\n", 503)));
+  app.use("/debug/*", (context, next) => {
+    const { method } = context.req;
+    if (method === "GET" || method === "HEAD") return next();
+    const answer = context.text(`${method} is not for ${context.req.path}: what is here can only be read\n`, 405);
+    answer.headers.set("allow", "GET, HEAD");
+    return Promise.resolve(answer);
+  });
+  app.get("/debug/endpoints", (context) => context.json(views.endpoints()));
+  app.get("/debug/plugins/state", (context) => context.json(views.pluginStates()));
+  app.get("/debug/models", (context) => context.json(views.models()));
+  app.get("/debug/decisions", (context) => {
+    if (context.req.query("full") !== "1") return context.json(views.decisions(LISTED));
+    const since = Number(context.req.query("since") ?? 0);
+    if (!Number.isSafeInteger(since) || since < 0)
+      return context.json({ error: "since is the number of a decision: a whole number" }, 400);
+    const lines = views.fullDecisions(since).map((record) => `${record}\n`);
+    return context.body(lines.join(""), 200, { "content-type": "application/x-ndjson" });
+  });
+  app.get("/debug/decisions/:id", (context) => {
+    const id = context.req.param("id");
+    if (context.req.query("full") === "1") {
+      const full = views.fullDecision(id);
+      if (full === null) return context.json({ error: NO_FULL_RECORD }, 404);
+      if (full !== undefined) return context.body(full, 200, { "content-type": "application/json" });
+    } else {
+      const found = views.decision(id);
+      if (found !== undefined) return context.json(found);
+    }
+    const alike = views.requestIds(id);
+    const error =
+      alike.length > 1
+        ? `several request ids begin with ${id}; give more of one: ${alike.join(", ")}`
+        : `no decision ${id}: neither a record number nor an x-request-id among those kept, nor the first eight characters of one`;
+    return context.json({ error }, 404);
+  });
+  if (options.profiler !== undefined) profileRoutes(app, options.profiler);
+  app.get("/", (context) => context.html(PAGE));
+  app.get("/events", (context) => {
+    const stream = events.open();
+    if (stream === undefined) return context.text("too many pages are open\n", 503);
+    return context.body(stream, 200, { "content-type": "text/event-stream", "cache-control": "no-store" });
+  });
+  app.notFound((context) => context.text(`there are ${PATHS} and the page at /\n`, 404));
+
+  const server = await listen(app, options, "the admin pages");
+  const address = server.address() as AddressInfo;
+  return {
+    host: options.host,
+    port: address.port,
+    useTlsPair(pair) {
+      if (options.tls === undefined || !(server instanceof HttpsServer)) return;
+      server.setSecureContext(tlsSettings({ ...options.tls, ...pair }));
+    },
+    close() {
+      events.close();
+      return shut(server);
+    },
+  };
+}

@@ -1,0 +1,50 @@
+import { hostPort } from "../../base/inference/endpoint.ts";
+import { modelServers, picker } from "./clusters.ts";
+import { listener, MAX_RETRIES } from "./listener.ts";
+import type { BootstrapPlan } from "./plan.ts";
+import { toYaml } from "./tree.ts";
+import { address } from "./typed.ts";
+
+/** A bootstrap for Envoy as commented YAML; the same plan gives the same text. */
+export function renderBootstrap(plan: BootstrapPlan): string {
+  return toYaml(
+    {
+      admin: { address: address(plan.admin) },
+      static_resources: { listeners: [listener(plan)], clusters: [modelServers(plan), picker(plan)] },
+    },
+    heading(plan),
+  );
+}
+
+function heading(plan: BootstrapPlan): string {
+  const { pool, envoyVersion, command } = plan;
+  const run = ["sluice epp", ...(plan.tls === undefined ? ["--secure-serving=false"] : [])];
+  if (plan.variant === "override-host") run.push(`--max-endpoints ${MAX_RETRIES + 1}`);
+  return [
+    `Envoy ${envoyVersion} in front of the Endpoint Picker of InferencePool ${pool.meta.namespace}/${pool.meta.name}.`,
+    "",
+    ...SUMMARY[plan.variant],
+    "",
+    `The picker is dialled at ${hostPort(plan.picker.host, plan.picker.port)}${plan.tls === undefined ? " in clear text" : " with TLS"}; it must run with`,
+    `  ${run.join(" ")}`,
+    ...plan.warnings.flatMap((warning) => ["", `Note: ${warning}.`]),
+    "",
+    "Made by",
+    `  ${command}`,
+  ].join("\n");
+}
+
+const SUMMARY: Readonly<Record<BootstrapPlan["variant"], readonly string[]>> = {
+  standalone: [
+    "The picked endpoint travels in a request header, and an ORIGINAL_DST cluster connects to exactly that address. Needs no list of model servers. Fails closed.",
+  ],
+  tls: [
+    "The picked endpoint travels in a request header, and an ORIGINAL_DST cluster connects to exactly that address. The picker is dialled with TLS. Fails closed.",
+  ],
+  "subset-hint": [
+    "The picker is told which endpoints it may choose from; the picked one travels as dynamic metadata to an ORIGINAL_DST cluster. Fails closed.",
+  ],
+  "override-host": [
+    "The model servers are known to Envoy. The picker's list travels as dynamic metadata, and retries walk down that list: --max-endpoints says how long it is, else it has one entry.",
+  ],
+};

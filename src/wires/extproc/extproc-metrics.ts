@@ -1,0 +1,41 @@
+import type { Metrics } from "../../base/telemetry/names.ts";
+import type { MetricsRegistry } from "../../base/telemetry/registry.ts";
+import { Notices } from "./notices.ts";
+
+/** What is shown of the ext_proc port. */
+export interface ExtProcCounts {
+  /** Open streams. */
+  readonly streams: number;
+  /** Streams ended by a reset since the start. */
+  readonly resets: number;
+  /** Open connections. */
+  readonly connections: number;
+  /** What was refused since the start, by kind. */
+  readonly refused: Readonly<Record<"connections" | "streams" | "certificate" | "flood", number>>;
+}
+
+/**
+ * Shows streams, resets and what proxies were forgiven on the metrics page.
+ * @returns stops showing them
+ */
+export function showExtProc(
+  { registry, metrics }: { readonly registry: MetricsRegistry; readonly metrics: Metrics },
+  port: ExtProcCounts,
+  notices: Pick<Notices, "countOf">,
+): () => void {
+  const streams = metrics.extprocStreams.with();
+  const resets = metrics.extprocResetsTotal.with();
+  const connections = metrics.extprocConnections.with();
+  const refusals = (["connections", "streams", "certificate", "flood"] as const).map((kind) => ({
+    kind,
+    counter: metrics.extprocRefusedTotal.with(kind),
+  }));
+  const kinds = Notices.kinds.map((kind) => ({ kind, counter: metrics.extprocNoticesTotal.with(kind) }));
+  return registry.onRender(() => {
+    streams.set(port.streams);
+    resets.inc(port.resets - resets.value);
+    connections.set(port.connections);
+    for (const { kind, counter } of refusals) counter.inc(port.refused[kind] - counter.value);
+    for (const { kind, counter } of kinds) counter.inc(notices.countOf(kind) - counter.value);
+  });
+}

@@ -1,0 +1,161 @@
+import { CONTROL_HEADERS, HEADER, HeaderList, HOP_BY_HOP_HEADERS } from "../../base/inference/headers.ts";
+import type { HeaderChanges } from "./messages.ts";
+import type { WireOptions } from "./wire-options.ts";
+
+/** What a reply changes about headers: entries to set in order, and names to remove. */
+export interface HeaderMutation extends HeaderChanges {
+  readonly set: HeaderList;
+  readonly remove: readonly string[];
+}
+
+/** What plugins want otherwise. */
+type Changes = Pick<RequestMutation, "added" | "removed">;
+
+/** Envoy refuses a mutation of more entries than its connection manager allows headers. */
+const MAX_ENTRIES = 100;
+
+const NOTHING_REMOVED: readonly string[] = [];
+const CONTENT_LENGTH_REMOVED: readonly string[] = ["content-length"];
+
+/** What a header's name may be made of (RFC 9110 5.6.2), lower case. */
+const NAME = /^:?[!#$%&'*+.^_`|~0-9a-z-]+$/;
+
+export interface RequestMutation {
+  readonly destination: string;
+  /** Bytes of the body forwarded; 0 writes no `Content-Length`. */
+  readonly contentLength: number;
+  /** The generated request id, when the client sent none. */
+  readonly requestId: string | undefined;
+  /** What plugins set: wins over what was received, but not over the destination. */
+  readonly added: HeaderList | undefined;
+  /** Names of received headers, lower case, that plugins leave out; at most 64. */
+  readonly removed?: readonly string[] | undefined;
+}
+
+/**
+ * The mutation of a routed request: the destination, the length, the request id, what plugins set, then every header that
+ * may be echoed; control headers that a client sent are removed. Source: epp-protocol 3.4, E-20 to E-27, D-26.
+ * @param echoes whether unchanged headers are named: the option, but for bodies in the mode BUFFERED, which name none (3.9)
+ */
+export function requestMutation(
+  headers: HeaderList,
+  values: RequestMutation,
+  options: WireOptions,
+  echoes: boolean = options.echoUnchangedHeaders,
+): HeaderMutation {
+  const { added, requestId } = values;
+  const destinationKey = options.destinationKey.toLowerCase();
+  const remove = removals(headers, values, options, destinationKey);
+  const limit = MAX_ENTRIES - remove.length;
+  const set = new HeaderList();
+  append(set, options.destinationKey, values.destination);
+  if (values.contentLength > 0) append(set, "Content-Length", String(values.contentLength));
+  const ownRequestId = requestId !== undefined && added?.get(HEADER.requestId) === undefined;
+  if (ownRequestId) append(set, HEADER.requestId, requestId);
+  if (added !== undefined) addAll(added, set, limit, destinationKey, ":path");
+  if (echoes) echo(headers, set, limit, values, destinationKey, ownRequestId);
+  return { set, remove, literalAppendAction: options.literalAppendAction };
+}
+
+/**
+ * The mutation of response headers: the debug marker first, then what plugins set, then the echo. Source: epp-protocol
+ * 4.2, E-60, E-61.
+ * @param lengthChanges the body may be rewritten on its way, so that a declared length does not hold
+ */
+export function responseMutation(
+  headers: HeaderList,
+  added: HeaderList | undefined,
+  lengthChanges: boolean,
+  options: WireOptions,
+): HeaderMutation {
+  const remove = lengthChanges ? CONTENT_LENGTH_REMOVED : NOTHING_REMOVED;
+  const limit = MAX_ENTRIES - remove.length;
+  const set = new HeaderList();
+  append(set, HEADER.debug, "true");
+  if (added !== undefined) addAll(added, set, limit, HEADER.debug, ":status");
+  if (options.echoUnchangedHeaders) echo(headers, set, limit, { added }, HEADER.debug, false);
+  return { set, remove, literalAppendAction: options.literalAppendAction };
+}
+
+/**
+ * The control headers in a request, and what plugins leave out of it. Not the destination: it is overwritten, an ORIGINAL_DST
+ * cluster reads it after us.
+ */
+function removals(
+  headers: HeaderList,
+  { added, removed }: Changes,
+  { removeControlHeaders }: WireOptions,
+  destinationKey: string,
+): readonly string[] {
+  if (!removeControlHeaders && removed === undefined) return NOTHING_REMOVED;
+  const remove: string[] = [];
+  for (const key of headers.keys) {
+    const unwanted =
+      (removeControlHeaders && CONTROL_HEADERS.has(key)) || (removed?.includes(key) === true && isRemovable(key));
+    if (unwanted && key !== destinationKey && !remove.includes(key) && !added?.keys.includes(key)) remove.push(key);
+  }
+  return remove;
+}
+
+/** Not what frames the message, belongs to the connection or to Envoy, nor the id by which a request is known. */
+function isRemovable(key: string): boolean {
+  if (key.charCodeAt(0) === 0x3a || key.startsWith("x-envoy-") || HOP_BY_HOP_HEADERS.has(key)) return false;
+  return key !== "host" && key !== "content-length" && key !== HEADER.requestId;
+}
+
+/**
+ * Adds what plugins set, each name once with its last value. Left out is what Envoy refuses or what breaks the message: an
+ * illegal name or value, a length, a header of the connection, a pseudo header other than `pseudo`.
+ */
+function addAll(added: HeaderList, set: HeaderList, limit: number, reserved: string, pseudo: string): void {
+  const { keys, values } = added;
+  for (let i = 0; i < keys.length && set.length < limit; i++) {
+    const key = keys[i]!;
+    const value = values[i]!;
+    if (key === reserved || key === "content-length" || HOP_BY_HOP_HEADERS.has(key)) continue;
+    if (!NAME.test(key) || (key.startsWith(":") && key !== pseudo) || !isLegalValue(value)) continue;
+    if (keys.indexOf(key, i + 1) >= 0) continue;
+    append(set, key, value);
+  }
+}
+
+/** One byte per character, and none that would end the line. */
+function isLegalValue(value: string): boolean {
+  for (let i = 0; i < value.length; i++) {
+    const code = value.charCodeAt(i);
+    if (code > 0xff || code === 0 || code === 0x0a || code === 0x0d) return false;
+  }
+  return true;
+}
+
+/** Adds what may be echoed unchanged, up to `limit` entries in all: an echo changes nothing, so it is what gives way. */
+function echo(
+  headers: HeaderList,
+  set: HeaderList,
+  limit: number,
+  { added, removed }: Changes,
+  reserved: string,
+  ownRequestId: boolean,
+): void {
+  const { keys, values } = headers;
+  for (let i = 0; i < keys.length && set.length < limit; i++) {
+    const key = keys[i]!;
+    const value = values[i]!;
+    if (key.charCodeAt(0) === 0x3a && key !== ":path") continue;
+    // Envoy lets nobody set these, unchanged or not, and counts every attempt as a rejected mutation.
+    if (key.startsWith("x-envoy-") || key === "host") continue;
+    if (CONTROL_HEADERS.has(key) || key === reserved || key === "content-length") continue;
+    if (HOP_BY_HOP_HEADERS.has(key) && !(key === "te" && value === "trailers")) continue;
+    if (ownRequestId && key === HEADER.requestId) continue;
+    if (removed?.includes(key) === true && isRemovable(key)) continue;
+    // Echoing one value of a repeated header would erase the others.
+    if (headers.isRepeated(key) || added?.keys.includes(key)) continue;
+    append(set, key, value);
+  }
+}
+
+/** Appends without lower-casing: the reference writes `Content-Length` with capitals, and tests compare it (E-20). */
+function append(list: HeaderList, key: string, value: string): void {
+  list.keys.push(key);
+  list.values.push(value);
+}

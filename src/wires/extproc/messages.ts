@@ -1,0 +1,83 @@
+import type { HeaderList } from "../../base/inference/headers.ts";
+
+/** Path of the one method of the service (envoy-data-plane 1.1). */
+export const PROCESS_PATH = "/envoy.service.ext_proc.v3.ExternalProcessor/Process";
+
+/** `BodySendMode`: how the data plane sends a body (envoy-data-plane 1.2.2). */
+export const BODY_MODE = {
+  none: 0,
+  streamed: 1,
+  buffered: 2,
+  bufferedPartial: 3,
+  fullDuplexStreamed: 4,
+  grpc: 5,
+} as const;
+
+/** Which member of the oneof a request holds; "none" is legal and must be ignored (envoy-data-plane 1.2.4). */
+export type RequestKind =
+  | "none"
+  | "request_headers"
+  | "response_headers"
+  | "request_body"
+  | "response_body"
+  | "request_trailers"
+  | "response_trailers";
+
+/** `ProtocolConfiguration`: the body modes in force, in the first message of a stream since Envoy 1.34. */
+export interface ProtocolConfig {
+  /** A number of `BODY_MODE`, or one added to the API later. */
+  readonly requestBodyMode: number;
+  readonly responseBodyMode: number;
+  readonly sendBodyWithoutWaitingForHeaderResponse: boolean;
+}
+
+/** `ProcessingRequest`: one message from the data plane. */
+export interface ProcessingRequest {
+  readonly kind: RequestKind;
+  /** Of the kinds that carry headers or trailers; undefined otherwise. */
+  readonly headers: HeaderList | undefined;
+  /** Of the body kinds, a view of `message`; empty otherwise. */
+  readonly body: Uint8Array;
+  /** Of headers and bodies: nothing follows in this direction. False for trailers. */
+  readonly endOfStream: boolean;
+  /** The data plane wants no replies on this stream. */
+  readonly observabilityMode: boolean;
+  readonly protocolConfig: ProtocolConfig | undefined;
+  /** The whole message as received. Envoy repeats metadata on every chunk, so it is decoded on demand (`metadataOf`). */
+  readonly message: Uint8Array;
+}
+
+/** A `google.protobuf.Value` as a plain value. Maps have no prototype, so no key is special. */
+export type StructValue = null | number | string | boolean | readonly StructValue[] | Struct;
+
+/** A `google.protobuf.Struct`. */
+export interface Struct {
+  readonly [key: string]: StructValue;
+}
+
+/** Which direction of the exchange a reply answers. */
+export type Phase = "request" | "response";
+
+/** Header changes of one reply. Names must be lower case; values hold one character per byte. */
+export interface HeaderChanges {
+  /** Replaces or adds; `append` stays unset, which Envoy's filter reads as "overwrite" (epp-protocol 1.1). */
+  readonly set?: HeaderList | undefined;
+  readonly remove?: readonly string[] | undefined;
+  /** Writes `append_action: OVERWRITE_IF_EXISTS_OR_ADD` for proxies that follow the enum literally. */
+  readonly literalAppendAction?: boolean | undefined;
+}
+
+/** The reply to headers, or to a whole body: the one place in the mode BUFFERED where headers can still change. */
+export interface CommonReply extends HeaderChanges {
+  /** Choose the route again; Envoy acts on it only next to a header change, and not in the response phase. */
+  readonly clearRouteCache?: boolean | undefined;
+  /** By namespace; Envoy wants a struct for each, v0.3 without a namespace wrote a string at the top level. */
+  readonly dynamicMetadata?: Struct | undefined;
+}
+
+/** An answer given in place of the model server's. */
+export interface ImmediateReply extends HeaderChanges {
+  /** A member of `type.v3.StatusCode`, which is not every HTTP status (418 and 499 are none). */
+  readonly status: number;
+  readonly body: Uint8Array;
+}

@@ -1,0 +1,232 @@
+import { HeaderList } from "../../base/inference/headers.ts";
+import { Rejection } from "../../base/inference/outcomes.ts";
+import type { Decision, Exchange, Routed } from "../../picker/exchange/wire.ts";
+import { isBuffered } from "./body-mode.ts";
+import { destinationOf, routeMetadata } from "./destination.ts";
+import { requestMutation } from "./header-mutation.ts";
+import { BODY_MODE, type CommonReply, type ProcessingRequest } from "./messages.ts";
+import { sourceAddressOf } from "./metadata.ts";
+import type { Notices } from "./notices.ts";
+import type { Replies } from "./replies.ts";
+import { SubsetHints } from "./subset-hint.ts";
+import type { WireOptions } from "./wire-options.ts";
+
+/** The answer to a message: none yet, one now, or one later. */
+export type Pending = Decision | Promise<Decision> | undefined;
+
+const NOTHING = new Uint8Array(0);
+const CLEAR_ROUTE_CACHE: CommonReply = { clearRouteCache: true };
+const UNCHANGED: CommonReply = {};
+
+/** The request half of a stream, in every body mode. Source: epp-protocol 2.5, 3; data-plane 1.4. */
+export class RequestPhase {
+  readonly #exchange: Exchange;
+  readonly #replies: Replies;
+  readonly #options: WireOptions;
+  readonly #notices: Notices;
+  readonly #hints: SubsetHints;
+  #mode: number = BODY_MODE.fullDuplexStreamed;
+  #headers: HeaderList | undefined;
+  /** The client as the attribute `source.address` names it; read only where a body follows. */
+  clientAddress: string | undefined;
+  /** The headers were answered without a destination. */
+  #headersAnswered = false;
+  #bodySeen = false;
+  /** No more of the body will come. */
+  #ended = false;
+  /** The flag `end_of_stream` came with the body: it goes back on the last chunk. */
+  #endOfStream = false;
+  #trailers: "none" | "received" | "answered" = "none";
+  /** Something was received and not yet given back. */
+  #unanswered = false;
+  #routed = false;
+  #tunnel = false;
+  /** Picked for from its headers alone: no request is read, so none is echoed (epp-protocol 3.2). */
+  #unread = false;
+
+  constructor(exchange: Exchange, replies: Replies, options: WireOptions, notices: Notices) {
+    this.#exchange = exchange;
+    this.#replies = replies;
+    this.#options = options;
+    this.#notices = notices;
+    this.#hints = new SubsetHints(options);
+  }
+
+  /** @param mode a number of `BODY_MODE`, known before the first message is given */
+  begin(mode: number): void {
+    this.#mode = mode;
+    if (mode === BODY_MODE.streamed) this.#notices.add("streamed-request-body");
+  }
+
+  /** The destination was given. */
+  get routed(): boolean {
+    return this.#routed;
+  }
+
+  /** Closing now would lose bytes, or leave a request without its destination. */
+  get outstanding(): boolean {
+    return this.#unanswered;
+  }
+
+  /** The request was given back whole. */
+  get complete(): boolean {
+    return this.#routed && !this.#unanswered && (this.#ended || this.#mode === BODY_MODE.none);
+  }
+
+  /** The destination was given, but not all of the body behind it. */
+  get partial(): boolean {
+    return this.#routed && this.#unanswered;
+  }
+
+  /** Bytes flow both ways from here on, and mean nothing to us: an HTTP upgrade, or CONNECT. */
+  get tunnel(): boolean {
+    return this.#tunnel;
+  }
+
+  /** The proxy times how long each reply takes (data-plane 1.6). */
+  get timed(): boolean {
+    return this.#mode !== BODY_MODE.fullDuplexStreamed;
+  }
+
+  onHeaders(request: ProcessingRequest): Pending {
+    if (this.#headers !== undefined || this.#routed) return undefined;
+    const headers = request.headers ?? new HeaderList();
+    this.#headers = headers;
+    this.#unanswered = true;
+    this.#ended = request.endOfStream;
+    this.#tunnel = !this.#ended && isTunnel(headers);
+    const now = this.#ended || this.#tunnel || this.#mode === BODY_MODE.none || this.#mode === BODY_MODE.streamed;
+    this.#unread = now;
+    if (!now) this.clientAddress = sourceAddressOf(request);
+    const subset = this.#hints.of(request);
+    const decision = this.#exchange.requestHeaders(headers, now, subset);
+    if (decision === undefined && isBuffered(this.#mode)) {
+      // No body comes before this reply; what it leaves open, the reply to the body says (epp-protocol 3.9).
+      this.#replies.headers("request", CLEAR_ROUTE_CACHE);
+      this.#headersAnswered = true;
+      this.#unanswered = false;
+    }
+    const empty = now && subset === undefined && decision instanceof Rejection && decision.reason === "no_endpoints";
+    if (empty && this.#options.legacyHeaderOnly500) return new Rejection("internal", decision.detail);
+    return decision;
+  }
+
+  onBody(request: ProcessingRequest): Pending {
+    // Reported for some builds of Envoy; nothing is owed for it (epp-protocol 3.3, E-29).
+    if (this.#ended) {
+      this.#notices.add("repeated-end");
+      return undefined;
+    }
+    this.#bodySeen = true;
+    this.#endOfStream = request.endOfStream;
+    // With trailers the one message of a buffered body lacks the flag.
+    this.#ended = request.endOfStream || isBuffered(this.#mode);
+    if (this.#routed) {
+      this.#passOn(request);
+      return undefined;
+    }
+    this.#unanswered = true;
+    return this.#exchange.requestBody(request.body, this.#ended, this.#hints.of(request));
+  }
+
+  /** Trailers end the body (epp-protocol 3.7); they are answered last. */
+  onTrailers(request: ProcessingRequest): Pending {
+    if (this.#trailers !== "none") return undefined;
+    this.#trailers = "received";
+    const ended = this.#ended;
+    this.#ended = true;
+    if (this.#routed) {
+      this.#answerTrailers();
+      return undefined;
+    }
+    this.#unanswered = true;
+    return ended ? undefined : this.#exchange.requestBody(NOTHING, true, this.#hints.of(request));
+  }
+
+  /** Sends the destination, and gives back everything that was received. */
+  route(routed: Routed): void {
+    if (isBuffered(this.#mode) && this.#bodySeen) this.#replyToBody(routed);
+    else if (this.#headersAnswered) this.#replyToTrailers(routed);
+    else this.#replyToHeaders(routed);
+    if (this.#trailers === "received") this.#answerTrailers();
+    this.#unanswered = false;
+    // Bytes that wait for a slow reader are held as much as before.
+    this.#replies.whenTaken(() => this.#exchange.releaseBody());
+  }
+
+  #replyToHeaders(routed: Routed): void {
+    const echoes = this.#options.echoUnchangedHeaders && !this.#unread;
+    this.#replies.headers("request", this.#changes(routed, routed.bodyLength, echoes));
+    this.#routed = true;
+    // Where trailers end the body no chunk carries the flag, and no bytes are no chunk.
+    if (this.#endOfStream || routed.bodyLength > 0) this.#replies.chunks("request", routed.body, this.#endOfStream);
+  }
+
+  /** The one reply in which a buffered request can still be changed; it names changed headers only (epp-protocol 3.9). */
+  #replyToBody(routed: Routed): void {
+    // A body cut off by the proxy's limit is followed by the rest of it: its length is not ours to say.
+    const whole = this.#endOfStream || this.#mode === BODY_MODE.buffered;
+    this.#replies.body("request", this.#changes(routed, whole ? routed.bodyLength : 0, false), routed.body);
+    this.#routed = true;
+  }
+
+  /** A proxy that buffers and sends trailers without a body leaves room for metadata alone. */
+  #replyToTrailers(routed: Routed): void {
+    this.#replies.trailers("request", routeMetadata(routed, destinationOf(routed, this.#options), this.#options));
+    this.#trailers = "answered";
+    this.#routed = true;
+  }
+
+  #changes(routed: Routed, contentLength: number, echoes: boolean): CommonReply {
+    const exchange = this.#exchange;
+    const destination = destinationOf(routed, this.#options);
+    const { set, remove, literalAppendAction } = requestMutation(
+      this.#headers ?? new HeaderList(),
+      {
+        destination,
+        contentLength,
+        requestId: exchange.requestIdGenerated ? exchange.requestId : undefined,
+        added: addedTo(routed),
+        removed: routed.removed,
+      },
+      this.#options,
+      echoes,
+    );
+    return {
+      set,
+      remove,
+      literalAppendAction,
+      clearRouteCache: true,
+      dynamicMetadata: routeMetadata(routed, destination, this.#options),
+    };
+  }
+
+  /** A body message behind an early answer to the headers (epp-protocol 2.5). */
+  #passOn({ body, endOfStream }: ProcessingRequest): void {
+    if (this.#mode !== BODY_MODE.fullDuplexStreamed) this.#replies.body("request", UNCHANGED);
+    else if (body.length > 0 || endOfStream) this.#replies.chunks("request", [body], endOfStream);
+  }
+
+  #answerTrailers(): void {
+    this.#replies.trailers("request");
+    this.#trailers = "answered";
+  }
+}
+
+/** What plugins set; behind it, so that it wins, what carries the trace. */
+function addedTo({ headers, trace }: Routed): HeaderList | undefined {
+  if (trace === undefined || headers === undefined) return trace ?? headers;
+  const added = new HeaderList();
+  for (const { keys, values } of [headers, trace])
+    for (let i = 0; i < keys.length; i++) added.add(keys[i]!, values[i]!);
+  return added;
+}
+
+/**
+ * Whether the body will never end before it is answered (epp-protocol pitfall 25). An offer of `h2c` is none: the body of
+ * such a request is an ordinary one.
+ */
+function isTunnel(headers: HeaderList): boolean {
+  const upgrade = headers.get("upgrade");
+  return (upgrade !== undefined && !/^(h2c)?$/i.test(upgrade)) || headers.get(":method") === "CONNECT";
+}

@@ -1,0 +1,166 @@
+import { detach } from "../../base/grpc/frames.ts";
+import { HEADER, HeaderList } from "../../base/inference/headers.ts";
+import type { Exchange } from "../../picker/exchange/wire.ts";
+import { isBuffered } from "./body-mode.ts";
+import { responseMutation } from "./header-mutation.ts";
+import { BODY_MODE, type CommonReply, type ProcessingRequest, type Struct } from "./messages.ts";
+import { metadataOf, upstreamAddressOf } from "./metadata.ts";
+import type { Notices } from "./notices.ts";
+import type { Replies } from "./replies.ts";
+import { ResponseBuffer } from "./response-buffer.ts";
+import type { WireOptions } from "./wire-options.ts";
+
+/** What proxies tell of the chosen endpoint comes in this namespace (epp-protocol 8); it was never configurable. */
+const NAMESPACE = "envoy.lb";
+
+/** The response half of a stream, in every body mode; it may never begin. Source: epp-protocol 4, data-plane 1.4(11). */
+export class ResponsePhase {
+  readonly #exchange: Exchange;
+  readonly #replies: Replies;
+  readonly #options: WireOptions;
+  readonly #notices: Notices;
+  readonly #buffer = new ResponseBuffer();
+  #mode: number = BODY_MODE.fullDuplexStreamed;
+  #headersSeen = false;
+  #started = false;
+  #answered = false;
+  /** The end of the body has passed. */
+  #ended = false;
+  #trailersSeen = false;
+
+  constructor(exchange: Exchange, replies: Replies, options: WireOptions, notices: Notices) {
+    this.#exchange = exchange;
+    this.#replies = replies;
+    this.#options = options;
+    this.#notices = notices;
+  }
+
+  /** @param mode a number of `BODY_MODE`, known before the first message is given */
+  begin(mode: number): void {
+    this.#mode = mode;
+  }
+
+  /** The proxy has shown something of the response. */
+  get started(): boolean {
+    return this.#started;
+  }
+
+  /** Something of the response was given back. */
+  get answered(): boolean {
+    return this.#answered;
+  }
+
+  /** Everything the proxy will show was answered. */
+  get done(): boolean {
+    return this.#ended || (this.#headersSeen && this.#mode === BODY_MODE.none);
+  }
+
+  /** The proxy processes the request only. */
+  get absent(): boolean {
+    return this.#mode === BODY_MODE.none;
+  }
+
+  onHeaders(request: ProcessingRequest): void {
+    if (this.#headersSeen) return;
+    this.#headersSeen = true;
+    this.#started = true;
+    const exchange = this.#exchange;
+    const headers = request.headers ?? new HeaderList();
+    const metadata = metadataOf(request, NAMESPACE);
+    const served = servedOf(request, metadata);
+    if (served !== undefined) exchange.servedBy(served);
+    const added = exchange.responseHeaders(statusOf(headers), headers, request.endOfStream, metadata);
+    const lengthChanges = this.#mode === BODY_MODE.fullDuplexStreamed && exchange.rewritesResponse;
+    const { set, remove, literalAppendAction } = responseMutation(headers, added, lengthChanges, this.#options);
+    const dynamicMetadata = request.endOfStream ? exchange.responseMetadata : undefined;
+    this.#replies.headers("response", { set, remove, literalAppendAction, dynamicMetadata });
+    this.#answered = true;
+    if (request.endOfStream) this.#ended = true;
+  }
+
+  /** @param tunnel bytes of an upgraded connection: nothing is held back */
+  onBody(request: ProcessingRequest, tunnel: boolean): void {
+    if (this.done) {
+      this.#notices.add("repeated-end");
+      return;
+    }
+    this.#started = true;
+    if (this.#mode === BODY_MODE.fullDuplexStreamed) this.#duplexChunk(request, tunnel);
+    else if (isBuffered(this.#mode)) this.#wholeBody(request);
+    else this.#streamedChunk(request);
+    this.#answered = true;
+  }
+
+  /** Trailers end the body: what was held back goes out before them, without the flag that they replace (4.1). */
+  onTrailers(): void {
+    if (this.#trailersSeen) return;
+    this.#trailersSeen = true;
+    let metadata: Struct | undefined;
+    if (!this.#ended) {
+      const rest = this.#exchange.responseTrailers();
+      metadata = this.#exchange.responseMetadata;
+      const pieces = this.#buffer.take();
+      // In the other modes the proxy has kept the bytes.
+      if (rest.length > 0 && this.#mode === BODY_MODE.fullDuplexStreamed) pieces.push(rest);
+      if (pieces.some((piece) => piece.length > 0)) {
+        this.#replies.chunks("response", pieces, false, metadata);
+        metadata = undefined;
+      }
+    }
+    this.#replies.trailers("response", metadata);
+    this.#ended = true;
+  }
+
+  #duplexChunk({ body, endOfStream: end }: ProcessingRequest, tunnel: boolean): void {
+    const exchange = this.#exchange;
+    // A piece that waits for the rest must not keep the whole socket read alive that it is a view of.
+    const chunk = exchange.responseBody(end || !exchange.holdsResponse ? body : detach(body), end);
+    // The hooks have seen the end by now: what they made of it goes on the last message (4.5).
+    const metadata = end ? exchange.responseMetadata : undefined;
+    // A body before its headers is passed through: holding it back would only add a second fault to the proxy's.
+    if (tunnel || exchange.streaming || !this.#headersSeen) {
+      if (chunk.length > 0 || end) this.#replies.chunks("response", [chunk], end, metadata);
+    } else {
+      const ready = this.#buffer.add(chunk, exchange.holdsResponse);
+      if (ready !== undefined) this.#replies.chunks("response", ready, end, metadata);
+    }
+    this.#ended = end;
+  }
+
+  /** One message is the whole body; its headers have not left, so a length that changes can be told. */
+  #wholeBody({ body, endOfStream }: ProcessingRequest): void {
+    const chunk = this.#exchange.responseBody(body, true);
+    this.#ended = true;
+    const dynamicMetadata = this.#exchange.responseMetadata;
+    if (chunk === body) {
+      this.#replies.body("response", { dynamicMetadata });
+      return;
+    }
+    // A body cut off by the proxy's limit is followed by the rest of it: its length is not ours to say.
+    const whole = endOfStream || this.#mode === BODY_MODE.buffered;
+    const set = whole ? HeaderList.of([["content-length", String(chunk.length)]]) : undefined;
+    const { literalAppendAction } = this.#options;
+    this.#replies.body("response", { set, literalAppendAction, dynamicMetadata }, [chunk]);
+  }
+
+  /** The proxy keeps each chunk until it is answered and forwards it as it is: there is no later one to put a rest in. */
+  #streamedChunk({ body, endOfStream }: ProcessingRequest): void {
+    this.#exchange.responseBody(endOfStream || !this.#exchange.holdsResponse ? body : detach(body), endOfStream);
+    this.#ended = endOfStream;
+    const reply: CommonReply = endOfStream ? { dynamicMetadata: this.#exchange.responseMetadata } : {};
+    this.#replies.body("response", reply);
+  }
+}
+
+/** A response that states no status is none that failed, as in the reference (epp-protocol 4.2). */
+function statusOf(headers: HeaderList): number {
+  const stated = headers.get(":status") ?? headers.get("status");
+  return stated !== undefined && /^[1-9]\d\d$/.test(stated) ? Number(stated) : 200;
+}
+
+/** Who served, by metadata, else by attribute (epp-protocol 8, data-plane 2.4). */
+function servedOf(request: ProcessingRequest, metadata: Struct | undefined): string | undefined {
+  const reported = metadata?.[HEADER.destinationServed];
+  if (typeof reported === "string" && reported !== "") return reported;
+  return upstreamAddressOf(request);
+}

@@ -1,0 +1,176 @@
+import { freshRandom } from "../../base/clock/random.ts";
+import { realClock } from "../../base/clock/real.ts";
+import { fileSignature } from "../../base/document/file-signature.ts";
+import type { Endpoint } from "../../base/inference/endpoint.ts";
+import { hostPort } from "../../base/inference/endpoint.ts";
+import type { ListenAddress } from "../../base/inference/listen-address.ts";
+import { collectGarbageRarely } from "../../base/process/garbage.ts";
+import { type Running, untilHardStop, untilSignal } from "../../base/process/lifecycle.ts";
+import { type Listening, readyLine } from "../../base/process/ready-line.ts";
+import type { Logger } from "../../base/telemetry/logger.ts";
+import { createLogger } from "../../base/telemetry/logging.ts";
+import { startProcessMetrics } from "../../base/telemetry/process.ts";
+import { startRequestTracing } from "../../base/telemetry/request-tracing.ts";
+import { followConfig } from "../../picker/core/config-follower.ts";
+import { type ConfigSource, checkedConfig, readConfig } from "../../picker/core/config-source.ts";
+import { startDiscovery } from "../../picker/core/discovery.ts";
+import type { ExplainSettings } from "../../picker/core/explain-settings.ts";
+import { InferenceCore } from "../../picker/core/inference-core.ts";
+import { metricsSettings, NO_METRICS_FLAGS, startMetrics } from "../../picker/core/metrics-settings.ts";
+import { showSaturation } from "../../picker/core/saturation-metrics.ts";
+import { warmUp } from "../../picker/core/warm-up.ts";
+import type { BudgetSettings } from "../../picker/exchange/byte-budget.ts";
+import { startEndpointMetrics } from "../../pool/endpoints/endpoint-metrics.ts";
+import { ModelSource } from "../../pool/resources/model-source.ts";
+import type { ResourceSettings } from "../../pool/resources/resource-settings.ts";
+import { loopbackOnly } from "../admin/access.ts";
+import { viewsOf } from "../admin/core-views.ts";
+import { startAdmin } from "../admin/server.ts";
+import type { BacklogPicture } from "../admin/views.ts";
+import { startProxy } from "../proxy/server.ts";
+
+export interface GatewayOptions extends ConfigSource {
+  readonly endpointsFile: string;
+  readonly listen: ListenAddress;
+  readonly admin: ListenAddress;
+  readonly maxRetries: number;
+  readonly retryStatuses: readonly number[];
+  /** `NAME=PRIORITY` each. */
+  readonly objectives: readonly string[];
+  /** Absent = no API objects. */
+  readonly resources?: ResourceSettings | undefined;
+  readonly debugOpen: boolean;
+  /** What is held of bodies. */
+  readonly bodies?: BudgetSettings | undefined;
+  readonly explain?: ExplainSettings | undefined;
+  /** What waits in front of the endpoints, for the page: whoever runs a dispatcher beside the gateway may know. */
+  readonly backlog?: () => BacklogPicture | undefined;
+}
+
+/** A gateway that runs. */
+export interface Gateway extends Running {
+  /** The proxy, then the admin pages. */
+  readonly listening: readonly Listening[];
+  endpoints(): readonly Endpoint[];
+  /** Puts the built-in configuration in force, with an empty prefix index. */
+  useDefaultConfig(): Promise<void>;
+}
+
+/** Milliseconds after which metrics no longer count an endpoint as ready. */
+const STALENESS = 2000;
+/** The pool's averages are those of the moment on every page: a dispatcher's gate may read how busy the servers are there. */
+const POOL_INTERVAL = 0;
+
+/**
+ * Starts the gateway: endpoints, collector, proxy, admin pages; ready when it returns.
+ * @throws SluiceError for anything that is wrong with files, flags or ports
+ */
+export async function startGateway(options: GatewayOptions & { readonly log: Logger }): Promise<Gateway> {
+  const { log } = options;
+  const clock = realClock;
+  const random = freshRandom();
+  const { configFile } = options;
+  const seen = configFile === undefined ? "" : await fileSignature(configFile);
+  const config = await readConfig(options, log);
+  const scraping = metricsSettings(config, NO_METRICS_FLAGS, { clock, random, log });
+  const tracing = await startRequestTracing(true, options.env ?? {}, clock, log);
+  const source = new ModelSource(options.objectives, options.resources, clock, log);
+  const core = new InferenceCore({
+    clock,
+    random,
+    config,
+    models: source.models,
+    cadence: scraping.cadence,
+    dialects: scraping.dialects,
+    metricsPage: scraping.metricsPage,
+    staleness: STALENESS,
+    ignoreSubset: false,
+    refusesEmptyBodies: true,
+    retries: true,
+    tracing,
+    bodies: options.bodies,
+    ...options.explain,
+    log,
+  });
+  const stops = [startProcessMetrics(core.registry, clock)];
+  const servers: { close(): Promise<void> }[] = [];
+  const close = async (): Promise<void> => {
+    for (const stop of stops.splice(0)) stop();
+    await Promise.all(servers.splice(0).map((server) => server.close()));
+    await core.close();
+    await tracing.close();
+  };
+  try {
+    const discovery = await startDiscovery(core, options.endpointsFile, config, log);
+    stops.push(() => discovery.close());
+    stops.push(() => source.close());
+    await source.start();
+    stops.push(
+      startEndpointMetrics({ ...core, view: core.endpointsView, poolName: "gateway", poolInterval: POOL_INTERVAL }),
+    );
+    stops.push(showSaturation(core, "gateway"));
+    stops.push(startMetrics(core, scraping));
+    const read = () => checkedConfig(options, log);
+    stops.push(await followConfig({ file: configFile, config, seen, core, log, read }));
+    await warmUp(clock, config);
+    let draining = false;
+    const admin = await startAdmin({
+      ...options.admin,
+      clock,
+      views: viewsOf(
+        core,
+        "gateway",
+        () => !draining && core.models.poolKnown && core.unready === undefined,
+        options.backlog,
+      ),
+      authorize: loopbackOnly(options.debugOpen),
+    });
+    servers.push(admin);
+    const { metrics } = core;
+    // On the page from the start: an alert on a counter that is not there never fires.
+    for (const cause of ["connect", "timeout", "reset", "status"] as const) metrics.gatewayRetriesTotal.with(cause);
+    const proxy = await startProxy({
+      ...options.listen,
+      clock,
+      random,
+      openExchange: (wire) => core.openExchange(wire),
+      maxRetries: options.maxRetries,
+      retryStatuses: options.retryStatuses,
+      metrics: {
+        connectionRefused: () => metrics.exchangesTotal.with("connection-refused").inc(),
+        badRequest: () => metrics.exchangesTotal.with("bad-request").inc(),
+        retried: (cause) => metrics.gatewayRetriesTotal.with(cause).inc(),
+        clientGone() {},
+        interrupted() {},
+      },
+      onError: (error) => core.onError(error),
+    });
+    servers.push(proxy);
+    return {
+      listening: [
+        { name: "gateway", address: hostPort(options.listen.host, proxy.port) },
+        { name: "admin", address: hostPort(options.admin.host, admin.port) },
+      ],
+      endpoints: () => core.endpoints.list(),
+      useDefaultConfig: async () => core.useConfig(await readConfig({}, log), false),
+      async drain() {
+        draining = true;
+        await untilHardStop(clock, proxy.drain());
+        await close();
+      },
+      close,
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** Runs the gateway until a signal; returns the exit status. */
+export async function runGateway(options: GatewayOptions): Promise<number> {
+  collectGarbageRarely();
+  const log = createLogger({ name: "sluice" });
+  const gateway = await startGateway({ ...options, log });
+  for (const listening of gateway.listening) process.stdout.write(`${readyLine(listening, process.pid)}\n`);
+  return untilSignal(gateway, log);
+}

@@ -1,0 +1,107 @@
+import type { Dispatcher } from "undici";
+import type { AttemptFailure, Endpoint } from "../../base/inference/endpoint.ts";
+import { messageOf } from "../../base/inference/errors.ts";
+import { CONNECT_TIMEOUT } from "./connector.ts";
+import { type ResponseHead, readResponseHead } from "./response-head.ts";
+
+/** Who an attempt reports to; never after `cancel`. */
+export interface AttemptListener {
+  answerHead(head: ResponseHead): void;
+  answerChunk(chunk: Buffer): void;
+  /** The answer is complete. */
+  answerEnd(): void;
+  /** Not one byte of an answer came: another endpoint may be asked. */
+  attemptFailed(failure: AttemptFailure, detail: string): void;
+  /** The answer broke off, before or after its head was complete. */
+  answerLost(detail: string): void;
+  /** The request cannot be sent to any endpoint. */
+  attemptRefused(error: Error): void;
+  /** The attempt is over, in whatever way. Exactly once, also after `cancel`. */
+  attemptOver(endpoint: Endpoint): void;
+}
+
+/** Handed to undici when we give an attempt up; one object, since nobody reads its stack. */
+const GIVEN_UP = new Error("the attempt was given up");
+
+/** One request to one endpoint, as a handler of undici's `dispatch`. */
+export class Attempt implements Dispatcher.DispatchHandler {
+  readonly endpoint: Endpoint;
+  readonly #listener: AttemptListener;
+  #controller: Dispatcher.DispatchController | undefined;
+  #answered = false;
+  #live = true;
+  #over = false;
+
+  constructor(listener: AttemptListener, endpoint: Endpoint) {
+    this.#listener = listener;
+    this.endpoint = endpoint;
+  }
+
+  /** Stops listening and destroys the connection, which is never used again. */
+  cancel(): void {
+    this.#live = false;
+    // Without a controller there is no connection yet: `onRequestStart` finds the attempt dead and destroys it then.
+    this.#controller?.abort(GIVEN_UP);
+  }
+
+  /** Stops reading the answer. */
+  pause(): void {
+    this.#controller?.pause();
+  }
+
+  resume(): void {
+    this.#controller?.resume();
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    if (!this.#live) controller.abort(GIVEN_UP);
+  }
+
+  /** The first byte of an answer, also where the bytes turn out to be no HTTP. */
+  onResponseStarted(): void {
+    this.#answered = true;
+  }
+
+  onResponseStart(controller: Dispatcher.DispatchController, status: number): void {
+    // Interim answers (100-199) concern the hop alone.
+    if (!this.#live || status < 200) return;
+    this.#listener.answerHead(readResponseHead(status, controller.rawHeaders as Buffer[]));
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#live) this.#listener.answerChunk(chunk);
+  }
+
+  onResponseEnd(): void {
+    if (this.#live) {
+      this.#live = false;
+      this.#listener.answerEnd();
+    }
+    this.#finished();
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController | null, error: Error & { code?: string }): void {
+    if (this.#live) {
+      this.#live = false;
+      const code = error.code ?? "";
+      // The error of a host name with several addresses has a code and no message.
+      const detail = messageOf(error) || code;
+      if (code === "UND_ERR_INVALID_ARG" || code === "UND_ERR_NOT_SUPPORTED") this.#listener.attemptRefused(error);
+      else if (this.#answered) this.#listener.answerLost(detail);
+      else this.#listener.attemptFailed(this.#failure(code), detail);
+    }
+    this.#finished();
+  }
+
+  #failure(code: string): AttemptFailure {
+    if (this.#controller !== undefined) return "reset";
+    return code === CONNECT_TIMEOUT || code === "ETIMEDOUT" ? "timeout" : "connect";
+  }
+
+  #finished(): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#listener.attemptOver(this.endpoint);
+  }
+}

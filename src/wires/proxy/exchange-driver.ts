@@ -1,0 +1,403 @@
+import type { Dispatcher } from "undici";
+import type { AttemptFailure, Endpoint } from "../../base/inference/endpoint.ts";
+import { messageOf } from "../../base/inference/errors.ts";
+import { HEADER } from "../../base/inference/headers.ts";
+import { type OutcomeReason, Rejection } from "../../base/inference/outcomes.ts";
+import type { Decision, EndCause, Exchange, Wire } from "../../picker/exchange/wire.ts";
+import { Attempt, type AttemptListener } from "./attempt.ts";
+import { BODY_TIMEOUT } from "./bad-request.ts";
+import type { ClientStream } from "./client-stream.ts";
+import { forwardedRequest } from "./forwarded-request.ts";
+import { badRequestAnswer, lastEvent, rejectionAnswer, rejectionSlug } from "./local-answer.ts";
+import { BACKOFF } from "./options.ts";
+import type { RequestHead } from "./request-head.ts";
+import { changedHeaders, type ResponseHead } from "./response-head.ts";
+import type { ProxyServices } from "./services.ts";
+
+const NOTHING = Buffer.alloc(0);
+
+/** What the exchange is waiting for. */
+type Phase =
+  /** The client's body. */
+  | "receiving"
+  /** Room in the byte budget, to go on receiving. */
+  | "held"
+  /** The decision. */
+  | "deciding"
+  /** The first byte of an endpoint, or the moment of the next attempt. */
+  | "waiting"
+  /** The rest of the answer. */
+  | "answering"
+  /** Nothing: the books are closed. */
+  | "done";
+
+/** What the client is told when the retries, or the list, are used up (data-plane 4.4). */
+const USED_UP: Record<AttemptFailure, OutcomeReason> = {
+  connect: "upstream_connect",
+  timeout: "upstream_connect",
+  reset: "upstream_reset",
+  status: "upstream_reset",
+};
+
+/**
+ * Drives one exchange for one client request: feeds it the request, sends what it decided to the endpoints of the list
+ * one after the other, passes the answer back and closes the books, exactly once whatever happens (design: the walk of
+ * one request; data-plane 4.1).
+ */
+export class ExchangeDriver implements Wire, AttemptListener {
+  readonly #services: ProxyServices;
+  readonly #client: ClientStream;
+  readonly #head: RequestHead;
+  #exchange: Exchange | undefined;
+  #phase: Phase = "receiving";
+  #received = 0;
+  #forwarded: Dispatcher.DispatchOptions | undefined;
+  #replayable = false;
+  /** Plugins set headers of the forwarded request: what is wrong with it may be theirs. */
+  #changedByPlugins = false;
+  #retries = 0;
+  #attempt: Attempt | undefined;
+  #eventStream = false;
+  /** The exchange has seen the end of the answer. */
+  #told = false;
+  /** The last bytes passed on, to know whether an event ended with them. */
+  #tail: Uint8Array = NOTHING;
+
+  constructor(services: ProxyServices, client: ClientStream, head: RequestHead) {
+    this.#services = services;
+    this.#client = client;
+    this.#head = head;
+  }
+
+  /** Begins. @param expectsContinue the client sends its body only after a 100 */
+  start(expectsContinue: boolean): void {
+    const { limits, timers } = this.#services;
+    if (this.#head.end) {
+      this.#open(true);
+      return;
+    }
+    if (this.#head.contentLength > limits.bodyBytes) {
+      this.#reject(this.#tooLarge());
+      return;
+    }
+    this.#client.deadline = this.#in(timers.bodyIdle);
+    // Otherwise the exchange is opened with the first byte of the body.
+    if (expectsContinue) {
+      this.#open(false);
+      if (this.#phase === "receiving") this.#client.sendContinue();
+    }
+  }
+
+  /** A piece of the request body. */
+  requestChunk(chunk: Buffer): void {
+    if (this.#phase !== "receiving" && this.#phase !== "held") return;
+    this.#received += chunk.length;
+    if (this.#phase === "receiving") this.#client.deadline = this.#in(this.#services.timers.bodyIdle);
+    if (this.#received > this.#services.limits.bodyBytes) {
+      this.#reject(this.#tooLarge());
+      return;
+    }
+    this.#feed(chunk, false);
+  }
+
+  /** The request body is complete. */
+  requestEnd(): void {
+    if (this.#phase !== "receiving" && this.#phase !== "held") return;
+    this.#phase = "deciding";
+    this.#client.deadline = this.#in(this.#services.timers.picking);
+    this.#feed(NOTHING, true);
+  }
+
+  /** The client left, or broke its connection. */
+  clientGone(): void {
+    if (this.#phase === "done") return;
+    this.#services.metrics?.clientGone();
+    this.#close("client-gone");
+  }
+
+  /** The client has read on. */
+  clientDrained(): void {
+    if (this.#phase !== "answering") return;
+    this.#client.deadline = this.#in(this.#services.timers.responseIdle);
+    this.#attempt?.resume();
+  }
+
+  pauseRequest(): void {
+    if (this.#phase !== "receiving") return;
+    this.#phase = "held";
+    this.#client.deadline = Number.POSITIVE_INFINITY;
+    this.#client.pauseRequest();
+  }
+
+  resumeRequest(): void {
+    if (this.#phase !== "held") return;
+    this.#phase = "receiving";
+    this.#client.deadline = this.#in(this.#services.timers.bodyIdle);
+    this.#client.resumeRequest();
+  }
+
+  evict(rejection: Rejection): void {
+    if (this.#phase !== "done") this.#reject(rejection);
+  }
+
+  /** Whether the books are closed. */
+  get done(): boolean {
+    return this.#phase === "done";
+  }
+
+  /** The deadline that was set on the client's stream has passed. */
+  expired(): void {
+    const { timers } = this.#services;
+    switch (this.#phase) {
+      case "receiving":
+        this.#services.metrics?.badRequest(BODY_TIMEOUT.slug);
+        this.#close("client-gone");
+        this.#client.answer(badRequestAnswer(BODY_TIMEOUT, this.#requestId), true);
+        return;
+      case "deciding":
+        this.#reject(new Rejection("upstream_timeout", `no endpoint was picked within ${timers.picking} ms`));
+        return;
+      case "waiting":
+        this.#reject(new Rejection("upstream_timeout", `${this.#where()} did not begin to answer in time`));
+        return;
+      case "answering":
+        // Whoever was silent: the one we are waiting for.
+        if (this.#client.needsDrain) this.clientGone();
+        else {
+          this.#services.metrics?.interrupted();
+          this.#close("interrupted");
+        }
+        this.#client.cut();
+    }
+  }
+
+  answerHead(head: ResponseHead): void {
+    try {
+      this.#answerHead(head);
+    } catch (error) {
+      this.#failed(error);
+    }
+  }
+
+  answerChunk(chunk: Buffer): void {
+    this.#client.deadline = this.#in(this.#services.timers.responseIdle);
+    if (this.#told) return;
+    try {
+      const out = this.#exchange!.responseBody(chunk, false);
+      if (out.length === 0) return;
+      this.#tail = out;
+      if (!this.#client.write(out)) this.#attempt!.pause();
+    } catch (error) {
+      this.#failed(error);
+    }
+  }
+
+  answerEnd(): void {
+    try {
+      if (!this.#told) {
+        this.#told = true;
+        const rest = this.#exchange!.responseBody(NOTHING, true);
+        if (rest.length > 0) this.#client.write(rest);
+      }
+      this.#close("complete");
+      this.#client.end();
+    } catch (error) {
+      this.#failed(error);
+    }
+  }
+
+  #answerHead(head: ResponseHead): void {
+    const { status } = head;
+    if (this.#services.retryStatuses.has(status) && this.#mayRetry()) {
+      const endpoint = this.#attempt!.endpoint;
+      const next = this.#exchange!.attemptFailed(endpoint, "status", `${endpoint.hostPort} answered ${status}`);
+      if (!(next instanceof Rejection)) {
+        this.#attempt!.cancel();
+        this.#retryLater(next);
+        return;
+      }
+    }
+    const bodyless = this.#head.method === "HEAD" || status === 204 || status === 304 || head.contentLength === 0;
+    this.#phase = "answering";
+    this.#client.deadline = this.#in(this.#services.timers.responseIdle);
+    this.#eventStream = head.eventStream;
+    this.#forwarded = undefined;
+    this.#exchange!.releaseBody();
+    this.#told = bodyless;
+    const set = this.#exchange!.responseHeaders(status, head.headers, bodyless);
+    // A restored model name is seldom as long as the one it stands for.
+    const resized = this.#exchange!.rewritesResponse && !bodyless;
+    const headers = changedHeaders(head.headers, set, resized);
+    // Whoever sent no id learns the one to ask /debug/decisions for.
+    if (this.#exchange!.requestIdGenerated && headers.get(HEADER.requestId) === undefined)
+      headers.add(HEADER.requestId, this.#exchange!.requestId);
+    this.#client.writeHead({ ...head, headers, contentLength: resized ? -1 : head.contentLength }, bodyless);
+  }
+
+  attemptFailed(failure: AttemptFailure, detail: string): void {
+    const endpoint = this.#attempt!.endpoint;
+    const mayRetry = this.#mayRetry();
+    const next = this.#exchange!.attemptFailed(endpoint, failure, detail);
+    if (next instanceof Rejection) this.#reject(next);
+    else if (!mayRetry) this.#reject(new Rejection(USED_UP[failure], `${endpoint.hostPort}: ${detail}`));
+    else {
+      this.#retries++;
+      this.#services.metrics?.retried(failure);
+      this.#send(next);
+    }
+  }
+
+  answerLost(detail: string): void {
+    if (this.#phase !== "answering") {
+      this.#reject(new Rejection("upstream_reset", `${this.#where()} broke off before its answer began: ${detail}`));
+      return;
+    }
+    this.#services.metrics?.interrupted();
+    this.#close("interrupted");
+    if (this.#eventStream) this.#client.write(lastEvent(this.#tail, detail));
+    this.#client.cut();
+  }
+
+  attemptRefused(error: Error): void {
+    if (this.#changedByPlugins) {
+      this.#failed(error);
+      return;
+    }
+    this.#reject(new Rejection("bad_request", `the request cannot be forwarded: ${messageOf(error)}`));
+  }
+
+  attemptOver(endpoint: Endpoint): void {
+    this.#services.pools.release(endpoint.hostPort);
+  }
+
+  /** Opens the exchange with the head; a request without a body is decided at once. */
+  #open(end: boolean): void {
+    try {
+      const exchange = this.#services.openExchange(this);
+      this.#exchange = exchange;
+      if (end) {
+        this.#phase = "deciding";
+        this.#client.deadline = this.#in(this.#services.timers.picking);
+      }
+      const decision = exchange.requestHeaders(this.#head.headers, end);
+      if (decision !== undefined) this.#decided(decision);
+    } catch (error) {
+      this.#failed(error);
+    }
+  }
+
+  #feed(chunk: Buffer, end: boolean): void {
+    if (this.#exchange === undefined) this.#open(false);
+    if (this.#settled()) return;
+    try {
+      const decision = this.#exchange!.requestBody(chunk, end);
+      if (decision === undefined) return;
+      if (decision instanceof Promise) this.#decideLater(decision);
+      else this.#decided(decision);
+    } catch (error) {
+      this.#failed(error);
+    }
+  }
+
+  #decideLater(promise: Promise<Decision>): void {
+    promise.then(
+      (decision) => {
+        try {
+          this.#decided(decision);
+        } catch (error) {
+          this.#failed(error);
+        }
+      },
+      (error) => this.#failed(error),
+    );
+  }
+
+  /** A failure of our own. */
+  #failed(error: unknown): void {
+    if (this.#phase === "done") return;
+    this.#services.onError(error);
+    this.#refuse(new Rejection("internal", messageOf(error)), "error");
+  }
+
+  #settled(): boolean {
+    return this.#phase === "done" || this.#phase === "waiting";
+  }
+
+  #decided(decision: Decision): void {
+    // The client may have left while its request was queued; then the books are closed already.
+    if (this.#settled()) return;
+    if (decision instanceof Rejection) {
+      this.#reject(decision);
+      return;
+    }
+    this.#forwarded = forwardedRequest(this.#head, decision, this.#exchange!.requestId, this.#services.limits);
+    this.#changedByPlugins = decision.headers !== undefined;
+    this.#replayable = decision.bodyLength <= this.#services.limits.replayBytes;
+    this.#send(decision.endpoints[0]!);
+    if (!this.#replayable && this.#phase === "waiting") {
+      this.#forwarded = undefined;
+      this.#exchange!.releaseBody();
+    }
+  }
+
+  #send(endpoint: Endpoint): void {
+    const { timers, pools } = this.#services;
+    this.#phase = "waiting";
+    this.#client.deadline = this.#in(timers.firstByte > 0 ? timers.firstByte : timers.responseIdle);
+    this.#attempt = new Attempt(this, endpoint);
+    pools.dispatch(endpoint.hostPort, this.#forwarded!, this.#attempt);
+  }
+
+  #mayRetry(): boolean {
+    return this.#retries < this.#services.maxRetries && this.#replayable;
+  }
+
+  /** A server that says it has too much to do is a hint to slow down; one that is dead is not. */
+  #retryLater(endpoint: Endpoint): void {
+    const { clock, random, metrics } = this.#services;
+    const wait = Math.min(BACKOFF.longest, BACKOFF.first * 2 ** this.#retries) * (0.5 + random.next() / 2);
+    this.#retries++;
+    metrics?.retried("status");
+    clock.after(wait, () => {
+      if (this.#phase === "waiting") this.#send(endpoint);
+    });
+  }
+
+  get #requestId(): string {
+    return this.#exchange?.requestId ?? this.#client.requestId;
+  }
+
+  #where(): string {
+    return this.#attempt?.endpoint.hostPort ?? "the endpoint";
+  }
+
+  #tooLarge(): Rejection {
+    return new Rejection("too_large", `request body exceeds ${this.#services.limits.bodyBytes} bytes`);
+  }
+
+  #reject(rejection: Rejection): void {
+    this.#refuse(rejection, "rejected");
+  }
+
+  #refuse(rejection: Rejection, cause: EndCause): void {
+    if (this.#exchange === undefined) this.#services.metrics?.badRequest(rejectionSlug(rejection));
+    const complete = this.#phase !== "receiving" && this.#phase !== "held";
+    this.#close(cause, rejection);
+    if (this.#client.headWritten) this.#client.cut();
+    else this.#client.answer(rejectionAnswer(rejection, this.#requestId, this.#exchange?.decisionHeaders), !complete);
+  }
+
+  /** Closes the books. What the client still gets is up to the caller. */
+  #close(cause: EndCause, rejection?: Rejection): void {
+    if (this.#phase === "done") return;
+    this.#phase = "done";
+    this.#forwarded = undefined;
+    this.#attempt?.cancel();
+    this.#attempt = undefined;
+    this.#exchange?.end(cause, rejection);
+  }
+
+  #in(ms: number): number {
+    return this.#services.clock.now() + ms;
+  }
+}

@@ -1,0 +1,109 @@
+import { STATUS_CODES } from "node:http";
+import { type Random, uuidFrom } from "../../base/clock/random.ts";
+import { HEADER, type HeaderList } from "../../base/inference/headers.ts";
+import type { OutcomeReason, Rejection } from "../../base/inference/outcomes.ts";
+import type { BadRequest } from "./bad-request.ts";
+import { flat } from "./response-head.ts";
+
+/** An answer of our own, in the shape OpenAI clients understand (data-plane 4.4). */
+export interface LocalAnswer {
+  readonly status: number;
+  /** Name, value, name, value; without those that frame the message. */
+  readonly headers: readonly string[];
+  readonly body: Buffer;
+}
+
+/** `error.type` where the status alone does not tell it. */
+const TYPES: Partial<Record<OutcomeReason, string>> = {
+  upstream_connect: "upstream_error",
+  upstream_reset: "upstream_error",
+  upstream_timeout: "upstream_error",
+  saturated: "overloaded_error",
+  no_target: "overloaded_error",
+};
+
+/** What may stand in a header: an answer must not fail for its id. */
+const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]+$/;
+
+function typeOf(status: number): string {
+  return status < 500 ? "invalid_request_error" : "server_error";
+}
+
+/** The error object of every local answer and of the last event of a broken stream. */
+function errorJson(message: string, type: string, code: number): string {
+  return JSON.stringify({ error: { message, type, param: null, code } });
+}
+
+function localAnswer(
+  status: number,
+  slug: string,
+  message: string,
+  type: string,
+  requestId: string,
+  more: readonly string[],
+): LocalAnswer {
+  const body = Buffer.from(errorJson(message, type, status));
+  const headers = [
+    "content-type",
+    "application/json",
+    "content-length",
+    String(body.length),
+    "x-gateway-error",
+    slug,
+    ...(HEADER_VALUE.test(requestId) ? [HEADER.requestId, requestId] : []),
+    ...more,
+  ];
+  return { status, headers, body };
+}
+
+/** The value of `x-gateway-error` for a rejection. */
+export function rejectionSlug(rejection: Rejection): string {
+  return rejection.reason === "no_endpoints" ? "no-endpoint" : rejection.reason.replaceAll("_", "-");
+}
+
+/**
+ * The answer to a refused exchange; status and dropped-reason header from the outcome table.
+ * @param requestId by which the request is known here
+ * @param more further headers of the answer
+ */
+export function rejectionAnswer(rejection: Rejection, requestId: string, more?: HeaderList): LocalAnswer {
+  const { reason, status } = rejection;
+  const type = TYPES[reason] ?? typeOf(status);
+  const headers = [...(rejection.droppedHeader ?? []), ...(more === undefined ? [] : flat(more))];
+  return localAnswer(status, rejectionSlug(rejection), rejection.plain, type, requestId, headers);
+}
+
+/** The answer to a request that no exchange was opened for. @param requestId see `requestIdOf` */
+export function badRequestAnswer(bad: BadRequest, requestId: string): LocalAnswer {
+  return localAnswer(bad.status, bad.slug, bad.message, typeOf(bad.status), requestId, []);
+}
+
+/**
+ * The id of a request that no exchange was opened for: the client's, else a fresh one, which at least tells two reports of
+ * the same answer from two answers.
+ * @param headers name, value, name, value as they arrived; undefined where nothing readable did
+ */
+export function requestIdOf(headers: readonly string[] | undefined, random: Random): string {
+  let id = "";
+  for (let i = 0; headers !== undefined && i < headers.length; i += 2)
+    if (headers[i]!.toLowerCase() === HEADER.requestId) id = headers[i + 1]!;
+  return id || uuidFrom(random);
+}
+
+/** The bytes of an answer that closes its connection, for sockets that have no response object. */
+export function rawAnswer(answer: LocalAnswer): Buffer {
+  let head = `HTTP/1.1 ${answer.status} ${STATUS_CODES[answer.status] ?? "Error"}\r\n`;
+  for (let i = 0; i < answer.headers.length; i += 2) head += `${answer.headers[i]}: ${answer.headers[i + 1]}\r\n`;
+  return Buffer.concat([Buffer.from(`${head}connection: close\r\n\r\n`, "latin1"), answer.body]);
+}
+
+/**
+ * What the client of an event stream gets instead of `[DONE]` when the model server is lost.
+ * @param tail the last bytes it got: an event they leave open is ended first
+ */
+export function lastEvent(tail: Uint8Array, detail: string): Buffer {
+  const message = `the model server was lost in the middle of the answer: ${detail}`;
+  const end = Buffer.from(tail.subarray(-4)).toString("latin1");
+  const gap = tail.length === 0 || end.endsWith("\n\n") || end.endsWith("\r\n\r\n") ? "" : "\n\n";
+  return Buffer.from(`${gap}data: ${errorJson(message, "upstream_error", 502)}\n\n`);
+}

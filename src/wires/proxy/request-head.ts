@@ -1,0 +1,126 @@
+import type { IncomingMessage } from "node:http";
+import { HeaderList, HOP_BY_HOP_HEADERS } from "../../base/inference/headers.ts";
+import { BadRequest, malformed } from "./bad-request.ts";
+import { listedIn } from "./connection-tokens.ts";
+import type { ProxyLimits } from "./options.ts";
+import { originForm } from "./request-target.ts";
+
+/** A request whose head was found acceptable. */
+export interface RequestHead {
+  readonly method: string;
+  /** Origin form: path and query. */
+  readonly path: string;
+  /** The Host header. */
+  readonly authority: string;
+  /**
+   * What the exchange sees: `:method`, `:path`, `:authority`, `:scheme`, then the client's headers without those of its
+   * connection, in arrival order, then `x-forwarded-for` with `peer` appended and `x-forwarded-proto`.
+   */
+  readonly headers: HeaderList;
+  /** No body follows. */
+  readonly end: boolean;
+  /** Announced bytes of the body; -1 when it is chunked. */
+  readonly contentLength: number;
+}
+
+/** What a host may not hold: it would be read as something else behind us. */
+const NOT_A_HOST = /[\s/\\@?#,]/;
+
+/**
+ * Checks the head of a request and takes the client's connection out of it (data-plane 4.1(2), 4.5). Node's strict
+ * parser has already refused what breaks the grammar; here is what it lets through.
+ * @param peer address of the client
+ */
+export function readHead(
+  request: IncomingMessage,
+  peer: string,
+  limits: ProxyLimits,
+  allowUnderscores: boolean,
+): RequestHead | BadRequest {
+  const raw = request.rawHeaders;
+  const target = request.url ?? "";
+  if (target.length > limits.targetBytes) {
+    return new BadRequest(414, "uri-too-long", `the request target is longer than ${limits.targetBytes} bytes`);
+  }
+  if (raw.length / 2 > limits.headerCount) {
+    return new BadRequest(431, "headers-too-large", `the request has more than ${limits.headerCount} headers`);
+  }
+  if (request.httpVersion !== "1.1" && request.httpVersion !== "1.0") return malformed("the version must be HTTP/1.1");
+
+  let authority: string | undefined;
+  let contentLength = 0;
+  let chunked = false;
+  let connection = "";
+  let size = 0;
+  for (let i = 0; i < raw.length; i += 2) {
+    const name = raw[i]!;
+    const value = raw[i + 1]!;
+    size += name.length + value.length;
+    if (!allowUnderscores && name.includes("_")) return malformed(`the header name ${name.slice(0, 64)} contains "_"`);
+    switch (name.length) {
+      case 4:
+        if (name.toLowerCase() !== "host") break;
+        if (authority !== undefined) return malformed("there is more than one Host header");
+        authority = value;
+        break;
+      case 10:
+        if (name.toLowerCase() === "connection") connection += `,${value}`;
+        break;
+      case 14:
+        if (name.toLowerCase() === "content-length") contentLength = Number(value);
+        break;
+      case 17:
+        if (name.toLowerCase() !== "transfer-encoding") break;
+        if (chunked || value.toLowerCase() !== "chunked")
+          return malformed("the only transfer coding served is chunked");
+        chunked = true;
+        break;
+    }
+  }
+  if (size > limits.headerBytes) {
+    return new BadRequest(431, "headers-too-large", `the request headers are larger than ${limits.headerBytes} bytes`);
+  }
+  if (!authority || NOT_A_HOST.test(authority)) return malformed("the Host header is missing or invalid");
+  if (chunked && request.httpVersion === "1.0") return malformed("HTTP/1.0 has no transfer codings");
+  const path = originForm(target, authority);
+  if (typeof path !== "string") return path;
+
+  const method = request.method!;
+  return {
+    method,
+    path,
+    authority,
+    headers: endToEnd(raw, method, path, authority, peer, connection),
+    end: !chunked && contentLength === 0,
+    contentLength: chunked ? -1 : contentLength,
+  };
+}
+
+function endToEnd(
+  raw: readonly string[],
+  method: string,
+  path: string,
+  authority: string,
+  peer: string,
+  connection: string,
+): HeaderList {
+  const headers = new HeaderList();
+  headers.add(":method", method);
+  headers.add(":path", path);
+  headers.add(":authority", authority);
+  headers.add(":scheme", "http");
+  const listed = listedIn(connection);
+  let forwardedFor = "";
+  for (let i = 0; i < raw.length; i += 2) {
+    const name = raw[i]!.toLowerCase();
+    const value = raw[i + 1]!;
+    if (listed?.has(name)) continue;
+    if (HOP_BY_HOP_HEADERS.has(name) && !(name === "te" && value.toLowerCase() === "trailers")) continue;
+    if (name === "host" || name === "expect" || name === "x-forwarded-proto") continue;
+    if (name === "x-forwarded-for") forwardedFor += `${value}, `;
+    else headers.add(name, value);
+  }
+  headers.add("x-forwarded-for", forwardedFor + peer);
+  headers.add("x-forwarded-proto", "http");
+  return headers;
+}

@@ -1,0 +1,76 @@
+import { HeaderList, HOP_BY_HOP_HEADERS } from "../../base/inference/headers.ts";
+import { listedIn } from "./connection-tokens.ts";
+import { isSettable } from "./settable.ts";
+
+/** The head of a model server's answer, without the headers of its connection. */
+export interface ResponseHead {
+  readonly status: number;
+  /** Repeated headers stay repeated. */
+  readonly headers: HeaderList;
+  /** Announced bytes of the body; -1 when unknown. */
+  readonly contentLength: number;
+  /** Server-sent events that nobody compressed: an event of our own may follow. */
+  readonly eventStream: boolean;
+}
+
+/** @param raw name, value, name, value, as undici hands them over: bytes */
+export function readResponseHead(status: number, raw: readonly (Buffer | string)[]): ResponseHead {
+  const headers = new HeaderList();
+  let connection = "";
+  for (let i = 0; i < raw.length; i += 2) {
+    const name = text(raw[i]!).toLowerCase();
+    if (name === "connection") connection += `,${text(raw[i + 1]!)}`;
+    // A 204 has no length (RFC 9110 8.6).
+    if (HOP_BY_HOP_HEADERS.has(name) || (status === 204 && name === "content-length")) continue;
+    headers.add(name, text(raw[i + 1]!));
+  }
+  const listed = listedIn(connection);
+  const kept = listed === undefined ? headers : without(headers, listed);
+  const length = kept.get("content-length");
+  return {
+    status,
+    headers: kept,
+    contentLength: length === undefined ? -1 : Number(length),
+    eventStream:
+      length === undefined &&
+      kept.get("content-encoding") === undefined &&
+      (kept.get("content-type") ?? "").toLowerCase().startsWith("text/event-stream"),
+  };
+}
+
+function without(headers: HeaderList, listed: ReadonlySet<string>): HeaderList {
+  const kept = new HeaderList();
+  for (let i = 0; i < headers.length; i++) {
+    if (!listed.has(headers.keys[i]!)) kept.add(headers.keys[i]!, headers.values[i]!);
+  }
+  return kept;
+}
+
+/**
+ * The headers with those set that plugins want and may set, and without a `content-length` that will not hold.
+ * @param set undefined = nothing to set
+ */
+export function changedHeaders(headers: HeaderList, set: HeaderList | undefined, dropLength: boolean): HeaderList {
+  const dropped = new Set(set?.keys.filter(isSettable));
+  if (dropLength) dropped.add("content-length");
+  if (dropped.size === 0) return headers;
+  const changed = without(headers, dropped);
+  for (let i = 0; set !== undefined && i < set.length; i++) {
+    if (isSettable(set.keys[i]!)) changed.add(set.keys[i]!, set.values[i]!);
+  }
+  return changed;
+}
+
+function text(value: Buffer | string): string {
+  return typeof value === "string" ? value : value.toString("latin1");
+}
+
+/** As `ServerResponse.writeHead` takes them. */
+export function flat(headers: HeaderList): string[] {
+  const out: string[] = new Array(headers.length * 2);
+  for (let i = 0; i < headers.length; i++) {
+    out[2 * i] = headers.keys[i]!;
+    out[2 * i + 1] = headers.values[i]!;
+  }
+  return out;
+}

@@ -1,0 +1,141 @@
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import { SluiceError } from "../../base/inference/errors.ts";
+import { UPGRADE_REFUSED } from "./bad-request.ts";
+import { BeginQueue } from "./begin-queue.ts";
+import { ClientConnection } from "./client-connection.ts";
+import type { Expectation } from "./client-stream.ts";
+import { Deadlines, sweepInterval } from "./deadlines.ts";
+import { DEFAULT_LIMITS, DEFAULT_TIMERS, type ProxyOptions } from "./options.ts";
+import type { ProxyServices } from "./services.ts";
+import { UpstreamPools } from "./upstream-pools.ts";
+
+/** A listening proxy. */
+export interface RunningProxy {
+  readonly address: string;
+  readonly port: number;
+  /** Client connections that are open now. */
+  readonly connections: number;
+  /** Accepts no further connection, lets requests in progress end, then closes. Resolves when the last one has ended. */
+  drain(): Promise<void>;
+  /** Cuts everything. */
+  close(): Promise<void>;
+}
+
+/** Where a socket's connection is kept. */
+const CONNECTION = Symbol("client connection");
+type Tagged = Socket & { [CONNECTION]?: ClientConnection };
+
+/**
+ * Starts the HTTP/1.1 reverse proxy of `sluice gateway` (data-plane 4): each request is one exchange, driven in process.
+ * @throws SluiceError LISTEN_FAILED
+ */
+export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
+  const limits = { ...DEFAULT_LIMITS, ...options.limits };
+  const timers = { ...DEFAULT_TIMERS, ...options.timers };
+  const { clock, metrics } = options;
+  const deadlines = new Deadlines(
+    clock,
+    sweepInterval([timers.bodyIdle, timers.picking, timers.firstByte, timers.responseIdle, timers.linger]),
+  );
+  const pools = new UpstreamPools(clock, timers, limits, options.connect);
+  deadlines.add(pools);
+  const services: ProxyServices = {
+    clock,
+    random: options.random,
+    openExchange: (wire) => options.openExchange(wire),
+    maxRetries: options.maxRetries ?? 2,
+    retryStatuses: new Set(options.retryStatuses ?? [503]),
+    limits,
+    timers,
+    allowUnderscores: options.allowUnderscores ?? false,
+    metrics,
+    onError: (error) => options.onError?.(error),
+    pools,
+    deadlines,
+    beginnings: new BeginQueue(clock),
+    draining: false,
+  };
+
+  const connections = new Set<ClientConnection>();
+  const server = createServer({
+    insecureHTTPParser: false,
+    // Node counts the request target, too; what it lets through is counted again, so that 414 and 431 are told apart.
+    maxHeaderSize: limits.headerBytes + limits.targetBytes,
+    headersTimeout: timers.requestHeaders,
+    // Counts the body, too, which may take as long as it moves.
+    requestTimeout: 0,
+    connectionsCheckingInterval: Math.max(20, Math.min(5_000, timers.requestHeaders / 4)),
+    keepAliveTimeout: timers.clientKeepAlive,
+    // A missing Host is ours to answer.
+    requireHostHeader: false,
+    noDelay: true,
+  });
+  server.maxHeadersCount = 0;
+  server.maxConnections = limits.connections;
+
+  const accept = (request: IncomingMessage, response: ServerResponse, expectation: Expectation): void => {
+    (request.socket as Tagged)[CONNECTION]?.accept(request, response, expectation);
+  };
+  server.on("connection", (socket: Tagged) => {
+    const connection = new ClientConnection(services, socket);
+    socket[CONNECTION] = connection;
+    connections.add(connection);
+    socket.once("close", () => connections.delete(connection));
+    socket.once("end", () => connection.ended());
+  });
+  server.on("drop", () => metrics?.connectionRefused());
+  server.on("request", (request, response) => accept(request, response, "none"));
+  server.on("checkContinue", (request, response) => accept(request, response, "continue"));
+  server.on("checkExpectation", (request, response) => accept(request, response, "unknown"));
+  server.on("clientError", (error: Error & { code?: string; reason?: string }, socket) => {
+    (socket as Tagged)[CONNECTION]?.failed(error.code, error.reason);
+  });
+  const refuse = (_request: IncomingMessage, socket: unknown): void => {
+    // Node has let go of the socket, its error listener included.
+    (socket as Tagged).on("error", () => (socket as Tagged).destroy());
+    (socket as Tagged)[CONNECTION]?.refuse(UPGRADE_REFUSED);
+  };
+  server.on("upgrade", refuse);
+  server.on("connect", refuse);
+
+  await new Promise<void>((resolve, reject) => {
+    const failed = (error: Error): void => {
+      const where = `${options.host}:${options.port}`;
+      reject(new SluiceError("LISTEN_FAILED", `cannot listen on ${where}: ${error.message}`, { cause: error }));
+    };
+    server.once("error", failed);
+    server.listen({ host: options.host, port: options.port, backlog: 1024 }, () => {
+      server.off("error", failed);
+      server.on("error", services.onError);
+      resolve();
+    });
+  });
+  const bound = server.address() as AddressInfo;
+  const closed = new Promise<void>((resolve) => server.once("close", resolve));
+
+  const finish = async (): Promise<void> => {
+    await closed;
+    deadlines.delete(pools);
+    await pools.destroy();
+  };
+  return {
+    address: bound.address,
+    port: bound.port,
+    get connections() {
+      return connections.size;
+    },
+    drain() {
+      services.draining = true;
+      server.close();
+      for (const connection of connections) connection.endIfIdle();
+      return finish();
+    },
+    close() {
+      services.draining = true;
+      server.close();
+      for (const connection of connections) connection.destroy();
+      return finish();
+    },
+  };
+}

@@ -1,0 +1,95 @@
+import { afterEach, describe, expect, it } from "vitest";
+import { answerBytes, type RawServer, rawServer } from "../../../test/support/loopback.ts";
+import { poll } from "../../../test/support/poll.ts";
+import { VirtualClock } from "../../base/clock/virtual.ts";
+import { DEFAULT_LIMITS, DEFAULT_TIMERS } from "./options.ts";
+import { UpstreamPools } from "./upstream-pools.ts";
+
+const clock = new VirtualClock();
+const servers: RawServer[] = [];
+const opened: UpstreamPools[] = [];
+afterEach(async () => {
+  for (const pools of opened.splice(0)) await pools.destroy();
+  for (const server of servers.splice(0)) await server.close();
+});
+
+async function server(): Promise<RawServer & { hostPort: string }> {
+  const raw = await rawServer(({ socket }) => socket.write(answerBytes(200, "ok")));
+  servers.push(raw);
+  return Object.assign(raw, { hostPort: `127.0.0.1:${raw.port}` });
+}
+
+function poolsOf(limit: number): UpstreamPools {
+  const pools = new UpstreamPools(clock, DEFAULT_TIMERS, { ...DEFAULT_LIMITS, upstreamPools: limit });
+  opened.push(pools);
+  return pools;
+}
+
+/** One request to its end, or only to its answer. */
+function ask(pools: UpstreamPools, hostPort: string, release = true): Promise<void> {
+  return new Promise((resolve, reject) => {
+    pools.dispatch(
+      hostPort,
+      { path: "/", method: "GET" },
+      {
+        onRequestStart() {},
+        onResponseStart() {},
+        onResponseData() {},
+        onResponseEnd() {
+          if (release) pools.release(hostPort);
+          resolve();
+        },
+        onResponseError: (_controller, error) => reject(error),
+      },
+    );
+  });
+}
+
+describe("UpstreamPools", () => {
+  it("keeps the connections of an endpoint", async () => {
+    const [a, pools] = [await server(), poolsOf(10)];
+    await ask(pools, a.hostPort);
+    // Undici offers a connection again one turn after its answer.
+    await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+    await ask(pools, a.hostPort);
+    expect(pools.size).toBe(1);
+    expect(a.sockets).toHaveLength(1);
+  });
+
+  it("D-60: closes pools that were idle for the 60 s of keep-alive, and only those", async () => {
+    const [a, b, c, pools] = [await server(), await server(), await server(), poolsOf(10)];
+    await ask(pools, a.hostPort);
+    await ask(pools, b.hostPort, false);
+    clock.advance(40_000);
+    await ask(pools, c.hostPort);
+    clock.advance(20_000);
+    pools.expired(clock.now());
+    expect(pools.size).toBe(2);
+    await poll("the idle connection ends", () => a.open() === 0);
+    expect(b.open()).toBe(1);
+    expect(c.open()).toBe(1);
+    expect(pools.deadline).toBe(clock.now() + 60_000);
+  });
+
+  it("beyond the limit gives up the longest idle one, but none in use", async () => {
+    const all = [await server(), await server(), await server(), await server()] as const;
+    const pools = poolsOf(3);
+    await ask(pools, all[0].hostPort, false);
+    await ask(pools, all[1].hostPort);
+    clock.advance(10);
+    await ask(pools, all[2].hostPort);
+    await ask(pools, all[3].hostPort);
+    expect(pools.size).toBe(3);
+    await poll("the second one's connection ends", () => all[1].open() === 0);
+    expect(all[0].open()).toBe(1);
+    expect(all[2].open()).toBe(1);
+  });
+
+  it("a pool given up with an answer under way lets it end", async () => {
+    const [a, pools] = [await server(), poolsOf(1)];
+    const asked = ask(pools, a.hostPort);
+    pools.release(a.hostPort);
+    pools.dispatch("127.0.0.1:1", { path: "/", method: "GET" }, { onRequestStart() {}, onResponseError() {} });
+    await asked;
+  });
+});

@@ -4,8 +4,8 @@
  * `--seed`.
  */
 import { parseArgs } from "node:util";
-import { type ClosedLoop, type ClosedLoopResult, closedLoop } from "../src/app/closed-loop/closed-loop.ts";
 import { quantile } from "../src/base/telemetry/quantile.ts";
+import { type ClosedLoop, type ClosedLoopResult, closedLoop } from "./closed-loop/closed-loop.ts";
 
 const { values } = parseArgs({ options: { seconds: { type: "string" }, seed: { type: "string" } } });
 const base = {

@@ -10,9 +10,9 @@
  * without knowing anything of the model, and the warm-up of a workload is what it learns in.
  */
 import { parseArgs } from "node:util";
-import { CATALOGUE } from "../src/app/simulation/catalogue.ts";
-import { simulateSettings } from "../src/app/simulation/simulate-settings.ts";
-import { runStudy } from "../src/app/simulation/study.ts";
+import { CATALOGUE } from "../src/lab/study/catalogue.ts";
+import { simulateSettings } from "../src/lab/study/simulate-settings.ts";
+import { runStudy } from "../src/lab/study/study.ts";
 
 const LIMIT = 1.15;
 const USUAL = "4";

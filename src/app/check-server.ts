@@ -1,8 +1,8 @@
 import { realClock } from "../base/clock/real.ts";
 import { SluiceError } from "../base/inference/errors.ts";
-import { checkServer } from "../check/check-server.ts";
-import { type MetricNames, parseHeader, parseMetricsPath, parseTarget } from "../check/options.ts";
-import { reportJson, summaryLine, verdictLine } from "../check/report.ts";
+import { checkServer } from "../lab/check/check-server.ts";
+import { type MetricNames, parseHeader, parseMetricsPath, parseTarget } from "../lab/check/options.ts";
+import { reportJson, summaryLine, verdictLine } from "../lab/check/report.ts";
 
 /** What `sluice check-server` was told, as it was written. */
 export interface CheckServerFlags {

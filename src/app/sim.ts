@@ -1,7 +1,7 @@
 import { realClock } from "../base/clock/real.ts";
 import { readyLine } from "../base/process/ready-line.ts";
-import type { SimOptions } from "../simulator/options.ts";
-import { startInstances } from "../simulator/server.ts";
+import type { SimOptions } from "../lab/simulator/options.ts";
+import { startInstances } from "../lab/simulator/server.ts";
 
 /**
  * Runs one simulated model server, or several in one process, until a signal.

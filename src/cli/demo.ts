@@ -45,8 +45,8 @@ export function demoCommand(): Command {
         seed: wholeNumber(flags.seed, "--seed", 0, 0xffffffff),
         program: [process.execPath, ...process.execArgv, process.argv[1]!],
       };
-      if (flags.async) process.exitCode = await (await import("../app/demo/async/run.ts")).runAsyncDemo(options);
-      else process.exitCode = await (await import("../app/demo/run.ts")).runDemo({ ...options, killAtMs });
+      if (flags.async) process.exitCode = await (await import("../lab/demo/async/run.ts")).runAsyncDemo(options);
+      else process.exitCode = await (await import("../lab/demo/run.ts")).runDemo({ ...options, killAtMs });
     });
 }
 

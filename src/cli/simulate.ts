@@ -1,6 +1,6 @@
 import type { Command } from "commander";
-import type { SimulateShape } from "../app/simulation/run-simulate.ts";
 import { SluiceError } from "../base/inference/errors.ts";
+import type { SimulateShape } from "../lab/study/run-simulate.ts";
 import { collect, command } from "./command.ts";
 
 interface Flags extends SimulateShape {
@@ -97,7 +97,7 @@ export function simulateCommand({ stdout, stderr }: SimulateOutput = process): C
       };
       const { list, replay, html, json, quiet, ...settings } = flags;
       // Loaded on use: `sluice sim` needs none of it.
-      const { runReplay, runSimulate, simulateNames } = await import("../app/simulation/run-simulate.ts");
+      const { runReplay, runSimulate, simulateNames } = await import("../lab/study/run-simulate.ts");
       if (list) {
         refuse("means nothing beside --list: leave it away", (name) => !LIST_ONLY.includes(name));
         if (workloads.length > 0)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { CacheCounters } from "../../app/demo/cache-counters.ts";
+import { CacheCounters } from "../../lab/demo/cache-counters.ts";
 import { columns, Screen } from "./screen.ts";
 
 describe("Screen", () => {

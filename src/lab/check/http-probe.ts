@@ -1,0 +1,149 @@
+import { Client } from "undici";
+import type { Clock } from "../../base/clock/clock.ts";
+import { messageOf } from "../../base/inference/errors.ts";
+
+/** Requests in a row that may go unanswered before no more are sent. */
+const PATIENCE = 3;
+/** The most bytes of response headers. */
+const MAX_HEADER_BYTES = 64 * 1024;
+
+/** A response that came to its end, or to the limit of what is read of it. */
+export interface Answer {
+  readonly kind: "answer";
+  readonly status: number;
+  /** Lower case, without parameters; "" when there is none. */
+  readonly mediaType: string;
+  readonly body: Buffer;
+  /** There was more than is read. */
+  readonly cut: boolean;
+  /** Milliseconds from the request to the end of the response. */
+  readonly took: number;
+}
+
+/** No response, or not a whole one. */
+export interface NoAnswer {
+  readonly kind: "none";
+  /** `connect`: there was no connection; `timeout`: none in time; `broken`: cut off, or no HTTP; `untried`: given up. */
+  readonly reason: "connect" | "timeout" | "broken" | "untried";
+  readonly detail: string;
+}
+
+export interface ProbeOptions {
+  /** `http://host:port`. */
+  readonly origin: string;
+  /** Sent with every request, in this order. */
+  readonly headers: readonly (readonly [name: string, value: string])[];
+  /** Milliseconds for one request, from connecting to the last byte. */
+  readonly timeout: number;
+}
+
+/**
+ * Sends requests one after the other, each on a connection of its own and each bounded in time and size. After three in
+ * a row without an answer in time no more are sent: a server that hangs costs three timeouts, not one per check.
+ */
+export class HttpProbe {
+  readonly #clock: Clock;
+  readonly #options: ProbeOptions;
+  readonly #client: Client;
+  #unanswered = 0;
+  #connections = 0;
+
+  constructor(clock: Clock, options: ProbeOptions) {
+    this.#clock = clock;
+    this.#options = options;
+    this.#client = new Client(options.origin, {
+      // The clock holds the only timeout.
+      connect: { timeout: 0 },
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      maxHeaderSize: MAX_HEADER_BYTES,
+      // A connection of its own for each request: what one breaks does not show in the next.
+      pipelining: 0,
+    });
+    this.#client.on("connect", () => this.#connections++);
+  }
+
+  /** Whether there ever was a connection. */
+  get connected(): boolean {
+    return this.#connections > 0;
+  }
+
+  get(path: string, maxBytes: number): Promise<Answer | NoAnswer> {
+    return this.#send("GET", path, undefined, maxBytes);
+  }
+
+  /** @param body sent as JSON */
+  post(path: string, body: object, maxBytes: number): Promise<Answer | NoAnswer> {
+    return this.#send("POST", path, JSON.stringify(body), maxBytes);
+  }
+
+  async close(): Promise<void> {
+    await this.#client.destroy();
+  }
+
+  async #send(
+    method: "GET" | "POST",
+    path: string,
+    body: string | undefined,
+    maxBytes: number,
+  ): Promise<Answer | NoAnswer> {
+    if (this.#unanswered >= PATIENCE)
+      return { kind: "none", reason: "untried", detail: `not tried after ${PATIENCE} requests without an answer` };
+    const stop = new AbortController();
+    const timer = this.#clock.after(this.#options.timeout, () => stop.abort());
+    const connections = this.#connections;
+    try {
+      const answer = await this.#exchange(method, path, body, maxBytes, stop);
+      this.#unanswered = 0;
+      return answer;
+    } catch (error) {
+      if (stop.signal.aborted) {
+        this.#unanswered++;
+        return { kind: "none", reason: "timeout", detail: `no complete answer within ${this.#options.timeout} ms` };
+      }
+      const detail = messageOf(error) || ((error as NodeJS.ErrnoException).code ?? "unknown failure");
+      return { kind: "none", reason: this.#connections === connections ? "connect" : "broken", detail };
+    } finally {
+      timer.cancel();
+    }
+  }
+
+  async #exchange(
+    method: "GET" | "POST",
+    path: string,
+    body: string | undefined,
+    maxBytes: number,
+    stop: AbortController,
+  ): Promise<Answer> {
+    const started = this.#clock.now();
+    const headers = ["user-agent", "sluice-check-server", "accept", "*/*", ...this.#options.headers.flat()];
+    if (body !== undefined) headers.push("content-type", "application/json");
+    const response = await this.#client.request({
+      method,
+      path,
+      headers,
+      signal: stop.signal,
+      ...(body === undefined ? {} : { body }),
+    });
+    const pieces: Buffer[] = [];
+    let size = 0;
+    for await (const piece of response.body as AsyncIterable<Buffer>) {
+      pieces.push(piece);
+      size += piece.length;
+      // Leaving the loop destroys the body and with it the connection.
+      if (size > maxBytes) break;
+    }
+    const type = response.headers["content-type"];
+    return {
+      kind: "answer",
+      status: response.statusCode,
+      mediaType: String(type ?? "")
+        .split(";", 1)[0]!
+        .trim()
+        .toLowerCase(),
+      body: Buffer.concat(pieces).subarray(0, maxBytes),
+      cut: size > maxBytes,
+      took: this.#clock.now() - started,
+    };
+  }
+}

@@ -1,0 +1,95 @@
+import { oneLine } from "../../base/inference/errors.ts";
+import { type Level, OBLIGATIONS, type ObligationName } from "./obligations.ts";
+
+/** `FAIL` = a MUST is broken; `warn` = anything else that should be better; `skip` = not looked at, with the reason. */
+export type Result = "ok" | "warn" | "FAIL" | "skip";
+
+/** What was found out about one obligation. One line each: texts of the server are cut and hold no secrets. */
+export interface Verdict {
+  readonly result: Result;
+  readonly obligation: ObligationName;
+  readonly title: string;
+  readonly level: Level;
+  readonly paragraph: string;
+  readonly seen: string;
+  /** What to do about it; absent where there is nothing to do. */
+  readonly remedy: string | undefined;
+  /** Skipped though it was asked for: the run proves nothing about this obligation. */
+  readonly inconclusive: boolean;
+}
+
+/** The most problems one line tells. */
+const MAX_PROBLEMS = 3;
+const MAX_SEEN = 400;
+
+/** Gathers what is wrong with one obligation. */
+export class Finding {
+  readonly #obligation: ObligationName;
+  readonly #problems: { readonly seen: string; readonly remedy: string; readonly broken: boolean }[] = [];
+
+  constructor(obligation: ObligationName) {
+    this.#obligation = obligation;
+  }
+
+  get flawless(): boolean {
+    return this.#problems.length === 0;
+  }
+
+  /** The obligation is not met. */
+  broken(seen: string, remedy: string): void {
+    this.#add(seen, remedy, true);
+  }
+
+  /** It is met, but not well. */
+  doubtful(seen: string, remedy: string): void {
+    this.#add(seen, remedy, false);
+  }
+
+  /** @param seen what there is to see where nothing is wrong */
+  verdict(seen: string): Verdict {
+    const problems = this.#problems.slice(0, MAX_PROBLEMS);
+    if (problems.length === 0) return verdictOf(this.#obligation, "ok", seen);
+    const { level } = OBLIGATIONS[this.#obligation];
+    const result = level === "MUST" && this.#problems.some(({ broken }) => broken) ? "FAIL" : "warn";
+    const more = this.#problems.length - problems.length;
+    return verdictOf(
+      this.#obligation,
+      result,
+      problems.map((problem) => problem.seen).join("; ") + (more > 0 ? `; and ${more} more` : ""),
+      [...new Set(problems.map(({ remedy }) => remedy))].join("; "),
+    );
+  }
+
+  #add(seen: string, remedy: string, broken: boolean): void {
+    // The same thing seen in both readings of a page is one problem.
+    if (!this.#problems.some((problem) => problem.seen === seen)) this.#problems.push({ seen, remedy, broken });
+  }
+}
+
+/**
+ * An obligation that is not looked at.
+ * @param inconclusive it was to be looked at, and could not
+ */
+export function skipped(
+  obligation: ObligationName,
+  why: string,
+  { remedy, inconclusive = false }: { readonly remedy?: string; readonly inconclusive?: boolean } = {},
+): Verdict {
+  return verdictOf(obligation, "skip", why, remedy, inconclusive);
+}
+
+function verdictOf(
+  obligation: ObligationName,
+  result: Result,
+  seen: string,
+  remedy?: string,
+  inconclusive = false,
+): Verdict {
+  return { result, obligation, ...OBLIGATIONS[obligation], seen: printable(seen), remedy, inconclusive };
+}
+
+/** One line without control characters, C1 included: it goes to a terminal and parts of it come from the server. */
+function printable(text: string): string {
+  const flat = oneLine(text).replace(/[\u0080-\u009f\u2028\u2029]+/g, " ");
+  return flat.length <= MAX_SEEN ? flat : `${flat.slice(0, MAX_SEEN - 3)}...`;
+}

@@ -1,0 +1,96 @@
+import type { Clock } from "../../../base/clock/clock.ts";
+import { freePort } from "../free-port.ts";
+import { PartProcess } from "../part-process.ts";
+
+const METRICS_PORT = 9090;
+/** How long a killed dispatcher stays away, in milliseconds. */
+const ABSENCE_MS = 1000;
+/** A dispatcher that says nothing for this long counts as away, milliseconds. */
+const ASK_LIMIT_MS = 1000;
+
+export interface DispatcherOptions {
+  /** Of its configuration. */
+  readonly file: string;
+  /** What runs `sluice` in a child process. */
+  readonly program: readonly string[];
+  readonly clock: Clock;
+  say(line: string): void;
+}
+
+/** What a dispatcher says of itself on its `/debug` pages. */
+export interface DispatcherView {
+  readonly running: number;
+  readonly etaSeconds: number | null;
+  /** Of the gate; undefined when it knows none of this. */
+  readonly gate: GateView | undefined;
+}
+
+export interface GateView {
+  readonly state: string;
+  readonly because: string;
+  /** null before it was read. */
+  readonly D: number | null;
+  readonly B: number;
+  readonly N: number;
+}
+
+/** `sluice dispatch` in a process of its own: its queue waits for the disk, which must hold up nothing else. */
+export class DemoDispatcher {
+  readonly #process: PartProcess;
+  #kills = 0;
+
+  constructor({ file, program, clock, say }: DispatcherOptions) {
+    this.#process = new PartProcess({
+      name: "dispatcher",
+      program,
+      command: "dispatch",
+      flags: (port) => ["--config", file, "--metrics-port", String(port)],
+      ready: "metrics",
+      absence: ABSENCE_MS,
+      clock,
+      onChange: say,
+    });
+  }
+
+  get kills(): number {
+    return this.#kills;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.#process.port}`;
+  }
+
+  async start(): Promise<void> {
+    await this.#process.start(await freePort("127.0.0.1", METRICS_PORT));
+  }
+
+  /** SIGKILL; it comes back by itself. */
+  kill(): void {
+    if (this.#process.pid === undefined) return;
+    this.#kills++;
+    this.#process.kill();
+  }
+
+  stop(): Promise<void> {
+    return this.#process.stop();
+  }
+
+  /** Undefined while it is away. */
+  async look(): Promise<DispatcherView | undefined> {
+    const ask = async <T>(path: string): Promise<T> =>
+      (await (await fetch(this.url + path, { signal: AbortSignal.timeout(ASK_LIMIT_MS) })).json()) as T;
+    try {
+      const [gates, queues] = await Promise.all([
+        ask<{ capacities: GateView[]; pools: { running: number }[] }>("/debug/gates"),
+        ask<{ queues: { etaSeconds?: number | null }[] }>("/debug/queues"),
+      ]);
+      return {
+        running: gates.pools[0]?.running ?? 0,
+        etaSeconds: queues.queues[0]?.etaSeconds ?? null,
+        gate: gates.capacities[0],
+      };
+    } catch {
+      return undefined;
+    }
+  }
+}

@@ -1,0 +1,174 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { busyNote } from "../lag.ts";
+import { SLOT_SERVER } from "../model-server.ts";
+import { onStage, type Setting, type Stage } from "../stage.ts";
+import { runTraffic } from "../traffic.ts";
+import { playAct } from "./act.ts";
+import { Backlog } from "./backlog.ts";
+import type { BacklogRunOptions } from "./backlog-run.ts";
+import { type BudgetGate, dispatchConfig } from "./dispatch-config.ts";
+import { DemoDispatcher } from "./dispatcher.ts";
+import { backlogPicture, type Moment } from "./moment.ts";
+import { realtimeList } from "./realtime.ts";
+import type { ActSummary } from "./summary.ts";
+import { comparison } from "./summary.ts";
+
+export interface AsyncDemoOptions {
+  readonly servers: number;
+  /** All three acts together; undefined = three acts of 20 s, then on until a signal. */
+  readonly durationMs: number | undefined;
+  /** Progress on stderr, one line of figures on stdout. */
+  readonly json: boolean;
+  readonly seed: number;
+  /** What runs `sluice` in a child process. */
+  readonly program: readonly string[];
+}
+
+const DEFAULT_ACT_MS = 20_000;
+/** B: the share of the slots that the backlog leaves free for realtime traffic to grow into (`bench/closed-loop`). */
+const BASELINE = 0.35;
+/** Requests of the backlog per slot and second of an act: what takes an act behind the gate. */
+const WORK = 1 / 5;
+/** Milliseconds of traffic that nobody counts, for code that has to become fast first. */
+const WARM_UP_MS = 2500;
+
+const NEXT = "Next: a queue in front of your own servers, see docs/use/async.md.";
+
+/** What an act has besides realtime traffic. */
+interface BacklogPlan {
+  readonly gated: boolean;
+  /** Whether the dispatcher is killed on the way. */
+  readonly kill: boolean;
+}
+
+interface ActPlan {
+  readonly name: string;
+  /** @param count of the requests in the backlog */
+  title(count: number, slots: number): string;
+  readonly backlog: BacklogPlan | undefined;
+}
+
+const ACTS: readonly ActPlan[] = [
+  {
+    name: "realtime alone",
+    title: () => "1 of 3: realtime traffic alone, with a wave in the middle",
+    backlog: undefined,
+  },
+  {
+    name: "backlog, gate",
+    title: (count, slots) =>
+      `2 of 3: the same traffic, and ${count} long requests in a queue behind a gate.
+  N = ${slots} slots x (D - B) more may start: D are free, B = ${BASELINE} stay free.
+  Near the end the dispatcher is killed; what it had under way comes back when
+  its leases run out.`,
+    backlog: { gated: true, kill: true },
+  },
+  {
+    name: "backlog, no gate",
+    title: (count) => `3 of 3: the same traffic and ${count} such requests again, without the gate`,
+    backlog: { gated: false, kill: false },
+  },
+];
+
+/** Runs the demo with a backlog; returns the exit status, which is 1 when a message was lost or has two results. */
+export function runAsyncDemo(options: AsyncDemoOptions): Promise<number> {
+  return onStage({ ...options, modelServer: SLOT_SERVER }, (stage) => new AsyncDemo(options, stage).run());
+}
+
+class AsyncDemo {
+  readonly #options: AsyncDemoOptions;
+  readonly #stage: Stage;
+  readonly #slots: number;
+  readonly #lengthMs: number;
+  #queues = 0;
+  #moment: Moment | undefined;
+  #dispatcher: DemoDispatcher | undefined;
+
+  constructor(options: AsyncDemoOptions, stage: Stage) {
+    this.#options = options;
+    this.#stage = stage;
+    this.#slots = options.servers * SLOT_SERVER.maxNumSeqs;
+    this.#lengthMs = options.durationMs === undefined ? DEFAULT_ACT_MS : options.durationMs / 3;
+  }
+
+  async run(): Promise<number> {
+    const { durationMs, json, seed } = this.#options;
+    const { screen, signal } = this.#stage;
+    const setting = await this.#stage.start({ backlog: () => backlogPicture(this.#moment) });
+    this.#stage.beforeEnd(() => this.#dispatcher?.stop());
+    this.#stage.listenToKeys("k kills the dispatcher (it returns after 1 s)", (key) => {
+      if (key === "k") this.#dispatcher?.kill();
+    });
+    await this.#warmUp(setting);
+
+    const slots = this.#slots;
+    const count = this.#count;
+    const acts: ActSummary[] = [];
+    for (const { name, title, backlog } of ACTS) {
+      if (signal.aborted) break;
+      screen.say(`\n${title(count, slots)}`);
+      acts.push(await this.#act(setting, name, seed, backlog));
+    }
+    if (signal.aborted) return durationMs === undefined ? 0 : 130;
+    if (json) process.stdout.write(`${JSON.stringify({ acts })}\n`);
+    else for (const line of ["", ...comparison(acts), "", NEXT]) screen.say(line);
+    for (const line of busyNote(acts)) screen.say(line);
+    const lost = acts.some(({ backlog }) => backlog !== undefined && backlog.lost + backlog.twice > 0);
+    if (durationMs !== undefined || json) return lost ? 1 : 0;
+
+    screen.say("\nIt goes on behind the gate; Ctrl-C ends it.");
+    for (let round = 1; !signal.aborted; round++)
+      await this.#act(setting, "on", seed + round, { gated: true, kill: false });
+    return lost ? 1 : 0;
+  }
+
+  get #count(): number {
+    return Math.round((this.#slots * WORK * this.#lengthMs) / 1000);
+  }
+
+  #gate({ adminUrl }: Setting): BudgetGate {
+    const slotsPerServer = SLOT_SERVER.maxNumSeqs;
+    return { url: `${adminUrl}/metrics`, slotsPerServer, slots: this.#slots, baseline: BASELINE };
+  }
+
+  async #warmUp({ client }: Setting): Promise<void> {
+    const { clock, screen, signal } = this.#stage;
+    screen.say("warming up");
+    const list = realtimeList({ seed: this.#options.seed, lengthMs: WARM_UP_MS, slots: this.#slots });
+    await runTraffic(client, clock, list, signal, { ended() {} });
+  }
+
+  async #act(setting: Setting, name: string, seed: number, plan: BacklogPlan | undefined): Promise<ActSummary> {
+    const lengthMs = this.#lengthMs;
+    const slots = this.#slots;
+    // What the picker believes of the servers' caches is emptied with them.
+    await setting.gateway.useDefaultConfig();
+    const realtime = realtimeList({ seed, lengthMs, slots });
+    const onMoment = (moment: Moment): void => {
+      this.#moment = moment;
+    };
+    const act = { name, realtime, lengthMs, slots, onMoment };
+    if (plan === undefined) return playAct(this.#stage, setting.client, act);
+    return playAct(this.#stage, setting.client, { ...act, backlog: await this.#backlog(setting, seed, plan) });
+  }
+
+  /** A backlog in a queue of its own, and a dispatcher for it that runs. */
+  async #backlog(setting: Setting, seed: number, { gated, kill }: BacklogPlan): Promise<BacklogRunOptions> {
+    const { cluster, clock, screen } = this.#stage;
+    const path = join(cluster.folder, "queue.db");
+    const queueName = `backlog-${++this.#queues}`;
+    const work = new Backlog({ path, queueName, count: this.#count, seed, clock });
+    const file = join(cluster.folder, "dispatch.yaml");
+    const gate = gated ? this.#gate(setting) : undefined;
+    // Without the gate all workers are busy, and there are more of them than slots: what a gate is for.
+    const workers = 2 * this.#slots;
+    writeFileSync(file, dispatchConfig({ path, queueName, gatewayUrl: setting.gatewayUrl, workers, gate }));
+    const { program } = this.#options;
+    const dispatcher = new DemoDispatcher({ file, program, clock, say: (line) => this.#stage.tell(line) });
+    this.#dispatcher = dispatcher;
+    await dispatcher.start();
+    screen.say(`look:   curl ${dispatcher.url}/debug/gates`);
+    return { work, dispatcher, kill };
+  }
+}

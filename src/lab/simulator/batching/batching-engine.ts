@@ -1,0 +1,238 @@
+import type { Clock } from "../../../base/clock/clock.ts";
+import type { Random } from "../../../base/clock/random.ts";
+import type { EndpointMetrics } from "../../../base/inference/endpoint.ts";
+import { extendHashes } from "../block-hashes.ts";
+import { type EngineCounters, NO_COUNTS } from "../engine-counters.ts";
+import { finishReason, outputLength } from "../lengths.ts";
+import type { ModelEngine } from "../model-engine.ts";
+import type { RefusalReason, Sequence, SequenceListener, SequenceSpec } from "../sequence.ts";
+import { BatchScheduler } from "./batch-scheduler.ts";
+import { BatchSequence } from "./batch-sequence.ts";
+import type { BatchingConfig } from "./config.ts";
+import { promptHashes } from "./prompt-hashes.ts";
+import { type StepLoad, stepDuration } from "./step-cost.ts";
+
+const NO_HASHES = new Uint32Array(0);
+
+/** What a batching engine is made of. */
+export interface BatchingParts {
+  readonly config: BatchingConfig;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** Hears about every sequence, before the sequence's own listener does. */
+  readonly observer?: SequenceListener | undefined;
+  /** Hears of every step when it begins: what it computes (the object changes with the next step) and milliseconds. */
+  readonly onStep?: ((load: Readonly<StepLoad>, duration: number) => void) | undefined;
+}
+
+/**
+ * A model server with continuous batching, modelled on vLLM V1: one step after another, each computing a batch that was formed
+ * at its begin, with tokens at its end. What arrives during a step is looked at when it ends; an idle engine starts
+ * at once and holds no timer. It draws all chance from `random` in the order of submission: equal seeds and equal
+ * submissions give equal times. Two things differ from vLLM: a step takes what its formula says, with no overlap of
+ * scheduling; and a prompt whose prefill is said to be remote is computed like any other.
+ */
+export class BatchingEngine implements ModelEngine {
+  readonly config: BatchingConfig;
+  readonly counters: EngineCounters = { ...NO_COUNTS };
+  readonly #scheduler: BatchScheduler;
+  readonly #clock: Clock;
+  readonly #random: Random;
+  readonly #observer: SequenceListener | undefined;
+  readonly #onStep: BatchingParts["onStep"];
+  readonly #onTimer = (): void => this.#end();
+  /** Tokens of the longest sequence there can be. */
+  readonly #context: number;
+  #nextId = 1;
+  /** A step is under way, or about to begin. */
+  #busy = false;
+  /** Who waited when the batch under way had been formed. */
+  #left = 0;
+  /** What a scrape says, but for its time. */
+  #figures: EndpointMetrics;
+
+  constructor(parts: BatchingParts) {
+    this.config = parts.config;
+    this.#scheduler = new BatchScheduler(parts.config, this.counters);
+    this.#clock = parts.clock;
+    this.#random = parts.random;
+    this.#observer = parts.observer;
+    this.#onStep = parts.onStep;
+    // vLLM does not start with a context that its cache could not hold.
+    this.#context = Math.min(parts.config.maxModelLen, parts.config.kvBlocks * parts.config.blockSize);
+    this.#figures = this.#figuresNow();
+  }
+
+  /** Sequences that hold blocks, 0..maxNumSeqs. */
+  get running(): number {
+    return this.#scheduler.runningCount;
+  }
+
+  /** Sequences in the queue; those preempted may be more than it admits. */
+  get waiting(): number {
+    return this.#scheduler.queue.length;
+  }
+
+  /** The KV cache: blocks held, kept and free. */
+  get blocks(): { readonly pinned: number; readonly idle: number; readonly capacity: number } {
+    return this.#scheduler.pool;
+  }
+
+  /**
+   * What a scrape of this engine would say now: as in vLLM, what the last step left behind. Who has arrived since waits unseen
+   * until the next one is over, which with a long prompt in it takes hundreds of milliseconds. Adapter sets are shared
+   * between calls until they change.
+   */
+  snapshotMetrics(): EndpointMetrics {
+    return { ...this.#figures, scrapedAt: this.#clock.now() };
+  }
+
+  /**
+   * Takes a prompt: it starts, waits for the end of the step or for room, or is refused ("context-length" where prompt and
+   * answer together can never fit, "queue-full"). Tokens never come from within this call.
+   */
+  submit(spec: SequenceSpec, listener: SequenceListener): Sequence {
+    const seed = spec.seed ?? this.#random.below(2 ** 32);
+    const sequence = new BatchSequence(this.#nextId++, spec, listener, seed, NO_HASHES, this.#clock.now());
+    const room = this.#context - sequence.promptTokens;
+    if (sequence.promptTokens < 1 || room < (spec.outputTokens ?? spec.maxTokens ?? 1)) {
+      return this.#reject(sequence, "context-length");
+    }
+    if (this.#busy && this.waiting >= this.config.maxWaitingQueueLength) return this.#reject(sequence, "queue-full");
+    sequence.target = spec.outputTokens ?? outputLength(sequence.random, spec.maxTokens, room, spec.ignoreEos === true);
+    if (spec.outputTokens === undefined) sequence.finishReason = finishReason(sequence.target, spec.maxTokens, room);
+    sequence.limit = Math.min(sequence.target, sequence.stallAfter);
+    sequence.known = sequence.promptTokens;
+    sequence.hashes = this.#hashesOf(spec, sequence.target);
+    this.#scheduler.enqueue(sequence);
+    if (this.#busy) return sequence;
+    this.#begin();
+    // It alone can have started: for whoever waited before nothing has changed.
+    if (sequence.state === "waiting" && this.waiting > this.config.maxWaitingQueueLength) {
+      this.#scheduler.dequeue(sequence);
+      return this.#reject(sequence, "queue-full");
+    }
+    return sequence;
+  }
+
+  /**
+   * Ends a waiting or running sequence and frees its blocks at once; without effect on any other. A step that computes it
+   * takes no less time.
+   */
+  abort(sequence: Sequence): void {
+    if (!(sequence instanceof BatchSequence)) return;
+    if (sequence.state === "waiting") this.#scheduler.dequeue(sequence);
+    else if (sequence.state === "running") this.#scheduler.leave(sequence);
+    else return;
+    this.#close(sequence, "aborted");
+    this.counters.aborted++;
+    this.#observer?.onAbort?.(sequence);
+    sequence.listener.onAbort?.(sequence);
+    if (!this.#busy) this.#begin();
+  }
+
+  #hashesOf({ prompt, answer, cacheKey, adapter }: SequenceSpec, target: number): Uint32Array {
+    if (!this.config.prefixCache || typeof prompt === "number") return NO_HASHES;
+    const key = cacheKey ?? adapter ?? "";
+    const { blockSize } = this.config;
+    const hashes = promptHashes(prompt, blockSize, key);
+    if (answer === undefined) return hashes;
+    return extendHashes(hashes, prompt, answer, Math.min(answer.length, target), blockSize, key);
+  }
+
+  #reject(sequence: BatchSequence, reason: RefusalReason): Sequence {
+    this.#close(sequence, "rejected");
+    sequence.target = 0;
+    this.counters.rejected++;
+    this.#observer?.onReject?.(sequence, reason);
+    sequence.listener.onReject?.(sequence, reason);
+    return sequence;
+  }
+
+  #close(sequence: BatchSequence, state: "finished" | "aborted" | "rejected"): void {
+    sequence.state = state;
+    sequence.endedAt = this.#clock.now();
+    sequence.hashes = NO_HASHES;
+  }
+
+  #begin(): void {
+    const { load, started } = this.#scheduler;
+    this.#scheduler.form();
+    this.#left = this.waiting;
+    this.#busy = load.sequences > 0;
+    if (!this.#busy) {
+      this.#figures = this.#figuresNow();
+      return;
+    }
+    const duration = stepDuration(this.config.cost, load, this.config.loraLoadMs);
+    this.#clock.after(duration, this.#onTimer);
+    this.counters.steps++;
+    this.#onStep?.(load, duration);
+    const now = this.#clock.now();
+    for (const sequence of started) {
+      // One that another one's listener has just ended never started for anybody outside.
+      if (sequence.preemptions === 0 && sequence.state === "running") this.#start(sequence, now);
+    }
+  }
+
+  #start(sequence: BatchSequence, now: number): void {
+    sequence.startedAt = now;
+    sequence.cachedTokens = sequence.computed;
+    this.counters.promptTokens += sequence.promptTokens;
+    this.counters.prefixQueries += sequence.promptTokens;
+    this.counters.prefixHits += sequence.cachedTokens;
+    this.#observer?.onStart?.(sequence);
+    sequence.listener.onStart?.(sequence);
+  }
+
+  /** The step is over: tokens appear, then the next one begins. */
+  #end(): void {
+    const now = this.#clock.now();
+    const { running } = this.#scheduler;
+    try {
+      for (const sequence of running) {
+        const { scheduled } = sequence;
+        if (scheduled === 0) continue;
+        sequence.scheduled = 0;
+        sequence.computed += scheduled;
+        if (sequence.computed === sequence.known && sequence.produced < sequence.limit) this.#produce(sequence, now);
+      }
+    } finally {
+      this.#figures = this.#figuresNow();
+      this.#begin();
+    }
+  }
+
+  /** What there is, without those who have arrived since the last batch was formed. */
+  #figuresNow(): EndpointMetrics {
+    const { pool, lora, runningCount } = this.#scheduler;
+    return {
+      waiting: Math.min(this.#left, this.waiting),
+      running: runningCount,
+      kvUsage: pool.usage,
+      maxLora: this.config.maxLoras,
+      loraRunning: lora.running,
+      loraWaiting: lora.waiting,
+      blockSize: this.config.blockSize,
+      blocks: this.config.kvBlocks,
+      scrapedAt: Number.NaN,
+    };
+  }
+
+  #produce(sequence: BatchSequence, now: number): void {
+    sequence.produced++;
+    this.counters.generationTokens++;
+    // The last token is never computed: nothing comes after it.
+    if (sequence.produced < sequence.limit) sequence.known++;
+    if (Number.isNaN(sequence.firstTokenAt)) sequence.firstTokenAt = now;
+    this.#observer?.onToken?.(sequence, 1);
+    sequence.listener.onToken?.(sequence, 1);
+    sequence.lastTokenAt = now;
+    if (sequence.produced < sequence.target || sequence.state !== "running") return;
+    this.#scheduler.leave(sequence);
+    this.#close(sequence, "finished");
+    this.counters.finished++;
+    this.#observer?.onFinish?.(sequence);
+    sequence.listener.onFinish?.(sequence);
+  }
+}

@@ -1,0 +1,59 @@
+import type { Clock } from "../../base/clock/clock.ts";
+import type { Random } from "../../base/clock/random.ts";
+import type { Adapters } from "./adapters.ts";
+import { ApiError } from "./api-error.ts";
+import type { SimEngine } from "./engine.ts";
+import type { SimMetrics } from "./metrics.ts";
+import type { SimOptions } from "./options.ts";
+import type { RequestLog } from "./request-log.ts";
+
+/** What the routes of one server share. */
+export interface SimContext {
+  /** As started, with the live settings of the moment. */
+  settings: SimOptions;
+  readonly engine: SimEngine;
+  readonly adapters: Adapters;
+  readonly metrics: SimMetrics;
+  readonly log: RequestLog;
+  readonly clock: Clock;
+  /** For ids and injected failures; the engine has its own. */
+  readonly random: Random;
+  /** Monotonic and wall-clock milliseconds of the start. */
+  readonly startedAt: number;
+  readonly startedWall: number;
+  /** Names of the base model; the first one is reported. At least one. */
+  readonly modelNames: readonly string[];
+  /** Inference requests seen, for `error-until`. */
+  inferenceRequests: number;
+  /** Answers under way. */
+  readonly generations: Set<{ interrupt(error: ApiError): void }>;
+  /** Dies `ms` milliseconds from now, unless an earlier end is planned already. */
+  crashAfter(ms: number): void;
+}
+
+/** A model that a client may name. */
+export interface ModelChoice {
+  /** As responses report it. */
+  readonly name: string;
+  readonly adapter: string | undefined;
+  /** Prefixes cached under one key are not found under another. */
+  readonly cacheKey: string;
+}
+
+/**
+ * The model a request asks for; none named means the base model.
+ * @throws ApiError 404 for an unknown one, 400 for something that is no name
+ */
+export function chooseModel(context: SimContext, model: unknown): ModelChoice {
+  const base = context.modelNames[0]!;
+  if (model === undefined || model === null) return { name: base, adapter: undefined, cacheKey: base };
+  if (typeof model !== "string") throw new ApiError(400, "model must be a string", "model");
+  if (context.modelNames.includes(model)) return { name: base, adapter: undefined, cacheKey: base };
+  const adapter = context.adapters.get(model);
+  if (!adapter) throw new ApiError(404, `The model \`${model.slice(0, 256)}\` does not exist.`, "model");
+  return {
+    name: adapter.name,
+    adapter: adapter.name,
+    cacheKey: `${base}\u0000${adapter.name}\u0000${adapter.generation}`,
+  };
+}

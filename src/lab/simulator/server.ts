@@ -1,0 +1,238 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import type { Clock, Timer } from "../../base/clock/clock.ts";
+import { type Random, SeededRandom, uuidFrom } from "../../base/clock/random.ts";
+import { realClock } from "../../base/clock/real.ts";
+import { hostPort } from "../../base/inference/endpoint.ts";
+import { messageOf, SluiceError } from "../../base/inference/errors.ts";
+import { Adapters } from "./adapters.ts";
+import { ApiError } from "./api-error.ts";
+import type { SimContext } from "./context.ts";
+import { SimEngine } from "./engine.ts";
+import { settingsFor } from "./faults.ts";
+import { SimMetrics } from "./metrics.ts";
+import type { SimOptions } from "./options.ts";
+import { RequestLog, type RequestRecord } from "./request-log.ts";
+import { sendJson } from "./routes/route.ts";
+import { isAdmin, isRecorded, ROUTES } from "./routes/table.ts";
+
+/** Longer than the idle time of any proxy's connection pool, so that it is the proxy who closes. */
+const KEEP_ALIVE_MS = 75_000;
+
+/** The last request of each connection. */
+type LatestExchange = WeakMap<Socket, { readonly record: RequestRecord; readonly response: ServerResponse }>;
+
+/** A model server that runs. */
+export interface Simulator {
+  /** `http://address:port`, loopback when it listens on every address. */
+  readonly url: string;
+  readonly port: number;
+  readonly engine: SimEngine;
+  /** Answers what is under way with an error, closes every connection and stops listening. */
+  close(): Promise<void>;
+}
+
+/** What a simulator runs on; by default the machine's clock and chance from the option `seed`. */
+export interface SimulatorParts {
+  readonly clock?: Clock;
+  readonly random?: Random;
+  /** Called when the fault `crash-after` strikes, once every connection is cut: the place to end the process. */
+  readonly onCrash?: () => void;
+}
+
+/**
+ * Starts one model server (data-plane 5.3) on `options.port`; options that concern several servers are not looked at.
+ * @throws SluiceError SIM_LISTEN when it can't listen there
+ */
+export async function startSimulator(options: SimOptions, parts: SimulatorParts = {}): Promise<Simulator> {
+  const { clock = realClock, random = new SeededRandom(options.seed) } = parts;
+  const modelNames = options.servedModelName.length > 0 ? options.servedModelName : [options.model];
+  const metrics = new SimMetrics(clock, modelNames[0]!, options.maxModelLen);
+  let crashTimer: Timer | undefined;
+  let crashAt = Number.POSITIVE_INFINITY;
+  const context: SimContext = {
+    settings: options,
+    engine: new SimEngine({
+      config: { ...options, latency: options, resolution: 1 },
+      clock,
+      random,
+      observer: metrics,
+    }),
+    adapters: new Adapters(options.loraModules),
+    metrics,
+    log: new RequestLog(),
+    clock,
+    random: new SeededRandom(options.seed ^ 0x5bd1e995),
+    startedAt: clock.now(),
+    startedWall: clock.wall(),
+    modelNames,
+    inferenceRequests: 0,
+    generations: new Set(),
+    crashAfter(ms) {
+      if (clock.now() + ms >= crashAt) return;
+      crashAt = clock.now() + ms;
+      crashTimer?.cancel();
+      crashTimer = clock.after(ms, () => {
+        server.close();
+        server.closeAllConnections();
+        parts.onCrash?.();
+      });
+    },
+  };
+  const identity = new Map<string, string>();
+  const latest: LatestExchange = new WeakMap();
+  const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, (request, response) => {
+    void answer(context, identity, latest, request, response);
+  });
+  server.on("clientError", (error, socket) => refuseBytes(error, socket as Socket, latest));
+  const port = await listen(server, options);
+  if (options.crashAfter > 0) context.crashAfter(options.crashAfter);
+  identity.set("x-inference-pod", options.podName || `sim-${port}`);
+  identity.set("x-inference-port", String(port));
+  if (options.podNamespace) identity.set("x-inference-namespace", options.podNamespace);
+  const address = options.host === "0.0.0.0" || options.host === "::" ? "127.0.0.1" : options.host;
+  return {
+    url: `http://${hostPort(address, port)}`,
+    port,
+    engine: context.engine,
+    close: () =>
+      new Promise((resolve) => {
+        crashTimer?.cancel();
+        server.close(() => resolve());
+        for (const generation of context.generations) generation.interrupt(new ApiError(503, "The server is stopping"));
+        // Later than the last words of the streams just ended.
+        clock.soon(() => server.closeAllConnections());
+      }),
+  };
+}
+
+/**
+ * As many servers as `instances` times `dataParallelSize` says, on consecutive ports (any, when `port` is 0), each with its own
+ * engine. Equal seeds: equal requests get equal answers wherever they go.
+ * @throws SluiceError SIM_LISTEN when one of them can't listen; none is left running then
+ */
+export async function startInstances(options: SimOptions, parts: SimulatorParts = {}): Promise<Simulator[]> {
+  const started: Simulator[] = [];
+  try {
+    for (let i = 0; i < options.instances * options.dataParallelSize; i++) {
+      const port = options.port === 0 ? 0 : options.port + i;
+      started.push(await startSimulator({ ...options, port }, parts));
+    }
+  } catch (error) {
+    await Promise.all(started.map((simulator) => simulator.close()));
+    throw error;
+  }
+  return started;
+}
+
+function listen(server: Server, { host, port }: SimOptions): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.once("error", (error) => {
+      reject(new SluiceError("SIM_LISTEN", `cannot listen on ${hostPort(host, port)}: ${messageOf(error)}`));
+    });
+    server.listen({ host, port }, () => resolve((server.address() as AddressInfo).port));
+  });
+}
+
+async function answer(
+  context: SimContext,
+  identity: ReadonlyMap<string, string>,
+  latest: LatestExchange,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const url = request.url ?? "/";
+  const mark = url.indexOf("?");
+  const path = mark < 0 ? url : url.slice(0, mark);
+  const record = newRecord(context, request, path);
+  if (isRecorded(path)) context.log.add(record);
+  latest.set(request.socket, { record, response });
+  response.setHeaders(identity as Map<string, string>);
+  if (context.settings.enableRequestIdHeaders) response.setHeader("x-request-id", record.id);
+  response.on("close", () => close(context, record, response));
+  try {
+    const settings = isAdmin(path) ? context.settings : settingsFor(context, request.headers);
+    if (settings !== context.settings && settings.crashAfter > 0) context.crashAfter(settings.crashAfter);
+    if (settings.failConnect && !isAdmin(path)) {
+      record.fault = "fail-connect";
+      request.socket.resetAndDestroy();
+      return;
+    }
+    const methods = ROUTES.get(path);
+    if (!methods) throw new ApiError(404, `There is nothing at ${path.slice(0, 256)}`);
+    const handler = methods[request.method ?? ""];
+    if (!handler) {
+      response.setHeader("allow", Object.keys(methods).join(", "));
+      throw new ApiError(405, `${path} takes ${Object.keys(methods).join(" or ")} only`);
+    }
+    const query = new URLSearchParams(mark < 0 ? "" : url.slice(mark + 1));
+    await handler({ context, request, response, record, settings, query });
+  } catch (error) {
+    if (response.headersSent || response.destroyed) return;
+    const known = error instanceof ApiError ? error : new ApiError(500, messageOf(error));
+    sendJson(response, known.status, known);
+  }
+}
+
+function newRecord(context: SimContext, request: IncomingMessage, path: string): RequestRecord {
+  const headers: Record<string, string> = {};
+  for (const [name, value] of Object.entries(request.headers)) {
+    headers[name] = Array.isArray(value) ? value.join(", ") : String(value);
+  }
+  const declared = request.headers["content-length"];
+  return {
+    id: (headers["x-request-id"] ?? "").slice(0, 256) || uuidFrom(context.random),
+    method: request.method ?? "",
+    path: path.slice(0, 1024),
+    headers,
+    declaredContentLength: declared === undefined ? null : Number(declared),
+    model: null,
+    bodySha256: null,
+    bodyLength: 0,
+    trailingBytes: false,
+    repeatedDocument: false,
+    lengthMismatch: false,
+    receivedAt: context.clock.wall(),
+    firstTokenAt: null,
+    endedAt: null,
+    aborted: false,
+    abortedAt: null,
+    status: null,
+    fault: null,
+  };
+}
+
+function close(context: SimContext, record: RequestRecord, response: ServerResponse): void {
+  if (response.headersSent) record.status = response.statusCode;
+  record.endedAt = context.clock.wall();
+  if (response.writableFinished || record.fault !== null) return;
+  record.aborted = true;
+  record.abortedAt = record.endedAt;
+}
+
+/**
+ * Bytes that are no HTTP request. Right behind a body of declared length they are what was sent beyond it: the record of
+ * that request says so, and its answer is still finished.
+ */
+function refuseBytes(error: Error, socket: Socket, latest: LatestExchange): void {
+  const exchange = latest.get(socket);
+  if (exchange && exchange.record.declaredContentLength !== null && codeOf(error).startsWith("HPE_")) {
+    exchange.record.lengthMismatch = true;
+  }
+  const response = exchange?.response;
+  const underWay = response !== undefined && !response.writableFinished;
+  if (underWay && response.req.complete) {
+    response.shouldKeepAlive = false;
+    response.once("finish", () => socket.end());
+  } else if (!socket.writable || (underWay && response.headersSent)) {
+    socket.destroy();
+  } else {
+    const body = JSON.stringify(new ApiError(400, `InvalidRequest: ${messageOf(error)}`));
+    const head = `content-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close`;
+    socket.end(`HTTP/1.1 400 Bad Request\r\n${head}\r\n\r\n${body}`);
+  }
+}
+
+function codeOf(error: Error): string {
+  return String((error as NodeJS.ErrnoException).code);
+}

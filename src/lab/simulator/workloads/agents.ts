@@ -1,0 +1,107 @@
+import type { SeededRandom } from "../../../base/clock/random.ts";
+import { numberedRandom } from "./numbered-random.ts";
+import { poissonArrivals } from "./poisson.ts";
+import { joined, randomText } from "./prompt-text.ts";
+import { drawTokens, type TokenLengths } from "./token-lengths.ts";
+import {
+  BYTES_PER_TOKEN,
+  type Workload,
+  type WorkloadDefinition,
+  type WorkloadPort,
+  type WorkloadSettings,
+} from "./workload.ts";
+
+/** Kinds of agents, each with instructions and descriptions of its tools. */
+const ROLES = 8;
+const ROLE_TOKENS = 6000;
+const TASK: TokenLengths = { mean: 1000, sigma: 0.7, least: 16, most: 8000 };
+/** What a tool returns: half of them less than 1,400 tokens, a file now and then. */
+const TOOL_RESULT: TokenLengths = { mean: 3000, sigma: 1.2, least: 16, most: 40_000 };
+const STEP: TokenLengths = { mean: 150, sigma: 0.6, least: 8, most: 1000 };
+/** Chance that a step is the last one: 15 steps on average. */
+const LAST_STEP = 1 / 15;
+/** Milliseconds that a tool takes: exponential. */
+const TOOL_MS = 3000;
+/** A session ends before prompt and answer come to more. */
+const MAX_TOKENS = 120_000;
+
+/**
+ * Agents that call tools: each prompt is the one before it, the answer and what the tool returned, so that prompts grow to
+ * tens of thousands of tokens of which nearly all are cached at one server. The next prompt comes when the tool is done. Each
+ * session has generators of its own, so every policy sees the same sessions; when their later steps come depends on answers.
+ */
+export const AGENTS: WorkloadDefinition = {
+  name: "agents",
+  about:
+    "agents that call tools, whose prompts grow from 7,000 up to 120,000 tokens: shows who finds a session's server again",
+  rates: [0.5, 1, 2],
+  rateUnit: "sessions/s",
+  servers: 8,
+  preset: "llama-3-8b-h100",
+  durationMs: 120_000,
+  make: agents,
+};
+
+function agents({ rate, durationMs }: WorkloadSettings): Workload {
+  return {
+    start(port) {
+      const base = port.random.below(2 ** 32);
+      const roles = Array.from({ length: ROLES }, () => randomText(port.random, ROLE_TOKENS));
+      let number = 0;
+      poissonArrivals(port, rate, durationMs, () => {
+        const role = roles[port.random.below(ROLES)]!;
+        new Session(port, durationMs, role, base, number++).next();
+      });
+    },
+  };
+}
+
+/** One agent at work. Its text is one stream from a generator that can be had again, as that of a conversation is. */
+class Session {
+  readonly #port: WorkloadPort;
+  readonly #untilMs: number;
+  readonly #role: Uint8Array;
+  readonly #base: number;
+  readonly #number: number;
+  /** Of lengths and pauses. */
+  readonly #random: SeededRandom;
+  #isFirst = true;
+  /** Of the next prompt. */
+  #promptTokens: number;
+
+  constructor(port: WorkloadPort, untilMs: number, role: Uint8Array, base: number, number: number) {
+    this.#port = port;
+    this.#untilMs = untilMs;
+    this.#role = role;
+    this.#base = base;
+    this.#number = number;
+    this.#random = numberedRandom(base, 2 * number);
+    this.#promptTokens = ROLE_TOKENS + drawTokens(this.#random, TASK);
+  }
+
+  /** Sends the next prompt, and arms the one after it. */
+  next(): void {
+    const { clock } = this.#port;
+    const random = this.#random;
+    const outputTokens = drawTokens(random, STEP);
+    const soFar = this.#promptTokens + outputTokens;
+    if (soFar > MAX_TOKENS) return;
+    const text = joined(this.#role, randomText(numberedRandom(this.#base, 2 * this.#number + 1), soFar - ROLE_TOKENS));
+    const promptBytes = this.#promptTokens * BYTES_PER_TOKEN;
+    const isLast = random.next() < LAST_STEP;
+    const toolMs = -Math.log(1 - random.next()) * TOOL_MS;
+    this.#promptTokens = soFar + drawTokens(random, TOOL_RESULT);
+    const request = {
+      prompt: text.subarray(0, promptBytes),
+      outputTokens,
+      answer: text.subarray(promptBytes),
+      session: `session-${this.#number}`,
+      kind: this.#isFirst ? "first step" : "later step",
+    };
+    this.#isFirst = false;
+    this.#port.send(request, (outcome) => {
+      if (outcome === "rejected" || isLast || clock.now() + toolMs >= this.#untilMs) return;
+      clock.after(toolMs, () => this.next());
+    });
+  }
+}

@@ -1,0 +1,88 @@
+import type { Random } from "../../../base/clock/random.ts";
+import { poissonArrivals } from "./poisson.ts";
+import { joined, randomText } from "./prompt-text.ts";
+import { drawTokens, type TokenLengths } from "./token-lengths.ts";
+import type { Workload, WorkloadDefinition, WorkloadSettings } from "./workload.ts";
+
+const TENANTS = 40;
+/**
+ * Zipf's law with Mandelbrot's offset, fitted to two figures: the top tenant has 16.0 %, the top ten 63.0 %.
+ * Without the offset they would have 23 % and 68 %.
+ */
+const EXPONENT = 1.0593;
+const OFFSET = 1.08;
+/** What the largest tenant, the two largest, and so on have of all requests; the last is 1. */
+const SHARE_UP_TO = cumulated(Array.from({ length: TENANTS }, (_, i) => (i + 1 + OFFSET) ** -EXPONENT));
+const TOP = 10;
+
+const ANSWER: TokenLengths = { mean: 250, sigma: 0.67, least: 1, most: 1000 };
+
+/**
+ * Tenants of very different sizes, each with a system prompt, who want half as much again as there is: under the default
+ * profile the servers do 47 requests/s of it, however many wait.
+ */
+export const TENANTS_OVERLOAD: WorkloadDefinition = {
+  name: "tenants",
+  about:
+    "40 tenants, the largest with 16 % and the top ten with 63 % of 1.5 times what the servers can do: shows who gets what is left",
+  rates: [71],
+  rateUnit: "requests/s",
+  servers: 8,
+  preset: "qwen3-32b-2xh100",
+  durationMs: 45_000,
+  make: (settings) => tenantTraffic(2000, { mean: 1500, sigma: 0.6, least: 16, most: 16_000 }, settings),
+};
+
+/**
+ * The same tenants with long questions that nobody asked before: a system prompt is 40 % of a prompt. The servers can do about
+ * 24 requests/s of it.
+ */
+export const TENANTS_FRESH: WorkloadDefinition = {
+  name: "tenants-fresh",
+  about:
+    "the tenants of `tenants` with new questions of 6,000 tokens, one in a hundred above 27,000: shows who leaves a tenant's server in time",
+  rates: [8, 12, 16, 20],
+  rateUnit: "requests/s",
+  servers: 8,
+  preset: "llama-3-8b-h100",
+  durationMs: 90_000,
+  make: (settings) => tenantTraffic(4000, { mean: 6000, sigma: 1, least: 16, most: 60_000 }, settings),
+};
+
+/**
+ * Poisson arrivals of requests, each with its tenant's system prompt and a question that was never asked.
+ * @param systemTokens tokens of a system prompt
+ */
+function tenantTraffic(systemTokens: number, question: TokenLengths, { rate, durationMs }: WorkloadSettings): Workload {
+  return {
+    start(port) {
+      const { random } = port;
+      const systems = Array.from({ length: TENANTS }, () => randomText(random, systemTokens));
+      poissonArrivals(port, rate, durationMs, () => {
+        const tenant = drawTenant(random);
+        const prompt = joined(systems[tenant]!, randomText(random, drawTokens(random, question)));
+        const kind = tenant === 0 ? "top tenant" : tenant < TOP ? "next nine" : "other tenants";
+        port.send({ prompt, outputTokens: drawTokens(random, ANSWER), tenant: `tenant-${tenant + 1}`, kind });
+      });
+    },
+  };
+}
+
+/** By size, 0 = the largest. */
+function drawTenant(random: Random): number {
+  const share = random.next();
+  return SHARE_UP_TO.findIndex((upTo) => share < upTo);
+}
+
+function cumulated(weights: readonly number[]): number[] {
+  const whole = weights.reduce((sum, weight) => sum + weight, 0);
+  const shares: number[] = [];
+  let sum = 0;
+  for (const weight of weights) {
+    sum += weight;
+    shares.push(sum / whole);
+  }
+  // Rounding leaves no gap behind the last.
+  shares[shares.length - 1] = 1;
+  return shares;
+}

@@ -1,0 +1,140 @@
+import type { Clock } from "../../base/clock/clock.ts";
+import type { SeededRandom } from "../../base/clock/random.ts";
+import type { Endpoint } from "../../base/inference/endpoint.ts";
+import { Rejection } from "../../base/inference/outcomes.ts";
+import type { InferenceRequest } from "../../base/inference/request.ts";
+import { silentLogger } from "../../base/telemetry/logger.ts";
+import type { EffectiveConfig } from "../../picker/config/effective.ts";
+import { instancesOf, planOf } from "../../picker/core/plan.ts";
+import { LegacyAdmission } from "../../picker/flowcontrol/legacy-admission.ts";
+import { Scheduler } from "../../picker/scheduling/scheduler.ts";
+import { BytesPerToken } from "../../picker/scheduling/tokens/bytes-per-token.ts";
+import type { PoolEndpoint } from "../../pool/endpoints/pool-endpoint.ts";
+import { EndpointRegistry } from "../../pool/endpoints/registry.ts";
+import type { ModelEngine } from "../simulator/model-engine.ts";
+import type { SequenceSpec } from "../simulator/sequence.ts";
+import { type SimListener, sequenceListener } from "./sim-listener.ts";
+
+/** How often the simulated collector reads an engine's figures unless told otherwise, milliseconds. */
+export const SCRAPE_INTERVAL = 50;
+
+export interface SimClusterOptions {
+  /** One per server. */
+  readonly engines: readonly ModelEngine[];
+  readonly config: EffectiveConfig;
+  /** Whether the servers have metrics to read; default true. */
+  readonly metrics?: boolean | undefined;
+  /** Milliseconds between two readings of a server, > 0; default `SCRAPE_INTERVAL`. */
+  readonly scrapeIntervalMs?: number | undefined;
+  /** Milliseconds by which figures are older than they claim to be; default 0. */
+  readonly metricsLagMs?: number | undefined;
+  readonly clock: Clock;
+  readonly random: SeededRandom;
+}
+
+/** One server: what the scheduler knows of it, and what it does. */
+interface Place {
+  readonly endpoint: PoolEndpoint;
+  readonly engine: ModelEngine;
+}
+
+/** The real admission and scheduler in front of simulated engines, without sockets, in the time of its clock. */
+export class SimCluster {
+  readonly #options: SimClusterOptions;
+  readonly #endpoints: EndpointRegistry;
+  readonly #places: readonly Place[];
+  readonly #serverOf = new Map<Endpoint, number>();
+  readonly #admission: LegacyAdmission;
+  readonly #instances: ReturnType<typeof instancesOf>;
+  readonly #scheduler: Scheduler;
+  readonly #bytesPerToken = new BytesPerToken();
+
+  constructor(options: SimClusterOptions) {
+    const { engines, config, clock, random, scrapeIntervalMs = SCRAPE_INTERVAL } = options;
+    this.#options = options;
+    this.#endpoints = new EndpointRegistry({ clock, random });
+    this.#places = engines.map((engine, i) => {
+      const address = `10.0.${Math.floor(i / 250)}.${(i % 250) + 1}`;
+      const place = { namespace: "sim", name: `s${i}`, address, port: 8000, rank: 0, labels: {} };
+      const endpoint = this.#endpoints.upsert(place)!;
+      // By which figures are told from stale ones, as the collector says it.
+      endpoint.scrapeInterval = scrapeIntervalMs;
+      this.#serverOf.set(endpoint, i);
+      return { endpoint, engine };
+    });
+    this.#instances = instancesOf(config, { clock, random, log: silentLogger });
+    try {
+      this.#scheduler = new Scheduler({ plan: planOf(config, this.#instances), clock, random });
+      this.#admission = new LegacyAdmission(this.#instances.make(config.detector));
+    } catch (error) {
+      this.close();
+      throw error;
+    }
+  }
+
+  /** Closes the plugins. */
+  close(): void {
+    this.#instances.close();
+  }
+
+  /** Reads the engines now and then, as the collector does, for as long as `open` says; not at all where they have no metrics. */
+  scrape(open: () => boolean): void {
+    const { metrics = true, scrapeIntervalMs = SCRAPE_INTERVAL, clock } = this.#options;
+    if (!metrics) return;
+    // All are known before the first request; from then on each has its own phase, as with the collector.
+    this.#places.forEach((place, i) => {
+      this.#read(place);
+      const again = (): void => {
+        if (!open()) return;
+        this.#read(place);
+        clock.after(scrapeIntervalMs, again);
+      };
+      clock.after((scrapeIntervalMs * (i + 1)) / this.#places.length, again);
+    });
+  }
+
+  /** Admits and schedules a request and hands it to the engine that was picked. */
+  submit(understood: InferenceRequest, spec: SequenceSpec, listener: SimListener): void {
+    const { endpoints } = this.#endpoints.candidates();
+    const { targetModel } = understood;
+    const request = { ...understood, bytesPerToken: this.#bytesPerToken.of(targetModel) };
+    const refused = this.#admission.admit(request, endpoints, this.#options.clock.now());
+    const result = refused ?? this.#scheduler.schedule(request, endpoints, 0);
+    if (result instanceof Rejection) {
+      listener.rejected();
+      return;
+    }
+    const target = result.endpoints[0]!;
+    const ticket = this.#endpoints.inFlight.open(target, result.uncachedTokens);
+    const server = this.#serverOf.get(target)!;
+    listener.placed?.(server);
+    const first = (): void => {
+      if (!result.keepsTokens) ticket.firstResponseByte();
+    };
+    const text = this.#bytesPerToken.textOf(request);
+    // As the engine counts them, which says so at the end of its answer.
+    const tokens = typeof spec.prompt === "number" ? spec.prompt : spec.prompt.length;
+    const learning: SimListener = {
+      ...listener,
+      finished: () => {
+        this.#bytesPerToken.learn(targetModel, text, tokens, this.#options.clock.now());
+        listener.finished();
+      },
+    };
+    this.#options.engines[server]!.submit(
+      spec,
+      sequenceListener(learning, first, () => ticket.release()),
+    );
+  }
+
+  #read({ endpoint, engine }: Place): void {
+    const { clock, metricsLagMs = 0 } = this.#options;
+    const figures = engine.snapshotMetrics();
+    const arrived = (): void => {
+      endpoint.metrics = metricsLagMs === 0 ? figures : { ...figures, scrapedAt: clock.now() };
+      this.#endpoints.states.readable(endpoint);
+    };
+    if (metricsLagMs === 0) arrived();
+    else clock.after(metricsLagMs, arrived);
+  }
+}

@@ -1,0 +1,220 @@
+import { quantile } from "../../../base/telemetry/quantile.ts";
+import type { EnginePreset } from "../../simulator/batching/presets.ts";
+import type {
+  Workload,
+  WorkloadDefinition,
+  WorkloadPort,
+  WorkloadRequest,
+} from "../../simulator/workloads/workload.ts";
+import { BYTES_PER_TOKEN } from "../../simulator/workloads/workload.ts";
+import type { RecordedRequest } from "./access-log.ts";
+import { Counts } from "./counts.ts";
+import { RecordedText } from "./recorded-text.ts";
+import type { LogSummary } from "./replay-result.ts";
+
+/** Milliseconds of a log that are played. */
+export const MAX_SPAN = 24 * 3_600_000;
+/** Tokens of a prompt of which a log says nothing, as the Common Log Format. */
+export const USUAL_PROMPT = 1024;
+/** Bytes of one token of a streamed answer: an event of the chat API with an id, a time and the name of a model. */
+const EVENT_BYTES = 220;
+/** Bytes of an answer besides its text: the rest of the JSON object, or the first event and the last ones. */
+const ENVELOPE = 400;
+/** Different models and upstreams that are told apart. */
+const MAX_MODELS = 64;
+const MAX_UPSTREAMS = 512;
+
+/** What is not in a log. */
+export interface TrafficOptions {
+  readonly preset: EnginePreset;
+  /** Tokens of a prompt where nothing is known of it; default `USUAL_PROMPT`. */
+  readonly promptTokens?: number | undefined;
+}
+
+/** Recorded traffic, ready to be played. */
+export interface RecordedTraffic {
+  readonly summary: Omit<LogSummary, "skipped" | "beyond">;
+  /** Requests that lie outside of the time that is played. */
+  readonly outside: number;
+  /** But for the number of servers, which a log may not tell. */
+  readonly definition: Omit<WorkloadDefinition, "servers">;
+}
+
+/** One request with everything that it takes to play it. */
+interface Played {
+  /** Milliseconds after the first. */
+  readonly at: number;
+  readonly promptTokens: number;
+  readonly outputTokens: number;
+  readonly guessedPrompt: boolean;
+  readonly guessedOutput: boolean;
+  /** Of its text: of its session, or of itself. */
+  readonly text: number;
+  readonly adapter: string | undefined;
+  readonly session: string | undefined;
+  readonly tenant: string | undefined;
+}
+
+/** @param requests at least one, in the order of their arrivals */
+export function recordedTraffic(requests: readonly RecordedRequest[], options: TrafficOptions): RecordedTraffic {
+  const { preset } = options;
+  const used = densest(requests);
+  const first = used[0]!.at;
+  const sessions = new Map<string, number>();
+  const models = new Counts(MAX_MODELS);
+  const upstreams = new Counts(MAX_UPSTREAMS);
+  for (const { session, model, upstream } of used) {
+    if (session !== undefined && !sessions.has(session)) sessions.set(session, sessions.size);
+    if (model !== undefined) models.add(model);
+    if (upstream !== undefined) upstreams.add(upstream);
+  }
+  const [base, ...adapters] = models.list().slice(0, MAX_MODELS);
+  const adapterNames = new Set(adapters.map(({ what }) => what));
+  const list = used.map((request, at): Played => {
+    const { session, model, tenant } = request;
+    return {
+      at: request.at - first,
+      ...lengthsOf(request, options),
+      text: session === undefined ? sessions.size + at : sessions.get(session)!,
+      adapter: model !== undefined && adapterNames.has(model) ? model : undefined,
+      ...{ session, tenant },
+    };
+  });
+  const durationMs = list.at(-1)!.at + 1;
+  const rate = Number(((list.length * 1000) / durationMs).toPrecision(4));
+  const count = (is: (request: Played) => boolean): number => list.reduce((sum, one) => sum + (is(one) ? 1 : 0), 0);
+  const mean = (of: (request: Played) => number): number => list.reduce((sum, one) => sum + of(one), 0) / list.length;
+  const summary = {
+    ...{ requests: list.length, from: first, durationMs, rate, sessions: sessions.size },
+    recorded: recordedTimes(used),
+    upstreams: upstreams.list("further upstreams"),
+    models: models.list("further models"),
+    promptTokens: mean(({ promptTokens }) => promptTokens),
+    outputTokens: mean(({ outputTokens }) => outputTokens),
+    guessedPrompts: count(({ guessedPrompt }) => guessedPrompt),
+    guessedOutputs: count(({ guessedOutput }) => guessedOutput),
+  };
+  const unshared = count(({ session }) => session === undefined);
+  return {
+    summary: { ...summary, notes: notesOf(used, unshared, base?.what, [...adapterNames], options) },
+    outside: requests.length - used.length,
+    definition: {
+      name: "recorded",
+      about: `${list.length} requests of an access log, at the times at which they came`,
+      ...{ rates: [rate], rateUnit: "requests/s", preset: preset.name, durationMs },
+      // Nothing says how many fit a server: all of them, so that no loading of adapters is made up.
+      ...(adapterNames.size === 0 ? {} : { loraSlots: adapterNames.size }),
+      make: (settings) => new Playback(list, rate / settings.rate),
+    },
+  };
+}
+
+/** The part of a log, not longer than is played, in which most requests lie: a few wrong times must not decide. */
+function densest(requests: readonly RecordedRequest[]): readonly RecordedRequest[] {
+  let best = { from: 0, to: 0 };
+  for (let from = 0, to = 0; to < requests.length; from++) {
+    while (to < requests.length && requests[to]!.at - requests[from]!.at < MAX_SPAN) to++;
+    if (to - from > best.to - best.from) best = { from, to };
+  }
+  return requests.slice(best.from, best.to);
+}
+
+/** How long prompt and answer are, as far as a log tells: never more than fits the engine. */
+function lengthsOf(request: RecordedRequest, { preset, promptTokens = USUAL_PROMPT }: TrafficOptions) {
+  const { bytesReceived, bytesSent, streamed, durationMs, generates } = request;
+  const { cost, maxModelLen } = preset.config;
+  const guess = bytesReceived === undefined ? promptTokens : bytesReceived / BYTES_PER_TOKEN;
+  const prompt = whole(request.promptTokens ?? guess, maxModelLen - 1);
+  const sent = Math.max(0, (bytesSent ?? 0) - ENVELOPE) / (streamed ? EVENT_BYTES : BYTES_PER_TOKEN);
+  // A stream that is not marked as one looks far too long: but an engine takes a step for each token.
+  const possible = durationMs === undefined ? Number.POSITIVE_INFINITY : durationMs / cost.base;
+  const output = generates ? (request.outputTokens ?? Math.min(sent, possible)) : 1;
+  return {
+    promptTokens: prompt,
+    outputTokens: whole(output, maxModelLen - prompt),
+    guessedPrompt: request.promptTokens === undefined,
+    guessedOutput: generates && request.outputTokens === undefined,
+  };
+}
+
+function whole(tokens: number, most: number): number {
+  return Math.max(1, Math.min(most, Math.round(tokens)));
+}
+
+function recordedTimes(requests: readonly RecordedRequest[]): LogSummary["recorded"] {
+  const times = requests.flatMap(({ durationMs }) => (durationMs === undefined ? [] : [durationMs]));
+  if (times.length === 0) return undefined;
+  const sorted = Float64Array.from(times).sort();
+  return { p50: quantile(sorted, 0.5), p90: quantile(sorted, 0.9), p99: quantile(sorted, 0.99) };
+}
+
+function notesOf(
+  requests: readonly RecordedRequest[],
+  unshared: number,
+  base: string | undefined,
+  adapters: readonly string[],
+  { promptTokens = USUAL_PROMPT, preset }: TrafficOptions,
+): string[] {
+  const notes: string[] = [];
+  const without = (is: (request: RecordedRequest) => boolean): number => requests.filter(is).length;
+  const bare = without((one) => one.promptTokens === undefined && one.bytesReceived === undefined);
+  const sized = without((one) => one.promptTokens === undefined && one.bytesReceived !== undefined);
+  const answers = without((one) => one.generates && one.outputTokens === undefined);
+  if (sized > 0) notes.push(`The prompts of ${sized} requests are taken for a quarter of the bytes received.`);
+  if (bare > 0)
+    notes.push(`The log does not say how long ${bare} prompts were: each counts as ${promptTokens} tokens.`);
+  if (answers > 0)
+    notes.push(
+      `The answers of ${answers} requests are guessed from the bytes sent, and from how many tokens ${preset.name} generates in the recorded time.`,
+    );
+  if (unshared === requests.length)
+    notes.push(
+      "The log names no sessions: no two prompts share a beginning here, so that nothing is said about prefix caches.",
+    );
+  else if (unshared > 0)
+    notes.push(`${unshared} requests belong to no session: they share no beginning with any other.`);
+  if (unshared < requests.length)
+    notes.push(
+      "Requests of a session are taken for turns of one conversation: each prompt begins with the one before it and its answer.",
+    );
+  if (adapters.length > 0)
+    notes.push(
+      `${base} is taken for the base model and ${adapters.length === 1 ? adapters[0] : `the ${adapters.length} other models`} for LoRA adapters of it, all of which fit a server.`,
+    );
+  return notes;
+}
+
+/** Sends the requests at their times, the text of each made only then: all of them together fit no memory. */
+class Playback implements Workload {
+  readonly #list: readonly Played[];
+  readonly #scale: number;
+
+  /** @param scale by what the times are multiplied, > 0 */
+  constructor(list: readonly Played[], scale: number) {
+    this.#list = list;
+    this.#scale = scale;
+  }
+
+  start(port: WorkloadPort): void {
+    const text = new RecordedText();
+    const arrive = (at: number): void => {
+      const played = this.#list[at];
+      if (played === undefined) return;
+      port.clock.after(played.at * this.#scale - port.clock.now(), () => {
+        port.send(requestOf(played, text));
+        arrive(at + 1);
+      });
+    };
+    arrive(0);
+  }
+}
+
+function requestOf(played: Played, text: RecordedText): WorkloadRequest {
+  const { promptTokens, outputTokens, session, adapter, tenant } = played;
+  return {
+    prompt: text.tokens(played.text, 0, promptTokens),
+    ...{ outputTokens, adapter, tenant, session },
+    // A later turn begins with it.
+    ...(session === undefined ? {} : { answer: text.tokens(played.text, promptTokens, promptTokens + outputTokens) }),
+  };
+}

@@ -1,0 +1,202 @@
+import { basename } from "node:path";
+import { SluiceError } from "../../../base/inference/errors.ts";
+import { VERSION } from "../../../base/process/version.ts";
+import { silentLogger } from "../../../base/telemetry/logger.ts";
+import { type ConfigSource, checkedConfig } from "../../../picker/core/config-source.ts";
+import { recordOf } from "../../../picker/decisions/explain-record.ts";
+import type { EnginePreset } from "../../simulator/batching/presets.ts";
+import { presetNamed } from "../../simulator/batching/presets.ts";
+import { SCRAPE_INTERVAL } from "../cluster.ts";
+import { POLICIES } from "../policies.ts";
+import type { Policy } from "../policy.ts";
+import { runStudy, type StudyOptions } from "../study.ts";
+import { AccessFields } from "./access-fields.ts";
+import { AccessLog } from "./access-log.ts";
+import { textEntry } from "./access-text.ts";
+import { DecisionComparison } from "./decision-comparison.ts";
+import { type Item, ItemFile } from "./items.ts";
+import { recordedTraffic } from "./recorded-traffic.ts";
+import type { BrokenItem, ReplayStudy, TrafficStudy } from "./replay-result.ts";
+import { knownConfigurations, ReplayedConfiguration } from "./replayed-configuration.ts";
+
+/** Broken items that are named. */
+const NAMED_BROKEN = 5;
+const MAX_FILES = 1000;
+const MAX_SERVERS = 512;
+const USUAL_POLICIES = ["round-robin", "default"];
+const USUAL_PRESET = "qwen3-32b-2xh100";
+
+/** What is not in the files. All but `recordedWith` and `onRead` is for access logs. */
+export interface ReplayOptions extends StudyOptions {
+  /** The configuration that decided, where it is no built-in one: recorded decisions are checked against it. */
+  readonly recordedWith?: ConfigSource | undefined;
+  /** Where an access log has what, as `name=path.of.members`. */
+  readonly fields?: readonly string[] | undefined;
+  /** 1 to 512; default: as many as the log names. */
+  readonly servers?: number | undefined;
+  /** What the servers are; default `qwen3-32b-2xh100`. */
+  readonly preset?: EnginePreset | undefined;
+  /** What is played besides the configuration, simplest first; default `round-robin` and `default`. */
+  readonly policies?: readonly Policy[] | undefined;
+  /** Default: 1. */
+  readonly seeds?: readonly number[] | undefined;
+  /** Requests per second, > 0: the recorded times are pressed together or drawn apart; default as recorded. */
+  readonly rate?: number | undefined;
+  /** Tokens of a prompt where the log says nothing of its length, >= 1. */
+  readonly promptTokens?: number | undefined;
+  /** Told now and then how many items were read. */
+  onRead?(items: number): void;
+}
+
+/**
+ * Feeds what was recorded through another configuration. Records of decisions (`sluice explain --full`) are decided again,
+ * entries of access logs become traffic for simulated servers; a file may hold both.
+ * @param source the other configuration; nothing = the built-in one
+ * @throws SluiceError REPLAY_INPUT when nothing can be used; what `checkedConfig` throws, FLAG_VALUE, DOCUMENT_...
+ */
+export async function replayRecorded(
+  files: readonly string[],
+  source: ConfigSource,
+  options: ReplayOptions = {},
+): Promise<ReplayStudy> {
+  if (files.length > MAX_FILES)
+    throw new SluiceError("FLAG_VALUE", `${files.length} files are too many; give at most ${MAX_FILES}`);
+  const fields = new AccessFields(options.fields);
+  const other = new ReplayedConfiguration(await checkedConfig(source, silentLogger));
+  const known: ReplayedConfiguration[] = [];
+  try {
+    known.push(...(await knownConfigurations(options.recordedWith)));
+    const reading = new Reading(fields, new DecisionComparison(other, known));
+    for (const name of files) await reading.read(new ItemFile(name), options);
+    const { broken, log } = reading;
+    const decisions = reading.records === 0 ? undefined : reading.comparison.result();
+    const playable = log.requests.length > 0;
+    if (decisions === undefined && !playable) throw nothing(files, broken, log);
+    return {
+      ...{ version: VERSION, configuration: other.source, configHash: other.hash, broken, decisions },
+      files: reading.files.map(({ name, bytes, items, cut }) => ({ name, bytes, items, cut })),
+      notPlayed: playable ? [] : log.skipped,
+      traffic: playable ? await trafficStudy(log, source, options) : undefined,
+    };
+  } finally {
+    for (const one of [other, ...known]) one.close();
+  }
+}
+
+/** Sorts what is in files: into decisions, into requests, and into what cannot be read. */
+class Reading {
+  readonly comparison: DecisionComparison;
+  readonly log = new AccessLog();
+  readonly files: ItemFile[] = [];
+  readonly #fields: AccessFields;
+  readonly #broken: BrokenItem[] = [];
+  #brokenCount = 0;
+  #items = 0;
+  records = 0;
+
+  constructor(fields: AccessFields, comparison: DecisionComparison) {
+    this.#fields = fields;
+    this.comparison = comparison;
+  }
+
+  get broken(): ReplayStudy["broken"] {
+    return { count: this.#brokenCount, first: this.#broken };
+  }
+
+  async read(file: ItemFile, { signal, onRead }: ReplayOptions): Promise<void> {
+    this.files.push(file);
+    for await (const item of file.read()) {
+      const problem = this.#take(item);
+      if (problem !== undefined && this.#brokenCount++ < NAMED_BROKEN)
+        this.#broken.push({ file: file.name, place: item.place, problem });
+      if (++this.#items % 1000 === 0) onRead?.(this.#items);
+      if (signal?.aborted) return;
+    }
+  }
+
+  /** @returns what is wrong with it */
+  #take(item: Item): string | undefined {
+    if (item.kind === "broken") return item.problem;
+    if (item.kind === "text") return this.#entry(textEntry(item.text));
+    const { value } = item;
+    if (typeof value !== "object" || value === null || Array.isArray(value)) return "no JSON object";
+    if (!("sequence" in value && "requestId" in value)) return this.#entry(this.#fields.entry({ ...value }));
+    const record = recordOf(value);
+    if (typeof record === "string") return record;
+    this.records++;
+    this.comparison.add(record);
+    return undefined;
+  }
+
+  #entry(entry: ReturnType<typeof textEntry>): string | undefined {
+    if (typeof entry === "string") return entry;
+    this.log.add(entry);
+    return undefined;
+  }
+}
+
+async function trafficStudy(log: AccessLog, source: ConfigSource, options: ReplayOptions): Promise<TrafficStudy> {
+  const preset = options.preset ?? presetNamed(USUAL_PRESET)!;
+  const { promptTokens, seeds = [1], signal, onProgress } = options;
+  const { summary, outside, definition } = recordedTraffic(log.requests, { preset, promptTokens });
+  const named = summary.upstreams.length;
+  if (options.servers === undefined && named === 0)
+    throw new SluiceError(
+      "FLAG_MISSING",
+      "the access log names no upstreams: say how many servers there are with --servers",
+    );
+  const servers = options.servers ?? Math.min(named, MAX_SERVERS);
+  const rate = options.rate ?? definition.rates[0]!;
+  const planned = {
+    definition: { ...definition, servers },
+    ...{ rates: [rate], servers, preset, scrapeIntervalMs: SCRAPE_INTERVAL, metricsLagMs: 0 },
+    durationMs: Math.ceil((definition.durationMs * definition.rates[0]!) / rate),
+  };
+  const study = await runStudy(
+    { workloads: [planned], policies: policiesOf(source, options), seeds, samples: true },
+    { ...(onProgress === undefined ? {} : { onProgress }), ...(signal === undefined ? {} : { signal }) },
+  );
+  const notes = [...summary.notes];
+  if (servers === 1)
+    notes.push("One server leaves nothing to choose: say with --servers how many there are behind it.");
+  if (servers < named) notes.push(`The log names ${named} upstreams; ${servers} are simulated.`);
+  return { log: { ...summary, notes, skipped: log.skipped, beyond: log.beyond + outside }, study };
+}
+
+/** What is played: the usual ones, and the configuration that is tried. */
+function policiesOf(source: ConfigSource, { policies }: ReplayOptions): readonly Policy[] {
+  const { configFile, configText, profile } = source;
+  const tried =
+    configFile === undefined ? (profile ?? (configText === undefined ? "default" : "tried")) : basename(configFile);
+  const others = policies ?? POLICIES.filter(({ name }) => USUAL_POLICIES.includes(name));
+  const builtIn = configFile === undefined && configText === undefined;
+  // A file may be called as a policy is.
+  const taken = !builtIn && others.some(({ name }) => name === tried);
+  const name = taken ? `./${tried}` : tried;
+  return [...others.filter((other) => other.name !== name), { name, about: "the configuration that is tried", source }];
+}
+
+function nothing(
+  files: readonly string[],
+  { count, first }: ReplayStudy["broken"],
+  { skipped }: AccessLog,
+): SluiceError {
+  const where = files.length === 1 ? files[0]! : `the ${files.length} files`;
+  if (skipped.length > 0) {
+    const what = skipped.map((one) => `${one.count} x ${one.what}`).join(", ");
+    return new SluiceError(
+      "REPLAY_INPUT",
+      `there is nothing to replay in ${where}: ${what}. Of an access log those requests are played that are POSTs to inference paths and were answered with 2xx`,
+    );
+  }
+  const [broken] = first;
+  const problem =
+    broken === undefined
+      ? "there is nothing in it"
+      : `${count} of its lines cannot be read, the first being ${broken.place}${files.length === 1 ? "" : ` of ${broken.file}`}: ${broken.problem}`;
+  return new SluiceError(
+    "REPLAY_INPUT",
+    `there is nothing to replay in ${where}: ${problem}. Give full records of decisions, as sluice explain --all --full prints them, ` +
+      "or an access log: JSON lines, Envoy's default format, or the Common or Combined Log Format",
+  );
+}

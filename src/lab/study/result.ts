@@ -1,0 +1,128 @@
+import type { WarmUp } from "../simulator/workloads/workload.ts";
+
+/** Milliseconds, or whatever unit the name says; NaN of nothing. */
+export interface Quantiles {
+  readonly p50: number;
+  readonly p90: number;
+  readonly p99: number;
+  readonly mean: number;
+  readonly max: number;
+}
+
+/** What became of the requests of one kind. */
+export interface KindResult {
+  readonly kind: string;
+  readonly requests: number;
+  readonly finished: number;
+  readonly rejected: number;
+  readonly ttft: Quantiles;
+  readonly e2e: Quantiles;
+  readonly outputTokens: number;
+}
+
+/** What one server did. */
+export interface ServerResult {
+  /** Those that count and have ended there. */
+  readonly requests: number;
+  /** Requests there at a time, on average while requests arrived that count. */
+  readonly meanLoad: number;
+  /** Cached prompt tokens by all prompt tokens, 0..1; NaN without any. */
+  readonly hitRate: number;
+}
+
+/** One moment of a run, for plots. */
+export interface Sample {
+  /** Seconds since the start. */
+  readonly at: number;
+  /** Requests at each server, running and waiting. */
+  readonly loads: readonly number[];
+}
+
+/** One workload at one rate under one policy with one seed. */
+export interface RunResult {
+  readonly workload: string;
+  readonly rate: number;
+  readonly policy: string;
+  readonly seed: number;
+  readonly requests: number;
+  readonly finished: number;
+  readonly rejected: number;
+  /** Milliseconds from arrival to the first token. */
+  readonly ttft: Quantiles;
+  /** Milliseconds per token behind the first, a request each. */
+  readonly tpot: Quantiles;
+  /** Milliseconds from arrival to the last token. */
+  readonly e2e: Quantiles;
+  /** Seconds from the first arrival to the last token. */
+  readonly makespan: number;
+  /** Over the makespan. */
+  readonly outputTokensPerSecond: number;
+  readonly requestsPerSecond: number;
+  /** Cached prompt tokens by all prompt tokens, 0..1. */
+  readonly hitRate: number;
+  /** Requests at the busiest server by those at the mean one, each added up over the time of the arrivals that count; 1 = even. */
+  readonly maxToMeanLoad: number;
+  readonly preemptions: number;
+  readonly adapterLoads: number;
+  /** Realised lengths, means. */
+  readonly promptTokens: number;
+  readonly outputTokens: number;
+  /** Empty where the workload has no kinds. */
+  readonly kinds: readonly KindResult[];
+  readonly servers: readonly ServerResult[];
+  /** A sample per second, at most 600 (then thinned); only where asked for. */
+  readonly samples: readonly Sample[];
+  /** Events of the virtual clock, and seconds of real time. */
+  readonly events: number;
+  readonly seconds: number;
+}
+
+/** The least, the median and the most of a figure over seeds. */
+export interface Spread {
+  readonly min: number;
+  readonly median: number;
+  readonly max: number;
+}
+
+/** @param values at least one; NaN counts as the most. */
+export function spread(values: readonly number[]): Spread {
+  const sorted = [...values].sort((a, b) => (Number.isNaN(a) ? 1 : Number.isNaN(b) ? -1 : a - b));
+  const middle = (sorted.length - 1) / 2;
+  const median = (sorted[Math.floor(middle)]! + sorted[Math.ceil(middle)]!) / 2;
+  return { min: sorted[0]!, median, max: sorted.at(-1)! };
+}
+
+/** Everything that was simulated, and with what: what tables and reports are made of, and `--json` prints. */
+export interface Study {
+  /** Of Sluice. */
+  readonly version: string;
+  readonly workloads: readonly StudiedWorkload[];
+  /** In the order they are shown; ratios are to the first. */
+  readonly policies: readonly StudiedPolicy[];
+  readonly seeds: readonly number[];
+  readonly runs: readonly RunResult[];
+  /** Runs there were to be; absent = each workload at each rate under each policy with each seed. */
+  readonly planned?: number | undefined;
+  /** Simulated requests per second of real time: of a run, and of the same arrivals and engines without a scheduler. */
+  readonly speed: { readonly requestsPerSecond: number; readonly bareRequestsPerSecond: number } | undefined;
+}
+
+export interface StudiedWorkload {
+  readonly name: string;
+  readonly about: string;
+  readonly rates: readonly number[];
+  readonly rateUnit: string;
+  readonly servers: number;
+  readonly preset: string;
+  readonly durationMs: number;
+  /** What came before, measured by nobody; undefined = the servers began with empty caches. */
+  readonly warmUp: WarmUp | undefined;
+  readonly scrapeIntervalMs: number;
+  readonly metricsLagMs: number;
+}
+
+export interface StudiedPolicy {
+  readonly name: string;
+  /** A sentence for people. */
+  readonly about: string;
+}

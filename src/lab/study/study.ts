@@ -1,0 +1,187 @@
+import { SeededRandom } from "../../base/clock/random.ts";
+import { VirtualClock } from "../../base/clock/virtual.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import { VERSION } from "../../base/process/version.ts";
+import { silentLogger } from "../../base/telemetry/logger.ts";
+import type { EffectiveConfig } from "../../picker/config/effective.ts";
+import { type ConfigSource, checkedConfig } from "../../picker/core/config-source.ts";
+import { instancesOf, planOf } from "../../picker/core/plan.ts";
+import { BatchingEngine } from "../simulator/batching/batching-engine.ts";
+import type { EnginePreset } from "../simulator/batching/presets.ts";
+import { leadMs, type WorkloadDefinition } from "../simulator/workloads/workload.ts";
+import { expectedRequests } from "./expected-requests.ts";
+import { play } from "./play.ts";
+import type { Policy } from "./policy.ts";
+import type { RunResult, Study } from "./result.ts";
+import { type Decides, Run, type RunOptions } from "./run.ts";
+import { type Speed, speedOf } from "./speed.ts";
+
+/** A workload as it is to be run. */
+export interface PlannedWorkload {
+  readonly definition: WorkloadDefinition;
+  readonly rates: readonly number[];
+  readonly durationMs: number;
+  readonly servers: number;
+  readonly preset: EnginePreset;
+  readonly scrapeIntervalMs: number;
+  readonly metricsLagMs: number;
+  /** Bytes of a token's text, 1 to 16; absent = 4. */
+  readonly bytesPerToken?: number | undefined;
+}
+
+export interface StudyPlan {
+  readonly workloads: readonly PlannedWorkload[];
+  readonly policies: readonly Policy[];
+  readonly seeds: readonly number[];
+  /** Whether loads over time are kept, for plots. */
+  readonly samples: boolean;
+}
+
+export interface StudyProgress {
+  /** Runs that are over, of all. */
+  readonly done: number;
+  readonly total: number;
+  /** What runs now, for people. */
+  readonly running: string;
+  /** Of all requests to come, 0..1. */
+  readonly share: number;
+  /** Simulated requests per second of real time so far. */
+  readonly requestsPerSecond: number;
+}
+
+export interface StudyOptions {
+  onProgress?(progress: StudyProgress): void;
+  /** Ends the study with what is finished by then. */
+  readonly signal?: AbortSignal;
+}
+
+/** One run to be made. */
+interface PlannedRun {
+  readonly workload: PlannedWorkload;
+  readonly rate: number;
+  readonly policy: Policy;
+  readonly config: EffectiveConfig | undefined;
+  readonly seed: number;
+  /** Requests it will have, about. */
+  readonly weight: number;
+}
+
+/**
+ * Plays every workload at every rate with every seed under every policy, one after the other.
+ * @throws SluiceError what is wrong with a policy's configuration, before anything runs
+ */
+export async function runStudy(plan: StudyPlan, options: StudyOptions = {}): Promise<Study> {
+  const planned = await plannedRuns(plan);
+  // A rate may be so small that nothing is expected at all.
+  const whole = Math.max(
+    Number.MIN_VALUE,
+    planned.reduce((sum, { weight }) => sum + weight, 0),
+  );
+  const runs: RunResult[] = [];
+  let behind = 0;
+  let requests = 0;
+  let seconds = 0;
+  for (const one of planned) {
+    const ended = await played(one, plan.samples, options.signal, (share, more, busy) =>
+      options.onProgress?.({
+        done: runs.length,
+        total: planned.length,
+        running: `${one.workload.definition.name} at ${one.rate}, ${one.policy.name}, seed ${one.seed}`,
+        share: (behind + share * one.weight) / whole,
+        requestsPerSecond: (requests + more) / (seconds + busy),
+      }),
+    );
+    if (ended === undefined) break;
+    runs.push(ended.result);
+    behind += one.weight;
+    requests += ended.requests;
+    seconds += ended.result.seconds;
+    if (options.signal?.aborted) break;
+  }
+  const speed = options.signal?.aborted ? undefined : await studySpeed(planned, options.signal);
+  return {
+    version: VERSION,
+    workloads: plan.workloads.map(({ definition, preset, ...settings }) => {
+      const { name, about, rateUnit, warmUp } = definition;
+      return { name, about, rateUnit, warmUp, preset: preset.name, ...settings };
+    }),
+    policies: plan.policies.map(({ name, about }) => ({ name, about })),
+    seeds: plan.seeds,
+    runs,
+    speed,
+  };
+}
+
+/** Seed by seed at each rate, so that a study which is cut short has all policies at its last rate. */
+async function plannedRuns({ workloads, policies, seeds }: StudyPlan): Promise<PlannedRun[]> {
+  const configs = new Map<Policy, EffectiveConfig>();
+  for (const policy of policies)
+    if (policy.source !== undefined) configs.set(policy, await playable(policy.name, policy.source));
+  return workloads.flatMap((workload) => {
+    const expected = expectedRequests(workload);
+    return workload.rates.flatMap((rate, i) =>
+      seeds.flatMap((seed) =>
+        policies.map((policy) => ({ workload, rate, seed, policy, config: configs.get(policy), weight: expected[i]! })),
+      ),
+    );
+  });
+}
+
+/** @throws SluiceError what is wrong with it; FLAG_VALUE where it has plugins that simulated time cannot wait for */
+async function playable(policy: string, source: ConfigSource): Promise<EffectiveConfig> {
+  const config = await checkedConfig(source, silentLogger);
+  const instances = instancesOf(config, { clock: new VirtualClock(), random: new SeededRandom(1), log: silentLogger });
+  try {
+    const waits = planOf(config, instances).producers.find(({ plugin }) => plugin.prepare !== undefined);
+    instances.make(config.detector);
+    if (waits === undefined) return config;
+    const named = waits.name === waits.type ? waits.type : `${waits.name}, a ${waits.type}`;
+    throw new SluiceError(
+      "FLAG_VALUE",
+      `policy ${policy} cannot be simulated: before each decision it waits for an answer to its plugin ${named}, and ` +
+        "simulated time waits for nobody; leave that plugin out of the file that is simulated",
+    );
+  } finally {
+    instances.close();
+  }
+}
+
+/** Of the run with the most requests among those that the scheduler decides, but not of one that takes long: it is run again. */
+async function studySpeed(planned: readonly PlannedRun[], signal: AbortSignal | undefined): Promise<Speed | undefined> {
+  const candidates = planned.filter(({ config }) => config !== undefined).sort((a, b) => b.weight - a.weight);
+  const one = candidates.find(({ weight }) => weight <= SPEED_REQUESTS) ?? candidates.at(-1);
+  return one && speedOf(() => runOptions(one.workload, one.rate, one.seed), one.config!, signal);
+}
+
+const SPEED_REQUESTS = 20_000;
+
+/** @returns undefined when it was cut short */
+async function played(
+  planned: PlannedRun,
+  samples: boolean,
+  signal: AbortSignal | undefined,
+  onProgress: (share: number, requests: number, seconds: number) => void,
+): Promise<{ readonly result: RunResult; readonly requests: number } | undefined> {
+  const { workload, rate, policy, config, seed } = planned;
+  const decides: Decides = config === undefined ? { rule: policy.rule!() } : { config };
+  const run = new Run({ ...runOptions(workload, rate, seed), decides, samples });
+  const seconds = await play(run, { signal, onTurn: (busy) => onProgress(run.share, run.requests, busy) });
+  if (seconds === undefined) return undefined;
+  const named = { workload: workload.definition.name, rate, policy: policy.name };
+  return { result: { ...named, ...run.figures(), seconds }, requests: run.requests };
+}
+
+/** A planned workload, but for what decides. */
+export function runOptions(workload: PlannedWorkload, rate: number, seed: number): Omit<RunOptions, "decides"> {
+  const { definition, durationMs, servers, preset, scrapeIntervalMs, metricsLagMs, bytesPerToken } = workload;
+  const config = {
+    ...preset.config,
+    ...(definition.loraSlots === undefined ? {} : { maxLoras: definition.loraSlots }),
+  };
+  const { warmUp } = definition;
+  return {
+    workload: definition.make({ rate, durationMs, servers, warmUp }),
+    engine: (_, parts) => new BatchingEngine({ config, ...parts }),
+    ...{ durationMs, servers, seed, scrapeIntervalMs, metricsLagMs, warmUpMs: leadMs(warmUp), bytesPerToken },
+  };
+}

@@ -304,7 +304,7 @@ ${more}`;
   });
 
   it("help is status 0 on stdout", async () => {
-    const help = new TestProcess(process.execPath, ["src/cli/main.ts", "dispatch", "--help"]);
+    const help = new TestProcess(process.execPath, ["src/commands/main.ts", "dispatch", "--help"]);
     expect((await help.ended()).code).toBe(0);
     expect(help.stderr).toBe("");
     expect(help.stdout).toContain("--drain-timeout");

@@ -17,7 +17,7 @@ import {
 import { poll } from "../support/poll.ts";
 import { endpointsFile } from "../support/stack.ts";
 
-// Rows of epp-protocol, appendix B, once through the process and over gRPC; all of them run in src/app/hermetic.test.ts.
+// Rows of epp-protocol, appendix B, once through the process and over gRPC; all of them run in src/picker/core/hermetic.test.ts.
 
 /** Waiting requests and KV cache use of three pods. */
 const PODS = [

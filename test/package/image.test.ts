@@ -43,7 +43,7 @@ describe("the Dockerfile", () => {
   it("ends in an image of numbers and words: one stage builds, one runs", () => {
     expect(stages().length).toBe(3);
     expect(only("USER")).toBe("65532:65532");
-    expect(JSON.parse(only("ENTRYPOINT"))).toEqual(["node", "/app/dist/cli/main.js", "epp"]);
+    expect(JSON.parse(only("ENTRYPOINT"))).toEqual(["node", "/app/dist/commands/main.js", "epp"]);
     expect(only("EXPOSE").split(" ")).toEqual(["9002", "9003", "9090"]);
     for (const { word } of image!) expect(["CMD", "HEALTHCHECK", "SHELL", "ADD", "VOLUME"]).not.toContain(word);
   });
@@ -69,7 +69,7 @@ describe("the Dockerfile", () => {
     }
     const allowed = rules.filter((rule) => rule.startsWith("!")).map((rule) => rule.slice(1));
     expect(allowed.sort()).toEqual([...sources].sort());
-    expect(rules.some((rule) => matchesGlob("src/cli/main.ts", rule) && rule !== "*")).toBe(false);
+    expect(rules.some((rule) => matchesGlob("src/commands/main.ts", rule) && rule !== "*")).toBe(false);
   });
 });
 

@@ -63,5 +63,5 @@ export function spawnDispatch(options: DispatchProcessOptions): TestProcess {
     ...args,
   ];
   if (nodeArgs === undefined) return sluice(...flags);
-  return new TestProcess(process.execPath, [...nodeArgs, `${ROOT}/src/cli/main.ts`, ...flags]);
+  return new TestProcess(process.execPath, [...nodeArgs, `${ROOT}/src/commands/main.ts`, ...flags]);
 }

@@ -40,7 +40,7 @@ it("is off without a place for traces, without the flag, and by OTEL_TRACES_EXPO
 });
 
 it("loads nothing of OpenTelemetry with the Endpoint Picker and the gateway while it is off", async () => {
-  const whole = `await import(${url("../../app/epp.ts")}); await import(${url("../../wires/gateway/gateway.ts")});`;
+  const whole = `await import(${url("../../commands/epp/start.ts")}); await import(${url("../../wires/gateway/gateway.ts")});`;
   const started = (wanted: boolean) =>
     `await startRequestTracing(${wanted}, { OTEL_TRACES_EXPORTER: "console" }, realClock, silentLogger);`;
   expect(await loadedBy(whole + started(false))).toBe(0);

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { HEAD, load, messageFor } from "./fakes.cases.ts";
 
 // Every row of scheduling 4.4 as the author of the file reads it: the whole message. That both --config-file and --config-text
-// are given is for the flags to refuse (src/cli/epp-flags.test.ts, S-62).
+// are given is for the flags to refuse (src/commands/epp/epp-flags.test.ts, S-62).
 
 const ONE = "invalid EndpointPickerConfig: ";
 

@@ -1,0 +1,78 @@
+import type { Command } from "commander";
+import { parseDuration } from "../../base/document/duration.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import { collect, command } from "../common/command.ts";
+
+interface CheckFlags {
+  readonly metricsPath: string;
+  readonly engine?: string;
+  readonly model?: string;
+  readonly lora?: string;
+  readonly header: readonly string[];
+  readonly timeout: string;
+  readonly skipGeneration: boolean;
+  readonly json: boolean;
+  readonly totalQueuedRequestsMetric?: string;
+  readonly totalRunningRequestsMetric?: string;
+  readonly kvCacheUsagePercentageMetric?: string;
+  readonly loraInfoMetric?: string;
+  readonly cacheInfoMetric?: string;
+}
+
+/** Milliseconds. */
+const MAX_TIMEOUT = 10 * 60_000;
+
+/** `sluice check-server`: what the model server protocol asks of a server, looked at on a live one. */
+export function checkServerCommand(): Command {
+  return command("check-server", "check a live model server against the model server protocol, one verdict per line")
+    .argument("[url]", "required: the server, for example http://10.0.0.7:8000")
+    .option("--model <name>", "the model to ask; without it the first of /v1/models")
+    .option("--lora <name>", "a LoRA adapter to ask for by name; without it the first one listed")
+    .option("--metrics-path <path>", "where the metrics page is", "/metrics")
+    .option("--engine <name>", "whose metric names to look for; without it whichever the page has")
+    .option("--total-queued-requests-metric <spec>", "name of the metric of queued requests, NAME or NAME{label=value}")
+    .option("--total-running-requests-metric <spec>", "name of the metric of running requests")
+    .option("--kv-cache-usage-percentage-metric <spec>", "name of the metric of KV-cache utilisation")
+    .option("--lora-info-metric <spec>", "name of the metric of LoRA adapters")
+    .option("--cache-info-metric <spec>", "name of the metric with block_size and num_gpu_blocks")
+    .option("--header <name: value>", "sent with every request, never shown; repeatable", collect, [])
+    .option("--timeout <duration>", "for each request", "30s")
+    .option("--skip-generation", "send no request that makes the model work", false)
+    .option("--json", "print one JSON document", false)
+    .action(async (url: string | undefined, flags: CheckFlags) => {
+      if (url === undefined)
+        throw new SluiceError("FLAG_MISSING", "give the URL of the model server, for example http://10.0.0.7:8000");
+      // Loaded on use: `sluice sim` needs none of it.
+      const { runCheckServer } = await import("./start.ts");
+      process.exitCode = await runCheckServer({
+        url,
+        metricsPath: flags.metricsPath,
+        engine: flags.engine,
+        metricNames: {
+          queued: flags.totalQueuedRequestsMetric,
+          running: flags.totalRunningRequestsMetric,
+          kvUsage: flags.kvCacheUsagePercentageMetric,
+          lora: flags.loraInfoMetric,
+          cacheInfo: flags.cacheInfoMetric,
+        },
+        model: flags.model,
+        lora: flags.lora,
+        headers: flags.header,
+        timeout: timeoutOf(flags.timeout),
+        skipGeneration: flags.skipGeneration,
+        json: flags.json,
+      });
+    });
+}
+
+/** @throws SluiceError FLAG_VALUE */
+function timeoutOf(text: string): number {
+  let timeout = Number.NaN;
+  try {
+    timeout = parseDuration(text);
+  } catch {
+    // Told below, with the range.
+  }
+  if (timeout >= 1 && timeout <= MAX_TIMEOUT) return timeout;
+  throw new SluiceError("FLAG_VALUE", `--timeout is "${text}"; give a duration from 1ms to 10m, for example 30s`);
+}

@@ -1,0 +1,103 @@
+import type { Command } from "commander";
+import { parseQuantity } from "../../base/document/quantity.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import type { BudgetSettings } from "../../picker/exchange/byte-budget.ts";
+import { durationOf } from "./command.ts";
+import type { FlagRow, GivenFlags } from "./go-flags.ts";
+
+/** Bytes: far above what a process has. */
+const MOST = 2 ** 40;
+/** Bytes: one read of a socket. Below it nothing but small bodies would ever move. */
+const LEAST_BUDGET = 64 * 1024;
+/** Milliseconds. */
+const LEAST_WINDOW = 100;
+
+const HELP = {
+  budget:
+    "bytes of all bodies held at a time, small ones aside; when they are spent, bodies wait, and the oldest alone goes on",
+  small: "a request body of at most so many bytes never waits for that budget; 0 = none is small",
+  reserve: "bytes of all small bodies held at a time",
+  rate: "bytes per second: a request body that brings less ends with 408 while more than half of the budget, or of the reserve, is in use or another body waits; 0 = never",
+  window: "how long a request body may bring less than that",
+} as const;
+
+/** How many bytes of bodies are held, and who is let go. */
+export const BODY_FLAGS = [
+  row("body-budget", "quantity", LEAST_BUDGET, "256Mi", HELP.budget),
+  row("small-body", "quantity", 0, "64Ki", HELP.small),
+  row("small-body-reserve", "quantity", 0, "64Mi", HELP.reserve),
+  row("body-min-rate", "quantity", 0, "1Ki", HELP.rate),
+  row("body-stall-window", "duration", LEAST_WINDOW, "10s", HELP.window),
+] as const satisfies readonly FlagRow[];
+
+function row<N extends string, T extends "quantity" | "duration">(
+  name: N,
+  type: T,
+  min: number,
+  value: string,
+  help: string,
+) {
+  const sentence = `${help.charAt(0).toUpperCase()}${help.slice(1)}.`;
+  return { name, type, min, max: MOST, default: value, since: "ours", help: sentence } as const;
+}
+
+/** @throws SluiceError FLAG_VALUE */
+export function bodySettingsOf({ values }: GivenFlags<typeof BODY_FLAGS>): BudgetSettings {
+  return checked({
+    limit: values["body-budget"],
+    small: values["small-body"],
+    reserve: values["small-body-reserve"],
+    minRate: values["body-min-rate"],
+    window: values["body-stall-window"],
+  });
+}
+
+/** The same as options of `sluice gateway`. */
+export interface BodyOptions {
+  readonly bodyBudget: string;
+  readonly smallBody: string;
+  readonly smallBodyReserve: string;
+  readonly bodyMinRate: string;
+  readonly bodyStallWindow: string;
+}
+
+export function withBodyOptions(command: Command): Command {
+  return command
+    .option("--body-budget <bytes>", HELP.budget, "256Mi")
+    .option("--small-body <bytes>", HELP.small, "64Ki")
+    .option("--small-body-reserve <bytes>", HELP.reserve, "64Mi")
+    .option("--body-min-rate <bytes>", HELP.rate, "1Ki")
+    .option("--body-stall-window <duration>", HELP.window, "10s");
+}
+
+/** @throws SluiceError FLAG_VALUE */
+export function bodySettingsFrom(options: BodyOptions): BudgetSettings {
+  return checked({
+    limit: bytesOf(options.bodyBudget, "--body-budget", LEAST_BUDGET),
+    small: bytesOf(options.smallBody, "--small-body", 0),
+    reserve: bytesOf(options.smallBodyReserve, "--small-body-reserve", 0),
+    minRate: bytesOf(options.bodyMinRate, "--body-min-rate", 0),
+    window: durationOf(options.bodyStallWindow, "--body-stall-window", LEAST_WINDOW),
+  });
+}
+
+function bytesOf(text: string, flag: string, least: number): number {
+  let bytes = Number.NaN;
+  try {
+    bytes = Math.ceil(parseQuantity(text));
+  } catch {
+    // Told below.
+  }
+  if (bytes >= least && bytes <= MOST) return bytes;
+  throw new SluiceError("FLAG_VALUE", `${flag} is "${text}"; give a size of at least ${least} bytes, such as 64Mi`);
+}
+
+/** A reserve that no small body fits into would make every small body wait, whatever --small-body says. */
+function checked(settings: BudgetSettings): BudgetSettings {
+  const { small, reserve } = settings;
+  if (small <= reserve) return settings;
+  throw new SluiceError(
+    "FLAG_VALUE",
+    `--small-body is ${small} bytes, more than --small-body-reserve holds (${reserve} bytes)`,
+  );
+}

@@ -1,0 +1,252 @@
+import { parseDuration } from "../../base/document/duration.ts";
+import { didYouMean, nearest } from "../../base/document/nearest.ts";
+import { parseQuantity } from "../../base/document/quantity.ts";
+import { messageOf, SluiceError } from "../../base/inference/errors.ts";
+
+/** Duration: milliseconds. Quantity: a Kubernetes quantity, a trailing B allowed. List: comma-separated, repeatable. */
+type FlagType = "bool" | "int" | "string" | "duration" | "list" | "quantity";
+
+/** One flag of a program that is called like the reference's Go programs. */
+export interface FlagRow {
+  /** Current name, without dashes. */
+  readonly name: string;
+  /** Older spellings. */
+  readonly aliases?: readonly string[];
+  readonly type: FlagType;
+  /** As it would be typed; "" for an empty string or list. */
+  readonly default: string;
+  /** Release of the reference that introduced it; "ours" for flags only this program has. */
+  readonly since: string;
+  readonly help: string;
+  /** Placeholder of the value in help texts; the type when absent. */
+  readonly takes?: string;
+  /** The only texts it takes, in any case of letters. */
+  readonly choices?: readonly string[];
+  /** Bounds of an int, a duration (milliseconds) or a quantity. */
+  readonly min?: number;
+  readonly max?: number;
+  /** Environment variable that counts when the flag isn't given. */
+  readonly env?: string;
+  /** Why it should not be used any more: it works and warns. */
+  readonly deprecated?: string;
+  /** For a flag of the reference that does nothing here yet. */
+  readonly inert?: Inert;
+}
+
+/** How a flag that does nothing is treated when it is given. */
+export interface Inert {
+  /** Values that ask for what happens anyway: accepted in silence. */
+  readonly harmless?: readonly string[];
+  /** Other values: a warning, or the end. */
+  readonly otherwise: "warn" | "refuse";
+  /** The rest of the sentence that begins with the flag. */
+  readonly because: string;
+}
+
+interface TypeValues {
+  readonly bool: boolean;
+  readonly int: number;
+  readonly string: string;
+  readonly duration: number;
+  readonly list: readonly string[];
+  readonly quantity: number;
+}
+
+type ValueOf<R extends FlagRow> = R extends { readonly choices: readonly (infer C)[] } ? C : TypeValues[R["type"]];
+
+/** The values of a table's flags by name. */
+export type FlagValues<T extends readonly FlagRow[]> = { [R in T[number] as R["name"]]: ValueOf<R> };
+
+/** What the flags of one part of a larger table were given. */
+export interface GivenFlags<T extends readonly FlagRow[]> {
+  readonly values: FlagValues<T>;
+  /** Names of the flags that were given on the command line, of other parts, too. */
+  readonly explicit: ReadonlySet<string>;
+}
+
+/** A command line that was read. */
+export interface ParsedFlags<T extends readonly FlagRow[]> {
+  readonly values: FlagValues<T>;
+  /** Names of the flags that were given on the command line. */
+  readonly explicit: ReadonlySet<T[number]["name"]>;
+  /** `--help` or `-h` was met; what stands behind it was not read. */
+  readonly help: boolean;
+  readonly warnings: readonly string[];
+}
+
+/** Node's timers take 31 bits of milliseconds, a little less than 25 days. */
+export const MAX_DURATION = 2 ** 31 - 1;
+const TRUE = new Set(["1", "t", "T", "TRUE", "true", "True"]);
+const FALSE = new Set(["0", "f", "F", "FALSE", "false", "False"]);
+
+/**
+ * Reads a command line in the ways of Go's `flag` and `pflag` together: one or two dashes for every name, `--name value`
+ * and `--name=value`, a bare boolean for true. Source: epp-protocol 13.1, api-resources 6B.2.
+ * @param env environment; a malformed value in it is warned about and counts as absent
+ * @throws SluiceError FLAG_UNKNOWN, FLAG_SYNTAX, FLAG_VALUE, FLAG_UNSUPPORTED; the caller chooses the exit code
+ */
+export function parseGoFlags<const T extends readonly FlagRow[]>(
+  args: readonly string[],
+  table: T,
+  env: Readonly<Record<string, string | undefined>>,
+): ParsedFlags<T> {
+  const rows = new Map<string, FlagRow>();
+  for (const row of table) for (const name of [row.name, ...(row.aliases ?? [])]) rows.set(name, row);
+  const values: Record<string, unknown> = {};
+  const explicit = new Set<string>();
+  const warnings: string[] = [];
+  for (const row of table) values[row.name] = initial(row, env, warnings);
+
+  for (let at = 0; at < args.length; at++) {
+    const { name, text: attached } = split(args[at]!, rows);
+    if (name === "help" || name === "h") return done(true);
+    const row = rows.get(name);
+    if (row === undefined) throw unknown(name, rows);
+    const text = attached ?? (row.type === "bool" ? boolWord() : valueWord(row));
+    const value = parseValue(row, text);
+    warnings.push(...checkInert(row, value));
+    if (row.deprecated !== undefined) warnings.push(`--${row.name} is deprecated: ${row.deprecated}`);
+    // The first one given replaces the default, the following ones add to it.
+    const before = row.type === "list" && explicit.has(row.name) ? (values[row.name] as readonly string[]) : [];
+    values[row.name] = row.type === "list" ? [...before, ...(value as readonly string[])] : value;
+    explicit.add(row.name);
+
+    function boolWord(): string {
+      const next = args[at + 1];
+      if (next === undefined || next.startsWith("-")) return "true";
+      // Charts render maps as two words, which Go would take for the end of the flags (api-resources 6B.2).
+      if (next === "true" || next === "false") return args[++at]!;
+      throw new SluiceError(
+        "FLAG_SYNTAX",
+        `--${name} takes no separate value, but ${JSON.stringify(next)} follows it; write --${name} or --${name}=false`,
+      );
+    }
+
+    function valueWord({ type }: FlagRow): string {
+      const next = args[at + 1];
+      const isFlag = next !== undefined && /^--?[^-=\d]/.test(next) && rows.has(nameOf(next));
+      if (next === undefined || isFlag) {
+        const found = isFlag ? `, but the flag ${next} follows` : "";
+        throw new SluiceError("FLAG_SYNTAX", `--${name} needs a value (${KINDS[type]})${found}; write --${name}=VALUE`);
+      }
+      at++;
+      return next;
+    }
+  }
+  return done(false);
+
+  function done(help: boolean): ParsedFlags<T> {
+    return { values: values as FlagValues<T>, explicit: explicit as Set<T[number]["name"]>, help, warnings };
+  }
+}
+
+const KINDS: Readonly<Record<FlagType, string>> = {
+  bool: "true or false",
+  int: "a whole number",
+  string: "a text",
+  duration: "a duration such as 50ms or 1m30s",
+  list: "a comma-separated list",
+  quantity: "a size such as 64Mi",
+};
+
+/** Splits `--name=text`, and `-v4` as pflag does; refuses what is no flag at all. */
+function split(word: string, rows: ReadonlyMap<string, FlagRow>): { name: string; text: string | undefined } {
+  if (!/^--?[^-=]/.test(word)) {
+    const hint = nearest(word, rows.keys());
+    const help = hint === undefined ? "every value belongs to a flag" : `did you mean --${rows.get(hint)?.name}?`;
+    throw new SluiceError("FLAG_SYNTAX", `${JSON.stringify(word.slice(0, 100))} is not a flag; ${help}`);
+  }
+  const short = /^-([a-zA-Z])(\d+)$/.exec(word);
+  if (short !== null && !rows.has(nameOf(word)) && rows.get(short[1]!)?.type === "int")
+    return { name: short[1]!, text: short[2] };
+  const equals = word.indexOf("=");
+  return { name: nameOf(word), text: equals < 0 ? undefined : word.slice(equals + 1) };
+}
+
+function nameOf(word: string): string {
+  return word.replace(/^--?/, "").split("=", 1)[0]!;
+}
+
+function initial(row: FlagRow, env: Readonly<Record<string, string | undefined>>, warnings: string[]): unknown {
+  const text = row.env === undefined ? undefined : env[row.env];
+  if (text) {
+    try {
+      return parseValue(row, text);
+    } catch (error) {
+      const wrong = messageOf(error).slice(`--${row.name}=`.length);
+      warnings.push(`environment variable ${row.env} is ignored: ${wrong}`);
+    }
+  }
+  return parseValue(row, row.default);
+}
+
+function parseValue(row: FlagRow, text: string): unknown {
+  switch (row.type) {
+    case "string":
+      return row.choices === undefined ? text : choiceOf(row, row.choices, text);
+    case "list":
+      return text
+        .split(",")
+        .map((part) => part.trim())
+        .filter((part) => part !== "");
+    case "bool":
+      if (TRUE.has(text) || FALSE.has(text)) return TRUE.has(text);
+      throw wrong(row, text, "use true or false");
+    case "int":
+      if (!/^[+-]?\d{1,15}$/.test(text)) throw wrong(row, text, `it takes ${KINDS.int}`);
+      return bounded(row, text, Number(text) + 0, row.max);
+    case "duration":
+      return bounded(row, text, orWrong(row, text, parseDuration), row.max ?? MAX_DURATION);
+    case "quantity":
+      // The reference's own default is the empty text, and 0 means the same.
+      if (text === "") return row.default === "" ? 0 : parseValue(row, row.default);
+      // `10MiB` and `25MB` are what people write: the B says nothing.
+      return bounded(row, text, orWrong(row, text.replace(/[bB]$/, ""), parseQuantity), row.max);
+  }
+}
+
+function choiceOf(row: FlagRow, choices: readonly string[], text: string): string {
+  const lower = text.toLowerCase();
+  const found = choices.find((choice) => choice.toLowerCase() === lower);
+  if (found !== undefined) return found;
+  const shown = choices.filter((choice) => choice !== "").join(", ");
+  throw wrong(row, text, `it takes one of ${shown}${didYouMean(text, choices)}`);
+}
+
+function orWrong(row: FlagRow, text: string, parse: (text: string) => number): number {
+  try {
+    return parse(text);
+  } catch (error) {
+    throw wrong(row, text, messageOf(error));
+  }
+}
+
+function bounded(row: FlagRow, text: string, value: number, max: number | undefined): number {
+  const unit = row.type === "duration" ? "ms" : "";
+  if (row.min !== undefined && value < row.min) throw wrong(row, text, `the smallest value is ${row.min}${unit}`);
+  if (max !== undefined && value > max) throw wrong(row, text, `the largest value is ${max}${unit}`);
+  return value;
+}
+
+function wrong(row: FlagRow, text: string, problem: string): SluiceError {
+  return new SluiceError("FLAG_VALUE", `--${row.name}=${JSON.stringify(text.slice(0, 100))} is not valid: ${problem}`);
+}
+
+function unknown(name: string, rows: ReadonlyMap<string, FlagRow>): SluiceError {
+  const hint = nearest(name, rows.keys());
+  const ending = hint === undefined ? "; --help lists the flags" : `; did you mean --${rows.get(hint)?.name}?`;
+  return new SluiceError("FLAG_UNKNOWN", `unknown flag --${name.slice(0, 100)}${ending}`);
+}
+
+/**
+ * The warnings that an inert flag causes.
+ * @throws SluiceError FLAG_UNSUPPORTED
+ */
+export function checkInert({ name, inert, type }: FlagRow, value: unknown): string[] {
+  if (inert === undefined) return [];
+  // Values in quotes of their own: charts for other engines render them so (api-resources 6B.2).
+  const text = type === "string" ? String(value).replace(/^"(.*)"$/, "$1") : String(value);
+  if (inert.harmless?.includes(text)) return [];
+  if (inert.otherwise === "warn") return [`--${name} ${inert.because}`];
+  throw new SluiceError("FLAG_UNSUPPORTED", `--${name} ${inert.because}`);
+}

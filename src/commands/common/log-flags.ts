@@ -1,0 +1,93 @@
+import { SluiceError } from "../../base/inference/errors.ts";
+import { type LoggerOptions, type LogLevel, levelOfVerbosity } from "../../base/telemetry/logging.ts";
+import type { FlagRow, GivenFlags } from "./go-flags.ts";
+
+/** Logging, as the reference's libraries name it (epp-protocol 13.2, 13.3). */
+export const LOG_FLAGS = [
+  {
+    name: "v",
+    type: "int",
+    default: "2",
+    since: "v0.3",
+    help: "Log verbosity: 2 default, 3 verbose, 4 debug, 5 trace.",
+  },
+  {
+    name: "zap-encoder",
+    type: "string",
+    choices: ["json", "console"],
+    default: "json",
+    since: "v0.3",
+    help: "Log lines as JSON, or with tabs between the parts.",
+  },
+  {
+    name: "zap-log-level",
+    takes: "debug|info|error|panic|NUMBER",
+    type: "string",
+    default: "",
+    since: "v0.3",
+    help: "Least important level that is logged; a number from 1 up is a verbosity. Wins over -v.",
+  },
+  {
+    name: "zap-devel",
+    type: "bool",
+    default: "false",
+    since: "v0.3",
+    help: "Given and true: --zap-encoder=console, unless that is given, too.",
+  },
+  {
+    name: "zap-time-encoding",
+    type: "string",
+    choices: ["", "epoch", "millis", "nano", "iso8601", "rfc3339", "rfc3339nano"],
+    default: "",
+    since: "v0.3",
+    help: "How the time of a log line is written; iso8601 when not given.",
+  },
+  {
+    name: "zap-stacktrace-level",
+    type: "string",
+    choices: ["", "info", "error", "panic"],
+    default: "",
+    since: "v0.3",
+    help: "Level from which lines carry a stack.",
+    inert: {
+      harmless: [""],
+      otherwise: "warn",
+      because: "has no effect: an error that is logged carries its own stack",
+    },
+  },
+] as const satisfies readonly FlagRow[];
+
+const LEVELS: ReadonlyMap<string, LogLevel> = new Map([
+  ["debug", "debug"],
+  ["info", "info"],
+  ["error", "error"],
+  // Nothing is ever logged at that level.
+  ["panic", "silent"],
+]);
+
+/**
+ * The logger that the flags ask for.
+ * @throws SluiceError FLAG_VALUE for a level that is none
+ */
+export function loggingOf({
+  values,
+  explicit,
+}: GivenFlags<typeof LOG_FLAGS>): Pick<LoggerOptions, "level" | "encoder" | "time"> {
+  const devel = values["zap-devel"] && !explicit.has("zap-encoder");
+  return {
+    level: levelOf(values["zap-log-level"]) ?? levelOfVerbosity(values.v),
+    encoder: devel ? "console" : values["zap-encoder"],
+    time: values["zap-time-encoding"] || "iso8601",
+  };
+}
+
+function levelOf(text: string): LogLevel | undefined {
+  if (text === "") return undefined;
+  const level =
+    LEVELS.get(text.toLowerCase()) ?? (/^[1-9]\d{0,2}$/.test(text) ? levelOfVerbosity(Number(text)) : undefined);
+  if (level !== undefined) return level;
+  throw new SluiceError(
+    "FLAG_VALUE",
+    `--zap-log-level=${JSON.stringify(text.slice(0, 100))} is not valid: it takes debug, info, error, panic or a number from 1 up`,
+  );
+}

@@ -1,0 +1,167 @@
+import { SeededRandom } from "../../base/clock/random.ts";
+import { VirtualClock } from "../../base/clock/virtual.ts";
+import { parseDocument } from "../../base/document/parse.ts";
+import { readText } from "../../base/document/read.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import type { PluginKind } from "../../base/plugin/kinds.ts";
+import { silentLogger } from "../../base/telemetry/logger.ts";
+import { type ExplainedConfig, explainConfig } from "../../picker/config/explain.ts";
+import { explainText } from "../../picker/config/explain-text.ts";
+import { configJsonSchema } from "../../picker/config/json-schema.ts";
+import { type LoadedConfig, loadDetailed } from "../../picker/config/load.ts";
+import { type MigratedText, migrateText } from "../../picker/config/migrate-text.ts";
+import { folderOf, MAX_CONFIG_BYTES, PLUGIN_MODULES } from "../../picker/core/config-source.ts";
+import { instancesOf, planOf } from "../../picker/core/plan.ts";
+import { PLUGIN_REGISTRY } from "../../picker/core/plugins/plugins.ts";
+import type { SchedulingPlan } from "../../picker/scheduling/profile.ts";
+
+/** A configuration that a command of ours looks at without putting it in force. */
+export interface ConfigInput {
+  /** A path; `-` = standard input. */
+  readonly file: string;
+  /** As `--allow-experimental-plugins`. */
+  readonly allowExperimental: boolean;
+  /** What `-` reads. */
+  readonly stdin: AsyncIterable<Uint8Array>;
+}
+
+export interface ConfigVerdict {
+  /** As messages name the file. */
+  readonly file: string;
+  /** What it says, in one line; undefined when it is refused. */
+  readonly summary: string | undefined;
+  /** Why it is refused. */
+  readonly error: string | undefined;
+  readonly warnings: readonly string[];
+}
+
+/** Checks a configuration as far as a start would: it is read, completed, and its plugins are made. */
+export async function validateConfig(input: ConfigInput): Promise<ConfigVerdict> {
+  const file = nameOf(input);
+  try {
+    const { loaded, plan, warnings } = await check(input);
+    return { file, summary: summaryOf(loaded, plan), error: undefined, warnings };
+  } catch (error) {
+    if (!(error instanceof SluiceError)) throw error;
+    return { file, summary: undefined, error: error.message, warnings: [] };
+  }
+}
+
+/** The configuration spelt out, each value with where it comes from. @throws SluiceError what is wrong with it */
+export async function explainConfigFile(input: ConfigInput): Promise<{ explained: ExplainedConfig; text: string }> {
+  const { loaded, plan } = await check(input);
+  const explained = explainConfig(
+    loaded,
+    plan.producers.map(({ name }) => name),
+  );
+  return { explained, text: explainText(explained) };
+}
+
+/** The configuration as it would be written today. @throws SluiceError what is wrong with it */
+export async function migrateConfigFile(input: ConfigInput): Promise<MigratedText> {
+  const file = nameOf(input);
+  const text = await textOf(input);
+  const { registry } = await PLUGIN_MODULES.load(parseDocument(text, { file }), modulesFolder(input));
+  return migrateText(text, registry, {
+    file,
+    refuseExperimental: !input.allowExperimental,
+  });
+}
+
+/** The JSON Schema of configurations, for editors. */
+export function configSchemaText(): string {
+  return `${JSON.stringify(configJsonSchema(PLUGIN_REGISTRY), null, 2)}\n`;
+}
+
+interface Checked {
+  readonly loaded: LoadedConfig;
+  readonly plan: SchedulingPlan;
+  readonly warnings: readonly string[];
+}
+
+async function check(input: ConfigInput): Promise<Checked> {
+  const document = parseDocument(await textOf(input), { file: nameOf(input) });
+  const { registry, warnings, mistakes } = await PLUGIN_MODULES.inspect(document, modulesFolder(input));
+  const loaded = loadDetailed(document, registry, { refuseExperimental: !input.allowExperimental, mistakes });
+  const { config } = loaded;
+  // Nothing made here runs: the clock stands still.
+  const instances = instancesOf(config, { clock: new VirtualClock(), random: new SeededRandom(1), log: silentLogger });
+  const failures = new Set<string>();
+  const attempt = <T>(make: () => T): T | undefined => {
+    try {
+      return make();
+    } catch (error) {
+      if (!(error instanceof SluiceError)) throw error;
+      failures.add(error.message);
+      return undefined;
+    }
+  };
+  try {
+    const plan = attempt(() => planOf(config, instances));
+    // A plan ends with the first plugin that cannot be made: then the others are looked at one by one.
+    const others = plan === undefined ? loaded.table.values() : [];
+    for (const plugin of [
+      ...others,
+      config.detector,
+      ...config.parsers,
+      ...config.hooks,
+      ...config.headerProcessors,
+      ...config.dataSources.flatMap(({ source, extractors }) => [source, ...extractors]),
+    ])
+      attempt(() => instances.make<PluginKind>(plugin));
+    if (plan === undefined || failures.size > 0) throw new SluiceError("PLUGIN_CREATE", [...failures].join("\n"));
+    return { loaded, plan, warnings: [...warnings, ...config.warnings] };
+  } finally {
+    instances.close();
+  }
+}
+
+function modulesFolder({ file }: ConfigInput): string | undefined {
+  return folderOf(file === "-" ? undefined : file);
+}
+
+function summaryOf({ config, envelope, table, companions }: LoadedConfig, { producers }: SchedulingPlan): string {
+  const profiles = config.profiles.map(({ name, plugins }) => {
+    const members = plugins.map(({ name, definition, weight }) =>
+      definition.kind === "scorer" ? `${name} x ${weight}` : name,
+    );
+    return `profile ${name}: ${members.join(", ")}`;
+  });
+  const handler = config.profiles.length > 1 ? [`handler ${config.handler.name}`] : [];
+  const all = [
+    ...config.profiles.flatMap(({ plugins }) => plugins),
+    config.handler,
+    ...companions.map(({ plugin }) => plugin),
+    ...producers,
+    config.detector,
+    ...config.dataSources.flatMap(({ source, extractors }) => [source, ...extractors]),
+  ];
+  const made = new Set(all.map(({ name }) => name).filter((name) => !table.has(name)));
+  const more = made.size === 0 ? "" : `, ${made.size} more made automatically: ${[...made].join(", ")}`;
+  const plugins = `${table.size} ${table.size === 1 ? "plugin" : "plugins"}${more}`;
+  return [envelope.apiVersion, ...profiles, ...handler, plugins].join("; ");
+}
+
+function nameOf({ file }: ConfigInput): string {
+  return file === "-" ? "stdin" : file;
+}
+
+async function textOf({ file, stdin }: ConfigInput): Promise<string> {
+  if (file !== "-") return readText(file, { maxBytes: MAX_CONFIG_BYTES });
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  for await (const part of stdin) {
+    size += part.length;
+    if (size > MAX_CONFIG_BYTES)
+      throw new SluiceError(
+        "DOCUMENT_TOO_BIG",
+        `stdin is larger than the ${MAX_CONFIG_BYTES} bytes accepted for such a file`,
+      );
+    parts.push(part);
+  }
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(Buffer.concat(parts));
+  } catch (cause) {
+    throw new SluiceError("DOCUMENT_ENCODING", "stdin is not UTF-8 text; save it as UTF-8", { cause });
+  }
+}

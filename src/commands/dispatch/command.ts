@@ -1,0 +1,83 @@
+import { type Command, Option } from "commander";
+import { SluiceError } from "../../base/inference/errors.ts";
+import { createLogger } from "../../base/telemetry/logging.ts";
+import { command } from "../common/command.ts";
+import { dispatchHelp } from "./dispatch-help.ts";
+import type { DispatchOptions } from "./dispatch-options.ts";
+
+/** What the command touches besides files. */
+interface Surroundings {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  stdout(text: string): void;
+  stderr(text: string): void;
+  /** @returns the exit status */
+  run(options: DispatchOptions): Promise<number>;
+}
+
+/** `sluice dispatch`: the Async Processor. Its flags are those of the reference, which are Go's and not commander's to read. */
+export function dispatchCommand(): Command {
+  const dispatch = command("dispatch", "queued requests into spare capacity; takes the reference's flags (--help)")
+    .helpOption(false)
+    .allowUnknownOption()
+    .allowExcessArguments()
+    .passThroughOptions()
+    .addOption(new Option("--until-stdin-closes").hideHelp())
+    .argument("[flags...]")
+    .action(async (args: string[], { untilStdinCloses }: { readonly untilStdinCloses?: boolean }) => {
+      // Whoever holds the other end of stdin is gone: what was under way is in the queue again when its leases run out.
+      if (untilStdinCloses === true) process.stdin.resume().once("end", () => process.exit(1));
+      process.exitCode = await runDispatch(args, {
+        env: process.env,
+        stdout: (text) => void process.stdout.write(text),
+        stderr: (text) => void process.stderr.write(text),
+        run: async (options) => (await import("./start.ts")).runDispatcher(options),
+      });
+      if (untilStdinCloses === true) process.stdin.pause();
+    });
+  // `sluice help dispatch` says what `sluice dispatch --help` does: commander knows none of the flags.
+  dispatch.helpInformation = dispatchHelp;
+  return dispatch;
+}
+
+/**
+ * @returns the exit status: 2 for a command line that cannot be read, 1 for combinations that are not allowed
+ * @throws SluiceError for what is wrong with files, and what else keeps the dispatcher from starting
+ */
+export async function runDispatch(
+  args: readonly string[],
+  { env, stdout, stderr, run }: Surroundings,
+): Promise<number> {
+  // Loaded on use: the other commands need none of it.
+  const { dispatchLogging, dispatchOptionsOf, parseDispatchFlags } = await import("./dispatch-flags.ts");
+  let line: ReturnType<typeof parseDispatchFlags>;
+  try {
+    line = parseDispatchFlags(args, env);
+  } catch (error) {
+    if (!(error instanceof SluiceError)) throw error;
+    // Go's parser shows the usage first, so that what is wrong stands last.
+    stderr(`${dispatchHelp()}\n${error.message.replace(/^unknown flag --/, "unknown flag: --")}\n`);
+    return 2;
+  }
+  if (line.help) {
+    stdout(dispatchHelp());
+    return 0;
+  }
+  let { logging } = dispatchLogging(line.values, line.explicit, env);
+  const log = () => createLogger({ ...logging, name: "setup", destination: { write: stderr } });
+  try {
+    const { options, warnings, flags } = await dispatchOptionsOf(line, env);
+    logging = options.logging;
+    const started = log();
+    started.info({ flags }, "flags in force");
+    for (const warning of warnings) started.warn({}, warning);
+    return await run(options);
+  } catch (error) {
+    if (!(error instanceof SluiceError)) throw error;
+    if (error.code.startsWith("FLAG_")) {
+      stderr(`invalid configuration: ${error.message}\n`);
+      return 1;
+    }
+    log().error({ error: error.message }, "Runner failed");
+    throw error;
+  }
+}

@@ -1,0 +1,197 @@
+import type { FlagRow } from "../common/go-flags.ts";
+import { LOG_FLAGS } from "../common/log-flags.ts";
+
+const PORT = { type: "int", min: 0, max: 65535 } as const;
+/** The reference has had them from its beginning. */
+const FIRST = { since: "v0.1" } as const;
+const FILE = { type: "string", takes: "FILE", default: "" } as const;
+
+/** As the reference logs: for people, unless told otherwise (async-processor 8.1). */
+const [VERBOSITY, ENCODER, LEVEL, DEVEL, TIME, STACKTRACE] = LOG_FLAGS;
+const DISPATCH_LOG_FLAGS = [
+  { ...VERBOSITY, ...FIRST, help: `${VERBOSITY.help} Not given, the environment's LOG_LEVEL counts.` },
+  {
+    ...ENCODER,
+    ...FIRST,
+    help: "Log lines as JSON, or with tabs between the parts; console unless --zap-devel=false.",
+  },
+  { ...LEVEL, ...FIRST },
+  { ...DEVEL, ...FIRST, default: "true", help: "False: --zap-encoder=json, unless that is given, too." },
+  { ...TIME, ...FIRST },
+  { ...STACKTRACE, ...FIRST },
+] as const satisfies readonly FlagRow[];
+
+/** Every current flag of the reference's Async Processor, and ours (async-processor 8.1). */
+export const DISPATCH_FLAGS = [
+  {
+    ...FILE,
+    name: "config",
+    since: "ours",
+    help: "dispatch.yaml: these flags by name, and transport-config, pool-config, request-merge-policy-config and transform-config with the content of the files; plugins: a list of modules with gates and metric sources. Flags win over it; relative paths in it start at its folder.",
+  },
+  {
+    name: "transport",
+    takes: "redis-sortedset|redis-pubsub|gcp-pubsub|sqlite",
+    type: "string",
+    default: "redis-pubsub",
+    since: "HEAD",
+    help: "Where the queues are. redis-pubsub is the reference's default, and the one that keeps nothing; sqlite is a file of its own.",
+  },
+  {
+    name: "transport-config",
+    takes: "JSON",
+    type: "string",
+    default: "",
+    since: "HEAD",
+    help: "Configuration of the transport, as JSON or YAML.",
+  },
+  { ...FILE, name: "transport-config-file", since: "HEAD", help: "The same in a file; one of the two is needed." },
+  {
+    name: "concurrency",
+    type: "int",
+    min: 1,
+    max: 100_000,
+    default: "64",
+    since: "v0.1",
+    help: "Workers of the default pool: requests in flight at a time. With a pool file the pools say it.",
+  },
+  {
+    ...FILE,
+    name: "pool-config-file",
+    since: "v0.7",
+    help: "Worker pools: a list of {id, workers, gate_type, gate_params}. Without it there is one, named default.",
+  },
+  {
+    ...FILE,
+    name: "request-merge-policy-config-file",
+    since: "HEAD",
+    help: "How requests of several queues are ordered, {type, parameters}; random-robin without it.",
+  },
+  {
+    ...FILE,
+    name: "request-merge-policy-config",
+    since: "v0.7",
+    help: "The same.",
+    deprecated: "use --request-merge-policy-config-file, which wins over it",
+  },
+  {
+    ...FILE,
+    name: "transform-config-file",
+    since: "v0.7",
+    help: "Transforms of request bodies, {requestTransforms: [{name, type, parameters}]}.",
+  },
+  {
+    name: "request-timeout",
+    type: "duration",
+    min: 1,
+    default: "5m",
+    since: "v0.7",
+    help: "Longest time of one attempt; the request is tried again until its own deadline.",
+  },
+  {
+    name: "drain-timeout",
+    type: "duration",
+    min: 0,
+    default: "2m",
+    since: "v0.7",
+    help: "How long requests in flight may go on after SIGTERM; then they go back to their queues.",
+  },
+  {
+    name: "bind-address",
+    takes: "IP",
+    type: "string",
+    default: "0.0.0.0",
+    since: "ours",
+    help: "IP address that both ports listen on; :: for IPv6 and IPv4.",
+  },
+  { ...PORT, name: "health-port", default: "8081", since: "v0.7", help: "Port of /healthz and /readyz; 0 = any." },
+  { ...PORT, name: "metrics-port", default: "9090", since: "v0.1", help: "Port of /metrics and /debug; 0 = any." },
+  {
+    name: "metrics-endpoint-auth",
+    type: "bool",
+    default: "true",
+    since: "v0.1",
+    help: "Authentication of /metrics by Kubernetes, not built yet: true is refused when given. Not given or false, /metrics answers everyone and /debug loopback alone.",
+  },
+  {
+    name: "metrics-backlog-poll-interval",
+    type: "duration",
+    min: 0,
+    default: "15s",
+    since: "v0.7",
+    help: "Time between looks at how much waits in the queues; 0 = never.",
+  },
+  {
+    ...FILE,
+    name: "tls-ca-cert",
+    since: "v0.7",
+    help: "Certificates (PEM) of authorities that sign gateways, besides the system's.",
+  },
+  { ...FILE, name: "tls-cert", since: "v0.7", help: "Client certificate (PEM) for gateways; with --tls-key." },
+  { ...FILE, name: "tls-key", since: "v0.7", help: "Its private key (PEM), without a passphrase." },
+  {
+    name: "tls-insecure-skip-verify",
+    type: "bool",
+    default: "false",
+    since: "v0.7",
+    help: "Take any certificate of a gateway.",
+  },
+  {
+    name: "prometheus-url",
+    takes: "URL",
+    type: "string",
+    default: "",
+    since: "v0.6",
+    help: "Prometheus that the prometheus gates ask, such as http://prometheus:9090.",
+  },
+  {
+    name: "prometheus-cache-ttl",
+    type: "duration",
+    min: 0,
+    default: "5s",
+    since: "v0.7",
+    help: "How long a figure is used before it is asked for again; 0 = asked for each time.",
+  },
+  {
+    name: "allow-unknown-gates",
+    type: "bool",
+    default: "false",
+    since: "ours",
+    help: "A gate of an unknown type is always open, as in the reference, instead of an error.",
+  },
+  {
+    name: "deadline-header",
+    takes: "NAME",
+    type: "string",
+    default: "",
+    since: "ours",
+    help: "Header that tells the gateway the milliseconds left until the deadline; none when empty.",
+  },
+  {
+    name: "max-response-bytes",
+    type: "quantity",
+    min: 1,
+    // Six times as long as JSON text, at worst: still a string for Node, and a value for Redis.
+    max: 80 * 1024 * 1024,
+    default: "64Mi",
+    since: "ours",
+    help: "Longest answer of a gateway that is taken.",
+  },
+  {
+    name: "replica-count",
+    type: "int",
+    min: 1,
+    max: 10_000,
+    default: "1",
+    since: "ours",
+    help: "Processes with the same configuration: each spends this part of the capacities that gates report.",
+  },
+  {
+    name: "debug-open",
+    type: "bool",
+    default: "false",
+    since: "ours",
+    help: "Answer /debug to everyone, not to loopback alone.",
+  },
+  ...DISPATCH_LOG_FLAGS,
+] as const satisfies readonly FlagRow[];

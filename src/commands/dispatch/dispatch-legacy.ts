@@ -1,0 +1,159 @@
+import { didYouMean } from "../../base/document/nearest.ts";
+import type { Position } from "../../base/inference/errors.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import type { GivenFlags } from "../common/go-flags.ts";
+import type { LEGACY_FLAGS } from "./dispatch-legacy-table.ts";
+import {
+  type ConfigDocument,
+  parseConfigDocument,
+  readConfigDocument,
+  type TransportName,
+} from "./dispatch-options.ts";
+
+type Given = GivenFlags<typeof LEGACY_FLAGS>;
+type LegacyFlag = keyof Given["values"];
+/** Fields of a section, and the flags that they come from. */
+type Fields = Readonly<Record<string, LegacyFlag>>;
+
+/** What the flags per backend ask for, in the shape of the configuration that has replaced them. */
+export interface LegacyTransport {
+  readonly name: TransportName;
+  readonly document: ConfigDocument;
+  /** False: gates of queues do not count. */
+  readonly gated: boolean;
+}
+
+const IMPLEMENTATIONS: Readonly<Record<string, TransportName>> = {
+  "redis-pubsub": "redis-pubsub",
+  "redis-sortedset": "redis-sortedset",
+  "gcp-pubsub": "gcp-pubsub",
+  "gcp-pubsub-gated": "gcp-pubsub",
+};
+
+const CONNECTION: Fields = { url: "redis.url", enable_tracing: "redis-tracing" };
+
+/**
+ * Translates the flags from before `--transport`: inline queues win over a file of queues, that over a single queue
+ * (async-processor 8.1).
+ * @throws SluiceError FLAG_CONFLICT, DOCUMENT_... for a file of queues
+ */
+export async function legacyTransport(flags: Given): Promise<LegacyTransport> {
+  const { values } = flags;
+  const implementation = values["message-queue-impl"];
+  if (!Object.hasOwn(IMPLEMENTATIONS, implementation)) {
+    const known = Object.keys(IMPLEMENTATIONS);
+    throw new SluiceError(
+      "FLAG_CONFLICT",
+      `--message-queue-impl must be one of: ${known.join(", ")}${didYouMean(implementation, known)}`,
+    );
+  }
+  const name = IMPLEMENTATIONS[implementation]!;
+  if (name === "gcp-pubsub") {
+    if (values["pubsub.project-id"] === "") throw missing("--pubsub.project-id is", implementation);
+    const file = values["pubsub.topics-config-file"];
+    return {
+      name,
+      gated: implementation === "gcp-pubsub-gated",
+      document: documentOf(
+        flags,
+        { project_id: "pubsub.project-id", result_topic_id: "pubsub.result-topic-id", ...given("pubsub.batch-size") },
+        "topics",
+        file === "" ? singleQueue("pubsub", "subscriber_id", "pubsub.request-subscriber-id") : await listIn(file),
+      ),
+    };
+  }
+  if (values["redis.url"] === "") throw missing("--redis.url (or the environment's REDIS_URL) is", implementation);
+  if (name === "redis-pubsub")
+    return {
+      name,
+      gated: true,
+      document: documentOf(
+        flags,
+        { ...CONNECTION, retry_queue_name: "redis.retry-queue-name", result_queue_name: "redis.result-queue-name" },
+        "queues",
+        await queues("redis", singleQueue("redis", "queue_name", "redis.request-queue-name")),
+      ),
+    };
+  return {
+    name,
+    gated: true,
+    document: documentOf(
+      flags,
+      {
+        ...CONNECTION,
+        result_queue_name: "redis.ss.result-queue-name",
+        poll_interval_ms: "redis.ss.poll-interval-ms",
+        ...given("redis.ss.batch-size"),
+      },
+      "queues",
+      await queues("redis.ss", {
+        ...singleQueue("redis.ss", "queue_name", "redis.ss.request-queue-name"),
+        gate_type: "redis.ss.gate-type",
+        gate_params: "redis.ss.gate-params",
+      }),
+    ),
+  };
+
+  /** A batch size counts when it is given: nothing needs one. */
+  function given(flag: "pubsub.batch-size" | "redis.ss.batch-size"): Fields {
+    return flags.explicit.has(flag) && values[flag] !== 0 ? { batch_size: flag } : {};
+  }
+
+  async function queues(prefix: "redis" | "redis.ss", single: Fields): Promise<ConfigDocument | Fields> {
+    const inline = values[`${prefix}.queues-config`];
+    if (inline !== "") return parseConfigDocument(inline, `--${prefix}.queues-config`);
+    const file = values[`${prefix}.queues-config-file`];
+    return file === "" ? single : listIn(file);
+  }
+}
+
+function listIn(file: string): Promise<ConfigDocument> {
+  return readConfigDocument(file);
+}
+
+function singleQueue(prefix: "redis" | "redis.ss" | "pubsub", key: string, name: LegacyFlag): Fields {
+  return {
+    [key]: name,
+    igw_base_url: `${prefix}.igw-base-url`,
+    request_path_url: `${prefix}.request-path-url`,
+    inference_objective: `${prefix}.inference-objective`,
+  };
+}
+
+function missing(what: string, implementation: string): SluiceError {
+  return new SluiceError(
+    "FLAG_CONFLICT",
+    `${what} required when using ${implementation}; or give --config dispatch.yaml, or --transport and --transport-config-file`,
+  );
+}
+
+/**
+ * A document of the values of flags.
+ * @param entries where the queues come from: a list that was read, or the flags of a single one
+ */
+function documentOf(flags: Given, fields: Fields, list: string, entries: ConfigDocument | Fields): ConfigDocument {
+  const read = isDocument(entries) ? entries : undefined;
+  const single = isDocument(entries) ? {} : entries;
+  return {
+    file: "--message-queue-impl",
+    folder: process.cwd(),
+    value: { ...valuesOf(flags, fields), [list]: read === undefined ? [valuesOf(flags, single)] : read.value },
+    positionOf: ([field, ...inner]) => {
+      if (field !== list) return atFlag(fields[String(field)] ?? "message-queue-impl");
+      return read === undefined ? atFlag(single[String(inner[1])] ?? "message-queue-impl") : read.positionOf(inner);
+    },
+  };
+}
+
+function valuesOf({ values }: Given, fields: Fields): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(fields).map(([field, flag]) => [field, values[flag]]));
+}
+
+function isDocument(entries: ConfigDocument | Fields): entries is ConfigDocument {
+  return typeof entries.positionOf === "function";
+}
+
+/** A flag is a text of its own: what is wrong with it is so from its beginning. */
+function atFlag(flag: string): Position {
+  return { file: `--${flag}`, line: 1, column: 1 };
+}

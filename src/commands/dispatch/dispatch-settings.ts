@@ -1,0 +1,143 @@
+import { isIP } from "node:net";
+import { resolve } from "node:path";
+import { SluiceError } from "../../base/inference/errors.ts";
+import { flagSchema } from "../common/flag-schema.ts";
+import { checkInert, type FlagRow, type FlagValues, type ParsedFlags } from "../common/go-flags.ts";
+import { DISPATCH_FLAGS } from "./dispatch-flag-table.ts";
+import { LEGACY_FLAGS } from "./dispatch-legacy-table.ts";
+import {
+  type ConfigDocument,
+  type DispatchFile,
+  isHttpUrl,
+  readConfigDocument,
+  readDispatchFile,
+  type SectionName,
+} from "./dispatch-options.ts";
+
+/** All flags of `sluice dispatch`. */
+export const ALL_FLAGS = [...DISPATCH_FLAGS, ...LEGACY_FLAGS] as const;
+
+export type DispatchValues = FlagValues<typeof ALL_FLAGS>;
+
+/** Flags that are no keys of the file: what has a section of that name, and the file itself. */
+const NOT_IN_FILE: ReadonlySet<string> = new Set([
+  "config",
+  "transport",
+  "transport-config",
+  "request-merge-policy-config",
+]);
+
+/** The flags that are keys of a dispatch.yaml. */
+export const FILE_FLAGS: readonly FlagRow[] = DISPATCH_FLAGS.filter(({ name }) => !NOT_IN_FILE.has(name));
+
+/** What counts: the command line, and where that is silent, a dispatch.yaml. */
+export class DispatchSettings {
+  readonly values: DispatchValues;
+  /** Names of the flags that were given, on the command line or in the file. */
+  readonly given: ReadonlySet<string>;
+  readonly file: DispatchFile | undefined;
+  readonly warnings: readonly string[];
+  readonly #explicit: ReadonlySet<string>;
+
+  private constructor(line: ParsedFlags<typeof ALL_FLAGS>, file: DispatchFile | undefined) {
+    const fromFile = Object.entries(file?.values ?? {}).filter(([name]) => !line.explicit.has(name as never));
+    this.values = { ...line.values, ...Object.fromEntries(fromFile) };
+    this.given = new Set([...line.explicit, ...fromFile.map(([name]) => name)]);
+    this.file = file;
+    this.#explicit = line.explicit;
+    this.warnings = [
+      ...line.warnings,
+      ...FILE_FLAGS.flatMap((row) =>
+        fromFile.some(([name]) => name === row.name) ? checkInert(row, file?.values[row.name]) : [],
+      ),
+    ];
+  }
+
+  /** @throws SluiceError DOCUMENT_... for what is wrong with the file */
+  static async read(line: ParsedFlags<typeof ALL_FLAGS>): Promise<DispatchSettings> {
+    const path = line.values.config;
+    if (path === "") return new DispatchSettings(line, undefined);
+    const schemas = Object.fromEntries(FILE_FLAGS.map((row) => [row.name, flagSchema(row)]));
+    return new DispatchSettings(line, await readDispatchFile(path, schemas));
+  }
+
+  /** Whether it stands on the command line, not in the file. */
+  isExplicit(flag: keyof DispatchValues): boolean {
+    return this.#explicit.has(flag);
+  }
+
+  /** What a message calls a flag: `--name`, or its place in the file. */
+  nameOf(flag: keyof DispatchValues): string {
+    return this.file !== undefined && !this.#explicit.has(flag) && this.given.has(flag)
+      ? this.file.placeOf(flag)
+      : `--${flag}`;
+  }
+
+  /** The path that a flag names; undefined = none. One in the file starts at its folder. */
+  pathOf(flag: PathFlag): string | undefined {
+    const path = this.values[flag];
+    if (path === "") return undefined;
+    return this.file === undefined || this.#explicit.has(flag) ? path : resolve(this.file.folder, path);
+  }
+
+  /**
+   * The document that a flag names, or that stands in the file.
+   * @throws SluiceError FLAG_CONFLICT when the file has both, DOCUMENT_...
+   */
+  async document(flag: PathFlag, section: SectionName): Promise<ConfigDocument | undefined> {
+    const path = this.pathOf(flag);
+    const inline = this.file?.section(section);
+    if (path !== undefined && inline !== undefined && !this.#explicit.has(flag))
+      throw new SluiceError("FLAG_CONFLICT", `${this.nameOf(flag)} and ${section} are mutually exclusive`);
+    return path === undefined ? inline : readConfigDocument(path);
+  }
+
+  /** What no single value is to blame for, and what a type does not say. @throws SluiceError FLAG_... */
+  validate(): void {
+    const { values } = this;
+    if (this.given.has("metrics-endpoint-auth") && values["metrics-endpoint-auth"])
+      throw new SluiceError(
+        "FLAG_UNSUPPORTED",
+        `${this.nameOf("metrics-endpoint-auth")}=true needs Kubernetes, not built yet; leave it away, or write false: then ` +
+          "/metrics answers everyone",
+      );
+    if ((values["tls-cert"] === "") !== (values["tls-key"] === ""))
+      throw new SluiceError("FLAG_CONFLICT", "--tls-cert and --tls-key must be given together");
+    if (values["health-port"] === values["metrics-port"] && values["health-port"] !== 0)
+      throw new SluiceError(
+        "FLAG_CONFLICT",
+        `--health-port and --metrics-port are both ${values["health-port"]}; give each a port of its own`,
+      );
+    if (isIP(this.bindAddress) === 0)
+      throw this.#wrong("bind-address", "is not an IP address; write for example 127.0.0.1, 0.0.0.0 or ::");
+    if (!/^([\w!#$%&'*+.^`|~-]{1,256})?$/.test(values["deadline-header"]))
+      throw this.#wrong("deadline-header", "is no legal header name");
+    // It may hold a password: not repeated.
+    if (values["prometheus-url"] !== "" && !isHttpUrl(values["prometheus-url"]))
+      throw new SluiceError(
+        "FLAG_CONFLICT",
+        `${this.nameOf("prometheus-url")} must be an absolute URL such as http://prometheus:9090`,
+      );
+  }
+
+  get bindAddress(): string {
+    return this.values["bind-address"].replace(/^\[(.*)\]$/, "$1");
+  }
+
+  #wrong(flag: keyof DispatchValues, problem: string): SluiceError {
+    return new SluiceError(
+      "FLAG_CONFLICT",
+      `${this.nameOf(flag)}: ${JSON.stringify(String(this.values[flag]).slice(0, 100))} ${problem}`,
+    );
+  }
+}
+
+type PathFlag =
+  | "transport-config-file"
+  | "pool-config-file"
+  | "request-merge-policy-config-file"
+  | "request-merge-policy-config"
+  | "transform-config-file"
+  | "tls-ca-cert"
+  | "tls-cert"
+  | "tls-key";

@@ -1,0 +1,66 @@
+import type { Command } from "commander";
+import type { DeadlineChoice, RequestChoices } from "../../async/batch/enqueue.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import { collect, durationOf } from "../common/command.ts";
+
+/** Options of the commands that submit requests. */
+export interface RequestFlags {
+  readonly deadline: string;
+  readonly deadlineAt?: string;
+  readonly metadata: readonly string[];
+  readonly header: readonly string[];
+  readonly label: readonly string[];
+}
+
+/** @param deadline what --deadline is when it is not given */
+export function withRequestFlags(command: Command, deadline: string): Command {
+  return command
+    .option(
+      "--deadline <duration>",
+      "how long from now a request may take; then it ends with DEADLINE_EXCEEDED",
+      deadline,
+    )
+    .option("--deadline-at <time>", "the same as a moment: Unix seconds, or 2030-01-31T18:00:00Z")
+    .option("--metadata <k=v>", "goes with every request, for gates and transforms; repeatable", collect, [])
+    .option("--header <k=v>", "HTTP header of every request; repeatable", collect, [])
+    .option("--label <k=v>", "label for gates and merge policies, such as tier=gold; repeatable", collect, []);
+}
+
+/** @throws SluiceError FLAG_VALUE */
+export function requestChoices(flags: RequestFlags): RequestChoices {
+  return {
+    deadline: deadlineOf(flags),
+    metadata: pairsOf(flags.metadata, "--metadata"),
+    headers: pairsOf(flags.header, "--header"),
+    labels: pairsOf(flags.label, "--label"),
+  };
+}
+
+function deadlineOf({ deadline, deadlineAt }: RequestFlags): DeadlineChoice {
+  if (deadlineAt === undefined) return { kind: "in", ms: durationOf(deadline, "--deadline", 1000) };
+  const seconds = momentOf(deadlineAt);
+  if (!Number.isNaN(seconds)) return { kind: "at", seconds, text: deadlineAt };
+  const problem = /^\d{12,}$/.test(deadlineAt)
+    ? "in seconds, not milliseconds"
+    : "Unix seconds or 2030-01-31T18:00:00Z";
+  throw new SluiceError("FLAG_VALUE", `--deadline-at is "${deadlineAt}"; give a moment: ${problem}`);
+}
+
+/** Unix seconds; NaN when it is no moment. */
+function momentOf(text: string): number {
+  if (/^\d{1,11}$/.test(text)) return Number(text);
+  // A date alone, or a time without a zone, means another moment on another machine.
+  return /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/.test(text)
+    ? Math.floor(Date.parse(text) / 1000)
+    : Number.NaN;
+}
+
+function pairsOf(texts: readonly string[], flag: string): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    texts.map((text) => {
+      const at = text.indexOf("=");
+      if (at < 1) throw new SluiceError("FLAG_VALUE", `${flag} is "${text}"; give a name and a value, NAME=VALUE`);
+      return [text.slice(0, at), text.slice(at + 1)];
+    }),
+  );
+}

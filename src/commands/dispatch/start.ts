@@ -1,0 +1,171 @@
+import { BacklogPoller } from "../../async/dispatch/backlog-poller.ts";
+import type { DispatchOptions } from "../../async/dispatch/config/options.ts";
+import { Dispatcher } from "../../async/dispatch/dispatcher.ts";
+import { GateSeries } from "../../async/dispatch/gate-series.ts";
+import { mergePolicy } from "../../async/dispatch/merge/policy-file.ts";
+import { undiciClient } from "../../async/dispatch/send/undici-client.ts";
+import { requestTransforms } from "../../async/dispatch/transforms/transforms-file.ts";
+import { gatesView, queuesView } from "../../async/dispatch/views.ts";
+import { GateFactory } from "../../async/gates/factory.ts";
+import { METRIC_GATES, METRIC_SOURCES } from "../../async/gates/metric-gates.ts";
+import { VERDICT_GATES } from "../../async/gates/verdict-gates.ts";
+import { freshRandom } from "../../base/clock/random.ts";
+import { realClock } from "../../base/clock/real.ts";
+import { hostPort } from "../../base/inference/endpoint.ts";
+import { messageOf } from "../../base/inference/errors.ts";
+import { type Running, untilSignal } from "../../base/process/lifecycle.ts";
+import { type Listening, readyLine } from "../../base/process/ready-line.ts";
+import { createDispatchMetrics } from "../../base/telemetry/dispatch-metrics.ts";
+import { render } from "../../base/telemetry/exposition.ts";
+import type { Logger } from "../../base/telemetry/logger.ts";
+import { createLogger } from "../../base/telemetry/logging.ts";
+import { startTracing } from "../../base/telemetry/otel-tracing.ts";
+import { startProcessMetrics } from "../../base/telemetry/process.ts";
+import { MetricsRegistry } from "../../base/telemetry/registry.ts";
+import { loopbackOnly } from "../../wires/admin/access.ts";
+import { startDispatchAdmin } from "../../wires/admin/dispatch-server.ts";
+import { makeBroker } from "./dispatch-broker.ts";
+import { loadDispatchPlugins } from "./dispatch-plugins.ts";
+
+/** Milliseconds that everything may take which ends after the requests in flight (async-processor 8.4). */
+const LAST_MOMENTS = 4800;
+/** Milliseconds after which a process that has ended its work ends, whatever is left in it. */
+const LINGER = 100;
+
+/** A dispatcher that runs. */
+export interface RunningDispatcher extends Running {
+  /** The probes, then the metrics. */
+  readonly listening: readonly Listening[];
+  readonly dispatcher: Dispatcher;
+}
+
+/**
+ * Starts the Async Processor: gates, broker, probes, metrics, workers. A broker that is away delays it and fails nothing.
+ * @throws SluiceError for anything that is wrong with configuration, plugins or ports
+ */
+export async function startDispatcher(options: DispatchOptions & { readonly log: Logger }): Promise<RunningDispatcher> {
+  const { log, transport } = options;
+  const clock = realClock;
+  const random = freshRandom();
+  const registry = new MetricsRegistry();
+  const metrics = createDispatchMetrics(registry);
+  const plugins = await loadDispatchPlugins(options.plugins, clock);
+  const tracing = await startTracing(process.env, { serviceName: "llm-d-async", clock, log });
+  const gates = new GateFactory({
+    definitions: [...VERDICT_GATES, ...METRIC_GATES, ...plugins.gates],
+    sources: [...METRIC_SOURCES, ...plugins.sources],
+    ...{ clock, random, log },
+    figures: (owner) => new GateSeries(metrics, owner),
+    prometheusUrl: options.prometheusUrl,
+    cacheTtl: options.prometheusCacheTtl,
+    allowUnknown: options.allowUnknownGates,
+  });
+  const totalWorkers = options.pools.reduce((sum, { workers }) => sum + workers, 0);
+  const client = undiciClient({
+    totalWorkers,
+    maxResponseBytes: options.maxResponseBytes,
+    tls: options.clientTls,
+    clock,
+  });
+  const broker = await makeBroker(transport, { clock, random, log, tracing });
+  // In the reverse order of what depends on what.
+  const parts: (() => Promise<void> | void)[] = [
+    () => tracing.close(),
+    () => gates.close(),
+    () => client.close(),
+    () => broker.close(),
+  ];
+  /** What does not end, or fails to, keeps neither the others nor the process. @param limit milliseconds for all of them */
+  const close = async (limit = LAST_MOMENTS): Promise<void> => {
+    const ended = (async (): Promise<boolean> => {
+      for (const end of parts.splice(0).reverse())
+        try {
+          await end();
+        } catch (error) {
+          log.warn({ problem: messageOf(error) }, "a part of the dispatcher failed to end");
+        }
+      return true;
+    })();
+    const late = new Promise<boolean>((resolve) => void clock.after(limit, () => resolve(false), true));
+    if (!(await Promise.race([ended, late])))
+      log.warn({ left: parts.length }, "a part of the dispatcher does not end; it is left behind");
+  };
+  try {
+    const dispatcher = new Dispatcher({
+      ...{ broker, clock, random, log, metrics, tracing, client },
+      queues: transport.queues,
+      pools: options.pools,
+      leases: transport.leases,
+      pollInterval: transport.pollInterval,
+      batchCap: transport.batchCap,
+      replicas: options.replicaCount,
+      requestTimeout: options.requestTimeout,
+      deadlineHeader: options.deadlineHeader,
+      transforms: requestTransforms(options.transforms, random),
+      mergePolicy: mergePolicy(options.mergePolicy, random),
+      gate: (spec, owner) => gates.make(spec, owner),
+    });
+    parts.push(startProcessMetrics(registry, clock));
+    const backlog = new BacklogPoller({
+      ...{ broker, metrics, clock },
+      lines: [...dispatcher.lines],
+      interval: options.backlogPollInterval,
+    });
+    let ready = false;
+    const admin = await startDispatchAdmin({
+      host: options.bindAddress,
+      healthPort: options.healthPort,
+      metricsPort: options.metricsPort,
+      clock,
+      views: {
+        ready: () => ready,
+        check: () => dispatcher.health.check(),
+        metrics: (format) => render(registry, format),
+        gates: () => gatesView(dispatcher, clock.wall()),
+        queues: () => queuesView(dispatcher, backlog),
+      },
+      authorize: loopbackOnly(options.debugOpen),
+    });
+    parts.push(() => admin.close());
+    dispatcher.start();
+    backlog.start();
+    ready = true;
+    return {
+      dispatcher,
+      listening: [
+        { name: "health", address: hostPort(options.bindAddress, admin.healthPort) },
+        { name: "metrics", address: hostPort(options.bindAddress, admin.metricsPort) },
+      ],
+      async drain() {
+        ready = false;
+        backlog.stop();
+        const until = clock.now() + options.drainTimeout + LAST_MOMENTS;
+        await dispatcher.stop(options.drainTimeout);
+        await close(Math.min(LAST_MOMENTS, until - clock.now()));
+      },
+      async close() {
+        backlog.stop();
+        await dispatcher.stop(0);
+        await close();
+      },
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/**
+ * Runs the Async Processor until a signal; returns the exit status. Everything it says goes to stderr. What is still there
+ * after that, such as a timer of somebody's gate, does not keep the process.
+ */
+export async function runDispatcher(options: DispatchOptions): Promise<number> {
+  const log = createLogger({ ...options.logging, name: "dispatch" });
+  const starting = startDispatcher({ ...options, log });
+  const ended = untilSignal(starting, log);
+  const running = await starting;
+  for (const listening of running.listening) process.stderr.write(`${readyLine(listening, process.pid)}\n`);
+  const status = await ended;
+  realClock.after(LINGER, () => process.exit(status), true);
+  return status;
+}

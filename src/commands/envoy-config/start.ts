@@ -1,0 +1,123 @@
+import { isIP } from "node:net";
+import { didYouMean } from "../../base/document/nearest.ts";
+import { readDocument } from "../../base/document/read.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import { parseListenAddress } from "../../base/inference/listen-address.ts";
+import { splitHostPort } from "../../pool/endpoints/address.ts";
+import { endpointsOf } from "../../pool/endpoints/endpoints-file.ts";
+import { MAX_FILE_BYTES } from "../../pool/endpoints/file-discovery.ts";
+import { type FolderContent, ManifestFolder } from "../../pool/resources/manifest-folder.ts";
+import { GROUP, type InferencePool, type ResourceObject } from "../../pool/resources/objects.ts";
+import { choosePool } from "../../pool/resources/pool-choice.ts";
+import { renderBootstrap } from "../../wires/envoy/bootstrap.ts";
+import {
+  type BootstrapOptions,
+  ENVOY_VERSIONS,
+  FAILURE_MODES,
+  REQUEST_BODY_MODES,
+  type SocketAddress,
+  VARIANTS,
+} from "../../wires/envoy/options.ts";
+import { planBootstrap } from "../../wires/envoy/plan.ts";
+
+/** What `sluice envoy-config` was asked for; addresses and choices are still text. */
+export interface EnvoyConfigRequest extends Pick<BootstrapOptions, "tls" | "subset" | "subsetHeader" | "command"> {
+  readonly variant: string;
+  readonly envoyVersion: string;
+  readonly failureMode: string | undefined;
+  readonly requestBodyMode: string | undefined;
+  /** Folder of manifests: every .yaml, .yml and .json in it. */
+  readonly resources: string;
+  readonly poolName: string | undefined;
+  readonly poolNamespace: string | undefined;
+  readonly listen: string;
+  readonly admin: string;
+  readonly picker: string | undefined;
+  /** File of the model servers, as `sluice gateway --endpoints` reads it. */
+  readonly endpointsFile: string | undefined;
+}
+
+/**
+ * Makes an Envoy bootstrap from an InferencePool.
+ * @returns the text, and sentences for whoever asked: of manifests, and of wishes that Envoy cannot keep
+ * @throws SluiceError ENVOY_RESOURCES when a manifest is wrong or none holds that pool, POOL_AMBIGUOUS, ENVOY_OPTION,
+ *   ENVOY_PICKER, ENVOY_ENDPOINTS, and whatever is wrong with the files
+ */
+export async function envoyConfig(
+  request: EnvoyConfigRequest,
+): Promise<{ readonly text: string; readonly warnings: readonly string[] }> {
+  const { failureMode, requestBodyMode, tls, subset, subsetHeader, command } = request;
+  const choices = {
+    variant: oneOf(VARIANTS, request.variant, "--variant"),
+    envoyVersion: oneOf(ENVOY_VERSIONS, request.envoyVersion, "--envoy-version"),
+    failureMode: failureMode === undefined ? undefined : oneOf(FAILURE_MODES, failureMode, "--failure-mode"),
+    requestBodyMode:
+      requestBodyMode === undefined ? undefined : oneOf(REQUEST_BODY_MODES, requestBodyMode, "--request-body-mode"),
+  };
+  const { objects, warnings } = await manifestsIn(request.resources);
+  const plan = planBootstrap({
+    ...choices,
+    ...{ tls, subset, subsetHeader, command },
+    pool: poolOf(objects, request),
+    listen: listenAddress(request.listen, "--listen"),
+    admin: listenAddress(request.admin, "--admin"),
+    picker: request.picker === undefined ? undefined : dialAddress(request.picker),
+    endpoints: request.endpointsFile === undefined ? [] : await serversIn(request.endpointsFile),
+  });
+  return { text: renderBootstrap(plan), warnings: [...warnings, ...plan.warnings] };
+}
+
+async function manifestsIn(folder: string): Promise<FolderContent> {
+  const content = await new ManifestFolder(folder).read();
+  if (content.problems.length > 0) throw new SluiceError("ENVOY_RESOURCES", content.problems.join("\n"));
+  return content;
+}
+
+function poolOf(objects: readonly ResourceObject[], request: EnvoyConfigRequest): InferencePool {
+  const pools = objects.filter((object) => object.kind === "InferencePool");
+  const found = choosePool(pools, { name: request.poolName, namespace: request.poolNamespace });
+  if (found !== undefined) return found;
+  const there = pools.map(({ meta }) => `${meta.namespace}/${meta.name}`);
+  throw new SluiceError(
+    "ENVOY_RESOURCES",
+    there.length === 0
+      ? `there is no InferencePool in the manifests of ${request.resources} (${GROUP.stable}/v1 or ${GROUP.experimental}/v1alpha2)`
+      : `no InferencePool in ${request.resources} fits --pool-name and --pool-namespace; there are ${[...new Set(there)].slice(0, 20).join(", ")}`,
+  );
+}
+
+async function serversIn(file: string): Promise<readonly SocketAddress[]> {
+  const { endpoints, problems } = endpointsOf(await readDocument(file, { maxBytes: MAX_FILE_BYTES }), "lenient");
+  if (problems.length > 0) throw new SluiceError("ENVOY_ENDPOINTS", problems.join("\n"));
+  const servers = new Map(endpoints.map(({ address, port }) => [`${address} ${port}`, { host: address, port }]));
+  return [...servers.values()];
+}
+
+function oneOf<T extends string>(choices: readonly T[], text: string, flag: string): T {
+  const found = choices.find((choice) => choice === text);
+  if (found !== undefined) return found;
+  throw new SluiceError(
+    "ENVOY_OPTION",
+    `${flag} is "${text}"; it takes ${choices.join(", ")}${didYouMean(text, choices)}`,
+  );
+}
+
+function listenAddress(text: string, flag: string): SocketAddress {
+  const address = parseListenAddress(text, flag);
+  if (isIP(address.host) === 0)
+    throw new SluiceError("ENVOY_OPTION", `${flag} "${text}" is a host name; Envoy listens on an IP address`);
+  return address;
+}
+
+function dialAddress(text: string): SocketAddress {
+  const found = splitHostPort(text.trim());
+  if (
+    found === undefined ||
+    (isIP(found.address) === 0 && !/^[a-z0-9_]([a-z0-9_.-]{0,251}[a-z0-9_])?$/.test(found.address))
+  )
+    throw new SluiceError(
+      "ENVOY_OPTION",
+      `--picker "${text}" is not an address to dial; write host:port, for example 127.0.0.1:9002 or llm-epp.default.svc:9002`,
+    );
+  return { host: found.address, port: found.port };
+}

@@ -1,0 +1,87 @@
+import { type FlagRow, parseGoFlags } from "../common/go-flags.ts";
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Switches of older releases that were environment variables; read as boolean flags are. */
+const SWITCHES = [
+  { name: "USE_STREAMING", type: "bool", default: "true", since: "v0.3", help: "", env: "USE_STREAMING" },
+  {
+    name: "ENABLE_EXPERIMENTAL_DATALAYER_V2",
+    type: "bool",
+    default: "false",
+    since: "v1.0",
+    help: "",
+    env: "ENABLE_EXPERIMENTAL_DATALAYER_V2",
+  },
+  {
+    name: "ENABLE_EXPERIMENTAL_FLOW_CONTROL_LAYER",
+    type: "bool",
+    default: "false",
+    since: "v1.0",
+    help: "",
+    env: "ENABLE_EXPERIMENTAL_FLOW_CONTROL_LAYER",
+  },
+] as const satisfies readonly FlagRow[];
+
+/** Every environment variable that counts, for the reference: name, release, default, meaning (epp-protocol 13.4). */
+const VARIABLES: readonly (readonly [name: string, since: string, fallback: string, meaning: string])[] = [
+  ["NAMESPACE", "v1.5", "", "`--pool-namespace`, when that is not given."],
+  [
+    "USE_STREAMING",
+    "v0.3",
+    "true",
+    "`false` = `--ext-proc-mode=buffered`, when that is not given. In v0.3 it was the default.",
+  ],
+  ["KV_CACHE_THRESHOLD", "v0.3", "0.8", "Parameter of `decision-tree-filter`."],
+  ["QUEUE_THRESHOLD_CRITICAL", "v0.3", "5", "Parameter of `decision-tree-filter`."],
+  ["QUEUING_THRESHOLD_LORA", "v0.3", "128", "Parameter of `decision-tree-filter`."],
+  ["LORA_AFFINITY_THRESHOLD", "v0.3", "0.999", "Parameter of `decision-tree-filter`."],
+  [
+    "SD_QUEUE_DEPTH_THRESHOLD",
+    "v1.0",
+    "5",
+    "Parameter of `utilization-detector`, where the configuration leaves it at its default.",
+  ],
+  ["SD_KV_CACHE_UTIL_THRESHOLD", "v1.0", "0.8", "The same."],
+  ["SD_METRICS_STALENESS_THRESHOLD", "v1.0", "200ms", "The same."],
+  [
+    "ENABLE_EXPERIMENTAL_DATALAYER_V2",
+    "v1.0",
+    "false",
+    "No effect, as what it switched on is always on; told when true.",
+  ],
+  ["ENABLE_EXPERIMENTAL_FLOW_CONTROL_LAYER", "v1.0", "false", "No effect; told when true."],
+  [
+    "OTEL_TRACES_EXPORTER",
+    "v1.5",
+    "",
+    "`otlp`, `console`, `none`; see [tracing](../operate/tracing.md) for this and the next.",
+  ],
+  ["OTEL_EXPORTER_OTLP_ENDPOINT", "v1.5", "", "Where traces go; with neither of the two there are none."],
+  ["OTEL_TRACES_SAMPLER_ARG", "v1.5", "0.1", "Share of the traces that begin here."],
+  ["OTEL_SERVICE_NAME", "v1.5", "llm-d-epp", "Name in traces."],
+];
+
+/**
+ * What the environment says that no flag does.
+ * @returns `streaming`: false when v0.3's buffered server was asked for; malformed values are warned about and ignored
+ */
+export function readEnvironment(env: Environment): {
+  readonly streaming: boolean;
+  readonly warnings: readonly string[];
+} {
+  const { values, warnings } = parseGoFlags([], SWITCHES, env);
+  const dead = (["ENABLE_EXPERIMENTAL_DATALAYER_V2", "ENABLE_EXPERIMENTAL_FLOW_CONTROL_LAYER"] as const)
+    .filter((name) => values[name])
+    .map((name) => `environment variable ${name} has no effect: it is a matter of the configuration since v1.5`);
+  return { streaming: values.USE_STREAMING, warnings: [...warnings, ...dead] };
+}
+
+/** The variables as a Markdown table. */
+export function environmentMarkdown(): string {
+  const rows = VARIABLES.map(([name, since, fallback, meaning]) => {
+    const shown = fallback === "" ? "" : `\`${fallback}\``;
+    return `| \`${name}\` | ${since} | ${shown} | ${meaning} |`;
+  });
+  return ["| Variable | Since | Default | Meaning |", "|---|---|---|---|", ...rows, ""].join("\n");
+}

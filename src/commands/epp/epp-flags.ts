@@ -1,0 +1,195 @@
+import { isIP } from "node:net";
+import { SluiceError } from "../../base/inference/errors.ts";
+import type { KubernetesSettings } from "../../pool/controllers/kubernetes-settings.ts";
+import { type ResourceFlags, resourceCounting, resourceSettings } from "../../pool/resources/resource-settings.ts";
+import { bodySettingsOf } from "../common/body-flags.ts";
+import { explainSettingsOf } from "../common/explain-flags.ts";
+import { flagsHelp, flagsMarkdown } from "../common/flag-text.ts";
+import { type FlagValues, type ParsedFlags, parseGoFlags } from "../common/go-flags.ts";
+import { loggingOf } from "../common/log-flags.ts";
+import { environmentMarkdown, readEnvironment } from "./epp-environment.ts";
+import { EPP_FLAGS } from "./epp-flag-table.ts";
+import { effectlessOf, kubernetesOf, missingEndpoints, poolNameOf } from "./kubernetes-flags.ts";
+import { modelServersOf } from "./model-server-flags.ts";
+import type { EppSettings } from "./start.ts";
+import { tlsOf } from "./tls-flags.ts";
+import { learnsBytesPerTokenOf, maxRequestBodyOf, wireOf } from "./wire-flags.ts";
+
+type Values = FlagValues<typeof EPP_FLAGS>;
+
+/** Shortest time between two scrapes of one endpoint, milliseconds (scheduling 1.2). */
+const MIN_REFRESH = 50;
+
+/**
+ * Reads the command line of `sluice epp` (epp-protocol 13).
+ * @returns "help" when help is asked for
+ * @throws SluiceError FLAG_...; every problem of one flag is its own error, the first one ends the reading
+ */
+export function parseEppFlags(
+  args: readonly string[],
+  env: Readonly<Record<string, string | undefined>>,
+): EppSettings | "help" {
+  const parsed = parseGoFlags(args, EPP_FLAGS, env);
+  if (parsed.help) return "help";
+  const { values, explicit } = parsed;
+  validate(parsed);
+  const modelServers = modelServersOf(values, parsed.explicit);
+  const environment = readEnvironment(env);
+  const { tls, warnings: tlsWarnings } = tlsOf(parsed);
+  const flags = resourceFlags(parsed);
+  const kubernetes = kubernetesOf(parsed, resourceCounting(flags));
+  checkMetricsAuth(parsed, kubernetes !== undefined);
+  if (!values.endpoints && !values["config-file"] && !values["config-text"] && kubernetes === undefined)
+    throw missingEndpoints();
+  return {
+    bindAddress: values["bind-address"].replace(/^\[(.*)\]$/, "$1"),
+    grpcPort: values["grpc-port"],
+    grpcHealthPort: values["grpc-health-port"],
+    metricsPort: values["metrics-port"],
+    poolName: poolNameOf(values, kubernetes, env),
+    endpointsFile: values.endpoints || undefined,
+    missingEndpoints: missingEndpoints(),
+    objectives: values.objective,
+    resources: kubernetes === undefined ? resourceSettings(flags) : undefined,
+    kubernetes,
+    configFile: values["config-file"] || undefined,
+    configText: values["config-text"] || undefined,
+    profile: parsed.explicit.has("profile") ? values.profile : undefined,
+    allowExperimental: values["allow-experimental-plugins"],
+    env,
+    modelServers,
+    tls,
+    wire: wireOf(parsed, environment.streaming),
+    emitScores: values["emit-endpoint-scores"],
+    maxEndpoints: values["max-endpoints"] || undefined,
+    maxRequestBytes: maxRequestBodyOf(parsed),
+    learnsBytesPerToken: learnsBytesPerTokenOf(parsed),
+    bodies: bodySettingsOf(parsed),
+    streamMetrics: values["enable-grpc-stream-metrics"],
+    tracing: values.tracing,
+    inferenceModelMetrics: values["inference-model-metrics"],
+    pprof: values["enable-pprof"],
+    // The Envoy of published standalone charts checks this port, whether or not they write the flag (api-resources 3.6).
+    healthChecking: explicit.has("health-checking") ? values["health-checking"] : values.parity !== "v1.5",
+    refreshMetricsInterval: Math.max(MIN_REFRESH, values["refresh-metrics-interval"]),
+    fixedCadence: parsed.explicit.has("refresh-metrics-interval"),
+    refreshPrometheusMetricsInterval: values["refresh-prometheus-metrics-interval"],
+    metricsStalenessThreshold: values["metrics-staleness-threshold"],
+    grpcMaxRecvMsgSize: values["grpc-max-recv-msg-size"],
+    grpcMaxStreams: values["grpc-max-concurrent-streams"],
+    grpcMaxConnections: values["grpc-max-connections"],
+    disableEndpointSubsetFilter: values["disable-endpoint-subset-filter"],
+    drainTimeout: values["drain-timeout"],
+    logging: loggingOf(parsed),
+    debugOpen: values["debug-open"],
+    explain: explainSettingsOf(parsed),
+    warnings: [...parsed.warnings, ...environment.warnings, ...tlsWarnings, ...effectless(values, kubernetes)],
+  };
+}
+
+function resourceFlags({ values, explicit }: ParsedFlags<typeof EPP_FLAGS>): ResourceFlags {
+  const namespace = values["pool-namespace"] || "default";
+  return {
+    directory: values.resources || undefined,
+    pool: {
+      name: values["pool-name"] || undefined,
+      // The default is no wish: a pool in another namespace is ours, too, if it is the only one.
+      namespace: explicit.has("pool-namespace") || namespace !== "default" ? namespace : undefined,
+      group: explicit.has("pool-group") ? values["pool-group"] : undefined,
+    },
+    namespace,
+    modelMatching: values["model-matching"],
+    standardShedAt: values["standard-shed-at"],
+    legacyCriticality: values["legacy-criticality"],
+  };
+}
+
+/** The text of `sluice epp --help`. */
+export function eppHelp(): string {
+  return [
+    "Usage: sluice epp --pool-name NAME | --endpoints FILE [flags]\n",
+    "An Endpoint Picker: Envoy asks it over ext_proc which model server a request goes to.\n",
+    "Flags are written -name value, --name value or --name=value; older spellings (-poolName) work.\n\n",
+    flagsHelp(EPP_FLAGS),
+    "\nFlags of the reference that do nothing here yet are listed in docs/reference/flags.md.\n",
+  ].join("");
+}
+
+/** The flags of `sluice epp` for docs/reference/flags.md, below a heading of the second level. */
+export function eppReference(): string {
+  return `## \`sluice epp\`
+
+Written \`-name value\`, \`--name value\` or \`--name=value\`; a bare boolean is true. Durations are Go's (\`50ms\`, \`1m30s\`), sizes
+Kubernetes quantities. "Since" is the release of the reference that introduced the flag.
+
+${flagsMarkdown(EPP_FLAGS)}
+### Environment
+
+A value that is malformed is logged and counts as absent.
+
+${environmentMarkdown()}`;
+}
+
+/** What no single value is to blame for. */
+function validate({ values }: ParsedFlags<typeof EPP_FLAGS>): void {
+  if (values["config-file"] && values["config-text"])
+    throw new SluiceError(
+      "FLAG_CONFLICT",
+      "--config-file and --config-text: both flags cannot be set at the same time",
+    );
+  if (values["metrics-cert-dir"] && !values["metrics-client-ca-file"] && !values["metrics-endpoint-auth"])
+    throw new SluiceError(
+      "FLAG_CONFLICT",
+      "--metrics-cert-dir requires --metrics-client-ca-file or --metrics-endpoint-auth: TLS alone lets everybody in",
+    );
+  if (values["pool-name"] && values["endpoint-selector"])
+    throw new SluiceError(
+      "FLAG_CONFLICT",
+      "either pool-name or endpoint-selector must be set: --pool-name and --endpoint-selector exclude each other",
+    );
+  if (values["endpoint-selector"] && values["endpoint-target-ports"].length === 0)
+    throw new SluiceError("FLAG_CONFLICT", "--endpoint-selector requires --endpoint-target-ports, 1 to 8 ports");
+  if (isIP(values["bind-address"].replace(/^\[(.*)\]$/, "$1")) === 0)
+    throw new SluiceError(
+      "FLAG_VALUE",
+      `--bind-address=${JSON.stringify(values["bind-address"])} is not an IP address; write for example 127.0.0.1, 0.0.0.0 or ::`,
+    );
+  const taken = new Map<number, string>();
+  for (const flag of ["grpc-port", "grpc-health-port", "metrics-port"] as const) {
+    const other = taken.get(values[flag]);
+    if (other !== undefined && values[flag] !== 0)
+      throw new SluiceError(
+        "FLAG_CONFLICT",
+        `--${other} and --${flag} are both ${values[flag]}; give each a port of its own`,
+      );
+    taken.set(values[flag], flag);
+  }
+  checkTargetPorts(values);
+}
+
+/** Without Kubernetes there is nobody to ask. */
+function checkMetricsAuth({ values, explicit }: ParsedFlags<typeof EPP_FLAGS>, kubernetes: boolean): void {
+  if (!kubernetes && explicit.has("metrics-endpoint-auth") && values["metrics-endpoint-auth"])
+    throw new SluiceError(
+      "FLAG_UNSUPPORTED",
+      "--metrics-endpoint-auth=true asks Kubernetes who may read, and with endpoints from a file there is none; leave the flag away",
+    );
+}
+
+function checkTargetPorts(values: Values): void {
+  const ports = new Set(values["endpoint-target-ports"]);
+  const wrong = [...ports].find((port) => !/^\d{1,5}$/.test(port) || Number(port) < 1 || Number(port) > 65535);
+  if (wrong !== undefined || ports.size > 8)
+    throw new SluiceError(
+      "FLAG_VALUE",
+      `--endpoint-target-ports takes 1 to 8 ports from 1 to 65535, got ${wrong === undefined ? ports.size : JSON.stringify(wrong)}`,
+    );
+}
+
+/** Flags that change nothing in this combination. */
+function effectless(values: Values, kubernetes: KubernetesSettings | undefined): string[] {
+  const warnings = effectlessOf(values, kubernetes);
+  if (values["refresh-metrics-interval"] < MIN_REFRESH)
+    warnings.push(`--refresh-metrics-interval is raised to ${MIN_REFRESH}ms, the shortest there is`);
+  return warnings;
+}

@@ -1,0 +1,53 @@
+import { messageOf } from "../../base/inference/errors.ts";
+import type { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
+import type { AccessReview } from "../../pool/kubernetes/access-review.ts";
+import type { AdminRequest, Authorize, Verdict } from "../../wires/admin/access.ts";
+
+/** What asks the API server about people. */
+export type AccessReviews = Pick<AccessReview, "authenticate" | "authorize">;
+
+/** What load balancers and kubelets ask without a token. */
+const HEALTH: ReadonlySet<string> = new Set(["/healthz", "/ready"]);
+const BEARER = /^bearer +([^\s]+) *$/i;
+
+/**
+ * Lets those read metrics, debug pages and the page who may by the cluster's RBAC: the bearer token by TokenReview, then the
+ * path as a nonResourceURL by SubjectAccessReview, with the HTTP method as the verb (epp-protocol 15.3). Loopback peers need a
+ * token, too. While the API server cannot be asked nobody may.
+ * @param log told why it could not be asked, which is nobody's business who did not show a token
+ */
+export function metricsAuthorization(reviews: AccessReviews, log: Pick<RateLimitedLog, "log">): Authorize {
+  return (request) => (HEALTH.has(request.path) ? undefined : review(request, reviews, log));
+}
+
+async function review(
+  { authorization, method, path }: AdminRequest,
+  reviews: AccessReviews,
+  log: Pick<RateLimitedLog, "log">,
+): Promise<Verdict> {
+  const token = BEARER.exec(authorization ?? "")?.[1];
+  if (token === undefined)
+    return { status: 401, message: "Unauthorized: send a Kubernetes token as `authorization: Bearer TOKEN`" };
+  const failed = (message: string, resource: string, error: unknown): Verdict => {
+    const hint = `the ClusterRole of this process needs the verb create on ${resource}, and the API server has to answer`;
+    log.log("error", resource, { cause: messageOf(error) }, `the metrics port answers 500: ${hint}`);
+    return { status: 500, message: `${message}: ${hint}` };
+  };
+  let user: Awaited<ReturnType<AccessReviews["authenticate"]>>;
+  try {
+    user = await reviews.authenticate(token);
+  } catch (error) {
+    return failed("Authentication failed", "tokenreviews.authentication.k8s.io", error);
+  }
+  if (user === undefined) return { status: 401, message: "Unauthorized: the API server does not accept this token" };
+  const verb = method.toLowerCase();
+  try {
+    if (await reviews.authorize(user, verb, path)) return undefined;
+  } catch (error) {
+    const message = `Authorization for user ${user.username} failed`;
+    return failed(message, "subjectaccessreviews.authorization.k8s.io", error);
+  }
+  const rule = `nonResourceURLs: [${JSON.stringify(path.slice(0, 200))}], verbs: [${verb}]`;
+  const message = `Authorization denied for user ${user.username}: bind it to a ClusterRole with the rule {${rule}}`;
+  return { status: 403, message };
+}

@@ -1,0 +1,122 @@
+import { dirname } from "node:path";
+import type { Clock } from "../../base/clock/clock.ts";
+import { loadCertificates, loadTlsPair, selfSignedPair, type TlsPair } from "../../base/grpc/tls.ts";
+import { FOLLOWED, TlsFollower } from "../../base/grpc/tls-follower.ts";
+import type { GrpcTls } from "../../base/grpc/transport.ts";
+import type { Logger } from "../../base/telemetry/logger.ts";
+import type { AdminTls } from "../../wires/admin/listen.ts";
+
+/** How the ports of the picker speak TLS. */
+export interface TlsSettings {
+  /** TLS on the ext_proc port. */
+  readonly secureServing: boolean;
+  /** Directory with tls.crt and tls.key; undefined = a self-signed pair. */
+  readonly certPath: string | undefined;
+  /** Follow changes of that directory. */
+  readonly certReload: boolean;
+  readonly minVersion: "TLSv1.2" | "TLSv1.3";
+  /** OpenSSL's names, colons between them; undefined = the runtime's own choice. */
+  readonly ciphers: string | undefined;
+  /** Authorities of the clients of the ext_proc port, always followed; undefined = clients need no certificate. */
+  readonly extProcClientCaFile: string | undefined;
+  /** Directory with tls.crt and tls.key of the metrics port, always followed; undefined = plain HTTP. */
+  readonly metricsCertDir: string | undefined;
+  /** Authorities of the clients of the metrics port; undefined = clients need no certificate. */
+  readonly clientCaFile: string | undefined;
+}
+
+/** A server that can be given another certificate. */
+interface TlsServer {
+  useTlsPair(pair: TlsPair): void;
+}
+
+/** A server that can be given other authorities, too. */
+interface ClientCaServer extends TlsServer {
+  useClientCa(clientCa: string): void;
+}
+
+/** Milliseconds before the same reason is logged again. */
+const REFUSED_AGAIN = 60_000;
+
+/** Logs why clients of the ext_proc port are refused: each reason, of which OpenSSL has some eighty, once a minute. */
+export function refusedClientLog(clock: Clock, log: Logger): (problem: string, address: string) => void {
+  const toldAt = new Map<string, number>();
+  return (problem, address) => {
+    const now = clock.now();
+    if (now - (toldAt.get(problem) ?? Number.NEGATIVE_INFINITY) < REFUSED_AGAIN) return;
+    toldAt.set(problem, now);
+    log.warn({ address }, `a client of the ext_proc port was refused: ${problem}`);
+  };
+}
+
+/**
+ * The certificates of a process: read once, then followed where that was asked for.
+ * Source: epp-protocol 15.2, 15.3.
+ */
+export class ServingTls {
+  /** For the ext_proc port; undefined = clear text. */
+  readonly extProc: GrpcTls | undefined;
+  /** For the ext_proc port, PEM; undefined = clients need no certificate. */
+  readonly clientCa: string | undefined;
+  /** For the metrics port; undefined = plain HTTP. */
+  readonly metrics: AdminTls | undefined;
+  readonly #settings: TlsSettings;
+
+  private constructor(settings: TlsSettings, made: Pick<ServingTls, "extProc" | "clientCa" | "metrics">) {
+    this.#settings = settings;
+    this.extProc = made.extProc;
+    this.clientCa = made.clientCa;
+    this.metrics = made.metrics;
+  }
+
+  /** @throws SluiceError TLS_... for files that cannot be read or do not hold what they should */
+  static async load(settings: TlsSettings, clock: Clock): Promise<ServingTls> {
+    const { secureServing, certPath, metricsCertDir, clientCaFile, minVersion, ciphers } = settings;
+    const { extProcClientCaFile } = settings;
+    let extProc: GrpcTls | undefined;
+    if (secureServing) {
+      const pair = certPath === undefined ? await selfSignedPair(clock) : loadTlsPair(certPath);
+      extProc = { ...pair, minVersion, ciphers };
+    }
+    const clientCa = extProcClientCaFile === undefined ? undefined : loadCertificates(extProcClientCaFile);
+    let metrics: AdminTls | undefined;
+    if (metricsCertDir !== undefined) {
+      const readers = clientCaFile === undefined ? undefined : loadCertificates(clientCaFile);
+      metrics = { ...loadTlsPair(metricsCertDir), clientCa: readers, minVersion, ciphers };
+    }
+    return new ServingTls(settings, { extProc, clientCa, metrics });
+  }
+
+  /** Begins to follow the files for these servers; returns what stops that. */
+  follow(extProc: ClientCaServer, metrics: TlsServer, clock: Clock, log: Logger): () => void {
+    const { certPath, certReload, metricsCertDir, extProcClientCaFile } = this.#settings;
+    const followed = [
+      { directory: certReload ? certPath : undefined, pair: this.extProc, server: extProc },
+      { directory: metricsCertDir, pair: this.metrics, server: metrics },
+    ];
+    const followers: { close(): void }[] = followed.flatMap(({ directory, pair, server }) =>
+      directory === undefined || pair === undefined
+        ? []
+        : [
+            new TlsFollower({
+              ...{ what: FOLLOWED.pair, directory, clock, log },
+              load: () => loadTlsPair(directory),
+              inUse: { cert: pair.cert, key: pair.key },
+              use: (next) => server.useTlsPair(next),
+            }),
+          ],
+    );
+    if (extProcClientCaFile !== undefined)
+      followers.push(
+        new TlsFollower({
+          ...{ what: FOLLOWED.clientCa, directory: dirname(extProcClientCaFile), clock, log },
+          load: () => loadCertificates(extProcClientCaFile),
+          inUse: this.clientCa ?? "",
+          use: (next) => extProc.useClientCa(next),
+        }),
+      );
+    return () => {
+      for (const follower of followers) follower.close();
+    };
+  }
+}

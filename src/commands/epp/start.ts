@@ -1,0 +1,328 @@
+import { type Clock, delay } from "../../base/clock/clock.ts";
+import { freshRandom } from "../../base/clock/random.ts";
+import { realClock } from "../../base/clock/real.ts";
+import { fileSignature } from "../../base/document/file-signature.ts";
+import { createH2Server } from "../../base/grpc/h2/server.ts";
+import {
+  healthHandlers,
+  type ProbeState,
+  ProcessorHealth,
+  probeHealth,
+  probeStatus,
+  SERVING_STATUS,
+} from "../../base/grpc/health.ts";
+import type { GrpcHandler } from "../../base/grpc/transport.ts";
+import { hostPort } from "../../base/inference/endpoint.ts";
+import type { SluiceError } from "../../base/inference/errors.ts";
+import { collectGarbageRarely } from "../../base/process/garbage.ts";
+import { type Running, untilHardStop, untilSignal } from "../../base/process/lifecycle.ts";
+import { type Listening, readyLine } from "../../base/process/ready-line.ts";
+import type { Logger } from "../../base/telemetry/logger.ts";
+import { createLogger, type LoggerOptions } from "../../base/telemetry/logging.ts";
+import { startProcessMetrics } from "../../base/telemetry/process.ts";
+import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
+import { startRequestTracing } from "../../base/telemetry/request-tracing.ts";
+import type { EffectiveConfig } from "../../picker/config/effective.ts";
+import { followConfig } from "../../picker/core/config-follower.ts";
+import { type ConfigSource, checkedConfig, readConfig } from "../../picker/core/config-source.ts";
+import type { ExplainSettings } from "../../picker/core/explain-settings.ts";
+import { InferenceCore } from "../../picker/core/inference-core.ts";
+import type { MetricsFlags } from "../../picker/core/metrics-flags.ts";
+import { metricsSettings, startMetrics } from "../../picker/core/metrics-settings.ts";
+import { showSaturation } from "../../picker/core/saturation-metrics.ts";
+import { warmUp } from "../../picker/core/warm-up.ts";
+import type { BudgetSettings } from "../../picker/exchange/byte-budget.ts";
+import type { KubernetesPoolParts } from "../../pool/controllers/kubernetes-pool.ts";
+import type { KubernetesSettings } from "../../pool/controllers/kubernetes-settings.ts";
+import type { PoolSource } from "../../pool/controllers/pool-source.ts";
+import { startEndpointMetrics } from "../../pool/endpoints/endpoint-metrics.ts";
+import { ModelSource } from "../../pool/resources/model-source.ts";
+import type { ResourceSettings } from "../../pool/resources/resource-settings.ts";
+import { type Authorize, loopbackOnly } from "../../wires/admin/access.ts";
+import { viewsOf } from "../../wires/admin/core-views.ts";
+import { inspectorProfiler } from "../../wires/admin/profiler.ts";
+import { startAdmin } from "../../wires/admin/server.ts";
+import { showExtProc } from "../../wires/extproc/extproc-metrics.ts";
+import { PROCESS_PATH } from "../../wires/extproc/messages.ts";
+import { Notices } from "../../wires/extproc/notices.ts";
+import { processHandler } from "../../wires/extproc/service.ts";
+import { countStreams } from "../../wires/extproc/stream-counting.ts";
+import type { WireOptions } from "../../wires/extproc/wire-options.ts";
+import { FilePool } from "./file-pool.ts";
+import { metricsAuthorization } from "./metrics-authorization.ts";
+import { withSaturationEnvironment } from "./saturation-environment.ts";
+import { refusedClientLog, ServingTls, type TlsSettings } from "./serving-tls.ts";
+
+/** How the Endpoint Picker runs; times in milliseconds, sizes in bytes. */
+export interface EppSettings extends ConfigSource, MetricsFlags {
+  /** An IP address. */
+  readonly bindAddress: string;
+  /** Ports: 0 = any. */
+  readonly grpcPort: number;
+  readonly grpcHealthPort: number;
+  readonly metricsPort: number;
+  readonly poolName: string;
+  readonly endpointsFile: string | undefined;
+  /** What to say when neither a flag nor the configuration names endpoints. */
+  readonly missingEndpoints: SluiceError;
+  /** `NAME=PRIORITY` each. */
+  readonly objectives: readonly string[];
+  /** Undefined = no API objects. */
+  readonly resources: ResourceSettings | undefined;
+  /** Where endpoints come from when neither a flag nor the configuration names a file; undefined = nowhere. */
+  readonly kubernetes: KubernetesSettings | undefined;
+  readonly tls: TlsSettings;
+  readonly wire: WireOptions;
+  /** Sends the score of each candidate in the metadata. */
+  readonly emitScores: boolean;
+  /** How many endpoints a proxy is offered, 1 to 8; undefined = as the picker says. */
+  readonly maxEndpoints: number | undefined;
+  /** Bytes of one request body; a longer one is refused with 413. */
+  readonly maxRequestBytes: number;
+  /** Answers teach how many bytes of text make a token; otherwise 4 do. */
+  readonly learnsBytesPerToken: boolean;
+  /** What is held of bodies. */
+  readonly bodies: BudgetSettings;
+  readonly healthChecking: boolean;
+  /** Counts ext_proc streams and measures how long they are open. */
+  readonly streamMetrics: boolean;
+  /** Requests are traced, if the environment says where the traces go. */
+  readonly tracing: boolean;
+  /** Shows request metrics under their oldest names, too: `inference_model_...` of v0.3 to v1.0. */
+  readonly inferenceModelMetrics: boolean;
+  /** Profiles on the metrics port. */
+  readonly pprof: boolean;
+  readonly refreshPrometheusMetricsInterval: number;
+  readonly metricsStalenessThreshold: number;
+  /** 0 = the default. */
+  readonly grpcMaxRecvMsgSize: number;
+  /** Streams of one connection of the ext_proc port, and its connections. */
+  readonly grpcMaxStreams: number;
+  readonly grpcMaxConnections: number;
+  readonly disableEndpointSubsetFilter: boolean;
+  readonly drainTimeout: number;
+  readonly logging: Pick<LoggerOptions, "level" | "encoder" | "time">;
+  readonly debugOpen: boolean;
+  readonly explain: ExplainSettings;
+  /** For the log, once it exists. */
+  readonly warnings: readonly string[];
+}
+
+/** A picker that runs. */
+export interface Epp extends Running {
+  readonly listening: readonly Listening[];
+}
+
+/**
+ * Starts the picker in the order of epp-protocol 15.4: configuration, certificates, health port (NOT_SERVING), endpoints,
+ * warm-up, ext_proc port, then SERVING.
+ * @throws SluiceError for anything that is wrong with files, flags or ports
+ */
+export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp> {
+  const clock = realClock;
+  const random = freshRandom();
+  for (const warning of settings.warnings) log.warn({}, warning);
+  const { configFile, env = {} } = settings;
+  const seen = configFile === undefined ? "" : await fileSignature(configFile);
+  const config = withSaturationEnvironment(await readConfig(settings, log), env, log);
+  const metrics = metricsSettings(config, settings, { clock, random, log });
+  const tls = await ServingTls.load(settings.tls, clock);
+  const tracing = await startRequestTracing(settings.tracing, settings.env ?? {}, clock, log);
+  const pool = await poolOf(settings, config, { clock, random, log, env });
+  const core = new InferenceCore({
+    clock,
+    random,
+    config,
+    models: pool.models,
+    hooks: pool.hooks,
+    cadence: metrics.cadence,
+    dialects: metrics.dialects,
+    metricsPage: metrics.metricsPage,
+    staleness: settings.metricsStalenessThreshold,
+    ignoreSubset: settings.disableEndpointSubsetFilter,
+    emitScores: settings.emitScores,
+    maxEndpoints: settings.maxEndpoints,
+    maxRequestBytes: settings.maxRequestBytes,
+    learnsBytesPerToken: settings.learnsBytesPerToken,
+    inferenceModelMetrics: settings.inferenceModelMetrics,
+    tracing,
+    bodies: settings.bodies,
+    ...settings.explain,
+    log,
+  });
+  const state = { started: false, draining: false };
+  const fitting = protocolCheck(core, pool, log);
+  const synced = (): boolean => state.started && pool.synced() && fitting();
+  const pluginsReady = pluginCheck(core, log);
+  const probed = (): ProbeState => ({
+    synced: synced(),
+    draining: state.draining,
+    pluginsReady: pluginsReady(),
+    leader: pool.leader(),
+  });
+  const ready = (): boolean => probeStatus("readiness", probed()) === SERVING_STATUS.serving;
+  const host = settings.bindAddress;
+  const onHandlerError = (error: unknown): void => core.onError(error);
+  const health = createH2Server(
+    { host, port: settings.grpcHealthPort, handlers: healthHandlers(probeHealth(probed)), onHandlerError },
+    clock,
+  );
+  const processor = new ProcessorHealth();
+  const notices = new Notices((text) => log.warn({}, text));
+  const processing = processHandler({
+    wire: settings.wire,
+    clock,
+    notices,
+    openExchange: (wire) => core.openExchange(wire),
+    onError: (error) => core.onError(error),
+  });
+  const handlers = new Map<string, GrpcHandler>([
+    [PROCESS_PATH, settings.streamMetrics ? countStreams(processing, core.registry, clock) : processing],
+    ...(settings.healthChecking ? healthHandlers(processor) : []),
+  ]);
+  const extProc = createH2Server(
+    {
+      host,
+      port: settings.grpcPort,
+      handlers,
+      tls: tls.extProc,
+      clientCa: tls.clientCa,
+      onClientRefused: refusedClientLog(clock, log),
+      maxStreams: settings.grpcMaxStreams,
+      maxConnections: settings.grpcMaxConnections,
+      maxMessageBytes: settings.grpcMaxRecvMsgSize || undefined,
+      onHandlerError,
+    },
+    clock,
+  );
+  const stops = [startProcessMetrics(core.registry, clock)];
+  const close = async (): Promise<void> => {
+    for (const stop of stops.splice(0)) stop();
+    extProc.close();
+    health.close();
+    await pool.close();
+    await core.close();
+    await tracing.close();
+  };
+  try {
+    const healthAddress = await health.listen();
+    await pool.start(core);
+    stops.push(
+      startEndpointMetrics({
+        ...core,
+        view: core.endpointsView,
+        poolName: settings.poolName,
+        poolInterval: settings.refreshPrometheusMetricsInterval,
+      }),
+    );
+    stops.push(showSaturation(core, settings.poolName));
+    stops.push(showExtProc(core, extProc, notices));
+    stops.push(startMetrics(core, metrics));
+    const read = async () => withSaturationEnvironment(await checkedConfig(settings, log), env, log);
+    stops.push(await followConfig({ file: configFile, config, seen, core, log, read }));
+    await warmUp(clock, config);
+    const admin = await startAdmin({
+      host,
+      port: settings.metricsPort,
+      clock,
+      views: viewsOf(core, settings.poolName, ready),
+      authorize: authorizeOf(settings, pool, clock, log),
+      tls: tls.metrics,
+      profiler: settings.pprof ? inspectorProfiler(clock) : undefined,
+    });
+    stops.push(() => void admin.close());
+    stops.push(tls.follow(extProc, admin, clock, log));
+    const extProcAddress = await extProc.listen();
+    state.started = true;
+    return {
+      listening: [
+        { name: "ext-proc", address: hostPort(host, extProcAddress.port) },
+        { name: "health", address: hostPort(host, healthAddress.port) },
+        { name: "admin", address: hostPort(host, admin.port) },
+      ],
+      async drain() {
+        // New streams are served on: Envoy needs time to hear that it should send them elsewhere (epp-protocol 15.4).
+        state.draining = true;
+        processor.drain();
+        // An API server that does not answer must not make the drain longer than was asked for.
+        await Promise.all([pool.resign(), delay(clock, settings.drainTimeout)]);
+        await untilHardStop(clock, extProc.drain());
+        await close();
+      },
+      close,
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** Whether the parsers get along with how the pool's servers speak; says once why not (api-resources 3.6, R-35). */
+function protocolCheck(core: InferenceCore, pool: PoolSource, log: Logger): () => boolean {
+  let told = "";
+  return () => {
+    const protocol = pool.appProtocol();
+    const parser = protocol === undefined ? undefined : core.parserAgainst(protocol);
+    const problem =
+      parser === undefined
+        ? ""
+        : `not ready: the parser ${parser} cannot be used with the pool's appProtocol ${protocol}`;
+    if (problem !== told && problem !== "") log.error({}, problem);
+    told = problem;
+    return problem === "";
+  };
+}
+
+/** Whether every plugin can do its part yet; says once each time why not (api-resources 3.6). */
+function pluginCheck(core: InferenceCore, log: Logger): () => boolean {
+  let told: string | undefined;
+  return () => {
+    const problem = core.unready;
+    if (problem !== told) log.info({}, problem === undefined ? "all plugins are ready" : `not ready: ${problem}`);
+    told = problem;
+    return problem === undefined;
+  };
+}
+
+/** Flags cannot know it: whether the configuration names a file is known when it has been read (api-resources 6A.1). */
+const NO_KUBERNETES =
+  "the endpoints come from the file that dataLayer.discovery names, so nothing of Kubernetes is used: no pool, no API objects, no leader election, and metrics are not authenticated";
+
+/** A file of endpoints wherever one is named, else Kubernetes. @throws SluiceError what is missing or wrong */
+async function poolOf(
+  settings: EppSettings,
+  config: EffectiveConfig,
+  parts: Pick<KubernetesPoolParts, "clock" | "random" | "log" | "env">,
+): Promise<PoolSource> {
+  const { endpointsFile, kubernetes, objectives, resources } = settings;
+  if (endpointsFile !== undefined || config.discovery !== undefined) {
+    if (kubernetes !== undefined) parts.log.warn({}, NO_KUBERNETES);
+    const source = new ModelSource(objectives, resources, parts.clock, parts.log);
+    return new FilePool(source, endpointsFile, config, parts.log);
+  }
+  if (kubernetes === undefined) throw settings.missingEndpoints;
+  // Loaded where it is needed: without Kubernetes nothing of it takes time or memory.
+  const { KubernetesPool } = await import("../../pool/controllers/kubernetes-pool.ts");
+  return KubernetesPool.connect({ settings: kubernetes, objectives, ...parts });
+}
+
+/**
+ * In a cluster its RBAC decides, if the flags say so. Otherwise clients that had to show a certificate may see everything; where
+ * anybody can connect, `/debug` is for this machine.
+ */
+function authorizeOf({ tls, debugOpen }: EppSettings, { reviews }: PoolSource, clock: Clock, log: Logger): Authorize {
+  if (reviews !== undefined)
+    return metricsAuthorization(reviews, new RateLimitedLog(log, clock, { intervalMs: 10_000, maxKeys: 20 }));
+  return tls.clientCaFile === undefined ? loopbackOnly(debugOpen) : () => undefined;
+}
+
+/** Runs the picker until a signal; returns the exit status. */
+export async function runEpp(settings: EppSettings): Promise<number> {
+  collectGarbageRarely();
+  const log = createLogger({ name: "sluice", ...settings.logging });
+  const starting = startEpp(settings, log);
+  const ended = untilSignal(starting, log);
+  const epp = await starting;
+  for (const listening of epp.listening) process.stdout.write(`${readyLine(listening, process.pid)}\n`);
+  return ended;
+}

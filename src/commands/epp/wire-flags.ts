@@ -1,0 +1,228 @@
+import { SluiceError } from "../../base/inference/errors.ts";
+import type { FlagRow, GivenFlags } from "../common/go-flags.ts";
+import type { EppSettings } from "./start.ts";
+
+/** Bytes: what a body in one buffer may have. */
+const LARGEST_BODY = 2 ** 30;
+
+/** How the picker speaks to the proxy (epp-protocol 7, 19; spec/decisions.md). */
+export const WIRE_FLAGS = [
+  {
+    name: "destination-endpoint-hint-key",
+    aliases: ["destinationEndpointHintKey"],
+    type: "string",
+    default: "x-gateway-destination-endpoint",
+    since: "v0.3",
+    help: "Header and metadata key that carry the chosen endpoint.",
+  },
+  {
+    name: "destination-endpoint-hint-metadata-namespace",
+    aliases: ["DestinationEndpointHintMetadataNamespace", "destinationEndpointHintMetadataNamespace"],
+    type: "string",
+    default: "envoy.lb",
+    since: "v0.3",
+    help: "Metadata namespace of that key; empty = the key stands at the top level.",
+  },
+  {
+    name: "ext-proc-mode",
+    type: "string",
+    choices: ["full-duplex", "buffered", "streamed", "none"],
+    default: "full-duplex",
+    since: "ours",
+    help: "Body mode of proxies that do not announce theirs; USE_STREAMING=false of v0.3 means buffered.",
+  },
+  {
+    name: "ext-proc-response-mode",
+    type: "string",
+    choices: ["", "full-duplex", "buffered", "streamed", "none"],
+    default: "",
+    since: "ours",
+    help: "The same for response bodies alone; empty = as --ext-proc-mode.",
+  },
+  {
+    name: "strict-body-mode",
+    type: "bool",
+    default: "false",
+    since: "ours",
+    help: "Refuse body modes other than FULL_DUPLEX_STREAMED instead of making the best of them.",
+  },
+  {
+    name: "max-endpoints",
+    type: "int",
+    min: 0,
+    max: 8,
+    default: "0",
+    since: "ours",
+    help: "How many endpoints are offered to the proxy, whatever the picker's maxNumOfEndpoints says; 0 = as it says, 1 by default.",
+  },
+  {
+    name: "fallback-mode",
+    type: "string",
+    choices: ["list", "legacy-key", "none"],
+    default: "list",
+    since: "ours",
+    help: "How endpoints after the first are offered: in the same list, in v0.3's x-gateway-destination-endpoint-fallback, not at all.",
+  },
+  {
+    name: "subset-match",
+    type: "string",
+    choices: ["exact", "ip"],
+    default: "exact",
+    since: "ours",
+    help: "Whether the ports of a subset hint count; ip = they do not, as in v1.5.",
+  },
+  {
+    name: "emit-dropped-reason",
+    type: "bool",
+    default: "true",
+    since: "ours",
+    help: "Send x-llm-d-request-dropped-reason with requests that are dropped.",
+  },
+  {
+    name: "echo-unchanged-headers",
+    type: "bool",
+    default: "true",
+    since: "ours",
+    help: "Name unchanged headers in mutations too, as the reference does.",
+  },
+  {
+    name: "emit-request-id",
+    type: "bool",
+    default: "true",
+    since: "ours",
+    help: "Tell the x-request-id of a request that is refused in the answer.",
+  },
+  {
+    name: "remove-control-headers",
+    type: "bool",
+    default: "true",
+    since: "ours",
+    help: "Take control headers that a client sent out of the forwarded request.",
+  },
+  {
+    name: "append-action",
+    type: "string",
+    choices: ["unset", "literal"],
+    default: "unset",
+    since: "ours",
+    help: "literal = write append_action OVERWRITE_IF_EXISTS_OR_ADD, for proxies that take the enum at its word.",
+  },
+  {
+    name: "close-early",
+    type: "bool",
+    default: "false",
+    since: "ours",
+    help: "End the stream after the request phase where nothing is read from the response.",
+  },
+  {
+    name: "legacy-header-only-500",
+    type: "bool",
+    default: "false",
+    since: "ours",
+    help: "Answer header-only requests to an empty pool with 500, as v1.5 does, instead of 503.",
+  },
+  {
+    name: "message-timeout-hint",
+    type: "duration",
+    min: 0,
+    default: "0s",
+    since: "ours",
+    help: "The proxy's message_timeout where it waits for replies: a decision that takes longer asks for more. 0s = never.",
+  },
+  {
+    name: "message-timeout-max",
+    type: "duration",
+    min: 0,
+    default: "0s",
+    since: "ours",
+    help: "How much is asked for then, at most the proxy's max_message_timeout. 0s = ten times the hint.",
+  },
+  {
+    name: "max-request-body",
+    type: "quantity",
+    min: 1,
+    max: LARGEST_BODY,
+    default: "32Mi",
+    since: "ours",
+    help: "Largest request body; a longer one is refused with 413. At most 1Gi.",
+  },
+  {
+    name: "learn-bytes-per-token",
+    type: "bool",
+    default: "true",
+    since: "ours",
+    help: "Learn from answers how many bytes of prompt text make a token of each model; false = 4 bytes are a token.",
+  },
+  {
+    name: "parity",
+    type: "string",
+    choices: ["", "v1.5"],
+    default: "",
+    since: "ours",
+    help: "Behave as that release where the default differs: --legacy-header-only-500, --subset-match=ip, --emit-dropped-reason=false, --emit-request-id=false, --remove-control-headers=false, --max-request-body=1Gi, --learn-bytes-per-token=false. Flags given explicitly still count.",
+  },
+] as const satisfies readonly FlagRow[];
+
+/** What `--parity v1.5` sets (epp-protocol 19: D1, D4, D10, D13, D21). */
+const V1_5 = {
+  "legacy-header-only-500": true,
+  "subset-match": "ip",
+  "emit-dropped-reason": false,
+  "emit-request-id": false,
+  "remove-control-headers": false,
+  "max-request-body": LARGEST_BODY,
+  "learn-bytes-per-token": false,
+} as const;
+
+/** A header that a proxy may set: a token of RFC 9110, so no pseudo header either. */
+const HEADER_NAME = /^[\w!#$%&'*+.^`|~-]{1,256}$/;
+
+/**
+ * The wire that the flags ask for.
+ * @param streaming what USE_STREAMING of v0.3 says: false chooses buffered bodies where no flag says more
+ * @throws SluiceError FLAG_VALUE
+ */
+export function wireOf(flags: GivenFlags<typeof WIRE_FLAGS>, streaming: boolean): EppSettings["wire"] {
+  const { values, explicit } = flags;
+  const inForce = <K extends keyof typeof V1_5>(name: K) => parityOf(flags, name);
+  const destinationKey = values["destination-endpoint-hint-key"];
+  if (!HEADER_NAME.test(destinationKey))
+    throw new SluiceError(
+      "FLAG_VALUE",
+      `--destination-endpoint-hint-key=${JSON.stringify(destinationKey.slice(0, 100))} is not the name of a header`,
+    );
+  const buffered = !streaming && !explicit.has("ext-proc-mode");
+  return {
+    destinationKey,
+    destinationNamespace: values["destination-endpoint-hint-metadata-namespace"],
+    fallbackMode: values["fallback-mode"],
+    subsetMatch: inForce("subset-match"),
+    emitDroppedReason: inForce("emit-dropped-reason"),
+    emitRequestId: inForce("emit-request-id"),
+    echoUnchangedHeaders: values["echo-unchanged-headers"],
+    removeControlHeaders: inForce("remove-control-headers"),
+    literalAppendAction: values["append-action"] === "literal",
+    defaultBodyMode: buffered ? "buffered" : values["ext-proc-mode"],
+    defaultResponseBodyMode: values["ext-proc-response-mode"] || undefined,
+    strictBodyMode: values["strict-body-mode"],
+    closeEarly: values["close-early"],
+    legacyHeaderOnly500: inForce("legacy-header-only-500"),
+    messageTimeoutHint: values["message-timeout-hint"],
+    messageTimeoutMax: values["message-timeout-max"] || undefined,
+  };
+}
+
+/** Bytes that a request body may have. */
+export function maxRequestBodyOf(flags: GivenFlags<typeof WIRE_FLAGS>): number {
+  return parityOf(flags, "max-request-body");
+}
+
+/** Whether answers teach how many bytes of text make a token. */
+export function learnsBytesPerTokenOf(flags: GivenFlags<typeof WIRE_FLAGS>): boolean {
+  return parityOf(flags, "learn-bytes-per-token");
+}
+
+/** The value of a flag that `--parity` may have changed. */
+function parityOf<K extends keyof typeof V1_5>({ values, explicit }: GivenFlags<typeof WIRE_FLAGS>, name: K) {
+  return values.parity === "v1.5" && !explicit.has(name) ? V1_5[name] : values[name];
+}

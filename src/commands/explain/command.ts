@@ -1,0 +1,96 @@
+import { styleText } from "node:util";
+import type { Command } from "commander";
+import { SluiceError } from "../../base/inference/errors.ts";
+import { command, type Output, STANDARD } from "../common/command.ts";
+
+interface ExplainFlags {
+  readonly last: boolean;
+  readonly all: boolean;
+  readonly admin?: string;
+  readonly caCert?: string;
+  readonly cert?: string;
+  readonly key?: string;
+  readonly tokenFile?: string;
+  readonly json: boolean;
+  readonly full: boolean;
+  readonly replay?: string;
+  readonly configFile?: string;
+  readonly profile?: string;
+  readonly allowExperimentalPlugins: boolean;
+}
+
+/** `sluice explain`: why a request went where it went, asked of a running process. */
+export function explainCommand(output = STANDARD): Command {
+  return command("explain", "say why a request went where it went, or why it was refused")
+    .argument("[id]", "the x-request-id of the request, its first eight characters, or the number of the decision")
+    .option("--last", "the newest decision instead", false)
+    .option(
+      "--admin <address>",
+      "admin port of a running sluice epp or gateway; without it 127.0.0.1:9090, then 127.0.0.1:19001",
+    )
+    .option("--ca-cert <file>", "who signed the certificate of an https:// admin port (PEM)")
+    .option("--cert <file>", "client certificate for it (PEM)")
+    .option("--key <file>", "key of the client certificate")
+    .option("--token-file <file>", "bearer token for an admin port that wants one, as in Kubernetes")
+    .option("--json", "as one JSON object", false)
+    .option("--all", "with --full: every decision of which all was kept, as JSON lines", false)
+    .option("--full", "everything the decision depended on, as JSON, where it was kept", false)
+    .option("--replay <file>", "make the decision of a full record again, and say whether it comes out the same")
+    .option("--config-file <file>", "the EndpointPickerConfig to replay with; without it the built-in one")
+    .option("--profile <name>", "a built-in profile to replay with, as of sluice epp and gateway")
+    .option("--allow-experimental-plugins", "permit alpha plugins in that configuration", false)
+    .action(async (id: string | undefined, flags: ExplainFlags) => {
+      if (flags.replay !== undefined) {
+        if (id !== undefined || flags.last || flags.all || flags.full || flags.admin !== undefined)
+          throw new SluiceError("FLAG_CONFLICT", "--replay reads a file and asks nobody: leave the rest away");
+        await replayed(flags.replay, flags, output);
+        return;
+      }
+      for (const flag of ["configFile", "profile"] as const)
+        if (flags[flag] !== undefined)
+          throw new SluiceError("FLAG_CONFLICT", "--config-file and --profile are for --replay FILE");
+      const { admin, caCert, cert, key, tokenFile } = flags;
+      const access = { admin, caCert, cert, key, tokenFile };
+      // Loaded on use: `sluice sim` needs none of it.
+      const { explainedDecision, fullDecision, fullDecisions } = await import("./explain-decision.ts");
+      if (flags.all) {
+        if (id !== undefined || flags.last || !flags.full)
+          throw new SluiceError("FLAG_CONFLICT", "--all goes with --full, and with neither an id nor --last");
+        output.out(await fullDecisions(access));
+        return;
+      }
+      const which = whichOf(id, flags);
+      if (flags.full) {
+        output.out(`${await fullDecision(access, which)}\n`);
+        return;
+      }
+      const explained = await explainedDecision(access, which);
+      const { explanationText } = await import("./explain-text.ts");
+      output.out(flags.json ? `${JSON.stringify(explained, null, 2)}\n` : explanationText(explained, strong));
+    });
+}
+
+/** Prints what became of it; the exit status is 1 when it came out otherwise. */
+async function replayed(file: string, flags: ExplainFlags, output: Output): Promise<void> {
+  const { replayFile, replayText } = await import("./explain-replay.ts");
+  const { configFile, profile, allowExperimentalPlugins: allowExperimental } = flags;
+  const report = await replayFile(file, { configFile, profile, allowExperimental });
+  output.out(flags.json ? `${JSON.stringify(report, null, 2)}\n` : replayText(report));
+  if (!report.same) process.exitCode = 1;
+}
+
+/** Bold on a terminal, unless NO_COLOR is set. */
+function strong(text: string): string {
+  return styleText("bold", text, { stream: process.stdout });
+}
+
+/** @throws SluiceError FLAG_MISSING, FLAG_CONFLICT */
+function whichOf(id: string | undefined, { last }: ExplainFlags): { readonly id: string } | "newest" {
+  if (id !== undefined && last) throw new SluiceError("FLAG_CONFLICT", "give either an id or --last");
+  if (id !== undefined) return { id };
+  if (last) return "newest";
+  throw new SluiceError(
+    "FLAG_MISSING",
+    "give the x-request-id of a request or the number of a decision, --last, or --replay FILE",
+  );
+}

@@ -1,0 +1,178 @@
+import { Client } from "undici";
+import { delay } from "../../base/clock/clock.ts";
+import { realClock } from "../../base/clock/real.ts";
+import { readText } from "../../base/document/read.ts";
+import { messageOf, oneLine, SluiceError } from "../../base/inference/errors.ts";
+
+/** Where the admin pages of the commands are unless they are told otherwise: of `sluice epp`, then of `sluice gateway`. */
+export const USUAL_ADMINS = ["http://127.0.0.1:9090", "http://127.0.0.1:19001"] as const;
+
+/** Milliseconds for one answer. */
+const TIMEOUT = 10_000;
+/** Bytes of an answer: a full record of ten thousand endpoints. */
+const MAX_BYTES = 16 * 1024 * 1024;
+const MAX_PEM_BYTES = 1024 * 1024;
+const MAX_TOKEN_BYTES = 64 * 1024;
+
+/** How the admin port of a running process is reached. */
+export interface AdminAccess {
+  /** `http://host:port`, `https://...` or `host:port`; undefined = the usual places of this machine, one after the other. */
+  readonly admin: string | undefined;
+  /** Files with PEM texts: who is trusted, and what we show. */
+  readonly caCert: string | undefined;
+  readonly cert: string | undefined;
+  readonly key: string | undefined;
+  /** File with a bearer token, as Kubernetes mounts it. */
+  readonly tokenFile?: string | undefined;
+}
+
+/** What an admin port answered, as JSON; of JSON lines a list of them. */
+export interface AdminAnswer {
+  readonly status: 200 | 404;
+  readonly value: unknown;
+  /** As it was received. */
+  readonly text: string;
+}
+
+/**
+ * Asks the admin port of a running `sluice epp` or `sluice gateway`.
+ * @param path with its query
+ * @throws SluiceError FLAG_VALUE, FLAG_CONFLICT, ADMIN_UNREACHABLE, ADMIN_REFUSED, ADMIN_FOREIGN, DOCUMENT_...
+ */
+export async function askAdmin(access: AdminAccess, path: string): Promise<AdminAnswer> {
+  const tls = await tlsOf(access);
+  const token = await tokenOf(access);
+  const origins = access.admin === undefined ? USUAL_ADMINS : [originOf(access.admin)];
+  let nobody: SluiceError | undefined;
+  for (const origin of origins) {
+    try {
+      return await ask(origin, path, tls, token);
+    } catch (error) {
+      // Others may use one of the usual ports, as Prometheus does.
+      if (!(error instanceof SluiceError) || error.code === "ADMIN_REFUSED") throw error;
+      nobody ??= error;
+    }
+  }
+  if (origins.length === 1) throw nobody!;
+  throw new SluiceError(
+    "ADMIN_UNREACHABLE",
+    `no admin port answers at ${origins.join(" or ")}; name its address with --admin, or start one: it is what ` +
+      "sluice epp opens by --metrics-port and sluice gateway by --admin",
+  );
+}
+
+/** @throws SluiceError FLAG_VALUE */
+function originOf(text: string): string {
+  const url = URL.parse(/^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? text : `http://${text}`);
+  const plain = url !== null && url.username === "" && url.password === "" && url.pathname === "/" && url.search === "";
+  if (plain && /^https?:$/.test(url.protocol) && url.hostname !== "") return url.origin;
+  const shown = text.includes("@") ? "what was given" : JSON.stringify(text.slice(0, 200));
+  throw new SluiceError("FLAG_VALUE", `--admin: ${shown} is no address; write for example http://127.0.0.1:9090`);
+}
+
+interface Tls {
+  readonly ca?: string;
+  readonly cert?: string;
+  readonly key?: string;
+}
+
+async function tlsOf({ caCert, cert, key }: AdminAccess): Promise<Tls> {
+  if ((cert === undefined) !== (key === undefined))
+    throw new SluiceError("FLAG_CONFLICT", "--cert and --key must be given together");
+  const read = (path: string): Promise<string> => readText(path, { maxBytes: MAX_PEM_BYTES });
+  return {
+    ...(caCert === undefined ? {} : { ca: await read(caCert) }),
+    ...(cert === undefined || key === undefined ? {} : { cert: await read(cert), key: await read(key) }),
+  };
+}
+
+async function tokenOf({ tokenFile }: AdminAccess): Promise<string | undefined> {
+  if (tokenFile === undefined) return undefined;
+  const token = (await readText(tokenFile, { maxBytes: MAX_TOKEN_BYTES })).trim();
+  // What a header cannot hold would fail as a connection that broke.
+  if (/^[\x21-\x7e]+$/.test(token)) return token;
+  throw new SluiceError("FLAG_VALUE", `--token-file: ${tokenFile} holds no token, one line of printable characters`);
+}
+
+async function ask(origin: string, path: string, tls: Tls, token: string | undefined): Promise<AdminAnswer> {
+  let client: Client | undefined;
+  const over = new AbortController();
+  const late = new AbortController();
+  delay(realClock, TIMEOUT, over.signal).then(
+    () => late.abort(),
+    () => {},
+  );
+  let status: number;
+  let text: string;
+  let lines: boolean;
+  try {
+    client = new Client(origin, { connect: { timeout: TIMEOUT, ...tls } });
+    const answer = await client.request({
+      path,
+      method: "GET",
+      signal: late.signal,
+      headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
+    });
+    status = answer.statusCode;
+    lines = String(answer.headers["content-type"]).startsWith("application/x-ndjson");
+    text = await textOf(answer.body);
+  } catch (error) {
+    throw late.signal.aborted ? silent(origin) : unreachable(origin, error);
+  } finally {
+    over.abort();
+    void client?.destroy();
+  }
+  if (status === 401 || status === 403)
+    throw new SluiceError(
+      "ADMIN_REFUSED",
+      `${origin} answers ${status}: ${oneLine(text.trim())}${status === 401 ? "; give one with --token-file" : ""}`,
+    );
+  try {
+    const value: unknown = JSON.parse(lines ? `[${text.trimEnd().split("\n").join()}]` : text);
+    if (status === 200 || status === 404) return { status, value, text };
+  } catch {
+    // Told below.
+  }
+  throw new SluiceError(
+    "ADMIN_FOREIGN",
+    `${origin} answers (${status}), but not as an admin port of this version of sluice does; is the address right?`,
+  );
+}
+
+async function textOf(body: AsyncIterable<Uint8Array>): Promise<string> {
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  for await (const part of body) {
+    size += part.length;
+    if (size > MAX_BYTES) throw new Error(`its answer has more than ${MAX_BYTES} bytes`);
+    parts.push(part);
+  }
+  return Buffer.concat(parts).toString("utf8");
+}
+
+function silent(origin: string): SluiceError {
+  return new SluiceError("ADMIN_UNREACHABLE", `${origin} did not answer within ${TIMEOUT / 1000} s`);
+}
+
+function unreachable(origin: string, cause: unknown): SluiceError {
+  const code = String((cause as { code?: unknown }).code ?? "");
+  return new SluiceError("ADMIN_UNREACHABLE", `${problemOf(origin, code, messageOf(cause))}`, { cause });
+}
+
+function problemOf(origin: string, code: string, message: string): string {
+  if (code === "ECONNREFUSED")
+    return `nobody listens at ${origin}; sluice epp opens its admin port by --metrics-port, sluice gateway by --admin`;
+  const secure = origin.startsWith("https:");
+  if (secure && /WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|^EPROTO$/.test(code))
+    return `${origin} does not speak TLS; write http:// (${message})`;
+  if (/CERTIFICATE_REQUIRED|HANDSHAKE_FAILURE/.test(code))
+    return `${origin} wants to see a client certificate; give --cert and --key (${message})`;
+  if (secure && /SELF_SIGNED|UNABLE_TO_(GET|VERIFY)|CERT_/.test(code))
+    return `the certificate of ${origin} cannot be trusted; name who signed it with --ca-cert (${message})`;
+  const cut = /^(UND_ERR_SOCKET|ECONNRESET)/.test(code);
+  if (secure && cut)
+    return `${origin} ends the connection; if it wants to see a client certificate, give --cert and --key (${message})`;
+  if (cut || (!secure && code.startsWith("HPE_")))
+    return `${origin} does not answer in HTTP; if it speaks TLS, write https:// (${message})`;
+  return `cannot ask ${origin}: ${message}`;
+}

@@ -1,0 +1,94 @@
+import type { Command } from "commander";
+import { SluiceError } from "../../base/inference/errors.ts";
+import { parseListenAddress } from "../../base/inference/listen-address.ts";
+import { RESOURCE_DEFAULTS, resourceSettings } from "../../pool/resources/resource-settings.ts";
+import { type BodyOptions, bodySettingsFrom, withBodyOptions } from "../common/body-flags.ts";
+import { collect, command, wholeNumber } from "../common/command.ts";
+import { type ExplainOptions, explainSettingsFrom, withExplainOptions } from "../common/explain-flags.ts";
+
+interface GatewayFlags extends ExplainOptions, BodyOptions {
+  readonly endpoints?: string;
+  readonly listen: string;
+  readonly admin: string;
+  readonly configFile?: string;
+  readonly profile?: string;
+  readonly allowExperimentalPlugins: boolean;
+  readonly maxRetries: string;
+  readonly retryStatuses: string;
+  readonly objective: readonly string[];
+  readonly resources?: string;
+  readonly poolName?: string;
+  readonly poolNamespace?: string;
+  readonly modelMatching: string;
+  readonly standardShedAt: string;
+  readonly legacyCriticality: boolean;
+  readonly debugOpen: boolean;
+}
+
+/** `sluice gateway`: an OpenAI-compatible reverse proxy with prefix- and load-aware routing, in one process. */
+export function gatewayCommand(): Command {
+  const made = command("gateway", "route HTTP requests to model servers, without Kubernetes and without Envoy")
+    .option("--endpoints <file>", "required: the model servers, as YAML or JSON; watched for changes")
+    .option("--listen <address>", "where clients connect", "127.0.0.1:8080")
+    .option("--admin <address>", "where /metrics, /debug and the page are", "127.0.0.1:19001")
+    .option("--config-file <file>", "an EndpointPickerConfig; without it the default profile is used")
+    .option("--allow-experimental-plugins", "permit alpha plugins in the configuration", false)
+    .option(
+      "--profile <name>",
+      "a built-in profile instead: default, sticky-until-saturated, or legacy-v0.3, the decision tree of that release",
+    )
+    .option("--max-retries <number>", "further endpoints tried when one fails before it answers", "2")
+    .option("--retry-statuses <list>", "answers that are tried elsewhere, comma-separated", "503")
+    .option("--objective <name=priority>", "an InferenceObjective; repeatable", collect, [])
+    .option("--resources <folder>", "manifests of InferencePool, InferenceModel and the like; watched for changes")
+    .option("--pool-name <name>", "which InferencePool, where there are several")
+    .option("--pool-namespace <namespace>", "the same; and the namespace of manifests that name none")
+    .option(
+      "--model-matching <mode>",
+      "404 for a model name without an InferenceModel: auto, enforce or off",
+      RESOURCE_DEFAULTS.modelMatching,
+    )
+    .option(
+      "--standard-shed-at <saturation>",
+      "from when on InferenceModels of Standard criticality may be shed",
+      RESOURCE_DEFAULTS.standardShedAt,
+    )
+    .option("--legacy-criticality", "shed Standard like Sheddable, as v0.3 did", false)
+    .option("--debug-open", "answer /debug and the page to everyone, not to loopback alone", false);
+  return withExplainOptions(withBodyOptions(made)).action(async (flags: GatewayFlags) => {
+    // Not commander's to demand: it would do so before it looks for mistyped options.
+    if (flags.endpoints === undefined)
+      throw new SluiceError(
+        "FLAG_MISSING",
+        "give --endpoints FILE, the list of model servers (see examples/endpoints.yaml)",
+      );
+    // Loaded on use: `sluice sim` needs none of it.
+    const { runGateway } = await import("../../wires/gateway/gateway.ts");
+    process.exitCode = await runGateway({
+      endpointsFile: flags.endpoints,
+      listen: parseListenAddress(flags.listen, "--listen"),
+      admin: parseListenAddress(flags.admin, "--admin"),
+      configFile: flags.configFile,
+      profile: flags.profile,
+      allowExperimental: flags.allowExperimentalPlugins,
+      env: process.env,
+      maxRetries: wholeNumber(flags.maxRetries, "--max-retries", 0, 7),
+      retryStatuses: flags.retryStatuses
+        .split(",")
+        .filter((part) => part.trim() !== "")
+        .map((part) => wholeNumber(part, "--retry-statuses", 400, 599)),
+      objectives: flags.objective,
+      resources: resourceSettings({
+        directory: flags.resources,
+        pool: { name: flags.poolName, namespace: flags.poolNamespace },
+        namespace: flags.poolNamespace ?? "default",
+        modelMatching: flags.modelMatching,
+        standardShedAt: flags.standardShedAt,
+        legacyCriticality: flags.legacyCriticality,
+      }),
+      debugOpen: flags.debugOpen,
+      bodies: bodySettingsFrom(flags),
+      explain: explainSettingsFrom(flags),
+    });
+  });
+}

@@ -1,0 +1,79 @@
+/** What `sluice` on a command line does; `main.ts` comes here once it knows that this Node.js will do. */
+import { Command, CommanderError } from "commander";
+import { SluiceError } from "../base/inference/errors.ts";
+import { VERSION } from "../base/process/version.ts";
+import { checkServerCommand } from "./check-server/command.ts";
+import { explainConfigCommand } from "./config/explain-config.ts";
+import { migrateConfigCommand } from "./config/migrate-config.ts";
+import { validateCommand } from "./config/validate.ts";
+import { demoCommand } from "./demo/command.ts";
+import { batchCommand } from "./dispatch/batch.ts";
+import { dispatchCommand } from "./dispatch/command.ts";
+import { enqueueCommand } from "./dispatch/enqueue.ts";
+import { queueCommand } from "./dispatch/queue.ts";
+import { resultsCommand } from "./dispatch/results.ts";
+import { envoyConfigCommand } from "./envoy-config/command.ts";
+import { eppCommand } from "./epp/command.ts";
+import { explainCommand } from "./explain/command.ts";
+import { gatewayCommand } from "./gateway/command.ts";
+import { simCommand } from "./sim/command.ts";
+import { simulateCommand } from "./simulate/command.ts";
+
+/** Errors of the command line and of the input it names end with 2, as Go's flag parser does; what is wrong behind them ends with 1. */
+const MISTYPED: ReadonlySet<string> = new Set([
+  "FLAG_UNKNOWN",
+  "FLAG_SYNTAX",
+  "FLAG_VALUE",
+  "FLAG_MISSING",
+  "LISTEN_ADDRESS",
+  "SIM_OPTION",
+  "OBJECTIVE_SYNTAX",
+  "ENVOY_OPTION",
+  "QUEUE_UNKNOWN",
+  "ENQUEUE_INPUT",
+  "REQUEST_INVALID",
+  "BATCH_INPUT",
+  "BATCH_INVALID",
+  "REPLAY_INPUT",
+]);
+
+const program = new Command("sluice")
+  .description("Decides where LLM requests go: an Endpoint Picker, a gateway and a model-server simulator.")
+  .version(VERSION)
+  .enablePositionalOptions()
+  .showHelpAfterError("(add --help for the options)")
+  .exitOverride();
+for (const make of [
+  demoCommand,
+  gatewayCommand,
+  eppCommand,
+  dispatchCommand,
+  enqueueCommand,
+  resultsCommand,
+  queueCommand,
+  batchCommand,
+  explainCommand,
+  validateCommand,
+  explainConfigCommand,
+  migrateConfigCommand,
+  envoyConfigCommand,
+  simCommand,
+  simulateCommand,
+  checkServerCommand,
+])
+  program.addCommand(make());
+
+// Whoever reads may stop before the end, as `head` does: then the rest is for nobody.
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code !== "EPIPE") throw error;
+});
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : 2;
+  else if (error instanceof SluiceError) {
+    process.stderr.write(`sluice: ${error.message}\n`);
+    process.exitCode = MISTYPED.has(error.code) ? 2 : 1;
+  } else throw error;
+}

@@ -1,0 +1,132 @@
+import type { Command } from "commander";
+import { SluiceError } from "../../base/inference/errors.ts";
+import type { SimulateShape } from "../../lab/study/run-simulate.ts";
+import { collect, command } from "../common/command.ts";
+
+interface Flags extends SimulateShape {
+  readonly list: boolean;
+  readonly policy?: readonly string[];
+  readonly configFile?: readonly string[];
+  readonly allowExperimentalPlugins: boolean;
+  readonly rate?: readonly string[];
+  readonly duration?: string;
+  readonly cold: boolean;
+  readonly servers?: string;
+  readonly engine?: string;
+  readonly seeds?: string;
+  readonly seed?: string;
+  readonly scrapeInterval?: string;
+  readonly metricsLag?: string;
+  readonly bytesPerToken?: string;
+  readonly quick: boolean;
+  readonly replay?: readonly string[];
+  readonly profile?: string;
+  readonly recordedWith?: string;
+  readonly field?: readonly string[];
+  readonly promptTokens?: string;
+}
+
+interface Stream {
+  readonly isTTY?: boolean | undefined;
+  readonly columns?: number | undefined;
+  write(text: string): unknown;
+}
+
+/** Where the command writes: tables and JSON to the one, progress to the other. */
+export interface SimulateOutput {
+  readonly stdout: Stream;
+  readonly stderr: Stream;
+}
+
+/** What one form of the command takes and the others do not. */
+const LIST_ONLY: readonly string[] = ["list", "json"];
+const NOT_FOR_REPLAY: readonly string[] = [
+  "duration",
+  "cold",
+  "scrapeInterval",
+  "metricsLag",
+  "bytesPerToken",
+  "quick",
+];
+const REPLAY_ONLY: readonly string[] = ["profile", "recordedWith", "field", "promptTokens"];
+
+/** `sluice simulate`: routing policies against each other on simulated engines, in virtual time. */
+export function simulateCommand({ stdout, stderr }: SimulateOutput = process): Command {
+  return command(
+    "simulate",
+    "compare routing policies on simulated engines, with the scheduler that runs in production",
+  )
+    .argument("[workload...]", "names from --list, or all; without one b2b-saas")
+    .option("--list", "print the workloads, policies and engine presets that there are", false)
+    .option(
+      "--policy <name...>",
+      "policies from --list, or all; ratios are to the first (default: round-robin, least-active, scraped-queue, default, sticky-until-saturated)",
+    )
+    .option("--config-file <file...>", "EndpointPickerConfig files; each is one more policy, by the name of the file")
+    .option("--allow-experimental-plugins", "permit alpha plugins in them", false)
+    .option(
+      "--rate <number...>",
+      "how fast requests arrive, for example 10 20 40, in the workload's unit, or all of its ladder (default: four of it)",
+    )
+    .option("--duration <time>", "how long requests arrive, in virtual time, instead of what the workload says")
+    .option("--cold", "without the warm-ups: servers begin with empty caches, and all is measured", false)
+    .option("--servers <number>", "model servers, instead of what the workload says")
+    .option("--engine <preset>", "model and machine, instead of what the workload says")
+    .option("--seeds <number>", "runs of everything, each with a seed of its own (default: 3, with --quick 1)")
+    .option("--seed <number>", "the first seed; the same seed gives the same arrivals to every policy (default: 1)")
+    .option("--scrape-interval <time>", "how often servers' metrics are read (default: the workload's, mostly 50ms)")
+    .option("--metrics-lag <time>", "how old metrics are when they arrive (default: the workload's, mostly 0)")
+    .option("--bytes-per-token <number>", "bytes of prompt text that a token has, 1 to 16 (default: 4)")
+    .option("--quick", "three rates and one seed: done in a few seconds", false)
+    .option("--html <file>", "write a report with plots, too")
+    .option("--json", "the results as one JSON object on stdout instead of tables", false)
+    .option("--quiet", "no progress on stderr", false)
+    .option(
+      "--replay <file...>",
+      "instead of a workload: recorded decisions (sluice explain --all --full) or an access log, through --config-file or --profile",
+    )
+    .option("--profile <name>", "with --replay: a built-in profile to try, as of sluice epp and gateway")
+    .option("--recorded-with <file>", "with --replay: the configuration that decided, to check the records against")
+    .option("--field <name=path>", "with --replay: where an access log has what; repeatable", collectField)
+    .option("--prompt-tokens <number>", "with --replay: tokens of a prompt whose length the access log does not tell")
+    .action(async (workloads: readonly string[], flags: Flags, self: Command) => {
+      const given = self.options.filter((one) => self.getOptionValueSource(one.attributeName()) === "cli");
+      const refuse = (form: string, isWrong: (name: string) => boolean): void => {
+        const wrong = given.find((one) => isWrong(one.attributeName()));
+        if (wrong !== undefined) throw new SluiceError("FLAG_CONFLICT", `${wrong.long} ${form}`);
+      };
+      const { list, replay, html, json, quiet, ...settings } = flags;
+      // Loaded on use: `sluice sim` needs none of it.
+      const { runReplay, runSimulate, simulateNames } = await import("../../lab/study/run-simulate.ts");
+      if (list) {
+        refuse("means nothing beside --list: leave it away", (name) => !LIST_ONLY.includes(name));
+        if (workloads.length > 0)
+          throw new SluiceError("FLAG_CONFLICT", "--list lists everything: leave the workload away");
+        stdout.write(simulateNames(json));
+        return;
+      }
+      const shape = { html, command: commandLine(self), json, quiet };
+      const width = stdout.isTTY === true ? stdout.columns : undefined;
+      const streams = { out: (text: string) => stdout.write(text), progress: stderr, width };
+      if (replay === undefined) {
+        refuse("is for --replay FILE", (name) => REPLAY_ONLY.includes(name));
+        process.exitCode = await runSimulate(workloads, settings, shape, streams);
+        return;
+      }
+      refuse("means nothing beside --replay, whose files say it", (name) => NOT_FOR_REPLAY.includes(name));
+      if (workloads.length > 0)
+        throw new SluiceError("FLAG_CONFLICT", "--replay plays what is in its files: leave the workload away");
+      process.exitCode = await runReplay(replay, settings, shape, streams);
+    });
+}
+
+/** What was typed, for a shell; undefined where the command stands alone. */
+function commandLine({ parent }: Command): string | undefined {
+  if (parent === null) return undefined;
+  const word = (text: string): string => (/^[\w./:=,@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+  return ["sluice", ...parent.args].map(word).join(" ");
+}
+
+function collectField(value: string, before: readonly string[] | undefined): readonly string[] {
+  return collect(value, before ?? []);
+}

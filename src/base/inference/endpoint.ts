@@ -49,7 +49,7 @@ export interface InFlightLoad {
   readonly tokens: number;
 }
 
-/** One model server as every room sees it; owned and changed by `endpoints/` alone. */
+/** One model server as every room sees it; owned and changed by `pool/endpoints` alone. */
 export interface Endpoint {
   /** `namespace/name`, unique in the pool. */
   readonly id: string;

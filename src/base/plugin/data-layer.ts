@@ -1,4 +1,4 @@
-/** Where the metrics page of an endpoint is fetched (scheduling 1.8); used by `endpoints/`. */
+/** Where the metrics page of an endpoint is fetched (scheduling 1.8); used by `pool/endpoints`. */
 export interface DataSource {
   readonly scheme: "http" | "https";
   /** Begins with a slash. */

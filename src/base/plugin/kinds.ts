@@ -43,7 +43,7 @@ export interface SaturationDetector {
   readonly staleEndpoints?: number;
 }
 
-/** Finds endpoints; made and run by `app/`. */
+/** Finds endpoints; made and run by `picker/core`. */
 export interface Discovery {
   readonly path: string;
   readonly watchFile: boolean;

@@ -1,5 +1,5 @@
 import type { Path } from "../../base/document/document.ts";
-import type { PluginEntry } from "./migrate.ts";
+import type { PluginEntry } from "./migrate-decider.ts";
 import type { PluginTable } from "./plugins.ts";
 
 /**

@@ -1,8 +1,8 @@
 import type { Violation } from "../../base/document/validate.ts";
 import { companionName } from "../../base/plugin/bindings.ts";
 import type { ConfiguredPlugin } from "./effective.ts";
-import { currentType } from "./migrate.ts";
 import type { PluginTable } from "./plugins.ts";
+import { currentType } from "./published.ts";
 
 /** A plugin that comes along with another one. */
 export interface Companion {

@@ -3,9 +3,8 @@ import { duration } from "../../base/document/duration.ts";
 import { didYouMean, nearestFew } from "../../base/document/nearest.ts";
 import { quantity } from "../../base/document/quantity.ts";
 import type { PluginRegistry } from "../../base/plugin/registry.ts";
-import { INLINE_THRESHOLDS, renamedType } from "./migrate.ts";
 import { policyOf, policyTypes } from "./policies.ts";
-import { whyNoMore, whyNotYet } from "./published.ts";
+import { renamedType, whyNoMore, whyNotYet } from "./published.ts";
 
 /** The version that is written, then others that are read (scheduling 4.1). */
 export const API_VERSIONS = ["llm-d.ai/v1alpha1", "llm-d.ai/v1", "inference.networking.x-k8s.io/v1alpha1"] as const;
@@ -17,6 +16,9 @@ export const V1 = API_VERSIONS[1];
 export function isCurrent(version: (typeof API_VERSIONS)[number]): boolean {
   return version !== API_VERSIONS[2];
 }
+
+/** Thresholds that stood in `saturationDetector` itself from v1.2 to v1.4 (appendix C). */
+export const INLINE_THRESHOLDS = ["queueDepthThreshold", "kvCacheUtilThreshold", "metricsStalenessThreshold"] as const;
 
 /** A key that published releases know and this one doesn't act on: empty it is harmless, with content it is refused. */
 function notYet() {

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { ConfiguredPlugin, EffectiveConfig } from "./effective.ts";
-import { currentType } from "./migrate.ts";
+import { currentType } from "./published.ts";
 
 /** Characters of a fingerprint: 48 bits, plenty to tell the configurations of a pool's life apart. */
 const LENGTH = 12;

@@ -2,7 +2,20 @@ import type { Path } from "../../base/document/document.ts";
 import type { Violation } from "../../base/document/validate.ts";
 import type { PluginRegistry } from "../../base/plugin/registry.ts";
 import type { Envelope } from "./envelope.ts";
-import type { Origin, PluginEntry } from "./migrate.ts";
+
+/** Where a parameter comes from that doesn't stand in its own entry under its own name. */
+export interface Origin {
+  readonly path: Path;
+  /** How it is called there. */
+  readonly as: string;
+}
+
+/** One entry of `plugins`, and where in the file it stands. */
+export type PluginEntry = NonNullable<Envelope["plugins"]>[number] & {
+  readonly path: Path;
+  /** Of parameters that were moved or renamed, by today's name. */
+  readonly origins?: ReadonlyMap<string, Origin>;
+};
 
 /** What stands where pd-profile-handler had a threshold of its own, up to release 0.5 of llm-d. */
 export interface DeciderPlan {

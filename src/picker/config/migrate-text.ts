@@ -18,8 +18,9 @@ import type { ConfiguredPlugin } from "./effective.ts";
 import { API_VERSIONS, isCurrent } from "./envelope.ts";
 import { gateName, RETIRED_GATES } from "./gates.ts";
 import { type LoadedConfig, type LoadOptions, loadDetailed } from "./load.ts";
-import { currentType, DETECTOR, type Move, PREFIX_PRODUCER } from "./migrate.ts";
+import { DETECTOR, type Move, PREFIX_PRODUCER } from "./migrate.ts";
 import { DECIDER, type DeciderPlan } from "./migrate-decider.ts";
+import { currentType } from "./published.ts";
 
 export interface MigratedText {
   /** The configuration in its newest form; the very text that was given when it is in it already. */

@@ -1,22 +1,9 @@
 import type { Path } from "../../base/document/document.ts";
 import type { Violation } from "../../base/document/validate.ts";
 import type { PluginRegistry } from "../../base/plugin/registry.ts";
-import type { Envelope } from "./envelope.ts";
-import { type DeciderPlan, migrateDecider, planDecider } from "./migrate-decider.ts";
-
-/** Where a parameter comes from that doesn't stand in its own entry under its own name. */
-export interface Origin {
-  readonly path: Path;
-  /** How it is called there. */
-  readonly as: string;
-}
-
-/** One entry of `plugins`, and where in the file it stands. */
-export type PluginEntry = NonNullable<Envelope["plugins"]>[number] & {
-  readonly path: Path;
-  /** Of parameters that were moved or renamed, by today's name. */
-  readonly origins?: ReadonlyMap<string, Origin>;
-};
+import { type Envelope, INLINE_THRESHOLDS } from "./envelope.ts";
+import { type DeciderPlan, migrateDecider, type Origin, type PluginEntry, planDecider } from "./migrate-decider.ts";
+import { renamedType } from "./published.ts";
 
 /** A parameter of the prefix cache under its old name and under today's; `to` undefined = it means nothing any more. */
 export interface Move {
@@ -39,26 +26,6 @@ export interface MigrationPlan {
   readonly decider: DeciderPlan | undefined;
 }
 
-/** Types under their former names: they took the same parameters (scheduling 3.7, 3.10, 3.15, appendix C). */
-const RENAMED_TYPES: ReadonlyMap<string, string> = new Map([
-  ["tokenizer", "token-producer"],
-  ["kv-cache-scorer", "kv-cache-utilization-scorer"],
-  ["by-label-selector", "label-selector-filter"],
-  ["model-server-protocol-metrics", "core-metrics-extractor"],
-  ["prefill-header-handler", "disagg-headers-handler"],
-]);
-
-/** What a type is called now. */
-export function currentType(type: string): string {
-  return RENAMED_TYPES.get(type) ?? type;
-}
-
-/** What a type is called now, if it has another name and that one exists here. */
-export function renamedType(type: string, registry: PluginRegistry): string | undefined {
-  const now = RENAMED_TYPES.get(type);
-  return now === undefined || registry.get(now) === undefined ? undefined : now;
-}
-
 const SCORER = "prefix-cache-scorer";
 export const PREFIX_PRODUCER = "approx-prefix-cache-producer";
 export const DETECTOR = "utilization-detector";
@@ -79,9 +46,6 @@ const MOVED: ReadonlySet<string> = new Set([
   "maxPrefixTokensToMatch",
   "lruCapacityPerServer",
 ]);
-
-/** Thresholds that stood in `saturationDetector` itself from v1.2 to v1.4 (appendix C). */
-export const INLINE_THRESHOLDS = ["queueDepthThreshold", "kvCacheUtilThreshold", "metricsStalenessThreshold"] as const;
 
 type Threshold = (typeof INLINE_THRESHOLDS)[number];
 

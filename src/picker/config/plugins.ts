@@ -6,7 +6,7 @@ import { SluiceError } from "../../base/inference/errors.ts";
 import type { PluginDefinition, PluginKind } from "../../base/plugin/kinds.ts";
 import type { PluginRegistry } from "../../base/plugin/registry.ts";
 import type { ConfiguredPlugin } from "./effective.ts";
-import type { PluginEntry } from "./migrate.ts";
+import type { PluginEntry } from "./migrate-decider.ts";
 import { type ConfiguredPolicy, type PolicyTable, policyOf } from "./policies.ts";
 import { whyNoParameter } from "./published.ts";
 

@@ -1,3 +1,5 @@
+import type { PluginRegistry } from "../../base/plugin/registry.ts";
+
 const PREDICTOR = "it needs the latency predictor, which Sluice does not have yet";
 const BLEND = "use queue-scorer, kv-cache-utilization-scorer and prefix-cache-scorer meanwhile";
 const SLO = `it became predicted-latency-producer and latency-scorer, which need the latency predictor, and that is not there yet either; ${BLEND}`;
@@ -158,4 +160,24 @@ const EXPERIMENTAL_TYPES: ReadonlySet<string> = new Set([
 /** Whether a type needs `--allow-experimental-plugins`. */
 export function isExperimental(type: string): boolean {
   return EXPERIMENTAL_TYPES.has(type) || type.startsWith("multicluster-");
+}
+
+/** Types under their former names: they took the same parameters (scheduling 3.7, 3.10, 3.15, appendix C). */
+const RENAMED_TYPES: ReadonlyMap<string, string> = new Map([
+  ["tokenizer", "token-producer"],
+  ["kv-cache-scorer", "kv-cache-utilization-scorer"],
+  ["by-label-selector", "label-selector-filter"],
+  ["model-server-protocol-metrics", "core-metrics-extractor"],
+  ["prefill-header-handler", "disagg-headers-handler"],
+]);
+
+/** What a type is called now. */
+export function currentType(type: string): string {
+  return RENAMED_TYPES.get(type) ?? type;
+}
+
+/** What a type is called now, if it has another name and that one exists here. */
+export function renamedType(type: string, registry: PluginRegistry): string | undefined {
+  const now = RENAMED_TYPES.get(type);
+  return now === undefined || registry.get(now) === undefined ? undefined : now;
 }

@@ -9,7 +9,7 @@ export interface BudgetHolder {
   letGo(): void;
 }
 
-/** Sizes in bytes. Each field has a flag in `cli/body-flags.ts`. */
+/** Sizes in bytes. Each field has a flag in `commands/common/body-flags.ts`. */
 export interface BudgetSettings {
   /** All bodies together that are not small. */
   readonly limit: number;

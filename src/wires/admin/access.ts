@@ -13,7 +13,7 @@ export interface AdminRequest {
 /** Undefined = allowed; else what to answer. */
 export type Verdict = { readonly status: 401 | 403 | 500; readonly message: string } | undefined;
 
-/** Decides about every request to the admin port; `app/` passes one in. */
+/** Decides about every request to the admin port; whoever starts the port passes one in. */
 export type Authorize = (request: AdminRequest) => Verdict | Promise<Verdict>;
 
 /** Whether an address is this machine talking to itself. */

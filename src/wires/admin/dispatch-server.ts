@@ -8,7 +8,7 @@ import { guardedApp } from "./guarded-app.ts";
 import { listen, shut } from "./listen.ts";
 import { ReadinessCheck } from "./readiness-check.ts";
 
-/** What the Async Processor shows of itself; `app/` joins it from the rooms that own the data. */
+/** What the Async Processor shows of itself; `commands/dispatch` joins it from the rooms that own the data. */
 export interface DispatchViews {
   /** The page of `/metrics`. */
   metrics(format: ExpositionFormat): string;

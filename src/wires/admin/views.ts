@@ -1,6 +1,6 @@
 import type { ExpositionFormat } from "../../base/telemetry/exposition.ts";
 
-/** The read-only views that the admin pages show; `app/` joins them from the rooms that own the data. */
+/** The read-only views that the admin pages show; `core-views.ts` joins them from the rooms that own the data. */
 export interface AdminViews {
   /** The page of `/metrics`. */
   metrics(format: ExpositionFormat): string;

@@ -1,9 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { BadRequest, EXPECTATION_UNKNOWN } from "./bad-request.ts";
-import type { ClientConnection } from "./client-connection.ts";
 import type { Timed } from "./deadlines.ts";
-import { ExchangeDriver } from "./exchange-driver.ts";
+import { type ClientSide, ExchangeDriver } from "./exchange-driver.ts";
 import { badRequestAnswer, type LocalAnswer, requestIdOf } from "./local-answer.ts";
 import { readHead } from "./request-head.ts";
 import { flat, type ResponseHead } from "./response-head.ts";
@@ -38,11 +37,21 @@ function endSoon(socket: Socket): void {
   socket.destroySoon();
 }
 
+/** The connection that a request came on. */
+interface OwnConnection {
+  /** Address of the client. */
+  readonly peer: string;
+  /** No further request is taken from it. */
+  closing: boolean;
+  /** The answer has left completely, or the connection is gone. */
+  finished(): void;
+}
+
 /**
  * The client's side of one exchange: request body in, answer out, over node's request and response. Every piece is
  * written at once; nothing is collected. After the last byte it watches that the client takes it.
  */
-export class ClientStream implements Timed {
+export class ClientStream implements ClientSide, Timed {
   /** Set by the driver while its exchange is open, afterwards here. */
   deadline = Number.POSITIVE_INFINITY;
   /** The status line of an answer was handed to node. */
@@ -50,7 +59,7 @@ export class ClientStream implements Timed {
   /** The client has not yet taken what was written; it will be told through `clientDrained`. */
   needsDrain = false;
   readonly #services: ProxyServices;
-  readonly #connection: ClientConnection;
+  readonly #connection: OwnConnection;
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
   readonly #expectation: Expectation;
@@ -65,7 +74,7 @@ export class ClientStream implements Timed {
 
   constructor(
     services: ProxyServices,
-    connection: ClientConnection,
+    connection: OwnConnection,
     request: IncomingMessage,
     response: ServerResponse,
     expectation: Expectation,

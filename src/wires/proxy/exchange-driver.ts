@@ -6,9 +6,8 @@ import { type OutcomeReason, Rejection } from "../../base/inference/outcomes.ts"
 import type { Decision, EndCause, Exchange, Wire } from "../../picker/exchange/wire.ts";
 import { Attempt, type AttemptListener } from "./attempt.ts";
 import { BODY_TIMEOUT } from "./bad-request.ts";
-import type { ClientStream } from "./client-stream.ts";
 import { forwardedRequest } from "./forwarded-request.ts";
-import { badRequestAnswer, lastEvent, rejectionAnswer, rejectionSlug } from "./local-answer.ts";
+import { badRequestAnswer, type LocalAnswer, lastEvent, rejectionAnswer, rejectionSlug } from "./local-answer.ts";
 import { BACKOFF } from "./options.ts";
 import type { RequestHead } from "./request-head.ts";
 import { changedHeaders, type ResponseHead } from "./response-head.ts";
@@ -39,6 +38,33 @@ const USED_UP: Record<AttemptFailure, OutcomeReason> = {
   status: "upstream_reset",
 };
 
+/** The client's side of one exchange: its request comes from there, its answer goes there. */
+export interface ClientSide {
+  /** When it is given up unless something happens; monotonic milliseconds. */
+  deadline: number;
+  /** The status line of an answer was handed over. */
+  readonly headWritten: boolean;
+  /** The client has not yet taken what was written; `clientDrained` follows. */
+  readonly needsDrain: boolean;
+  /** `x-request-id` of the client, or a fresh one each time. */
+  readonly requestId: string;
+  /** Whether the request has arrived completely. */
+  readonly requestComplete: boolean;
+  sendContinue(): void;
+  pauseRequest(): void;
+  resumeRequest(): void;
+  /** The head of the model server's answer. */
+  writeHead(head: ResponseHead, bodyless: boolean): void;
+  /** @returns false: stop until `clientDrained` */
+  write(bytes: Uint8Array): boolean;
+  /** The answer is complete. */
+  end(): void;
+  /** The answer will never be complete: the connection ends so that the client notices. */
+  cut(): void;
+  /** An answer of our own. @param last the connection ends with it */
+  answer(answer: LocalAnswer, last: boolean): void;
+}
+
 /**
  * Drives one exchange for one client request: feeds it the request, sends what it decided to the endpoints of the list
  * one after the other, passes the answer back and closes the books, exactly once whatever happens (design: the walk of
@@ -46,7 +72,7 @@ const USED_UP: Record<AttemptFailure, OutcomeReason> = {
  */
 export class ExchangeDriver implements Wire, AttemptListener {
   readonly #services: ProxyServices;
-  readonly #client: ClientStream;
+  readonly #client: ClientSide;
   readonly #head: RequestHead;
   #exchange: Exchange | undefined;
   #phase: Phase = "receiving";
@@ -63,7 +89,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
   /** The last bytes passed on, to know whether an event ended with them. */
   #tail: Uint8Array = NOTHING;
 
-  constructor(services: ProxyServices, client: ClientStream, head: RequestHead) {
+  constructor(services: ProxyServices, client: ClientSide, head: RequestHead) {
     this.#services = services;
     this.#client = client;
     this.#head = head;

@@ -41,7 +41,7 @@ export type DecisionTreeParameters = z.output<typeof parameters>;
 
 /**
  * scheduling 2.2, 2.3. With `random-picker` behind it the whole scheduler of v0.3. What is not given comes from v0.3's
- * environment variables where `app/` finds them, else from `DEFAULTS`.
+ * environment variables where the command finds them, else from `DEFAULTS`.
  */
 export const decisionTreeFilter = defineFilter({
   type: "decision-tree-filter",

@@ -1,6 +1,6 @@
 import { posix } from "node:path";
 import { describe, expect, it } from "vitest";
-import { ARROWS, violationsIn } from "./arrows.ts";
+import { ARROWS, circlesOf, faultsOf, importsOf, violationsIn } from "./arrows.ts";
 
 const rooms = Object.keys(ARROWS);
 const of = (kind: string): string => rooms.find((room) => room === kind || room.endsWith(`/${kind}`))!;
@@ -38,5 +38,26 @@ describe("arrow check", () => {
     expect(violationsIn(`${proxy}/a.ts`, `import "${path(proxy, "attic")}/x.ts";`)).toHaveLength(1);
     expect(violationsIn(`${proxy}/a.ts`, "const now = new Date();")).toHaveLength(1);
     expect(violationsIn(`${of("clock")}/a.ts`, "const now = new Date();")).toEqual([]);
+  });
+
+  it("catches arrows that lead up, rooms that are not there, and circles", () => {
+    expect(faultsOf(ARROWS)).toEqual([]);
+    expect(faultsOf({ "base/a": ["pool/b"], "pool/b": [] })).toEqual(["base/a may not call up to pool/b"]);
+    expect(faultsOf({ "base/a": ["base/b"] })).toEqual(["base/a: there is no room base/b"]);
+    expect(faultsOf({ "attic/a": [] })).toEqual(["attic/a lies on no floor"]);
+    expect(
+      faultsOf({ "base/a": ["base/b"], "base/b": ["base/c"], "base/c": ["base/a"], "base/d": ["base/a"] }),
+    ).toEqual(["a circle of rooms: base/a, base/b, base/c"]);
+    expect(faultsOf({ "pool/a": ["base/b"], "base/b": [] })).toEqual([]);
+  });
+
+  it("catches circles of files", () => {
+    const graph = new Map([
+      ["base/x/a.ts", importsOf("base/x/a.ts", 'import type { B } from "./b.ts";')],
+      ["base/x/b.ts", importsOf("base/x/b.ts", 'export * from "../y/c.ts"; import "node:fs";')],
+      ["base/y/c.ts", importsOf("base/y/c.ts", 'await import("../x/a.ts");')],
+      ["base/y/d.ts", importsOf("base/y/d.ts", 'import "./c.ts";')],
+    ]);
+    expect(circlesOf(graph)).toEqual([["base/x/a.ts", "base/x/b.ts", "base/y/c.ts"]]);
   });
 });

@@ -1,14 +1,17 @@
 /**
- * The arrow check: which room of src/ may import which (type-only and dynamic imports included), and that only the clock
- * room reads the time. Tests are free: they may look anywhere.
+ * The arrow check: which room of src/ may import which (type-only and dynamic imports included), that no arrow leads up and no
+ * imports run in a circle, and that only the clock room reads the time. Tests are free: they may look anywhere.
  */
 import { readdirSync, readFileSync } from "node:fs";
-import { dirname, join, relative, resolve, sep } from "node:path";
+import { dirname, join, posix, relative, resolve, sep } from "node:path";
 
-/** What each room may import besides itself and the rooms in `EVERYONE`. */
-export const ARROWS: Readonly<Record<string, readonly string[] | "all">> = {
+/** The floors from the top down: a floor may use the floors below it, never one above. */
+export const FLOORS = ["commands", "lab", "wires", "picker", "async", "pool", "base"] as const;
+
+/** What each room may import besides itself and the rooms in `EVERYONE`, from the top down. */
+export const ARROWS: Readonly<Record<string, readonly string[]>> = {
+  // commands
   commands: [
-    "base/process",
     "commands/check-server",
     "commands/config",
     "commands/demo",
@@ -19,17 +22,35 @@ export const ARROWS: Readonly<Record<string, readonly string[] | "all">> = {
     "commands/gateway",
     "commands/sim",
     "commands/simulate",
+    "base/process",
   ],
-  "commands/simulate": ["commands/common", "lab/study"],
-  "commands/sim": ["base/process", "commands/common", "lab/simulator"],
-  "commands/gateway": ["commands/common", "pool/resources", "wires/gateway"],
-  "commands/explain": ["base/document", "base/process", "commands/common", "picker/core", "picker/decisions"],
-  "commands/epp": [
+  "commands/check-server": ["commands/common", "lab/check", "base/document"],
+  "commands/config": [
+    "commands/common",
+    "picker/config",
+    "picker/core",
+    "picker/scheduling",
     "base/document",
-    "base/grpc",
+    "base/plugin",
+  ],
+  "commands/demo": ["commands/common", "lab/demo", "base/document"],
+  "commands/dispatch": [
+    "commands/common",
+    "wires/admin",
+    "picker/core",
+    "async/batch",
+    "async/brokers",
+    "async/dispatch",
+    "async/gates",
+    "base/document",
     "base/plugin",
     "base/process",
+  ],
+  "commands/envoy-config": ["commands/common", "wires/envoy", "pool/endpoints", "pool/resources", "base/document"],
+  "commands/epp": [
     "commands/common",
+    "wires/admin",
+    "wires/extproc",
     "picker/config",
     "picker/core",
     "picker/exchange",
@@ -38,39 +59,20 @@ export const ARROWS: Readonly<Record<string, readonly string[] | "all">> = {
     "pool/endpoints",
     "pool/kubernetes",
     "pool/resources",
-    "wires/admin",
-    "wires/extproc",
-  ],
-  "commands/envoy-config": ["base/document", "commands/common", "pool/endpoints", "pool/resources", "wires/envoy"],
-  "commands/dispatch": [
-    "async/batch",
-    "async/brokers",
-    "async/dispatch",
-    "async/gates",
     "base/document",
+    "base/grpc",
     "base/plugin",
     "base/process",
-    "commands/common",
-    "picker/core",
-    "wires/admin",
   ],
-  "commands/demo": ["base/document", "commands/common", "lab/demo"],
-  "commands/config": [
-    "base/document",
-    "base/plugin",
-    "commands/common",
-    "picker/config",
-    "picker/core",
-    "picker/scheduling",
-  ],
-  "commands/check-server": ["base/document", "commands/common", "lab/check"],
-  "commands/common": ["base/document", "picker/core", "picker/exchange"],
+  "commands/explain": ["commands/common", "picker/core", "picker/decisions", "base/document", "base/process"],
+  "commands/gateway": ["commands/common", "wires/gateway", "pool/resources"],
+  "commands/sim": ["commands/common", "lab/simulator", "base/process"],
+  "commands/simulate": ["commands/common", "lab/study"],
+  "commands/common": ["picker/core", "picker/exchange", "base/document"],
+  // lab
   "lab/check": ["pool/endpoints"],
-  "lab/simulator": ["base/document"],
+  "lab/demo": ["lab/simulator", "wires/admin", "wires/gateway", "async/brokers", "base/process"],
   "lab/study": [
-    "base/document",
-    "base/plugin",
-    "base/process",
     "lab/simulator",
     "picker/config",
     "picker/core",
@@ -78,43 +80,28 @@ export const ARROWS: Readonly<Record<string, readonly string[] | "all">> = {
     "picker/flowcontrol",
     "picker/scheduling",
     "pool/endpoints",
-  ],
-  "lab/demo": ["async/brokers", "base/process", "lab/simulator", "wires/admin", "wires/gateway"],
-  "wires/envoy": ["pool/resources"],
-  "wires/admin": ["base/grpc", "picker/core", "picker/decisions"],
-  "wires/gateway": [
     "base/document",
+    "base/plugin",
     "base/process",
+  ],
+  "lab/simulator": ["base/document"],
+  // wires
+  "wires/envoy": ["pool/resources"],
+  "wires/extproc": ["picker/exchange", "base/grpc"],
+  "wires/gateway": [
+    "wires/admin",
+    "wires/proxy",
     "picker/core",
     "picker/exchange",
     "pool/endpoints",
     "pool/resources",
-    "wires/admin",
-    "wires/proxy",
-  ],
-  "wires/proxy": ["picker/exchange"],
-  "wires/extproc": ["base/grpc", "picker/exchange"],
-  "picker/testing": ["base/plugin", "picker/decisions", "picker/scheduling"],
-  "picker/config": ["base/document", "base/plugin"],
-  "picker/decisions": ["base/document", "base/plugin", "picker/scheduling"],
-  "picker/prefix": [],
-  "picker/scheduling": ["base/plugin", "picker/prefix"],
-  "picker/flowcontrol": ["base/plugin"],
-  "picker/apis": ["base/grpc", "base/plugin"],
-  "picker/exchange": [
-    "base/plugin",
-    "picker/apis",
-    "picker/decisions",
-    "picker/flowcontrol",
-    "picker/scheduling",
-    "pool/endpoints",
-    "pool/resources",
-  ],
-  "picker/core": [
     "base/document",
-    "base/grpc",
-    "base/plugin",
     "base/process",
+  ],
+  "wires/admin": ["picker/core", "picker/decisions", "base/grpc"],
+  "wires/proxy": ["picker/exchange"],
+  // picker
+  "picker/core": [
     "picker/apis",
     "picker/config",
     "picker/exchange",
@@ -122,22 +109,45 @@ export const ARROWS: Readonly<Record<string, readonly string[] | "all">> = {
     "picker/scheduling",
     "pool/endpoints",
     "pool/resources",
+    "base/document",
+    "base/grpc",
+    "base/plugin",
+    "base/process",
   ],
-  "async/dispatch": ["async/brokers", "async/gates", "base/document", "base/plugin"],
+  "picker/config": ["base/document", "base/plugin"],
+  "picker/exchange": [
+    "picker/apis",
+    "picker/decisions",
+    "picker/flowcontrol",
+    "picker/scheduling",
+    "pool/endpoints",
+    "pool/resources",
+    "base/plugin",
+  ],
+  "picker/apis": ["base/grpc", "base/plugin"],
+  "picker/flowcontrol": ["base/plugin"],
+  "picker/testing": ["picker/decisions", "picker/scheduling", "base/plugin"],
+  "picker/decisions": ["picker/scheduling", "base/document", "base/plugin"],
+  "picker/scheduling": ["picker/prefix", "base/plugin"],
+  "picker/prefix": [],
+  // async
   "async/batch": ["async/brokers", "async/dispatch", "base/document", "base/process"],
-  "async/gates": ["async/brokers", "async/dispatch", "base/document", "base/plugin"],
   "async/brokers": ["base/document", "base/plugin"],
-  "pool/controllers": ["base/plugin", "pool/endpoints", "pool/kubernetes", "pool/resources"],
+  "async/dispatch": ["async/brokers", "async/gates", "base/document", "base/plugin"],
+  "async/gates": ["async/brokers", "base/document", "base/plugin"],
+  // pool
+  "pool/controllers": ["pool/endpoints", "pool/kubernetes", "pool/resources", "base/plugin"],
+  "pool/endpoints": ["base/document", "base/plugin"],
   "pool/kubernetes": ["base/document"],
   "pool/resources": ["base/document"],
-  "pool/endpoints": ["base/document", "base/plugin"],
-  "base/process": [],
-  "base/grpc": [],
-  "base/telemetry": [],
+  // base
   "base/clock": [],
-  "base/document": [],
-  "base/plugin": ["base/document"],
+  "base/grpc": [],
   "base/inference": [],
+  "base/plugin": ["base/document"],
+  "base/document": [],
+  "base/process": [],
+  "base/telemetry": [],
 };
 const EVERYONE = ["base/inference", "base/clock", "base/telemetry"];
 const CLOSED: Readonly<Record<string, readonly string[]>> = {
@@ -168,7 +178,7 @@ export function violationsIn(file: string, text: string): string[] {
     if (target === room) return true;
     if (CLOSED[room] !== undefined) return CLOSED[room].includes(target);
     if (EVERYONE.includes(target)) return true;
-    return allowed === "all" ? target !== "cli" : allowed.includes(target);
+    return allowed.includes(target);
   };
   for (const [, specifier] of text.matchAll(IMPORT)) {
     if (specifier === undefined || !specifier.startsWith(".")) continue;
@@ -183,6 +193,51 @@ export function violationsIn(file: string, text: string): string[] {
   return found;
 }
 
+/** Every way in which a table of arrows contradicts the house, each a sentence: arrows that lead up, and circles between rooms. */
+export function faultsOf(arrows: Readonly<Record<string, readonly string[]>>): string[] {
+  const floorOf = (room: string): number => FLOORS.indexOf(room.split("/")[0] as (typeof FLOORS)[number]);
+  const found: string[] = [];
+  for (const [room, targets] of Object.entries(arrows)) {
+    if (floorOf(room) < 0) found.push(`${room} lies on no floor`);
+    for (const target of targets) {
+      if (arrows[target] === undefined) found.push(`${room}: there is no room ${target}`);
+      else if (floorOf(target) < floorOf(room)) found.push(`${room} may not call up to ${target}`);
+    }
+  }
+  for (const circle of circlesOf(new Map(Object.entries(arrows))))
+    found.push(`a circle of rooms: ${circle.join(", ")}`);
+  return found;
+}
+
+/** Groups of names that lead to one another, by Tarjan's algorithm. @param graph the names that each leads to */
+export function circlesOf(graph: ReadonlyMap<string, Iterable<string>>): string[][] {
+  const order = new Map<string, number>();
+  const lowest = new Map<string, number>();
+  const open: string[] = [];
+  const circles: string[][] = [];
+  const visit = (name: string): void => {
+    order.set(name, order.size);
+    lowest.set(name, order.get(name)!);
+    open.push(name);
+    for (const next of graph.get(name) ?? []) {
+      if (!order.has(next)) visit(next);
+      if (open.includes(next)) lowest.set(name, Math.min(lowest.get(name)!, lowest.get(next)!));
+    }
+    if (lowest.get(name) !== order.get(name)) return;
+    const circle = open.splice(open.indexOf(name));
+    if (circle.length > 1) circles.push(circle.sort());
+  };
+  for (const name of graph.keys()) if (!order.has(name)) visit(name);
+  return circles;
+}
+
+/** The files below src/ that a file imports. @param file path below src/, with forward slashes */
+export function importsOf(file: string, text: string): string[] {
+  return [...text.matchAll(IMPORT)]
+    .filter(([, specifier]) => specifier!.startsWith("."))
+    .map(([, specifier]) => posix.join(posix.dirname(file), specifier!));
+}
+
 /** Every source file below `root`, tests and case files left out. */
 function sources(root: string): string[] {
   return readdirSync(root, { recursive: true, encoding: "utf8" })
@@ -192,10 +247,21 @@ function sources(root: string): string[] {
 
 if (import.meta.main) {
   const root = join(import.meta.dirname, "..", "src");
-  const files = sources(root);
-  const found = files.flatMap((file) => violationsIn(file, readFileSync(join(root, file), "utf8")));
+  const files = new Map(sources(root).map((file) => [file, readFileSync(join(root, file), "utf8")]));
+  const found = [...files].flatMap(([file, text]) => violationsIn(file, text));
+  found.push(...faultsOf(ARROWS));
+  const graph = new Map([...files].map(([file, text]) => [file, importsOf(file, text)]));
+  for (const circle of circlesOf(graph)) found.push(`a circle of files: ${circle.join(", ")}`);
+  for (const floor of FLOORS) {
+    console.log(floor);
+    for (const [room, targets] of Object.entries(ARROWS)) {
+      const [of, name = "."] = room.split("/");
+      if (of === floor)
+        console.log(`  ${name} -> ${targets.join(", ") || "nothing but the nouns, the clock and telemetry"}`);
+    }
+  }
   for (const violation of found) console.error(violation);
-  if (files.length === 0) console.error("the arrow check found no files: it proves nothing");
-  if (found.length > 0 || files.length === 0) process.exit(1);
-  console.log(`arrows: ${files.length} files, no violation`);
+  if (files.size === 0) console.error("the arrow check found no files: it proves nothing");
+  if (found.length > 0 || files.size === 0) process.exit(1);
+  console.log(`arrows: ${files.size} files, no violation`);
 }

@@ -3,7 +3,7 @@ import { messageOf } from "../../base/inference/errors.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import type { Broker, Claim } from "../brokers/broker.ts";
 import type { QueueSettings } from "../brokers/settings.ts";
-import type { Admission } from "../gates/budget/admission.ts";
+import type { Admission } from "./admission.ts";
 import type { BrokerTime } from "./broker-time.ts";
 import type { Delivery } from "./delivery.ts";
 import type { Endings } from "./endings.ts";

@@ -1,6 +1,6 @@
-import type { Delivery } from "../../dispatch/delivery.ts";
-import type { Asker, Capacity, Ticket } from "./capacity.ts";
-import type { CostOf } from "./cost.ts";
+import type { Asker, Capacity, Ticket } from "../gates/budget/capacity.ts";
+import type { CostOf } from "../gates/budget/cost.ts";
+import type { Delivery } from "./delivery.ts";
 
 /** Weight of the newest message in the mean cost. */
 const NEWEST = 0.1;

@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { VirtualClock } from "../../../base/clock/virtual.ts";
-import type { CapacityReading } from "../../../base/plugin/gate.ts";
-import { queueOf } from "../../brokers/broker.cases.ts";
-import { readEntry } from "../../brokers/intake.ts";
-import { Delivery } from "../../dispatch/delivery.ts";
+import { VirtualClock } from "../../base/clock/virtual.ts";
+import type { CapacityReading } from "../../base/plugin/gate.ts";
+import { queueOf } from "../brokers/broker.cases.ts";
+import { readEntry } from "../brokers/intake.ts";
+import { Capacity } from "../gates/budget/capacity.ts";
+import { usualCost } from "../gates/budget/cost.ts";
 import { Admission } from "./admission.ts";
-import { Capacity } from "./capacity.ts";
-import { usualCost } from "./cost.ts";
+import { Delivery } from "./delivery.ts";
 
 const Q = queueOf("q");
 

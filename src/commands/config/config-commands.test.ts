@@ -103,7 +103,7 @@ schedulingProfiles:
   it("tells of all plugins that cannot be made", async () => {
     const own = file(
       "failing.ts",
-      `import { defineScorer } from ${JSON.stringify(join(import.meta.dirname, "..", "plugin", "index.ts"))};
+      `import { defineScorer } from ${JSON.stringify(join(import.meta.dirname, "../../base/plugin/index.ts"))};
 const failing = (type: string) => defineScorer({ type, describe: "", create: () => { throw new Error(type + " fails"); } });
 export const [one, two] = [failing("one"), failing("two")];
 `,
@@ -156,7 +156,7 @@ export const [one, two] = [failing("one"), failing("two")];
   });
 
   it("ends quietly when nobody reads to the end", async () => {
-    const child = spawn(process.execPath, [join(import.meta.dirname, "main.ts"), "validate", "--schema"]);
+    const child = spawn(process.execPath, [join(import.meta.dirname, "../main.ts"), "validate", "--schema"]);
     child.stdout.destroy();
     let err = "";
     child.stderr.on("data", (part) => {

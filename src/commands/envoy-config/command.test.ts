@@ -6,7 +6,7 @@ import { parse } from "yaml";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { envoyConfigCommand } from "./command.ts";
 
-const ROOT = join(import.meta.dirname, "..", "..");
+const ROOT = join(import.meta.dirname, "..", "..", "..");
 const FOLDER = join(ROOT, "deploy", "envoy");
 
 async function run(...args: readonly string[]): Promise<{ out: string; err: string }> {

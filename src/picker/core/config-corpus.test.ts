@@ -20,7 +20,7 @@ import { PLUGIN_REGISTRY } from "./plugins/plugins.ts";
 // Files as each release of the reference had them (scheduling 4.6, appendix C), in our words, and our own examples. What a file
 // must do stands in its first comment.
 
-const ROOT = join(import.meta.dirname, "..", "..");
+const ROOT = join(import.meta.dirname, "..", "..", "..");
 const CORPUS = join(ROOT, "test", "corpus", "config");
 const FILES = readdirSync(CORPUS).map((name) => ({ name, text: readFileSync(join(CORPUS, name), "utf8") }));
 const EXAMPLES = ["config.yaml", "legacy-v0.3.yaml", "sticky-until-saturated.yaml"].map((name) => ({

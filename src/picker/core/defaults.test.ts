@@ -38,7 +38,7 @@ describe("the default profile", () => {
   });
 
   it.each(["manifests/epp.yaml", "helm/sluice-epp/templates/config.yaml"])("is what deploy/%s writes out", (file) => {
-    const text = readFileSync(new URL(`../../deploy/${file}`, import.meta.url), "utf8");
+    const text = readFileSync(new URL(`../../../deploy/${file}`, import.meta.url), "utf8");
     const scorers = [...text.matchAll(/- pluginRef: (\S+)\n +weight: (\d+)/g)].map(([, type, weight]) => [
       type,
       Number(weight),

@@ -13,7 +13,7 @@ import { readResource } from "./read.ts";
 // Our parser against the definitions in deploy/crds/, judged as an API server does it (R-3, offline). One difference is meant:
 // a label that is null is dropped by the server and refused by us.
 
-const FOLDER = join(import.meta.dirname, "..", "..", "deploy", "crds");
+const FOLDER = join(import.meta.dirname, "..", "..", "..", "deploy", "crds");
 const KINDS = readdirSync(FOLDER).map((name) => kindOf(parse(readFileSync(join(FOLDER, name), "utf8")) as ApiObject));
 
 const TEXTS = ["", "a", "A", "food", "-bad", "my.name", "example.com", "example.com/bar", "Service", "My/Kind", "ä"];

@@ -19,7 +19,7 @@ describe("A-76: the URL of a request", () => {
     ["https://[::1]:8443/api?x=1", "v1", "https://[::1]:8443/api/v1?x=1"],
     ["http://GW.Example/Api", "/V1", "http://gw.example/Api/V1"],
     ["http://gw/api", "./a/./b", "http://gw/api/a/b"],
-    ["http://gw/api/v1", "../../../dispatch/v2/x", "http://gw/api/v2/x"],
+    ["http://gw/api/v1", "../v2/x", "http://gw/api/v2/x"],
     ["http://gw/api", "../../../../etc/../x", "http://gw/x"],
     ["http://gw/api", "%2e%2e/%2E./x", "http://gw/x"],
     ["http://gw", "/v1/completions?model=m", "http://gw/v1/completions%3Fmodel=m"],
@@ -105,7 +105,7 @@ describe("H-46: the paths that an endpoint may name", () => {
     ["/v1/..%5Cadmin", ["/v1"]],
     ["/v1/..\\admin", ["/v1"]],
     ["/%761/chat", ["/v1"]],
-    ["../../../v1/chat", ["/v2"]],
+    ["../../v1/chat", ["/v2"]],
     ["/v1?/../../v2", ["/v1"]],
     ["/v1/chat", []],
   ])("%s does not lie below any of %j", (path, prefixes) => {
@@ -113,8 +113,8 @@ describe("H-46: the paths that an endpoint may name", () => {
   });
 
   it("a base's own path is left with no endpoint", () => {
-    expect(allowed("http://gw/api", "../../../dispatch/v1/chat", ["/v1"])).toBe(false);
-    expect(allowed("http://gw/api", "../../../dispatch/api/v1/chat", ["/v1"])).toBe(true);
-    expect(allowed("http://gw/api", "../../../dispatch/apiv1", ["/"])).toBe(false);
+    expect(allowed("http://gw/api", "../v1/chat", ["/v1"])).toBe(false);
+    expect(allowed("http://gw/api", "../api/v1/chat", ["/v1"])).toBe(true);
+    expect(allowed("http://gw/api", "../apiv1", ["/"])).toBe(false);
   });
 });

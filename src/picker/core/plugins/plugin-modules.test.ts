@@ -205,7 +205,7 @@ describe("the plugins of a module", () => {
 
 describe("a module's path", () => {
   const outside = outcomeOf("outside", {
-    plugins: [named("../../../m.ts"), named("./a/../../m.ts"), named("./link.ts"), named("./linked/m.ts")],
+    plugins: [named("../m.ts"), named("./a/../../m.ts"), named("./link.ts"), named("./linked/m.ts")],
   });
   const { folder } = cases["outside"]!;
   const elsewhere = mkdtempSync(join(tmpdir(), "sluice-elsewhere-"));

@@ -99,3 +99,32 @@ describe("servers without any metrics", () => {
     for (const answer of await Promise.all(answers)) expect(answer.status).toBe(200);
   });
 });
+
+describe("bytes per token", () => {
+  it.each([
+    ["true", 1],
+    ["false", 0],
+  ])("are learned with --learn-bytes-per-token=%s from %d models", async (value, models) => {
+    sims = await startSims(1, [
+      "--time-to-first-token",
+      "0",
+      "--inter-token-latency",
+      "0",
+      "--max-model-len",
+      "100000",
+    ]);
+    gateway = await startGateway(endpointsFile([sims[0]!.port]), [`--learn-bytes-per-token=${value}`]);
+    const answer = await ask(`${gateway.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: JSON_HEADERS,
+      body: chat("some words ".repeat(1000)),
+    });
+    expect(answer.status).toBe(200);
+    // What is learned from an answer is known when its end has been passed on.
+    await poll("the end of the exchange", async () =>
+      (await ask(`${gateway!.adminUrl}/metrics`)).text.includes('sluice_exchanges_total{outcome="complete"} 1'),
+    );
+    const shown = await getJson<{ models: object[]; otherBytesPerToken: number }>(`${gateway.adminUrl}/debug/models`);
+    expect([shown.models.length, shown.otherBytesPerToken]).toEqual([models, 4]);
+  });
+});

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll } from "vitest";
+import { afterAll, beforeAll, vi } from "vitest";
 import { brokerCases } from "../../src/async/brokers/broker.cases.ts";
 import type { Broker } from "../../src/async/brokers/broker.ts";
 import type { Producer } from "../../src/async/brokers/producer.ts";
@@ -12,6 +12,24 @@ import { realClock } from "../../src/base/clock/real.ts";
 import { silentLogger } from "../../src/base/telemetry/logger.ts";
 import { poll } from "../support/poll.ts";
 import { type RunningRedis, startRedis } from "../support/redis.ts";
+
+/** Milliseconds by which the clock that the scripts see is ahead of the server's. */
+const { CLOCK_AHEAD } = vi.hoisted(() => ({ CLOCK_AHEAD: "test:clock-ahead" }));
+
+// Nobody can set the clock of a server that runs: its scripts look at another one.
+vi.mock(import("../../src/async/brokers/redis/script.ts"), async (original) => {
+  const { redisScript } = await original();
+  return {
+    redisScript: (source) =>
+      redisScript(`
+local function clock()
+  local t = redis.call('TIME')
+  local ahead = tonumber(redis.call('GET', '${CLOCK_AHEAD}') or '0')
+  return { string.format('%.0f', t[1] + ahead / 1000), t[2] }
+end
+${source.replaceAll("redis.call('TIME')", "clock()")}`),
+  };
+});
 
 let server: RunningRedis;
 
@@ -51,11 +69,17 @@ brokerCases("redis-sortedset", async (settings) => {
       return ((await redis.send(["LRANGE", queueName, "0", "-1"])) as string[]).toReversed();
     },
     async wipe() {
+      const ahead = await redis.send(["GET", CLOCK_AHEAD]);
       await redis.send(["FLUSHALL"]);
+      if (ahead !== null) await redis.send(["SET", CLOCK_AHEAD, String(ahead)]);
     },
     async now() {
       const [seconds, micros] = (await redis.send(["TIME"])) as string[];
-      return Number(seconds) * 1000 + Number(micros) / 1000;
+      const ahead = await redis.send(["GET", CLOCK_AHEAD]);
+      return Number(seconds) * 1000 + Number(micros) / 1000 + Number(ahead);
+    },
+    async setClock(ms) {
+      await redis.send(["INCRBY", CLOCK_AHEAD, String(ms)]);
     },
     until: (what, ms, probe) => poll(what, probe, ms + 10_000).then(() => undefined),
     async close() {

@@ -1,6 +1,7 @@
 import { SeededRandom } from "../../src/base/clock/random.ts";
 import { VirtualClock } from "../../src/base/clock/virtual.ts";
 import { parseDocument } from "../../src/base/document/parse.ts";
+import { BytesPerToken } from "../../src/base/inference/bytes-per-token.ts";
 import { type EndpointMetrics, UNKNOWN_METRICS } from "../../src/base/inference/endpoint.ts";
 import type { PluginDescription } from "../../src/base/plugin/instances.ts";
 import type { PluginDefinition, PluginKind, RequestParser, SaturationDetector } from "../../src/base/plugin/kinds.ts";
@@ -27,7 +28,6 @@ import type { Wire } from "../../src/picker/exchange/wire.ts";
 import { LegacyAdmission } from "../../src/picker/flowcontrol/legacy-admission.ts";
 import { described, type MemberDescription } from "../../src/picker/scheduling/build.ts";
 import { Scheduler } from "../../src/picker/scheduling/scheduler.ts";
-import { BytesPerToken } from "../../src/picker/scheduling/tokens/bytes-per-token.ts";
 import type { PoolEndpoint } from "../../src/pool/endpoints/pool-endpoint.ts";
 import { EndpointRegistry } from "../../src/pool/endpoints/registry.ts";
 import { objectivesFromFlags } from "../../src/pool/resources/objectives.ts";

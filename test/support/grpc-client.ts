@@ -28,6 +28,8 @@ export interface GrpcClientOptions {
   readonly key?: string;
   /** Flow-control window per stream that this client grants, bytes. */
   readonly window?: number;
+  /** The client's own. */
+  readonly address?: string;
 }
 
 /** A small gRPC client for tests and benches: one connection, as bare as possible, so that it can misbehave on purpose. */
@@ -47,6 +49,7 @@ export class GrpcClient {
     return new Promise((resolve, reject) => {
       const session = http2.connect(`${options.tls ? "https" : "http"}://127.0.0.1:${port}`, {
         rejectUnauthorized: false,
+        ...(options.address === undefined ? {} : { localAddress: options.address }),
         ...(options.alpn === undefined ? {} : { ALPNProtocols: [...options.alpn] }),
         ...(options.cert === undefined ? {} : { cert: options.cert, key: options.key }),
         settings: { enablePush: false, initialWindowSize: options.window ?? 1 << 20 },

@@ -128,7 +128,9 @@ export class H2Peer implements ConnectionHost {
   readonly maxStreams: number;
   streams = 0;
   resets = 0;
-  readonly refused = { streams: 0, flood: 0 };
+  readonly refused = { streams: 0, totalStreams: 0, flood: 0 };
+  /** Whether other connections leave room for calls. */
+  room = true;
   connectionClosed = false;
   readonly #handler: GrpcHandler;
   #output = Buffer.alloc(0);
@@ -212,13 +214,16 @@ export class H2Peer implements ConnectionHost {
   }
   greeted(): void {}
   busy(): void {}
-  refuse(what: "streams" | "flood"): void {
+  hasRoom(): boolean {
+    return this.room;
+  }
+  refuse(what: "streams" | "totalStreams" | "flood"): void {
     this.refused[what]++;
   }
   opened(): void {
     this.streams++;
   }
-  ended(reset: boolean): void {
+  ended(_connection: Connection, reset: boolean): void {
     this.streams--;
     if (reset) this.resets++;
   }

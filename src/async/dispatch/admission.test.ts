@@ -4,7 +4,7 @@ import type { CapacityReading } from "../../base/plugin/gate.ts";
 import { queueOf } from "../brokers/broker.cases.ts";
 import { readEntry } from "../brokers/intake.ts";
 import { Capacity } from "../gates/budget/capacity.ts";
-import { usualCost } from "../gates/budget/cost.ts";
+import { RequestCosts } from "../gates/budget/cost.ts";
 import { Admission } from "./admission.ts";
 import { Delivery } from "./delivery.ts";
 
@@ -33,7 +33,7 @@ describe("Admission", () => {
   ])("takes room in every capacity or in none: %i and %i", async (first, second) => {
     const clock = new VirtualClock();
     const capacities = [capacityOf(first, clock), capacityOf(second, clock)];
-    const admission = new Admission(capacities, { queueName: "q", workers: 64, share: 1 }, usualCost);
+    const admission = new Admission(capacities, { queueName: "q", workers: 64, share: 1 }, new RequestCosts());
     await admission.refresh(false);
     const taken = delivery();
     expect(admission.take(taken)).toBe(true);

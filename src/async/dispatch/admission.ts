@@ -1,5 +1,5 @@
 import type { Asker, Capacity, Ticket } from "../gates/budget/capacity.ts";
-import type { CostOf } from "../gates/budget/cost.ts";
+import type { RequestCosts } from "../gates/budget/cost.ts";
 import type { Delivery } from "./delivery.ts";
 
 /** Weight of the newest message in the mean cost. */
@@ -9,16 +9,16 @@ const NEWEST = 0.1;
 export class Admission {
   readonly capacities: readonly Capacity[];
   readonly #asker: Asker;
-  readonly #costOf: CostOf;
+  readonly #costs: RequestCosts;
   readonly #meanCosts: number[];
   #expected = 0;
   /** The cost that stands for it in each capacity. */
   readonly #expectedCosts: number[];
 
-  constructor(capacities: readonly Capacity[], asker: Asker, costOf: CostOf) {
+  constructor(capacities: readonly Capacity[], asker: Asker, costs: RequestCosts) {
     this.capacities = capacities;
     this.#asker = asker;
-    this.#costOf = costOf;
+    this.#costs = costs;
     this.#meanCosts = capacities.map(() => 1);
     this.#expectedCosts = capacities.map(() => 0);
   }
@@ -91,7 +91,7 @@ export class Admission {
   take(delivery: Delivery): boolean {
     if (this.capacities.length === 0) return true;
     const { payload } = delivery.claim.message.request;
-    const costs = this.capacities.map(({ reading }) => this.#costOf(payload, reading.unit));
+    const costs = this.capacities.map(({ reading }) => this.#costs.of(payload, reading.unit));
     // Looked at first: what is taken and given back at once would be news to everybody who waits for room.
     if (!this.capacities.every((capacity, i) => capacity.fits(costs[i]!, this.#asker))) return false;
     const tickets: Ticket[] = [];
@@ -116,7 +116,12 @@ export class Admission {
 
   /** The message leaves now, with this body. */
   started(delivery: Delivery, body: Uint8Array): void {
-    delivery.started(this.capacities.map((capacity) => this.#costOf(body, capacity.reading.unit)));
+    delivery.started(this.capacities.map((capacity) => this.#costs.of(body, capacity.reading.unit)));
+  }
+
+  /** The answer to a message came, with status 200. @param now monotonic milliseconds */
+  answered(body: Uint8Array, answer: Uint8Array, now: number): void {
+    if (this.capacities.some(({ reading }) => reading.unit === "tokens")) this.#costs.learn(body, answer, now);
   }
 
   /** The gateway is overloaded: closed until a later sample. */

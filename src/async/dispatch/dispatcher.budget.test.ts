@@ -1,7 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { VirtualClock } from "../../base/clock/virtual.ts";
+import type { LearnedBytesPerToken } from "../../base/inference/bytes-per-token.ts";
 import type { CapacityReading } from "../../base/plugin/gate.ts";
 import { answer, EPOCH, FakeCapacity, Harness, type HarnessOptions, queueSettings } from "./harness.cases.ts";
+import { gatesView } from "./views.ts";
 
 const KIB = 1024;
 
@@ -58,6 +60,23 @@ describe("the test vectors of 2.4 decide what is in flight (A-1)", () => {
     harness.start();
     await harness.run(20_000);
     expect(harness.gateway.ids).toEqual(["r1"]);
+  });
+
+  it("V2 in tokens: bytes per token are those of the model's answers, and are shown", async () => {
+    const { harness } = gated({ budget: 1, baseline: 0, maxSys: 4200, unit: "tokens" });
+    harness.gateway.latency = 1000;
+    harness.gateway.reply = () => answer(200, { body: Buffer.from('{"usage":{"prompt_tokens":1000}}') });
+    for (let i = 0; i < 40; i++)
+      await harness.submit(`r${i}`, { payload: { model: "m", prompt: "x".repeat(8000) }, deadline: harness.in(9000) });
+    harness.start();
+    await harness.run(500);
+    // 2,000 tokens each, by four bytes.
+    expect(harness.gateway.running).toBe(2);
+    await harness.run(8000);
+    expect(harness.gateway.running).toBe(4);
+    const [{ model, bytesPerToken }] = (gatesView(harness.dispatcher, 0) as { bytesPerToken: [LearnedBytesPerToken] })
+      .bytesPerToken;
+    expect([model, Math.round(bytesPerToken)]).toEqual(["m", 8]);
   });
 
   it("V8: sizes 10, 10, 100, 6 against 30 bytes: the first two, and nobody skips ahead (A-11)", async () => {

@@ -9,7 +9,7 @@ import { noTracing, type Tracing } from "../../base/telemetry/tracing.ts";
 import type { Broker, Settlement, SettleOutcome } from "../brokers/broker.ts";
 import type { LeaseSettings, PoolSettings, QueueSettings } from "../brokers/settings.ts";
 import { Capacity } from "../gates/budget/capacity.ts";
-import { type CostOf, usualCost } from "../gates/budget/cost.ts";
+import { RequestCosts } from "../gates/budget/cost.ts";
 import { Admission } from "./admission.ts";
 import { BrokerHealth } from "./broker-health.ts";
 import { BrokerTime } from "./broker-time.ts";
@@ -48,8 +48,6 @@ export interface DispatcherOptions {
   readonly random: Random;
   readonly log: Logger;
   readonly tracing?: Tracing;
-  /** Default: `usualCost`. */
-  readonly costOf?: CostOf;
 }
 
 /** Milliseconds that writing the last results may take once nothing runs any more (async-processor 8.4). */
@@ -66,6 +64,7 @@ export class Dispatcher {
   readonly capacities: ReadonlyMap<string, Capacity>;
   readonly writer: SettlementWriter;
   readonly health: BrokerHealth;
+  readonly costs = new RequestCosts();
   readonly #options: DispatcherOptions;
   readonly #leases: Leases;
   readonly #lines = new Map<string, Line>();
@@ -177,7 +176,7 @@ export class Dispatcher {
             time: this.#time,
             queueName: queue.name,
           }),
-          admission: new Admission([...new Set(own)], asker, options.costOf ?? usualCost),
+          admission: new Admission([...new Set(own)], asker, this.costs),
           policy,
           leases: this.#leases,
           endings,

@@ -7,6 +7,8 @@ import type { Line } from "./line.ts";
 export function gatesView(dispatcher: Dispatcher, wall: number): object {
   return {
     capacities: [...dispatcher.capacities.values()].map((capacity) => capacityView(capacity, dispatcher, wall)),
+    // How tokens are estimated, where a capacity counts them.
+    bytesPerToken: dispatcher.costs.list(),
     queues: [...dispatcher.lines].map((line) => ({
       queue: line.queue.name,
       pool: line.queue.workerPoolId,

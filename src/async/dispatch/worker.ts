@@ -247,6 +247,7 @@ export class Worker {
       const timeoutMs = Math.max(1, Math.min(requestTimeout, remainingMs));
       const answer = await client.send({ url: built.url, headers: built.headers, body, timeoutMs }, cutOff);
       line.series.latency(clock.now() - begun);
+      if (answer.kind === "response" && answer.status === 200) line.admission.answered(body, answer.body, clock.now());
       if (answer.kind === "response" || answer.kind === "truncated")
         http.attribute("http.response.status_code", answer.status);
       http.end();

@@ -9,10 +9,10 @@ interface Entry {
 
 /**
  * A clock that moves only when told to: timers fire in the order of their due times, ties in the order they were armed.
- * Wall time is the epoch given plus the monotonic time.
+ * Wall time is the epoch given plus the monotonic time, until somebody sets it.
  */
 export class VirtualClock implements Clock {
-  readonly #epoch: number;
+  #epoch: number;
   readonly #heap: Entry[] = [];
   #now = 0;
   #order = 0;
@@ -29,6 +29,11 @@ export class VirtualClock implements Clock {
 
   wall(): number {
     return this.#epoch + this.#now;
+  }
+
+  /** Sets the wall clock forward or back by `ms`. The monotonic time stays, and no timer fires. */
+  set(ms: number): void {
+    this.#epoch += ms;
   }
 
   after(ms: number, callback: () => void): Timer {

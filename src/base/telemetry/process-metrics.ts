@@ -47,7 +47,7 @@ export const WIRE_METRICS = {
   extprocRefusedTotal: {
     type: "counter",
     name: "sluice_extproc_refused_total",
-    help: "What the ext_proc port refused: connections = there were too many, refused or closed for others; streams = too many on one connection; certificate = a client's was missing or not accepted; flood = connections ended because they sent frames without a purpose.",
+    help: "What the ext_proc port refused: connections = there were too many, refused or closed for others; streams = too many on one connection; total_streams = too many on all connections together; certificate = a client's was missing or not accepted; flood = connections ended because they sent frames without a purpose.",
     labels: ["kind"],
   },
   extprocNoticesTotal: {

@@ -12,6 +12,10 @@ const LEAST_BUDGET = 64 * 1024;
 /** Milliseconds. */
 const LEAST_WINDOW = 100;
 
+/** Of `--learn-bytes-per-token` of `sluice epp` and `sluice gateway`. */
+export const LEARN_HELP =
+  "learn from answers how many bytes of prompt text make a token of each model; false = 4 bytes are a token";
+
 const HELP = {
   budget:
     "bytes of all bodies held at a time, small ones aside; when they are spent, bodies wait, and the oldest alone goes on",

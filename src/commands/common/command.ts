@@ -43,3 +43,10 @@ export function durationOf(text: string, flag: string, least: number): number {
   if (ms >= least) return ms;
   throw new SluiceError("FLAG_VALUE", `${flag} is "${text}"; give a duration such as 10s, 90m or 24h`);
 }
+
+/** The value of a flag that is on unless it says otherwise. @throws SluiceError FLAG_VALUE */
+export function trueOrFalse(text: string, flag: string): boolean {
+  if (text !== "true" && text !== "false")
+    throw new SluiceError("FLAG_VALUE", `${flag} is "${text}"; give true or false`);
+  return text === "true";
+}

@@ -235,6 +235,15 @@ export const EPP_FLAGS = [
     help: "ext_proc streams on one connection, at least 1024: that many Envoy opens before it uses another connection, and with a lower limit it fails requests.",
   },
   {
+    name: "grpc-max-total-streams",
+    type: "int",
+    min: 4096,
+    max: 2 ** 24,
+    default: "65536",
+    since: "ours",
+    help: "ext_proc streams on all connections together. One address with more than a quarter of them leaves an eighth to others, one connection with more than a sixteenth a sixteenth. What is beyond is refused with REFUSED_STREAM.",
+  },
+  {
     name: "grpc-max-connections",
     type: "int",
     min: 16,

@@ -125,6 +125,7 @@ describe("parseEppFlags", () => {
       metricsStalenessThreshold: 2000,
       grpcMaxRecvMsgSize: 67_108_864,
       grpcMaxStreams: 2048,
+      grpcMaxTotalStreams: 65_536,
       grpcMaxConnections: 4096,
       disableEndpointSubsetFilter: false,
       drainTimeout: 30_000,

@@ -77,6 +77,7 @@ export function parseEppFlags(
     metricsStalenessThreshold: values["metrics-staleness-threshold"],
     grpcMaxRecvMsgSize: values["grpc-max-recv-msg-size"],
     grpcMaxStreams: values["grpc-max-concurrent-streams"],
+    grpcMaxTotalStreams: values["grpc-max-total-streams"],
     grpcMaxConnections: values["grpc-max-connections"],
     disableEndpointSubsetFilter: values["disable-endpoint-subset-filter"],
     drainTimeout: values["drain-timeout"],

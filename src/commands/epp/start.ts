@@ -98,6 +98,7 @@ export interface EppSettings extends ConfigSource, MetricsFlags {
   readonly grpcMaxRecvMsgSize: number;
   /** Streams of one connection of the ext_proc port, and its connections. */
   readonly grpcMaxStreams: number;
+  readonly grpcMaxTotalStreams: number;
   readonly grpcMaxConnections: number;
   readonly disableEndpointSubsetFilter: boolean;
   readonly drainTimeout: number;
@@ -189,6 +190,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
       clientCa: tls.clientCa,
       onClientRefused: refusedClientLog(clock, log),
       maxStreams: settings.grpcMaxStreams,
+      maxTotalStreams: settings.grpcMaxTotalStreams,
       maxConnections: settings.grpcMaxConnections,
       maxMessageBytes: settings.grpcMaxRecvMsgSize || undefined,
       onHandlerError,

@@ -1,4 +1,5 @@
 import { SluiceError } from "../../base/inference/errors.ts";
+import { LEARN_HELP } from "../common/body-flags.ts";
 import type { FlagRow, GivenFlags } from "../common/go-flags.ts";
 import type { EppSettings } from "./start.ts";
 
@@ -151,7 +152,7 @@ export const WIRE_FLAGS = [
     type: "bool",
     default: "true",
     since: "ours",
-    help: "Learn from answers how many bytes of prompt text make a token of each model; false = 4 bytes are a token.",
+    help: `${LEARN_HELP.charAt(0).toUpperCase()}${LEARN_HELP.slice(1)}.`,
   },
   {
     name: "parity",

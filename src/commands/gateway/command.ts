@@ -2,8 +2,8 @@ import type { Command } from "commander";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { parseListenAddress } from "../../base/inference/listen-address.ts";
 import { RESOURCE_DEFAULTS, resourceSettings } from "../../pool/resources/resource-settings.ts";
-import { type BodyOptions, bodySettingsFrom, withBodyOptions } from "../common/body-flags.ts";
-import { collect, command, wholeNumber } from "../common/command.ts";
+import { type BodyOptions, bodySettingsFrom, LEARN_HELP, withBodyOptions } from "../common/body-flags.ts";
+import { collect, command, trueOrFalse, wholeNumber } from "../common/command.ts";
 import { type ExplainOptions, explainSettingsFrom, withExplainOptions } from "../common/explain-flags.ts";
 
 interface GatewayFlags extends ExplainOptions, BodyOptions {
@@ -22,6 +22,7 @@ interface GatewayFlags extends ExplainOptions, BodyOptions {
   readonly modelMatching: string;
   readonly standardShedAt: string;
   readonly legacyCriticality: boolean;
+  readonly learnBytesPerToken: string;
   readonly debugOpen: boolean;
 }
 
@@ -54,6 +55,7 @@ export function gatewayCommand(): Command {
       RESOURCE_DEFAULTS.standardShedAt,
     )
     .option("--legacy-criticality", "shed Standard like Sheddable, as v0.3 did", false)
+    .option("--learn-bytes-per-token <true|false>", LEARN_HELP, "true")
     .option("--debug-open", "answer /debug and the page to everyone, not to loopback alone", false);
   return withExplainOptions(withBodyOptions(made)).action(async (flags: GatewayFlags) => {
     // Not commander's to demand: it would do so before it looks for mistyped options.
@@ -86,6 +88,7 @@ export function gatewayCommand(): Command {
         standardShedAt: flags.standardShedAt,
         legacyCriticality: flags.legacyCriticality,
       }),
+      learnsBytesPerToken: trueOrFalse(flags.learnBytesPerToken, "--learn-bytes-per-token"),
       debugOpen: flags.debugOpen,
       bodies: bodySettingsFrom(flags),
       explain: explainSettingsFrom(flags),

@@ -1,5 +1,6 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { SeededRandom } from "../../base/clock/random.ts";
+import { BytesPerToken } from "../../base/inference/bytes-per-token.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
@@ -8,7 +9,7 @@ import type { EffectiveConfig } from "../../picker/config/effective.ts";
 import { instancesOf, planOf } from "../../picker/core/plan.ts";
 import { LegacyAdmission } from "../../picker/flowcontrol/legacy-admission.ts";
 import { Scheduler } from "../../picker/scheduling/scheduler.ts";
-import { BytesPerToken } from "../../picker/scheduling/tokens/bytes-per-token.ts";
+import { textToLearnFrom } from "../../picker/scheduling/tokens/learnable-text.ts";
 import type { PoolEndpoint } from "../../pool/endpoints/pool-endpoint.ts";
 import { EndpointRegistry } from "../../pool/endpoints/registry.ts";
 import type { ModelEngine } from "../simulator/model-engine.ts";
@@ -111,7 +112,7 @@ export class SimCluster {
     const first = (): void => {
       if (!result.keepsTokens) ticket.firstResponseByte();
     };
-    const text = this.#bytesPerToken.textOf(request);
+    const text = textToLearnFrom(this.#bytesPerToken, request);
     // As the engine counts them, which says so at the end of its answer.
     const tokens = typeof spec.prompt === "number" ? spec.prompt : spec.prompt.length;
     const learning: SimListener = {

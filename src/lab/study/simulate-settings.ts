@@ -1,5 +1,5 @@
+import { LEAST_BYTES_PER_TOKEN, MOST_BYTES_PER_TOKEN } from "../../base/inference/bytes-per-token.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
-import { LEAST_BYTES_PER_TOKEN, MOST_BYTES_PER_TOKEN } from "../../picker/scheduling/tokens/bytes-per-token.ts";
 import type { EnginePreset } from "../simulator/batching/presets.ts";
 import type { WorkloadDefinition } from "../simulator/workloads/workload.ts";
 import { SCRAPE_INTERVAL as USUAL_SCRAPE_INTERVAL } from "./cluster.ts";

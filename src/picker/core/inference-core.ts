@@ -1,5 +1,6 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { SeededRandom } from "../../base/clock/random.ts";
+import { BytesPerToken } from "../../base/inference/bytes-per-token.ts";
 import type { PluginInstances } from "../../base/plugin/instances.ts";
 import type { AppProtocol, OwnHook, RequestParser, SaturationDetector } from "../../base/plugin/kinds.ts";
 import { VERSION } from "../../base/process/version.ts";
@@ -34,7 +35,6 @@ import { prefixIndexSizes } from "../scheduling/plugins/producers/approx-prefix-
 import type { SchedulingPlan } from "../scheduling/profile.ts";
 import { DecisionRecords } from "../scheduling/records.ts";
 import { Scheduler } from "../scheduling/scheduler.ts";
-import { BytesPerToken } from "../scheduling/tokens/bytes-per-token.ts";
 import { modelGuard } from "./model-guard.ts";
 import { instancesOf, planOf } from "./plan.ts";
 import { rewriteCounter } from "./rewrite-counter.ts";

@@ -2,11 +2,11 @@ import { z } from "zod";
 import { explainIssue } from "../../base/document/issue-text.ts";
 import { readDocument } from "../../base/document/read.ts";
 import { validate } from "../../base/document/validate.ts";
+import { LEAST_BYTES_PER_TOKEN, MOST_BYTES_PER_TOKEN } from "../../base/inference/bytes-per-token.ts";
 import type { DecisionRecord, FullRecord } from "../../base/inference/decision-record.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { OUTCOMES, type OutcomeReason } from "../../base/inference/outcomes.ts";
 import { USUAL_BYTES_PER_TOKEN } from "../../base/inference/request.ts";
-import { LEAST_BYTES_PER_TOKEN, MOST_BYTES_PER_TOKEN } from "../scheduling/tokens/bytes-per-token.ts";
 
 /** The largest file, bytes: some ten thousand endpoints. */
 const MAX_BYTES = 16 * 1024 * 1024;

@@ -14,8 +14,9 @@ function made() {
     stuck: (report) => stuck.push(report),
     moving: (milliseconds) => moved.push(milliseconds),
   });
-  const body = (requestId: string, bytes: number) => {
+  const body = (requestId: string, bytes: number, expected = 0) => {
     const account = new BodyAccount({ requestId, pause() {}, resume() {}, letGo() {} });
+    account.expected = expected;
     budget.add(account, bytes, false);
     return account;
   };
@@ -44,6 +45,49 @@ describe("the watch over the byte budget", () => {
     clock.advance(2);
     expect(gone.map(({ requestId, slowFor }) => [requestId, slowFor])).toEqual([["large", 10_000]]);
     expect(budget.used).toBe(500);
+  });
+
+  it("lets bodies go that stall while others wait, however little is in use", () => {
+    const { clock, budget, body, gone } = made();
+    const first = body("first", 6400);
+    for (const name of ["a", "b", "c"]) body(name, 50, 3000);
+    budget.release(first);
+    expect([budget.used, budget.paused]).toEqual([150, 1]);
+    clock.advance(11_001);
+    expect(gone.map(({ requestId }) => requestId)).toEqual(["a", "b"]);
+    expect(budget.paused).toBe(0);
+  });
+
+  it("counts the bytes that came during a turn that took long, though its own timer is due before they are read", () => {
+    const { clock, budget, body, gone } = made();
+    const steady = body("steady", 4000);
+    // The look at 11 s ends the window: what is needed for it is read in the same turn, behind the timer.
+    clock.advance(10_500);
+    clock.after(500, () => budget.add(steady, 100, false));
+    clock.advance(501);
+    expect(gone).toEqual([]);
+  });
+
+  it("does not report a budget that is more than half in use while nobody waits", () => {
+    const { clock, budget, stuck } = made();
+    budget.add(new BodyAccount({ requestId: "whole", pause() {}, resume() {}, letGo() {} }), 4000, true);
+    clock.advance(20_000);
+    expect(stuck).toEqual([]);
+  });
+
+  it("reports the end only when nobody waits any more", () => {
+    const { clock, budget, body, stuck, moved } = made();
+    const first = body("first", 6400);
+    const [second, third] = [body("second", 6400), body("third", 100)];
+    clock.advance(5000);
+    expect([stuck.length, budget.paused]).toEqual([1, 2]);
+    budget.release(first);
+    clock.advance(1001);
+    expect([moved, budget.paused > 0]).toEqual([[], true]);
+    budget.release(second);
+    budget.release(third);
+    clock.advance(1001);
+    expect([stuck.length, moved.length]).toEqual([1, 1]);
   });
 
   it("reports once that bodies wait and nothing moves, with who holds the budget, and once that it is over", () => {

@@ -402,6 +402,16 @@ describe("bodies that stall", () => {
     expect(many.filter(({ gone }) => gone)).toHaveLength(1);
   });
 
+  it("are watched from when the reserve is short", () => {
+    const { budget, body } = made({ small: 64, reserve: 640 });
+    let calls = 0;
+    budget.onShort = () => calls++;
+    for (let i = 0; i < 5; i++) body().add(64);
+    expect([calls, budget.short]).toEqual([0, false]);
+    body().add(1);
+    expect([calls, budget.short, budget.mainUsed]).toEqual([1, true, 0]);
+  });
+
   it("are watched from when a pool is short", () => {
     const { budget, body } = made();
     let calls = 0;

@@ -1,5 +1,6 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
+import type { BytesPerToken } from "../../base/inference/bytes-per-token.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import { type HeaderList, requestPath } from "../../base/inference/headers.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
@@ -11,7 +12,7 @@ import type { ParserTable } from "../apis/parser-table.ts";
 import type { LegacyAdmission } from "../flowcontrol/legacy-admission.ts";
 import { refusePromise } from "../scheduling/answers.ts";
 import type { ScheduleExtras, Scheduler } from "../scheduling/scheduler.ts";
-import { type BytesPerToken, isText } from "../scheduling/tokens/bytes-per-token.ts";
+import { isText } from "../scheduling/tokens/learnable-text.ts";
 import { type NamedHeaderProcessor, processHeaders } from "./header-processors.ts";
 import type { PluginCalls } from "./plugin-calls.ts";
 import type { Preparation, Preparing } from "./prepare.ts";

@@ -1,5 +1,6 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import { type Random, uuidFrom } from "../../base/clock/random.ts";
+import type { BytesPerToken } from "../../base/inference/bytes-per-token.ts";
 import type { DecisionRecord } from "../../base/inference/decision-record.ts";
 import type { AttemptFailure, Endpoint } from "../../base/inference/endpoint.ts";
 import { messageOf, oneLine } from "../../base/inference/errors.ts";
@@ -10,7 +11,7 @@ import type { Tracing } from "../../base/telemetry/tracing.ts";
 import type { EndpointRegistry } from "../../pool/endpoints/registry.ts";
 import type { NameRestorer } from "../apis/name-restorer.ts";
 import type { DecisionTrace } from "../scheduling/hooks.ts";
-import type { BytesPerToken } from "../scheduling/tokens/bytes-per-token.ts";
+import { textToLearnFrom } from "../scheduling/tokens/learnable-text.ts";
 import { Attempts } from "./attempts.ts";
 import { BodyAssembler } from "./body-assembler.ts";
 import { BodyAccount, type BudgetHolder, type ByteBudget } from "./byte-budget.ts";
@@ -365,7 +366,8 @@ export class InferenceExchange implements Exchange, BudgetHolder {
       this.#requestedStream = request.streaming;
       this.#response.format = request.answerFormat;
       this.#response.single = !request.streaming && SINGLE_ANSWERS.has(request.answerFormat);
-      this.#text = this.#services.bytesPerToken?.textOf(request) ?? Number.NaN;
+      const { bytesPerToken } = this.#services;
+      if (bytesPerToken !== undefined) this.#text = textToLearnFrom(bytesPerToken, request);
       this.#targetModel = request.targetModel;
       this.#moved = result.moved;
       this.#record = result.record;

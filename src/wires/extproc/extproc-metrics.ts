@@ -11,8 +11,10 @@ export interface ExtProcCounts {
   /** Open connections. */
   readonly connections: number;
   /** What was refused since the start, by kind. */
-  readonly refused: Readonly<Record<"connections" | "streams" | "certificate" | "flood", number>>;
+  readonly refused: Readonly<Record<(typeof REFUSED)[number], number>>;
 }
+
+const REFUSED = ["connections", "streams", "totalStreams", "certificate", "flood"] as const;
 
 /**
  * Shows streams, resets and what proxies were forgiven on the metrics page.
@@ -26,9 +28,9 @@ export function showExtProc(
   const streams = metrics.extprocStreams.with();
   const resets = metrics.extprocResetsTotal.with();
   const connections = metrics.extprocConnections.with();
-  const refusals = (["connections", "streams", "certificate", "flood"] as const).map((kind) => ({
+  const refusals = REFUSED.map((kind) => ({
     kind,
-    counter: metrics.extprocRefusedTotal.with(kind),
+    counter: metrics.extprocRefusedTotal.with(kind === "totalStreams" ? "total_streams" : kind),
   }));
   const kinds = Notices.kinds.map((kind) => ({ kind, counter: metrics.extprocNoticesTotal.with(kind) }));
   return registry.onRender(() => {

@@ -43,6 +43,8 @@ export interface GatewayOptions extends ConfigSource {
   /** What is held of bodies. */
   readonly bodies?: BudgetSettings | undefined;
   readonly explain?: ExplainSettings | undefined;
+  /** Whether answers teach how many bytes of text make a token; default true. */
+  readonly learnsBytesPerToken?: boolean;
   /** What waits in front of the endpoints, for the page: whoever runs a dispatcher beside the gateway may know. */
   readonly backlog?: () => BacklogPicture | undefined;
 }
@@ -89,6 +91,7 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
     retries: true,
     tracing,
     bodies: options.bodies,
+    learnsBytesPerToken: options.learnsBytesPerToken,
     ...options.explain,
     log,
   });

@@ -7,6 +7,8 @@ import { type ResponseHead, readResponseHead } from "./response-head.ts";
 /** Who an attempt reports to; never after `cancel`. */
 export interface AttemptListener {
   answerHead(head: ResponseHead): void;
+  /** The request was written to its end. */
+  requestSent(): void;
   answerChunk(chunk: Buffer): void;
   /** The answer is complete. */
   answerEnd(): void;
@@ -56,6 +58,10 @@ export class Attempt implements Dispatcher.DispatchHandler {
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
     if (!this.#live) controller.abort(GIVEN_UP);
+  }
+
+  onRequestSent(): void {
+    if (this.#live) this.#listener.requestSent();
   }
 
   /** The first byte of an answer, also where the bytes turn out to be no HTTP. */

@@ -6,7 +6,7 @@ import { type OutcomeReason, Rejection } from "../../base/inference/outcomes.ts"
 import type { Decision, EndCause, Exchange, Wire } from "../../picker/exchange/wire.ts";
 import { Attempt, type AttemptListener } from "./attempt.ts";
 import { BODY_TIMEOUT } from "./bad-request.ts";
-import { forwardedRequest } from "./forwarded-request.ts";
+import { forwardedRequest, sentOnce } from "./forwarded-request.ts";
 import { badRequestAnswer, type LocalAnswer, lastEvent, rejectionAnswer, rejectionSlug } from "./local-answer.ts";
 import { BACKOFF } from "./options.ts";
 import type { RequestHead } from "./request-head.ts";
@@ -79,6 +79,8 @@ export class ExchangeDriver implements Wire, AttemptListener {
   #received = 0;
   #forwarded: Dispatcher.DispatchOptions | undefined;
   #replayable = false;
+  /** Endpoints behind the first. */
+  #others = 0;
   /** Plugins set headers of the forwarded request: what is wrong with it may be theirs. */
   #changedByPlugins = false;
   #retries = 0;
@@ -195,6 +197,11 @@ export class ExchangeDriver implements Wire, AttemptListener {
         }
         this.#client.cut();
     }
+  }
+
+  requestSent(): void {
+    // Nobody has it any more: it makes room while its answer is waited for.
+    if (this.#forwarded === undefined && this.#phase === "waiting") this.#exchange!.releaseBody();
   }
 
   answerHead(head: ResponseHead): void {
@@ -359,8 +366,10 @@ export class ExchangeDriver implements Wire, AttemptListener {
     this.#forwarded = forwardedRequest(this.#head, decision, this.#exchange!.requestId, this.#services.limits);
     this.#changedByPlugins = decision.headers !== undefined;
     this.#replayable = decision.bodyLength <= this.#services.limits.replayBytes;
+    this.#others = decision.endpoints.length - 1;
     this.#send(decision.endpoints[0]!);
-    if (!this.#replayable && this.#phase === "waiting") {
+    // A long one that is sent once is let go of when it was written (`requestSent`).
+    if (!this.#replayable && this.#forwarded !== undefined && this.#phase === "waiting") {
       this.#forwarded = undefined;
       this.#exchange!.releaseBody();
     }
@@ -371,7 +380,15 @@ export class ExchangeDriver implements Wire, AttemptListener {
     this.#phase = "waiting";
     this.#client.deadline = this.#in(timers.firstByte > 0 ? timers.firstByte : timers.responseIdle);
     this.#attempt = new Attempt(this, endpoint);
-    pools.dispatch(endpoint.hostPort, this.#forwarded!, this.#attempt);
+    let request = this.#forwarded!;
+    if (!this.#mayRetry() || this.#retries >= this.#others) {
+      const once = sentOnce(request);
+      if (once !== undefined) {
+        request = once;
+        this.#forwarded = undefined;
+      }
+    }
+    pools.dispatch(endpoint.hostPort, request, this.#attempt);
   }
 
   #mayRetry(): boolean {

@@ -60,6 +60,28 @@ export function forwardedRequest(
   return options;
 }
 
+/** Bytes of a body from which on it is worth the trouble to let it go before its answer comes. */
+const LONG_BODY = 64 * 1024;
+
+/**
+ * The same request for an attempt that no other can follow: its body is let go of piece by piece, as it is written, while
+ * undici keeps the body of any other request until its answer has ended.
+ * @returns undefined for a short body, for which that is not worth it
+ */
+export function sentOnce(request: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions | undefined {
+  const pieces = (Array.isArray(request.body) ? [...request.body] : [request.body]) as (Uint8Array | undefined)[];
+  const length = pieces.reduce((sum, piece) => sum + (piece?.byteLength ?? 0), 0);
+  if (length < LONG_BODY) return undefined;
+  const headers = [...(request.headers as string[])];
+  // Several pieces have their length there already.
+  if (pieces.length === 1) headers.push("content-length", String(length));
+  return { ...request, headers, body: handedOver(pieces as Uint8Array[]) as unknown as Uint8Array };
+}
+
+function* handedOver(pieces: Uint8Array[]): Generator<Uint8Array> {
+  for (let piece = pieces.shift(); piece !== undefined; piece = pieces.shift()) yield piece;
+}
+
 function changedPath(path: string | undefined, head: RequestHead, limits: ProxyLimits): string {
   if (path === undefined) return head.path;
   const form = originForm(path, head.authority);

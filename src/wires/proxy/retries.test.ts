@@ -271,6 +271,79 @@ describe("D-48: what does not move on", () => {
     expect(harness.exchange.failures).toHaveLength(1);
   });
 
+  it("a body that cannot be sent again leaves the byte budget while its answer is waited for", async () => {
+    const late = await harness.model(() => {});
+    await harness.start({ endpoints: [late.endpoint] }, { limits: { replayBytes: 2 } });
+    const client = await harness.client();
+    client.send(post("long"));
+    await poll("the server to have it", () => late.requests.length === 1);
+    expect(harness.exchange.bodyReleased).toBeGreaterThan(0);
+    expect(harness.exchange.status).toBeUndefined();
+  });
+
+  describe("a long body leaves the byte budget while its answer is waited for", () => {
+    const long = "x".repeat(300_000);
+    const lengthOf = ({ body }: { readonly body: Buffer }) => body.length;
+
+    it.each([
+      ["in several pieces", {}],
+      ["in one piece", { routed: { body: [Buffer.from(long)], bodyLength: long.length } }],
+    ])("where there is no second endpoint: %s", async (_, plan) => {
+      const late = await harness.model(() => {});
+      await harness.start({ endpoints: [late.endpoint], ...plan });
+      const client = await harness.client();
+      client.send(post(long));
+      await poll("the server to have it", () => late.requests.length === 1);
+      await poll("it to be let go", () => harness.exchange.bodyReleased === 1);
+      expect([lengthOf(late.requests[0]!), harness.exchange.status]).toEqual([300_000, undefined]);
+      expect(late.requests[0]!.head.match(/content-length: 300000/gi)).toHaveLength(1);
+      late.requests[0]!.socket.write(answerBytes(200, "done"));
+      await poll("the answer", () => client.text().includes("done"));
+      expect(harness.exchange.breaches).toEqual([]);
+    });
+
+    it("with the last retry, and not before it", async () => {
+      const full = await harness.model(({ socket }) => setImmediate(() => socket.write(answerBytes(503, "busy"))));
+      const late = await harness.model(() => {});
+      let before = -1;
+      await harness.start({
+        endpoints: [full.endpoint, late.endpoint],
+        atChunk: (exchange) => {
+          before = exchange.bodyReleased;
+          return undefined;
+        },
+      });
+      const client = await harness.client();
+      client.send(post(long));
+      await poll("the second server to have it", () => late.requests.length === 1);
+      await poll("it to be let go", () => harness.exchange.bodyReleased === 1);
+      expect([before, lengthOf(full.requests[0]!), lengthOf(late.requests[0]!)]).toEqual([0, 300_000, 300_000]);
+      expect(harness.exchange.status).toBeUndefined();
+    });
+
+    it("not where another endpoint may be asked", async () => {
+      const late = await harness.model(() => {});
+      const next = await harness.model(serve);
+      await harness.start({ endpoints: [late.endpoint, next.endpoint] });
+      const client = await harness.client();
+      client.send(post(long));
+      await poll("the server to have it", () => late.requests.length === 1);
+      expect(harness.exchange.bodyReleased).toBe(0);
+      late.requests[0]!.socket.resetAndDestroy();
+      await poll("the answer of the next", () => client.text().includes("served x"));
+      expect(lengthOf(next.requests[0]!)).toBe(300_000);
+    });
+
+    it("not where it is short: that would cost more than it gives", async () => {
+      const late = await harness.model(() => {});
+      await harness.start({ endpoints: [late.endpoint] });
+      const client = await harness.client();
+      client.send(post("short"));
+      await poll("the server to have it", () => late.requests.length === 1);
+      expect(harness.exchange.bodyReleased).toBe(0);
+    });
+  });
+
   it("D-49: a 503 for a body that was not kept is relayed", async () => {
     const first = await harness.model(busy);
     const second = await harness.model(serve);

@@ -311,6 +311,23 @@ describe("a request through the proxy", () => {
 });
 
 describe("refusals", () => {
+  it("a body that the exchange has stopped and lets go gets its answer, and the connection ends", async () => {
+    await harness.start({
+      atChunk(exchange) {
+        exchange.wire.pauseRequest();
+        return undefined;
+      },
+    });
+    const client = await harness.client();
+    client.send("POST / HTTP/1.1\r\nhost: gw\r\ncontent-length: 100\r\n\r\nfirst piece");
+    await poll("the first piece", () => harness.exchange?.body.length === 1);
+    harness.exchange.wire.evict(new Rejection("body_stalled", "too slow"));
+    await poll("the answer", () => client.text().includes("}}"));
+    expect(client.text()).toMatch(/^HTTP\/1\.1 408 /);
+    expect(client.text()).toMatch(/\r\nconnection: close\r\n/i);
+    expect([harness.exchange.ends, harness.exchange.breaches]).toEqual([["rejected"], []]);
+  });
+
   it("a rejection is answered in the OpenAI shape with its slug and the dropped-reason header", async () => {
     await harness.start({ decide: () => new Rejection("saturated", "too busy") });
     const client = await harness.client();

@@ -29,6 +29,8 @@ export interface BrokerHarness {
   wipe(): Promise<void>;
   /** The broker's clock, Unix milliseconds. */
   now(): number | Promise<number>;
+  /** Somebody sets the broker's clock forward or back by `ms`; no time passes. */
+  setClock(ms: number): void | Promise<void>;
   /**
    * Lets time pass until `probe` is true, asking it now and then, at least 20 times. Fails when it is not within `ms`
    * milliseconds (and a good allowance for slow machines, where the clock is real).

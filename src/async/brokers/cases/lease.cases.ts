@@ -1,6 +1,9 @@
 import { describe, expect, it } from "vitest";
 import type { Broker, Claim, Settlement } from "../broker.ts";
 import { answered, type CaseContext, envelope, ids, LONG, NOBODY, ok, Q, refused, SHORT } from "./context.cases.ts";
+import { queueOf } from "./harness.cases.ts";
+
+const HOUR = 3_600_000;
 
 /** Leases that run out, are renewed, are lost. */
 export function leaseCases(c: CaseContext): void {
@@ -23,6 +26,70 @@ export function leaseCases(c: CaseContext): void {
       const again = await takenOver(c.startPeer());
       expect(ids([again])).toEqual(["a"]);
       expect(again.message.routing).toMatchObject({ lostLeases: 1, retryCount: 0 });
+    });
+
+    describe.each([
+      ["forward", HOUR],
+      ["back", -HOUR],
+    ])("a clock that is set %s by an hour", (_, ms) => {
+      it("takes no lease from whoever holds it", async () => {
+        await c.begin();
+        const peer = c.startPeer();
+        for (const id of ["a", "b", "c"]) await c.submit(id, 30 * 86_400);
+        const [a, b, held] = await c.claim(3);
+        for (const each of [c.broker, peer]) await each.reclaim(NOBODY);
+        await c.harness.setClock(ms);
+        expect(await c.broker.settle([answered(a!)])).toEqual(["settled"]);
+        for (let round = 0; round < 2; round++) for (const each of [peer, c.broker]) await each.reclaim(NOBODY);
+        expect(await c.claim(3, peer)).toEqual([]);
+        expect(await c.broker.renew([b!, held!])).toEqual([]);
+        expect([b!.lost, held!.lost, c.events.reclaimedCount]).toEqual([false, false, 0]);
+        await peer.reclaim(NOBODY);
+        expect(await c.broker.settle([answered(b!), answered(held!)])).toEqual(["settled", "settled"]);
+        expect(await c.results()).toHaveLength(3);
+        expect(await peer.backlog(Q)).toMatchObject({ waiting: 0, claimed: 0 });
+      });
+
+      it("takes no lease that is renewed in its own time, which is after the next look", async () => {
+        await c.begin({ ...LONG, claimTtl: 6000 });
+        await c.submit("a", 30 * 86_400);
+        const [a] = await c.claim(1);
+        await c.harness.setClock(ms);
+        await c.broker.reclaim(NOBODY);
+        // So long that what was left of the lease by the old clock does not count, and half as long as the lease.
+        let looks = 0;
+        await c.harness.until("half of a lease", 3000, async () => {
+          await c.broker.reclaim(NOBODY);
+          return ++looks >= 20;
+        });
+        expect(await c.broker.renew([a!])).toEqual([]);
+        expect(await c.broker.settle([answered(a!)])).toEqual(["settled"]);
+      });
+
+      it("is noticed by a process that has looked at it only when it claimed, in every queue", async () => {
+        const other = queueOf("other");
+        await c.begin(LONG, [Q, other]);
+        await c.submit("q", 30 * 86_400);
+        const second = c.harness.producer("other", "results");
+        await second.submitRequest(await c.request("other", 30 * 86_400));
+        await second.close();
+        const claims = [...(await c.claim(1)), ...(await c.claim(1, c.broker, other))];
+        expect(ids(claims)).toEqual(["q", "other"]);
+        await c.harness.setClock(ms);
+        await c.broker.reclaim(NOBODY);
+        expect([await c.claim(1), await c.claim(1, c.broker, other)]).toEqual([[], []]);
+        expect(await c.broker.settle(claims.map(answered))).toEqual(["settled", "settled"]);
+      });
+
+      it("does not keep the message of a process that has died", async () => {
+        await c.begin(SHORT);
+        await c.submit("a", 30 * 86_400);
+        await c.claim(1);
+        const peer = c.startPeer();
+        for (const each of [c.broker, peer]) await each.reclaim(NOBODY);
+        await c.harness.setClock(ms);
+        expect(ids([await takenOver(peer)])).toEqual(["a"]);
+      });
     });
 
     it("A-44 a lease that holds is not touched by anybody else", async () => {

@@ -26,6 +26,7 @@ brokerCases("memory", async (settings) => {
     results: async (queueName) => store.results(queueName),
     wipe: async () => store.wipe(),
     now: () => clock.wall(),
+    setClock: (ms) => clock.set(ms),
     async until(what, ms, probe) {
       for (let step = 0; step < 20; step++) {
         if (await probe()) return;

@@ -61,7 +61,7 @@ export class MemoryBroker implements Broker {
 
   renew(claims: readonly Claim[]): Promise<readonly Claim[]> {
     return this.#store.call(() => {
-      const until = this.#store.clock.wall() + this.#settings.leases.claimTtl;
+      const until = this.#leaseEnd();
       return claims.filter((claim) => {
         const lease = this.#store.leases.get(claim.id) ?? this.#reinstated(claim);
         if (lease === undefined) claim.lost = true;
@@ -89,7 +89,7 @@ export class MemoryBroker implements Broker {
 
   reclaim(held: ReadonlySet<string>): Promise<void> {
     return this.#store.call(() => {
-      const now = this.#store.clock.wall();
+      const now = this.#store.clock.now();
       for (const queue of this.#settings.queues) {
         let count = 0;
         let queued = false;
@@ -145,11 +145,11 @@ export class MemoryBroker implements Broker {
       if (entry.deadline < now) return late-- > 0 ? "take" : "pass";
       return live-- > 0 ? "take" : "pass";
     });
-    const claims = taken.flatMap((entry) => this.#lease(queue, entry, time));
+    const claims = taken.flatMap((entry) => this.#lease(queue, entry));
     return { claims, waiting: entries.size, time };
   }
 
-  #lease(queue: QueueSettings, entry: MemoryEntry, time: number): Claim[] {
+  #lease(queue: QueueSettings, entry: MemoryEntry): Claim[] {
     let message: Message;
     try {
       message = readEntry(entry.text, queue);
@@ -160,8 +160,7 @@ export class MemoryBroker implements Broker {
       return [];
     }
     const id = `${this.#store.epoch}:${entry.order}:${++entry.deliveries}`;
-    const until = time + this.#settings.leases.claimTtl;
-    this.#store.leases.set(id, { entry, owner: this, until, unanswered: false });
+    this.#store.leases.set(id, { entry, owner: this, until: this.#leaseEnd(), unanswered: false });
     const { cancelled, publishedAt } = entry;
     return [{ id, queue, message, cancelled, publishedAt, lost: false }];
   }
@@ -171,8 +170,7 @@ export class MemoryBroker implements Broker {
     const { id, queue, message } = claim;
     if (id.startsWith(`${this.#store.epoch}:`) || this.#store.reinstated.has(id)) return undefined;
     const entry = this.#store.make(queue.name, encodeEnvelope(message), message.request.deadline);
-    const until = this.#store.clock.wall() + this.#settings.leases.claimTtl;
-    const lease = { entry, owner: this, until, unanswered: false };
+    const lease = { entry, owner: this, until: this.#leaseEnd(), unanswered: false };
     this.#store.leases.set(id, lease);
     this.#store.reinstated.add(id);
     claim.recovered = true;
@@ -233,6 +231,10 @@ export class MemoryBroker implements Broker {
     }
     this.#requeue(entry, entry.score);
     return true;
+  }
+
+  #leaseEnd(): number {
+    return this.#store.clock.now() + this.#settings.leases.claimTtl;
   }
 
   #requeue(entry: MemoryEntry, score: number): void {

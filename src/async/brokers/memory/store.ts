@@ -10,7 +10,7 @@ export interface MemoryLease {
   readonly entry: MemoryEntry;
   /** The broker that holds it. */
   readonly owner: object;
-  /** Wall-clock milliseconds. */
+  /** Monotonic milliseconds: whoever sets the wall clock ends no lease. */
   until: number;
   /** The claim was made, but its answer never arrived. */
   unanswered: boolean;

@@ -17,6 +17,7 @@ import type {
 import { connectRedis, type Redis } from "../redis/connection.ts";
 import { AnswerLost } from "../redis/reply-error.ts";
 import type { QueueSettings, RedisSortedSetSettings } from "../settings.ts";
+import { jumpMessage, StoreClock } from "../store-clock.ts";
 import { readBacklog } from "./backlog.ts";
 import { checkKeys } from "./check-keys.ts";
 import { CLAIM } from "./claim-script.ts";
@@ -72,6 +73,7 @@ class SortedSetBroker implements Broker {
   /** While leases are renewed because the store may have lost some: nothing is claimed, it might be in hand already. */
   #doubt: Promise<void> | undefined;
   readonly #lost = new LostAnswers();
+  readonly #storeClock: StoreClock;
   #redis: Redis | undefined;
   #events: BrokerEvents | undefined;
   #nextClaim = 1;
@@ -82,6 +84,7 @@ class SortedSetBroker implements Broker {
   constructor(settings: RedisSortedSetSettings, deps: SortedSetDeps) {
     this.#settings = settings;
     this.#deps = deps;
+    this.#storeClock = new StoreClock(deps.clock, settings.leases.claimTtl);
     this.#byName = new Map(settings.queues.map((queue) => [queue.name, queue]));
   }
 
@@ -120,6 +123,7 @@ class SortedSetBroker implements Broker {
     const late = Math.min(expired, MOST_CLAIMED);
     const first = this.#nextClaim;
     this.#nextClaim += live + late;
+    const at = this.#deps.clock.now();
     const script = redis.run(
       CLAIM,
       [queue.name, claimsKey(queue.name), leasesKey(queue.name), ownersKey(queue.name)],
@@ -142,6 +146,7 @@ class SortedSetBroker implements Broker {
       throw error;
     }
     if ((answer[0] as number) < 0) return undefined;
+    this.#storeClock.heardFirst(answer[0] as number, at);
     const made = (answer.length - 1) / 2;
     if (made > 0 && owner === this.#owner)
       this.#made.set(queue, Math.max(first + made - 1, this.#made.get(queue) ?? 0));
@@ -233,13 +238,19 @@ class SortedSetBroker implements Broker {
       const outcomes = await this.#run(redis, batch);
       if (outcomes.includes(SETTLED)) this.#announce(queue);
     }
+    const at = this.#deps.clock.now();
+    let first: number | undefined;
     for (const queue of this.#settings.queues) {
-      const { requeued, buried } = await reclaimRunOut(redis, queue, this.#settings);
+      const { requeued, buried, time, jump } = await reclaimRunOut(redis, queue, this.#settings, this.#storeClock);
+      if (first === undefined && jump !== 0) this.#deps.log.warn({ server: redis.server }, jumpMessage(jump));
+      first ??= time;
       for (const reason of buried) this.#events?.deadLettered(queue, reason);
       if (requeued === 0) continue;
       this.#events?.reclaimed(queue, requeued);
       this.#announce(queue);
     }
+    // Only now: of a jump meanwhile some queues do not know.
+    if (first !== undefined) this.#storeClock.heard(first, at);
   }
 
   async check(): Promise<void> {

@@ -89,8 +89,10 @@ return answers
 
 /**
  * Claims of a queue whose lease has run out.
- * KEYS: its claims, its leases, its owners. ARGV: how many at most; lease in ms for claims that have none.
- * Answer: per claim its id and what is kept of it: \`<score>\\n<entry>\`.
+ * KEYS: its claims, its leases, its owners. ARGV: how many at most; lease in ms for claims that have none; the server times
+ * in ms between which nobody has set its clock (store-clock.ts).
+ * Answer: server time in ms, then per claim its id and what is kept of it: \`<score>\\n<entry>\`. After a jump of the clock
+ * there are none: every lease begins anew.
  *
  * What other hands have left behind is mended on the way: a lease without a claim goes, a claim without a lease gets one,
  * and owners that have done nothing for a day are forgotten when there are many.
@@ -109,7 +111,11 @@ if redis.call('HLEN', KEYS[3]) > ${OWNERS} then
     if tonumber(string.match(fields[i + 1], ':(%d+)$') or 0) < ms - ${OWNER_KEPT} then redis.call('HDEL', KEYS[3], fields[i]) end
   end
 end
-local answer = {}
+if ms < tonumber(ARGV[3]) or ms > tonumber(ARGV[4]) then
+  for _, id in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do redis.call('ZADD', KEYS[2], ms + ARGV[2], id) end
+  return { ms }
+end
+local answer = { ms }
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', ms, 'LIMIT', 0, ARGV[1])) do
   local value = redis.call('HGET', KEYS[1], id)
   if value then

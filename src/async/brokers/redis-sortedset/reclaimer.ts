@@ -4,6 +4,7 @@ import type { Message } from "../messages/message.ts";
 import { UnreadableMessage } from "../messages/request.ts";
 import type { Redis } from "../redis/connection.ts";
 import type { QueueSettings, RedisSortedSetSettings } from "../settings.ts";
+import { jumpOf, type StoreClock } from "../store-clock.ts";
 import { claimsKey, leasesKey, ownersKey } from "./keys.ts";
 import { RUN_OUT } from "./lease-scripts.ts";
 import { SettleBatch } from "./settle-batch.ts";
@@ -17,27 +18,38 @@ export interface Reclaimed {
   readonly requeued: number;
   /** Reasons of those that became dead letters. */
   readonly buried: readonly string[];
+  /** The server's clock when it was asked first, Unix milliseconds. */
+  readonly time: number;
+  /** By how much that clock was set, milliseconds; 0 = it was not. */
+  readonly jump: number;
 }
 
 /**
  * Takes the claims of a queue whose lease ran out from whoever held them: back to their old places, one lost lease more, or
- * given up after `maxAttempts` (async-processor 5.2.8). Two that do this at once share the work.
+ * given up after `maxAttempts` (async-processor 5.2.8). Two that do this at once share the work. When the server's clock was
+ * set, nothing is taken.
  * @throws SluiceError of the connection
  */
 export async function reclaimRunOut(
   redis: Redis,
   queue: QueueSettings,
   settings: RedisSortedSetSettings,
+  clock: StoreClock,
 ): Promise<Reclaimed> {
   let requeued = 0;
+  let begin: number | undefined;
+  let jump = 0;
   const buried: string[] = [];
   for (;;) {
+    const { expected } = clock;
     const answer = await redis.run(
       RUN_OUT,
       [claimsKey(queue.name), leasesKey(queue.name), ownersKey(queue.name)],
-      [String(STEP), String(settings.leases.claimTtl)],
+      [STEP, settings.leases.claimTtl, expected.earliest, expected.latest].map(String),
     );
-    const found = answer as readonly string[];
+    const [time, ...found] = answer as readonly [number, ...string[]];
+    begin ??= time;
+    jump ||= jumpOf(time, expected);
     if (found.length === 0) break;
     const batch = new SettleBatch(settings);
     const reasons: (string | undefined)[] = [];
@@ -54,7 +66,7 @@ export async function reclaimRunOut(
     // Nothing done: others were faster, or the server takes nothing.
     if (done === 0 || found.length < 2 * STEP) break;
   }
-  return { requeued, buried };
+  return { requeued, buried, time: begin, jump };
 }
 
 /** @returns why it becomes a dead letter; undefined = it is queued again */

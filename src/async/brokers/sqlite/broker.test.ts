@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { poll } from "../../../../test/support/poll.ts";
 import type { Clock } from "../../../base/clock/clock.ts";
 import { realClock } from "../../../base/clock/real.ts";
+import { LogLines } from "../../gates/gate-fakes.cases.ts";
 import { type BrokerHarness, brokerCases, type CaseSettings, queueOf } from "../broker.cases.ts";
 import type { Broker, Claim, Settlement } from "../broker.ts";
 import { errorResult } from "../messages/result.ts";
@@ -51,6 +52,7 @@ async function harness(settings: CaseSettings): Promise<BrokerHarness> {
       raw = new DatabaseSync(path);
     },
     now: () => clock.wall(),
+    setClock: (ms) => clock.set(ms),
     async until(what, ms, probe) {
       // Virtual time for leases and retries, real time for what the file system tells.
       for (let step = 0; step < 20; step++) {
@@ -253,6 +255,18 @@ describe("sqlite broker", () => {
       expect(await broker.backlog(q)).toMatchObject({ retries: 0, waiting: 1 });
     },
   );
+
+  it("says once that the clock was set, and by how much", async () => {
+    const log = new LogLines();
+    const peer = sqliteBroker(folder.settings(), { ...folder.deps, log });
+    await peer.reclaim(new Set());
+    folder.clock.set(3_600_000);
+    for (let round = 0; round < 3; round++) await peer.reclaim(new Set());
+    expect(log.lines.map(({ message }) => message)).toEqual([
+      "the clock of the queues was set forward by 3600 s: every lease begins anew, and no message changes hands",
+    ]);
+    await peer.close();
+  });
 
   it("a clock that was set back makes no lease and no pause longer than it was meant to be (H-45)", async () => {
     await submit(2);

@@ -13,6 +13,7 @@ import { readEntry } from "../intake.ts";
 import type { Message } from "../messages/message.ts";
 import { UnreadableMessage } from "../messages/request.ts";
 import type { QueueSettings, SqliteSettings } from "../settings.ts";
+import { jumpMessage, jumpOf, StoreClock } from "../store-clock.ts";
 import { readBacklog } from "./backlog.ts";
 import { type Doorbell, requestBell, resultBell } from "./doorbell.ts";
 import { Endings } from "./endings.ts";
@@ -44,6 +45,8 @@ class SqliteBroker implements Broker {
   readonly #endings: Endings;
   readonly #requestBell: Doorbell;
   readonly #resultBell: Doorbell;
+  /** The machine's wall clock, by which leases in the file end. */
+  readonly #storeClock: StoreClock;
   #events: BrokerEvents | undefined;
   #announcing = false;
 
@@ -56,6 +59,8 @@ class SqliteBroker implements Broker {
     const { resultQueueName, leases } = settings;
     const { claimTtl } = leases;
     this.#endings = new Endings(this.#file, this.#tables, this.#recovery, deps.clock, { resultQueueName, claimTtl });
+    this.#storeClock = new StoreClock(deps.clock, claimTtl);
+    this.#storeClock.heard(deps.clock.wall(), deps.clock.now());
     this.#requestBell = requestBell(settings.path, deps);
     this.#resultBell = resultBell(settings.path, deps);
   }
@@ -161,6 +166,10 @@ class SqliteBroker implements Broker {
   /** Of claims on a file no answer gets lost, so which of them this process holds does not matter. */
   async reclaim(): Promise<void> {
     this.#file.follow();
+    const { clock, log } = this.#deps;
+    const [time, at] = [clock.wall(), clock.now()];
+    const jump = jumpOf(time, this.#storeClock.expected);
+    if (jump !== 0) log.warn({ path: this.#settings.path }, jumpMessage(jump));
     for (const queue of this.#settings.queues) {
       let count = 0;
       for (let looked = BATCH; looked === BATCH; ) {
@@ -173,6 +182,8 @@ class SqliteBroker implements Broker {
       this.#events?.reclaimed(queue, count);
       this.#events?.available(queue);
     }
+    // Only now: of a jump meanwhile some queues do not know.
+    this.#storeClock.heard(time, at);
   }
 
   async check(): Promise<void> {
@@ -291,6 +302,10 @@ class SqliteBroker implements Broker {
     const now = this.#deps.clock.wall();
     const { maxAttempts } = this.#settings.leases;
     const number = this.#file.read(() => this.#tables.queue(queue.name));
+    if (jumpOf(now, this.#storeClock.expected) !== 0) {
+      await this.#file.write(() => this.#tables.beginLeases(number, now), "later");
+      return [0, 0];
+    }
     const nothing = this.#file.read(
       () => this.#tables.runOut(number, now, 1).length === 0 && !this.#tables.endsAhead(number, now),
     );

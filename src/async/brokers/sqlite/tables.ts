@@ -170,6 +170,12 @@ export class QueueTables {
     }
   }
 
+  /** The leases of all claims of a queue begin now. */
+  beginLeases(queue: number, now: number): void {
+    const sql = `UPDATE messages SET until = ttl + ? WHERE queue = ? AND state = ${CLAIMED}`;
+    this.#file.statement(sql).run(now, queue);
+  }
+
   /** When the next parked message of a queue is due, milliseconds; infinity when there is none. */
   nextDue(queue: number): number {
     const sql = `SELECT until FROM messages WHERE queue = ? AND state = ${PARKED} ORDER BY until LIMIT 1`;

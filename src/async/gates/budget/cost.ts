@@ -1,43 +1,109 @@
+import { BytesPerToken, type LearnedBytesPerToken } from "../../../base/inference/bytes-per-token.ts";
 import type { BudgetUnit } from "../../../base/plugin/gate.ts";
 
-/** What a request costs in a unit, > 0. @param body the bytes that are sent */
-export type CostOf = (body: Uint8Array | undefined, unit: BudgetUnit) => number;
-
-/** Bytes of prompt text that count as one token. */
-const BYTES_PER_TOKEN = 4;
 /** The most that one request counts as: sums stay exact, whatever number a message names (JSON has 1e400). */
 const MOST_TOKENS = 2 ** 40;
+/** Bytes of a request or of an answer; longer ones are not read for what they teach. */
+const MOST_READ = 1 << 20;
+const PROMPT_FIELDS = ["prompt", "messages", "input", "text"] as const;
+/** Types of content whose tokens have nothing to do with the bytes of their data or of their address. */
+const MEDIA = /image|audio|video|file/;
+
+type Json = Readonly<Record<string, unknown>>;
 
 /**
- * The usual estimate (async-processor 2.3, rule 6): bytes are those of the body, tokens a quarter of the bytes of the prompt's
- * text and the longest answer that the request allows.
+ * What requests cost (async-processor 2.3, rule 6): bytes are those of the body; tokens are those of the prompt's text, by its
+ * decoded bytes, and the longest answer that the request allows.
+ *
+ * How many bytes make a token is learned for each model from answers that say how many tokens their prompt had
+ * (docs/adr/0018-bytes-per-token.md), with 4 to begin with. What a request was admitted with stays until it ends.
  */
-export const usualCost: CostOf = (body, unit) => {
-  if (unit === "requests" || body === undefined) return 1;
-  if (unit === "bytes") return Math.max(1, body.byteLength);
-  return Math.min(MOST_TOKENS, Math.max(1, tokensOf(body)));
-};
+export class RequestCosts {
+  readonly #bytesPerToken = new BytesPerToken();
 
-function tokensOf(body: Uint8Array): number {
-  try {
-    const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString();
-    const request = JSON.parse(text) as Readonly<Record<string, unknown>>;
-    const prompt = ["prompt", "messages", "input", "text"].reduce((sum, name) => sum + textBytes(request[name]), 0);
-    const answer = Math.max(numberOf(request["max_tokens"]), numberOf(request["max_completion_tokens"]));
-    return prompt / BYTES_PER_TOKEN + answer;
-  } catch {
-    // No JSON object, as a transform may have it, or nested too deep to walk: all of it counts as text.
-    return body.byteLength / BYTES_PER_TOKEN;
+  /** What a request costs in a unit, > 0. @param body the bytes that are sent */
+  of(body: Uint8Array | undefined, unit: BudgetUnit): number {
+    if (unit === "requests" || body === undefined) return 1;
+    if (unit === "bytes") return Math.max(1, body.byteLength);
+    return Math.min(MOST_TOKENS, Math.max(1, this.#tokensOf(body)));
   }
+
+  /**
+   * Learns from an answer with status 200. An answer without `usage.prompt_tokens` teaches nothing, nor does a prompt
+   * with anything but text in it.
+   * @param body the request as it was sent
+   * @param now monotonic milliseconds
+   */
+  learn(body: Uint8Array, answer: Uint8Array, now: number): void {
+    if (body.byteLength > MOST_READ || answer.byteLength > MOST_READ) return;
+    const request = objectIn(body);
+    const model = modelOf(request);
+    if (request === undefined || model === "" || !this.#bytesPerToken.isDue(model)) return;
+    const prompt = promptOf(request);
+    const usage = objectIn(answer)?.["usage"];
+    if (prompt?.isText !== true || typeof usage !== "object" || usage === null) return;
+    this.#bytesPerToken.learn(model, prompt.text, numberOf((usage as Json)["prompt_tokens"]), now);
+  }
+
+  /** What was learned, by the model's name. */
+  list(): LearnedBytesPerToken[] {
+    return this.#bytesPerToken.list();
+  }
+
+  #tokensOf(body: Uint8Array): number {
+    const request = objectIn(body);
+    const prompt = request === undefined ? undefined : promptOf(request);
+    const bytesPerToken = this.#bytesPerToken.of(modelOf(request));
+    // No JSON object, as a transform may have it, or nested too deep to walk: all of it counts as text.
+    if (request === undefined || prompt === undefined) return body.byteLength / bytesPerToken;
+    const answer = Math.max(numberOf(request["max_tokens"]), numberOf(request["max_completion_tokens"]));
+    return prompt.text / bytesPerToken + answer;
+  }
+}
+
+/** Undefined where the bytes are no JSON object. */
+function objectIn(bytes: Uint8Array): Json | undefined {
+  try {
+    const value: unknown = JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString());
+    return typeof value === "object" && value !== null ? (value as Json) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function modelOf(request: Json | undefined): string {
+  const model = request?.["model"];
+  return typeof model === "string" ? model : "";
 }
 
 function numberOf(value: unknown): number {
   return typeof value === "number" && value > 0 ? value : 0;
 }
 
-/** Bytes of all texts in a prompt, however it is nested. */
-function textBytes(value: unknown): number {
-  if (typeof value === "string") return Buffer.byteLength(value);
-  if (typeof value !== "object" || value === null) return 0;
-  return Object.values(value).reduce<number>((sum, part) => sum + textBytes(part), 0);
+interface Prompt {
+  /** Bytes of all texts in it, however it is nested. */
+  readonly text: number;
+  /** Whether its tokens are those of the texts: no token ids, no media, no tools. */
+  readonly isText: boolean;
+}
+
+/** Undefined where the prompt is nested too deep to walk. */
+function promptOf(request: Json): Prompt | undefined {
+  let text = 0;
+  let isText = request["tools"] === undefined && request["functions"] === undefined;
+  const walk = (value: unknown): void => {
+    if (typeof value === "string") text += Buffer.byteLength(value);
+    else if (typeof value === "number") isText = false;
+    else if (typeof value === "object" && value !== null) {
+      const type = (value as Json)["type"];
+      if (typeof type === "string" && MEDIA.test(type)) isText = false;
+      for (const part of Object.values(value)) walk(part);
+    }
+  };
+  try {
+    for (const field of PROMPT_FIELDS) walk(request[field]);
+  } catch {
+    return undefined;
+  }
+  return { text, isText };
 }

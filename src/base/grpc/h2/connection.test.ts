@@ -273,6 +273,25 @@ describe("an HTTP/2 connection: what breaks the rules of RFC 9113", () => {
     expect(peer.verdict()).toBe("");
     expect(calls).toHaveLength(3);
   });
+
+  it("refuses calls for which other connections leave no room, and tells the two apart", () => {
+    const { handler, calls } = recorder();
+    const peer = new H2Peer(handler, { maxStreams: 2 });
+    peer.feed(open(1));
+    peer.room = false;
+    peer.feed(open(3));
+    expect([peer.verdict(), peer.refused]).toEqual([
+      `reset 3 ${ERROR.refusedStream}`,
+      { streams: 0, totalStreams: 1, flood: 0 },
+    ]);
+    peer.room = true;
+    peer.feed(open(5), open(7));
+    expect([peer.verdict(), peer.refused]).toEqual([
+      `reset 7 ${ERROR.refusedStream}`,
+      { streams: 1, totalStreams: 1, flood: 0 },
+    ]);
+    expect([calls.length, peer.streams]).toEqual([2, 2]);
+  });
 });
 
 describe("an HTTP/2 connection: floods", () => {

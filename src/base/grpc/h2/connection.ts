@@ -3,7 +3,7 @@ import type { Clock, Timer } from "../../clock/clock.ts";
 import type { GrpcHandler } from "../transport.ts";
 import { FrameReader } from "./frame-reader.ts";
 import { FrameWriter } from "./frame-writer.ts";
-import { Inbound } from "./inbound.ts";
+import { type FramedConnection, Inbound } from "./inbound.ts";
 import { Outflow } from "./outflow.ts";
 import { CONNECTION_WINDOW, DEFAULT_WINDOW, ERROR, FLAG, FRAME, MAX_31_BITS } from "./protocol.ts";
 import type { RequestHead } from "./request-head.ts";
@@ -31,12 +31,17 @@ export interface ConnectionHost {
   greeted(connection: Connection): void;
   /** The first call begins, or the last one has ended. */
   busy(connection: Connection, busy: boolean): void;
-  /** A call was refused because `maxStreams` are open, or the connection is ended because of a flood. */
-  refuse(what: "streams" | "flood"): void;
+  /** Whether all connections together leave room for one more call of this one. */
+  hasRoom(connection: Connection): boolean;
+  /**
+   * A call was refused because `maxStreams` are open on the connection, or too many on all; or the connection is ended because
+   * of a flood.
+   */
+  refuse(what: "streams" | "totalStreams" | "flood"): void;
   /** A call begins. */
-  opened(): void;
+  opened(connection: Connection): void;
   /** A call is over. @param reset its client has reset it */
-  ended(reset: boolean): void;
+  ended(connection: Connection, reset: boolean): void;
   /** The connection is gone. */
   closed(connection: Connection): void;
 }
@@ -62,7 +67,7 @@ function endTurn(connection: Connection): void {
  * is read leaves at its end, in one write; what is written otherwise, at the end of the turn. After `TURN_WORK` units of work it
  * stops reading, and goes on when the other connections were served.
  */
-export class Connection implements StreamOwner, TurnTaker {
+export class Connection implements FramedConnection, StreamOwner, TurnTaker {
   readonly host: ConnectionHost;
   readonly maxMessageBytes: number;
   readonly writer: FrameWriter;
@@ -215,8 +220,10 @@ export class Connection implements StreamOwner, TurnTaker {
   /** Takes up a request whose header block is complete. */
   openStream(streamId: number, head: RequestHead, endStream: boolean): void {
     const overLimit = this.streams.size >= this.host.maxStreams;
-    if (this.#refusing || overLimit) {
+    const isFull = !overLimit && !this.host.hasRoom(this);
+    if (this.#refusing || overLimit || isFull) {
       if (overLimit) this.host.refuse("streams");
+      else if (isFull) this.host.refuse("totalStreams");
       this.#reset(streamId, ERROR.refusedStream, endStream);
       return;
     }
@@ -233,7 +240,7 @@ export class Connection implements StreamOwner, TurnTaker {
     if (this.streams.size === 0) this.host.busy(this, true);
     const stream = new H2Stream(streamId, head.path, head.encoding === "gzip" ? "gzip" : "identity", this);
     this.streams.set(streamId, stream);
-    this.host.opened();
+    this.host.opened(this);
     stream.start(handler);
     if (endStream) stream.endInput();
   }
@@ -410,7 +417,7 @@ export class Connection implements StreamOwner, TurnTaker {
 
   #reportAnswered(): void {
     for (const stream of this.#answered.splice(0)) {
-      this.host.ended(false);
+      this.host.ended(this, false);
       stream.close("ended");
     }
   }
@@ -444,7 +451,7 @@ export class Connection implements StreamOwner, TurnTaker {
 
   #drop(stream: H2Stream, reset: boolean): void {
     this.#forget(stream);
-    this.host.ended(reset);
+    this.host.ended(this, reset);
     stream.close("cancelled");
   }
 

@@ -1,7 +1,10 @@
-import type { Connection } from "./connection.ts";
+import type { Clock } from "../../clock/clock.ts";
 import type { FrameSink } from "./frame-reader.ts";
+import type { FrameWriter } from "./frame-writer.ts";
 import { HeaderBlocks } from "./header-blocks.ts";
+import type { Outflow } from "./outflow.ts";
 import { CONNECTION_WINDOW, ERROR, FLAG, FRAME, uint32 } from "./protocol.ts";
+import type { RequestHead } from "./request-head.ts";
 import { applySettings, SETTING_SIZE, type SettingsTarget } from "./settings.ts";
 import type { H2Stream } from "./stream.ts";
 import { COST, UNIT_SHIFT } from "./turns.ts";
@@ -15,9 +18,37 @@ const MAX_NOISE = 10_000;
 const NOISE_PERIOD = 10_000;
 const FORGIVEN = 64;
 
+/** A connection as its frames see it. */
+export interface FramedConnection {
+  readonly host: { readonly clock: Clock; readonly maxStreams: number };
+  readonly writer: FrameWriter;
+  readonly outflow: Outflow;
+  readonly streams: ReadonlyMap<number, H2Stream>;
+  /** Nothing is read any more. */
+  readonly failed: boolean;
+  /** Its share of the turn is used up. */
+  readonly spent: boolean;
+  /** Counts work, in units of `COST`. */
+  spend(units: number): void;
+  /** Lets the client send so many bytes more. @param streamId 0 = on all streams together */
+  grant(streamId: number, bytes: number): void;
+  /** Takes up a request whose header block is complete. */
+  openStream(streamId: number, head: RequestHead, endStream: boolean): void;
+  /** The peer has reset the stream. */
+  cancelled(stream: H2Stream): void;
+  /** A stream error. */
+  resetStream(stream: H2Stream, code: number): void;
+  /** The peer has said what it had to say first. */
+  settled(): void;
+  /** The answer to a PING has come. */
+  pinged(): void;
+  /** A connection error. */
+  fail(code: number, text: string): void;
+}
+
 /** Acts on the frames of one connection (RFC 9113, sections 5 and 6). */
 export class Inbound implements FrameSink, SettingsTarget {
-  readonly #connection: Connection;
+  readonly #connection: FramedConnection;
   readonly #headers = new HeaderBlocks();
   /** The highest stream id a client has used. */
   lastStreamId = 0;
@@ -38,7 +69,7 @@ export class Inbound implements FrameSink, SettingsTarget {
   /** Streams that this side has closed and on which frames may still be under way, the oldest first. */
   readonly #late = new Set<number>();
 
-  constructor(connection: Connection) {
+  constructor(connection: FramedConnection) {
     this.#connection = connection;
   }
 

@@ -10,7 +10,7 @@ import { VirtualClock } from "../../clock/virtual.ts";
 import { selfSignedPair, type TlsPair } from "../tls.ts";
 import { transportCases } from "../transport.cases.ts";
 import type { GrpcHandler } from "../transport.ts";
-import { FRAME, PREFACE } from "./protocol.ts";
+import { ERROR, FRAME, PREFACE } from "./protocol.ts";
 import { createH2Server, type H2GrpcServer, type H2ServerOptions } from "./server.ts";
 
 transportCases("h2", (options) => createH2Server(options, realClock));
@@ -219,6 +219,29 @@ describe("the HTTP/2 server and the number of calls", () => {
         client.close();
       },
       { maxStreams: 1024 },
+    );
+  });
+
+  it("leaves room for another address when one has as many on all its connections as it may, and when they end", async () => {
+    await withServer(
+      undefined,
+      async (port, server) => {
+        const clients = await Promise.all(Array.from({ length: 8 }, () => GrpcClient.connect(port)));
+        const calls = clients.flatMap((client) => Array.from({ length: 8 }, () => client.open(PATH)));
+        const refused: number[] = [];
+        for (const call of calls) void call.end.then(({ resetCode }) => refused.push(resetCode));
+        await poll("what it may have", () => server.streams === 56 && refused.length === 8);
+        expect(refused).toEqual(Array.from({ length: 8 }, () => ERROR.refusedStream));
+        const other = await GrpcClient.connect(port, { address: "127.0.0.2" });
+        expect((await other.unary(PATH, Buffer.from("x"))).end.status).toBe(0);
+        expect(server.refused).toMatchObject({ streams: 0, totalStreams: 8 });
+        for (const client of clients) client.close();
+        await poll("their end", () => server.streams === 0);
+        const again = await GrpcClient.connect(port);
+        expect((await again.unary(PATH, Buffer.from("x"))).end.status).toBe(0);
+        for (const client of [other, again]) client.close();
+      },
+      { maxTotalStreams: 64 },
     );
   });
 

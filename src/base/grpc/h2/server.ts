@@ -11,6 +11,7 @@ import { Connection, type ConnectionHost } from "./connection.ts";
 import { ConnectionLimits } from "./connection-limits.ts";
 import { HANDSHAKE_TIMEOUT, Handshakes } from "./handshakes.ts";
 import type { RequestHead } from "./request-head.ts";
+import { StreamLimits } from "./stream-limits.ts";
 import { Turns } from "./turns.ts";
 
 /** Calls at a time on one connection: twice what Envoy opens before it uses another connection (envoy-data-plane 1.8). */
@@ -18,6 +19,9 @@ const DEFAULT_MAX_STREAMS = 2048;
 
 /** Connections at a time. Each thread of an Envoy has one, and one more for its health check. */
 const DEFAULT_MAX_CONNECTIONS = 4096;
+
+/** Calls at a time on all connections: 32 connections that have as many as they may. */
+const DEFAULT_MAX_TOTAL_STREAMS = 65_536;
 
 /** With more connections than this each reads at most 16 KiB at a time. */
 const MANY_CONNECTIONS = 256;
@@ -28,6 +32,8 @@ export interface H2ServerOptions extends GrpcServerOptions {
   readonly clientCa?: string | undefined;
   /** Calls at a time on one connection, advertised to clients; default 2,048. Less than 1,024 makes Envoy fail requests. */
   readonly maxStreams?: number | undefined;
+  /** Calls at a time on all connections, at least 16; default 65,536. */
+  readonly maxTotalStreams?: number | undefined;
   /** Connections at a time, at least 4; default 4,096. */
   readonly maxConnections?: number | undefined;
   /** Told why a client was refused that has shown no certificate, or one that is not accepted. */
@@ -49,6 +55,8 @@ export interface Refused {
   readonly connections: number;
   /** Calls of connections that had as many as they may. */
   readonly streams: number;
+  /** Calls for which all connections together had no room. */
+  readonly totalStreams: number;
   /** Clients whose certificate was missing or not accepted. */
   readonly certificate: number;
   /** Connections that were ended because they sent frames without a purpose. */
@@ -68,19 +76,19 @@ class H2Server implements H2GrpcServer, ConnectionHost {
   readonly maxMessageBytes: number;
   readonly maxStreams: number;
   readonly turns: Turns;
-  streams = 0;
   resets = 0;
 
   readonly #options: H2ServerOptions;
   readonly #server: net.Server;
   readonly #limits: ConnectionLimits;
+  readonly #streamLimits: StreamLimits;
   /** What speaks TLS on the connections that `#server` accepts. */
   #tls: tls.Server | undefined;
   #handshakes: Handshakes | undefined;
   /** Certificate and authorities in use. */
   #context: SecureContextOptions = {};
   readonly #connections = new Set<Connection>();
-  readonly #refused = { streams: 0, certificate: 0, flood: 0 };
+  readonly #refused = { streams: 0, totalStreams: 0, certificate: 0, flood: 0 };
   #closing = false;
 
   constructor(options: H2ServerOptions, clock: Clock) {
@@ -90,6 +98,7 @@ class H2Server implements H2GrpcServer, ConnectionHost {
     this.maxStreams = options.maxStreams ?? DEFAULT_MAX_STREAMS;
     this.turns = new Turns(clock);
     this.#limits = new ConnectionLimits(options.maxConnections ?? DEFAULT_MAX_CONNECTIONS);
+    this.#streamLimits = new StreamLimits(options.maxTotalStreams ?? DEFAULT_MAX_TOTAL_STREAMS);
     const { tls: settings } = options;
     const accept =
       settings === undefined ? (socket: net.Socket) => this.#accept(socket, false) : this.#secure(settings);
@@ -97,6 +106,10 @@ class H2Server implements H2GrpcServer, ConnectionHost {
       if (this.#closing) socket.destroy();
       else accept(socket);
     });
+  }
+
+  get streams(): number {
+    return this.#streamLimits.size;
   }
 
   get connections(): number {
@@ -163,16 +176,20 @@ class H2Server implements H2GrpcServer, ConnectionHost {
     this.#limits.move(connection, busy ? "busy" : "idle");
   }
 
-  refuse(what: "streams" | "flood"): void {
+  hasRoom({ address, streams }: Connection): boolean {
+    return this.#streamLimits.hasRoom(address, streams.size);
+  }
+
+  refuse(what: "streams" | "totalStreams" | "flood"): void {
     this.#refused[what]++;
   }
 
-  opened(): void {
-    this.streams++;
+  opened({ address }: Connection): void {
+    this.#streamLimits.enter(address);
   }
 
-  ended(reset: boolean): void {
-    this.streams--;
+  ended({ address }: Connection, reset: boolean): void {
+    this.#streamLimits.leave(address);
     if (reset) this.resets++;
   }
 

@@ -1,11 +1,4 @@
-import {
-  type InferenceRequest,
-  type ParsedBody,
-  promptBytes,
-  textBytes,
-  USUAL_BYTES_PER_TOKEN,
-} from "../../../base/inference/request.ts";
-import { mediaParts } from "./media-parts.ts";
+import { USUAL_BYTES_PER_TOKEN } from "./request.ts";
 
 /** A learned figure stays between these: below it is no text, above it is no tokenizer. */
 export const LEAST_BYTES_PER_TOKEN = 1;
@@ -18,9 +11,9 @@ export const MAX_MODELS = 256;
 /** A longer name is nobody's: clients choose names, and memory is bounded. */
 const MAX_NAME = 256;
 /** Bytes of text; in a shorter prompt the tokens that a chat template adds weigh too much. */
-const LEAST_TEXT = 1024;
+export const LEAST_TEXT = 1024;
 /** Received bytes; a longer prompt is not looked through for images, and it would not count for more. */
-const MOST_RECEIVED = 1 << 20;
+export const MOST_RECEIVED = 1 << 20;
 /** All of so many answers of a model are learned from, of later ones each sixteenth request is looked at. */
 const EAGER = 32;
 const LOOK_EVERY = 16;
@@ -75,23 +68,20 @@ export class BytesPerToken {
   }
 
   /**
-   * Bytes of text that the answer's count of tokens is to be held against. To look through a prompt takes about as long as
-   * to read it, so once a model is known only one request in sixteen is looked at: that one goes by their order alone.
-   * @returns NaN where nothing is to be learned: another request's turn, too little text, or something else than text
+   * Whether the prompt of this request is worth a look. To look through a prompt takes about as long as to read it, so
+   * once a model is known only one request in sixteen is looked at: that one goes by their order alone.
    */
-  textOf(request: InferenceRequest): number {
-    const known = this.#models.get(request.targetModel);
-    if (known !== undefined && known.answers >= EAGER) {
-      known.unseen = (known.unseen + 1) % LOOK_EVERY;
-      if (known.unseen > 0) return Number.NaN;
-    }
-    return learnableText(request);
+  isDue(model: string): boolean {
+    const known = this.#models.get(model);
+    if (known === undefined || known.answers < EAGER) return true;
+    known.unseen = (known.unseen + 1) % LOOK_EVERY;
+    return known.unseen === 0;
   }
 
   /**
    * Learns from an answer.
    * @param model that served
-   * @param text bytes of the prompts, as `textOf` says
+   * @param text bytes of the prompts' text, decoded; NaN where they are not text alone
    * @param tokens of the prompts as the model server counted them, cached ones included; NaN where it did not say
    * @param now monotonic ms
    */
@@ -136,31 +126,4 @@ export class BytesPerToken {
     }
     return least;
   }
-}
-
-const QUOTE = 0x22;
-const OPEN_ARRAY = 0x5b;
-
-/**
- * Whether the prompts are text, and no lists of token ids, whose bytes per token say nothing of text's.
- * @param request its prompts as ranges of `body`
- */
-export function isText({ answerFormat, prompts }: ParsedBody, body: Uint8Array): boolean {
-  // vLLM's gRPC API takes token ids.
-  if (answerFormat === "vllm-generate" || answerFormat === "vllm-embed") return false;
-  const first = prompts[0]?.[0];
-  if (first === undefined || body[first.start] !== OPEN_ARRAY || body[first.start - 1] === QUOTE) return true;
-  let at = first.start + 1;
-  while (at < first.end && body[at]! <= 0x20) at++;
-  return at < first.end && body[at]! > 0x39;
-}
-
-/**
- * NaN where there is something else than text: token ids, images, films, sounds. What those come to in tokens has nothing
- * to do with the bytes of their data or of their address.
- */
-function learnableText(request: InferenceRequest): number {
-  const text = textBytes(request);
-  if (text < LEAST_TEXT || promptBytes(request) > MOST_RECEIVED || !isText(request, request.body)) return Number.NaN;
-  return mediaParts(request).length > 0 ? Number.NaN : text;
 }

@@ -59,19 +59,15 @@ interface CommonSettings {
   readonly leases: LeaseSettings;
 }
 
-export interface RedisSortedSetSettings extends CommonSettings {
-  readonly transport: "redis-sortedset";
+interface RedisSettings<T extends string> extends CommonSettings {
+  readonly transport: T;
   readonly redis: RedisConnection;
   readonly resultQueueName: string;
   readonly retryQueueName: string;
 }
 
-export interface RedisPubSubSettings extends CommonSettings {
-  readonly transport: "redis-pubsub";
-  readonly redis: RedisConnection;
-  readonly resultQueueName: string;
-  readonly retryQueueName: string;
-}
+export type RedisSortedSetSettings = RedisSettings<"redis-sortedset">;
+export type RedisPubSubSettings = RedisSettings<"redis-pubsub">;
 
 export interface SqliteSettings extends CommonSettings {
   readonly transport: "sqlite";

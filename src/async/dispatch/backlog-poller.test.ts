@@ -9,7 +9,7 @@ function made(interval = 15_000) {
   const harness = new Harness();
   const poller = new BacklogPoller({
     ...{ broker: harness.broker, clock: harness.clock, interval },
-    lines: [...harness.dispatcher.lines],
+    consumers: harness.dispatcher.consumers,
     metrics: createDispatchMetrics(new MetricsRegistry()),
   });
   return { harness, poller };

@@ -1,7 +1,7 @@
 import type { Clock, Timer } from "../../base/clock/clock.ts";
 import type { DispatchMetrics } from "../../base/telemetry/dispatch-metrics.ts";
 import type { Backlog, Broker } from "../brokers/broker.ts";
-import type { Line } from "./line.ts";
+import type { QueueConsumer } from "./queue-consumer.ts";
 
 /** Weight of the newest interval in the rate that the ETA is made of. */
 const NEWEST = 0.3;
@@ -11,7 +11,7 @@ const SOON = 1000;
 
 export interface BacklogPollerOptions {
   readonly broker: Pick<Broker, "backlog">;
-  readonly lines: Iterable<Line>;
+  readonly consumers: readonly QueueConsumer[];
   readonly metrics: DispatchMetrics;
   readonly clock: Clock;
   /** Milliseconds; 0 = never. */
@@ -53,30 +53,30 @@ export class BacklogPoller {
   }
 
   async #look(): Promise<void> {
-    const { clock, lines, interval } = this.#options;
+    const { clock, consumers, interval } = this.#options;
     const seconds = (clock.now() - this.#last) / 1000;
     this.#last = clock.now();
-    await Promise.all([...lines].map((line) => this.#lookAt(line, seconds)));
+    await Promise.all(consumers.map((consumer) => this.#lookAt(consumer, seconds)));
     this.#first = false;
     // Brokers connect in the background, and nobody is to wait a whole interval for the first figure.
     const pause = this.views.size === 0 ? Math.min(SOON, interval) : interval;
     if (!this.#stopped) this.#timer = clock.after(pause, () => void this.#look(), true);
   }
 
-  async #lookAt(line: Line, seconds: number): Promise<void> {
+  async #lookAt(consumer: QueueConsumer, seconds: number): Promise<void> {
     const { broker, metrics, clock } = this.#options;
-    const { name } = line.queue;
-    const { ended } = line.endings;
+    const { name } = consumer.queue;
+    const { ended } = consumer.outcomes;
     const before = this.views.get(name);
     const latest = seconds > 0 ? (ended - (this.#ended.get(name) ?? 0)) / seconds : 0;
     const rate = before === undefined ? latest : before.rate * (1 - NEWEST) + latest * NEWEST;
     this.#ended.set(name, ended);
     let backlog: Backlog;
     try {
-      backlog = await broker.backlog(line.queue);
+      backlog = await broker.backlog(consumer.queue);
     } catch {
       // Not connected yet is no failure.
-      if (!this.#first) line.series.backlogPollFailed();
+      if (!this.#first) consumer.series.backlogPollFailed();
       return;
     }
     const { waiting, retries, nextCreated } = backlog;
@@ -85,10 +85,10 @@ export class BacklogPoller {
     const age =
       nextCreated === undefined || nextCreated <= 0 ? Number.NaN : Math.max(0, clock.wall() / 1000 - nextCreated);
     this.views.set(name, { ...backlog, rate, eta, age });
-    line.series.backlog(waiting);
+    consumer.series.backlog(waiting);
     if (!Number.isNaN(retries)) metrics.retryBacklog.with().set(retries);
-    if (!Number.isNaN(eta)) line.series.eta(eta);
-    if (waiting === 0) line.series.oldestAge(0);
-    else if (!Number.isNaN(age)) line.series.oldestAge(age);
+    if (!Number.isNaN(eta)) consumer.series.eta(eta);
+    if (waiting === 0) consumer.series.oldestAge(0);
+    else if (!Number.isNaN(age)) consumer.series.oldestAge(age);
   }
 }

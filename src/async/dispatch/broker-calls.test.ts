@@ -37,7 +37,7 @@ interface Case {
 const two = { queues: [queueSettings("q"), queueSettings("r")] };
 const many = async (harness: Harness): Promise<void> => {
   await harness.submitMany(50);
-  if (harness.dispatcher.pools[0]!.lines.length > 1) await harness.submitMany(50, { requestQueueName: "r" }, "r");
+  if (harness.dispatcher.pools[0]!.consumers.length > 1) await harness.submitMany(50, { requestQueueName: "r" }, "r");
 };
 const shared = (base: Harness, over: object) => {
   const capacity = new FakeCapacity(base.clock, over);
@@ -170,9 +170,22 @@ describe("calls of the broker while nothing can happen", () => {
     const perSecond = Object.fromEntries(
       Object.entries(calls).map(([name, count]) => [name, (count - from[name as Counted]) / 10]),
     );
-    const lines = harness.dispatcher.pools[0]!.lines.length;
+    const queues = harness.dispatcher.pools[0]!.consumers.length;
 
-    for (const [name, count] of Object.entries(perSecond)) expect(count, name).toBeLessThanOrEqual(FEW * lines);
+    for (const [name, count] of Object.entries(perSecond)) expect(count, name).toBeLessThanOrEqual(FEW * queues);
+  });
+});
+
+describe("messages that wait for a gate", () => {
+  it.each(["q", "pool:default"])("are asked about together: were they cancelled? (gate %s)", async (where) => {
+    const harness = new Harness({ workers: 64, gates: { [where]: gate(() => ({ kind: "wait" })) } });
+    await harness.submitMany(64);
+    const calls = counted(harness);
+    harness.start();
+    await harness.run(10_000);
+    expect(harness.dispatcher.claims).toBe(64);
+    expect(calls.cancelled).toBeGreaterThan(5);
+    expect(calls.cancelled).toBeLessThanOrEqual(10);
   });
 });
 
@@ -211,6 +224,20 @@ describe("a broker that gives requests and takes no results", () => {
     harness.broker.settle = settle;
     await harness.run(10_000);
     expect(harness.results()).toHaveLength(12_000);
+  });
+
+  it("is not asked for what has expired either, while no more can be kept", async () => {
+    const harness = new Harness({ workers: 64 });
+    await harness.submitMany(14_000, { deadline: harness.in(15) });
+    harness.gateway.latency = 10;
+    const settle = harness.broker.settle.bind(harness.broker);
+    harness.broker.settle = async (settlements) => settlements.map(() => ({ failed: "NOPERM no permission to write" }));
+    harness.start();
+    await harness.run(60_000);
+    expect(harness.dispatcher.writer.pending).toBeLessThan(10_000 + 2 * 64);
+    harness.broker.settle = settle;
+    await harness.run(20_000);
+    expect(harness.results()).toHaveLength(14_000);
   });
 
   it("is asked for no more than can be kept, counted in bytes", async () => {

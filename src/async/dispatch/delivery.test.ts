@@ -9,8 +9,8 @@ import { readEntry } from "../brokers/intake.ts";
 import { errorResult } from "../brokers/messages/result.ts";
 import { BrokerTime } from "./broker-time.ts";
 import { Delivery } from "./delivery.ts";
-import { Endings } from "./endings.ts";
-import { QueueSeries } from "./queue-series.ts";
+import { type Outcome, Outcomes } from "./outcomes.ts";
+import { QueueSeries } from "./series.ts";
 import { SettlementWriter } from "./settlement-writer.ts";
 
 const Q = queueOf("q");
@@ -76,16 +76,17 @@ describe("Delivery", () => {
   });
 });
 
-describe("Endings", () => {
+describe("Outcomes", () => {
   it("a message leaves once, whichever way comes first, and is counted once", async () => {
     const clock = new VirtualClock(1_700_000_000_000);
     const metrics = createDispatchMetrics(new MetricsRegistry());
-    const ways: readonly ((endings: Endings, it: Delivery) => unknown)[] = [
-      (endings, it) => endings.result(it, errorResult("a", "CANCELLED", "cancelled"), "cancelled"),
-      (endings, it) => endings.expired(it),
-      (endings, it) => endings.retry(it, undefined, errorResult("a", "DEADLINE_EXCEEDED", ""), ""),
-      (endings, it) => endings.later(it, 1),
-      (endings, it) => endings.refuse(it),
+    const ways: readonly Outcome[] = [
+      { kind: "result", result: errorResult("a", "CANCELLED", "cancelled"), counts: "cancelled" },
+      { kind: "expired" },
+      { kind: "unusable", problem: "no deadline" },
+      { kind: "retry", retryAfterMs: undefined, last: errorResult("a", "DEADLINE_EXCEEDED", ""), cause: "" },
+      { kind: "later", seconds: 1 },
+      { kind: "back" },
     ];
     for (const first of ways) {
       const written: Settlement[] = [];
@@ -101,14 +102,14 @@ describe("Endings", () => {
         onRetry: () => {},
       });
       const series = new QueueSeries(metrics, { queueId: "q", queueName: "q", poolName: "default" });
-      const endings = new Endings({ writer, time: new BrokerTime(clock), random: new SeededRandom(1), series });
+      const outcomes = new Outcomes({ writer, time: new BrokerTime(clock), random: new SeededRandom(1), series });
       const { it } = delivery();
-      first(endings, it);
-      const ended = endings.ended;
-      for (const second of ways) second(endings, it);
+      expect(outcomes.settle(it, first)).toBe(true);
+      const { ended } = outcomes;
+      for (const second of ways) expect(outcomes.settle(it, second)).toBe(false);
       await clock.advanceAsync(1000);
       expect(written).toHaveLength(1);
-      expect(endings.ended).toBe(ended);
+      expect(outcomes.ended).toBe(ended);
     }
   });
 });

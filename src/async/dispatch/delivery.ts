@@ -1,13 +1,13 @@
 import type { Reservations } from "../../base/plugin/gate.ts";
 import type { Claim } from "../brokers/broker.ts";
 import type { Ticket } from "../gates/budget/capacity.ts";
-import type { Bagged } from "./bag.ts";
+import type { Slotted } from "./unordered-set.ts";
 
 /** A gate may have written an asynchronous function. */
 type Release = (unsent?: boolean) => unknown;
 
 /** A claimed message on its way through this process. */
-export class Delivery implements Bagged {
+export class Delivery implements Slotted {
   readonly claim: Claim;
   /** Among what is held. */
   slot = -1;

@@ -1,8 +1,11 @@
 import { describe, expect, it } from "vitest";
+import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
+import { parseDocument } from "../../base/document/parse.ts";
 import type { DispatchGate, GateMessage, GateVerdict, Reservations } from "../../base/plugin/gate.ts";
 import { LocalMaxConcurrency } from "../gates/local-max-concurrency.ts";
 import { answer, EPOCH, FakeCapacity, Harness, queueSettings } from "./harness.cases.ts";
+import { mergePolicy } from "./merge/policy-file.ts";
 
 /** Stops, and says how many milliseconds it took; fails when it has not ended `limit` after the drain. */
 async function stop(harness: Harness, drain: number, limit = 5000): Promise<number> {
@@ -37,6 +40,24 @@ describe("a stop with requests of 60 s under way (A-87, H-26)", () => {
     expect(took).toBeLessThan(56_000);
     expect(harness.results().map(({ statusCode }) => statusCode)).toEqual(Array(8).fill(200));
     expect(harness.gateway.requests).toHaveLength(8);
+    expectAll(harness, 50);
+  });
+
+  it("and more claimed for a choice: those go back at once, while the requests run on", async () => {
+    const policy = mergePolicy(parseDocument('{"type":"tier-priority"}', { file: "policy" }), new SeededRandom(1));
+    const harness = new Harness({ workers: 8, policy });
+    harness.gateway.latency = 60_000;
+    await harness.submitMany(50);
+    harness.start();
+    await harness.run(5000);
+    expect(harness.dispatcher.claims).toBe(8 + 16);
+    const stopped = harness.dispatcher.stop(120_000);
+    await harness.run(100);
+    expect(harness.dispatcher.claims).toBe(8);
+    expect(harness.store.queue("q").size).toBe(42);
+    await harness.run(60_000);
+    await stopped;
+    expect(harness.results()).toHaveLength(8);
     expectAll(harness, 50);
   });
 

@@ -357,6 +357,22 @@ describe("reservations come back (A-57)", () => {
     }
   });
 
+  it("of the queue's gate, and its part of N, while the pool's gate holds the message back for want of quota", async () => {
+    const clock = new VirtualClock(EPOCH);
+    const capacity = new FakeCapacity(clock, { maxSys: 4 });
+    const first = new Judge(() => CONTINUE);
+    const second = new Judge(() => ({ kind: "refuse", reason: "quota_exhausted" }));
+    const gate = { ...capacity.gate(), apply: first.apply.bind(first) };
+    const harness = new Harness({ clock, gates: { q: gate, "pool:default": second } });
+    await harness.submitMany(5);
+    harness.start();
+    await harness.run(500);
+    // Others may have both, as long as these wait.
+    expect(harness.dispatcher.claims).toBe(5);
+    expect([first.reserved, second.reserved]).toEqual([0, 0]);
+    expect([...harness.dispatcher.capacities.values()].map(({ own }) => own)).toEqual([0]);
+  });
+
   it("of the queue's gate when the pool's drops or fails afterwards, and of both when it is cancelled there", async () => {
     for (const verdict of ["drop", "fail", "wait"]) {
       const first = new Judge(() => CONTINUE);

@@ -1,7 +1,7 @@
 import { type Clock, delay, type Timer } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
 import { messageOf } from "../../base/inference/errors.ts";
-import type { DispatchGate, GateOwner, GateSpec } from "../../base/plugin/gate.ts";
+import type { CapacitySource, DispatchGate, GateOwner, GateSpec } from "../../base/plugin/gate.ts";
 import type { DispatchMetrics } from "../../base/telemetry/dispatch-metrics.ts";
 import type { LogFields, Logger } from "../../base/telemetry/logger.ts";
 import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
@@ -13,13 +13,13 @@ import { RequestCosts } from "../gates/budget/cost.ts";
 import { Admission } from "./admission.ts";
 import { BrokerHealth } from "./broker-health.ts";
 import { BrokerTime } from "./broker-time.ts";
-import { Endings } from "./endings.ts";
-import { Gatekeeper } from "./gatekeeper.ts";
+import { GateRunner } from "./gate-runner.ts";
 import { Leases } from "./leases.ts";
-import { Line } from "./line.ts";
-import type { MakeMergePolicy } from "./merge/merge-policy.ts";
-import { QueueSeries } from "./queue-series.ts";
+import type { MakeMergePolicy, MergePolicy } from "./merge/merge-policy.ts";
+import { Outcomes } from "./outcomes.ts";
+import { QueueConsumer } from "./queue-consumer.ts";
 import type { InferenceClient } from "./send/inference-client.ts";
+import { QueueSeries } from "./series.ts";
 import { SettlementWriter } from "./settlement-writer.ts";
 import { SummedLog } from "./summed-log.ts";
 import type { TransformChain } from "./transforms/transform.ts";
@@ -55,21 +55,38 @@ const LAST_WRITES = 4000;
 /** Milliseconds until retries are looked at again that could not be. */
 const MOVE_AGAIN = 1000;
 
+/** Why an outcome was dropped, for metrics and the log. */
+const DROPPED = {
+  fenced: {
+    reason: "taken",
+    message: "what came of messages was dropped: other processes have taken them over",
+  },
+  answered: { reason: "answered", message: "what came of messages was dropped: they have their results already" },
+} as const;
+
+/** A queue's consumer and the pool that it works for. */
+interface Consumption {
+  readonly consumer: QueueConsumer;
+  readonly pool: WorkerPool;
+}
+
 /**
  * The Async Processor: queues, gates, workers and leases joined. A message is always either in the broker or held under a lease
  * that the broker knows, so whatever ends this process loses nothing.
  */
 export class Dispatcher {
   readonly pools: readonly WorkerPool[];
-  readonly capacities: ReadonlyMap<string, Capacity>;
+  readonly capacities = new Map<string, Capacity>();
   readonly writer: SettlementWriter;
   readonly health: BrokerHealth;
   readonly costs = new RequestCosts();
   readonly #options: DispatcherOptions;
   readonly #leases: Leases;
-  readonly #lines = new Map<string, Line>();
+  /** By the name of the queue. */
+  readonly #queues = new Map<string, Consumption>();
+  /** Who spends each capacity, by its key and by pool. */
+  readonly #spenders = new Map<string, { readonly pool: WorkerPool; readonly consumers: QueueConsumer[] }[]>();
   readonly #time: BrokerTime;
-  readonly #worker: Worker;
   readonly #quietly: RateLimitedLog;
   readonly #summed: SummedLog;
   readonly #broker: Broker;
@@ -84,7 +101,7 @@ export class Dispatcher {
 
   /** Makes all gates. @throws SluiceError of the gate factory, POOL_UNKNOWN */
   constructor(options: DispatcherOptions) {
-    const { clock, log, random, metrics, tracing = noTracing } = options;
+    const { clock, log, metrics, tracing = noTracing } = options;
     this.#options = options;
     this.#quietly = new RateLimitedLog(log, clock, { intervalMs: 10_000, maxKeys: 100 });
     this.#summed = new SummedLog(log, clock);
@@ -121,83 +138,15 @@ export class Dispatcher {
       onReleaseFailed: (problem) =>
         this.#warn("release", { problem: messageOf(problem) }, "a gate fails to take back what it had reserved"),
     });
-    this.#worker = new Worker({
-      ...options,
-      broker,
-      tracing,
-      time: this.#time,
-      draining: this.#draining.signal,
-      cutOff: this.#cutOff.signal,
-    });
-    const capacities = new Map<string, Capacity>();
-    this.capacities = capacities;
-    const pools: WorkerPool[] = [];
-    for (const settings of options.pools) {
+    this.pools = options.pools.flatMap((settings) => {
       const queues = options.queues.filter((queue) => queue.workerPoolId === settings.id);
       // Pools that no queue names get no workers.
-      if (queues.length === 0) continue;
-      const owner = { queueId: "", queueName: "", poolName: settings.id };
-      const poolGate = options.gate(settings.gate, owner);
-      const poolSeries = settings.gate === undefined ? undefined : new QueueSeries(metrics, owner);
-      const policy = options.mergePolicy(queues, settings.workers);
-      const pool = new WorkerPool({
-        settings,
-        policy,
-        leases: this.#leases,
-        clock,
-        time: this.#time,
-        random,
-        work: (line, delivery) => this.#worker.work({ line, delivery, poolGate, poolSeries, policy }),
-      });
-      metrics.poolWorkerLimit.with(settings.id).set(settings.workers);
-      log.info(
-        { poolID: settings.id, workers: settings.workers, hasGate: settings.gate !== undefined },
-        "Spawning workers for pool",
-      );
-      pools.push(pool);
-      for (const queue of queues) {
-        const owner = { queueId: queue.id, queueName: queue.name, poolName: settings.id };
-        const series = new QueueSeries(metrics, owner);
-        const gate = options.gate(queue.gate, owner);
-        const own = [...gate.capacities, ...poolGate.capacities].map((source) => {
-          const capacity =
-            capacities.get(source.key) ??
-            new Capacity(source, clock, options.replicas, () => this.#changed(source.key));
-          capacities.set(source.key, capacity);
-          return capacity;
-        });
-        const asker = { queueName: queue.name, workers: settings.workers, share: queue.maxQueueShare };
-        const endings = new Endings({ writer: this.writer, time: this.#time, random, series });
-        const line = new Line({
-          queue,
-          broker,
-          gatekeeper: new Gatekeeper({
-            ...{ gate, broker, endings, series, clock, log },
-            time: this.#time,
-            queueName: queue.name,
-          }),
-          admission: new Admission([...new Set(own)], asker, this.costs),
-          policy,
-          leases: this.#leases,
-          endings,
-          series,
-          clock,
-          time: this.#time,
-          log,
-          pollInterval: options.pollInterval,
-          batchCap: options.batchCap,
-          clogged: () => this.writer.clogged,
-          pump: () => pool.pump(),
-        });
-        this.#lines.set(queue.name, line);
-        pool.addLine(line);
-      }
-    }
-    this.pools = pools;
+      return queues.length === 0 ? [] : [this.#makePool(settings, queues, tracing)];
+    });
   }
 
-  get lines(): IterableIterator<Line> {
-    return this.#lines.values();
+  get consumers(): readonly QueueConsumer[] {
+    return [...this.#queues.values()].map(({ consumer }) => consumer);
   }
 
   /** Claims held by this process. */
@@ -208,18 +157,22 @@ export class Dispatcher {
   start(): void {
     const { log } = this.#options;
     this.#broker.start({
-      available: (queue) => this.#lines.get(queue.name)?.wake(),
+      available: (queue) => {
+        const { consumer, pool } = this.#of(queue);
+        consumer.announced();
+        pool.turn();
+      },
       deadLettered: (queue, reason) => {
-        this.#lines.get(queue.name)?.series.deadLettered();
+        this.#of(queue).consumer.series.deadLettered();
         this.#warn(`dead ${queue.name}`, { queue: queue.name, reason }, "an entry went to the dead letters");
       },
       reclaimed: (queue, count) => {
-        this.#lines.get(queue.name)?.series.reclaimed(count);
+        this.#of(queue).consumer.series.reclaimed(count);
         log.info({ queue: queue.name, count }, "leases ran out; their messages are queued again");
       },
       writeRetried: () => this.#options.metrics.redisWriteRetriesTotal.with().inc(),
       forgotten: (queue, count) => {
-        this.#lines.get(queue.name)?.series.leasesRecovered(count);
+        this.#of(queue).consumer.series.leasesRecovered(count);
         this.#summed.add(
           "error",
           "the store has lost data: messages in hand that it has forgotten are kept, and their results are written as recovered",
@@ -231,7 +184,7 @@ export class Dispatcher {
     });
     this.#leases.start();
     void this.#moveRetries();
-    for (const pool of this.pools) pool.pump();
+    for (const pool of this.pools) pool.turn();
   }
 
   /**
@@ -267,77 +220,122 @@ export class Dispatcher {
     this.#summed.flush();
   }
 
+  #of(queue: QueueSettings): Consumption {
+    return this.#queues.get(queue.name)!;
+  }
+
+  #makePool(settings: PoolSettings, queues: readonly QueueSettings[], tracing: Tracing): WorkerPool {
+    const { options, broker, time } = { options: this.#options, broker: this.#broker, time: this.#time };
+    const { clock, log, random, metrics } = options;
+    const owner = { queueId: "", queueName: "", poolName: settings.id };
+    const gate = options.gate(settings.gate, owner);
+    const series = settings.gate === undefined ? undefined : new QueueSeries(metrics, owner);
+    const runner = new GateRunner({ gate, place: "pool", name: settings.id, series, broker, clock, time, log });
+    const policy = options.mergePolicy(queues, settings.workers);
+    const worker = new Worker({
+      ...options,
+      ...{ broker, tracing, time, policy, gate: runner },
+      cutOff: this.#cutOff.signal,
+    });
+    const pool = new WorkerPool({
+      ...{ settings, policy, worker, leases: this.#leases, clock, time, random },
+      writer: this.writer,
+      batchCap: options.batchCap,
+    });
+    metrics.poolWorkerLimit.with(settings.id).set(settings.workers);
+    log.info(
+      { poolID: settings.id, workers: settings.workers, hasGate: settings.gate !== undefined },
+      "Spawning workers for pool",
+    );
+    for (const queue of queues) this.#addConsumer(queue, pool, gate, policy);
+    return pool;
+  }
+
+  #addConsumer(queue: QueueSettings, pool: WorkerPool, poolGate: DispatchGate, policy: MergePolicy): void {
+    const { options, broker, time } = { options: this.#options, broker: this.#broker, time: this.#time };
+    const { clock, log, random, metrics, pollInterval, batchCap } = options;
+    const owner = { queueId: queue.id, queueName: queue.name, poolName: pool.settings.id };
+    const gate = options.gate(queue.gate, owner);
+    const series = new QueueSeries(metrics, owner);
+    const capacities = new Set([...gate.capacities, ...poolGate.capacities].map((source) => this.#capacity(source)));
+    const asker = { queueName: queue.name, workers: pool.settings.workers, share: queue.maxQueueShare };
+    const consumer = new QueueConsumer({
+      ...{ queue, broker, policy, series, clock, time, log, pollInterval, batchCap, leases: this.#leases },
+      gate: new GateRunner({ gate, place: "queue", name: queue.name, series, broker, clock, time, log }),
+      admission: new Admission([...capacities], asker, this.costs),
+      outcomes: new Outcomes({ writer: this.writer, time, random, series }),
+      onChange: () => pool.turn(),
+    });
+    this.#queues.set(queue.name, { consumer, pool });
+    pool.addConsumer(consumer);
+    for (const { source } of capacities) {
+      const spenders = this.#spenders.get(source.key)!;
+      // Pools are made one after another.
+      const last = spenders.at(-1);
+      if (last?.pool === pool) last.consumers.push(consumer);
+      else spenders.push({ pool, consumers: [consumer] });
+    }
+  }
+
+  #capacity(source: CapacitySource): Capacity {
+    const { clock, replicas } = this.#options;
+    let capacity = this.capacities.get(source.key);
+    if (capacity === undefined) {
+      capacity = new Capacity(source, clock, replicas, () => this.#changed(source.key));
+      this.capacities.set(source.key, capacity);
+      this.#spenders.set(source.key, []);
+    }
+    return capacity;
+  }
+
   /** What was in hand is written, or dropped; nothing is dropped without a word. */
   #settled(settlement: Settlement, outcome: Exclude<SettleOutcome, object>): void {
     const { claim, kind } = settlement;
-    const line = this.#lines.get(claim.queue.name)!;
-    const { series } = line;
+    const { consumer, pool } = this.#of(claim.queue);
+    const { series } = consumer;
     this.#leases.forget(claim);
     series.claimsActive(-1);
-    if (kind === "refuse") line.returned();
+    if (kind === "refuse") {
+      consumer.returned();
+      pool.turn();
+    }
     // Also when it is said to be fenced: that may be the answer to a repetition.
     if (kind === "retry") this.#moveBy(settlement.due * 1000 - this.#time.now());
-    switch (outcome) {
-      case "fenced":
-        series.fenced("taken");
-        this.#summed.add(
-          "warn",
-          "what came of messages was dropped: other processes have taken them over",
-          claim.queue.name,
-        );
-        return;
-      case "answered":
-        series.fenced("answered");
-        this.#summed.add(
-          "warn",
-          "what came of messages was dropped: they have their results already",
-          claim.queue.name,
-        );
-        return;
-      case "recovered":
-        series.recovered();
-        if (kind === "dead") series.deadLettered();
-        return;
-      case "dead-lettered":
-        series.deadLettered();
-        return;
-      case "settled":
-        if (kind === "dead") series.deadLettered();
+    if (outcome === "fenced" || outcome === "answered") {
+      const { reason, message } = DROPPED[outcome];
+      series.fenced(reason);
+      this.#summed.add("warn", message, claim.queue.name);
+      return;
     }
+    if (outcome === "recovered") series.recovered();
+    if (kind === "dead" || outcome === "dead-lettered") series.deadLettered();
   }
 
   #warn(key: string, fields: LogFields, message: string): void {
     this.#quietly.log("warn", key, fields, message);
   }
 
+  /** A capacity has room, or another reading: whoever spends it may claim. */
   #changed(key: string): void {
-    const concerned: WorkerPool[] = [];
-    for (const pool of this.pools) {
-      const lines = pool.lines.filter(({ admission }) =>
-        admission.capacities.some((capacity) => capacity.source.key === key),
-      );
-      for (const line of lines) line.changed();
-      if (lines.length > 0) concerned.push(pool);
-    }
+    const spenders = this.#spenders.get(key) ?? [];
     // Whoever is told first has what became free: begins anywhere, so that no pool always is.
-    const first = concerned.length > 1 ? this.#options.random.below(concerned.length) : 0;
-    for (let i = 0; i < concerned.length; i++) concerned[(first + i) % concerned.length]!.pump();
+    const first = spenders.length > 1 ? this.#options.random.below(spenders.length) : 0;
+    for (let i = 0; i < spenders.length; i++) {
+      const { consumers, pool } = spenders[(first + i) % spenders.length]!;
+      for (const consumer of consumers) consumer.roomChanged();
+      pool.turn();
+    }
   }
 
   /** Queues retries as they come due, and at least once per poll interval. */
   async #moveRetries(): Promise<void> {
-    const { pollInterval } = this.#options;
+    const { pollInterval, clock } = this.#options;
     this.#moveAt = Number.NEGATIVE_INFINITY;
     this.#moveNext = Number.POSITIVE_INFINITY;
-    let next = pollInterval;
-    try {
-      next = Math.min(pollInterval, await this.#broker.moveDue());
-    } catch {
-      // However long the idle poll is: there may be some. The broker's state is told by BrokerHealth.
-      next = Math.min(pollInterval, MOVE_AGAIN);
-    }
+    // However long the idle poll is: there may be some. The broker's state is told by BrokerHealth.
+    const next = await this.#broker.moveDue().catch(() => MOVE_AGAIN);
     this.#moveAt = Number.POSITIVE_INFINITY;
-    this.#moveBy(Math.min(next, this.#moveNext - this.#options.clock.now()));
+    this.#moveBy(Math.min(pollInterval, next, this.#moveNext - clock.now()));
   }
 
   /** Sees to it that retries are looked at in `ms` milliseconds at the latest. */

@@ -1,8 +1,8 @@
 import type { Clock, Timer } from "../../base/clock/clock.ts";
 import type { Broker, Claim } from "../brokers/broker.ts";
 import type { LeaseSettings } from "../brokers/settings.ts";
-import { Bag } from "./bag.ts";
 import { Delivery } from "./delivery.ts";
+import { UnorderedSet } from "./unordered-set.ts";
 
 /** Claims per renewal call. */
 const BATCH = 500;
@@ -23,7 +23,7 @@ export interface LeasesOptions {
 /** Everything this process holds under a lease: renewed at a third of its life, and given to others when it is lost. */
 export class Leases {
   readonly #options: LeasesOptions;
-  readonly #held = new Bag<Delivery>();
+  readonly #held = new UnorderedSet<Delivery>();
   #timers: Timer[] = [];
   #stopped = false;
 

@@ -47,7 +47,7 @@ export class SettlementWriter {
   }
 
   /** Too much waits: memory has an end, though a broker may take requests from us and no results for hours. */
-  get clogged(): boolean {
+  get full(): boolean {
     return this.pending >= MOST_WAITING || this.#bytes >= MOST_BYTES;
   }
 

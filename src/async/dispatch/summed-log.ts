@@ -10,6 +10,7 @@ const MOST_NAMED = 20;
 interface Sum {
   readonly level: "info" | "warn" | "error";
   readonly queues: Map<string, number>;
+  readonly timer: Timer;
   total: number;
 }
 
@@ -22,7 +23,6 @@ export class SummedLog {
   readonly #clock: Clock;
   readonly #sums = new Map<string, Sum>();
   readonly #writtenAt = new Map<string, number>();
-  readonly #timers = new Map<string, Timer>();
 
   constructor(log: Logger, clock: Clock) {
     this.#log = log;
@@ -33,14 +33,11 @@ export class SummedLog {
   add(level: Sum["level"], message: string, queueName: string, count = 1): void {
     let sum = this.#sums.get(message);
     if (sum === undefined) {
-      sum = { level, queues: new Map(), total: 0 };
-      this.#sums.set(message, sum);
       const next = (this.#writtenAt.get(message) ?? Number.NEGATIVE_INFINITY) + APART;
       const pause = Math.max(GATHER, next - this.#clock.now());
-      this.#timers.set(
-        message,
-        this.#clock.after(pause, () => this.#write(message), true),
-      );
+      const timer = this.#clock.after(pause, () => this.#write(message), true);
+      sum = { level, queues: new Map(), timer, total: 0 };
+      this.#sums.set(message, sum);
     }
     sum.total += count;
     if (sum.queues.has(queueName) || sum.queues.size < MOST_NAMED)
@@ -55,8 +52,7 @@ export class SummedLog {
   #write(message: string): void {
     const sum = this.#sums.get(message);
     if (sum === undefined) return;
-    this.#timers.get(message)?.cancel();
-    this.#timers.delete(message);
+    sum.timer.cancel();
     this.#sums.delete(message);
     this.#writtenAt.set(message, this.#clock.now());
     this.#log[sum.level]({ count: sum.total, queues: Object.fromEntries(sum.queues) }, message);

@@ -59,9 +59,9 @@ describe("queuesView", () => {
     const harness = new Harness({ workers: 2 });
     harness.gateway.latency = 1000;
     await harness.submitMany(40);
-    const lines = [...harness.dispatcher.lines];
+    const { consumers } = harness.dispatcher;
     const metrics = createDispatchMetrics(new MetricsRegistry());
-    const poller = new BacklogPoller({ ...harness, metrics, lines, interval: 5000 });
+    const poller = new BacklogPoller({ ...harness, metrics, consumers, interval: 5000 });
     harness.start();
     poller.start();
     await harness.run(10_500);

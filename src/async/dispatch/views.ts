@@ -1,7 +1,7 @@
 import type { Capacity } from "../gates/budget/capacity.ts";
 import type { BacklogPoller } from "./backlog-poller.ts";
+import { STATES } from "./claim-plan.ts";
 import type { Dispatcher } from "./dispatcher.ts";
-import type { Line } from "./line.ts";
 
 /** What `/debug/gates` shows: every capacity with its figures, and why each queue brings nothing if it does not. */
 export function gatesView(dispatcher: Dispatcher, wall: number): object {
@@ -9,14 +9,14 @@ export function gatesView(dispatcher: Dispatcher, wall: number): object {
     capacities: [...dispatcher.capacities.values()].map((capacity) => capacityView(capacity, dispatcher, wall)),
     // How tokens are estimated, where a capacity counts them.
     bytesPerToken: dispatcher.costs.list(),
-    queues: [...dispatcher.lines].map((line) => ({
-      queue: line.queue.name,
-      pool: line.queue.workerPoolId,
-      gate: line.queue.gate?.type ?? "none",
-      state: line.state,
-      because: because(line),
-      heldByGate: line.waiting,
-      capacities: line.admission.capacities.map(({ source }) => source.key),
+    queues: dispatcher.consumers.map((consumer) => ({
+      queue: consumer.queue.name,
+      pool: consumer.queue.workerPoolId,
+      gate: consumer.queue.gate?.type ?? "none",
+      state: consumer.state,
+      because: STATES[consumer.state].because,
+      heldByGate: consumer.keptByGate,
+      capacities: consumer.admission.capacities.map(({ source }) => source.key),
     })),
     pools: dispatcher.pools.map(({ settings, running }) => ({
       pool: settings.id,
@@ -32,11 +32,11 @@ export function queuesView(dispatcher: Dispatcher, backlog: BacklogPoller): obje
   return {
     claims: dispatcher.claims,
     unwritten: dispatcher.writer.pending,
-    queues: [...dispatcher.lines].map((line) => {
-      const view = backlog.views.get(line.queue.name);
+    queues: dispatcher.consumers.map((consumer) => {
+      const view = backlog.views.get(consumer.queue.name);
       return {
-        queue: line.queue.name,
-        state: line.state,
+        queue: consumer.queue.name,
+        state: consumer.state,
         ...(view === undefined
           ? {}
           : {
@@ -49,7 +49,7 @@ export function queuesView(dispatcher: Dispatcher, backlog: BacklogPoller): obje
               endedPerSecond: known(view.rate),
               etaSeconds: known(view.eta),
             }),
-        ended: line.endings.ended,
+        ended: consumer.outcomes.ended,
       };
     }),
   };
@@ -90,23 +90,6 @@ function reasons({ reading, state, latchedAt, own }: Capacity, wall: number): st
         : `D ${reading.budget.toFixed(3)} is not above B ${reading.baseline}`;
     case "open":
       return `D ${reading.budget.toFixed(3)} is above B ${reading.baseline}`;
-  }
-}
-
-function because(line: Line): string {
-  switch (line.state) {
-    case "flowing":
-      return "messages go out as workers are free";
-    case "empty":
-      return "nothing waits";
-    case "closed":
-      return "a gate is closed (see its capacity)";
-    case "full":
-      return "what runs is all that may, or the next message does not fit";
-    case "failing":
-      return "its gate cannot judge messages (see the log)";
-    case "unavailable":
-      return "the broker cannot be asked";
   }
 }
 

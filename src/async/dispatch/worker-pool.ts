@@ -1,14 +1,17 @@
-import type { Clock } from "../../base/clock/clock.ts";
+import type { Clock, Timer } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
 import type { Claim } from "../brokers/broker.ts";
 import type { PoolSettings } from "../brokers/settings.ts";
 import type { BrokerTime } from "./broker-time.ts";
-import type { Delivery } from "./delivery.ts";
+import { planClaims } from "./claim-plan.ts";
 import type { Leases } from "./leases.ts";
-import type { Line } from "./line.ts";
 import type { MergePolicy } from "./merge/merge-policy.ts";
+import { BACK, EXPIRED } from "./outcomes.ts";
+import type { QueueConsumer } from "./queue-consumer.ts";
+import type { SettlementWriter } from "./settlement-writer.ts";
+import type { Worker } from "./worker.ts";
 
-/** Milliseconds between looks for what expires while all workers are busy. */
+/** Milliseconds between looks for what expires among the claimed messages while all workers are busy. */
 const SWEEP = 1000;
 /** Messages are claimed ahead for the workers that end within so many milliseconds: about one claim's way to the broker and back. */
 const AHEAD_MS = 25;
@@ -42,26 +45,32 @@ class Pace {
 export interface WorkerPoolOptions {
   readonly settings: PoolSettings;
   readonly policy: MergePolicy;
+  readonly worker: Worker;
+  readonly writer: Pick<SettlementWriter, "full">;
+  readonly batchCap: number | undefined;
   readonly leases: Leases;
   readonly clock: Clock;
   readonly time: BrokerTime;
   readonly random: Random;
-  /** Takes one message from the gateway's door to its end; never rejects. */
-  work(line: Line, delivery: Delivery): Promise<void>;
 }
 
-/** The workers of one pool and the queues that feed them. Pools share nothing: one that stands still holds up no other. */
+/**
+ * The workers of one pool and the consumers of the queues that feed them. In each turn it gives claimed messages to free
+ * workers and plans what the consumers claim. Pools share nothing: one that stands still holds up no other.
+ */
 export class WorkerPool {
   readonly settings: PoolSettings;
   readonly #options: WorkerPoolOptions;
-  readonly #lines = new Map<string, Line>();
-  readonly #idle: (() => void)[] = [];
+  readonly #consumers = new Map<string, QueueConsumer>();
+  readonly #whenIdle: (() => void)[] = [];
   readonly #pace: Pace;
-  #order: Line[] = [];
+  #order: QueueConsumer[] = [];
   #running = 0;
-  #pumping = false;
-  #sweeping = false;
+  #turning = false;
   #stopped = false;
+  #timer: Timer | undefined;
+  #timerAt = Number.POSITIVE_INFINITY;
+  #sweptAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: WorkerPoolOptions) {
     this.settings = options.settings;
@@ -69,7 +78,7 @@ export class WorkerPool {
     this.#pace = new Pace(options.clock);
   }
 
-  get lines(): readonly Line[] {
+  get consumers(): readonly QueueConsumer[] {
     return this.#order;
   }
 
@@ -78,137 +87,129 @@ export class WorkerPool {
     return this.#running;
   }
 
-  addLine(line: Line): void {
-    this.#lines.set(line.queue.name, line);
-    this.#order = [...this.#lines.values()];
+  addConsumer(consumer: QueueConsumer): void {
+    this.#consumers.set(consumer.queue.name, consumer);
+    this.#order = [...this.#consumers.values()];
   }
 
   /** Something changed: hands out what is claimed, and claims more. Many calls in one turn of the event loop are one. */
-  pump(): void {
-    if (this.#pumping || this.#stopped) return;
-    this.#pumping = true;
+  turn(): void {
+    if (this.#turning || this.#stopped) return;
+    this.#turning = true;
     this.#options.clock.soon(() => {
-      this.#pumping = false;
+      this.#turning = false;
+      if (this.#stopped) return;
       this.#handOut();
-      this.#sweepLater();
-      this.#fill();
+      this.#sweep();
+      this.#plan();
+      this.#turnLater();
     });
   }
 
   /** Claims nothing more and gives back what no worker has; those that run go on. */
   async stop(): Promise<void> {
+    const { policy, worker, leases } = this.#options;
     this.#stopped = true;
-    const stopping = this.#order.map((line) => line.stop());
-    // Now: a line whose broker or gate does not answer must not keep what the others have claimed.
-    for (const claim of this.#options.policy.drain()) {
-      const line = this.#lineOf(claim);
-      line.series.depth(-1);
-      line.giveBack(this.#options.leases.get(claim));
+    this.#timer?.cancel();
+    const stopping = this.#order.map((consumer) => consumer.stop());
+    worker.stop();
+    // Now: a queue whose broker or gate does not answer must not keep what the others have claimed.
+    for (const claim of policy.drain()) {
+      const consumer = this.#consumerOf(claim);
+      consumer.series.depth(-1);
+      consumer.settle(leases.get(claim), BACK);
     }
     await Promise.all(stopping);
   }
 
   /** Resolves when no worker has a message. */
   async idle(): Promise<void> {
-    if (this.#running > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
+    if (this.#running > 0) await new Promise<void>((resolve) => this.#whenIdle.push(resolve));
   }
 
   #handOut(): void {
     if (this.#stopped) return;
-    const { policy, leases } = this.#options;
+    const { policy } = this.#options;
     while (this.#running < this.settings.workers) {
       const claim = policy.next();
       if (claim === undefined) return;
       this.#running++;
-      void this.#options.work(this.#lineOf(claim), leases.get(claim)).finally(this.#ended);
+      void this.#work(claim);
     }
   }
 
-  /** A worker has ended its message. */
-  readonly #ended = (): void => {
+  async #work(claim: Claim): Promise<void> {
+    const { worker, leases } = this.#options;
+    const consumer = this.#consumerOf(claim);
+    const delivery = leases.get(claim);
+    consumer.settle(delivery, await worker.work(delivery, consumer));
     this.#running--;
     this.#pace.ended();
-    // What it gave back may be what the next one waits for.
-    for (const line of this.#order) line.changed();
+    // What the message gave back may be what the next one waits for.
+    for (const each of this.#order) each.roomChanged();
     // At once: workers that waited for one another's claims would all send, and all wait, at the same time.
     this.#handOut();
-    if (this.#running === 0) for (const resolve of this.#idle.splice(0)) resolve();
-    this.pump();
-  };
-
-  /** What waits for a worker may expire before there is one. */
-  #sweepLater(): void {
-    if (this.#sweeping || this.#stopped || this.#options.policy.size === 0) return;
-    this.#sweeping = true;
-    this.#options.clock.after(
-      SWEEP,
-      () => {
-        this.#sweeping = false;
-        this.#sweep();
-        this.pump();
-      },
-      true,
-    );
+    if (this.#running === 0) for (const resolve of this.#whenIdle.splice(0)) resolve();
+    this.turn();
   }
 
+  /** What waits for a worker may expire before there is one. */
   #sweep(): void {
-    if (this.#stopped) return;
-    const { policy, leases, time } = this.#options;
+    const { policy, leases, time, clock } = this.#options;
+    if (policy.size === 0) this.#sweptAt = clock.now();
+    if (clock.now() - this.#sweptAt < SWEEP) return;
+    this.#sweptAt = clock.now();
     const now = time.now();
     for (const claim of policy.drain()) {
       const delivery = leases.get(claim);
       if (now <= claim.message.request.deadline * 1000) policy.add(claim, delivery.labels);
       else {
-        const line = this.#lineOf(claim);
-        line.series.depth(-1);
-        line.endings.expired(delivery);
+        const consumer = this.#consumerOf(claim);
+        consumer.series.depth(-1);
+        consumer.settle(delivery, EXPIRED);
       }
     }
   }
 
-  #fill(): void {
-    if (this.#stopped) return;
-    const lines = this.#order;
-    const { policy, random } = this.#options;
+  #plan(): void {
+    const { random, policy, writer, batchCap, clock } = this.#options;
+    const order = this.#order;
+    for (const consumer of order) if (consumer.dueAt <= clock.now()) consumer.lookAgain();
     // Begins anywhere, so that no queue is always the first to be asked.
-    const first = lines.length > 1 ? random.below(lines.length) : 0;
-    if (policy.urgency !== undefined && lines.length > 1) {
-      this.#fillByUrgency([...lines.slice(first), ...lines.slice(0, first)]);
-      return;
-    }
-    for (let i = 0; i < lines.length; i++) lines[(first + i) % lines.length]!.fill(this.#free());
-  }
-
-  /** The most urgent first; who would take room from one that is more urgent and wants it waits. */
-  #fillByUrgency(lines: Line[]): void {
-    const urgency = ({ queue }: Line): number => this.#options.policy.urgency!(queue);
-    lines.sort((a, b) => urgency(a) - urgency(b));
-    for (const [i, line] of lines.entries()) {
-      const own = urgency(line);
-      const { capacities } = line.admission;
-      const yields = lines
-        .slice(0, i)
-        .some(
-          (other) =>
-            other.wanting &&
-            urgency(other) < own &&
-            other.admission.capacities.some((capacity) => capacities.includes(capacity)),
-        );
-      if (yields) line.yield();
-      else line.fill(this.#free());
-    }
+    const first = order.length > 1 ? random.below(order.length) : 0;
+    const queues = first === 0 ? order : [...order.slice(first), ...order.slice(0, first)];
+    const view = { queues, policy, batchCap, freeWorkers: this.#free(), writerFull: writer.full };
+    for (const action of planClaims<QueueConsumer>(view)) void action.queue.act(action)?.then(() => this.turn());
   }
 
   /** Workers that nothing is on its way to, those that are about to end their message included. */
   #free(): number {
     let coming = 0;
-    for (const line of this.#order) coming += line.claiming;
+    for (const consumer of this.#order) coming += consumer.expected;
     const { workers } = this.settings;
     const ahead = Math.floor(Math.min(workers * AHEAD_SHARE, this.#pace.rate * AHEAD_MS));
     return Math.max(0, workers + ahead - this.#running - coming);
   }
 
-  #lineOf(claim: Claim): Line {
-    return this.#lines.get(claim.queue.name)!;
+  /** The next turn takes place when a consumer is due, or messages are to be swept, if nothing happens before. */
+  #turnLater(): void {
+    const { policy, clock } = this.#options;
+    let at = policy.size > 0 ? this.#sweptAt + SWEEP : Number.POSITIVE_INFINITY;
+    for (const consumer of this.#order) at = Math.min(at, consumer.dueAt);
+    if (at >= this.#timerAt) return;
+    this.#timer?.cancel();
+    this.#timerAt = at;
+    this.#timer = clock.after(
+      at - clock.now(),
+      () => {
+        this.#timerAt = Number.POSITIVE_INFINITY;
+        this.turn();
+      },
+      true,
+    );
+  }
+
+  #consumerOf(claim: Claim): QueueConsumer {
+    return this.#consumers.get(claim.queue.name)!;
   }
 }

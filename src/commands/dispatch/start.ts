@@ -1,9 +1,9 @@
 import { BacklogPoller } from "../../async/dispatch/backlog-poller.ts";
 import type { DispatchOptions } from "../../async/dispatch/config/options.ts";
 import { Dispatcher } from "../../async/dispatch/dispatcher.ts";
-import { GateSeries } from "../../async/dispatch/gate-series.ts";
 import { mergePolicy } from "../../async/dispatch/merge/policy-file.ts";
 import { undiciClient } from "../../async/dispatch/send/undici-client.ts";
+import { GateSeries } from "../../async/dispatch/series.ts";
 import { requestTransforms } from "../../async/dispatch/transforms/transforms-file.ts";
 import { gatesView, queuesView } from "../../async/dispatch/views.ts";
 import { GateFactory } from "../../async/gates/factory.ts";
@@ -108,7 +108,7 @@ export async function startDispatcher(options: DispatchOptions & { readonly log:
     parts.push(startProcessMetrics(registry, clock));
     const backlog = new BacklogPoller({
       ...{ broker, metrics, clock },
-      lines: [...dispatcher.lines],
+      consumers: dispatcher.consumers,
       interval: options.backlogPollInterval,
     });
     let ready = false;

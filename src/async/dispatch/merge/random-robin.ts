@@ -5,7 +5,7 @@ import type { FairnessStamp } from "./fairness-stamp.ts";
 import type { MergePolicy, StampedHeader } from "./merge-policy.ts";
 
 /** What is held of one queue, in the order of its claims. */
-interface Line {
+interface Held {
   readonly claims: Claim[];
   /** How many claims had been added to the policy when this queue brought its last one. */
   lastAdd: number;
@@ -19,9 +19,9 @@ const MEMORY = 4;
  * than workers that are free or about to be can begin: what is claimed is kept from other processes and from earlier deadlines.
  */
 export class RandomRobin implements MergePolicy {
-  readonly #lines: ReadonlyMap<QueueSettings, Line>;
-  /** Lines that hold something, in no order. */
-  readonly #ready: Line[] = [];
+  readonly #queues: ReadonlyMap<QueueSettings, Held>;
+  /** Queues of which something is held, in no order. */
+  readonly #ready: Held[] = [];
   readonly #memory: number;
   readonly #random: Random;
   readonly #fairness: FairnessStamp;
@@ -33,7 +33,7 @@ export class RandomRobin implements MergePolicy {
    * @param workers of the pool, at least 1
    */
   constructor(queues: readonly QueueSettings[], workers: number, random: Random, fairness: FairnessStamp) {
-    this.#lines = new Map(queues.map((queue) => [queue, { claims: [], lastAdd: 0 }]));
+    this.#queues = new Map(queues.map((queue) => [queue, { claims: [], lastAdd: 0 }]));
     this.#memory = MEMORY * workers;
     this.#random = random;
     this.#fairness = fairness;
@@ -47,34 +47,34 @@ export class RandomRobin implements MergePolicy {
   room(queue: QueueSettings, free: number): number {
     const left = free - this.#size;
     if (left <= 0) return 0;
-    const own = this.#lines.get(queue)!;
+    const own = this.#queues.get(queue)!;
     let busy = 0;
-    for (const line of this.#lines.values()) if (line === own || this.#added - line.lastAdd < this.#memory) busy++;
+    for (const held of this.#queues.values()) if (held === own || this.#added - held.lastAdd < this.#memory) busy++;
     return Math.min(left, Math.max(0, Math.ceil(free / busy) - own.claims.length));
   }
 
   add(claim: Claim): void {
-    const line = this.#lines.get(claim.queue)!;
-    if (line.claims.push(claim) === 1) this.#ready.push(line);
-    line.lastAdd = ++this.#added;
+    const held = this.#queues.get(claim.queue)!;
+    if (held.claims.push(claim) === 1) this.#ready.push(held);
+    held.lastAdd = ++this.#added;
     this.#size++;
   }
 
   next(): Claim | undefined {
     if (this.#size === 0) return undefined;
     const at = this.#random.below(this.#ready.length);
-    const line = this.#ready[at]!;
-    const claim = line.claims.shift()!;
-    if (line.claims.length === 0) {
+    const held = this.#ready[at]!;
+    const claim = held.claims.shift()!;
+    if (held.claims.length === 0) {
       const last = this.#ready.pop()!;
-      if (last !== line) this.#ready[at] = last;
+      if (last !== held) this.#ready[at] = last;
     }
     this.#size--;
     return claim;
   }
 
   drain(): Claim[] {
-    const all = this.#ready.flatMap((line) => line.claims.splice(0));
+    const all = this.#ready.flatMap((held) => held.claims.splice(0));
     this.#ready.length = 0;
     this.#size = 0;
     return all;

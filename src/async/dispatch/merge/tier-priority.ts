@@ -12,29 +12,29 @@ type Labels = Readonly<Record<string, string>>;
 
 /** The messages of one lane: queues take turns, and within a queue the first claimed goes first. */
 class Lane {
-  readonly #lines: readonly Claim[][];
+  readonly #claims: readonly Claim[][];
   /** Indices of the queues that hold something, the next one first. */
   readonly #turns: number[] = [];
 
   constructor(queues: number) {
-    this.#lines = Array.from({ length: queues }, () => []);
+    this.#claims = Array.from({ length: queues }, () => []);
   }
 
   add(claim: Claim, queue: number): void {
-    if (this.#lines[queue]!.push(claim) === 1) this.#turns.push(queue);
+    if (this.#claims[queue]!.push(claim) === 1) this.#turns.push(queue);
   }
 
   next(): Claim | undefined {
     const queue = this.#turns.shift();
     if (queue === undefined) return undefined;
-    const line = this.#lines[queue]!;
-    const claim = line.shift();
-    if (line.length > 0) this.#turns.push(queue);
+    const claims = this.#claims[queue]!;
+    const claim = claims.shift();
+    if (claims.length > 0) this.#turns.push(queue);
     return claim;
   }
 
   drain(): Claim[] {
-    return this.#turns.splice(0).flatMap((queue) => this.#lines[queue]!.splice(0));
+    return this.#turns.splice(0).flatMap((queue) => this.#claims[queue]!.splice(0));
   }
 }
 

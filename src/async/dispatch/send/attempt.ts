@@ -3,7 +3,7 @@ import type { Dispatcher } from "undici";
 import type { Clock } from "../../../base/clock/clock.ts";
 import { oneLine } from "../../../base/inference/errors.ts";
 import { HEADER } from "../../../base/inference/headers.ts";
-import type { Bagged } from "../bag.ts";
+import type { Slotted } from "../unordered-set.ts";
 import { BodyCollector } from "./body-collector.ts";
 import { decodeBody, longerThan } from "./decode-body.ts";
 import { failureText } from "./failure-text.ts";
@@ -30,7 +30,7 @@ export interface AttemptOwner {
  * it: the dispatcher's retry, some seconds later, costs latency-tolerant work nothing and is counted. The case is rare,
  * since undici looks at a kept connection before it writes and honours the server's `Keep-Alive`.
  */
-export class Attempt implements Dispatcher.DispatchHandler, Bagged {
+export class Attempt implements Dispatcher.DispatchHandler, Slotted {
   /** Among what is under way. */
   slot = -1;
   readonly signal: AbortSignal;

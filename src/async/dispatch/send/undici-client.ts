@@ -1,6 +1,6 @@
 import type { Dispatcher } from "undici";
 import type { Clock } from "../../../base/clock/clock.ts";
-import { Bag } from "../bag.ts";
+import { UnorderedSet } from "../unordered-set.ts";
 import { Attempt, type AttemptOwner } from "./attempt.ts";
 import { type ClientTls, clientContext } from "./client-tls.ts";
 import type { Answer, InferenceClient, OutboundRequest } from "./inference-client.ts";
@@ -43,7 +43,7 @@ class UndiciClient implements InferenceClient, AttemptOwner {
   readonly #totalWorkers: number;
   readonly #settings: LineSettings;
   readonly #origins = new Map<string, Origin>();
-  readonly #attempts = new Bag<Attempt>();
+  readonly #attempts = new UnorderedSet<Attempt>();
   /** How many attempts each signal can end: one listener serves all that share it. */
   readonly #signals = new Map<AbortSignal, number>();
   #armed = false;

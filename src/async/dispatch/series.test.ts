@@ -3,8 +3,7 @@ import type { CapacityReading } from "../../base/plugin/gate.ts";
 import { createDispatchMetrics } from "../../base/telemetry/dispatch-metrics.ts";
 import { render } from "../../base/telemetry/exposition.ts";
 import { MetricsRegistry } from "../../base/telemetry/registry.ts";
-import { GateSeries } from "./gate-series.ts";
-import { QueueSeries } from "./queue-series.ts";
+import { GateSeries, QueueSeries } from "./series.ts";
 
 const OWNER = { queueId: "q1", queueName: "request-sortedset", poolName: "default" };
 const LABELS = '{pool_name="default",queue_id="q1",queue_name="request-sortedset"}';

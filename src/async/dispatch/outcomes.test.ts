@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { SeededRandom } from "../../base/clock/random.ts";
-import { retryDelay } from "./backoff.ts";
+import { retryDelay } from "./outcomes.ts";
 
 const DRAWS = 1000;
 

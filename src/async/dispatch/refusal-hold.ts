@@ -9,10 +9,10 @@ const ROUND = 1000;
 const PER_MESSAGE = 1;
 
 /**
- * Messages that a gate refused in this round. They stay claimed until the round ends, so that whoever stands behind them is
- * seen; writing them back at once would put them in front again (H-4).
+ * Messages of one queue that a gate refused in this round. They stay claimed until the round ends, so that the messages
+ * behind them are seen; putting them back at once would put them in front again (H-4).
  */
-export class HeldRound {
+export class RefusalHold {
   readonly #clock: Clock;
   readonly #onEnd: (held: readonly Delivery[]) => void;
   readonly #keys = new Set<string>();
@@ -20,7 +20,7 @@ export class HeldRound {
   #bytes = 0;
   #timer: Timer | undefined;
 
-  /** @param onEnd gives them back */
+  /** @param onEnd gives the messages back */
   constructor(clock: Clock, onEnd: (held: readonly Delivery[]) => void) {
     this.#clock = clock;
     this.#onEnd = onEnd;
@@ -30,24 +30,25 @@ export class HeldRound {
     return this.#held.length;
   }
 
-  /** A message with this key was refused in this round, and this one would be. */
+  /**
+   * No more messages may be claimed until the round ends. Ending the round sooner would have everything claimed, refused and
+   * given back again as fast as the broker can.
+   */
+  get full(): boolean {
+    return this.#held.length >= MOST || this.#bytes >= MOST_BYTES;
+  }
+
+  /** A message with this key was refused in this round, so this one would be, too. */
   refuses(key: string | undefined): boolean {
     return key !== undefined && this.#keys.has(key);
   }
 
+  /** @param key see `DispatchGate.refusalKey` */
   add(delivery: Delivery, key: string | undefined): void {
     this.#held.push(delivery);
     this.#bytes += delivery.claim.message.text.length;
     if (key !== undefined) this.#keys.add(key);
     if (this.#timer === undefined) this.#arm(ROUND);
-  }
-
-  /**
-   * No more are to be claimed until the round ends. Ending it sooner would have everything claimed, refused and given back
-   * again as fast as the broker can.
-   */
-  get full(): boolean {
-    return this.#held.length >= MOST || this.#bytes >= MOST_BYTES;
   }
 
   /** Ends the round now. */

@@ -1,0 +1,222 @@
+import type { QueueSettings } from "../brokers/settings.ts";
+
+/** What a queue's consumer is doing, or why it brings nothing. People see it in `/debug/queues` and `/debug/gates`. */
+export type ConsumerState = keyof typeof STATES;
+
+/** Something that happens to a consumer. */
+export type ConsumerEvent =
+  /** There may be something in the queue that was not there before. */
+  | "announced"
+  /** Room became free in a capacity or a gate. */
+  | "room freed"
+  /** A capacity that was closed is open. */
+  | "gate opened"
+  /** The time has come to look again, although nothing was announced. */
+  | "due"
+  | "claim begun"
+  /** A plan or a claim found no room in the capacities. */
+  | "no room"
+  /** The claim found the queue empty. */
+  | "nothing waits"
+  /** The broker says that something waits, and gives nothing. */
+  | "nothing given"
+  /** The claim ended, and more may wait. */
+  | "more waits"
+  /** A claimed message does not fit into the capacities, or the gate lets nobody pass. */
+  | "no fit"
+  | "gate closed"
+  | "gate failed"
+  | "broker away"
+  | "stop";
+
+interface State {
+  /** For people. */
+  readonly because: string;
+  /** Where each event leads; every other event changes nothing. */
+  readonly on: { readonly [event in ConsumerEvent]?: string };
+}
+
+/** All states and transitions of a consumer. */
+export const STATES = {
+  flowing: {
+    because: "messages go out as workers are free",
+    on: {
+      "claim begun": "claiming",
+      "no room": "full",
+      "no fit": "blocked",
+      "gate failed": "failing",
+      stop: "stopped",
+    },
+  },
+  claiming: {
+    because: "the broker is asked for messages, or the gate about those that came",
+    on: {
+      "more waits": "flowing",
+      "nothing waits": "empty",
+      "nothing given": "empty",
+      "no room": "full",
+      "no fit": "blocked",
+      "gate closed": "closed",
+      "gate failed": "failing",
+      "broker away": "unavailable",
+      stop: "stopped",
+    },
+  },
+  empty: {
+    because: "nothing waits",
+    on: { announced: "flowing", due: "flowing", "no fit": "blocked", "gate failed": "failing", stop: "stopped" },
+  },
+  full: {
+    because: "what runs is all that may, or too many results wait to be written",
+    on: { "claim begun": "claiming", due: "flowing", "no fit": "blocked", "gate failed": "failing", stop: "stopped" },
+  },
+  blocked: {
+    because: "the next message does not fit, or its gate has no room for it, until something that runs ends",
+    on: { "room freed": "flowing", due: "flowing", "gate failed": "failing", stop: "stopped" },
+  },
+  closed: {
+    because: "a gate is closed (see its capacity)",
+    on: { "gate opened": "flowing", due: "flowing", "gate failed": "failing", stop: "stopped" },
+  },
+  failing: {
+    because: "its gate cannot judge messages (see the log)",
+    on: { due: "flowing", stop: "stopped" },
+  },
+  unavailable: {
+    because: "the broker cannot be asked",
+    on: { due: "flowing", stop: "stopped" },
+  },
+  stopped: {
+    because: "the process ends",
+    on: {},
+  },
+} as const satisfies Readonly<Record<string, State>>;
+
+/** The state after an event; the same state where the event changes nothing. */
+export function nextState(state: ConsumerState, event: ConsumerEvent): ConsumerState {
+  const { on }: { readonly on: { readonly [event in ConsumerEvent]?: ConsumerState } } = STATES[state];
+  return on[event] ?? state;
+}
+
+/** What a plan knows of one queue. */
+export interface QueueView {
+  readonly state: ConsumerState;
+  /** Messages on their way back into the queue: a claim before they are there would pass them over. */
+  readonly returning: number;
+  /** While `claiming`: the queue would use more room in its capacities if there were more. */
+  readonly wantsRoom: boolean;
+  /** The broker was not asked lately: messages may have expired in the queue. */
+  readonly overdue: boolean;
+  readonly queue: Pick<QueueSettings, "maxQueueShare">;
+  readonly gate: {
+    /** Messages that wait at the gate; each keeps a place among the claimed ones. */
+    readonly waiting: number;
+    /** The gate must see messages also while the capacities are closed. */
+    readonly judgesWhenClosed: boolean;
+  };
+  /** `full`: so many refused messages are held that no more may be claimed. */
+  readonly hold: { readonly full: boolean };
+  /** The capacities that the messages spend. */
+  readonly admission: {
+    readonly capacities: readonly unknown[];
+    readonly room: "free" | "full" | "closed";
+    /** How many messages of the usual cost may go, at most `most`. */
+    affordable(most: number): number;
+  };
+}
+
+/** What a plan knows of a pool. */
+export interface PoolView<Q extends QueueView> {
+  /** In the order in which they are asked where none is more urgent. */
+  readonly queues: readonly Q[];
+  readonly policy: {
+    /** How many more messages of the queue it takes. */
+    room(queue: Q["queue"], freeWorkers: number): number;
+    /** A queue with a smaller number comes first. */
+    urgency?(queue: Q["queue"]): number;
+  };
+  /** Workers that have nothing to do or will end their message in a moment, without those that claims under way will use. */
+  readonly freeWorkers: number;
+  /** So many results wait to be written that no more messages may be claimed. */
+  readonly writerFull: boolean;
+  /** Most messages of one claim; undefined = no limit. */
+  readonly batchCap: number | undefined;
+}
+
+/** What one consumer does now. */
+export interface ClaimAction<Q> {
+  readonly queue: Q;
+  /**
+   * `claim`: claims messages. `claim expired`: claims only messages that have expired, since nobody would tell of them before
+   * there is room. `wait`: claims nothing for want of room.
+   */
+  readonly kind: "claim" | "claim expired" | "wait";
+  /** The most messages that it may claim; 0 unless `claim`. */
+  readonly room: number;
+  /** Messages that the other queues of the pool count as on their way; 0 unless `claim`. */
+  readonly expected: number;
+  /** The capacities are what is short, and not the workers. */
+  readonly full: boolean;
+  /** It would use more room in its capacities: less urgent queues leave it to this one. */
+  readonly wantsRoom: boolean;
+}
+
+/**
+ * Decides what every queue of a pool claims now. Pure: equal views give equal plans. A queue without an action does nothing.
+ * The most urgent queue is planned first; a queue that would take room from a more urgent one which wants it waits.
+ */
+export function planClaims<Q extends QueueView>(pool: PoolView<Q>): readonly ClaimAction<Q>[] {
+  const plan: ClaimAction<Q>[] = [];
+  const wanting: { readonly queue: Q; readonly urgency: number }[] = [];
+  let free = pool.freeWorkers;
+  for (const { queue, urgency } of byUrgency(pool)) {
+    const yields = wanting.some((other) => other.urgency < urgency && shareCapacity(other.queue, queue));
+    const action = actionOf(queue, yields, free, pool);
+    if (action !== undefined) plan.push(action);
+    free = Math.max(0, free - (action?.expected ?? 0));
+    if (queue.state === "claiming" ? queue.wantsRoom : action?.wantsRoom) wanting.push({ queue, urgency });
+  }
+  return plan;
+}
+
+/**
+ * How many messages may be claimed that can leave; looked at again when the capacities have been read.
+ * @param room as the plan says
+ */
+export function claimable({ admission, gate }: QueueView, room: number, batchCap: number | undefined): number {
+  if (room <= 0) return 0;
+  const most = Math.min(room, batchCap ?? room);
+  // A gate that drops or keeps messages must see them also when none may go; all of them, when it lets none go itself.
+  if (gate.judgesWhenClosed && admission.room === "closed") return most;
+  return Math.max(gate.judgesWhenClosed ? 1 : 0, admission.affordable(most));
+}
+
+function actionOf<Q extends QueueView>(
+  queue: Q,
+  yields: boolean,
+  free: number,
+  { policy, writerFull, batchCap }: PoolView<Q>,
+): ClaimAction<Q> | undefined {
+  if ((queue.state !== "flowing" && queue.state !== "full") || queue.returning > 0) return undefined;
+  const waits = { queue, room: 0, expected: 0, full: true, wantsRoom: false } as const;
+  // Not even what has expired: its results would wait as well.
+  if (writerFull) return { ...waits, kind: "wait" };
+  const kind = queue.overdue ? "claim expired" : "wait";
+  if (yields) return { ...waits, kind };
+  const room = policy.room(queue.queue, free) - queue.gate.waiting;
+  if (room <= 0 || queue.hold.full) return queue.overdue ? { ...waits, kind, full: false } : undefined;
+  // A queue that may have a share only has as much as it may.
+  const wantsRoom = queue.queue.maxQueueShare >= 1;
+  const most = claimable(queue, room, batchCap);
+  if (most === 0 && queue.admission.room !== "closed") return { ...waits, kind, wantsRoom };
+  return { queue, kind: "claim", room, expected: Math.max(1, most), full: false, wantsRoom };
+}
+
+function byUrgency<Q extends QueueView>({ queues, policy }: PoolView<Q>): { queue: Q; urgency: number }[] {
+  const order = queues.map((queue) => ({ queue, urgency: policy.urgency?.(queue.queue) ?? 0 }));
+  return policy.urgency === undefined ? order : order.sort((a, b) => a.urgency - b.urgency);
+}
+
+function shareCapacity(a: QueueView, b: QueueView): boolean {
+  return a.admission.capacities.some((capacity) => b.admission.capacities.includes(capacity));
+}

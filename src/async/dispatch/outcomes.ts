@@ -1,0 +1,198 @@
+import type { Clock } from "../../base/clock/clock.ts";
+import type { Random } from "../../base/clock/random.ts";
+import type { Settlement } from "../brokers/broker.ts";
+import type { ErrorCode, ResultMessage } from "../brokers/messages/message.ts";
+import { errorResult } from "../brokers/messages/result.ts";
+import type { BrokerTime } from "./broker-time.ts";
+import type { Delivery } from "./delivery.ts";
+import { deadlineResult, type ResultCounter } from "./send/classify.ts";
+import type { QueueSeries } from "./series.ts";
+import type { SettlementWriter } from "./settlement-writer.ts";
+
+/**
+ * Seconds before the deadline at which the last attempt begins at the latest: one that is queued again later finds its
+ * message expired, and the answer that the gateway gave before would be lost (A-83).
+ */
+const LAST_ATTEMPT = 1;
+/** Longest pause before a retry without `Retry-After`, seconds. */
+const LONGEST_PAUSE = 60;
+
+/** Label that carries what the last attempt came to: labels travel with a message, whoever claims it next. */
+const LAST_FAILURE = "last_failure";
+const LONGEST_CAUSE = 300;
+
+/** The message ends with a result. */
+interface ResultOutcome {
+  readonly kind: "result";
+  readonly result: ResultMessage;
+  /** The counter that the result belongs to. */
+  readonly counts: ResultCounter | "cancelled" | "dropped";
+}
+
+/** The one thing that becomes of a message that leaves this process. */
+export type Outcome =
+  | ResultOutcome
+  /** The deadline has passed. */
+  | { readonly kind: "expired" }
+  /** The message can never be sent: its owner is told, and it stands in the dead letters for whoever mends it. */
+  | { readonly kind: "unusable"; readonly problem: string }
+  /** Another attempt later, or the end when there is no time for one. */
+  | {
+      readonly kind: "retry";
+      /** What the gateway asked for, milliseconds; undefined = nothing. */
+      readonly retryAfterMs: number | undefined;
+      /** The result when there is no time: the last HTTP answer, else that the deadline passed. */
+      readonly last: ResultMessage;
+      /** What the attempt came to, in one line; the result says it if the deadline passes before the next attempt. */
+      readonly cause: string;
+    }
+  /** To be claimed again after some seconds, through no fault of its own: this counts as no retry. */
+  | { readonly kind: "later"; readonly seconds: number }
+  /** Back into the queue exactly where it was. `gateClosed`: the gate lets no other message of the queue pass either. */
+  | { readonly kind: "back"; readonly gateClosed?: boolean };
+
+export const BACK: Outcome = { kind: "back" };
+export const EXPIRED: Outcome = { kind: "expired" };
+/** Nobody can say for now whether the message may be sent. */
+export const IN_A_SECOND: Outcome = { kind: "later", seconds: 1 };
+
+/** What keeps a message from being sent: the process ends, its lease may be somebody else's by now, or its deadline has passed. */
+export function unsendable(
+  { signal, claim, leaseUntil }: Delivery,
+  clock: Clock,
+  time: BrokerTime,
+): Outcome | undefined {
+  if (signal.aborted || claim.lost || clock.now() > leaseUntil) return BACK;
+  return time.now() > claim.message.request.deadline * 1000 ? EXPIRED : undefined;
+}
+
+/** The end of a message with a result that is no HTTP answer. */
+export function errorOutcome(
+  { claim }: Delivery,
+  code: ErrorCode,
+  message: string,
+  counts: ResultOutcome["counts"] = "failed",
+): Outcome {
+  return { kind: "result", result: errorResult(claim.message.request.id, code, message), counts };
+}
+
+export function cancelledOutcome(delivery: Delivery): Outcome {
+  return errorOutcome(delivery, "CANCELLED", "cancelled", "cancelled");
+}
+
+export interface OutcomesOptions {
+  readonly writer: SettlementWriter;
+  readonly time: BrokerTime;
+  readonly random: Random;
+  readonly series: QueueSeries;
+}
+
+/** Takes messages of one queue out of this process: each gives back what it had taken, is counted, and is written once. */
+export class Outcomes {
+  readonly #options: OutcomesOptions;
+  #ended = 0;
+
+  constructor(options: OutcomesOptions) {
+    this.#options = options;
+  }
+
+  /** Messages of the queue that ended here. */
+  get ended(): number {
+    return this.#ended;
+  }
+
+  /** @returns false when the message has left before: then nothing is written or counted */
+  settle(delivery: Delivery, outcome: Outcome): boolean {
+    if (!delivery.end()) return false;
+    this.#options.writer.add(this.#settlement(delivery, outcome));
+    return true;
+  }
+
+  #settlement(delivery: Delivery, outcome: Outcome): Settlement {
+    const { series, time } = this.#options;
+    const { claim, labels } = delivery;
+    const { id } = claim.message.request;
+    switch (outcome.kind) {
+      case "result":
+        return this.#result(delivery, outcome.result, outcome.counts);
+      case "expired":
+        return this.#result(delivery, deadlineResult(id, labels[LAST_FAILURE] ?? ""), "exceeded");
+      case "unusable": {
+        this.#ended++;
+        this.#countRequest(delivery);
+        series.failed();
+        const { problem } = outcome;
+        return { kind: "dead", claim, reason: problem, result: errorResult(id, "INVALID_REQUEST", problem) };
+      }
+      case "retry":
+        return this.#retry(delivery, outcome);
+      case "later": {
+        const since = time.now();
+        const { retryCount } = claim.message.routing;
+        return { kind: "retry", claim, due: since / 1000 + outcome.seconds, since, retryCount, labels: { ...labels } };
+      }
+      case "back":
+        return { kind: "refuse", claim, labels: { ...labels } };
+    }
+  }
+
+  #result(delivery: Delivery, result: ResultMessage, counts: ResultOutcome["counts"]): Settlement {
+    const { series, time } = this.#options;
+    const { claim } = delivery;
+    this.#ended++;
+    this.#countRequest(delivery);
+    if (counts === "success") {
+      series.succeeded();
+      if (!Number.isNaN(claim.publishedAt)) series.messageLatency(Math.max(0, time.now() - claim.publishedAt));
+    } else if (counts === "exceeded") series.deadlineExceeded();
+    else if (counts === "failed") series.failed();
+    return { kind: "result", claim, result };
+  }
+
+  #retry(delivery: Delivery, outcome: Outcome & { readonly kind: "retry" }): Settlement {
+    const { time, random, series } = this.#options;
+    const { claim } = delivery;
+    const { deadline } = claim.message.request;
+    const { retryCount } = claim.message.routing;
+    const since = time.now();
+    const now = since / 1000;
+    const secondsToDeadline = deadline - Math.floor(now);
+    const retryAfter = outcome.retryAfterMs === undefined ? undefined : outcome.retryAfterMs / 1000;
+    const delay = secondsToDeadline > 0 ? retryDelay({ retryCount, secondsToDeadline, retryAfter }, random) : 0;
+    const due = Math.min(Math.floor(now) + delay, deadline - LAST_ATTEMPT);
+    if (due <= now && secondsToDeadline <= LAST_ATTEMPT + 1) return this.#result(delivery, outcome.last, "exceeded");
+    this.#countRequest(delivery);
+    series.retried();
+    const labels = { ...delivery.labels, [LAST_FAILURE]: outcome.cause.slice(0, LONGEST_CAUSE) };
+    return { kind: "retry", claim, due, since, retryCount: retryCount + 1, labels };
+  }
+
+  /**
+   * `request_total` counts a message when its first attempt has come to something, not when a worker takes it: a message that
+   * goes back to the queue first would be counted each time (H-39).
+   */
+  #countRequest({ claim }: Delivery): void {
+    if (claim.message.routing.retryCount === 0) this.#options.series.requested();
+  }
+}
+
+/**
+ * Seconds until the next attempt: from [2, 4) doubling to [30, 60), never beyond the deadline; `Retry-After` counts when it
+ * is longer, up to half of the time left and a quarter on top. Source: async-processor 5.2.6.
+ * @param failure retries so far, >= 0; seconds to the deadline, > 0; seconds that the gateway asked for, undefined = nothing
+ */
+export function retryDelay(
+  {
+    retryCount,
+    secondsToDeadline,
+    retryAfter,
+  }: { readonly retryCount: number; readonly secondsToDeadline: number; readonly retryAfter: number | undefined },
+  random: Random,
+): number {
+  const cap = Math.min(LONGEST_PAUSE, secondsToDeadline);
+  const longest = Math.min(cap, 2 * 2 ** Math.min(retryCount + 1, 10));
+  const delay = longest / 2 + (random.next() * longest) / 2;
+  if (retryAfter === undefined || retryAfter <= delay) return delay;
+  const asked = Math.min(retryAfter, secondsToDeadline / 2);
+  return Math.max(delay, asked * (1 + random.next() / 4));
+}

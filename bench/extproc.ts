@@ -151,7 +151,7 @@ writeFileSync(
 const echo = await start([join("bench", "support", "bare-echo.ts")], "echo");
 const epp = await start(
   [
-    join("src", "cli", "main.ts"),
+    join("src", "commands", "main.ts"),
     "epp",
     "--endpoints",
     endpoints,

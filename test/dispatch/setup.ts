@@ -103,7 +103,7 @@ export class Desk {
   }
 }
 
-const MAIN = join(ROOT, "src", "cli", "main.ts");
+const MAIN = join(ROOT, "src", "commands", "main.ts");
 
 async function ended(process: TestProcess): Promise<Ended> {
   const { code } = await process.ended(60_000);

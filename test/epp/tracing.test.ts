@@ -30,7 +30,7 @@ afterEach(async () => {
 
 /** Runs `sluice` with these variables. */
 function start(env: Readonly<Record<string, string>>, ...args: readonly string[]): TestProcess {
-  const sluice = new TestProcess(process.execPath, [join(ROOT, "src", "cli", "main.ts"), ...args], {
+  const sluice = new TestProcess(process.execPath, [join(ROOT, "src", "commands", "main.ts"), ...args], {
     env: { ...process.env, ...env },
   });
   running.push(sluice);

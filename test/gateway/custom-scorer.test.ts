@@ -45,7 +45,7 @@ const post = (headers: Readonly<Record<string, string>>, body = chat("hello")) =
 describe("plugins of users, outside the source tree", () => {
   it("are tested with node:test and expectPick", async () => {
     const folder = copied();
-    const register = join(ROOT, "src", "app", "register.ts");
+    const register = join(ROOT, "src", "picker", "core", "plugins", "register.ts");
     const run = new TestProcess(process.execPath, ["--import", register, "--test"], { cwd: folder });
     expect((await run.ended(60_000)).code, run.stdout + run.stderr).toBe(0);
     expect(run.stdout).toMatch(/^\D*pass 4$/m);

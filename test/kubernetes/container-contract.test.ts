@@ -198,7 +198,7 @@ describe("the entry point with the arguments, the rights and the configuration o
     const ports = ["--bind-address=127.0.0.1", "--grpc-port=0", "--grpc-health-port=0", "--metrics-port=0"];
     const epp = new TestProcess(
       process.execPath,
-      [join(ROOT, "src", "cli", "main.ts"), "epp", ...args, ...ports, "--drain-timeout=0s"],
+      [join(ROOT, "src", "commands", "main.ts"), "epp", ...args, ...ports, "--drain-timeout=0s"],
       {
         cwd: "/",
         env: {

@@ -73,7 +73,7 @@ describe("the packed package, installed elsewhere", () => {
   });
 
   it("says in one line which Node.js it needs where that is too old, and ends with 1", () => {
-    const main = join(home, "node_modules", "sluice", "dist", "cli", "main.js");
+    const main = join(home, "node_modules", "sluice", "dist", "commands", "main.js");
     // Nothing in it that an old parser does not know, or would have to load first.
     expect(readFileSync(main, "utf8")).not.toMatch(/^import |^export (?!\{\};)|\bawait\b|\?\.|\?\?|`|=>/m);
     const old = "Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '24.14.9' } })";
@@ -126,7 +126,7 @@ describe("the packed package, installed elsewhere", () => {
     });
     expect(out).toContain("At 70 requests/s, one seed\n");
     const report = readFileSync(join(home, "report.html"), "utf8");
-    const beside = join(home, "node_modules", "sluice", "dist", "app", "simulation", "report");
+    const beside = join(home, "node_modules", "sluice", "dist", "lab", "study", "report");
     expect(report).toContain(readFileSync(join(beside, "report.css"), "utf8"));
     expect(report).toContain(readFileSync(join(beside, "page-script.js"), "utf8"));
     expect(report).toContain("uPlot");

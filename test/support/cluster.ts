@@ -126,7 +126,7 @@ export function clusterEpp({ kubeconfig, source = SOURCE, args = [], env = {} }:
   return new TestProcess(
     process.execPath,
     [
-      ...[join(ROOT, "src", "cli", "main.ts"), "epp", "--kubeconfig", kubeconfig, ...source],
+      ...[join(ROOT, "src", "commands", "main.ts"), "epp", "--kubeconfig", kubeconfig, ...source],
       ...["--bind-address=127.0.0.1", "--grpc-port=0", "--grpc-health-port=0", "--metrics-port=0"],
       ...["--secure-serving=false", "--metrics-endpoint-auth=false", "--drain-timeout=0s", ...args],
     ],

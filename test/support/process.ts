@@ -123,7 +123,7 @@ export function compiledBefore(): Record<string, string> {
 
 /** Runs `sluice` from the sources. */
 export function sluice(...args: readonly string[]): TestProcess {
-  return new TestProcess(process.execPath, [join(ROOT, "src", "cli", "main.ts"), ...args]);
+  return new TestProcess(process.execPath, [join(ROOT, "src", "commands", "main.ts"), ...args]);
 }
 
 /** Resident memory of a process in MiB, from /proc. */

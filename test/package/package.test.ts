@@ -65,7 +65,13 @@ describe("the packed package, installed elsewhere", () => {
     const files = execFileSync("tar", ["-tzf", join(home, tarball!)], { encoding: "utf8" })
       .trim()
       .split("\n");
-    for (const wanted of ["commands/main.js", "commands/program.js", "base/plugin/index.js", "base/plugin/index.d.ts", "wires/admin/page.html"])
+    for (const wanted of [
+      "commands/main.js",
+      "commands/program.js",
+      "base/plugin/index.js",
+      "base/plugin/index.d.ts",
+      "wires/admin/page.html",
+    ])
       expect(files).toContain(`package/dist/${wanted}`);
     const others = files.filter((file) => !file.startsWith("package/dist/"));
     expect(others.sort()).toEqual(["package/LICENSE", "package/README.md", "package/package.json"]);

@@ -13,8 +13,8 @@ import { type Endpoint, hostPort } from "../src/base/inference/endpoint.ts";
 import { HeaderList } from "../src/base/inference/headers.ts";
 import { Rejection } from "../src/base/inference/outcomes.ts";
 import type { InferenceRequest } from "../src/base/inference/request.ts";
-import { buildDefaultPlan } from "../src/picker/scheduling/default-profile.ts";
 import { Scheduler } from "../src/picker/scheduling/scheduler.ts";
+import { buildDefaultPlan } from "../test/support/scheduling/default-profile.ts";
 import { measure } from "./support/measure.ts";
 
 function poolOf(size: number, random: SeededRandom): Endpoint[] {

@@ -238,10 +238,10 @@ export function importsOf(file: string, text: string): string[] {
     .map(([, specifier]) => posix.join(posix.dirname(file), specifier!));
 }
 
-/** Every source file below `root`, tests and case files left out. */
+/** Every source file below `root`, tests left out. */
 function sources(root: string): string[] {
   return readdirSync(root, { recursive: true, encoding: "utf8" })
-    .filter((name) => name.endsWith(".ts") && !/\.(test|cases)\.ts$/.test(name))
+    .filter((name) => name.endsWith(".ts") && !name.endsWith(".test.ts"))
     .map((name) => name.split(sep).join("/"));
 }
 

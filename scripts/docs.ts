@@ -4,9 +4,7 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { OUTCOMES } from "../src/base/inference/outcomes.ts";
-import { renderMetricsReference } from "../src/base/telemetry/reference.ts";
 import { checkServerCommand } from "../src/commands/check-server/command.ts";
-import { commandMarkdown } from "../src/commands/common/command-text.ts";
 import { explainConfigCommand } from "../src/commands/config/explain-config.ts";
 import { migrateConfigCommand } from "../src/commands/config/migrate-config.ts";
 import { validateCommand } from "../src/commands/config/validate.ts";
@@ -22,6 +20,8 @@ import { explainCommand } from "../src/commands/explain/command.ts";
 import { gatewayCommand } from "../src/commands/gateway/command.ts";
 import { simCommand } from "../src/commands/sim/command.ts";
 import { simulateCommand } from "../src/commands/simulate/command.ts";
+import { commandMarkdown } from "./command-text.ts";
+import { renderMetricsReference } from "./metrics-reference.ts";
 import { gatesReference, pluginsReference } from "./plugin-reference.ts";
 
 const root = join(import.meta.dirname, "..");

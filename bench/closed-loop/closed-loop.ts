@@ -1,6 +1,3 @@
-import { MemoryBroker } from "../../src/async/brokers/memory/broker.ts";
-import { MemoryProducer } from "../../src/async/brokers/memory/producer.ts";
-import { MemoryStore } from "../../src/async/brokers/memory/store.ts";
 import type { QueueSettings } from "../../src/async/brokers/settings.ts";
 import { Dispatcher } from "../../src/async/dispatch/dispatcher.ts";
 import { mergePolicy } from "../../src/async/dispatch/merge/policy-file.ts";
@@ -21,6 +18,9 @@ import { SimCluster } from "../../src/lab/study/cluster.ts";
 import { simRequest } from "../../src/lab/study/run.ts";
 import { loadConfig } from "../../src/picker/config/load.ts";
 import { PLUGIN_REGISTRY } from "../../src/picker/core/plugins/plugins.ts";
+import { MemoryBroker } from "../../test/support/brokers/memory/broker.ts";
+import { MemoryProducer } from "../../test/support/brokers/memory/producer.ts";
+import { MemoryStore } from "../../test/support/brokers/memory/store.ts";
 import { FakePrometheus, type PublishedFigures } from "./fake-prometheus.ts";
 import { oracleGate } from "./oracle-gate.ts";
 

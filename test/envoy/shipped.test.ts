@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { BootstrapOptions, Variant } from "../../src/wires/envoy/options.ts";
-import { POOL } from "../../src/wires/envoy/pool.cases.ts";
+import { POOL } from "../support/envoy/pool.cases.ts";
 import { bootstrap, validate } from "../support/envoy.ts";
 import { ROOT, sluice } from "../support/process.ts";
 

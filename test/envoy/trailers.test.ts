@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { RequestBodyMode, Variant } from "../../src/wires/envoy/options.ts";
-import { POOL } from "../../src/wires/envoy/pool.cases.ts";
 import { chat, getJson } from "../support/client.ts";
+import { POOL } from "../support/envoy/pool.cases.ts";
 import { type RunningEnvoy, startEnvoy } from "../support/envoy.ts";
 import { askH2, H2ModelServer } from "../support/h2-model-server.ts";
 import { poll } from "../support/poll.ts";

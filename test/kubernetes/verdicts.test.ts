@@ -1,10 +1,10 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Manifest } from "../../src/pool/resources/verdicts.cases.ts";
-import { ACCEPTED_POOLS, REFUSED_POOLS } from "../../src/pool/resources/verdicts-pools.cases.ts";
-import { ACCEPTED_STATUSES, FRESH_STATUSES, REFUSED_STATUSES } from "../../src/pool/resources/verdicts-status.cases.ts";
-import { ACCEPTED_WORKLOADS, REFUSED_WORKLOADS, UPDATES } from "../../src/pool/resources/verdicts-workloads.cases.ts";
 import { type ApiAnswer, type ApiObject, startApiServer, type TestApiServer } from "../support/apiserver/index.ts";
+import type { Manifest } from "../support/resources/verdicts.cases.ts";
+import { ACCEPTED_POOLS, REFUSED_POOLS } from "../support/resources/verdicts-pools.cases.ts";
+import { ACCEPTED_STATUSES, FRESH_STATUSES, REFUSED_STATUSES } from "../support/resources/verdicts-status.cases.ts";
+import { ACCEPTED_WORKLOADS, REFUSED_WORKLOADS, UPDATES } from "../support/resources/verdicts-workloads.cases.ts";
 
 // The verdict table (api-resources 8.2; R-3) on an API server that has our definitions; src/pool/resources has it on our
 // own parser.

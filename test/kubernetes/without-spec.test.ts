@@ -7,9 +7,9 @@ import { ClusterState } from "../../src/pool/controllers/cluster-state.ts";
 import { EndpointRegistry } from "../../src/pool/endpoints/registry.ts";
 import { HttpApiClient } from "../../src/pool/kubernetes/http-client.ts";
 import { ResourceStore } from "../../src/pool/resources/resource-store.ts";
-import { type Base, I, M, type Manifest, O, P, R } from "../../src/pool/resources/verdicts.cases.ts";
 import { startApiServer, type TestApiServer } from "../support/apiserver/index.ts";
 import { poll } from "../support/poll.ts";
+import { type Base, I, M, type Manifest, O, P, R } from "../support/resources/verdicts.cases.ts";
 
 // The API server admits objects of all kinds but InferencePool v1 without a `spec`.
 

@@ -5,9 +5,9 @@ import { pathToFileURL } from "node:url";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { chromium as findChromium } from "../../scripts/test-parts.ts";
-import { fullStudy } from "../../src/lab/study/report/report.cases.ts";
 import { renderReport } from "../../src/lab/study/report/report.ts";
 import { fixedLimit } from "../support/slowness.ts";
+import { fullStudy } from "../support/study/report/report.cases.ts";
 
 const FOLDER = mkdtempSync(join(tmpdir(), "sluice-report-"));
 const SCREENSHOTS = process.env["SLUICE_SCREENSHOTS"] ?? FOLDER;

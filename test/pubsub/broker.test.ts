@@ -1,6 +1,5 @@
 import { status } from "@grpc/grpc-js";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { queueOf } from "../../src/async/brokers/broker.cases.ts";
 import type { Broker, BrokerEvents, Claim, Settlement } from "../../src/async/brokers/broker.ts";
 import { pubSubBroker } from "../../src/async/brokers/gcp-pubsub/pubsub-broker.ts";
 import { errorResult } from "../../src/async/brokers/messages/result.ts";
@@ -8,6 +7,7 @@ import type { QueueSettings } from "../../src/async/brokers/settings.ts";
 import { SeededRandom } from "../../src/base/clock/random.ts";
 import { VirtualClock } from "../../src/base/clock/virtual.ts";
 import { silentLogger } from "../../src/base/telemetry/logger.ts";
+import { queueOf } from "../support/brokers/broker.cases.ts";
 import { poll } from "../support/poll.ts";
 import { PubSubFake, type SubscriptionOptions } from "../support/pubsub-fake.ts";
 

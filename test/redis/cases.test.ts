@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, vi } from "vitest";
-import { brokerCases } from "../../src/async/brokers/broker.cases.ts";
 import type { Broker } from "../../src/async/brokers/broker.ts";
 import type { Producer } from "../../src/async/brokers/producer.ts";
 import { connectRedis } from "../../src/async/brokers/redis/connection.ts";
@@ -10,6 +9,7 @@ import type { RedisSortedSetSettings } from "../../src/async/brokers/settings.ts
 import { SeededRandom } from "../../src/base/clock/random.ts";
 import { realClock } from "../../src/base/clock/real.ts";
 import { silentLogger } from "../../src/base/telemetry/logger.ts";
+import { brokerCases } from "../support/brokers/broker.cases.ts";
 import { poll } from "../support/poll.ts";
 import { type RunningRedis, startRedis } from "../support/redis.ts";
 

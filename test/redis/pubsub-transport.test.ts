@@ -1,5 +1,4 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { queueOf } from "../../src/async/brokers/broker.cases.ts";
 import type { Broker, BrokerEvents, Claim, Settlement } from "../../src/async/brokers/broker.ts";
 import { errorResult } from "../../src/async/brokers/messages/result.ts";
 import { connectRedis, type Redis } from "../../src/async/brokers/redis/connection.ts";
@@ -8,6 +7,7 @@ import { SeededRandom } from "../../src/base/clock/random.ts";
 import { realClock } from "../../src/base/clock/real.ts";
 import { VirtualClock } from "../../src/base/clock/virtual.ts";
 import { type Logger, silentLogger } from "../../src/base/telemetry/logger.ts";
+import { queueOf } from "../support/brokers/broker.cases.ts";
 import { poll } from "../support/poll.ts";
 import { type RunningRedis, startRedis } from "../support/redis.ts";
 

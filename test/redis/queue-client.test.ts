@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { queueClientCases } from "../../src/async/brokers/queue-client.cases.ts";
 import type { Redis } from "../../src/async/brokers/redis/connection.ts";
 import { redisQueueClient } from "../../src/async/brokers/redis-sortedset/queue-client.ts";
+import { queueClientCases } from "../support/brokers/queue-client.cases.ts";
 import { type RunningRedis, startRedis } from "../support/redis.ts";
 import { at, deps, direct, settingsOf, started } from "./setup.ts";
 

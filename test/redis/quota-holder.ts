@@ -1,8 +1,8 @@
 /** Takes all places of a quota in a process of its own and keeps them until it is killed: `address tenant limit window`. */
 
-import { Collected, factory, LogLines, message, OWNER } from "../../src/async/gates/gate-fakes.cases.ts";
 import { freshRandom } from "../../src/base/clock/random.ts";
 import { realClock } from "../../src/base/clock/real.ts";
+import { Collected, factory, LogLines, message, OWNER } from "../support/gates/gate-fakes.cases.ts";
 
 const [address, tenant, limit, window] = process.argv.slice(2);
 const gate = factory({ clock: realClock, random: freshRandom(), log: new LogLines() }).make(

@@ -1,4 +1,3 @@
-import { queueOf } from "../../src/async/brokers/broker.cases.ts";
 import type { Broker, BrokerEvents, Claim, Settlement } from "../../src/async/brokers/broker.ts";
 import type { ResultMessage } from "../../src/async/brokers/messages/message.ts";
 import { errorResult } from "../../src/async/brokers/messages/result.ts";
@@ -10,6 +9,7 @@ import type { QueueSettings, RedisConnection, RedisSortedSetSettings } from "../
 import { SeededRandom } from "../../src/base/clock/random.ts";
 import { realClock } from "../../src/base/clock/real.ts";
 import { type LogFields, type Logger, silentLogger } from "../../src/base/telemetry/logger.ts";
+import { queueOf } from "../support/brokers/broker.cases.ts";
 import { poll } from "../support/poll.ts";
 
 export const Q = queueOf("q");

@@ -7,7 +7,7 @@ import { ENVOY_RELEASE, envoy as findEnvoy } from "../../scripts/test-parts.ts";
 import { renderBootstrap } from "../../src/wires/envoy/bootstrap.ts";
 import { type BootstrapOptions, ENVOY_VERSIONS, type Variant } from "../../src/wires/envoy/options.ts";
 import { planBootstrap } from "../../src/wires/envoy/plan.ts";
-import { OPTIONS } from "../../src/wires/envoy/pool.cases.ts";
+import { OPTIONS } from "./envoy/pool.cases.ts";
 import { freePort, onFreePorts } from "./free-port.ts";
 import { TestProcess } from "./process.ts";
 import { fixedLimit } from "./slowness.ts";

@@ -1,8 +1,8 @@
 import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { BatchHarness, batchLine } from "../../../test/support/batch/batch.cases.ts";
 import { errorLine } from "./answer-line.ts";
-import { BatchHarness, batchLine } from "./batch.cases.ts";
 import { lineOf, openBatchFiles, requestIdOf } from "./batch-files.ts";
 
 let h: BatchHarness;

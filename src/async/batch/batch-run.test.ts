@@ -1,10 +1,10 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
+import { BatchHarness, batchLine } from "../../../test/support/batch/batch.cases.ts";
+import { answer, type HarnessOptions } from "../../../test/support/dispatch/harness.cases.ts";
 import { fixedLimit } from "../../../test/support/slowness.ts";
 import type { QueueClient } from "../brokers/queue-client.ts";
-import { answer, type HarnessOptions } from "../dispatch/harness.cases.ts";
-import { BatchHarness, batchLine } from "./batch.cases.ts";
 import type { BatchFiles } from "./batch-files.ts";
 
 const made: BatchHarness[] = [];

@@ -1,9 +1,9 @@
+import { memoryClient } from "../../../test/support/batch/memory-client.cases.ts";
+import { queueOf } from "../../../test/support/brokers/broker.cases.ts";
+import { MemoryBroker } from "../../../test/support/brokers/memory/broker.ts";
+import { MemoryStore } from "../../../test/support/brokers/memory/store.ts";
+import { queueClientCases } from "../../../test/support/brokers/queue-client.cases.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
-import { queueOf } from "../brokers/broker.cases.ts";
-import { MemoryBroker } from "../brokers/memory/broker.ts";
-import { MemoryStore } from "../brokers/memory/store.ts";
-import { queueClientCases } from "../brokers/queue-client.cases.ts";
-import { memoryClient } from "./memory-client.cases.ts";
 
 queueClientCases("memory", async () => {
   const store = new MemoryStore(new VirtualClock(1_800_000_000_000));

@@ -111,7 +111,7 @@ export interface Backlog {
 /**
  * Where requests wait and results go. Every method may be called while others run. All that can fail because the broker is
  * away rejects with SluiceError BROKER_UNAVAILABLE, and nothing was lost by it: the caller tries again.
- * Cases that every broker passes: `broker.cases.ts`.
+ * Cases that every broker passes: `test/support/brokers/broker.cases.ts`.
  */
 export interface Broker {
   /** Connects in the background: a broker that is away delays, and fails nothing. */

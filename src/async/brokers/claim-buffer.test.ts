@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { queueOf } from "./broker.cases.ts";
+import { queueOf } from "../../../test/support/brokers/broker.cases.ts";
 import type { Claim } from "./broker.ts";
 import { ClaimBuffer } from "./claim-buffer.ts";
 import { parseBareRequest } from "./messages/bare-request.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { queueOf } from "../../../test/support/brokers/broker.cases.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import type { CapacityReading } from "../../base/plugin/gate.ts";
-import { queueOf } from "../brokers/broker.cases.ts";
 import { readEntry } from "../brokers/intake.ts";
 import { Capacity } from "../gates/budget/capacity.ts";
 import { RequestCosts } from "../gates/budget/cost.ts";

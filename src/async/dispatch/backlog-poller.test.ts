@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
+import { Harness } from "../../../test/support/dispatch/harness.cases.ts";
 import { createDispatchMetrics } from "../../base/telemetry/dispatch-metrics.ts";
 import { MetricsRegistry } from "../../base/telemetry/registry.ts";
 import { BacklogPoller } from "./backlog-poller.ts";
-import { Harness } from "./harness.cases.ts";
 
 /** A poller at the side of a dispatcher that is not started, so that what waits stays there. */
 function made(interval = 15_000) {

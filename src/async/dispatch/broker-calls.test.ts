@@ -1,8 +1,15 @@
 import { describe, expect, it } from "vitest";
+import {
+  answer,
+  FakeCapacity,
+  Harness,
+  type HarnessOptions,
+  OK,
+  queueSettings,
+} from "../../../test/support/dispatch/harness.cases.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import type { DispatchGate, GateVerdict } from "../../base/plugin/gate.ts";
-import { answer, FakeCapacity, Harness, type HarnessOptions, OK, queueSettings } from "./harness.cases.ts";
 
 /** Calls that a dispatcher may make per second and queue when nothing happens: one for each message of a batch of eight at most. */
 const FEW = 9;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { queueOf } from "../../../test/support/brokers/broker.cases.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import { type LogFields, type Logger, silentLogger } from "../../base/telemetry/logger.ts";
-import { queueOf } from "../brokers/broker.cases.ts";
 import type { Broker, Settlement, SettleOutcome } from "../brokers/broker.ts";
 import { BrokerHealth } from "./broker-health.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { answer, Harness, OK } from "../../../test/support/dispatch/harness.cases.ts";
 import { type LogFields, type Logger, silentLogger } from "../../base/telemetry/logger.ts";
-import { answer, Harness, OK } from "./harness.cases.ts";
 
 interface Line {
   readonly level: string;

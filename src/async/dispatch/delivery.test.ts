@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
+import { queueOf } from "../../../test/support/brokers/broker.cases.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import { createDispatchMetrics } from "../../base/telemetry/dispatch-metrics.ts";
 import { MetricsRegistry } from "../../base/telemetry/registry.ts";
-import { queueOf } from "../brokers/broker.cases.ts";
 import type { Settlement } from "../brokers/broker.ts";
 import { readEntry } from "../brokers/intake.ts";
 import { errorResult } from "../brokers/messages/result.ts";

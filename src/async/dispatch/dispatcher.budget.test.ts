@@ -1,8 +1,15 @@
 import { describe, expect, it } from "vitest";
+import {
+  answer,
+  EPOCH,
+  FakeCapacity,
+  Harness,
+  type HarnessOptions,
+  queueSettings,
+} from "../../../test/support/dispatch/harness.cases.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import type { LearnedBytesPerToken } from "../../base/inference/bytes-per-token.ts";
 import type { CapacityReading } from "../../base/plugin/gate.ts";
-import { answer, EPOCH, FakeCapacity, Harness, type HarnessOptions, queueSettings } from "./harness.cases.ts";
 import { gatesView } from "./views.ts";
 
 const KIB = 1024;

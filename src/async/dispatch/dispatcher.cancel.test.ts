@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { answer, Harness } from "../../../test/support/dispatch/harness.cases.ts";
 import type { GateVerdict } from "../../base/plugin/gate.ts";
-import { answer, Harness } from "./harness.cases.ts";
 
 /** A gate that says what it is told to, and one that always says it. */
 function told(first: GateVerdict) {

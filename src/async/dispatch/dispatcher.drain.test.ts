@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
+import { answer, EPOCH, FakeCapacity, Harness, queueSettings } from "../../../test/support/dispatch/harness.cases.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import { parseDocument } from "../../base/document/parse.ts";
 import type { DispatchGate, GateMessage, GateVerdict, Reservations } from "../../base/plugin/gate.ts";
 import { LocalMaxConcurrency } from "../gates/local-max-concurrency.ts";
-import { answer, EPOCH, FakeCapacity, Harness, queueSettings } from "./harness.cases.ts";
 import { mergePolicy } from "./merge/policy-file.ts";
 
 /** Stops, and says how many milliseconds it took; fails when it has not ended `limit` after the drain. */

@@ -1,5 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { answer, FakeCapacity, Harness, type HarnessOptions, queueSettings } from "./harness.cases.ts";
+import {
+  answer,
+  FakeCapacity,
+  Harness,
+  type HarnessOptions,
+  queueSettings,
+} from "../../../test/support/dispatch/harness.cases.ts";
 
 const WAITING = { capacities: [], budget: async () => 0, apply: () => ({ kind: "wait" }) as const };
 const LONG = 10_000_000;

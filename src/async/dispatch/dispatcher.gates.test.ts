@@ -1,4 +1,12 @@
 import { describe, expect, it } from "vitest";
+import {
+  answer,
+  EPOCH,
+  FakeCapacity,
+  Harness,
+  type HarnessOptions,
+  queueSettings,
+} from "../../../test/support/dispatch/harness.cases.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import { parseDocument } from "../../base/document/parse.ts";
@@ -6,7 +14,6 @@ import type { DispatchGate, GateMessage, GateVerdict, Reservations } from "../..
 import { LocalMaxConcurrency } from "../gates/local-max-concurrency.ts";
 import { tierPriorityAdmission } from "../gates/tier-priority-admission.ts";
 import { waitOnRefuse } from "../gates/wait-on-refuse.ts";
-import { answer, EPOCH, FakeCapacity, Harness, type HarnessOptions, queueSettings } from "./harness.cases.ts";
 import { mergePolicy } from "./merge/policy-file.ts";
 
 const CONTINUE: GateVerdict = { kind: "continue" };

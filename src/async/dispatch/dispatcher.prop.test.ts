@@ -1,14 +1,21 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { MemoryProducer } from "../../../test/support/brokers/memory/producer.ts";
+import { type MemoryFault, MemoryStore } from "../../../test/support/brokers/memory/store.ts";
+import {
+  answer,
+  EPOCH,
+  FakeCapacity,
+  Harness,
+  OK,
+  queueSettings,
+} from "../../../test/support/dispatch/harness.cases.ts";
 import { fixedLimit } from "../../../test/support/slowness.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import { parseDocument } from "../../base/document/parse.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import type { DispatchGate, GateMessage, GateVerdict, Reservations } from "../../base/plugin/gate.ts";
-import { MemoryProducer } from "../brokers/memory/producer.ts";
-import { type MemoryFault, MemoryStore } from "../brokers/memory/store.ts";
-import { answer, EPOCH, FakeCapacity, Harness, OK, queueSettings } from "./harness.cases.ts";
 import { mergePolicy } from "./merge/policy-file.ts";
 import type { Answer } from "./send/inference-client.ts";
 

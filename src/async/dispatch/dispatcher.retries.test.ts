@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { answer, Harness, OK } from "../../../test/support/dispatch/harness.cases.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { parseDocument } from "../../base/document/parse.ts";
-import { answer, Harness, OK } from "./harness.cases.ts";
 import type { Answer } from "./send/inference-client.ts";
 import { requestTransforms } from "./transforms/transforms-file.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { answer, FakeCapacity, Harness, queueSettings } from "./harness.cases.ts";
+import { answer, FakeCapacity, Harness, queueSettings } from "../../../test/support/dispatch/harness.cases.ts";
 
 function gated(over: ConstructorParameters<typeof FakeCapacity>[1]) {
   const base = new Harness();

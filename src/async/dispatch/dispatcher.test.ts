@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from "vitest";
+import { answer, FakeCapacity, Harness, queueSettings } from "../../../test/support/dispatch/harness.cases.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
-import { answer, FakeCapacity, Harness, queueSettings } from "./harness.cases.ts";
 
 describe("Dispatcher", () => {
   it("brings every message to one result with the gateway's answer", async () => {

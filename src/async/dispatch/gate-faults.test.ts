@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { FakeCapacity, Harness, queueSettings } from "../../../test/support/dispatch/harness.cases.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { parseDocument } from "../../base/document/parse.ts";
 import type { DispatchGate, GateVerdict, Reservations } from "../../base/plugin/gate.ts";
 import { LocalMaxConcurrency } from "../gates/local-max-concurrency.ts";
-import { FakeCapacity, Harness, queueSettings } from "./harness.cases.ts";
 import { mergePolicy } from "./merge/policy-file.ts";
 
 const CONTINUE: GateVerdict = { kind: "continue" };

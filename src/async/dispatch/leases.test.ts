@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { queueOf } from "../../../test/support/brokers/broker.cases.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
-import { queueOf } from "../brokers/broker.cases.ts";
 import type { Claim } from "../brokers/broker.ts";
 import { readEntry } from "../brokers/intake.ts";
 import type { Delivery } from "./delivery.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { FakeCapacity, Harness, type HarnessOptions } from "../../../test/support/dispatch/harness.cases.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
-import { FakeCapacity, Harness, type HarnessOptions } from "./harness.cases.ts";
 
 /** With an idle poll of an hour: whatever is not announced is not seen. */
 function made(options: HarnessOptions = {}) {

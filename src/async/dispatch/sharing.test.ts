@@ -1,6 +1,11 @@
 import { describe, expect, it } from "vitest";
+import {
+  FakeCapacity,
+  Harness,
+  type HarnessOptions,
+  queueSettings,
+} from "../../../test/support/dispatch/harness.cases.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
-import { FakeCapacity, Harness, type HarnessOptions, queueSettings } from "./harness.cases.ts";
 
 const POOLS = ["default", "other"].map((id) => ({ id, workers: 32, gate: undefined }));
 const [Q, R] = [queueSettings("q"), queueSettings("r", { workerPoolId: "other" })];

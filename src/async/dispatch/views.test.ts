@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
+import { FakeCapacity, Harness } from "../../../test/support/dispatch/harness.cases.ts";
 import { createDispatchMetrics } from "../../base/telemetry/dispatch-metrics.ts";
 import { MetricsRegistry } from "../../base/telemetry/registry.ts";
 import { BacklogPoller } from "./backlog-poller.ts";
-import { FakeCapacity, Harness } from "./harness.cases.ts";
 import { gatesView, queuesView } from "./views.ts";
 
 interface Gates {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { Harness } from "../../../test/support/dispatch/harness.cases.ts";
 import { delay } from "../../base/clock/clock.ts";
-import { Harness } from "./harness.cases.ts";
 
 const WORKERS = 32;
 

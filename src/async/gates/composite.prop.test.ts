@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
+import { Collected, message, ScriptedGate } from "../../../test/support/gates/gate-fakes.cases.ts";
 import { CONTINUE, type GateVerdict, REFUSE, WAIT } from "../../base/plugin/gate.ts";
 import { CompositeGate } from "./composite.ts";
-import { Collected, message, ScriptedGate } from "./gate-fakes.cases.ts";
 
 const answer = fc.record({
   verdict: fc.oneof(

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
+import { Collected, factory, message, OWNER, ScriptedGate } from "../../../test/support/gates/gate-fakes.cases.ts";
 import { type CapacitySource, type DispatchGate, REFUSE, WAIT } from "../../base/plugin/gate.ts";
 import { CompositeGate } from "./composite.ts";
 import { constantGate, OPEN_GATE } from "./constant.ts";
-import { Collected, factory, message, OWNER, ScriptedGate } from "./gate-fakes.cases.ts";
 
 describe("composite", () => {
   it("has the smallest budget of its gates, and 1 without any (A-23)", async () => {

@@ -2,6 +2,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
+import { Collected, factory, LogLines, message, OWNER, POOL } from "../../../test/support/gates/gate-fakes.cases.ts";
 import type { SluiceError } from "../../base/inference/errors.ts";
 import {
   type CapacityReading,
@@ -13,7 +14,6 @@ import {
   type MetricSource,
   REFUSE,
 } from "../../base/plugin/gate.ts";
-import { Collected, factory, LogLines, message, OWNER, POOL } from "./gate-fakes.cases.ts";
 import { METRIC_GATES, METRIC_SOURCES } from "./metric-gates.ts";
 import { VERDICT_GATES } from "./verdict-gates.ts";
 

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
+import { LogLines, MemoryQuota } from "../../../test/support/gates/gate-fakes.cases.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
-import { LogLines, MemoryQuota } from "./gate-fakes.cases.ts";
 import { GiveBack, MAX_PENDING } from "./give-back.ts";
 
 async function taken(count: number) {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { Collected, message, type TestMessage } from "../../../test/support/gates/gate-fakes.cases.ts";
 import { CONTINUE, REFUSE, WAIT } from "../../base/plugin/gate.ts";
-import { Collected, message, type TestMessage } from "./gate-fakes.cases.ts";
 import { LocalMaxConcurrency, MAX_WAITERS } from "./local-max-concurrency.ts";
 
 describe("local-max-concurrency", () => {

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { ScriptedRedis } from "./gate-fakes.cases.ts";
+import { ScriptedRedis } from "../../../test/support/gates/gate-fakes.cases.ts";
 import { RedisConcurrency, RedisRateLimit } from "./redis-quota-store.ts";
 
 // What the scripts do is shown on a real server: test/redis/gates.test.ts.

@@ -1,9 +1,15 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import {
+  Collected,
+  LogLines,
+  MemoryQuota,
+  message,
+  ScriptedGate,
+} from "../../../test/support/gates/gate-fakes.cases.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import { CONTINUE, type GateMessage, WAIT } from "../../base/plugin/gate.ts";
 import { CompositeGate } from "./composite.ts";
-import { Collected, LogLines, MemoryQuota, message, ScriptedGate } from "./gate-fakes.cases.ts";
 import { MAX_HELD, QuotaGate } from "./redis-quota.ts";
 
 const MINUTE = 60_000;

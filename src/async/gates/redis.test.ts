@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
+import { Harness } from "../../../test/support/dispatch/harness.cases.ts";
+import { message, ScriptedRedis } from "../../../test/support/gates/gate-fakes.cases.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import { type CapacityReading, CONTINUE, REFUSE } from "../../base/plugin/gate.ts";
-import { Harness } from "../dispatch/harness.cases.ts";
-import { message, ScriptedRedis } from "./gate-fakes.cases.ts";
 import { RedisBudget } from "./redis.ts";
 
 function budgetOf(reply: ScriptedRedis["reply"], missing?: number) {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { Collected, factory, message, OWNER, ScriptedGate } from "../../../test/support/gates/gate-fakes.cases.ts";
 import { CONTINUE, type GateVerdict, REFUSE, WAIT } from "../../base/plugin/gate.ts";
 import { OPEN_GATE } from "./constant.ts";
-import { Collected, factory, message, OWNER, ScriptedGate } from "./gate-fakes.cases.ts";
 import { tierPriorityAdmission } from "./tier-priority-admission.ts";
 import { waitOnRefuse } from "./wait-on-refuse.ts";
 

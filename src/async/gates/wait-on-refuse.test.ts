@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
+import { Collected, factory, message, OWNER, ScriptedGate } from "../../../test/support/gates/gate-fakes.cases.ts";
 import { CONTINUE, type GateVerdict, REFUSE, WAIT } from "../../base/plugin/gate.ts";
-import { Collected, factory, message, OWNER, ScriptedGate } from "./gate-fakes.cases.ts";
 import { waitOnRefuse } from "./wait-on-refuse.ts";
 
 const DROP: GateVerdict = { kind: "drop" };

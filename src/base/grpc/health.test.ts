@@ -1,5 +1,6 @@
 import * as grpc from "@grpc/grpc-js";
 import { describe, expect, it } from "vitest";
+import { createHttp2Server } from "../../../test/support/grpc/node-http2.ts";
 import { GrpcClient } from "../../../test/support/grpc-client.ts";
 import { poll } from "../../../test/support/poll.ts";
 import { realClock } from "../clock/real.ts";
@@ -14,7 +15,6 @@ import {
   SERVING_STATUS,
   type ServingStatus,
 } from "./health.ts";
-import { createHttp2Server } from "./http2.ts";
 import { GRPC_STATUS } from "./status.ts";
 
 const CHECK = "/grpc.health.v1.Health/Check";

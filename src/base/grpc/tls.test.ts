@@ -4,11 +4,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import tls from "node:tls";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createHttp2Server } from "../../../test/support/grpc/node-http2.ts";
 import { GrpcClient } from "../../../test/support/grpc-client.ts";
 import { realClock } from "../clock/real.ts";
 import { VirtualClock } from "../clock/virtual.ts";
 import { healthHandlers, ProcessorHealth } from "./health.ts";
-import { createHttp2Server } from "./http2.ts";
 import { loadCertificates, loadTlsPair, selfSignedPair, type TlsPair } from "./tls.ts";
 
 const NOW = Date.UTC(2026, 1, 3, 4, 5, 6);

@@ -1,12 +1,5 @@
 import type { ServerResponse } from "node:http";
 import { afterEach, describe, expect, it } from "vitest";
-import { deadPort } from "../../../test/support/loopback.ts";
-import { poll } from "../../../test/support/poll.ts";
-import { realClock } from "../../base/clock/real.ts";
-import { VirtualClock } from "../../base/clock/virtual.ts";
-import { parseSimOptions } from "../simulator/options.ts";
-import { startSimulator } from "../simulator/server.ts";
-import { type CheckReport, checkServer } from "./check-server.ts";
 import {
   closeFakeServers,
   fakeServer,
@@ -15,7 +8,14 @@ import {
   NOW,
   type SeenRequest,
   withPage,
-} from "./fake-server.cases.ts";
+} from "../../../test/support/check/fake-server.cases.ts";
+import { deadPort } from "../../../test/support/loopback.ts";
+import { poll } from "../../../test/support/poll.ts";
+import { realClock } from "../../base/clock/real.ts";
+import { VirtualClock } from "../../base/clock/virtual.ts";
+import { parseSimOptions } from "../simulator/options.ts";
+import { startSimulator } from "../simulator/server.ts";
+import { type CheckReport, checkServer } from "./check-server.ts";
 import type { ObligationName } from "./obligations.ts";
 import type { CheckOptions } from "./options.ts";
 import { reportJson, summaryLine, verdictLine } from "./report.ts";

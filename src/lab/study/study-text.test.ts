@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { kindOf, quantiles, runOf, studyOf, workloadOf } from "../../../test/support/study/study.cases.ts";
 import { PRESETS } from "../simulator/batching/presets.ts";
 import type { RunResult } from "./result.ts";
-import { kindOf, quantiles, runOf, studyOf, workloadOf } from "./study.cases.ts";
 import { planText, studyText } from "./study-text.ts";
 
 const POLICIES: Readonly<Record<string, number>> = {

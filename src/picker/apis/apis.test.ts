@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
+import { parsed, promptTexts, refused } from "../../../test/support/apis/parse.cases.ts";
 import { conversations } from "./conversations.ts";
 import { embeddings } from "./embeddings.ts";
 import { images } from "./images.ts";
 import { countTokens, messages } from "./messages.ts";
-import { parsed, promptTexts, refused } from "./parse.cases.ts";
 import { responses } from "./responses.ts";
 import { sglangGenerate, vllmGenerate } from "./token-generate.ts";
 

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { parsed, promptTexts, refused } from "../../../test/support/apis/parse.cases.ts";
 import { promptBytes } from "../../base/inference/request.ts";
 import type { BodyParser } from "../../base/plugin/kinds.ts";
 import { chatCompletions } from "./chat-completions.ts";
@@ -7,7 +8,6 @@ import { conversations } from "./conversations.ts";
 import { embeddings } from "./embeddings.ts";
 import { images } from "./images.ts";
 import { messages } from "./messages.ts";
-import { parsed, promptTexts, refused } from "./parse.cases.ts";
 import { MAX_PROMPTS } from "./prompts.ts";
 import { responses } from "./responses.ts";
 import { sglangGenerate, vllmGenerate } from "./token-generate.ts";

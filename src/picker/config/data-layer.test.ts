@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { HEAD, load, problemsOf } from "./fakes.cases.ts";
+import { HEAD, load, problemsOf } from "../../../test/support/config/fakes.cases.ts";
 
 const sources = (text: string): unknown[] =>
   load(HEAD + text).dataSources.map(({ source, extractors }) => [

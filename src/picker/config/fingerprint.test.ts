@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { HEAD, load } from "./fakes.cases.ts";
+import { HEAD, load } from "../../../test/support/config/fakes.cases.ts";
 import { configFingerprint } from "./fingerprint.ts";
 
 const of = (text: string): string => configFingerprint(load(HEAD + text));

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
+import { DEFINITIONS, HEAD, load, members, problemsOf, REGISTRY } from "../../../test/support/config/fakes.cases.ts";
 import { PluginRegistry } from "../../base/plugin/registry.ts";
 import { DEFAULT_CONFIG } from "./defaults.ts";
 import { effectiveSummary } from "./effective.ts";
-import { DEFINITIONS, HEAD, load, members, problemsOf, REGISTRY } from "./fakes.cases.ts";
 import { loadConfig } from "./load.ts";
 
 const namesOf = (config: ReturnType<typeof load>) => config.profiles[0]!.plugins.map(({ name }) => name);

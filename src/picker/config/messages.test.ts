@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { HEAD, load, messageFor } from "./fakes.cases.ts";
+import { HEAD, load, messageFor } from "../../../test/support/config/fakes.cases.ts";
 
 // Every row of scheduling 4.4 as the author of the file reads it: the whole message. That both --config-file and --config-text
 // are given is for the flags to refuse (src/commands/epp/epp-flags.test.ts, S-62).

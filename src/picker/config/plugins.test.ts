@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
+import { DEFINITIONS, HEAD } from "../../../test/support/config/fakes.cases.ts";
 import { parseDocument } from "../../base/document/parse.ts";
 import { defineAdmitter } from "../../base/plugin/define.ts";
 import { z } from "../../base/plugin/index.ts";
 import { PluginRegistry } from "../../base/plugin/registry.ts";
-import { DEFINITIONS, HEAD } from "./fakes.cases.ts";
 import { loadConfig } from "./load.ts";
 
 /** What a plugin of that schema is made with. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { detailed, HEAD, load, problemsOf } from "./fakes.cases.ts";
+import { detailed, HEAD, load, problemsOf } from "../../../test/support/config/fakes.cases.ts";
 
 /** `reader: producer` for each reader of the prefix cache, in order. */
 const readers = (text: string): string[] =>

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { HEAD, load, members, problemsOf } from "../../../test/support/config/fakes.cases.ts";
 import { effectiveSummary } from "./effective.ts";
-import { HEAD, load, members, problemsOf } from "./fakes.cases.ts";
 
 const TWO = `schedulingProfiles:
 - name: chat

@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { TestCore, type TestCoreOptions } from "../../../test/support/core.ts";
+import { HEADERS } from "../../../test/support/exchange/fakes.cases.ts";
+import { madeModel, madePool, targets } from "../../../test/support/resources/made.cases.ts";
 import { SessionHarness } from "../../../test/support/session-harness.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import { defineAdmitter } from "../../base/plugin/define.ts";
-import { madeModel, madePool, targets } from "../../pool/resources/made.cases.ts";
 import type { ResourceObject } from "../../pool/resources/objects.ts";
 import { ResourceStore } from "../../pool/resources/resource-store.ts";
-import { HEADERS } from "../exchange/fakes.cases.ts";
 
 // Items of the checklist in section 10 of the scheduling specification, as a client of the whole core meets them: ext_proc
 // messages in, replies out, in virtual time.

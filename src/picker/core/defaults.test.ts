@@ -1,11 +1,11 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
+import { buildDefaultPlan } from "../../../test/support/scheduling/default-profile.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import { parseDocument } from "../../base/document/parse.ts";
 import type { EffectiveConfig } from "../config/effective.ts";
 import { loadConfig } from "../config/load.ts";
-import { buildDefaultPlan } from "../scheduling/default-profile.ts";
 import type { Profile } from "../scheduling/profile.ts";
 import { PLUGIN_REGISTRY } from "./plugins/plugins.ts";
 

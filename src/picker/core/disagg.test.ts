@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { TestCore } from "../../../test/support/core.ts";
+import { NO_WIRE } from "../../../test/support/exchange/fakes.cases.ts";
 import { chatBody } from "../../../test/support/session-harness.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceExchange } from "../exchange/exchange.ts";
-import { NO_WIRE } from "../exchange/fakes.cases.ts";
 import type { Decision, Routed } from "../exchange/wire.ts";
 
 // Configuration to headers and counters, everything real but the wire and the clock (scheduling 3.7.1).

@@ -14,8 +14,8 @@ import {
   refusedWith,
   routedTo,
 } from "../../../test/support/hermetic.ts";
+import { madePool, madeRewrite, rule } from "../../../test/support/resources/made.cases.ts";
 import { SessionHarness } from "../../../test/support/session-harness.ts";
-import { madePool, madeRewrite, rule } from "../../pool/resources/made.cases.ts";
 import { ResourceStore } from "../../pool/resources/resource-store.ts";
 
 // The scenarios of epp-protocol, appendix B, one test per row: v1.5's own integration tests, described there. Whole replies

@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { TestCore, type TestCoreOptions } from "../../../test/support/core.ts";
 import { fromStruct, type Plain } from "../../../test/support/extproc-client.ts";
 import { grpcFrame } from "../../../test/support/grpc-apis.ts";
+import { madeModel, madePool } from "../../../test/support/resources/made.cases.ts";
 import {
   bodyOf,
   chatBody,
@@ -12,7 +13,6 @@ import {
   SessionHarness,
 } from "../../../test/support/session-harness.ts";
 import type { ResponseCompleteContext } from "../../base/plugin/kinds.ts";
-import { madeModel, madePool } from "../../pool/resources/made.cases.ts";
 import { ResourceStore } from "../../pool/resources/resource-store.ts";
 
 // Clauses of the protocol's checklist that only a whole picker shows: session, exchange, models, scheduler and plugins.

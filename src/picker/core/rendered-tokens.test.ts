@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { TestCore } from "../../../test/support/core.ts";
+import { NO_WIRE } from "../../../test/support/exchange/fakes.cases.ts";
 import { poll } from "../../../test/support/poll.ts";
 import { RenderServer } from "../../../test/support/render-server.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
-import { NO_WIRE } from "../exchange/fakes.cases.ts";
 import type { Decision, Routed } from "../exchange/wire.ts";
 
 const servers: RenderServer[] = [];

@@ -1,4 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { buildDefaultPlan } from "../../../test/support/scheduling/default-profile.ts";
+import { endpointOf, requestOf } from "../../../test/support/scheduling/fakes.cases.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
@@ -7,8 +9,6 @@ import { type LogFields, type Logger, silentLogger } from "../../base/telemetry/
 import { createMetrics } from "../../base/telemetry/names.ts";
 import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
 import { MetricsRegistry } from "../../base/telemetry/registry.ts";
-import { buildDefaultPlan } from "../scheduling/default-profile.ts";
-import { endpointOf, requestOf } from "../scheduling/fakes.cases.ts";
 import { Scheduler } from "../scheduling/scheduler.ts";
 import { schedulerHooks } from "./scheduler-hooks.ts";
 

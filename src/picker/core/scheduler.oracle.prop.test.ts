@@ -1,6 +1,19 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
+import { SCORER_TYPES, writtenConfig } from "../../../test/support/core/oracle-configs.cases.ts";
+import {
+  IDLE,
+  type load,
+  type Of,
+  type Present,
+  requestOfArrival,
+  type Story,
+  story,
+} from "../../../test/support/core/oracle-stories.cases.ts";
+import { endpointOf } from "../../../test/support/scheduling/fakes.cases.ts";
+import type { SlowConfig } from "../../../test/support/scheduling/slow-config.cases.ts";
+import { SlowScheduler } from "../../../test/support/scheduling/slow-scheduler.cases.ts";
 import { fixedLimit } from "../../../test/support/slowness.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
@@ -13,12 +26,7 @@ import { PluginRegistry } from "../../base/plugin/registry.ts";
 import { silentLogger } from "../../base/telemetry/logger.ts";
 import { BUILT_IN_PROFILES, builtInDocument } from "../config/defaults.ts";
 import { loadConfig } from "../config/load.ts";
-import { endpointOf } from "../scheduling/fakes.cases.ts";
 import { Scheduler } from "../scheduling/scheduler.ts";
-import type { SlowConfig } from "../scheduling/slow-config.cases.ts";
-import { SlowScheduler } from "../scheduling/slow-scheduler.cases.ts";
-import { SCORER_TYPES, writtenConfig } from "./oracle-configs.cases.ts";
-import { IDLE, type load, type Of, type Present, requestOfArrival, type Story, story } from "./oracle-stories.cases.ts";
 import { instancesOf, planOf } from "./plan.ts";
 import { PLUGINS } from "./plugins/plugins.ts";
 

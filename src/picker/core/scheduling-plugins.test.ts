@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { TestCore, type TestCoreOptions } from "../../../test/support/core.ts";
+import { HEADERS, NO_WIRE } from "../../../test/support/exchange/fakes.cases.ts";
 import { chatBody } from "../../../test/support/session-harness.ts";
 import { parseDocument } from "../../base/document/parse.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
 import { OUTCOMES, Rejection } from "../../base/inference/outcomes.ts";
 import { loadConfig } from "../config/load.ts";
-import { HEADERS, NO_WIRE } from "../exchange/fakes.cases.ts";
 import type { Routed } from "../exchange/wire.ts";
 import { PLUGIN_REGISTRY } from "./plugins/plugins.ts";
 

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { endpointOf, requestOf } from "../../../test/support/scheduling/fakes.cases.ts";
 import { fixedLimit } from "../../../test/support/slowness.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
@@ -12,7 +13,6 @@ import type { PluginDefinition, PluginKind } from "../../base/plugin/kinds.ts";
 import { PluginRegistry } from "../../base/plugin/registry.ts";
 import { silentLogger } from "../../base/telemetry/logger.ts";
 import { buildPlan, type MemberDescription, type PlanOptions } from "../scheduling/build.ts";
-import { endpointOf, requestOf } from "../scheduling/fakes.cases.ts";
 import { SCHEDULING_PLUGINS } from "../scheduling/plugins/index.ts";
 import type { SchedulingPlan } from "../scheduling/profile.ts";
 import { Scheduler } from "../scheduling/scheduler.ts";

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { TestCore } from "../../../test/support/core.ts";
+import { madeModel, madePool, madeRewrite, rule, targets } from "../../../test/support/resources/made.cases.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
-import { madeModel, madePool, madeRewrite, rule, targets } from "../../pool/resources/made.cases.ts";
 import type { ResourceObject } from "../../pool/resources/objects.ts";
 import { ResourceStore } from "../../pool/resources/resource-store.ts";
 import type { Decision, Wire } from "./wire.ts";

@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { TestCore } from "../../../test/support/core.ts";
+import { NO_WIRE } from "../../../test/support/exchange/fakes.cases.ts";
 import { chatBody } from "../../../test/support/session-harness.ts";
 import type { DecisionRecord } from "../../base/inference/decision-record.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import { decisionHeaders } from "./decision-headers.ts";
 import type { InferenceExchange } from "./exchange.ts";
-import { NO_WIRE } from "./fakes.cases.ts";
 import type { Decision } from "./wire.ts";
 
 /** An exchange that was decided. */

@@ -2,10 +2,10 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
 import { TestCore } from "../../../test/support/core.ts";
+import { HEADERS, NO_WIRE } from "../../../test/support/exchange/fakes.cases.ts";
 import { poll } from "../../../test/support/poll.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
 import type { InferenceExchange } from "./exchange.ts";
-import { HEADERS, NO_WIRE } from "./fakes.cases.ts";
 import { spanText } from "./stage-spans.ts";
 
 setFlagsFromString("--expose-gc");

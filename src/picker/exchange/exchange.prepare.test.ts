@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { TestCore, type TestCoreOptions } from "../../../test/support/core.ts";
+import { HEADERS, NO_WIRE } from "../../../test/support/exchange/fakes.cases.ts";
 import { chatBody, SessionHarness } from "../../../test/support/session-harness.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
@@ -7,7 +8,6 @@ import type { InferenceRequest } from "../../base/inference/request.ts";
 import { defineProducer, defineScorer } from "../../base/plugin/define.ts";
 import { attributeKey } from "../../base/plugin/keys.ts";
 import type { InferenceExchange } from "./exchange.ts";
-import { HEADERS, NO_WIRE } from "./fakes.cases.ts";
 import type { Decision, Routed } from "./wire.ts";
 
 const WANTED = attributeKey<string>("wanted");

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { TestCore } from "../../../test/support/core.ts";
+import { madePool } from "../../../test/support/resources/made.cases.ts";
 import { chatBody } from "../../../test/support/session-harness.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
-import { madePool } from "../../pool/resources/made.cases.ts";
 import { ResourceStore } from "../../pool/resources/resource-store.ts";
 import type { InferenceExchange } from "./exchange.ts";
 import type { Decision, Routed } from "./wire.ts";

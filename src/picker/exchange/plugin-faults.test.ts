@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { TestCore } from "../../../test/support/core.ts";
+import { HEADERS, NO_WIRE } from "../../../test/support/exchange/fakes.cases.ts";
+import { requestOf } from "../../../test/support/scheduling/fakes.cases.ts";
 import { chatBody, SessionHarness } from "../../../test/support/session-harness.ts";
 import { messageOf } from "../../base/inference/errors.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { PreRequestContext, RequestHeaderProcessor, RequestHook } from "../../base/plugin/kinds.ts";
-import { requestOf } from "../scheduling/fakes.cases.ts";
-import { HEADERS, NO_WIRE } from "./fakes.cases.ts";
 import { processHeaders } from "./header-processors.ts";
 
 /** Plugins as people write them whose editor checks no types. */

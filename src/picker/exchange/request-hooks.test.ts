@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { TestCore } from "../../../test/support/core.ts";
+import { HEADERS, NO_WIRE } from "../../../test/support/exchange/fakes.cases.ts";
 import { chatBody } from "../../../test/support/session-harness.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
 import type { RequestHook, ResponseCompleteContext } from "../../base/plugin/kinds.ts";
-import { HEADERS, NO_WIRE } from "./fakes.cases.ts";
 import type { Routed } from "./wire.ts";
 
 const JSON_ANSWER = HeaderList.of([["content-type", "application/json"]]);

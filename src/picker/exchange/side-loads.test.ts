@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { TestCore } from "../../../test/support/core.ts";
+import { HEADERS, NO_WIRE } from "../../../test/support/exchange/fakes.cases.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
@@ -7,7 +8,6 @@ import type { DecisionRecord } from "../../base/inference/scheduling-result.ts";
 import type { PoolEndpoint } from "../../pool/endpoints/pool-endpoint.ts";
 import { EndpointRegistry } from "../../pool/endpoints/registry.ts";
 import { Attempts } from "./attempts.ts";
-import { HEADERS, NO_WIRE } from "./fakes.cases.ts";
 
 /** An exchange that two endpoints can answer, and for which two others compute 300 and 20 tokens before that. */
 function open({ keepsTokens = false } = {}) {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { endpointOf, instanceOf, requestOf, unscraped } from "../scheduling/fakes.cases.ts";
+import { endpointOf, instanceOf, requestOf, unscraped } from "../../../test/support/scheduling/fakes.cases.ts";
 import { LegacyAdmission } from "./legacy-admission.ts";
 import { noCapacityDetector } from "./no-capacity-detector.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { columnsOf, endpointOf, instanceOf, keptBy, unscraped } from "../../../test/support/scheduling/fakes.cases.ts";
 import { type LogFields, type Logger, silentLogger } from "../../base/telemetry/logger.ts";
-import { columnsOf, endpointOf, instanceOf, keptBy, unscraped } from "../scheduling/fakes.cases.ts";
 import { utilizationDetector } from "./utilization-detector.ts";
 
 const load = (slot: number, waiting: number, kvUsage: number, scrapedAt = 0) =>

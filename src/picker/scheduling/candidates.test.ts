@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { columnsOf, endpointOf, unscraped } from "../../../test/support/scheduling/fakes.cases.ts";
 import { attributeKey, columnKey } from "../../base/plugin/keys.ts";
 import { CandidateColumns } from "./candidates.ts";
-import { columnsOf, endpointOf, unscraped } from "./fakes.cases.ts";
 
 const head = (column: ArrayLike<number>, count: number): number[] =>
   Array.from({ length: count }, (_, i) => column[i]!);

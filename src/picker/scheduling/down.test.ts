@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { endpointOf, requestOf } from "../../../test/support/scheduling/fakes.cases.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
@@ -8,7 +9,6 @@ import type { PluginDefinition, PluginKind } from "../../base/plugin/kinds.ts";
 import { PluginRegistry } from "../../base/plugin/registry.ts";
 import { replay } from "../decisions/replay.ts";
 import { described, planOfOne } from "./build.ts";
-import { endpointOf, requestOf } from "./fakes.cases.ts";
 import { SCHEDULING_PLUGINS } from "./plugins/index.ts";
 import { queueScorer } from "./plugins/scorers/queue-scorer.ts";
 import { Scheduler } from "./scheduler.ts";

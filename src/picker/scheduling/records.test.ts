@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
+import { buildDefaultPlan } from "../../../test/support/scheduling/default-profile.ts";
+import { endpointOf, requestOf } from "../../../test/support/scheduling/fakes.cases.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
-import { buildDefaultPlan } from "./default-profile.ts";
-import { endpointOf, requestOf } from "./fakes.cases.ts";
 import { DecisionRecords } from "./records.ts";
 import { Scheduler } from "./scheduler.ts";
 

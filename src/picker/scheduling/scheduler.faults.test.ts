@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { endpointOf, requestOf } from "../../../test/support/scheduling/fakes.cases.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import { messageOf } from "../../base/inference/errors.ts";
@@ -29,7 +30,6 @@ import { PluginRegistry } from "../../base/plugin/registry.ts";
 import { silentLogger } from "../../base/telemetry/logger.ts";
 import { explain } from "../decisions/explain.ts";
 import { buildPlan, described, type MemberDescription, planOfOne } from "./build.ts";
-import { endpointOf, requestOf } from "./fakes.cases.ts";
 import { SCHEDULING_PLUGINS } from "./plugins/index.ts";
 import { queueScorer } from "./plugins/scorers/queue-scorer.ts";
 import type { SchedulingPlan } from "./profile.ts";

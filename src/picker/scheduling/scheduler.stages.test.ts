@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { endpointOf, requestOf } from "../../../test/support/scheduling/fakes.cases.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
@@ -18,7 +19,6 @@ import type { Admitter, PluginDefinition, ProfileHandler, Screener } from "../..
 import { PluginRegistry } from "../../base/plugin/registry.ts";
 import { silentLogger } from "../../base/telemetry/logger.ts";
 import { buildPlan, described, type MemberDescription, type PlanOptions, planOfOne } from "./build.ts";
-import { endpointOf, requestOf } from "./fakes.cases.ts";
 import type { SchedulerHooks } from "./hooks.ts";
 import { SCHEDULING_PLUGINS } from "./plugins/index.ts";
 import { prefixCacheScorer } from "./plugins/scorers/prefix-cache-scorer.ts";

@@ -1,4 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { buildDefaultPlan } from "../../../test/support/scheduling/default-profile.ts";
+import { endpointOf, requestOf, unscraped } from "../../../test/support/scheduling/fakes.cases.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
@@ -11,8 +13,6 @@ import { columnKey } from "../../base/plugin/keys.ts";
 import type { PluginDefinition } from "../../base/plugin/kinds.ts";
 import { PluginRegistry } from "../../base/plugin/registry.ts";
 import { described, planOfOne } from "./build.ts";
-import { buildDefaultPlan } from "./default-profile.ts";
-import { endpointOf, requestOf, unscraped } from "./fakes.cases.ts";
 import type { SchedulerHooks } from "./hooks.ts";
 import { SCHEDULING_PLUGINS } from "./plugins/index.ts";
 import { maxScorePicker } from "./plugins/pickers/max-score-picker.ts";

@@ -1,9 +1,9 @@
 import { describe, expect, it, vi } from "vitest";
+import { clusterOfFile, type Follower, mayRead, TestCluster } from "../../../test/support/controllers/cluster.cases.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { UNKNOWN_METRICS } from "../../base/inference/endpoint.ts";
 import { Collector } from "../endpoints/collector.ts";
 import { GROUP } from "../resources/objects.ts";
-import { clusterOfFile, type Follower, mayRead, TestCluster } from "./cluster.cases.ts";
 
 const { cluster, place } = await clusterOfFile("ns");
 const POOLS = ["inferencepools", "pool", GROUP.stable, "v1"] as const;

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
+import { madeModel, madePool, targets } from "../../../test/support/resources/made.cases.ts";
+import { endpointOf, requestOf } from "../../../test/support/scheduling/fakes.cases.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
-import { endpointOf, requestOf } from "../../picker/scheduling/fakes.cases.ts";
-import { madeModel, madePool, targets } from "../resources/made.cases.ts";
 import type { ResourceObject } from "../resources/objects.ts";
 import { ResourceStore } from "../resources/resource-store.ts";
 import { modelNotFound } from "./model-not-found.ts";

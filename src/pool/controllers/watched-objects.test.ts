@@ -1,4 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
+import { clusterOfFile, type Follower, mayRead, TestCluster } from "../../../test/support/controllers/cluster.cases.ts";
 import { poll } from "../../../test/support/poll.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
@@ -7,7 +8,6 @@ import { Rejection } from "../../base/inference/outcomes.ts";
 import { objectivesFromFlags } from "../resources/objectives.ts";
 import { GROUP } from "../resources/objects.ts";
 import { ModelResolver } from "../resources/resolve.ts";
-import { clusterOfFile, type Follower, mayRead, TestCluster } from "./cluster.cases.ts";
 
 const { cluster, place } = await clusterOfFile("watched");
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { FakeServer, refusal } from "../../../test/support/kubernetes/fake-api.cases.ts";
 import { ApiError } from "./api-error.ts";
 import { ApplyConflictError, applyStatus } from "./apply.ts";
-import { FakeServer, refusal } from "./fake-api.cases.ts";
 
 const TYPE = { group: "test.io", version: "v1", plural: "things", kind: "Thing" };
 

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
+import { FakeServer, recordingLog, refusal } from "../../../test/support/kubernetes/fake-api.cases.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import type { ApiRequest } from "./api-client.ts";
 import { EventWriter } from "./events.ts";
-import { FakeServer, recordingLog, refusal } from "./fake-api.cases.ts";
 
 const ABOUT = { apiVersion: "test.io/v1", kind: "Thing", namespace: "ml", name: "a", uid: "u1" };
 const EVENT = { type: "Warning", reason: "TargetMissing", message: "no such model" } as const;

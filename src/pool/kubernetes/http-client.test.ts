@@ -3,6 +3,7 @@ import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
 import { clientAuthority } from "../../../test/support/certificates.ts";
+import { recordingLog } from "../../../test/support/kubernetes/fake-api.cases.ts";
 import { answerBytes, chunkBytes, deadPort, type RawServer, rawServer } from "../../../test/support/loopback.ts";
 import { poll } from "../../../test/support/poll.ts";
 import type { Clock } from "../../base/clock/clock.ts";
@@ -10,7 +11,6 @@ import { realClock } from "../../base/clock/real.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import type { ApiRequest } from "./api-client.ts";
 import type { Credentials } from "./credentials.ts";
-import { recordingLog } from "./fake-api.cases.ts";
 import { HttpApiClient } from "./http-client.ts";
 
 const GET: ApiRequest = { method: "GET", path: "/api/v1/namespaces/ml/pods" };

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
+import { FakeServer, recordingLog, refusal } from "../../../test/support/kubernetes/fake-api.cases.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import type { ApiRequest } from "./api-client.ts";
-import { FakeServer, recordingLog, refusal } from "./fake-api.cases.ts";
 import { LeaderElector } from "./leader-elector.ts";
 import type { Lease } from "./lease-record.ts";
 

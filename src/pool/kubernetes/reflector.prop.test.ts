@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { FakeCollection, refusal, type Thing } from "../../../test/support/kubernetes/fake-api.cases.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import { silentLogger } from "../../base/telemetry/logger.ts";
-import { FakeCollection, refusal, type Thing } from "./fake-api.cases.ts";
 import type { ObjectKey } from "./reflected.ts";
 import { Reflector } from "./reflector.ts";
 

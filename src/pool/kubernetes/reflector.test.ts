@@ -1,7 +1,13 @@
 import { describe, expect, it } from "vitest";
+import {
+  FakeCollection,
+  FakeServer,
+  recordingLog,
+  refusal,
+  type Thing,
+} from "../../../test/support/kubernetes/fake-api.cases.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
-import { FakeCollection, FakeServer, recordingLog, refusal, type Thing } from "./fake-api.cases.ts";
 import type { ObjectKey } from "./reflected.ts";
 import { Reflector, type ReflectorOptions } from "./reflector.ts";
 

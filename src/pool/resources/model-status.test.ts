@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { madeModel } from "../../../test/support/resources/made.cases.ts";
 import { type Condition, pendingCondition } from "./condition.ts";
-import { madeModel } from "./made.cases.ts";
 import { modelConditions } from "./model-status.ts";
 import { readConditions } from "./status-kinds.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { madeModel } from "./made.cases.ts";
+import { madeModel } from "../../../test/support/resources/made.cases.ts";
 import { ModelTable } from "./model-table.ts";
 
 const made = (name: string, modelName: string, created: number) =>

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { madePool } from "./made.cases.ts";
+import { madePool } from "../../../test/support/resources/made.cases.ts";
 import { GROUP } from "./objects.ts";
 import { choosePool, type PoolIdentity } from "./pool-choice.ts";
 

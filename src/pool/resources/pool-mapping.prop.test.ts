@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { madePool } from "../../../test/support/resources/made.cases.ts";
 import type { SluiceError } from "../../base/inference/errors.ts";
 import { type Condition, pendingCondition } from "./condition.ts";
-import { madePool } from "./made.cases.ts";
 import { GROUP, type InferencePool } from "./objects.ts";
 import { asExperimental, asStable, effectivePort, storableV1 } from "./pool-mapping.ts";
 import { type ParentStatus, SENTINEL } from "./pool-parents.ts";

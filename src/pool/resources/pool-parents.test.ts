@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { madePool } from "../../../test/support/resources/made.cases.ts";
 import type { Finding } from "./condition.ts";
-import { madePool } from "./made.cases.ts";
 import { GROUP } from "./objects.ts";
 import { type Parent, type ParentStatus, putParent, SENTINEL, withdrawParent } from "./pool-parents.ts";
 import { readResource } from "./read.ts";

@@ -1,8 +1,15 @@
 import { describe, expect, it } from "vitest";
+import {
+  madeModel,
+  madeObjective,
+  madePool,
+  madeRewrite,
+  rule,
+  targets,
+} from "../../../test/support/resources/made.cases.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
-import { madeModel, madeObjective, madePool, madeRewrite, rule, targets } from "./made.cases.ts";
 import { objectivesFromFlags } from "./objectives.ts";
 import { GROUP, type ResourceObject } from "./objects.ts";
 import { ModelResolver, type NamedBody, type ResolvedModel, type ResolverOptions } from "./resolve.ts";

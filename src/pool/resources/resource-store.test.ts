@@ -1,5 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { madeModel, madeObjective, madePool, madeRewrite, rule, targets } from "./made.cases.ts";
+import {
+  madeModel,
+  madeObjective,
+  madePool,
+  madeRewrite,
+  rule,
+  targets,
+} from "../../../test/support/resources/made.cases.ts";
 import { GROUP, type InferenceModel } from "./objects.ts";
 import { ResourceStore } from "./resource-store.ts";
 

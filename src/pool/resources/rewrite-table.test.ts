@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { madeRewrite, rule } from "../../../test/support/resources/made.cases.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
-import { madeRewrite, rule } from "./made.cases.ts";
 import type { RewriteRule } from "./objects.ts";
 import { RewriteTable } from "./rewrite-table.ts";
 

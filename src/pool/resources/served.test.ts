@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
+import { madePool } from "../../../test/support/resources/made.cases.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
-import { madePool } from "./made.cases.ts";
 import { objectivesFromFlags } from "./objectives.ts";
 import { GROUP } from "./objects.ts";
 import { ModelResolver } from "./resolve.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { targets } from "../../../test/support/resources/made.cases.ts";
 import { type Random, SeededRandom } from "../../base/clock/random.ts";
-import { targets } from "./made.cases.ts";
 import { isMixed, TargetDraw } from "./target-draw.ts";
 
 const DRAWS = 10_000;

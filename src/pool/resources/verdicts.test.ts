@@ -1,14 +1,22 @@
 import { describe, expect, it } from "vitest";
+import type { Manifest } from "../../../test/support/resources/verdicts.cases.ts";
+import { ACCEPTED_POOLS, REFUSED_POOLS } from "../../../test/support/resources/verdicts-pools.cases.ts";
+import {
+  ACCEPTED_STATUSES,
+  FRESH_STATUSES,
+  REFUSED_STATUSES,
+} from "../../../test/support/resources/verdicts-status.cases.ts";
+import {
+  ACCEPTED_WORKLOADS,
+  REFUSED_WORKLOADS,
+  UPDATES,
+} from "../../../test/support/resources/verdicts-workloads.cases.ts";
 import { formatPath } from "../../base/document/document.ts";
 import type { Violation } from "../../base/document/validate.ts";
 import type { InferenceModel } from "./objects.ts";
 import { readResource } from "./read.ts";
 import { transitionViolations } from "./rules.ts";
 import { readConditions, readImportStatus, readPoolStatus } from "./status-kinds.ts";
-import type { Manifest } from "./verdicts.cases.ts";
-import { ACCEPTED_POOLS, REFUSED_POOLS } from "./verdicts-pools.cases.ts";
-import { ACCEPTED_STATUSES, FRESH_STATUSES, REFUSED_STATUSES } from "./verdicts-status.cases.ts";
-import { ACCEPTED_WORKLOADS, REFUSED_WORKLOADS, UPDATES } from "./verdicts-workloads.cases.ts";
 
 // The verdict table (api-resources 8.2; R-3) on our own parser; test/kubernetes has it on an API server.
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { recordedRun } from "../../../test/support/study/replay/recorded.cases.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
-import { recordedRun } from "../../lab/study/replay/recorded.cases.ts";
 import type { InferenceCore } from "../../picker/core/inference-core.ts";
 import { DecisionRecords } from "../../picker/scheduling/records.ts";
 import { viewsOf } from "./core-views.ts";

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
+import { KNOWN_SERVERS, OPTIONS, POOL } from "../../../test/support/envoy/pool.cases.ts";
 import { renderBootstrap } from "./bootstrap.ts";
 import type { BootstrapOptions } from "./options.ts";
 import { planBootstrap } from "./plan.ts";
-import { KNOWN_SERVERS, OPTIONS, POOL } from "./pool.cases.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: tests reach deep into a configuration
 type Plain = any;

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
+import { KNOWN_SERVERS, OPTIONS, POOL } from "../../../test/support/envoy/pool.cases.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { GROUP, type InferencePool, type PickerReference } from "../../pool/resources/objects.ts";
 import type { BootstrapOptions } from "./options.ts";
 import { planBootstrap } from "./plan.ts";
-import { KNOWN_SERVERS, OPTIONS, POOL } from "./pool.cases.ts";
 
 function poolWith(picker: Partial<PickerReference>, group: string = GROUP.stable): InferencePool {
   return { ...POOL, group, picker: { ...POOL.picker!, ...picker } };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { queueOf } from "../broker.cases.ts";
+import { queueOf } from "../../../../test/support/brokers/broker.cases.ts";
 import type { Received } from "./client.ts";
 import { readDelivery } from "./delivery.ts";
 

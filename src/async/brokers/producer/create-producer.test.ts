@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { CaseFolder } from "../sqlite/fixture.cases.ts";
+import { CaseFolder } from "../../../../test/support/brokers/sqlite/fixture.cases.ts";
 import { createProducer, createRequester, type Producer, type ProducerOptions } from "./index.ts";
 
 describe("createProducer", () => {

@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, it } from "vitest";
+import { MemoryProducer } from "../../../../test/support/brokers/memory/producer.ts";
+import { answer, Harness } from "../../../../test/support/dispatch/harness.cases.ts";
 import { SeededRandom } from "../../../base/clock/random.ts";
 import { silentLogger } from "../../../base/telemetry/logger.ts";
-import { answer, Harness } from "../../dispatch/harness.cases.ts";
-import { MemoryProducer } from "../memory/producer.ts";
 import type { ResultMessage } from "../messages/message.ts";
 import { ResultRequester } from "./result-requester.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { queueOf } from "../broker.cases.ts";
+import { queueOf } from "../../../../test/support/brokers/broker.cases.ts";
 import type { Claim } from "../broker.ts";
 import { readEntry } from "../intake.ts";
 import { parseEnvelope } from "../messages/envelope.ts";

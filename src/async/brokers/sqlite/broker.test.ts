@@ -1,16 +1,21 @@
 import { renameSync, rmSync, statSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import {
+  type BrokerHarness,
+  brokerCases,
+  type CaseSettings,
+  queueOf,
+} from "../../../../test/support/brokers/broker.cases.ts";
+import { CaseFolder, NO_EVENTS } from "../../../../test/support/brokers/sqlite/fixture.cases.ts";
+import { LogLines } from "../../../../test/support/gates/gate-fakes.cases.ts";
 import { poll } from "../../../../test/support/poll.ts";
 import type { Clock } from "../../../base/clock/clock.ts";
 import { realClock } from "../../../base/clock/real.ts";
-import { LogLines } from "../../gates/gate-fakes.cases.ts";
-import { type BrokerHarness, brokerCases, type CaseSettings, queueOf } from "../broker.cases.ts";
 import type { Broker, Claim, Settlement } from "../broker.ts";
 import { errorResult } from "../messages/result.ts";
 import type { Producer, SubmitRequest } from "../producer.ts";
 import { sqliteBroker } from "./broker.ts";
-import { CaseFolder, NO_EVENTS } from "./fixture.cases.ts";
 import { SqliteInspector } from "./inspector.ts";
 import { sqliteProducer } from "./producer.ts";
 

@@ -1,16 +1,16 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { queueOf } from "../../../../test/support/brokers/broker.cases.ts";
+import { MemoryBroker } from "../../../../test/support/brokers/memory/broker.ts";
+import { MemoryInspector } from "../../../../test/support/brokers/memory/inspector.ts";
+import { MemoryProducer } from "../../../../test/support/brokers/memory/producer.ts";
+import { MemoryStore } from "../../../../test/support/brokers/memory/store.ts";
+import { CaseFolder, NO_EVENTS } from "../../../../test/support/brokers/sqlite/fixture.cases.ts";
 import { fixedLimit } from "../../../../test/support/slowness.ts";
-import { queueOf } from "../broker.cases.ts";
 import type { Broker, Claim, Settlement } from "../broker.ts";
-import { MemoryBroker } from "../memory/broker.ts";
-import { MemoryInspector } from "../memory/inspector.ts";
-import { MemoryProducer } from "../memory/producer.ts";
-import { MemoryStore } from "../memory/store.ts";
 import { errorResult } from "../messages/result.ts";
 import type { Producer, QueueInspector } from "../producer.ts";
 import { sqliteBroker } from "./broker.ts";
-import { CaseFolder, NO_EVENTS } from "./fixture.cases.ts";
 import { SqliteInspector } from "./inspector.ts";
 import { sqliteProducer } from "./producer.ts";
 

@@ -1,19 +1,19 @@
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { queueOf } from "../../../../test/support/brokers/broker.cases.ts";
+import type { Mode } from "../../../../test/support/brokers/sqlite/dispatcher-process.cases.ts";
+import { CaseFolder } from "../../../../test/support/brokers/sqlite/fixture.cases.ts";
 import { poll } from "../../../../test/support/poll.ts";
 import { TestProcess } from "../../../../test/support/process.ts";
 import { fixedLimit } from "../../../../test/support/slowness.ts";
 import type { Clock } from "../../../base/clock/clock.ts";
 import { SeededRandom } from "../../../base/clock/random.ts";
 import { realClock } from "../../../base/clock/real.ts";
-import { queueOf } from "../broker.cases.ts";
 import type { Producer } from "../producer.ts";
 import { sqliteBroker } from "./broker.ts";
-import type { Mode } from "./dispatcher-process.cases.ts";
-import { CaseFolder } from "./fixture.cases.ts";
 import { sqliteProducer } from "./producer.ts";
 
-const PROGRAM = join(import.meta.dirname, "dispatcher-process.cases.ts");
+const PROGRAM = join(import.meta.dirname, "../../../../test/support/brokers/sqlite/dispatcher-process.cases.ts");
 const LIMIT = 60_000;
 /** A deadline, Unix seconds. */
 const FAR = 4_000_000_000;

@@ -1,9 +1,9 @@
 import { existsSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { describe, expect, it } from "vitest";
-import { queueClientCases } from "../queue-client.cases.ts";
+import { queueClientCases } from "../../../../test/support/brokers/queue-client.cases.ts";
+import { CaseFolder, NO_EVENTS } from "../../../../test/support/brokers/sqlite/fixture.cases.ts";
 import { sqliteBroker } from "./broker.ts";
-import { CaseFolder, NO_EVENTS } from "./fixture.cases.ts";
 import { sqliteQueueClient } from "./queue-client.ts";
 
 queueClientCases("sqlite", async () => {

@@ -2,9 +2,9 @@ import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { queueOf } from "../broker.cases.ts";
+import { queueOf } from "../../../../test/support/brokers/broker.cases.ts";
+import { CaseFolder } from "../../../../test/support/brokers/sqlite/fixture.cases.ts";
 import { sqliteBroker } from "./broker.ts";
-import { CaseFolder } from "./fixture.cases.ts";
 import { SqliteInspector } from "./inspector.ts";
 import { sqliteProducer } from "./producer.ts";
 import { isBusy, sqliteError } from "./sqlite-error.ts";

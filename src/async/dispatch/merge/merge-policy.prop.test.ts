@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { madeClaim, madeQueues } from "../../../../test/support/dispatch/merge/made.cases.ts";
 import { SeededRandom } from "../../../base/clock/random.ts";
 import type { Claim } from "../../brokers/broker.ts";
 import type { QueueSettings } from "../../brokers/settings.ts";
 import { FairnessStamp } from "./fairness-stamp.ts";
-import { madeClaim, madeQueues } from "./made.cases.ts";
 import type { MergePolicy } from "./merge-policy.ts";
 import { RandomRobin } from "./random-robin.ts";
 import { TierPriority } from "./tier-priority.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { madeClaim, madeQueues } from "../../../../test/support/dispatch/merge/made.cases.ts";
 import { SeededRandom } from "../../../base/clock/random.ts";
 import { parseDocument } from "../../../base/document/parse.ts";
-import { madeClaim, madeQueues } from "./made.cases.ts";
 import { mergePolicy } from "./policy-file.ts";
 
 const FAIRNESS = "x-llm-d-inference-fairness-id";

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { queueOf } from "../../../async/brokers/broker.cases.ts";
+import { queueOf } from "../../../../test/support/brokers/broker.cases.ts";
+import { CaseFolder, NO_EVENTS } from "../../../../test/support/brokers/sqlite/fixture.cases.ts";
 import type { Broker } from "../../../async/brokers/broker.ts";
 import { sqliteBroker } from "../../../async/brokers/sqlite/broker.ts";
-import { CaseFolder, NO_EVENTS } from "../../../async/brokers/sqlite/fixture.cases.ts";
 import { Backlog } from "./backlog.ts";
 import { comparison, endLine } from "./summary.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { blocksOf, setUp, tokens } from "./batching-engine.cases.ts";
+import { blocksOf, setUp, tokens } from "../../../../test/support/simulator/batching/batching-engine.cases.ts";
 
 describe("the prefix cache", () => {
   it("full blocks can be found by whoever comes later", () => {

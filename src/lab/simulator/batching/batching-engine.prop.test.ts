@@ -1,12 +1,16 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
+import {
+  type Fate,
+  runSlowly,
+  type ScriptedRequest,
+} from "../../../../test/support/simulator/batching/slow-engine.cases.ts";
 import { SeededRandom } from "../../../base/clock/random.ts";
 import { VirtualClock } from "../../../base/clock/virtual.ts";
 import type { Sequence, SequenceListener } from "../sequence.ts";
 import type { BatchSequence } from "./batch-sequence.ts";
 import { BatchingEngine } from "./batching-engine.ts";
 import type { BatchingConfig } from "./config.ts";
-import { type Fate, runSlowly, type ScriptedRequest } from "./slow-engine.cases.ts";
 import { stepDuration } from "./step-cost.ts";
 
 const BLOCK = 4;

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
+import { CONFIG, setUp, tokens } from "../../../../test/support/simulator/batching/batching-engine.cases.ts";
 import { SeededRandom } from "../../../base/clock/random.ts";
 import { VirtualClock } from "../../../base/clock/virtual.ts";
 import type { Sequence, SequenceListener } from "../sequence.ts";
-import { CONFIG, setUp, tokens } from "./batching-engine.cases.ts";
 import { BatchingEngine } from "./batching-engine.ts";
 
 describe("a step", () => {

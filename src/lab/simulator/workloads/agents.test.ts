@@ -1,6 +1,11 @@
 import { describe, expect, it } from "vitest";
+import {
+  checksum,
+  countBy,
+  playNamed,
+  type Sent,
+} from "../../../../test/support/simulator/workloads/workloads.cases.ts";
 import { joined } from "./prompt-text.ts";
-import { checksum, countBy, playNamed, type Sent } from "./workloads.cases.ts";
 
 const ROLE_BYTES = 6000 * 4;
 

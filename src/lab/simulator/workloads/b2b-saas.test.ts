@@ -1,6 +1,12 @@
 import { describe, expect, it } from "vitest";
+import {
+  checksum,
+  countBy,
+  mean,
+  play,
+  playNamed,
+} from "../../../../test/support/simulator/workloads/workloads.cases.ts";
 import { B2B_SAAS } from "./b2b-saas.ts";
-import { checksum, countBy, mean, play, playNamed } from "./workloads.cases.ts";
 
 const SYSTEM_BYTES = 6000 * 4;
 

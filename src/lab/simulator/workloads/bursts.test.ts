@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { mean, playNamed, quantile } from "./workloads.cases.ts";
+import { mean, playNamed, quantile } from "../../../../test/support/simulator/workloads/workloads.cases.ts";
 
 describe("the bursts workload", () => {
   it("sends 800 requests at once every 15 seconds, and none between", () => {

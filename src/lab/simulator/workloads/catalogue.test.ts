@@ -1,7 +1,12 @@
 import { describe, expect, it } from "vitest";
+import {
+  type Answers,
+  fingerprint,
+  play,
+  settingsOf,
+} from "../../../../test/support/simulator/workloads/workloads.cases.ts";
 import { presetNamed } from "../batching/presets.ts";
 import { WORKLOADS, workloadNamed } from "./catalogue.ts";
-import { type Answers, fingerprint, play, settingsOf } from "./workloads.cases.ts";
 
 const KINDS = 64;
 /** Of these, what comes next depends on answers. */

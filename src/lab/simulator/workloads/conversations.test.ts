@@ -1,7 +1,15 @@
 import { describe, expect, it } from "vitest";
+import {
+  type Answers,
+  checksum,
+  fingerprint,
+  mean,
+  playNamed,
+  quantile,
+  type Sent,
+} from "../../../../test/support/simulator/workloads/workloads.cases.ts";
 import { ANSWER, FIRST_PROMPT, GAP_SECONDS, NEXT_QUESTION, TURNS } from "./conversation-quantiles.ts";
 import { joined } from "./prompt-text.ts";
-import { type Answers, checksum, fingerprint, mean, playNamed, quantile, type Sent } from "./workloads.cases.ts";
 
 /** Whole sessions, and short texts instead of the prompts: a day's worth of them would fill the memory. */
 interface Turn {

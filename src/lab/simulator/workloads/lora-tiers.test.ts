@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { checksum, countBy, playNamed } from "../../../../test/support/simulator/workloads/workloads.cases.ts";
 import { workloadNamed } from "./catalogue.ts";
-import { checksum, countBy, playNamed } from "./workloads.cases.ts";
 
 describe("the lora-tiers workload", () => {
   const sent = playNamed("lora-tiers", { rate: 180, durationMs: 100_000 });

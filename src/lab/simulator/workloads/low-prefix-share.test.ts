@@ -1,5 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { commonTokens, mean, playNamed, quantile } from "./workloads.cases.ts";
+import {
+  commonTokens,
+  mean,
+  playNamed,
+  quantile,
+} from "../../../../test/support/simulator/workloads/workloads.cases.ts";
 
 describe("the low-prefix-share workload", () => {
   const sent = playNamed("low-prefix-share");

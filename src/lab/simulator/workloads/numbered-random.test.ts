@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { mean } from "../../../../test/support/simulator/workloads/workloads.cases.ts";
 import { numberedRandom } from "./numbered-random.ts";
-import { mean } from "./workloads.cases.ts";
 
 describe("numbered generators", () => {
   it("start differently for different numbers, and alike for the same", () => {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
+import { mean } from "../../../../test/support/simulator/workloads/workloads.cases.ts";
 import { SeededRandom } from "../../../base/clock/random.ts";
 import { VirtualClock } from "../../../base/clock/virtual.ts";
 import { poissonArrivals } from "./poisson.ts";
-import { mean } from "./workloads.cases.ts";
 
 function arrivals(rate: number, untilMs: number, startMs = 0): { times: number[]; mostPending: number } {
   const clock = new VirtualClock();

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { idsOf } from "../../../../test/support/simulator/workloads/workloads.cases.ts";
 import { SeededRandom } from "../../../base/clock/random.ts";
 import { joined, randomText } from "./prompt-text.ts";
-import { idsOf } from "./workloads.cases.ts";
 
 const BLOCK = 16;
 

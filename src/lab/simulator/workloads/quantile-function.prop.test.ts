@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { quantile } from "../../../../test/support/simulator/workloads/workloads.cases.ts";
 import { SeededRandom } from "../../../base/clock/random.ts";
 import { type Quantile, QuantileFunction } from "./quantile-function.ts";
-import { quantile } from "./workloads.cases.ts";
 
 /** Valid tables: 2 to 12 quantiles, values from 0.001 on that may stay the same. */
 const tables = fc

@@ -1,5 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { type Answers, fingerprint, playNamed, type Sent } from "./workloads.cases.ts";
+import {
+  type Answers,
+  fingerprint,
+  playNamed,
+  type Sent,
+} from "../../../../test/support/simulator/workloads/workloads.cases.ts";
 
 const WORKERS = 96 * 8;
 

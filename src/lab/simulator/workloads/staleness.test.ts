@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { fingerprint, play, settingsOf } from "../../../../test/support/simulator/workloads/workloads.cases.ts";
 import { STALENESS } from "./staleness.ts";
-import { fingerprint, play, settingsOf } from "./workloads.cases.ts";
 
 describe("the staleness workloads", () => {
   it("differ in how old metrics are and in nothing else", () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { checksum, countBy, playNamed } from "./workloads.cases.ts";
+import { checksum, countBy, playNamed } from "../../../../test/support/simulator/workloads/workloads.cases.ts";
 
 describe("the tenants workload", () => {
   // Ten times as long, so that shares are known to half a per cent.

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { mean, quantile } from "../../../../test/support/simulator/workloads/workloads.cases.ts";
 import { SeededRandom } from "../../../base/clock/random.ts";
 import { drawTokens } from "./token-lengths.ts";
-import { mean, quantile } from "./workloads.cases.ts";
 
 function draws(lengths: Parameters<typeof drawTokens>[1]): number[] {
   const random = new SeededRandom(6);

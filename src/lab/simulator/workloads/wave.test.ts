@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
+import { quantile } from "../../../../test/support/simulator/workloads/workloads.cases.ts";
 import { SeededRandom } from "../../../base/clock/random.ts";
 import { VirtualClock } from "../../../base/clock/virtual.ts";
 import { waveArrivals } from "./wave.ts";
-import { quantile } from "./workloads.cases.ts";
 
 function wave(count: number, fromMs: number, widthMs: number): number[] {
   const clock = new VirtualClock();

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
+import { checksum, play, playNamed } from "../../../../test/support/simulator/workloads/workloads.cases.ts";
 import { presetNamed } from "../batching/presets.ts";
 import { workloadNamed } from "./catalogue.ts";
 import { leadMs } from "./workload.ts";
-import { checksum, play, playNamed } from "./workloads.cases.ts";
 
 describe("the working-set workloads", () => {
   it.each([0.5, 1, 4])("has documents for %f of what the caches of two servers hold", (times) => {

@@ -1,7 +1,4 @@
 import { describe, expect, it } from "vitest";
-import { DEFAULT_CONFIG } from "../../../picker/config/defaults.ts";
-import { recordJson } from "../../../picker/decisions/explain-record.ts";
-import { DecisionComparison } from "./decision-comparison.ts";
 import {
   configOf,
   hashOf,
@@ -10,7 +7,10 @@ import {
   recordedRun,
   recordLines,
   savedText,
-} from "./recorded.cases.ts";
+} from "../../../../test/support/study/replay/recorded.cases.ts";
+import { DEFAULT_CONFIG } from "../../../picker/config/defaults.ts";
+import { recordJson } from "../../../picker/decisions/explain-record.ts";
+import { DecisionComparison } from "./decision-comparison.ts";
 import { type ReplayOptions, replayRecorded } from "./replay-recorded.ts";
 import type { DecisionStudy, ReplayStudy } from "./replay-result.ts";
 import { replayStudyText } from "./replay-text.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { savedText } from "../../../../test/support/study/replay/recorded.cases.ts";
 import { type Item, ItemFile } from "./items.ts";
-import { savedText } from "./recorded.cases.ts";
 
 async function read(text: string | Buffer, limits?: { file: number; document: number }) {
   const file = new ItemFile(savedText(text), limits);

@@ -1,12 +1,17 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import {
+  type RecordedRun,
+  recordedRun,
+  recordLines,
+  savedText,
+} from "../../../../test/support/study/replay/recorded.cases.ts";
 import { SeededRandom } from "../../../base/clock/random.ts";
 import { VirtualClock } from "../../../base/clock/virtual.ts";
 import { PRESETS } from "../../simulator/batching/presets.ts";
 import type { WorkloadRequest } from "../../simulator/workloads/workload.ts";
 import { AccessFields } from "./access-fields.ts";
 import { AccessLog } from "./access-log.ts";
-import { type RecordedRun, recordedRun, recordLines, savedText } from "./recorded.cases.ts";
 import { RecordedText } from "./recorded-text.ts";
 import { recordedTraffic, type TrafficOptions } from "./recorded-traffic.ts";
 import { type ReplayOptions, replayRecorded } from "./replay-recorded.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { fullStudy, runResult, studyOf } from "../../../../test/support/study/report/report.cases.ts";
 import type { Sample } from "../result.ts";
 import { loadPlots, rangePlots } from "./plots-data.ts";
-import { fullStudy, runResult, studyOf } from "./report.cases.ts";
 import { StudyIndex } from "./study-index.ts";
 
 const study = fullStudy();

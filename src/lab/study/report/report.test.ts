@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
+import { fullStudy, policy, runResult, studyOf, tenants } from "../../../../test/support/study/report/report.cases.ts";
 import type { StudiedWorkload } from "../result.ts";
-import { fullStudy, policy, runResult, studyOf, tenants } from "./report.cases.ts";
 import { renderReport } from "./report.ts";
 
 /** The page without its scripts and styles: what a person reads. */

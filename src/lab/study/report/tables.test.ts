@@ -1,7 +1,15 @@
 import { describe, expect, it } from "vitest";
+import {
+  fullStudy,
+  quantiles,
+  refused,
+  runResult,
+  studyOf,
+  tenants,
+  WORKLOAD,
+} from "../../../../test/support/study/report/report.cases.ts";
 import type { KindResult, RunResult } from "../result.ts";
 import { formatted, type Unit } from "./format.ts";
-import { fullStudy, quantiles, refused, runResult, studyOf, tenants, WORKLOAD } from "./report.cases.ts";
 import { StudyIndex } from "./study-index.ts";
 import { glanceTable, kindTable, rateTable } from "./tables.ts";
 

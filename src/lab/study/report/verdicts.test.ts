@@ -1,6 +1,13 @@
 import { describe, expect, it } from "vitest";
+import {
+  fullStudy,
+  policy,
+  quantiles,
+  refused,
+  runResult,
+  studyOf,
+} from "../../../../test/support/study/report/report.cases.ts";
 import type { RunResult } from "../result.ts";
-import { fullStudy, policy, quantiles, refused, runResult, studyOf } from "./report.cases.ts";
 import { overall, subjectOf, verdicts } from "./verdicts.ts";
 
 /** Runs of a policy with TTFT p90s in milliseconds, one per seed; NaN = that one refused everything. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { requestOf } from "../../../../test/support/scheduling/fakes.cases.ts";
 import type { InferenceRequest } from "../../../base/inference/request.ts";
 import type { TokenizedPrompt } from "../../../base/plugin/keys.ts";
-import { requestOf } from "../fakes.cases.ts";
 import { TokenEstimate } from "./estimate.ts";
 import { estimateParameters } from "./media-tokens.ts";
 import { MAX_KEPT_TOKENS } from "./token-buffer.ts";

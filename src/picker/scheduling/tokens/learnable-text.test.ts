@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { requestOf } from "../../../../test/support/scheduling/fakes.cases.ts";
 import { BytesPerToken } from "../../../base/inference/bytes-per-token.ts";
 import type { InferenceRequest } from "../../../base/inference/request.ts";
-import { requestOf } from "../fakes.cases.ts";
 import { isText, textToLearnFrom } from "./learnable-text.ts";
 
 const text = "some words of a prompt. ".repeat(200);

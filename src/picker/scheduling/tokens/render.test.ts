@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { poll } from "../../../../test/support/poll.ts";
 import { RenderServer } from "../../../../test/support/render-server.ts";
+import { requestOf } from "../../../../test/support/scheduling/fakes.cases.ts";
 import { VirtualClock } from "../../../base/clock/virtual.ts";
 import { HeaderList } from "../../../base/inference/headers.ts";
 import type { InferenceRequest } from "../../../base/inference/request.ts";
-import { requestOf } from "../fakes.cases.ts";
 import { MAX_ANSWER_BYTES, MAX_BYTES_UNDER_WAY, RenderClient, type RenderOptions } from "./render.ts";
 
 const servers: RenderServer[] = [];

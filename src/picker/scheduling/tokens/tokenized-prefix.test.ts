@@ -1,4 +1,11 @@
 import { describe, expect, it } from "vitest";
+import {
+  columnsOf,
+  endpointOf,
+  instanceOf,
+  produceContextOf,
+  requestOf,
+} from "../../../../test/support/scheduling/fakes.cases.ts";
 import type { InferenceRequest } from "../../../base/inference/request.ts";
 import {
   PREFIX_MATCHED_BLOCKS,
@@ -6,7 +13,6 @@ import {
   TOKENIZED_PROMPT,
   type TokenizedPrompt,
 } from "../../../base/plugin/keys.ts";
-import { columnsOf, endpointOf, instanceOf, produceContextOf, requestOf } from "../fakes.cases.ts";
 import { approxPrefixCacheProducer } from "../plugins/producers/approx-prefix-cache-producer.ts";
 import { tokenProducer } from "../plugins/producers/token-producer.ts";
 import { renderedTokens } from "./rendered-tokens.ts";

@@ -1,7 +1,14 @@
 import { describe, expect, it } from "vitest";
+import {
+  columnsOf,
+  decisionContextOf,
+  endpointOf,
+  instanceOf,
+  requestOf,
+  unscraped,
+} from "../../../../../test/support/scheduling/fakes.cases.ts";
 import { SeededRandom } from "../../../../base/clock/random.ts";
 import type { Endpoint, EndpointMetrics } from "../../../../base/inference/endpoint.ts";
-import { columnsOf, decisionContextOf, endpointOf, instanceOf, requestOf, unscraped } from "../../fakes.cases.ts";
 import { probabilisticAdmitter } from "./probabilistic-admitter.ts";
 
 const pods = (...metrics: readonly Partial<EndpointMetrics>[]) =>

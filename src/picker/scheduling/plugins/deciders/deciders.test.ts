@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
+import { instanceOf, requestOf } from "../../../../../test/support/scheduling/fakes.cases.ts";
+import { resultOf } from "../../../../../test/support/scheduling/plugins/profiles/handlers.cases.ts";
 import { PREFIX_BLOCK_TOKENS, PREFIX_MATCHED_BLOCKS } from "../../../../base/plugin/keys.ts";
 import type { Decider, ProfileResult } from "../../../../base/plugin/kinds.ts";
-import { instanceOf, requestOf } from "../../fakes.cases.ts";
-import { resultOf } from "../profiles/handlers.cases.ts";
 import { alwaysDisaggMultimodalDecider } from "./always-disagg-multimodal-decider.ts";
 import { alwaysDisaggPdDecider } from "./always-disagg-pd-decider.ts";
 import { prefixBasedPdDecider } from "./prefix-based-pd-decider.ts";

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { columnsOf, endpointOf, keptBy } from "../../../../../test/support/scheduling/fakes.cases.ts";
 import { IN_FLIGHT_REQUESTS } from "../../../../base/plugin/keys.ts";
-import { columnsOf, endpointOf, keptBy } from "../../fakes.cases.ts";
 import { boundedLoadFilter } from "./bounded-load-filter.ts";
 
 /** The places that are kept of endpoints with `loads` requests in flight. */

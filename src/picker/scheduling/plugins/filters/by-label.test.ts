@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { columnsOf, endpointOf, keptBy } from "../../fakes.cases.ts";
+import { columnsOf, endpointOf, keptBy } from "../../../../../test/support/scheduling/fakes.cases.ts";
 import { byLabel } from "./by-label.ts";
 
 const labelled = columnsOf(

@@ -1,8 +1,15 @@
 import { describe, expect, it } from "vitest";
+import {
+  columnsOf,
+  decisionContextOf,
+  endpointOf,
+  instanceOf,
+  requestOf,
+  unscraped,
+} from "../../../../../test/support/scheduling/fakes.cases.ts";
 import { SeededRandom } from "../../../../base/clock/random.ts";
 import type { Endpoint, EndpointMetrics } from "../../../../base/inference/endpoint.ts";
 import type { InferenceRequest } from "../../../../base/inference/request.ts";
-import { columnsOf, decisionContextOf, endpointOf, instanceOf, requestOf, unscraped } from "../../fakes.cases.ts";
 import { decisionTreeFilter } from "./decision-tree-filter.ts";
 
 const CRITICAL = requestOf("p", { priority: 1, targetModel: "food" });

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { endpointOf, requestOf } from "../../../../../test/support/scheduling/fakes.cases.ts";
 import { SeededRandom } from "../../../../base/clock/random.ts";
 import { VirtualClock } from "../../../../base/clock/virtual.ts";
 import { hostPort } from "../../../../base/inference/endpoint.ts";
@@ -6,7 +7,6 @@ import { HeaderList } from "../../../../base/inference/headers.ts";
 import { Rejection } from "../../../../base/inference/outcomes.ts";
 import { PluginRegistry } from "../../../../base/plugin/registry.ts";
 import { described, planOfOne } from "../../build.ts";
-import { endpointOf, requestOf } from "../../fakes.cases.ts";
 import { Scheduler } from "../../scheduler.ts";
 import { maxScorePicker } from "../pickers/max-score-picker.ts";
 import { headerBasedTestingFilter } from "./header-based-testing-filter.ts";

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { columnsOf, endpointOf, keptBy } from "../../../../../test/support/scheduling/fakes.cases.ts";
 import type { PluginDefinition } from "../../../../base/plugin/kinds.ts";
-import { columnsOf, endpointOf, keptBy } from "../../fakes.cases.ts";
 import { byLabelSelector, labelSelectorFilter } from "./label-selector-filter.ts";
 
 const GOLD = { tier: "gold", zone: "a" };

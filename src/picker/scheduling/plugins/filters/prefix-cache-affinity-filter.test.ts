@@ -1,7 +1,13 @@
 import { describe, expect, it } from "vitest";
+import {
+  columnsOf,
+  decisionContextOf,
+  endpointOf,
+  instanceOf,
+  keptBy,
+} from "../../../../../test/support/scheduling/fakes.cases.ts";
 import { SeededRandom } from "../../../../base/clock/random.ts";
 import { IN_FLIGHT_TOKENS, PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS } from "../../../../base/plugin/keys.ts";
-import { columnsOf, decisionContextOf, endpointOf, instanceOf, keptBy } from "../../fakes.cases.ts";
 import { prefixCacheAffinityFilter } from "./prefix-cache-affinity-filter.ts";
 
 /** Candidates that hold `matched` of ten blocks, or of `total`, and have `tokens` in flight. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { columnsOf, endpointOf, keptBy } from "../../fakes.cases.ts";
+import { columnsOf, endpointOf, keptBy } from "../../../../../test/support/scheduling/fakes.cases.ts";
 import { decodeFilter, encodeFilter, prefillFilter } from "./role-filters.ts";
 
 const ROLES = ["encode", "prefill", "decode", "encode-prefill", "prefill-decode", "both", "encode-prefill-decode"];

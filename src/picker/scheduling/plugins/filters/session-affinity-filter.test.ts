@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { columnsOf, endpointOf, keptBy, scoresOf } from "../../../../../test/support/scheduling/fakes.cases.ts";
 import { SESSION_BOUND } from "../../../../base/plugin/keys.ts";
-import { columnsOf, endpointOf, keptBy, scoresOf } from "../../fakes.cases.ts";
 import { sessionAffinityScorer } from "../scorers/session-affinity-scorer.ts";
 import { sessionAffinityFilter } from "./session-affinity-filter.ts";
 

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { columnsOf, endpointOf, keptBy, unscraped } from "../../../../../test/support/scheduling/fakes.cases.ts";
 import { IN_FLIGHT_REQUESTS } from "../../../../base/plugin/keys.ts";
-import { columnsOf, endpointOf, keptBy, unscraped } from "../../fakes.cases.ts";
 import { utilizationFilter } from "./utilization-filter.ts";
 
 const loads = columnsOf(

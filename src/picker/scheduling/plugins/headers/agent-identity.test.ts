@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { instanceOf, requestOf } from "../../../../../test/support/scheduling/fakes.cases.ts";
 import { HeaderList } from "../../../../base/inference/headers.ts";
-import { instanceOf, requestOf } from "../../fakes.cases.ts";
 import { agentIdentity } from "./agent-identity.ts";
 
 /** The fairness ID that requests with these headers get. */

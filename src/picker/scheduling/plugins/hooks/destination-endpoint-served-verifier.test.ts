@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { instanceOf } from "../../../../../test/support/scheduling/fakes.cases.ts";
 import { HeaderList } from "../../../../base/inference/headers.ts";
-import { instanceOf } from "../../fakes.cases.ts";
 import { destinationEndpointServedVerifier } from "./destination-endpoint-served-verifier.ts";
 
 function headersFor(metadata: Record<string, unknown> | undefined): [string, string][] {

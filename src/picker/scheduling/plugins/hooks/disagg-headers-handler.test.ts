@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { endpointOf, instanceOf, requestOf } from "../../../../../test/support/scheduling/fakes.cases.ts";
 import type { Endpoint } from "../../../../base/inference/endpoint.ts";
-import { endpointOf, instanceOf, requestOf } from "../../fakes.cases.ts";
 import { disaggHeadersHandler, prefillHeaderHandler } from "./disagg-headers-handler.ts";
 
 function headersFor(profiles: Readonly<Record<string, readonly Endpoint[]>>, parameters: object = {}) {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
+import { instanceOf } from "../../../../../test/support/scheduling/fakes.cases.ts";
 import { SluiceError } from "../../../../base/inference/errors.ts";
 import type { ResponseCompleteContext, TokenUsage } from "../../../../base/plugin/kinds.ts";
-import { instanceOf } from "../../fakes.cases.ts";
 import { requestAttributeReporter } from "./request-attribute-reporter.ts";
 
 const NAME = "x-gateway-inference-request-cost";

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
+import { endpointOf, instanceOf, requestOf } from "../../../../../test/support/scheduling/fakes.cases.ts";
 import type { Endpoint } from "../../../../base/inference/endpoint.ts";
 import { HeaderList } from "../../../../base/inference/headers.ts";
 import type { InferenceRequest } from "../../../../base/inference/request.ts";
 import type { RequestHook } from "../../../../base/plugin/kinds.ts";
-import { endpointOf, instanceOf, requestOf } from "../../fakes.cases.ts";
 import { encodeSessionToken } from "../session-token.ts";
 import { sessionTokenHook } from "./session-token-hook.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { instanceOf, pickFrom } from "../../../../../test/support/scheduling/fakes.cases.ts";
 import { SeededRandom } from "../../../../base/clock/random.ts";
-import { instanceOf, pickFrom } from "../../fakes.cases.ts";
 import { roundRobinPicker } from "./round-robin-picker.ts";
 
 describe("round-robin-picker", () => {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { instanceOf, pickFrom } from "../../../../../test/support/scheduling/fakes.cases.ts";
 import { SeededRandom } from "../../../../base/clock/random.ts";
-import { instanceOf, pickFrom } from "../../fakes.cases.ts";
 import { weightedRandomPicker } from "./weighted-random-picker.ts";
 
 /** How often each candidate came first, and second. */

@@ -1,9 +1,15 @@
 import { describe, expect, it } from "vitest";
+import {
+  columnsOf,
+  endpointOf,
+  instanceOf,
+  produceContextOf,
+  requestOf,
+} from "../../../../../test/support/scheduling/fakes.cases.ts";
 import type { Endpoint } from "../../../../base/inference/endpoint.ts";
 import type { InferenceRequest } from "../../../../base/inference/request.ts";
 import { PREFIX_BLOCK_TOKENS, PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS } from "../../../../base/plugin/keys.ts";
 import type { Producer } from "../../../../base/plugin/kinds.ts";
-import { columnsOf, endpointOf, instanceOf, produceContextOf, requestOf } from "../../fakes.cases.ts";
 import { approxPrefixCacheProducer } from "./approx-prefix-cache-producer.ts";
 
 const KEYS = approxPrefixCacheProducer.produces.map((key) => [key, []] as const);

@@ -1,4 +1,11 @@
 import { describe, expect, it } from "vitest";
+import {
+  columnsOf,
+  endpointOf,
+  instanceOf,
+  produceContextOf,
+  requestOf,
+} from "../../../../../test/support/scheduling/fakes.cases.ts";
 import type { InferenceRequest } from "../../../../base/inference/request.ts";
 import {
   IN_FLIGHT_REQUESTS,
@@ -9,7 +16,6 @@ import {
   TOKENIZED_PROMPT,
   UNCACHED_TOKENS,
 } from "../../../../base/plugin/keys.ts";
-import { columnsOf, endpointOf, instanceOf, produceContextOf, requestOf } from "../../fakes.cases.ts";
 import { inflightLoadProducer } from "./inflight-load-producer.ts";
 
 const OWN = inflightLoadProducer.produces.map((key) => [key, []] as const);

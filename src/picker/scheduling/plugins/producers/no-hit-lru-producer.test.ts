@@ -1,4 +1,11 @@
 import { describe, expect, it } from "vitest";
+import {
+  columnsOf,
+  endpointOf,
+  instanceOf,
+  produceContextOf,
+  requestOf,
+} from "../../../../../test/support/scheduling/fakes.cases.ts";
 import { SeededRandom } from "../../../../base/clock/random.ts";
 import { VirtualClock } from "../../../../base/clock/virtual.ts";
 import type { Endpoint } from "../../../../base/inference/endpoint.ts";
@@ -8,7 +15,6 @@ import { COLD_USE_ORDER, PREFIX_MATCHED_BLOCKS } from "../../../../base/plugin/k
 import type { PluginDefinition } from "../../../../base/plugin/kinds.ts";
 import { PluginRegistry } from "../../../../base/plugin/registry.ts";
 import { described, planOfOne } from "../../build.ts";
-import { columnsOf, endpointOf, instanceOf, produceContextOf, requestOf } from "../../fakes.cases.ts";
 import { Scheduler } from "../../scheduler.ts";
 import { SCHEDULING_PLUGINS } from "../index.ts";
 import { noHitLruScorer } from "../scorers/no-hit-lru-scorer.ts";

@@ -1,10 +1,16 @@
 import { describe, expect, it } from "vitest";
+import {
+  columnsOf,
+  endpointOf,
+  instanceOf,
+  produceContextOf,
+  requestOf,
+} from "../../../../../test/support/scheduling/fakes.cases.ts";
 import { VirtualClock } from "../../../../base/clock/virtual.ts";
 import type { Endpoint } from "../../../../base/inference/endpoint.ts";
 import { HeaderList } from "../../../../base/inference/headers.ts";
 import { SESSION_BOUND, SESSION_ID } from "../../../../base/plugin/keys.ts";
 import type { PluginContext } from "../../../../base/plugin/kinds.ts";
-import { columnsOf, endpointOf, instanceOf, produceContextOf, requestOf } from "../../fakes.cases.ts";
 import { agentIdentity } from "../headers/agent-identity.ts";
 import { sessionAffinityReferences } from "../session-affinity-parameters.ts";
 import { MAX_SESSION_ID } from "../session-id.ts";

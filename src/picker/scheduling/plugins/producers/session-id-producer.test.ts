@@ -1,7 +1,13 @@
 import { describe, expect, it } from "vitest";
+import {
+  columnsOf,
+  endpointOf,
+  instanceOf,
+  produceContextOf,
+  requestOf,
+} from "../../../../../test/support/scheduling/fakes.cases.ts";
 import { HeaderList } from "../../../../base/inference/headers.ts";
 import { SESSION_ID } from "../../../../base/plugin/keys.ts";
-import { columnsOf, endpointOf, instanceOf, produceContextOf, requestOf } from "../../fakes.cases.ts";
 import { sessionIdProducer } from "./session-id-producer.ts";
 
 function sessionOf(parameters: object, headers: readonly (readonly [string, string])[]): string | undefined {

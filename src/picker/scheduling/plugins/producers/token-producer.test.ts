@@ -1,8 +1,14 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { RenderServer } from "../../../../../test/support/render-server.ts";
+import {
+  columnsOf,
+  endpointOf,
+  instanceOf,
+  produceContextOf,
+  requestOf,
+} from "../../../../../test/support/scheduling/fakes.cases.ts";
 import { HeaderList } from "../../../../base/inference/headers.ts";
 import { TOKENIZED_PROMPT, type TokenizedPrompt } from "../../../../base/plugin/keys.ts";
-import { columnsOf, endpointOf, instanceOf, produceContextOf, requestOf } from "../../fakes.cases.ts";
 import { tokenizer, tokenProducer } from "./token-producer.ts";
 
 const servers: RenderServer[] = [];

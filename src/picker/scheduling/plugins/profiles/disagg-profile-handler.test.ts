@@ -1,12 +1,17 @@
 import { describe, expect, it } from "vitest";
+import { endpointOf, requestOf } from "../../../../../test/support/scheduling/fakes.cases.ts";
+import {
+  decide,
+  deciderSaying,
+  handlerOf,
+  type Outcomes,
+} from "../../../../../test/support/scheduling/plugins/profiles/handlers.cases.ts";
 import { VirtualClock } from "../../../../base/clock/virtual.ts";
 import { Rejection } from "../../../../base/inference/outcomes.ts";
 import type { ProfileResult } from "../../../../base/plugin/kinds.ts";
 import { silentLogger } from "../../../../base/telemetry/logger.ts";
-import { endpointOf, requestOf } from "../../fakes.cases.ts";
 import { disaggHeadersHandler } from "../hooks/disagg-headers-handler.ts";
 import { disaggProfileHandler } from "./disagg-profile-handler.ts";
-import { decide, deciderSaying, handlerOf, type Outcomes } from "./handlers.cases.ts";
 
 const ALL: Outcomes = { decode: [2], prefill: [1], encode: [0, 3] };
 const BOTH = { prefill: "pd", encode: "mm" };

@@ -1,8 +1,12 @@
 import { describe, expect, it } from "vitest";
+import { requestOf } from "../../../../../test/support/scheduling/fakes.cases.ts";
+import {
+  decide,
+  handlerOf,
+  type Outcomes,
+} from "../../../../../test/support/scheduling/plugins/profiles/handlers.cases.ts";
 import { HeaderList } from "../../../../base/inference/headers.ts";
 import { Rejection } from "../../../../base/inference/outcomes.ts";
-import { requestOf } from "../../fakes.cases.ts";
-import { decide, handlerOf, type Outcomes } from "./handlers.cases.ts";
 import { headerProfileHandler } from "./header-profile-handler.ts";
 
 const THREE: Outcomes = { encode: [0], prefill: [1], decode: [2] };

@@ -1,6 +1,11 @@
 import { describe, expect, it } from "vitest";
+import {
+  decide,
+  deciderSaying,
+  handlerOf,
+  type Outcomes,
+} from "../../../../../test/support/scheduling/plugins/profiles/handlers.cases.ts";
 import type { Rejection } from "../../../../base/inference/outcomes.ts";
-import { decide, deciderSaying, handlerOf, type Outcomes } from "./handlers.cases.ts";
 import { pdProfileHandler } from "./pd-profile-handler.ts";
 
 const TWO: Outcomes = { decode: [1], prefill: [0] };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { decide, handlerOf } from "../../../../../test/support/scheduling/plugins/profiles/handlers.cases.ts";
 import { Rejection } from "../../../../base/inference/outcomes.ts";
-import { decide, handlerOf } from "./handlers.cases.ts";
 import { singleProfileHandler } from "./single-profile-handler.ts";
 
 describe("single-profile-handler (3.7)", () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { columnsOf, endpointOf, scoresOf } from "../../../../../test/support/scheduling/fakes.cases.ts";
 import { IN_FLIGHT_REQUESTS } from "../../../../base/plugin/keys.ts";
-import { columnsOf, endpointOf, scoresOf } from "../../fakes.cases.ts";
 import { activeRequestScorer } from "./active-request-scorer.ts";
 
 const inFlight = (...counts: number[]) =>

@@ -1,4 +1,11 @@
 import { describe, expect, it } from "vitest";
+import {
+  columnsOf,
+  endpointOf,
+  keptBy,
+  requestOf,
+  scoresOf,
+} from "../../../../../test/support/scheduling/fakes.cases.ts";
 import { SeededRandom } from "../../../../base/clock/random.ts";
 import { VirtualClock } from "../../../../base/clock/virtual.ts";
 import { Rejection } from "../../../../base/inference/outcomes.ts";
@@ -8,7 +15,6 @@ import { TOKENIZED_PROMPT } from "../../../../base/plugin/keys.ts";
 import { PluginRegistry } from "../../../../base/plugin/registry.ts";
 import { replay } from "../../../decisions/replay.ts";
 import { described, planOfOne } from "../../build.ts";
-import { columnsOf, endpointOf, keptBy, requestOf, scoresOf } from "../../fakes.cases.ts";
 import { Scheduler } from "../../scheduler.ts";
 import { contextLengthAware } from "./context-length-aware.ts";
 

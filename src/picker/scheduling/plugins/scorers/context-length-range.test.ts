@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { endpointOf } from "../../fakes.cases.ts";
+import { endpointOf } from "../../../../../test/support/scheduling/fakes.cases.ts";
 import { ContextLengthRanges } from "./context-length-range.ts";
 
 const labelled = (value: string) => endpointOf(0, { labels: { range: value } });

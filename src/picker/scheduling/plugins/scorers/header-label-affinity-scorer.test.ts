@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { columnsOf, endpointOf, requestOf, scoresOf } from "../../../../../test/support/scheduling/fakes.cases.ts";
 import { HeaderList } from "../../../../base/inference/headers.ts";
-import { columnsOf, endpointOf, requestOf, scoresOf } from "../../fakes.cases.ts";
 import { headerLabelAffinityScorer } from "./header-label-affinity-scorer.ts";
 
 const zones = ["eu", "us", undefined, ""];

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { columnsOf, endpointOf, scoresOf, unscraped } from "../../fakes.cases.ts";
+import { columnsOf, endpointOf, scoresOf, unscraped } from "../../../../../test/support/scheduling/fakes.cases.ts";
 import { kvCacheUtilizationScorer } from "./kv-cache-utilization-scorer.ts";
 
 describe("kv-cache-utilization-scorer", () => {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { columnsOf, endpointOf, scoresOf, unscraped } from "../../fakes.cases.ts";
+import { columnsOf, endpointOf, scoresOf, unscraped } from "../../../../../test/support/scheduling/fakes.cases.ts";
 import { loadAwareScorer } from "./load-aware-scorer.ts";
 
 const queues = (...waiting: number[]) =>

@@ -1,5 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { columnsOf, endpointOf, requestOf, scoresOf, unscraped } from "../../fakes.cases.ts";
+import {
+  columnsOf,
+  endpointOf,
+  requestOf,
+  scoresOf,
+  unscraped,
+} from "../../../../../test/support/scheduling/fakes.cases.ts";
 import { loraAffinityScorer } from "./lora-affinity-scorer.ts";
 
 const adapters = (running: string[], waiting: string[], maxLora: number, scrapedAt = 0) => ({

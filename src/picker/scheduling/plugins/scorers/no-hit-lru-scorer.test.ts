@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { columnsOf, endpointOf, scoresOf } from "../../../../../test/support/scheduling/fakes.cases.ts";
 import { COLD_USE_ORDER, PREFIX_MATCHED_BLOCKS } from "../../../../base/plugin/keys.ts";
-import { columnsOf, endpointOf, scoresOf } from "../../fakes.cases.ts";
 import { noHitLruScorer } from "./no-hit-lru-scorer.ts";
 
 const uses = (order: number[], matched: number[] = order.map(() => 0)) =>

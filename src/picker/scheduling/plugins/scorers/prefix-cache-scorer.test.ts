@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { columnsOf, endpointOf, scoresOf } from "../../../../../test/support/scheduling/fakes.cases.ts";
 import { PREFIX_BLOCK_TOKENS, PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS } from "../../../../base/plugin/keys.ts";
-import { columnsOf, endpointOf, scoresOf } from "../../fakes.cases.ts";
 import { prefixCacheScorer } from "./prefix-cache-scorer.ts";
 
 const matches = (matched: number[], total: number, blockTokens = 64) =>

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { columnsOf, endpointOf, scoresOf } from "../../fakes.cases.ts";
+import { columnsOf, endpointOf, scoresOf } from "../../../../../test/support/scheduling/fakes.cases.ts";
 import { runningRequestsSizeScorer } from "./running-requests-size-scorer.ts";
 
 describe("running-requests-size-scorer", () => {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { columnsOf, endpointOf, scoresOf } from "../../../../../test/support/scheduling/fakes.cases.ts";
 import { IN_FLIGHT_TOKENS, UNCACHED_TOKENS } from "../../../../base/plugin/keys.ts";
-import { columnsOf, endpointOf, scoresOf } from "../../fakes.cases.ts";
 import { tokenLoadScorer } from "./token-load-scorer.ts";
 
 const tokens = (inFlight: number[], uncached: number[]) =>

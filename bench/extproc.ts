@@ -120,12 +120,14 @@ function measure(
     { encoding: "utf8" },
   );
   const figures = JSON.parse(out) as {
-    srv_us_req: number;
+    srv_us_req: number | null;
     rps: number;
     errors: number;
     immediate: object;
     pick_us: { p99: number };
   };
+  // NaN leaves JSON as null.
+  if (figures.srv_us_req === null) throw new Error(`no exchange ended in ${values.seconds} s; give more --seconds`);
   if (figures.errors > 0 || Object.keys(figures.immediate).length > 0) throw new Error(`the exchange failed: ${out}`);
   return { us: figures.srv_us_req, rps: figures.rps, pickP99: figures.pick_us.p99 };
 }

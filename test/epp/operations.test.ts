@@ -114,7 +114,7 @@ describe("sluice epp with its operational flags", () => {
     expect(status).toBe(200);
     const text = gunzipSync(bytes).toString("latin1");
     expect(text).toContain("nanoseconds");
-    expect(text).toMatch(/src\/extproc\/|src\/exchange\/|src\/grpc\//);
+    expect(text).toMatch(/src\/(wires|picker|base)\//);
     expect((await ask(`${epp.adminUrl}/debug/pprof/goroutine`)).status).toBe(501);
   });
 

@@ -29,6 +29,8 @@ describe("arrow check", () => {
     const text = `import "./b.ts"; import "${path(proxy, exchange)}/wire.ts"; import "${path(proxy, clock)}/clock.ts";`;
     expect(violationsIn(`${proxy}/a.ts`, text)).toEqual([]);
     expect(violationsIn(`${exchange}/a.ts`, `import "${path(exchange, proxy)}/b.ts";`)).toHaveLength(1);
+    // What everybody may import has a list of its own.
+    expect(violationsIn(`${clock}/a.ts`, `import "${path(clock, of("telemetry"))}/b.ts";`)).toHaveLength(1);
   });
 
   it("catches unknown rooms, paths out of src and the time read elsewhere", () => {

@@ -20,12 +20,17 @@ type Json = Readonly<Record<string, unknown>>;
  */
 export class RequestCosts {
   readonly #bytesPerToken = new BytesPerToken();
+  /** Of bodies that are still in use: each is asked about when it is admitted, when it leaves, and when its answer comes. */
+  readonly #facts = new WeakMap<Uint8Array, Facts>();
 
   /** What a request costs in a unit, > 0. @param body the bytes that are sent */
   of(body: Uint8Array | undefined, unit: BudgetUnit): number {
     if (unit === "requests" || body === undefined) return 1;
     if (unit === "bytes") return Math.max(1, body.byteLength);
-    return Math.min(MOST_TOKENS, Math.max(1, this.#tokensOf(body)));
+    const { model, prompt, answer } = this.#factsOf(body);
+    // No JSON object, as a transform may have it, or nested too deep to walk: all of it counts as text.
+    const [text, output] = prompt === undefined ? [body.byteLength, 0] : [prompt.text, answer];
+    return Math.min(MOST_TOKENS, Math.max(1, text / this.#bytesPerToken.of(model) + output));
   }
 
   /**
@@ -36,12 +41,10 @@ export class RequestCosts {
    */
   learn(body: Uint8Array, answer: Uint8Array, now: number): void {
     if (body.byteLength > MOST_READ || answer.byteLength > MOST_READ) return;
-    const request = objectIn(body);
-    const model = modelOf(request);
-    if (request === undefined || model === "" || !this.#bytesPerToken.isDue(model)) return;
-    const prompt = promptOf(request);
+    const { model, prompt } = this.#factsOf(body);
+    if (model === "" || !this.#bytesPerToken.isDue(model) || prompt?.isText !== true) return;
     const usage = objectIn(answer)?.["usage"];
-    if (prompt?.isText !== true || typeof usage !== "object" || usage === null) return;
+    if (typeof usage !== "object" || usage === null) return;
     this.#bytesPerToken.learn(model, prompt.text, numberOf((usage as Json)["prompt_tokens"]), now);
   }
 
@@ -50,15 +53,35 @@ export class RequestCosts {
     return this.#bytesPerToken.list();
   }
 
-  #tokensOf(body: Uint8Array): number {
-    const request = objectIn(body);
-    const prompt = request === undefined ? undefined : promptOf(request);
-    const bytesPerToken = this.#bytesPerToken.of(modelOf(request));
-    // No JSON object, as a transform may have it, or nested too deep to walk: all of it counts as text.
-    if (request === undefined || prompt === undefined) return body.byteLength / bytesPerToken;
-    const answer = Math.max(numberOf(request["max_tokens"]), numberOf(request["max_completion_tokens"]));
-    return prompt.text / bytesPerToken + answer;
+  #factsOf(body: Uint8Array): Facts {
+    let facts = this.#facts.get(body);
+    if (facts === undefined) {
+      facts = readFacts(body);
+      this.#facts.set(body, facts);
+    }
+    return facts;
   }
+}
+
+/** What a body says of its cost. */
+interface Facts {
+  /** "" where it names none. */
+  readonly model: string;
+  /** Undefined where the body is no JSON object, or is nested too deep to walk. */
+  readonly prompt: Prompt | undefined;
+  /** Tokens of the longest answer that it allows; 0 where it does not say. */
+  readonly answer: number;
+}
+
+function readFacts(body: Uint8Array): Facts {
+  const request = objectIn(body);
+  if (request === undefined) return { model: "", prompt: undefined, answer: 0 };
+  const { model } = request;
+  return {
+    model: typeof model === "string" ? model : "",
+    prompt: promptOf(request),
+    answer: Math.max(numberOf(request["max_tokens"]), numberOf(request["max_completion_tokens"])),
+  };
 }
 
 /** Undefined where the bytes are no JSON object. */
@@ -69,11 +92,6 @@ function objectIn(bytes: Uint8Array): Json | undefined {
   } catch {
     return undefined;
   }
-}
-
-function modelOf(request: Json | undefined): string {
-  const model = request?.["model"];
-  return typeof model === "string" ? model : "";
 }
 
 function numberOf(value: unknown): number {

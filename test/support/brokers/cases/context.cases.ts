@@ -65,6 +65,8 @@ export class CaseContext {
   broker!: Broker;
   /** Of queue `q`, results in `results`. */
   producer!: Producer;
+  /** When the case began: Unix seconds, whole. */
+  #began = 0;
   events = new Recorder();
 
   constructor(make: (settings: CaseSettings) => Promise<BrokerHarness>) {
@@ -78,6 +80,7 @@ export class CaseContext {
     this.broker.start(this.events);
     this.#started = [this.broker];
     this.producer = this.harness.producer("q", "results");
+    this.#began = Math.floor((await this.harness.now()) / 1000);
   }
 
   async end(): Promise<void> {
@@ -94,17 +97,20 @@ export class CaseContext {
     return peer;
   }
 
-  /** Unix seconds, whole. */
-  async inSeconds(seconds: number): Promise<number> {
-    return Math.floor((await this.harness.now()) / 1000) + seconds;
+  /**
+   * Unix seconds, whole, counted from when the case began: asked twice it is the same, also on a machine that takes
+   * more than a second in between.
+   */
+  inSeconds(seconds: number): number {
+    return this.#began + seconds;
   }
 
-  async request(id: string, seconds = 600, more: Partial<SubmitRequest> = {}): Promise<SubmitRequest> {
-    return { id, deadline: await this.inSeconds(seconds), payload: { n: 1 }, ...more };
+  request(id: string, seconds = 600, more: Partial<SubmitRequest> = {}): SubmitRequest {
+    return { id, deadline: this.inSeconds(seconds), payload: { n: 1 }, ...more };
   }
 
   async submit(id: string, seconds = 600, more: Partial<SubmitRequest> = {}): Promise<void> {
-    await this.producer.submitRequest(await this.request(id, seconds, more));
+    await this.producer.submitRequest(this.request(id, seconds, more));
   }
 
   async claim(max: number, by = this.broker, queue = Q): Promise<readonly Claim[]> {

@@ -9,7 +9,7 @@ export function entryCases(c: CaseContext): void {
     it("A-30 of all three kinds are read", async () => {
       await c.begin();
       for (const [at, kind] of ["plain", "redis", "pubsub"].entries()) {
-        const deadline = await c.inSeconds(600 + at);
+        const deadline = c.inSeconds(600 + at);
         await c.harness.inject("q", envelope({}, { id: kind, deadline }, kind), deadline);
       }
       const claims = await c.claim(5);
@@ -18,7 +18,7 @@ export function entryCases(c: CaseContext): void {
 
     it("A-30 A-50 that cannot be read become dead letters; owners are told, and the rest goes on", async () => {
       await c.begin();
-      const soon = await c.inSeconds(60);
+      const soon = c.inSeconds(60);
       const bad = [
         "no json",
         JSON.stringify({ internal: { result_queue_name: "owner" }, data: { id: "kindless", deadline: soon } }),
@@ -47,8 +47,8 @@ export function entryCases(c: CaseContext): void {
 
     it("A-50 that cannot be read cost nothing, and let no more of the others through than were wanted", async () => {
       await c.begin();
-      const late = await c.inSeconds(-100);
-      const soon = await c.inSeconds(60);
+      const late = c.inSeconds(-100);
+      const soon = c.inSeconds(60);
       for (const id of ["x", "y", "z"]) await c.harness.inject("q", envelope({}, { id, deadline: late }), late);
       for (let at = 0; at < 3; at++) {
         await c.harness.inject("q", `garbage ${at}`, late);
@@ -68,7 +68,7 @@ export function entryCases(c: CaseContext): void {
     it("A-35 a spoofed queue id and queue name mean nothing; labels count, and the queue's own win", async () => {
       await c.begin(LONG, [queueOf("q", { id: "mine", labels: { team: "a" } })]);
       const internal = { queue_id: "theirs", request_queue_name: "theirs", labels: { tier: "gold", team: "b" } };
-      const deadline = await c.inSeconds(600);
+      const deadline = c.inSeconds(600);
       await c.harness.inject("q", envelope(internal, { id: "a", deadline }), deadline);
       const queue = queueOf("q", { id: "mine", labels: { team: "a" } });
       const [a] = await c.claim(1, c.broker, queue);
@@ -87,7 +87,7 @@ export function entryCases(c: CaseContext): void {
     it("A-52 results go where the queue says, else where the message says, else to the common queue", async () => {
       const routed = queueOf("routed", { resultQueueName: "of-queue" });
       await c.begin(LONG, [Q, routed]);
-      const deadline = await c.inSeconds(600);
+      const deadline = c.inSeconds(600);
       const named = { result_queue_name: "of-message" };
       await c.harness.inject("routed", envelope(named, { id: "1", deadline }), deadline);
       await c.harness.inject("q", envelope(named, { id: "2", deadline }), deadline);

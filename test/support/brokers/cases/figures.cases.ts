@@ -34,7 +34,7 @@ export function figureCases(c: CaseContext): void {
         claimed: 1,
         retries: 1,
         dead: 0,
-        nextDeadline: await c.inSeconds(302),
+        nextDeadline: c.inSeconds(302),
         nextCreated: expect.any(Number),
       });
       const { nextCreated } = await c.broker.backlog(Q);

@@ -71,7 +71,7 @@ export function leaseCases(c: CaseContext): void {
         await c.begin(LONG, [Q, other]);
         await c.submit("q", 30 * 86_400);
         const second = c.harness.producer("other", "results");
-        await second.submitRequest(await c.request("other", 30 * 86_400));
+        await second.submitRequest(c.request("other", 30 * 86_400));
         await second.close();
         const claims = [...(await c.claim(1)), ...(await c.claim(1, c.broker, other))];
         expect(ids(claims)).toEqual(["q", "other"]);
@@ -168,7 +168,7 @@ export function leaseCases(c: CaseContext): void {
 
     it("a message that loses its lease goes back to its old place", async () => {
       await c.begin(SHORT);
-      await c.harness.inject("q", envelope({}, { id: "raw", deadline: await c.inSeconds(900) }), await c.inSeconds(30));
+      await c.harness.inject("q", envelope({}, { id: "raw", deadline: c.inSeconds(900) }), c.inSeconds(30));
       await c.submit("a", 300);
       await c.claim(1);
       const peer = c.startPeer();

@@ -42,18 +42,18 @@ export function retryCases(c: CaseContext): void {
 
     it("A-54 a raw score does not come back: the deadline is the place", async () => {
       await c.begin();
-      await c.harness.inject("q", envelope({}, { id: "raw", deadline: await c.inSeconds(900) }), await c.inSeconds(30));
+      await c.harness.inject("q", envelope({}, { id: "raw", deadline: c.inSeconds(900) }), c.inSeconds(30));
       await c.submit("a", 300);
       const [raw] = await c.claim(1);
       await c.broker.settle([await c.retried(raw!, -1)]);
       await c.broker.moveDue();
-      expect((await c.harness.inspector.peek("q", 2))[1]?.score).toBe(await c.inSeconds(900));
+      expect((await c.harness.inspector.peek("q", 2))[1]?.score).toBe(c.inSeconds(900));
       expect(ids(await c.claim(2))).toEqual(["a", "raw"]);
     });
 
     it("A-55 5,000 that are due together all come back", async () => {
       await c.begin();
-      const requests = await Promise.all(Array.from({ length: 5000 }, (_, at) => c.request(`m${at}`)));
+      const requests = Array.from({ length: 5000 }, (_, at) => c.request(`m${at}`));
       for (let at = 0; at < 5000; at += 500) await c.producer.submitRequests(requests.slice(at, at + 500));
       for (let at = 0; at < 10; at++)
         await c.broker.settle(await Promise.all((await c.claim(500)).map((each) => c.retried(each, -1))));
@@ -79,7 +79,7 @@ export function retryCases(c: CaseContext): void {
     it("returns to the queue it came from, whatever the message says", async () => {
       const other = queueOf("other");
       await c.begin(LONG, [Q, other]);
-      const deadline = await c.inSeconds(600);
+      const deadline = c.inSeconds(600);
       const routing = { request_queue_name: "q", queue_id: "q" };
       await c.harness.inject("other", envelope(routing, { id: "a", deadline }), deadline);
       const [a] = await c.claim(1, c.broker, other);

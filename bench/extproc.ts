@@ -2,6 +2,11 @@
  * CPU and rate of whole ext_proc exchanges at 1 KB, 16 KB and 400 KB, beside a bare node:http2 echo of the same run.
  *
  *   node bench/extproc.ts [--seconds 4] [--rounds 3]
+ *   node bench/extproc.ts --against ../before/src/commands/main.ts [--seconds 1] [--rounds 20] [--match "16 KB"]
+ *
+ * With `--against`, the picker of another checkout takes the place of the echo, and the figure of a case is the median of
+ * the rounds' ratios: the two servers of a round run seconds apart, in turns first, so that a machine that changes its
+ * speed within minutes changes both.
  *
  * Server and client are pinned to a core each; rounds alternate between the two servers, and the smallest figure of each
  * counts: what other work on the machine adds is never negative. The client is `extproc-load` (C), built into .cache/
@@ -11,13 +16,20 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 
 const root = join(import.meta.dirname, "..");
+const MAIN = join("src", "commands", "main.ts");
 const { values } = parseArgs({
-  options: { seconds: { type: "string", default: "4" }, rounds: { type: "string", default: "3" } },
+  options: {
+    seconds: { type: "string", default: "4" },
+    rounds: { type: "string", default: "3" },
+    against: { type: "string" },
+    match: { type: "string", default: "" },
+  },
 });
+const against = values.against === undefined ? undefined : resolve(values.against);
 
 interface Case {
   readonly name: string;
@@ -28,7 +40,7 @@ interface Case {
   readonly limit?: { readonly echo?: number; readonly reference?: number };
 }
 
-const CASES: readonly Case[] = [
+const ALL_CASES: readonly Case[] = [
   { name: "1 KB", args: [], reference: 444, limit: { echo: 3 } },
   { name: "1 KB, ended by reset", args: ["--reset"], reference: undefined, limit: { echo: 3 } },
   {
@@ -51,6 +63,8 @@ const CASES: readonly Case[] = [
   },
   { name: "1 KB, 1,000 chunks", args: ["--response-chunks", "1000"], reference: 12_000 },
 ];
+
+const CASES = ALL_CASES.filter(({ name }) => name.includes(values.match));
 
 /** Port of the model servers' metrics, and the page they show. */
 const MODEL_PORT = 18_765;
@@ -77,8 +91,13 @@ function build(): string {
   return folder;
 }
 
+interface Server {
+  readonly pid: number;
+  readonly port: number;
+}
+
 /** Starts a server on core 0 and waits for its ready line. @returns pid and port */
-function start(args: readonly string[], name: string): Promise<{ readonly pid: number; readonly port: number }> {
+function start(args: readonly string[], name: string): Promise<Server> {
   const child = spawn("taskset", ["-c", "0", process.execPath, ...args], {
     cwd: root,
     stdio: ["ignore", "pipe", "inherit"],
@@ -95,11 +114,7 @@ function start(args: readonly string[], name: string): Promise<{ readonly pid: n
   });
 }
 
-function measure(
-  client: readonly string[],
-  server: { readonly pid: number; readonly port: number },
-  args: readonly string[],
-): Figures {
+function measure(client: readonly string[], server: Server, args: readonly string[]): Figures {
   const out = execFileSync(
     "taskset",
     [
@@ -113,7 +128,7 @@ function measure(
       "--duration",
       values.seconds,
       "--warmup",
-      "2",
+      against === undefined ? "2" : "0.5",
       "--json",
       ...args,
     ],
@@ -150,53 +165,88 @@ writeFileSync(
   endpoints,
   `endpoints:\n${Array.from({ length: 10 }, (_, i) => `- { name: e${i}, address: 127.0.1.${i + 1}, port: ${MODEL_PORT} }\n`).join("")}`,
 );
-const echo = await start([join("bench", "support", "bare-echo.ts")], "echo");
-const epp = await start(
-  [
-    join("src", "commands", "main.ts"),
-    "epp",
-    "--endpoints",
-    endpoints,
-    "--secure-serving=false",
-    "--bind-address",
-    "127.0.0.1",
-    "--grpc-port",
-    "0",
-    "--grpc-health-port",
-    "0",
-    "--metrics-port",
-    "0",
-    "--v=0",
-  ],
-  "ext-proc",
-);
+/** @param main the entry of a checkout: `src/commands/main.ts` */
+const startPicker = (main: string): Promise<Server> =>
+  start(
+    [
+      main,
+      "epp",
+      "--endpoints",
+      endpoints,
+      "--secure-serving=false",
+      "--bind-address",
+      "127.0.0.1",
+      "--grpc-port",
+      "0",
+      "--grpc-health-port",
+      "0",
+      "--metrics-port",
+      "0",
+      "--v=0",
+    ],
+    "ext-proc",
+  );
 
 const least = (figures: readonly Figures[]): Figures => figures.reduce((best, one) => (one.us < best.us ? one : best));
-let failed = 0;
-console.log(
-  "case                          sluice us   echo us   x echo   reference us   x reference   sluice/s   pick p99 us",
-);
-for (const { name, args, reference, limit } of CASES) {
-  const ours: Figures[] = [];
-  const bare: Figures[] = [];
-  for (let round = 0; round < Number(values.rounds); round++) {
-    bare.push(measure(client, echo, args));
-    ours.push(measure(client, epp, args));
-  }
-  const [us, bareUs] = [least(ours), least(bare)];
-  const ratio = us.us / bareUs.us;
-  const share = reference === undefined ? Number.NaN : us.us / reference;
-  const holds =
-    (limit?.echo === undefined || ratio <= limit.echo) && (limit?.reference === undefined || share <= limit.reference);
-  if (!holds) failed++;
-  const limits =
-    limit === undefined
-      ? ""
-      : `  ${holds ? "holds" : "FAILS"}: at most ${limit.echo !== undefined ? `${limit.echo} x the echo` : `${limit.reference} x the reference`}`;
+const median = (numbers: readonly number[]): number => numbers.toSorted((a, b) => a - b)[numbers.length >> 1]!;
+
+/** @returns how many limits do not hold */
+async function besideEcho(): Promise<number> {
+  const echo = await start([join("bench", "support", "bare-echo.ts")], "echo");
+  const epp = await startPicker(MAIN);
+  let failed = 0;
   console.log(
-    `${name.padEnd(28)} ${us.us.toFixed(1).padStart(10)} ${bareUs.us.toFixed(1).padStart(9)} ${ratio.toFixed(2).padStart(8)} ${String(reference ?? "").padStart(14)} ${(Number.isNaN(share) ? "" : share.toFixed(3)).padStart(13)} ${us.rps.toFixed(0).padStart(10)} ${String(us.pickP99).padStart(13)}${limits}`,
+    "case                          sluice us   echo us   x echo   reference us   x reference   sluice/s   pick p99 us",
   );
+  for (const { name, args, reference, limit } of CASES) {
+    const ours: Figures[] = [];
+    const bare: Figures[] = [];
+    for (let round = 0; round < Number(values.rounds); round++) {
+      bare.push(measure(client, echo, args));
+      ours.push(measure(client, epp, args));
+    }
+    const [us, bareUs] = [least(ours), least(bare)];
+    const ratio = us.us / bareUs.us;
+    const share = reference === undefined ? Number.NaN : us.us / reference;
+    const holds =
+      (limit?.echo === undefined || ratio <= limit.echo) &&
+      (limit?.reference === undefined || share <= limit.reference);
+    if (!holds) failed++;
+    const limits =
+      limit === undefined
+        ? ""
+        : `  ${holds ? "holds" : "FAILS"}: at most ${limit.echo !== undefined ? `${limit.echo} x the echo` : `${limit.reference} x the reference`}`;
+    console.log(
+      `${name.padEnd(28)} ${us.us.toFixed(1).padStart(10)} ${bareUs.us.toFixed(1).padStart(9)} ${ratio.toFixed(2).padStart(8)} ${String(reference ?? "").padStart(14)} ${(Number.isNaN(share) ? "" : share.toFixed(3)).padStart(13)} ${us.rps.toFixed(0).padStart(10)} ${String(us.pickP99).padStart(13)}${limits}`,
+    );
+  }
+  return failed;
 }
+
+/** @returns how many cases are more than 3 % slower */
+async function besideOther(other: string): Promise<number> {
+  const [epp, before] = [await startPicker(MAIN), await startPicker(other)];
+  let failed = 0;
+  console.log("case                          us here  us there  least: here / there  median of the rounds' ratios");
+  for (const { name, args } of CASES) {
+    const here: Figures[] = [];
+    const there: Figures[] = [];
+    for (let round = 0; round < Number(values.rounds); round++) {
+      if (round % 2 === 0) here.push(measure(client, epp, args));
+      there.push(measure(client, before, args));
+      if (round % 2 === 1) here.push(measure(client, epp, args));
+    }
+    const [us, beforeUs] = [least(here).us, least(there).us];
+    const ratio = median(here.map((figures, round) => figures.us / there[round]!.us));
+    if (ratio > 1.03) failed++;
+    console.log(
+      `${name.padEnd(28)} ${us.toFixed(1).padStart(8)} ${beforeUs.toFixed(1).padStart(9)} ${(us / beforeUs).toFixed(3).padStart(20)} ${ratio.toFixed(3).padStart(13)}  ${ratio <= 1.03 ? "holds" : "FAILS"}: at most 1.03`,
+    );
+  }
+  return failed;
+}
+
+const failed = await (against === undefined ? besideEcho() : besideOther(against));
 rmSync(scratch, { recursive: true });
 console.log(failed === 0 ? "PASS" : `FAIL: ${failed} limits do not hold`);
 process.exit(failed === 0 ? 0 : 1);

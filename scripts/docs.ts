@@ -1,8 +1,9 @@
 /**
  * Writes docs/reference/ from the tables in the code; with `--check` it writes nothing and fails when a page is stale.
  */
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { ERROR_AREAS } from "../src/base/inference/error-codes/table.ts";
 import { OUTCOMES } from "../src/base/inference/outcomes.ts";
 import { checkServerCommand } from "../src/commands/check-server/command.ts";
 import { explainConfigCommand } from "../src/commands/config/explain-config.ts";
@@ -26,18 +27,20 @@ import { gatesReference, pluginsReference } from "./plugin-reference.ts";
 
 const root = join(import.meta.dirname, "..");
 
-/** What clients can be answered, and the codes of the errors that people see at start. */
+/** The answers to clients, and every code of `SluiceError`. */
 function errorsReference(): string {
   const rows = Object.entries(OUTCOMES).map(
     ([reason, row]) =>
       `| \`${reason}\` | ${row.status} | \`${row.code}\` | ${"dropped" in row ? `\`${row.dropped}\`` : ""} |`,
   );
-  const codes = new Set<string>();
-  for (const name of readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" })) {
-    if (!name.endsWith(".ts") || /\.(test|cases)\.ts$/.test(name)) continue;
-    for (const [, code] of readFileSync(join(root, "src", name), "utf8").matchAll(/SluiceError\(\s*"([A-Z_0-9]+)"/g))
-      codes.add(code!);
-  }
+  const areas = Object.entries(ERROR_AREAS).flatMap(([title, errors]) => [
+    `### ${title}`,
+    "",
+    "| Code | Exit status | Cause | Remedy |",
+    "|---|---|---|---|",
+    ...Object.entries(errors).map(([code, row]) => `| \`${code}\` | ${row.exit} | ${row.cause} | ${row.remedy} |`),
+    "",
+  ]);
   return [
     "# Errors",
     "",
@@ -51,15 +54,25 @@ function errorsReference(): string {
     "|---|---|---|---|",
     ...rows,
     "",
-    "## Codes of errors",
+    "## Exit statuses",
     "",
-    "Every error of ours carries one of these codes in `code`; its message alone is meant to be enough.",
+    "| Exit status | Meaning |",
+    "|---|---|",
+    "| 0 | The command did its work. |",
+    "| 1 | An error, or a negative result, such as lines of a batch without an answer. |",
+    "| 2 | The command line is wrong, or the input that it names. |",
+    "| 130, 143 | SIGINT or SIGTERM ended the command before its work was done. |",
     "",
-    [...codes]
-      .sort()
-      .map((code) => `\`${code}\``)
-      .join(", "),
+    "`sluice dispatch` ends with 1, as the reference does, when it can read the command line but the flags contradict each other.",
     "",
+    "## Error codes",
+    "",
+    "Every error has one of these codes: in `code` of the `SluiceError` that `sluice/producer` throws, for example. A command that",
+    "ends with an error prints one line with the message. Where the message does not say what to do, the second line has the remedy",
+    "and the code. A process that serves requests logs the errors of requests, plugins and connections, and goes on; the exit status",
+    "is that of a process that cannot start.",
+    "",
+    ...areas,
   ].join("\n");
 }
 

@@ -1,5 +1,6 @@
 /** What `sluice` on a command line does; `main.ts` comes here once it knows that this Node.js will do. */
 import { Command, CommanderError } from "commander";
+import { errorRow } from "../base/inference/error-codes/table.ts";
 import { SluiceError } from "../base/inference/errors.ts";
 import { VERSION } from "../base/process/version.ts";
 import { checkServerCommand } from "./check-server/command.ts";
@@ -19,29 +20,16 @@ import { gatewayCommand } from "./gateway/command.ts";
 import { simCommand } from "./sim/command.ts";
 import { simulateCommand } from "./simulate/command.ts";
 
-/** Errors of the command line and of the input it names end with 2, as Go's flag parser does; what is wrong behind them ends with 1. */
-const MISTYPED: ReadonlySet<string> = new Set([
-  "FLAG_UNKNOWN",
-  "FLAG_SYNTAX",
-  "FLAG_VALUE",
-  "FLAG_MISSING",
-  "LISTEN_ADDRESS",
-  "SIM_OPTION",
-  "OBJECTIVE_SYNTAX",
-  "ENVOY_OPTION",
-  "QUEUE_UNKNOWN",
-  "ENQUEUE_INPUT",
-  "REQUEST_INVALID",
-  "BATCH_INPUT",
-  "BATCH_INVALID",
-  "REPLAY_INPUT",
-]);
+const EXIT_STATUSES = `
+Exit status: 0 = success, 1 = an error, 2 = a wrong command line or wrong input, 130 or 143 = a signal ended the work.
+docs/reference/errors.md lists the cause and the remedy of every error.`;
 
 const program = new Command("sluice")
   .description("Decides where LLM requests go: an Endpoint Picker, a gateway and a model-server simulator.")
   .version(VERSION)
   .enablePositionalOptions()
   .showHelpAfterError("(add --help for the options)")
+  .addHelpText("after", EXIT_STATUSES)
   .exitOverride();
 for (const make of [
   demoCommand,
@@ -73,7 +61,9 @@ try {
 } catch (error) {
   if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : 2;
   else if (error instanceof SluiceError) {
+    const row = errorRow(error.code);
     process.stderr.write(`sluice: ${error.message}\n`);
-    process.exitCode = MISTYPED.has(error.code) ? 2 : 1;
+    if (row?.hint === true) process.stderr.write(`  ${row.remedy} (${error.code})\n`);
+    process.exitCode = row?.exit ?? 1;
   } else throw error;
 }

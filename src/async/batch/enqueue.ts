@@ -38,7 +38,7 @@ export interface EnqueueOptions extends RequestChoices {
 
 /**
  * Puts requests on a queue and prints their ids, one per line.
- * @throws SluiceError REQUEST_INVALID, QUEUE_UNKNOWN, BROKER_UNAVAILABLE, FLAG_VALUE, ENQUEUE_INPUT
+ * @throws SluiceError REQUEST_INVALID, QUEUE_UNKNOWN, BROKER_UNAVAILABLE, FLAG_VALUE, FLAG_MISSING, ENQUEUE_INPUT
  */
 export async function runEnqueue(options: EnqueueOptions): Promise<void> {
   const deadline = deadlineSeconds(options.deadline);
@@ -134,7 +134,7 @@ async function readAll(input: string | undefined): Promise<string> {
 async function* open(input: string | undefined): AsyncGenerator<Buffer> {
   if (input === undefined && process.stdin.isTTY)
     throw new SluiceError(
-      "ENQUEUE_INPUT",
+      "FLAG_MISSING",
       "what is to be submitted? Give a file, - for standard input, or a JSON object",
     );
   try {

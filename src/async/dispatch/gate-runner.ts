@@ -44,7 +44,7 @@ const ON: Step = { kind: "on" };
 const WAIT: Step = { kind: "wait" };
 const VERDICTS: ReadonlySet<unknown> = new Set<GateVerdict["kind"]>(["continue", "wait", "refuse", "drop"]);
 /** Codes of failures that say nothing about the message. */
-const PASSING: ReadonlySet<string> = new Set(["BROKER_UNAVAILABLE", "METRIC_SOURCE"]);
+const PASSING: ReadonlySet<SluiceError["code"]> = new Set(["BROKER_UNAVAILABLE", "METRIC_SOURCE"]);
 
 export interface GateRunnerOptions {
   readonly gate: DispatchGate;

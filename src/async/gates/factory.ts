@@ -47,7 +47,7 @@ export class GateFactory {
   readonly #shared = new Map<string, { readonly gate: DispatchGate; readonly figures: GateFigures[] }>();
   readonly #gates: DispatchGate[] = [];
 
-  /** @throws SluiceError GATE_TYPE_TAKEN when two definitions claim one type name */
+  /** @throws SluiceError PLUGIN_TYPE_TAKEN when two definitions claim one type name */
   constructor(options: GateFactoryOptions) {
     this.#options = options;
     this.#definitions = byType(options.definitions, "gates");
@@ -183,7 +183,7 @@ function byType<T extends { readonly type: string }>(definitions: Iterable<T>, w
   const types = new Map<string, T>();
   for (const definition of definitions) {
     if (types.has(definition.type))
-      throw new SluiceError("GATE_TYPE_TAKEN", `two ${what} claim the type ${definition.type}`);
+      throw new SluiceError("PLUGIN_TYPE_TAKEN", `two ${what} claim the type ${definition.type}`);
     types.set(definition.type, definition);
   }
   return types;

@@ -1,3 +1,5 @@
+import type { ErrorCode } from "./error-codes/table.ts";
+
 /** Where in a file something is wrong: both 1-based. */
 export interface Position {
   readonly file: string;
@@ -6,13 +8,13 @@ export interface Position {
 }
 
 /**
- * The base of every error that a person or a program is meant to tell apart. `code` is stable and upper snake case;
- * the message alone must be enough to fix the cause.
+ * The base of every error that a person or a program tells apart. `code` is a row of the table in `error-codes/`; the message
+ * alone is enough to find the cause.
  */
 export class SluiceError extends Error {
-  readonly code: string;
+  readonly code: ErrorCode;
 
-  constructor(code: string, message: string, options?: { cause?: unknown }) {
+  constructor(code: ErrorCode, message: string, options?: { cause?: unknown }) {
     super(message, options);
     this.name = "SluiceError";
     this.code = code;

@@ -10,14 +10,14 @@ export interface ListenAddress {
 /**
  * Reads `host:port`, `[v6]:port`, `:port` (all interfaces) or a bare port (loopback).
  * @param what the flag, for the message
- * @throws SluiceError LISTEN_ADDRESS
+ * @throws SluiceError FLAG_VALUE
  */
 export function parseListenAddress(text: string, what: string): ListenAddress {
   const match = /^(?:\[([0-9a-fA-F:.]+)\]:|([^:[\]\s]*):)?(\d{1,5})$/.exec(text.trim());
   const port = match === null ? Number.NaN : Number(match[3]);
   if (match === null || port > 65535)
     throw new SluiceError(
-      "LISTEN_ADDRESS",
+      "FLAG_VALUE",
       `${what} "${text}" is not an address to listen on; write host:port, [ipv6]:port or a port, for example 127.0.0.1:8080`,
     );
   const host = match[1] ?? match[2];

@@ -253,7 +253,7 @@ export const DISPATCH_METRICS = {
 /** One family per metric of the Async Processor. */
 export type DispatchMetrics = FamiliesOf<typeof DISPATCH_METRICS>;
 
-/** Registers them; once per registry (SluiceError METRIC_DUPLICATE otherwise). */
+/** Registers them; once per registry (SluiceError METRIC_SPEC otherwise). */
 export function createDispatchMetrics(registry: MetricsRegistry): DispatchMetrics {
   return registerTable(registry, DISPATCH_METRICS);
 }

@@ -68,12 +68,12 @@ export abstract class Family<L extends readonly string[], C extends Child> {
 
   /**
    * The series of these label values, created when new. Once the family is full every further label set gets the series
-   * whose values are all `other`. Throws SluiceError METRIC_LABELS when the number of values is wrong.
+   * whose values are all `other`. Throws SluiceError METRIC_SPEC when the number of values is wrong.
    */
   with(...values: LabelValues<L>): C {
     if (values.length !== this.labels.length) {
       throw new SluiceError(
-        "METRIC_LABELS",
+        "METRIC_SPEC",
         `metric "${this.name}" takes ${this.labels.length} label values (${this.labels.join(", ")}), got ${values.length}`,
       );
     }

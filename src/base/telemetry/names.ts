@@ -27,7 +27,7 @@ export type Metrics = FamiliesOf<typeof METRICS>;
 const OLDEST = "inference_model_";
 
 /**
- * Registers every metric of the inference path; once per registry (SluiceError METRIC_DUPLICATE otherwise).
+ * Registers every metric of the inference path; once per registry (SluiceError METRIC_SPEC otherwise).
  * @param oldestNames whether request metrics have a copy under the names of v0.3 to v1.0, for dashboards of that time
  */
 export function createMetrics(registry: MetricsRegistry, oldestNames = true): Metrics {

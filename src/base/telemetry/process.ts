@@ -11,7 +11,7 @@ const LAG_RESOLUTION = 20;
 
 /**
  * Registers the metrics of the process itself and refreshes them on every rendering; returns what stops that. Once per
- * registry (SluiceError METRIC_DUPLICATE otherwise).
+ * registry (SluiceError METRIC_SPEC otherwise).
  */
 export function startProcessMetrics(registry: MetricsRegistry, clock: Clock): () => void {
   const metrics = registerTable(registry, PROCESS_METRICS);

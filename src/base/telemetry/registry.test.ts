@@ -8,10 +8,6 @@ function lines(registry: MetricsRegistry): string[] {
     .filter((line) => line !== "" && !line.startsWith("#"));
 }
 
-function code(expected: string): unknown {
-  return expect.objectContaining({ code: expected });
-}
-
 describe("MetricsRegistry", () => {
   it("counts, and never lets a counter fall", () => {
     const registry = new MetricsRegistry();
@@ -200,7 +196,7 @@ describe("MetricsRegistry", () => {
   it("refuses a name that is in use, as a family, a twin or a part of a histogram", () => {
     const registry = new MetricsRegistry();
     registry.histogram({ name: "h", help: "h", buckets: [], twins: [{ name: "old_h" }] });
-    const duplicate = code("METRIC_DUPLICATE");
+    const duplicate = /^metric ".+": the name ".+" is already registered$/;
     expect(() => registry.counter({ name: "h", help: "" })).toThrow(duplicate);
     expect(() => registry.counter({ name: "old_h", help: "" })).toThrow(duplicate);
     expect(() => registry.counter({ name: "h_count", help: "" })).toThrow(duplicate);
@@ -211,7 +207,10 @@ describe("MetricsRegistry", () => {
 
   it("refuses what the text format cannot carry, naming the metric", () => {
     const registry = new MetricsRegistry();
-    const invalid = code("METRIC_SPEC");
+    const invalid = expect.objectContaining({
+      code: "METRIC_SPEC",
+      message: expect.not.stringContaining("registered"),
+    });
     expect(() => registry.counter({ name: "9c", help: "" })).toThrow(invalid);
     expect(() => registry.counter({ name: "c-d", help: "" })).toThrow('metric "c-d"');
     expect(() => registry.counter({ name: "c", help: "", labels: ["a:b"] })).toThrow(invalid);
@@ -226,13 +225,14 @@ describe("MetricsRegistry", () => {
   });
 
   it("refuses a wrong number of label values", () => {
+    const wrong = expect.objectContaining({ code: "METRIC_SPEC", message: expect.stringContaining("label values") });
     const family = new MetricsRegistry().counter<readonly string[]>({ name: "c", help: "c", labels: ["a", "b"] });
-    expect(() => family.with("only one")).toThrow(code("METRIC_LABELS"));
-    expect(() => family.with("a", "b", "c")).toThrow(code("METRIC_LABELS"));
+    expect(() => family.with("only one")).toThrow(wrong);
+    expect(() => family.with("a", "b", "c")).toThrow(wrong);
     family.with("a", "b").inc();
-    expect(() => family.with("a", "b", "c")).toThrow(code("METRIC_LABELS"));
-    expect(() => family.with("a")).toThrow(code("METRIC_LABELS"));
+    expect(() => family.with("a", "b", "c")).toThrow(wrong);
+    expect(() => family.with("a")).toThrow(wrong);
     const bare = new MetricsRegistry().counter<readonly string[]>({ name: "c", help: "c" });
-    expect(() => bare.with("a")).toThrow(code("METRIC_LABELS"));
+    expect(() => bare.with("a")).toThrow(wrong);
   });
 });

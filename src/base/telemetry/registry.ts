@@ -29,7 +29,7 @@ export class MetricsRegistry {
     this.#onRenderError = options.onRenderError ?? (() => {});
   }
 
-  /** Registers a counter. Throws SluiceError METRIC_SPEC (illegal description) or METRIC_DUPLICATE (name in use). */
+  /** Registers a counter. Throws SluiceError METRIC_SPEC (illegal description, or the name is in use). */
   counter<const L extends readonly string[] = readonly []>(spec: MetricSpec<L>): CounterFamily<L> {
     this.#claim(spec, "counter");
     const family = new CounterFamily<L>(spec);
@@ -79,7 +79,7 @@ export class MetricsRegistry {
     for (const name of [spec.name, ...(spec.twins ?? []).map((twin) => twin.name)]) {
       for (const sample of sampleNames(name, type)) {
         if (this.#names.has(sample) || claimed.has(sample)) {
-          throw new SluiceError("METRIC_DUPLICATE", `metric "${name}": the name "${sample}" is already registered`);
+          throw new SluiceError("METRIC_SPEC", `metric "${name}": the name "${sample}" is already registered`);
         }
         claimed.add(sample);
       }

@@ -1,5 +1,4 @@
 import { realClock } from "../../base/clock/real.ts";
-import { SluiceError } from "../../base/inference/errors.ts";
 import { checkServer } from "../../lab/check/check-server.ts";
 import { type MetricNames, parseHeader, parseMetricsPath, parseTarget } from "../../lab/check/options.ts";
 import { reportJson, summaryLine, verdictLine } from "../../lab/check/report.ts";
@@ -23,7 +22,7 @@ export interface CheckServerFlags {
 /**
  * Checks a model server and prints one verdict per line, or one JSON document.
  * @returns the exit status: 0, 1 when a MUST is broken, 2 when it could not be told
- * @throws SluiceError FLAG_VALUE
+ * @throws SluiceError FLAG_VALUE, CHECK_UNREACHABLE
  */
 export async function runCheckServer(flags: CheckServerFlags): Promise<number> {
   const { json, url, headers, metricsPath, ...rest } = flags;
@@ -33,15 +32,9 @@ export async function runCheckServer(flags: CheckServerFlags): Promise<number> {
     headers: headers.map(parseHeader),
     metricsPath: parseMetricsPath(metricsPath),
   };
-  try {
-    const report = await checkServer(options, realClock, (verdict) => {
-      if (!json) process.stdout.write(`${verdictLine(verdict)}\n`);
-    });
-    process.stdout.write(`${json ? reportJson(report) : summaryLine(report)}\n`);
-    return report.exitStatus;
-  } catch (error) {
-    if (!(error instanceof SluiceError) || error.code !== "CHECK_UNREACHABLE") throw error;
-    process.stderr.write(`sluice: ${error.message}\n`);
-    return 2;
-  }
+  const report = await checkServer(options, realClock, (verdict) => {
+    if (!json) process.stdout.write(`${verdictLine(verdict)}\n`);
+  });
+  process.stdout.write(`${json ? reportJson(report) : summaryLine(report)}\n`);
+  return report.exitStatus;
 }

@@ -217,10 +217,10 @@ describe("dispatchOptionsOf", () => {
     });
     const other = file("other.key", (await clientAuthority()).client.key);
     expect(await failure([...INLINE, cert, `--tls-key=${other}`])).toBe(
-      "TLS_FILES: --tls-key: the key in FOLDER/other.key does not belong to the certificate in FOLDER/client.pem",
+      "TLS_FILE_INVALID: --tls-key: the key in FOLDER/other.key does not belong to the certificate in FOLDER/client.pem",
     );
     expect(await failure([...INLINE, `--tls-ca-cert=${join(folder, "none.pem")}`])).toBe(
-      "TLS_FILES: --tls-ca-cert: FOLDER/none.pem does not exist",
+      "TLS_FILE_INVALID: --tls-ca-cert: FOLDER/none.pem does not exist",
     );
     for (const half of [cert, key])
       expect(await failure([...INLINE, half])).toBe("FLAG_CONFLICT: --tls-cert and --tls-key must be given together");
@@ -637,7 +637,10 @@ zap-stacktrace-level: error
       "transport-config-file: x",
       "FLAG_CONFLICT: FOLDER/dispatch.yaml:7:1: transport-config-file and transport-config are mutually exclusive",
     ],
-    ["tls-ca-cert: none.pem", "TLS_FILES: FOLDER/dispatch.yaml:7:1: tls-ca-cert: FOLDER/none.pem does not exist"],
+    [
+      "tls-ca-cert: none.pem",
+      "TLS_FILE_INVALID: FOLDER/dispatch.yaml:7:1: tls-ca-cert: FOLDER/none.pem does not exist",
+    ],
     [
       "pool-config: [{id: a, workers: 0}]",
       "DOCUMENT_INVALID: invalid dispatch configuration: FOLDER/dispatch.yaml:7:23: [0].workers: must be at least 1, got 0",

@@ -40,7 +40,7 @@ export function parseDispatchFlags(args: readonly string[], env: Environment): P
 
 /**
  * Weighs the command line against the file that it names, and reads everything that they point at.
- * @throws SluiceError FLAG_... for combinations that are not allowed; DOCUMENT_..., TLS_FILES for what is wrong with files
+ * @throws SluiceError FLAG_... for combinations that are not allowed; DOCUMENT_..., TLS_FILE_INVALID for what is wrong with files
  */
 export async function dispatchOptionsOf(
   line: ParsedFlags<typeof ALL_FLAGS>,

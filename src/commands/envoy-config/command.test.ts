@@ -138,16 +138,16 @@ spec:
     [["--resources", "/nowhere"], /^RESOURCES_FOLDER: \/nowhere does not exist$/],
     [
       ["--resources", FOLDER],
-      /^ENVOY_RESOURCES: invalid manifest[\s\S]*override-host\.yaml:\d+:\d+: apiVersion: is missing/,
+      /^RESOURCES_FILE: invalid manifest[\s\S]*override-host\.yaml:\d+:\d+: apiVersion: is missing/,
     ],
-    [["--variant", "tsl"], /^ENVOY_OPTION: --variant is "tsl"; it takes standalone, .*; did you mean `tls`\?$/],
-    [["--envoy-version", "1.33"], /^ENVOY_OPTION: --envoy-version is "1.33"; it takes 1.36, /],
-    [["--failure-mode", "failopen"], /^ENVOY_OPTION: .*did you mean `FailOpen`\?$/],
-    [["--request-body-mode", "streamed"], /^ENVOY_OPTION: .*it takes full-duplex, buffered/],
-    [["--listen", "here:80"], /^ENVOY_OPTION: --listen "here:80" is a host name/],
-    [["--listen", "eighty"], /^LISTEN_ADDRESS: /],
-    [["--picker", "llm epp:9002"], /^ENVOY_OPTION: --picker "llm epp:9002" is not an address to dial/],
-    [["--picker", "llm-epp"], /^ENVOY_OPTION: --picker "llm-epp" is not an address to dial/],
+    [["--variant", "tsl"], /^FLAG_VALUE: --variant is "tsl"; it takes standalone, .*; did you mean `tls`\?$/],
+    [["--envoy-version", "1.33"], /^FLAG_VALUE: --envoy-version is "1.33"; it takes 1.36, /],
+    [["--failure-mode", "failopen"], /^FLAG_VALUE: .*did you mean `FailOpen`\?$/],
+    [["--request-body-mode", "streamed"], /^FLAG_VALUE: .*it takes full-duplex, buffered/],
+    [["--listen", "here:80"], /^FLAG_VALUE: --listen "here:80" is a host name/],
+    [["--listen", "eighty"], /^FLAG_VALUE: /],
+    [["--picker", "llm epp:9002"], /^FLAG_VALUE: --picker "llm epp:9002" is not an address to dial/],
+    [["--picker", "llm-epp"], /^FLAG_VALUE: --picker "llm-epp" is not an address to dial/],
     [["--variant", "override-host"], /^ENVOY_ENDPOINTS: .*give --endpoints FILE/],
   ])("refuses %j in words that say what to do", async (args, message) => {
     const resources = args.includes("--resources") || args.length === 0 ? [] : ["--resources", folder];
@@ -159,7 +159,7 @@ spec:
     writeFileSync(bad, "endpoints:\n- { name: a, address: 10.0.0.1 }\n- { name: b, port: 8000 }\n");
     const args = ["--resources", folder, "--variant", "override-host", "--endpoints", bad];
     expect(await refusal(...args)).toBe(
-      `ENVOY_ENDPOINTS: ${bad}:2:3: endpoints[0]: the key \`port\` is missing\n${bad}:3:3: endpoints[1]: the key \`address\` is missing`,
+      `DOCUMENT_INVALID: ${bad}:2:3: endpoints[0]: the key \`port\` is missing\n${bad}:3:3: endpoints[1]: the key \`address\` is missing`,
     );
   });
 });

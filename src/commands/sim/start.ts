@@ -6,7 +6,7 @@ import { startInstances } from "../../lab/simulator/server.ts";
 /**
  * Runs one simulated model server, or several in one process, until a signal.
  * @param untilStdinCloses also ends when whoever holds the other end of stdin is gone
- * @throws SluiceError SIM_LISTEN
+ * @throws SluiceError LISTEN_FAILED
  */
 export async function runSim(options: SimOptions, untilStdinCloses: boolean): Promise<number> {
   const servers = await startInstances(options, { clock: realClock, onCrash: () => process.exit(1) });

@@ -301,11 +301,11 @@ describe("start and stop", () => {
     const taken = await start();
     const options = parseSimOptions({ port: taken.port, host: "127.0.0.1" });
     await expect(startSimulator(options)).rejects.toMatchObject({
-      code: "SIM_LISTEN",
+      code: "LISTEN_FAILED",
       message: expect.stringContaining(`127.0.0.1:${taken.port}`),
     });
     await expect(startInstances({ ...options, port: taken.port - 1, instances: 2 })).rejects.toMatchObject({
-      code: "SIM_LISTEN",
+      code: "LISTEN_FAILED",
     });
     await expect(ask(`http://127.0.0.1:${taken.port - 1}/health`)).rejects.toThrow();
   });

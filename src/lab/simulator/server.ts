@@ -42,7 +42,7 @@ export interface SimulatorParts {
 
 /**
  * Starts one model server (data-plane 5.3) on `options.port`; options that concern several servers are not looked at.
- * @throws SluiceError SIM_LISTEN when it can't listen there
+ * @throws SluiceError LISTEN_FAILED when it can't listen there
  */
 export async function startSimulator(options: SimOptions, parts: SimulatorParts = {}): Promise<Simulator> {
   const { clock = realClock, random = new SeededRandom(options.seed) } = parts;
@@ -109,7 +109,7 @@ export async function startSimulator(options: SimOptions, parts: SimulatorParts 
 /**
  * As many servers as `instances` times `dataParallelSize` says, on consecutive ports (any, when `port` is 0), each with its own
  * engine. Equal seeds: equal requests get equal answers wherever they go.
- * @throws SluiceError SIM_LISTEN when one of them can't listen; none is left running then
+ * @throws SluiceError LISTEN_FAILED when one of them can't listen; none is left running then
  */
 export async function startInstances(options: SimOptions, parts: SimulatorParts = {}): Promise<Simulator[]> {
   const started: Simulator[] = [];
@@ -128,7 +128,7 @@ export async function startInstances(options: SimOptions, parts: SimulatorParts 
 function listen(server: Server, { host, port }: SimOptions): Promise<number> {
   return new Promise((resolve, reject) => {
     server.once("error", (error) => {
-      reject(new SluiceError("SIM_LISTEN", `cannot listen on ${hostPort(host, port)}: ${messageOf(error)}`));
+      reject(new SluiceError("LISTEN_FAILED", `cannot listen on ${hostPort(host, port)}: ${messageOf(error)}`));
     });
     server.listen({ host, port }, () => resolve((server.address() as AddressInfo).port));
   });

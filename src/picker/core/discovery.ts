@@ -10,7 +10,7 @@ import { instancesOf } from "./plan.ts";
 /**
  * Starts the discovery: the file of `--endpoints`, which may hold host names and is watched, or the plugin that the
  * configuration names, which is stricter.
- * @throws SluiceError DISCOVERY_TWICE, DISCOVERY_MISSING, and whatever is wrong with the file
+ * @throws SluiceError FLAG_CONFLICT, ENDPOINTS_MISSING, and whatever is wrong with the file
  */
 export async function startDiscovery(
   core: InferenceCore,
@@ -21,7 +21,7 @@ export async function startDiscovery(
   const plugin = config.discovery;
   if (endpointsFile !== undefined && plugin !== undefined)
     throw new SluiceError(
-      "DISCOVERY_TWICE",
+      "FLAG_CONFLICT",
       `--endpoints and dataLayer.discovery in ${config.source} both name endpoints; keep one`,
     );
   let source: Discovery;
@@ -33,7 +33,7 @@ export async function startDiscovery(
     flavour = source.multicluster ? "multicluster" : "strict";
   } else
     throw new SluiceError(
-      "DISCOVERY_MISSING",
+      "ENDPOINTS_MISSING",
       "no endpoints: give --endpoints FILE, or dataLayer.discovery in the configuration",
     );
   const discovery = new FileDiscovery({

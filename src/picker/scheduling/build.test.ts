@@ -130,7 +130,7 @@ describe("building a profile", () => {
           cycle,
         ),
       ),
-    ).toBe("PRODUCER_CYCLE: dependency cycle among producers: one -> two -> one");
+    ).toBe("PLUGIN_CYCLE: dependency cycle among producers: one -> two -> one");
   });
 
   it("keeps two producers of one type apart, and refuses a producer name that does not exist", () => {

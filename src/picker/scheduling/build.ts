@@ -52,7 +52,7 @@ export interface PlanOptions {
  * Makes the instances of a configuration. Data that a plugin requires and nobody writes gets its default producer, until
  * nothing is missing (scheduling 3.4).
  * @throws SluiceError PROFILES_MISSING, PLUGIN_NAME_TAKEN, PICKER_TAKEN, WEIGHT_INVALID, PLUGIN_NOT_IN_PROFILE,
- *   PRODUCER_MISSING, PRODUCER_UNKNOWN, PRODUCER_CYCLE, PLUGIN_UNKNOWN, PLUGIN_CYCLE, HANDLER_MISSING, BINDING_AMBIGUOUS
+ *   PRODUCER_MISSING, PLUGIN_UNKNOWN, PLUGIN_CYCLE, HANDLER_MISSING, BINDING_AMBIGUOUS
  */
 export function buildPlan(options: PlanOptions): SchedulingPlan {
   return new Building(options).run();
@@ -238,7 +238,7 @@ class Building {
       if (PRODUCER_NAME.test(parameter) && wanted !== "" && wanted !== undefined)
         if (!this.#producers.some((producer) => producer.name === wanted))
           throw new SluiceError(
-            "PRODUCER_UNKNOWN",
+            "PLUGIN_UNKNOWN",
             `plugin ${name} has a dependency on the unregistered plugin ${wanted} (${parameter}); the producers are ${this.#producers.map((producer) => producer.name).join(", ")}`,
           );
   }

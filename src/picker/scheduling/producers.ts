@@ -31,7 +31,7 @@ export function withDefaultProducers(
   return producers;
 }
 
-/** Producers behind those whose data they read; otherwise in the order given. @throws SluiceError PRODUCER_CYCLE */
+/** Producers behind those whose data they read; otherwise in the order given. @throws SluiceError PLUGIN_CYCLE */
 export function inOrder(producers: readonly ProducerDescription[]): ProducerDescription[] {
   const done: ProducerDescription[] = [];
   const open = new Set<ProducerDescription>();
@@ -40,7 +40,7 @@ export function inOrder(producers: readonly ProducerDescription[]): ProducerDesc
     if (open.has(producer)) {
       const path = [...open].slice([...open].indexOf(producer));
       const names = [...path, producer].map(({ name }) => name).join(" -> ");
-      throw new SluiceError("PRODUCER_CYCLE", `dependency cycle among producers: ${names}`);
+      throw new SluiceError("PLUGIN_CYCLE", `dependency cycle among producers: ${names}`);
     }
     open.add(producer);
     for (const key of [...producer.definition.requires, ...(producer.definition.optional ?? [])]) {

@@ -23,7 +23,7 @@ const METRICS_LABELS = { address: "metricsAddress", port: "metricsPort" } as con
 
 /**
  * The endpoints in a document (api-resources 6A.2): top key `endpoints`, unknown keys ignored.
- * @throws SluiceError ENDPOINTS_FILE when there is no list of endpoints in it
+ * @throws SluiceError DOCUMENT_INVALID when there is no list of endpoints in it
  */
 export function endpointsOf(document: Document, flavour: EndpointsFlavour): EndpointsFile {
   const endpoints: EndpointSpec[] = [];
@@ -92,7 +92,7 @@ function listOf(document: Document): readonly unknown[] {
 }
 
 function notEndpoints(document: Document, path: Path, problem: string): SluiceError {
-  return new SluiceError("ENDPOINTS_FILE", `${formatPosition(document.positionOf(path))}: ${problem}`);
+  return new SluiceError("DOCUMENT_INVALID", `${formatPosition(document.positionOf(path))}: ${problem}`);
 }
 
 /** Reads one entry; the first thing wrong with it is its problem. */

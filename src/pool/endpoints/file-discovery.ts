@@ -49,7 +49,7 @@ export class FileDiscovery {
 
   /**
    * Loads the file and, with `watchFile`, begins to follow it.
-   * @throws SluiceError DOCUMENT_... when the file cannot be read, ENDPOINTS_FILE when any entry is bad
+   * @throws SluiceError DOCUMENT_... when the file cannot be read, DOCUMENT_INVALID when any entry is bad
    */
   async start(): Promise<void> {
     const { path, registry } = this.#options;
@@ -96,9 +96,9 @@ export class FileDiscovery {
 }
 
 function refusal(problems: readonly string[]): SluiceError {
-  if (problems.length === 1) return new SluiceError("ENDPOINTS_FILE", problems[0]!);
+  if (problems.length === 1) return new SluiceError("DOCUMENT_INVALID", problems[0]!);
   const more = problems.length - MAX_TOLD;
   const lines = [...problems.slice(0, MAX_TOLD), ...(more > 0 ? [`(and ${more} more)`] : [])];
   const heading = `${problems.length} entries of the endpoints file are wrong:`;
-  return new SluiceError("ENDPOINTS_FILE", [heading, ...lines].join("\n  "));
+  return new SluiceError("DOCUMENT_INVALID", [heading, ...lines].join("\n  "));
 }

@@ -138,7 +138,7 @@ describe("ManifestFolder", () => {
     const manifests = new ManifestFolder(folder);
     expect((await manifests.read()).files).toBe(1000);
     await write("another.yaml", "");
-    expect(await failure(manifests.read())).toBe(`RESOURCES_LIMIT: ${folder} holds 1001 manifests; at most 1000`);
+    expect(await failure(manifests.read())).toBe(`RESOURCE_LIMIT: ${folder} holds 1001 manifests; at most 1000`);
   });
 
   it("takes files of 1 MiB, 16 MiB of them, and no more", async () => {
@@ -154,7 +154,7 @@ describe("ManifestFolder", () => {
     await manifests.read();
     await truncate(join(folder, "b.yaml"), 15 * MAX_FILE_BYTES + 1);
     expect(await failure(manifests.read())).toBe(
-      `RESOURCES_LIMIT: the manifests in ${folder} have 16777217 bytes together; at most 16777216`,
+      `RESOURCE_LIMIT: the manifests in ${folder} have 16777217 bytes together; at most 16777216`,
     );
   });
 });

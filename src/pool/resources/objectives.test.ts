@@ -47,8 +47,6 @@ describe("--objective flags", () => {
   it("makes a table, tolerates repetition and refuses contradiction", () => {
     expect(objectivesFromFlags(["a=1", "b=-1", "a=1"]).lookup("b")).toBe(-1);
     expect(() => objectivesFromFlags(["a=1", "a=2"])).toThrow("--objective gives a both priority 1 and 2; keep one");
-    expect(codeOf(() => objectivesFromFlags(Array.from({ length: 1001 }, (_, i) => `o${i}=1`)))).toBe(
-      "OBJECTIVE_LIMIT",
-    );
+    expect(codeOf(() => objectivesFromFlags(Array.from({ length: 1001 }, (_, i) => `o${i}=1`)))).toBe("RESOURCE_LIMIT");
   });
 });

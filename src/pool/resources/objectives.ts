@@ -17,11 +17,11 @@ export class ObjectiveTable {
   /**
    * Adds an objective, or replaces the priority of a known one.
    * @param priority a whole number; below 0 = sheddable
-   * @throws SluiceError OBJECTIVE_LIMIT beyond 1,000 names
+   * @throws SluiceError RESOURCE_LIMIT beyond 1,000 names
    */
   add(name: string, priority: number): void {
     if (this.#priorities.size >= MAX_OBJECTIVES && !this.#priorities.has(name))
-      throw new SluiceError("OBJECTIVE_LIMIT", `objective ${name} is one too many: at most ${MAX_OBJECTIVES} are kept`);
+      throw new SluiceError("RESOURCE_LIMIT", `objective ${name} is one too many: at most ${MAX_OBJECTIVES} are kept`);
     this.#priorities.set(name, priority);
   }
 
@@ -37,13 +37,13 @@ export class ObjectiveTable {
 
 /**
  * Reads the value of one `--objective` flag, `NAME=PRIORITY`.
- * @throws SluiceError OBJECTIVE_SYNTAX
+ * @throws SluiceError FLAG_VALUE
  */
 export function parseObjective(text: string): Objective {
   const match = /^([^\s=]{1,253})=([+-]?\d{1,15})$/.exec(text.trim());
   if (match === null)
     throw new SluiceError(
-      "OBJECTIVE_SYNTAX",
+      "FLAG_VALUE",
       `--objective ${JSON.stringify(text.slice(0, 300))} is not NAME=PRIORITY with a whole number; ` +
         "write for example --objective interactive=10 or --objective batch=-1 (below 0 may be shed under load)",
     );
@@ -53,7 +53,7 @@ export function parseObjective(text: string): Objective {
 
 /**
  * The table that repeated `--objective NAME=PRIORITY` flags describe.
- * @throws SluiceError OBJECTIVE_SYNTAX, OBJECTIVE_TWICE when one name gets two priorities, OBJECTIVE_LIMIT
+ * @throws SluiceError FLAG_VALUE, FLAG_CONFLICT when one name gets two priorities, RESOURCE_LIMIT
  */
 export function objectivesFromFlags(values: Iterable<string>): ObjectiveTable {
   const table = new ObjectiveTable();
@@ -61,7 +61,7 @@ export function objectivesFromFlags(values: Iterable<string>): ObjectiveTable {
     const { name, priority } = parseObjective(value);
     if (table.has(name) && table.lookup(name) !== priority)
       throw new SluiceError(
-        "OBJECTIVE_TWICE",
+        "FLAG_CONFLICT",
         `--objective gives ${name} both priority ${table.lookup(name)} and ${priority}; keep one`,
       );
     table.add(name, priority);

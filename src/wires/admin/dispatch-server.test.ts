@@ -168,7 +168,7 @@ describe("the metrics port", () => {
 describe("ports that are taken", () => {
   it("names the port and what it was for, and leaves no other one open", async () => {
     const { admin } = await start();
-    const refused = { code: "ADMIN_LISTEN" };
+    const refused = { code: "LISTEN_FAILED" };
     await expect(start({}, { healthPort: admin.metricsPort })).rejects.toMatchObject({
       ...refused,
       message: expect.stringMatching(

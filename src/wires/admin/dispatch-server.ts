@@ -43,7 +43,7 @@ export interface DispatchAdmin {
 /**
  * Serves `/healthz` and `/readyz` on one port, `/metrics`, `/debug/gates` and `/debug/queues` on another
  * (async-processor 8.3).
- * @throws SluiceError ADMIN_LISTEN when a port cannot be had; the other one is free again then
+ * @throws SluiceError LISTEN_FAILED when a port cannot be had; the other one is free again then
  */
 export async function startDispatchAdmin(options: DispatchAdminOptions): Promise<DispatchAdmin> {
   const { host, views, clock, authorize } = options;

@@ -27,7 +27,7 @@ export interface ListenOptions {
 /**
  * Serves `app`.
  * @param what it serves, for the message: "the admin pages"
- * @throws SluiceError ADMIN_LISTEN when the port cannot be had
+ * @throws SluiceError LISTEN_FAILED when the port cannot be had
  */
 export function listen(app: Hono, { host, port, tls }: ListenOptions, what: string): Promise<Server> {
   return new Promise((resolve, reject) => {
@@ -45,7 +45,7 @@ export function listen(app: Hono, { host, port, tls }: ListenOptions, what: stri
     ) as Server;
     server.on("error", (cause: Error) =>
       reject(
-        new SluiceError("ADMIN_LISTEN", `cannot listen on ${host}:${port} for ${what}: ${cause.message}`, { cause }),
+        new SluiceError("LISTEN_FAILED", `cannot listen on ${host}:${port} for ${what}: ${cause.message}`, { cause }),
       ),
     );
   });

@@ -280,7 +280,7 @@ describe("the admin port", () => {
       authorize: loopbackOnly(false),
     });
     await expect(second).rejects.toMatchObject({
-      code: "ADMIN_LISTEN",
+      code: "LISTEN_FAILED",
       message: expect.stringContaining(`127.0.0.1:${port}`),
     });
   });

@@ -36,7 +36,7 @@ const NO_FULL_RECORD =
 
 /**
  * Serves `/metrics`, `/debug/...`, health and the page.
- * @throws SluiceError ADMIN_LISTEN when the port cannot be had
+ * @throws SluiceError LISTEN_FAILED when the port cannot be had
  */
 export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
   const { views, authorize, clock } = options;

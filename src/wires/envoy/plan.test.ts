@@ -102,14 +102,14 @@ describe("options that contradict each other", () => {
       { variant: "override-host", endpoints: [{ host: "vllm-0", port: 8000 }] },
       /^ENVOY_ENDPOINTS: the endpoint vllm-0:8000 is a host name/,
     ],
-    [{ endpoints: [{ host: "10.0.0.1", port: 1 }] }, /^ENVOY_OPTION: --endpoints is for the variant override-host/],
-    [{ subset: ["10.0.0.1:1"] }, /^ENVOY_OPTION: --subset is for the variant subset-hint, not for standalone/],
-    [{ variant: "subset-hint" }, /^ENVOY_OPTION: .*needs --subset, --subset-header or both/],
-    [{ variant: "subset-hint", subset: ["10.0.0.1:0"] }, /^ENVOY_OPTION: --subset holds "10.0.0.1:0"/],
-    [{ variant: "subset-hint", subset: ["vllm:80"] }, /^ENVOY_OPTION: --subset holds "vllm:80"/],
-    [{ variant: "subset-hint", subset: ["[10.0.0.1]:80"] }, /^ENVOY_OPTION: --subset holds/],
-    [{ variant: "subset-hint", subsetHeader: 'x") os.exit(' }, /^ENVOY_OPTION: --subset-header/],
-    [{ variant: "tls", tls: { pins: ["abc"], ca: undefined } }, /^ENVOY_OPTION: --pin "abc" is not the base64 SHA-256/],
+    [{ endpoints: [{ host: "10.0.0.1", port: 1 }] }, /^FLAG_VALUE: --endpoints is for the variant override-host/],
+    [{ subset: ["10.0.0.1:1"] }, /^FLAG_VALUE: --subset is for the variant subset-hint, not for standalone/],
+    [{ variant: "subset-hint" }, /^FLAG_VALUE: .*needs --subset, --subset-header or both/],
+    [{ variant: "subset-hint", subset: ["10.0.0.1:0"] }, /^FLAG_VALUE: --subset holds "10.0.0.1:0"/],
+    [{ variant: "subset-hint", subset: ["vllm:80"] }, /^FLAG_VALUE: --subset holds "vllm:80"/],
+    [{ variant: "subset-hint", subset: ["[10.0.0.1]:80"] }, /^FLAG_VALUE: --subset holds/],
+    [{ variant: "subset-hint", subsetHeader: 'x") os.exit(' }, /^FLAG_VALUE: --subset-header/],
+    [{ variant: "tls", tls: { pins: ["abc"], ca: undefined } }, /^FLAG_VALUE: --pin "abc" is not the base64 SHA-256/],
   ])("refuses %j", (change, message) => {
     expect(refusal({ ...OPTIONS, ...change })).toMatch(message);
   });

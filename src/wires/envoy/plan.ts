@@ -21,7 +21,7 @@ export interface BootstrapPlan extends BootstrapOptions {
 /**
  * Decides what the options leave open (data-plane 1.6, 2; V-1, V-5, V-6).
  * @throws SluiceError ENVOY_PICKER when the pool names no picker that can be dialled, ENVOY_ENDPOINTS when the known set
- *   is missing or holds host names, ENVOY_OPTION when options contradict each other
+ *   is missing or holds host names, FLAG_VALUE when options contradict each other
  */
 export function planBootstrap(options: BootstrapOptions): BootstrapPlan {
   const { variant, pool } = options;
@@ -109,7 +109,7 @@ function refuseUnusableHosts(endpoints: readonly SocketAddress[]): void {
 }
 
 function optionError(message: string): SluiceError {
-  return new SluiceError("ENVOY_OPTION", oneLine(message));
+  return new SluiceError("FLAG_VALUE", oneLine(message));
 }
 
 /** As the picker reads hints (epp-protocol 6.3): with a port or without. */

@@ -28,7 +28,7 @@ export interface DispatchSources extends TransportContext {
 /**
  * Reads and checks all parts of a configuration.
  * @returns with sentences about what is odd, for the log
- * @throws SluiceError DOCUMENT_INVALID with everything that is wrong, each with its place; TLS_FILES
+ * @throws SluiceError DOCUMENT_INVALID with everything that is wrong, each with its place; TLS_FILE_INVALID
  */
 export async function loadDispatchOptions(
   sources: DispatchSources,
@@ -45,7 +45,7 @@ export async function loadDispatchOptions(
   const tls = await readTlsFiles(sources.tlsPaths, (which, problem) => {
     tlsProblems.push(`${sources.tlsName(which)}: ${problem}`);
   });
-  if (tlsProblems.length > 0) throw new SluiceError("TLS_FILES", tlsProblems.join("; "));
+  if (tlsProblems.length > 0) throw new SluiceError("TLS_FILE_INVALID", tlsProblems.join("; "));
   return {
     options: {
       ...sources.process,

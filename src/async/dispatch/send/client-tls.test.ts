@@ -89,8 +89,8 @@ describe("A-81: gateways over TLS", () => {
 describe("A-81: what is refused at start", () => {
   it("half a pair, or one whose halves do not belong together", () => {
     const { cert, key } = authority.client;
-    expect(codeOf({ cert })).toBe("TLS_PAIR_INCOMPLETE");
-    expect(codeOf({ key })).toBe("TLS_PAIR_INCOMPLETE");
+    expect(codeOf({ cert })).toBe("FLAG_CONFLICT");
+    expect(codeOf({ key })).toBe("FLAG_CONFLICT");
     expect(codeOf({ cert, key: stranger.client.key })).toBe("TLS_PAIR_MISMATCH");
     expect(codeOf({ cert, key })).toBe("");
   });

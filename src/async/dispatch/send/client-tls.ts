@@ -16,11 +16,11 @@ export interface ClientTls {
 /**
  * Checks what is given, and returns what connections over TLS share: made when the first of them needs it, since reading
  * the system's authorities takes 0.1 s, and only once, since using them takes 25 ms.
- * @throws SluiceError TLS_PAIR_INCOMPLETE, TLS_FILE_INVALID, TLS_PAIR_MISMATCH
+ * @throws SluiceError FLAG_CONFLICT, TLS_FILE_INVALID, TLS_PAIR_MISMATCH
  */
 export function clientContext({ ca, cert, key, insecureSkipVerify }: ClientTls): () => SecureContext {
   if ((cert === undefined) !== (key === undefined))
-    throw new SluiceError("TLS_PAIR_INCOMPLETE", "--tls-cert and --tls-key must be given together");
+    throw new SluiceError("FLAG_CONFLICT", "--tls-cert and --tls-key must be given together");
   const pair = cert === undefined || key === undefined ? {} : checkedPair(cert, key);
   const own = ca === undefined ? [] : checkedAuthorities(ca);
   let context: SecureContext | undefined;

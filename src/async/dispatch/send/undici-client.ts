@@ -30,7 +30,7 @@ const SWEEP = 100;
 /**
  * Sends requests over HTTP/1.1 with undici: as many connections as requests at a time, kept for 90 s, one request on each;
  * no redirects, no proxies (async-processor 7.3).
- * @throws SluiceError TLS_PAIR_INCOMPLETE, TLS_FILE_INVALID, TLS_PAIR_MISMATCH
+ * @throws SluiceError FLAG_CONFLICT, TLS_FILE_INVALID, TLS_PAIR_MISMATCH
  */
 export function undiciClient(options: UndiciClientOptions): InferenceClient {
   return new UndiciClient(options);

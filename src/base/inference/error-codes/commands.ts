@@ -1,0 +1,128 @@
+import type { ErrorRow } from "./row.ts";
+
+/** Errors of the command line, and of the commands that serve no requests. */
+export const COMMAND_ERRORS = {
+  FLAG_UNKNOWN: {
+    exit: 2,
+    cause: "The command has no flag of this name.",
+    remedy: "Correct the name; --help lists all flags.",
+  },
+  FLAG_SYNTAX: {
+    exit: 2,
+    cause: "The command cannot read how a flag is written.",
+    remedy: "Write the flag as --name=value.",
+  },
+  FLAG_VALUE: {
+    exit: 2,
+    cause: "The command does not accept the value of a flag or of an argument.",
+    remedy: "Give one of the values that the message describes.",
+  },
+  FLAG_MISSING: {
+    exit: 2,
+    cause: "The command needs a flag or an argument that is missing.",
+    remedy: "Add the flag or the argument that the message names.",
+  },
+  FLAG_CONFLICT: {
+    exit: 1,
+    cause: "Flags contradict each other or the configuration, or one flag needs another.",
+    remedy: "Remove one of the flags that the message names, or add the missing one.",
+  },
+  FLAG_UNSUPPORTED: {
+    exit: 1,
+    cause: "Sluice knows the flag, but does not support this value or this use of it.",
+    remedy: "Remove the flag.",
+  },
+  ADMIN_UNREACHABLE: {
+    exit: 1,
+    cause: "No admin port answers at the address.",
+    remedy: "Start the gateway or the picker, and give the address of its admin port with --admin.",
+  },
+  ADMIN_REFUSED: {
+    exit: 1,
+    cause: "The admin port refuses the caller.",
+    remedy: "Give the token of an account that may read the admin port, with --token-file.",
+  },
+  ADMIN_FOREIGN: {
+    exit: 1,
+    cause: "The server at the address does not answer as the admin port of this version of Sluice.",
+    remedy: "Correct the address in --admin, or use the same version of Sluice on both sides.",
+  },
+  DECISION_UNKNOWN: {
+    exit: 1,
+    cause: "The process has no record of this decision, or no full record.",
+    remedy: "Ask for a newer decision, or keep more full records with --full-records-every.",
+  },
+  RECORD_NOT_FULL: {
+    exit: 1,
+    cause: "The file explains a decision, but lacks some of the data that the decision used.",
+    remedy: "Save the output of sluice explain ID --full, and replay that file.",
+  },
+  RECORD_NOT_REPLAYABLE: {
+    exit: 1,
+    cause: "Sluice cannot make the recorded decision again.",
+    remedy: "Replay the record of a request that reached scheduling, with the configuration that decided it.",
+  },
+  CHECK_UNREACHABLE: {
+    exit: 2,
+    cause: "The check cannot connect to the model server.",
+    remedy: "Start the model server, or correct the URL.",
+    hint: true,
+  },
+  CONFIG_MIGRATION: {
+    exit: 1,
+    cause: "The rewritten configuration would mean something else.",
+    remedy: "Edit the configuration by hand.",
+  },
+  ENVOY_RESOURCES: {
+    exit: 1,
+    cause: "The manifests hold no InferencePool that fits the flags.",
+    remedy: "Add the pool to the manifests, or correct --pool-name and --pool-namespace.",
+  },
+  ENVOY_PICKER: {
+    exit: 1,
+    cause: "The InferencePool names no endpoint picker that Envoy can connect to.",
+    remedy: "Correct the picker reference of the pool, or give --picker host:port.",
+  },
+  ENVOY_ENDPOINTS: {
+    exit: 1,
+    cause: "The variant override-host needs a list of model servers with IP addresses.",
+    remedy: "List the IP address and the port of each model server in the file of --endpoints.",
+  },
+  SIM_OPTION: {
+    exit: 2,
+    cause: "The simulator does not know an option, or does not accept its value.",
+    remedy: "Correct the option; sluice sim --help lists all options.",
+  },
+  SIM_API: {
+    exit: 1,
+    cause: "The simulator refuses a request, or injects a failure as configured.",
+    remedy: "Correct the request, or change the failure options of the simulator.",
+  },
+  WORKLOAD_INVALID: {
+    exit: 1,
+    cause: "A number of a workload is outside its range.",
+    remedy: "Give the number that the message asks for.",
+  },
+  SIMULATE_REPORT: {
+    exit: 1,
+    cause: "The study is done, but its report cannot be written.",
+    remedy: "Make the file of --html writable or free disk space, then run the study again.",
+    hint: true,
+  },
+  REPLAY_INPUT: {
+    exit: 2,
+    cause: "The files hold nothing that can be replayed.",
+    remedy: "Give full records of decisions, or an access log in a supported format.",
+  },
+  DEMO_SERVER: {
+    exit: 1,
+    cause: "A process of the demo ended before it was ready.",
+    remedy: "Remove the cause that the process printed, then start the demo again.",
+  },
+  NO_FREE_PORT: {
+    exit: 1,
+    cause: "The demo finds no free port.",
+    remedy: "Stop a program that listens on one of these ports.",
+    hint: true,
+  },
+} as const satisfies Record<string, ErrorRow>;

@@ -1,0 +1,177 @@
+import type { ErrorRow } from "./row.ts";
+
+/** Errors of plugins, of the configuration that joins them, and of the decisions they make. */
+export const PICKER_ERRORS = {
+  PLUGIN_LOAD: {
+    exit: 1,
+    cause: "A plugin module cannot be loaded.",
+    remedy: "Correct the module so that it loads without an error and exports its plugins.",
+  },
+  PLUGIN_CREATE: {
+    exit: 1,
+    cause: "A plugin cannot be made from its parameters.",
+    remedy: "Correct the parameters, or the function of the plugin that the message names.",
+  },
+  PLUGIN_TYPE_TAKEN: {
+    exit: 1,
+    cause: "Two plugins, gates or metric sources use the same type name.",
+    remedy: "Rename one of the two types.",
+    hint: true,
+  },
+  PLUGIN_TYPE_MISSING: {
+    exit: 1,
+    cause: "The process lacks a plugin type that the default configuration needs.",
+    remedy: "Report the message to the project: Sluice registers all default types itself.",
+  },
+  PLUGIN_NAME_TAKEN: {
+    exit: 1,
+    cause: "Two plugins have the same name.",
+    remedy: "Give each plugin a different name.",
+    hint: true,
+  },
+  PLUGIN_UNKNOWN: {
+    exit: 1,
+    cause: "A plugin refers to another plugin that is not configured or has the wrong kind.",
+    remedy: "Add the other plugin to the configuration, or correct the reference.",
+    hint: true,
+  },
+  PLUGIN_CYCLE: {
+    exit: 1,
+    cause: "Plugins depend on each other in a circle.",
+    remedy: "Remove one of the dependencies in the circle.",
+    hint: true,
+  },
+  PLUGIN_NOT_IN_PROFILE: {
+    exit: 1,
+    cause: "A profile lists a plugin of a kind that does not work in profiles.",
+    remedy: "Remove the plugin from the profile.",
+    hint: true,
+  },
+  PROFILES_MISSING: {
+    exit: 1,
+    cause: "The configuration has no scheduling profile.",
+    remedy: "Add a profile to the configuration.",
+  },
+  HANDLER_MISSING: {
+    exit: 1,
+    cause: "The configuration has several profiles, but no profile handler.",
+    remedy: "Add a profile handler to the plugins, or keep only one profile.",
+    hint: true,
+  },
+  PICKER_TAKEN: {
+    exit: 1,
+    cause: "A profile has two pickers.",
+    remedy: "Remove one of the two pickers from the profile.",
+  },
+  WEIGHT_INVALID: {
+    exit: 1,
+    cause: "The weight of a scorer is not a number from 0 up.",
+    remedy: "Give the scorer a weight of 0 or more.",
+  },
+  PRODUCER_MISSING: {
+    exit: 1,
+    cause: "A plugin requires a key that no producer writes.",
+    remedy: "Add a producer of this key to the plugins.",
+    hint: true,
+  },
+  BINDING_AMBIGUOUS: {
+    exit: 1,
+    cause: "Two plugins of one profile handler read the same key of different producers.",
+    remedy: "Name the same producer in both plugins.",
+  },
+  EXPRESSION_INVALID: {
+    exit: 1,
+    cause: "An expression has a syntax error or the wrong result type.",
+    remedy: "Correct the expression at the line and the column in the message.",
+  },
+  EXPRESSION_FAILED: {
+    exit: 1,
+    cause: "An expression failed for the data of one request, or its result is not a number.",
+    remedy: "Correct the expression so that it gives a number for every request.",
+  },
+  COLUMN_MISSING: {
+    exit: 1,
+    cause: "A plugin reads a column that no producer writes.",
+    remedy: "List the column in requires of the plugin, or read it with optionalColumn.",
+  },
+  DATA_UNDECLARED: {
+    exit: 1,
+    cause: "A plugin reads data that it does not declare.",
+    remedy: "List the key in requires or optional of the plugin.",
+  },
+  DATA_NOT_PRODUCED: {
+    exit: 1,
+    cause: "A plugin writes an attribute that it does not declare.",
+    remedy: "List the key in produces of the plugin.",
+  },
+  PLUGIN_ASYNC: {
+    exit: 1,
+    cause: "A plugin returned a promise where a decision needs the result at once.",
+    remedy: "Let the plugin return the result itself, and do what has to wait in prepare of a producer.",
+  },
+  PLUGIN_ANSWER: {
+    exit: 1,
+    cause: "A plugin returned a value of the wrong type.",
+    remedy: "Correct the plugin so that it returns the type that the message names.",
+  },
+  PLUGIN_HEADERS: {
+    exit: 1,
+    cause: "A plugin set a header that cannot be sent, or changed too many headers.",
+    remedy: "Correct the headers that the plugin sets and removes.",
+  },
+  PLUGIN_METADATA: {
+    exit: 1,
+    cause: "A plugin set metadata that is not a text, a finite number or a boolean.",
+    remedy: "Correct the metadata that the plugin sets.",
+  },
+  OUTCOME_UNKNOWN: {
+    exit: 1,
+    cause: "A plugin refused a request with an unknown reason or without a sentence for the client.",
+    remedy: "Give one of the reasons that the message lists, and a sentence.",
+  },
+  PREPARE_TIMEOUT: {
+    exit: 1,
+    cause: "A producer did not finish its preparation in time, so the decision was made without its data.",
+    remedy: "Make the producer faster, or give it more time.",
+  },
+  PREPARE_LIMIT: {
+    exit: 1,
+    cause: "Too many requests wait for producers, so this decision was made without their data.",
+    remedy: "Make the producers faster, or add replicas.",
+  },
+  PREPARE_ABORTED: {
+    exit: 1,
+    cause: "The request ended while a producer prepared data for it.",
+    remedy: "No action is needed: Sluice passes this reason to the producer so that the producer stops.",
+  },
+  RENDER_FAILED: {
+    exit: 1,
+    cause: "The render server cannot be reached.",
+    remedy: "Start the render server, or correct its URL in the configuration.",
+  },
+  RENDER_STATUS: {
+    exit: 1,
+    cause: "The render server answered with an error status.",
+    remedy: "Read the log of the render server, and check that it serves this model.",
+  },
+  RENDER_ANSWER: {
+    exit: 1,
+    cause: "The render server sent an answer that Sluice cannot use.",
+    remedy: "Check that the URL is that of a vLLM render server.",
+  },
+  RENDER_TIMEOUT: {
+    exit: 1,
+    cause: "The render server did not answer in time.",
+    remedy: "Give the render server more capacity, or raise the timeout in the configuration.",
+  },
+  RENDER_LIMIT: {
+    exit: 1,
+    cause: "Too many bytes of prompts wait for the render server.",
+    remedy: "Give the render server more capacity, or add replicas of the picker.",
+  },
+  TOO_MANY_SUBSCRIBERS: {
+    exit: 1,
+    cause: "Too many clients follow the decisions at the same time.",
+    remedy: "Close some of the clients that follow the decisions.",
+  },
+} as const satisfies Record<string, ErrorRow>;

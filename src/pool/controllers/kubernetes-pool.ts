@@ -55,7 +55,7 @@ export class KubernetesPool implements PoolSource {
 
   /**
    * Finds the API server, without asking it anything yet.
-   * @throws SluiceError KUBERNETES_ACCESS, POD_NAME, LABEL_SELECTOR, OBJECTIVE_...
+   * @throws SluiceError KUBERNETES_ACCESS, POD_NAME, LABEL_SELECTOR, FLAG_VALUE, FLAG_CONFLICT, RESOURCE_LIMIT
    */
   static async connect(parts: KubernetesPoolParts): Promise<KubernetesPool> {
     const { env, clock, settings, log } = parts;
@@ -71,7 +71,7 @@ export class KubernetesPool implements PoolSource {
     return new KubernetesPool(new HttpApiClient({ ...access, clock, log }), parts);
   }
 
-  /** @throws SluiceError LABEL_SELECTOR, OBJECTIVE_... */
+  /** @throws SluiceError LABEL_SELECTOR, FLAG_VALUE, FLAG_CONFLICT, RESOURCE_LIMIT */
   constructor(api: ApiClient, parts: KubernetesPoolParts) {
     const { settings, clock, random, env, log, objectives } = parts;
     const { members, namespace, metricsAuth, matching, standardShedAt, legacyCriticality } = settings;

@@ -15,7 +15,7 @@ export class ModelSource {
   /**
    * @param objectives `NAME=PRIORITY` each
    * @param settings undefined = no API objects
-   * @throws SluiceError OBJECTIVE_...
+   * @throws SluiceError FLAG_VALUE, FLAG_CONFLICT, RESOURCE_LIMIT
    */
   constructor(objectives: readonly string[], settings: ResourceSettings | undefined, clock: Clock, log: Logger) {
     const flags = objectivesFromFlags(objectives);

@@ -5,7 +5,7 @@ export const ASYNC_ERRORS = {
   BROKER_UNAVAILABLE: {
     exit: 1,
     cause: "Redis, Google Pub/Sub or the queue file cannot be used at the moment.",
-    remedy: "Check that the broker runs, or that the queue file exists and is writable, then try again.",
+    remedy: "Check that the broker runs and that its address or path is right, then try again.",
     hint: true,
   },
   REDIS_URL_INVALID: {

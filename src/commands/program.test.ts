@@ -1,0 +1,102 @@
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import { fixedLimit } from "../../test/support/slowness.ts";
+
+const MAIN = join(import.meta.dirname, "main.ts");
+const folder = mkdtempSync(join(tmpdir(), "sluice-program-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function sluice(...args: string[]): { readonly status: number | null; readonly out: string; readonly err: string } {
+  const options = { cwd: folder, encoding: "utf8", timeout: fixedLimit(20_000) } as const;
+  const { status, stdout, stderr } = spawnSync(process.execPath, [MAIN, ...args], options);
+  return { status, out: stdout, err: stderr };
+}
+
+function file(name: string, text: string): string {
+  writeFileSync(join(folder, name), text);
+  return name;
+}
+
+describe("a command that ends with an error", () => {
+  it.each([
+    ["an unknown word", ["gatewy"], /^error: unknown command 'gatewy'/],
+    [
+      "a value",
+      ["gateway", "--endpoints", "e.yaml", "--listen", "here"],
+      /^sluice: --listen "here" is not an address .*\n$/,
+    ],
+    ["a missing flag", ["gateway"], /^sluice: give --endpoints FILE.*\n$/],
+    ["a Go-style flag", ["epp", "--grpc-prt=1"], /^sluice: unknown flag --grpc-prt; did you mean --grpc-port\?\n$/],
+    [
+      "the input that it names",
+      ["simulate", "--quiet", "--replay", file("empty.log", "")],
+      /^sluice: there is nothing to replay in .*\n$/,
+    ],
+  ])("ends with 2 where %s is wrong, and prints one line where the message says what to do", (_, args, message) => {
+    const { status, out, err } = sluice(...args);
+    expect(err).toMatch(message);
+    expect({ status, out }).toEqual({ status: 2, out: "" });
+  });
+
+  it("ends with 1 where a file is wrong", () => {
+    const config = file("broken.yaml", "kind: [\n");
+    const { status, err } = sluice("explain-config", config);
+    expect(err).toMatch(/^sluice: broken\.yaml:\d+:\d+: .*\n$/);
+    expect(status).toBe(1);
+  });
+
+  it("prints the remedy and the code below a message that does not say what to do", async () => {
+    const dead = createServer();
+    const port = await new Promise<number>((resolve) =>
+      dead.listen(0, "127.0.0.1", () => resolve((dead.address() as { port: number }).port)),
+    );
+    await new Promise((closed) => dead.close(closed));
+    const check = sluice("check-server", `http://127.0.0.1:${port}`);
+    expect(check.err).toMatch(
+      /^sluice: cannot connect to .*\n {2}Start the model server, or correct the URL\. \(CHECK_UNREACHABLE\)\n$/,
+    );
+    expect(check).toMatchObject({ status: 2, out: "" });
+    const queue = sluice("queue", "ls", "--redis", `redis://127.0.0.1:${port}`);
+    expect(queue.err).toMatch(/^sluice: Redis at .*\n {2}Check that the broker runs.* \(BROKER_UNAVAILABLE\)\n$/);
+    expect(queue).toMatchObject({ status: 1, out: "" });
+  });
+
+  it("ends with 1 and prints the message of a code that a plugin has made up", () => {
+    const errors = join(import.meta.dirname, "..", "base", "inference", "errors.ts");
+    const gate = file(
+      "gate.mjs",
+      `import { defineGate, z } from "sluice/plugin";
+       import { SluiceError } from ${JSON.stringify(errors)};
+       const create = () => { throw new SluiceError("MADE_UP", "no luck"); };
+       export default defineGate({ type: "mine", describe: "d", parameters: z.object({}), create });`,
+    );
+    const config = file(
+      "dispatch.yaml",
+      `transport: sqlite
+plugins: [./${gate}]
+transport-config:
+  path: queue.db
+  queues:
+  - queue_name: q
+    igw_base_url: http://127.0.0.1:9
+    gate_type: mine
+`,
+    );
+    const { status, err } = sluice("dispatch", "--config", config, "--health-port=0", "--metrics-port=0");
+    expect(err).toMatch(/^sluice: gate `mine` of queue `q`: no luck\n$/m);
+    expect(err).not.toMatch(/\n\s+at |node:internal/);
+    expect(status).toBe(1);
+  });
+});
+
+describe("sluice --help", () => {
+  it("says what the exit statuses mean", () => {
+    const { status, out } = sluice("--help");
+    expect(out).toContain("Exit status: 0 = success, 1 = an error, 2 = a wrong command line or wrong input");
+    expect(status).toBe(0);
+  });
+});

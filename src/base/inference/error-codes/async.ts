@@ -97,8 +97,8 @@ export const ASYNC_ERRORS = {
   },
   PRODUCER_CLOSED: {
     exit: 1,
-    cause: "The application closed the producer or the requester while a call waited.",
-    remedy: "Close the producer after its last call has returned.",
+    cause: "The application closed the producer or the requester before the call was done.",
+    remedy: "Close the producer or the requester after its last call has returned.",
   },
   GATE_UNKNOWN: {
     exit: 1,

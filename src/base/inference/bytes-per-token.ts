@@ -14,7 +14,7 @@ const MAX_NAME = 256;
 export const LEAST_TEXT = 1024;
 /** Received bytes; a longer prompt is not looked through for images, and it would not count for more. */
 export const MOST_RECEIVED = 1 << 20;
-/** All of so many answers of a model are learned from, of later ones each sixteenth request is looked at. */
+/** The first requests of a model are all looked at, of later ones each sixteenth. */
 const EAGER = 32;
 const LOOK_EVERY = 16;
 /** Tokens that the seed counts as: the first answer of some thousand tokens outweighs it. */
@@ -26,14 +26,20 @@ const MEMORY = 32 * MOST_OF_ONE;
 /** Milliseconds of silence in which a model's claim to its place halves. */
 const HALF_LIFE = 600_000;
 
-interface Model {
+/** How often prompts were looked through. */
+interface Looks {
+  /** Up to `EAGER`. */
+  taken: number;
+  /** Requests since one was last looked at. */
+  unseen: number;
+}
+
+interface Model extends Looks {
   /** Bytes of text, of as many tokens. */
   bytes: number;
   tokens: number;
   /** Answers learned from. */
   answers: number;
-  /** Requests since one was last looked at. */
-  unseen: number;
   /** Monotonic ms of the last answer. */
   at: number;
 }
@@ -60,6 +66,8 @@ export interface LearnedBytesPerToken {
  */
 export class BytesPerToken {
   readonly #models = new Map<string, Model>();
+  /** Of all models without a figure together: answers without `usage` make none, however many there are. */
+  readonly #unknown: Looks = { taken: 0, unseen: 0 };
 
   /** @returns 1 to 16; 4 while nothing is known of the model */
   of(model: string): number {
@@ -69,13 +77,17 @@ export class BytesPerToken {
 
   /**
    * Whether the prompt of this request is worth a look. To look through a prompt takes about as long as to read it, so
-   * once a model is known only one request in sixteen is looked at: that one goes by their order alone.
+   * after a model's first requests only one in sixteen is looked at: that one goes by their order alone. A look counts
+   * whether or not its answer says something.
    */
   isDue(model: string): boolean {
-    const known = this.#models.get(model);
-    if (known === undefined || known.answers < EAGER) return true;
-    known.unseen = (known.unseen + 1) % LOOK_EVERY;
-    return known.unseen === 0;
+    const looks = this.#models.get(model) ?? this.#unknown;
+    if (looks.taken < EAGER) {
+      looks.taken++;
+      return true;
+    }
+    looks.unseen = (looks.unseen + 1) % LOOK_EVERY;
+    return looks.unseen === 0;
   }
 
   /**
@@ -109,7 +121,8 @@ export class BytesPerToken {
 
   #open(name: string, now: number): Model {
     if (this.#models.size >= MAX_MODELS) this.#models.delete(this.#least(now));
-    const model = { bytes: SEED_TOKENS * USUAL_BYTES_PER_TOKEN, tokens: SEED_TOKENS, answers: 0, unseen: 0, at: now };
+    const bytes = SEED_TOKENS * USUAL_BYTES_PER_TOKEN;
+    const model = { bytes, tokens: SEED_TOKENS, answers: 0, taken: 0, unseen: 0, at: now };
     this.#models.set(name, model);
     return model;
   }

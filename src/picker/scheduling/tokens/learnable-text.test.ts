@@ -64,17 +64,30 @@ describe("the text that is learned from", () => {
     expect(textToLearnFrom(learner, quoted)).toBe(1099);
   });
 
-  it("is looked for in each of the first 32 answers' prompts, then in every sixteenth, model by model", () => {
-    const many = new BytesPerToken();
+  describe("is looked for in the prompts of the first 32 requests, then in every sixteenth", () => {
     const request = chat(text);
-    const looked = (model: string): number =>
-      Array.from({ length: 160 }, () => textToLearnFrom(many, { ...request, targetModel: model })).filter(
+    const looked = (learner: BytesPerToken, model: string): number =>
+      Array.from({ length: 160 }, () => textToLearnFrom(learner, { ...request, targetModel: model })).filter(
         (one) => one > 0,
       ).length;
-    expect(looked("m")).toBe(160);
-    for (let i = 0; i < 31; i++) many.learn("m", 64_000, 8000, i);
-    expect(looked("m")).toBe(160);
-    many.learn("m", 64_000, 8000, 32);
-    expect([looked("m"), looked("other")]).toEqual([10, 160]);
+
+    it("model by model", () => {
+      const many = new BytesPerToken();
+      for (const model of ["a", "b"]) many.learn(model, 64_000, 8000, 0);
+      expect([looked(many, "a"), looked(many, "b"), looked(many, "a")]).toEqual([40, 40, 10]);
+    });
+
+    it("in those of all models together whose answers say nothing", () => {
+      const many = new BytesPerToken();
+      expect([looked(many, "a"), looked(many, "b")]).toEqual([40, 10]);
+      many.learn("b", 64_000, 8000, 0);
+      expect([looked(many, "a"), looked(many, "b")]).toEqual([10, 40]);
+    });
+
+    it("and a prompt too short to learn from takes nobody's turn", () => {
+      const many = new BytesPerToken();
+      for (let i = 0; i < 100; i++) expect(textToLearnFrom(many, chat("short"))).toBeNaN();
+      expect(looked(many, "m")).toBe(40);
+    });
   });
 });

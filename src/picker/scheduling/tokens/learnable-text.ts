@@ -24,15 +24,17 @@ export function isText({ answerFormat, prompts }: ParsedBody, body: Uint8Array):
  * @returns NaN where nothing is to be learned: another request's turn, too little text, or something else than text
  */
 export function textToLearnFrom(learner: BytesPerToken, request: InferenceRequest): number {
-  return learner.isDue(request.targetModel) ? learnableText(request) : Number.NaN;
+  const text = textBytes(request);
+  // Asked last of what costs nothing: a request that nothing can be learned from takes nobody's turn.
+  const isWorthALook =
+    text >= LEAST_TEXT && promptBytes(request) <= MOST_RECEIVED && learner.isDue(request.targetModel);
+  return isWorthALook && isTextAlone(request) ? text : Number.NaN;
 }
 
 /**
- * NaN where there is something else than text: token ids, images, films, sounds. What those come to in tokens has nothing
- * to do with the bytes of their data or of their address.
+ * Whether there is nothing else than text: no token ids, images, films, sounds. What those come to in tokens has nothing to
+ * do with the bytes of their data or of their address.
  */
-function learnableText(request: InferenceRequest): number {
-  const text = textBytes(request);
-  if (text < LEAST_TEXT || promptBytes(request) > MOST_RECEIVED || !isText(request, request.body)) return Number.NaN;
-  return mediaParts(request).length > 0 ? Number.NaN : text;
+function isTextAlone(request: InferenceRequest): boolean {
+  return isText(request, request.body) && mediaParts(request).length === 0;
 }

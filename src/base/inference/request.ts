@@ -36,7 +36,7 @@ export interface ParsedBody {
    * How many bytes of the prompts only JSON's escapes add: `\u0441` has six bytes as received and stands for a letter of
    * two, so it adds four. Absent = none.
    */
-  readonly escapeBytes?: number;
+  readonly escapeBytes?: number | undefined;
   /** `max_completion_tokens`, else `max_tokens`; NaN when absent. */
   readonly maxTokens: number;
 }
@@ -57,7 +57,7 @@ export interface InferenceRequest extends ParsedBody {
   readonly shedAt: number;
   readonly fairnessId: string;
   /** Bytes of text that make one token of the target model, 1 to 16, as learned from its answers; absent = 4. */
-  readonly bytesPerToken?: number;
+  readonly bytesPerToken?: number | undefined;
 }
 
 /** Bytes per token while nothing is known of a model (scheduling 3.11, backend `estimate`). */

@@ -109,8 +109,28 @@ export class Decider {
     const resolved = models.resolve(parsed, headers);
     if (resolved instanceof Rejection) return resolved;
     const { bytesPerToken } = this.#parts;
-    if (bytesPerToken === undefined || !isText(parsed, body)) return { id, headers, body, ...parsed, ...resolved };
-    return { id, headers, body, ...parsed, ...resolved, bytesPerToken: bytesPerToken.of(resolved.targetModel) };
+    const learned = bytesPerToken !== undefined && isText(parsed, body);
+    // Named one by one: to spread two objects takes four times as long, in every request.
+    return {
+      id,
+      headers,
+      body,
+      model: parsed.model,
+      modelRange: parsed.modelRange,
+      modelInsertAt: parsed.modelInsertAt,
+      answerFormat: parsed.answerFormat,
+      streaming: parsed.streaming,
+      cacheSalt: parsed.cacheSalt,
+      prompts: parsed.prompts,
+      escapeBytes: parsed.escapeBytes,
+      maxTokens: parsed.maxTokens,
+      targetModel: resolved.targetModel,
+      objective: resolved.objective,
+      priority: resolved.priority,
+      shedAt: resolved.shedAt,
+      fairnessId: resolved.fairnessId,
+      bytesPerToken: learned ? bytesPerToken.of(resolved.targetModel) : undefined,
+    } satisfies Required<InferenceRequest>;
   }
 
   /** Begins what producers have to wait for; undefined = nothing, decide at once. */

@@ -373,6 +373,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
       this.#record = result.record;
       this.#series = metrics.routed(request, request.body.length, this.#services.clock.now() - this.#receivedAt);
       this.#attempts = Attempts.open(endpoints.inFlight, result, this.#series.flow);
+      const added = this.#hooks.routed(request, result);
       const forwarded = forwardedBody(request);
       this.#restorer = forwarded.restorer;
       return this.#traced({
@@ -382,7 +383,9 @@ export class InferenceExchange implements Exchange, BudgetHolder {
         body: forwarded.pieces,
         bodyLength: forwarded.length,
         record: result.record,
-        ...this.#hooks.routed(request, result),
+        headers: added.headers,
+        removed: added.removed,
+        metadata: added.metadata,
         scores: result.scores,
         skipResponse: request.answerFormat === "opaque",
       });

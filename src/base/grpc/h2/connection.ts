@@ -82,8 +82,8 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
   readonly #reader: FrameReader;
   /** Calls that were answered in this turn and are told so at its end. */
   readonly #answered: H2Stream[] = [];
-  /** What was read from the socket and must wait for a turn. */
-  #rest: Buffer | undefined;
+  /** What was read from the socket and must wait for a turn: at most two reads and the rest of one. */
+  #rest: Buffer[] = [];
   /** Streams that have messages to deliver in the next turn. */
   readonly #held = new Set<H2Stream>();
   /** Units of work in the present round of turns. */
@@ -140,14 +140,14 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
     this.#work += COST.chunk;
     if (this.#waiting || turns.crowded) {
       // One read more is kept, and then no other: to stop reading costs more than a turn is worth, where it is seldom needed.
-      if (this.#rest !== undefined) this.#pause();
-      this.#rest = this.#rest === undefined ? Buffer.from(chunk) : Buffer.concat([this.#rest, chunk]);
+      if (this.#rest.length > 0) this.#pause();
+      this.#rest.push(Buffer.from(chunk));
       this.#wait();
       return;
     }
     this.#reading = true;
     const read = this.#consume(chunk);
-    if (read < chunk.length && !this.failed) this.#rest = Buffer.from(chunk.subarray(read));
+    if (read < chunk.length && !this.failed) this.#rest.push(Buffer.from(chunk.subarray(read)));
     if (this.spent) this.#wait();
     this.#reading = false;
     this.endTurn();
@@ -168,13 +168,12 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
       stream.pump();
     }
     this.outflow.pump();
-    const rest = this.#rest;
-    if (rest !== undefined && !this.spent) {
-      this.#rest = undefined;
+    while (this.#rest.length > 0 && !this.spent) {
+      const rest = this.#rest.shift()!;
       const read = this.#consume(rest);
-      if (read < rest.length && !this.failed) this.#rest = rest.subarray(read);
+      if (read < rest.length && !this.failed) this.#rest.unshift(rest.subarray(read));
     }
-    if (this.spent || this.#rest !== undefined || this.#held.size > 0) this.#wait();
+    if (this.spent || this.#rest.length > 0 || this.#held.size > 0) this.#wait();
     else if (!this.#waiting) this.#resume();
     this.#reading = false;
     this.endTurn();
@@ -339,7 +338,7 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
   /** Nothing is read or written any more. */
   #stop(): void {
     this.failed = true;
-    this.#rest = undefined;
+    this.#rest = [];
     this.#held.clear();
     this.writer.blocked = true;
   }

@@ -1,6 +1,5 @@
 import { z } from "zod";
-import { METRIC_GATES, METRIC_SOURCES } from "../src/async/gates/metric-gates.ts";
-import { VERDICT_GATES } from "../src/async/gates/verdict-gates.ts";
+import { METRIC_GATES, METRIC_SOURCES, VERDICT_GATES } from "../src/async/gates/builtin-gates.ts";
 import { PLUGINS } from "../src/picker/core/plugins/plugins.ts";
 
 interface Definition {

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import type { SubmitRequest } from "../../src/async/brokers/producer.ts";
+import type { SubmitRequest } from "../../src/async/brokers/queue-client.ts";
 import { DispatchProcess, type DispatchProcessOptions } from "../../test/support/dispatch-process.ts";
 import { type DispatchStore, openStore, RedisStore, type StoreKind } from "../../test/support/dispatch-store.ts";
 import { GatewayProcess } from "../../test/support/gateway-process.ts";

@@ -1,6 +1,6 @@
 import { expect } from "vitest";
 import { parseResult } from "../../src/async/brokers/messages/result.ts";
-import type { SubmitRequest } from "../../src/async/brokers/producer.ts";
+import type { SubmitRequest } from "../../src/async/brokers/queue-client.ts";
 import { freshRandom, SeededRandom } from "../../src/base/clock/random.ts";
 import { type DispatchStore, NOTHING_LEFT } from "../support/dispatch-store.ts";
 import type { GatewayProcess } from "../support/gateway-process.ts";

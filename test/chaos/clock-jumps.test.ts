@@ -7,7 +7,7 @@ import { Dispatcher } from "../../src/async/dispatch/dispatcher.ts";
 import { mergePolicy } from "../../src/async/dispatch/merge/policy-file.ts";
 import { undiciClient } from "../../src/async/dispatch/send/undici-client.ts";
 import { requestTransforms } from "../../src/async/dispatch/transforms/transforms-file.ts";
-import { OPEN_GATE } from "../../src/async/gates/constant.ts";
+import { OPEN_GATE } from "../../src/async/gates/factory.ts";
 import type { Clock } from "../../src/base/clock/clock.ts";
 import { SeededRandom } from "../../src/base/clock/random.ts";
 import { createDispatchMetrics } from "../../src/base/telemetry/dispatch-metrics.ts";

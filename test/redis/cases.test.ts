@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, vi } from "vitest";
 import type { Broker } from "../../src/async/brokers/broker.ts";
-import type { Producer } from "../../src/async/brokers/producer.ts";
+import type { Producer } from "../../src/async/brokers/queue-client.ts";
 import { connectRedis } from "../../src/async/brokers/redis/connection.ts";
 import { redisSortedSetBroker } from "../../src/async/brokers/redis-sortedset/broker.ts";
 import { redisQueueInspector } from "../../src/async/brokers/redis-sortedset/inspector.ts";

@@ -1,7 +1,7 @@
 import type { Broker, BrokerEvents, Claim, Settlement } from "../../src/async/brokers/broker.ts";
 import type { ResultMessage } from "../../src/async/brokers/messages/message.ts";
 import { errorResult } from "../../src/async/brokers/messages/result.ts";
-import type { Producer } from "../../src/async/brokers/producer.ts";
+import type { Producer } from "../../src/async/brokers/queue-client.ts";
 import { connectRedis, type Redis } from "../../src/async/brokers/redis/connection.ts";
 import { redisSortedSetBroker } from "../../src/async/brokers/redis-sortedset/broker.ts";
 import { redisProducer } from "../../src/async/brokers/redis-sortedset/producer.ts";

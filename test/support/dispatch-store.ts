@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import type { Producer, SubmitRequest } from "../../src/async/brokers/producer.ts";
+import type { Producer, SubmitRequest } from "../../src/async/brokers/queue-client.ts";
 import { connectRedis, type Redis } from "../../src/async/brokers/redis/connection.ts";
 import { redisProducer } from "../../src/async/brokers/redis-sortedset/producer.ts";
 import { sqliteProducer } from "../../src/async/brokers/sqlite/producer.ts";

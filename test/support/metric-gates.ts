@@ -1,5 +1,5 @@
+import { METRIC_GATES, METRIC_SOURCES } from "../../src/async/gates/builtin-gates.ts";
 import { GateFactory } from "../../src/async/gates/factory.ts";
-import { METRIC_GATES, METRIC_SOURCES } from "../../src/async/gates/metric-gates.ts";
 import type { Clock } from "../../src/base/clock/clock.ts";
 import { SeededRandom } from "../../src/base/clock/random.ts";
 import type { CapacityReading, DispatchGate, GateMessage, MetricSourceDefinition } from "../../src/base/plugin/gate.ts";

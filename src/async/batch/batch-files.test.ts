@@ -2,8 +2,8 @@ import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } fr
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { BatchHarness, batchLine } from "../../../test/support/batch/batch.cases.ts";
-import { errorLine } from "./answer-line.ts";
 import { lineOf, openBatchFiles, requestIdOf } from "./batch-files.ts";
+import { errorLine } from "./batch-output.ts";
 
 let h: BatchHarness;
 

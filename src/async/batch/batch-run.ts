@@ -2,13 +2,11 @@ import { type Clock, delay } from "../../base/clock/clock.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import type { ResultMessage } from "../brokers/messages/message.ts";
 import { parseResult } from "../brokers/messages/result.ts";
-import type { Producer, SubmitRequest } from "../brokers/producer.ts";
-import type { QueueClient, ResultInbox } from "../brokers/queue-client.ts";
-import { answerLine, errorLine, succeeded } from "./answer-line.ts";
+import type { Producer, QueueClient, ResultInbox, SubmitRequest } from "../brokers/queue-client.ts";
 import { type BatchFiles, lineOf, requestIdOf } from "./batch-files.ts";
 import type { BatchRecord } from "./batch-journal.ts";
-import type { BatchFigures } from "./batch-progress.ts";
-import { BatchWatch } from "./batch-watch.ts";
+import { answerLine, errorLine, succeeded } from "./batch-output.ts";
+import { type BatchFigures, BatchWatch } from "./batch-progress.ts";
 import { BAD, DONE, OPEN } from "./line-index.ts";
 
 /** Requests, and characters of their bodies, that are submitted in one go (or one request, however large). */

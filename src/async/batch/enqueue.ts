@@ -4,11 +4,10 @@ import { stat } from "node:fs/promises";
 import { realClock } from "../../base/clock/real.ts";
 import { lineText } from "../../base/document/line-splitter.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
-import type { Producer, SubmitRequest } from "../brokers/producer.ts";
-import { LONGEST_REQUEST, requestPortions } from "./jsonl/request-lines.ts";
-import { type RequestDefaults, readRequestText } from "./jsonl/request-text.ts";
+import type { Producer, SubmitRequest } from "../brokers/queue-client.ts";
 import { openPlace, type PlaceSource } from "./place.ts";
 import { print } from "./print.ts";
+import { LONGEST_REQUEST, type RequestDefaults, readRequestText, requestPortions } from "./request-lines.ts";
 
 /** When requests are too late: so long from now, or at a moment. */
 export type DeadlineChoice =

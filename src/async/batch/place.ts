@@ -5,10 +5,9 @@ import { SluiceError } from "../../base/inference/errors.ts";
 import { silentLogger } from "../../base/telemetry/logger.ts";
 import type { QueueClient } from "../brokers/queue-client.ts";
 import type { QueueSettings, RedisConnection, TransportSettings } from "../brokers/settings.ts";
-import type { ConfigDocument } from "../dispatch/config/config-document.ts";
-import { Findings } from "../dispatch/config/findings.ts";
+import { type ConfigDocument, Findings } from "../dispatch/config/config-document.ts";
+import type { TransportName } from "../dispatch/config/transport-fields.ts";
 import { readTransport } from "../dispatch/config/transport-file.ts";
-import type { TransportName } from "../dispatch/config/transport-schemas.ts";
 
 /** Where a person said the queues are. */
 export type PlaceSource =

@@ -3,7 +3,7 @@ import { SluiceError } from "../../base/inference/errors.ts";
 import { interruptible } from "../../base/process/interrupt.ts";
 import type { ResultMessage } from "../brokers/messages/message.ts";
 import { encodeResult } from "../brokers/messages/result.ts";
-import type { Producer } from "../brokers/producer.ts";
+import type { Producer } from "../brokers/queue-client.ts";
 import { openPlace, type PlaceSource } from "./place.ts";
 import { print, tell } from "./print.ts";
 

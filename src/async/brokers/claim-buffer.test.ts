@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { queueOf } from "../../../test/support/brokers/broker.cases.ts";
 import type { Claim } from "./broker.ts";
 import { ClaimBuffer } from "./claim-buffer.ts";
-import { parseBareRequest } from "./messages/bare-request.ts";
+import { parseBareRequest } from "./messages/envelope.ts";
 
 const NOW = 1_800_000_000_000;
 const SOON = NOW / 1000 + 60;

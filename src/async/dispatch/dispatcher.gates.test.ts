@@ -11,9 +11,8 @@ import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import { parseDocument } from "../../base/document/parse.ts";
 import type { DispatchGate, GateMessage, GateVerdict, Reservations } from "../../base/plugin/gate.ts";
+import { tierPriorityAdmission, waitOnRefuse } from "../gates/composite.ts";
 import { LocalMaxConcurrency } from "../gates/local-max-concurrency.ts";
-import { tierPriorityAdmission } from "../gates/tier-priority-admission.ts";
-import { waitOnRefuse } from "../gates/wait-on-refuse.ts";
 import { mergePolicy } from "./merge/policy-file.ts";
 
 const CONTINUE: GateVerdict = { kind: "continue" };

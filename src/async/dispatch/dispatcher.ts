@@ -22,7 +22,7 @@ import type { InferenceClient } from "./send/inference-client.ts";
 import { QueueSeries } from "./series.ts";
 import { SettlementWriter } from "./settlement-writer.ts";
 import { SummedLog } from "./summed-log.ts";
-import type { TransformChain } from "./transforms/transform.ts";
+import type { RequestTransform } from "./transforms/transform.ts";
 import { Worker } from "./worker.ts";
 import { WorkerPool } from "./worker-pool.ts";
 
@@ -40,7 +40,7 @@ export interface DispatcherOptions {
   /** Header that tells the gateway the milliseconds left; undefined = none. */
   readonly deadlineHeader: string | undefined;
   readonly client: InferenceClient;
-  readonly transforms: TransformChain;
+  readonly transforms: RequestTransform;
   readonly mergePolicy: MakeMergePolicy;
   gate(spec: GateSpec | undefined, owner: GateOwner): DispatchGate;
   readonly metrics: DispatchMetrics;

@@ -4,7 +4,7 @@ import { CONTINUE, type DispatchGate, type GateMessage, type GateVerdict } from 
 import type { Logger } from "../../base/telemetry/logger.ts";
 import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
 import type { Broker } from "../brokers/broker.ts";
-import { OPEN_GATE } from "../gates/constant.ts";
+import { OPEN_GATE } from "../gates/factory.ts";
 import type { BrokerTime } from "./broker-time.ts";
 import type { Delivery } from "./delivery.ts";
 import { BACK, cancelledOutcome, errorOutcome, IN_A_SECOND, type Outcome, unsendable } from "./outcomes.ts";

@@ -14,7 +14,7 @@ import { type Classified, classify } from "./send/classify.ts";
 import type { InferenceClient } from "./send/inference-client.ts";
 import { buildRequest } from "./send/outbound.ts";
 import type { QueueSeries } from "./series.ts";
-import type { TransformChain, TransformedBody } from "./transforms/transform.ts";
+import type { RequestTransform, TransformedBody } from "./transforms/transform.ts";
 
 /** Milliseconds after which a message is looked at again before it leaves: cancelled meanwhile, or its gate closed? */
 const STALE = 1000;
@@ -22,7 +22,7 @@ const STALE = 1000;
 export interface WorkerOptions {
   readonly broker: Pick<Broker, "cancelled">;
   readonly client: InferenceClient;
-  readonly transforms: TransformChain;
+  readonly transforms: RequestTransform;
   readonly tracing: Tracing;
   readonly time: BrokerTime;
   readonly clock: Clock;

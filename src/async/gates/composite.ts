@@ -5,9 +5,11 @@ import {
   defineGate,
   type GateMessage,
   type GateVerdict,
+  REFUSE,
   type Reservations,
+  WAIT,
 } from "../../base/plugin/gate.ts";
-import { gateListParameter } from "./parameters.ts";
+import { gateListParameter, gateParameter, objectParameter, stringParameter } from "./parameters.ts";
 
 /**
  * Several gates as one (async-processor 3.1, 3.3): the budget is the smallest of them, and messages are shown to each in
@@ -113,4 +115,91 @@ export const compositeGate = defineGate({
     ),
   }),
   create: ({ gates }, context) => new CompositeGate(gates.map((spec) => context.gate(spec))),
+});
+
+/**
+ * Turns the refusals of the gate inside into waiting (async-processor 3.3): a message that has come this far stays there.
+ * While a capacity of the inner gate is used up nothing is claimed for it, so it need not judge when closed.
+ */
+export function waitOnRefuse(inner: DispatchGate): DispatchGate {
+  return {
+    capacities: inner.capacities,
+    judgesWhenClosed: inner.judgesWhenClosed === true,
+    budget: () => inner.budget(),
+    apply(message, reservations) {
+      const verdict = inner.apply(message, reservations);
+      return verdict instanceof Promise ? verdict.then(patient) : patient(verdict);
+    },
+    refusalKey: (message) => inner.refusalKey?.(message),
+  };
+}
+
+function patient(verdict: GateVerdict): GateVerdict {
+  return verdict.kind === "refuse" ? WAIT : verdict;
+}
+
+export const waitOnRefuseGate = defineGate({
+  type: "wait-on-refuse",
+  describe: "Lets messages wait where the gate inside would refuse them.",
+  parameters: z.strictObject({
+    gate: gateParameter().describe("The gate inside, with `gate_type` and `gate_params`."),
+  }),
+  create: (parameters, context) => waitOnRefuse(context.gate(parameters.gate)),
+});
+
+const TOO_MANY: GateVerdict = {
+  kind: "drop",
+  result: {
+    payload: '{"error": "Too Many Requests", "code": 429}',
+    statusCode: 429,
+    errorCode: "GATE_DROPPED",
+  },
+};
+
+/**
+ * Says who goes first when there is no room (async-processor 3.6): reserved work waits where it is, interactive work over
+ * its quota ends with a 429, the rest goes back into its queue. While there is room everything passes.
+ *
+ * No room is when the gate inside refuses or lets wait. The reference counts only the refusal, so around `wait-on-refuse`
+ * it never sees saturation and lets everything through. What the inner gate drops is dropped: it has decided already.
+ * @param tierLabel the label that names the tier
+ */
+export function tierPriorityAdmission(inner: DispatchGate, tierLabel: string): DispatchGate {
+  const decide = (verdict: GateVerdict, message: GateMessage): GateVerdict => {
+    if (verdict.kind === "continue") return CONTINUE;
+    if (verdict.kind === "drop") return verdict;
+    const { classification } = message.labels;
+    if (classification === "reserved") return WAIT;
+    if (classification === "overflow" && message.labels[tierLabel] === "interactive") return TOO_MANY;
+    return verdict.kind === "refuse" ? verdict : REFUSE;
+  };
+  return {
+    capacities: inner.capacities,
+    // Without it nobody would be told 429 while the capacity is used up.
+    judgesWhenClosed: true,
+    budget: () => inner.budget(),
+    apply(message, reservations) {
+      const verdict = inner.apply(message, reservations);
+      return verdict instanceof Promise
+        ? verdict.then((settled) => decide(settled, message))
+        : decide(verdict, message);
+    },
+    // No refusal key: a gate before this one in a chain may change the labels it goes by.
+  };
+}
+
+export const tierPriorityAdmissionGate = defineGate({
+  type: "tier-priority-admission",
+  describe:
+    "When the gate inside has no room, lets reserved work wait, ends interactive overflow with status 429 and refuses the rest.",
+  parameters: z.strictObject({
+    saturation_gate: stringParameter().describe("Type of the gate that says whether there is room."),
+    saturation_gate_params: objectParameter({ default: {} }).describe("Parameters of that gate."),
+    tier_label: stringParameter({ default: "tier" }).describe("Label of the message that names its tier."),
+  }),
+  create: (parameters, context) =>
+    tierPriorityAdmission(
+      context.gate({ type: parameters.saturation_gate, parameters: parameters.saturation_gate_params }),
+      parameters.tier_label,
+    ),
 });

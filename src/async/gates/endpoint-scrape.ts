@@ -1,12 +1,9 @@
 import { z } from "zod";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { defineGate } from "../../base/plugin/gate.ts";
-import { highest, lowest } from "./lowest.ts";
-import type { Finding } from "./metric-capacity.ts";
-import { metricGate } from "./metric-gate.ts";
+import { type Finding, highest, lowest, metricGate } from "./metric-gate.ts";
 import {
   baselineParameter,
-  capacityKey,
   fallbackParameter,
   knownCapacity,
   METRIC_PARAMETERS,
@@ -15,10 +12,8 @@ import {
 import { PageScrape, SCRAPE_TIMEOUT } from "./metric-sources/scrape.ts";
 import { floatParameter, stringParameter, textMapParameter } from "./parameters.ts";
 
-const TYPE = "endpoint-scrape";
-
 export const endpointScrapeGate = defineGate({
-  type: TYPE,
+  type: "endpoint-scrape",
   shared: true,
   describe: "Open as far as a load that it reads from a metrics page leaves capacity free; needs no Prometheus.",
   parameters: z
@@ -57,12 +52,10 @@ export const endpointScrapeGate = defineGate({
         : new PageScrape({ url: podsUrl, metric: podsMetric, labels: podsLabels }, context.clock);
     return metricGate(
       {
-        key: capacityKey(TYPE, parameters),
-        type: TYPE,
+        type: "endpoint-scrape",
         pool: "",
         baseline,
-        fallback: Math.min(1, fallback),
-        configuredFallback: fallback,
+        fallback,
         settings: parameters,
         limit: SCRAPE_TIMEOUT,
         async look(signal): Promise<Finding> {

@@ -14,8 +14,7 @@ import {
   type MetricSource,
   REFUSE,
 } from "../../base/plugin/gate.ts";
-import { METRIC_GATES, METRIC_SOURCES } from "./metric-gates.ts";
-import { VERDICT_GATES } from "./verdict-gates.ts";
+import { METRIC_GATES, METRIC_SOURCES, VERDICT_GATES } from "./builtin-gates.ts";
 
 const READING: CapacityReading = {
   readable: true,

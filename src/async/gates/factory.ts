@@ -1,22 +1,40 @@
+import { z } from "zod";
 import type { Clock } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
 import { formatPath } from "../../base/document/document.ts";
 import { didYouMean } from "../../base/document/nearest.ts";
 import { check, type Violation } from "../../base/document/validate.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
-import type {
-  DispatchGate,
-  GateContext,
-  GateDefinition,
-  GateFigures,
-  GateOwner,
-  GateSpec,
-  MetricSource,
-  MetricSourceDefinition,
+import {
+  CONTINUE,
+  type DispatchGate,
+  defineGate,
+  type GateContext,
+  type GateDefinition,
+  type GateFigures,
+  type GateOwner,
+  type GateSpec,
+  type MetricSource,
+  type MetricSourceDefinition,
 } from "../../base/plugin/gate.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
-import { OPEN_GATE } from "./constant.ts";
-import { redacted } from "./redact.ts";
+import { canonical } from "./parameters.ts";
+
+/** Lets everything pass: what a queue or pool without a gate has. It keeps nothing, so one serves all. */
+export const OPEN_GATE: DispatchGate = {
+  capacities: [],
+  budget: async () => 1,
+  apply: () => CONTINUE,
+  // It refuses nothing, so it never keeps messages apart that other gates of a chain hold for alike.
+  refusalKey: () => "",
+};
+
+export const constantGate = defineGate({
+  type: "constant",
+  describe: "Lets every message pass.",
+  parameters: z.strictObject({}),
+  create: () => OPEN_GATE,
+});
 
 export interface GateFactoryOptions {
   /** Ours and the user's. */
@@ -193,11 +211,28 @@ function nameOf({ queueName, poolName }: GateOwner): string {
   return queueName === "" ? `worker pool \`${poolName}\`` : `queue \`${queueName}\``;
 }
 
-/** JSON with the keys in order: equal parameters, equal text. */
-function canonical(value: unknown): string {
-  return JSON.stringify(value, (_, inner: unknown) =>
-    typeof inner === "object" && inner !== null && !Array.isArray(inner)
-      ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : inner,
+/** What a secret is replaced by in logs. */
+const REDACTED = "REDACTED";
+
+/** Names of values that are secrets; those that name a file or an environment variable are none. */
+const SECRET_NAME = /(password|passwd|secret|token|credential|authorization|api_?key)s?$/i;
+/** User and password of a URL, also inside a longer text such as nested parameters written as JSON. */
+const URL_USER = /(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/?#"'@]*@/gi;
+/** A query parameter or a JSON member that carries a secret, inside a text. */
+const SECRET_IN_QUERY = /([?&][^=&\s"']*(?:password|secret|token|key)=)[^&\s"']+/gi;
+const SECRET_IN_JSON =
+  /("[^"]*(?:password|passwd|secret|token|credential|authorization|api_?key)s?"\s*:\s*)"(?:[^"\\]|\\.)*"/gi;
+
+/** Gate parameters as they may stand in a log (async-processor 3.9): without passwords, tokens and users of URLs. */
+export function redacted(value: unknown): unknown {
+  if (typeof value === "string")
+    return value
+      .replace(URL_USER, `$1${REDACTED}@`)
+      .replace(SECRET_IN_QUERY, `$1${REDACTED}`)
+      .replace(SECRET_IN_JSON, `$1"${REDACTED}"`);
+  if (Array.isArray(value)) return value.map(redacted);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, inner]) => [name, SECRET_NAME.test(name) ? REDACTED : redacted(inner)]),
   );
 }

@@ -1,12 +1,9 @@
 import { z } from "zod";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { defineGate, type GateContext, type MetricSource } from "../../base/plugin/gate.ts";
-import { highest, lowest } from "./lowest.ts";
-import type { Finding } from "./metric-capacity.ts";
-import { metricGate } from "./metric-gate.ts";
+import { type Finding, highest, lowest, metricGate } from "./metric-gate.ts";
 import {
   baselineParameter,
-  capacityKey,
   fallbackParameter,
   knownCapacity,
   METRIC_PARAMETERS,
@@ -14,7 +11,6 @@ import {
 } from "./metric-parameters.ts";
 import { choiceParameter, floatParameter, objectParameter, stringParameter } from "./parameters.ts";
 
-const TYPE = "metric-budget";
 /** Milliseconds that a source of somebody else's may take. */
 const LIMIT = 10_000;
 
@@ -24,7 +20,7 @@ type SourceSpec = z.output<typeof source>;
 const SOURCE = "a metric source with `type` and perhaps `parameters`";
 
 export const metricBudgetGate = defineGate({
-  type: TYPE,
+  type: "metric-budget",
   shared: true,
   describe: "Open as far as any metric source says: the generic form of the metric gates.",
   parameters: z
@@ -66,12 +62,10 @@ export const metricBudgetGate = defineGate({
     const pods = parameters.pods_source === undefined ? undefined : sourceOf(parameters.pods_source, context);
     return metricGate(
       {
-        key: capacityKey(TYPE, parameters),
-        type: TYPE,
+        type: "metric-budget",
         pool,
         baseline,
-        fallback: Math.min(1, fallback),
-        configuredFallback: fallback,
+        fallback,
         settings: parameters,
         limit: LIMIT,
         async look(signal): Promise<Finding> {

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { z } from "zod";
 import type { BudgetUnit } from "../../base/plugin/gate.ts";
-import { choiceParameter, durationParameter, floatParameter, stringParameter } from "./parameters.ts";
+import { canonical, choiceParameter, durationParameter, floatParameter, stringParameter } from "./parameters.ts";
 
 /** Ours beside what the reference has, for every gate that reads a metric (async-processor 2.7). */
 export const METRIC_PARAMETERS = {
@@ -36,6 +36,8 @@ export interface MetricSettings {
   readonly metric_lag: number;
   readonly unit: BudgetUnit;
   readonly max_sys: number | undefined;
+  /** As the operator wrote it. */
+  readonly fallback: number;
 }
 
 /** Refuses what would keep the gate closed for ever. */
@@ -60,10 +62,5 @@ export function knownCapacity(settings: MetricSettings, known: boolean, context:
  * @param parameters as their schema returned them
  */
 export function capacityKey(type: string, parameters: unknown): string {
-  const text = JSON.stringify(parameters, (_, value: unknown) =>
-    typeof value === "object" && value !== null && !Array.isArray(value)
-      ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : value,
-  );
-  return `${type}:${createHash("sha256").update(text).digest("hex").slice(0, 16)}`;
+  return `${type}:${createHash("sha256").update(canonical(parameters)).digest("hex").slice(0, 16)}`;
 }

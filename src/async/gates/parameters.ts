@@ -283,3 +283,12 @@ function gateIn(value: unknown, where = ""): GateSpec | undefined {
   const none = parameters === undefined || parameters === null || parameters === "";
   return { type, parameters: (none ? undefined : objectIn(parameters, `${where}\`gate_params\` as an object`)) ?? {} };
 }
+
+/** JSON with the keys in order: equal parameters, equal text. */
+export function canonical(value: unknown): string {
+  return JSON.stringify(value, (_, inner: unknown) =>
+    typeof inner === "object" && inner !== null && !Array.isArray(inner)
+      ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : inner,
+  );
+}

@@ -1,3 +1,9 @@
+import { type Clock, delay, type Timer } from "../../base/clock/clock.ts";
+import { messageOf } from "../../base/inference/errors.ts";
+import type { Logger } from "../../base/telemetry/logger.ts";
+import { type RedisScript, redisScript } from "../brokers/redis/script.ts";
+import type { GateRedis } from "./redis-parameters.ts";
+
 /** Where the reservations of a quota are counted, for all processes together. */
 export interface QuotaStore {
   /**
@@ -11,4 +17,240 @@ export interface QuotaStore {
   /** Gives places back; those that are gone already are nothing. @throws when the store cannot be told */
   giveBack(key: string, members: readonly string[]): Promise<void>;
   close(): void;
+}
+
+/** Names of places that one command carries at most. */
+const MOST_AT_ONCE = 1_000;
+/** Milliseconds that a reservation waits for a connection: enough for the first one and for a server that restarts. */
+const CONNECT_LIMIT = 5_000;
+/** Milliseconds that a key outlives what is in it. */
+const LINGER = 1_000;
+
+/*
+ * Both modes keep a sorted set under `<prefix><attribute>:<value>`, by the server's clock: processes whose clocks differ
+ * count alike. Rate limits score the instant of admission in nanoseconds, as the reference does, so that its processes and
+ * ours share one window; a double holds them to 256 ns, and the server counts in microseconds. Concurrency scores the end
+ * of the lease in milliseconds. The two never meet: scores of one lie above 10^16, those of the other below, so quotas of
+ * both modes may share a key, and what one leaves behind when the mode is changed does not disturb the other.
+ *
+ * The reference's counter of messages in flight, a plain number, counts as a full quota: it goes away by itself one window
+ * after the last process that used it; without an expiry it is left over and goes at once.
+ */
+const COMMON = `
+local key = KEYS[1]
+local function foreign()
+  if redis.call('TYPE', key).ok ~= 'string' then return false end
+  if redis.call('PTTL', key) ~= -1 then return true end
+  redis.call('DEL', key)
+  return false
+end
+local function live(ms)
+  if redis.call('PTTL', key) < ms then redis.call('PEXPIRE', key, string.format('%.0f', ms)) end
+end
+local time = redis.call('TIME')
+`;
+
+/** KEYS: the set. ARGV: member, limit, window in ms, life of the key in ms. */
+const TAKE_TOKEN = redisScript(`${COMMON}
+if foreign() then return 0 end
+local now = time[1] * 1e9 + time[2] * 1e3
+redis.call('ZREMRANGEBYSCORE', key, 1e16, string.format('%.0f', now - ARGV[3] * 1e6))
+if redis.call('ZCOUNT', key, 1e16, '+inf') >= tonumber(ARGV[2]) then return 0 end
+redis.call('ZADD', key, string.format('%.0f', now), ARGV[1])
+live(tonumber(ARGV[4]))
+return 1
+`);
+
+const LEASES = `${COMMON}
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+`;
+
+/** KEYS: the set. ARGV: member, limit, lease in ms. */
+const TAKE_SLOT = redisScript(`${LEASES}
+if foreign() then return 0 end
+redis.call('ZREMRANGEBYSCORE', key, '-inf', now)
+if redis.call('ZCOUNT', key, '-inf', 1e16) >= tonumber(ARGV[2]) then return 0 end
+redis.call('ZADD', key, now + ARGV[3], ARGV[1])
+live(ARGV[3] + ${LINGER})
+return 1
+`);
+
+/** KEYS: the set. ARGV: lease in ms, members. A lease that ran out is taken again: its message is still in flight. */
+const KEEP_SLOTS = redisScript(`${LEASES}
+for i = 2, #ARGV do redis.call('ZADD', key, now + ARGV[1], ARGV[i]) end
+live(ARGV[1] + ${LINGER})
+return #ARGV - 1
+`);
+
+/** What a server that runs quotas has to know. */
+export const QUOTA_SCRIPTS: readonly RedisScript[] = [TAKE_TOKEN, TAKE_SLOT, KEEP_SLOTS];
+
+/** What both modes do alike. */
+class RedisQuota {
+  protected readonly redis: GateRedis;
+
+  constructor(redis: GateRedis) {
+    this.redis = redis;
+  }
+
+  protected async take(script: RedisScript, key: string, args: readonly string[]): Promise<boolean> {
+    if (!this.redis.ready) await this.redis.whenReady(CONNECT_LIMIT);
+    return (await this.redis.run(script, [key], args)) === 1;
+  }
+
+  async giveBack(key: string, members: readonly string[]): Promise<void> {
+    await Promise.all(portions(members).map((portion) => this.redis.send(["ZREM", key, ...portion])));
+  }
+
+  close(): void {
+    this.redis.close();
+  }
+}
+
+/** At most `limit` tokens within any window; each leaves by itself when the window has passed over it. */
+export class RedisRateLimit extends RedisQuota implements QuotaStore {
+  readonly #args: readonly string[];
+
+  /** @param window milliseconds, > 0 */
+  constructor(redis: GateRedis, limit: number, window: number) {
+    super(redis);
+    const life = window < 1_000 ? 3_600_000 : 2 * window;
+    this.#args = [String(limit), String(window), String(Math.ceil(life))];
+  }
+
+  reserve(key: string, member: string): Promise<boolean> {
+    return this.take(TAKE_TOKEN, key, [member, ...this.#args]);
+  }
+
+  /** Tokens have no lease. */
+  async renew(): Promise<void> {}
+}
+
+/** At most `limit` places with leases that have not run out. */
+export class RedisConcurrency extends RedisQuota implements QuotaStore {
+  readonly #limit: string;
+  readonly #lease: string;
+
+  /** @param lease milliseconds, > 0 */
+  constructor(redis: GateRedis, limit: number, lease: number) {
+    super(redis);
+    this.#limit = String(limit);
+    this.#lease = String(Math.ceil(lease));
+  }
+
+  reserve(key: string, member: string): Promise<boolean> {
+    return this.take(TAKE_SLOT, key, [member, this.#limit, this.#lease]);
+  }
+
+  async renew(key: string, members: readonly string[]): Promise<void> {
+    await Promise.all(portions(members).map((portion) => this.redis.run(KEEP_SLOTS, [key], [this.#lease, ...portion])));
+  }
+}
+
+function portions(members: readonly string[]): readonly (readonly string[])[] {
+  const found: (readonly string[])[] = [];
+  for (let at = 0; at < members.length; at += MOST_AT_ONCE) found.push(members.slice(at, at + MOST_AT_ONCE));
+  return found;
+}
+
+/** Places whose return failed and is tried again; beyond it the oldest is forgotten: it frees itself within one window. */
+export const MAX_PENDING = 10_000;
+/** Milliseconds until the first repetition, and the longest pause after doublings. */
+const FIRST_PAUSE = 100;
+const LONGEST_PAUSE = 5_000;
+/** Milliseconds that closing may take. */
+const CLOSE_LIMIT = 1_000;
+
+interface Place {
+  readonly key: string;
+  readonly member: string;
+}
+
+/**
+ * Gives places of quotas back in the background: nobody waits for it and nothing of it throws. The first attempt leaves at
+ * once, on the connection on which reservations are made, so that whoever asks next finds the place free.
+ */
+export class GiveBack {
+  readonly #store: QuotaStore;
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  /** In the order in which they failed. */
+  readonly #failed = new Set<Place>();
+  readonly #running = new Set<Promise<void>>();
+  #timer: Timer | undefined;
+  #pause = FIRST_PAUSE;
+  #closed = false;
+
+  constructor(store: QuotaStore, clock: Clock, log: Logger) {
+    this.#store = store;
+    this.#clock = clock;
+    this.#log = log;
+  }
+
+  /** How many places wait to be given back again. */
+  get pending(): number {
+    return this.#failed.size;
+  }
+
+  give(key: string, member: string): void {
+    const places = [{ key, member }];
+    // A store that neither answers nor fails must not collect questions without end.
+    if (this.#running.size >= MAX_PENDING) this.#keep(places, "the store does not answer");
+    else this.#send(key, places);
+  }
+
+  #send(key: string, places: readonly Place[]): void {
+    const sent = this.#store
+      .giveBack(
+        key,
+        places.map(({ member }) => member),
+      )
+      .then(
+        () => {
+          this.#pause = FIRST_PAUSE;
+        },
+        (error) => this.#keep(places, error),
+      )
+      .finally(() => this.#running.delete(sent));
+    this.#running.add(sent);
+  }
+
+  #keep(places: readonly Place[], error: unknown): void {
+    for (const place of places) {
+      this.#failed.add(place);
+      if (this.#failed.size > MAX_PENDING)
+        for (const oldest of this.#failed) {
+          this.#failed.delete(oldest);
+          break;
+        }
+    }
+    if (this.#timer !== undefined || this.#closed) return;
+    this.#log.warn({ error: messageOf(error), places: this.#failed.size }, "Quota not given back, trying again");
+    this.#timer = this.#clock.after(this.#pause, () => this.#retry(), true);
+    this.#pause = Math.min(LONGEST_PAUSE, this.#pause * 2);
+  }
+
+  #retry(): void {
+    this.#timer = undefined;
+    const byKey = new Map<string, Place[]>();
+    for (const place of this.#failed) {
+      const places = byKey.get(place.key);
+      if (places === undefined) byKey.set(place.key, [place]);
+      else places.push(place);
+    }
+    this.#failed.clear();
+    for (const [key, places] of byKey) this.#send(key, places);
+  }
+
+  /** Tries what is left once more; what a store does not take within a second frees itself later. */
+  async close(): Promise<void> {
+    const limit = new AbortController();
+    const end = delay(this.#clock, CLOSE_LIMIT, limit.signal).catch(() => {});
+    await Promise.race([Promise.all(this.#running), end]);
+    this.#closed = true;
+    this.#timer?.cancel();
+    this.#retry();
+    await Promise.race([Promise.all(this.#running), end]);
+    limit.abort();
+  }
 }

@@ -13,12 +13,10 @@ import {
   WAIT,
 } from "../../base/plugin/gate.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
-import { GiveBack } from "./give-back.ts";
 import { whileWanted } from "./metric-sources/refresh-cache.ts";
 import { choiceParameter, durationParameter, intParameter, stringParameter } from "./parameters.ts";
-import type { QuotaStore } from "./quota-store.ts";
+import { GiveBack, QUOTA_SCRIPTS, type QuotaStore, RedisConcurrency, RedisRateLimit } from "./quota-store.ts";
 import { CONNECTION_PARAMETERS, connectGate } from "./redis-parameters.ts";
-import { QUOTA_SCRIPTS, RedisConcurrency, RedisRateLimit } from "./redis-quota-store.ts";
 
 /** Places that one gate holds at a time; who comes beyond asks again. */
 export const MAX_HELD = 20_000;

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
 import { clientAuthority } from "../../../test/support/certificates.ts";
-import { MAX_WORKERS } from "../../async/dispatch/config/pool-file.ts";
+import { MAX_WORKERS } from "../../async/dispatch/config/options.ts";
 import type { SluiceError } from "../../base/inference/errors.ts";
 import type { FlagRow } from "../common/go-flags.ts";
 import { DISPATCH_FLAGS } from "./dispatch-flag-table.ts";

@@ -6,7 +6,7 @@ export {
 } from "../../async/dispatch/config/config-document.ts";
 export { type DispatchFile, readDispatchFile, type SectionName } from "../../async/dispatch/config/dispatch-file.ts";
 export { isHttpUrl } from "../../async/dispatch/config/fields.ts";
-export { loadDispatchOptions } from "../../async/dispatch/config/load-options.ts";
 export type { DispatchOptions } from "../../async/dispatch/config/options.ts";
-export { TRANSPORTS, type TransportName } from "../../async/dispatch/config/transport-schemas.ts";
-export { redacted } from "../../async/gates/redact.ts";
+export { loadDispatchOptions } from "../../async/dispatch/config/options.ts";
+export { TRANSPORTS, type TransportName } from "../../async/dispatch/config/transport-fields.ts";
+export { redacted } from "../../async/gates/factory.ts";

@@ -1,12 +1,12 @@
 import type { ResultMessage } from "../../../src/async/brokers/messages/message.ts";
 import { parseResult } from "../../../src/async/brokers/messages/result.ts";
-import type { SubmitRequest } from "../../../src/async/brokers/producer.ts";
+import type { SubmitRequest } from "../../../src/async/brokers/queue-client.ts";
 import type { LeaseSettings, PoolSettings, QueueSettings } from "../../../src/async/brokers/settings.ts";
 import { Dispatcher, type DispatcherOptions } from "../../../src/async/dispatch/dispatcher.ts";
 import { mergePolicy } from "../../../src/async/dispatch/merge/policy-file.ts";
 import type { Answer, InferenceClient, OutboundRequest } from "../../../src/async/dispatch/send/inference-client.ts";
 import { requestTransforms } from "../../../src/async/dispatch/transforms/transforms-file.ts";
-import { OPEN_GATE } from "../../../src/async/gates/constant.ts";
+import { OPEN_GATE } from "../../../src/async/gates/factory.ts";
 import { SeededRandom } from "../../../src/base/clock/random.ts";
 import { VirtualClock } from "../../../src/base/clock/virtual.ts";
 import type { CapacityReading, DispatchGate, GateOwner, GateSpec } from "../../../src/base/plugin/gate.ts";

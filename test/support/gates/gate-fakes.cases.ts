@@ -1,8 +1,8 @@
 import type { RedisReply } from "../../../src/async/brokers/redis/connection.ts";
+import { VERDICT_GATES } from "../../../src/async/gates/builtin-gates.ts";
 import { GateFactory, type GateFactoryOptions } from "../../../src/async/gates/factory.ts";
 import type { QuotaStore } from "../../../src/async/gates/quota-store.ts";
 import type { GateRedis } from "../../../src/async/gates/redis-parameters.ts";
-import { VERDICT_GATES } from "../../../src/async/gates/verdict-gates.ts";
 import { SeededRandom } from "../../../src/base/clock/random.ts";
 import { VirtualClock } from "../../../src/base/clock/virtual.ts";
 import {

@@ -1,5 +1,7 @@
 import type { PubSub, protos, v1 } from "@google-cloud/pubsub";
 import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
+import type { ResultMessage } from "../messages/message.ts";
+import { encodeResult, errorResult } from "../messages/result.ts";
 
 /** Of google.rpc.Code, those that are told apart here. */
 export const STATUS = { INVALID_ARGUMENT: 3, DEADLINE_EXCEEDED: 4, PERMISSION_DENIED: 7 } as const;
@@ -196,4 +198,95 @@ function sortFailures(ackIds: readonly string[], error: unknown, lost: Set<strin
     if (code.startsWith("PERMANENT_")) lost.add(id);
     else failed.set(id, code);
   }
+}
+
+/** Limits of one Publish request: 1,000 messages and 10 MB, with room for what surrounds them. */
+const ENTRIES = 1000;
+const BYTES = 9_500_000;
+
+/**
+ * Publishes results and waits until the service has confirmed them. A result larger than a message can be is replaced by
+ * one that says so, with the status of the answer: nobody could ever send it.
+ * @returns per result undefined when it is confirmed, else the reason why not
+ */
+export async function publishResults(
+  client: PubSubClient,
+  results: readonly ResultMessage[],
+): Promise<readonly (string | undefined)[]> {
+  const entries = results.map(encodeForTopic);
+  const problems = new Array<string | undefined>(results.length);
+  const batches: Promise<void>[] = [];
+  for (let from = 0; from < entries.length; ) {
+    let to = from;
+    let bytes = 0;
+    while (to < entries.length && to - from < ENTRIES && (to === from || bytes + entries[to]!.length <= BYTES))
+      bytes += entries[to++]!.length;
+    batches.push(publishBatch(client, entries, from, to, problems));
+    from = to;
+  }
+  await Promise.all(batches);
+  return problems;
+}
+
+async function publishBatch(
+  client: PubSubClient,
+  entries: readonly Uint8Array[],
+  from: number,
+  to: number,
+  problems: (string | undefined)[],
+): Promise<void> {
+  try {
+    await client.publish(entries.slice(from, to));
+  } catch (error) {
+    // One message that the topic refuses (a schema, say) must not keep the others.
+    if (statusOf(error) === STATUS.INVALID_ARGUMENT && to - from > 1)
+      for (let at = from; at < to; at++) await publishBatch(client, entries, at, at + 1, problems);
+    else problems.fill(messageOf(error), from, to);
+  }
+}
+
+function encodeForTopic(result: ResultMessage): Uint8Array {
+  const entry = Buffer.from(encodeResult(result));
+  if (entry.length <= BYTES) return entry;
+  const problem = `the result has ${entry.length} bytes, and a Pub/Sub message holds no more than ${BYTES}`;
+  return Buffer.from(
+    encodeResult({ ...errorResult(result.id, "INFERENCE_ERROR", problem), statusCode: result.statusCode }),
+  );
+}
+
+const METRIC = "pubsub.googleapis.com/subscription/num_undelivered_messages";
+
+/** How far back a figure may lie: Cloud Monitoring shows it minutes late. */
+const WINDOW = 300_000;
+
+/**
+ * How many messages of a subscription nobody has acknowledged, as Cloud Monitoring last saw it (async-processor 5.4).
+ * @param now Unix milliseconds
+ * @returns NaN when there was no figure within the last 5 minutes
+ * @throws whatever `get` throws
+ */
+export async function undeliveredMessages(
+  get: (url: string) => Promise<unknown>,
+  projectId: string,
+  subscription: string,
+  now: number,
+): Promise<number> {
+  const query = new URLSearchParams({
+    filter: `metric.type="${METRIC}" AND resource.labels.subscription_id="${subscription.split("/").at(-1)}"`,
+    "interval.startTime": new Date(now - WINDOW).toISOString(),
+    "interval.endTime": new Date(now).toISOString(),
+    // Points come newest first.
+    pageSize: "1",
+  });
+  const answer = (await get(
+    `https://monitoring.googleapis.com/v3/projects/${encodeURIComponent(projectId)}/timeSeries?${query}`,
+  )) as TimeSeriesPage | null | undefined;
+  const value = answer?.timeSeries?.[0]?.points?.[0]?.value?.int64Value;
+  return value === undefined ? Number.NaN : Number(value);
+}
+
+interface TimeSeriesPage {
+  readonly timeSeries?: readonly {
+    readonly points?: readonly { readonly value?: { readonly int64Value?: string | number } }[];
+  }[];
 }

@@ -15,12 +15,9 @@ import type {
 } from "../broker.ts";
 import type { ResultMessage } from "../messages/message.ts";
 import type { PubSubSettings, QueueSettings } from "../settings.ts";
-import { PubSubClient } from "./client.ts";
-import type { Delivery } from "./delivery.ts";
-import type { LeaseOutcome } from "./lease-table.ts";
-import { publishResults } from "./results.ts";
+import { PubSubClient, publishResults, undeliveredMessages } from "./client.ts";
+import type { Delivery, LeaseOutcome } from "./lease-table.ts";
 import { Subscription } from "./subscription.ts";
-import { undeliveredMessages } from "./undelivered.ts";
 
 /** Seconds until a refused message is delivered again (async-processor 5.4). */
 const REFUSED = 10;

@@ -7,11 +7,17 @@ import type { BrokerEvents, Claim } from "../broker.ts";
 import { unreadableResult } from "../intake.ts";
 import { UnreadableMessage } from "../messages/request.ts";
 import type { LeaseSettings, QueueSettings } from "../settings.ts";
-import { type AckReport, type PubSubClient, type Received, STATUS, type SubscriptionInfo, statusOf } from "./client.ts";
-import { type Delivery, readDelivery } from "./delivery.ts";
-import { type LeaseOutcome, LeaseTable } from "./lease-table.ts";
+import {
+  type AckReport,
+  type PubSubClient,
+  publishResults,
+  type Received,
+  STATUS,
+  type SubscriptionInfo,
+  statusOf,
+} from "./client.ts";
+import { type Delivery, type LeaseOutcome, LeaseTable, readDelivery } from "./lease-table.ts";
 import { Prefetch } from "./prefetch.ts";
-import { publishResults } from "./results.ts";
 
 /** What the service takes as a lease, seconds. */
 const SHORTEST_LEASE = 10;

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { parseBareRequest } from "./bare-request.ts";
-import { encodeEnvelope, NO_ROUTING, parseEnvelope } from "./envelope.ts";
+import { encodeEnvelope, NO_ROUTING, parseBareRequest, parseEnvelope } from "./envelope.ts";
 import type { RequestKind, Routing } from "./message.ts";
 import { UnreadableMessage } from "./request.ts";
 

@@ -1,5 +1,5 @@
 import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
-import type { SubmitRequest } from "../producer.ts";
+import type { SubmitRequest } from "../queue-client.ts";
 import { encodeEnvelope, NO_ROUTING } from "./envelope.ts";
 import { isObject } from "./request.ts";
 

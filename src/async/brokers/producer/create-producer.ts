@@ -1,13 +1,16 @@
+import { randomUUID } from "node:crypto";
 import { freshRandom } from "../../../base/clock/random.ts";
 import { realClock } from "../../../base/clock/real.ts";
 import { didYouMean } from "../../../base/document/nearest.ts";
 import { SluiceError } from "../../../base/inference/errors.ts";
 import { type Logger, silentLogger } from "../../../base/telemetry/logger.ts";
+import type { ResultMessage } from "../messages/message.ts";
 import { isObject } from "../messages/request.ts";
-import type { Producer } from "../producer.ts";
+import type { Producer } from "../queue-client.ts";
+import { type Requester, ResultRequester } from "./result-requester.ts";
 
 /** Where the queues are: exactly one of the two. */
-export type PlaceOptions =
+type PlaceOptions =
   | {
       readonly redis: {
         /** `redis://` or `rediss://`, with user, password and database. */
@@ -34,7 +37,7 @@ export type ProducerOptions = PlaceOptions & {
   readonly log?: Logger;
 };
 
-const OPTIONS = ["redis", "sqlite", "requestQueueName", "resultQueueName", "log"] as const;
+const PRODUCER_OPTIONS = ["redis", "sqlite", "requestQueueName", "resultQueueName", "log"] as const;
 
 /**
  * A producer for an application (async-processor 4.6): puts requests on a queue of the Async Processor, and takes results.
@@ -43,7 +46,7 @@ const OPTIONS = ["redis", "sqlite", "requestQueueName", "resultQueueName", "log"
  *   answer within 5 s; QUEUE_FILE_FOREIGN, QUEUE_FILE_NEWER, QUEUE_FILE_CORRUPT for a file that must not be used
  */
 export async function createProducer(options: ProducerOptions): Promise<Producer> {
-  checkOptions(options, OPTIONS);
+  checkOptions(options, PRODUCER_OPTIONS);
   const { requestQueueName, resultQueueName, redis, sqlite } = options;
   if (!resultQueueName) throw invalid("resultQueueName is required: the queue that results go to");
   const deps = { clock: realClock, random: freshRandom(), log: options.log ?? silentLogger };
@@ -61,7 +64,7 @@ export async function createProducer(options: ProducerOptions): Promise<Producer
 }
 
 /** What types do not say, and all that they say, for callers without them. @throws SluiceError PRODUCER_INVALID */
-export function checkOptions(options: ProducerOptions, known: readonly string[]): void {
+function checkOptions(options: ProducerOptions, known: readonly string[]): void {
   if (!isObject(options)) throw invalid("options are required: where the queues are, and their names");
   for (const name of Object.keys(options))
     if (!known.includes(name)) throw invalid(`there is no option ${JSON.stringify(name)}${didYouMean(name, known)}`);
@@ -78,4 +81,36 @@ export function checkOptions(options: ProducerOptions, known: readonly string[])
 
 function invalid(problem: string): SluiceError {
   return new SluiceError("PRODUCER_INVALID", problem);
+}
+
+export type RequesterOptions = Omit<ProducerOptions, "resultQueueName"> & {
+  /**
+   * A queue that nobody else takes results from. Default: one with a name by chance, for this requester alone; what is left
+   * in that when the process dies stays there. A name of its own per process, the same after a restart, avoids that.
+   */
+  readonly resultQueueName?: string;
+  /** Requests that may wait at a time; default 10,000. */
+  readonly maxWaiting?: number;
+  /** Gets results that nobody waits for: of requests given up, or of an earlier life. */
+  readonly onStray?: (result: ResultMessage) => void;
+};
+
+const REQUESTER_OPTIONS = [
+  "redis",
+  "sqlite",
+  "requestQueueName",
+  "resultQueueName",
+  "log",
+  "maxWaiting",
+  "onStray",
+] as const;
+const MOST_WAITING = 10_000;
+
+/** A requester, with a producer of its own. Options and errors as for `createProducer`. */
+export async function createRequester(options: RequesterOptions): Promise<Requester> {
+  const named = { ...options, resultQueueName: options?.resultQueueName ?? `replies-${randomUUID()}` };
+  checkOptions(named as ProducerOptions, REQUESTER_OPTIONS);
+  const { maxWaiting = MOST_WAITING, onStray = () => {}, ...producerOptions } = named;
+  const producer = await createProducer(producerOptions as ProducerOptions);
+  return new ResultRequester(producer, { clock: realClock, log: options.log ?? silentLogger, maxWaiting, onStray });
 }

@@ -3,7 +3,7 @@ import { type Clock, delay, type Timer } from "../../../base/clock/clock.ts";
 import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
 import type { Logger } from "../../../base/telemetry/logger.ts";
 import type { ResultMessage } from "../messages/message.ts";
-import type { Producer, SubmitRequest } from "../producer.ts";
+import type { Producer, SubmitRequest } from "../queue-client.ts";
 
 export interface RequestOptions extends Omit<SubmitRequest, "id" | "payload" | "resultQueueName"> {
   /** Default: by chance. Unique among those that wait. */

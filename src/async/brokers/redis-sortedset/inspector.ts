@@ -1,9 +1,12 @@
+import { SluiceError } from "../../../base/inference/errors.ts";
+import type { Backlog } from "../broker.ts";
 import { revived } from "../intake.ts";
-import type { DeadLetter, QueueEntry, QueueInspector } from "../producer.ts";
+import type { DeadLetter, QueueEntry, QueueInspector } from "../queue-client.ts";
 import { connectRedis, type Redis, type RedisDeps } from "../redis/connection.ts";
-import type { RedisConnection } from "../settings.ts";
-import { PEEK, REVIVE } from "./inspect-scripts.ts";
-import { deadKey } from "./keys.ts";
+import { RedisReplyError } from "../redis/reply-error.ts";
+import type { RedisConnection, RedisSortedSetSettings } from "../settings.ts";
+import { BACKLOG, PEEK, REVIVE } from "./inspect-scripts.ts";
+import { claimsKey, deadKey, leasesKey, ownersKey } from "./keys.ts";
 
 /** Letters per step. */
 const STEP = 100;
@@ -81,4 +84,50 @@ function readLetter(letter: string): DeadLetter {
     // No JSON.
   }
   return { entry: letter, reason: "", at: 0 };
+}
+
+/** What is in a queue; retries are those of all queues that share their set. @throws SluiceError of the connection */
+export async function readBacklog(redis: Redis, queueName: string, retryQueueName: string): Promise<Backlog> {
+  const keys = [queueName, claimsKey(queueName), retryQueueName, deadKey(queueName)];
+  const answer = (await redis.run(BACKLOG, keys, [])) as readonly (number | string | null)[];
+  const [waiting, claimed, retries, dead, nextDeadline, nextCreated] = answer.map((each) =>
+    each === null ? Number.NaN : Number(each),
+  );
+  return {
+    waiting: waiting!,
+    claimed: claimed!,
+    retries: retries!,
+    dead: dead!,
+    nextDeadline: nextDeadline!,
+    ...(Number.isNaN(nextCreated!) ? {} : { nextCreated: nextCreated! }),
+  };
+}
+
+/**
+ * Asks the server in one round trip whether requests can be claimed and results can be written. A `ZADD` with `XX` changes
+ * nothing, and a server without memory, without a disk, or that is a replica refuses it like every other write. The other
+ * commands only look at the type of a key.
+ * @throws SluiceError BROKER_UNAVAILABLE with the reason
+ */
+export async function checkKeys(redis: Redis, settings: RedisSortedSetSettings): Promise<void> {
+  const { queues, resultQueueName, retryQueueName } = settings;
+  const results = new Set([resultQueueName, ...queues.flatMap((queue) => queue.resultQueueName ?? [])]);
+  const commands = [
+    ...queues.flatMap(({ name }) => [
+      ["ZADD", name, "XX", "0", ""],
+      ["HLEN", claimsKey(name)],
+      ["ZCARD", leasesKey(name)],
+      ["HLEN", ownersKey(name)],
+    ]),
+    ["ZADD", retryQueueName, "XX", "0", ""],
+    ...[...results].map((name) => ["LLEN", name]),
+  ];
+  const answers = await Promise.allSettled(commands.map((command) => redis.send(command)));
+  for (const [i, answer] of answers.entries()) {
+    if (answer.status === "fulfilled") continue;
+    const error = answer.reason as Error;
+    // Which key it is helps only where the key is the problem.
+    const key = error instanceof RedisReplyError ? `key ${commands[i]![1]}: ` : "";
+    throw new SluiceError("BROKER_UNAVAILABLE", key + error.message, { cause: error });
+  }
 }

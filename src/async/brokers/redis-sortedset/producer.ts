@@ -5,13 +5,13 @@ import type { Logger } from "../../../base/telemetry/logger.ts";
 import type { ResultMessage } from "../messages/message.ts";
 import { parseResult } from "../messages/result.ts";
 import { type Submission, submission } from "../messages/submission.ts";
-import type { Producer, SubmitRequest } from "../producer.ts";
+import type { Producer, SubmitRequest } from "../queue-client.ts";
 import { connectRedis, type Redis, type RedisReply } from "../redis/connection.ts";
 import { RedisReplyError } from "../redis/reply-error.ts";
+import { orderedToken } from "../request-token.ts";
 import type { RedisConnection } from "../settings.ts";
 import { CANCEL } from "./cancel-script.ts";
 import { ACTIVE_PREFIX, CANCEL_PREFIX } from "./keys.ts";
-import { orderedToken } from "./ordered-token.ts";
 import { ResultReader } from "./result-reader.ts";
 
 export interface RedisProducerOptions {

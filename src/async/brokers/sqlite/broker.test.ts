@@ -14,10 +14,10 @@ import type { Clock } from "../../../base/clock/clock.ts";
 import { realClock } from "../../../base/clock/real.ts";
 import type { Broker, Claim, Settlement } from "../broker.ts";
 import { errorResult } from "../messages/result.ts";
-import type { Producer, SubmitRequest } from "../producer.ts";
+import type { Producer, SubmitRequest } from "../queue-client.ts";
 import { sqliteBroker } from "./broker.ts";
-import { SqliteInspector } from "./inspector.ts";
 import { sqliteProducer } from "./producer.ts";
+import { SqliteInspector } from "./queue-client.ts";
 
 /** As somebody does who changes the file by hand. */
 function inject(raw: DatabaseSync, queueName: string, entry: string, score: number): void {

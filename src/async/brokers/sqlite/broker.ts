@@ -17,10 +17,9 @@ import { jumpMessage, jumpOf, StoreClock } from "../store-clock.ts";
 import { readBacklog } from "./backlog.ts";
 import { type Doorbell, requestBell, resultBell } from "./doorbell.ts";
 import { Endings } from "./endings.ts";
-import { breathe, QueueFile, type SqliteDeps } from "./queue-file.ts";
+import { breathe, isBusy, QueueFile, type SqliteDeps } from "./queue-file.ts";
 import { Recovery, type Restored } from "./recovery.ts";
 import { changesOf, deliveryId, type MessageRow } from "./rows.ts";
-import { isBusy } from "./sqlite-error.ts";
 import { type Delivery, QueueTables } from "./tables.ts";
 
 /** Rows that one transaction changes at most: some milliseconds, in which this process does nothing else. */

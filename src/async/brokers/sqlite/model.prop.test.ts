@@ -9,10 +9,10 @@ import { CaseFolder, NO_EVENTS } from "../../../../test/support/brokers/sqlite/f
 import { fixedLimit } from "../../../../test/support/slowness.ts";
 import type { Broker, Claim, Settlement } from "../broker.ts";
 import { errorResult } from "../messages/result.ts";
-import type { Producer, QueueInspector } from "../producer.ts";
+import type { Producer, QueueInspector } from "../queue-client.ts";
 import { sqliteBroker } from "./broker.ts";
-import { SqliteInspector } from "./inspector.ts";
 import { sqliteProducer } from "./producer.ts";
+import { SqliteInspector } from "./queue-client.ts";
 
 /** One implementation: two brokers on one store, and what was ever claimed, in order. */
 interface Side {

@@ -9,7 +9,7 @@ import { fixedLimit } from "../../../../test/support/slowness.ts";
 import type { Clock } from "../../../base/clock/clock.ts";
 import { SeededRandom } from "../../../base/clock/random.ts";
 import { realClock } from "../../../base/clock/real.ts";
-import type { Producer } from "../producer.ts";
+import type { Producer } from "../queue-client.ts";
 import { sqliteBroker } from "./broker.ts";
 import { sqliteProducer } from "./producer.ts";
 

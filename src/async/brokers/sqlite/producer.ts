@@ -1,7 +1,7 @@
 import { SluiceError } from "../../../base/inference/errors.ts";
 import type { ResultMessage } from "../messages/message.ts";
 import { type Submission, submission } from "../messages/submission.ts";
-import type { Producer, SubmitRequest } from "../producer.ts";
+import type { Producer, SubmitRequest } from "../queue-client.ts";
 import { requestToken } from "../request-token.ts";
 import { type Doorbell, requestBell } from "./doorbell.ts";
 import { breathe, QueueFile, type SqliteDeps } from "./queue-file.ts";

@@ -5,9 +5,9 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { queueOf } from "../../../../test/support/brokers/broker.cases.ts";
 import { CaseFolder } from "../../../../test/support/brokers/sqlite/fixture.cases.ts";
 import { sqliteBroker } from "./broker.ts";
-import { SqliteInspector } from "./inspector.ts";
 import { sqliteProducer } from "./producer.ts";
-import { isBusy, sqliteError } from "./sqlite-error.ts";
+import { SqliteInspector } from "./queue-client.ts";
+import { isBusy, sqliteError } from "./queue-file.ts";
 
 let folder: CaseFolder;
 beforeEach(() => {

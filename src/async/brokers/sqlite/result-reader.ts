@@ -3,8 +3,7 @@ import { SluiceError } from "../../../base/inference/errors.ts";
 import type { ResultMessage } from "../messages/message.ts";
 import { parseResult } from "../messages/result.ts";
 import { type Doorbell, resultBell } from "./doorbell.ts";
-import type { QueueFile, SqliteDeps } from "./queue-file.ts";
-import { isBusy } from "./sqlite-error.ts";
+import { isBusy, type QueueFile, type SqliteDeps } from "./queue-file.ts";
 import type { QueueTables } from "./tables.ts";
 
 /** Results that one transaction takes at most. */

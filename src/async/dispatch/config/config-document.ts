@@ -1,7 +1,11 @@
 import { dirname, resolve } from "node:path";
-import type { Document } from "../../../base/document/document.ts";
+import type { z } from "zod";
+import { type Document, formatPath, formatPosition, type Path } from "../../../base/document/document.ts";
+import { didYouMean } from "../../../base/document/nearest.ts";
 import { parseDocument } from "../../../base/document/parse.ts";
 import { readDocument } from "../../../base/document/read.ts";
+import { check, invalidParts, type Violation } from "../../../base/document/validate.ts";
+import { SluiceError } from "../../../base/inference/errors.ts";
 
 /** The largest configuration file, bytes. */
 const MAX_BYTES = 4 * 1024 * 1024;
@@ -37,4 +41,73 @@ export function sectionOf(document: ConfigDocument, key: string): ConfigDocument
     value: (document.value as Readonly<Record<string, unknown>>)[key],
     positionOf: (path) => document.positionOf([key, ...path]),
   };
+}
+
+/** Unknown keys that are told with an error. */
+const MAX_UNKNOWN = 10;
+
+/** What is wrong and what is odd with the documents of a configuration, until all of them were looked at. */
+export class Findings {
+  readonly #violations = new Map<Document, Violation[]>();
+  readonly #warnings: string[] = [];
+  /** Those of them that are about a key nobody knows. */
+  readonly #unknown: string[] = [];
+
+  /** Sentences that begin with `file:line:column: `. */
+  get warnings(): readonly string[] {
+    return this.#warnings;
+  }
+
+  refuse(document: Document, path: Path, problem: string): void {
+    this.#of(document).push({ path, problem });
+  }
+
+  warn(document: Document, path: Path, text: string): void {
+    const place = formatPosition(document.positionOf(path));
+    this.#warnings.push(path.length === 0 ? `${place}: ${text}` : `${place}: ${formatPath(path)}: ${text}`);
+  }
+
+  /** The schema's output, or undefined when the document is not what the schema says. */
+  check<S extends z.ZodType>(document: Document, schema: S): z.output<S> | undefined {
+    return check(document.value, schema, [], this.#of(document))?.output;
+  }
+
+  /**
+   * Warns of keys that nobody reads: the reference passes over them in silence (async-processor H-47).
+   * @param value mapping at `path`; what is none is left to its schema
+   * @param because what to say of certain keys instead
+   */
+  warnOfUnknown(
+    document: Document,
+    path: Path,
+    value: unknown,
+    known: readonly string[],
+    because: Readonly<Record<string, string>> = {},
+  ): void {
+    if (typeof value !== "object" || value === null || Array.isArray(value)) return;
+    for (const key of Object.keys(value)) {
+      if (known.includes(key)) continue;
+      const special = Object.hasOwn(because, key) ? because[key] : undefined;
+      this.warn(document, [...path, key], special ?? `unknown key, ignored${didYouMean(key, known)}`);
+      if (special === undefined) this.#unknown.push(this.#warnings.at(-1)!);
+    }
+  }
+
+  /** @throws SluiceError DOCUMENT_INVALID with everything that was refused, and the keys that nobody knows: they may be the cause */
+  throwIfAny(what: string): void {
+    const parts = [...this.#violations].map(([document, violations]) => ({ document, violations }));
+    if (!parts.some(({ violations }) => violations.length > 0)) return;
+    const { code, message } = invalidParts(parts, what);
+    const unknown = this.#unknown.slice(0, MAX_UNKNOWN).map((text) => `\n  ${text}`);
+    throw new SluiceError(code, `${message}${unknown.join("")}`);
+  }
+
+  #of(document: Document): Violation[] {
+    let violations = this.#violations.get(document);
+    if (violations === undefined) {
+      violations = [];
+      this.#violations.set(document, violations);
+    }
+    return violations;
+  }
 }

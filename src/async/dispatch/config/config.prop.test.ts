@@ -1,11 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { SluiceError } from "../../../base/inference/errors.ts";
-import { parseConfigDocument } from "./config-document.ts";
-import { Findings } from "./findings.ts";
-import { readPools } from "./pool-file.ts";
+import { Findings, parseConfigDocument } from "./config-document.ts";
+import { readPools } from "./options.ts";
+import { TRANSPORTS, type TransportName } from "./transport-fields.ts";
 import { readTransport } from "./transport-file.ts";
-import { TRANSPORTS, type TransportName } from "./transport-schemas.ts";
 
 const KEYS = [
   ...["url", "path", "project_id", "result_topic_id", "queues", "topics", "batch_size", "poll_interval_ms"],

@@ -2,9 +2,8 @@ import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import { z } from "zod";
 import { formatPosition } from "../../../base/document/document.ts";
-import { type ConfigDocument, readConfigDocument, sectionOf } from "./config-document.ts";
-import { Findings } from "./findings.ts";
-import { TRANSPORTS, type TransportName } from "./transport-schemas.ts";
+import { type ConfigDocument, Findings, readConfigDocument, sectionOf } from "./config-document.ts";
+import { TRANSPORTS, type TransportName } from "./transport-fields.ts";
 
 const MAX_PLUGINS = 100;
 const MAPPING = z.record(z.string(), z.unknown());

@@ -1,10 +1,17 @@
+import { z } from "zod";
+import { didYouMean } from "../../../base/document/nearest.ts";
+import { knownKeys } from "../../../base/document/schema-keys.ts";
+import { SluiceError } from "../../../base/inference/errors.ts";
 import type { LoggerOptions } from "../../../base/telemetry/logging.ts";
-import type { PoolSettings, TransportSettings } from "../../brokers/settings.ts";
-import type { ClientTls } from "../send/client-tls.ts";
-import type { ConfigDocument } from "./config-document.ts";
+import type { PoolSettings, QueueSettings, TransportSettings } from "../../brokers/settings.ts";
+import { type ClientTls, readTlsFiles, type TlsPaths } from "../send/client-tls.ts";
+import { type ConfigDocument, Findings } from "./config-document.ts";
+import { GATE_FIELDS, gateOf, requiredText } from "./fields.ts";
+import { queueList, type TransportName } from "./transport-fields.ts";
+import { readTransport, type TransportContext } from "./transport-file.ts";
 
 /** What is about the process as a whole; times in milliseconds, sizes in bytes (async-processor 8.1). */
-export interface ProcessOptions {
+interface ProcessOptions {
   /** An IP address, for both ports. */
   readonly bindAddress: string;
   /** Ports: 0 = any. */
@@ -45,4 +52,127 @@ export interface DispatchOptions extends ProcessOptions {
   readonly plugins: readonly string[];
   /** Towards the gateways; the texts were checked. */
   readonly clientTls: ClientTls;
+}
+
+/** Where each part of a configuration was found, flags and file already weighed against each other. */
+interface DispatchSources extends TransportContext {
+  readonly process: ProcessOptions;
+  readonly transport: { readonly name: TransportName; readonly document: ConfigDocument };
+  /** Undefined: one pool `default` of `concurrency` workers. */
+  readonly pools: ConfigDocument | undefined;
+  readonly concurrency: number;
+  readonly mergePolicy: ConfigDocument | undefined;
+  readonly transforms: ConfigDocument | undefined;
+  readonly plugins: readonly string[];
+  /** Files for TLS towards the gateways. */
+  readonly tlsPaths: TlsPaths;
+  readonly insecureSkipVerify: boolean;
+  /** What messages call such a file. */
+  tlsName(which: keyof TlsPaths): string;
+}
+
+/**
+ * Reads and checks all parts of a configuration.
+ * @returns with sentences about what is odd, for the log
+ * @throws SluiceError DOCUMENT_INVALID with everything that is wrong, each with its place; TLS_FILE_INVALID
+ */
+export async function loadDispatchOptions(
+  sources: DispatchSources,
+): Promise<{ readonly options: DispatchOptions; readonly warnings: readonly string[] }> {
+  const findings = new Findings();
+  const { name, document } = sources.transport;
+  const transport = await readTransport(name, document, sources, findings);
+  const pools: readonly PoolSettings[] =
+    sources.pools === undefined ? [defaultPool(sources.concurrency)] : readPools(sources.pools, findings);
+  if (transport !== undefined && pools.length > 0)
+    checkPools(transport.queues, pools, document, queueList(name), findings);
+  findings.throwIfAny("dispatch configuration");
+  const tlsProblems: string[] = [];
+  const tls = await readTlsFiles(sources.tlsPaths, (which, problem) => {
+    tlsProblems.push(`${sources.tlsName(which)}: ${problem}`);
+  });
+  if (tlsProblems.length > 0) throw new SluiceError("TLS_FILE_INVALID", tlsProblems.join("; "));
+  return {
+    options: {
+      ...sources.process,
+      // Missing only if something was refused.
+      transport: transport!,
+      pools,
+      mergePolicy: sources.mergePolicy,
+      transforms: sources.transforms,
+      plugins: sources.plugins,
+      clientTls: { ...tls, insecureSkipVerify: sources.insecureSkipVerify },
+    },
+    warnings: findings.warnings,
+  };
+}
+
+/** Most workers of one pool: each holds a message and a connection. */
+export const MAX_WORKERS = 100_000;
+const MAX_POOLS = 1_000;
+
+const SCHEMA = z
+  .array(z.object({ id: requiredText, workers: z.int().min(1).max(MAX_WORKERS), ...GATE_FIELDS }))
+  .min(1)
+  .max(MAX_POOLS);
+
+/**
+ * Reads worker pools: the content of the reference's `--pool-config-file` (async-processor 6.5). Keys that nobody knows are
+ * warned about and ignored.
+ */
+export function readPools(document: ConfigDocument, findings: Findings): PoolSettings[] {
+  const known = knownKeys(SCHEMA, [0]);
+  if (Array.isArray(document.value))
+    document.value.forEach((entry: unknown, at) => {
+      findings.warnOfUnknown(document, [at], entry, known);
+    });
+  const seen = new Map<string, number>();
+  return (findings.check(document, SCHEMA) ?? []).map((entry, at) => {
+    const first = seen.get(entry.id);
+    if (first === undefined) seen.set(entry.id, at);
+    else
+      findings.refuse(
+        document,
+        [at, "id"],
+        `duplicate id ${JSON.stringify(entry.id)}; the pool at line ${document.positionOf([first]).line} has it already`,
+      );
+    return { id: entry.id, workers: entry.workers, gate: gateOf(entry, document, [at], findings) };
+  });
+}
+
+/** The pool there is without a file: all queues that name none are its. */
+export function defaultPool(workers: number): PoolSettings {
+  return { id: "default", workers, gate: undefined };
+}
+
+/**
+ * Holds queues and pools against each other: every queue needs a pool, and pools without a queue get no workers.
+ * @param document where the queues stand, in its `list`
+ * @param pools not empty
+ */
+export function checkPools(
+  queues: readonly QueueSettings[],
+  pools: readonly PoolSettings[],
+  document: ConfigDocument,
+  list: string,
+  findings: Findings,
+): void {
+  const ids = new Set(pools.map(({ id }) => id));
+  const used = new Set(queues.map(({ workerPoolId }) => workerPoolId));
+  queues.forEach(({ workerPoolId }, at) => {
+    if (ids.has(workerPoolId)) return;
+    const there = [...ids].join(", ");
+    findings.refuse(
+      document,
+      [list, at, "worker_pool_id"],
+      `there is no worker pool ${JSON.stringify(workerPoolId)}, only ${there}${didYouMean(workerPoolId, ids)}`,
+    );
+  });
+  for (const id of ids)
+    if (!used.has(id))
+      findings.warn(
+        document,
+        [list],
+        `no queue has the worker_pool_id ${JSON.stringify(id)}: that pool gets no workers`,
+      );
 }

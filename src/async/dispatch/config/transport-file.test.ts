@@ -5,10 +5,9 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { clientAuthority } from "../../../../test/support/certificates.ts";
 import type { SluiceError } from "../../../base/inference/errors.ts";
 import type { TransportSettings } from "../../brokers/settings.ts";
-import { type ConfigDocument, parseConfigDocument } from "./config-document.ts";
-import { Findings } from "./findings.ts";
+import { type ConfigDocument, Findings, parseConfigDocument } from "./config-document.ts";
+import type { TransportName } from "./transport-fields.ts";
 import { readTransport } from "./transport-file.ts";
-import type { TransportName } from "./transport-schemas.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sluice-transport-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

@@ -2,11 +2,17 @@ import { stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { knownKeys } from "../../../base/document/schema-keys.ts";
 import type { LeaseSettings, QueueSettings, TransportSettings } from "../../brokers/settings.ts";
-import type { ConfigDocument } from "./config-document.ts";
-import type { Findings } from "./findings.ts";
-import { queueOf, refuseTwins } from "./queue-fields.ts";
-import { type RedisEntry, redisConnectionOf } from "./redis-fields.ts";
-import { queueList, TRANSPORT_SCHEMAS, type TransportEntry, type TransportName } from "./transport-schemas.ts";
+import type { ConfigDocument, Findings } from "./config-document.ts";
+import {
+  queueList,
+  queueOf,
+  type RedisEntry,
+  redisConnectionOf,
+  refuseTwins,
+  TRANSPORT_SCHEMAS,
+  type TransportEntry,
+  type TransportName,
+} from "./transport-fields.ts";
 
 export interface TransportContext {
   /** The environment's REDIS_URL. */

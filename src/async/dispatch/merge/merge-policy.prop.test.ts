@@ -4,8 +4,7 @@ import { madeClaim, madeQueues } from "../../../../test/support/dispatch/merge/m
 import { SeededRandom } from "../../../base/clock/random.ts";
 import type { Claim } from "../../brokers/broker.ts";
 import type { QueueSettings } from "../../brokers/settings.ts";
-import { FairnessStamp } from "./fairness-stamp.ts";
-import type { MergePolicy } from "./merge-policy.ts";
+import { FairnessStamp, type MergePolicy } from "./merge-policy.ts";
 import { RandomRobin } from "./random-robin.ts";
 import { TierPriority } from "./tier-priority.ts";
 

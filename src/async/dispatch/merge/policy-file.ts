@@ -3,8 +3,7 @@ import type { Random } from "../../../base/clock/random.ts";
 import type { Document } from "../../../base/document/document.ts";
 import { check, invalid, type Violation, validate } from "../../../base/document/validate.ts";
 import { HOP_BY_HOP_HEADERS } from "../../../base/inference/headers.ts";
-import { FairnessStamp } from "./fairness-stamp.ts";
-import type { MakeMergePolicy } from "./merge-policy.ts";
+import { FairnessStamp, type MakeMergePolicy } from "./merge-policy.ts";
 import { RandomRobin } from "./random-robin.ts";
 import { TierPriority } from "./tier-priority.ts";
 

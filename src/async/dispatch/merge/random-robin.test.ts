@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { madeClaim, madeQueues } from "../../../../test/support/dispatch/merge/made.cases.ts";
 import { SeededRandom } from "../../../base/clock/random.ts";
-import { FairnessStamp } from "./fairness-stamp.ts";
+import { FairnessStamp } from "./merge-policy.ts";
 import { RandomRobin } from "./random-robin.ts";
 
 const fairness = new FairnessStamp("", "userid");

@@ -1,8 +1,7 @@
 import type { Random } from "../../../base/clock/random.ts";
 import type { Claim } from "../../brokers/broker.ts";
 import type { QueueSettings } from "../../brokers/settings.ts";
-import type { FairnessStamp } from "./fairness-stamp.ts";
-import type { MergePolicy, StampedHeader } from "./merge-policy.ts";
+import type { FairnessStamp, MergePolicy, StampedHeader } from "./merge-policy.ts";
 
 /** What is held of one queue, in the order of its claims. */
 interface Held {

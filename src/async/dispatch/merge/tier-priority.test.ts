@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { madeClaim, madeQueues } from "../../../../test/support/dispatch/merge/made.cases.ts";
-import { FairnessStamp } from "./fairness-stamp.ts";
+import { FairnessStamp } from "./merge-policy.ts";
 import { TierPriority } from "./tier-priority.ts";
 
 const make = (queues: ReturnType<typeof madeQueues>, workers: number) =>

@@ -1,7 +1,6 @@
 import type { Claim } from "../../brokers/broker.ts";
 import type { QueueSettings } from "../../brokers/settings.ts";
-import type { FairnessStamp } from "./fairness-stamp.ts";
-import type { MergePolicy, StampedHeader } from "./merge-policy.ts";
+import type { FairnessStamp, MergePolicy, StampedHeader } from "./merge-policy.ts";
 
 /** Reserved interactive, async, batch; then overflow interactive, async, batch. */
 const LANES = 6;

@@ -1,15 +1,12 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Dispatcher } from "undici";
 import type { Clock } from "../../../base/clock/clock.ts";
-import { oneLine } from "../../../base/inference/errors.ts";
+import { messageOf, oneLine } from "../../../base/inference/errors.ts";
 import { HEADER } from "../../../base/inference/headers.ts";
 import type { Slotted } from "../unordered-set.ts";
-import { BodyCollector } from "./body-collector.ts";
-import { decodeBody, longerThan } from "./decode-body.ts";
-import { failureText } from "./failure-text.ts";
+import { BodyCollector, decodeBody, longerThan } from "./answer-body.ts";
+import type { GatewayConnection, GatewayOrigin } from "./connection.ts";
 import type { Answer } from "./inference-client.ts";
-import type { Line } from "./line.ts";
-import type { Origin } from "./origin.ts";
 import { retryAfterMs } from "./retry-after.ts";
 
 /** What attempts need to know of their client. */
@@ -40,9 +37,9 @@ export class Attempt implements Dispatcher.DispatchHandler, Slotted {
   #connectBy: number;
   readonly #timeoutMs: number;
   readonly #owner: AttemptOwner;
-  readonly #origin: Origin;
+  readonly #origin: GatewayOrigin;
   /** Undefined once it was given back or cut. */
-  #line: Line | undefined;
+  #connection: GatewayConnection | undefined;
   readonly #resolve: (answer: Answer) => void;
   readonly #body = new BodyCollector();
   #over = false;
@@ -55,14 +52,14 @@ export class Attempt implements Dispatcher.DispatchHandler, Slotted {
 
   constructor(
     owner: AttemptOwner,
-    origin: Origin,
+    origin: GatewayOrigin,
     timeoutMs: number,
     signal: AbortSignal,
     resolve: (answer: Answer) => void,
   ) {
     this.#owner = owner;
     this.#origin = origin;
-    this.#line = origin.take();
+    this.#connection = origin.take();
     const now = owner.clock.now();
     this.#deadline = now + timeoutMs;
     this.#connectBy = now + owner.connectTimeoutMs;
@@ -73,7 +70,7 @@ export class Attempt implements Dispatcher.DispatchHandler, Slotted {
 
   /** Sends the request. */
   start(options: Dispatcher.DispatchOptions): void {
-    this.#line?.dispatch(options, this);
+    this.#connection?.dispatch(options, this);
   }
 
   /** Ends the attempt with this answer and cuts its connection. */
@@ -122,8 +119,8 @@ export class Attempt implements Dispatcher.DispatchHandler, Slotted {
 
   onResponseEnd(): void {
     if (this.#over) return;
-    this.#origin.give(this.#line!);
-    this.#line = undefined;
+    this.#origin.give(this.#connection!);
+    this.#connection = undefined;
     if (this.#coding === "") this.#complete(this.#body.bytes());
     else
       decodeBody(this.#body.bytes(), this.#coding, this.#owner.maxResponseBytes, (decoded) => {
@@ -142,8 +139,8 @@ export class Attempt implements Dispatcher.DispatchHandler, Slotted {
 
   /** Comes last: it may report the failure of the very request it cuts. */
   #cut(): void {
-    if (this.#line !== undefined) this.#origin.drop(this.#line);
-    this.#line = undefined;
+    if (this.#connection !== undefined) this.#origin.drop(this.#connection);
+    this.#connection = undefined;
   }
 
   #tooLong(): void {
@@ -177,4 +174,13 @@ export class Attempt implements Dispatcher.DispatchHandler, Slotted {
 /** The first value of a header, or "". */
 function text(value: string | readonly string[] | undefined): string {
   return typeof value === "string" ? value : (value?.[0] ?? "");
+}
+
+/**
+ * Why a request failed, in one line that is never empty. The error of a host name with several addresses has no message of
+ * its own, but one for each of them.
+ */
+export function failureText(error: Error & { code?: string; errors?: readonly unknown[] }): string {
+  const causes = Array.isArray(error.errors) ? oneLine(error.errors.map(messageOf).join("; ")) : "";
+  return causes || messageOf(error) || (error.code ?? error.name);
 }

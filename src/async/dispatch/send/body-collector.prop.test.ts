@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { BodyCollector } from "./body-collector.ts";
+import { BodyCollector } from "./answer-body.ts";
 
 describe("BodyCollector", () => {
   it("puts the pieces together, whatever length was announced", () => {

@@ -1,34 +1,43 @@
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { createSecureContext, getCACertificates, type SecureContext } from "node:tls";
-import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
+import { readText } from "../../../base/document/read.ts";
+import { messageOf } from "../../../base/inference/errors.ts";
 
-/** How gateways are trusted and what they are shown (async-processor 7.3); PEM texts. */
-export interface ClientTls {
-  /** Trusted besides the system's authorities. */
-  readonly ca?: string | undefined;
-  /** Chain of the client certificate; with `key` or not at all. */
-  readonly cert?: string | undefined;
-  readonly key?: string | undefined;
+/** How gateways are trusted and what they are shown (async-processor 7.3); PEM texts as `readTlsFiles` returns them. */
+export interface ClientTls extends TlsTexts {
   /** True: no certificate is checked. */
   readonly insecureSkipVerify?: boolean | undefined;
 }
 
+/** Names of files; undefined = none. */
+export interface TlsPaths {
+  readonly ca: string | undefined;
+  readonly cert: string | undefined;
+  readonly key: string | undefined;
+}
+
+interface TlsTexts {
+  /** Trusted besides the system's authorities. */
+  readonly ca?: string;
+  /** Chain of the client certificate; with `key` or not at all. */
+  readonly cert?: string;
+  readonly key?: string;
+}
+
+const MAX_BYTES = 1024 * 1024;
+const CERTIFICATE = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g;
+
 /**
- * Checks what is given, and returns what connections over TLS share: made when the first of them needs it, since reading
- * the system's authorities takes 0.1 s, and only once, since using them takes 25 ms.
- * @throws SluiceError FLAG_CONFLICT, TLS_FILE_INVALID, TLS_PAIR_MISMATCH
+ * What connections over TLS share: made when the first of them needs it, since reading the system's authorities takes 0.1 s,
+ * and only once, since using them takes 25 ms.
  */
 export function clientContext({ ca, cert, key, insecureSkipVerify }: ClientTls): () => SecureContext {
-  if ((cert === undefined) !== (key === undefined))
-    throw new SluiceError("FLAG_CONFLICT", "--tls-cert and --tls-key must be given together");
-  const pair = cert === undefined || key === undefined ? {} : checkedPair(cert, key);
-  const own = ca === undefined ? [] : checkedAuthorities(ca);
   let context: SecureContext | undefined;
   return () => {
     context ??= createSecureContext({
       minVersion: "TLSv1.2",
-      ...pair,
-      ...(insecureSkipVerify ? {} : { ca: withSystemAuthorities(own) }),
+      ...(cert === undefined || key === undefined ? {} : { cert, key }),
+      ...(insecureSkipVerify ? {} : { ca: withSystemAuthorities(certificatesIn(ca)) }),
     });
     return context;
   };
@@ -39,26 +48,57 @@ function withSystemAuthorities(own: readonly string[]): string[] {
   return [...new Set([...own, ...getCACertificates("default"), ...getCACertificates("system")])];
 }
 
-function checkedAuthorities(ca: string): string[] {
-  const problem = "--tls-ca-cert holds no PEM certificate";
-  const certificates = ca.match(/-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g);
-  if (certificates === null) throw new SluiceError("TLS_FILE_INVALID", problem);
-  for (const certificate of certificates) read(problem, () => new X509Certificate(certificate));
-  return certificates;
+/**
+ * Reads what a client needs for TLS, and checks it.
+ * @param refuse is told what is wrong, and with which file; then what is returned is incomplete
+ */
+export async function readTlsFiles(
+  paths: TlsPaths,
+  refuse: (which: keyof TlsPaths, problem: string) => void,
+): Promise<TlsTexts> {
+  if ((paths.cert === undefined) !== (paths.key === undefined))
+    refuse(paths.cert === undefined ? "key" : "cert", "a client certificate and its key must be given together");
+  const [ca, cert, key] = await Promise.all([read("ca"), read("cert"), read("key")]);
+  const authorities = certificatesIn(ca);
+  if (ca !== undefined && (authorities.length === 0 || !authorities.every((text) => certificateOf(text) !== undefined)))
+    refuse("ca", `${paths.ca} holds no PEM certificate, or one that cannot be read`);
+  const certificate = cert === undefined ? undefined : certificateOf(cert);
+  if (cert !== undefined && certificate === undefined) refuse("cert", `${paths.cert} holds no PEM certificate`);
+  const privateKey = key === undefined ? undefined : parsed(() => createPrivateKey(key));
+  if (key !== undefined && privateKey === undefined)
+    refuse("key", `${paths.key} holds no PEM private key without a passphrase`);
+  if (certificate !== undefined && privateKey !== undefined && !certificate.checkPrivateKey(privateKey))
+    refuse("key", `the key in ${paths.key} does not belong to the certificate in ${paths.cert}`);
+  return {
+    ...(ca === undefined ? {} : { ca }),
+    ...(cert === undefined ? {} : { cert }),
+    ...(key === undefined ? {} : { key }),
+  };
+
+  async function read(which: keyof TlsPaths): Promise<string | undefined> {
+    const path = paths[which];
+    if (path === undefined) return undefined;
+    try {
+      return await readText(path, { maxBytes: MAX_BYTES });
+    } catch (error) {
+      refuse(which, messageOf(error));
+      return undefined;
+    }
+  }
 }
 
-function checkedPair(cert: string, key: string): { readonly cert: string; readonly key: string } {
-  const certificate = read("--tls-cert holds no PEM certificate", () => new X509Certificate(cert));
-  const privateKey = read("--tls-key holds no PEM key without a passphrase", () => createPrivateKey(key));
-  if (!certificate.checkPrivateKey(privateKey))
-    throw new SluiceError("TLS_PAIR_MISMATCH", "the key of --tls-key does not belong to the certificate of --tls-cert");
-  return { cert, key };
+function certificatesIn(text: string | undefined): readonly string[] {
+  return text?.match(CERTIFICATE) ?? [];
 }
 
-function read<T>(problem: string, parse: () => T): T {
+function certificateOf(text: string): X509Certificate | undefined {
+  return parsed(() => new X509Certificate(text));
+}
+
+function parsed<T>(parse: () => T): T | undefined {
   try {
     return parse();
-  } catch (cause) {
-    throw new SluiceError("TLS_FILE_INVALID", `${problem}: ${messageOf(cause)}`, { cause });
+  } catch {
+    return undefined;
   }
 }

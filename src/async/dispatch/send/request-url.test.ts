@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { checkBaseUrl, isAllowed, joinUrl } from "./request-url.ts";
+import { checkBaseUrl, isAllowed, joinUrl } from "./outbound.ts";
 
 describe("A-76: the URL of a request", () => {
   it.each([

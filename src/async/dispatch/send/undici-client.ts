@@ -3,9 +3,8 @@ import type { Clock } from "../../../base/clock/clock.ts";
 import { UnorderedSet } from "../unordered-set.ts";
 import { Attempt, type AttemptOwner } from "./attempt.ts";
 import { type ClientTls, clientContext } from "./client-tls.ts";
+import { type GatewayConnectionSettings, GatewayOrigin } from "./connection.ts";
 import type { Answer, InferenceClient, OutboundRequest } from "./inference-client.ts";
-import type { LineSettings } from "./line.ts";
-import { Origin } from "./origin.ts";
 
 export interface UndiciClientOptions {
   /** Of all pools together: so many idle connections are kept per origin, from 1 up. */
@@ -30,7 +29,6 @@ const SWEEP = 100;
 /**
  * Sends requests over HTTP/1.1 with undici: as many connections as requests at a time, kept for 90 s, one request on each;
  * no redirects, no proxies (async-processor 7.3).
- * @throws SluiceError FLAG_CONFLICT, TLS_FILE_INVALID, TLS_PAIR_MISMATCH
  */
 export function undiciClient(options: UndiciClientOptions): InferenceClient {
   return new UndiciClient(options);
@@ -41,8 +39,8 @@ class UndiciClient implements InferenceClient, AttemptOwner {
   readonly maxResponseBytes: number;
   readonly connectTimeoutMs: number;
   readonly #totalWorkers: number;
-  readonly #settings: LineSettings;
-  readonly #origins = new Map<string, Origin>();
+  readonly #settings: GatewayConnectionSettings;
+  readonly #origins = new Map<string, GatewayOrigin>();
   readonly #attempts = new UnorderedSet<Attempt>();
   /** How many attempts each signal can end: one listener serves all that share it. */
   readonly #signals = new Map<AbortSignal, number>();
@@ -90,11 +88,11 @@ class UndiciClient implements InferenceClient, AttemptOwner {
     this.#origins.clear();
   }
 
-  #originOf(name: string): Origin {
+  #originOf(name: string): GatewayOrigin {
     let origin = this.#origins.get(name);
     if (origin !== undefined) return origin;
     if (this.#origins.size >= MAX_ORIGINS) this.#closeIdleOrigins();
-    origin = new Origin(name, this.#settings, this.#totalWorkers);
+    origin = new GatewayOrigin(name, this.#settings, this.#totalWorkers);
     this.#origins.set(name, origin);
     return origin;
   }

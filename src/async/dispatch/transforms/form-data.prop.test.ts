@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type Random, SeededRandom, uuidFrom } from "../../../base/clock/random.ts";
-import { formData } from "./form-data.ts";
+import { formData } from "./gcs-uri-multipart.ts";
 
 /** What another implementation reads. */
 async function parsed({ body, contentType }: ReturnType<typeof formData>): Promise<[string, unknown][]> {

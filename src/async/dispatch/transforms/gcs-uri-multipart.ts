@@ -1,11 +1,8 @@
 import { z } from "zod";
-import type { Random } from "../../../base/clock/random.ts";
+import { type Random, uuidFrom } from "../../../base/clock/random.ts";
 import { memberRanges } from "../../brokers/messages/json-members.ts";
 import { parseObject } from "../../brokers/messages/request.ts";
-import { formData } from "./form-data.ts";
-import type { RequestTransform } from "./request-transform.ts";
-import { signedUrlExpiry } from "./signed-url.ts";
-import type { TransformedBody } from "./transform.ts";
+import type { RequestTransform, TransformedBody } from "./transform.ts";
 
 export const GCS_PARAMETERS = z.strictObject({
   /** Values of `metadata.provider` whose messages are meant. */
@@ -61,4 +58,51 @@ export class GcsUriMultipart implements RequestTransform {
     const uri = value[URI];
     return typeof uri === "string" && uri !== "" ? { uri, text, value } : undefined;
   }
+}
+
+/**
+ * Plain fields as `multipart/form-data` (RFC 7578), in their order, names escaped as browsers do. The boundary is drawn
+ * until it occurs in no field, so that no value can end its own part.
+ */
+export function formData(fields: readonly (readonly [name: string, value: string])[], random: Random): TransformedBody {
+  const content = fields.flat().join("\n");
+  let boundary = uuidFrom(random);
+  while (content.includes(boundary)) boundary = uuidFrom(random);
+  let text = "";
+  for (const [name, value] of fields)
+    text += `--${boundary}\r\ncontent-disposition: form-data; name="${escapeName(name)}"\r\n\r\n${value}\r\n`;
+  return { body: Buffer.from(`${text}--${boundary}--\r\n`), contentType: `multipart/form-data; boundary=${boundary}` };
+}
+
+function escapeName(name: string): string {
+  return name.replaceAll("\n", "%0A").replaceAll("\r", "%0D").replaceAll('"', "%22");
+}
+
+const DATE = /^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/;
+const SECONDS = /^-?\d{1,15}$/;
+
+/**
+ * When a signed URL of Google Cloud Storage expires, Unix seconds: V4 by `X-Goog-Date` and `X-Goog-Expires`, V2 by `Expires`.
+ * @returns undefined when the URL does not say, or not in a way that can be read
+ */
+export function signedUrlExpiry(text: string): number | undefined {
+  const query = URL.parse(text)?.searchParams;
+  if (query === undefined) return undefined;
+  const signed = dateOf(query.get("X-Goog-Date") ?? "");
+  const lifetime = secondsOf(query.get("X-Goog-Expires"));
+  if (signed !== undefined && lifetime !== undefined) return signed + lifetime;
+  return secondsOf(query.get("Expires"));
+}
+
+function secondsOf(text: string | null): number | undefined {
+  return text !== null && SECONDS.test(text) ? Number(text) : undefined;
+}
+
+/** Unix seconds of `YYYYMMDDThhmmssZ`. */
+function dateOf(text: string): number | undefined {
+  if (!DATE.test(text)) return undefined;
+  const iso = text.replace(DATE, "$1-$2-$3T$4:$5:$6.000Z");
+  const time = new Date(iso);
+  // A day that the calendar lacks would count as one of the next month.
+  return time.getTime() >= 0 && time.toISOString() === iso ? time.getTime() / 1000 : undefined;
 }

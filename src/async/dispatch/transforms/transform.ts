@@ -4,10 +4,13 @@ export interface TransformedBody {
   readonly contentType: string;
 }
 
-/** The transforms of a process, asked in their order (async-processor 6.6). Both throw SluiceError TRANSFORM. */
-export interface TransformChain {
-  /** Asks all of them, before the message waits for a worker. @param deadline Unix seconds */
+/**
+ * One transform, or all of a process in their order (async-processor 6.6). What it throws is told to the message's owner, so
+ * its messages hold no secrets.
+ */
+export interface RequestTransform {
+  /** Called before the message waits for a worker. @param deadline Unix seconds @throws when the message could never be sent */
   validate(payload: Uint8Array, metadata: Readonly<Record<string, string>>, deadline: number): void;
-  /** The first that claims the message wins; undefined = the payload goes as it is. */
+  /** Undefined = not this transform's message: the payload goes as it is. Changes neither argument. @throws as `validate` */
   transform(payload: Uint8Array, metadata: Readonly<Record<string, string>>): TransformedBody | undefined;
 }

@@ -1,10 +1,7 @@
 import type { Clock } from "../../../base/clock/clock.ts";
 import { messageOf } from "../../../base/inference/errors.ts";
 import type { CapacityReading, CapacitySource } from "../../../base/plugin/gate.ts";
-import { amount, fits, rounded } from "./amount.ts";
-import { RunningHistory } from "./history.ts";
-import { LearnedSize } from "./learned-size.ts";
-import { Ramp } from "./ramp.ts";
+import { amount, fits, LearnedSize, Ramp, RunningHistory, rounded } from "./arithmetic.ts";
 
 /** Milliseconds that a model server's figure may lag behind what was sent to it, before the sample is taken. */
 const VISIBILITY_LAG = 200;

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { RunningHistory } from "./history.ts";
+import { RunningHistory } from "./arithmetic.ts";
 
 /** All that was ever recorded. */
 class Ledger {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { SluiceError } from "../../../base/inference/errors.ts";
-import { parseInstantVector } from "./instant-vector.ts";
+import { parseInstantVector } from "./prometheus-client.ts";
 
 const bytes = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
 const word = fc.constantFrom("status", "success", "error", "data", "resultType", "vector", "result", "metric", "value");

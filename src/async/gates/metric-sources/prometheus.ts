@@ -8,8 +8,8 @@ import {
   type MetricSource,
 } from "../../../base/plugin/gate.ts";
 import { durationParameter, stringParameter } from "../parameters.ts";
-import { withDeadline } from "./deadline.ts";
 import { PrometheusClient } from "./prometheus-client.ts";
+import { withDeadline } from "./refresh-cache.ts";
 
 /** Milliseconds that questions to a Prometheus may take (async-processor 3.7). */
 export const PROMETHEUS_TIMEOUT = 5000;

@@ -9,8 +9,8 @@ import {
 } from "../../../base/plugin/gate.ts";
 import { ExpositionReader, type ExpositionSample } from "../../../base/telemetry/exposition-reader.ts";
 import { stringParameter, textMapParameter } from "../parameters.ts";
-import { withDeadline } from "./deadline.ts";
 import { MetricHttp } from "./metric-http.ts";
+import { withDeadline } from "./refresh-cache.ts";
 
 /** Milliseconds that fetching a page may take (async-processor 3.7). */
 export const SCRAPE_TIMEOUT = 10_000;

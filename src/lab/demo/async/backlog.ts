@@ -1,4 +1,4 @@
-import type { Producer } from "../../../async/brokers/producer.ts";
+import type { Producer } from "../../../async/brokers/queue-client.ts";
 import { sqliteProducer } from "../../../async/brokers/sqlite/producer.ts";
 import type { Clock } from "../../../base/clock/clock.ts";
 import { SeededRandom } from "../../../base/clock/random.ts";

@@ -1,7 +1,7 @@
 import type { Broker, BrokerEvents, Claim, Settlement } from "../../../../src/async/brokers/broker.ts";
 import type { ResultMessage } from "../../../../src/async/brokers/messages/message.ts";
 import { errorResult, parseResult } from "../../../../src/async/brokers/messages/result.ts";
-import type { DeadLetter, Producer, SubmitRequest } from "../../../../src/async/brokers/producer.ts";
+import type { DeadLetter, Producer, SubmitRequest } from "../../../../src/async/brokers/queue-client.ts";
 import type { LeaseSettings, QueueSettings } from "../../../../src/async/brokers/settings.ts";
 import { type BrokerHarness, type CaseSettings, queueOf } from "./harness.cases.ts";
 

@@ -1,5 +1,5 @@
 import type { Broker } from "../../../../src/async/brokers/broker.ts";
-import type { Producer, QueueInspector } from "../../../../src/async/brokers/producer.ts";
+import type { Producer, QueueInspector } from "../../../../src/async/brokers/queue-client.ts";
 import type { LeaseSettings, QueueSettings } from "../../../../src/async/brokers/settings.ts";
 
 /** What a broker is made with for one case. */

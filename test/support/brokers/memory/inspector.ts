@@ -1,5 +1,5 @@
 import { revived } from "../../../../src/async/brokers/intake.ts";
-import type { DeadLetter, QueueEntry, QueueInspector } from "../../../../src/async/brokers/producer.ts";
+import type { DeadLetter, QueueEntry, QueueInspector } from "../../../../src/async/brokers/queue-client.ts";
 import type { MemoryStore } from "./store.ts";
 
 /** Looks into a `MemoryStore`. */

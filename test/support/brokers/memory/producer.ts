@@ -1,7 +1,7 @@
 import type { ResultMessage } from "../../../../src/async/brokers/messages/message.ts";
 import { parseResult } from "../../../../src/async/brokers/messages/result.ts";
 import { submission } from "../../../../src/async/brokers/messages/submission.ts";
-import type { Producer, SubmitRequest } from "../../../../src/async/brokers/producer.ts";
+import type { Producer, SubmitRequest } from "../../../../src/async/brokers/queue-client.ts";
 import { requestToken } from "../../../../src/async/brokers/request-token.ts";
 import type { Random } from "../../../../src/base/clock/random.ts";
 import type { MemoryStore } from "./store.ts";

@@ -1,6 +1,6 @@
 import { parseEnvelope } from "../../../../src/async/brokers/messages/envelope.ts";
 import { UnreadableMessage } from "../../../../src/async/brokers/messages/request.ts";
-import type { DeadLetter } from "../../../../src/async/brokers/producer.ts";
+import type { DeadLetter } from "../../../../src/async/brokers/queue-client.ts";
 import type { Clock } from "../../../../src/base/clock/clock.ts";
 import { SluiceError } from "../../../../src/base/inference/errors.ts";
 import { EntryList, type MemoryEntry } from "./entry-list.ts";

@@ -1,0 +1,161 @@
+import { givenUp, unreadableResult } from "../intake.ts";
+import { encodeEnvelope, parseEnvelope } from "../messages/envelope.ts";
+import type { Message } from "../messages/message.ts";
+import { UnreadableMessage } from "../messages/request.ts";
+import type { Redis } from "../redis/connection.ts";
+import type { QueueSettings, RedisSortedSetSettings } from "../settings.ts";
+import { jumpOf, type StoreClock } from "../store-clock.ts";
+import { claimsKey, deadKey, leasesKey, ownersKey } from "./keys.ts";
+import { RUN_OUT } from "./lease-scripts.ts";
+import { DUE, MOVE } from "./retry-scripts.ts";
+import { SettleBatch } from "./settle-batch.ts";
+import { SETTLE, SETTLED } from "./settle-script.ts";
+
+/** Claims per step. */
+const CLAIMS_PER_STEP = 250;
+
+/** What a round has done in one queue. */
+interface Reclaimed {
+  readonly requeued: number;
+  /** Reasons of those that became dead letters. */
+  readonly buried: readonly string[];
+  /** The server's clock when it was asked first, Unix milliseconds. */
+  readonly time: number;
+  /** By how much that clock was set, milliseconds; 0 = it was not. */
+  readonly jump: number;
+}
+
+/**
+ * Takes the claims of a queue whose lease ran out from whoever held them: back to their old places, one lost lease more, or
+ * given up after `maxAttempts` (async-processor 5.2.8). Two that do this at once share the work. When the server's clock was
+ * set, nothing is taken.
+ * @throws SluiceError of the connection
+ */
+export async function reclaimRunOut(
+  redis: Redis,
+  queue: QueueSettings,
+  settings: RedisSortedSetSettings,
+  clock: StoreClock,
+): Promise<Reclaimed> {
+  let requeued = 0;
+  let begin: number | undefined;
+  let jump = 0;
+  const buried: string[] = [];
+  for (;;) {
+    const { expected } = clock;
+    const answer = await redis.run(
+      RUN_OUT,
+      [claimsKey(queue.name), leasesKey(queue.name), ownersKey(queue.name)],
+      [CLAIMS_PER_STEP, settings.leases.claimTtl, expected.earliest, expected.latest].map(String),
+    );
+    const [time, ...found] = answer as readonly [number, ...string[]];
+    begin ??= time;
+    jump ||= jumpOf(time, expected);
+    if (found.length === 0) break;
+    const batch = new SettleBatch(settings);
+    const reasons: (string | undefined)[] = [];
+    for (let i = 0; i < found.length; i += 2) reasons.push(judge(batch, queue, settings, found[i]!, found[i + 1]!));
+    const outcomes = (await redis.run(SETTLE, batch.keys, batch.args)) as readonly (number | string)[];
+    let done = 0;
+    for (const [i, outcome] of outcomes.entries()) {
+      if (outcome !== SETTLED) continue;
+      done++;
+      const reason = reasons[i];
+      if (reason === undefined) requeued++;
+      else buried.push(reason);
+    }
+    // Nothing done: others were faster, or the server takes nothing.
+    if (done === 0 || found.length < 2 * CLAIMS_PER_STEP) break;
+  }
+  return { requeued, buried, time: begin, jump };
+}
+
+/** @returns why it becomes a dead letter; undefined = it is queued again */
+function judge(
+  batch: SettleBatch,
+  queue: QueueSettings,
+  settings: RedisSortedSetSettings,
+  claimId: string,
+  kept: string,
+): string | undefined {
+  let message: Message;
+  try {
+    message = parseEnvelope(kept.slice(kept.indexOf("\n") + 1));
+  } catch (error) {
+    if (!(error instanceof UnreadableMessage)) throw error;
+    const result = unreadableResult(error);
+    const named = error.resultQueueName;
+    batch.bury(queue, claimId, error.message, { named, runOut: true, ...(result === undefined ? {} : { result }) });
+    return error.message;
+  }
+  const { routing, request } = message;
+  const lostLeases = routing.lostLeases + 1;
+  const { maxAttempts } = settings.leases;
+  if (maxAttempts > 0 && lostLeases >= maxAttempts) {
+    const { reason, result } = givenUp(request.id, lostLeases);
+    const named = routing.resultQueueName;
+    batch.bury(queue, claimId, reason, { named, result, token: routing.requestToken, runOut: true });
+    return reason;
+  }
+  batch.requeue(queue, claimId, encodeEnvelope({ ...message, routing: { ...routing, lostLeases } }));
+  return undefined;
+}
+
+/** Entries per step: few enough that the server is not held up, many enough that thousands are moved in a second. */
+const RETRIES_PER_STEP = 250;
+
+/** What one round has moved. */
+interface Moved {
+  /** Queues that have got something. */
+  readonly queueNames: ReadonlySet<string>;
+  readonly buried: number;
+  /** Milliseconds until the next retry is due; infinite when there is none. */
+  readonly next: number;
+}
+
+/**
+ * Queues the retries that are due, with their deadline as the score, wherever they came from: deployments may share the
+ * set. Entries that cannot be read, or whose queue is none, become its dead letters. Source: async-processor 5.2.7.
+ * @throws SluiceError of the connection
+ */
+export async function moveDue(redis: Redis, retryQueueName: string): Promise<Moved> {
+  const queueNames = new Set<string>();
+  let buried = 0;
+  for (;;) {
+    // As bytes: an entry that is no text must be named exactly to be moved away.
+    const [wait, ...entries] = (await redis.run(DUE, [retryQueueName], [String(RETRIES_PER_STEP)], true)) as [
+      number,
+      ...Buffer[],
+    ];
+    const next = wait < 0 ? Number.POSITIVE_INFINITY : wait;
+    if (entries.length === 0) return { queueNames, buried, next };
+    const keys = [retryQueueName, deadKey(retryQueueName)];
+    const numbers = new Map<string, string>();
+    const args: (string | Buffer)[] = [];
+    for (const entry of entries) {
+      const { queueName, deadline, problem } = destination(entry);
+      let number = "0";
+      if (queueName !== "") {
+        number = numbers.get(queueName) ?? String(keys.push(queueName));
+        numbers.set(queueName, number);
+      }
+      args.push(entry, number, String(deadline), problem);
+    }
+    const [moved, dead] = (await redis.run(MOVE, keys, args)) as [number, number];
+    for (const queueName of numbers.keys()) queueNames.add(queueName);
+    buried += dead;
+    // None moved: another mover was faster, or the server takes nothing.
+    if (entries.length < RETRIES_PER_STEP || moved === 0) return { queueNames, buried, next };
+  }
+}
+
+function destination(entry: Buffer): { queueName: string; deadline: number; problem: string } {
+  try {
+    const { routing, request } = parseEnvelope(entry.toString());
+    const problem = routing.requestQueueName === "" ? "it names no queue to return to" : "";
+    return { queueName: routing.requestQueueName, deadline: request.deadline, problem };
+  } catch (error) {
+    if (!(error instanceof UnreadableMessage)) throw error;
+    return { queueName: "", deadline: 0, problem: error.message };
+  }
+}

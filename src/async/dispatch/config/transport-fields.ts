@@ -1,0 +1,229 @@
+import { resolve } from "node:path";
+import { z } from "zod";
+import type { Path } from "../../../base/document/document.ts";
+import { messageOf } from "../../../base/inference/errors.ts";
+import { parseRedisUrl } from "../../brokers/redis/address.ts";
+import type { QueueSettings, RedisConnection } from "../../brokers/settings.ts";
+import { readTlsFiles } from "../send/client-tls.ts";
+import type { ConfigDocument, Findings } from "./config-document.ts";
+import { bool, count, GATE_FIELDS, gateOf, gatewayUrl, requiredText, text } from "./fields.ts";
+
+const LONGEST_LIST = 1_000;
+
+/** Fields of a queue that all transports share (async-processor 5.1), and ours. */
+const COMMON = {
+  worker_pool_id: text("default"),
+  inference_objective: text(""),
+  igw_base_url: gatewayUrl,
+  request_path_url: text("/v1/completions"),
+  labels: z
+    .record(z.string(), z.string())
+    .nullish()
+    .transform((labels) => labels ?? {}),
+  trust_message_labels: bool(true),
+  allowed_endpoints: z
+    .array(z.string().startsWith("/", { error: "must be a path that begins with /, such as /v1/" }))
+    .max(LONGEST_LIST)
+    .nullish(),
+  max_queue_share: z
+    .number()
+    .gt(0)
+    .max(1)
+    .nullish()
+    .transform((share) => share ?? 1),
+};
+
+/** A queue that keeps what is in it: a sorted set, or a table. */
+const STORED_QUEUE = z.object({
+  id: text(undefined),
+  queue_name: requiredText,
+  result_queue_name: text(undefined),
+  ...COMMON,
+  ...GATE_FIELDS,
+});
+
+/** A channel. */
+const CHANNEL = z.object({ queue_name: requiredText, ...COMMON });
+
+/** A subscription. */
+const TOPIC = z.object({ subscriber_id: requiredText, ...COMMON, ...GATE_FIELDS });
+
+type StoredQueueEntry = z.output<typeof STORED_QUEUE>;
+type ChannelEntry = z.output<typeof CHANNEL>;
+type TopicEntry = z.output<typeof TOPIC>;
+
+/**
+ * One queue.
+ * @param path of the entry
+ * @param gated false: what the entry says about a gate does not count
+ */
+export function queueOf(
+  entry: StoredQueueEntry | ChannelEntry | TopicEntry,
+  document: ConfigDocument,
+  path: Path,
+  findings: Findings,
+  gated: boolean,
+): QueueSettings {
+  const name = "queue_name" in entry ? entry.queue_name : entry.subscriber_id;
+  return {
+    // Series of Pub/Sub have no id (async-processor 8.6).
+    id: "subscriber_id" in entry ? "" : (("id" in entry ? entry.id : undefined) ?? name),
+    name,
+    workerPoolId: entry.worker_pool_id,
+    inferenceObjective: entry.inference_objective,
+    igwBaseUrl: entry.igw_base_url,
+    requestPathUrl: entry.request_path_url,
+    labels: entry.labels,
+    gate: gated ? gateOf(entry as Partial<TopicEntry>, document, path, findings) : undefined,
+    resultQueueName: "result_queue_name" in entry ? entry.result_queue_name : undefined,
+    trustMessageLabels: entry.trust_message_labels,
+    allowedEndpoints: entry.allowed_endpoints ?? undefined,
+    maxQueueShare: entry.max_queue_share,
+  };
+}
+
+/** Refuses entries whose id or name another has, too. @param key field that holds the name */
+export function refuseTwins(
+  queues: readonly QueueSettings[],
+  document: ConfigDocument,
+  list: string,
+  key: string,
+  findings: Findings,
+): void {
+  const names = new Map<string, number>();
+  const ids = new Map<string, number>();
+  queues.forEach(({ id, name }, at) => {
+    const sameName = names.get(name);
+    const sameId = id === "" ? undefined : ids.get(id);
+    if (sameName !== undefined) refuse(at, key, name, sameName);
+    else if (sameId !== undefined) refuse(at, "id", id, sameId);
+    names.set(name, sameName ?? at);
+    ids.set(id, sameId ?? at);
+  });
+
+  function refuse(at: number, field: string, value: string, first: number): void {
+    const { line } = document.positionOf([list, first]);
+    findings.refuse(
+      document,
+      [list, at, field],
+      `duplicate ${field} ${JSON.stringify(value)}; ${list}[${first}], at line ${line}, has it already`,
+    );
+  }
+}
+
+/** How a transport's section says which Redis server it is about (async-processor 5.1). */
+const REDIS_FIELDS = {
+  url: text(undefined),
+  enable_tracing: bool(false),
+  tls_ca_cert: text(undefined),
+  tls_cert: text(undefined),
+  tls_key: text(undefined),
+};
+
+export interface RedisEntry {
+  readonly url: string | undefined;
+  readonly enable_tracing: boolean;
+  readonly tls_ca_cert: string | undefined;
+  readonly tls_cert: string | undefined;
+  readonly tls_key: string | undefined;
+}
+
+const TLS_FIELD = { ca: "tls_ca_cert", cert: "tls_cert", key: "tls_key" } as const;
+
+/** @param fallback the environment's REDIS_URL, which counts when the section has no url */
+export async function redisConnectionOf(
+  entry: RedisEntry,
+  fallback: string | undefined,
+  document: ConfigDocument,
+  findings: Findings,
+): Promise<RedisConnection> {
+  const url = entry.url ?? (fallback || undefined);
+  const secure = url === undefined || checkUrl(url, entry.url === undefined, document, findings);
+  const paths = { ca: entry.tls_ca_cert, cert: entry.tls_cert, key: entry.tls_key };
+  for (const which of ["ca", "cert", "key"] as const)
+    if (paths[which] !== undefined && !secure)
+      findings.refuse(document, [TLS_FIELD[which]], "is for TLS; a url for that begins with rediss://");
+  if (url === undefined)
+    findings.refuse(document, ["url"], "is missing, and the environment has no REDIS_URL to take instead");
+  const absolute = (path: string | undefined) => (path === undefined ? undefined : resolve(document.folder, path));
+  const tls = await readTlsFiles(
+    { ca: absolute(paths.ca), cert: absolute(paths.cert), key: absolute(paths.key) },
+    (which, problem) => findings.refuse(document, [TLS_FIELD[which]], problem),
+  );
+  return { url: url ?? "", tls, enableTracing: entry.enable_tracing };
+}
+
+/** True when the URL asks for TLS, or for nothing that can be understood. */
+function checkUrl(url: string, fromEnvironment: boolean, document: ConfigDocument, findings: Findings): boolean {
+  const whose = fromEnvironment ? "from the environment's REDIS_URL: " : "";
+  try {
+    const { tls, ignored } = parseRedisUrl(url);
+    if (ignored.length > 0)
+      findings.warn(
+        document,
+        ["url"],
+        `${whose}options of another client have no effect: ${[...new Set(ignored)].join(", ")}`,
+      );
+    return tls;
+  } catch (error) {
+    findings.refuse(document, ["url"], whose + messageOf(error));
+    return true;
+  }
+}
+
+/** Leases (async-processor 5.2.8). A lease is renewed after a third of it, and at least every second. */
+const LEASE_FIELDS = {
+  claim_ttl_ms: count(60_000, { least: 2_000 }),
+  reclaim_interval_ms: count(5_000, { least: 100 }),
+  max_attempts: count(0),
+};
+
+/** Most queues of one process. */
+const MAX_QUEUES = 10_000;
+
+/** The sections of the transports, by name: the reference's fields (async-processor 5.2.1, 5.3, 5.4) and ours. */
+export const TRANSPORT_SCHEMAS = {
+  "redis-sortedset": z.object({
+    ...REDIS_FIELDS,
+    result_queue_name: text("result-list"),
+    retry_queue_name: text("retry-sortedset"),
+    poll_interval_ms: count(1_000),
+    batch_size: count(undefined),
+    ...LEASE_FIELDS,
+    queues: z.array(STORED_QUEUE).min(1).max(MAX_QUEUES),
+  }),
+  "redis-pubsub": z.object({
+    ...REDIS_FIELDS,
+    result_queue_name: text("result-queue"),
+    retry_queue_name: text(undefined),
+    queues: z.array(CHANNEL).min(1).max(MAX_QUEUES),
+  }),
+  "gcp-pubsub": z.object({
+    project_id: requiredText,
+    result_topic_id: requiredText,
+    batch_size: z.int().min(1).nullish(),
+    poll_interval_ms: count(1_000),
+    // Pub/Sub's own limits of an acknowledgement deadline.
+    claim_ttl_ms: count(60_000, { least: 10_000, most: 600_000 }),
+    topics: z.array(TOPIC).min(1).max(MAX_QUEUES),
+  }),
+  sqlite: z.object({
+    path: requiredText,
+    result_queue_name: text("result-list"),
+    poll_interval_ms: count(1_000),
+    batch_size: count(undefined),
+    ...LEASE_FIELDS,
+    queues: z.array(STORED_QUEUE).min(1).max(MAX_QUEUES),
+  }),
+} as const;
+
+export type TransportName = keyof typeof TRANSPORT_SCHEMAS;
+
+export type TransportEntry<N extends TransportName> = z.output<(typeof TRANSPORT_SCHEMAS)[N]>;
+
+export const TRANSPORTS = Object.keys(TRANSPORT_SCHEMAS) as readonly TransportName[];
+
+/** The list of queues in a transport's section. */
+export function queueList(name: TransportName): "queues" | "topics" {
+  return name === "gcp-pubsub" ? "topics" : "queues";
+}

@@ -1,0 +1,261 @@
+import { z } from "zod";
+import { messageOf, SluiceError } from "../../base/inference/errors.ts";
+import { type CapacityReading, defineGate, type MetricAnswer } from "../../base/plugin/gate.ts";
+import type { Logger } from "../../base/telemetry/logger.ts";
+import { type Finding, lowest, metricGate, unread } from "./metric-gate.ts";
+import {
+  baselineParameter,
+  fallbackParameter,
+  knownCapacity,
+  METRIC_PARAMETERS,
+  namespaceParameter,
+  plausibleAges,
+  poolParameter,
+} from "./metric-parameters.ts";
+import { PROMETHEUS_TIMEOUT, PrometheusFigure, prometheusOf } from "./metric-sources/prometheus.ts";
+import type { PrometheusClient } from "./metric-sources/prometheus-client.ts";
+import { booleanParameter, floatParameter, stringParameter } from "./parameters.ts";
+import { budgetQueries, type PoolSelection, queuedPodsQuery, readyPodsQuery, saturationQuery } from "./promql.ts";
+
+export const prometheusSaturationGate = defineGate({
+  type: "prometheus-saturation",
+  shared: true,
+  describe: "Open while the saturation that the Endpoint Picker publishes for a pool is below a threshold.",
+  parameters: z
+    .strictObject({
+      pool: poolParameter,
+      namespace: namespaceParameter,
+      threshold: floatParameter({ default: 0.8, moreThan: 0, max: 1 }).describe(
+        "Saturation from which on the gate is closed, above 0 and at most 1.",
+      ),
+      fallback: floatParameter({ default: 1 }).describe(
+        "Saturation that is assumed while the metric cannot be read; from `threshold` up the gate is closed then.",
+      ),
+      ...METRIC_PARAMETERS,
+    })
+    .superRefine((parameters, context) => {
+      plausibleAges(parameters, context);
+      knownCapacity(parameters, false, context, "max_sys");
+    }),
+  create(parameters, context) {
+    const { pool, namespace, threshold, fallback, metric_lag: metricLag } = parameters;
+    const client = prometheusOf(context);
+    const built = saturationQuery({ pool, namespace });
+    context.log.info({ pool, query: built.query }, "prometheus-saturation metric source");
+    const figure = new PrometheusFigure(client, { ...built, metricLag });
+    return metricGate(
+      {
+        type: "prometheus-saturation",
+        pool,
+        baseline: 1 - threshold,
+        fallback: Math.max(0, threshold - Math.max(0, fallback)),
+        settings: parameters,
+        limit: PROMETHEUS_TIMEOUT,
+        async look(signal) {
+          const { samples, time } = await figure.ask(signal);
+          return { budget: lowest(samples), problem: "", kind: "occupancy", maxSys: undefined, sampleTime: time };
+        },
+        close: () => client.close(),
+      },
+      context,
+    );
+  },
+});
+
+export const prometheusQueryGate = defineGate({
+  type: "prometheus-query",
+  shared: true,
+  describe: "Open as far as a PromQL query of your own says, from 0 to 1.",
+  parameters: z
+    .strictObject({
+      query: stringParameter().describe("PromQL, sent as it is; gives the budget: closed at 0 and below, all at 1."),
+      fallback: fallbackParameter,
+      pool: stringParameter({ default: "" }).describe("Only for the label `inference_pool` of the gate's own metrics."),
+      ...METRIC_PARAMETERS,
+    })
+    .superRefine((parameters, context) => {
+      plausibleAges(parameters, context);
+      knownCapacity(parameters, false, context, "max_sys");
+    }),
+  create(parameters, context) {
+    const { query, fallback, pool, metric_lag: metricLag } = parameters;
+    const client = prometheusOf(context);
+    const figure = new PrometheusFigure(client, { query, timestampQuery: undefined, metricLag });
+    return metricGate(
+      {
+        type: "prometheus-query",
+        pool,
+        baseline: 0,
+        fallback,
+        settings: parameters,
+        limit: PROMETHEUS_TIMEOUT,
+        async look(signal) {
+          const { samples, time } = await figure.ask(signal);
+          return { budget: lowest(samples), problem: "", kind: "occupancy", maxSys: undefined, sampleTime: time };
+        },
+        close: () => client.close(),
+      },
+      context,
+    );
+  },
+});
+
+/** Requests that wait do not show what runs; requests that run do (async-processor D-13). */
+const KINDS = ["queue-only", "queue-only", "occupancy"] as const;
+
+export const prometheusBudgetGate = defineGate({
+  type: "prometheus-budget",
+  shared: true,
+  describe: "Open as far as the queues of a pool, or else its running requests, leave capacity free.",
+  parameters: z
+    .strictObject({
+      pool: poolParameter,
+      namespace: namespaceParameter,
+      max_concurrency: floatParameter({ default: 100, moreThan: 0 }).describe(
+        "Requests that one ready model server takes; as `MaxConcurrency` of the Endpoint Picker's saturation detector.",
+      ),
+      baseline: baselineParameter(0.05),
+      fallback: fallbackParameter,
+      capacity_per_pod: floatParameter({ optional: true, moreThan: 0 }).describe(
+        "What one ready model server takes in `unit`; default `max_concurrency` with unit `requests`.",
+      ),
+      robust: booleanParameter({ default: false }).describe(
+        "Takes the largest of several series of ready pods, as several Endpoint Picker replicas publish them.",
+      ),
+      ...METRIC_PARAMETERS,
+    })
+    .superRefine((parameters, context) => {
+      plausibleAges(parameters, context);
+      const known = parameters.capacity_per_pod !== undefined;
+      knownCapacity(parameters, known, context, "capacity_per_pod or max_sys");
+    }),
+  create(parameters, context) {
+    const { pool, namespace, max_concurrency: maxConcurrency, baseline, fallback, metric_lag: metricLag } = parameters;
+    const { log } = context;
+    const client = prometheusOf(context);
+    const queries = budgetQueries({ pool, namespace }, maxConcurrency, parameters.robust);
+    for (const [sourceIndex, { query }] of queries.entries())
+      log.info({ pool, sourceIndex, query }, "prometheus-budget metric source");
+    const closesAtLoadPerReadyPod = maxConcurrency * (1 - baseline);
+    log.info({ pool, maxConcurrency, baseline, closesAtLoadPerReadyPod }, "prometheus-budget gate configured");
+    const sources = queries.map((query, index) => {
+      const figure = new PrometheusFigure(client, { ...query, metricLag });
+      return { kind: KINDS[index]!, ask: (signal: AbortSignal) => figure.ask(signal) };
+    });
+    const cascade = new BudgetCascade(sources, pool, log);
+    const perPod = parameters.capacity_per_pod ?? maxConcurrency;
+    return metricGate(
+      {
+        type: "prometheus-budget",
+        pool,
+        baseline,
+        fallback,
+        settings: parameters,
+        limit: PROMETHEUS_TIMEOUT,
+        async look(signal): Promise<Finding> {
+          const counting = readyPods(client, { pool, namespace }, signal);
+          const found = await budgetOf(cascade, signal);
+          const pods = await counting;
+          // An EPP without model servers goes on publishing what it saw last, as idle as it was.
+          if (pods === 0) return { ...found, budget: undefined, problem: "no model server of the pool is ready" };
+          return { ...found, maxSys: pods === undefined ? undefined : pods * perPod };
+        },
+        close: () => client.close(),
+      },
+      context,
+    );
+  },
+});
+
+/** A cascade that finds nothing does not take away what else is known: how many model servers there are. */
+async function budgetOf(cascade: BudgetCascade, signal: AbortSignal): Promise<Finding> {
+  try {
+    const { samples, time, kind } = await cascade.ask(signal);
+    return { budget: lowest(samples), problem: "", kind, maxSys: undefined, sampleTime: time };
+  } catch (error) {
+    if (signal.aborted) throw error;
+    return unread(messageOf(error));
+  }
+}
+
+/** One way to find out a pool's budget. */
+interface CascadeSource {
+  readonly kind: CapacityReading["kind"];
+  ask(signal: AbortSignal): Promise<MetricAnswer>;
+}
+
+/** Which source answered, and what. */
+interface CascadeAnswer extends MetricAnswer {
+  readonly kind: CapacityReading["kind"];
+}
+
+/**
+ * Sources in the order of preference: the first that answers with at least one sample counts, whatever its values are
+ * (async-processor 3.7). Says once in the log when another one takes over.
+ */
+class BudgetCascade {
+  readonly #sources: readonly CascadeSource[];
+  readonly #pool: string;
+  readonly #log: Logger;
+  #resolved: number | undefined;
+
+  constructor(sources: readonly CascadeSource[], pool: string, log: Logger) {
+    this.#sources = sources;
+    this.#pool = pool;
+    this.#log = log;
+  }
+
+  /** @throws SluiceError METRIC_SOURCE when none has a sample; the signal's reason when it was aborted */
+  async ask(signal: AbortSignal): Promise<CascadeAnswer> {
+    const problems: string[] = [];
+    for (const [index, source] of this.#sources.entries()) {
+      try {
+        const { samples, time } = await source.ask(signal);
+        if (samples.length > 0) {
+          this.#resolve(index);
+          return { samples, time, kind: source.kind };
+        }
+        problems.push(`${index}: no samples`);
+      } catch (error) {
+        if (signal.aborted) throw error;
+        problems.push(`${index}: ${messageOf(error)}`);
+      }
+    }
+    throw new SluiceError("METRIC_SOURCE", `all metric sources unavailable (${problems.join("; ")})`);
+  }
+
+  #resolve(index: number): void {
+    const previous = this.#resolved;
+    if (previous === index) return;
+    this.#resolved = index;
+    const pool = this.#pool;
+    if (previous === undefined) this.#log.info({ pool, sourceIndex: index }, "metric source resolved");
+    else if (index === 0) this.#log.info({ pool }, "primary metric source recovered");
+    else this.#log.info({ pool, fallbackIndex: index, previousIndex: previous }, "using fallback metric source");
+  }
+}
+
+/**
+ * How many model servers of a pool are ready: the largest of the published series, since each EPP replica publishes one; else
+ * how many have a queue in the metrics (async-processor 2.7).
+ * @returns undefined when neither is known
+ */
+async function readyPods(
+  client: PrometheusClient,
+  selection: PoolSelection,
+  signal: AbortSignal,
+): Promise<number | undefined> {
+  const ready = await largest(client, readyPodsQuery(selection), signal);
+  return ready ?? (await largest(client, queuedPodsQuery(selection), signal));
+}
+
+async function largest(client: PrometheusClient, query: string, signal: AbortSignal): Promise<number | undefined> {
+  try {
+    const { samples } = await client.query(query, signal);
+    const values = samples.map(({ value }) => value).filter((value) => Number.isFinite(value) && value >= 0);
+    return values.length === 0 ? undefined : values.reduce((a, b) => Math.max(a, b));
+  } catch {
+    // The budget itself may be known all the same.
+    return undefined;
+  }
+}

@@ -1,7 +1,7 @@
 import type { QueueSettings } from "../../src/async/brokers/settings.ts";
 import { Dispatcher } from "../../src/async/dispatch/dispatcher.ts";
 import { mergePolicy } from "../../src/async/dispatch/merge/policy-file.ts";
-import type { Answer, InferenceClient } from "../../src/async/dispatch/send/inference-client.ts";
+import type { GatewayAnswer, InferenceClient } from "../../src/async/dispatch/send/inference-client.ts";
 import { requestTransforms } from "../../src/async/dispatch/transforms/transforms-file.ts";
 import { METRIC_GATES, METRIC_SOURCES, VERDICT_GATES } from "../../src/async/gates/builtin-gates.ts";
 import { GateFactory } from "../../src/async/gates/factory.ts";
@@ -128,7 +128,7 @@ export async function closedLoop(options: ClosedLoop): Promise<ClosedLoopResult>
       send: () =>
         new Promise((resolve) => {
           backlog.peak = Math.max(backlog.peak, ++backlog.running);
-          const end = (answer: Answer): void => {
+          const end = (answer: GatewayAnswer): void => {
             backlog.running--;
             resolve(answer);
           };
@@ -229,7 +229,7 @@ async function startBacklog(
   dispatcher.start();
 }
 
-function answered(status: number): Answer {
+function answered(status: number): GatewayAnswer {
   const body = new Uint8Array(0);
   return { kind: "response", status, body, contentType: "application/json", retryAfterMs: undefined, dropReason: "" };
 }

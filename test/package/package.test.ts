@@ -47,6 +47,10 @@ describe("the packed package, installed elsewhere", () => {
     expect(status).toBe(0);
   }
 
+  /** Below src/. */
+  const scripts = readdirSync(join(ROOT, "src"), { recursive: true, encoding: "utf8" }).filter((name) =>
+    name.endsWith(".lua"),
+  );
   const checkout = mkdtempSync(join(tmpdir(), "sluice-checkout-"));
   let tarball: string | undefined;
 
@@ -73,9 +77,27 @@ describe("the packed package, installed elsewhere", () => {
       "wires/admin/page.html",
     ])
       expect(files).toContain(`package/dist/${wanted}`);
+    expect(scripts).not.toEqual([]);
+    for (const script of scripts) expect(files).toContain(`package/dist/${script}`);
     const others = files.filter((file) => !file.startsWith("package/dist/"));
     expect(others.sort()).toEqual(["package/LICENSE", "package/README.md", "package/package.json"]);
     expect(files.filter((file) => /\.(test|cases)\.|(?<!\.d)\.ts$/.test(file))).toEqual([]);
+  });
+
+  it("loads every Lua script from beside the module that runs it", async () => {
+    const dist = join(home, "node_modules", "sluice", "dist", "async");
+    const modules = ["brokers/redis-sortedset/scripts.js", "brokers/redis-pubsub/retry-set.js", "gates/quota-store.js"];
+    const sources: string[] = [];
+    for (const module of modules)
+      for (const found of Object.values((await import(join(dist, module))) as Record<string, unknown>).flat())
+        if (typeof found === "object" && found !== null && "source" in found) sources.push(String(found.source));
+    for (const script of scripts) {
+      const text = readFileSync(join(ROOT, "src", script), "utf8");
+      expect(
+        sources.some((source) => source.includes(text)),
+        script,
+      ).toBe(true);
+    }
   });
 
   it("says in one line which Node.js it needs where that is too old, and ends with 1", () => {

@@ -18,16 +18,16 @@ const { CLOCK_AHEAD } = vi.hoisted(() => ({ CLOCK_AHEAD: "test:clock-ahead" }));
 
 // Nobody can set the clock of a server that runs: its scripts look at another one.
 vi.mock(import("../../src/async/brokers/redis/script.ts"), async (original) => {
-  const { redisScript } = await original();
+  const { redisScript, readScript } = await original();
   return {
-    redisScript: (source) =>
+    readScript: (...files) =>
       redisScript(`
 local function clock()
   local t = redis.call('TIME')
   local ahead = tonumber(redis.call('GET', '${CLOCK_AHEAD}') or '0')
   return { string.format('%.0f', t[1] + ahead / 1000), t[2] }
 end
-${source.replaceAll("redis.call('TIME')", "clock()")}`),
+${readScript(...files).source.replaceAll("redis.call('TIME')", "clock()")}`),
   };
 });
 

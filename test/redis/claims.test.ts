@@ -1,9 +1,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { Broker, Claim } from "../../src/async/brokers/broker.ts";
 import type { Redis } from "../../src/async/brokers/redis/connection.ts";
-import { MOVE } from "../../src/async/brokers/redis-sortedset/retry-scripts.ts";
+import { FENCED, MOVE, SETTLE } from "../../src/async/brokers/redis-sortedset/scripts.ts";
 import { SettleBatch } from "../../src/async/brokers/redis-sortedset/settle-batch.ts";
-import { FENCED, SETTLE } from "../../src/async/brokers/redis-sortedset/settle-script.ts";
 import type { RedisSortedSetSettings } from "../../src/async/brokers/settings.ts";
 import { queueOf } from "../support/brokers/broker.cases.ts";
 import { poll } from "../support/poll.ts";

@@ -2,7 +2,7 @@ import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } fr
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { BatchHarness, batchLine } from "../../../test/support/batch/batch.cases.ts";
-import { lineOf, openBatchFiles, requestIdOf } from "./batch-files.ts";
+import { batchRequestId, lineOf, openBatchFiles } from "./batch-files.ts";
 import { errorLine } from "./batch-output.ts";
 
 let h: BatchHarness;
@@ -14,7 +14,7 @@ afterEach(() => h.remove());
 
 const RECORD = { batch: "0123456789abcdef", place: "memory", queueName: "q", resultQueueName: "r" };
 const answered = (customId: string | null, line: number): string =>
-  errorLine(requestIdOf(RECORD.batch, line), customId, { code: "X", message: "" });
+  errorLine(batchRequestId(RECORD.batch, line), customId, { code: "X", message: "" });
 
 describe("openBatchFiles", () => {
   it("refuses bad lines with their numbers, before anything is made", async () => {
@@ -155,8 +155,8 @@ describe("BatchJournal", () => {
 
 describe("request ids", () => {
   it("name batch and line", () => {
-    expect(lineOf(requestIdOf("0123456789abcdef", 17))).toBe(17);
-    expect(lineOf(requestIdOf("0123456789abcdef", 17), "0123456789abcdee")).toBeUndefined();
+    expect(lineOf(batchRequestId("0123456789abcdef", 17))).toBe(17);
+    expect(lineOf(batchRequestId("0123456789abcdef", 17), "0123456789abcdee")).toBeUndefined();
     for (const id of ["batch-x-1", "batch-0123456789abcdef-0", "batch-0123456789abcdef-1 ", "a"])
       expect(lineOf(id), id).toBeUndefined();
   });

@@ -29,7 +29,7 @@ export interface BatchFiles {
 }
 
 /** The id of the request of a line; the line's answer carries it, too. */
-export function requestIdOf(batch: string, line: number): string {
+export function batchRequestId(batch: string, line: number): string {
   return `batch-${batch}-${line}`;
 }
 

@@ -1,4 +1,4 @@
-import type { Backlog } from "../brokers/broker.ts";
+import type { QueueBacklog } from "../brokers/broker.ts";
 
 /** How far a batch is; changed by whoever works on it. */
 export interface BatchFigures {
@@ -31,14 +31,14 @@ export class BatchProgress {
     const { total, done, failed, underWay } = this.#figures;
     const rate = this.#rate(now, done);
     const share = total === 0 ? 100 : Math.floor((1000 * done) / total) / 10;
-    const errors = failed === 0 ? [] : [`${grouped(failed)} ${failed === 1 ? "error" : "errors"}`];
+    const errors = failed === 0 ? [] : [`${countText(failed)} ${failed === 1 ? "error" : "errors"}`];
     const left = total - done;
-    const eta = left === 0 ? [] : [`ETA ${rate > 0 ? timeText(left / rate) : "unknown"}`];
+    const eta = left === 0 ? [] : [`ETA ${rate > 0 ? durationText(left / rate) : "unknown"}`];
     return [
-      `${grouped(done)}/${grouped(total)} (${share} %)`,
+      `${countText(done)}/${countText(total)} (${share} %)`,
       ...errors,
       `${rateText(rate)}/s`,
-      `${grouped(underWay)} under way`,
+      `${countText(underWay)} under way`,
       ...eta,
     ].join(", ");
   }
@@ -53,7 +53,7 @@ export class BatchProgress {
 }
 
 /** A time that people can grasp: `45s`, `12m 5s`, `3h 7m`, `4d 2h`. @param seconds >= 0 */
-export function timeText(seconds: number): string {
+export function durationText(seconds: number): string {
   const whole = Math.round(seconds);
   if (whole < 60) return `${whole}s`;
   if (whole < 3600) return `${Math.floor(whole / 60)}m ${whole % 60}s`;
@@ -62,12 +62,12 @@ export function timeText(seconds: number): string {
 }
 
 /** 1234567 as `1,234,567`. */
-export function grouped(count: number): string {
+export function countText(count: number): string {
   return String(count).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
 function rateText(rate: number): string {
-  return rate >= 10 ? grouped(Math.round(rate)) : rate.toFixed(1);
+  return rate >= 10 ? countText(Math.round(rate)) : rate.toFixed(1);
 }
 
 /** Seconds without an answer after which somebody should look: while nothing is taken, and while something is. */
@@ -80,7 +80,7 @@ const AGAIN = 60;
 /** Finds out why a batch gets no answers, and says so. */
 export class BatchWatch {
   readonly #queueName: string;
-  readonly #backlog: () => Promise<Backlog>;
+  readonly #backlog: () => Promise<QueueBacklog>;
   readonly #notice: (text: string) => void;
   #progressAt: number;
   #lookedAt: number;
@@ -88,7 +88,7 @@ export class BatchWatch {
   #toldAt = Number.NEGATIVE_INFINITY;
 
   /** @param now seconds of a monotonic clock, as everywhere here */
-  constructor(queueName: string, backlog: () => Promise<Backlog>, notice: (text: string) => void, now: number) {
+  constructor(queueName: string, backlog: () => Promise<QueueBacklog>, notice: (text: string) => void, now: number) {
     this.#queueName = queueName;
     this.#backlog = backlog;
     this.#notice = notice;
@@ -117,17 +117,17 @@ export class BatchWatch {
   }
 
   #diagnosis(
-    { waiting, claimed, retries }: Backlog,
+    { waiting, claimed, retries }: QueueBacklog,
     quiet: number,
     underWay: number,
   ): readonly [kind: string, text: string] | undefined {
     const queue = `queue ${JSON.stringify(this.#queueName)}`;
-    const since = timeText(quiet);
+    const since = durationText(quiet);
     if (claimed > 0) {
       if (quiet < NOTHING_ANSWERED) return undefined;
       return [
         "slow",
-        `no answer for ${since}: ${grouped(claimed)} requests of ${queue} are with a dispatcher, at the gateway or waiting until another dispatcher takes them over`,
+        `no answer for ${since}: ${countText(claimed)} requests of ${queue} are with a dispatcher, at the gateway or waiting until another dispatcher takes them over`,
       ];
     }
     if (waiting > 0)
@@ -138,12 +138,12 @@ export class BatchWatch {
     if (retries > 0)
       return [
         "retries",
-        `no answer for ${since}: ${grouped(retries)} requests wait to be tried again; does the gateway answer?`,
+        `no answer for ${since}: ${countText(retries)} requests wait to be tried again; does the gateway answer?`,
       ];
     if (waiting !== 0 || claimed !== 0 || retries !== 0) return undefined;
     return [
       "lost",
-      `${grouped(underWay)} requests are in no queue any more and their results did not come: does ${queue} send its results elsewhere (result_queue_name), or was it emptied? Started again, the batch submits them again`,
+      `${countText(underWay)} requests are in no queue any more and their results did not come: does ${queue} send its results elsewhere (result_queue_name), or was it emptied? Started again, the batch submits them again`,
     ];
   }
 }

@@ -3,7 +3,7 @@ import { SluiceError } from "../../base/inference/errors.ts";
 import type { ResultMessage } from "../brokers/messages/message.ts";
 import { parseResult } from "../brokers/messages/result.ts";
 import type { Producer, QueueClient, ResultInbox, SubmitRequest } from "../brokers/queue-client.ts";
-import { type BatchFiles, lineOf, requestIdOf } from "./batch-files.ts";
+import { type BatchFiles, batchRequestId, lineOf } from "./batch-files.ts";
 import type { BatchRecord } from "./batch-journal.ts";
 import { answerLine, errorLine, succeeded } from "./batch-output.ts";
 import { type BatchFigures, BatchWatch } from "./batch-progress.ts";
@@ -114,7 +114,7 @@ export class BatchRun {
   async #submitMissing(lines: readonly GatheredLine[], signal: AbortSignal): Promise<void> {
     const { client, files, record } = this.#options;
     for (let left = lines; left.length > 0; ) {
-      const ids = left.map(({ line }) => requestIdOf(record.batch, line));
+      const ids = left.map(({ line }) => batchRequestId(record.batch, line));
       const there = await this.#patiently(signal, () => client.outstanding(ids));
       for (const [at, { line, customId }] of left.entries()) if (there[at]) this.#underWay.set(line, customId);
       // What ended before that question has its result in the queue by now.
@@ -134,7 +134,7 @@ export class BatchRun {
     }
     const requests = lines.map(({ line, url, body }) => ({
       ...common,
-      id: requestIdOf(record.batch, line),
+      id: batchRequestId(record.batch, line),
       deadline,
       payload: body,
       endpoint: url,
@@ -194,7 +194,7 @@ export class BatchRun {
         const { customId } = files.input.read(line);
         const own = customId !== undefined && index.find(customId) === line ? customId : null;
         const error = { code: "INVALID_LINE", message: `line ${line}: ${files.input.problemOf(line)}` };
-        answers.push(errorLine(requestIdOf(record.batch, line), own, error));
+        answers.push(errorLine(batchRequestId(record.batch, line), own, error));
         this.#fail(line);
       }
       if (answers.length < STEP && line < index.count) continue;
@@ -206,7 +206,9 @@ export class BatchRun {
   #expire(lines: readonly GatheredLine[]): void {
     const { files, record } = this.#options;
     const error = { code: "BATCH_EXPIRED", message: "the batch's deadline passed before this request was submitted" };
-    files.output.append(lines.map(({ line, customId }) => errorLine(requestIdOf(record.batch, line), customId, error)));
+    files.output.append(
+      lines.map(({ line, customId }) => errorLine(batchRequestId(record.batch, line), customId, error)),
+    );
     for (const { line } of lines) this.#fail(line);
   }
 

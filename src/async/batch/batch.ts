@@ -6,13 +6,13 @@ import { interruptible } from "../../base/process/interrupt.ts";
 import { ProgressLine } from "../../base/process/progress-line.ts";
 import { type BatchFiles, openBatchFiles } from "./batch-files.ts";
 import type { BatchRecord } from "./batch-journal.ts";
-import { type BatchFigures, BatchProgress, grouped, timeText } from "./batch-progress.ts";
+import { type BatchFigures, BatchProgress, countText, durationText } from "./batch-progress.ts";
 import { BatchRun } from "./batch-run.ts";
 import { deadlineSeconds, type RequestChoices } from "./enqueue.ts";
-import { openPlace, type PlaceSource, type QueuePlace } from "./place.ts";
+import { openQueueStore, type QueueStore, type QueueStoreLocation } from "./queue-store.ts";
 
 export interface BatchOptions extends RequestChoices {
-  readonly place: PlaceSource;
+  readonly place: QueueStoreLocation;
   readonly queue: string | undefined;
   readonly inputPath: string;
   readonly outputPath: string;
@@ -66,11 +66,11 @@ async function withFiles(
 ): Promise<number> {
   const figures: BatchFigures = { total: files.total, done: files.done, failed: files.failed, underWay: 0 };
   if (files.done < files.total || files.journal.record !== undefined) {
-    const place = await openPlace(options.place, true);
+    const place = await openQueueStore(options.place, true);
     try {
       const record = await recordOf(files, place, options);
       if (files.done > 0 || files.journal.submitted > 0)
-        screen.tell(`going on: ${grouped(files.done)} of ${grouped(files.total)} lines have their answer`);
+        screen.tell(`going on: ${countText(files.done)} of ${countText(files.total)} lines have their answer`);
       await run(files, place, record, options, deadline, figures, screen, signal);
     } finally {
       place.close();
@@ -78,13 +78,13 @@ async function withFiles(
     files.journal.remove();
   }
   const { total, failed } = figures;
-  const outcome = failed === 0 ? "all succeeded" : `${grouped(failed)} ended in errors`;
-  screen.tell(`${grouped(total)} ${total === 1 ? "line" : "lines"} answered in ${options.outputPath}, ${outcome}`);
+  const outcome = failed === 0 ? "all succeeded" : `${countText(failed)} ended in errors`;
+  screen.tell(`${countText(total)} ${total === 1 ? "line" : "lines"} answered in ${options.outputPath}, ${outcome}`);
   return failed === 0 ? 0 : 1;
 }
 
 /** What the batch was begun with, or is begun with now. @throws SluiceError BATCH_CHANGED, BATCH_RESULTS, QUEUE_UNKNOWN */
-async function recordOf(files: BatchFiles, place: QueuePlace, { queue }: BatchOptions): Promise<BatchRecord> {
+async function recordOf(files: BatchFiles, place: QueueStore, { queue }: BatchOptions): Promise<BatchRecord> {
   const { journal, inputSha256 } = files;
   const begun = journal.record;
   const chosen = await place.requestQueue(queue ?? begun?.queueName);
@@ -111,7 +111,7 @@ async function recordOf(files: BatchFiles, place: QueuePlace, { queue }: BatchOp
 
 async function run(
   files: BatchFiles,
-  place: QueuePlace,
+  place: QueueStore,
   record: BatchRecord,
   { metadata, headers, labels, window }: BatchOptions,
   deadline: number,
@@ -135,7 +135,7 @@ async function run(
       notice: (text) => screen.tell(text),
     });
     await batch.run(signal);
-    screen.show(`${progress.line(realClock.now() / 1000)}, ${timeText((realClock.now() - started) / 1000)}`);
+    screen.show(`${progress.line(realClock.now() / 1000)}, ${durationText((realClock.now() - started) / 1000)}`);
     screen.keep();
   } finally {
     timer?.cancel();

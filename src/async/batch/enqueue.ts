@@ -5,8 +5,8 @@ import { realClock } from "../../base/clock/real.ts";
 import { lineText } from "../../base/document/line-splitter.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import type { Producer, SubmitRequest } from "../brokers/queue-client.ts";
-import { openPlace, type PlaceSource } from "./place.ts";
 import { print } from "./print.ts";
+import { openQueueStore, type QueueStoreLocation } from "./queue-store.ts";
 import { LONGEST_REQUEST, type RequestDefaults, readRequestText, requestPortions } from "./request-lines.ts";
 
 /** When requests are too late: so long from now, or at a moment. */
@@ -24,7 +24,7 @@ export interface RequestChoices {
 }
 
 export interface EnqueueOptions extends RequestChoices {
-  readonly place: PlaceSource;
+  readonly place: QueueStoreLocation;
   readonly queue: string | undefined;
   readonly resultQueue: string | undefined;
   readonly endpoint: string | undefined;
@@ -41,7 +41,7 @@ export interface EnqueueOptions extends RequestChoices {
  */
 export async function runEnqueue(options: EnqueueOptions): Promise<void> {
   const deadline = deadlineSeconds(options.deadline);
-  const place = await openPlace(options.place, true);
+  const place = await openQueueStore(options.place, true);
   try {
     const queue = await place.requestQueue(options.queue);
     const resultQueueName = options.resultQueue ?? queue.resultQueueName;

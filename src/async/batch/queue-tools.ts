@@ -1,12 +1,12 @@
 import { realClock } from "../../base/clock/real.ts";
 import { columns } from "../../base/process/screen.ts";
-import type { Backlog } from "../brokers/broker.ts";
+import type { QueueBacklog } from "../brokers/broker.ts";
 import { parseEnvelope } from "../brokers/messages/envelope.ts";
 import { UnreadableMessage } from "../brokers/messages/request.ts";
 import type { DeadLetter, QueueEntry } from "../brokers/queue-client.ts";
-import { timeText } from "./batch-progress.ts";
-import { openPlace, type PlaceSource, type QueuePlace } from "./place.ts";
+import { durationText } from "./batch-progress.ts";
 import { print, tell } from "./print.ts";
+import { openQueueStore, type QueueStore, type QueueStoreLocation } from "./queue-store.ts";
 
 /** Dead letters that go back in one go. */
 const STEP = 100;
@@ -17,8 +17,8 @@ const MARKED = 500;
  * Prints what is in each queue and how many results wait: as a table, or as one JSON document.
  * @param names of queues; none = all that are known
  */
-export function listQueues(source: PlaceSource, names: readonly string[], json: boolean): Promise<void> {
-  return withPlace(source, async (place) => {
+export function listQueues(source: QueueStoreLocation, names: readonly string[], json: boolean): Promise<void> {
+  return withQueueStore(source, async (place) => {
     const queues = await Promise.all(
       (await place.queueNames(names)).map(async (queue) => ({ queue, ...(await place.client.backlog(queue)) })),
     );
@@ -50,11 +50,11 @@ export function listQueues(source: PlaceSource, names: readonly string[], json: 
 
 /** Prints the first entries of a queue, or its oldest dead letters: as a table, or as JSON lines with the entries in them. */
 export function peekQueue(
-  source: PlaceSource,
+  source: QueueStoreLocation,
   wanted: string,
   options: { readonly count: number; readonly dead: boolean; readonly json: boolean },
 ): Promise<void> {
-  return withPlace(source, async (place) => {
+  return withQueueStore(source, async (place) => {
     const { name } = await place.requestQueue(wanted);
     const { inspector } = place.client;
     const entries = options.dead
@@ -76,8 +76,8 @@ export function peekQueue(
 }
 
 /** Marks requests to be cancelled. Which of them were still waiting nobody can say before they come to be sent. */
-export function cancelRequests(source: PlaceSource, ids: readonly string[]): Promise<void> {
-  return withPlace(source, async (place) => {
+export function cancelRequests(source: QueueStoreLocation, ids: readonly string[]): Promise<void> {
+  return withQueueStore(source, async (place) => {
     const producer = await place.client.producer("unused", place.resultQueueName);
     try {
       for (let at = 0; at < ids.length; at += MARKED) await producer.cancelRequests(ids.slice(at, at + MARKED));
@@ -91,8 +91,8 @@ export function cancelRequests(source: PlaceSource, ids: readonly string[]): Pro
 }
 
 /** Puts dead letters back into their queue, the oldest first. @param most undefined = all that are there now */
-export function requeueDead(source: PlaceSource, wanted: string, most: number | undefined): Promise<void> {
-  return withPlace(source, async (place) => {
+export function requeueDead(source: QueueStoreLocation, wanted: string, most: number | undefined): Promise<void> {
+  return withQueueStore(source, async (place) => {
     const { name } = await place.requestQueue(wanted);
     // Those that die again meanwhile wait for the next time.
     const { dead } = await place.client.backlog(name);
@@ -109,8 +109,8 @@ export function requeueDead(source: PlaceSource, wanted: string, most: number | 
   });
 }
 
-async function withPlace(source: PlaceSource, work: (place: QueuePlace) => Promise<void>): Promise<void> {
-  const place = await openPlace(source, false);
+async function withQueueStore(source: QueueStoreLocation, work: (place: QueueStore) => Promise<void>): Promise<void> {
+  const place = await openQueueStore(source, false);
   try {
     await work(place);
   } finally {
@@ -118,14 +118,14 @@ async function withPlace(source: PlaceSource, work: (place: QueuePlace) => Promi
   }
 }
 
-type NamedBacklog = Backlog & { readonly queue: string };
+type NamedBacklog = QueueBacklog & { readonly queue: string };
 
 function rowOf(backlog: NamedBacklog, now: number): string[] {
   const { queue, waiting, claimed, retries, dead, nextDeadline, nextCreated } = backlog;
   return [
     ...[queue, numberText(waiting), numberText(claimed), numberText(retries), numberText(dead)],
     Number.isNaN(nextDeadline) ? NOTHING : agoText(nextDeadline, now),
-    nextCreated === undefined ? NOTHING : timeText(Math.max(0, now - nextCreated)),
+    nextCreated === undefined ? NOTHING : durationText(Math.max(0, now - nextCreated)),
   ];
 }
 
@@ -201,7 +201,7 @@ export function entryRow(view: EntryView, now: number): string[] {
 
 /** `in 5m 3s` or `2h 4m ago`. @param at and now: Unix seconds */
 export function agoText(at: number, now: number): string {
-  return at > now ? `in ${timeText(at - now)}` : `${timeText(now - at)} ago`;
+  return at > now ? `in ${durationText(at - now)}` : `${durationText(now - at)} ago`;
 }
 
 export function numberText(value: number): string {

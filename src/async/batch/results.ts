@@ -4,11 +4,11 @@ import { interruptible } from "../../base/process/interrupt.ts";
 import type { ResultMessage } from "../brokers/messages/message.ts";
 import { encodeResult } from "../brokers/messages/result.ts";
 import type { Producer } from "../brokers/queue-client.ts";
-import { openPlace, type PlaceSource } from "./place.ts";
 import { print, tell } from "./print.ts";
+import { openQueueStore, type QueueStoreLocation } from "./queue-store.ts";
 
 export interface ResultsOptions {
-  readonly place: PlaceSource;
+  readonly place: QueueStoreLocation;
   readonly queue: string | undefined;
   /** Undefined = as many as come. */
   readonly count: number | undefined;
@@ -30,7 +30,7 @@ const NONE = Symbol("none");
  */
 export function runResults(options: ResultsOptions): Promise<number> {
   return interruptible(async (signal) => {
-    const place = await openPlace(options.place, false);
+    const place = await openQueueStore(options.place, false);
     try {
       const producer = await place.client.producer("unused", options.queue ?? place.resultQueueName);
       try {

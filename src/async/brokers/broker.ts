@@ -94,7 +94,7 @@ export interface BrokerEvents {
 }
 
 /** What is in a queue, for people and metrics; NaN where the broker does not know. */
-export interface Backlog {
+export interface QueueBacklog {
   /** Queued, not claimed. */
   readonly waiting: number;
   /** Claimed by anybody. */
@@ -129,7 +129,7 @@ export interface Broker {
   reclaim(held: ReadonlySet<string>): Promise<void>;
   /** For the readiness probe: rejects with the reason while requests cannot be claimed, or results cannot be written. */
   check(): Promise<void>;
-  backlog(queue: QueueSettings): Promise<Backlog>;
+  backlog(queue: QueueSettings): Promise<QueueBacklog>;
   /** After everything was settled. */
   close(): Promise<void>;
 }

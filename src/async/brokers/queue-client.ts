@@ -1,4 +1,4 @@
-import type { Backlog } from "./broker.ts";
+import type { QueueBacklog } from "./broker.ts";
 import type { ResultMessage } from "./messages/message.ts";
 
 /** A request as an application submits it (async-processor 4.1, 4.6). */
@@ -85,7 +85,7 @@ export interface QueueClient {
    * before this says no. On Redis it also says no once the deadline has passed (async-processor 5.2.2).
    */
   outstanding(ids: readonly string[]): Promise<readonly boolean[]>;
-  backlog(queueName: string): Promise<Backlog>;
+  backlog(queueName: string): Promise<QueueBacklog>;
   resultDepth(resultQueueName: string): Promise<number>;
   /** Queues that something was put into, and queues that hold results; undefined where that cannot be said. */
   names(): Promise<{ readonly queues: readonly string[]; readonly results: readonly string[] } | undefined>;

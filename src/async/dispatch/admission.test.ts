@@ -3,7 +3,7 @@ import { queueOf } from "../../../test/support/brokers/broker.cases.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import type { CapacityReading } from "../../base/plugin/gate.ts";
 import { readEntry } from "../brokers/intake.ts";
-import { Capacity } from "../gates/budget/capacity.ts";
+import { SharedCapacity } from "../gates/budget/capacity.ts";
 import { RequestCosts } from "../gates/budget/cost.ts";
 import { Admission } from "./admission.ts";
 import { Delivery } from "./delivery.ts";
@@ -18,12 +18,12 @@ function delivery(): Delivery {
 }
 
 /** A capacity that lets so many requests run. */
-function capacityOf(requests: number, clock: VirtualClock): Capacity {
+function capacityOf(requests: number, clock: VirtualClock): SharedCapacity {
   const reading: CapacityReading = {
     ...{ readable: true, problem: "", budget: 1, baseline: 0, maxSys: requests, unit: "requests", kind: "occupancy" },
     ...{ sampleTime: clock.wall(), value: 1, threshold: 0 },
   };
-  return new Capacity({ key: String(requests), read: async () => reading }, clock, 1, () => {});
+  return new SharedCapacity({ key: String(requests), read: async () => reading }, clock, 1, () => {});
 }
 
 describe("Admission", () => {

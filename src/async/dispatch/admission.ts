@@ -1,4 +1,4 @@
-import type { Asker, Capacity, Ticket } from "../gates/budget/capacity.ts";
+import type { Asker, SharedCapacity, Ticket } from "../gates/budget/capacity.ts";
 import type { RequestCosts } from "../gates/budget/cost.ts";
 import type { Delivery } from "./delivery.ts";
 
@@ -7,7 +7,7 @@ const NEWEST = 0.1;
 
 /** The capacities that a queue's messages spend, all at once: its own gate's and its pool's. */
 export class Admission {
-  readonly capacities: readonly Capacity[];
+  readonly capacities: readonly SharedCapacity[];
   readonly #asker: Asker;
   readonly #costs: RequestCosts;
   readonly #meanCosts: number[];
@@ -15,7 +15,7 @@ export class Admission {
   /** The cost that stands for it in each capacity. */
   readonly #expectedCosts: number[];
 
-  constructor(capacities: readonly Capacity[], asker: Asker, costs: RequestCosts) {
+  constructor(capacities: readonly SharedCapacity[], asker: Asker, costs: RequestCosts) {
     this.capacities = capacities;
     this.#asker = asker;
     this.#costs = costs;

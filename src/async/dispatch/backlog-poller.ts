@@ -1,6 +1,6 @@
 import type { Clock, Timer } from "../../base/clock/clock.ts";
 import type { DispatchMetrics } from "../../base/telemetry/dispatch-metrics.ts";
-import type { Backlog, Broker } from "../brokers/broker.ts";
+import type { Broker, QueueBacklog } from "../brokers/broker.ts";
 import type { QueueConsumer } from "./queue-consumer.ts";
 
 /** Weight of the newest interval in the rate that the ETA is made of. */
@@ -19,7 +19,7 @@ export interface BacklogPollerOptions {
 }
 
 /** What one queue's backlog was at the last look that succeeded. */
-export interface BacklogView extends Backlog {
+export interface BacklogView extends QueueBacklog {
   /** Messages that end here per second, lately. */
   readonly rate: number;
   /** Seconds until the queue is empty at that rate; Infinity at a standstill, 0 when it is empty. */
@@ -71,7 +71,7 @@ export class BacklogPoller {
     const latest = seconds > 0 ? (ended - (this.#ended.get(name) ?? 0)) / seconds : 0;
     const rate = before === undefined ? latest : before.rate * (1 - NEWEST) + latest * NEWEST;
     this.#ended.set(name, ended);
-    let backlog: Backlog;
+    let backlog: QueueBacklog;
     try {
       backlog = await broker.backlog(consumer.queue);
     } catch {

@@ -5,10 +5,10 @@ import {
   type ConsumerEvent,
   type ConsumerState,
   nextState,
-  type PoolView,
   planClaims,
   type QueueView,
   STATES,
+  type WorkerPoolView,
 } from "./claim-plan.ts";
 
 const ALL = Object.keys(STATES) as ConsumerState[];
@@ -101,7 +101,7 @@ const queue: fc.Arbitrary<Queue> = fc.record({
 
 const room = ({ most }: Queue["queue"], free: number): number => Math.min(free, most);
 
-const pool: fc.Arbitrary<PoolView<Queue>> = fc.record({
+const pool: fc.Arbitrary<WorkerPoolView<Queue>> = fc.record({
   queues: fc.array(queue, { maxLength: 5 }),
   policy: fc.constantFrom({ room }, { room, urgency: (each: Queue["queue"]) => each.urgency }),
   freeWorkers: fc.nat(12),
@@ -110,7 +110,7 @@ const pool: fc.Arbitrary<PoolView<Queue>> = fc.record({
 });
 
 /** A plan made without haste: one queue after another is chosen by looking at all, and messages are counted one by one. */
-function slowPlan({ queues, policy, freeWorkers, writerFull, batchCap }: PoolView<Queue>): ClaimAction<Queue>[] {
+function slowPlan({ queues, policy, freeWorkers, writerFull, batchCap }: WorkerPoolView<Queue>): ClaimAction<Queue>[] {
   const plan: ClaimAction<Queue>[] = [];
   const seen: Queue[] = [];
   const urgency = (each: Queue): number => (policy.urgency === undefined ? 0 : each.queue.urgency);

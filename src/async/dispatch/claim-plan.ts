@@ -126,7 +126,7 @@ export interface QueueView {
 }
 
 /** What a plan knows of a pool. */
-export interface PoolView<Q extends QueueView> {
+export interface WorkerPoolView<Q extends QueueView> {
   /** In the order in which they are asked where none is more urgent. */
   readonly queues: readonly Q[];
   readonly policy: {
@@ -165,7 +165,7 @@ export interface ClaimAction<Q> {
  * Decides what every queue of a pool claims now. Pure: equal views give equal plans. A queue without an action does nothing.
  * The most urgent queue is planned first; a queue that would take room from a more urgent one which wants it waits.
  */
-export function planClaims<Q extends QueueView>(pool: PoolView<Q>): readonly ClaimAction<Q>[] {
+export function planClaims<Q extends QueueView>(pool: WorkerPoolView<Q>): readonly ClaimAction<Q>[] {
   const plan: ClaimAction<Q>[] = [];
   const wanting: { readonly queue: Q; readonly urgency: number }[] = [];
   let free = pool.freeWorkers;
@@ -195,7 +195,7 @@ function actionOf<Q extends QueueView>(
   queue: Q,
   yields: boolean,
   free: number,
-  { policy, writerFull, batchCap }: PoolView<Q>,
+  { policy, writerFull, batchCap }: WorkerPoolView<Q>,
 ): ClaimAction<Q> | undefined {
   if ((queue.state !== "flowing" && queue.state !== "full") || queue.returning > 0) return undefined;
   const waits = { queue, room: 0, expected: 0, full: true, wantsRoom: false } as const;
@@ -212,7 +212,7 @@ function actionOf<Q extends QueueView>(
   return { queue, kind: "claim", room, expected: Math.max(1, most), full: false, wantsRoom };
 }
 
-function byUrgency<Q extends QueueView>({ queues, policy }: PoolView<Q>): { queue: Q; urgency: number }[] {
+function byUrgency<Q extends QueueView>({ queues, policy }: WorkerPoolView<Q>): { queue: Q; urgency: number }[] {
   const order = queues.map((queue) => ({ queue, urgency: policy.urgency?.(queue.queue) ?? 0 }));
   return policy.urgency === undefined ? order : order.sort((a, b) => a.urgency - b.urgency);
 }

@@ -9,7 +9,7 @@ import { readEntry } from "../brokers/intake.ts";
 import { errorResult } from "../brokers/messages/result.ts";
 import { BrokerTime } from "./broker-time.ts";
 import { Delivery } from "./delivery.ts";
-import { type Outcome, Outcomes } from "./outcomes.ts";
+import { type MessageOutcome, Outcomes } from "./outcomes.ts";
 import { QueueSeries } from "./series.ts";
 import { SettlementWriter } from "./settlement-writer.ts";
 
@@ -80,7 +80,7 @@ describe("Outcomes", () => {
   it("a message leaves once, whichever way comes first, and is counted once", async () => {
     const clock = new VirtualClock(1_700_000_000_000);
     const metrics = createDispatchMetrics(new MetricsRegistry());
-    const ways: readonly Outcome[] = [
+    const ways: readonly MessageOutcome[] = [
       { kind: "result", result: errorResult("a", "CANCELLED", "cancelled"), counts: "cancelled" },
       { kind: "expired" },
       { kind: "unusable", problem: "no deadline" },

@@ -17,10 +17,10 @@ import { parseDocument } from "../../base/document/parse.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import type { DispatchGate, GateMessage, GateVerdict, Reservations } from "../../base/plugin/gate.ts";
 import { mergePolicy } from "./merge/policy-file.ts";
-import type { Answer } from "./send/inference-client.ts";
+import type { GatewayAnswer } from "./send/inference-client.ts";
 
 /** What the gateway does with every request that comes. */
-const ANSWERS: Readonly<Record<string, Answer>> = {
+const ANSWERS: Readonly<Record<string, GatewayAnswer>> = {
   ok: OK,
   "not found": answer(404),
   overloaded: answer(429, { retryAfterMs: 3000 }),
@@ -312,7 +312,7 @@ class Run {
         if (answered.kind === "response" && answered.status === 200)
           this.#answered.set(id, (this.#answered.get(id) ?? 0) + 1);
         if (this.#gentle && (this.#answered.get(id) ?? 0) > 1) this.problems.push(`${id} answered twice`);
-        return state.dead ? new Promise<Answer>(() => {}) : answered;
+        return state.dead ? new Promise<GatewayAnswer>(() => {}) : answered;
       });
     };
     gateway.reply = () => ANSWERS[this.#mood]!;

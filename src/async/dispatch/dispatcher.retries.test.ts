@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { answer, Harness, OK } from "../../../test/support/dispatch/harness.cases.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { parseDocument } from "../../base/document/parse.ts";
-import type { Answer } from "./send/inference-client.ts";
+import type { GatewayAnswer } from "./send/inference-client.ts";
 import { requestTransforms } from "./transforms/transforms-file.ts";
 
 const header = (headers: readonly string[], name: string): string | undefined => {
@@ -11,7 +11,7 @@ const header = (headers: readonly string[], name: string): string | undefined =>
 };
 
 describe("a gateway that is away for 30 s (A-78, H-2)", () => {
-  const ways: readonly (readonly [string, Answer])[] = [
+  const ways: readonly (readonly [string, GatewayAnswer])[] = [
     ["refuses connections", { kind: "no-answer", message: "connect ECONNREFUSED" }],
     ["cannot be found", { kind: "no-answer", message: "getaddrinfo ENOTFOUND gateway" }],
     ["resets connections", { kind: "no-answer", message: "read ECONNRESET" }],
@@ -38,10 +38,10 @@ describe("a gateway that is away for 30 s (A-78, H-2)", () => {
 });
 
 describe("a message whose deadline passes after failed attempts", () => {
-  const refused: Answer = { kind: "no-answer", message: "connect ECONNREFUSED 10.0.0.1:80" };
+  const refused: GatewayAnswer = { kind: "no-answer", message: "connect ECONNREFUSED 10.0.0.1:80" };
   const code = "DEADLINE_EXCEEDED";
 
-  it.each<readonly [string, Answer, string]>([
+  it.each<readonly [string, GatewayAnswer, string]>([
     ["refused", refused, "connect ECONNREFUSED 10.0.0.1:80"],
     ["timed out", { kind: "timeout", message: "no complete answer within 5 ms" }, "no complete answer within 5 ms"],
     [
@@ -80,7 +80,7 @@ describe("a message whose deadline passes after failed attempts", () => {
 });
 
 describe("Retry-After (A-79, 5.2.6)", () => {
-  const asking = (retryAfterMs: number): readonly (readonly [string, Answer])[] => [
+  const asking = (retryAfterMs: number): readonly (readonly [string, GatewayAnswer])[] => [
     ["429", answer(429, { retryAfterMs })],
     ["503", answer(503, { retryAfterMs })],
     ["a truncated body", { kind: "truncated", status: 200, retryAfterMs, message: "cut", tooLong: false }],

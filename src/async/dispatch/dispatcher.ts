@@ -8,7 +8,7 @@ import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
 import { noTracing, type Tracing } from "../../base/telemetry/tracing.ts";
 import type { Broker, Settlement, SettleOutcome } from "../brokers/broker.ts";
 import type { LeaseSettings, PoolSettings, QueueSettings } from "../brokers/settings.ts";
-import { Capacity } from "../gates/budget/capacity.ts";
+import { SharedCapacity } from "../gates/budget/capacity.ts";
 import { RequestCosts } from "../gates/budget/cost.ts";
 import { Admission } from "./admission.ts";
 import { BrokerHealth } from "./broker-health.ts";
@@ -76,7 +76,7 @@ interface Consumption {
  */
 export class Dispatcher {
   readonly pools: readonly WorkerPool[];
-  readonly capacities = new Map<string, Capacity>();
+  readonly capacities = new Map<string, SharedCapacity>();
   readonly writer: SettlementWriter;
   readonly health: BrokerHealth;
   readonly costs = new RequestCosts();
@@ -277,11 +277,11 @@ export class Dispatcher {
     }
   }
 
-  #capacity(source: CapacitySource): Capacity {
+  #capacity(source: CapacitySource): SharedCapacity {
     const { clock, replicas } = this.#options;
     let capacity = this.capacities.get(source.key);
     if (capacity === undefined) {
-      capacity = new Capacity(source, clock, replicas, () => this.#changed(source.key));
+      capacity = new SharedCapacity(source, clock, replicas, () => this.#changed(source.key));
       this.capacities.set(source.key, capacity);
       this.#spenders.set(source.key, []);
     }

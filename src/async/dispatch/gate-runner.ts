@@ -7,7 +7,7 @@ import type { Broker } from "../brokers/broker.ts";
 import { OPEN_GATE } from "../gates/factory.ts";
 import type { BrokerTime } from "./broker-time.ts";
 import type { Delivery } from "./delivery.ts";
-import { BACK, cancelledOutcome, errorOutcome, IN_A_SECOND, type Outcome, unsendable } from "./outcomes.ts";
+import { BACK, cancelledOutcome, errorOutcome, IN_A_SECOND, type MessageOutcome, unsendable } from "./outcomes.ts";
 import type { QueueSeries } from "./series.ts";
 import { type Slotted, UnorderedSet } from "./unordered-set.ts";
 
@@ -17,7 +17,7 @@ const ASK_AGAIN = { queue: 200, pool: 50 } as const;
 const CANCEL_CHECK = 1000;
 
 /** What a gate said of a message, or that the gate failed. */
-export type Verdict =
+export type GateAnswer =
   | GateVerdict
   | {
       readonly kind: "error";
@@ -36,7 +36,7 @@ export interface Hold {
 }
 
 /** What a message does when its gate has decided. */
-export type Passage = { readonly kind: "on" } | Hold | Outcome;
+export type Passage = { readonly kind: "on" } | Hold | MessageOutcome;
 /** What a message does after its gate was asked. */
 export type Step = Passage | { readonly kind: "wait" };
 
@@ -109,16 +109,16 @@ export class GateRunner {
   }
 
   /** Asks the gate once. What it reserved is given back unless the message may go on. Never throws or rejects. */
-  evaluate(delivery: Delivery): Verdict | Promise<Verdict> {
+  evaluate(delivery: Delivery): GateAnswer | Promise<GateAnswer> {
     const { gate } = this.#options;
     if (gate === OPEN_GATE) return CONTINUE;
     const { reservations, undo } = delivery.reserve();
-    const failed = (error: unknown): Verdict => {
+    const failed = (error: unknown): GateAnswer => {
       undo();
       const passing = error instanceof SluiceError && PASSING.has(error.code);
       return { kind: "error", problem: messageOf(error), passing };
     };
-    const said = (verdict: GateVerdict | undefined): Verdict => {
+    const said = (verdict: GateVerdict | undefined): GateAnswer => {
       if (verdict === undefined || !VERDICTS.has(verdict.kind))
         return failed(new Error(`the gate gave no verdict, but ${JSON.stringify(verdict)?.slice(0, 100)}`));
       if (verdict.kind !== "continue") undo();
@@ -146,7 +146,7 @@ export class GateRunner {
    * What a verdict means at this place (async-processor 3.1), counted.
    * @param again the message has waited: its waiting is counted already
    */
-  obey(delivery: Delivery, verdict: Verdict, again = false): Step {
+  obey(delivery: Delivery, verdict: GateAnswer, again = false): Step {
     const { series, place } = this.#options;
     switch (verdict.kind) {
       case "continue":
@@ -176,7 +176,7 @@ export class GateRunner {
    * Keeps a message until its gate has decided.
    * @param answer of the gate, if it was asked already
    */
-  wait(delivery: Delivery, answer?: Promise<Verdict>): Promise<Passage> {
+  wait(delivery: Delivery, answer?: Promise<GateAnswer>): Promise<Passage> {
     if (this.#stopped) return Promise.resolve(BACK);
     return new Promise((resolve) => {
       const waiting: Waiting = { slot: -1, delivery, asked: false, resolve };
@@ -198,7 +198,7 @@ export class GateRunner {
     return { id, metadata, labels, deadline, signal, admitted: !this.judgesWhenClosed };
   }
 
-  #failed(delivery: Delivery, { problem, passing }: Verdict & { readonly kind: "error" }): Step {
+  #failed(delivery: Delivery, { problem, passing }: GateAnswer & { readonly kind: "error" }): Step {
     const { series, place, name } = this.#options;
     series?.decision("error");
     if (this.#stopped) return BACK;
@@ -208,7 +208,7 @@ export class GateRunner {
     return { kind: "hold", key: undefined, gateFailed: true };
   }
 
-  #await(waiting: Waiting, answer: Promise<Verdict>, again: boolean): void {
+  #await(waiting: Waiting, answer: Promise<GateAnswer>, again: boolean): void {
     waiting.asked = true;
     void answer.then((verdict) => {
       // A message that has left in the meantime gives back what the gate reserved for it.
@@ -276,7 +276,7 @@ export class GateRunner {
 }
 
 /** The end of a message that a gate dropped. */
-function dropped(delivery: Delivery, { result }: GateVerdict & { kind: "drop" }): Outcome {
+function dropped(delivery: Delivery, { result }: GateVerdict & { kind: "drop" }): MessageOutcome {
   const problem = "Pool gating dropped request";
   if (result === undefined) return errorOutcome(delivery, "GATE_DROPPED", problem, "dropped");
   return {

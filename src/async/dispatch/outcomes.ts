@@ -30,7 +30,7 @@ interface ResultOutcome {
 }
 
 /** The one thing that becomes of a message that leaves this process. */
-export type Outcome =
+export type MessageOutcome =
   | ResultOutcome
   /** The deadline has passed. */
   | { readonly kind: "expired" }
@@ -51,17 +51,17 @@ export type Outcome =
   /** Back into the queue exactly where it was. `gateClosed`: the gate lets no other message of the queue pass either. */
   | { readonly kind: "back"; readonly gateClosed?: boolean };
 
-export const BACK: Outcome = { kind: "back" };
-export const EXPIRED: Outcome = { kind: "expired" };
+export const BACK: MessageOutcome = { kind: "back" };
+export const EXPIRED: MessageOutcome = { kind: "expired" };
 /** Nobody can say for now whether the message may be sent. */
-export const IN_A_SECOND: Outcome = { kind: "later", seconds: 1 };
+export const IN_A_SECOND: MessageOutcome = { kind: "later", seconds: 1 };
 
 /** What keeps a message from being sent: the process ends, its lease may be somebody else's by now, or its deadline has passed. */
 export function unsendable(
   { signal, claim, leaseUntil }: Delivery,
   clock: Clock,
   time: BrokerTime,
-): Outcome | undefined {
+): MessageOutcome | undefined {
   if (signal.aborted || claim.lost || clock.now() > leaseUntil) return BACK;
   return time.now() > claim.message.request.deadline * 1000 ? EXPIRED : undefined;
 }
@@ -72,11 +72,11 @@ export function errorOutcome(
   code: ErrorCode,
   message: string,
   counts: ResultOutcome["counts"] = "failed",
-): Outcome {
+): MessageOutcome {
   return { kind: "result", result: errorResult(claim.message.request.id, code, message), counts };
 }
 
-export function cancelledOutcome(delivery: Delivery): Outcome {
+export function cancelledOutcome(delivery: Delivery): MessageOutcome {
   return errorOutcome(delivery, "CANCELLED", "cancelled", "cancelled");
 }
 
@@ -102,13 +102,13 @@ export class Outcomes {
   }
 
   /** @returns false when the message has left before: then nothing is written or counted */
-  settle(delivery: Delivery, outcome: Outcome): boolean {
+  settle(delivery: Delivery, outcome: MessageOutcome): boolean {
     if (!delivery.end()) return false;
     this.#options.writer.add(this.#settlement(delivery, outcome));
     return true;
   }
 
-  #settlement(delivery: Delivery, outcome: Outcome): Settlement {
+  #settlement(delivery: Delivery, outcome: MessageOutcome): Settlement {
     const { series, time } = this.#options;
     const { claim, labels } = delivery;
     const { id } = claim.message.request;
@@ -149,7 +149,7 @@ export class Outcomes {
     return { kind: "result", claim, result };
   }
 
-  #retry(delivery: Delivery, outcome: Outcome & { readonly kind: "retry" }): Settlement {
+  #retry(delivery: Delivery, outcome: MessageOutcome & { readonly kind: "retry" }): Settlement {
     const { time, random, series } = this.#options;
     const { claim } = delivery;
     const { deadline } = claim.message.request;

@@ -14,10 +14,10 @@ import {
   type QueueView,
 } from "./claim-plan.ts";
 import type { Delivery } from "./delivery.ts";
-import { type GateRunner, type Hold, type Passage, type Step, type Verdict, within } from "./gate-runner.ts";
+import { type GateAnswer, type GateRunner, type Hold, type Passage, type Step, within } from "./gate-runner.ts";
 import type { Leases } from "./leases.ts";
 import type { MergePolicy } from "./merge/merge-policy.ts";
-import { BACK, cancelledOutcome, EXPIRED, type Outcome, type Outcomes } from "./outcomes.ts";
+import { BACK, cancelledOutcome, EXPIRED, type MessageOutcome, type Outcomes } from "./outcomes.ts";
 import { RefusalHold } from "./refusal-hold.ts";
 import type { QueueSeries } from "./series.ts";
 
@@ -173,7 +173,7 @@ export class QueueConsumer implements QueueView {
   }
 
   /** Does what becomes of a message. */
-  settle(delivery: Delivery, outcome: Outcome | Hold): void {
+  settle(delivery: Delivery, outcome: MessageOutcome | Hold): void {
     if (outcome.kind === "hold" && this.#state !== "stopped") {
       delivery.release();
       this.hold.add(delivery, outcome.key);
@@ -306,7 +306,7 @@ export class QueueConsumer implements QueueView {
   }
 
   /** The end of a message that no gate needs to see. */
-  #endOf(delivery: Delivery): Outcome | undefined {
+  #endOf(delivery: Delivery): MessageOutcome | undefined {
     const { claim } = delivery;
     const { deadline } = claim.message.request;
     if (deadline <= 0) return { kind: "unusable", problem: "Failed: deadline is missing or invalid (Unix seconds)." };
@@ -330,7 +330,7 @@ export class QueueConsumer implements QueueView {
           ? await within(clock, Math.max(0, until - clock.now()), answer, delivery.signal)
           : answer;
       // A gate in which messages wait in place, or whose server hangs: nobody else is to wait for it.
-      if (verdict === undefined) this.#await(delivery, gate.wait(delivery, answer as Promise<Verdict>));
+      if (verdict === undefined) this.#await(delivery, gate.wait(delivery, answer as Promise<GateAnswer>));
       // In dispatch order, and nobody overtakes what does not fit (async-processor 2.3).
       else if (claim.obstacle === "no fit" && (verdict.kind === "continue" || verdict.kind === "refuse"))
         this.settle(delivery, BACK);
@@ -338,7 +338,7 @@ export class QueueConsumer implements QueueView {
     }
   }
 
-  #verdictOn(delivery: Delivery): Verdict | Promise<Verdict> {
+  #verdictOn(delivery: Delivery): GateAnswer | Promise<GateAnswer> {
     const { gate } = this;
     if (this.hold.size > 0 && this.hold.refuses(gate.refusalKey(delivery)))
       return { kind: "refuse", reason: "quota_exhausted" };

@@ -1,4 +1,4 @@
-import type { Capacity } from "../gates/budget/capacity.ts";
+import type { SharedCapacity } from "../gates/budget/capacity.ts";
 import type { BacklogPoller } from "./backlog-poller.ts";
 import { STATES } from "./claim-plan.ts";
 import type { Dispatcher } from "./dispatcher.ts";
@@ -55,7 +55,7 @@ export function queuesView(dispatcher: Dispatcher, backlog: BacklogPoller): obje
   };
 }
 
-function capacityView(capacity: Capacity, dispatcher: Dispatcher, wall: number): object {
+function capacityView(capacity: SharedCapacity, dispatcher: Dispatcher, wall: number): object {
   const { reading, state } = capacity;
   const workers = Math.max(0, ...dispatcher.pools.map(({ settings }) => settings.workers));
   return {
@@ -76,7 +76,7 @@ function capacityView(capacity: Capacity, dispatcher: Dispatcher, wall: number):
   };
 }
 
-function reasons({ reading, state, latchedAt, own }: Capacity, wall: number): string {
+function reasons({ reading, state, latchedAt, own }: SharedCapacity, wall: number): string {
   switch (state) {
     case "unknown":
       return "its metric has not been read yet";

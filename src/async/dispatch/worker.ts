@@ -9,7 +9,7 @@ import type { BrokerTime } from "./broker-time.ts";
 import type { Delivery } from "./delivery.ts";
 import type { GateRunner, Hold, Passage } from "./gate-runner.ts";
 import type { MergePolicy } from "./merge/merge-policy.ts";
-import { BACK, cancelledOutcome, errorOutcome, IN_A_SECOND, type Outcome, unsendable } from "./outcomes.ts";
+import { BACK, cancelledOutcome, errorOutcome, IN_A_SECOND, type MessageOutcome, unsendable } from "./outcomes.ts";
 import { type Classified, classify } from "./send/classify.ts";
 import type { InferenceClient } from "./send/inference-client.ts";
 import { buildRequest } from "./send/outbound.ts";
@@ -54,7 +54,7 @@ export class Worker {
   }
 
   /** Never rejects: whatever goes wrong here, the message goes back to its queue. */
-  async work(delivery: Delivery, source: MessageSource): Promise<Outcome | Hold> {
+  async work(delivery: Delivery, source: MessageSource): Promise<MessageOutcome | Hold> {
     const { time, clock, log } = this.#options;
     const { message, queue } = delivery.claim;
     const { created } = message.request;
@@ -78,7 +78,10 @@ export class Worker {
   }
 
   /** What keeps a message from being sent; undefined = nothing. No promise where there is nobody to ask, as mostly. */
-  #unsent(delivery: Delivery, source: MessageSource): Outcome | Hold | undefined | Promise<Outcome | Hold | undefined> {
+  #unsent(
+    delivery: Delivery,
+    source: MessageSource,
+  ): MessageOutcome | Hold | undefined | Promise<MessageOutcome | Hold | undefined> {
     const { transforms, clock, gate } = this.#options;
     const { request } = delivery.claim.message;
     if (request.payload === undefined)
@@ -100,7 +103,7 @@ export class Worker {
     decided: Passage | Promise<Passage>,
     delivery: Delivery,
     source: MessageSource,
-  ): Promise<Outcome | Hold | undefined> {
+  ): Promise<MessageOutcome | Hold | undefined> {
     const step = await decided;
     if (step.kind !== "on") return step;
     const waited = this.#options.clock.now() - delivery.claimedAt > STALE;
@@ -111,13 +114,13 @@ export class Worker {
   }
 
   /** Back, when the capacities have closed since room was taken. @param waited newer readings count as well */
-  #withoutRoom({ admission, series }: MessageSource, waited: boolean): Outcome | undefined {
+  #withoutRoom({ admission, series }: MessageSource, waited: boolean): MessageOutcome | undefined {
     if (admission.holds(waited)) return undefined;
     series.decision("gate_closed");
     return BACK;
   }
 
-  async #cancelled(delivery: Delivery): Promise<Outcome | undefined> {
+  async #cancelled(delivery: Delivery): Promise<MessageOutcome | undefined> {
     const { clock, broker } = this.#options;
     if (clock.now() - delivery.checkedAt <= STALE) return undefined;
     delivery.checkedAt = clock.now();
@@ -130,7 +133,7 @@ export class Worker {
     }
   }
 
-  async #send(delivery: Delivery, source: MessageSource): Promise<Outcome> {
+  async #send(delivery: Delivery, source: MessageSource): Promise<MessageOutcome> {
     const { transforms, tracing, client, time, clock, requestTimeout, deadlineHeader, cutOff, policy } = this.#options;
     const { message, queue } = delivery.claim;
     const { request, routing } = message;
@@ -187,7 +190,12 @@ export class Worker {
     }
   }
 
-  #outcome(delivery: Delivery, { series, admission }: MessageSource, classified: Classified, span: Span): Outcome {
+  #outcome(
+    delivery: Delivery,
+    { series, admission }: MessageSource,
+    classified: Classified,
+    span: Span,
+  ): MessageOutcome {
     const { claim } = delivery;
     const queue = claim.queue.name;
     if (classified.kind === "requeue") {

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { defineGate } from "../../base/plugin/gate.ts";
-import { type Finding, highest, lowest, metricGate } from "./metric-gate.ts";
+import { highest, lowest, type MetricFinding, metricGate } from "./metric-gate.ts";
 import {
   baselineParameter,
   fallbackParameter,
@@ -58,7 +58,7 @@ export const endpointScrapeGate = defineGate({
         fallback,
         settings: parameters,
         limit: SCRAPE_TIMEOUT,
-        async look(signal): Promise<Finding> {
+        async look(signal): Promise<MetricFinding> {
           const [{ samples, time }, servers] = await Promise.all([load.query(signal), pods?.query(signal)]);
           const count = servers === undefined ? 1 : lowest(servers.samples);
           if (count <= 0) throw new SluiceError("METRIC_SOURCE", `the number of model servers is ${count}`);

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { defineGate, type GateContext, type MetricSource } from "../../base/plugin/gate.ts";
-import { type Finding, highest, lowest, metricGate } from "./metric-gate.ts";
+import { highest, lowest, type MetricFinding, metricGate } from "./metric-gate.ts";
 import {
   baselineParameter,
   fallbackParameter,
@@ -68,7 +68,7 @@ export const metricBudgetGate = defineGate({
         fallback,
         settings: parameters,
         limit: LIMIT,
-        async look(signal): Promise<Finding> {
+        async look(signal): Promise<MetricFinding> {
           const [{ samples, time }, servers] = await Promise.all([figure.query(signal), pods?.query(signal)]);
           const count = servers === undefined ? undefined : highest(servers.samples);
           if (count !== undefined && count <= 0)

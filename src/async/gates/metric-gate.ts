@@ -16,7 +16,7 @@ import { capacityKey, type MetricSettings } from "./metric-parameters.ts";
 import { RefreshCache, whileWanted } from "./metric-sources/refresh-cache.ts";
 
 /** What one question to a metric gave. */
-export interface Finding {
+export interface MetricFinding {
   /** D as the metric has it, finite; undefined = cannot be read, `problem` says why. */
   readonly budget: number | undefined;
   readonly problem: string;
@@ -41,13 +41,13 @@ interface MetricGateOptions {
   /** Milliseconds that a question may take. */
   readonly limit: number;
   /** @throws SluiceError METRIC_SOURCE when the metric cannot be read */
-  look(signal: AbortSignal): Promise<Finding>;
+  look(signal: AbortSignal): Promise<MetricFinding>;
   close(): Promise<void>;
 }
 
 /** A finding and when it was asked for. */
 interface Look {
-  readonly finding: Finding;
+  readonly finding: MetricFinding;
   /** By the monotonic clock: ages do not jump with the wall clock. */
   readonly startedAt: number;
   readonly startedWall: number;
@@ -67,7 +67,7 @@ interface Evaluation {
 const LOG_LIMITS = { intervalMs: 60_000, maxKeys: 2 };
 
 /** What a question without a usable answer finds. */
-export function unread(problem: string): Finding {
+export function unread(problem: string): MetricFinding {
   return { budget: undefined, problem, kind: "queue-only", maxSys: undefined, sampleTime: Number.NEGATIVE_INFINITY };
 }
 

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import { type CapacityReading, defineGate, type MetricAnswer } from "../../base/plugin/gate.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
-import { type Finding, lowest, metricGate, unread } from "./metric-gate.ts";
+import { lowest, type MetricFinding, metricGate, unread } from "./metric-gate.ts";
 import {
   baselineParameter,
   fallbackParameter,
@@ -152,7 +152,7 @@ export const prometheusBudgetGate = defineGate({
         fallback,
         settings: parameters,
         limit: PROMETHEUS_TIMEOUT,
-        async look(signal): Promise<Finding> {
+        async look(signal): Promise<MetricFinding> {
           const counting = readyPods(client, { pool, namespace }, signal);
           const found = await budgetOf(cascade, signal);
           const pods = await counting;
@@ -168,7 +168,7 @@ export const prometheusBudgetGate = defineGate({
 });
 
 /** A cascade that finds nothing does not take away what else is known: how many model servers there are. */
-async function budgetOf(cascade: BudgetCascade, signal: AbortSignal): Promise<Finding> {
+async function budgetOf(cascade: BudgetCascade, signal: AbortSignal): Promise<MetricFinding> {
   try {
     const { samples, time, kind } = await cascade.ask(signal);
     return { budget: lowest(samples), problem: "", kind, maxSys: undefined, sampleTime: time };

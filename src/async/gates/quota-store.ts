@@ -1,7 +1,7 @@
 import { type Clock, delay, type Timer } from "../../base/clock/clock.ts";
 import { messageOf } from "../../base/inference/errors.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
-import { type RedisScript, redisScript } from "../brokers/redis/script.ts";
+import { type RedisScript, readScript } from "../brokers/redis/script.ts";
 import type { GateRedis } from "./redis-parameters.ts";
 
 /** Where the reservations of a quota are counted, for all processes together. */
@@ -23,64 +23,9 @@ export interface QuotaStore {
 const MOST_AT_ONCE = 1_000;
 /** Milliseconds that a reservation waits for a connection: enough for the first one and for a server that restarts. */
 const CONNECT_LIMIT = 5_000;
-/** Milliseconds that a key outlives what is in it. */
-const LINGER = 1_000;
-
-/*
- * Both modes keep a sorted set under `<prefix><attribute>:<value>`, by the server's clock: processes whose clocks differ
- * count alike. Rate limits score the instant of admission in nanoseconds, as the reference does, so that its processes and
- * ours share one window; a double holds them to 256 ns, and the server counts in microseconds. Concurrency scores the end
- * of the lease in milliseconds. The two never meet: scores of one lie above 10^16, those of the other below, so quotas of
- * both modes may share a key, and what one leaves behind when the mode is changed does not disturb the other.
- *
- * The reference's counter of messages in flight, a plain number, counts as a full quota: it goes away by itself one window
- * after the last process that used it; without an expiry it is left over and goes at once.
- */
-const COMMON = `
-local key = KEYS[1]
-local function foreign()
-  if redis.call('TYPE', key).ok ~= 'string' then return false end
-  if redis.call('PTTL', key) ~= -1 then return true end
-  redis.call('DEL', key)
-  return false
-end
-local function live(ms)
-  if redis.call('PTTL', key) < ms then redis.call('PEXPIRE', key, string.format('%.0f', ms)) end
-end
-local time = redis.call('TIME')
-`;
-
-/** KEYS: the set. ARGV: member, limit, window in ms, life of the key in ms. */
-const TAKE_TOKEN = redisScript(`${COMMON}
-if foreign() then return 0 end
-local now = time[1] * 1e9 + time[2] * 1e3
-redis.call('ZREMRANGEBYSCORE', key, 1e16, string.format('%.0f', now - ARGV[3] * 1e6))
-if redis.call('ZCOUNT', key, 1e16, '+inf') >= tonumber(ARGV[2]) then return 0 end
-redis.call('ZADD', key, string.format('%.0f', now), ARGV[1])
-live(tonumber(ARGV[4]))
-return 1
-`);
-
-const LEASES = `${COMMON}
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-`;
-
-/** KEYS: the set. ARGV: member, limit, lease in ms. */
-const TAKE_SLOT = redisScript(`${LEASES}
-if foreign() then return 0 end
-redis.call('ZREMRANGEBYSCORE', key, '-inf', now)
-if redis.call('ZCOUNT', key, '-inf', 1e16) >= tonumber(ARGV[2]) then return 0 end
-redis.call('ZADD', key, now + ARGV[3], ARGV[1])
-live(ARGV[3] + ${LINGER})
-return 1
-`);
-
-/** KEYS: the set. ARGV: lease in ms, members. A lease that ran out is taken again: its message is still in flight. */
-const KEEP_SLOTS = redisScript(`${LEASES}
-for i = 2, #ARGV do redis.call('ZADD', key, now + ARGV[1], ARGV[i]) end
-live(ARGV[1] + ${LINGER})
-return #ARGV - 1
-`);
+const TAKE_TOKEN = readScript(import.meta.dirname, "quota-key.lua", "quota-take-token.lua");
+const TAKE_SLOT = readScript(import.meta.dirname, "quota-key.lua", "quota-take-slot.lua");
+const KEEP_SLOTS = readScript(import.meta.dirname, "quota-key.lua", "quota-keep-slots.lua");
 
 /** What a server that runs quotas has to know. */
 export const QUOTA_SCRIPTS: readonly RedisScript[] = [TAKE_TOKEN, TAKE_SLOT, KEEP_SLOTS];

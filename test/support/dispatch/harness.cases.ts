@@ -4,7 +4,11 @@ import type { SubmitRequest } from "../../../src/async/brokers/queue-client.ts";
 import type { LeaseSettings, PoolSettings, QueueSettings } from "../../../src/async/brokers/settings.ts";
 import { Dispatcher, type DispatcherOptions } from "../../../src/async/dispatch/dispatcher.ts";
 import { mergePolicy } from "../../../src/async/dispatch/merge/policy-file.ts";
-import type { Answer, InferenceClient, OutboundRequest } from "../../../src/async/dispatch/send/inference-client.ts";
+import type {
+  GatewayAnswer,
+  InferenceClient,
+  OutboundRequest,
+} from "../../../src/async/dispatch/send/inference-client.ts";
 import { requestTransforms } from "../../../src/async/dispatch/transforms/transforms-file.ts";
 import { OPEN_GATE } from "../../../src/async/gates/factory.ts";
 import { SeededRandom } from "../../../src/base/clock/random.ts";
@@ -29,13 +33,13 @@ export function queueSettings(name = "q", over: Partial<QueueSettings> = {}): Qu
   };
 }
 
-export const OK: Answer = {
+export const OK: GatewayAnswer = {
   ...{ kind: "response", status: 200, body: Buffer.from('{"ok":true}'), contentType: "application/json" },
   ...{ retryAfterMs: undefined, dropReason: "" },
 };
 
-export function answer(status: number, over: Partial<Answer & { kind: "response" }> = {}): Answer {
-  return { ...OK, status, body: Buffer.from(`{"status":${status}}`), ...over } as Answer;
+export function answer(status: number, over: Partial<GatewayAnswer & { kind: "response" }> = {}): GatewayAnswer {
+  return { ...OK, status, body: Buffer.from(`{"status":${status}}`), ...over } as GatewayAnswer;
 }
 
 /** A gateway in virtual time: every request takes `latency`, and is answered by `reply`. */
@@ -44,19 +48,19 @@ export class FakeGateway implements InferenceClient {
   latency = 0;
   running = 0;
   peak = 0;
-  reply: (request: OutboundRequest, attempt: number) => Answer = () => OK;
+  reply: (request: OutboundRequest, attempt: number) => GatewayAnswer = () => OK;
   readonly #clock: VirtualClock;
 
   constructor(clock: VirtualClock) {
     this.#clock = clock;
   }
 
-  send(request: OutboundRequest, signal: AbortSignal): Promise<Answer> {
+  send(request: OutboundRequest, signal: AbortSignal): Promise<GatewayAnswer> {
     this.requests.push({ ...request, at: this.#clock.now() });
     const attempt = this.requests.length;
     this.peak = Math.max(this.peak, ++this.running);
     return new Promise((resolve) => {
-      const end = (answered: Answer): void => {
+      const end = (answered: GatewayAnswer): void => {
         this.running--;
         timer.cancel();
         signal.removeEventListener("abort", onAbort);

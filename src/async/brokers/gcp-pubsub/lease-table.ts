@@ -6,7 +6,7 @@ import type { QueueSettings } from "../settings.ts";
 import type { AckReport, Received } from "./client.ts";
 
 /** A message that the service has leased to this process. */
-export interface Delivery {
+export interface LeasedMessage {
   readonly claim: Claim;
   readonly messageId: string;
   /**
@@ -29,7 +29,7 @@ export interface Delivery {
  * @param id of the claim, unique per delivery
  * @throws UnreadableMessage
  */
-export function readDelivery(queue: QueueSettings, received: Received, id: string): Delivery {
+export function readLeasedMessage(queue: QueueSettings, received: Received, id: string): LeasedMessage {
   const message = received.message;
   const data = bytesOf(message?.data);
   if (!isUtf8(data)) throw new UnreadableMessage("the message is no UTF-8 text");
@@ -81,23 +81,23 @@ export type LeaseOutcome = "done" | "lost" | { readonly failed: string };
  * Bounded by what is claimed and buffered.
  */
 export class LeaseTable {
-  readonly #byClaim = new Map<string, Delivery>();
-  readonly #byMessage = new Map<string, Delivery>();
+  readonly #byClaim = new Map<string, LeasedMessage>();
+  readonly #byMessage = new Map<string, LeasedMessage>();
 
-  get(claimId: string): Delivery | undefined {
+  get(claimId: string): LeasedMessage | undefined {
     return this.#byClaim.get(claimId);
   }
 
-  all(): IterableIterator<Delivery> {
+  all(): IterableIterator<LeasedMessage> {
     return this.#byClaim.values();
   }
 
-  has(delivery: Delivery): boolean {
+  has(delivery: LeasedMessage): boolean {
     return this.#byClaim.get(delivery.claim.id) === delivery;
   }
 
   /** @returns the delivery that is in work for this message: the given one, or an older one that got one more lease */
-  admit(delivery: Delivery): Delivery {
+  admit(delivery: LeasedMessage): LeasedMessage {
     const held = this.#byMessage.get(delivery.messageId);
     // One that is going back may be delivered again before the answer to that is here.
     if (held !== undefined && held.settling !== "give-back") {
@@ -110,7 +110,7 @@ export class LeaseTable {
     return delivery;
   }
 
-  remove(delivery: Delivery): void {
+  remove(delivery: LeasedMessage): void {
     this.#byClaim.delete(delivery.claim.id);
     if (this.#byMessage.get(delivery.messageId) === delivery) this.#byMessage.delete(delivery.messageId);
   }
@@ -119,7 +119,7 @@ export class LeaseTable {
    * Takes note of leases that are gone. A delivery without any is removed, and its claim marked as lost.
    * @param ackIds those of the delivery that `report` is about
    */
-  apply(delivery: Delivery, ackIds: readonly string[], report: AckReport): LeaseOutcome {
+  apply(delivery: LeasedMessage, ackIds: readonly string[], report: AckReport): LeaseOutcome {
     if (report.lost.size > 0) delivery.ackIds = delivery.ackIds.filter((id) => !report.lost.has(id));
     if (delivery.ackIds.length === 0) {
       delivery.claim.lost = true;

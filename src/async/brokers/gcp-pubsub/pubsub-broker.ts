@@ -4,19 +4,19 @@ import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
 import type { Logger } from "../../../base/telemetry/logger.ts";
 import { RateLimitedLog } from "../../../base/telemetry/rate-limited-log.ts";
 import type {
-  Backlog,
   Broker,
   BrokerEvents,
   Claim,
   ClaimRequest,
   ClaimResult,
+  QueueBacklog,
   Settlement,
   SettleOutcome,
 } from "../broker.ts";
 import type { ResultMessage } from "../messages/message.ts";
 import type { PubSubSettings, QueueSettings } from "../settings.ts";
 import { PubSubClient, publishResults, undeliveredMessages } from "./client.ts";
-import type { Delivery, LeaseOutcome } from "./lease-table.ts";
+import type { LeasedMessage, LeaseOutcome } from "./lease-table.ts";
 import { Subscription } from "./subscription.ts";
 
 /** Seconds until a refused message is delivered again (async-processor 5.4). */
@@ -45,7 +45,7 @@ export function pubSubBroker(settings: PubSubSettings, deps: PubSubDeps): Broker
 /** A settlement on its way; `at` = its place among the outcomes. */
 interface Pending {
   readonly at: number;
-  readonly delivery: Delivery;
+  readonly delivery: LeasedMessage;
   /** Undefined: it goes back. */
   readonly result: ResultMessage | undefined;
   readonly delay: number;
@@ -110,7 +110,7 @@ class PubSubBroker implements Broker {
         const refused = list.filter(({ delay }) => delay > 0);
         const change = async (
           some: readonly Pending[],
-          send: (deliveries: readonly Delivery[]) => Promise<readonly LeaseOutcome[]>,
+          send: (deliveries: readonly LeasedMessage[]) => Promise<readonly LeaseOutcome[]>,
         ): Promise<void> => {
           if (some.length === 0) return;
           const verdicts = await send(some.map(({ delivery }) => delivery));
@@ -127,7 +127,7 @@ class PubSubBroker implements Broker {
   }
 
   async renew(claims: readonly Claim[]): Promise<readonly Claim[]> {
-    const held = new Map<Subscription, Delivery[]>();
+    const held = new Map<Subscription, LeasedMessage[]>();
     for (const claim of claims) {
       const subscription = this.#subscription(claim.queue);
       const delivery = subscription.leases.get(claim.id);
@@ -169,7 +169,7 @@ class PubSubBroker implements Broker {
   }
 
   /** Cloud Monitoring counts claimed messages as waiting, and answers minutes late; without an answer the last figure stands. */
-  async backlog(queue: QueueSettings): Promise<Backlog> {
+  async backlog(queue: QueueSettings): Promise<QueueBacklog> {
     const client = await this.#client;
     const unknown = Number.NaN;
     let waiting = this.#undelivered.get(queue.name) ?? unknown;

@@ -16,7 +16,7 @@ import {
   type SubscriptionInfo,
   statusOf,
 } from "./client.ts";
-import { type Delivery, type LeaseOutcome, LeaseTable, readDelivery } from "./lease-table.ts";
+import { type LeasedMessage, type LeaseOutcome, LeaseTable, readLeasedMessage } from "./lease-table.ts";
 import { Prefetch } from "./prefetch.ts";
 
 /** What the service takes as a lease, seconds. */
@@ -78,7 +78,7 @@ export class Subscription {
   }
 
   /** @returns what became of each, in order */
-  async acknowledge(deliveries: readonly Delivery[]): Promise<readonly LeaseOutcome[]> {
+  async acknowledge(deliveries: readonly LeasedMessage[]): Promise<readonly LeaseOutcome[]> {
     const { client, ids } = await this.#prepare(deliveries);
     const report = await client.acknowledge(this.queue.name, ids.flat());
     const late: string[] = [];
@@ -94,7 +94,7 @@ export class Subscription {
   }
 
   /** Ends leases. @param seconds until the message is delivered again; 0 = when the subscription's retry policy says */
-  async giveBack(deliveries: readonly Delivery[], seconds: number): Promise<readonly LeaseOutcome[]> {
+  async giveBack(deliveries: readonly LeasedMessage[], seconds: number): Promise<readonly LeaseOutcome[]> {
     const { client, ids } = await this.#prepare(deliveries);
     const report = await client.modifyAckDeadline(this.queue.name, ids.flat(), seconds);
     return deliveries.map((delivery, at) => this.#conclude(delivery, ids[at]!, report));
@@ -104,7 +104,7 @@ export class Subscription {
    * Makes leases as long as the configuration has them, from now. Those found gone are marked as lost.
    * @returns why some could not be extended, or undefined
    */
-  async extend(deliveries: readonly Delivery[]): Promise<string | undefined> {
+  async extend(deliveries: readonly LeasedMessage[]): Promise<string | undefined> {
     const { client, ids } = await this.#prepare(deliveries);
     const report = await client.modifyAckDeadline(this.queue.name, ids.flat(), this.#leaseSeconds);
     let problem: string | undefined;
@@ -118,7 +118,7 @@ export class Subscription {
   /** Gives back what was handed out here and is in nobody's hands, two calls in a row. @returns how many */
   async release(held: ReadonlySet<string>): Promise<number> {
     const buffered = new Set(this.prefetch.buffered);
-    const leftovers: Delivery[] = [];
+    const leftovers: LeasedMessage[] = [];
     for (const delivery of this.leases.all()) {
       const isHeld = held.has(delivery.claim.id) || buffered.has(delivery.claim) || delivery.settling !== "no";
       if (!isHeld && delivery.unheld) leftovers.push(delivery);
@@ -151,11 +151,11 @@ export class Subscription {
     await this.giveBack([...this.leases.all()], 0).catch(() => undefined);
   }
 
-  async #prepare(deliveries: readonly Delivery[]): Promise<{ client: PubSubClient; ids: readonly string[][] }> {
+  async #prepare(deliveries: readonly LeasedMessage[]): Promise<{ client: PubSubClient; ids: readonly string[][] }> {
     return { client: await this.#deps.client, ids: deliveries.map(({ ackIds }) => [...ackIds]) };
   }
 
-  #conclude(delivery: Delivery, ids: readonly string[], report: AckReport): LeaseOutcome {
+  #conclude(delivery: LeasedMessage, ids: readonly string[], report: AckReport): LeaseOutcome {
     const outcome = this.leases.apply(delivery, ids, report);
     if (outcome === "done") this.leases.remove(delivery);
     return outcome;
@@ -164,11 +164,11 @@ export class Subscription {
   /** @returns what is to be handed out: neither what cannot be read nor what is held already */
   #arrived(received: readonly Received[]): readonly Claim[] {
     const fresh: Claim[] = [];
-    const leased = new Set<Delivery>();
+    const leased = new Set<LeasedMessage>();
     const unreadable: Unreadable[] = [];
     for (const entry of received) {
       try {
-        const delivery = readDelivery(this.queue, entry, `${this.queue.name}#${++this.#deliveries}`);
+        const delivery = readLeasedMessage(this.queue, entry, `${this.queue.name}#${++this.#deliveries}`);
         const held = this.leases.admit(delivery);
         leased.add(held);
         if (held === delivery) fresh.push(delivery.claim);
@@ -183,7 +183,7 @@ export class Subscription {
   }
 
   /** The service's own lease may be as short as 10 s, less than the time between two renewals. */
-  async #firstLease(arrived: readonly Delivery[]): Promise<void> {
+  async #firstLease(arrived: readonly LeasedMessage[]): Promise<void> {
     for (let attempt = 1; attempt <= FIRST_LEASE.attempts; attempt++) {
       await delay(this.#deps.clock, FIRST_LEASE.pause, this.#end.signal);
       const left = arrived.filter((delivery) => delivery.settling !== "give-back" && this.leases.has(delivery));

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { encodeEnvelope, NO_ROUTING, parseBareRequest, parseEnvelope } from "./envelope.ts";
-import type { RequestKind, Routing } from "./message.ts";
+import type { EnvelopeKind, Routing } from "./message.ts";
 import { UnreadableMessage } from "./request.ts";
 
 const ROUTING: Routing = {
@@ -88,7 +88,7 @@ describe("A-31: envelopes that Go wrote", () => {
 });
 
 describe("A-30: envelopes of the three kinds", () => {
-  it.each<RequestKind>(["plain", "redis", "pubsub"])("%s goes out and comes back", (kind) => {
+  it.each<EnvelopeKind>(["plain", "redis", "pubsub"])("%s goes out and comes back", (kind) => {
     const text = '{"id":"a","deadline":5,"payload":{ "n": 12345678901234567890 },"more":[1]}';
     const message = parseEnvelope(encodeEnvelope({ routing: ROUTING, kind, text }));
     expect(message.routing).toEqual(ROUTING);

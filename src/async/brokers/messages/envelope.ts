@@ -1,16 +1,16 @@
 import { memberRanges } from "./json-members.ts";
-import type { Message, RequestKind, Routing } from "./message.ts";
+import type { EnvelopeKind, Message, Routing } from "./message.ts";
 import {
   integerMember,
   isObject,
   parseObject,
   readRequest,
-  stringMember,
   textMap,
+  textMember,
   UnreadableMessage,
 } from "./request.ts";
 
-const KINDS: ReadonlySet<unknown> = new Set<RequestKind>(["plain", "redis", "pubsub"]);
+const KINDS: ReadonlySet<unknown> = new Set<EnvelopeKind>(["plain", "redis", "pubsub"]);
 
 /** The routing of a message that has none yet. */
 export const NO_ROUTING: Routing = {
@@ -51,7 +51,7 @@ export function parseEnvelope(text: string): Message {
   try {
     return {
       routing: readRouting(internal, known.id),
-      kind: kind as RequestKind,
+      kind: kind as EnvelopeKind,
       request: readRequest(dataText, data),
       text: dataText,
     };
@@ -69,11 +69,11 @@ export function encodeEnvelope({ routing, kind, text }: Pick<Message, "routing" 
 function readRouting(internal: Readonly<Record<string, unknown>>, id: string): Routing {
   return {
     retryCount: Math.max(0, integerMember(internal, "retry_count", id, 0)),
-    queueId: stringMember(internal, "queue_id", id),
-    requestToken: stringMember(internal, "request_token", id),
-    requestQueueName: stringMember(internal, "request_queue_name", id),
-    resultQueueName: stringMember(internal, "result_queue_name", id),
-    correlationId: stringMember(internal, "transport_correlation_id", id),
+    queueId: textMember(internal, "queue_id", id),
+    requestToken: textMember(internal, "request_token", id),
+    requestQueueName: textMember(internal, "request_queue_name", id),
+    resultQueueName: textMember(internal, "result_queue_name", id),
+    correlationId: textMember(internal, "transport_correlation_id", id),
     labels: textMap(internal, "labels", id),
     lostLeases: Math.max(0, integerMember(internal, "lost_leases", id, 0)),
   };

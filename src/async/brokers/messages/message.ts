@@ -29,12 +29,12 @@ export interface Routing {
   readonly lostLeases: number;
 }
 
-export type RequestKind = "plain" | "redis" | "pubsub";
+export type EnvelopeKind = "plain" | "redis" | "pubsub";
 
 /** A message as a broker keeps it: routing, and the request with the exact text it was written in. */
 export interface Message {
   readonly routing: Routing;
-  readonly kind: RequestKind;
+  readonly kind: EnvelopeKind;
   readonly request: QueuedRequest;
   /** The JSON text of the request (`data` of the envelope), unchanged since the producer wrote it. */
   readonly text: string;

@@ -4,12 +4,12 @@ import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
 import type { Logger } from "../../../base/telemetry/logger.ts";
 import type { Tracing } from "../../../base/telemetry/tracing.ts";
 import type {
-  Backlog,
   Broker,
   BrokerEvents,
   Claim,
   ClaimRequest,
   ClaimResult,
+  QueueBacklog,
   Settlement,
   SettleOutcome,
 } from "../broker.ts";
@@ -136,7 +136,7 @@ class RedisPubSubBroker implements Broker {
       );
   }
 
-  async backlog(): Promise<Backlog> {
+  async backlog(): Promise<QueueBacklog> {
     const unknown = Number.NaN;
     return { waiting: unknown, claimed: unknown, retries: unknown, dead: unknown, nextDeadline: unknown };
   }

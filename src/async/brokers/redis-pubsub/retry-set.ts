@@ -1,6 +1,6 @@
 import type { Clock } from "../../../base/clock/clock.ts";
 import type { Redis } from "../redis/connection.ts";
-import { redisScript } from "../redis/script.ts";
+import { readScript } from "../redis/script.ts";
 
 /** Entries that one call takes at most, and looks at: the server is held up no longer than that takes. */
 const TAKEN = 100;
@@ -10,56 +10,7 @@ const LOOKED_AT = 1000;
 const FIRST_PAUSE = 1000;
 const LONGEST_PAUSE = 30_000;
 
-/**
- * Takes retries that are due, of the queues that are named and of no others: those of another deployment stay exactly
- * where they are (hazard H-10), and the next call goes on behind them instead of reading them again.
- * KEYS: the set of retries. ARGV: how many at most; how many to look at; how many to pass over; queue names.
- * Answer: the server's time; how many the next call is to pass over, -1 = the end was reached; then of each entry its
- * queue and itself.
- */
-export const TAKE_DUE = redisScript(`
-local t = redis.call('TIME')
-local now = t[1] .. '.' .. string.format('%06d', t[2])
-local limit, left, skip = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local ours = {}
-for i = 4, #ARGV do ours[ARGV[i]] = true end
-local function queue(entry)
-  local start = string.match(entry, '^%s*{%s*"internal"%s*:%s*(%b{})')
-  local ok, internal = pcall(cjson.decode, start)
-  if not ok then
-    local all
-    ok, all = pcall(cjson.decode, entry)
-    internal = ok and type(all) == 'table' and all.internal
-  end
-  return type(internal) == 'table' and internal.request_queue_name
-end
-local answer, last, taken = { now, -1 }, false, 0
-while not last do
-  if left == 0 or taken == limit then
-    answer[2] = skip
-    break
-  end
-  local want = math.min(left, 100)
-  local page = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', skip, want)
-  last = #page < want
-  for _, entry in ipairs(page) do
-    if taken == limit then
-      last = false
-      break
-    end
-    left = left - 1
-    local name = queue(entry)
-    if ours[name] then
-      redis.call('ZREM', KEYS[1], entry)
-      taken = taken + 1
-      answer[2 * taken + 1], answer[2 * taken + 2] = name, entry
-    else
-      skip = skip + 1
-    end
-  end
-end
-return answer
-`);
+export const TAKE_DUE = readScript(import.meta.dirname, "take-due.lua");
 
 /** An entry taken out of the set. */
 export interface DueRetry {

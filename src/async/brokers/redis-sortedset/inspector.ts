@@ -1,12 +1,12 @@
 import { SluiceError } from "../../../base/inference/errors.ts";
-import type { Backlog } from "../broker.ts";
+import type { QueueBacklog } from "../broker.ts";
 import { revived } from "../intake.ts";
 import type { DeadLetter, QueueEntry, QueueInspector } from "../queue-client.ts";
 import { connectRedis, type Redis, type RedisDeps } from "../redis/connection.ts";
 import { RedisReplyError } from "../redis/reply-error.ts";
 import type { RedisConnection, RedisSortedSetSettings } from "../settings.ts";
-import { BACKLOG, PEEK, REVIVE } from "./inspect-scripts.ts";
 import { claimsKey, deadKey, leasesKey, ownersKey } from "./keys.ts";
+import { BACKLOG, PEEK, REVIVE } from "./scripts.ts";
 
 /** Letters per step. */
 const STEP = 100;
@@ -87,7 +87,7 @@ function readLetter(letter: string): DeadLetter {
 }
 
 /** What is in a queue; retries are those of all queues that share their set. @throws SluiceError of the connection */
-export async function readBacklog(redis: Redis, queueName: string, retryQueueName: string): Promise<Backlog> {
+export async function readBacklog(redis: Redis, queueName: string, retryQueueName: string): Promise<QueueBacklog> {
   const keys = [queueName, claimsKey(queueName), retryQueueName, deadKey(queueName)];
   const answer = (await redis.run(BACKLOG, keys, [])) as readonly (number | string | null)[];
   const [waiting, claimed, retries, dead, nextDeadline, nextCreated] = answer.map((each) =>

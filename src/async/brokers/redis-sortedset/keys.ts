@@ -14,3 +14,21 @@ export const CANCEL_PREFIX = "request-cancel:";
  * message. Other processors of the format compare the mark with the bare token, and take it for no mark of theirs.
  */
 export const ANSWERED_PREFIX = "answered:";
+
+/**
+ * Numbers the keys of one script call, from 1 on.
+ * @param keys of the call; the keys of a name are added to it when the name comes for the first time
+ * @returns the number of the first key of a name, as an argument of the script
+ */
+export function keyNumbers(keys: string[], keysOf: (name: string) => readonly string[]): (name: string) => string {
+  const numbers = new Map<string, string>();
+  return (name) => {
+    let number = numbers.get(name);
+    if (number === undefined) {
+      number = String(keys.length + 1);
+      keys.push(...keysOf(name));
+      numbers.set(name, number);
+    }
+    return number;
+  };
+}

@@ -10,9 +10,9 @@ import { connectRedis, type Redis, type RedisReply } from "../redis/connection.t
 import { RedisReplyError } from "../redis/reply-error.ts";
 import { orderedToken } from "../request-token.ts";
 import type { RedisConnection } from "../settings.ts";
-import { CANCEL } from "./cancel-script.ts";
 import { ACTIVE_PREFIX, CANCEL_PREFIX } from "./keys.ts";
-import { ResultReader } from "./result-reader.ts";
+import { ListResultReader } from "./result-reader.ts";
+import { CANCEL } from "./scripts.ts";
 
 export interface RedisProducerOptions {
   /** How the server is reached; not needed with `client`. */
@@ -65,7 +65,7 @@ class SortedSetProducer implements Producer {
   readonly #names: { readonly requestQueueName: string; readonly resultQueueName: string };
   readonly #deps: RedisProducerDeps;
   readonly #owned: boolean;
-  #reader: ResultReader | undefined;
+  #reader: ListResultReader | undefined;
   #submitted = 0;
 
   constructor(
@@ -100,7 +100,7 @@ class SortedSetProducer implements Producer {
   }
 
   async getResult(signal?: AbortSignal): Promise<ResultMessage> {
-    this.#reader ??= new ResultReader(this.#redis, this.#deps.clock, this.#names.resultQueueName);
+    this.#reader ??= new ListResultReader(this.#redis, this.#deps.clock, this.#names.resultQueueName);
     return parseResult(await this.#reader.next(signal));
   }
 

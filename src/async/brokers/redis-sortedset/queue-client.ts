@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { Backlog } from "../broker.ts";
+import type { QueueBacklog } from "../broker.ts";
 import {
   INBOX_BYTES,
   type Producer,
@@ -8,11 +8,11 @@ import {
   type ResultInbox,
 } from "../queue-client.ts";
 import { connectRedis, type Redis, type RedisDeps } from "../redis/connection.ts";
-import { redisScript } from "../redis/script.ts";
 import type { RedisConnection } from "../settings.ts";
 import { readBacklog, redisQueueInspector } from "./inspector.ts";
 import { ACTIVE_PREFIX } from "./keys.ts";
 import { redisProducer } from "./producer.ts";
+import { READ_RESULTS, REMOVE_RESULTS } from "./scripts.ts";
 
 const CONNECT_LIMIT = 5000;
 
@@ -63,7 +63,7 @@ class SortedSetClient implements QueueClient {
     return (tokens as readonly (string | null)[]).map((token) => token !== null);
   }
 
-  backlog(queueName: string): Promise<Backlog> {
+  backlog(queueName: string): Promise<QueueBacklog> {
     return readBacklog(this.#redis, queueName, this.#retryQueueName);
   }
 
@@ -81,29 +81,6 @@ class SortedSetClient implements QueueClient {
   }
 }
 
-/** The oldest entries of a list (its right end), until they are `bytes`. KEYS: the list. ARGV: how many, bytes. */
-const READ = redisScript(`
-local found, bytes = {}, tonumber(ARGV[2])
-for i = 1, ARGV[1] do
-  local text = redis.call('LINDEX', KEYS[1], -i)
-  if not text then break end
-  found[i] = text
-  bytes = bytes - #text
-  if bytes <= 0 then break end
-end
-return found
-`);
-
-/** Removes the oldest entries as long as they are those whose SHA-1 is given. KEYS: the list. ARGV: the sums. */
-const REMOVE = redisScript(`
-for i, sum in ipairs(ARGV) do
-  local text = redis.call('LINDEX', KEYS[1], -1)
-  if not text or redis.sha1hex(text) ~= sum then return i - 1 end
-  redis.call('RPOP', KEYS[1])
-end
-return #ARGV
-`);
-
 /** A list of results with one consumer: new ones come in at the left, so that the right end is this consumer's alone. */
 export class ListInbox implements ResultInbox {
   readonly #redis: Redis;
@@ -116,7 +93,7 @@ export class ListInbox implements ResultInbox {
   }
 
   async read(count: number): Promise<readonly string[]> {
-    const found = await this.#redis.run(READ, [this.#key], [String(count), String(INBOX_BYTES)]);
+    const found = await this.#redis.run(READ_RESULTS, [this.#key], [String(count), String(INBOX_BYTES)]);
     this.#last = found as readonly string[];
     return this.#last;
   }
@@ -124,7 +101,7 @@ export class ListInbox implements ResultInbox {
   async remove(): Promise<void> {
     if (this.#last.length === 0) return;
     const sums = this.#last.map((text) => createHash("sha1").update(text).digest("hex"));
-    await this.#redis.run(REMOVE, [this.#key], sums);
+    await this.#redis.run(REMOVE_RESULTS, [this.#key], sums);
     this.#last = [];
   }
 }

@@ -5,11 +5,9 @@ import { UnreadableMessage } from "../messages/request.ts";
 import type { Redis } from "../redis/connection.ts";
 import type { QueueSettings, RedisSortedSetSettings } from "../settings.ts";
 import { jumpOf, type StoreClock } from "../store-clock.ts";
-import { claimsKey, deadKey, leasesKey, ownersKey } from "./keys.ts";
-import { RUN_OUT } from "./lease-scripts.ts";
-import { DUE, MOVE } from "./retry-scripts.ts";
+import { claimsKey, deadKey, keyNumbers, leasesKey, ownersKey } from "./keys.ts";
+import { DUE, MOVE, RUN_OUT, SETTLE, SETTLED } from "./scripts.ts";
 import { SettleBatch } from "./settle-batch.ts";
-import { SETTLE, SETTLED } from "./settle-script.ts";
 
 /** Claims per step. */
 const CLAIMS_PER_STEP = 250;
@@ -54,7 +52,8 @@ export async function reclaimRunOut(
     if (found.length === 0) break;
     const batch = new SettleBatch(settings);
     const reasons: (string | undefined)[] = [];
-    for (let i = 0; i < found.length; i += 2) reasons.push(judge(batch, queue, settings, found[i]!, found[i + 1]!));
+    for (let i = 0; i < found.length; i += 2)
+      reasons.push(requeueOrBury(batch, queue, settings, found[i]!, found[i + 1]!));
     const outcomes = (await redis.run(SETTLE, batch.keys, batch.args)) as readonly (number | string)[];
     let done = 0;
     for (const [i, outcome] of outcomes.entries()) {
@@ -71,7 +70,7 @@ export async function reclaimRunOut(
 }
 
 /** @returns why it becomes a dead letter; undefined = it is queued again */
-function judge(
+function requeueOrBury(
   batch: SettleBatch,
   queue: QueueSettings,
   settings: RedisSortedSetSettings,
@@ -130,19 +129,14 @@ export async function moveDue(redis: Redis, retryQueueName: string): Promise<Mov
     const next = wait < 0 ? Number.POSITIVE_INFINITY : wait;
     if (entries.length === 0) return { queueNames, buried, next };
     const keys = [retryQueueName, deadKey(retryQueueName)];
-    const numbers = new Map<string, string>();
+    const number = keyNumbers(keys, (name) => [name]);
     const args: (string | Buffer)[] = [];
     for (const entry of entries) {
       const { queueName, deadline, problem } = destination(entry);
-      let number = "0";
-      if (queueName !== "") {
-        number = numbers.get(queueName) ?? String(keys.push(queueName));
-        numbers.set(queueName, number);
-      }
-      args.push(entry, number, String(deadline), problem);
+      args.push(entry, queueName === "" ? "0" : number(queueName), String(deadline), problem);
     }
     const [moved, dead] = (await redis.run(MOVE, keys, args)) as [number, number];
-    for (const queueName of numbers.keys()) queueNames.add(queueName);
+    for (const queueName of keys.slice(2)) queueNames.add(queueName);
     buried += dead;
     // None moved: another mover was faster, or the server takes nothing.
     if (entries.length < RETRIES_PER_STEP || moved === 0) return { queueNames, buried, next };

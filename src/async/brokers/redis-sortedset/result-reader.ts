@@ -1,6 +1,7 @@
 import { type Clock, delay } from "../../../base/clock/clock.ts";
 import { SluiceError } from "../../../base/inference/errors.ts";
 import type { Redis } from "../redis/connection.ts";
+import { ResultWaiters } from "../result-waiters.ts";
 
 /** Seconds that one blocking command lasts; a server that says nothing for longer than SILENCE ms is given up. */
 const BLOCK = 5;
@@ -9,21 +10,16 @@ const SILENCE = 10_000;
 const AWAY = 1000;
 const PAUSE = 250;
 
-interface Waiter {
-  resolve(text: string): void;
-  reject(error: unknown): void;
-}
-
 /**
  * Takes entries from the right end of a list, for as many callers as wait: one blocking command at a time, on a connection
  * of its own. An entry that nobody waits for any more goes back to where it was.
  */
-export class ResultReader {
+export class ListResultReader {
   readonly #redis: Redis;
   readonly #blocking: Redis;
   readonly #clock: Clock;
   readonly #key: string;
-  readonly #waiters: Waiter[] = [];
+  readonly #waiters = new ResultWaiters(() => void this.#unblock());
   /** Taken for somebody who left, while the server could not take it back. */
   readonly #spare: string[] = [];
   #connectionId: Promise<unknown> = Promise.resolve(undefined);
@@ -46,53 +42,29 @@ export class ResultReader {
 
   /** The next entry; waits through an outage. Rejects with the reason of `signal`, or the server's refusal. */
   next(signal?: AbortSignal): Promise<string> {
-    return new Promise((resolve, reject) => {
-      if (signal?.aborted || this.#closed) {
-        reject(signal?.aborted ? signal.reason : closedError());
-        return;
-      }
-      const leave = (): void => {
-        signal?.removeEventListener("abort", onAbort);
-        const at = this.#waiters.indexOf(waiter);
-        if (at >= 0) this.#waiters.splice(at, 1);
-      };
-      const onAbort = (): void => {
-        leave();
-        reject(signal?.reason);
-        if (this.#waiters.length === 0) void this.#unblock();
-      };
-      const waiter: Waiter = {
-        resolve(text) {
-          leave();
-          resolve(text);
-        },
-        reject(error) {
-          leave();
-          reject(error);
-        },
-      };
-      signal?.addEventListener("abort", onAbort, { once: true });
-      this.#waiters.push(waiter);
-      if (this.#serving) return;
+    if (this.#closed && !signal?.aborted) return Promise.reject(closedError());
+    const entry = this.#waiters.next(signal);
+    if (!this.#serving && this.#waiters.size > 0) {
       this.#serving = true;
       this.#loop = this.#serve();
-    });
+    }
+    return entry;
   }
 
   /** Those who wait are rejected. */
   async close(): Promise<void> {
     this.#closed = true;
-    for (const waiter of [...this.#waiters]) waiter.reject(closedError());
+    this.#waiters.rejectAll(closedError());
     await this.#unblock();
     await this.#loop;
     this.#blocking.close();
   }
 
   async #serve(): Promise<void> {
-    while (this.#waiters.length > 0) {
+    while (this.#waiters.size > 0) {
       const spare = this.#spare.shift();
       if (spare !== undefined) {
-        this.#waiters[0]!.resolve(spare);
+        this.#waiters.give(spare);
         continue;
       }
       if (!this.#blocking.ready) {
@@ -102,12 +74,10 @@ export class ResultReader {
       try {
         const found = (await this.#blocking.send(["BRPOP", this.#key, String(BLOCK)])) as [string, string] | null;
         if (found === null) continue;
-        const waiter = this.#waiters[0];
-        if (waiter === undefined) await this.#putBack(found[1]);
-        else waiter.resolve(found[1]);
+        if (!this.#waiters.give(found[1])) await this.#putBack(found[1]);
       } catch (error) {
         if (error instanceof SluiceError && error.code === "BROKER_UNAVAILABLE") await delay(this.#clock, PAUSE);
-        else for (const waiter of [...this.#waiters]) waiter.reject(error);
+        else this.#waiters.rejectAll(error);
       }
     }
     this.#serving = false;
@@ -121,7 +91,7 @@ export class ResultReader {
   async #unblock(): Promise<void> {
     if (!this.#serving) return;
     const id = await this.#connectionId;
-    if (this.#waiters.length > 0) return;
+    if (this.#waiters.size > 0) return;
     await this.#redis.send(["CLIENT", "UNBLOCK", String(id)]).catch(() => undefined);
   }
 }

@@ -5,7 +5,6 @@ import { readEntry } from "../intake.ts";
 import { parseEnvelope } from "../messages/envelope.ts";
 import { errorResult, parseResult } from "../messages/result.ts";
 import { SettleBatch } from "./settle-batch.ts";
-import { SETTLE_WIDTH } from "./settle-script.ts";
 
 const q = queueOf("q");
 const other = queueOf("other", { resultQueueName: "theirs" });
@@ -28,6 +27,9 @@ function rows({ args, keys }: SettleBatch): string[][] {
   }
   return found;
 }
+
+/** Arguments of settle.lua per settlement. */
+const SETTLE_WIDTH = 8;
 
 describe("SettleBatch", () => {
   it("A-52 names every key once: five per queue in a row, and each place that something goes to", () => {

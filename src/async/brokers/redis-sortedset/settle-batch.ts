@@ -4,7 +4,10 @@ import { encodeEnvelope } from "../messages/envelope.ts";
 import type { ResultMessage } from "../messages/message.ts";
 import { encodeResult } from "../messages/result.ts";
 import type { QueueSettings, RedisSortedSetSettings } from "../settings.ts";
-import { ACTIVE_PREFIX, CANCEL_PREFIX, claimsKey, deadKey, leasesKey, ownersKey } from "./keys.ts";
+import { ACTIVE_PREFIX, CANCEL_PREFIX, claimsKey, deadKey, keyNumbers, leasesKey, ownersKey } from "./keys.ts";
+
+/** Bytes of entries after which a claim stops, and characters of texts after which a call is split: the server is held up no longer than that takes. */
+export const MOST_BYTES = 4 * 1024 * 1024;
 
 type Names = Pick<RedisSortedSetSettings, "queues" | "resultQueueName" | "retryQueueName">;
 type Labels = Readonly<Record<string, string>>;
@@ -37,8 +40,11 @@ export class SettleBatch {
   /** Characters of the texts in it. */
   volume = 0;
   readonly #names: Names;
-  readonly #groups = new Map<string, string>();
-  readonly #targets = new Map<string, string>();
+  /** Number of a queue's first key. */
+  readonly #group = keyNumbers(this.keys, (name) => [
+    ...[name, claimsKey(name), leasesKey(name), deadKey(name), ownersKey(name)],
+  ]);
+  readonly #target = keyNumbers(this.keys, (name) => [name]);
 
   constructor(names: Names) {
     this.#names = names;
@@ -127,25 +133,6 @@ export class SettleBatch {
   #results(queue: QueueSettings, named: string): string {
     const allowed = reserved(this.#names).has(named) ? "" : named;
     return this.#target(resultRoute(queue, allowed, this.#names.resultQueueName));
-  }
-
-  #group(queueName: string): string {
-    let first = this.#groups.get(queueName);
-    if (first === undefined) {
-      first = String(this.keys.push(queueName));
-      this.keys.push(claimsKey(queueName), leasesKey(queueName), deadKey(queueName), ownersKey(queueName));
-      this.#groups.set(queueName, first);
-    }
-    return first;
-  }
-
-  #target(key: string): string {
-    let number = this.#targets.get(key);
-    if (number === undefined) {
-      number = String(this.keys.push(key));
-      this.#targets.set(key, number);
-    }
-    return number;
   }
 }
 

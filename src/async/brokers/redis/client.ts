@@ -3,7 +3,7 @@ import type { RedisConnection } from "../settings.ts";
 import { type RedisAddress, tlsOptions } from "./address.ts";
 
 /** Milliseconds. */
-export const CONNECT_TIMEOUT = 5000;
+export const REDIS_CONNECT_TIMEOUT = 5000;
 const CLIENT_NAME = "sluice";
 
 /** What is asked of the server when a connection begins: less each time it refuses. */
@@ -38,7 +38,7 @@ export function makeClient(
     socket: {
       host: address.host,
       port: address.port,
-      connectTimeout: CONNECT_TIMEOUT,
+      connectTimeout: REDIS_CONNECT_TIMEOUT,
       reconnectStrategy: false,
       ...(address.tls ? tlsOptions(address, tls) : {}),
     },

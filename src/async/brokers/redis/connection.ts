@@ -6,7 +6,7 @@ import type { Logger } from "../../../base/telemetry/logger.ts";
 import { noTracing, type Tracing } from "../../../base/telemetry/tracing.ts";
 import type { RedisConnection } from "../settings.ts";
 import { parseRedisUrl, type RedisAddress } from "./address.ts";
-import { type Client, CONNECT_TIMEOUT, HANDSHAKES, makeClient, NOT_THE_HANDSHAKE } from "./client.ts";
+import { type Client, HANDSHAKES, makeClient, NOT_THE_HANDSHAKE, REDIS_CONNECT_TIMEOUT } from "./client.ts";
 import { AnswerLost, brokerError, unavailable } from "./reply-error.ts";
 import type { RedisScript } from "./script.ts";
 
@@ -218,7 +218,7 @@ class RedisLink implements Redis {
       client.on("invalidate", (key: Buffer | string | null) => {
         if (client === this.#client && this.#ready) this.#options.onChanged?.(key === null ? undefined : String(key));
       });
-    this.#timer = this.#deps.clock.after(CONNECT_TIMEOUT + this.#silence, () =>
+    this.#timer = this.#deps.clock.after(REDIS_CONNECT_TIMEOUT + this.#silence, () =>
       this.#broken(client, "it does not answer the first commands"),
     );
     this.#begin(client, announce).then(

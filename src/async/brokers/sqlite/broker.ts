@@ -1,11 +1,11 @@
 import { messageOf } from "../../../base/inference/errors.ts";
 import type {
-  Backlog,
   Broker,
   BrokerEvents,
   Claim,
   ClaimRequest,
   ClaimResult,
+  QueueBacklog,
   Settlement,
   SettleOutcome,
 } from "../broker.ts";
@@ -14,13 +14,12 @@ import type { Message } from "../messages/message.ts";
 import { UnreadableMessage } from "../messages/request.ts";
 import type { QueueSettings, SqliteSettings } from "../settings.ts";
 import { jumpMessage, jumpOf, StoreClock } from "../store-clock.ts";
-import { readBacklog } from "./backlog.ts";
-import { type Doorbell, requestBell, resultBell } from "./doorbell.ts";
-import { Endings } from "./endings.ts";
 import { breathe, isBusy, QueueFile, type SqliteDeps } from "./queue-file.ts";
 import { Recovery, type Restored } from "./recovery.ts";
 import { changesOf, deliveryId, type MessageRow } from "./rows.ts";
-import { type Delivery, QueueTables } from "./tables.ts";
+import { Settlements } from "./settlements.ts";
+import { type DeliveryKey, QueueTables } from "./tables.ts";
+import { requestSignal, resultSignal, type WakeupSignal } from "./wakeup-signal.ts";
 
 /** Rows that one transaction changes at most: some milliseconds, in which this process does nothing else. */
 const BATCH = 512;
@@ -41,9 +40,9 @@ class SqliteBroker implements Broker {
   readonly #file: QueueFile;
   readonly #tables: QueueTables;
   readonly #recovery: Recovery;
-  readonly #endings: Endings;
-  readonly #requestBell: Doorbell;
-  readonly #resultBell: Doorbell;
+  readonly #settlements: Settlements;
+  readonly #requestSignal: WakeupSignal;
+  readonly #resultSignal: WakeupSignal;
   /** The machine's wall clock, by which leases in the file end. */
   readonly #storeClock: StoreClock;
   #events: BrokerEvents | undefined;
@@ -57,16 +56,19 @@ class SqliteBroker implements Broker {
     this.#recovery = new Recovery(this.#file, this.#tables);
     const { resultQueueName, leases } = settings;
     const { claimTtl } = leases;
-    this.#endings = new Endings(this.#file, this.#tables, this.#recovery, deps.clock, { resultQueueName, claimTtl });
+    this.#settlements = new Settlements(this.#file, this.#tables, this.#recovery, deps.clock, {
+      resultQueueName,
+      claimTtl,
+    });
     this.#storeClock = new StoreClock(deps.clock, claimTtl);
     this.#storeClock.heard(deps.clock.wall(), deps.clock.now());
-    this.#requestBell = requestBell(settings.path, deps);
-    this.#resultBell = resultBell(settings.path, deps);
+    this.#requestSignal = requestSignal(settings.path, deps);
+    this.#resultSignal = resultSignal(settings.path, deps);
   }
 
   start(events: BrokerEvents): void {
     this.#events = events;
-    this.#requestBell.listen(() => this.#announce());
+    this.#requestSignal.listen(() => this.#announce());
   }
 
   async claim(queue: QueueSettings, { max, expired }: ClaimRequest): Promise<ClaimResult> {
@@ -103,7 +105,7 @@ class SqliteBroker implements Broker {
       try {
         const some = settlements.slice(at, at + BATCH);
         const repeated = (): void => this.#events?.writeRetried();
-        outcomes.push(...(await this.#endings.settle(some, repeated, (claims) => this.#tellForgotten(claims))));
+        outcomes.push(...(await this.#settlements.settle(some, repeated, (claims) => this.#tellForgotten(claims))));
       } catch (error) {
         // Of what was written before, the answer must not be lost.
         if (at === 0) throw error;
@@ -112,7 +114,7 @@ class SqliteBroker implements Broker {
         break;
       }
     }
-    if (settlements.length > 0) this.#resultBell.ring();
+    if (settlements.length > 0) this.#resultSignal.send();
     return outcomes;
   }
 
@@ -123,7 +125,7 @@ class SqliteBroker implements Broker {
       const some = claims.slice(at, at + BATCH);
       const now = this.#deps.clock.wall();
       const [kept, restored] = await this.#file.write(() => {
-        const back = new Map<Claim, Delivery>();
+        const back = new Map<Claim, DeliveryKey>();
         return [some.map((claim) => this.#renew(claim, now, claimTtl, back)), back] as const;
       }, "later");
       this.#recovery.keep(restored);
@@ -143,7 +145,7 @@ class SqliteBroker implements Broker {
   }
 
   async moveDue(): Promise<number> {
-    this.#requestBell.renew();
+    this.#requestSignal.renew();
     let next = Number.POSITIVE_INFINITY;
     for (const queue of this.#settings.queues) {
       let moved = 0;
@@ -196,14 +198,14 @@ class SqliteBroker implements Broker {
     }
   }
 
-  async backlog({ name }: QueueSettings): Promise<Backlog> {
-    return this.#file.read(() => readBacklog(this.#tables, name));
+  async backlog({ name }: QueueSettings): Promise<QueueBacklog> {
+    return this.#file.read(() => this.#tables.backlog(name));
   }
 
   async close(): Promise<void> {
-    this.#requestBell.close();
+    this.#requestSignal.close();
     // Others find at once what went back.
-    if (this.#events !== undefined) this.#requestBell.ring();
+    if (this.#events !== undefined) this.#requestSignal.send();
     this.#file.close();
   }
 
@@ -256,7 +258,7 @@ class SqliteBroker implements Broker {
   async #bury(queue: QueueSettings, unreadable: readonly (readonly [MessageRow, UnreadableMessage])[]): Promise<void> {
     try {
       await this.#file.write(() => {
-        for (const [row, error] of unreadable) this.#endings.buryUnreadable(queue, row, error);
+        for (const [row, error] of unreadable) this.#settlements.buryUnreadable(queue, row, error);
       });
     } catch (error) {
       // They are claimed like the others; when their leases have run out they come again.
@@ -264,7 +266,7 @@ class SqliteBroker implements Broker {
       return;
     }
     for (const [, { message }] of unreadable) this.#events?.deadLettered(queue, message);
-    this.#resultBell.ring();
+    this.#resultSignal.send();
   }
 
   /** NaN when it cannot be read just now. */
@@ -277,7 +279,7 @@ class SqliteBroker implements Broker {
   }
 
   /** @param restored takes note of a claim that the file had lost @returns false: it is somebody else's, or settled */
-  #renew(claim: Claim, now: number, ttl: number, restored: Map<Claim, Delivery>): boolean {
+  #renew(claim: Claim, now: number, ttl: number, restored: Map<Claim, DeliveryKey>): boolean {
     const delivery = this.#recovery.find(claim);
     if (delivery !== undefined && this.#tables.renew(delivery, now + ttl, ttl)) return true;
     const put = this.#recovery.restore(claim, now, ttl);
@@ -320,13 +322,13 @@ class SqliteBroker implements Broker {
           if (this.#tables.lose(delivery)) count++;
           continue;
         }
-        const reason = this.#endings.giveUp(queue, delivery, lost);
+        const reason = this.#settlements.giveUp(queue, delivery, lost);
         if (reason !== undefined) reasons.push(reason);
       }
       return [ended.length, count] as const;
     });
     for (const reason of reasons) this.#events?.deadLettered(queue, reason);
-    if (reasons.length > 0) this.#resultBell.ring();
+    if (reasons.length > 0) this.#resultSignal.send();
     return [found, again];
   }
 

@@ -1,12 +1,13 @@
 import { SluiceError } from "../../../base/inference/errors.ts";
 import type { ResultMessage } from "../messages/message.ts";
+import { parseResult } from "../messages/result.ts";
 import { type Submission, submission } from "../messages/submission.ts";
 import type { Producer, SubmitRequest } from "../queue-client.ts";
 import { requestToken } from "../request-token.ts";
-import { type Doorbell, requestBell } from "./doorbell.ts";
 import { breathe, QueueFile, type SqliteDeps } from "./queue-file.ts";
-import { ResultReader } from "./result-reader.ts";
+import { TableResultReader } from "./result-reader.ts";
 import { QueueTables } from "./tables.ts";
+import { requestSignal, type WakeupSignal } from "./wakeup-signal.ts";
 
 /** Rows that one transaction changes at most. */
 const BATCH = 512;
@@ -32,16 +33,16 @@ class SqliteProducer implements Producer {
   readonly #deps: SqliteDeps;
   readonly #file: QueueFile;
   readonly #tables: QueueTables;
-  readonly #requestBell: Doorbell;
-  readonly #results: ResultReader;
+  readonly #requestSignal: WakeupSignal;
+  readonly #results: TableResultReader;
 
   constructor(settings: SqliteProducerSettings, deps: SqliteDeps) {
     this.#settings = settings;
     this.#deps = deps;
     this.#file = new QueueFile(settings.path, deps);
     this.#tables = new QueueTables(this.#file);
-    this.#requestBell = requestBell(settings.path, deps);
-    this.#results = new ResultReader(this.#file, this.#tables, settings.resultQueueName, deps);
+    this.#requestSignal = requestSignal(settings.path, deps);
+    this.#results = new TableResultReader(this.#file, this.#tables, settings.resultQueueName, deps);
   }
 
   submitRequest(request: SubmitRequest): Promise<void> {
@@ -63,7 +64,7 @@ class SqliteProducer implements Producer {
         const problem = `the first ${at} of ${all.length} requests were queued, the others were not`;
         throw new SluiceError("BROKER_UNAVAILABLE", problem, { cause: error });
       }
-      this.#requestBell.ring();
+      this.#requestSignal.send();
     }
   }
 
@@ -76,8 +77,8 @@ class SqliteProducer implements Producer {
     }
   }
 
-  getResult(signal?: AbortSignal): Promise<ResultMessage> {
-    return this.#results.next(signal);
+  async getResult(signal?: AbortSignal): Promise<ResultMessage> {
+    return parseResult(await this.#results.next(signal));
   }
 
   async requestQueueDepth(): Promise<number> {

@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import type { Backlog } from "../broker.ts";
+import type { QueueBacklog } from "../broker.ts";
 import { revived } from "../intake.ts";
 import {
   type DeadLetter,
@@ -10,12 +10,11 @@ import {
   type QueueInspector,
   type ResultInbox,
 } from "../queue-client.ts";
-import { readBacklog } from "./backlog.ts";
-import { type Doorbell, requestBell } from "./doorbell.ts";
 import { sqliteProducer } from "./producer.ts";
 import { QueueFile, type SqliteDeps } from "./queue-file.ts";
 import { entryText } from "./rows.ts";
 import { QueueTables } from "./tables.ts";
+import { requestSignal, type WakeupSignal } from "./wakeup-signal.ts";
 
 /**
  * @param create false: a file that does not exist is not made
@@ -56,8 +55,8 @@ class SqliteClient implements QueueClient {
     return this.#file.read(() => ids.map((id) => this.#tables.isOutstanding(id)));
   }
 
-  async backlog(queueName: string): Promise<Backlog> {
-    return this.#file.read(() => readBacklog(this.#tables, queueName));
+  async backlog(queueName: string): Promise<QueueBacklog> {
+    return this.#file.read(() => this.#tables.backlog(queueName));
   }
 
   async resultDepth(resultQueueName: string): Promise<number> {
@@ -105,14 +104,14 @@ export class SqliteInspector implements QueueInspector {
   readonly #deps: SqliteDeps;
   readonly #file: QueueFile;
   readonly #tables: QueueTables;
-  readonly #requestBell: Doorbell;
+  readonly #requestSignal: WakeupSignal;
 
   /** @throws SluiceError QUEUE_FILE_FOREIGN, QUEUE_FILE_NEWER, QUEUE_FILE_CORRUPT */
   constructor(path: string, deps: SqliteDeps) {
     this.#deps = deps;
     this.#file = new QueueFile(path, deps, false);
     this.#tables = new QueueTables(this.#file);
-    this.#requestBell = requestBell(path, deps);
+    this.#requestSignal = requestSignal(path, deps);
   }
 
   async peek(queueName: string, count: number): Promise<readonly QueueEntry[]> {
@@ -140,7 +139,7 @@ export class SqliteInspector implements QueueInspector {
       }
       return letters.length;
     });
-    if (requeued > 0) this.#requestBell.ring();
+    if (requeued > 0) this.#requestSignal.send();
     return requeued;
   }
 

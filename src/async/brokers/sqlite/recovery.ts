@@ -2,13 +2,13 @@ import type { Claim } from "../broker.ts";
 import { encodeEnvelope } from "../messages/envelope.ts";
 import type { QueueFile } from "./queue-file.ts";
 import { deliveryOf } from "./rows.ts";
-import type { Delivery, QueueTables } from "./tables.ts";
+import type { DeliveryKey, QueueTables } from "./tables.ts";
 
 /** Claims remembered that stand in another place than their id says. */
 const MOST = 10_000;
 
 /** Claims that were put back, and where they stand now. */
-export type Restored = ReadonlyMap<Claim, Delivery>;
+export type Restored = ReadonlyMap<Claim, DeliveryKey>;
 
 /**
  * What a claim means that is not held in the file.
@@ -28,7 +28,7 @@ export type Restored = ReadonlyMap<Claim, Delivery>;
 export class Recovery {
   readonly #file: QueueFile;
   readonly #tables: QueueTables;
-  readonly #moved = new Map<string, { readonly file: string; readonly delivery: Delivery }>();
+  readonly #moved = new Map<string, { readonly file: string; readonly delivery: DeliveryKey }>();
 
   constructor(file: QueueFile, tables: QueueTables) {
     this.#file = file;
@@ -36,7 +36,7 @@ export class Recovery {
   }
 
   /** Where a claim stands in this file, if it does; whether it is held still is for the tables to say. */
-  find({ id }: Claim): Delivery | undefined {
+  find({ id }: Claim): DeliveryKey | undefined {
     const moved = this.#moved.get(id);
     if (moved?.file === this.#file.id) return moved.delivery;
     const delivery = deliveryOf(id);
@@ -48,7 +48,7 @@ export class Recovery {
    * @param now and @param ttl of its lease, milliseconds
    * @returns undefined: it is somebody else's, or settled
    */
-  restore(claim: Claim, now: number, ttl: number): Delivery | undefined {
+  restore(claim: Claim, now: number, ttl: number): DeliveryKey | undefined {
     if (this.find(claim) !== undefined) return undefined;
     const { store, seq: number, deliveries } = deliveryOf(claim.id);
     const { request } = claim.message;

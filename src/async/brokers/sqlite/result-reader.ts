@@ -1,10 +1,9 @@
 import type { Timer } from "../../../base/clock/clock.ts";
 import { SluiceError } from "../../../base/inference/errors.ts";
-import type { ResultMessage } from "../messages/message.ts";
-import { parseResult } from "../messages/result.ts";
-import { type Doorbell, resultBell } from "./doorbell.ts";
+import { ResultWaiters } from "../result-waiters.ts";
 import { isBusy, type QueueFile, type SqliteDeps } from "./queue-file.ts";
 import type { QueueTables } from "./tables.ts";
+import { resultSignal, type WakeupSignal } from "./wakeup-signal.ts";
 
 /** Results that one transaction takes at most. */
 const BATCH = 512;
@@ -13,21 +12,14 @@ const POLL = 1000;
 /** Milliseconds until the next look when another process holds the lock. */
 const PAUSE = 2;
 
-/** Somebody who waits for a result. */
-interface Waiter {
-  resolve(result: ResultMessage): void;
-  reject(error: unknown): void;
-}
-
 /** Takes results out of a queue for those who wait; none is taken that nobody waits for. */
-export class ResultReader {
+export class TableResultReader {
   readonly #file: QueueFile;
   readonly #tables: QueueTables;
   readonly #queueName: string;
   readonly #deps: SqliteDeps;
-  readonly #bell: Doorbell;
-  /** In the order they asked. */
-  readonly #waiters = new Set<Waiter>();
+  readonly #signal: WakeupSignal;
+  readonly #waiters = new ResultWaiters(() => this.#stopPolling());
   #listening = false;
   #looking = false;
   #polling: Timer | undefined;
@@ -37,44 +29,24 @@ export class ResultReader {
     this.#tables = tables;
     this.#queueName = queueName;
     this.#deps = deps;
-    this.#bell = resultBell(file.path, deps);
+    this.#signal = resultSignal(file.path, deps);
   }
 
-  /** @throws SluiceError RESULT_INVALID, BROKER_UNAVAILABLE, QUEUE_FILE_CORRUPT; the signal's reason */
-  next(signal?: AbortSignal): Promise<ResultMessage> {
-    return new Promise((resolve, reject) => {
-      if (signal?.aborted) {
-        reject(signal.reason);
-        return;
-      }
-      const end = (): void => {
-        this.#waiters.delete(waiter);
-        signal?.removeEventListener("abort", onAbort);
-        if (this.#waiters.size === 0) this.#stopPolling();
-      };
-      const waiter: Waiter = {
-        resolve(result) {
-          end();
-          resolve(result);
-        },
-        reject(error) {
-          end();
-          reject(error);
-        },
-      };
-      const onAbort = (): void => waiter.reject(signal?.reason);
-      signal?.addEventListener("abort", onAbort, { once: true });
-      this.#waiters.add(waiter);
-      // Before the first look, so that nothing is written between the look and the watch.
-      if (!this.#listening) this.#bell.listen(() => this.#look());
-      this.#listening = true;
-      this.#look();
-    });
+  /** The next result as it stands in the file. @throws SluiceError BROKER_UNAVAILABLE, QUEUE_FILE_CORRUPT; the signal's reason */
+  next(signal?: AbortSignal): Promise<string> {
+    const result = this.#waiters.next(signal);
+    if (this.#waiters.size === 0) return result;
+    // Before the first look, so that nothing is written between the look and the watch.
+    if (!this.#listening) this.#signal.listen(() => this.#look());
+    this.#listening = true;
+    this.#look();
+    return result;
   }
 
   close(): void {
-    this.#bell.close();
-    this.#rejectAll(new SluiceError("BROKER_UNAVAILABLE", "the producer was closed"));
+    this.#signal.close();
+    this.#stopPolling();
+    this.#waiters.rejectAll(new SluiceError("BROKER_UNAVAILABLE", "the producer was closed"));
   }
 
   /** Callers and rings of one turn share one look, and one transaction. */
@@ -94,18 +66,12 @@ export class ResultReader {
       texts = this.#take();
     } catch (error) {
       pause = PAUSE;
-      if (!isBusy(error)) this.#rejectAll(error);
+      if (!isBusy(error)) this.#waiters.rejectAll(error);
     }
-    const waiters = [...this.#waiters].slice(0, texts.length);
-    for (const [at, waiter] of waiters.entries()) {
-      try {
-        waiter.resolve(parseResult(texts[at]!));
-      } catch (error) {
-        waiter.reject(error);
-      }
-    }
-    if (texts.length > 0) this.#look();
-    else if (this.#waiters.size > 0) this.#poll(pause);
+    for (const text of texts) this.#waiters.give(text);
+    if (this.#waiters.size === 0) this.#stopPolling();
+    else if (texts.length > 0) this.#look();
+    else this.#poll(pause);
   }
 
   #take(): readonly string[] {
@@ -114,14 +80,10 @@ export class ResultReader {
     return this.#file.writeNow(() => this.#tables.takeResults(this.#queueName, wanted));
   }
 
-  #rejectAll(error: unknown): void {
-    for (const waiter of [...this.#waiters]) waiter.reject(error);
-  }
-
   #poll(ms: number): void {
     this.#stopPolling();
     this.#polling = this.#deps.clock.after(ms, () => {
-      this.#bell.renew();
+      this.#signal.renew();
       this.#look();
     });
   }

@@ -1,9 +1,10 @@
+import type { QueueBacklog } from "../broker.ts";
 import type { QueueFile } from "./queue-file.ts";
 import { MESSAGE_COLUMNS, type MessageRow } from "./rows.ts";
 import { CLAIMED, PARKED, WAITING } from "./schema.ts";
 
 /** One delivery of a message: what is done to it is done only while this is the latest. */
-export interface Delivery {
+export interface DeliveryKey {
   readonly seq: number;
   readonly deliveries: number;
 }
@@ -39,6 +40,19 @@ export class QueueTables {
     return { waiting: count("waiting"), claimed: count("claimed"), parked: count("parked"), dead: count("dead") };
   }
 
+  /** What is in a queue, for people. */
+  backlog(queueName: string): QueueBacklog {
+    const queue = this.queue(queueName);
+    const { parked: retries, ...counts } = this.counts(queue);
+    const published = this.#firstPublished(queue);
+    return {
+      ...counts,
+      retries,
+      nextDeadline: this.firstScore(queue),
+      ...(Number.isNaN(published) ? {} : { nextCreated: Math.floor(published / 1000) }),
+    };
+  }
+
   /** Smallest score that waits; NaN when nothing does. */
   firstScore(queue: number): number {
     const sql = `SELECT score FROM messages WHERE queue = ? AND state = ${WAITING} ORDER BY score LIMIT 1`;
@@ -46,7 +60,7 @@ export class QueueTables {
   }
 
   /** When the entry of `firstScore` was put in, milliseconds; NaN when there is none. */
-  firstPublished(queue: number): number {
+  #firstPublished(queue: number): number {
     const sql = `SELECT published FROM messages WHERE queue = ? AND state = ${WAITING} ORDER BY score, seq LIMIT 1`;
     return Number(this.#file.statement(sql).get(queue)?.["published"] ?? Number.NaN);
   }
@@ -80,7 +94,7 @@ export class QueueTables {
   }
 
   /** Makes a message a claim, whatever state it is in. @param until end of the lease, milliseconds */
-  reclaim({ seq, deliveries }: Delivery, until: number, ttl: number): void {
+  reclaim({ seq, deliveries }: DeliveryKey, until: number, ttl: number): void {
     const sql = `UPDATE messages SET state = ${CLAIMED}, until = ?, ttl = ?, deliveries = ? WHERE seq = ?`;
     this.#file.statement(sql).run(until, ttl, deliveries, seq);
   }
@@ -106,24 +120,24 @@ export class QueueTables {
   }
 
   /** A claimed message as it stands; undefined when the delivery is not held any more. */
-  held({ seq, deliveries }: Delivery): MessageRow | undefined {
+  held({ seq, deliveries }: DeliveryKey): MessageRow | undefined {
     const sql = `SELECT ${MESSAGE_COLUMNS} FROM messages WHERE ${HELD}`;
     return this.#file.statement(sql).get(seq, deliveries) as unknown as MessageRow | undefined;
   }
 
   /** Ends a message. @returns false when the delivery is not held any more, as do the four below */
-  remove({ seq, deliveries }: Delivery): boolean {
+  remove({ seq, deliveries }: DeliveryKey): boolean {
     return this.#file.statement(`DELETE FROM messages WHERE ${HELD}`).run(seq, deliveries).changes === 1;
   }
 
-  renew({ seq, deliveries }: Delivery, until: number, ttl: number): boolean {
+  renew({ seq, deliveries }: DeliveryKey, until: number, ttl: number): boolean {
     const sql = `UPDATE messages SET until = ?, ttl = ? WHERE ${HELD}`;
     return this.#file.statement(sql).run(until, ttl, seq, deliveries).changes === 1;
   }
 
   /** @param now and the pause from then on in milliseconds @param score its place when it comes back */
   park(
-    { seq, deliveries }: Delivery,
+    { seq, deliveries }: DeliveryKey,
     {
       now,
       pause,
@@ -137,21 +151,21 @@ export class QueueTables {
     return changes === 1;
   }
 
-  refuse({ seq, deliveries }: Delivery, labels: string): boolean {
+  refuse({ seq, deliveries }: DeliveryKey, labels: string): boolean {
     const sql = `UPDATE messages SET state = ${WAITING}, labels = ? WHERE ${HELD}`;
     return this.#file.statement(sql).run(labels, seq, deliveries).changes === 1;
   }
 
   /** Queues a message again whose lease has run out. */
-  lose({ seq, deliveries }: Delivery): boolean {
+  lose({ seq, deliveries }: DeliveryKey): boolean {
     const sql = `UPDATE messages SET state = ${WAITING}, lost = lost + 1 WHERE ${HELD}`;
     return this.#file.statement(sql).run(seq, deliveries).changes === 1;
   }
 
   /** Deliveries whose lease has run out, at most `count`. @param now milliseconds */
-  runOut(queue: number, now: number, count: number): (Delivery & { readonly lost: number })[] {
+  runOut(queue: number, now: number, count: number): (DeliveryKey & { readonly lost: number })[] {
     const sql = `SELECT seq, deliveries, lost FROM messages WHERE queue = ? AND state = ${CLAIMED} AND until <= ? LIMIT ?`;
-    return this.#file.statement(sql).all(queue, now, count) as unknown as (Delivery & { lost: number })[];
+    return this.#file.statement(sql).all(queue, now, count) as unknown as (DeliveryKey & { lost: number })[];
   }
 
   /** Are there leases or pauses that end later than if they began now? That takes a clock that was set back. */
@@ -201,7 +215,7 @@ export class QueueTables {
     this.#file.statement("UPDATE messages SET cancelled = 1 WHERE request = ?").run(id);
   }
 
-  isCancelled({ seq, deliveries }: Delivery): boolean {
+  isCancelled({ seq, deliveries }: DeliveryKey): boolean {
     const sql = `SELECT cancelled FROM messages WHERE ${HELD}`;
     return this.#file.statement(sql).get(seq, deliveries)?.["cancelled"] === 1;
   }

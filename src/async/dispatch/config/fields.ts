@@ -5,7 +5,7 @@ import type { ConfigDocument, Findings } from "./config-document.ts";
 
 /** Fields as the reference's files have them: absent, null, "" and 0 all mean the default, since Go cannot tell them apart. */
 
-export function text<D extends string | undefined>(fallback: D) {
+export function textField<D extends string | undefined>(fallback: D) {
   return z
     .string()
     .nullish()
@@ -53,7 +53,7 @@ type Parameters = Readonly<Record<string, unknown>>;
 
 /** How a queue or a pool names its gate (async-processor 3.2). */
 export const GATE_FIELDS = {
-  gate_type: text(undefined),
+  gate_type: textField(undefined),
   gate_params: z
     .unknown()
     .transform((value, context): Parameters => {

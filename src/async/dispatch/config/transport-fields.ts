@@ -6,16 +6,16 @@ import { parseRedisUrl } from "../../brokers/redis/address.ts";
 import type { QueueSettings, RedisConnection } from "../../brokers/settings.ts";
 import { readTlsFiles } from "../send/client-tls.ts";
 import type { ConfigDocument, Findings } from "./config-document.ts";
-import { bool, count, GATE_FIELDS, gateOf, gatewayUrl, requiredText, text } from "./fields.ts";
+import { bool, count, GATE_FIELDS, gateOf, gatewayUrl, requiredText, textField } from "./fields.ts";
 
 const LONGEST_LIST = 1_000;
 
 /** Fields of a queue that all transports share (async-processor 5.1), and ours. */
 const COMMON = {
-  worker_pool_id: text("default"),
-  inference_objective: text(""),
+  worker_pool_id: textField("default"),
+  inference_objective: textField(""),
   igw_base_url: gatewayUrl,
-  request_path_url: text("/v1/completions"),
+  request_path_url: textField("/v1/completions"),
   labels: z
     .record(z.string(), z.string())
     .nullish()
@@ -35,9 +35,9 @@ const COMMON = {
 
 /** A queue that keeps what is in it: a sorted set, or a table. */
 const STORED_QUEUE = z.object({
-  id: text(undefined),
+  id: textField(undefined),
   queue_name: requiredText,
-  result_queue_name: text(undefined),
+  result_queue_name: textField(undefined),
   ...COMMON,
   ...GATE_FIELDS,
 });
@@ -113,11 +113,11 @@ export function refuseTwins(
 
 /** How a transport's section says which Redis server it is about (async-processor 5.1). */
 const REDIS_FIELDS = {
-  url: text(undefined),
+  url: textField(undefined),
   enable_tracing: bool(false),
-  tls_ca_cert: text(undefined),
-  tls_cert: text(undefined),
-  tls_key: text(undefined),
+  tls_ca_cert: textField(undefined),
+  tls_cert: textField(undefined),
+  tls_key: textField(undefined),
 };
 
 export interface RedisEntry {
@@ -185,8 +185,8 @@ const MAX_QUEUES = 10_000;
 export const TRANSPORT_SCHEMAS = {
   "redis-sortedset": z.object({
     ...REDIS_FIELDS,
-    result_queue_name: text("result-list"),
-    retry_queue_name: text("retry-sortedset"),
+    result_queue_name: textField("result-list"),
+    retry_queue_name: textField("retry-sortedset"),
     poll_interval_ms: count(1_000),
     batch_size: count(undefined),
     ...LEASE_FIELDS,
@@ -194,8 +194,8 @@ export const TRANSPORT_SCHEMAS = {
   }),
   "redis-pubsub": z.object({
     ...REDIS_FIELDS,
-    result_queue_name: text("result-queue"),
-    retry_queue_name: text(undefined),
+    result_queue_name: textField("result-queue"),
+    retry_queue_name: textField(undefined),
     queues: z.array(CHANNEL).min(1).max(MAX_QUEUES),
   }),
   "gcp-pubsub": z.object({
@@ -209,7 +209,7 @@ export const TRANSPORT_SCHEMAS = {
   }),
   sqlite: z.object({
     path: requiredText,
-    result_queue_name: text("result-list"),
+    result_queue_name: textField("result-list"),
     poll_interval_ms: count(1_000),
     batch_size: count(undefined),
     ...LEASE_FIELDS,

@@ -6,16 +6,16 @@ import { HEADER } from "../../../base/inference/headers.ts";
 import type { Slotted } from "../unordered-set.ts";
 import { BodyCollector, decodeBody, longerThan } from "./answer-body.ts";
 import type { GatewayConnection, GatewayOrigin } from "./connection.ts";
-import type { Answer } from "./inference-client.ts";
+import type { GatewayAnswer } from "./inference-client.ts";
 import { retryAfterMs } from "./retry-after.ts";
 
 /** What attempts need to know of their client. */
-export interface AttemptOwner {
+export interface GatewayAttemptOwner {
   readonly clock: Clock;
   readonly maxResponseBytes: number;
   readonly connectTimeoutMs: number;
   /** The attempt is over; exactly once. */
-  finished(attempt: Attempt): void;
+  finished(attempt: GatewayAttempt): void;
 }
 
 /**
@@ -27,7 +27,7 @@ export interface AttemptOwner {
  * it: the dispatcher's retry, some seconds later, costs latency-tolerant work nothing and is counted. The case is rare,
  * since undici looks at a kept connection before it writes and honours the server's `Keep-Alive`.
  */
-export class Attempt implements Dispatcher.DispatchHandler, Slotted {
+export class GatewayAttempt implements Dispatcher.DispatchHandler, Slotted {
   /** Among what is under way. */
   slot = -1;
   readonly signal: AbortSignal;
@@ -36,11 +36,11 @@ export class Attempt implements Dispatcher.DispatchHandler, Slotted {
   /** Monotonic milliseconds when there must be a connection; Infinity once there is. */
   #connectBy: number;
   readonly #timeoutMs: number;
-  readonly #owner: AttemptOwner;
+  readonly #owner: GatewayAttemptOwner;
   readonly #origin: GatewayOrigin;
   /** Undefined once it was given back or cut. */
   #connection: GatewayConnection | undefined;
-  readonly #resolve: (answer: Answer) => void;
+  readonly #resolve: (answer: GatewayAnswer) => void;
   readonly #body = new BodyCollector();
   #over = false;
   #status = 0;
@@ -51,11 +51,11 @@ export class Attempt implements Dispatcher.DispatchHandler, Slotted {
   #announced = Number.NaN;
 
   constructor(
-    owner: AttemptOwner,
+    owner: GatewayAttemptOwner,
     origin: GatewayOrigin,
     timeoutMs: number,
     signal: AbortSignal,
-    resolve: (answer: Answer) => void,
+    resolve: (answer: GatewayAnswer) => void,
   ) {
     this.#owner = owner;
     this.#origin = origin;
@@ -74,7 +74,7 @@ export class Attempt implements Dispatcher.DispatchHandler, Slotted {
   }
 
   /** Ends the attempt with this answer and cuts its connection. */
-  giveUp(answer: Answer): void {
+  giveUp(answer: GatewayAnswer): void {
     if (this.#over) return;
     this.#finish(answer);
     this.#cut();
@@ -163,7 +163,7 @@ export class Attempt implements Dispatcher.DispatchHandler, Slotted {
     });
   }
 
-  #finish(answer: Answer): void {
+  #finish(answer: GatewayAnswer): void {
     if (this.#over) return;
     this.#over = true;
     this.#owner.finished(this);

@@ -1,16 +1,16 @@
 import { describe, expect, it } from "vitest";
 import { type Classified, classify } from "./classify.ts";
-import type { Answer } from "./inference-client.ts";
+import type { GatewayAnswer } from "./inference-client.ts";
 
 const IN_TIME = { id: "a", deadlinePassed: false };
 const TOO_LATE = { id: "a", deadlinePassed: true };
 
-function response(status: number, more: Partial<Answer & { kind: "response" }> = {}): Answer {
+function response(status: number, more: Partial<GatewayAnswer & { kind: "response" }> = {}): GatewayAnswer {
   const body = Buffer.from(`body of ${status}`);
   return { kind: "response", status, body, contentType: "text/plain", retryAfterMs: 7000, dropReason: "", ...more };
 }
 
-function truncated(status: number, tooLong = false): Answer {
+function truncated(status: number, tooLong = false): GatewayAnswer {
   return { kind: "truncated", status, retryAfterMs: 5000, message: "the answer broke off", tooLong };
 }
 
@@ -163,7 +163,7 @@ describe("no time for a retry", () => {
     expect(classify(response(429), TOO_LATE)).toMatchObject({ kind: "result", shed: true, category: "RATE_LIMIT" });
   });
 
-  it.each<Answer>([
+  it.each<GatewayAnswer>([
     { kind: "timeout", message: "x" },
     { kind: "no-answer", message: "x" },
     { kind: "truncated", status: 200, retryAfterMs: undefined, message: "x", tooLong: false },

@@ -1,6 +1,6 @@
 import type { ResultMessage } from "../../brokers/messages/message.ts";
 import { errorResult } from "../../brokers/messages/result.ts";
-import type { Answer } from "./inference-client.ts";
+import type { GatewayAnswer } from "./inference-client.ts";
 
 /** What went wrong, for spans and texts; the names of async-processor 7.4. */
 export type FailureCategory = "RATE_LIMIT" | "INVALID_REQ" | "SERVER_ERROR";
@@ -51,7 +51,7 @@ const SATURATED = "rejected-saturated";
 const FAILED_TO_SEND = "Failed to send request to inference: ";
 
 /** What an attempt's answer means for its message. Source: async-processor 7.4 with its changes, 4.5. */
-export function classify(answer: Answer, context: ClassifyContext): Classified {
+export function classify(answer: GatewayAnswer, context: ClassifyContext): Classified {
   switch (answer.kind) {
     case "response":
       return ofResponse(answer, context);
@@ -89,7 +89,7 @@ export function deadlineResult(id: string, cause: string): ResultMessage {
   return errorResult(id, "DEADLINE_EXCEEDED", `deadline exceeded${cause === "" ? "" : `; the last attempt: ${cause}`}`);
 }
 
-function ofResponse(answer: Answer & { kind: "response" }, context: ClassifyContext): Classified {
+function ofResponse(answer: GatewayAnswer & { kind: "response" }, context: ClassifyContext): Classified {
   const { status, dropReason } = answer;
   if (status < 300 || status >= 600) return ended(httpResult(answer, context.id, ""), "success", undefined);
   const message = `status ${status}${dropReason === "" ? "" : ` (dropped: ${dropReason})`}`;
@@ -122,13 +122,13 @@ function ended(result: ResultMessage, counter: ResultCounter, category: FailureC
   return { kind: "result", result, counter, category, shed: false, latch: false, problem: "" };
 }
 
-function httpResult(answer: Answer & { kind: "response" }, id: string, errorMessage: string): ResultMessage {
+function httpResult(answer: GatewayAnswer & { kind: "response" }, id: string, errorMessage: string): ResultMessage {
   const { status, body, contentType } = answer;
   return { id, statusCode: status, payload: body, errorCode: "", errorMessage, contentType };
 }
 
 /** The one failure of the transport that another attempt cannot mend; the status tells that there was an answer. */
-function unreadable(answer: Answer & { kind: "truncated" }, { id }: ClassifyContext): Classified {
+function unreadable(answer: GatewayAnswer & { kind: "truncated" }, { id }: ClassifyContext): Classified {
   const result = errorResult(id, "INFERENCE_ERROR", `${FAILED_TO_SEND}${answer.message}`);
   return ended({ ...result, statusCode: answer.status }, "failed", "SERVER_ERROR");
 }

@@ -9,7 +9,7 @@ import { type ClientAuthority, clientAuthority } from "../../../../test/support/
 import { fixedLimit } from "../../../../test/support/slowness.ts";
 import { realClock } from "../../../base/clock/real.ts";
 import { type ClientTls, readTlsFiles } from "./client-tls.ts";
-import type { Answer } from "./inference-client.ts";
+import type { GatewayAnswer } from "./inference-client.ts";
 import { undiciClient } from "./undici-client.ts";
 
 let authority: ClientAuthority;
@@ -26,7 +26,7 @@ afterEach(() => {
 });
 
 /** The answer of a server with its own certificate. @param host as the URL names it */
-async function ask(tls: ClientTls, options: TlsOptions = {}, host = "127.0.0.1"): Promise<Answer> {
+async function ask(tls: ClientTls, options: TlsOptions = {}, host = "127.0.0.1"): Promise<GatewayAnswer> {
   const server = createServer({ ...authority.server, ...options }, (_request, response) => void response.end("secret"));
   servers.push(server);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));

@@ -10,7 +10,7 @@ export interface OutboundRequest {
 }
 
 /** What came of one attempt. */
-export type Answer =
+export type GatewayAnswer =
   | {
       readonly kind: "response";
       readonly status: number;
@@ -41,6 +41,6 @@ export type Answer =
 /** Sends requests to gateways over kept connections. */
 export interface InferenceClient {
   /** Never rejects. */
-  send(request: OutboundRequest, signal: AbortSignal): Promise<Answer>;
+  send(request: OutboundRequest, signal: AbortSignal): Promise<GatewayAnswer>;
   close(): Promise<void>;
 }

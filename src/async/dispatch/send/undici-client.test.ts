@@ -15,7 +15,7 @@ import { poll } from "../../../../test/support/poll.ts";
 import { fixedLimit } from "../../../../test/support/slowness.ts";
 import { realClock } from "../../../base/clock/real.ts";
 import { VirtualClock } from "../../../base/clock/virtual.ts";
-import type { Answer, InferenceClient, OutboundRequest } from "./inference-client.ts";
+import type { GatewayAnswer, InferenceClient, OutboundRequest } from "./inference-client.ts";
 import { type UndiciClientOptions, undiciClient } from "./undici-client.ts";
 
 const NEVER = new AbortController().signal;
@@ -66,12 +66,12 @@ function post(port: number, more: Partial<OutboundRequest> & { path?: string } =
   };
 }
 
-function responseOf(answer: Answer): Answer & { kind: "response" } {
+function responseOf(answer: GatewayAnswer): GatewayAnswer & { kind: "response" } {
   if (answer.kind !== "response") throw new Error(JSON.stringify(answer));
   return answer;
 }
 
-const textOf = (answer: Answer): string => Buffer.from(responseOf(answer).body).toString();
+const textOf = (answer: GatewayAnswer): string => Buffer.from(responseOf(answer).body).toString();
 
 /** Connections are offered again one turn after their answer. */
 const nextTurn = (): Promise<void> => new Promise((resolve) => realClock.soon(() => realClock.soon(resolve)));
@@ -356,7 +356,7 @@ describe("A-80: time", () => {
     const sender = client({ clock });
     for (const _phase of ["before the head", "in the body"]) {
       const before = server.requests.length;
-      let answer: Answer | undefined;
+      let answer: GatewayAnswer | undefined;
       const sent = sender.send(post(server.port, { timeoutMs: 5000 }), NEVER).then((given) => {
         answer = given;
       });

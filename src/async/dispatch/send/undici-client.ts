@@ -1,10 +1,10 @@
 import type { Dispatcher } from "undici";
 import type { Clock } from "../../../base/clock/clock.ts";
 import { UnorderedSet } from "../unordered-set.ts";
-import { Attempt, type AttemptOwner } from "./attempt.ts";
+import { GatewayAttempt, type GatewayAttemptOwner } from "./attempt.ts";
 import { type ClientTls, clientContext } from "./client-tls.ts";
 import { type GatewayConnectionSettings, GatewayOrigin } from "./connection.ts";
-import type { Answer, InferenceClient, OutboundRequest } from "./inference-client.ts";
+import type { GatewayAnswer, InferenceClient, OutboundRequest } from "./inference-client.ts";
 
 export interface UndiciClientOptions {
   /** Of all pools together: so many idle connections are kept per origin, from 1 up. */
@@ -34,14 +34,14 @@ export function undiciClient(options: UndiciClientOptions): InferenceClient {
   return new UndiciClient(options);
 }
 
-class UndiciClient implements InferenceClient, AttemptOwner {
+class UndiciClient implements InferenceClient, GatewayAttemptOwner {
   readonly clock: Clock;
   readonly maxResponseBytes: number;
   readonly connectTimeoutMs: number;
   readonly #totalWorkers: number;
   readonly #settings: GatewayConnectionSettings;
   readonly #origins = new Map<string, GatewayOrigin>();
-  readonly #attempts = new UnorderedSet<Attempt>();
+  readonly #attempts = new UnorderedSet<GatewayAttempt>();
   /** How many attempts each signal can end: one listener serves all that share it. */
   readonly #signals = new Map<AbortSignal, number>();
   #armed = false;
@@ -58,12 +58,12 @@ class UndiciClient implements InferenceClient, AttemptOwner {
     };
   }
 
-  send(request: OutboundRequest, signal: AbortSignal): Promise<Answer> {
+  send(request: OutboundRequest, signal: AbortSignal): Promise<GatewayAnswer> {
     if (signal.aborted || this.#closed) return Promise.resolve({ kind: "aborted" });
     // The sweep would find it only when a model is at work.
     if (request.timeoutMs <= 0) return Promise.resolve({ kind: "timeout", message: "no time was left to send it" });
     return new Promise((resolve) => {
-      const attempt = new Attempt(this, this.#originOf(request.url.origin), request.timeoutMs, signal, resolve);
+      const attempt = new GatewayAttempt(this, this.#originOf(request.url.origin), request.timeoutMs, signal, resolve);
       this.#attempts.add(attempt);
       this.#watch(signal);
       this.#arm();
@@ -71,7 +71,7 @@ class UndiciClient implements InferenceClient, AttemptOwner {
     });
   }
 
-  finished(attempt: Attempt): void {
+  finished(attempt: GatewayAttempt): void {
     this.#attempts.delete(attempt);
     const others = this.#signals.get(attempt.signal)! - 1;
     if (others > 0) this.#signals.set(attempt.signal, others);

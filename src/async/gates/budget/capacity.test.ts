@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { VirtualClock } from "../../../base/clock/virtual.ts";
 import type { CapacityReading } from "../../../base/plugin/gate.ts";
-import { type Asker, Capacity, type Ticket } from "./capacity.ts";
+import { type Asker, SharedCapacity, type Ticket } from "./capacity.ts";
 
 const ASKER: Asker = { queueName: "q", workers: 64, share: 1 };
 const EPOCH = 1_700_000_000_000;
@@ -21,7 +21,7 @@ function make(first: Partial<CapacityReading> = {}, replicas = 1) {
       return Promise.resolve(reading);
     },
   };
-  const capacity = new Capacity(source, clock, replicas, () => {});
+  const capacity = new SharedCapacity(source, clock, replicas, () => {});
   return {
     capacity,
     clock,
@@ -43,7 +43,7 @@ function make(first: Partial<CapacityReading> = {}, replicas = 1) {
   };
 }
 
-describe("Capacity", () => {
+describe("SharedCapacity", () => {
   it("lets exactly N run (A-1), and nothing before the first reading", async () => {
     const { capacity, sample, take } = make();
     expect(capacity.state).toBe("unknown");
@@ -221,7 +221,7 @@ describe("Capacity", () => {
   it("a source that throws closes the gate instead of ending the process", async () => {
     const clock = new VirtualClock(EPOCH);
     const source = { key: "k", read: () => Promise.reject(new Error("broken")) };
-    const capacity = new Capacity(source, clock, 1, () => {});
+    const capacity = new SharedCapacity(source, clock, 1, () => {});
     await capacity.refresh(false);
     expect(capacity.state).toBe("unreadable");
     expect(capacity.reading.problem).toBe("broken");
@@ -331,7 +331,7 @@ describe("Capacity", () => {
     ];
     for (const answer of answers) {
       const source = { key: "k", read: () => answer as Promise<CapacityReading> };
-      const capacity = new Capacity(source, clock, 1, () => {});
+      const capacity = new SharedCapacity(source, clock, 1, () => {});
       let asked = false;
       void capacity.refresh(false).then(() => {
         asked = true;
@@ -355,7 +355,7 @@ describe("Capacity", () => {
     let reading: CapacityReading = { ...make().capacity.reading, readable: true, budget: 1, sampleTime: EPOCH };
     let told = 0;
     const source = { key: "k", read: () => Promise.resolve(reading) };
-    const capacity = new Capacity(source, clock, 1, () => told++);
+    const capacity = new SharedCapacity(source, clock, 1, () => told++);
     for (let i = 0; i < 5; i++) await capacity.refresh(false);
     expect(told).toBe(1);
     reading = { ...reading, budget: 0.5 };
@@ -376,7 +376,7 @@ describe("Capacity", () => {
         return new Promise<CapacityReading>((resolve) => clock.after(10, () => resolve(make().capacity.reading)));
       },
     };
-    const capacity = new Capacity(source, clock, 1, () => {});
+    const capacity = new SharedCapacity(source, clock, 1, () => {});
     for (let i = 0; i < 20; i++) {
       void capacity.refresh(true);
       void capacity.refresh(true);
@@ -389,7 +389,7 @@ describe("Capacity", () => {
     const clock = new VirtualClock(EPOCH);
     const read = (fresh: boolean): Promise<CapacityReading> =>
       fresh ? new Promise(() => {}) : Promise.resolve(make().capacity.reading);
-    const capacity = new Capacity({ key: "k", read }, clock, 1, () => {});
+    const capacity = new SharedCapacity({ key: "k", read }, clock, 1, () => {});
     void capacity.refresh(true);
     let served = false;
     void capacity.refresh(false).then(() => {
@@ -415,7 +415,7 @@ describe("Capacity", () => {
       maxSys: 8,
       sampleTime: EPOCH,
     };
-    const capacity = new Capacity({ key: "k", read: () => Promise.resolve(reading) }, set, 1, () => {});
+    const capacity = new SharedCapacity({ key: "k", read: () => Promise.resolve(reading) }, set, 1, () => {});
     await capacity.refresh(false);
     clock.advance(1000);
     capacity.latch();

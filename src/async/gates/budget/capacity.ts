@@ -61,7 +61,7 @@ const UNKNOWN: CapacityReading = {
  * what ends makes room before the next sample tells so. Work that waits (`queue-only` metrics) does not show in the
  * figure while it runs, so all of it is subtracted. Source: seed 004, async-processor 2.7; ADR 0010.
  */
-export class Capacity {
+export class SharedCapacity {
   readonly source: CapacitySource;
   readonly #clock: Clock;
   readonly #replicas: number;

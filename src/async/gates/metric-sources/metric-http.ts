@@ -2,7 +2,7 @@ import { type Dispatcher, Pool } from "undici";
 import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
 
 /** Longest answer that is read; a vector of 10,000 series has about 2 MiB. */
-export const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
+export const MAX_METRICS_BYTES = 4 * 1024 * 1024;
 /** Milliseconds to open a connection; what a whole question may take is its caller's to say. */
 const CONNECT_TIMEOUT = 5000;
 /** Questions under way at a time; more wait for one of them. */
@@ -93,7 +93,7 @@ async function whole(body: Dispatcher.ResponseData["body"]): Promise<Uint8Array>
   for await (const piece of body as AsyncIterable<Buffer>) {
     size += piece.length;
     // Leaving the loop destroys the body, and the connection with it.
-    if (size > MAX_ANSWER_BYTES) throw new Error(`an answer of more than ${MAX_ANSWER_BYTES} bytes`);
+    if (size > MAX_METRICS_BYTES) throw new Error(`an answer of more than ${MAX_METRICS_BYTES} bytes`);
     pieces.push(piece);
   }
   return pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces, size);

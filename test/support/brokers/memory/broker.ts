@@ -1,10 +1,10 @@
 import type {
-  Backlog,
   Broker,
   BrokerEvents,
   Claim,
   ClaimRequest,
   ClaimResult,
+  QueueBacklog,
   Settlement,
   SettleOutcome,
 } from "../../../../src/async/brokers/broker.ts";
@@ -113,7 +113,7 @@ export class MemoryBroker implements Broker {
     return this.#store.call(() => {});
   }
 
-  backlog(queue: QueueSettings): Promise<Backlog> {
+  backlog(queue: QueueSettings): Promise<QueueBacklog> {
     return this.#store.call(() => {
       const waiting = this.#store.queue(queue.name);
       const [first] = waiting.peek(1);

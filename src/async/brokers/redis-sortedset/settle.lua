@@ -1,40 +1,23 @@
-import { redisScript } from "../redis/script.ts";
-import { ANSWERED_PREFIX } from "./keys.ts";
-import { MADE } from "./store-state.ts";
+-- Settles claims of any queues, each by itself: one that fails leaves the others alone (async-processor 5.2.8, H-24).
+--
+-- KEYS: for each queue of the batch, in a row: the queue, its claims, its leases, its dead letters, its owners; and any lists
+-- of results and sets of retries.
+-- ARGV: prefix of active tokens; prefix of cancel marks; then per settlement, eight values:
+--   what: `result`, `retry`, `refuse`, `dead`; `recovered`: the result of a claim that was put back; `drop`: the claim goes
+--   and nothing is written; or `requeue`, `bury`: as `refuse`, `dead`, if the lease has run out;
+--   number of the queue's first key; claim id; number of the key it goes to (list of results, set of retries), or 0;
+--   text: the result, or the envelope where it changes (empty = as it was); due time of a retry, or reason of a dead letter;
+--   request id; token.
+--
+-- A claim that exists is owned by whoever knows its id, because no id is used twice; one that was settled or reclaimed is
+-- gone, so repeating a settlement writes nothing. What a missing claim means: store-state.lua. The message's new place is
+-- written first, then the claim goes. A result whose list is a key of another type stands in the dead letters, beside its
+-- entry.
+-- Answer per settlement: one of the numbers below, or the reason of the server why it failed.
 
-/** Arguments per settlement. */
-export const SETTLE_WIDTH = 8;
-
-/** Answers of the script per settlement; any text is the server's reason for a failure. */
-export const FENCED = 0;
-export const SETTLED = 1;
-export const DEAD_LETTERED = 2;
-/** The store has lost the claim, and nothing was written: it must be put back first. */
-export const FORGOTTEN = 3;
-/** Nothing was written: the message has its terminal result. */
-export const ANSWERED = 4;
-
-/** Milliseconds that the mark "answered" is kept, as long as a cancel mark. */
-const ANSWERED_FOR = 7 * 24 * 3_600_000;
-
-/**
- * Settles claims of any queues, each by itself: one that fails leaves the others alone (async-processor 5.2.8, H-24).
- *
- * KEYS: for each queue of the batch, in a row: the queue, its claims, its leases, its dead letters, its owners; and any lists of results
- * and sets of retries.
- * ARGV: prefix of active tokens; prefix of cancel marks; then per settlement:
- *   what: `result`, `retry`, `refuse`, `dead`; `recovered`: the result of a claim that was put back; `drop`: the claim goes
- *   and nothing is written; or `requeue`, `bury`: as `refuse`, `dead`, if the lease has run out;
- *   number of the queue's first key; claim id; number of the key it goes to (list of results, set of retries), or 0;
- *   text: the result, or the envelope where it changes (empty = as it was); due time of a retry, or reason of a dead letter;
- *   request id; token.
- *
- * A claim that exists is owned by whoever knows its id, because no id is used twice; one that was settled or reclaimed is
- * gone, so repeating a settlement writes nothing. What a missing claim means: store-state.ts. The message's new place is
- * written first, then the claim goes. A result whose list is a key of another type stands in the dead letters, beside its
- * entry.
- */
-export const SETTLE = redisScript(`${MADE}
+local FENCED, SETTLED, DEAD_LETTERED, FORGOTTEN, ANSWERED = 0, 1, 2, 3, 4
+-- Milliseconds that the mark "answered" is kept, as long as a cancel mark.
+local ANSWERED_FOR = 7 * 24 * 3600000
 local t = redis.call('TIME')
 local ms = t[1] * 1000 + math.floor(t[2] / 1000)
 
@@ -47,7 +30,7 @@ local function wrong_type(reply)
 end
 local function kept(claims, id)
   local value = redis.call('HGET', claims, id)
-  local at = string.find(value, '\\n', 1, true)
+  local at = string.find(value, '\n', 1, true)
   return string.sub(value, 1, at - 1), string.sub(value, at + 1)
 end
 local function letter(claims, id, reason, result)
@@ -74,32 +57,32 @@ local function settle(at)
   local known = redis.pcall('HEXISTS', claims, id)
   if problem(known) then return problem(known) end
   if known == 0 then
-    if what == 'requeue' or what == 'bury' or what == 'drop' then return ${FENCED} end
+    if what == 'requeue' or what == 'bury' or what == 'drop' then return FENCED end
     local lease = redis.pcall('ZSCORE', leases, id)
     if problem(lease) then return problem(lease) end
     local was, trouble = made(KEYS[first + 4], id)
     if trouble then return trouble end
-    if lease or not was then return ${FORGOTTEN} end
-    return ${FENCED}
+    if lease or not was then return FORGOTTEN end
+    return FENCED
   end
   if what == 'requeue' or what == 'bury' then
     local lease = redis.call('ZSCORE', leases, id)
-    if lease and tonumber(lease) > ms then return ${FENCED} end
+    if lease and tonumber(lease) > ms then return FENCED end
   end
 
   local ends = what == 'result' or what == 'recovered' or what == 'dead' or what == 'bury'
   local mark = ends and token ~= '' and redis.pcall('GET', ARGV[2] .. request)
-  if mark == '${ANSWERED_PREFIX}' .. token then
+  if mark == ANSWERED_MARK .. token then
     leave(claims, leases, id)
-    return ${ANSWERED}
+    return ANSWERED
   end
 
-  local outcome, reply = ${SETTLED}, nil
+  local outcome, reply = SETTLED, nil
   if what == 'result' or what == 'recovered' then
     reply = redis.pcall('LPUSH', target, text)
     if wrong_type(reply) then
       reply = redis.pcall('LPUSH', dead, letter(claims, id, 'the key ' .. target .. ' for its result holds another type', text))
-      outcome = ${DEAD_LETTERED}
+      outcome = DEAD_LETTERED
     end
   elseif what == 'retry' then
     reply = redis.pcall('ZADD', target, extra, text)
@@ -121,12 +104,11 @@ local function settle(at)
   leave(claims, leases, id)
   if ends then forget(request, token, mark) end
   if what == 'recovered' and token ~= '' then
-    redis.call('SET', ARGV[2] .. request, '${ANSWERED_PREFIX}' .. token, 'PX', ${ANSWERED_FOR})
+    redis.call('SET', ARGV[2] .. request, ANSWERED_MARK .. token, 'PX', ANSWERED_FOR)
   end
   return outcome
 end
 
 local outcomes = {}
-for at = 3, #ARGV, ${SETTLE_WIDTH} do outcomes[#outcomes + 1] = settle(at) end
+for at = 3, #ARGV, 8 do outcomes[#outcomes + 1] = settle(at) end
 return outcomes
-`);

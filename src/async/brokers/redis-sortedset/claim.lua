@@ -1,24 +1,20 @@
-import { redisScript } from "../redis/script.ts";
+-- Takes entries out of a queue and keeps them as claims (async-processor 5.2.8).
+--
+-- KEYS: the queue, its claims, its leases, its owners.
+-- ARGV: how many entries whose deadline lies ahead; how many past it; what claim ids begin with; the number of the first;
+-- lease in ms; prefix of cancel marks; bytes after which it stops; number of the last claim that this owner made in this queue
+-- (0 = none).
+-- Answer: server time in ms (negative: nothing was claimed, because the store does not know that last claim: it has lost
+-- data, see store-state.lua), then per claim in order of score: the entry, and the cancel mark of the request id that
+-- `markedId` finds in it.
+--
+-- A claim is kept as `<score>\n<entry>`, the score exactly as the queue had it. Scores are deadlines, unless a producer has
+-- chosen others: below the present the deadline inside decides. The text's first `"deadline"` is believed only when it says
+-- the same as the score; else the entry is decoded. What nobody can read counts as past its deadline. The look for entries
+-- past their deadline ends at the first that lies ahead and is too many.
+-- Claims are written before the entries leave the queue: a failure on the way (a key of another type, no memory) leaves
+-- everything where it was.
 
-/**
- * Takes entries out of a queue and keeps them as claims (async-processor 5.2.8).
- *
- * KEYS: the queue, its claims, its leases, its owners.
- * ARGV: how many entries whose deadline lies ahead; how many past it; what claim ids begin with; the number of the first;
- * lease in ms; prefix of cancel marks; bytes after which it stops; number of the last claim that this owner made in this queue
- * (0 = none).
- * Answer: server time in ms (negative: nothing was claimed, because the store does not know that last claim: it has lost
- * data, see store-state.ts), then per claim in order of score: the entry, and the cancel mark of the request id that
- * `markedId` finds in it.
- *
- * A claim is kept as `<score>\n<entry>`, the score exactly as the queue had it. Scores are deadlines, unless a producer has
- * chosen others: below the present the deadline inside decides. The text's first `"deadline"` is believed only when it says
- * the same as the score; else the entry is decoded. What nobody can read counts as past its deadline. The look for entries
- * past their deadline ends at the first that lies ahead and is too many.
- * Claims are written before the entries leave the queue: a failure on the way (a key of another type, no memory) leaves
- * everything where it was.
- */
-export const CLAIM = redisScript(`
 local queue, claims, leases, owners = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner = string.sub(ARGV[3], 1, -2)
 local live, late, bytes = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[7])
@@ -79,7 +75,7 @@ if #entries > 0 then
   local held, until_, marks, asked = {}, {}, {}, {}
   for i, entry in ipairs(entries) do
     local id = ARGV[3] .. string.format('%.0f', ARGV[4] + i - 1)
-    held[2 * i - 1], held[2 * i] = id, scores[i] .. '\\n' .. entry
+    held[2 * i - 1], held[2 * i] = id, scores[i] .. '\n' .. entry
     until_[2 * i - 1], until_[2 * i] = ms + ARGV[5], id
     local _, from = string.find(entry, '"data":{"id":"', 1, true)
     local to = from and string.find(entry, '"', from + 1, true)
@@ -98,15 +94,3 @@ if #entries > 0 then
   end
 end
 return answer
-`);
-
-const DATA_ID = '"data":{"id":"';
-
-/** The request id whose cancel mark the script has looked at; undefined when it found none. */
-export function markedId(entry: string): string | undefined {
-  const from = entry.indexOf(DATA_ID);
-  if (from < 0) return undefined;
-  const start = from + DATA_ID.length;
-  const end = entry.indexOf('"', start);
-  return end < 0 ? undefined : entry.slice(start, end);
-}

@@ -10,7 +10,7 @@ import type { SqliteDeps } from "./queue-file.ts";
  * second time drops the locks that SQLite holds on it (POSIX locks belong to the process). It is a hint: whoever listens
  * must look now and then anyway.
  */
-export class Doorbell {
+export class WakeupSignal {
   readonly #path: string;
   readonly #clock: Clock;
   readonly #log: Logger;
@@ -24,7 +24,7 @@ export class Doorbell {
     this.#log = log;
   }
 
-  ring(): void {
+  send(): void {
     const seconds = this.#clock.wall() / 1000;
     try {
       utimesSync(this.#path, seconds, seconds);
@@ -90,11 +90,11 @@ export class Doorbell {
 }
 
 /** Rung when something can be claimed that was not there before. */
-export function requestBell(path: string, { clock, log }: SqliteDeps): Doorbell {
-  return new Doorbell(`${path}-requests`, clock, log);
+export function requestSignal(path: string, { clock, log }: SqliteDeps): WakeupSignal {
+  return new WakeupSignal(`${path}-requests`, clock, log);
 }
 
 /** Rung when a result was written. */
-export function resultBell(path: string, { clock, log }: SqliteDeps): Doorbell {
-  return new Doorbell(`${path}-results`, clock, log);
+export function resultSignal(path: string, { clock, log }: SqliteDeps): WakeupSignal {
+  return new WakeupSignal(`${path}-results`, clock, log);
 }

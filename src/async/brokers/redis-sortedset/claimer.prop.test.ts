@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { encodeEnvelope, NO_ROUTING } from "../messages/envelope.ts";
-import { markedId } from "./claim-script.ts";
+import { markedId } from "./claimer.ts";
 
 describe("markedId", () => {
   it("finds the id of every envelope that begins its data with it, whatever routing and payload say", () => {

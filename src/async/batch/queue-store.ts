@@ -10,7 +10,7 @@ import type { TransportName } from "../dispatch/config/transport-fields.ts";
 import { readTransport } from "../dispatch/config/transport-file.ts";
 
 /** Where a person said the queues are. */
-export type PlaceSource =
+export type QueueStoreLocation =
   | {
       readonly kind: "config";
       readonly path: string;
@@ -36,17 +36,17 @@ const RESULTS = "result-list";
 const RETRIES = "retry-sortedset";
 
 /** The queues that commands for people work on, with what is known about them. */
-export class QueuePlace {
+export class QueueStore {
   readonly client: QueueClient;
   /** Where results go that neither the queue nor the request routes. */
   readonly resultQueueName: string;
-  readonly #source: PlaceSource;
+  readonly #source: QueueStoreLocation;
   /** Undefined: nobody has configured any here. */
   readonly #queues: readonly QueueSettings[] | undefined;
 
   constructor(
     client: QueueClient,
-    source: PlaceSource,
+    source: QueueStoreLocation,
     { queues, resultQueueName }: { readonly queues?: readonly QueueSettings[]; readonly resultQueueName: string },
   ) {
     this.client = client;
@@ -118,14 +118,14 @@ export class QueuePlace {
  * @param create a configured queue file that does not exist is made; one that was only named never is
  * @throws SluiceError DOCUMENT_INVALID, QUEUE_TRANSPORT, BROKER_UNAVAILABLE, REDIS_URL_INVALID, QUEUE_FILE_...
  */
-export async function openPlace(source: PlaceSource, create: boolean): Promise<QueuePlace> {
+export async function openQueueStore(source: QueueStoreLocation, create: boolean): Promise<QueueStore> {
   switch (source.kind) {
     case "config": {
       const settings = await settingsOf(source);
       if (settings.transport === "sqlite")
-        return new QueuePlace(await sqliteClient(settings.path, create), source, settings);
+        return new QueueStore(await sqliteClient(settings.path, create), source, settings);
       if (settings.transport === "redis-sortedset")
-        return new QueuePlace(await redisClient(settings.redis, settings.retryQueueName), source, settings);
+        return new QueueStore(await redisClient(settings.redis, settings.retryQueueName), source, settings);
       throw new SluiceError(
         "QUEUE_TRANSPORT",
         settings.transport === "redis-pubsub"
@@ -134,15 +134,18 @@ export async function openPlace(source: PlaceSource, create: boolean): Promise<Q
       );
     }
     case "redis":
-      return new QueuePlace(await redisClient({ url: source.url, tls: {}, enableTracing: false }, RETRIES), source, {
+      return new QueueStore(await redisClient({ url: source.url, tls: {}, enableTracing: false }, RETRIES), source, {
         resultQueueName: RESULTS,
       });
     case "sqlite":
-      return new QueuePlace(await sqliteClient(source.path, false), source, { resultQueueName: RESULTS });
+      return new QueueStore(await sqliteClient(source.path, false), source, { resultQueueName: RESULTS });
   }
 }
 
-async function settingsOf({ transport, redisUrl }: PlaceSource & { kind: "config" }): Promise<TransportSettings> {
+async function settingsOf({
+  transport,
+  redisUrl,
+}: QueueStoreLocation & { kind: "config" }): Promise<TransportSettings> {
   const findings = new Findings();
   const settings = await readTransport(transport.name, transport.document, { redisUrl, gated: true }, findings);
   findings.throwIfAny("dispatch configuration");

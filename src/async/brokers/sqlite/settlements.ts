@@ -9,19 +9,19 @@ import type { QueueSettings } from "../settings.ts";
 import type { QueueFile } from "./queue-file.ts";
 import type { Recovery, Restored } from "./recovery.ts";
 import { changesOf, entryText, type MessageRow } from "./rows.ts";
-import type { Delivery, QueueTables } from "./tables.ts";
+import type { DeliveryKey, QueueTables } from "./tables.ts";
 
 /** A settlement with the texts that it writes, made before the transaction begins. */
 interface Prepared {
   readonly settlement: Settlement;
   /** Undefined: of another file. */
-  readonly delivery: Delivery | undefined;
+  readonly delivery: DeliveryKey | undefined;
   /** Result or labels. */
   readonly text: string;
 }
 
 /** How claims end: with a result, parked, back in the queue, or among the dead letters. */
-export class Endings {
+export class Settlements {
   readonly #file: QueueFile;
   readonly #tables: QueueTables;
   readonly #clock: Clock;
@@ -75,7 +75,7 @@ export class Endings {
    * Within a transaction: gives up a message whose lease ran out once too often.
    * @returns why; undefined when it is not held any more
    */
-  giveUp(queue: QueueSettings, delivery: Delivery, lostLeases: number): string | undefined {
+  giveUp(queue: QueueSettings, delivery: DeliveryKey, lostLeases: number): string | undefined {
     const row = this.#tables.held(delivery);
     if (row === undefined) return undefined;
     try {
@@ -101,7 +101,7 @@ export class Endings {
   async #write(prepared: readonly Prepared[], restored: (claims: Restored) => void): Promise<SettleOutcome[]> {
     const [outcomes, put] = await this.#file.write(() => {
       // The transaction may be repeated.
-      const back = new Map<Claim, Delivery>();
+      const back = new Map<Claim, DeliveryKey>();
       return [prepared.map((each) => this.#settle(each, back)), back] as const;
     });
     this.#recovery.keep(put);
@@ -110,7 +110,7 @@ export class Endings {
   }
 
   /** @param restored takes note of a claim that the file had lost */
-  #settle(prepared: Prepared, restored: Map<Claim, Delivery>): SettleOutcome {
+  #settle(prepared: Prepared, restored: Map<Claim, DeliveryKey>): SettleOutcome {
     const { claim } = prepared.settlement;
     const recovered = claim.recovered === true;
     if (this.#apply(prepared, recovered)) return recovered ? "recovered" : "settled";

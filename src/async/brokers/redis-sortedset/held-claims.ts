@@ -1,0 +1,202 @@
+import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
+import type { Claim, Settlement, SettleOutcome } from "../broker.ts";
+import { encodeEnvelope } from "../messages/envelope.ts";
+import type { Redis } from "../redis/connection.ts";
+import { AnswerLost } from "../redis/reply-error.ts";
+import type { QueueSettings, RedisSortedSetSettings } from "../settings.ts";
+import { CANCEL_PREFIX, claimsKey, keyNumbers, leasesKey, ownersKey } from "./keys.ts";
+import type { LostAnswers } from "./lost-answers.ts";
+import {
+  ANSWERED,
+  DEAD_LETTERED,
+  FENCED,
+  FORGOTTEN,
+  HAS_ANSWER,
+  REINSTATE,
+  REINSTATED,
+  RENEW,
+  SETTLED,
+  TAKEN,
+} from "./scripts.ts";
+import type { QueueServer } from "./server.ts";
+import { MOST_BYTES, SettleBatch } from "./settle-batch.ts";
+
+/** What became of a claim that the store had lost. `{ failed }`: nothing, with the server's reason. */
+type Reinstated = "reinstated" | "taken" | "answered" | { readonly failed: string };
+
+/** What becomes of the claims in hand: they are renewed and settled, and put back first where the store has lost them. */
+export class HeldClaims {
+  readonly #server: QueueServer;
+  readonly #settings: RedisSortedSetSettings;
+  readonly #lost: LostAnswers;
+
+  constructor(server: QueueServer, settings: RedisSortedSetSettings, lost: LostAnswers) {
+    this.#server = server;
+    this.#settings = settings;
+    this.#lost = lost;
+  }
+
+  async settle(settlements: readonly Settlement[]): Promise<readonly SettleOutcome[]> {
+    const redis = this.#server.usable();
+    const outcomes: SettleOutcome[] = [];
+    while (outcomes.length < settlements.length) {
+      const from = outcomes.length;
+      const batch = new SettleBatch(this.#settings);
+      for (let i = from; i < settlements.length && batch.volume < MOST_BYTES; i++) batch.add(settlements[i]!);
+      const part = settlements.slice(from, from + batch.size);
+      let answer: readonly (number | string)[];
+      try {
+        answer = await this.#server.settle(redis, batch, refusedQueues(part));
+        if (answer.includes(FORGOTTEN)) answer = await this.#settleForgotten(redis, part, answer);
+      } catch (error) {
+        if (error instanceof AnswerLost) this.#lost.settled(part.map(({ claim }) => claim.id));
+        if (from === 0) throw error;
+        const failed = messageOf(error);
+        return [...outcomes, ...settlements.slice(from).map(() => ({ failed }))];
+      }
+      for (const [i, { claim }] of part.entries()) outcomes.push(this.#outcome(claim, answer[i]!));
+    }
+    return outcomes;
+  }
+
+  /** @returns those that others have now, with `lost` set */
+  async renew(claims: readonly Claim[]): Promise<readonly Claim[]> {
+    const redis = this.#server.usable();
+    if (claims.length === 0) return [];
+    const keys: string[] = [];
+    const args = [String(this.#settings.leases.claimTtl)];
+    const first = keyNumbers(keys, (name) => [claimsKey(name), leasesKey(name), ownersKey(name)]);
+    for (const { id, queue } of claims) args.push(first(queue.name), id);
+    const [taken, ...missing] = (await redis.run(RENEW, keys, args)) as [number, ...number[]];
+    const lost = missing.slice(0, taken).map((at) => claims[at]!);
+    const forgotten = missing.slice(taken).map((at) => claims[at]!);
+    if (forgotten.length > 0) {
+      const outcomes = await this.#reinstate(redis, forgotten);
+      lost.push(...forgotten.filter((_, i) => outcomes[i] === "taken" || outcomes[i] === "answered"));
+      const failed = outcomes.find((outcome) => typeof outcome === "object");
+      if (failed !== undefined)
+        throw new SluiceError(
+          "BROKER_UNAVAILABLE",
+          `leases that the store has lost cannot be made again: ${failed.failed}`,
+        );
+    }
+    for (const claim of lost) claim.lost = true;
+    return lost;
+  }
+
+  /** Puts the claims back that the store has lost, and settles them then. @returns the answers with theirs in their places */
+  async #settleForgotten(
+    redis: Redis,
+    part: readonly Settlement[],
+    before: readonly (number | string)[],
+  ): Promise<readonly (number | string)[]> {
+    this.#server.doubtLeases();
+    const answers = [...before];
+    const places = [...before.keys()].filter((i) => before[i] === FORGOTTEN);
+    const outcomes = await this.#reinstate(
+      redis,
+      places.map((i) => part[i]!.claim),
+    );
+    const batch = new SettleBatch(this.#settings);
+    const again: number[] = [];
+    for (const [n, i] of places.entries()) {
+      const outcome = outcomes[n]!;
+      if (outcome === "reinstated") {
+        again.push(i);
+        batch.add(part[i]!);
+      } else answers[i] = typeof outcome === "object" ? outcome.failed : outcome === "taken" ? FENCED : ANSWERED;
+    }
+    if (again.length === 0) return answers;
+    const settled = await this.#server.settle(redis, batch, refusedQueues(again.map((i) => part[i]!)));
+    // Lost once more meanwhile: the writer tries again.
+    for (const [n, i] of again.entries()) answers[i] = settled[n] === FORGOTTEN ? "the store loses data" : settled[n]!;
+    return answers;
+  }
+
+  #outcome({ id, lost, recovered }: Claim, answer: number | string): SettleOutcome {
+    switch (answer) {
+      case SETTLED:
+        this.#lost.takeSettled(id);
+        return recovered === true ? "recovered" : "settled";
+      case DEAD_LETTERED:
+        this.#lost.takeSettled(id);
+        return "dead-lettered";
+      case ANSWERED:
+        this.#lost.takeSettled(id);
+        return "answered";
+      case FENCED:
+        // Gone, because the first attempt did it: only its answer was lost.
+        if (!this.#lost.takeSettled(id) || lost) return "fenced";
+        return recovered === true ? "recovered" : "settled";
+      default:
+        return { failed: String(answer) };
+    }
+  }
+
+  async #reinstate(redis: Redis, claims: readonly Claim[]): Promise<readonly Reinstated[]> {
+    const outcomes = await reinstate(redis, claims, this.#settings);
+    const counts = new Map<QueueSettings, number>();
+    for (const [i, { queue }] of claims.entries())
+      if (outcomes[i] === "reinstated") counts.set(queue, (counts.get(queue) ?? 0) + 1);
+    for (const [queue, count] of counts) this.#server.events?.forgotten(queue, count);
+    return outcomes;
+  }
+}
+
+/**
+ * Puts claims back that the store has lost, and marks them as recovered (store-state.lua). Repeating it is safe.
+ * @returns one outcome per claim, in order; those of later calls are failures when a call fails
+ * @throws SluiceError of the connection when the first call fails
+ */
+async function reinstate(
+  redis: Redis,
+  claims: readonly Claim[],
+  { retryQueueName, leases }: RedisSortedSetSettings,
+): Promise<readonly Reinstated[]> {
+  const outcomes: Reinstated[] = [];
+  while (outcomes.length < claims.length) {
+    const from = outcomes.length;
+    const keys = [retryQueueName];
+    const args = [String(leases.claimTtl), CANCEL_PREFIX];
+    const first = keyNumbers(keys, (name) => [name, claimsKey(name), leasesKey(name), ownersKey(name)]);
+    let end = from;
+    for (let volume = 0; end < claims.length && volume < MOST_BYTES; end++) {
+      const { id, queue, message, entry = encodeEnvelope(message) } = claims[end]!;
+      const { request, routing } = message;
+      args.push(first(queue.name), id, entry, String(request.deadline), request.id, routing.requestToken);
+      volume += entry.length;
+    }
+    let answers: readonly (number | string)[];
+    try {
+      answers = (await redis.run(REINSTATE, keys, args)) as typeof answers;
+    } catch (error) {
+      if (from === 0) throw error;
+      return [...outcomes, ...claims.slice(from).map(() => ({ failed: String(error) }))];
+    }
+    for (let i = from; i < end; i++) {
+      const outcome = outcomeOf(answers[i - from]!);
+      if (outcome === "reinstated") claims[i]!.recovered = true;
+      outcomes.push(outcome);
+    }
+  }
+  return outcomes;
+}
+
+function outcomeOf(answer: number | string): Reinstated {
+  switch (answer) {
+    case REINSTATED:
+      return "reinstated";
+    case TAKEN:
+      return "taken";
+    case HAS_ANSWER:
+      return "answered";
+    default:
+      return { failed: String(answer) };
+  }
+}
+
+function refusedQueues(settlements: readonly Settlement[]): Set<QueueSettings> {
+  const queues = new Set<QueueSettings>();
+  for (const { kind, claim } of settlements) if (kind === "refuse") queues.add(claim.queue);
+  return queues;
+}

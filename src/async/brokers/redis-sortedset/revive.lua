@@ -1,0 +1,13 @@
+-- Moves the oldest dead letters back, each if it is still there.
+-- KEYS: the dead letters, the queue. ARGV per letter: the letter, the entry it becomes, its score.
+-- Answer: how many were moved.
+
+local moved = 0
+redis.call('ZCARD', KEYS[2])
+for i = 1, #ARGV, 3 do
+  if redis.call('LREM', KEYS[1], -1, ARGV[i]) == 1 then
+    redis.call('ZADD', KEYS[2], ARGV[i + 2], ARGV[i + 1])
+    moved = moved + 1
+  end
+end
+return moved

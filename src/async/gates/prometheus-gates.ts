@@ -51,10 +51,7 @@ export const prometheusSaturationGate = defineGate({
         fallback: Math.max(0, threshold - Math.max(0, fallback)),
         settings: parameters,
         limit: PROMETHEUS_TIMEOUT,
-        async look(signal) {
-          const { samples, time } = await figure.ask(signal);
-          return { budget: lowest(samples), problem: "", kind: "occupancy", maxSys: undefined, sampleTime: time };
-        },
+        look: (signal) => occupancyIn(figure, signal),
         close: () => client.close(),
       },
       context,
@@ -89,10 +86,7 @@ export const prometheusQueryGate = defineGate({
         fallback,
         settings: parameters,
         limit: PROMETHEUS_TIMEOUT,
-        async look(signal) {
-          const { samples, time } = await figure.ask(signal);
-          return { budget: lowest(samples), problem: "", kind: "occupancy", maxSys: undefined, sampleTime: time };
-        },
+        look: (signal) => occupancyIn(figure, signal),
         close: () => client.close(),
       },
       context,
@@ -166,6 +160,12 @@ export const prometheusBudgetGate = defineGate({
     );
   },
 });
+
+/** The budget that a figure gives, in which the requests that run are contained. */
+async function occupancyIn(figure: PrometheusFigure, signal: AbortSignal): Promise<MetricFinding> {
+  const { samples, time } = await figure.ask(signal);
+  return { budget: lowest(samples), problem: "", kind: "occupancy", maxSys: undefined, sampleTime: time };
+}
 
 /** A cascade that finds nothing does not take away what else is known: how many model servers there are. */
 async function budgetOf(cascade: BudgetCascade, signal: AbortSignal): Promise<MetricFinding> {

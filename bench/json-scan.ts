@@ -7,9 +7,9 @@
  * "parser" is the whole chat-completions parser, result object included.
  */
 
-import { chatCompletions } from "../src/picker/apis/chat-completions.ts";
 import { JsonMembers } from "../src/picker/apis/json/members.ts";
 import { JsonScanner } from "../src/picker/apis/json/scanner.ts";
+import { chatCompletions } from "../src/picker/apis/openai.ts";
 import { SseUsageReader } from "../src/picker/apis/usage/sse-usage.ts";
 
 const SENTENCE = "The endpoint picker reads only what routing needs and forwards the bytes it received. ";

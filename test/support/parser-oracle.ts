@@ -1,7 +1,7 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import { Rejection } from "../../src/base/inference/outcomes.ts";
 import type { BodyParser } from "../../src/base/plugin/kinds.ts";
-import { spliceModel } from "../../src/picker/apis/splice-model.ts";
+import { spliceModel } from "../../src/picker/apis/model-name.ts";
 
 /** What a document is to `JSON.parse`: undefined = none. */
 export function decodeJson(bytes: Uint8Array): { readonly value: unknown } | undefined {

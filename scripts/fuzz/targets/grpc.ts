@@ -3,7 +3,7 @@ import { Deframer } from "../../../src/base/grpc/frames.ts";
 import { SluiceError } from "../../../src/base/inference/errors.ts";
 import { Rejection } from "../../../src/base/inference/outcomes.ts";
 import { sglangHttp, vertexAi, vllmGrpc } from "../../../src/picker/apis/families.ts";
-import { MAX_MESSAGE } from "../../../src/picker/apis/usage/message-stream.ts";
+import { MAX_MESSAGE } from "../../../src/picker/apis/usage/grpc-usage.ts";
 import { usageReaderFor } from "../../../src/picker/apis/usage/usage-reader.ts";
 import type { FuzzTarget } from "../target.ts";
 import { cutsOf } from "./cuts.ts";

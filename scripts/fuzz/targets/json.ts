@@ -1,5 +1,5 @@
 import { ok, strictEqual } from "node:assert/strict";
-import { anyJson } from "../../../src/picker/apis/any-json.ts";
+import { anyJson } from "../../../src/picker/apis/fallbacks.ts";
 import { DEFAULT_FAMILIES, sglangHttp } from "../../../src/picker/apis/families.ts";
 import { JsonMembers } from "../../../src/picker/apis/json/members.ts";
 import { JsonScanner } from "../../../src/picker/apis/json/scanner.ts";

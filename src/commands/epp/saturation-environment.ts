@@ -1,7 +1,6 @@
 import type { Logger } from "../../base/telemetry/logger.ts";
 import type { EffectiveConfig } from "../../picker/config/effective.ts";
-import { noCapacityDetector } from "../../picker/flowcontrol/no-capacity-detector.ts";
-import { utilizationDetector } from "../../picker/flowcontrol/utilization-detector.ts";
+import { noCapacityDetector, utilizationDetector } from "../../picker/flowcontrol/saturation-detectors.ts";
 
 type Parameters = Readonly<Record<string, unknown>>;
 

@@ -1,10 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { parsed, promptTexts, refused } from "../../../test/support/apis/parse.cases.ts";
-import { conversations } from "./conversations.ts";
-import { embeddings } from "./embeddings.ts";
-import { images } from "./images.ts";
-import { countTokens, messages } from "./messages.ts";
-import { responses } from "./responses.ts";
+import { countTokens, messages } from "./anthropic.ts";
+import { conversations, embeddings, images, responses } from "./openai.ts";
 import { sglangGenerate, vllmGenerate } from "./token-generate.ts";
 
 const refusal = (text: string) => `400 bad_request inference error: BadRequest - ${text}`;

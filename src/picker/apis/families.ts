@@ -1,28 +1,22 @@
-import type { RequestParser } from "../../base/plugin/kinds.ts";
-import { anyJson } from "./any-json.ts";
-import { chatCompletions } from "./chat-completions.ts";
-import { completions } from "./completions.ts";
-import { conversations } from "./conversations.ts";
-import { embeddings } from "./embeddings.ts";
-import { images } from "./images.ts";
-import { countTokens, messages } from "./messages.ts";
-import { passthrough } from "./raw.ts";
-import { responses } from "./responses.ts";
+import { defineParser } from "../../base/plugin/define.ts";
+import type { PluginDefinition, RequestParser } from "../../base/plugin/kinds.ts";
+import { countTokens, messages } from "./anthropic.ts";
+import { anyJson, passthrough } from "./fallbacks.ts";
+import { unsupportedGrpcPath, vertexChat, vertexPredict, vllmGrpcEmbed, vllmGrpcGenerate } from "./grpc.ts";
+import { chatCompletions, completions, conversations, embeddings, images, responses } from "./openai.ts";
 import { sglangGenerate, vllmGenerate } from "./token-generate.ts";
-import { vertexChat, vertexPredict } from "./vertex-ai.ts";
-import { unsupportedGrpcPath, vllmGrpcEmbed, vllmGrpcGenerate } from "./vllm-grpc.ts";
 
 /** Alone, as in v1.5, it takes every other path for completions (epp-protocol 10.1, scheduling 3.17). */
-export const openai: RequestParser = {
+const openai: RequestParser = {
   parsers: [chatCompletions, completions, responses, conversations, embeddings, images],
   aloneFallback: completions,
 };
 
-export const anthropic: RequestParser = { parsers: [messages, countTokens] };
+const anthropic: RequestParser = { parsers: [messages, countTokens] };
 
-export const vllmHttp: RequestParser = { parsers: [vllmGenerate] };
+const vllmHttp: RequestParser = { parsers: [vllmGenerate] };
 
-export const passthroughFamily: RequestParser = { parsers: [], fallback: passthrough };
+const passthroughFamily: RequestParser = { parsers: [], fallback: passthrough };
 
 /** Alone, as in v1.5, it refuses every other path. */
 export const vllmGrpc: RequestParser = {
@@ -48,4 +42,44 @@ export const DEFAULT_FAMILIES: readonly RequestParser[] = [
   vllmHttp,
   { parsers: [], fallback: anyJson },
   passthroughFamily,
+];
+
+/** Every parser type (epp-protocol 10.1, scheduling 3.17). */
+export const PARSER_PLUGINS: readonly PluginDefinition<"parser">[] = [
+  defineParser({
+    type: "openai-parser",
+    describe:
+      "Reads OpenAI's APIs: chat, completions, responses, conversations, embeddings, images; as the only parser it takes every other path for completions.",
+    create: () => openai,
+  }),
+  defineParser({
+    type: "anthropic-parser",
+    describe: "Reads Anthropic's messages; its token count passes untouched.",
+    create: () => anthropic,
+  }),
+  defineParser({
+    type: "vllmhttp-parser",
+    describe: "Reads vLLM's token API, /inference/v1/generate.",
+    create: () => vllmHttp,
+  }),
+  defineParser({
+    type: "passthrough-parser",
+    describe: "Takes every path that no other parser claims, untouched: no model, no prefix, no usage.",
+    create: () => passthroughFamily,
+  }),
+  defineParser({
+    type: "vllmgrpc-parser",
+    describe: "Reads vLLM's gRPC API, Generate and Embed; as the only parser it refuses every other path.",
+    create: () => vllmGrpc,
+  }),
+  defineParser({
+    type: "sglanghttp-parser",
+    describe: "Reads SGLang's own /generate where token ids are given.",
+    create: () => sglangHttp,
+  }),
+  defineParser({
+    type: "vertexai-parser",
+    describe: "Reads the bodies that Vertex AI's gRPC prediction service wraps; their model names stay.",
+    create: () => vertexAi,
+  }),
 ];

@@ -5,8 +5,7 @@ import { frameMessage } from "../../base/grpc/frames.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { ParsedBody } from "../../base/inference/request.ts";
 import type { BodyParser } from "../../base/plugin/kinds.ts";
-import { vertexChat, vertexPredict } from "./vertex-ai.ts";
-import { MAX_PIECES, vllmGrpcEmbed, vllmGrpcGenerate } from "./vllm-grpc.ts";
+import { MAX_PIECES, vertexChat, vertexPredict, vllmGrpcEmbed, vllmGrpcGenerate } from "./grpc.ts";
 
 function parsed(parser: BodyParser, body: Uint8Array): ParsedBody {
   const result = parser.parse(body, "");

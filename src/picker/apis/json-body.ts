@@ -1,9 +1,9 @@
-import type { Rejection } from "../../base/inference/outcomes.ts";
+import { oneLine } from "../../base/inference/errors.ts";
+import { Rejection } from "../../base/inference/outcomes.ts";
 import type { AnswerFormat, ByteRange, ParsedBody } from "../../base/inference/request.ts";
-import type { JsonMembers } from "./json/members.ts";
-import { decodeString, readCount } from "./json/ranges.ts";
+import type { JsonKind, JsonMembers } from "./json/members.ts";
+import { decodeString, isTokenList, readCount } from "./json/ranges.ts";
 import type { JsonScanner } from "./json/scanner.ts";
-import { modelMissing } from "./parser.ts";
 
 /** The members every JSON API has (epp-protocol 10.3). */
 export const COMMON_MEMBERS = ["model", "stream", "cache_salt"] as const;
@@ -58,4 +58,80 @@ export function rangesOf<Name extends string>(members: JsonMembers<Name>, ...nam
   const ranges: ByteRange[] = [];
   for (const name of names) if (members.has(name)) ranges.push(members.range(name));
   return ranges;
+}
+
+/**
+ * Prompts of one request that are told apart. A body of 32 MiB has room for ten million; the bytes of those beyond are
+ * joined to the last one, so that sizes stay right and equal requests stay equal.
+ */
+export const MAX_PROMPTS = 256;
+
+/**
+ * The prompts in a member that holds a string, a list of strings, a list of token ids or a list of such lists: each
+ * string (its bytes between the quotes) and each list of ids (its bytes as received) is a prompt.
+ *
+ * @param range of the member's value, known to be valid JSON
+ * @returns undefined when it is of no such shape
+ */
+export function readPrompts(
+  scanner: JsonScanner,
+  kind: JsonKind | undefined,
+  { start, end }: ByteRange,
+): readonly (readonly ByteRange[])[] | undefined {
+  if (kind === "string") return [[inside(start, end)]];
+  if (kind !== "array") return undefined;
+  const first = scanner.firstElement(start);
+  // Whether an empty list is acceptable is the model server's to say.
+  if (first < 0) return [];
+  const bytes = scanner.bytes;
+  const opening = bytes[first]!;
+  const strings = opening === 0x22;
+  if (!strings && opening !== 0x5b) return isTokenList(bytes, start, end) ? [[{ start, end }]] : undefined;
+  const prompts: ByteRange[][] = [];
+  for (let at = first; at >= 0; ) {
+    if (bytes[at] !== opening) return undefined;
+    const behind = strings ? scanner.skipString(at + 1) : scanner.skipValue(at);
+    if (!strings && !isTokenList(bytes, at, behind)) return undefined;
+    if (prompts.length < MAX_PROMPTS) prompts.push([strings ? inside(at, behind) : { start: at, end: behind }]);
+    else prompts[MAX_PROMPTS - 1]![1] = { start: prompts[MAX_PROMPTS - 1]![0]!.end, end: behind };
+    at = scanner.nextElement(behind);
+  }
+  return prompts;
+}
+
+/** A string's range without its quotes. */
+export function inside(start: number, end: number): ByteRange {
+  return { start: start + 1, end: end - 1 };
+}
+
+/**
+ * The refusal of a body that is no JSON object (epp-protocol 9.3, 10.2, E-81).
+ *
+ * @param cause what is wrong, in the words of Go's decoder
+ * @param what was being read, in the words of the API's reference parser
+ */
+export function notJson(cause: string, what: "bodyMap" | "body" = "bodyMap"): Rejection {
+  return new Rejection("bad_request", oneLine(`error unmarshaling request ${what}: ${cause}`), oneLine(plain(cause)));
+}
+
+/** The same without a word of Go. */
+function plain(cause: string): string {
+  const kind = /^json: cannot unmarshal (\w+) into/.exec(cause)?.[1];
+  if (kind !== undefined) return `the request body must be a JSON object, and is ${KINDS[kind] ?? `a ${kind}`}`;
+  return cause === "unexpected end of JSON input"
+    ? "the request body is empty or ends too early; send a complete JSON object"
+    : `the request body is not valid JSON: ${cause}`;
+}
+
+/** Kinds of JSON values by the name that Go's decoder has for them. */
+const KINDS: Readonly<Record<string, string>> = {
+  array: "an array",
+  string: "a string",
+  number: "a number",
+  bool: "true or false",
+};
+
+/** The refusal of a body without a usable `model` (epp-protocol 9.3, E-82). */
+function modelMissing(): Rejection {
+  return new Rejection("model_missing", "model not found in request body");
 }

@@ -2,8 +2,8 @@ import { describe, expect, it } from "vitest";
 import { pluginContextOf } from "../../../test/support/plugin-context.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { BodyParser, RequestParser } from "../../base/plugin/kinds.ts";
+import { PARSER_PLUGINS } from "./families.ts";
 import { ParserTable } from "./parser-table.ts";
-import { PARSER_PLUGINS } from "./plugins.ts";
 
 const DEFAULT = new ParserTable();
 

@@ -3,14 +3,9 @@ import { describe, expect, it } from "vitest";
 import { checkJsonParser } from "../../../test/support/parser-oracle.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { BodyParser } from "../../base/plugin/kinds.ts";
-import { anyJson } from "./any-json.ts";
-import { chatCompletions } from "./chat-completions.ts";
-import { completions } from "./completions.ts";
-import { conversations } from "./conversations.ts";
-import { embeddings } from "./embeddings.ts";
-import { images } from "./images.ts";
-import { countTokens, messages } from "./messages.ts";
-import { responses } from "./responses.ts";
+import { countTokens, messages } from "./anthropic.ts";
+import { anyJson } from "./fallbacks.ts";
+import { chatCompletions, completions, conversations, embeddings, images, responses } from "./openai.ts";
 import { sglangGenerate, vllmGenerate } from "./token-generate.ts";
 
 type Body = Record<string, unknown>;

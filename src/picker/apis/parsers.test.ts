@@ -2,14 +2,9 @@ import { describe, expect, it } from "vitest";
 import { parsed, promptTexts, refused } from "../../../test/support/apis/parse.cases.ts";
 import { promptBytes } from "../../base/inference/request.ts";
 import type { BodyParser } from "../../base/plugin/kinds.ts";
-import { chatCompletions } from "./chat-completions.ts";
-import { completions } from "./completions.ts";
-import { conversations } from "./conversations.ts";
-import { embeddings } from "./embeddings.ts";
-import { images } from "./images.ts";
-import { messages } from "./messages.ts";
-import { MAX_PROMPTS } from "./prompts.ts";
-import { responses } from "./responses.ts";
+import { messages } from "./anthropic.ts";
+import { MAX_PROMPTS } from "./json-body.ts";
+import { chatCompletions, completions, conversations, embeddings, images, responses } from "./openai.ts";
 import { sglangGenerate, vllmGenerate } from "./token-generate.ts";
 
 /** Every parser of an API that names a model, and the least it wants beside that. */

@@ -4,8 +4,7 @@ import type { BodyParser } from "../../base/plugin/kinds.ts";
 import { JsonMembers } from "./json/members.ts";
 import { isTokenList } from "./json/ranges.ts";
 import { JsonScanner } from "./json/scanner.ts";
-import { COMMON_MEMBERS, countMember, jsonBody, stringMember } from "./json-body.ts";
-import { notJson } from "./parser.ts";
+import { COMMON_MEMBERS, countMember, jsonBody, notJson, stringMember } from "./json-body.ts";
 
 const vllm = new JsonMembers([...COMMON_MEMBERS, "token_ids", "features", "sampling_params"]);
 const sglang = new JsonMembers(["stream", "input_ids", "extra_key", "sampling_params"]);

@@ -1,6 +1,6 @@
 import type { Logger } from "../../base/telemetry/logger.ts";
 import type { ConfiguredPlugin, EffectiveConfig } from "../config/effective.ts";
-import { type DecisionTreeParameters, decisionTreeFilter } from "../scheduling/plugins/filters/decision-tree-filter.ts";
+import { type DecisionTreeParameters, decisionTreeFilter } from "../scheduling/plugins/decision-tree-filter.ts";
 
 const WHOLE = /^[+-]?\d{1,15}$/;
 const REAL = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;

@@ -2,7 +2,7 @@ import type { Clock } from "../../base/clock/clock.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { Metrics } from "../../base/telemetry/names.ts";
 import type { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
-import type { PluginCalls } from "../exchange/plugin-calls.ts";
+import type { PluginCalls } from "../exchange/request-hooks.ts";
 import type { SchedulerHooks } from "../scheduling/hooks.ts";
 import { modelGuard } from "./model-guard.ts";
 

@@ -1,7 +1,6 @@
 import type { DecisionRecord, RecordedCandidate } from "../../base/inference/decision-record.ts";
 import { OUTCOMES } from "../../base/inference/outcomes.ts";
-import { randomPicker } from "../scheduling/plugins/pickers/random-picker.ts";
-import { weightedRandomPicker } from "../scheduling/plugins/pickers/weighted-random-picker.ts";
+import { randomPicker, weightedRandomPicker } from "../scheduling/plugins/pickers.ts";
 import { counted, digitsApart, listed, percent, points } from "./explain-words.ts";
 
 /**

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { BodyAssembler } from "./body-assembler.ts";
+import { BodyAssembler } from "./request-body.ts";
 
 describe("BodyAssembler", () => {
   it("gives back the concatenation of any pieces, whatever length was declared", () => {

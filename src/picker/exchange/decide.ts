@@ -2,20 +2,21 @@ import type { Clock } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
 import type { BytesPerToken } from "../../base/inference/bytes-per-token.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
-import { type HeaderList, requestPath } from "../../base/inference/headers.ts";
+import { SluiceError } from "../../base/inference/errors.ts";
+import { firstHeader, HEADER, type HeaderList, requestPath } from "../../base/inference/headers.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { DecisionRecord, SchedulingResult } from "../../base/inference/scheduling-result.ts";
+import type { RequestHeaderProcessor } from "../../base/plugin/kinds.ts";
 import type { EndpointRegistry } from "../../pool/endpoints/registry.ts";
 import type { ModelResolver } from "../../pool/resources/resolve.ts";
 import type { ParserTable } from "../apis/parser-table.ts";
 import type { LegacyAdmission } from "../flowcontrol/legacy-admission.ts";
-import { refusePromise } from "../scheduling/answers.ts";
+import { refusalIn, refusePromise } from "../scheduling/answers.ts";
 import type { ScheduleExtras, Scheduler } from "../scheduling/scheduler.ts";
 import { isText } from "../scheduling/tokens/learnable-text.ts";
-import { type NamedHeaderProcessor, processHeaders } from "./header-processors.ts";
-import type { PluginCalls } from "./plugin-calls.ts";
 import type { Preparation, Preparing } from "./prepare.ts";
+import { type PluginCalls, UNTIMED } from "./request-hooks.ts";
 import type { Routed, SubsetHint } from "./wire.ts";
 
 /** The most endpoints a decision lists. */
@@ -29,7 +30,7 @@ export interface DecisionParts {
   readonly admission: Pick<LegacyAdmission, "admit">;
 }
 
-export interface DeciderParts {
+interface DeciderParts {
   readonly clock: Clock;
   readonly random: Random;
   readonly endpoints: EndpointRegistry;
@@ -184,4 +185,44 @@ function draw(from: readonly Endpoint[], random: Random): Endpoint[] {
     [pool[i], pool[other]] = [pool[other]!, pool[i]!];
   }
   return pool.slice(0, count);
+}
+
+/** A configured request-header processor. */
+interface NamedHeaderProcessor {
+  readonly name: string;
+  readonly type: string;
+  readonly plugin: RequestHeaderProcessor;
+}
+
+/**
+ * Lets the request-header processors look at a request whose model and objective are known (scheduling 3.2). The fairness
+ * ID that one of them sets counts where the client names none; the first that sets one wins.
+ * @param onError told of one that throws; the request goes on without it
+ */
+export function processHeaders(
+  processors: readonly NamedHeaderProcessor[],
+  request: InferenceRequest,
+  onError: (plugin: string, error: unknown) => void,
+  calls: PluginCalls = UNTIMED,
+): { readonly request: InferenceRequest; readonly refusal: Rejection | undefined } {
+  if (processors.length === 0) return { request, refusal: undefined };
+  const named = firstHeader(request.headers, HEADER.fairnessId, HEADER.fairnessIdAlias) !== undefined;
+  let fairnessId: string | undefined;
+  const setFairnessId = (id: string): void => {
+    if (typeof id !== "string")
+      throw new SluiceError("PLUGIN_ANSWER", `the fairness ID of a request is a text, not a ${typeof id}`);
+    if (id !== "") fairnessId ??= id;
+  };
+  for (const processor of processors) {
+    const started = calls.now();
+    try {
+      const refusal = refusalIn(processor.plugin.process({ request, setFairnessId }));
+      if (refusal !== undefined) return { request, refusal };
+    } catch (error) {
+      onError(processor.name, error);
+    } finally {
+      calls.called("RequestHeader", processor, calls.now() - started);
+    }
+  }
+  return { request: named || fairnessId === undefined ? request : { ...request, fairnessId }, refusal: undefined };
 }

@@ -7,7 +7,7 @@ import { messageOf } from "../../base/inference/errors.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { PreRequestContext, RequestHeaderProcessor, RequestHook } from "../../base/plugin/kinds.ts";
-import { processHeaders } from "./header-processors.ts";
+import { processHeaders } from "./decide.ts";
 
 /** Plugins as people write them whose editor checks no types. */
 const late = () => Promise.reject(new Error("too late"));

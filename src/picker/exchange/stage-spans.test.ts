@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { noTracing, type Span } from "../../base/telemetry/tracing.ts";
 import type { TracedStage } from "../scheduling/hooks.ts";
-import { StageSpans, spanText } from "./stage-spans.ts";
+import { StageSpans, spanText } from "./exchange-trace.ts";
 
 /** A span that notes the names of what is below it, and what failed. */
 function recording(): { span: Span; names: string[]; failed: string[] } {

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { columnsOf, endpointOf, instanceOf, keptBy } from "../../../test/support/scheduling/fakes.cases.ts";
 import { IN_FLIGHT_REQUESTS, IN_FLIGHT_TOKENS } from "../../base/plugin/keys.ts";
-import { concurrencyDetector } from "./concurrency-detector.ts";
+import { concurrencyDetector } from "./saturation-detectors.ts";
 
 const busy = (...loads: [requests: number, tokens: number][]) =>
   loads.map(([requests, tokens], slot) => endpointOf(slot, { inFlight: { requests, tokens } }));

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { endpointOf, instanceOf, requestOf } from "../../../test/support/scheduling/fakes.cases.ts";
 import { LegacyAdmission } from "./legacy-admission.ts";
-import { utilizationDetector } from "./utilization-detector.ts";
+import { utilizationDetector } from "./saturation-detectors.ts";
 
 const admission = new LegacyAdmission(instanceOf(utilizationDetector));
 const pool = (waiting: number) => [endpointOf(0, { metrics: { waiting } })];

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { endpointOf, instanceOf, requestOf, unscraped } from "../../../test/support/scheduling/fakes.cases.ts";
 import { LegacyAdmission } from "./legacy-admission.ts";
-import { noCapacityDetector } from "./no-capacity-detector.ts";
+import { noCapacityDetector } from "./saturation-detectors.ts";
 
 const load = (slot: number, waiting: number, kvUsage: number, scrapedAt = 0) =>
   endpointOf(slot, { metrics: { waiting, kvUsage, scrapedAt } });

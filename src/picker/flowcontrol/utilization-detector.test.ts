@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { columnsOf, endpointOf, instanceOf, keptBy, unscraped } from "../../../test/support/scheduling/fakes.cases.ts";
 import { type LogFields, type Logger, silentLogger } from "../../base/telemetry/logger.ts";
-import { utilizationDetector } from "./utilization-detector.ts";
+import { utilizationDetector } from "./saturation-detectors.ts";
 
 const load = (slot: number, waiting: number, kvUsage: number, scrapedAt = 0) =>
   endpointOf(slot, { metrics: { waiting, kvUsage, scrapedAt } });

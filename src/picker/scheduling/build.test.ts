@@ -8,13 +8,12 @@ import type { PluginDefinition } from "../../base/plugin/kinds.ts";
 import { PluginRegistry } from "../../base/plugin/registry.ts";
 import { described, type MemberDescription, planOfOne } from "./build.ts";
 import { SCHEDULING_PLUGINS } from "./plugins/index.ts";
-import { maxScorePicker } from "./plugins/pickers/max-score-picker.ts";
-import { roundRobinPicker } from "./plugins/pickers/round-robin-picker.ts";
-import { approxPrefixCacheProducer } from "./plugins/producers/approx-prefix-cache-producer.ts";
-import { inflightLoadProducer } from "./plugins/producers/inflight-load-producer.ts";
-import { singleProfileHandler } from "./plugins/profiles/single-profile-handler.ts";
-import { prefixCacheScorer } from "./plugins/scorers/prefix-cache-scorer.ts";
-import { queueScorer } from "./plugins/scorers/queue-scorer.ts";
+import { inflightLoadProducer } from "./plugins/load/inflight-load-producer.ts";
+import { queueScorer } from "./plugins/load/load-scorers.ts";
+import { maxScorePicker, roundRobinPicker } from "./plugins/pickers.ts";
+import { approxPrefixCacheProducer } from "./plugins/prefix/approx-prefix-cache-producer.ts";
+import { prefixCacheScorer } from "./plugins/prefix/prefix-cache-affinity.ts";
+import { singleProfileHandler } from "./plugins/profile-handlers.ts";
 import type { Profile } from "./profile.ts";
 
 const build = (plugins: MemberDescription[], known: readonly PluginDefinition[] = SCHEDULING_PLUGINS) =>

@@ -3,8 +3,10 @@ import type { Random } from "../../base/clock/random.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { PRODUCER_NAME, writerFor } from "../../base/plugin/bindings.ts";
 import { type PluginDescription, PluginInstances } from "../../base/plugin/instances.ts";
-import type { AttributeKey, ColumnKey, DataKey } from "../../base/plugin/keys.ts";
 import {
+  type AttributeKey,
+  type ColumnKey,
+  type DataKey,
   PREFIX_BLOCK_TOKENS,
   PREFIX_MATCHED_BLOCKS,
   PREFIX_TOTAL_BLOCKS,
@@ -13,8 +15,8 @@ import {
 import type { PluginDefinition, PluginKind, PluginKinds } from "../../base/plugin/kinds.ts";
 import type { PluginRegistry } from "../../base/plugin/registry.ts";
 import { silentLogger } from "../../base/telemetry/logger.ts";
-import { maxScorePicker } from "./plugins/pickers/max-score-picker.ts";
-import { singleProfileHandler } from "./plugins/profiles/single-profile-handler.ts";
+import { maxScorePicker } from "./plugins/pickers.ts";
+import { singleProfileHandler } from "./plugins/profile-handlers.ts";
 import { inOrder, withDefaultProducers } from "./producers.ts";
 import type { Profile, ProfileMember, SchedulingPlan, WeightedScorer } from "./profile.ts";
 import { type DataScope, joined, NO_WRITER, type WrittenAt } from "./scope.ts";

@@ -10,7 +10,7 @@ import { PluginRegistry } from "../../base/plugin/registry.ts";
 import { replay } from "../decisions/replay.ts";
 import { described, planOfOne } from "./build.ts";
 import { SCHEDULING_PLUGINS } from "./plugins/index.ts";
-import { queueScorer } from "./plugins/scorers/queue-scorer.ts";
+import { queueScorer } from "./plugins/load/load-scorers.ts";
 import { Scheduler } from "./scheduler.ts";
 
 const clock = new VirtualClock();

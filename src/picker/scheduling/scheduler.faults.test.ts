@@ -31,7 +31,7 @@ import { silentLogger } from "../../base/telemetry/logger.ts";
 import { explain } from "../decisions/explain.ts";
 import { buildPlan, described, type MemberDescription, planOfOne } from "./build.ts";
 import { SCHEDULING_PLUGINS } from "./plugins/index.ts";
-import { queueScorer } from "./plugins/scorers/queue-scorer.ts";
+import { queueScorer } from "./plugins/load/load-scorers.ts";
 import type { SchedulingPlan } from "./profile.ts";
 import { Scheduler, type SchedulerOptions } from "./scheduler.ts";
 

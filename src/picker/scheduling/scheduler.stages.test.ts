@@ -21,8 +21,8 @@ import { silentLogger } from "../../base/telemetry/logger.ts";
 import { buildPlan, described, type MemberDescription, type PlanOptions, planOfOne } from "./build.ts";
 import type { SchedulerHooks } from "./hooks.ts";
 import { SCHEDULING_PLUGINS } from "./plugins/index.ts";
-import { prefixCacheScorer } from "./plugins/scorers/prefix-cache-scorer.ts";
-import { queueScorer } from "./plugins/scorers/queue-scorer.ts";
+import { queueScorer } from "./plugins/load/load-scorers.ts";
+import { prefixCacheScorer } from "./plugins/prefix/prefix-cache-affinity.ts";
 import type { SchedulingPlan } from "./profile.ts";
 import { Scheduler } from "./scheduler.ts";
 

@@ -15,10 +15,10 @@ import { PluginRegistry } from "../../base/plugin/registry.ts";
 import { described, planOfOne } from "./build.ts";
 import type { SchedulerHooks } from "./hooks.ts";
 import { SCHEDULING_PLUGINS } from "./plugins/index.ts";
-import { maxScorePicker } from "./plugins/pickers/max-score-picker.ts";
-import { prefixIndexSizes } from "./plugins/producers/approx-prefix-cache-producer.ts";
-import { prefixCacheScorer } from "./plugins/scorers/prefix-cache-scorer.ts";
-import { queueScorer } from "./plugins/scorers/queue-scorer.ts";
+import { queueScorer } from "./plugins/load/load-scorers.ts";
+import { maxScorePicker } from "./plugins/pickers.ts";
+import { prefixIndexSizes } from "./plugins/prefix/approx-prefix-cache-producer.ts";
+import { prefixCacheScorer } from "./plugins/prefix/prefix-cache-affinity.ts";
 import type { SchedulingPlan } from "./profile.ts";
 import { Scheduler } from "./scheduler.ts";
 

@@ -3,13 +3,15 @@ import type { Random } from "../../../src/base/clock/random.ts";
 import { PluginRegistry } from "../../../src/base/plugin/registry.ts";
 import { described, type MemberDescription, planOfOne } from "../../../src/picker/scheduling/build.ts";
 import { SCHEDULING_PLUGINS } from "../../../src/picker/scheduling/plugins/index.ts";
-import { maxScorePicker } from "../../../src/picker/scheduling/plugins/pickers/max-score-picker.ts";
-import { activeRequestScorer } from "../../../src/picker/scheduling/plugins/scorers/active-request-scorer.ts";
-import { kvCacheUtilizationScorer } from "../../../src/picker/scheduling/plugins/scorers/kv-cache-utilization-scorer.ts";
-import { loraAffinityScorer } from "../../../src/picker/scheduling/plugins/scorers/lora-affinity-scorer.ts";
-import { prefixCacheScorer } from "../../../src/picker/scheduling/plugins/scorers/prefix-cache-scorer.ts";
-import { queueScorer } from "../../../src/picker/scheduling/plugins/scorers/queue-scorer.ts";
-import { tokenLoadScorer } from "../../../src/picker/scheduling/plugins/scorers/token-load-scorer.ts";
+import {
+  activeRequestScorer,
+  kvCacheUtilizationScorer,
+  queueScorer,
+  tokenLoadScorer,
+} from "../../../src/picker/scheduling/plugins/load/load-scorers.ts";
+import { loraAffinityScorer } from "../../../src/picker/scheduling/plugins/lora-affinity-scorer.ts";
+import { maxScorePicker } from "../../../src/picker/scheduling/plugins/pickers.ts";
+import { prefixCacheScorer } from "../../../src/picker/scheduling/plugins/prefix/prefix-cache-affinity.ts";
 import type { SchedulingPlan } from "../../../src/picker/scheduling/profile.ts";
 
 /** The profile in force when no configuration is given (docs/adr/0015 and 0017). */

@@ -9,7 +9,7 @@ import {
   TOKENIZED_PROMPT,
   UNCACHED_TOKENS,
 } from "../../../base/plugin/keys.ts";
-import { inflightLoadProducer } from "../../../picker/scheduling/plugins/producers/inflight-load-producer.ts";
+import { inflightLoadProducer } from "../../../picker/scheduling/plugins/load/inflight-load-producer.ts";
 import type { SchedulingPlan } from "../../../picker/scheduling/profile.ts";
 
 /**

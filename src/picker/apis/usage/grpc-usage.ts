@@ -1,5 +1,5 @@
+import { Deframer } from "../../../base/grpc/frames.ts";
 import { Reader, WIRE } from "../../../base/grpc/protobuf.ts";
-import { MessageStream } from "./message-stream.ts";
 import { mergeUsage, NO_USAGE, type Usage, type UsageReader, withTotal } from "./usage.ts";
 
 // Fields, as number << 3 | wire type (epp-protocol Appendix C).
@@ -88,4 +88,43 @@ function counts(reader: Reader, first: number): Usage | undefined {
   reader.end = outer;
   if (Number.isNaN(promptTokens) && Number.isNaN(completionTokens)) return undefined;
   return { promptTokens, completionTokens, totalTokens: Number.NaN, cachedTokens };
+}
+
+/**
+ * Bytes; a stream with a longer message is not read on. Room for 350,000 token ids in one message, and a bound to what is
+ * kept of one that spans chunks.
+ */
+export const MAX_MESSAGE = 1024 * 1024;
+
+/** The gRPC messages of an answer that passes by in chunks; never throws, whatever the bytes. */
+export class MessageStream {
+  #deframer: Deframer | undefined = new Deframer(MAX_MESSAGE);
+
+  /**
+   * Calls `read` for each message that is complete now. Compressed ones are left out, and so is one that `read` throws
+   * for; behind a broken frame nothing can be found any more.
+   *
+   * @param read gets a view that is good only during the call
+   */
+  feed(chunk: Uint8Array, read: (message: Buffer) => void): void {
+    const deframer = this.#deframer;
+    if (deframer === undefined) return;
+    deframer.push(chunk);
+    for (;;) {
+      let message: Buffer | undefined;
+      try {
+        message = deframer.next();
+      } catch {
+        this.#deframer = undefined;
+        return;
+      }
+      if (message === undefined) return;
+      if (deframer.compressed) continue;
+      try {
+        read(message);
+      } catch {
+        // Malformed; the next frame begins where it should all the same.
+      }
+    }
+  }
 }

@@ -3,8 +3,8 @@ import { describe, expect, it } from "vitest";
 import { grpcFrame } from "../../../../test/support/grpc-apis.ts";
 import { frameMessage } from "../../../base/grpc/frames.ts";
 import type { AnswerFormat } from "../../../base/inference/request.ts";
-import { MAX_OBSERVED_BODY } from "./json-usage-reader.ts";
-import { MAX_MESSAGE } from "./message-stream.ts";
+import { MAX_MESSAGE } from "./grpc-usage.ts";
+import { MAX_OBSERVED_BODY } from "./json-usage.ts";
 import { NO_USAGE, type Usage } from "./usage.ts";
 import { usageReaderFor } from "./usage-reader.ts";
 

@@ -1,9 +1,9 @@
+import { Reader, WIRE } from "../../../base/grpc/protobuf.ts";
 import type { AnswerFormat } from "../../../base/inference/request.ts";
-import { embedUsage, GrpcUsageReader, generateUsage } from "./grpc-usage.ts";
-import { WrappedUsageReader } from "./http-body-usage.ts";
-import { JsonUsageReader } from "./json-usage-reader.ts";
+import { embedUsage, GrpcUsageReader, generateUsage, MessageStream } from "./grpc-usage.ts";
+import { JsonUsageReader, usageFromJson } from "./json-usage.ts";
 import { SseUsageReader } from "./sse-usage.ts";
-import type { UsageReader } from "./usage.ts";
+import { mergeUsage, type Usage, type UsageReader, withTotal } from "./usage.ts";
 
 const EVENT_STREAM = /text\/event-stream/i;
 
@@ -29,4 +29,67 @@ export function usageReaderFor(format: AnswerFormat, contentType: string): Usage
     case "opaque":
       return undefined;
   }
+}
+
+/** `data` of `google.api.HttpBody`. */
+const DATA = (2 << 3) | WIRE.bytes;
+
+const COLON = 0x3a;
+/** What an event stream begins with; a JSON document begins otherwise. */
+const FIELD_NAMES = ["data", "event", "id", "retry", ""];
+
+/**
+ * Reads the usage of gRPC answers that wrap HTTP bodies: each message a JSON document, or all of them together a stream
+ * of server-sent events.
+ */
+class WrappedUsageReader implements UsageReader {
+  readonly holding = false;
+  readonly #messages = new MessageStream();
+  readonly #read = (message: Buffer): void => this.#readMessage(message);
+  #events: SseUsageReader | undefined;
+  #usage: Usage | undefined;
+
+  get usage(): Usage | undefined {
+    if (this.#events !== undefined) return this.#events.usage;
+    return this.#usage === undefined ? undefined : withTotal(this.#usage);
+  }
+
+  feed(chunk: Uint8Array): void {
+    this.#messages.feed(chunk, this.#read);
+  }
+
+  finish(): void {
+    this.#events?.finish();
+  }
+
+  drop(): void {}
+
+  #readMessage(message: Buffer): void {
+    const data = dataOf(message);
+    if (data === undefined) return;
+    if (this.#events === undefined && beginsEventStream(data)) this.#events = new SseUsageReader();
+    if (this.#events !== undefined) {
+      this.#events.feed(data);
+      return;
+    }
+    const usage = usageFromJson(data);
+    if (usage !== undefined) this.#usage = mergeUsage(this.#usage, usage);
+  }
+}
+
+/** The last field of that number, as protobuf has it. @throws SluiceError PROTOBUF_MALFORMED */
+function dataOf(message: Buffer): Buffer | undefined {
+  const reader = new Reader(message);
+  let data: Buffer | undefined;
+  while (reader.more) {
+    const tag = reader.tag();
+    if (tag === DATA) data = reader.view();
+    else reader.skip(tag);
+  }
+  return data;
+}
+
+function beginsEventStream(data: Buffer): boolean {
+  const colon = data.subarray(0, 6).indexOf(COLON);
+  return colon >= 0 && FIELD_NAMES.includes(data.toString("latin1", 0, colon));
 }

@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { findUsage } from "./find-usage.ts";
-import { SseUsageReader } from "./sse-usage.ts";
+import { findUsage, SseUsageReader } from "./sse-usage.ts";
 
 const count = fc.option(fc.nat({ max: 1_000_000 }));
 const usage = fc.option(fc.record({ prompt_tokens: count, completion_tokens: count, total_tokens: count }));

@@ -3,11 +3,13 @@ import { PluginRegistry } from "../../../base/plugin/registry.ts";
 import { coreMetricsExtractor } from "../../../pool/endpoints/core-metrics-extractor.ts";
 import { fileDiscovery, multiclusterFileDiscovery } from "../../../pool/endpoints/file-discovery-plugin.ts";
 import { metricsDataSource } from "../../../pool/endpoints/metrics-data-source.ts";
-import { PARSER_PLUGINS } from "../../apis/plugins.ts";
-import { concurrencyDetector } from "../../flowcontrol/concurrency-detector.ts";
-import { neverSaturatedDetector } from "../../flowcontrol/never-saturated-detector.ts";
-import { noCapacityDetector } from "../../flowcontrol/no-capacity-detector.ts";
-import { utilizationDetector } from "../../flowcontrol/utilization-detector.ts";
+import { PARSER_PLUGINS } from "../../apis/families.ts";
+import {
+  concurrencyDetector,
+  neverSaturatedDetector,
+  noCapacityDetector,
+  utilizationDetector,
+} from "../../flowcontrol/saturation-detectors.ts";
 import { SCHEDULING_PLUGINS } from "../../scheduling/plugins/index.ts";
 
 /** Every plugin type that a configuration may name. */

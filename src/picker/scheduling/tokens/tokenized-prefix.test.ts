@@ -13,8 +13,8 @@ import {
   TOKENIZED_PROMPT,
   type TokenizedPrompt,
 } from "../../../base/plugin/keys.ts";
-import { approxPrefixCacheProducer } from "../plugins/producers/approx-prefix-cache-producer.ts";
-import { tokenProducer } from "../plugins/producers/token-producer.ts";
+import { approxPrefixCacheProducer } from "../plugins/prefix/approx-prefix-cache-producer.ts";
+import { tokenProducer } from "../plugins/token-producer.ts";
 import { renderedTokens } from "./rendered-tokens.ts";
 
 const KEYS = approxPrefixCacheProducer.produces.map((key) => [key, []] as const);

@@ -1,0 +1,136 @@
+import { Rejection } from "../../base/inference/outcomes.ts";
+import type { ByteRange, ParsedBody } from "../../base/inference/request.ts";
+import type { BodyParser } from "../../base/plugin/kinds.ts";
+import { JsonMembers } from "./json/members.ts";
+import { JsonScanner } from "./json/scanner.ts";
+import { COMMON_MEMBERS, countMember, inside, jsonBody, notJson, rangesOf, readPrompts } from "./json-body.ts";
+
+const chatMembers = new JsonMembers([...COMMON_MEMBERS, "messages", "tools", "max_completion_tokens", "max_tokens"]);
+
+/**
+ * OpenAI chat completions, and vLLM's rendering of them (epp-protocol 10.2, 10.3). Prefixes are those of the bytes of
+ * `tools`, then `messages`, as received: chat templates put the tools before the conversation, and the turns of one
+ * conversation come from one client, which writes its earlier turns the same way each time.
+ */
+export const chatCompletions: BodyParser = {
+  name: "chat-completions",
+  suffixes: ["/chat/completions", "/chat/completions/render"],
+  parse(body: Uint8Array): ParsedBody | Rejection {
+    const scanner = new JsonScanner(body);
+    const wrong = chatMembers.read(scanner);
+    if (wrong !== undefined) return notJson(wrong);
+    const messages = chatMembers.kind("messages") === "array" ? chatMembers.range("messages") : undefined;
+    if (messages === undefined || scanner.firstElement(messages.start) < 0) {
+      return new Rejection("bad_request", "invalid chat completions request: must have valid messages field");
+    }
+    const prompt: ByteRange[] = chatMembers.has("tools") ? [chatMembers.range("tools"), messages] : [messages];
+    const cap = countMember(chatMembers, "max_completion_tokens", body);
+    return jsonBody(
+      chatMembers,
+      scanner,
+      [prompt],
+      Number.isNaN(cap) ? countMember(chatMembers, "max_tokens", body) : cap,
+    );
+  },
+};
+
+const completionMembers = new JsonMembers([...COMMON_MEMBERS, "prompt", "max_tokens"]);
+
+/** OpenAI completions, and vLLM's rendering of them (epp-protocol 10.2, 10.3). */
+export const completions: BodyParser = {
+  name: "completions",
+  suffixes: ["/completions", "/completions/render"],
+  parse(body: Uint8Array): ParsedBody | Rejection {
+    const scanner = new JsonScanner(body);
+    const wrong = completionMembers.read(scanner);
+    if (wrong !== undefined) return notJson(wrong);
+    if (!completionMembers.has("prompt")) {
+      return new Rejection("bad_request", "invalid completions request: must have prompt field");
+    }
+    const prompts = readPrompts(scanner, completionMembers.kind("prompt"), completionMembers.range("prompt"));
+    if (prompts === undefined) {
+      const detail = "invalid completions request: prompt must be a string, a list of strings or token ids";
+      return new Rejection("bad_request", detail);
+    }
+    return jsonBody(completionMembers, scanner, prompts, countMember(completionMembers, "max_tokens", body));
+  },
+};
+
+const responseMembers = new JsonMembers([...COMMON_MEMBERS, "input", "instructions", "tools", "max_output_tokens"]);
+
+/** OpenAI responses (epp-protocol 10.2, 10.3): prefixes are those of `instructions`, `tools`, `input` (10.5). */
+export const responses: BodyParser = {
+  name: "responses",
+  suffixes: ["/responses"],
+  parse(body: Uint8Array): ParsedBody | Rejection {
+    const scanner = new JsonScanner(body);
+    const wrong = responseMembers.read(scanner);
+    if (wrong !== undefined) return notJson(wrong);
+    if (!responseMembers.has("input"))
+      return new Rejection("bad_request", "invalid responses request: must have input field");
+    const prompt = rangesOf(responseMembers, "instructions", "tools", "input");
+    return jsonBody(responseMembers, scanner, [prompt], countMember(responseMembers, "max_output_tokens", body));
+  },
+};
+
+const conversationMembers = new JsonMembers([...COMMON_MEMBERS, "items"]);
+
+/** OpenAI conversations (epp-protocol 10.2, 10.3): `items` is a list with something in it. */
+export const conversations: BodyParser = {
+  name: "conversations",
+  suffixes: ["/conversations"],
+  parse(body: Uint8Array): ParsedBody | Rejection {
+    const scanner = new JsonScanner(body);
+    const wrong = conversationMembers.read(scanner);
+    if (wrong !== undefined) return notJson(wrong);
+    const items = conversationMembers.kind("items") === "array" ? conversationMembers.range("items") : undefined;
+    if (items === undefined || scanner.firstElement(items.start) < 0) {
+      return new Rejection("bad_request", "invalid conversations request: must have items field");
+    }
+    return jsonBody(conversationMembers, scanner, [[items]], Number.NaN);
+  },
+};
+
+const embeddingMembers = new JsonMembers([...COMMON_MEMBERS, "input"]);
+
+/**
+ * Embeddings (epp-protocol 10.2, 10.3). Each string or list of token ids of `input` is a prompt; what else servers take
+ * there (lists of images, say) is one prompt, its bytes as received.
+ */
+export const embeddings: BodyParser = {
+  name: "embeddings",
+  suffixes: ["/embeddings"],
+  parse(body: Uint8Array): ParsedBody | Rejection {
+    const scanner = new JsonScanner(body);
+    const wrong = embeddingMembers.read(scanner);
+    if (wrong !== undefined) return notJson(wrong);
+    if (!embeddingMembers.has("input")) {
+      return new Rejection("bad_request", "invalid embeddings request: must have input field");
+    }
+    const range = embeddingMembers.range("input");
+    return jsonBody(
+      embeddingMembers,
+      scanner,
+      readPrompts(scanner, embeddingMembers.kind("input"), range) ?? [[range]],
+      Number.NaN,
+    );
+  },
+};
+
+const imageMembers = new JsonMembers([...COMMON_MEMBERS, "prompt"]);
+
+/** OpenAI image generation (epp-protocol 10.2, 10.3): `prompt` is a text that is not empty. */
+export const images: BodyParser = {
+  name: "images",
+  suffixes: ["/images/generations"],
+  parse(body: Uint8Array): ParsedBody | Rejection {
+    const scanner = new JsonScanner(body);
+    const wrong = imageMembers.read(scanner);
+    if (wrong !== undefined) return notJson(wrong);
+    const { start, end } = imageMembers.range("prompt");
+    if (imageMembers.kind("prompt") !== "string" || end - start <= 2) {
+      return new Rejection("bad_request", "invalid images generations request: must have prompt field");
+    }
+    return jsonBody(imageMembers, scanner, [[inside(start, end)]], Number.NaN);
+  },
+};

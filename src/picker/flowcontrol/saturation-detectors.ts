@@ -1,0 +1,245 @@
+import { z } from "zod";
+import { type Endpoint, isFresh } from "../../base/inference/endpoint.ts";
+import { defineFilter, defineSaturationDetector } from "../../base/plugin/define.ts";
+import { duration } from "../../base/plugin/duration.ts";
+import { IN_FLIGHT_REQUESTS, IN_FLIGHT_TOKENS } from "../../base/plugin/keys.ts";
+import type { Filter, PluginContext, SaturationDetector } from "../../base/plugin/kinds.ts";
+
+/** Parameters that say from where on the metrics of an endpoint mean that it is busy (scheduling 5.2, 5.3). */
+const thresholds = {
+  queueDepthThreshold: z
+    .number("queueDepthThreshold must be a number")
+    .positive("queueDepthThreshold must be greater than 0")
+    .default(5)
+    .describe("Waiting requests at which an endpoint is saturated."),
+  kvCacheUtilThreshold: z
+    .number("kvCacheUtilThreshold must be a number")
+    .positive("kvCacheUtilThreshold must be greater than 0 and at most 1")
+    .max(1, "kvCacheUtilThreshold must be greater than 0 and at most 1")
+    .default(0.8)
+    .describe("KV-cache utilisation at which an endpoint is saturated, above 0 and at most 1."),
+  metricsStalenessThreshold: duration({ moreThan: 0 })
+    .prefault("200ms")
+    .describe("Age from which metrics are stale, unless the endpoint is scraped more rarely."),
+};
+
+/** The parameter `headroom` of the detectors (scheduling 5.3). */
+const headroom = z
+  .number("headroom must be a number")
+  .min(0, "headroom must not be negative")
+  .default(0)
+  .describe("Share above saturation that the filter role tolerates: 0.2 is a fifth.");
+
+/** What the author of a configuration should know of a headroom. */
+function headroomNotes(value: number): readonly string[] {
+  if (value <= 1) return [];
+  return [`headroom ${value} tolerates ${value * 100} percent above saturation; did you mean ${value / 100}?`];
+}
+
+const utilizationParameters = z.strictObject({ ...thresholds, headroom });
+
+/** Milliseconds between two warnings at least (scheduling 5.3). */
+const WARNING_INTERVAL = 30_000;
+
+/** The role in a profile: fails open (scheduling 3.15). */
+const utilizationFilter = defineFilter({
+  type: "utilization-detector",
+  describe: "Keeps endpoints whose queue and KV-cache use are under their thresholds and headroom; with none left all.",
+  parameters: utilizationParameters,
+  create: utilizationFilterOf,
+});
+
+/** scheduling 5.3 */
+export const utilizationDetector = defineSaturationDetector({
+  type: "utilization-detector",
+  describe:
+    "Saturation from scraped metrics: the mean over endpoints of queue or KV-cache use, whichever is worse. In a profile it is a filter: it keeps endpoints under both thresholds, and with none left all.",
+  parameters: utilizationParameters,
+  inProfile: utilizationFilter,
+  notes: (settings) => headroomNotes(settings.headroom),
+  create: (settings, context) => new UtilizationDetector(settings, context),
+});
+
+/** See `utilizationDetector`. */
+class UtilizationDetector implements SaturationDetector {
+  /** Endpoints whose metrics were missing or stale at the last evaluation. */
+  staleEndpoints = 0;
+  readonly #queueDepth: number;
+  readonly #kvUsage: number;
+  readonly #staleness: number;
+  readonly #log: PluginContext["log"];
+  #warnedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(settings: z.output<typeof utilizationParameters>, { log }: PluginContext) {
+    this.#log = log;
+    this.#queueDepth = settings.queueDepthThreshold;
+    this.#kvUsage = settings.kvCacheUtilThreshold;
+    this.#staleness = settings.metricsStalenessThreshold;
+  }
+
+  /**
+   * @param now monotonic milliseconds
+   * @returns 0 = idle, 1 and above = saturated; 1 for an empty set. An endpoint without believable metrics counts 1; of
+   *   one that reports only queue or only KV use, that one decides.
+   */
+  saturation(endpoints: readonly Endpoint[], now: number): number {
+    this.staleEndpoints = 0;
+    if (endpoints.length === 0) return 1;
+    let stale = 0;
+    let sum = 0;
+    for (const endpoint of endpoints) {
+      const queue = endpoint.metrics.waiting / this.#queueDepth;
+      const kv = endpoint.metrics.kvUsage / this.#kvUsage;
+      const load = kv > queue || Number.isNaN(queue) ? kv : queue;
+      if (Number.isNaN(load) || !isFresh(endpoint, now, this.#staleness)) {
+        stale++;
+        sum++;
+      } else sum += load;
+    }
+    this.staleEndpoints = stale;
+    if (stale > 0 && now - this.#warnedAt >= WARNING_INTERVAL) this.#warn(endpoints.length, now);
+    return sum / endpoints.length;
+  }
+
+  /** For `/debug/plugins/state`. */
+  debugState(): unknown {
+    return { staleEndpoints: this.staleEndpoints };
+  }
+
+  #warn(endpoints: number, now: number): void {
+    this.#warnedAt = now;
+    this.#log.warn(
+      { stale: this.staleEndpoints, endpoints },
+      "endpoints without fresh metrics count as saturated; /debug/endpoints says why they cannot be read",
+    );
+  }
+}
+
+/** An endpoint that reports only queue or only KV use is judged by that one; one without believable metrics is dropped. */
+function utilizationFilterOf(settings: z.output<typeof utilizationParameters>): Filter {
+  const queueLimit = settings.queueDepthThreshold * (1 + settings.headroom);
+  const kvLimit = settings.kvCacheUtilThreshold * (1 + settings.headroom);
+  const staleness = settings.metricsStalenessThreshold;
+  return {
+    filter({ candidates: { endpoints, count, now }, keep }) {
+      let kept = 0;
+      for (let i = 0; i < count; i++) {
+        const endpoint = endpoints[i]!;
+        const { waiting, kvUsage } = endpoint.metrics;
+        const blind = Number.isNaN(waiting) && Number.isNaN(kvUsage);
+        if (blind || waiting >= queueLimit || kvUsage >= kvLimit || !isFresh(endpoint, now, staleness)) keep[i] = 0;
+        else kept++;
+      }
+      if (kept === 0) keep.fill(1, 0, count);
+    },
+  };
+}
+
+const concurrencyParameters = z.strictObject({
+  maxConcurrency: z
+    .int("maxConcurrency must be a whole number")
+    .positive("maxConcurrency must be greater than 0")
+    .default(100)
+    .describe("Requests in flight at which an endpoint is saturated."),
+  maxTokenConcurrency: z
+    .int("maxTokenConcurrency must be a whole number")
+    .positive("maxTokenConcurrency must be greater than 0")
+    .default(1_000_000)
+    .describe("Tokens in flight at which an endpoint is saturated."),
+  concurrencyMode: z
+    .enum(["requests", "tokens", "hybrid"], { error: "concurrencyMode must be requests, tokens or hybrid" })
+    .default("requests")
+    .describe("What counts: requests, tokens, or of each endpoint the one that is nearer to its limit (hybrid)."),
+  headroom,
+  inFlightLoadProducerName: z
+    .string()
+    .default("")
+    .describe("Instance name of the producer of in-flight load; empty = the only one."),
+});
+
+type Settings = z.output<typeof concurrencyParameters>;
+
+/** What has no limit in a mode has this one. */
+const NO_LIMIT = Number.POSITIVE_INFINITY;
+
+/** The role in a profile: fails closed (scheduling 3.15). */
+const concurrencyFilter = defineFilter({
+  type: "concurrency-detector",
+  describe: "Keeps endpoints with fewer requests or tokens in flight than their limit and its headroom.",
+  parameters: concurrencyParameters,
+  requires: [IN_FLIGHT_REQUESTS, IN_FLIGHT_TOKENS],
+  create: concurrencyFilterOf,
+});
+
+/** scheduling 5.3 */
+export const concurrencyDetector = defineSaturationDetector({
+  type: "concurrency-detector",
+  describe:
+    "Saturation from what this process has in flight, in relation to a limit per endpoint. In a profile it is a filter: it keeps endpoints under their limit, and with none left the request is refused.",
+  parameters: concurrencyParameters,
+  inProfile: concurrencyFilter,
+  notes: (settings) => headroomNotes(settings.headroom),
+  create: (settings): SaturationDetector => {
+    const { requests, tokens } = limitsOf(settings);
+    return {
+      saturation(endpoints: readonly Endpoint[]): number {
+        if (endpoints.length === 0) return 1;
+        let sum = 0;
+        for (const { inFlight } of endpoints) sum += Math.max(inFlight.requests / requests, inFlight.tokens / tokens);
+        return sum / endpoints.length;
+      },
+    };
+  },
+});
+
+function limitsOf({ concurrencyMode, maxConcurrency, maxTokenConcurrency }: Settings) {
+  return {
+    requests: concurrencyMode === "tokens" ? NO_LIMIT : maxConcurrency,
+    tokens: concurrencyMode === "requests" ? NO_LIMIT : maxTokenConcurrency,
+  };
+}
+
+function concurrencyFilterOf(settings: Settings): Filter {
+  const limits = limitsOf(settings);
+  const maxRequests = withHeadroom(limits.requests, settings.headroom);
+  const maxTokens = withHeadroom(limits.tokens, settings.headroom);
+  return {
+    filter({ candidates, keep }) {
+      const requests = candidates.column(IN_FLIGHT_REQUESTS);
+      const tokens = candidates.column(IN_FLIGHT_TOKENS);
+      for (let i = 0; i < candidates.count; i++)
+        if (!(requests[i]! < maxRequests && tokens[i]! < maxTokens)) keep[i] = 0;
+    },
+  };
+}
+
+/** Whole requests or tokens; a hair is added because 100 * (1 + 0.15) is 114.99999999999999. */
+function withHeadroom(limit: number, share: number): number {
+  return Math.floor(limit * (1 + share) * (1 + Number.EPSILON * 2));
+}
+
+/** Not a published type: the detector of v1.0 to v1.4, which had no name (scheduling 5.2). */
+export const noCapacityDetector = defineSaturationDetector({
+  type: "no-capacity-detector",
+  describe:
+    "Saturated or not, as releases v1.0 to v1.4 saw it: one endpoint with fresh metrics, queue and KV-cache use not above their thresholds, is capacity enough.",
+  parameters: z.strictObject(thresholds),
+  create: ({ queueDepthThreshold, kvCacheUtilThreshold, metricsStalenessThreshold }) => ({
+    saturation(endpoints: readonly Endpoint[], now: number): number {
+      for (const endpoint of endpoints) {
+        const { waiting, kvUsage } = endpoint.metrics;
+        const blind = Number.isNaN(waiting) && Number.isNaN(kvUsage);
+        const busy = waiting > queueDepthThreshold || kvUsage > kvCacheUtilThreshold;
+        if (!blind && !busy && isFresh(endpoint, now, metricsStalenessThreshold)) return 0;
+      }
+      return 1;
+    },
+  }),
+});
+
+/** Not a published type: v0.3 had no saturation, its tree alone said who is refused (scheduling 5.1). */
+export const neverSaturatedDetector = defineSaturationDetector({
+  type: "never-saturated-detector",
+  describe: "Never saturated: what is sheddable is left to the profile's filters.",
+  create: () => ({ saturation: () => 0 }),
+});

@@ -1,0 +1,195 @@
+import { z } from "zod";
+import type { Random } from "../../../base/clock/random.ts";
+import { defineFilter } from "../../../base/plugin/define.ts";
+import type { Candidates, Filter, FilterContext } from "../../../base/plugin/kinds.ts";
+
+/** The constants of the tree as v0.3 had them (scheduling 2.1). */
+const DEFAULTS = {
+  kvCacheThreshold: 0.8,
+  queueThresholdCritical: 5,
+  queuingThresholdLoRA: 128,
+  loraAffinityThreshold: 0.999,
+};
+
+const parameters = z.strictObject({
+  kvCacheThreshold: z
+    .number()
+    .min(0)
+    .optional()
+    .describe("KV-cache utilisation up to which requests that are not critical are taken; 0.8 when not given."),
+  queueThresholdCritical: z
+    .int()
+    .min(0)
+    .optional()
+    .describe("Waiting requests up to which requests that are not critical are taken; 5 when not given."),
+  queuingThresholdLoRA: z
+    .int()
+    .min(0)
+    .optional()
+    .describe("Waiting requests below which a queue counts as short for critical requests; 128 when not given."),
+  loraAffinityThreshold: z
+    .number()
+    .min(0)
+    .max(1)
+    .optional()
+    .describe(
+      "Probability of staying with endpoints that run the adapter, when others have room; 0.999 when not given.",
+    ),
+});
+
+export type DecisionTreeParameters = z.output<typeof parameters>;
+
+/**
+ * scheduling 2.2, 2.3. With `random-picker` behind it the whole scheduler of v0.3. What is not given comes from v0.3's
+ * environment variables where the command finds them, else from `DEFAULTS`.
+ */
+export const decisionTreeFilter = defineFilter({
+  type: "decision-tree-filter",
+  describe:
+    "Keeps what the decision tree of v0.3 keeps: by queue, LoRA adapter and KV cache; critical = priority above 0.",
+  parameters,
+  create: (given) => new DecisionTree({ ...DEFAULTS, ...defined(given) }),
+});
+
+/**
+ * The tree as steps that narrow one set. No step here can fail but the two predicates at the top and the one for LoRA, and
+ * where those leave nothing the set stays as it was, which is what the tree's on-failure branches are about.
+ */
+class DecisionTree implements Filter {
+  readonly refusal = "the request was dropped because backend resources are limited";
+  readonly #settings: typeof DEFAULTS;
+  /** Indices of the candidates still in, ascending; the first `#size` count. */
+  #set = new Uint32Array(16);
+  #size = 0;
+  /** By candidate; grown together with `#set`. */
+  #waiting = new Float64Array(16);
+  #kvUsage = new Float64Array(16);
+  #affinity = new Uint8Array(16);
+
+  constructor(settings: typeof DEFAULTS) {
+    this.#settings = settings;
+  }
+
+  filter({ request, candidates, keep, random }: FilterContext): void {
+    this.#load(candidates);
+    if (request.priority > 0) this.#lowLatency(candidates, request.targetModel, random);
+    else this.#sheddable(candidates, request.targetModel, random);
+    keep.fill(0, 0, candidates.count);
+    for (let i = 0; i < this.#size; i++) keep[this.#set[i]!] = 1;
+  }
+
+  /**
+   * Every candidate, with the figures of its last page whatever their age: v0.3 knew no stale ones, and an endpoint never
+   * scraped had zeros (2.3 detail 4).
+   */
+  #load({ endpoints, count }: Candidates): void {
+    if (count > this.#set.length) this.#grow(count);
+    for (let i = 0; i < count; i++) {
+      const { waiting, kvUsage } = endpoints[i]!.metrics;
+      this.#set[i] = i;
+      this.#waiting[i] = Number.isNaN(waiting) ? 0 : waiting;
+      this.#kvUsage[i] = Number.isNaN(kvUsage) ? 0 : kvUsage;
+    }
+    this.#size = count;
+  }
+
+  #lowLatency(candidates: Candidates, model: string, random: Random): void {
+    const { queuingThresholdLoRA } = this.#settings;
+    const all = this.#size;
+    let short = 0;
+    for (let i = 0; i < all; i++) if (this.#waiting[i]! < queuingThresholdLoRA) this.#set[short++] = i;
+    // With none the set has not been written to: it is still everybody.
+    if (short > 0) {
+      this.#size = short;
+      this.#loraAffinity(candidates, model, random);
+      this.#least(this.#waiting);
+    } else {
+      this.#least(this.#waiting);
+      this.#loraAffinity(candidates, model, random);
+    }
+    this.#least(this.#kvUsage);
+  }
+
+  #sheddable(candidates: Candidates, model: string, random: Random): void {
+    const { queueThresholdCritical, kvCacheThreshold } = this.#settings;
+    const all = this.#size;
+    this.#size = 0;
+    for (let i = 0; i < all; i++)
+      if (this.#waiting[i]! <= queueThresholdCritical && this.#kvUsage[i]! <= kvCacheThreshold)
+        this.#set[this.#size++] = i;
+    if (this.#size === 0) return;
+    this.#least(this.#waiting);
+    this.#loraAffinity(candidates, model, random);
+    this.#least(this.#kvUsage);
+  }
+
+  /**
+   * Keeps the lowest n-th of the range of values, n = how many they are. The tree divides queues in whole numbers, which for
+   * whole values is the same.
+   */
+  #least(values: Float64Array): void {
+    let low = Number.POSITIVE_INFINITY;
+    let high = 0;
+    for (let i = 0; i < this.#size; i++) {
+      const value = values[this.#set[i]!]!;
+      if (value < low) low = value;
+      if (value > high) high = value;
+    }
+    const bound = low + (high - low) / this.#size;
+    let kept = 0;
+    for (let i = 0; i < this.#size; i++) {
+      const index = this.#set[i]!;
+      if (values[index]! <= bound) this.#set[kept++] = index;
+    }
+    this.#size = kept;
+  }
+
+  /** Keeps those that have the adapter, or now and then those with room for it; everybody when there are neither. */
+  #loraAffinity({ endpoints }: Candidates, model: string, random: Random): void {
+    let having = 0;
+    let roomy = 0;
+    for (let i = 0; i < this.#size; i++) {
+      const index = this.#set[i]!;
+      const affinity = affinityOf(endpoints[index]!.metrics, model);
+      this.#affinity[index] = affinity;
+      if (affinity === HAS) having++;
+      else if (affinity === ROOM) roomy++;
+    }
+    if (having === 0 && roomy === 0) return;
+    const wanted =
+      having === 0 ? ROOM : roomy === 0 || random.next() < this.#settings.loraAffinityThreshold ? HAS : ROOM;
+    let kept = 0;
+    for (let i = 0; i < this.#size; i++) {
+      const index = this.#set[i]!;
+      if (this.#affinity[index] === wanted) this.#set[kept++] = index;
+    }
+    this.#size = kept;
+  }
+
+  #grow(count: number): void {
+    const room = 2 ** Math.ceil(Math.log2(count));
+    this.#set = new Uint32Array(room);
+    this.#waiting = new Float64Array(room);
+    this.#kvUsage = new Float64Array(room);
+    this.#affinity = new Uint8Array(room);
+  }
+}
+
+const HAS = 1;
+const ROOM = 2;
+const NEITHER = 0;
+
+/** In v0.3 adapters that wait counted as active, too (1.6); without LoRA figures there is never room (2.3 detail 6). */
+function affinityOf(
+  { loraRunning, loraWaiting, maxLora }: Candidates["endpoints"][number]["metrics"],
+  model: string,
+): number {
+  if (loraRunning.has(model) || loraWaiting.has(model)) return HAS;
+  let active = loraRunning.size;
+  for (const name of loraWaiting) if (!loraRunning.has(name)) active++;
+  return active < maxLora ? ROOM : NEITHER;
+}
+
+function defined(given: DecisionTreeParameters): Partial<typeof DEFAULTS> {
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+}

@@ -1,0 +1,51 @@
+import { z } from "zod";
+import { defineDecider } from "../../../../base/plugin/define.ts";
+import { PREFIX_BLOCK_TOKENS, PREFIX_MATCHED_BLOCKS } from "../../../../base/plugin/keys.ts";
+import { mediaParts } from "../../tokens/media-parts.ts";
+
+const tokens = () => z.int().min(0, { error: "must not be negative" });
+
+const parameters = z.strictObject({
+  nonCachedTokens: tokens()
+    .default(0)
+    .describe("Prompt tokens, not expected in the endpoint's prefix cache, from which it is worth while; 0 = never."),
+  promptTokens: tokens()
+    .default(0)
+    .describe("A prompt of fewer tokens never counts as worth while; 0 = no such limit."),
+  prefixMatchInfoProducerName: z
+    .string()
+    .default("")
+    .describe("Instance name of the producer of prefix matches; empty = the only one."),
+});
+
+/** scheduling 3.7.1 */
+export const prefixBasedPdDecider = defineDecider({
+  type: "prefix-based-pd-decider",
+  describe: "In favour of a stage when the endpoint chosen before would have to compute many tokens of the prompt.",
+  parameters,
+  requires: [PREFIX_MATCHED_BLOCKS, PREFIX_BLOCK_TOKENS],
+  notes: ({ nonCachedTokens }) => (nonCachedTokens === 0 ? ["it never decides in favour: set nonCachedTokens"] : []),
+  create: ({ nonCachedTokens, promptTokens }) => ({
+    decide({ result, inputTokens }) {
+      if (nonCachedTokens === 0 || inputTokens < promptTokens || inputTokens < nonCachedTokens) return false;
+      const matched = result?.value(PREFIX_MATCHED_BLOCKS);
+      const blockTokens = result?.value(PREFIX_BLOCK_TOKENS);
+      if (matched === undefined || blockTokens === undefined) return false;
+      return inputTokens - matched * blockTokens >= nonCachedTokens;
+    },
+  }),
+});
+
+/** scheduling 3.7.1 */
+export const alwaysDisaggPdDecider = defineDecider({
+  type: "always-disagg-pd-decider",
+  describe: "In favour of a stage for every request.",
+  create: () => ({ decide: () => true }),
+});
+
+/** scheduling 3.7.1; what counts as a part, and what goes unseen, is `mediaParts`' to say: bodies that are not JSON have none. */
+export const alwaysDisaggMultimodalDecider = defineDecider({
+  type: "always-disagg-multimodal-decider",
+  describe: "In favour of a stage for every request with images, sounds or videos in its prompt.",
+  create: () => ({ decide: ({ request }) => mediaParts(request).length > 0 }),
+});

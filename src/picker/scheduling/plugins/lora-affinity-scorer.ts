@@ -1,0 +1,31 @@
+import type { EndpointMetrics } from "../../../base/inference/endpoint.ts";
+import { defineScorer } from "../../../base/plugin/define.ts";
+
+/**
+ * scheduling 3.9. An endpoint whose metrics cannot be believed gets the worst score of those that can, as every stale
+ * value does.
+ */
+export const loraAffinityScorer = defineScorer({
+  type: "lora-affinity-scorer",
+  describe: "Prefers endpoints that run the requested LoRA adapter, then those with room for one more.",
+  create: () => ({
+    score({ request, candidates, out }) {
+      const { endpoints, fresh, count } = candidates;
+      let worst = Number.POSITIVE_INFINITY;
+      for (let i = 0; i < count; i++) {
+        if (fresh[i] === 0) continue;
+        const affinity = affinityOf(endpoints[i]!.metrics, request.targetModel);
+        out[i] = affinity;
+        if (affinity < worst) worst = affinity;
+      }
+      if (worst === Number.POSITIVE_INFINITY) return;
+      for (let i = 0; i < count; i++) if (fresh[i] === 0) out[i] = worst;
+    },
+  }),
+});
+
+function affinityOf({ loraRunning, loraWaiting, maxLora }: EndpointMetrics, model: string): number {
+  if (loraRunning.has(model)) return 1;
+  if (loraRunning.size + loraWaiting.size < maxLora) return 0.8;
+  return loraWaiting.has(model) ? 0.6 : 0;
+}

@@ -1,0 +1,205 @@
+import { z } from "zod";
+import type { Endpoint } from "../../../../base/inference/endpoint.ts";
+import { type InferenceRequest, receivedBytesPerToken } from "../../../../base/inference/request.ts";
+import { defineProducer } from "../../../../base/plugin/define.ts";
+import {
+  PREFIX_BLOCK_TOKENS,
+  PREFIX_MATCHED_BLOCKS,
+  PREFIX_TOTAL_BLOCKS,
+  TOKENIZED_PROMPT,
+  type TokenizedPrompt,
+} from "../../../../base/plugin/keys.ts";
+import type { PluginContext, ProduceContext, Producer } from "../../../../base/plugin/kinds.ts";
+import {
+  BlockHasher,
+  BlockHashes,
+  BYTES_PER_TOKEN,
+  type HashedRequest,
+  MIN_BLOCK_TOKENS,
+} from "../../../prefix/block-hash.ts";
+import { type Capacity, DEFAULT_CAPACITY, PrefixIndex } from "../../../prefix/prefix-index.ts";
+import type { SchedulingPlan } from "../../profile.ts";
+
+/** The profile whose endpoint computes the prompt in disaggregated serving: it is known by this name (scheduling 3.10.4). */
+export const PREFILL_PROFILE = "prefill";
+
+/** Left at this, `blockSizeTokens` gives way to the deprecated `blockSize`. */
+const DEFAULT_BLOCK_TOKENS = 16;
+/** Blocks per endpoint, whatever its metrics page claims: 67 M tokens in the smallest blocks of text with 4 bytes a token. */
+const MAX_CAPACITY = 2 ** 20;
+/** Hashing stops there: text that is nearly all escapes has up to six times as many bytes for a token. */
+const MOST_HASHED_BYTES_PER_TOKEN = 16;
+/** Endpoints that the state shown to people lists. */
+const MAX_SHOWN = 100;
+
+const parameters = z
+  .strictObject({
+    autoTune: z
+      .boolean()
+      .default(true)
+      .describe("Take block size and capacity from the engines' cache configuration where they report it."),
+    blockSizeTokens: z.int().default(DEFAULT_BLOCK_TOKENS).describe("Tokens per block; below 64 it counts as 64."),
+    blockSize: z.int().optional().describe("Deprecated alias, used while blockSizeTokens is left at 16."),
+    maxPrefixBlocksToMatch: z
+      .int()
+      .min(0)
+      .default(2048)
+      .describe("Deprecated: the most blocks per request, 0 = no limit; counts only when maxPrefixTokensToMatch is 0."),
+    maxPrefixTokensToMatch: z
+      .int("maxPrefixTokensToMatch must be an integer")
+      .min(0, "maxPrefixTokensToMatch must not be negative")
+      .default(131_072)
+      .describe("The most tokens per request that are hashed; 0 = maxPrefixBlocksToMatch decides."),
+    lruCapacityPerServer: z
+      .int()
+      .min(1)
+      .default(DEFAULT_CAPACITY)
+      .describe("Blocks remembered per endpoint whose engine does not report its cache."),
+  })
+  .refine(({ autoTune, blockSizeTokens, blockSize }) => autoTune || (blockSize ?? blockSizeTokens) > 0, {
+    path: ["blockSizeTokens"],
+    message: "blockSizeTokens must be greater than 0 when autoTune is false",
+  });
+
+/** scheduling 3.10 */
+export const approxPrefixCacheProducer = defineProducer({
+  type: "approx-prefix-cache-producer",
+  describe:
+    "Remembers which prompt prefixes were routed where, and publishes how much of a prompt each endpoint may hold.",
+  parameters,
+  produces: [PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS, PREFIX_BLOCK_TOKENS],
+  optional: [TOKENIZED_PROMPT],
+  create: (settings, context) => new ApproxPrefixCache(settings, context),
+});
+
+type Settings = z.output<typeof parameters>;
+
+class ApproxPrefixCache implements Producer {
+  readonly index = new PrefixIndex();
+  readonly #settings: Settings;
+  readonly #configuredTokens: number;
+  readonly #hasher: BlockHasher;
+  readonly #hashes = new BlockHashes();
+  /** Ids by slot, of the endpoints in the index. */
+  readonly #names = new Map<number, string>();
+  /** The request whose blocks are in #hashes; let go of as soon as it is routed or refused. */
+  #request: InferenceRequest | undefined;
+  /** Tokens that each of those blocks stands for. */
+  #blockTokens = 0;
+
+  constructor(settings: Settings, { random }: PluginContext) {
+    this.#settings = settings;
+    const { blockSizeTokens, blockSize } = settings;
+    const configured = blockSizeTokens === DEFAULT_BLOCK_TOKENS ? (blockSize ?? blockSizeTokens) : blockSizeTokens;
+    this.#configuredTokens = Math.max(MIN_BLOCK_TOKENS, configured);
+    this.#hasher = new BlockHasher(random.below(2 ** 32), random.below(2 ** 32));
+  }
+
+  produce(context: ProduceContext): void {
+    const { request, candidates } = context;
+    const { endpoints, count } = candidates;
+    const tokenized = context.attribute(TOKENIZED_PROMPT);
+    const hashed = tokenized === undefined ? request : tokensOf(request, tokenized);
+    const blockSize = this.#blockSizeFor(endpoints);
+    // A block has the same bytes whatever is known of the model, or its hash would not be found again; what it stands for
+    // in tokens follows what is known.
+    const blockTokens = (blockSize * BYTES_PER_TOKEN) / hashedBytesPerToken(request, tokenized);
+    this.#request = undefined;
+    this.#hasher.hash(hashed, blockSize, this.#maxBlocks(blockSize, blockTokens), this.#hashes);
+    this.#request = request;
+    this.#blockTokens = blockTokens;
+    this.index.match(this.#hashes, endpoints, count, candidates.column(PREFIX_MATCHED_BLOCKS));
+    candidates.column(PREFIX_TOTAL_BLOCKS).fill(this.#hashes.count, 0, count);
+    candidates.column(PREFIX_BLOCK_TOKENS).fill(blockTokens, 0, count);
+  }
+
+  /** The prompt is as good as cached there once it is on its way: the next request with the same prefix follows it. */
+  routed(request: InferenceRequest, endpoint: Endpoint, others: ReadonlyMap<string, Endpoint>): void {
+    if (request !== this.#request) return;
+    this.#request = undefined;
+    this.#add(this.#hashes, this.#blockTokens, endpoint);
+    const prefill = others.get(PREFILL_PROFILE);
+    if (prefill !== undefined && prefill.slot !== endpoint.slot) this.#add(this.#hashes, this.#blockTokens, prefill);
+  }
+
+  refused(): void {
+    this.#request = undefined;
+  }
+
+  follow(request: InferenceRequest): ((served: Endpoint) => void) | undefined {
+    if (request !== this.#request || this.#hashes.count === 0) return undefined;
+    const hashes = this.#hashes.copy();
+    const blockTokens = this.#blockTokens;
+    return (served) => this.#add(hashes, blockTokens, served);
+  }
+
+  endpointRemoved(endpoint: Endpoint): void {
+    this.index.remove(endpoint.slot);
+    this.#names.delete(endpoint.slot);
+  }
+
+  /** Blocks per endpoint, most first (scheduling 9.2). */
+  debugState(): unknown {
+    const pods = [...this.#names].map(([slot, pod]) => ({ pod, blocks: this.index.blocksOf(slot) }));
+    pods.sort((a, b) => b.blocks - a.blocks || (a.pod < b.pod ? -1 : 1));
+    return { pods: pods.slice(0, MAX_SHOWN), totalPods: pods.length, maxPods: MAX_SHOWN };
+  }
+
+  #add(hashes: BlockHashes, blockTokens: number, endpoint: Endpoint): void {
+    if (hashes.count === 0) return;
+    this.index.add(hashes, endpoint.slot, blockTokens, this.#capacityOf(endpoint));
+    this.#names.set(endpoint.slot, endpoint.id);
+  }
+
+  /**
+   * A block's size: a block is 4 times as many bytes. The first candidate that knows its block size decides: the pool is
+   * expected to be of one kind.
+   */
+  #blockSizeFor(endpoints: readonly Endpoint[]): number {
+    if (!this.#settings.autoTune) return this.#configuredTokens;
+    for (const { metrics } of endpoints) {
+      const { blockSize } = metrics;
+      if (blockSize > 0 && blockSize <= Number.MAX_SAFE_INTEGER)
+        return Math.max(MIN_BLOCK_TOKENS, Math.floor(blockSize));
+    }
+    return this.#configuredTokens;
+  }
+
+  #maxBlocks(blockSize: number, blockTokens: number): number {
+    const { maxPrefixTokensToMatch, maxPrefixBlocksToMatch } = this.#settings;
+    if (maxPrefixTokensToMatch > 0) {
+      const least = (blockSize * BYTES_PER_TOKEN) / MOST_HASHED_BYTES_PER_TOKEN;
+      return Math.floor(maxPrefixTokensToMatch / Math.max(blockTokens, least));
+    }
+    return maxPrefixBlocksToMatch === 0 ? Number.POSITIVE_INFINITY : maxPrefixBlocksToMatch;
+  }
+
+  /** Engines count tokens in blocks of their own size. Where they do not say, the configured number of ours counts. */
+  #capacityOf({ metrics }: Endpoint): Capacity {
+    const tokens = metrics.blocks * metrics.blockSize;
+    if (!this.#settings.autoTune || !(tokens > 0))
+      return { blocks: this.#settings.lruCapacityPerServer, tokens: Number.POSITIVE_INFINITY };
+    return { blocks: MAX_CAPACITY, tokens };
+  }
+}
+
+/** Tokens have as many bytes as are taken for one where there are none: blocks are of the same size either way. */
+function tokensOf({ cacheSalt, targetModel }: InferenceRequest, { tokens, prompts }: TokenizedPrompt): HashedRequest {
+  return { body: tokens, prompts: prompts.map((prompt) => [prompt]), cacheSalt, targetModel };
+}
+
+/** Bytes of what is hashed for each token that the engine will have. */
+function hashedBytesPerToken(request: InferenceRequest, tokenized: TokenizedPrompt | undefined): number {
+  if (tokenized === undefined) return receivedBytesPerToken(request);
+  const { units = tokenized.count, count } = tokenized;
+  return count > 0 ? (BYTES_PER_TOKEN * units) / count : BYTES_PER_TOKEN;
+}
+
+/** What the gauge of the index's size shows: name and type of each prefix producer of a plan, and its entries. */
+export function prefixIndexSizes(
+  plan: SchedulingPlan,
+): { readonly name: string; readonly type: string; readonly size: number }[] {
+  return plan.producers.flatMap(({ name, type, plugin }) =>
+    plugin instanceof ApproxPrefixCache ? [{ name, type, size: plugin.index.size }] : [],
+  );
+}

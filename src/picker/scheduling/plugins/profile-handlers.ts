@@ -1,0 +1,78 @@
+import { z } from "zod";
+import { oneLine } from "../../../base/inference/errors.ts";
+import { firstHeader } from "../../../base/inference/headers.ts";
+import { Rejection } from "../../../base/inference/outcomes.ts";
+import type { InferenceRequest } from "../../../base/inference/request.ts";
+import { defineProfileHandler } from "../../../base/plugin/define.ts";
+import type { ProfileHandler } from "../../../base/plugin/kinds.ts";
+
+const NOTHING: readonly string[] = [];
+
+/** scheduling 3.7: what runs where the configuration names no handler. */
+export const singleProfileHandler = defineProfileHandler({
+  type: "single-profile-handler",
+  describe: "Runs the only profile, once; its result is the answer.",
+  create: () => ({
+    pick: ({ profiles, results }) => (results.size === 0 ? profiles : NOTHING),
+    processResults({ profiles, results }) {
+      const name = profiles[0]!;
+      const result = results.get(name);
+      return result instanceof Rejection ? result : name;
+    },
+  }),
+});
+
+const parameters = z.strictObject({
+  headerName: z
+    .string()
+    .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, { error: "must be the name of a header" })
+    .default("EPP-Profile")
+    .describe("The request header that names the profile; upper and lower case are one."),
+  defaultProfile: z
+    .string()
+    .min(1, { error: "must not be empty" })
+    .default("decode")
+    .describe("The profile of requests without that header, or with a blank one."),
+});
+
+/** scheduling 3.7, for callers that ask once per stage and know themselves for which. */
+export const headerProfileHandler = defineProfileHandler({
+  type: "header-profile-handler",
+  describe:
+    "Runs the one profile that a request header names; the only one, where there is one. A name that no profile has is refused with 429.",
+  parameters,
+  headers: ({ headerName }) => [headerName.toLowerCase()],
+  create: ({ headerName, defaultProfile }) => new HeaderProfileHandler(headerName.toLowerCase(), defaultProfile),
+});
+
+class HeaderProfileHandler implements ProfileHandler {
+  readonly #header: string;
+  readonly #default: string;
+
+  constructor(header: string, defaultProfile: string) {
+    this.#header = header;
+    this.#default = defaultProfile;
+  }
+
+  pick({ request, profiles, results }: Parameters<ProfileHandler["pick"]>[0]): readonly string[] {
+    if (results.size > 0) return [];
+    const name = this.#nameFor(request, profiles);
+    return profiles.includes(name) ? [name] : [];
+  }
+
+  processResults({ request, profiles, results }: Parameters<ProfileHandler["processResults"]>[0]): string | Rejection {
+    const name = this.#nameFor(request, profiles);
+    const result = results.get(name);
+    if (result instanceof Rejection) return result;
+    if (result !== undefined) return name;
+    const cause =
+      firstHeader(request.headers, this.#header) === undefined
+        ? `without a header ${this.#header} the profile is ${name}`
+        : `the header ${this.#header} names the profile ${name}`;
+    return new Rejection("denied", oneLine(`failed to find target endpoint: ${cause}, which does not exist`));
+  }
+
+  #nameFor(request: InferenceRequest, profiles: readonly string[]): string {
+    return profiles.length === 1 ? profiles[0]! : (firstHeader(request.headers, this.#header) ?? this.#default);
+  }
+}

@@ -1,0 +1,165 @@
+import { Environment, type ParseError, type ParseResult } from "@marcbachmann/cel-js";
+import { z } from "zod";
+import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
+import { defineRequestHook } from "../../../base/plugin/define.ts";
+import type { RequestHook, ResponseCompleteContext, TokenUsage } from "../../../base/plugin/kinds.ts";
+
+const DEFAULT_NAMESPACE = "envoy.lb";
+/** Characters of an expression. */
+const MAX_EXPRESSION = 4096;
+
+const attribute = z.strictObject({
+  key: z.strictObject({
+    namespace: z.string().default(""),
+    name: z.string().min(1, { error: "must not be empty" }),
+  }),
+  expression: z.string().min(1, { error: "must not be empty" }).max(MAX_EXPRESSION).superRefine(compilesTo("number")),
+  condition: z.string().max(MAX_EXPRESSION).superRefine(compilesTo("boolean")).optional(),
+});
+
+type Attribute = z.output<typeof attribute>;
+
+/** epp-protocol 4.5 */
+export const requestAttributeReporter = defineRequestHook({
+  type: "request-attribute-reporter",
+  describe:
+    "Computes a number from the token usage of a complete response, by a CEL expression over `usage`, and hands it to the proxy as dynamic metadata.",
+  parameters: z.strictObject({
+    attributes: z
+      .array(attribute)
+      .length(1, { error: "must contain exactly one entry" })
+      .describe(
+        "exactly one `{key: {namespace (envoy.lb), name}, expression, condition}`; the expression yields a number, 0 is not written; the condition, where there is one, must hold",
+      ),
+  }),
+  create: ({ attributes }) => new AttributeReporter(attributes[0]!),
+});
+
+/**
+ * Makes a bad expression a mistake of the configuration. The parameters keep its text all the same: by what they say two
+ * configurations are told apart, and of functions nobody can say whether they do the same.
+ */
+function compilesTo(result: "number" | "boolean") {
+  return (text: string, context: z.RefinementCtx): void => {
+    // Told already, or allowed.
+    if (text === "" || text.length > MAX_EXPRESSION) return;
+    try {
+      compileUsageExpression(text, result);
+    } catch (error) {
+      context.addIssue({ code: "custom", message: messageOf(error) });
+    }
+  };
+}
+
+class AttributeReporter implements RequestHook {
+  readonly #key: Attribute["key"];
+  readonly #expression: UsageExpression;
+  readonly #condition: UsageExpression | undefined;
+
+  constructor({ key, expression, condition = "" }: Attribute) {
+    this.#key = key;
+    this.#expression = compileUsageExpression(expression, "number");
+    this.#condition = condition === "" ? undefined : compileUsageExpression(condition, "boolean");
+  }
+
+  /** @throws SluiceError EXPRESSION_FAILED; nothing is written then */
+  responseComplete(context: ResponseCompleteContext): void {
+    if (context.usage === undefined || context.cause !== "natural") return;
+    const key = this.#key;
+    const usage = variableOf(context.usage);
+    if (this.#condition !== undefined && this.#condition(usage) !== true) return;
+    const result = this.#expression(usage);
+    const value = typeof result === "bigint" ? Number(result) : result;
+    if (typeof value !== "number" || !Number.isFinite(value))
+      throw new SluiceError("EXPRESSION_FAILED", `the expression of ${key.name} yields ${kindOf(value)}, not a number`);
+    // Costs are whole numbers in the reference, which cuts fractions off.
+    const whole = Math.trunc(value);
+    if (whole !== 0) context.setMetadata(key.namespace || DEFAULT_NAMESPACE, key.name, whole);
+  }
+}
+
+/**
+ * The variable `usage`: the three counts always, 0 where the answer doesn't say, and the cached tokens where it does,
+ * also under the name that v1.5 misspelt.
+ */
+function variableOf(usage: TokenUsage): Readonly<Record<string, unknown>> {
+  const counts = {
+    prompt_tokens: usage.promptTokens || 0,
+    completion_tokens: usage.completionTokens || 0,
+    total_tokens: usage.totalTokens || 0,
+  };
+  if (Number.isNaN(usage.cachedTokens)) return counts;
+  const details = { cached_tokens: usage.cachedTokens };
+  return { ...counts, prompt_tokens_details: details, prompt_token_details: details };
+}
+
+function kindOf(value: unknown): string {
+  return typeof value === "number" ? String(value) : value === null ? "null" : `a ${typeof value}`;
+}
+
+/**
+ * A compiled CEL expression over the variable `usage`.
+ * @throws SluiceError EXPRESSION_FAILED with line and column inside the expression
+ */
+type UsageExpression = (usage: Readonly<Record<string, unknown>>) => unknown;
+
+/** What a result may be; `dyn` = known at run time only. */
+const RESULTS = {
+  number: new Set(["int", "double", "dyn"]),
+  boolean: new Set(["bool", "dyn"]),
+} as const;
+
+let environment: Environment | undefined;
+
+/**
+ * Compiles a CEL expression.
+ * @param result what it must yield, as far as that can be told without running it
+ * @throws SluiceError EXPRESSION_INVALID with line and column inside `text`
+ */
+function compileUsageExpression(text: string, result: keyof typeof RESULTS): UsageExpression {
+  environment ??= createEnvironment();
+  let program: ParseResult;
+  try {
+    program = environment.parse(text);
+  } catch (error) {
+    throw new SluiceError("EXPRESSION_INVALID", problemOf(error, text));
+  }
+  const { valid, type, error } = program.check();
+  if (!valid) throw new SluiceError("EXPRESSION_INVALID", problemOf(error, text));
+  if (!RESULTS[result].has(type!))
+    throw new SluiceError("EXPRESSION_INVALID", `must yield a ${result}, but yields a ${type}`);
+  return (usage) => {
+    try {
+      return program({ usage });
+    } catch (error) {
+      throw new SluiceError("EXPRESSION_FAILED", problemOf(error, text));
+    }
+  };
+}
+
+/** What is wrong, in one line with the place: the library's own message draws the expression over several. */
+function problemOf(error: unknown, text: string): string {
+  const { summary, range } = error as Partial<ParseError>;
+  if (summary === undefined || range === undefined) return messageOf(error);
+  const before = text.slice(0, range.start).split("\n");
+  return `${summary} (line ${before.length}, column ${before.at(-1)!.length + 1} of the expression)`;
+}
+
+/**
+ * Token counts are doubles, as they are in the reference, whose documentation nevertheless adds and multiplies them with
+ * integer literals: plain CEL refuses that, so the mixed operators are added.
+ */
+function createEnvironment(): Environment {
+  const created = new Environment({ limits: { maxAstNodes: 1000, maxDepth: 50 } }).registerVariable("usage", "map");
+  const operators: Readonly<Record<string, (a: number, b: number) => number>> = {
+    "+": (a, b) => a + b,
+    "-": (a, b) => a - b,
+    "*": (a, b) => a * b,
+    "/": (a, b) => a / b,
+  };
+  for (const [sign, compute] of Object.entries(operators)) {
+    created.registerOperator(`double ${sign} int: double`, (a: number, b: bigint) => compute(a, Number(b)));
+    created.registerOperator(`int ${sign} double: double`, (a: bigint, b: number) => compute(Number(a), b));
+  }
+  return created;
+}

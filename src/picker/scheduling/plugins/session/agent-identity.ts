@@ -1,0 +1,43 @@
+import { z } from "zod";
+import type { HeaderList } from "../../../../base/inference/headers.ts";
+import { defineRequestHeaderProcessor } from "../../../../base/plugin/define.ts";
+import type { RequestHeaderContext, RequestHeaderProcessor } from "../../../../base/plugin/kinds.ts";
+import { headerName, sessionIdIn } from "./session-affinity-parameters.ts";
+
+/** Where coding agents say which session a request belongs to: Claude Code, OpenCode, Codex and an older Codex. */
+const AGENT_HEADERS = ["x-claude-code-session-id", "x-session-affinity", "session-id", "session_id"];
+
+/** scheduling 3.10.5. Session affinity may ask it, too, for the session of a request. */
+export const agentIdentity = defineRequestHeaderProcessor({
+  type: "agent-identity",
+  describe:
+    "Makes each session of a coding agent a fairness flow of its own, unless the client names its flow: the session is in `x-claude-code-session-id`, `x-session-affinity`, `session-id` or `session_id`. Ids over 256 characters are ignored.",
+  parameters: z.strictObject({
+    additionalSessionHeaders: z
+      .array(headerName)
+      .max(16)
+      .default([])
+      .describe("Further headers that may hold the session, looked at behind those."),
+  }),
+  create: ({ additionalSessionHeaders }) => new AgentIdentity(additionalSessionHeaders),
+});
+
+/** See `agentIdentity`. */
+export class AgentIdentity implements RequestHeaderProcessor {
+  readonly #headers: readonly string[];
+
+  /** @param additional headers in lower case */
+  constructor(additional: readonly string[]) {
+    this.#headers = [...AGENT_HEADERS, ...additional];
+  }
+
+  process({ request, setFairnessId }: RequestHeaderContext): undefined {
+    const session = this.sessionOf(request.headers);
+    if (session !== undefined) setFairnessId(session);
+  }
+
+  /** The agent's session, if the headers name one. */
+  sessionOf(headers: HeaderList): string | undefined {
+    return sessionIdIn(headers, this.#headers);
+  }
+}

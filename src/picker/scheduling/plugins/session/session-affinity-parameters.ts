@@ -1,0 +1,109 @@
+import { z } from "zod";
+import { firstHeader, type HeaderList } from "../../../../base/inference/headers.ts";
+import type { PluginReference } from "../../../../base/plugin/kinds.ts";
+
+const seconds = z.number().positive({ error: "must be greater than 0" });
+
+/** A header of requests, in lower case as they are kept. */
+export const headerName = z
+  .string()
+  .trim()
+  .min(1, { error: "must not be empty" })
+  .transform((given) => given.toLowerCase());
+
+/** Both the name of an attribute and of the plugin that knows it. */
+const AGENT_IDENTITY = "agent-identity";
+
+const source = z
+  .strictObject({
+    header: headerName.optional(),
+    attribute: z
+      // What a session-id-producer writes goes by its published name, and by the one it has here.
+      .enum(["SessionIDDataKey", "session-id", AGENT_IDENTITY], {
+        error:
+          "names no attribute that holds a session: there is SessionIDDataKey of a session-id-producer, and agent-identity",
+      })
+      .optional(),
+    producer: z.string().min(1, { error: "must not be empty" }).optional(),
+  })
+  .superRefine(({ header, attribute, producer }, context) => {
+    if ((header === undefined) === (attribute === undefined))
+      context.addIssue({ code: "custom", message: "takes exactly one of header and attribute" });
+    else if (header !== undefined && producer !== undefined)
+      context.addIssue({ code: "custom", path: ["producer"], message: "goes with attribute, not with header" });
+  });
+
+/** One place that a session is looked for in. */
+export type SessionSource = z.output<typeof source>;
+
+/** Parameters of everything that keeps sessions with their endpoint (scheduling 3.9.2). */
+export const sessionAffinityParameters = z.strictObject({
+  strategy: z
+    .enum(["encoded_endpoint_header", "session_id"])
+    .default("encoded_endpoint_header")
+    .describe(
+      "How a session knows its endpoint: clients send back the token that each answer carries in a header, or a table here goes by an id that clients choose.",
+    ),
+  encodedEndpointHeaderConfig: z
+    .strictObject({ header: headerName.prefault("x-session-token") })
+    .prefault({})
+    .describe(
+      "For encoded_endpoint_header: `{header}` (`x-session-token`), the header of the token in requests and responses.",
+    ),
+  sessionIdConfig: z
+    .strictObject({
+      sources: z
+        .array(source)
+        .min(1, { error: "must list at least one" })
+        .max(16)
+        .refine((sources) => new Set(sources.filter(isSessionId).map(pluginOf)).size <= 1, {
+          error: "read the sessions of more than one session-id-producer; one of them must do",
+        })
+        .prefault([{ header: "x-session-id" }])
+        .describe("Where the id is looked for."),
+      evictionTtlSeconds: seconds.default(300),
+      evictionSweepSeconds: seconds.default(10),
+    })
+    .prefault({})
+    .describe(
+      "For session_id: `sources`, a list of `{header}` (`x-session-id`), `{attribute: SessionIDDataKey, producer}` (the name of a session-id-producer, when it is another than its type) or `{attribute: agent-identity}`, of which the first that is not blank counts; `evictionTtlSeconds` (300) after which an idle session is forgotten; `evictionSweepSeconds` (10) between two looks for such.",
+    ),
+  profileName: z
+    .string()
+    .default("")
+    .describe("The profile whose first endpoint a session is bound to; empty = the endpoint that serves."),
+});
+
+export type SessionAffinityParameters = z.output<typeof sessionAffinityParameters>;
+
+/** Whether a source is what a session-id-producer has found. */
+export function isSessionId({ attribute }: SessionSource): boolean {
+  return attribute !== undefined && attribute !== AGENT_IDENTITY;
+}
+
+/** Name of the plugin that knows the attribute of a source. */
+export function pluginOf({ attribute, producer }: SessionSource): string {
+  return producer ?? (attribute === AGENT_IDENTITY ? AGENT_IDENTITY : "session-id-producer");
+}
+
+/** The plugins that the sources name. */
+export function sessionAffinityReferences(parameters: SessionAffinityParameters): readonly PluginReference[] {
+  if (parameters.strategy !== "session_id") return [];
+  return parameters.sessionIdConfig.sources.flatMap((source, at) => {
+    if (source.attribute === undefined) return [];
+    const path = ["sessionIdConfig", "sources", at, source.producer === undefined ? "attribute" : "producer"];
+    return [{ path, name: pluginOf(source), kind: isSessionId(source) ? "producer" : "request-header-processor" }];
+  });
+}
+
+/** Longer ids are ignored: clients choose them, and they are kept. */
+export const MAX_SESSION_ID = 256;
+
+/** What stands in one of `names`, in lower case, the first one that holds an id that is neither blank nor too long. */
+export function sessionIdIn(headers: HeaderList, names: readonly string[]): string | undefined {
+  for (const name of names) {
+    const id = firstHeader(headers, name);
+    if (id !== undefined && id.length <= MAX_SESSION_ID) return id;
+  }
+  return undefined;
+}

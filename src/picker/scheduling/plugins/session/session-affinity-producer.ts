@@ -1,0 +1,238 @@
+import { z } from "zod";
+import type { Clock } from "../../../../base/clock/clock.ts";
+import type { Endpoint } from "../../../../base/inference/endpoint.ts";
+import { SluiceError } from "../../../../base/inference/errors.ts";
+import { firstHeader } from "../../../../base/inference/headers.ts";
+import type { InferenceRequest } from "../../../../base/inference/request.ts";
+import { defineProducer } from "../../../../base/plugin/define.ts";
+import { SESSION_BOUND, SESSION_ID } from "../../../../base/plugin/keys.ts";
+import type { Candidates, PluginContext, ProduceContext, Producer } from "../../../../base/plugin/kinds.ts";
+import { AgentIdentity } from "./agent-identity.ts";
+import {
+  isSessionId,
+  MAX_SESSION_ID,
+  pluginOf,
+  type SessionAffinityParameters,
+  type SessionSource,
+  sessionAffinityParameters,
+  sessionAffinityReferences,
+  sessionIdIn,
+} from "./session-affinity-parameters.ts";
+import { decodeSessionToken } from "./session-token-hook.ts";
+
+/** Endpoints that the state shown to people lists. */
+const MAX_SHOWN = 100;
+
+const parameters = sessionAffinityParameters
+  .extend({
+    sessionIdProducerName: z
+      .string()
+      .default("")
+      .describe("The session-id-producer that is read; made of `sources`, whatever it says."),
+  })
+  .transform((given) => {
+    const { strategy, sessionIdConfig } = given;
+    const read = strategy === "session_id" ? sessionIdConfig.sources.find(isSessionId) : undefined;
+    // By its name this chooses the producer whose SESSION_ID is read (scheduling 3.4).
+    return { ...given, sessionIdProducerName: read === undefined ? "" : pluginOf(read) };
+  });
+
+/** Not a published type: what the scorer and the filter of session affinity know (scheduling 3.9.2). */
+export const sessionAffinityProducer = defineProducer({
+  type: "session-affinity-producer",
+  describe:
+    "Publishes which endpoint the session of a request is bound to; comes along with session-affinity-scorer and session-affinity-filter.",
+  parameters,
+  produces: [SESSION_BOUND],
+  optional: [SESSION_ID],
+  references: sessionAffinityReferences,
+  create: (parameters, context) =>
+    parameters.strategy === "session_id"
+      ? new BoundSessions(parameters, context)
+      : tokens(parameters.encodedEndpointHeaderConfig.header),
+});
+
+/** Sessions that name their endpoint themselves: nothing is remembered, so replicas agree. */
+function tokens(header: string): Producer {
+  return {
+    produce({ request, candidates }) {
+      const token = firstHeader(request.headers, header);
+      const id = token === undefined ? undefined : decodeSessionToken(token);
+      if (id !== undefined) mark(id, candidates);
+    },
+  };
+}
+
+/** Marks the candidate of that id. @returns whether there is one */
+function mark(id: string, candidates: Candidates): boolean {
+  const { endpoints, count } = candidates;
+  for (let i = 0; i < count; i++) {
+    if (endpoints[i]!.id !== id) continue;
+    candidates.column(SESSION_BOUND)[i] = 1;
+    return true;
+  }
+  return false;
+}
+
+/** Finds the session of a request in one place. */
+type Reader = (context: ProduceContext) => string | undefined;
+
+/** @throws SluiceError PLUGIN_UNKNOWN when a source names a plugin that knows no sessions */
+function readerOf(source: SessionSource, plugin: PluginContext["plugin"]): Reader {
+  if (source.header !== undefined) {
+    const headers = [source.header];
+    return ({ request }) => sessionIdIn(request.headers, headers);
+  }
+  if (isSessionId(source)) return ({ attribute }) => attribute(SESSION_ID);
+  const agents = plugin(pluginOf(source), "request-header-processor");
+  if (agents instanceof AgentIdentity) return ({ request }) => agents.sessionOf(request.headers);
+  throw new SluiceError("PLUGIN_UNKNOWN", `${pluginOf(source)} is no agent-identity, so it knows no sessions`);
+}
+
+/** Sessions by an id that clients choose. */
+class BoundSessions implements Producer {
+  readonly #readers: readonly Reader[];
+  readonly #profile: string;
+  readonly #table: SessionTable;
+  /** The decision under way: whose it is, its session, and whether the bound endpoint was a candidate. */
+  #request: InferenceRequest | undefined;
+  #session = "";
+  #present = false;
+  /** Shared with what `follow` gave out for it: whether the session is bound to the endpoint that serves. */
+  #binds = { served: true };
+
+  constructor({ sessionIdConfig, profileName }: SessionAffinityParameters, { clock, plugin }: PluginContext) {
+    const { sources, evictionTtlSeconds, evictionSweepSeconds } = sessionIdConfig;
+    this.#readers = sources.map((source) => readerOf(source, plugin));
+    this.#profile = profileName;
+    this.#table = new SessionTable(evictionTtlSeconds * 1000, evictionSweepSeconds * 1000, clock);
+  }
+
+  produce(context: ProduceContext): void {
+    this.#table.sweep();
+    this.#request = undefined;
+    const session = this.#sessionOf(context);
+    if (session === undefined) return;
+    const bound = this.#table.endpointOf(session);
+    this.#request = context.request;
+    this.#session = session;
+    this.#present = bound !== undefined && mark(bound, context.candidates);
+    this.#binds = { served: this.#profile === "" };
+  }
+
+  routed(request: InferenceRequest, endpoint: Endpoint, others: ReadonlyMap<string, Endpoint>, primary?: string): void {
+    if (request !== this.#request) return;
+    this.#request = undefined;
+    if (this.#profile === primary) this.#binds.served = true;
+    const chosen = this.#binds.served ? endpoint : others.get(this.#profile);
+    if (chosen !== undefined) this.#table.bind(this.#session, chosen.id, this.#present);
+  }
+
+  refused(): void {
+    this.#request = undefined;
+  }
+
+  follow(request: InferenceRequest): ((served: Endpoint) => void) | undefined {
+    if (request !== this.#request) return undefined;
+    const session = this.#session;
+    const present = this.#present;
+    const binds = this.#binds;
+    return (served) => {
+      if (binds.served) this.#table.bind(session, served.id, present);
+    };
+  }
+
+  /** How many sessions each endpoint has, most first. */
+  debugState(): unknown {
+    const endpoints = [...this.#table.counts()].map(([endpoint, sessions]) => ({ endpoint, sessions }));
+    endpoints.sort((a, b) => b.sessions - a.sessions || (a.endpoint < b.endpoint ? -1 : 1));
+    return {
+      sessions: this.#table.size,
+      maxSessions: MAX_SESSIONS,
+      endpoints: endpoints.slice(0, MAX_SHOWN),
+      totalEndpoints: endpoints.length,
+      maxEndpoints: MAX_SHOWN,
+    };
+  }
+
+  #sessionOf(context: ProduceContext): string | undefined {
+    for (const read of this.#readers) {
+      const session = read(context);
+      if (session !== undefined && session.length <= MAX_SESSION_ID) return session;
+    }
+    return undefined;
+  }
+}
+
+/** Sessions known at a time; the one idle for longest is forgotten first. */
+export const MAX_SESSIONS = 65_536;
+
+interface Binding {
+  /** Id of the endpoint: it may come back under its name. */
+  readonly endpoint: string;
+  /** Monotonic milliseconds. */
+  readonly usedAt: number;
+}
+
+/** Which endpoint each session is bound to, by ids that clients choose; bounded by `MAX_SESSIONS` (scheduling 3.9.2). */
+export class SessionTable {
+  readonly #ttl: number;
+  readonly #sweepEvery: number;
+  readonly #clock: Clock;
+  /** In the order of `usedAt`. */
+  readonly #bindings = new Map<string, Binding>();
+  #sweptAt: number;
+
+  /**
+   * @param ttl milliseconds after which an idle session is forgotten, above 0
+   * @param sweepEvery milliseconds between two looks for such, above 0
+   */
+  constructor(ttl: number, sweepEvery: number, clock: Clock) {
+    this.#ttl = ttl;
+    this.#sweepEvery = sweepEvery;
+    this.#clock = clock;
+    this.#sweptAt = clock.now();
+  }
+
+  /** Sessions known. */
+  get size(): number {
+    return this.#bindings.size;
+  }
+
+  /** The id of the endpoint that a session is bound to; it need not be in the pool any more. */
+  endpointOf(session: string): string | undefined {
+    return this.#bindings.get(session)?.endpoint;
+  }
+
+  /**
+   * The session went to an endpoint.
+   * @param keep whether the endpoint that it is bound to could have been chosen: it then stays bound to that one
+   */
+  bind(session: string, endpoint: string, keep: boolean): void {
+    const binding = this.#bindings.get(session);
+    if (keep && binding !== undefined && binding.endpoint !== endpoint) return;
+    this.#bindings.delete(session);
+    this.#bindings.set(session, { endpoint, usedAt: this.#clock.now() });
+    if (this.#bindings.size <= MAX_SESSIONS) return;
+    const [idlest] = this.#bindings.keys();
+    this.#bindings.delete(idlest!);
+  }
+
+  /** Forgets sessions that were idle for too long, unless it has done so a moment ago. */
+  sweep(): void {
+    const now = this.#clock.now();
+    if (now - this.#sweptAt < this.#sweepEvery) return;
+    this.#sweptAt = now;
+    for (const [session, { usedAt }] of this.#bindings) {
+      if (now - usedAt <= this.#ttl) return;
+      this.#bindings.delete(session);
+    }
+  }
+
+  /** Sessions per endpoint. */
+  counts(): Map<string, number> {
+    const counts = new Map<string, number>();
+    for (const { endpoint } of this.#bindings.values()) counts.set(endpoint, (counts.get(endpoint) ?? 0) + 1);
+    return counts;
+  }
+}

@@ -1,5 +1,5 @@
 import { SluiceError } from "../../base/inference/errors.ts";
-import { METRIC_FLAGS, PAGE_FLAGS } from "../../picker/core/metrics-flags.ts";
+import { METRIC_FLAGS, PAGE_FLAGS } from "../../picker/core/metrics-settings.ts";
 import type { FlagRow, FlagValues } from "../common/go-flags.ts";
 import type { EppSettings } from "./start.ts";
 

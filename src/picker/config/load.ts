@@ -1,23 +1,27 @@
-import type { Document, Path } from "../../base/document/document.ts";
-import { formatPosition } from "../../base/document/document.ts";
+import { type Document, formatPosition, type Path } from "../../base/document/document.ts";
 import { didYouMean, nearest } from "../../base/document/nearest.ts";
 import { invalid, type Violation } from "../../base/document/validate.ts";
 import type { PluginKind } from "../../base/plugin/kinds.ts";
 import type { PluginRegistry } from "../../base/plugin/registry.ts";
-import { advise } from "./advice.ts";
-import { type Companion, checkCompanions, companionsOf } from "./companions.ts";
 import { dataLayerOf, discoveryOf, readDataSources } from "./data-layer.ts";
 import { builtInDocument } from "./defaults.ts";
 import type { ConfiguredPlugin, EffectiveConfig, EffectiveProfile } from "./effective.ts";
 import { API_VERSIONS, type Envelope, envelopeSchema, isCurrent } from "./envelope.ts";
 import { checkFlowControl } from "./flow-control.ts";
 import { checkGates } from "./gates.ts";
-import { checkNeededProfile, readHandler, warnOfProfiles } from "./handler.ts";
 import { DETECTOR, type MigrationPlan, migratePlugins, planMigration } from "./migrate.ts";
-import { defaultOf, isOfKind, type PluginTable, readPlugins, type TableEntry } from "./plugins.ts";
+import { advise, defaultOf, isOfKind, type PluginTable, readPlugins, type TableEntry } from "./plugins.ts";
 import type { PolicyTable } from "./policies.ts";
-import { type Binding, bindProducers, checkShared, passedOver } from "./producers.ts";
-import { isMember, profileOfAll, readProfile } from "./profile.ts";
+import {
+  type Binding,
+  bindProducers,
+  type Companion,
+  checkCompanions,
+  checkShared,
+  companionsOf,
+  passedOver,
+} from "./producers.ts";
+import { checkNeededProfile, isMember, profileOfAll, readHandler, readProfile, warnOfProfiles } from "./profiles.ts";
 import { isExperimental } from "./published.ts";
 import { checkReferences, referredBy } from "./references.ts";
 import { checkAndRepair, type Repaired, type Substitutes } from "./repair.ts";

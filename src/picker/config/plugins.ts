@@ -17,7 +17,7 @@ export type TableEntry = ConfiguredPlugin & { readonly path: Path; readonly entr
 export type PluginTable = Map<string, TableEntry>;
 
 /** What `plugins` of a file comes to. */
-export interface ReadPlugins {
+interface ReadPlugins {
   readonly table: PluginTable;
   /** Policies of flow control, which are no plugins yet. */
   readonly policies: PolicyTable;
@@ -154,5 +154,39 @@ function strictly<S extends z.core.$ZodType>(schema: S): S {
       return changed({ options: def.options.map((option) => strictly(option)) });
     default:
       return schema;
+  }
+}
+
+/**
+ * What the author of a file should know of plugins that load: deprecated types, once each; numbers out of range that count as
+ * others; the plugins' own notes.
+ * @param warn told each, with its place in the file
+ */
+export function advise(
+  entries: readonly PluginEntry[],
+  table: PluginTable,
+  warn: (path: Path, text: string) => void,
+): void {
+  const deprecated = new Set<string>();
+  for (const entry of entries) {
+    const plugin = table.get(entry.name || entry.type);
+    if (plugin === undefined) continue;
+    const { definition, name, parameters } = plugin;
+    if (definition.deprecated !== undefined && !deprecated.has(definition.type)) {
+      deprecated.add(definition.type);
+      warn(entry.path, `plugin type ${definition.type} is deprecated; ${definition.deprecated}`);
+    }
+    // Wrong parameters have been reported already.
+    if (typeof parameters !== "object" || parameters === null) continue;
+    for (const [key, given] of Object.entries(entry.parameters ?? {})) {
+      const taken = (parameters as Readonly<Record<string, unknown>>)[key];
+      if (typeof given === "number" && typeof taken === "number" && given !== taken)
+        warn(
+          [...entry.path, "parameters", key],
+          `${key} ${given} of plugin ${name} is out of range and counts as ${taken}`,
+        );
+    }
+    for (const note of definition.notes?.(parameters) ?? [])
+      warn([...entry.path, "parameters"], `plugin ${name}: ${note}`);
   }
 }

@@ -29,15 +29,14 @@ import { Preparation } from "../exchange/prepare.ts";
 import { type PluginCalls, RequestHooks } from "../exchange/request-hooks.ts";
 import type { Exchange, Wire } from "../exchange/wire.ts";
 import { LegacyAdmission } from "../flowcontrol/legacy-admission.ts";
-import { refusePromise } from "../scheduling/answers.ts";
+import { refusePromise } from "../scheduling/plugin-calls.ts";
 import { prefixIndexSizes } from "../scheduling/plugins/prefix/approx-prefix-cache-producer.ts";
 import type { SchedulingPlan } from "../scheduling/profile.ts";
 import { DecisionRecords } from "../scheduling/records.ts";
 import { Scheduler } from "../scheduling/scheduler.ts";
-import { modelGuard } from "./model-guard.ts";
+import type { PoolSaturation } from "./core-metrics.ts";
+import { modelGuard, pluginCalls, rewriteCounter, schedulerHooks } from "./core-metrics.ts";
 import { instancesOf, planOf } from "./plan.ts";
-import { rewriteCounter } from "./rewrite-counter.ts";
-import { pluginCalls, schedulerHooks } from "./scheduler-hooks.ts";
 
 /** One request body, by default (spec/decisions.md). */
 const MAX_REQUEST_BYTES = 32 * 1024 * 1024;
@@ -349,16 +348,6 @@ export class InferenceCore {
       ),
     };
   }
-}
-
-/** What a detector says of the pool. */
-export interface PoolSaturation {
-  /** Instance name. */
-  readonly detector: string;
-  /** 1 and above = saturated. */
-  readonly value: number;
-  /** Endpoints without fresh metrics, where the detector needs those. */
-  readonly staleEndpoints: number | undefined;
 }
 
 /** A plugin in force; `state` is there when it can tell what it knows, and may throw. */

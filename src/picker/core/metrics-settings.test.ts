@@ -9,8 +9,7 @@ import { parseDocument } from "../../base/document/parse.ts";
 import { UNKNOWN_METRICS } from "../../base/inference/endpoint.ts";
 import { type Logger, silentLogger } from "../../base/telemetry/logger.ts";
 import { loadConfig } from "../config/load.ts";
-import type { MetricsFlags } from "./metrics-flags.ts";
-import { metricsSettings, NO_METRICS_FLAGS, sameDataLayer } from "./metrics-settings.ts";
+import { type MetricsFlags, metricsSettings, NO_METRICS_FLAGS, sameDataLayer } from "./metrics-settings.ts";
 import { PLUGIN_REGISTRY } from "./plugins/plugins.ts";
 
 const HEAD = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins:\n- type: queue-scorer\n";

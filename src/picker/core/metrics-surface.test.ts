@@ -18,9 +18,9 @@ import { startEndpointMetrics } from "../../pool/endpoints/endpoint-metrics.ts";
 import { objectivesFromFlags } from "../../pool/resources/objectives.ts";
 import { ResourceStore } from "../../pool/resources/resource-store.ts";
 import { loadConfig } from "../config/load.ts";
+import { showSaturation } from "./core-metrics.ts";
 import { InferenceCore } from "./inference-core.ts";
 import { PLUGIN_REGISTRY } from "./plugins/plugins.ts";
-import { showSaturation } from "./saturation-metrics.ts";
 
 const HEAD = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n";
 

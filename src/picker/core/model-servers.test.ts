@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { type EndpointMetrics, UNKNOWN_METRICS } from "../../base/inference/endpoint.ts";
-import { dialectsWith } from "./model-servers.ts";
+import { dialectsWith } from "./metrics-settings.ts";
 
 type Names = Parameters<typeof dialectsWith>[0];
 

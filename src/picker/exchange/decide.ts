@@ -12,7 +12,7 @@ import type { EndpointRegistry } from "../../pool/endpoints/registry.ts";
 import type { ModelResolver } from "../../pool/resources/resolve.ts";
 import type { ParserTable } from "../apis/parser-table.ts";
 import type { LegacyAdmission } from "../flowcontrol/legacy-admission.ts";
-import { refusalIn, refusePromise } from "../scheduling/answers.ts";
+import { refusalIn, refusePromise } from "../scheduling/plugin-calls.ts";
 import type { ScheduleExtras, Scheduler } from "../scheduling/scheduler.ts";
 import { isText } from "../scheduling/tokens/learnable-text.ts";
 import type { Preparation, Preparing } from "./prepare.ts";

@@ -2,7 +2,7 @@ import { HeaderList } from "../../base/inference/headers.ts";
 import type { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { Span, SpanAttributes, Tracing } from "../../base/telemetry/tracing.ts";
-import type { DecisionTrace, TracedStage } from "../scheduling/hooks.ts";
+import type { DecisionTrace, TracedStage } from "../scheduling/plugin-calls.ts";
 import { shortened } from "../scheduling/record.ts";
 import type { EndCause, Routed } from "./wire.ts";
 

@@ -10,7 +10,7 @@ import type { AnswerFormat, InferenceRequest } from "../../base/inference/reques
 import type { Tracing } from "../../base/telemetry/tracing.ts";
 import type { EndpointRegistry } from "../../pool/endpoints/registry.ts";
 import type { NameRestorer } from "../apis/model-name.ts";
-import type { DecisionTrace } from "../scheduling/hooks.ts";
+import type { DecisionTrace } from "../scheduling/plugin-calls.ts";
 import { textToLearnFrom } from "../scheduling/tokens/learnable-text.ts";
 import { Attempts } from "./attempts.ts";
 import { BodyAccount, type BudgetHolder, type ByteBudget } from "./byte-budget.ts";

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { noTracing, type Span } from "../../base/telemetry/tracing.ts";
-import type { TracedStage } from "../scheduling/hooks.ts";
+import type { TracedStage } from "../scheduling/plugin-calls.ts";
 import { StageSpans, spanText } from "./exchange-trace.ts";
 
 /** A span that notes the names of what is below it, and what failed. */

@@ -18,8 +18,16 @@ import { silentLogger } from "../../base/telemetry/logger.ts";
 import { maxScorePicker } from "./plugins/pickers.ts";
 import { singleProfileHandler } from "./plugins/profile-handlers.ts";
 import { inOrder, withDefaultProducers } from "./producers.ts";
-import type { Profile, ProfileMember, SchedulingPlan, WeightedScorer } from "./profile.ts";
-import { type DataScope, joined, NO_WRITER, type WrittenAt } from "./scope.ts";
+import {
+  type DataScope,
+  joined,
+  NO_WRITER,
+  type Profile,
+  type ProfileMember,
+  type SchedulingPlan,
+  type WeightedScorer,
+  type WrittenAt,
+} from "./profile.ts";
 
 /** A filter, scorer or picker as a profile names it. */
 export interface MemberDescription extends PluginDescription {

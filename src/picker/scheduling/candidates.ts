@@ -2,7 +2,7 @@ import { type Endpoint, isFresh } from "../../base/inference/endpoint.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import type { AttributeKey, ColumnKey } from "../../base/plugin/keys.ts";
 import type { Candidates } from "../../base/plugin/kinds.ts";
-import { type DataScope, NO_WRITER, NOTHING_IN_SCOPE } from "./scope.ts";
+import { type DataScope, NO_WRITER, NOTHING_IN_SCOPE } from "./profile.ts";
 
 /** Milliseconds after which metrics are stale, unless the endpoint is scraped more rarely (design section 5). */
 export const DEFAULT_STALENESS_MS = 200;

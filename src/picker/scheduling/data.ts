@@ -3,9 +3,8 @@ import type { Random } from "../../base/clock/random.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { AttributeKey } from "../../base/plugin/keys.ts";
-import { refusalIn, refusePromise } from "./answers.ts";
-import type { CallReporter } from "./calls.ts";
 import type { CandidateColumns } from "./candidates.ts";
+import { type CallReporter, refusalIn, refusePromise } from "./plugin-calls.ts";
 import type { SchedulingPlan } from "./profile.ts";
 import { NO_REQUEST } from "./profile-run.ts";
 

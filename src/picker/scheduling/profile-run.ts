@@ -5,10 +5,9 @@ import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { RecordedFilter } from "../../base/inference/scheduling-result.ts";
 import type { AttributeKey } from "../../base/plugin/keys.ts";
-import { refusePromise } from "./answers.ts";
-import type { CallReporter } from "./calls.ts";
 import type { CandidateColumns } from "./candidates.ts";
 import { type DroppedBy, droppedOnes } from "./dropped.ts";
+import { type CallReporter, refusePromise } from "./plugin-calls.ts";
 import type { Profile } from "./profile.ts";
 
 /** The most endpoints a result lists. */

@@ -6,14 +6,11 @@ import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { ColumnKey } from "../../base/plugin/keys.ts";
 import type { ProfileHandler, ProfilePickContext, ProfileResult } from "../../base/plugin/kinds.ts";
-import { refusePromise } from "./answers.ts";
-import type { CallReporter } from "./calls.ts";
 import { CandidateColumns } from "./candidates.ts";
 import type { DroppedBy } from "./dropped.ts";
-import type { SchedulerHooks } from "./hooks.ts";
-import type { ProfileMember, SchedulingPlan } from "./profile.ts";
+import { type CallReporter, refusePromise, type SchedulerHooks } from "./plugin-calls.ts";
+import type { DataScope, ProfileMember, SchedulingPlan } from "./profile.ts";
 import { MAX_LISTED, ProfileRun } from "./profile-run.ts";
-import type { DataScope } from "./scope.ts";
 
 /** What a profile chose that is not the primary one. */
 export interface OtherRun {

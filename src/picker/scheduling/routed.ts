@@ -2,9 +2,8 @@ import type { Clock } from "../../base/clock/clock.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { Producer } from "../../base/plugin/kinds.ts";
-import { refusePromise } from "./answers.ts";
-import type { CallReporter } from "./calls.ts";
 import type { CandidateColumns } from "./candidates.ts";
+import { type CallReporter, refusePromise } from "./plugin-calls.ts";
 import type { ProfileMember } from "./profile.ts";
 import type { OtherRun } from "./profile-runs.ts";
 

@@ -19,7 +19,7 @@ import type { Admitter, PluginDefinition, ProfileHandler, Screener } from "../..
 import { PluginRegistry } from "../../base/plugin/registry.ts";
 import { silentLogger } from "../../base/telemetry/logger.ts";
 import { buildPlan, described, type MemberDescription, type PlanOptions, planOfOne } from "./build.ts";
-import type { SchedulerHooks } from "./hooks.ts";
+import type { SchedulerHooks } from "./plugin-calls.ts";
 import { SCHEDULING_PLUGINS } from "./plugins/index.ts";
 import { queueScorer } from "./plugins/load/load-scorers.ts";
 import { prefixCacheScorer } from "./plugins/prefix/prefix-cache-affinity.ts";

@@ -13,7 +13,7 @@ import { columnKey } from "../../base/plugin/keys.ts";
 import type { PluginDefinition } from "../../base/plugin/kinds.ts";
 import { PluginRegistry } from "../../base/plugin/registry.ts";
 import { described, planOfOne } from "./build.ts";
-import type { SchedulerHooks } from "./hooks.ts";
+import type { SchedulerHooks } from "./plugin-calls.ts";
 import { SCHEDULING_PLUGINS } from "./plugins/index.ts";
 import { queueScorer } from "./plugins/load/load-scorers.ts";
 import { maxScorePicker } from "./plugins/pickers.ts";

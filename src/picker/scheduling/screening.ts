@@ -4,9 +4,8 @@ import type { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { RecordedFilter } from "../../base/inference/scheduling-result.ts";
 import type { Screener } from "../../base/plugin/kinds.ts";
-import { refusalIn } from "./answers.ts";
-import type { CallReporter } from "./calls.ts";
 import { type DroppedBy, droppedOnes } from "./dropped.ts";
+import { type CallReporter, refusalIn } from "./plugin-calls.ts";
 import type { ProfileMember } from "./profile.ts";
 
 const NONE: readonly RecordedFilter[] = [];

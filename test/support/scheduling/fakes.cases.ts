@@ -18,7 +18,7 @@ import type {
   ProduceContext,
 } from "../../../src/base/plugin/kinds.ts";
 import { CandidateColumns } from "../../../src/picker/scheduling/candidates.ts";
-import { type DataScope, NO_WRITER, type WrittenAt } from "../../../src/picker/scheduling/scope.ts";
+import { type DataScope, NO_WRITER, type WrittenAt } from "../../../src/picker/scheduling/profile.ts";
 import { pluginContextOf } from "../plugin-context.ts";
 
 /** What a test says about an endpoint; the rest is filled in. Metrics count as scraped at monotonic 0. */

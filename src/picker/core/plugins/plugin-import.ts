@@ -1,10 +1,79 @@
-import { realpath } from "node:fs/promises";
+import { createHash } from "node:crypto";
+import { readdir, readFile, realpath, stat } from "node:fs/promises";
 import { registerHooks } from "node:module";
-import { extname } from "node:path";
-import { pathToFileURL } from "node:url";
+import { dirname, extname, isAbsolute, relative, resolve, sep } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import type { Clock } from "../../../base/clock/clock.ts";
-import { SluiceError } from "../../../base/inference/errors.ts";
-import { importFailure } from "./import-failure.ts";
+import { didYouMean } from "../../../base/document/nearest.ts";
+import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
+import * as contract from "../../../base/plugin/index.ts";
+
+/** What Node runs as it is. */
+const ENDINGS: readonly string[] = [".ts", ".mts", ".cts", ".js", ".mjs", ".cjs"];
+/** The largest module, bytes. */
+const MAX_MODULE_BYTES = 16 * 1024 * 1024;
+
+/** The file of a module. */
+export interface ModuleFile {
+  /** Absolute, symlinks left as they are. */
+  readonly path: string;
+  /** Absolute, without symlinks. */
+  readonly real: string;
+  /** Of its bytes. */
+  readonly hash: string;
+}
+
+/**
+ * Finds the file that a configuration means by `module`: inside the configuration's folder, symlinks included, or
+ * wherever an absolute path says (design rule 12). The symlinks of a mounted ConfigMap stay inside their mount.
+ * @param folder of the configuration; undefined = it lies in none
+ * @param source what messages call the configuration
+ * @returns the file, or why there is none, in words that follow the module's name
+ */
+export async function locateModule(
+  module: string,
+  folder: string | undefined,
+  source: string,
+): Promise<ModuleFile | string> {
+  const explicit = isAbsolute(module);
+  if (!explicit && folder === undefined)
+    return `is a relative path, but ${source} lies in no folder; write an absolute path, or give the configuration as a file`;
+  const path = resolve(folder ?? "/", module);
+  if (!explicit && isOutside(resolve(folder!), path)) return `leads out of the folder of the configuration; ${REMEDY}`;
+  if (!ENDINGS.includes(extname(path))) return `is no module: the name of one ends in ${ENDINGS.join(", ")}`;
+  try {
+    const real = await realpath(path);
+    if (!explicit && isOutside(await realpath(folder!), real))
+      return `is a link to ${real}, out of the folder of the configuration; ${REMEDY}`;
+    const found = await stat(real);
+    if (!found.isFile()) return "is no file; name the file of the module";
+    if (found.size > MAX_MODULE_BYTES) return `is larger than the ${MAX_MODULE_BYTES} bytes accepted for a module`;
+    const hash = createHash("sha256")
+      .update(await readFile(real))
+      .digest("hex");
+    return { path, real, hash };
+  } catch (error) {
+    return unreadable(path, module, error);
+  }
+}
+
+const REMEDY = "relative paths stay inside it: put the module there, or write its absolute path";
+
+/** Names such as `..data` begin with two dots and lie inside all the same. */
+function isOutside(folder: string, path: string): boolean {
+  const way = relative(folder, path);
+  return way === ".." || way.startsWith(`..${sep}`);
+}
+
+async function unreadable(path: string, module: string, error: unknown): Promise<string> {
+  const { code } = error as NodeJS.ErrnoException;
+  if (code === "EACCES" || code === "EPERM") return "may not be read by this user";
+  if (code !== "ENOENT" && code !== "ENOTDIR") return `cannot be read: ${messageOf(error)}`;
+  const beside = await readdir(dirname(path)).catch(() => []);
+  const folder = module.slice(0, module.lastIndexOf("/") + 1);
+  const modules = beside.filter((name) => ENDINGS.includes(extname(name))).map((name) => `${folder}${name}`);
+  return `does not exist${didYouMean(module, modules) || `: there is no ${path}`}`;
+}
 
 /** Milliseconds that a module may take to load, what it awaits at its top included. */
 const LOAD_BUDGET = 10_000;
@@ -62,4 +131,60 @@ export async function importModule(path: string, clock: Clock): Promise<ModuleEx
     "PLUGIN_LOAD",
     `is still not loaded after ${seconds} s: what it awaits at its top does not end`,
   );
+}
+
+/**
+ * Why a module could not be imported, in one line for its author: where, what, and the remedy where one is known.
+ * @param path of the module, absolute and without symlinks
+ * @param error what `import` threw: anything, if the module did
+ */
+export function importFailure(path: string, error: unknown): string {
+  const text = messageOf(error).trim();
+  return `${placeOf(path, error)}${text}${remedyOf(error, text)}`;
+}
+
+/** A syntax error's stack begins with the place; of anything else the first frame in a file of the author's counts. */
+function placeOf(path: string, error: unknown): string {
+  const stack = error instanceof Error ? (error.stack ?? "") : "";
+  const [, head, headLine] = /^(?:file:\/\/)?(\/.*):(\d+)\n/.exec(stack) ?? [];
+  if (head !== undefined) return place(path, head, headLine!);
+  for (const [, url, line] of stack.matchAll(/^ {4}at .*?(file:\/\/\S+?):(\d+):\d+\)?$/gm)) {
+    const file = fileOf(url!);
+    if (file !== undefined && !file.startsWith(SOURCES) && !file.includes("/node_modules/"))
+      return place(path, file, line!);
+  }
+  return "";
+}
+
+function place(path: string, file: string, line: string): string {
+  return file === path ? `line ${line}: ` : `${file}, line ${line}: `;
+}
+
+function fileOf(url: string): string | undefined {
+  try {
+    return fileURLToPath(url);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Where our own frames are: an error thrown by what a module calls is the module's. */
+const SOURCES = fileURLToPath(new URL("../../..", import.meta.url));
+
+function remedyOf(error: unknown, text: string): string {
+  const code = (error as { readonly code?: unknown } | null | undefined)?.code;
+  if (code === "ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX")
+    return "; types are only taken out of TypeScript here, so do without enums, namespaces and parameter properties";
+  if (code === "ERR_MODULE_NOT_FOUND") {
+    if (text.startsWith("Cannot find package 'sluice'"))
+      return "; what can be imported of it is sluice/plugin, and sluice/plugin/testing in tests";
+    if (text.startsWith("Cannot find package")) return "; install the package beside the module, or do without it";
+    const [, missing] = /^Cannot find module '([^']+)'/.exec(text) ?? [];
+    return missing !== undefined && !/\.\w+$/.test(missing)
+      ? "; an import names the file with its ending, such as ./zones.ts"
+      : "";
+  }
+  const [, name] = /^The requested module 'sluice\/plugin' does not provide an export named '(.*)'$/.exec(text) ?? [];
+  if (name === undefined) return "";
+  return didYouMean(name, Object.keys(contract)) || "; if it is a type, import it with `import type`";
 }

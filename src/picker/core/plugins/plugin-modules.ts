@@ -6,9 +6,8 @@ import type { PluginDefinition } from "../../../base/plugin/kinds.ts";
 import { PluginRegistry } from "../../../base/plugin/registry.ts";
 import { policyOf } from "../../config/policies.ts";
 import { currentType, whyNotYet } from "../../config/published.ts";
-import { locateModule, type ModuleFile } from "./module-file.ts";
 import { definitionsIn, typeNotFound } from "./plugin-exports.ts";
-import { importModule } from "./plugin-import.ts";
+import { importModule, locateModule, type ModuleFile } from "./plugin-import.ts";
 import { PLUGIN_REGISTRY, PLUGINS } from "./plugins.ts";
 import { watched } from "./user-definition.ts";
 

@@ -1,6 +1,6 @@
 import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
 import type { PluginDefinition, PluginKind } from "../../../base/plugin/kinds.ts";
-import { importFailure } from "./import-failure.ts";
+import { importFailure } from "./plugin-import.ts";
 
 interface Methods {
   readonly needed: readonly string[];

@@ -1,9 +1,8 @@
 import { type InferenceRequest, promptBytes, USUAL_BYTES_PER_TOKEN } from "../../../base/inference/request.ts";
 import type { TokenizedPrompt } from "../../../base/plugin/keys.ts";
 import { BlockHasher, BlockHashes, BYTES_PER_TOKEN } from "../../prefix/block-hash.ts";
-import { imageSize } from "./image-size.ts";
 import { type MediaPart, mediaParts } from "./media-parts.ts";
-import { type EstimateParameters, imageTokens, videoTokens } from "./media-tokens.ts";
+import { type EstimateParameters, imageSize, imageTokens, videoTokens } from "./media-tokens.ts";
 import { TokenBuffer } from "./token-buffer.ts";
 
 /**

@@ -15,7 +15,7 @@ import {
 } from "../../../base/plugin/keys.ts";
 import { approxPrefixCacheProducer } from "../plugins/prefix/approx-prefix-cache-producer.ts";
 import { tokenProducer } from "../plugins/token-producer.ts";
-import { renderedTokens } from "./rendered-tokens.ts";
+import { renderedTokens } from "./render.ts";
 
 const KEYS = approxPrefixCacheProducer.produces.map((key) => [key, []] as const);
 const pool = [endpointOf(0), endpointOf(1)];

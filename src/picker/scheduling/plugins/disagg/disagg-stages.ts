@@ -4,7 +4,7 @@ import { type InferenceRequest, promptTokens } from "../../../../base/inference/
 import type { Decider, ProfileHandler, ProfilePickContext, ProfileResult } from "../../../../base/plugin/kinds.ts";
 import type { Logger } from "../../../../base/telemetry/logger.ts";
 import { RateLimitedLog } from "../../../../base/telemetry/rate-limited-log.ts";
-import { refusePromise } from "../../answers.ts";
+import { refusePromise } from "../../plugin-calls.ts";
 
 /** The stages of disaggregated serving, and who decides about them. */
 interface DisaggSettings {

@@ -1,10 +1,24 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
+import { LabelGuard } from "../../base/telemetry/label-guard.ts";
 import type { Metrics } from "../../base/telemetry/names.ts";
 import type { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
+import type { MetricsRegistry } from "../../base/telemetry/registry.ts";
+import type { ResourceStore } from "../../pool/resources/resource-store.ts";
 import type { PluginCalls } from "../exchange/request-hooks.ts";
-import type { SchedulerHooks } from "../scheduling/hooks.ts";
-import { modelGuard } from "./model-guard.ts";
+import type { SchedulerHooks } from "../scheduling/plugin-calls.ts";
+
+/** Distinct model names in labels, for the life of the process (scheduling 8.1). */
+const MAX_MODELS = 1000;
+
+/**
+ * What keeps model names in labels bounded, one for all metrics of a process: a name then looks the same in each. Names that
+ * InferenceModelRewrites use keep their own label (S-96).
+ * @param resources undefined = there are none
+ */
+export function modelGuard(resources: Pick<ResourceStore, "rewriteNames"> | undefined): LabelGuard {
+  return new LabelGuard(MAX_MODELS, (name) => resources?.rewriteNames(name) ?? false);
+}
 
 /** Distinct label sets of attempts that are kept at hand: one per endpoint and model. */
 const MAX_CACHED = 4096;
@@ -66,4 +80,52 @@ export function pluginCalls(metrics: Metrics, clock: Clock): PluginCalls {
     now: () => clock.now(),
     called: (point, { type, name }, ms) => metrics.pluginDuration.with(point, type, name).observe(ms / 1000),
   };
+}
+
+/**
+ * Counts what InferenceModelRewrites decide, under the reference's name (scheduling 8.5).
+ * @param models keeps the names that clients choose in bounds; rewrite and target come from objects, whose number and size
+ *   are bounded
+ */
+export function rewriteCounter(
+  metrics: Metrics,
+  models = modelGuard(undefined),
+): (rewrite: string, model: string, target: string) => void {
+  return (rewrite, model, target) =>
+    metrics.modelRewriteDecisionsTotal.with(rewrite, models.admit(model), target).inc();
+}
+
+/** What a detector says of the pool. */
+export interface PoolSaturation {
+  /** Instance name. */
+  readonly detector: string;
+  /** 1 and above = saturated. */
+  readonly value: number;
+  /** Endpoints without fresh metrics, where the detector needs those. */
+  readonly staleEndpoints: number | undefined;
+}
+
+/** What `showSaturation` needs of the core. */
+interface Saturable {
+  readonly registry: MetricsRegistry;
+  readonly metrics: Metrics;
+  saturation(): PoolSaturation;
+}
+
+/**
+ * Shows how saturated the pool is, and how many endpoints the detector could not judge (scheduling 5.3, 8.6): from 1 on
+ * sheddable requests are refused. Worked out whenever the page is rendered.
+ * @returns what stops it
+ */
+export function showSaturation(core: Saturable, poolName: string): () => void {
+  const { registry, metrics } = core;
+  const saturation = metrics.poolSaturation.with(poolName, "effective");
+  return registry.onRender(() => {
+    // Where the detector fails, nothing is known: the page must not go on showing what was.
+    saturation.set(Number.NaN);
+    metrics.staleEndpoints.clear();
+    const { detector, value, staleEndpoints } = core.saturation();
+    saturation.set(value);
+    if (staleEndpoints !== undefined) metrics.staleEndpoints.with(detector).set(staleEndpoints);
+  });
 }

@@ -1,16 +1,22 @@
 import { describe, expect, it } from "vitest";
+import { samplesOf } from "../../../test/support/core.ts";
 import { buildDefaultPlan } from "../../../test/support/scheduling/default-profile.ts";
 import { endpointOf, requestOf } from "../../../test/support/scheduling/fakes.cases.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
+import { defineSaturationDetector } from "../../base/plugin/define.ts";
 import { render } from "../../base/telemetry/exposition.ts";
 import { type LogFields, type Logger, silentLogger } from "../../base/telemetry/logger.ts";
 import { createMetrics } from "../../base/telemetry/names.ts";
 import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
 import { MetricsRegistry } from "../../base/telemetry/registry.ts";
+import { objectivesFromFlags } from "../../pool/resources/objectives.ts";
+import { loadConfig } from "../config/load.ts";
 import { Scheduler } from "../scheduling/scheduler.ts";
-import { schedulerHooks } from "./scheduler-hooks.ts";
+import { rewriteCounter, schedulerHooks, showSaturation } from "./core-metrics.ts";
+import { InferenceCore } from "./inference-core.ts";
+import { PLUGIN_REGISTRY } from "./plugins/plugins.ts";
 
 /** Hooks on a scheduler with the default profile, the metrics they count in, and the lines they log. */
 function hooked() {
@@ -172,5 +178,65 @@ describe("scheduler hooks", () => {
     const counted = Array.from(attempts.series(), ({ value }) => value).reduce((sum, value) => sum + value, 0);
     expect(counted).toBe(10_000);
     expect(attempts.with("success", "m-0", "pod-0", "default", "8000").value).toBe(2);
+  });
+});
+
+it("counts rewrites under both names, 1,000 model names apart (scheduling 8.5)", () => {
+  const registry = new MetricsRegistry();
+  const count = rewriteCounter(createMetrics(registry));
+  for (let i = 0; i < 1002; i++) count("canary", `m${i}`, "v2");
+  count("canary", "m7", "v2");
+  const samples = samplesOf(render(registry));
+  const value = (family: string, model: string) =>
+    samples.get(`${family}{model_rewrite_name="canary",model_name="${model}",target_model="v2"}`);
+  for (const family of ["llm_d_epp_model_rewrite_decisions_total", "inference_extension_model_rewrite_decisions_total"])
+    expect(["m0", "m7", "m999", "m1000", "other"].map((model) => value(family, model))).toEqual([
+      1,
+      2,
+      1,
+      undefined,
+      2,
+    ]);
+});
+
+/** What a page says of the pool, and what was logged, with such a detector. */
+function shown(...answers: (() => unknown)[]): { values: (string | undefined)[]; logged: string[] } {
+  let turn = 0;
+  const saturation = (): number => answers[turn++]!() as number;
+  const detector = defineSaturationDetector({ type: "mine", describe: "", create: () => ({ saturation }) });
+  const logged: string[] = [];
+  const log: Logger = { ...silentLogger, error: ({ err }) => void logged.push(String(err)) };
+  const core = new InferenceCore({
+    clock: new VirtualClock(),
+    random: new SeededRandom(1),
+    config: {
+      ...loadConfig(undefined, PLUGIN_REGISTRY),
+      detector: { definition: detector, name: "mine", parameters: {} },
+    },
+    models: { objectives: objectivesFromFlags([]) },
+    staleness: 2000,
+    ignoreSubset: false,
+    log,
+  });
+  showSaturation(core, "p");
+  const value = (): string | undefined =>
+    /^llm_d_epp_\w*saturation\w*\{[^}]*\} (\S+)$/m.exec(render(core.registry))?.[1];
+  return { values: answers.map(value), logged };
+}
+
+describe("the saturation of the pool on the metrics page", () => {
+  it("is not known where the detector fails, which is logged, and the page is there all the same", () => {
+    const broken = (): never => {
+      throw new Error("broken");
+    };
+    const late = () => Promise.reject(new Error("too late"));
+    const { values, logged } = shown(
+      () => 0.5,
+      broken,
+      () => 0.25,
+      late,
+    );
+    expect(values).toEqual(["0.5", "NaN", "0.25", "NaN"]);
+    expect(logged).toEqual([expect.stringContaining("broken")]);
   });
 });

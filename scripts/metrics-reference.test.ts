@@ -1,12 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { VirtualClock } from "../src/base/clock/virtual.ts";
 import { createDispatchMetrics } from "../src/base/telemetry/dispatch-metrics.ts";
-import { ELECTION_METRICS } from "../src/base/telemetry/kubernetes-metrics.ts";
-import { registerTable } from "../src/base/telemetry/metric-table.ts";
 import { createMetrics } from "../src/base/telemetry/names.ts";
+import { ELECTION_METRICS } from "../src/base/telemetry/pool-metrics.ts";
 import { startProcessMetrics } from "../src/base/telemetry/process.ts";
-import { MetricsRegistry } from "../src/base/telemetry/registry.ts";
-import { STREAM_METRICS } from "../src/base/telemetry/stream-metrics.ts";
+import { STREAM_METRICS } from "../src/base/telemetry/process-metrics.ts";
+import { MetricsRegistry, registerTable } from "../src/base/telemetry/registry.ts";
 import { renderMetricsReference } from "./metrics-reference.ts";
 
 describe("renderMetricsReference", () => {

@@ -1,13 +1,15 @@
-import { CONFIG_METRICS } from "../src/base/telemetry/config-metrics.ts";
 import { DISPATCH_METRICS } from "../src/base/telemetry/dispatch-metrics.ts";
-import { ELECTION_METRICS, KUBERNETES_METRICS } from "../src/base/telemetry/kubernetes-metrics.ts";
 import { DEFAULT_MAX_SERIES, type TwinLabel } from "../src/base/telemetry/metric-spec.ts";
-import type { MetricRow, MetricTable } from "../src/base/telemetry/metric-table.ts";
-import { POOL_METRICS } from "../src/base/telemetry/pool-metrics.ts";
-import { PROCESS_METRICS, WIRE_METRICS } from "../src/base/telemetry/process-metrics.ts";
+import { ELECTION_METRICS, KUBERNETES_METRICS, POOL_METRICS } from "../src/base/telemetry/pool-metrics.ts";
+import {
+  CONFIG_METRICS,
+  PROCESS_METRICS,
+  STREAM_METRICS,
+  WIRE_METRICS,
+} from "../src/base/telemetry/process-metrics.ts";
+import type { MetricRow, MetricTable } from "../src/base/telemetry/registry.ts";
 import { REQUEST_METRICS } from "../src/base/telemetry/request-metrics.ts";
 import { SCHEDULER_METRICS } from "../src/base/telemetry/scheduler-metrics.ts";
-import { STREAM_METRICS } from "../src/base/telemetry/stream-metrics.ts";
 
 const CHAPTERS: readonly (readonly [title: string, intro: string, table: MetricTable])[] = [
   ["Requests", "What clients asked for and what they got.", REQUEST_METRICS],

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { envoy } from "../../scripts/test-parts.ts";
-import { parseReadyLine } from "../../src/base/process/ready-line.ts";
+import { parseReadyLine } from "../../src/base/process/lifecycle.ts";
 import { ROOT, TestProcess } from "../support/process.ts";
 import { type CommandBlock, commandBlocks, type PageCommand, shapeOf } from "./page.ts";
 

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { join } from "node:path";
-import { parseReadyLine } from "../../src/base/process/ready-line.ts";
+import { parseReadyLine } from "../../src/base/process/lifecycle.ts";
 import { InVain, poll } from "./poll.ts";
 import { fixedLimit } from "./slowness.ts";
 

@@ -1,6 +1,6 @@
 import { realClock } from "../../base/clock/real.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
-import { interruptible } from "../../base/process/interrupt.ts";
+import { interruptible } from "../../base/process/lifecycle.ts";
 import type { ResultMessage } from "../brokers/messages/message.ts";
 import { encodeResult } from "../brokers/messages/result.ts";
 import type { Producer } from "../brokers/queue-client.ts";

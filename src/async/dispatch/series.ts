@@ -1,11 +1,11 @@
 import type { CapacityReading, GateFigures, GateOwner } from "../../base/plugin/gate.ts";
-import type { Counter } from "../../base/telemetry/counter.ts";
 import {
   DECISION_REASONS,
   type DecisionReason,
   type DispatchMetrics,
   type FencedReason,
 } from "../../base/telemetry/dispatch-metrics.ts";
+import type { Counter } from "../../base/telemetry/metric-types.ts";
 
 type Labels = readonly [poolName: string, queueId: string, queueName: string];
 /** Metrics with as many labels: no other family has three. */

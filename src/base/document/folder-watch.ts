@@ -1,4 +1,5 @@
 import { type FSWatcher, watch } from "node:fs";
+import { stat } from "node:fs/promises";
 import type { Clock, Timer } from "../clock/clock.ts";
 import { messageOf } from "../inference/errors.ts";
 
@@ -112,5 +113,15 @@ export class FolderWatch {
       },
       true,
     );
+  }
+}
+
+/** What a file is: device, inode, size, times; "" when it cannot be found. Any change of its content changes the text. */
+export async function fileSignature(path: string): Promise<string> {
+  try {
+    const { dev, ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true });
+    return `${dev}:${ino}:${size}:${mtimeNs}:${ctimeNs}`;
+  } catch {
+    return "";
   }
 }

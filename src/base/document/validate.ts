@@ -1,9 +1,7 @@
 import type { z } from "zod";
 import { messageOf, SluiceError } from "../inference/errors.ts";
 import { type Document, formatPath, formatPosition, type Path } from "./document.ts";
-import { explainIssue } from "./issue-text.ts";
 import { didYouMean } from "./nearest.ts";
-import { knownKeys } from "./schema-keys.ts";
 
 /** Violations listed in one message; the rest is counted. */
 const MAX_LISTED = 50;
@@ -118,5 +116,125 @@ function collectUnion(
   else {
     const texts = new Set(issue.errors.flat().map(({ message }) => message));
     into.push({ path: [...at, ...inner], problem: texts.size === 0 ? issue.message : [...texts].join(", or ") });
+  }
+}
+
+const NAMES: Readonly<Record<string, string>> = {
+  string: "a string",
+  number: "a number",
+  int: "a whole number",
+  boolean: "true or false",
+  array: "a list",
+  tuple: "a list",
+  object: "a mapping",
+  record: "a mapping",
+  null: "null",
+};
+
+/**
+ * Says what is wrong with a value in words for somebody who edits a file: no zod, no JavaScript. A schema's own `error`
+ * goes before it.
+ * @returns undefined where zod's own text will do
+ */
+export function explainIssue(issue: z.core.$ZodRawIssue): string | undefined {
+  switch (issue.code) {
+    case "invalid_type": {
+      const expected = NAMES[issue.expected] ?? issue.expected;
+      return issue.input === undefined ? `is missing (${expected})` : `expected ${expected}, got ${show(issue.input)}`;
+    }
+    case "invalid_value": {
+      const allowed = issue.values.map((value) => (typeof value === "string" ? value : String(value)));
+      const list = allowed.map((value) => `\`${value}\``).join(", ");
+      if (issue.input === undefined) return `is missing (${list})`;
+      const hint = typeof issue.input === "string" ? didYouMean(issue.input, allowed) : "";
+      return `expected ${allowed.length > 1 ? "one of " : ""}${list}, got ${show(issue.input)}${hint}`;
+    }
+    case "too_small":
+      return limit(issue.origin, issue.inclusive === false ? "more than" : "at least", issue.minimum, issue.input);
+    case "too_big":
+      return limit(issue.origin, issue.inclusive === false ? "less than" : "at most", issue.maximum, issue.input);
+    case "not_multiple_of":
+      return `must be a multiple of ${issue.divisor}, got ${show(issue.input)}`;
+    default:
+      return undefined;
+  }
+}
+
+function limit(origin: string, relation: string, bound: number | bigint, input: unknown): string {
+  if (origin === "string")
+    return bound === 1 && relation === "at least" ? "must not be empty" : `must have ${relation} ${bound} characters`;
+  if (origin === "array")
+    return `must have ${relation} ${bound} entries, has ${Array.isArray(input) ? input.length : "?"}`;
+  return `must be ${relation} ${bound}, got ${show(input)}`;
+}
+
+/** A value as it may stand in a message: short, its kind recognisable. */
+function show(value: unknown): string {
+  if (value === null) return "nothing";
+  if (Array.isArray(value)) return "a list";
+  if (typeof value === "object") return "a mapping";
+  const text = typeof value === "string" ? `the string ${JSON.stringify(value)}` : String(value);
+  return text.length <= 80 ? text : `${text.slice(0, 77)}...`;
+}
+
+type Schema = z.core.$ZodTypes;
+
+/**
+ * The keys that a schema knows at a place: those of the object found by walking down `path`, of every alternative of a
+ * union on the way. Empty where the schema can't be seen through.
+ */
+export function knownKeys(schema: z.core.$ZodType, path: Path): string[] {
+  let at = [schema];
+  for (const step of path) at = at.flatMap(unwrap).flatMap((outer) => child(outer, step));
+  const keys = at
+    .flatMap(unwrap)
+    .flatMap((found) => (found._zod.def.type === "object" ? Object.keys(found._zod.def.shape) : []));
+  return [...new Set(keys)];
+}
+
+/** The schemas of a value once defaults, transforms, alternatives and the like are looked through. */
+function unwrap(schema: z.core.$ZodType): Schema[] {
+  const known = schema as Schema;
+  const def = known._zod.def;
+  switch (def.type) {
+    case "optional":
+    case "nullable":
+    case "default":
+    case "prefault":
+    case "nonoptional":
+    case "readonly":
+    case "catch":
+      return unwrap(def.innerType);
+    case "pipe":
+      // A preprocessing step comes first and knows nothing; what it hands on does.
+      return unwrap((def.in as Schema)._zod.def.type === "transform" ? def.out : def.in);
+    case "lazy":
+      return unwrap(def.getter());
+    case "union":
+      return def.options.flatMap(unwrap);
+    case "intersection":
+      return [...unwrap(def.left), ...unwrap(def.right)];
+    default:
+      return [known];
+  }
+}
+
+function child(schema: Schema, step: string | number): z.core.$ZodType[] {
+  const def = schema._zod.def;
+  switch (def.type) {
+    case "object": {
+      const inner = def.shape[step];
+      return inner === undefined ? [] : [inner];
+    }
+    case "array":
+      return [def.element];
+    case "tuple": {
+      const inner = def.items[Number(step)] ?? def.rest;
+      return inner === null || inner === undefined ? [] : [inner];
+    }
+    case "record":
+      return [def.valueType];
+    default:
+      return [];
   }
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { parseReadyLine, readyLine } from "../process/ready-line.ts";
+import { parseReadyLine, readyLine } from "../process/lifecycle.ts";
 import { parseListenAddress } from "./listen-address.ts";
 
 describe("parseListenAddress", () => {

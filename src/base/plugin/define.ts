@@ -11,8 +11,11 @@ import type {
   PluginReference,
 } from "./kinds.ts";
 
+/** How plugins take a time in their parameters: a Go duration in, milliseconds out. */
+export { duration } from "../document/duration.ts";
+
 /** What the author of a plugin writes. */
-export interface PluginSource<K extends PluginKind, P extends z.ZodType> {
+interface PluginSource<K extends PluginKind, P extends z.ZodType> {
   /** The published type name, lower-case words with hyphens. */
   readonly type: string;
   /** One sentence: what it prefers, keeps or computes. */

@@ -15,8 +15,8 @@ export {
   defineSaturationDetector,
   defineScorer,
   defineScreener,
+  duration,
 } from "./define.ts";
-export { duration } from "./duration.ts";
 export * from "./gate.ts";
 export * from "./keys.ts";
 export type * from "./kinds.ts";

@@ -3,23 +3,22 @@ import type { Clock } from "../clock/clock.ts";
 import type { Random } from "../clock/random.ts";
 import type { Endpoint } from "../inference/endpoint.ts";
 import type { Logger } from "../telemetry/logger.ts";
-import type { Admitter, RequestHeaderProcessor, Screener } from "./admission.ts";
-import type { DataSource, Extractor } from "./data-layer.ts";
+import type {
+  Admitter,
+  Decider,
+  Filter,
+  Picker,
+  Producer,
+  ProfileHandler,
+  RequestHeaderProcessor,
+  Scorer,
+  Screener,
+} from "./decision-kinds.ts";
+import type { RequestHook, RequestParser } from "./exchange-kinds.ts";
 import type { DataKey } from "./keys.ts";
-import type { Filter, Picker, Scorer } from "./members.ts";
-import type { RequestParser } from "./parser.ts";
-import type { Producer } from "./producer.ts";
-import type { Decider, ProfileHandler } from "./profile-handler.ts";
-import type { RequestHook } from "./request-hook.ts";
 
-export type * from "./admission.ts";
-export type * from "./candidates.ts";
-export type * from "./data-layer.ts";
-export type * from "./members.ts";
-export type * from "./parser.ts";
-export type * from "./producer.ts";
-export type * from "./profile-handler.ts";
-export type * from "./request-hook.ts";
+export type * from "./decision-kinds.ts";
+export type * from "./exchange-kinds.ts";
 
 /** What a plugin instance is given when it is made. */
 export interface PluginContext {
@@ -140,4 +139,43 @@ export interface PluginDefinition<K extends PluginKind = PluginKind> {
   /** Of plugins of the user: stands for the code, two of one type may differ in it. */
   readonly code?: string | undefined;
   create(parameters: unknown, context: PluginContext): PluginKinds[K];
+}
+
+/** Where the metrics page of an endpoint is fetched (scheduling 1.8); used by `pool/endpoints`. */
+export interface DataSource {
+  readonly scheme: "http" | "https";
+  /** Begins with a slash. */
+  readonly path: string;
+  /** Undefined = the endpoint's own port. */
+  readonly port: number | undefined;
+  readonly insecureSkipVerify: boolean;
+  /** Files, for `https`; "" = none. */
+  readonly caCertPath: string;
+  readonly clientCertPath: string;
+  readonly clientKeyPath: string;
+  /** Milliseconds between two scrapes of an endpoint; undefined = as the flag says. */
+  readonly interval: number | undefined;
+}
+
+/** How the pages of one kind of engine are read: metric specifications (scheduling 1.4), "" = not collected. */
+export interface EngineSpecification {
+  readonly name: string;
+  readonly queuedRequestsSpec: string;
+  readonly runningRequestsSpec: string;
+  readonly kvUsageSpec: string;
+  readonly loraSpec: string;
+  readonly cacheInfoSpec: string;
+  readonly cacheBlockSizeLabelName: string;
+  readonly cacheNumBlocksLabelName: string;
+  readonly cacheBlockSizeSpec: string;
+  readonly cacheNumBlocksSpec: string;
+}
+
+/** How metrics pages are read (scheduling 1.5). */
+export interface Extractor {
+  /** Label of an endpoint that names its engine. */
+  readonly engineLabelKey: string;
+  readonly defaultEngine: string;
+  /** In place of built-in ones of the same name. */
+  readonly engines: readonly EngineSpecification[];
 }

@@ -54,3 +54,51 @@ export function untilSignal(running: Running | Promise<Running>, log: Logger): P
     );
   });
 }
+
+/** Exit status of a program that a signal has ended. */
+const STATUS: Readonly<Record<string, number>> = { SIGINT: 130, SIGTERM: 143 };
+
+/**
+ * Runs `work` until it ends or the process is told to: the first SIGINT or SIGTERM aborts its signal, the second ends the
+ * process at once.
+ * @param onInterrupt is called after `work` has ended because of it
+ * @returns what `work` returns, or the status that says which signal it was
+ */
+export async function interruptible(
+  work: (signal: AbortSignal) => Promise<number>,
+  onInterrupt: () => void = () => {},
+): Promise<number> {
+  const abort = new AbortController();
+  const onSignal = (name: NodeJS.Signals): void => {
+    if (abort.signal.aborted) process.exit(STATUS[name]);
+    abort.abort(name);
+  };
+  for (const name of Object.keys(STATUS)) process.on(name, onSignal);
+  try {
+    return await work(abort.signal);
+  } catch (error) {
+    if (!abort.signal.aborted || error !== abort.signal.reason) throw error;
+    onInterrupt();
+    return STATUS[abort.signal.reason as string]!;
+  } finally {
+    for (const name of Object.keys(STATUS)) process.off(name, onSignal);
+  }
+}
+
+/** Where a part of a process can be reached. */
+export interface Listening {
+  readonly name: string;
+  /** `host:port`, IPv6 in brackets. */
+  readonly address: string;
+}
+
+/** The line that tells a person or a script that a part is ready. */
+export function readyLine(listening: Listening, pid: number): string {
+  return `listening name=${listening.name} address=${listening.address} pid=${pid}`;
+}
+
+/** Reads what `readyLine` wrote; undefined for any other line. */
+export function parseReadyLine(line: string): (Listening & { readonly pid: number }) | undefined {
+  const match = /^listening name=(\S+) address=(\S+) pid=(\d+)$/.exec(line.trim());
+  return match === null ? undefined : { name: match[1]!, address: match[2]!, pid: Number(match[3]) };
+}

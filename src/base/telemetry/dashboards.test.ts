@@ -2,10 +2,9 @@ import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { createDispatchMetrics } from "./dispatch-metrics.ts";
 import { sampleNames } from "./metric-spec.ts";
-import { registerTable } from "./metric-table.ts";
 import { createMetrics } from "./names.ts";
 import { PROCESS_METRICS } from "./process-metrics.ts";
-import { MetricsRegistry } from "./registry.ts";
+import { MetricsRegistry, registerTable } from "./registry.ts";
 
 const FOLDER = new URL("../../../deploy/grafana/", import.meta.url);
 const FILES = readdirSync(FOLDER);

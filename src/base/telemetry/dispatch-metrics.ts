@@ -1,5 +1,4 @@
-import { type FamiliesOf, type MetricTable, registerTable } from "./metric-table.ts";
-import type { MetricsRegistry } from "./registry.ts";
+import { type FamiliesOf, type MetricsRegistry, type MetricTable, registerTable } from "./registry.ts";
 
 /** Labels in alphabetical order: the reference's page has them so. */
 const QUEUE = ["pool_name", "queue_id", "queue_name"] as const;

@@ -1,6 +1,5 @@
 import { SluiceError } from "../inference/errors.ts";
-import { isLabelByte, LabelBlock, skipBlanks } from "./exposition-labels.ts";
-import { parseNumber } from "./exposition-number.ts";
+import { isLabelByte, LabelBlock, parseNumber, skipBlanks } from "./exposition-fields.ts";
 
 export type SampleType = "counter" | "gauge" | "untyped" | "histogram" | "summary";
 

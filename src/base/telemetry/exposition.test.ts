@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { formatNumber, render } from "./exposition.ts";
-import { negotiateFormat } from "./exposition-format.ts";
+import { formatNumber, negotiateFormat, render } from "./exposition.ts";
 import { createMetrics } from "./names.ts";
 import { MetricsRegistry } from "./registry.ts";
 

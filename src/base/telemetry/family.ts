@@ -1,7 +1,109 @@
 import { SluiceError } from "../inference/errors.ts";
-import { Cells } from "./cells.ts";
 import { DEFAULT_MAX_SERIES, type MetricSpec, type MetricType, OTHER, type TwinSpec } from "./metric-spec.ts";
-import { SeriesIndex } from "./series-index.ts";
+
+/** First number of slots; doubled whenever they run out. */
+const FIRST_SLOTS = 8;
+
+/**
+ * The numbers of one metric family: one growing `Float64Array` cut into slots of `stride` cells. Slot 0 belongs to no
+ * series: children of removed series are pointed at it, so that a caller still holding one changes nothing visible.
+ */
+export class Cells {
+  /** Replaced when it grows: read it afresh for every access. */
+  values: Float64Array;
+  readonly stride: number;
+  readonly #free: number[] = [];
+  #next: number;
+
+  /** @param stride cells per series, at least 1 */
+  constructor(stride: number) {
+    this.stride = stride;
+    this.values = new Float64Array(FIRST_SLOTS * stride);
+    this.#next = stride;
+  }
+
+  /** A zeroed slot; returns the index of its first cell. */
+  take(): number {
+    const reused = this.#free.pop();
+    if (reused !== undefined) {
+      this.values.fill(0, reused, reused + this.stride);
+      return reused;
+    }
+    if (this.#next === this.values.length) {
+      const grown = new Float64Array(this.values.length * 2);
+      grown.set(this.values);
+      this.values = grown;
+    }
+    const at = this.#next;
+    this.#next += this.stride;
+    return at;
+  }
+
+  /** Gives a slot back for reuse. */
+  release(at: number): void {
+    this.#free.push(at);
+  }
+}
+
+type Level<C> = Map<string, Level<C> | C>;
+
+/**
+ * Finds a series by its label values: one map per label, nested. Against a single map keyed by a joined string this
+ * builds no key on lookup, and no choice of separator can make two label sets collide.
+ */
+class SeriesIndex<C> {
+  readonly #depth: number;
+  readonly #root: Level<C> = new Map();
+
+  /** @param depth number of labels, at least 1 */
+  constructor(depth: number) {
+    this.#depth = depth;
+  }
+
+  get(values: readonly string[]): C | undefined {
+    let level: Level<C> | undefined = this.#root;
+    const last = this.#depth - 1;
+    for (let i = 0; i < last; i++) {
+      level = level.get(values[i]!) as Level<C> | undefined;
+      if (level === undefined) return undefined;
+    }
+    return level.get(values[last]!) as C | undefined;
+  }
+
+  put(values: readonly string[], series: C): void {
+    let level = this.#root;
+    const last = this.#depth - 1;
+    for (let i = 0; i < last; i++) {
+      let next = level.get(values[i]!) as Level<C> | undefined;
+      if (next === undefined) {
+        next = new Map();
+        level.set(values[i]!, next);
+      }
+      level = next;
+    }
+    level.set(values[last]!, series);
+  }
+
+  /** Forgets one label set, and every level that becomes empty by it. */
+  delete(values: readonly string[]): void {
+    this.#deleteBelow(this.#root, values, 0);
+  }
+
+  clear(): void {
+    this.#root.clear();
+  }
+
+  #deleteBelow(level: Level<C>, values: readonly string[], at: number): void {
+    const value = values[at]!;
+    if (at < this.#depth - 1) {
+      const next = level.get(value) as Level<C> | undefined;
+      if (next === undefined) return;
+      this.#deleteBelow(next, values, at + 1);
+      if (next.size > 0) return;
+    }
+    level.delete(value);
+  }
+}
 
 /** One value for every label of `L`, in order; "" is legal. */
 export type LabelValues<L extends readonly string[]> = { readonly [K in keyof L]: string };

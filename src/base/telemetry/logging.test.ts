@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { consoleLine } from "./console-lines.ts";
 import {
+  consoleLine,
   createLogger,
   type Logger,
   type LoggerOptions,

@@ -1,5 +1,4 @@
 import { type DestinationStream, pino } from "pino";
-import { consoleLine } from "./console-lines.ts";
 import type { Logger } from "./logger.ts";
 
 export { type Logger, silentLogger } from "./logger.ts";
@@ -7,7 +6,7 @@ export { type Logger, silentLogger } from "./logger.ts";
 export type LogLevel = "trace" | "debug" | "info" | "warn" | "error" | "silent";
 
 /** JSON lines for machines, or tab-separated lines for people. */
-export type LogEncoder = "json" | "console";
+type LogEncoder = "json" | "console";
 
 const nanoEpoch = (): string => `${pino.stdTimeFunctions.epochTime()}000000`;
 
@@ -59,4 +58,23 @@ export function levelOfVerbosity(verbosity: number): LogLevel {
   if (verbosity < 2) return "warn";
   if (verbosity < 4) return "info";
   return verbosity < 5 ? "debug" : "trace";
+}
+
+/**
+ * Turns a JSON log line into one for people: time, level, name and message with tabs between them, the other fields as
+ * JSON behind, the stack of an error below. What is no JSON object stays as it is.
+ * @param line with its newline
+ */
+export function consoleLine(line: string): string {
+  let fields: Record<string, unknown>;
+  try {
+    fields = JSON.parse(line) as Record<string, unknown>;
+  } catch {
+    return line;
+  }
+  const { time, level, name, msg, pid: _, err, ...rest } = fields;
+  const parts = [time, String(level).toUpperCase(), name, msg].filter((part) => part !== undefined);
+  if (Object.keys(rest).length > 0) parts.push(JSON.stringify(rest));
+  const stack = (err as { stack?: unknown } | undefined)?.stack;
+  return `${parts.join("\t")}\n${stack === undefined ? "" : `${String(stack)}\n`}`;
 }

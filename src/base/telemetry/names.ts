@@ -1,9 +1,6 @@
-import { CONFIG_METRICS } from "./config-metrics.ts";
-import { KUBERNETES_METRICS } from "./kubernetes-metrics.ts";
-import { type FamiliesOf, type MetricRow, registerTable } from "./metric-table.ts";
-import { POOL_METRICS } from "./pool-metrics.ts";
-import { WIRE_METRICS } from "./process-metrics.ts";
-import type { MetricsRegistry } from "./registry.ts";
+import { KUBERNETES_METRICS, POOL_METRICS } from "./pool-metrics.ts";
+import { CONFIG_METRICS, WIRE_METRICS } from "./process-metrics.ts";
+import { type FamiliesOf, type MetricRow, type MetricsRegistry, registerTable } from "./registry.ts";
 import { REQUEST_METRICS } from "./request-metrics.ts";
 import { SCHEDULER_METRICS } from "./scheduler-metrics.ts";
 

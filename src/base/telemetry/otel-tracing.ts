@@ -1,3 +1,5 @@
+import type { Clock } from "../clock/clock.ts";
+import type { Logger } from "./logger.ts";
 import { type Environment, traceTargets } from "./otel-environment.ts";
 import type { TracingDependencies } from "./otel-provider.ts";
 import { noTracing, type Tracing } from "./tracing.ts";
@@ -15,4 +17,23 @@ export async function startTracing(env: Environment, dependencies: TracingDepend
   if (!targets.console && targets.otlp === undefined) return noTracing;
   const { OtelTracing } = await import("./otel-provider.ts");
   return new OtelTracing(targets, env, dependencies);
+}
+
+/**
+ * Traces of requests, as the Endpoint Picker and the gateway send them (scheduling 9.1): off unless the environment says
+ * where to.
+ * @param wanted `--tracing`
+ * @throws SluiceError TRACING_ENDPOINT
+ */
+export async function startRequestTracing(
+  wanted: boolean,
+  env: Environment,
+  clock: Clock,
+  log: Logger,
+): Promise<Tracing> {
+  if (!wanted) return noTracing;
+  return startTracing(env, {
+    ...{ serviceName: "llm-d-epp", instrumentation: "llm-d-router", sampling: "ratio" },
+    ...{ clock, log },
+  });
 }

@@ -1,4 +1,5 @@
-import type { MetricTable } from "./metric-table.ts";
+import { STREAM } from "./buckets.ts";
+import type { MetricTable } from "./registry.ts";
 
 /** What only Sluice has: its two wires and its buffers. */
 export const WIRE_METRICS = {
@@ -155,5 +156,50 @@ export const PROCESS_METRICS = {
     name: "sluice_event_loop_lag_seconds",
     help: "Longest delay of the event loop since the page before, in seconds.",
     labels: [],
+  },
+} as const satisfies MetricTable;
+
+/** What the process runs by. */
+export const CONFIG_METRICS = {
+  configInfo: {
+    type: "gauge",
+    name: "sluice_config_info",
+    help: "1 for the configuration in force, by its fingerprint, which decision records carry as well.",
+    labels: ["hash"],
+  },
+  configReloadsTotal: {
+    type: "counter",
+    name: "sluice_config_reloads_total",
+    help: "Changes of the configuration file, by what came of them: applied, refused.",
+    labels: ["result"],
+  },
+  configRefused: {
+    type: "gauge",
+    name: "sluice_config_refused",
+    help: "1 while the configuration file is refused and an older configuration stays in force.",
+    labels: [],
+  },
+} as const satisfies MetricTable;
+
+/** What is counted about ext_proc streams, with `--enable-grpc-stream-metrics` only (scheduling 8.5). */
+export const STREAM_METRICS = {
+  streamsInflight: {
+    type: "gauge",
+    name: "llm_d_epp_extproc_streams_inflight",
+    help: "[ALPHA] ext_proc streams that are open.",
+    labels: [],
+  },
+  streamDuration: {
+    type: "histogram",
+    name: "llm_d_epp_extproc_stream_duration_seconds",
+    help: "[ALPHA] Seconds that an ext_proc stream was open.",
+    labels: [],
+    buckets: STREAM,
+  },
+  streamsTotal: {
+    type: "counter",
+    name: "llm_d_epp_extproc_streams_total",
+    help: "[ALPHA] ext_proc streams that have ended, by gRPC status; a reset, Envoy's normal end, is Canceled.",
+    labels: ["code"],
   },
 } as const satisfies MetricTable;

@@ -2,9 +2,8 @@ import { readFileSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { Clock } from "../clock/clock.ts";
-import { registerTable } from "./metric-table.ts";
 import { PROCESS_METRICS } from "./process-metrics.ts";
-import type { MetricsRegistry } from "./registry.ts";
+import { type MetricsRegistry, registerTable } from "./registry.ts";
 
 /** How often the event loop's delay is sampled, in milliseconds. */
 const LAG_RESOLUTION = 20;

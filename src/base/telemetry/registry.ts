@@ -1,7 +1,4 @@
 import { SluiceError } from "../inference/errors.ts";
-import { CounterFamily } from "./counter.ts";
-import { GaugeFamily } from "./gauge.ts";
-import { HistogramFamily } from "./histogram.ts";
 import {
   checkBuckets,
   checkMetricSpec,
@@ -10,6 +7,7 @@ import {
   type MetricType,
   sampleNames,
 } from "./metric-spec.ts";
+import { CounterFamily, GaugeFamily, HistogramFamily } from "./metric-types.ts";
 
 export type AnyFamily = CounterFamily | GaugeFamily | HistogramFamily;
 
@@ -85,5 +83,43 @@ export class MetricsRegistry {
       }
     }
     for (const name of claimed) this.#names.add(name);
+  }
+}
+
+/** A row of the table of all metrics. */
+export type MetricRow =
+  | (MetricSpec & { readonly type: "counter" })
+  | (MetricSpec & { readonly type: "gauge" })
+  | (HistogramSpec & { readonly type: "histogram" });
+
+export type MetricTable = Readonly<Record<string, MetricRow>>;
+
+type LabelsOf<R> = R extends { readonly labels: infer L extends readonly string[] } ? L : readonly [];
+
+type FamilyOf<R extends MetricRow> = R["type"] extends "counter"
+  ? CounterFamily<LabelsOf<R>>
+  : R["type"] extends "gauge"
+    ? GaugeFamily<LabelsOf<R>>
+    : HistogramFamily<LabelsOf<R>>;
+
+/** The families of a table, under the table's keys. */
+export type FamiliesOf<T extends MetricTable> = { readonly [K in keyof T]: FamilyOf<T[K]> };
+
+/** Registers every row of `table`. Errors as for `MetricsRegistry.counter`. */
+export function registerTable<const T extends MetricTable>(registry: MetricsRegistry, table: T): FamiliesOf<T> {
+  const families: Record<string, unknown> = {};
+  for (const [key, row] of Object.entries(table)) families[key] = register(registry, row);
+  // The loop gives every key the family of its row's type, which is what FamiliesOf says.
+  return families as FamiliesOf<T>;
+}
+
+function register(registry: MetricsRegistry, row: MetricRow): unknown {
+  switch (row.type) {
+    case "counter":
+      return registry.counter(row);
+    case "gauge":
+      return registry.gauge(row);
+    case "histogram":
+      return registry.histogram(row);
   }
 }

@@ -10,7 +10,7 @@ import {
   TTFT,
 } from "./buckets.ts";
 import type { TwinSpec } from "./metric-spec.ts";
-import type { MetricTable } from "./metric-table.ts";
+import type { MetricTable } from "./registry.ts";
 
 /** Labels of the deprecated names. */
 const M = ["model_name", "target_model_name"] as const;

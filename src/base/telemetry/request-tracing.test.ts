@@ -3,14 +3,14 @@ import { expect, it } from "vitest";
 import { fixedLimit } from "../../../test/support/slowness.ts";
 import { VirtualClock } from "../clock/virtual.ts";
 import { silentLogger } from "./logger.ts";
-import { startRequestTracing } from "./request-tracing.ts";
+import { startRequestTracing } from "./otel-tracing.ts";
 
 /** Files of OpenTelemetry that a process has loaded once it ran `script`. */
 const loadedBy = (script: string) =>
   new Promise<number>((resolve, reject) => {
     const code = `
       import { createRequire } from "node:module";
-      const { startRequestTracing } = await import(${url("./request-tracing.ts")});
+      const { startRequestTracing } = await import(${url("./otel-tracing.ts")});
       const { realClock } = await import(${url("../clock/real.ts")});
       const { silentLogger } = await import(${url("./logger.ts")});
       ${script}

@@ -1,5 +1,5 @@
 import { FAST, HIT_BYTES, RATIO, REQUEST_PROCESSING, RESPONSE_PROCESSING } from "./buckets.ts";
-import type { MetricTable } from "./metric-table.ts";
+import type { MetricTable } from "./registry.ts";
 
 const PLUGIN = ["plugin_name", "plugin_type"] as const;
 const DECISION = [...PLUGIN, "model_name", "decision_type"] as const;

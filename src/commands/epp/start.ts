@@ -1,7 +1,7 @@
 import { type Clock, delay } from "../../base/clock/clock.ts";
 import { freshRandom } from "../../base/clock/random.ts";
 import { realClock } from "../../base/clock/real.ts";
-import { fileSignature } from "../../base/document/file-signature.ts";
+import { fileSignature } from "../../base/document/folder-watch.ts";
 import { createH2Server } from "../../base/grpc/h2/server.ts";
 import {
   healthHandlers,
@@ -15,13 +15,12 @@ import type { GrpcHandler } from "../../base/grpc/transport.ts";
 import { hostPort } from "../../base/inference/endpoint.ts";
 import type { SluiceError } from "../../base/inference/errors.ts";
 import { collectGarbageRarely } from "../../base/process/garbage.ts";
-import { type Running, untilHardStop, untilSignal } from "../../base/process/lifecycle.ts";
-import { type Listening, readyLine } from "../../base/process/ready-line.ts";
+import { type Listening, type Running, readyLine, untilHardStop, untilSignal } from "../../base/process/lifecycle.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import { createLogger, type LoggerOptions } from "../../base/telemetry/logging.ts";
+import { startRequestTracing } from "../../base/telemetry/otel-tracing.ts";
 import { startProcessMetrics } from "../../base/telemetry/process.ts";
 import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
-import { startRequestTracing } from "../../base/telemetry/request-tracing.ts";
 import type { EffectiveConfig } from "../../picker/config/effective.ts";
 import { followConfig } from "../../picker/core/config-follower.ts";
 import { type ConfigSource, checkedConfig, readConfig } from "../../picker/core/config-source.ts";

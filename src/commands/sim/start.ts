@@ -1,5 +1,5 @@
 import { realClock } from "../../base/clock/real.ts";
-import { readyLine } from "../../base/process/ready-line.ts";
+import { readyLine } from "../../base/process/lifecycle.ts";
 import type { SimOptions } from "../../lab/simulator/options.ts";
 import { startInstances } from "../../lab/simulator/server.ts";
 

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import type { Clock } from "../../base/clock/clock.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
-import { parseReadyLine } from "../../base/process/ready-line.ts";
+import { parseReadyLine } from "../../base/process/lifecycle.ts";
 
 export interface PartProcessOptions {
   readonly name: string;

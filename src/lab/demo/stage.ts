@@ -1,7 +1,7 @@
 import { Pool } from "undici";
 import type { Clock } from "../../base/clock/clock.ts";
 import { realClock } from "../../base/clock/real.ts";
-import { readyLine } from "../../base/process/ready-line.ts";
+import { readyLine } from "../../base/process/lifecycle.ts";
 import { Screen } from "../../base/process/screen.ts";
 import { silentLogger } from "../../base/telemetry/logger.ts";
 import { type Gateway, type GatewayOptions, startGateway } from "../../wires/gateway/gateway.ts";

@@ -1,5 +1,5 @@
 import { render } from "../../base/telemetry/exposition.ts";
-import type { GaugeFamily } from "../../base/telemetry/gauge.ts";
+import type { GaugeFamily } from "../../base/telemetry/metric-types.ts";
 import { MetricsRegistry } from "../../base/telemetry/registry.ts";
 import type { SimEngine } from "./engine.ts";
 

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { explainIssue } from "../../base/document/issue-text.ts";
+import { explainIssue } from "../../base/document/validate.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { FAILURE_TYPES } from "./api-error.ts";
 import { DEFAULT_ENGINE } from "./engine.ts";

@@ -1,5 +1,5 @@
 import type { Clock } from "../../base/clock/clock.ts";
-import { ProgressLine, type ProgressOut } from "../../base/process/progress-line.ts";
+import { ProgressLine, type ProgressOut } from "../../base/process/screen.ts";
 import { grouped } from "./figure-text.ts";
 import type { StudyProgress } from "./study.ts";
 

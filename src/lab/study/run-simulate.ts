@@ -1,6 +1,6 @@
 import { realClock } from "../../base/clock/real.ts";
-import { interruptible } from "../../base/process/interrupt.ts";
-import type { ProgressOut } from "../../base/process/progress-line.ts";
+import { interruptible } from "../../base/process/lifecycle.ts";
+import type { ProgressOut } from "../../base/process/screen.ts";
 import { CATALOGUE } from "./catalogue.ts";
 import { catalogueJson, catalogueText } from "./catalogue-text.ts";
 import { SimulateProgress } from "./progress.ts";

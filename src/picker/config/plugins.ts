@@ -1,7 +1,6 @@
 import { z } from "zod";
 import type { Path } from "../../base/document/document.ts";
-import { knownKeys } from "../../base/document/schema-keys.ts";
-import { check, isUnknownKey, type Violation } from "../../base/document/validate.ts";
+import { check, isUnknownKey, knownKeys, type Violation } from "../../base/document/validate.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import type { PluginDefinition, PluginKind } from "../../base/plugin/kinds.ts";
 import type { PluginRegistry } from "../../base/plugin/registry.ts";

@@ -1,8 +1,7 @@
 import type { z } from "zod";
 import { formatPath, type Path } from "../../base/document/document.ts";
 import { nearest } from "../../base/document/nearest.ts";
-import { knownKeys } from "../../base/document/schema-keys.ts";
-import { check, isUnknownKey, type Violation } from "../../base/document/validate.ts";
+import { check, isUnknownKey, knownKeys, type Violation } from "../../base/document/validate.ts";
 
 /** A document that keeps its schema since what was wrong with it is renamed, filled in or left out. */
 export interface Repaired<T> {

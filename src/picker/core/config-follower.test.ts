@@ -6,7 +6,7 @@ import { poll } from "../../../test/support/poll.ts";
 import { slowRead } from "../../../test/support/slow-exposition.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { realClock } from "../../base/clock/real.ts";
-import { fileSignature } from "../../base/document/file-signature.ts";
+import { fileSignature } from "../../base/document/folder-watch.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import { render } from "../../base/telemetry/exposition.ts";

@@ -1,8 +1,7 @@
 import { loadCertificates, loadTlsFiles } from "../../base/grpc/tls.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
-import { type InstanceParts, PluginInstances } from "../../base/plugin/instances.ts";
+import { type InstanceParts, PluginInstances, sameParameters } from "../../base/plugin/instances.ts";
 import type { DataSource, EngineSpecification } from "../../base/plugin/kinds.ts";
-import { sameParameters } from "../../base/plugin/same-parameters.ts";
 import { type CadenceOptions, MIN_INTERVAL } from "../../pool/endpoints/cadence.ts";
 import { Dialects, type EngineChoice } from "../../pool/endpoints/dialects/dialects.ts";
 import { ENGINES, type EngineMapping, VLLM } from "../../pool/endpoints/dialects/engines.ts";

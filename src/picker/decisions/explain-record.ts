@@ -1,7 +1,6 @@
 import { z } from "zod";
-import { explainIssue } from "../../base/document/issue-text.ts";
 import { readDocument } from "../../base/document/read.ts";
-import { validate } from "../../base/document/validate.ts";
+import { explainIssue, validate } from "../../base/document/validate.ts";
 import { LEAST_BYTES_PER_TOKEN, MOST_BYTES_PER_TOKEN } from "../../base/inference/bytes-per-token.ts";
 import type { DecisionRecord, FullRecord } from "../../base/inference/decision-record.ts";
 import { SluiceError } from "../../base/inference/errors.ts";

@@ -3,10 +3,10 @@ import { endpointOf, requestOf } from "../../../test/support/scheduling/fakes.ca
 import { fixedLimit } from "../../../test/support/slowness.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
+import type { DecisionRecord } from "../../base/inference/decision-record.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
-import type { DecisionRecord } from "../../base/inference/scheduling-result.ts";
 import { defineAdmitter, defineFilter, defineProducer, defineScreener } from "../../base/plugin/define.ts";
 import { type PluginDescription, PluginInstances } from "../../base/plugin/instances.ts";
 import type { PluginDefinition, PluginKind } from "../../base/plugin/kinds.ts";

@@ -1,8 +1,8 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
+import type { DecisionRecord, FullRecord } from "../../base/inference/decision-record.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
-import type { DecisionRecord, FullRecord } from "../../base/inference/scheduling-result.ts";
 import { TOKENIZED_PROMPT } from "../../base/plugin/keys.ts";
 import type { Producer } from "../../base/plugin/kinds.ts";
 import type { ProfileMember, SchedulingPlan } from "../scheduling/profile.ts";

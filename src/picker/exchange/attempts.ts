@@ -1,5 +1,5 @@
+import type { SchedulingResult } from "../../base/inference/decision-record.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
-import type { SchedulingResult } from "../../base/inference/scheduling-result.ts";
 import type { Flow } from "../../pool/endpoints/flow-loads.ts";
 import type { InFlight, InFlightTicket } from "../../pool/endpoints/in-flight.ts";
 

@@ -1,12 +1,12 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
 import type { BytesPerToken } from "../../base/inference/bytes-per-token.ts";
+import type { DecisionRecord, SchedulingResult } from "../../base/inference/decision-record.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { firstHeader, HEADER, type HeaderList, requestPath } from "../../base/inference/headers.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
-import type { DecisionRecord, SchedulingResult } from "../../base/inference/scheduling-result.ts";
 import type { RequestHeaderProcessor } from "../../base/plugin/kinds.ts";
 import type { EndpointRegistry } from "../../pool/endpoints/registry.ts";
 import type { ModelResolver } from "../../pool/resources/resolve.ts";

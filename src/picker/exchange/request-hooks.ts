@@ -1,8 +1,8 @@
+import type { SchedulingResult } from "../../base/inference/decision-record.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import { oneLine, SluiceError } from "../../base/inference/errors.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
-import type { SchedulingResult } from "../../base/inference/scheduling-result.ts";
 import type { RequestHook, ResponseCompleteContext, ResponseReceivedContext } from "../../base/plugin/kinds.ts";
 import type { DynamicMetadata, EndCause, MetadataValue } from "./wire.ts";
 

@@ -1,7 +1,7 @@
+import type { DecisionRecord } from "../../base/inference/decision-record.ts";
 import type { AttemptFailure, Endpoint } from "../../base/inference/endpoint.ts";
 import type { HeaderList } from "../../base/inference/headers.ts";
 import type { Rejection } from "../../base/inference/outcomes.ts";
-import type { DecisionRecord } from "../../base/inference/scheduling-result.ts";
 
 /**
  * The endpoints a proxy allows for one request (epp-protocol 6): each entry an address with or without a port.

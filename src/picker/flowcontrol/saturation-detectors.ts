@@ -1,7 +1,6 @@
 import { z } from "zod";
 import { type Endpoint, isFresh } from "../../base/inference/endpoint.ts";
-import { defineFilter, defineSaturationDetector } from "../../base/plugin/define.ts";
-import { duration } from "../../base/plugin/duration.ts";
+import { defineFilter, defineSaturationDetector, duration } from "../../base/plugin/define.ts";
 import { IN_FLIGHT_REQUESTS, IN_FLIGHT_TOKENS } from "../../base/plugin/keys.ts";
 import type { Filter, PluginContext, SaturationDetector } from "../../base/plugin/kinds.ts";
 

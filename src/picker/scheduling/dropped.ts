@@ -1,5 +1,5 @@
+import type { RecordedFilter } from "../../base/inference/decision-record.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
-import type { RecordedFilter } from "../../base/inference/scheduling-result.ts";
 
 /** Ids that a compact record keeps of those that one filter dropped. */
 const KEPT_IDS = 8;

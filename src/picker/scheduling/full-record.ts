@@ -1,7 +1,7 @@
+import type { FullRecord, RecordedEndpoint } from "../../base/inference/decision-record.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import type { HeaderList } from "../../base/inference/headers.ts";
 import { type InferenceRequest, promptBytes, USUAL_BYTES_PER_TOKEN } from "../../base/inference/request.ts";
-import type { FullRecord, RecordedEndpoint } from "../../base/inference/scheduling-result.ts";
 import { TOKENIZED_PROMPT, type TokenizedPrompt } from "../../base/plugin/keys.ts";
 import type { CandidateColumns } from "./candidates.ts";
 import { DroppedBy } from "./dropped.ts";

@@ -1,9 +1,9 @@
 import type { Clock } from "../../base/clock/clock.ts";
+import type { SchedulingResult } from "../../base/inference/decision-record.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
-import type { SchedulingResult } from "../../base/inference/scheduling-result.ts";
 import type { Profile, WeightedScorer } from "./profile.ts";
 
 /** Where in a request's way a plugin is called: values of the label `extension_point` (scheduling 3.2). */

@@ -1,9 +1,9 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
+import type { RecordedFilter } from "../../base/inference/decision-record.ts";
 import { messageOf } from "../../base/inference/errors.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
-import type { RecordedFilter } from "../../base/inference/scheduling-result.ts";
 import type { AttributeKey } from "../../base/plugin/keys.ts";
 import type { CandidateColumns } from "./candidates.ts";
 import { type DroppedBy, droppedOnes } from "./dropped.ts";

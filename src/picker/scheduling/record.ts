@@ -1,13 +1,13 @@
-import type { Endpoint, EndpointState } from "../../base/inference/endpoint.ts";
-import type { Rejection } from "../../base/inference/outcomes.ts";
-import type { InferenceRequest } from "../../base/inference/request.ts";
 import type {
   DecisionRecord,
   FullRecord,
   RecordedCandidate,
   RecordedFilter,
   RecordedScorer,
-} from "../../base/inference/scheduling-result.ts";
+} from "../../base/inference/decision-record.ts";
+import type { Endpoint, EndpointState } from "../../base/inference/endpoint.ts";
+import type { Rejection } from "../../base/inference/outcomes.ts";
+import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { Profile } from "./profile.ts";
 import type { ProfileRun } from "./profile-run.ts";
 

@@ -1,9 +1,9 @@
 import type { Clock } from "../../base/clock/clock.ts";
+import type { DecisionRecord, RecordedFilter } from "../../base/inference/decision-record.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import type { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
-import type { DecisionRecord, RecordedFilter } from "../../base/inference/scheduling-result.ts";
 import { type FullCapture, fullRecordBytes } from "./full-record.ts";
 import type { CallReporter } from "./plugin-calls.ts";
 import type { SchedulingPlan } from "./profile.ts";

@@ -2,9 +2,9 @@ import { describe, expect, it } from "vitest";
 import { endpointOf, requestOf } from "../../../test/support/scheduling/fakes.cases.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
+import type { SchedulingResult } from "../../base/inference/decision-record.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
-import type { SchedulingResult } from "../../base/inference/scheduling-result.ts";
 import {
   defineAdmitter,
   defineFilter,

@@ -3,10 +3,10 @@ import { buildDefaultPlan } from "../../../test/support/scheduling/default-profi
 import { endpointOf, requestOf, unscraped } from "../../../test/support/scheduling/fakes.cases.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
+import type { SchedulingResult } from "../../base/inference/decision-record.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
-import type { SchedulingResult } from "../../base/inference/scheduling-result.ts";
 import { definePicker, defineProducer, defineScorer } from "../../base/plugin/define.ts";
 import { defineFilter } from "../../base/plugin/index.ts";
 import { columnKey } from "../../base/plugin/keys.ts";

@@ -1,9 +1,9 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { SeededRandom } from "../../base/clock/random.ts";
+import type { SchedulingResult, SideLoad } from "../../base/inference/decision-record.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
-import type { SchedulingResult, SideLoad } from "../../base/inference/scheduling-result.ts";
 import type { Producer } from "../../base/plugin/kinds.ts";
 import { CandidateColumns, DEFAULT_STALENESS_MS } from "./candidates.ts";
 import { Data } from "./data.ts";

@@ -1,8 +1,8 @@
 import type { Clock } from "../../base/clock/clock.ts";
+import type { RecordedFilter } from "../../base/inference/decision-record.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import type { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
-import type { RecordedFilter } from "../../base/inference/scheduling-result.ts";
 import type { Screener } from "../../base/plugin/kinds.ts";
 import { type DroppedBy, droppedOnes } from "./dropped.ts";
 import { type CallReporter, refusalIn } from "./plugin-calls.ts";

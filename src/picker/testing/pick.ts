@@ -1,6 +1,6 @@
+import type { DecisionRecord, RecordedEndpoint } from "../../base/inference/decision-record.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import type { OutcomeReason, Rejection } from "../../base/inference/outcomes.ts";
-import type { DecisionRecord, RecordedEndpoint } from "../../base/inference/scheduling-result.ts";
 import { replay } from "../decisions/replay.ts";
 import type { SchedulingPlan } from "../scheduling/profile.ts";
 

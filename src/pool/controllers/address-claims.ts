@@ -1,4 +1,4 @@
-import type { PodSnapshot } from "../../base/inference/pod-snapshot.ts";
+import type { PodSnapshot } from "../../base/inference/endpoint.ts";
 
 /**
  * Whose an address and port is. An IP is given out again as soon as a pod has ended, which the API server may not know yet:

@@ -1,6 +1,6 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
-import type { PodSnapshot, PoolMembership } from "../../base/inference/pod-snapshot.ts";
+import type { PodSnapshot, PoolMembership } from "../../base/inference/endpoint.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
 import type { EndpointRegistry } from "../endpoints/registry.ts";

@@ -1,8 +1,7 @@
 import type { Clock } from "../../base/clock/clock.ts";
-import { ELECTION_METRICS } from "../../base/telemetry/kubernetes-metrics.ts";
-import { registerTable } from "../../base/telemetry/metric-table.ts";
 import type { Metrics } from "../../base/telemetry/names.ts";
-import type { MetricsRegistry } from "../../base/telemetry/registry.ts";
+import { ELECTION_METRICS } from "../../base/telemetry/pool-metrics.ts";
+import { type MetricsRegistry, registerTable } from "../../base/telemetry/registry.ts";
 import type { FollowedKind } from "./cluster-state.ts";
 
 /**

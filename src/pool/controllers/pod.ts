@@ -1,4 +1,4 @@
-import type { PodSnapshot } from "../../base/inference/pod-snapshot.ts";
+import type { PodSnapshot } from "../../base/inference/endpoint.ts";
 
 interface PodObject {
   readonly metadata?: {

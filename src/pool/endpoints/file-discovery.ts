@@ -1,7 +1,6 @@
 import { dirname } from "node:path";
 import type { Clock } from "../../base/clock/clock.ts";
-import { fileSignature } from "../../base/document/file-signature.ts";
-import { FolderWatch } from "../../base/document/folder-watch.ts";
+import { FolderWatch, fileSignature } from "../../base/document/folder-watch.ts";
 import { readDocument } from "../../base/document/read.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import { type EndpointsFile, endpointsOf } from "./endpoints-file.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { PodSnapshot, PoolMembership } from "../../base/inference/pod-snapshot.ts";
+import type { PodSnapshot, PoolMembership } from "../../base/inference/endpoint.ts";
 import { membersOf } from "./membership.ts";
 
 const pod = (name: string, fake: Partial<PodSnapshot> = {}): PodSnapshot => ({

@@ -1,4 +1,4 @@
-import type { PodSnapshot, PoolMembership } from "../../base/inference/pod-snapshot.ts";
+import type { PodSnapshot, PoolMembership } from "../../base/inference/endpoint.ts";
 import type { EndpointSpec } from "./pool-endpoint.ts";
 
 /** Annotations that say which ports of a pod are in use; the second counts where the first is absent. */

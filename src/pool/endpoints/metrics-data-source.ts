@@ -1,6 +1,5 @@
 import { z } from "zod";
-import { defineDataSource } from "../../base/plugin/define.ts";
-import { duration } from "../../base/plugin/duration.ts";
+import { defineDataSource, duration } from "../../base/plugin/define.ts";
 import type { DataSource } from "../../base/plugin/kinds.ts";
 import { MIN_INTERVAL } from "./cadence.ts";
 

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { explainIssue } from "../../base/document/issue-text.ts";
+import { explainIssue } from "../../base/document/validate.ts";
 
 /**
  * What happens to a key that a kind doesn't know. `refuse`: an error with the nearest key, as kubectl does with a file;

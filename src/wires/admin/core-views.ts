@@ -1,5 +1,5 @@
+import type { DecisionRecord } from "../../base/inference/decision-record.ts";
 import { USUAL_BYTES_PER_TOKEN } from "../../base/inference/request.ts";
-import type { DecisionRecord } from "../../base/inference/scheduling-result.ts";
 import { render } from "../../base/telemetry/exposition.ts";
 import type { InferenceCore } from "../../picker/core/inference-core.ts";
 import { explain } from "../../picker/decisions/explain.ts";

@@ -1,7 +1,6 @@
 import { getConnInfo } from "@hono/node-server/conninfo";
 import { Hono } from "hono";
-import { CONTENT_TYPES, type ExpositionFormat } from "../../base/telemetry/exposition.ts";
-import { negotiateFormat } from "../../base/telemetry/exposition-format.ts";
+import { CONTENT_TYPES, type ExpositionFormat, negotiateFormat } from "../../base/telemetry/exposition.ts";
 import type { Authorize } from "./access.ts";
 
 /** An app that asks `authorize` about every request, and has `/metrics` in the format the scraper prefers. */

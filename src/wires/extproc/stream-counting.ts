@@ -1,9 +1,8 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import { observeStreams } from "../../base/grpc/observed-stream.ts";
 import type { GrpcHandler } from "../../base/grpc/transport.ts";
-import { registerTable } from "../../base/telemetry/metric-table.ts";
-import type { MetricsRegistry } from "../../base/telemetry/registry.ts";
-import { STREAM_METRICS } from "../../base/telemetry/stream-metrics.ts";
+import { STREAM_METRICS } from "../../base/telemetry/process-metrics.ts";
+import { type MetricsRegistry, registerTable } from "../../base/telemetry/registry.ts";
 
 /** `handler`, with the metrics of `--enable-grpc-stream-metrics`; once per registry. */
 export function countStreams(handler: GrpcHandler, registry: MetricsRegistry, clock: Clock): GrpcHandler {

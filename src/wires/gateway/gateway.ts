@@ -1,15 +1,14 @@
 import { freshRandom } from "../../base/clock/random.ts";
 import { realClock } from "../../base/clock/real.ts";
-import { fileSignature } from "../../base/document/file-signature.ts";
+import { fileSignature } from "../../base/document/folder-watch.ts";
 import { type Endpoint, hostPort } from "../../base/inference/endpoint.ts";
 import type { ListenAddress } from "../../base/inference/listen-address.ts";
 import { collectGarbageRarely } from "../../base/process/garbage.ts";
-import { type Running, untilHardStop, untilSignal } from "../../base/process/lifecycle.ts";
-import { type Listening, readyLine } from "../../base/process/ready-line.ts";
+import { type Listening, type Running, readyLine, untilHardStop, untilSignal } from "../../base/process/lifecycle.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import { createLogger } from "../../base/telemetry/logging.ts";
+import { startRequestTracing } from "../../base/telemetry/otel-tracing.ts";
 import { startProcessMetrics } from "../../base/telemetry/process.ts";
-import { startRequestTracing } from "../../base/telemetry/request-tracing.ts";
 import { followConfig } from "../../picker/core/config-follower.ts";
 import { type ConfigSource, checkedConfig, readConfig } from "../../picker/core/config-source.ts";
 import { showSaturation } from "../../picker/core/core-metrics.ts";

@@ -1,7 +1,7 @@
 import type { ServerHttp2Stream } from "node:http2";
 import type { Clock } from "../../../src/base/clock/clock.ts";
 import { Deframer, frameMessage } from "../../../src/base/grpc/frames.ts";
-import { inflate } from "../../../src/base/grpc/inflate.ts";
+import { inflate } from "../../../src/base/grpc/h2/stream.ts";
 import { encodeGrpcMessage, GRPC_STATUS } from "../../../src/base/grpc/status.ts";
 import type { GrpcHandler, GrpcStream, GrpcStreamEvents } from "../../../src/base/grpc/transport.ts";
 import { SluiceError } from "../../../src/base/inference/errors.ts";

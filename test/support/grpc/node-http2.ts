@@ -1,7 +1,7 @@
 import http2 from "node:http2";
 import type { Clock } from "../../../src/base/clock/clock.ts";
 import { DEFAULT_MAX_MESSAGE_BYTES } from "../../../src/base/grpc/frames.ts";
-import { listenOn } from "../../../src/base/grpc/listen.ts";
+import { listenOn } from "../../../src/base/grpc/h2/server.ts";
 import { GRPC_STATUS } from "../../../src/base/grpc/status.ts";
 import { contextOf, type TlsPair } from "../../../src/base/grpc/tls.ts";
 import type { GrpcHandler, GrpcServer, GrpcServerOptions } from "../../../src/base/grpc/transport.ts";

@@ -1,6 +1,6 @@
 import { stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import { knownKeys } from "../../../base/document/schema-keys.ts";
+import { knownKeys } from "../../../base/document/validate.ts";
 import type { LeaseSettings, QueueSettings, TransportSettings } from "../../brokers/settings.ts";
 import type { ConfigDocument, Findings } from "./config-document.ts";
 import {

@@ -3,8 +3,8 @@ import type { Socket } from "node:net";
 import type { Server, TLSSocket } from "node:tls";
 import { describe, expect, it } from "vitest";
 import { VirtualClock } from "../../clock/virtual.ts";
-import { ConnectionLimits } from "./connection-limits.ts";
 import { HANDSHAKE_TIMEOUT, Handshakes } from "./handshakes.ts";
+import { ConnectionLimits } from "./limits.ts";
 
 /** A socket of a client, and the server's side of it. */
 class FakeSocket extends EventEmitter {

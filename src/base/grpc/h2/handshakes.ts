@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import type { Server, TLSSocket } from "node:tls";
 import type { Clock, Timer } from "../../clock/clock.ts";
-import type { ConnectionLimits, Guest } from "./connection-limits.ts";
+import type { ConnectionLimits, Guest } from "./limits.ts";
 
 /** Milliseconds for a TLS handshake, from the accepted connection on. */
 export const HANDSHAKE_TIMEOUT = 10_000;

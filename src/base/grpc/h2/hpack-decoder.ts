@@ -1,7 +1,98 @@
-import { FIELD_OVERHEAD, type HeaderField, headerField } from "./header-field.ts";
 import { decodeHuffman } from "./huffman.ts";
 import { ERROR, MAX_HEADER_LIST } from "./protocol.ts";
-import { STATIC_TABLE } from "./static-table.ts";
+
+/** A header field; names and values hold one byte per character. Tables share fields between blocks: never changed. */
+export interface HeaderField {
+  readonly name: string;
+  readonly value: string;
+  /** Length of both plus 32 (RFC 7541, section 4.1). */
+  readonly size: number;
+  /** Whether HTTP/2 allows it in a request (RFC 9113, section 8.2). Judged once, for fields are met again and again. */
+  readonly legal: boolean;
+}
+
+/** What RFC 7541 section 4.1 adds to the length of name and value. */
+const FIELD_OVERHEAD = 32;
+
+/** Fields that speak of a connection and have no place in HTTP/2 (RFC 9113, section 8.2.2). */
+const FORBIDDEN = new Set(["connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade"]);
+
+/** A token without capitals, behind the colon of a pseudo field (RFC 9113, section 8.2.1). */
+const NAME = /^:?[!#$%&'*+\-.^_`|~0-9a-z]+$/;
+
+const ILL_VALUE = /[\0\r\n]/;
+
+/** Makes a field from its texts. */
+function headerField(name: string, value: string): HeaderField {
+  const legal =
+    NAME.test(name) && !FORBIDDEN.has(name) && !ILL_VALUE.test(value) && (name !== "te" || value === "trailers");
+  return { name, value, size: name.length + value.length + FIELD_OVERHEAD, legal };
+}
+
+/** Names and values of the static table, index 1 first (RFC 7541, appendix A). */
+const STATIC_TABLE: readonly (readonly [name: string, value: string])[] = [
+  [":authority", ""],
+  [":method", "GET"],
+  [":method", "POST"],
+  [":path", "/"],
+  [":path", "/index.html"],
+  [":scheme", "http"],
+  [":scheme", "https"],
+  [":status", "200"],
+  [":status", "204"],
+  [":status", "206"],
+  [":status", "304"],
+  [":status", "400"],
+  [":status", "404"],
+  [":status", "500"],
+  ["accept-charset", ""],
+  ["accept-encoding", "gzip, deflate"],
+  ["accept-language", ""],
+  ["accept-ranges", ""],
+  ["accept", ""],
+  ["access-control-allow-origin", ""],
+  ["age", ""],
+  ["allow", ""],
+  ["authorization", ""],
+  ["cache-control", ""],
+  ["content-disposition", ""],
+  ["content-encoding", ""],
+  ["content-language", ""],
+  ["content-length", ""],
+  ["content-location", ""],
+  ["content-range", ""],
+  ["content-type", ""],
+  ["cookie", ""],
+  ["date", ""],
+  ["etag", ""],
+  ["expect", ""],
+  ["expires", ""],
+  ["from", ""],
+  ["host", ""],
+  ["if-match", ""],
+  ["if-modified-since", ""],
+  ["if-none-match", ""],
+  ["if-range", ""],
+  ["if-unmodified-since", ""],
+  ["last-modified", ""],
+  ["link", ""],
+  ["location", ""],
+  ["max-forwards", ""],
+  ["proxy-authenticate", ""],
+  ["proxy-authorization", ""],
+  ["range", ""],
+  ["referer", ""],
+  ["refresh", ""],
+  ["retry-after", ""],
+  ["server", ""],
+  ["set-cookie", ""],
+  ["strict-transport-security", ""],
+  ["transfer-encoding", ""],
+  ["user-agent", ""],
+  ["vary", ""],
+  ["via", ""],
+  ["www-authenticate", ""],
+];
 
 /** The size of the dynamic table that is offered by default, and that this decoder never offers more than. */
 const MAX_TABLE_SIZE = 4096;

@@ -1,11 +1,18 @@
 import type { Clock } from "../../clock/clock.ts";
 import type { FrameSink } from "./frame-reader.ts";
 import type { FrameWriter } from "./frame-writer.ts";
-import { HeaderBlocks } from "./header-blocks.ts";
 import type { Outflow } from "./outflow.ts";
-import { CONNECTION_WINDOW, ERROR, FLAG, FRAME, uint32 } from "./protocol.ts";
-import type { RequestHead } from "./request-head.ts";
-import { applySettings, SETTING_SIZE, type SettingsTarget } from "./settings.ts";
+import {
+  applySettings,
+  CONNECTION_WINDOW,
+  ERROR,
+  FLAG,
+  FRAME,
+  SETTING_SIZE,
+  type SettingsTarget,
+  uint32,
+} from "./protocol.ts";
+import { HeaderBlocks, type RequestHead } from "./request-head.ts";
 import type { H2Stream } from "./stream.ts";
 import { COST, UNIT_SHIFT } from "./turns.ts";
 

@@ -1,6 +1,6 @@
-import type { HeaderField } from "./header-field.ts";
-import type { HeaderSink } from "./hpack-decoder.ts";
-import { MAX_HEADER_LIST } from "./protocol.ts";
+import { type HeaderField, type HeaderSink, HpackDecoder } from "./hpack-decoder.ts";
+import { ERROR, FLAG, MAX_HEADER_LIST } from "./protocol.ts";
+import { COST } from "./turns.ts";
 
 /** What a server of gRPC needs to know of a request, gathered field by field. One object serves a whole connection. */
 export class RequestHead implements HeaderSink {
@@ -80,5 +80,87 @@ export class RequestHead implements HeaderSink {
       default:
         this.malformed = true;
     }
+  }
+}
+
+/** CONTINUATION frames per block: a block of the permitted size needs four when its frames are full. */
+const MAX_CONTINUATIONS = 64;
+
+/** 16 bytes of a header block cost as much to decode as a small frame to read. */
+const HEADER_UNIT_SHIFT = 4;
+
+const NOTHING = Buffer.alloc(0);
+
+/**
+ * Puts the header blocks of a connection together from HEADERS and CONTINUATION frames and decodes them. A block in one
+ * frame is decoded where it lies. Every block is decoded, whatever becomes of it, because all share the dynamic table.
+ */
+export class HeaderBlocks {
+  /** What the last complete block says. */
+  readonly head: RequestHead = new RequestHead();
+  /** The stream of the block that is incomplete, 0 = none: only its CONTINUATION may come. */
+  streamId = 0;
+  /** Whether its HEADERS frame had END_STREAM. */
+  endStream = false;
+  /** What the last frame has cost, in units of work. */
+  cost = 0;
+
+  readonly #decoder = new HpackDecoder();
+  #block = NOTHING;
+  #filled = 0;
+  #continuations = 0;
+
+  /**
+   * Takes a HEADERS frame.
+   * @returns an error code for the connection; `ERROR.none` = taken, and complete when `streamId` is 0
+   */
+  headers(flags: number, streamId: number, bytes: Buffer, from: number, to: number): number {
+    let at = from;
+    let end = to;
+    if ((flags & FLAG.padded) !== 0) {
+      if (at === end) return ERROR.frameSize;
+      end -= bytes[at++]!;
+    }
+    if ((flags & FLAG.priority) !== 0) at += 5;
+    if (at > end) return at > to ? ERROR.frameSize : ERROR.protocol;
+    this.cost = 0;
+    this.endStream = (flags & FLAG.endStream) !== 0;
+    if ((flags & FLAG.endHeaders) !== 0) return this.#decode(bytes, at, end);
+    this.streamId = streamId;
+    this.#block = NOTHING;
+    this.#filled = 0;
+    this.#continuations = 0;
+    this.#append(bytes, at, end);
+    return ERROR.none;
+  }
+
+  /** Takes a CONTINUATION frame of the incomplete block. @returns as `headers` */
+  continuation(flags: number, bytes: Buffer, from: number, to: number): number {
+    this.cost = 0;
+    if (++this.#continuations > MAX_CONTINUATIONS) return ERROR.enhanceYourCalm;
+    if (this.#filled + to - from > MAX_HEADER_LIST) return ERROR.enhanceYourCalm;
+    this.#append(bytes, from, to);
+    if ((flags & FLAG.endHeaders) === 0) return ERROR.none;
+    this.streamId = 0;
+    const block = this.#block;
+    this.#block = NOTHING;
+    return this.#decode(block, 0, this.#filled);
+  }
+
+  /** Room is made as it is needed: nine bytes of HEADERS must not cost 64 KiB. */
+  #append(bytes: Buffer, from: number, to: number): void {
+    const needed = this.#filled + to - from;
+    if (needed > this.#block.length) {
+      const larger = Buffer.allocUnsafe(Math.min(2 * needed, MAX_HEADER_LIST));
+      this.#block.copy(larger, 0, 0, this.#filled);
+      this.#block = larger;
+    }
+    this.#filled += bytes.copy(this.#block, this.#filled, from, to);
+  }
+
+  #decode(bytes: Buffer, from: number, to: number): number {
+    this.head.reset();
+    this.cost = COST.headers + ((to - from) >> HEADER_UNIT_SHIFT);
+    return this.#decoder.decode(bytes, from, to, this.head);
   }
 }

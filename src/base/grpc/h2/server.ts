@@ -1,17 +1,15 @@
-import net from "node:net";
+import net, { type AddressInfo, type Server } from "node:net";
 import tls, { type SecureContextOptions } from "node:tls";
 import type { Clock } from "../../clock/clock.ts";
-import { oneLine } from "../../inference/errors.ts";
+import { messageOf, oneLine, SluiceError } from "../../inference/errors.ts";
 import { DEFAULT_MAX_MESSAGE_BYTES } from "../frames.ts";
-import { listenOn } from "../listen.ts";
 import { GRPC_STATUS } from "../status.ts";
 import { contextOf, type TlsPair } from "../tls.ts";
 import type { GrpcHandler, GrpcServer, GrpcServerOptions, GrpcTls } from "../transport.ts";
 import { Connection, type ConnectionHost } from "./connection.ts";
-import { ConnectionLimits } from "./connection-limits.ts";
 import { HANDSHAKE_TIMEOUT, Handshakes } from "./handshakes.ts";
+import { ConnectionLimits, StreamLimits } from "./limits.ts";
 import type { RequestHead } from "./request-head.ts";
-import { StreamLimits } from "./stream-limits.ts";
 import { Turns } from "./turns.ts";
 
 /** Calls at a time on one connection: twice what Envoy opens before it uses another connection (envoy-data-plane 1.8). */
@@ -50,7 +48,7 @@ export interface H2GrpcServer extends GrpcServer {
 }
 
 /** What a server has refused since its start. */
-export interface Refused {
+interface Refused {
   /** Connections that were refused, or closed for others, because there were too many. */
   readonly connections: number;
   /** Calls of connections that had as many as they may. */
@@ -273,4 +271,25 @@ function unimplemented(message: string): GrpcHandler {
     stream.end(GRPC_STATUS.unimplemented, message);
     return NO_EVENTS;
   };
+}
+
+/**
+ * Binds `server` and tells where.
+ * @param port 0 = any free port
+ * @throws SluiceError LISTEN_FAILED when the address cannot be had
+ */
+export function listenOn(server: Server, host: string, port: number): Promise<{ address: string; port: number }> {
+  return new Promise((resolve, reject) => {
+    const onError = (error: Error): void => {
+      reject(
+        new SluiceError("LISTEN_FAILED", `cannot listen on ${host}:${port}: ${messageOf(error)}`, { cause: error }),
+      );
+    };
+    server.once("error", onError);
+    server.listen(port, host, () => {
+      server.removeListener("error", onError);
+      const bound = server.address() as AddressInfo;
+      resolve({ address: bound.address, port: bound.port });
+    });
+  });
 }

@@ -1,6 +1,5 @@
 import { z } from "zod";
-import { defineProducer } from "../../../base/plugin/define.ts";
-import { duration } from "../../../base/plugin/duration.ts";
+import { defineProducer, duration } from "../../../base/plugin/define.ts";
 import { TOKENIZED_PROMPT, type TokenizedPrompt } from "../../../base/plugin/keys.ts";
 import type { PluginContext, Producer } from "../../../base/plugin/kinds.ts";
 import { TokenEstimate } from "../tokens/estimate.ts";

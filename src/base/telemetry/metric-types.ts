@@ -1,6 +1,64 @@
-import type { Cells } from "./cells.ts";
-import { Child, Family } from "./family.ts";
-import type { HistogramSpec } from "./metric-spec.ts";
+import { type Cells, Child, Family, type LabelValues } from "./family.ts";
+import type { HistogramSpec, MetricSpec } from "./metric-spec.ts";
+
+/** One series of a counter. */
+export class Counter extends Child {
+  /** Adds `n`; a counter never falls and never ends, so anything but a finite number above 0 is ignored. */
+  inc(n = 1): void {
+    if (n > 0 && n < Number.POSITIVE_INFINITY) this.cells.values[this.at]! += n;
+  }
+
+  get value(): number {
+    return this.cells.values[this.at]!;
+  }
+}
+
+/** A family of values that only grow. */
+export class CounterFamily<L extends readonly string[] = readonly string[]> extends Family<L, Counter> {
+  readonly type = "counter";
+
+  constructor(spec: MetricSpec<L>) {
+    super(spec, 1, (cells, labelValues) => new Counter(cells, labelValues));
+  }
+}
+
+/** One series of a gauge. */
+class Gauge extends Child {
+  set(value: number): void {
+    this.cells.values[this.at] = value;
+  }
+
+  inc(n = 1): void {
+    this.cells.values[this.at]! += n;
+  }
+
+  dec(n = 1): void {
+    this.cells.values[this.at]! -= n;
+  }
+
+  get value(): number {
+    return this.cells.values[this.at]!;
+  }
+}
+
+/** A family of values that rise and fall. */
+export class GaugeFamily<L extends readonly string[] = readonly string[]> extends Family<L, Gauge> {
+  readonly type = "gauge";
+
+  constructor(spec: MetricSpec<L>) {
+    super(spec, 1, (cells, labelValues) => new Gauge(cells, labelValues));
+  }
+
+  /** Takes one series off the page, for example because its endpoint is gone; without effect when there is none. */
+  remove(...values: LabelValues<L>): void {
+    this.removeSeries(values);
+  }
+
+  /** Takes every series off the page. The one series of a family without labels stays. */
+  clear(): void {
+    this.clearSeries();
+  }
+}
 
 /**
  * One series of a histogram. Its cells: observations of each bucket (not yet cumulated), those above the last bound, and

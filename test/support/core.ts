@@ -19,7 +19,7 @@ import { schedulerHooks } from "../../src/picker/core/core-metrics.ts";
 import { instancesOf, planOf } from "../../src/picker/core/plan.ts";
 import { PLUGIN_REGISTRY } from "../../src/picker/core/plugins/plugins.ts";
 import { type BudgetSettings, ByteBudget } from "../../src/picker/exchange/byte-budget.ts";
-import { Decider, type DecisionParts } from "../../src/picker/exchange/decide.ts";
+import { type DecisionParts, RequestDecider } from "../../src/picker/exchange/decide.ts";
 import { InferenceExchange } from "../../src/picker/exchange/exchange.ts";
 import { ExchangeMetrics } from "../../src/picker/exchange/exchange-metrics.ts";
 import { Preparation } from "../../src/picker/exchange/prepare.ts";
@@ -83,7 +83,7 @@ export class TestCore {
   readonly budget: ByteBudget;
   readonly scheduler: Scheduler;
   readonly bytesPerToken = new BytesPerToken();
-  readonly decider: Decider;
+  readonly decider: RequestDecider;
   readonly exchangeMetrics = new ExchangeMetrics(this.metrics);
   /** Failures of our own. */
   readonly errors: unknown[] = [];
@@ -130,7 +130,7 @@ export class TestCore {
         options.saturation === undefined ? instances.make(config.detector) : { saturation: options.saturation },
       ),
     };
-    this.decider = new Decider({
+    this.decider = new RequestDecider({
       clock,
       random,
       endpoints: this.endpoints,

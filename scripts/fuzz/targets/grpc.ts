@@ -3,7 +3,7 @@ import { Deframer } from "../../../src/base/grpc/frames.ts";
 import { SluiceError } from "../../../src/base/inference/errors.ts";
 import { Rejection } from "../../../src/base/inference/outcomes.ts";
 import { sglangHttp, vertexAi, vllmGrpc } from "../../../src/picker/apis/families.ts";
-import { MAX_MESSAGE } from "../../../src/picker/apis/usage/grpc-usage.ts";
+import { MAX_ANSWER_MESSAGE } from "../../../src/picker/apis/usage/grpc-usage.ts";
 import { usageReaderFor } from "../../../src/picker/apis/usage/usage-reader.ts";
 import type { FuzzTarget } from "../target.ts";
 import { cutsOf } from "./cuts.ts";
@@ -82,7 +82,7 @@ interface Framed {
 }
 
 function messagesOf(pieces: readonly Buffer[]): Framed {
-  const deframer = new Deframer(MAX_MESSAGE);
+  const deframer = new Deframer(MAX_ANSWER_MESSAGE);
   const messages: Buffer[] = [];
   let [starts, at] = ["", 0];
   const framed = (end: string): Framed => ({ bytes: Buffer.concat(messages), starts, end });

@@ -4,7 +4,7 @@ import type { BodyParser } from "../../base/plugin/kinds.ts";
 import { raw } from "./fallbacks.ts";
 import { JsonMembers } from "./json/members.ts";
 import { JsonScanner } from "./json/scanner.ts";
-import { COMMON_MEMBERS, countMember, jsonBody, notJson, rangesOf } from "./json-body.ts";
+import { COMMON_MEMBERS, countMember, notJson, parsedJson, rangesOf } from "./json-body.ts";
 
 const members = new JsonMembers([...COMMON_MEMBERS, "messages", "system", "tools", "max_tokens"]);
 
@@ -23,7 +23,7 @@ export const messages: BodyParser = {
       return new Rejection("bad_request", "invalid messages request: must have at least one message");
     }
     const prompt = rangesOf(members, "tools", "system", "messages");
-    return jsonBody(members, scanner, [prompt], countMember(members, "max_tokens", body));
+    return parsedJson(members, scanner, [prompt], countMember(members, "max_tokens", body));
   },
 };
 

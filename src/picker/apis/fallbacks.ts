@@ -3,7 +3,7 @@ import type { ByteRange, ParsedBody } from "../../base/inference/request.ts";
 import type { BodyParser } from "../../base/plugin/kinds.ts";
 import { JsonMembers } from "./json/members.ts";
 import { JsonScanner } from "./json/scanner.ts";
-import { COMMON_MEMBERS, countMember, jsonBody, readPrompts } from "./json-body.ts";
+import { COMMON_MEMBERS, countMember, parsedJson, readPrompts } from "./json-body.ts";
 
 /** What is known of a body that nobody looks into: neither model nor prompt nor usage. */
 const RAW: ParsedBody = {
@@ -37,7 +37,7 @@ export const anyJson: BodyParser = {
   parse(body: Uint8Array): ParsedBody {
     const scanner = new JsonScanner(body);
     if (members.read(scanner) !== undefined) return raw();
-    const parsed = jsonBody(members, scanner, promptsOf(scanner), countMember(members, "max_tokens", body));
+    const parsed = parsedJson(members, scanner, promptsOf(scanner), countMember(members, "max_tokens", body));
     return parsed instanceof Rejection || parsed.model === "" ? raw() : parsed;
   },
 };

@@ -14,7 +14,7 @@ export const COMMON_MEMBERS = ["model", "stream", "cache_salt"] as const;
  *
  * @param members filled from the body that `scanner` walks over
  */
-export function jsonBody<Name extends string>(
+export function parsedJson<Name extends string>(
   members: JsonMembers<Name | (typeof COMMON_MEMBERS)[number]>,
   scanner: JsonScanner,
   prompts: ParsedBody["prompts"],
@@ -32,7 +32,7 @@ export function jsonBody<Name extends string>(
     modelInsertAt: scanner.skipSpace(0) + 1,
     answerFormat,
     streaming: members.kind("stream") === "true",
-    cacheSalt: stringMember(members, "cache_salt", body),
+    cacheSalt: textMember(members, "cache_salt", body),
     prompts,
     escapeBytes: scanner.escapeBytes === 0 ? 0 : members.escapeBytesOf(prompts),
     maxTokens,
@@ -40,7 +40,7 @@ export function jsonBody<Name extends string>(
 }
 
 /** The text of a string member; "" when it is absent or no string. */
-export function stringMember<Name extends string>(members: JsonMembers<Name>, name: Name, body: Uint8Array): string {
+export function textMember<Name extends string>(members: JsonMembers<Name>, name: Name, body: Uint8Array): string {
   if (members.kind(name) !== "string") return "";
   const { start, end } = members.range(name);
   return decodeString(body, start, end);

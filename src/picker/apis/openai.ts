@@ -3,7 +3,7 @@ import type { ByteRange, ParsedBody } from "../../base/inference/request.ts";
 import type { BodyParser } from "../../base/plugin/kinds.ts";
 import { JsonMembers } from "./json/members.ts";
 import { JsonScanner } from "./json/scanner.ts";
-import { COMMON_MEMBERS, countMember, inside, jsonBody, notJson, rangesOf, readPrompts } from "./json-body.ts";
+import { COMMON_MEMBERS, countMember, inside, notJson, parsedJson, rangesOf, readPrompts } from "./json-body.ts";
 
 const chatMembers = new JsonMembers([...COMMON_MEMBERS, "messages", "tools", "max_completion_tokens", "max_tokens"]);
 
@@ -25,7 +25,7 @@ export const chatCompletions: BodyParser = {
     }
     const prompt: ByteRange[] = chatMembers.has("tools") ? [chatMembers.range("tools"), messages] : [messages];
     const cap = countMember(chatMembers, "max_completion_tokens", body);
-    return jsonBody(
+    return parsedJson(
       chatMembers,
       scanner,
       [prompt],
@@ -52,7 +52,7 @@ export const completions: BodyParser = {
       const detail = "invalid completions request: prompt must be a string, a list of strings or token ids";
       return new Rejection("bad_request", detail);
     }
-    return jsonBody(completionMembers, scanner, prompts, countMember(completionMembers, "max_tokens", body));
+    return parsedJson(completionMembers, scanner, prompts, countMember(completionMembers, "max_tokens", body));
   },
 };
 
@@ -69,7 +69,7 @@ export const responses: BodyParser = {
     if (!responseMembers.has("input"))
       return new Rejection("bad_request", "invalid responses request: must have input field");
     const prompt = rangesOf(responseMembers, "instructions", "tools", "input");
-    return jsonBody(responseMembers, scanner, [prompt], countMember(responseMembers, "max_output_tokens", body));
+    return parsedJson(responseMembers, scanner, [prompt], countMember(responseMembers, "max_output_tokens", body));
   },
 };
 
@@ -87,7 +87,7 @@ export const conversations: BodyParser = {
     if (items === undefined || scanner.firstElement(items.start) < 0) {
       return new Rejection("bad_request", "invalid conversations request: must have items field");
     }
-    return jsonBody(conversationMembers, scanner, [[items]], Number.NaN);
+    return parsedJson(conversationMembers, scanner, [[items]], Number.NaN);
   },
 };
 
@@ -108,7 +108,7 @@ export const embeddings: BodyParser = {
       return new Rejection("bad_request", "invalid embeddings request: must have input field");
     }
     const range = embeddingMembers.range("input");
-    return jsonBody(
+    return parsedJson(
       embeddingMembers,
       scanner,
       readPrompts(scanner, embeddingMembers.kind("input"), range) ?? [[range]],
@@ -131,6 +131,6 @@ export const images: BodyParser = {
     if (imageMembers.kind("prompt") !== "string" || end - start <= 2) {
       return new Rejection("bad_request", "invalid images generations request: must have prompt field");
     }
-    return jsonBody(imageMembers, scanner, [[inside(start, end)]], Number.NaN);
+    return parsedJson(imageMembers, scanner, [[inside(start, end)]], Number.NaN);
   },
 };

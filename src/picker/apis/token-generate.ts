@@ -4,7 +4,7 @@ import type { BodyParser } from "../../base/plugin/kinds.ts";
 import { JsonMembers } from "./json/members.ts";
 import { isTokenList } from "./json/ranges.ts";
 import { JsonScanner } from "./json/scanner.ts";
-import { COMMON_MEMBERS, countMember, jsonBody, notJson, stringMember } from "./json-body.ts";
+import { COMMON_MEMBERS, countMember, notJson, parsedJson, textMember } from "./json-body.ts";
 
 const vllm = new JsonMembers([...COMMON_MEMBERS, "token_ids", "features", "sampling_params"]);
 const sglang = new JsonMembers(["stream", "input_ids", "extra_key", "sampling_params"]);
@@ -39,7 +39,7 @@ export const vllmGenerate: BodyParser = {
         prompt.push({ start: start + hashes.start, end: start + hashes.end });
       }
     }
-    return jsonBody(vllm, scanner, [prompt], nestedCount(vllm, vllmSampling, "max_tokens", body));
+    return parsedJson(vllm, scanner, [prompt], nestedCount(vllm, vllmSampling, "max_tokens", body));
   },
 };
 
@@ -67,7 +67,7 @@ export const sglangGenerate: BodyParser = {
       modelInsertAt: -1,
       answerFormat: "sglang",
       streaming: sglang.kind("stream") === "true",
-      cacheSalt: stringMember(sglang, "extra_key", body),
+      cacheSalt: textMember(sglang, "extra_key", body),
       prompts: [[tokens]],
       maxTokens: nestedCount(sglang, sglangSampling, "max_new_tokens", body),
     };

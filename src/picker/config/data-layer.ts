@@ -4,7 +4,7 @@ import type { Violation } from "../../base/document/validate.ts";
 import type { PluginRegistry } from "../../base/plugin/registry.ts";
 import type { ConfiguredPlugin, EffectiveDataSource } from "./effective.ts";
 import type { Envelope } from "./envelope.ts";
-import { defaultOf, isOfKind, type PluginTable, type TableEntry } from "./plugins.ts";
+import { defaultOf, isOfKind, type PluginTable, referencedPlugin, type TableEntry } from "./plugins.ts";
 
 const SOURCE = "metrics-data-source";
 const EXTRACTOR = "core-metrics-extractor";
@@ -19,6 +19,32 @@ export function discoveryOf(section: Envelope["dataLayer"]): { readonly ref: str
   const { pluginRef, endpoints } = section?.discovery ?? {};
   if (endpoints) return { ref: endpoints.pluginRef, path: ["discovery", "endpoints", "pluginRef"] };
   return pluginRef ? { ref: pluginRef, path: ["discovery", "pluginRef"] } : undefined;
+}
+
+/**
+ * The discovery that the file names; undefined where it names none.
+ * @param into receives a name of nothing, or of another kind of plugin
+ * @param warn told of the former name of the section
+ */
+export function readDiscovery(
+  envelope: Envelope,
+  table: PluginTable,
+  into: Violation[],
+  warn: (path: Path, text: string) => void,
+): ConfiguredPlugin<"discovery"> | undefined {
+  const { data, dataLayer } = envelope;
+  if (data && dataLayer)
+    into.push({ path: ["data"], problem: "data is the old name of dataLayer, which is given, too; merge them" });
+  else if (data) warn(["data"], "data is deprecated; it is called dataLayer now");
+  const [section, layer] = dataLayerOf(envelope);
+  const reference = discoveryOf(layer);
+  if (reference === undefined) return undefined;
+  const { ref } = reference;
+  const path = [section, ...reference.path];
+  const named = referencedPlugin(ref, path, "dataLayer.discovery", table, into);
+  if (named === undefined || isDiscovery(named)) return named;
+  into.push({ path: path, problem: `plugin ${ref} is not a discovery but a ${named.definition.kind}` });
+  return undefined;
 }
 
 /**
@@ -87,6 +113,7 @@ export function readDataSources(
   }
 }
 
+const isDiscovery = isOfKind("discovery");
 const isSource = isOfKind("data-source");
 const isExtractor = isOfKind("extractor");
 

@@ -11,10 +11,10 @@ export interface ConfiguredPlugin<K extends PluginKind = PluginKind> {
 }
 
 /** What may stand in a profile. */
-export type ProfileKind = "filter" | "scorer" | "picker";
+export type MemberKind = "filter" | "scorer" | "picker";
 
 /** A member of the profile. */
-export interface ProfilePlugin extends ConfiguredPlugin<ProfileKind> {
+export interface ProfilePlugin extends ConfiguredPlugin<MemberKind> {
   /** From 0 up; means something for scorers only. */
   readonly weight: number;
 }
@@ -87,7 +87,7 @@ export function effectiveSummary(config: EffectiveConfig): Readonly<Record<strin
 }
 
 function profileSummary({ name, plugins }: EffectiveProfile): Readonly<Record<string, unknown>> {
-  const members = (kind: ProfileKind) => plugins.filter(({ definition }) => definition.kind === kind);
+  const members = (kind: MemberKind) => plugins.filter(({ definition }) => definition.kind === kind);
   return {
     profile: name,
     filters: members("filter").map(label),

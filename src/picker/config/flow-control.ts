@@ -1,8 +1,11 @@
 import type { Path } from "../../base/document/document.ts";
 import { didYouMean } from "../../base/document/nearest.ts";
 import type { Violation } from "../../base/document/validate.ts";
+import type { PluginRegistry } from "../../base/plugin/registry.ts";
+import type { ConfiguredPlugin } from "./effective.ts";
 import type { Envelope } from "./envelope.ts";
-import type { PluginTable } from "./plugins.ts";
+import { DETECTOR, type MigrationPlan } from "./migrate.ts";
+import { defaultOf, isOfKind, type PluginTable, referencedPlugin } from "./plugins.ts";
 import { type PolicyRole, type PolicyTable, policyNamed } from "./policies.ts";
 
 /** What the check of `flowControl` looks at besides the section. */
@@ -94,3 +97,39 @@ function* policyReferences(section: Envelope["flowControl"]): Generator<PolicyRe
 function article(noun: string): string {
   return /^[aeio]/.test(noun) ? "n" : "";
 }
+
+/**
+ * The saturation detector that the file names, here or in its former place; else the usual one (scheduling 4.2, 4.3).
+ * @param plan what of the file would be written otherwise today
+ * @param into receives a name of nothing, or of another kind of plugin
+ * @param warn told of the former place
+ */
+export function readDetector(
+  envelope: Envelope,
+  plan: MigrationPlan,
+  table: PluginTable,
+  registry: PluginRegistry,
+  into: Violation[],
+  warn: (path: Path, text: string) => void,
+): ConfiguredPlugin<"saturation-detector"> {
+  const old = plan.detector === undefined ? envelope.saturationDetector : { pluginRef: plan.detector.name };
+  const current = envelope.flowControl?.saturationDetector;
+  if (old && plan.detector === undefined)
+    warn(
+      ["saturationDetector"],
+      current
+        ? "saturationDetector has no effect: flowControl.saturationDetector wins"
+        : "saturationDetector is deprecated here; move it to flowControl.saturationDetector",
+    );
+  const ref = (current ?? old)?.pluginRef ?? undefined;
+  const path = current ? ["flowControl", "saturationDetector", "pluginRef"] : ["saturationDetector", "pluginRef"];
+  // The one there always is may be named without an entry of its own.
+  const isUsual = ref === undefined || ref === DETECTOR;
+  const named = isUsual ? table.get(DETECTOR) : referencedPlugin(ref, path, "saturationDetector", table, into);
+  if (named !== undefined && isDetector(named)) return named;
+  if (named !== undefined && ref !== undefined)
+    into.push({ path: path, problem: `plugin ${ref} is not a SaturationDetector but a ${named.definition.kind}` });
+  return defaultOf(DETECTOR, "saturation-detector", registry);
+}
+
+const isDetector = isOfKind("saturation-detector");

@@ -1,16 +1,16 @@
 import { type Document, formatPosition, type Path } from "../../base/document/document.ts";
-import { didYouMean, nearest } from "../../base/document/nearest.ts";
+import { nearest } from "../../base/document/nearest.ts";
 import { invalid, type Violation } from "../../base/document/validate.ts";
 import type { PluginKind } from "../../base/plugin/kinds.ts";
 import type { PluginRegistry } from "../../base/plugin/registry.ts";
-import { dataLayerOf, discoveryOf, readDataSources } from "./data-layer.ts";
+import { readDataSources, readDiscovery } from "./data-layer.ts";
 import { builtInDocument } from "./defaults.ts";
 import type { ConfiguredPlugin, EffectiveConfig, EffectiveProfile } from "./effective.ts";
 import { API_VERSIONS, type Envelope, envelopeSchema, isCurrent } from "./envelope.ts";
-import { checkFlowControl } from "./flow-control.ts";
+import { checkFlowControl, readDetector } from "./flow-control.ts";
 import { checkGates } from "./gates.ts";
-import { DETECTOR, type MigrationPlan, migratePlugins, planMigration } from "./migrate.ts";
-import { advise, defaultOf, isOfKind, type PluginTable, readPlugins, type TableEntry } from "./plugins.ts";
+import { type MigrationPlan, migratePlugins, planMigration } from "./migrate.ts";
+import { advise, defaultOf, isOfKind, type PluginTable, readPlugins, referencedPlugin } from "./plugins.ts";
 import type { PolicyTable } from "./policies.ts";
 import {
   type Binding,
@@ -115,10 +115,10 @@ class Loading {
     const names = profiles.map(({ name }) => name);
     checkNeededProfile(handler, names, table, this.#violations);
     warnOfProfiles(names, table, warn);
-    const detector = this.#detector(envelope, plan, table);
+    const detector = readDetector(envelope, plan, table, this.#registry, this.#violations, warn);
     const surroundings = { gate: gates.get("flowControl"), table, policies };
     checkFlowControl(envelope, surroundings, this.#violations, warn);
-    const discovery = this.#discovery(envelope, table);
+    const discovery = readDiscovery(envelope, table, this.#violations, warn);
     const dataSources = readDataSources(envelope, table, this.#registry, this.#violations, warn);
     const parsers = this.#parsers(envelope, table);
     const members = profiles.flatMap(({ plugins }) => plugins);
@@ -126,9 +126,9 @@ class Loading {
     checkCompanions(companions, table, this.#violations);
     const along = companions.map(({ plugin }) => plugin);
     const configured = [...table.values()];
-    const admission = [...configured.filter(isScreener), ...configured.filter(isAdmitter)];
+    const refusers = [...configured.filter(isScreener), ...configured.filter(isAdmitter)];
     const handling = [handler, ...referredBy(handler, table)];
-    const readers = distinct([...members, ...admission, ...handling]);
+    const readers = distinct([...members, ...refusers, ...handling]);
     const bindings = bindProducers(readers, table, along, this.#registry, this.#violations);
     checkShared(handling, bindings, table, this.#violations);
     const own = this.#violations.filter((violation) => !isConsequence(violation, envelope, repaired));
@@ -205,42 +205,6 @@ class Loading {
     return { name, plugins };
   }
 
-  #detector(envelope: Envelope, plan: MigrationPlan, table: PluginTable): ConfiguredPlugin<"saturation-detector"> {
-    const old = plan.detector === undefined ? envelope.saturationDetector : { pluginRef: plan.detector.name };
-    const current = envelope.flowControl?.saturationDetector;
-    if (old && plan.detector === undefined)
-      this.#warn(
-        ["saturationDetector"],
-        current
-          ? "saturationDetector has no effect: flowControl.saturationDetector wins"
-          : "saturationDetector is deprecated here; move it to flowControl.saturationDetector",
-      );
-    const ref = (current ?? old)?.pluginRef ?? undefined;
-    const path = current ? ["flowControl", "saturationDetector", "pluginRef"] : ["saturationDetector", "pluginRef"];
-    // The one there always is may be named without an entry of its own.
-    const isUsual = ref === undefined || ref === DETECTOR;
-    const named = isUsual ? table.get(DETECTOR) : this.#referenced(ref, path, "saturationDetector", table);
-    if (named !== undefined && isDetector(named)) return named;
-    if (named !== undefined && ref !== undefined)
-      this.#refuse(path, `plugin ${ref} is not a SaturationDetector but a ${named.definition.kind}`);
-    return defaultOf(DETECTOR, "saturation-detector", this.#registry);
-  }
-
-  #discovery(envelope: Envelope, table: PluginTable): ConfiguredPlugin<"discovery"> | undefined {
-    const { data, dataLayer } = envelope;
-    if (data && dataLayer) this.#refuse(["data"], "data is the old name of dataLayer, which is given, too; merge them");
-    else if (data) this.#warn(["data"], "data is deprecated; it is called dataLayer now");
-    const [section, layer] = dataLayerOf(envelope);
-    const reference = discoveryOf(layer);
-    if (reference === undefined) return undefined;
-    const { ref } = reference;
-    const path = [section, ...reference.path];
-    const named = this.#referenced(ref, path, "dataLayer.discovery", table);
-    if (named === undefined || isDiscovery(named)) return named;
-    this.#refuse(path, `plugin ${ref} is not a discovery but a ${named.definition.kind}`);
-    return undefined;
-  }
-
   /** The current shape lists several parsers, the older one names the only one (scheduling 4.2); the current one wins. */
   #parsers(envelope: Envelope, table: PluginTable): ConfiguredPlugin<"parser">[] {
     const listed = envelope.requestHandler?.parsers ?? [];
@@ -254,7 +218,8 @@ class Loading {
       );
     const parsers: ConfiguredPlugin<"parser">[] = [];
     const take = (ref: string, path: Path, what: string): void => {
-      const named = table.get(ref) ?? this.#parserOfType(ref) ?? this.#referenced(ref, path, what, table);
+      const named =
+        table.get(ref) ?? this.#parserOfType(ref) ?? referencedPlugin(ref, path, what, table, this.#violations);
       if (named === undefined) return;
       if (!isParser(named))
         this.#refuse(path, `the plugin ${ref} is not a parser plugin but a ${named.definition.kind}`);
@@ -274,13 +239,6 @@ class Loading {
     const definition = this.#registry.get(type);
     if (definition?.kind !== "parser" || !definition.parameters.safeParse({}).success) return undefined;
     return defaultOf(type, "parser", this.#registry);
-  }
-
-  #referenced(ref: string, path: Path, what: string, table: PluginTable): TableEntry | undefined {
-    const plugin = table.get(ref);
-    if (plugin === undefined)
-      this.#refuse(path, `${what} references undefined plugin ${ref}${didYouMean(ref, table.keys())}`);
-    return plugin;
   }
 
   #refuse(path: Path, problem: string): void {
@@ -341,8 +299,6 @@ const REMEDIES: Readonly<Partial<Record<PluginKind, string>>> = {
 
 const isPicker = isOfKind("picker");
 const isProducer = isOfKind("producer");
-const isDetector = isOfKind("saturation-detector");
-const isDiscovery = isOfKind("discovery");
 const isParser = isOfKind("parser");
 const isHook = isOfKind("request-hook");
 const isScreener = isOfKind("screener");

@@ -4,7 +4,7 @@ import type { PluginRegistry } from "../../base/plugin/registry.ts";
 import type { Envelope } from "./envelope.ts";
 
 /** Where a parameter comes from that doesn't stand in its own entry under its own name. */
-export interface Origin {
+export interface ParameterOrigin {
   readonly path: Path;
   /** How it is called there. */
   readonly as: string;
@@ -14,7 +14,7 @@ export interface Origin {
 export type PluginEntry = NonNullable<Envelope["plugins"]>[number] & {
   readonly path: Path;
   /** Of parameters that were moved or renamed, by today's name. */
-  readonly origins?: ReadonlyMap<string, Origin>;
+  readonly origins?: ReadonlyMap<string, ParameterOrigin>;
 };
 
 /** What stands where pd-profile-handler had a threshold of its own, up to release 0.5 of llm-d. */
@@ -106,7 +106,7 @@ export function migrateDecider(
   const entry = isNew ? `give plugins the entry ${today} and write` : "write";
   const what = hasThreshold ? "threshold is deprecated" : `${HANDLER} without a decider is deprecated`;
   warn(hasThreshold ? place : handler.path, `${what}; ${entry} ${DECIDER}: ${name} instead`);
-  const from: Origin = { path: hasThreshold ? place : handler.path, as: hasThreshold ? THRESHOLD : HANDLER };
+  const from: ParameterOrigin = { path: hasThreshold ? place : handler.path, as: hasThreshold ? THRESHOLD : HANDLER };
   const origins = new Map([...(handler.origins ?? []), [DECIDER, from]]);
   entries[at] = { ...handler, parameters: { ...parameters, [DECIDER]: name }, origins };
   if (isNew)

@@ -18,7 +18,7 @@ import type { ConfiguredPlugin } from "./effective.ts";
 import { API_VERSIONS, isCurrent } from "./envelope.ts";
 import { gateName, RETIRED_GATES } from "./gates.ts";
 import { type LoadedConfig, type LoadOptions, loadDetailed } from "./load.ts";
-import { DETECTOR, type Move, PREFIX_PRODUCER } from "./migrate.ts";
+import { DETECTOR, type PluginMove, PREFIX_PRODUCER } from "./migrate.ts";
 import { DECIDER, type DeciderPlan } from "./migrate-decider.ts";
 import { currentType } from "./published.ts";
 
@@ -274,7 +274,7 @@ class Rewriting {
     this.#changed = true;
   }
 
-  #move(from: YAMLMap, moves: readonly Move[], into: YAMLMap): void {
+  #move(from: YAMLMap, moves: readonly PluginMove[], into: YAMLMap): void {
     this.#changed = true;
     // First: what goes may stand where something else is moved to.
     for (const { key, to } of moves) if (to === undefined) from.delete(key);

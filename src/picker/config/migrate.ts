@@ -2,11 +2,17 @@ import type { Path } from "../../base/document/document.ts";
 import type { Violation } from "../../base/document/validate.ts";
 import type { PluginRegistry } from "../../base/plugin/registry.ts";
 import { type Envelope, INLINE_THRESHOLDS } from "./envelope.ts";
-import { type DeciderPlan, migrateDecider, type Origin, type PluginEntry, planDecider } from "./migrate-decider.ts";
+import {
+  type DeciderPlan,
+  migrateDecider,
+  type ParameterOrigin,
+  type PluginEntry,
+  planDecider,
+} from "./migrate-decider.ts";
 import { renamedType } from "./published.ts";
 
 /** A parameter of the prefix cache under its old name and under today's; `to` undefined = it means nothing any more. */
-export interface Move {
+export interface PluginMove {
   readonly key: string;
   readonly to: string | undefined;
   readonly value: unknown;
@@ -17,9 +23,11 @@ export interface MigrationPlan {
   /** Types that have another name now. */
   readonly renamed: readonly { readonly at: number; readonly from: string; readonly to: string }[];
   /** Parameters of the prefix cache on a scorer, which go to a producer of their own. */
-  readonly prefix: { readonly at: number; readonly moves: readonly Move[]; readonly noTokenLimit: boolean } | undefined;
+  readonly prefix:
+    | { readonly at: number; readonly moves: readonly PluginMove[]; readonly noTokenLimit: boolean }
+    | undefined;
   /** Producers with parameters under old names. */
-  readonly producers: readonly { readonly at: number; readonly moves: readonly Move[] }[];
+  readonly producers: readonly { readonly at: number; readonly moves: readonly PluginMove[] }[];
   /** A detector given by thresholds in place, which gets an entry under this name. */
   readonly detector: { readonly name: string; readonly keys: readonly Threshold[] } | undefined;
   /** A handler of two stages that decides for itself. */
@@ -89,14 +97,14 @@ function prefixOf(plugins: NonNullable<Envelope["plugins"]>, registry: PluginReg
  * Of several block sizes one counts. On a producer: today's key unless it is left at its default beside the alias, else that,
  * else characters. On a scorer: today's key, else the alias, which counted characters from v1.1 to v1.3, else the older name.
  */
-function movesOf(parameters: Readonly<Record<string, unknown>>, on: "scorer" | "producer"): Move[] {
+function movesOf(parameters: Readonly<Record<string, unknown>>, on: "scorer" | "producer"): PluginMove[] {
   const tokens = parameters[BLOCK_TOKENS];
   const isLeft = tokens === undefined || (on === "producer" && tokens === DEFAULT_BLOCK_TOKENS);
   const isGiven = Number.isInteger(parameters[BLOCK_ALIAS]);
   const aliasCounts = isGiven && isLeft;
   const inTokens = (value: unknown): unknown =>
     isBlockLength(value) ? Math.ceil(value / CHARACTERS_PER_TOKEN) : value;
-  const moves: Move[] = [];
+  const moves: PluginMove[] = [];
   for (const [key, value] of Object.entries(parameters)) {
     if (!MOVED.has(key)) continue;
     if (key === BLOCK_CHARACTERS) {
@@ -187,12 +195,12 @@ export function migratePlugins(
 }
 
 function moveAll(
-  moves: readonly Move[],
+  moves: readonly PluginMove[],
   entry: Path,
   into: Violation[],
-): { readonly parameters: Record<string, unknown>; readonly origins: Map<string, Origin> } {
+): { readonly parameters: Record<string, unknown>; readonly origins: Map<string, ParameterOrigin> } {
   const parameters: Record<string, unknown> = {};
-  const origins = new Map<string, Origin>();
+  const origins = new Map<string, ParameterOrigin>();
   for (const { key, to, value } of moves) {
     const path = [...entry, "parameters", key];
     if (to !== undefined) {

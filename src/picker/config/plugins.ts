@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { Path } from "../../base/document/document.ts";
+import { didYouMean } from "../../base/document/nearest.ts";
 import { check, isUnknownKey, knownKeys, type Violation } from "../../base/document/validate.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import type { PluginDefinition, PluginKind } from "../../base/plugin/kinds.ts";
@@ -100,6 +101,24 @@ export function whereItStands({ path, origins }: PluginEntry, place: Path): Path
   const key = path.length + 1;
   const origin = origins?.get(String(place[key]));
   return origin === undefined ? place : [...origin.path, ...place.slice(key + 1)];
+}
+
+/**
+ * The plugin of the file that a section refers to by its name.
+ * @param what the section, as the message calls it
+ * @param into receives a name of nothing
+ */
+export function referencedPlugin(
+  ref: string,
+  path: Path,
+  what: string,
+  table: PluginTable,
+  into: Violation[],
+): TableEntry | undefined {
+  const plugin = table.get(ref);
+  if (plugin === undefined)
+    into.push({ path, problem: `${what} references undefined plugin ${ref}${didYouMean(ref, table.keys())}` });
+  return plugin;
 }
 
 /** A plugin as it is when nothing configures it. */

@@ -6,7 +6,7 @@ import type { PluginRegistry } from "../../base/plugin/registry.ts";
 export type PolicyRole = "ordering policy" | "fairness policy" | "usage limit policy" | "eviction policy";
 
 /** A type of policy: its parameters are checked, but there is no queue yet in which it would have an effect. */
-export interface Policy {
+interface Policy {
   readonly role: PolicyRole;
   readonly describe: string;
   readonly parameters: z.ZodType;

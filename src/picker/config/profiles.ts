@@ -3,9 +3,9 @@ import { didYouMean } from "../../base/document/nearest.ts";
 import type { Violation } from "../../base/document/validate.ts";
 import type { PluginDefinition, PluginKind } from "../../base/plugin/kinds.ts";
 import type { PluginRegistry } from "../../base/plugin/registry.ts";
-import type { ConfiguredPlugin, ProfileKind, ProfilePlugin } from "./effective.ts";
+import type { ConfiguredPlugin, MemberKind, ProfilePlugin } from "./effective.ts";
 import type { Envelope } from "./envelope.ts";
-import { defaultOf, isOfKind, type PluginTable } from "./plugins.ts";
+import { defaultOf, isOfKind, type PluginTable, referencedPlugin } from "./plugins.ts";
 import type { PolicyTable } from "./policies.ts";
 
 type ProfileEntry = NonNullable<Envelope["schedulingProfiles"]>[number];
@@ -47,16 +47,12 @@ export function readProfile(
   const members: ProfilePlugin[] = [];
   (entry.plugins ?? []).forEach(({ pluginRef, weight }, index) => {
     const path = [...at, "plugins", index, "pluginRef"];
-    const plugin = table.get(pluginRef);
-    if (plugin === undefined && policies.has(pluginRef)) {
+    if (!table.has(pluginRef) && policies.has(pluginRef)) {
       warn(path, `${where} lists ${pluginRef}, which has no effect here: name it in flowControl`);
       return;
     }
-    if (plugin === undefined) {
-      const problem = `${where} references undefined plugin ${pluginRef}${didYouMean(pluginRef, table.keys())}`;
-      into.push({ path, problem });
-      return;
-    }
+    const plugin = referencedPlugin(pluginRef, path, where, table, into);
+    if (plugin === undefined) return;
     const { name, parameters } = plugin;
     const definition = inProfile(plugin.definition);
     const remedy = HARMLESS[definition.kind];
@@ -111,7 +107,7 @@ function inProfile(definition: PluginDefinition): PluginDefinition {
 }
 
 /** Whether plugins of a kind stand in profiles. */
-export function isMember(kind: string): kind is ProfileKind {
+export function isMember(kind: string): kind is MemberKind {
   return kind === "filter" || kind === "scorer" || kind === "picker";
 }
 

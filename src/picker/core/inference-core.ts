@@ -2,7 +2,7 @@ import type { Clock } from "../../base/clock/clock.ts";
 import type { SeededRandom } from "../../base/clock/random.ts";
 import { BytesPerToken } from "../../base/inference/bytes-per-token.ts";
 import type { PluginInstances } from "../../base/plugin/instances.ts";
-import type { AppProtocol, OwnHook, RequestParser, SaturationDetector } from "../../base/plugin/kinds.ts";
+import type { AppProtocol, OwnHook } from "../../base/plugin/kinds.ts";
 import { VERSION } from "../../base/process/version.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import { createMetrics, type Metrics } from "../../base/telemetry/names.ts";
@@ -18,25 +18,23 @@ import { EndpointRegistry } from "../../pool/endpoints/registry.ts";
 import { type MetricsPage, ScrapeClient } from "../../pool/endpoints/scrape-client.ts";
 import { EndpointsView } from "../../pool/endpoints/view.ts";
 import { type ModelOptions, ModelResolver } from "../../pool/resources/resolve.ts";
-import { ParserTable } from "../apis/parser-table.ts";
 import type { EffectiveConfig } from "../config/effective.ts";
 import { BudgetWatch } from "../exchange/budget-watch.ts";
 import { type BudgetSettings, ByteBudget } from "../exchange/byte-budget.ts";
-import { Decider, type DecisionParts } from "../exchange/decide.ts";
-import { type ExchangeServices, InferenceExchange } from "../exchange/exchange.ts";
+import { RequestDecider } from "../exchange/decide.ts";
+import { InferenceExchange } from "../exchange/exchange.ts";
 import { ExchangeMetrics } from "../exchange/exchange-metrics.ts";
+import type { ExchangeServices } from "../exchange/exchange-services.ts";
 import { Preparation } from "../exchange/prepare.ts";
-import { type PluginCalls, RequestHooks } from "../exchange/request-hooks.ts";
+import type { PluginCalls } from "../exchange/request-hooks.ts";
 import type { Exchange, Wire } from "../exchange/wire.ts";
-import { LegacyAdmission } from "../flowcontrol/legacy-admission.ts";
 import { refusePromise } from "../scheduling/plugin-calls.ts";
 import { prefixIndexSizes } from "../scheduling/plugins/prefix/approx-prefix-cache-producer.ts";
-import type { SchedulingPlan } from "../scheduling/profile.ts";
 import { DecisionRecords } from "../scheduling/records.ts";
 import { Scheduler } from "../scheduling/scheduler.ts";
 import type { PoolSaturation } from "./core-metrics.ts";
 import { modelGuard, pluginCalls, rewriteCounter, schedulerHooks } from "./core-metrics.ts";
-import { instancesOf, planOf } from "./plan.ts";
+import { type InForce, makeInForce } from "./in-force.ts";
 
 /** One request body, by default (spec/decisions.md). */
 const MAX_REQUEST_BYTES = 32 * 1024 * 1024;
@@ -177,7 +175,7 @@ export class InferenceCore {
       clock,
       random,
       endpoints: this.endpoints,
-      decider: new Decider({
+      decider: new RequestDecider({
         clock,
         random,
         endpoints: this.endpoints,
@@ -304,49 +302,10 @@ export class InferenceCore {
     this.#log.log("error", "internal", { err: error }, "internal error");
   }
 
+  /** @param previous plugins that may go on with what they have learnt */
   #make(config: EffectiveConfig, previous: PluginInstances | undefined): InForce {
-    const { clock, random, log } = this.#options;
-    const instances = instancesOf(config, { clock, random, log, previous });
-    try {
-      return this.#makeAll(config, instances);
-    } catch (error) {
-      instances.close();
-      throw error;
-    }
-  }
-
-  #makeAll(config: EffectiveConfig, instances: PluginInstances): InForce {
-    const named = config.parsers.map((plugin) => ({ name: plugin.name, plugin: instances.make(plugin) }));
-    const parsers = named.map(({ plugin }) => plugin);
-    const detector = instances.make(config.detector);
-    const configured = config.hooks.map((plugin) => ({
-      ...{ name: plugin.name, type: plugin.definition.type },
-      plugin: instances.make(plugin),
-    }));
-    const hooks = [...configured, ...(this.#options.hooks ?? [])];
-    return {
-      instances,
-      named,
-      plan: planOf(config, instances),
-      detector: { name: config.detector.name, plugin: detector },
-      admission: new LegacyAdmission(detector),
-      parsers: parsers.length === 0 ? new ParserTable() : new ParserTable(parsers),
-      headerProcessors: config.headerProcessors.map((plugin) => ({
-        ...{ name: plugin.name, type: plugin.definition.type },
-        plugin: instances.make(plugin),
-      })),
-      hooks: new RequestHooks(
-        hooks,
-        (hook, error) =>
-          this.#log.log(
-            "error",
-            `hook ${hook}`,
-            { err: error, plugin: hook },
-            "a request hook failed and was left out",
-          ),
-        this.#calls,
-      ),
-    };
+    const { clock, random, log, hooks: ownHooks = [] } = this.#options;
+    return makeInForce(config, { clock, random, log, previous, ownHooks, failures: this.#log, calls: this.#calls });
   }
 }
 
@@ -355,14 +314,4 @@ export interface PluginState {
   readonly name: string;
   readonly type: string;
   readonly state?: () => unknown;
-}
-
-/** What was made of one configuration. */
-interface InForce extends DecisionParts {
-  readonly instances: PluginInstances;
-  readonly plan: SchedulingPlan;
-  readonly detector: { readonly name: string; readonly plugin: SaturationDetector };
-  readonly hooks: RequestHooks;
-  /** The configured parsers; none = the default ones, which get along with every protocol. */
-  readonly named: readonly { readonly name: string; readonly plugin: RequestParser }[];
 }

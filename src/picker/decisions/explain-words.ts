@@ -1,9 +1,5 @@
 /** Words and figures of explanations: as precise as what they say, never `NaN`. */
-
-/** `1 candidate`, `2 candidates`. */
-export function counted(count: number, noun: string): string {
-  return `${count} ${count === 1 ? noun : `${noun}s`}`;
-}
+export { counted, listed } from "../../base/document/words.ts";
 
 /** Points with two digits behind the point; `?` where there is no number. */
 export function points(value: number, digits = 2): string {
@@ -34,9 +30,4 @@ export function span(ms: number): string {
   if (ms < 999.5) return `${Math.round(ms)} ms`;
   if (ms < 119_950) return `${(ms / 1000).toFixed(1)} s`;
   return `${Math.round(ms / 60_000)} min`;
-}
-
-/** `a`, `a and b`, `a, b and c`. */
-export function listed(parts: readonly string[]): string {
-  return parts.length < 2 ? parts.join() : `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}`;
 }

@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { VirtualClock } from "../../base/clock/virtual.ts";
+import { BodyAccount, type HolderReport } from "./body-account.ts";
 import { type BudgetReport, BudgetWatch } from "./budget-watch.ts";
-import { BodyAccount, ByteBudget, type HolderReport } from "./byte-budget.ts";
+import { ByteBudget } from "./byte-budget.ts";
 
 function made() {
   const clock = new VirtualClock();

@@ -1,5 +1,6 @@
 import type { Clock } from "../../base/clock/clock.ts";
-import { type ByteBudget, type HolderReport, TICKS_PER_WINDOW } from "./byte-budget.ts";
+import type { HolderReport } from "./body-account.ts";
+import { type ByteBudget, TICKS_PER_WINDOW } from "./byte-budget.ts";
 
 /** A budget does not move when bodies wait for so many ticks and no bytes of the main pool are given back. */
 const STILL_TICKS = 3;

@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type SlowBody, SlowBudget } from "../../../test/support/exchange/slow-budget.cases.ts";
-import { BodyAccount, type BudgetSettings, ByteBudget } from "./byte-budget.ts";
+import { BodyAccount } from "./body-account.ts";
+import { type BudgetSettings, ByteBudget } from "./byte-budget.ts";
 
 /** The longest body, and the longest piece of one. */
 const LONGEST = 2000;

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { BodyAccount, type BudgetHolder, type BudgetSettings, ByteBudget } from "./byte-budget.ts";
+import { BodyAccount, type BudgetHolder } from "./body-account.ts";
+import { type BudgetSettings, ByteBudget } from "./byte-budget.ts";
 
 /** One body and what it was told. */
 class Body implements BudgetHolder {

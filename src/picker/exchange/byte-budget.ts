@@ -1,13 +1,4 @@
-/** What a body asks of whoever receives it. */
-export interface BudgetHolder {
-  /** `x-request-id`, for the report. */
-  readonly requestId: string;
-  /** Stop reading this body. */
-  pause(): void;
-  resume(): void;
-  /** The body stalls while memory is short: end the request and release its account. */
-  letGo(): void;
-}
+import { type BodyAccount, type HolderReport, type Party, Pool } from "./body-account.ts";
 
 /** Sizes in bytes. Each field has a flag in `commands/common/body-flags.ts`. */
 export interface BudgetSettings {
@@ -54,79 +45,6 @@ const MOST_PARKED = 128 * KiB;
 /** The body that all others wait for must bring the minimum rate for each of them, up to this many. */
 const MOST_WAITING_COUNTED = 64;
 
-/** What one client address holds in one pool. */
-interface Party {
-  readonly address: string;
-  held: number;
-  bodies: number;
-}
-
-/** Small bodies have a pool of their own: the reserve. */
-class Pool {
-  readonly limit: number;
-  used = 0;
-  /** Bodies that are not complete, in the order of their arrival in this pool. */
-  readonly members = new Set<BodyAccount>();
-  /** Addresses of `members`. */
-  readonly parties = new Map<string, Party>();
-
-  constructor(limit: number) {
-    this.limit = limit;
-  }
-
-  /** More than half of it is in use: who stalls must go. */
-  get short(): boolean {
-    return 2 * this.used > this.limit;
-  }
-}
-
-/**
- * | State | Pieces come | Can be paused | Can stall |
- * |---|---|---|---|
- * | empty | not yet, or no longer | no | no |
- * | reading | yes | yes | yes |
- * | paused | no: we stopped it | is | no |
- * | complete | no | no | no |
- */
-type State = "empty" | "reading" | "paused" | "complete";
-
-/** What one exchange holds. Only the budget writes to it. */
-export class BodyAccount {
-  readonly holder: BudgetHolder;
-  /** The client's address; "" = unknown, and then the body has no share but its own. Set before the first piece. */
-  address = "";
-  /** Bytes announced for the body, 0 = unknown. Set before the first piece. */
-  expected = 0;
-  /** Bytes held. */
-  held = 0;
-  state: State = "empty";
-  pool: Pool | undefined;
-  /** Of a member of a pool with a known address. */
-  party: Party | undefined;
-  /** Of `held` while the body is paused: bytes that take no room from others. */
-  parked = 0;
-  /** Bytes that room is kept for, since the body was told to go on. */
-  promised = 0;
-  /** What was held when the present stretch of too few bytes began, and how many ticks it lasts. */
-  mark = 0;
-  slowTicks = 0;
-
-  constructor(holder: BudgetHolder) {
-    this.holder = holder;
-  }
-}
-
-/** One line of the report of a spent budget. */
-export interface HolderReport {
-  /** "" = unknown. */
-  readonly address: string;
-  readonly requestId: string;
-  readonly bytes: number;
-  readonly state: State;
-  /** Milliseconds without the minimum rate, in steps of a tick; 0 for bodies that nobody waits for. */
-  readonly slowFor: number;
-}
-
 /**
  * The bytes that all buffered and replayed bodies of the process hold together.
  *
@@ -161,6 +79,12 @@ export class ByteBudget {
     this.#main = new Pool(this.settings.limit);
     this.#reserve = new Pool(this.settings.reserve);
     this.#mostParked = Math.min(MOST_PARKED, Math.floor(this.settings.limit / SHARE.body.own));
+  }
+
+  /** What the client of a stalled body is told. */
+  get stallReason(): string {
+    const { minRate, window } = this.settings;
+    return `the request body stalled: less than ${minRate} bytes/s for ${window / 1000} s while others need the memory`;
   }
 
   /** Bytes held now, in both pools. */

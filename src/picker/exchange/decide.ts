@@ -65,7 +65,7 @@ export interface Decided {
  * synchronous stretch, header processors, candidates, admit, schedule. The first failure wins, in this order (epp-protocol
  * 9.3).
  */
-export class Decider {
+export class RequestDecider {
   readonly #parts: DeciderParts;
 
   constructor(parts: DeciderParts) {

@@ -2,7 +2,7 @@ import { HeaderList } from "../../base/inference/headers.ts";
 import type { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { Span, SpanAttributes, Tracing } from "../../base/telemetry/tracing.ts";
-import type { DecisionTrace, TracedStage } from "../scheduling/plugin-calls.ts";
+import type { DecisionTrace, TracedStep } from "../scheduling/plugin-calls.ts";
 import { shortened } from "../scheduling/record.ts";
 import type { EndCause, Routed } from "./wire.ts";
 
@@ -24,7 +24,7 @@ export class ExchangeTrace {
   /** The client named a state of its trace. */
   readonly #carried: boolean;
   #orchestration: Span | undefined;
-  #stages: StageSpans | undefined;
+  #steps: StepSpans | undefined;
   #disaggregation: Span | undefined;
 
   /**
@@ -43,8 +43,8 @@ export class ExchangeTrace {
     if (!this.#span.sampled) return undefined;
     const common = { "gen_ai.request.id": this.#id };
     this.#orchestration = this.#span.child("gateway.request_orchestration", common, "server");
-    this.#stages = new StageSpans();
-    return this.#stages;
+    this.#steps = new StepSpans();
+    return this.#steps;
   }
 
   /** It was decided about: routed or refused. */
@@ -56,8 +56,8 @@ export class ExchangeTrace {
     for (const each of [this.#span, span]) each.attribute("gen_ai.request.model", model);
     span.attribute("target_model", model);
     span.attribute("request_prio", priority);
-    this.#stages?.show(span, common);
-    if (this.#stages?.disaggregated) this.#disaggregation = span.child("prepare_disaggregation", common);
+    this.#steps?.show(span, common);
+    if (this.#steps?.disaggregated) this.#disaggregation = span.child("prepare_disaggregation", common);
   }
 
   /** The request gets this instead of an endpoint. */
@@ -98,7 +98,7 @@ export class ExchangeTrace {
     this.#orchestration?.end();
     this.#disaggregation = undefined;
     this.#orchestration = undefined;
-    this.#stages = undefined;
+    this.#steps = undefined;
   }
 }
 
@@ -134,9 +134,9 @@ function disaggregation(headers: HeaderList | undefined): SpanAttributes {
 }
 
 /** Most steps of one decision that are shown; a configuration has no limit of its own. */
-const MAX_STAGES = 256;
+const MAX_STEPS = 256;
 /** Of these, those that are the place of others come last: they have as much room again. */
-const MAX_PLACES = 2 * MAX_STAGES;
+const MAX_PLACES = 2 * MAX_STEPS;
 
 /** Handlers whose choice of profiles has a span of its own, by type. */
 const HANDLER_SPANS: ReadonlyMap<string, string> = new Map([
@@ -154,17 +154,17 @@ export function spanText(text: string): string {
  * Gathers the steps of one decision and shows them as spans once it is over (scheduling 9.1): profiles, in each the
  * filters together, the scoring with every scorer below it, and the picker.
  */
-export class StageSpans implements DecisionTrace {
-  readonly #stages: TracedStage[] = [];
+export class StepSpans implements DecisionTrace {
+  readonly #steps: TracedStep[] = [];
 
-  stage(stage: TracedStage): void {
-    const detail = stage.kind === "filter" || stage.kind === "scorer";
-    if (this.#stages.length < (detail ? MAX_STAGES : MAX_PLACES)) this.#stages.push(stage);
+  step(step: TracedStep): void {
+    const detail = step.kind === "filter" || step.kind === "scorer";
+    if (this.#steps.length < (detail ? MAX_STEPS : MAX_PLACES)) this.#steps.push(step);
   }
 
   /** Whether a handler of disaggregated serving chose the profiles. */
   get disaggregated(): boolean {
-    return this.#stages.some(({ kind, plugin }) => kind === "handler" && HANDLER_SPANS.has(plugin?.type ?? ""));
+    return this.#steps.some(({ kind, plugin }) => kind === "handler" && HANDLER_SPANS.has(plugin?.type ?? ""));
   }
 
   /**
@@ -173,20 +173,20 @@ export class StageSpans implements DecisionTrace {
    * @param common what every span carries
    */
   show(parent: Span, common: SpanAttributes): void {
-    const stages = this.#stages;
-    for (const { kind, plugin, started, ended, decision = "" } of stages) {
+    const steps = this.#steps;
+    for (const { kind, plugin, started, ended, decision = "" } of steps) {
       const name = kind === "handler" ? HANDLER_SPANS.get(plugin?.type ?? "") : undefined;
       if (name !== undefined)
         parent.past(name, started, ended, { ...common, "llm_d.epp.profile_handler.decision": decisionOf(decision) });
     }
-    for (const stage of stages) if (stage.kind === "profile") this.#showProfile(stage, parent, common);
+    for (const step of steps) if (step.kind === "profile") this.#showProfile(step, parent, common);
   }
 
-  #showProfile({ profile, started, ended, left }: TracedStage, parent: Span, common: SpanAttributes): void {
+  #showProfile({ profile, started, ended, left }: TracedStep, parent: Span, common: SpanAttributes): void {
     const attributes = { ...common, "llm_d.epp.scheduling.profile.name": profile };
     const span = parent.past("run_scheduler_profile", started, ended, attributes);
     if (left === 0) span.fail("no endpoint left");
-    const steps = this.#stages.filter((stage) => stage.profile === profile);
+    const steps = this.#steps.filter((step) => step.profile === profile);
     showFilters(
       steps.filter(({ kind }) => kind === "filter"),
       span,
@@ -201,7 +201,7 @@ export class StageSpans implements DecisionTrace {
 }
 
 /** One span for all filters of a profile, as the reference has it; none where there are none. */
-function showFilters(filters: readonly TracedStage[], parent: Span, common: SpanAttributes): void {
+function showFilters(filters: readonly TracedStep[], parent: Span, common: SpanAttributes): void {
   const first = filters[0];
   const last = filters.at(-1);
   if (first === undefined || last === undefined) return;
@@ -212,7 +212,7 @@ function showFilters(filters: readonly TracedStage[], parent: Span, common: Span
   });
 }
 
-function showScoring(step: TracedStage, scorers: readonly TracedStage[], parent: Span, common: SpanAttributes): void {
+function showScoring(step: TracedStep, scorers: readonly TracedStep[], parent: Span, common: SpanAttributes): void {
   const span = parent.past("llm_d.epp.scoring", step.started, step.ended, {
     ...common,
     "llm_d.epp.scorer.count": scorers.length,
@@ -233,7 +233,7 @@ function showScoring(step: TracedStage, scorers: readonly TracedStage[], parent:
   }
 }
 
-function showPicker({ started, ended, candidates, top = [] }: TracedStage, parent: Span, common: SpanAttributes): void {
+function showPicker({ started, ended, candidates, top = [] }: TracedStep, parent: Span, common: SpanAttributes): void {
   parent.past("pick_endpoints", started, ended, {
     ...common,
     "llm_d.epp.picker.candidate_endpoints": candidates,

@@ -1,65 +1,31 @@
-import type { Clock } from "../../base/clock/clock.ts";
-import { type Random, uuidFrom } from "../../base/clock/random.ts";
-import type { BytesPerToken } from "../../base/inference/bytes-per-token.ts";
+import { uuidFrom } from "../../base/clock/random.ts";
 import type { DecisionRecord } from "../../base/inference/decision-record.ts";
 import type { AttemptFailure, Endpoint } from "../../base/inference/endpoint.ts";
 import { messageOf, oneLine } from "../../base/inference/errors.ts";
 import { HEADER, HeaderList, requestPath } from "../../base/inference/headers.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
-import type { AnswerFormat, InferenceRequest } from "../../base/inference/request.ts";
-import type { Tracing } from "../../base/telemetry/tracing.ts";
-import type { EndpointRegistry } from "../../pool/endpoints/registry.ts";
+import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { NameRestorer } from "../apis/model-name.ts";
 import type { DecisionTrace } from "../scheduling/plugin-calls.ts";
 import { textToLearnFrom } from "../scheduling/tokens/learnable-text.ts";
 import { Attempts } from "./attempts.ts";
-import { BodyAccount, type BudgetHolder, type ByteBudget } from "./byte-budget.ts";
-import { clientAddressOf } from "./client-address.ts";
-import type { Decider } from "./decide.ts";
+import { BodyAccount, type BudgetHolder, clientAddressOf } from "./body-account.ts";
 import { asksForDecision, decisionHeaders, together } from "./decision-headers.ts";
-import type { ExchangeMetrics, RequestSeries } from "./exchange-metrics.ts";
+import type { RequestSeries } from "./exchange-metrics.ts";
+import type { ExchangeServices } from "./exchange-services.ts";
 import { ExchangeTrace } from "./exchange-trace.ts";
 import type { Prepared, Preparing } from "./prepare.ts";
 import { BodyAssembler, forwardedBody } from "./request-body.ts";
-import { HookRun, type RequestHooks } from "./request-hooks.ts";
+import { HookRun } from "./request-hooks.ts";
 import { isProxyFailure, ResponseObserver } from "./response-observer.ts";
 import type { Decision, DynamicMetadata, EndCause, Exchange, Routed, SubsetHint, Wire } from "./wire.ts";
 
-/** What every exchange of a process shares. */
-export interface ExchangeServices {
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly endpoints: EndpointRegistry;
-  readonly decider: Decider;
-  readonly metrics: ExchangeMetrics;
-  readonly hooks: () => RequestHooks;
-  readonly budget: ByteBudget;
-  /** Learns from answers; absent = nobody does. */
-  readonly bytesPerToken?: BytesPerToken | undefined;
-  /** Undefined = nothing is traced, and what carries a client's trace goes on as it came. */
-  readonly tracing?: Tracing | undefined;
-  /** Bytes; a longer request body is refused with 413. */
-  readonly maxRequestBytes: number;
-  /** A POST without a body to a path whose bodies are read is refused with 400; else any endpoint gets it (epp-protocol 3.2). */
-  readonly refusesEmptyBodies: boolean;
-  /** Answers to requests that ask for it carry the decision (`--decision-header`). */
-  readonly decisionHeader: boolean;
-  /** Told of failures of our own, which the client sees as 500. */
-  onError(error: unknown): void;
-  /** Told of a report that somebody served who is no endpoint of the pool. @param reported one line, `ip:port` at best */
-  onStrangerServed(reported: string): void;
-}
-
 const NOTHING = new Uint8Array(0);
 const EMPTY_BODY = "the request body is empty; send a JSON object";
-const IN_FULL = { full: true };
 /** What a decision comes to that nobody waits for any more. */
 const OVER = new Rejection("internal", "the request was over before it was decided about");
 
-/** Answers that are one gRPC message, unless a stream was asked for. */
-const SINGLE_ANSWERS: ReadonlySet<AnswerFormat> = new Set(["vllm-generate", "vllm-embed"]);
-
-/** The one implementation of `Exchange`: gathers the body, asks for the decision, keeps the books. */
+/** Gathers the body, asks for the decision, keeps the books. */
 export class InferenceExchange implements Exchange, BudgetHolder {
   requestIdGenerated = false;
   readonly #services: ExchangeServices;
@@ -160,9 +126,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
 
   letGo(): void {
     if (this.#decided || this.#ended) return;
-    const { minRate, window } = this.#services.budget.settings;
-    const detail = `the request body stalled: less than ${minRate} bytes/s for ${window / 1000} s while others need the memory`;
-    this.#wire.evict(this.#refuse(new Rejection("body_stalled", detail)));
+    this.#wire.evict(this.#refuse(new Rejection("body_stalled", this.#services.budget.stallReason)));
   }
 
   releaseBody(): void {
@@ -346,11 +310,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
       const outcome = decider.decide(
         understood,
         this.#subset,
-        trace === undefined && prepared === undefined
-          ? explained
-            ? IN_FULL
-            : undefined
-          : { full: explained, trace, prepared },
+        explained || trace !== undefined || prepared !== undefined ? { full: explained, trace, prepared } : undefined,
       );
       if (explained) this.decisionHeaders = decisionHeaders(outcome.record);
       const { request, result } = outcome;
@@ -360,8 +320,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
         return this.#refuse(result);
       }
       this.#requestedStream = request.streaming;
-      this.#response.format = request.answerFormat;
-      this.#response.single = !request.streaming && SINGLE_ANSWERS.has(request.answerFormat);
+      this.#response.expect(request);
       const { bytesPerToken } = this.#services;
       if (bytesPerToken !== undefined) this.#text = textToLearnFrom(bytesPerToken, request);
       this.#targetModel = request.targetModel;
@@ -411,13 +370,11 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     return new Rejection("too_large", `request body exceeds ${this.#services.maxRequestBytes} bytes`);
   }
 
-  /** How many tokens the model server counted, if it did: of an answer of its own, to a prompt that was text. */
   #learn(): void {
-    const { usage, succeeded } = this.#response;
-    if (usage === undefined || !succeeded || Number.isNaN(this.#text)) return;
-    // Anthropic's API leaves what was read from the cache out of the input tokens; who follows it cannot be told.
-    if (usage.cachedTokens > 0 && requestPath(this.#headers).endsWith("/messages")) return;
-    this.#services.bytesPerToken?.learn(this.#targetModel, this.#text, usage.promptTokens, this.#services.clock.now());
+    if (Number.isNaN(this.#text)) return;
+    const tokens = this.#response.countedPromptTokens(requestPath(this.#headers));
+    if (tokens !== undefined)
+      this.#services.bytesPerToken?.learn(this.#targetModel, this.#text, tokens, this.#services.clock.now());
   }
 
   #answered(): void {

@@ -1,5 +1,5 @@
 import type { HeaderList } from "../../base/inference/headers.ts";
-import type { AnswerFormat } from "../../base/inference/request.ts";
+import type { AnswerFormat, InferenceRequest } from "../../base/inference/request.ts";
 import { MAX_OBSERVED_BODY } from "../apis/usage/json-usage.ts";
 import type { Usage, UsageReader } from "../apis/usage/usage.ts";
 import { usageReaderFor } from "../apis/usage/usage-reader.ts";
@@ -7,6 +7,9 @@ import { usageReaderFor } from "../apis/usage/usage-reader.ts";
 /** How an event stream begins: with a field, or with a comment. No JSON begins like this. */
 const EVENT_FIELD = /^(data|event|id|retry)?:/;
 const LONGEST_FIELD = "event:".length;
+
+/** Answers that are one gRPC message, unless a stream was asked for. */
+const SINGLE_ANSWERS: ReadonlySet<AnswerFormat> = new Set(["vllm-generate", "vllm-embed"]);
 
 /** Times and sizes of a response, and its usage, seen from the bytes that pass by; holds back nothing. */
 export class ResponseObserver {
@@ -40,10 +43,28 @@ export class ResponseObserver {
     return this.#reader?.usage;
   }
 
+  /**
+   * How many tokens the model server counted in a prompt that was text, in a successful answer of its own.
+   * @param path of the request
+   * @returns undefined where it did not count, or where the API leaves some of them out
+   */
+  countedPromptTokens(path: string): number | undefined {
+    const { usage } = this;
+    if (usage === undefined || !this.succeeded) return undefined;
+    // Anthropic's API leaves what was read from the cache out of the input tokens; who follows it cannot be told.
+    return usage.cachedTokens > 0 && path.endsWith("/messages") ? undefined : usage.promptTokens;
+  }
+
   /** Whether the bytes that pass are kept to the end: for their usage, or because they are one message. */
   get holding(): boolean {
     if (this.single) return !this.#over && this.bytes <= MAX_OBSERVED_BODY;
     return this.#readerNow()?.holding ?? false;
+  }
+
+  /** The request was understood: how its answer is read. */
+  expect({ answerFormat, streaming }: Pick<InferenceRequest, "answerFormat" | "streaming">): void {
+    this.format = answerFormat;
+    this.single = !streaming && SINGLE_ANSWERS.has(answerFormat);
   }
 
   /** @param now monotonic ms */

@@ -7,7 +7,7 @@ export interface HashedRequest extends Pick<ParsedBody, "prompts" | "cacheSalt">
 }
 
 /** Bytes that count as one token where nothing has been tokenised (scheduling 3.11, backend `estimate`). */
-export const BYTES_PER_TOKEN = 4;
+export const HASHED_BYTES_PER_TOKEN = 4;
 /** The least tokens of a block, whatever the engine or the configuration says (scheduling 3.10.1). */
 export const MIN_BLOCK_TOKENS = 64;
 
@@ -98,7 +98,7 @@ export class BlockHasher {
    * @param maxBlocks the most blocks of all prompts together; the rest of the request is ignored
    */
   hash(request: HashedRequest, blockTokens: number, maxBlocks: number, out: BlockHashes): void {
-    const blockBytes = blockTokens * BYTES_PER_TOKEN;
+    const blockBytes = blockTokens * HASHED_BYTES_PER_TOKEN;
     const { body, prompts } = request;
     let blocks = 0;
     for (const ranges of prompts) blocks += Math.ceil(lengthOf(ranges) / blockBytes);

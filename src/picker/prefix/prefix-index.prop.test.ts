@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { BlockHashes } from "./block-hash.ts";
-import { type Capacity, PrefixIndex } from "./prefix-index.ts";
+import { type IndexCapacity, PrefixIndex } from "./prefix-index.ts";
 
 /** The index as the specification tells it: a map of sets, and per endpoint a Map whose order is the recency. */
 class SlowIndex {
@@ -30,7 +30,7 @@ class SlowIndex {
     return sum;
   }
 
-  add(prompts: readonly (readonly string[])[], slot: number, blockTokens: number, capacity: Capacity): void {
+  add(prompts: readonly (readonly string[])[], slot: number, blockTokens: number, capacity: IndexCapacity): void {
     if (!this.#lists.has(slot)) this.#lists.set(slot, new Map());
     const share = Math.max(1, Math.floor(this.#maxPairs / this.#lists.size));
     for (const list of this.#lists.values()) trim(list, { blocks: share, tokens: Number.POSITIVE_INFINITY });
@@ -49,7 +49,7 @@ class SlowIndex {
   }
 }
 
-function trim(list: Map<string, number>, { blocks, tokens }: Capacity): void {
+function trim(list: Map<string, number>, { blocks, tokens }: IndexCapacity): void {
   const isOver = (): boolean =>
     list.size > blocks || (list.size > 1 && [...list.values()].reduce((sum, one) => sum + one, 0) > tokens);
   while (isOver()) list.delete(list.keys().next().value!);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { BlockHashes } from "./block-hash.ts";
-import { type Capacity, PrefixIndex } from "./prefix-index.ts";
+import { type IndexCapacity, PrefixIndex } from "./prefix-index.ts";
 
 /** Hashes as the hasher would leave them, for chains written as numbers. */
 function chains(...prompts: readonly (readonly number[])[]): BlockHashes {
@@ -16,7 +16,7 @@ function chains(...prompts: readonly (readonly number[])[]): BlockHashes {
   return hashes;
 }
 
-const blocks = (count: number): Capacity => ({ blocks: count, tokens: Number.POSITIVE_INFINITY });
+const blocks = (count: number): IndexCapacity => ({ blocks: count, tokens: Number.POSITIVE_INFINITY });
 const run = (from: number, count: number): number[] => Array.from({ length: count }, (_, i) => from + i);
 
 function matched(index: PrefixIndex, hashes: BlockHashes, slots: readonly number[]): number[] {

@@ -8,7 +8,7 @@ export const DEFAULT_CAPACITY = 31_250;
 const DEFAULT_MAX_PAIRS = 2 ** 22;
 
 /** What an endpoint can hold; the first bound that is reached counts. */
-export interface Capacity {
+export interface IndexCapacity {
   /** From 1 up. */
   readonly blocks: number;
   /** Tokens of its blocks together, above 0; Infinity = the number of blocks decides. */
@@ -97,7 +97,7 @@ export class PrefixIndex {
    *   it is added again
    * @param capacity of this endpoint; what it holds above is forgotten at once
    */
-  add(hashes: BlockHashes, slot: number, blockTokens: number, capacity: Capacity): void {
+  add(hashes: BlockHashes, slot: number, blockTokens: number, capacity: IndexCapacity): void {
     const list = this.#lists[slot] ?? this.#open(slot);
     const limit = Math.min(capacity.blocks, this.#share());
     this.#shrink(list, slot, limit, capacity.tokens);

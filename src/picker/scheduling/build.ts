@@ -20,7 +20,7 @@ import { singleProfileHandler } from "./plugins/profile-handlers.ts";
 import { inOrder, withDefaultProducers } from "./producers.ts";
 import {
   type DataScope,
-  joined,
+  joinedScope,
   NO_WRITER,
   type Profile,
   type ProfileMember,
@@ -195,7 +195,7 @@ class Building {
             `${plugin.name} and ${other.plugin.name} both work for ${handler.name} and read ${key.name} of different producers; name the same one in both`,
           );
       }
-    return { ...this.#member(handler), scope: joined(scopes.map(({ scope }) => scope)) };
+    return { ...this.#member(handler), scope: joinedScope(scopes.map(({ scope }) => scope)) };
   }
 
   /** The plugins that another one refers to, near or far. */

@@ -48,7 +48,7 @@ export interface SchedulerHooks {
 }
 
 /** One step of a decision that is traced; times are monotonic milliseconds. */
-export interface TracedStage {
+export interface TracedStep {
   readonly kind: "profile" | "filter" | "scoring" | "scorer" | "picker" | "handler";
   /** Name; "" for the handler. */
   readonly profile: string;
@@ -70,7 +70,7 @@ export interface TracedStage {
 
 /** Gathers the steps of one decision, in the order in which they end. */
 export interface DecisionTrace {
-  stage(stage: TracedStage): void;
+  step(step: TracedStep): void;
 }
 
 /** Best endpoints that the trace of a pick names. */
@@ -119,7 +119,7 @@ export class CallReporter {
 
   filtered({ name }: Profile, plugin: PluginIdentity, started: number, candidates: number, left: number): void {
     const ended = this.called("Filter", plugin, started);
-    this.trace?.stage({ kind: "filter", profile: name, plugin, started, ended, candidates, left });
+    this.trace?.step({ kind: "filter", profile: name, plugin, started, ended, candidates, left });
   }
 
   /** @param out clamped scores */
@@ -137,14 +137,14 @@ export class CallReporter {
     const mean = count === 0 ? 0 : sum / count;
     const { weight } = scorer;
     const figures = { candidates: count, left: count, weight, max, mean, scored };
-    this.trace.stage({ kind: "scorer", profile: name, plugin: scorer, started, ended, ...figures });
+    this.trace.step({ kind: "scorer", profile: name, plugin: scorer, started, ended, ...figures });
   }
 
   scoring({ name }: Profile, started: number, count: number): void {
     if (this.trace === undefined) return;
     const ended = this.#clock.now();
     const figures = { candidates: count, left: count };
-    this.trace.stage({ kind: "scoring", profile: name, plugin: undefined, started, ended, ...figures });
+    this.trace.step({ kind: "scoring", profile: name, plugin: undefined, started, ended, ...figures });
   }
 
   picked(
@@ -161,19 +161,19 @@ export class CallReporter {
     for (let place = 0; place < count && place < TRACED_TOP; place++)
       top.push({ id: endpoints[order[place]!]!.id, score: totals[order[place]!]! });
     const figures = { candidates: count, left: 1, top };
-    this.trace.stage({ kind: "picker", profile: name, plugin: picker, started, ended, ...figures });
+    this.trace.step({ kind: "picker", profile: name, plugin: picker, started, ended, ...figures });
   }
 
   ran({ name }: Profile, started: number, candidates: number, left: number): void {
     if (this.trace === undefined) return;
     const ended = this.#clock.now();
-    this.trace.stage({ kind: "profile", profile: name, plugin: undefined, started, ended, candidates, left });
+    this.trace.step({ kind: "profile", profile: name, plugin: undefined, started, ended, candidates, left });
   }
 
   handled(plugin: PluginIdentity, started: number, candidates: number, decision: string): void {
     const ended = this.called("ProfilePicker", plugin, started);
     const figures = { candidates, left: candidates, decision };
-    this.trace?.stage({ kind: "handler", profile: "", plugin, started, ended, ...figures });
+    this.trace?.step({ kind: "handler", profile: "", plugin, started, ended, ...figures });
   }
 }
 

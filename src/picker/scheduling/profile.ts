@@ -78,7 +78,7 @@ export interface DataScope {
 export const NOTHING_IN_SCOPE: DataScope = { columns: new Map(), attributes: new Map(), writes: new Map() };
 
 /** What several plugins may read together; where they differ, the first counts. */
-export function joined(scopes: readonly DataScope[]): DataScope {
+export function joinedScope(scopes: readonly DataScope[]): DataScope {
   const merge = <K, V>(pick: (scope: DataScope) => ReadonlyMap<K, V>): Map<K, V> =>
     new Map(scopes.toReversed().flatMap((scope) => [...pick(scope)]));
   return {

@@ -55,7 +55,7 @@ export function tellRefused(producers: Members, request: InferenceRequest, calls
 }
 
 /** @returns what to call with the endpoint that served after all; undefined when no producer wants to know */
-export function whoFollow(
+export function servedListener(
   producers: Members,
   request: InferenceRequest,
   calls: CallReporter,
@@ -77,7 +77,7 @@ export function whoFollow(
 }
 
 // Both are functions of their own because what they return outlives the request, and a closure keeps alive whatever
-// any closure beside it refers to: the body of every answer under way, in one that was made in `whoFollow`.
+// any closure beside it refers to: the body of every answer under way, in one that was made in `followers`.
 
 function watched(
   call: (served: Endpoint) => void,

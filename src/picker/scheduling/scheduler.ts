@@ -14,7 +14,7 @@ import { MAX_LISTED, ProfileRun } from "./profile-run.ts";
 import { ProfileRuns } from "./profile-runs.ts";
 import { heldPrefix, precondition, tokensToCompute } from "./prompt-figures.ts";
 import { type Deciding, DecisionLog, DecisionRecords } from "./records.ts";
-import { tellRefused, tellRouted, whoFollow } from "./routed.ts";
+import { servedListener, tellRefused, tellRouted } from "./routed.ts";
 import { Screening } from "./screening.ts";
 
 /** One decision in this many has its plugin calls timed. */
@@ -255,7 +255,7 @@ export class Scheduler {
       others: others?.map(({ profile, endpoints }) => ({ profile, id: endpoints[0]!.id })),
     });
     const walks = listed.length > 1 && (this.#options.retries === true || this.offered > 1);
-    const moved = walks ? whoFollow(producers, request, this.#calls, this.#columns) : undefined;
+    const moved = walks ? servedListener(producers, request, this.#calls, this.#columns) : undefined;
     tellRouted(
       producers,
       request,

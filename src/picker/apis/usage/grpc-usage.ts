@@ -94,11 +94,11 @@ function counts(reader: Reader, first: number): Usage | undefined {
  * Bytes; a stream with a longer message is not read on. Room for 350,000 token ids in one message, and a bound to what is
  * kept of one that spans chunks.
  */
-export const MAX_MESSAGE = 1024 * 1024;
+export const MAX_ANSWER_MESSAGE = 1024 * 1024;
 
 /** The gRPC messages of an answer that passes by in chunks; never throws, whatever the bytes. */
 export class MessageStream {
-  #deframer: Deframer | undefined = new Deframer(MAX_MESSAGE);
+  #deframer: Deframer | undefined = new Deframer(MAX_ANSWER_MESSAGE);
 
   /**
    * Calls `read` for each message that is complete now. Compressed ones are left out, and so is one that `read` throws

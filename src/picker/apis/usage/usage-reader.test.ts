@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { grpcFrame } from "../../../../test/support/grpc-apis.ts";
 import { frameMessage } from "../../../base/grpc/frames.ts";
 import type { AnswerFormat } from "../../../base/inference/request.ts";
-import { MAX_MESSAGE } from "./grpc-usage.ts";
+import { MAX_ANSWER_MESSAGE } from "./grpc-usage.ts";
 import { MAX_OBSERVED_BODY } from "./json-usage.ts";
 import { NO_USAGE, type Usage } from "./usage.ts";
 import { usageReaderFor } from "./usage-reader.ts";
@@ -105,11 +105,11 @@ describe("usage of vLLM's gRPC answers", () => {
     expect(usageOf("vllm-generate", "text/plain", "no healthy upstream", good)).toBeUndefined();
   });
 
-  it("gives up at a message longer than MAX_MESSAGE, keeping what it knows and nothing of the message", () => {
+  it("gives up at a message longer than MAX_ANSWER_MESSAGE, keeping what it knows and nothing of the message", () => {
     const more = complete({ prompt_tokens: 20, completion_tokens: 6 });
     for (const [length, promptTokens] of [
-      [MAX_MESSAGE, 20],
-      [MAX_MESSAGE + 1, 10],
+      [MAX_ANSWER_MESSAGE, 20],
+      [MAX_ANSWER_MESSAGE + 1, 10],
     ] as const) {
       const reader = usageReaderFor("vllm-generate", "application/grpc")!;
       reader.feed(chunk({ prompt_tokens: 10, completion_tokens: 5 }));

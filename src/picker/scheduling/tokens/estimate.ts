@@ -1,6 +1,6 @@
 import { type InferenceRequest, promptBytes, USUAL_BYTES_PER_TOKEN } from "../../../base/inference/request.ts";
 import type { TokenizedPrompt } from "../../../base/plugin/keys.ts";
-import { BlockHasher, BlockHashes, BYTES_PER_TOKEN } from "../../prefix/block-hash.ts";
+import { BlockHasher, BlockHashes, HASHED_BYTES_PER_TOKEN } from "../../prefix/block-hash.ts";
 import { type MediaPart, mediaParts } from "./media-parts.ts";
 import { type EstimateParameters, imageSize, imageTokens, videoTokens } from "./media-tokens.ts";
 import { TokenBuffer } from "./token-buffer.ts";
@@ -62,7 +62,7 @@ export class TokenEstimate {
 
   /** One hash over the whole address or data. */
   #placeholder(body: Uint8Array, part: MediaPart): number {
-    const blockTokens = Math.ceil((part.end - part.start) / BYTES_PER_TOKEN);
+    const blockTokens = Math.ceil((part.end - part.start) / HASHED_BYTES_PER_TOKEN);
     this.#hasher.hash({ body, prompts: [[part]], cacheSalt: "", targetModel: "" }, blockTokens, 1, this.#hashes);
     return this.#hashes.low[0]! >>> 0;
   }
@@ -73,7 +73,7 @@ function tokensPerUnit(request: InferenceRequest, parts: readonly MediaPart[]): 
   const { bytesPerToken = USUAL_BYTES_PER_TOKEN, escapeBytes = 0 } = request;
   const received = parts.reduce((sum, { start, end }) => sum - (end - start), promptBytes(request));
   const share = received > escapeBytes ? 1 - escapeBytes / received : 1;
-  return (BYTES_PER_TOKEN * share) / bytesPerToken;
+  return (HASHED_BYTES_PER_TOKEN * share) / bytesPerToken;
 }
 
 /** What a buffer for all of it needs, in tokens; each part and each prompt may begin with padding. */
@@ -84,5 +84,5 @@ function capacity(request: InferenceRequest, parts: readonly MediaPart[], counts
     bytes -= part.end - part.start;
     tokens += counts[i]!;
   }
-  return tokens + Math.ceil(bytes / BYTES_PER_TOKEN);
+  return tokens + Math.ceil(bytes / HASHED_BYTES_PER_TOKEN);
 }

@@ -5,7 +5,7 @@ import { requestOf } from "../../../../test/support/scheduling/fakes.cases.ts";
 import { VirtualClock } from "../../../base/clock/virtual.ts";
 import { HeaderList } from "../../../base/inference/headers.ts";
 import type { InferenceRequest } from "../../../base/inference/request.ts";
-import { MAX_ANSWER_BYTES, MAX_BYTES_UNDER_WAY, RenderClient, type RenderOptions, renderedTokens } from "./render.ts";
+import { MAX_BYTES_UNDER_WAY, MAX_RENDER_BYTES, RenderClient, type RenderOptions, renderedTokens } from "./render.ts";
 
 const servers: RenderServer[] = [];
 afterEach(async () => {
@@ -167,9 +167,9 @@ describe("the client of a render server", () => {
   it("takes 16 MiB of one answer", async () => {
     const { server, client } = await setUp();
     const padded = (length: number): string => JSON.stringify({ token_ids: [1], more: "" }).padEnd(length);
-    server.reply = { body: padded(MAX_ANSWER_BYTES) };
+    server.reply = { body: padded(MAX_RENDER_BYTES) };
     expect((await client.tokens(CHAT, NEVER))!.count).toBe(1);
-    server.reply = { body: padded(MAX_ANSWER_BYTES + 1) };
+    server.reply = { body: padded(MAX_RENDER_BYTES + 1) };
     expect(await codeOf(client.tokens(CHAT, NEVER))).toBe("RENDER_ANSWER");
     expect(client.bytesUnderWay).toBe(0);
   });

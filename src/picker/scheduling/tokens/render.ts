@@ -7,7 +7,7 @@ import { mediaParts } from "./media-parts.ts";
 import { TokenBuffer } from "./token-buffer.ts";
 
 /** Bytes of one answer. Token lists take about seven a token; features of images come along. */
-export const MAX_ANSWER_BYTES = 16 * 2 ** 20;
+export const MAX_RENDER_BYTES = 16 * 2 ** 20;
 /** Bytes of all questions and answers under way together. */
 export const MAX_BYTES_UNDER_WAY = 128 * 2 ** 20;
 
@@ -110,8 +110,8 @@ async function read(response: Response, take: (bytes: number) => void): Promise<
       const { done, value } = await reader.read();
       if (done) return pieces.join("") + decoder.decode();
       length += value.length;
-      if (length > MAX_ANSWER_BYTES)
-        throw new SluiceError("RENDER_ANSWER", `${response.url} answers with more than ${MAX_ANSWER_BYTES} bytes`);
+      if (length > MAX_RENDER_BYTES)
+        throw new SluiceError("RENDER_ANSWER", `${response.url} answers with more than ${MAX_RENDER_BYTES} bytes`);
       take(value.length);
       pieces.push(decoder.decode(value, { stream: true }));
     }

@@ -1,5 +1,5 @@
 import type { TokenizedPrompt } from "../../../base/plugin/keys.ts";
-import { BYTES_PER_TOKEN } from "../../prefix/block-hash.ts";
+import { HASHED_BYTES_PER_TOKEN } from "../../prefix/block-hash.ts";
 
 /** Tokens kept of one request, 4 MiB of them: more than any prefix that is matched. The rest is only counted. */
 export const MAX_KEPT_TOKENS = 2 ** 20;
@@ -16,7 +16,7 @@ export class TokenBuffer {
 
   /** @param tokens the most that will be written, padding included; more than `MAX_KEPT_TOKENS` are counted, not kept */
   constructor(tokens: number) {
-    this.#bytes = new Uint8Array(BYTES_PER_TOKEN * Math.min(tokens, MAX_KEPT_TOKENS));
+    this.#bytes = new Uint8Array(HASHED_BYTES_PER_TOKEN * Math.min(tokens, MAX_KEPT_TOKENS));
     this.#view = new DataView(this.#bytes.buffer);
   }
 
@@ -36,14 +36,14 @@ export class TokenBuffer {
 
   /** Pads the packed bytes to a whole token. */
   align(): void {
-    this.#at = BYTES_PER_TOKEN * Math.ceil(this.#at / BYTES_PER_TOKEN);
+    this.#at = HASHED_BYTES_PER_TOKEN * Math.ceil(this.#at / HASHED_BYTES_PER_TOKEN);
   }
 
   /** Writes a token `times` times, behind a whole one. @param token an unsigned 32-bit integer */
   add(token: number, times = 1): void {
-    const end = Math.min(this.#at + BYTES_PER_TOKEN * times, this.#bytes.length);
-    for (let at = this.#at; at < end; at += BYTES_PER_TOKEN) this.#view.setUint32(at, token, true);
-    this.#at += BYTES_PER_TOKEN * times;
+    const end = Math.min(this.#at + HASHED_BYTES_PER_TOKEN * times, this.#bytes.length);
+    for (let at = this.#at; at < end; at += HASHED_BYTES_PER_TOKEN) this.#view.setUint32(at, token, true);
+    this.#at += HASHED_BYTES_PER_TOKEN * times;
   }
 
   /** Undefined when there are no tokens. */
@@ -54,7 +54,7 @@ export class TokenBuffer {
     return {
       tokens: this.#bytes.subarray(0, this.#kept()),
       prompts: this.#prompts,
-      count: this.#at / BYTES_PER_TOKEN,
+      count: this.#at / HASHED_BYTES_PER_TOKEN,
     };
   }
 

@@ -13,11 +13,11 @@ import type { PluginContext, ProduceContext, Producer } from "../../../../base/p
 import {
   BlockHasher,
   BlockHashes,
-  BYTES_PER_TOKEN,
+  HASHED_BYTES_PER_TOKEN,
   type HashedRequest,
   MIN_BLOCK_TOKENS,
 } from "../../../prefix/block-hash.ts";
-import { type Capacity, DEFAULT_CAPACITY, PrefixIndex } from "../../../prefix/prefix-index.ts";
+import { DEFAULT_CAPACITY, type IndexCapacity, PrefixIndex } from "../../../prefix/prefix-index.ts";
 import type { SchedulingPlan } from "../../profile.ts";
 
 /** The profile whose endpoint computes the prompt in disaggregated serving: it is known by this name (scheduling 3.10.4). */
@@ -103,7 +103,7 @@ class ApproxPrefixCache implements Producer {
     const blockSize = this.#blockSizeFor(endpoints);
     // A block has the same bytes whatever is known of the model, or its hash would not be found again; what it stands for
     // in tokens follows what is known.
-    const blockTokens = (blockSize * BYTES_PER_TOKEN) / hashedBytesPerToken(request, tokenized);
+    const blockTokens = (blockSize * HASHED_BYTES_PER_TOKEN) / hashedBytesPerToken(request, tokenized);
     this.#request = undefined;
     this.#hasher.hash(hashed, blockSize, this.#maxBlocks(blockSize, blockTokens), this.#hashes);
     this.#request = request;
@@ -168,14 +168,14 @@ class ApproxPrefixCache implements Producer {
   #maxBlocks(blockSize: number, blockTokens: number): number {
     const { maxPrefixTokensToMatch, maxPrefixBlocksToMatch } = this.#settings;
     if (maxPrefixTokensToMatch > 0) {
-      const least = (blockSize * BYTES_PER_TOKEN) / MOST_HASHED_BYTES_PER_TOKEN;
+      const least = (blockSize * HASHED_BYTES_PER_TOKEN) / MOST_HASHED_BYTES_PER_TOKEN;
       return Math.floor(maxPrefixTokensToMatch / Math.max(blockTokens, least));
     }
     return maxPrefixBlocksToMatch === 0 ? Number.POSITIVE_INFINITY : maxPrefixBlocksToMatch;
   }
 
   /** Engines count tokens in blocks of their own size. Where they do not say, the configured number of ours counts. */
-  #capacityOf({ metrics }: Endpoint): Capacity {
+  #capacityOf({ metrics }: Endpoint): IndexCapacity {
     const tokens = metrics.blocks * metrics.blockSize;
     if (!this.#settings.autoTune || !(tokens > 0))
       return { blocks: this.#settings.lruCapacityPerServer, tokens: Number.POSITIVE_INFINITY };
@@ -192,7 +192,7 @@ function tokensOf({ cacheSalt, targetModel }: InferenceRequest, { tokens, prompt
 function hashedBytesPerToken(request: InferenceRequest, tokenized: TokenizedPrompt | undefined): number {
   if (tokenized === undefined) return receivedBytesPerToken(request);
   const { units = tokenized.count, count } = tokenized;
-  return count > 0 ? (BYTES_PER_TOKEN * units) / count : BYTES_PER_TOKEN;
+  return count > 0 ? (HASHED_BYTES_PER_TOKEN * units) / count : HASHED_BYTES_PER_TOKEN;
 }
 
 /** What the gauge of the index's size shows: name and type of each prefix producer of a plan, and its entries. */

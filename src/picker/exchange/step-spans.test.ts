@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { noTracing, type Span } from "../../base/telemetry/tracing.ts";
-import type { TracedStage } from "../scheduling/plugin-calls.ts";
-import { StageSpans, spanText } from "./exchange-trace.ts";
+import type { TracedStep } from "../scheduling/plugin-calls.ts";
+import { StepSpans, spanText } from "./exchange-trace.ts";
 
 /** A span that notes the names of what is below it, and what failed. */
 function recording(): { span: Span; names: string[]; failed: string[] } {
@@ -18,27 +18,27 @@ function recording(): { span: Span; names: string[]; failed: string[] } {
   return { span: make(""), names, failed };
 }
 
-const step = (kind: TracedStage["kind"], more: Partial<TracedStage> = {}): TracedStage => ({
+const step = (kind: TracedStep["kind"], more: Partial<TracedStep> = {}): TracedStep => ({
   ...{ kind, profile: "p", plugin: { name: "n", type: "t" }, started: 0, ended: 1, candidates: 3, left: 3 },
   ...more,
 });
 
 it("leaves out what is too much, and keeps the profile it belongs to (bound)", () => {
-  const stages = new StageSpans();
-  for (let i = 0; i < 1000; i++) stages.stage(step("scorer"));
-  for (let i = 0; i < 1000; i++) stages.stage(step(i === 0 ? "scoring" : i === 1 ? "profile" : "handler"));
+  const spans = new StepSpans();
+  for (let i = 0; i < 1000; i++) spans.step(step("scorer"));
+  for (let i = 0; i < 1000; i++) spans.step(step(i === 0 ? "scoring" : i === 1 ? "profile" : "handler"));
   const { span, names } = recording();
-  stages.show(span, {});
+  spans.show(span, {});
   expect(names.length).toBe(256 + 2);
   expect(names.slice(0, 3)).toEqual(["run_scheduler_profile", "llm_d.epp.scoring", "llm_d.epp.scorer.t"]);
 });
 
 it("shows a profile that was left without endpoints as failed", () => {
-  const stages = new StageSpans();
-  stages.stage(step("filter", { left: 0 }));
-  stages.stage(step("profile", { left: 0 }));
+  const spans = new StepSpans();
+  spans.step(step("filter", { left: 0 }));
+  spans.step(step("profile", { left: 0 }));
   const { span, names, failed } = recording();
-  stages.show(span, {});
+  spans.show(span, {});
   expect(names).toEqual(["run_scheduler_profile", "filter_endpoints"]);
   expect(failed).toEqual(["run_scheduler_profile: no endpoint left"]);
 });
@@ -53,9 +53,9 @@ it.each([
   ["disagg-profile-handler", "pick_disagg_profile"],
   ["pd-profile-handler", "pick_pd_profile"],
 ])("S-99: the decisions of %s are called %s", (type, wanted) => {
-  const stages = new StageSpans();
-  stages.stage(step("handler", { plugin: { name: "mine", type } }));
+  const spans = new StepSpans();
+  spans.step(step("handler", { plugin: { name: "mine", type } }));
   const { span, names } = recording();
-  stages.show(span, {});
+  spans.show(span, {});
   expect(names).toContain(wanted);
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { HeaderList } from "../../base/inference/headers.ts";
-import { clientAddressOf } from "./client-address.ts";
+import { clientAddressOf } from "./body-account.ts";
 
 const of = (...forwarded: string[]) =>
   clientAddressOf(HeaderList.of(forwarded.map((value) => ["x-forwarded-for", value] as const)), undefined);

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { didYouMean } from "../../../base/document/nearest.ts";
-import { knownKeys } from "../../../base/document/schema-keys.ts";
+import { knownKeys } from "../../../base/document/validate.ts";
 import { SluiceError } from "../../../base/inference/errors.ts";
 import type { LoggerOptions } from "../../../base/telemetry/logging.ts";
 import type { PoolSettings, QueueSettings, TransportSettings } from "../../brokers/settings.ts";

@@ -1,8 +1,6 @@
 import { oneLine } from "../../base/inference/errors.ts";
 import type { Answer, NoAnswer } from "./http-probe.ts";
-import { at, parseJson } from "./json-value.ts";
-import type { ObligationName } from "./obligations.ts";
-import { Finding, skipped, type Verdict } from "./verdict.ts";
+import { Finding, type ObligationName, skipped, type Verdict } from "./verdict.ts";
 
 const MAX_EXCERPT = 160;
 
@@ -52,4 +50,58 @@ function remedyFor(status: number): string {
   if (status < 400) return "answer 200 at this path itself";
   if (status < 500) return "accept the request as the OpenAI API defines it";
   return "see its log";
+}
+
+/** @param where a usage stands, for the sentence, @param remedy where none does */
+export function checkUsage(obligation: ObligationName, usage: unknown, where: string, remedy: string): Verdict {
+  const finding = new Finding(obligation);
+  if (usage === undefined || usage === null) {
+    finding.broken(`no usage in ${where}`, remedy);
+    return finding.verdict("");
+  }
+  const [prompt, completion, total] = ["prompt_tokens", "completion_tokens", "total_tokens"].map((name) => {
+    const value = at(usage, name);
+    if (isCount(value)) return value;
+    finding.broken(`usage.${name} is ${JSON.stringify(value) ?? "missing"}`, "report token counts as whole numbers");
+    return Number.NaN;
+  }) as [number, number, number];
+  if (finding.flawless && prompt + completion !== total)
+    finding.doubtful(
+      `${prompt} prompt and ${completion} completion tokens make no total of ${total}`,
+      "report the sum as total_tokens",
+    );
+  return finding.verdict(`${prompt} prompt and ${completion} completion tokens`);
+}
+
+/** Prompt tokens that were found in the prefix cache; undefined where the answer does not say. */
+export function cachedTokens(usage: unknown): number | undefined {
+  const cached =
+    at(usage, "prompt_tokens_details", "cached_tokens") ?? at(usage, "prompt_token_details", "cached_tokens");
+  return isCount(cached) ? cached : undefined;
+}
+
+/** The JSON a body holds, or undefined when it holds none; `null` is JSON. */
+export function parseJson(body: Uint8Array | string): unknown {
+  try {
+    return JSON.parse(
+      typeof body === "string" ? body : Buffer.from(body.buffer, body.byteOffset, body.length).toString(),
+    );
+  } catch {
+    return undefined;
+  }
+}
+
+/** What stands at a path of member names and indices; undefined where there is nothing. */
+export function at(value: unknown, ...path: readonly (string | number)[]): unknown {
+  let here = value;
+  for (const step of path) {
+    if (typeof here !== "object" || here === null || !Object.hasOwn(here, step)) return undefined;
+    here = (here as Record<string | number, unknown>)[step];
+  }
+  return here;
+}
+
+/** A whole number from 0 up. */
+function isCount(value: unknown): value is number {
+  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
 }

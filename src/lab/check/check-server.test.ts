@@ -16,9 +16,9 @@ import { VirtualClock } from "../../base/clock/virtual.ts";
 import { parseSimOptions } from "../simulator/options.ts";
 import { startSimulator } from "../simulator/server.ts";
 import { type CheckReport, checkServer } from "./check-server.ts";
-import type { ObligationName } from "./obligations.ts";
 import type { CheckOptions } from "./options.ts";
 import { reportJson, summaryLine, verdictLine } from "./report.ts";
+import type { ObligationName } from "./verdict.ts";
 
 const TIMEOUT = 1000;
 

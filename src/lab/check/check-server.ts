@@ -1,19 +1,22 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { ENGINES, type EngineMapping, VLLM } from "../../pool/endpoints/dialects/engines.ts";
-import { blockSizeOf, checkCacheConfig, checkPrefixReuse, PREFIX_HITS } from "./cache-metrics.ts";
+import { at, cachedTokens, parseJson } from "./answers.ts";
 import { APIS, type Api, ask, checkStream, checkWhole, MAX_ANSWER_BYTES } from "./generation.ts";
 import { HttpProbe } from "./http-probe.ts";
-import { at, parseJson } from "./json-value.ts";
-import { checkCount, checkKvUsage } from "./load-metrics.ts";
-import { checkLora } from "./lora-metrics.ts";
-import { engineOf, type MetricsPage, namesOf } from "./metrics-page.ts";
+import {
+  blockSizeOf,
+  checkCacheConfig,
+  checkCount,
+  checkKvUsage,
+  checkLora,
+  checkPrefixReuse,
+  PREFIX_HITS,
+} from "./metric-checks.ts";
+import { checkPage, engineOf, type MetricsPage, namesOf, type Reading, readPage } from "./metrics-page.ts";
 import { checkAdapter, checkModels, checkUnknownModel, type ModelList } from "./models.ts";
-import type { ObligationName } from "./obligations.ts";
 import { type CheckOptions, engineNamed, withNames } from "./options.ts";
-import { checkPage, type Reading, readPage } from "./page-reading.ts";
-import { cachedTokens } from "./usage.ts";
-import { skipped, type Verdict } from "./verdict.ts";
+import { type ObligationName, skipped, type Verdict } from "./verdict.ts";
 
 /** About twelve tokens. */
 const SENTENCE = "The picker reads what a server says about itself. ";

@@ -1,14 +1,13 @@
-import { excerpt, refusal } from "./answers.ts";
+import { at, excerpt, parseJson, refusal } from "./answers.ts";
 import { APIS, ask } from "./generation.ts";
 import type { Answer, HttpProbe, NoAnswer } from "./http-probe.ts";
-import { at, parseJson } from "./json-value.ts";
 import { Finding, skipped, type Verdict } from "./verdict.ts";
 
 /** Entries of a model list that are looked at. */
 const MAX_MODELS = 10_000;
 
 /** A name that no server has. */
-export const UNKNOWN_MODEL = "sluice-check-no-such-model";
+const UNKNOWN_MODEL = "sluice-check-no-such-model";
 
 /** What `GET /v1/models` told. */
 export interface ModelList {

@@ -3,10 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Clock } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
-import { CacheCounters } from "./cache-counters.ts";
-import { freePort } from "./free-port.ts";
-import { type ModelServer, modelServerArgs } from "./model-server.ts";
-import { PartProcess } from "./part-process.ts";
+import { ExpositionReader } from "../../base/telemetry/exposition-reader.ts";
+import { DEFAULT_LATENCY } from "../simulator/latency.ts";
+import { freePort, PartProcess } from "./part-process.ts";
 
 const FIRST_PORT = 8000;
 /** A server that says nothing for this long is left out, milliseconds. */
@@ -14,7 +13,7 @@ const ASK_LIMIT_MS = 2000;
 /** How long a killed server stays away, in milliseconds. */
 const ABSENCE_MS = 3000;
 
-export interface ClusterOptions {
+interface ClusterOptions {
   readonly servers: number;
   readonly modelServer: ModelServer;
   readonly seed: number;
@@ -107,4 +106,77 @@ export class Cluster {
       this.servers.map((server) => ask(`http://127.0.0.1:${server.port}`, server).catch(() => undefined)),
     );
   }
+}
+
+const HITS = "vllm:prefix_cache_hits_total";
+const QUERIES = "vllm:prefix_cache_queries_total";
+
+/** The prefix-cache counters of the simulators, summed over restarts: a counter that fell began again at zero. */
+export class CacheCounters {
+  readonly #last = new Map<string, { hits: number; queries: number }>();
+  readonly #reader = new ExpositionReader([HITS, QUERIES]);
+  #hits = 0;
+  #queries = 0;
+
+  /** @param server any name @param page its metrics page */
+  add(server: string, page: string): void {
+    const now = { hits: 0, queries: 0 };
+    const bytes = Buffer.from(page);
+    this.#reader.read(bytes, bytes.length, ({ index, value }) => {
+      if (index === 0) now.hits += value;
+      else now.queries += value;
+    });
+    const last = this.#last.get(server);
+    this.#last.set(server, now);
+    if (last === undefined) return;
+    this.#hits += now.hits >= last.hits ? now.hits - last.hits : now.hits;
+    this.#queries += now.queries >= last.queries ? now.queries - last.queries : now.queries;
+  }
+
+  /** Cached prompt tokens by all prompt tokens since the start or the last `restart`, 0..1. */
+  get hitRate(): number {
+    return this.#queries === 0 ? 0 : this.#hits / this.#queries;
+  }
+
+  /** Counts from here. */
+  restart(): void {
+    this.#hits = 0;
+    this.#queries = 0;
+  }
+}
+
+/**
+ * One server of the demo. 768 blocks of 16 tokens hold six of the twelve prefixes: three servers hold all of them, one
+ * does not. Prefill is slow enough to be felt: 0.4 s for a prefix that is not in the cache, 10 ms for one that is.
+ */
+export const MODEL_SERVER = {
+  kvCacheSize: 768,
+  blockSize: 16,
+  maxNumSeqs: 16,
+  latency: { ...DEFAULT_LATENCY, prefillTimePerToken: 0.2, prefillOverhead: 8, interTokenLatency: 12 },
+};
+
+/** What a server of a demo is set to. */
+export type ModelServer = typeof MODEL_SERVER;
+
+/**
+ * One server of the demo with a backlog, where slots are what is scarce: no prompt is long, and a token takes long enough that a
+ * small machine can serve all slots of three servers at once.
+ */
+export const SLOT_SERVER: ModelServer = {
+  kvCacheSize: 2048,
+  blockSize: 16,
+  maxNumSeqs: 16,
+  latency: { ...DEFAULT_LATENCY, prefillTimePerToken: 0.05, prefillOverhead: 20, interTokenLatency: 25 },
+};
+
+/** The same as arguments of `sluice sim`. */
+function modelServerArgs({ kvCacheSize, blockSize, maxNumSeqs, latency }: ModelServer): readonly string[] {
+  return [
+    ...["--kv-cache-size", String(kvCacheSize), "--block-size", String(blockSize)],
+    ...["--max-num-seqs", String(maxNumSeqs)],
+    ...["--prefill-time-per-token", `${latency.prefillTimePerToken}ms`],
+    ...["--prefill-overhead", `${latency.prefillOverhead}ms`],
+    ...["--inter-token-latency", `${latency.interTokenLatency}ms`],
+  ];
 }

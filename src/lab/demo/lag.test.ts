@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { VirtualClock } from "../../base/clock/virtual.ts";
-import { send } from "./client.ts";
 import { busyNote, isTooBusy, LagMeter } from "./lag.ts";
+import { send } from "./traffic.ts";
 
 describe("the lag of the demo's own event loop", () => {
   it("is nothing where timers come in time, and what they are late by where they do not", () => {

@@ -1,14 +1,10 @@
 import { delay } from "../../base/clock/clock.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
-import type { Outcome } from "./client.ts";
-import { Half, type HalfSummary } from "./half.ts";
+import { MODEL_SERVER } from "./cluster.ts";
+import { onStage, type Setting, type Stage } from "./environment.ts";
 import { busyNote, LagMeter } from "./lag.ts";
-import { MODEL_SERVER } from "./model-server.ts";
-import { comparison, livePicture, oneLine } from "./picture.ts";
-import { ROUND_ROBIN } from "./round-robin.ts";
-import { onStage, type Setting, type Stage } from "./stage.ts";
-import { runTraffic } from "./traffic.ts";
-import { demoWorkload, type WorkloadRequest } from "./workload.ts";
+import { comparison, Half, type HalfSummary, livePicture, oneLine } from "./policy-figures.ts";
+import { demoWorkload, type Outcome, runTraffic, type WorkloadRequest } from "./traffic.ts";
 
 export interface DemoOptions {
   readonly servers: number;
@@ -127,3 +123,15 @@ class Demo {
     return half.summary(seconds(), cluster.caches.hitRate, lag.summary());
   }
 }
+
+/** The configuration of the demo's first half: a picker that looks at nothing. */
+export const ROUND_ROBIN = `
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+- type: round-robin-picker
+schedulingProfiles:
+- name: round-robin
+  plugins:
+  - pluginRef: round-robin-picker
+`;

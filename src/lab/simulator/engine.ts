@@ -3,13 +3,11 @@ import type { Random } from "../../base/clock/random.ts";
 import type { EndpointMetrics } from "../../base/inference/endpoint.ts";
 import { blockHashes } from "./block-hashes.ts";
 import { DueHeap } from "./due-heap.ts";
-import { type EngineCounters, NO_COUNTS } from "./engine-counters.ts";
 import { KvCache } from "./kv-cache.ts";
 import { DEFAULT_LATENCY, type LatencyConfig, LatencyModel } from "./latency.ts";
 import { finishReason, outputLength } from "./lengths.ts";
-import { LoraSlots } from "./lora.ts";
-import type { ModelEngine } from "./model-engine.ts";
-import { ResidentAdapters } from "./resident-adapters.ts";
+import { LoraSlots, ResidentAdapters } from "./lora.ts";
+import { type EngineCounters, type ModelEngine, NO_COUNTS } from "./model-engine.ts";
 import { type RefusalReason, Sequence, type SequenceListener, type SequenceSpec } from "./sequence.ts";
 
 /** The size and speed of one engine. */

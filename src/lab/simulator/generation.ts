@@ -1,13 +1,19 @@
 import type { ServerResponse } from "node:http";
 import { ApiError } from "./api-error.ts";
-import { type BodyWriter, bodyWriter } from "./body-writer.ts";
 import type { SimContext } from "./context.ts";
-import type { GenerationRequest } from "./generation-request.ts";
+import type { GenerationRequest, Prompt } from "./generation-request.ts";
 import type { SimOptions } from "./options.ts";
-import { CannedText, GivenText, type TextSource } from "./output-text.ts";
-import type { Prompt } from "./prompts.ts";
 import type { RequestRecord } from "./request-log.ts";
-import { DONE_EVENT, ResponseShape, type Usage } from "./response-shape.ts";
+import {
+  type BodyWriter,
+  bodyWriter,
+  CannedText,
+  DONE_EVENT,
+  GivenText,
+  ResponseShape,
+  type TextSource,
+  type Usage,
+} from "./response.ts";
 import type { RefusalReason, Sequence, SequenceListener } from "./sequence.ts";
 
 /** Characters put together before they are offered to the client. */

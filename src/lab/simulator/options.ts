@@ -1,10 +1,10 @@
 import { z } from "zod";
 import { explainIssue } from "../../base/document/validate.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
+import { type LoraModule, parseLoraModule } from "./adapters.ts";
 import { FAILURE_TYPES } from "./api-error.ts";
 import { DEFAULT_ENGINE } from "./engine.ts";
 import { DEFAULT_LATENCY as L } from "./latency.ts";
-import { type LoraModule, parseLoraModule } from "./lora-module.ts";
 import { choice, duration, flag, integer, list, type OptionMeta, type OptionType, real, text } from "./option-types.ts";
 
 const BIG = 2 ** 31 - 1;

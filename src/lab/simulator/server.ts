@@ -13,8 +13,7 @@ import { settingsFor } from "./faults.ts";
 import { SimMetrics } from "./metrics.ts";
 import type { SimOptions } from "./options.ts";
 import { RequestLog, type RequestRecord } from "./request-log.ts";
-import { sendJson } from "./routes/route.ts";
-import { isAdmin, isRecorded, ROUTES } from "./routes/table.ts";
+import { isAdmin, isRecorded, ROUTES, sendJson } from "./routes.ts";
 
 /** Longer than the idle time of any proxy's connection pool, so that it is the proxy who closes. */
 const KEEP_ALIVE_MS = 75_000;

@@ -1,5 +1,5 @@
 import type { Clock } from "../../base/clock/clock.ts";
-import type { SeededRandom } from "../../base/clock/random.ts";
+import type { Random, SeededRandom } from "../../base/clock/random.ts";
 import { BytesPerToken } from "../../base/inference/bytes-per-token.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
@@ -13,8 +13,8 @@ import { textToLearnFrom } from "../../picker/scheduling/tokens/learnable-text.t
 import type { PoolEndpoint } from "../../pool/endpoints/pool-endpoint.ts";
 import { EndpointRegistry } from "../../pool/endpoints/registry.ts";
 import type { ModelEngine } from "../simulator/model-engine.ts";
-import type { SequenceSpec } from "../simulator/sequence.ts";
-import { type SimListener, sequenceListener } from "./sim-listener.ts";
+import type { SequenceListener, SequenceSpec } from "../simulator/sequence.ts";
+import type { Rule } from "./policies.ts";
 
 /** How often the simulated collector reads an engine's figures unless told otherwise, milliseconds. */
 export const SCRAPE_INTERVAL = 50;
@@ -138,4 +138,68 @@ export class SimCluster {
     if (metricsLagMs === 0) arrived();
     else clock.after(metricsLagMs, arrived);
   }
+}
+
+/** A rule in front of simulated engines: what a balancer does that knows nothing but what it sent. */
+export class BareCluster {
+  readonly #engines: readonly ModelEngine[];
+  readonly #rule: Rule;
+  readonly #loads: number[];
+  readonly #draw: (bound: number) => number;
+
+  constructor(engines: readonly ModelEngine[], rule: Rule, random: Random) {
+    this.#engines = engines;
+    this.#rule = rule;
+    this.#loads = engines.map(() => 0);
+    this.#draw = (bound) => random.below(bound);
+  }
+
+  submit(spec: SequenceSpec, listener: SimListener): void {
+    const loads = this.#loads;
+    const at = this.#rule(loads, this.#draw);
+    loads[at]!++;
+    listener.placed?.(at);
+    const ended = (): void => {
+      loads[at]!--;
+    };
+    this.#engines[at]!.submit(
+      spec,
+      sequenceListener(listener, () => {}, ended),
+    );
+  }
+}
+
+/** What happens to one request. Exactly one of `finished` and `rejected` is called, later or from within the sending. */
+export interface SimListener {
+  /** It goes to this server, by number. */
+  placed?: ((server: number) => void) | undefined;
+  /** Its first token is there. */
+  started?(): void;
+  finished(): void;
+  rejected(): void;
+}
+
+/**
+ * The listener that an engine gets for a request.
+ * @param first called at its first token, before `listener` is told
+ * @param ended called when the engine is done with it, refused or answered, before `listener` is told
+ */
+function sequenceListener(listener: SimListener, first: () => void, ended: () => void): SequenceListener {
+  let started = false;
+  return {
+    onToken() {
+      if (started) return;
+      started = true;
+      first();
+      listener.started?.();
+    },
+    onFinish() {
+      ended();
+      listener.finished();
+    },
+    onReject() {
+      ended();
+      listener.rejected();
+    },
+  };
 }

@@ -54,3 +54,24 @@ const UNITS: Readonly<Record<Figure, (typical: number) => Unit>> = {
   load: (value) => ({ scale: 1, digits: value < 99.995 ? 2 : 0, unit: "" }),
   ratio: (value) => ({ scale: 1, digits: value < 0.095 ? 3 : value < 0.95 ? 2 : value < 9.95 ? 1 : 0, unit: "x" }),
 };
+
+/** `1 run`, `1,200 runs`. */
+export function counted(count: number, one: string, several = `${one}s`): string {
+  return `${grouped(count)} ${count === 1 ? one : several}`;
+}
+
+/** Words in lines of at most `width` characters; a longer word has a line of its own. */
+export function wrapped(text: string, width: number): string[] {
+  const lines: string[] = [];
+  for (const word of text.split(" ")) {
+    const longer = lines.length === 0 ? word : `${lines.at(-1)} ${word}`;
+    if (lines.length > 0 && longer.length <= width) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines;
+}
+
+/** A sentence of a list, in lines. */
+export function bullet(text: string, width: number): string[] {
+  return wrapped(text, width - 2).map((line, at) => `${at === 0 ? "* " : "  "}${line}`);
+}

@@ -6,7 +6,7 @@ import { loadConfig } from "../../picker/config/load.ts";
 import { PLUGIN_REGISTRY } from "../../picker/core/plugins/plugins.ts";
 import { expectPick } from "../../picker/testing/index.ts";
 import { BatchingEngine } from "../simulator/batching/batching-engine.ts";
-import { presetNamed } from "../simulator/batching/presets.ts";
+import { presetNamed } from "../simulator/batching/config.ts";
 import { LONG_DOCUMENTS } from "../simulator/workloads/long-documents.ts";
 import { spread } from "./result.ts";
 import { simulate } from "./run.ts";

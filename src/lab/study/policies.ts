@@ -1,6 +1,5 @@
 import { basename } from "node:path";
 import type { ConfigSource } from "../../picker/core/config-source.ts";
-import type { Policy } from "./policy.ts";
 
 /** A configuration with scorers, `type: weight`, and the picker of the built-in ones. */
 function blend(name: string, weights: Readonly<Record<string, number>>): ConfigSource {
@@ -71,3 +70,23 @@ export const POLICIES: readonly Policy[] = [
 export function filePolicy(file: string, allowExperimental = false): Policy {
   return { name: basename(file), about: `the configuration ${file}`, source: { configFile: file, allowExperimental } };
 }
+
+/** What decides where requests go in a simulation: a configuration that the scheduler runs, or a rule without one. */
+export interface Policy {
+  /** As given on the command line and shown in tables, such as `sticky-until-saturated`. */
+  readonly name: string;
+  /** A sentence for people. */
+  readonly about: string;
+  /** The configuration; undefined = the policy chooses by itself. */
+  readonly source?: ConfigSource | undefined;
+  /** A rule of its own for each run. */
+  readonly rule?: (() => Rule) | undefined;
+}
+
+/**
+ * Chooses without any scheduler, as a plain proxy does.
+ * @param loads requests at each server that it knows of: sent and not ended
+ * @param draw uniform integer in [0, bound)
+ * @returns index of a server
+ */
+export type Rule = (loads: readonly number[], draw: (bound: number) => number) => number;

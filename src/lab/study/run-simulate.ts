@@ -1,11 +1,13 @@
+import { constants } from "node:fs";
+import { access, stat, writeFile } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
 import { realClock } from "../../base/clock/real.ts";
-import { interruptible } from "../../base/process/lifecycle.ts";
-import type { ProgressOut } from "../../base/process/screen.ts";
-import { CATALOGUE } from "./catalogue.ts";
-import { catalogueJson, catalogueText } from "./catalogue-text.ts";
+import { messageOf, SluiceError } from "../../base/inference/errors.ts";
+import { interruptible } from "../../base/process/interrupt.ts";
+import type { ProgressOut } from "../../base/process/progress-line.ts";
+import { CATALOGUE, catalogueJson, catalogueText } from "./catalogue.ts";
 import { SimulateProgress } from "./progress.ts";
 import { type ReplayFlags, replaySettings } from "./replay-settings.ts";
-import { checkReportFile, writeReport } from "./report-file.ts";
 import type { Study } from "./result.ts";
 import { planSize, type SimulateFlags, simulateSettings } from "./simulate-settings.ts";
 import { runStudy, type StudyOptions, type StudyPlan } from "./study.ts";
@@ -126,5 +128,39 @@ async function watched<T>(out: ProgressOut | undefined, work: (options: Watching
     return await work({ onProgress: (now) => progress.show(now), onRead: (items) => progress.showRead(items) });
   } finally {
     progress.end();
+  }
+}
+
+/**
+ * A study takes its time: where its report cannot be written it should not begin.
+ * @throws SluiceError FLAG_VALUE
+ */
+export async function checkReportFile(file: string): Promise<void> {
+  const folder = dirname(resolve(file));
+  try {
+    await access(folder, constants.W_OK);
+  } catch (cause) {
+    const reason = isMissing(cause) ? `there is no folder ${folder}: make it` : messageOf(cause);
+    throw new SluiceError("FLAG_VALUE", `--html ${file}: the report cannot be written: ${reason}`, { cause });
+  }
+  if ((await stat(file).catch(() => undefined))?.isDirectory())
+    throw new SluiceError(
+      "FLAG_VALUE",
+      `--html ${file} is a directory: give a file in it, as ${join(file, "report.html")}`,
+    );
+}
+
+function isMissing(cause: unknown): boolean {
+  return cause instanceof Error && "code" in cause && cause.code === "ENOENT";
+}
+
+/** @param command what makes this study again @throws SluiceError SIMULATE_REPORT */
+export async function writeReport(file: string, study: Study, command: string | undefined): Promise<void> {
+  const { renderReport } = await import("./report/report.ts");
+  const page = await renderReport(study, { command });
+  try {
+    await writeFile(file, page);
+  } catch (cause) {
+    throw new SluiceError("SIMULATE_REPORT", `the report cannot be written: ${messageOf(cause)}`, { cause });
   }
 }

@@ -5,11 +5,11 @@ import { PluginRegistry } from "../../base/plugin/registry.ts";
 import { STICKY_CONFIG } from "../../picker/config/defaults.ts";
 import { loadConfig } from "../../picker/config/load.ts";
 import { PLUGIN_REGISTRY, PLUGINS } from "../../picker/core/plugins/plugins.ts";
-import { MODEL_SERVER } from "../demo/model-server.ts";
-import { ROUND_ROBIN } from "../demo/round-robin.ts";
-import { type WorkloadRequest as DemoRequest, demoWorkload, makeWorkload } from "../demo/workload.ts";
+import { MODEL_SERVER } from "../demo/cluster.ts";
+import { ROUND_ROBIN } from "../demo/run.ts";
+import { type WorkloadRequest as DemoRequest, demoWorkload, makeWorkload } from "../demo/traffic.ts";
 import { BatchingEngine } from "../simulator/batching/batching-engine.ts";
-import { PRESETS } from "../simulator/batching/presets.ts";
+import { PRESETS } from "../simulator/batching/config.ts";
 import { type EngineConfig, SimEngine } from "../simulator/engine.ts";
 import { type RunOptions, simulate } from "./run.ts";
 

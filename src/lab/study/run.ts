@@ -1,26 +1,24 @@
+import { setImmediate as turn } from "node:timers/promises";
 import { SeededRandom } from "../../base/clock/random.ts";
+import { realClock } from "../../base/clock/real.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { EffectiveConfig } from "../../picker/config/effective.ts";
-import type { EngineCounters } from "../simulator/engine-counters.ts";
-import type { ModelEngine } from "../simulator/model-engine.ts";
+import type { EngineCounters, ModelEngine } from "../simulator/model-engine.ts";
 import type { SequenceSpec } from "../simulator/sequence.ts";
 import { stretched } from "../simulator/workloads/prompt-text.ts";
 import { BYTES_PER_TOKEN, type Workload, type WorkloadRequest } from "../simulator/workloads/workload.ts";
-import { BareCluster } from "./bare-cluster.ts";
-import { SimCluster } from "./cluster.ts";
-import { Loads } from "./loads.ts";
-import { Measure } from "./measure.ts";
-import type { Rule } from "./policy.ts";
+import { BareCluster, SimCluster, type SimListener } from "./cluster.ts";
+import { Loads, Measure } from "./measure.ts";
+import type { Rule } from "./policies.ts";
 import type { RunResult, ServerResult } from "./result.ts";
-import type { SimListener } from "./sim-listener.ts";
 
 /** What decides: a configuration for the scheduler, or a rule without one. */
 export type Decides = { readonly config: EffectiveConfig } | { readonly rule: Rule };
 
 /** How one engine is made, by its number. */
-export type MakeEngine = (server: number, parts: { clock: VirtualClock; random: SeededRandom }) => ModelEngine;
+type MakeEngine = (server: number, parts: { clock: VirtualClock; random: SeededRandom }) => ModelEngine;
 
 export interface RunOptions {
   readonly workload: Workload;
@@ -45,7 +43,7 @@ export interface RunOptions {
 }
 
 /** What a run measures by itself; the names around it are the study's. */
-export type RunFigures = Omit<RunResult, "workload" | "rate" | "policy" | "seconds">;
+type RunFigures = Omit<RunResult, "workload" | "rate" | "policy" | "seconds">;
 
 /** Chance of arrivals, of engines and of decisions is kept apart: the seed of each is this far from the next. */
 const SEED_STEP = 0x9e3779b9;
@@ -260,4 +258,39 @@ export function simRequest(id: string): InferenceRequest {
     prompts: [],
     maxTokens: 1,
   };
+}
+
+/** Milliseconds of real time between two turns of the event loop, for progress and for Ctrl-C. */
+const TURN_MS = 100;
+
+interface PlayOptions {
+  /** Ends it. */
+  readonly signal?: AbortSignal | undefined;
+  /** Told at every turn, and at the end. @param seconds of real time that the run has taken so far */
+  onTurn?(seconds: number): void;
+}
+
+/**
+ * Plays a whole run, in slices: what else the process has to do gets its turn between them. Closes the run.
+ * @returns seconds of real time that it took by itself; undefined when it was cut short
+ */
+export async function play(run: Run, { signal, onTurn }: PlayOptions = {}): Promise<number | undefined> {
+  try {
+    let busy = 0;
+    let turned = realClock.now();
+    for (let more = true; more; ) {
+      more = run.advance();
+      const now = realClock.now();
+      if (now - turned < TURN_MS && more) continue;
+      busy += now - turned;
+      onTurn?.(busy / 1000);
+      // Behind the last slice, too: runs may be short and many.
+      await turn();
+      if (signal?.aborted && more) return undefined;
+      turned = realClock.now();
+    }
+    return busy / 1000;
+  } finally {
+    run.close();
+  }
 }

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { SluiceError } from "../../base/inference/errors.ts";
-import { PRESETS } from "../simulator/batching/presets.ts";
+import { PRESETS } from "../simulator/batching/config.ts";
 import type { WorkloadDefinition } from "../simulator/workloads/workload.ts";
-import type { Policy } from "./policy.ts";
+import type { Policy } from "./policies.ts";
 import { type PlanSize, planSize, type SimulateFlags, simulateSettings } from "./simulate-settings.ts";
 import type { StudyPlan } from "./study.ts";
 

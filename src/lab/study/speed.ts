@@ -1,6 +1,5 @@
 import type { EffectiveConfig } from "../../picker/config/effective.ts";
-import { play } from "./play.ts";
-import { Run, type RunOptions } from "./run.ts";
+import { play, Run, type RunOptions } from "./run.ts";
 
 /** Simulated requests per second of real time. */
 export interface Speed {

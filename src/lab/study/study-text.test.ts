@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { kindOf, quantiles, runOf, studyOf, workloadOf } from "../../../test/support/study/study.cases.ts";
-import { PRESETS } from "../simulator/batching/presets.ts";
+import { PRESETS } from "../simulator/batching/config.ts";
 import type { RunResult } from "./result.ts";
 import { planText, studyText } from "./study-text.ts";
 

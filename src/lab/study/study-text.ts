@@ -1,11 +1,9 @@
-import { figureText, grouped, NONE } from "./figure-text.ts";
-import { behindText, keepsUp, listed } from "./keeping-up.ts";
+import { counted, figureText, grouped, NONE, wrapped } from "./figure-text.ts";
 import { timeText } from "./progress.ts";
-import { type RunResult, type StudiedWorkload, type Study, spread } from "./result.ts";
+import { behindText, keepsUp, listed, type RunResult, type StudiedWorkload, type Study, spread } from "./result.ts";
 import type { PlanSize } from "./simulate-settings.ts";
 import type { StudyPlan } from "./study.ts";
 import { type Cell, crossTable, nameText, policyTable } from "./study-table.ts";
-import { counted, wrapped } from "./words.ts";
 
 /** Characters of a line: as many as a terminal has, within these. */
 const NARROWEST = 60;
@@ -15,7 +13,7 @@ const MAX_KINDS = 10;
 /** Simulated requests per second of one core, as `sluice simulate` tells at its end; for the estimate alone. */
 const USUAL_SPEED = 4000;
 
-export interface StudyTextOptions {
+interface StudyTextOptions {
   /** Characters of the terminal; undefined = it is none, and lines may be as wide as they get. */
   readonly width?: number | undefined;
   /** Runs that were planned. */

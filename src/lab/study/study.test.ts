@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { CATALOGUE } from "./catalogue.ts";
-import type { Policy } from "./policy.ts";
+import type { Policy } from "./policies.ts";
 import { type SimulateFlags, simulateSettings } from "./simulate-settings.ts";
 import { runStudy, type StudyPlan, type StudyProgress } from "./study.ts";
 

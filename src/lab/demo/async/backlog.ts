@@ -3,12 +3,14 @@ import { sqliteProducer } from "../../../async/brokers/sqlite/producer.ts";
 import type { Clock } from "../../../base/clock/clock.ts";
 import { SeededRandom } from "../../../base/clock/random.ts";
 import { silentLogger } from "../../../base/telemetry/logger.ts";
-import { words } from "../workload.ts";
+import { words } from "../traffic.ts";
+import type { DemoDispatcher, DispatcherView } from "./dispatcher.ts";
+import { WAVE } from "./realtime.ts";
 
 /** Seconds until a request of the backlog is no longer wanted: none of them gets there. */
 const PATIENCE = 900;
 
-export interface BacklogOptions {
+interface BacklogOptions {
   /** Of the queue file. */
   readonly path: string;
   readonly queueName: string;
@@ -19,7 +21,7 @@ export interface BacklogOptions {
 }
 
 /** What became of a backlog. */
-export interface BacklogTally {
+interface BacklogTally {
   readonly queued: number;
   readonly results: number;
   /** Requests without a result, with more than one, and with one that is no answer of a model server. */
@@ -94,5 +96,128 @@ export class Backlog {
       twice: counts.filter((count) => count > 1).length,
       failed,
     };
+  }
+}
+
+/**
+ * Shares of an act at which the backlog comes, and at which the dispatcher is killed: when it has caught up after the wave, and so
+ * late that what it takes a small machine to start another one slows down no realtime request.
+ */
+const ARRIVAL = 0.05;
+const KILL = 0.92;
+
+export interface BacklogRunOptions {
+  readonly work: Backlog;
+  readonly dispatcher: DemoDispatcher;
+  /** Whether the dispatcher is killed on the way. */
+  readonly kill: boolean;
+}
+
+/** What became of a backlog, in the shape of `--json`. */
+export interface BacklogSummary extends BacklogTally {
+  /** From the first request queued to the last result. */
+  readonly seconds: number;
+  readonly kills: number;
+  readonly inFlight: InFlightSummary;
+}
+
+/** How a backlog stands at one moment. */
+export interface BacklogMoment {
+  readonly waiting: number;
+  readonly done: number;
+  /** Undefined while the dispatcher is away. */
+  readonly view: DispatcherView | undefined;
+}
+
+/** A backlog in the course of an act: when it comes, how it goes on, and what has become of it. */
+export class BacklogRun {
+  readonly #options: BacklogRunOptions;
+  readonly #clock: Clock;
+  readonly #course = new InFlightCourse();
+  #queuedAt: number | undefined;
+  #doneAt: number | undefined;
+  #killed = false;
+
+  constructor(options: BacklogRunOptions, clock: Clock) {
+    this.#options = options;
+    this.#clock = clock;
+  }
+
+  /** Every request has a result. */
+  get done(): boolean {
+    return this.#doneAt !== undefined;
+  }
+
+  /** Does what is due and looks how it stands. @param share of the act that is over, above 1 after its end */
+  async step(share: number): Promise<BacklogMoment> {
+    const { work, dispatcher, kill } = this.#options;
+    if (this.#queuedAt === undefined && share >= ARRIVAL) {
+      this.#queuedAt = this.#clock.now();
+      await work.enqueue();
+    }
+    if (kill && !this.#killed && share >= KILL) {
+      this.#killed = true;
+      dispatcher.kill();
+    }
+    const view = await dispatcher.look();
+    const depths = await work.depths();
+    if (view !== undefined) this.#course.add(share, view.running);
+    if (depths.done >= work.size) this.#doneAt ??= this.#clock.now();
+    return { ...depths, view };
+  }
+
+  /** Ends the dispatcher, so that nothing can come after it, and counts the results. */
+  async finish(): Promise<BacklogSummary> {
+    const { work, dispatcher } = this.#options;
+    await dispatcher.stop();
+    const ms = (this.#doneAt ?? this.#clock.now()) - (this.#queuedAt ?? this.#clock.now());
+    const seconds = Math.round(ms / 100) / 10;
+    return { ...(await work.collect()), seconds, kills: dispatcher.kills, inFlight: this.#course.summary() };
+  }
+}
+
+/** Shares of an act over which the mean is taken: long enough after each turn that what began before it has ended. */
+const BEFORE = [WAVE.from - 0.1, WAVE.from] as const;
+const DURING = [WAVE.to - 0.1, WAVE.to] as const;
+const AFTER = [WAVE.to + 0.25, WAVE.to + 0.35] as const;
+/** In which it yields, also where a busy machine makes the metrics late. */
+const YIELDING = [WAVE.from, WAVE.to + 0.25] as const;
+
+/** Mean number of requests of the backlog in flight before, in and after the wave of realtime traffic. */
+interface InFlightSummary {
+  readonly before: number;
+  readonly during: number;
+  readonly after: number;
+  /** The fewest from the beginning of the wave until some time after it. */
+  readonly least: number;
+}
+
+/** How many requests of the backlog were in flight in the course of an act. */
+export class InFlightCourse {
+  readonly #samples: { readonly share: number; readonly inFlight: number }[] = [];
+
+  /** @param share of the act that is over, 0..1 */
+  add(share: number, inFlight: number): void {
+    this.#samples.push({ share, inFlight });
+  }
+
+  summary(): InFlightSummary {
+    const least = Math.min(...this.#within(YIELDING));
+    return {
+      before: this.#mean(BEFORE),
+      during: this.#mean(DURING),
+      after: this.#mean(AFTER),
+      least: Number.isFinite(least) ? least : 0,
+    };
+  }
+
+  #mean(part: readonly [number, number]): number {
+    const within = this.#within(part);
+    const sum = within.reduce((total, inFlight) => total + inFlight, 0);
+    return within.length === 0 ? 0 : Math.round((sum / within.length) * 10) / 10;
+  }
+
+  #within([from, to]: readonly [number, number]): number[] {
+    return this.#samples.filter(({ share }) => share >= from && share < to).map(({ inFlight }) => inFlight);
   }
 }

@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { VirtualClock } from "../../../base/clock/virtual.ts";
-import { InFlightCourse } from "./in-flight-course.ts";
-import { realtimeList, WAVE } from "./realtime.ts";
-import { RealtimeFigures } from "./realtime-figures.ts";
+import { InFlightCourse } from "./backlog.ts";
+import { RealtimeFigures, realtimeList, WAVE } from "./realtime.ts";
 
 const OPTIONS = { seed: 1, lengthMs: 20_000, slots: 48 };
 

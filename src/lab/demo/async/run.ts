@@ -1,18 +1,14 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { SLOT_SERVER } from "../cluster.ts";
+import { onStage, type Setting, type Stage } from "../environment.ts";
 import { busyNote } from "../lag.ts";
-import { SLOT_SERVER } from "../model-server.ts";
-import { onStage, type Setting, type Stage } from "../stage.ts";
 import { runTraffic } from "../traffic.ts";
-import { playAct } from "./act.ts";
-import { Backlog } from "./backlog.ts";
-import type { BacklogRunOptions } from "./backlog-run.ts";
-import { type BudgetGate, dispatchConfig } from "./dispatch-config.ts";
-import { DemoDispatcher } from "./dispatcher.ts";
-import { backlogPicture, type Moment } from "./moment.ts";
+import { Backlog, type BacklogRunOptions } from "./backlog.ts";
+import { type BudgetGate, DemoDispatcher, dispatchConfig } from "./dispatcher.ts";
+import { backlogPicture, type Moment, playAct } from "./phase.ts";
 import { realtimeList } from "./realtime.ts";
-import type { ActSummary } from "./summary.ts";
-import { comparison } from "./summary.ts";
+import { type ActSummary, comparison } from "./summary.ts";
 
 export interface AsyncDemoOptions {
   readonly servers: number;

@@ -1,7 +1,7 @@
 import { columns } from "../../../base/process/screen.ts";
 import type { LagSummary } from "../lag.ts";
-import type { BacklogSummary } from "./backlog-run.ts";
-import type { RealtimeSummary } from "./realtime-figures.ts";
+import type { BacklogSummary } from "./backlog.ts";
+import type { RealtimeSummary } from "./realtime.ts";
 
 /** What came of one act, in the shape of `--json`. */
 export interface ActSummary {

@@ -1,11 +1,8 @@
-import type { EngineCounters } from "../engine-counters.ts";
-import { LoraSlots } from "../lora.ts";
-import { ResidentAdapters } from "../resident-adapters.ts";
-import type { BatchSequence } from "./batch-sequence.ts";
+import { LoraSlots, ResidentAdapters } from "../lora.ts";
+import type { EngineCounters } from "../model-engine.ts";
+import { Sequence } from "../sequence.ts";
 import { BlockPool, NONE } from "./block-pool.ts";
-import type { BatchingConfig } from "./config.ts";
-import type { StepLoad } from "./step-cost.ts";
-import { WaitingQueue } from "./waiting-queue.ts";
+import type { BatchingConfig, StepLoad } from "./config.ts";
 
 /** The head of the queue that did not fit, and what would have to change before it can. */
 interface Blocked {
@@ -253,4 +250,69 @@ export class BatchScheduler {
     this.queue.pushFirst(sequence);
     this.lora.countWaiting(sequence.adapter, 1);
   }
+}
+
+/** Sequences that wait, linked through themselves: first come, first served, but who was preempted comes first. */
+class WaitingQueue {
+  #head: BatchSequence | undefined;
+  #tail: BatchSequence | undefined;
+  #length = 0;
+
+  get head(): BatchSequence | undefined {
+    return this.#head;
+  }
+
+  get length(): number {
+    return this.#length;
+  }
+
+  pushLast(sequence: BatchSequence): void {
+    sequence.before = this.#tail;
+    if (this.#tail) this.#tail.after = sequence;
+    else this.#head = sequence;
+    this.#tail = sequence;
+    this.#length++;
+  }
+
+  pushFirst(sequence: BatchSequence): void {
+    sequence.after = this.#head;
+    if (this.#head) this.#head.before = sequence;
+    else this.#tail = sequence;
+    this.#head = sequence;
+    this.#length++;
+  }
+
+  /** Only for one that is in. */
+  remove(sequence: BatchSequence): void {
+    if (sequence.before) sequence.before.after = sequence.after;
+    else this.#head = sequence.after;
+    if (sequence.after) sequence.after.before = sequence.before;
+    else this.#tail = sequence.before;
+    sequence.before = undefined;
+    sequence.after = undefined;
+    this.#length--;
+  }
+}
+
+/** A sequence with what a batching engine knows of it besides. */
+export class BatchSequence extends Sequence {
+  /** Blocks it holds, in the order of its tokens, and the tokens that they have room for. */
+  readonly blocks: number[] = [];
+  room = 0;
+  /** Of its blocks, how many others can find. */
+  findable = 0;
+  /** Tokens whose keys and values are in its blocks. */
+  computed = 0;
+  /** Tokens it consists of now: once all are computed the next one appears. */
+  known = 0;
+  /** What `known` was when it started, last time: until so many are computed it is at its prompt. */
+  prompt = 0;
+  /** Tokens that the step under way computes for it. */
+  scheduled = 0;
+  /** Tokens it produces before it is finished, or stalls. */
+  limit = 0;
+  /** How often it lost its blocks. */
+  preemptions = 0;
+  declare before: BatchSequence | undefined;
+  declare after: BatchSequence | undefined;
 }

@@ -8,10 +8,9 @@ import {
 import { SeededRandom } from "../../../base/clock/random.ts";
 import { VirtualClock } from "../../../base/clock/virtual.ts";
 import type { Sequence, SequenceListener } from "../sequence.ts";
-import type { BatchSequence } from "./batch-sequence.ts";
+import type { BatchSequence } from "./batch-scheduler.ts";
 import { BatchingEngine } from "./batching-engine.ts";
-import type { BatchingConfig } from "./config.ts";
-import { stepDuration } from "./step-cost.ts";
+import { type BatchingConfig, stepDuration } from "./config.ts";
 
 const BLOCK = 4;
 

@@ -1,21 +1,17 @@
 import type { Clock } from "../../../base/clock/clock.ts";
 import type { Random } from "../../../base/clock/random.ts";
 import type { EndpointMetrics } from "../../../base/inference/endpoint.ts";
-import { extendHashes } from "../block-hashes.ts";
-import { type EngineCounters, NO_COUNTS } from "../engine-counters.ts";
+import { extendHashes, promptHashes } from "../block-hashes.ts";
 import { finishReason, outputLength } from "../lengths.ts";
-import type { ModelEngine } from "../model-engine.ts";
+import { type EngineCounters, type ModelEngine, NO_COUNTS } from "../model-engine.ts";
 import type { RefusalReason, Sequence, SequenceListener, SequenceSpec } from "../sequence.ts";
-import { BatchScheduler } from "./batch-scheduler.ts";
-import { BatchSequence } from "./batch-sequence.ts";
-import type { BatchingConfig } from "./config.ts";
-import { promptHashes } from "./prompt-hashes.ts";
-import { type StepLoad, stepDuration } from "./step-cost.ts";
+import { BatchScheduler, BatchSequence } from "./batch-scheduler.ts";
+import { type BatchingConfig, type StepLoad, stepDuration } from "./config.ts";
 
 const NO_HASHES = new Uint32Array(0);
 
 /** What a batching engine is made of. */
-export interface BatchingParts {
+interface BatchingParts {
   readonly config: BatchingConfig;
   readonly clock: Clock;
   readonly random: Random;

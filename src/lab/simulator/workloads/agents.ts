@@ -1,8 +1,7 @@
 import type { SeededRandom } from "../../../base/clock/random.ts";
-import { numberedRandom } from "./numbered-random.ts";
-import { poissonArrivals } from "./poisson.ts";
+import { poissonArrivals } from "./arrivals.ts";
+import { drawTokens, numberedRandom, type TokenLengths } from "./draws.ts";
 import { joined, randomText } from "./prompt-text.ts";
-import { drawTokens, type TokenLengths } from "./token-lengths.ts";
 import {
   BYTES_PER_TOKEN,
   type Workload,

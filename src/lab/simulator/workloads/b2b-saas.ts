@@ -1,7 +1,7 @@
 import type { Random } from "../../../base/clock/random.ts";
-import { poissonArrivals } from "./poisson.ts";
+import { poissonArrivals } from "./arrivals.ts";
+import { drawTokens, type TokenLengths } from "./draws.ts";
 import { joined, randomText } from "./prompt-text.ts";
-import { drawTokens, type TokenLengths } from "./token-lengths.ts";
 import { leadMs, type WarmUp, type Workload, type WorkloadDefinition, type WorkloadSettings } from "./workload.ts";
 
 const GROUPS = 150;
@@ -15,7 +15,7 @@ const QUESTION_TOKENS = 1200;
 const ANSWER: TokenLengths = { mean: 252, sigma: 0.67, least: 1, most: 1000 };
 
 /** Under round robin the last of its answers end 45 s behind it. */
-export const B2B_WARM_UP: WarmUp = { rate: 15, durationMs: 50_000, restMs: 60_000 };
+const B2B_WARM_UP: WarmUp = { rate: 15, durationMs: 50_000, restMs: 60_000 };
 
 /**
  * The shared-prefix traffic of the llm-d guides: `guide_optimized-baseline_1` and `guide_precise-prefix-cache-routing_1` of
@@ -37,7 +37,7 @@ export const B2B_SAAS: WorkloadDefinition = {
 };
 
 /** The traffic of `b2b-saas`. */
-export function b2bTraffic({ rate, durationMs, warmUp }: WorkloadSettings): Workload {
+function b2bTraffic({ rate, durationMs, warmUp }: WorkloadSettings): Workload {
   return {
     start(port) {
       const { random } = port;
@@ -72,3 +72,24 @@ function shuffled<T>(list: T[], random: Random): T[] {
   }
   return list;
 }
+
+/** Seconds by which what is known of the servers is behind. */
+const LAGS = [0, 0.2, 1, 2, 5];
+
+/**
+ * The traffic of `b2b-saas` at four fifths of what the servers can do once each has its share of the prefixes (51 requests/s
+ * under the default profile), where a wrong decision costs most. Servers are read every 50 ms in all of them; the readings
+ * arrive so much later.
+ */
+export const STALENESS: readonly WorkloadDefinition[] = LAGS.map((seconds) => ({
+  name: `staleness-${seconds}s`,
+  about: `the traffic of b2b-saas with metrics that are ${seconds} s old: shows who needs fresh metrics`,
+  rates: [40],
+  rateUnit: "requests/s",
+  servers: 8,
+  preset: "qwen3-32b-2xh100",
+  metricsLagMs: seconds * 1000,
+  durationMs: 45_000,
+  warmUp: B2B_WARM_UP,
+  make: b2bTraffic,
+}));

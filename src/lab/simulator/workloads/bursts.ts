@@ -1,6 +1,6 @@
+import { waveArrivals } from "./arrivals.ts";
+import { drawTokens, type TokenLengths } from "./draws.ts";
 import { joined, randomText } from "./prompt-text.ts";
-import { drawTokens, type TokenLengths } from "./token-lengths.ts";
-import { waveArrivals } from "./wave.ts";
 import type { Workload, WorkloadDefinition, WorkloadSettings } from "./workload.ts";
 
 /** A wave is in flight as a whole before its first answers end, and mostly gone when the next one comes. */

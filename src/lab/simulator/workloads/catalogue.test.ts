@@ -5,7 +5,7 @@ import {
   play,
   settingsOf,
 } from "../../../../test/support/simulator/workloads/workloads.cases.ts";
-import { presetNamed } from "../batching/presets.ts";
+import { presetNamed } from "../batching/config.ts";
 import { WORKLOADS, workloadNamed } from "./catalogue.ts";
 
 const KINDS = 64;

@@ -1,5 +1,6 @@
+import { SluiceError } from "../../../base/inference/errors.ts";
 import { AGENTS } from "./agents.ts";
-import { B2B_SAAS } from "./b2b-saas.ts";
+import { B2B_SAAS, STALENESS } from "./b2b-saas.ts";
 import { BURSTS } from "./bursts.ts";
 import { CONVERSATIONS } from "./conversations.ts";
 import { HOT_DOCUMENT, HOT_PREFIX } from "./hot-prefix.ts";
@@ -7,11 +8,9 @@ import { LONG_DOCUMENTS } from "./long-documents.ts";
 import { LORA_TIERS } from "./lora-tiers.ts";
 import { LOW_PREFIX_SHARE } from "./low-prefix-share.ts";
 import { REALTIME_AND_BATCH } from "./realtime-and-batch.ts";
-import { checked } from "./settings.ts";
-import { STALENESS } from "./staleness.ts";
 import { TENANTS_FRESH, TENANTS_OVERLOAD } from "./tenants.ts";
 import { WORKING_SETS } from "./working-sets.ts";
-import type { WorkloadDefinition } from "./workload.ts";
+import type { Workload, WorkloadDefinition, WorkloadSettings } from "./workload.ts";
 
 /** Every workload that can be named, in the order in which they are listed. */
 export const WORKLOADS: readonly WorkloadDefinition[] = [
@@ -34,4 +33,26 @@ export const WORKLOADS: readonly WorkloadDefinition[] = [
 /** The workload of that name; undefined when there is none. */
 export function workloadNamed(name: string): WorkloadDefinition | undefined {
   return WORKLOADS.find((workload) => workload.name === name);
+}
+
+/** The same definition, whose `make` refuses settings that it cannot work with. */
+function checked(definition: WorkloadDefinition): WorkloadDefinition {
+  return {
+    ...definition,
+    /** @throws SluiceError WORKLOAD_INVALID */
+    make(settings: WorkloadSettings): Workload {
+      positive(definition, "rate", settings.rate, definition.rateUnit);
+      positive(definition, "durationMs", settings.durationMs, "milliseconds");
+      positive(definition, "servers", settings.servers, "servers");
+      return definition.make(settings);
+    },
+  };
+}
+
+function positive({ name }: WorkloadDefinition, what: string, value: number, unit: string): void {
+  if (value > 0 && value < Number.POSITIVE_INFINITY) return;
+  throw new SluiceError(
+    "WORKLOAD_INVALID",
+    `${what} of workload ${name} is ${value}; give a number above 0, in ${unit}`,
+  );
 }

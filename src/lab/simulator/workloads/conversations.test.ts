@@ -8,7 +8,7 @@ import {
   quantile,
   type Sent,
 } from "../../../../test/support/simulator/workloads/workloads.cases.ts";
-import { ANSWER, FIRST_PROMPT, GAP_SECONDS, NEXT_QUESTION, TURNS } from "./conversation-quantiles.ts";
+import { ANSWER, FIRST_PROMPT, GAP_SECONDS, NEXT_QUESTION, TURNS } from "./conversations.ts";
 import { joined } from "./prompt-text.ts";
 
 /** Whole sessions, and short texts instead of the prompts: a day's worth of them would fill the memory. */

@@ -1,6 +1,6 @@
-import { poissonArrivals } from "./poisson.ts";
+import { poissonArrivals } from "./arrivals.ts";
+import { drawTokens, type TokenLengths } from "./draws.ts";
 import { joined, randomText } from "./prompt-text.ts";
-import { drawTokens, type TokenLengths } from "./token-lengths.ts";
 import type { Workload, WorkloadDefinition, WorkloadSettings } from "./workload.ts";
 
 const HOT_SHARE = 0.7;

@@ -1,6 +1,6 @@
-import { poissonArrivals } from "./poisson.ts";
+import { poissonArrivals } from "./arrivals.ts";
+import { drawTokens, type TokenLengths } from "./draws.ts";
 import { randomText } from "./prompt-text.ts";
-import { drawTokens, type TokenLengths } from "./token-lengths.ts";
 import type { WorkloadDefinition } from "./workload.ts";
 
 const ADAPTERS_PER_TIER = 5;

@@ -1,6 +1,6 @@
-import { poissonArrivals } from "./poisson.ts";
+import { poissonArrivals } from "./arrivals.ts";
+import { drawTokens, type TokenLengths } from "./draws.ts";
 import { joined, randomText } from "./prompt-text.ts";
-import { drawTokens, type TokenLengths } from "./token-lengths.ts";
 import type { WorkloadDefinition } from "./workload.ts";
 
 /** Seven blocks of 16: one system prompt for everybody, about 7.5 % of a prompt. */

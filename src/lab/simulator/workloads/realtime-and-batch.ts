@@ -1,7 +1,6 @@
-import { numberedRandom } from "./numbered-random.ts";
-import { poissonArrivals } from "./poisson.ts";
+import { poissonArrivals } from "./arrivals.ts";
+import { drawTokens, numberedRandom, type TokenLengths } from "./draws.ts";
 import { joined, randomText } from "./prompt-text.ts";
-import { drawTokens, type TokenLengths } from "./token-lengths.ts";
 import type { Workload, WorkloadDefinition, WorkloadPort, WorkloadRequest, WorkloadSettings } from "./workload.ts";
 
 const SYSTEM_TOKENS = 512;

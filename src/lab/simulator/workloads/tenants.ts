@@ -1,7 +1,7 @@
 import type { Random } from "../../../base/clock/random.ts";
-import { poissonArrivals } from "./poisson.ts";
+import { poissonArrivals } from "./arrivals.ts";
+import { drawTokens, type TokenLengths } from "./draws.ts";
 import { joined, randomText } from "./prompt-text.ts";
-import { drawTokens, type TokenLengths } from "./token-lengths.ts";
 import type { Workload, WorkloadDefinition, WorkloadSettings } from "./workload.ts";
 
 const TENANTS = 40;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { checksum, play, playNamed } from "../../../../test/support/simulator/workloads/workloads.cases.ts";
-import { presetNamed } from "../batching/presets.ts";
+import { presetNamed } from "../batching/config.ts";
 import { workloadNamed } from "./catalogue.ts";
 import { leadMs } from "./workload.ts";
 

@@ -1,8 +1,8 @@
 import type { Random } from "../../../base/clock/random.ts";
-import { presetNamed } from "../batching/presets.ts";
-import { poissonArrivals } from "./poisson.ts";
+import { presetNamed } from "../batching/config.ts";
+import { poissonArrivals } from "./arrivals.ts";
+import { drawTokens, type TokenLengths } from "./draws.ts";
 import { joined, randomText } from "./prompt-text.ts";
-import { drawTokens, type TokenLengths } from "./token-lengths.ts";
 import { leadMs, type WarmUp, type Workload, type WorkloadDefinition, type WorkloadSettings } from "./workload.ts";
 
 const PRESET = "llama-3-8b-h100";

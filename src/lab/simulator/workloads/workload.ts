@@ -83,7 +83,7 @@ export interface WorkloadDefinition {
   readonly rateUnit: string;
   /** Its servers, and what is peculiar about them. */
   readonly servers: number;
-  /** Name of a preset of `batching/presets.ts`. */
+  /** Name of a preset of `batching/config.ts`. */
   readonly preset: string;
   /** LoRA adapters that a server holds at a time; absent = as the preset says. */
   readonly loraSlots?: number | undefined;

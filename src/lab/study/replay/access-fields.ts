@@ -1,7 +1,6 @@
 import { didYouMean } from "../../../base/document/nearest.ts";
 import { SluiceError } from "../../../base/inference/errors.ts";
-import { type AccessEntry, pathIn, requestLineIn, textIn } from "./access-entry.ts";
-import { durationIn, numberIn, timeIn } from "./access-time.ts";
+import { type AccessEntry, durationIn, numberIn, pathIn, requestLineIn, textIn, timeIn } from "./access-entry.ts";
 
 /**
  * Under which names JSON access logs have what, the likelier first: members, or paths of members with points between them.
@@ -84,7 +83,7 @@ const MAX_REPEATED = 40;
 type FieldName = keyof typeof NAMES;
 
 /** Names of what can be read of an access log, for help. */
-export const ACCESS_FIELDS: readonly string[] = Object.keys(NAMES);
+const ACCESS_FIELDS: readonly string[] = Object.keys(NAMES);
 
 /** Per field its names, each followed by the members that lead there. */
 type Names = Readonly<Record<FieldName, readonly (readonly string[])[]>>;

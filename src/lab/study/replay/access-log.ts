@@ -1,9 +1,8 @@
 import type { AccessEntry } from "./access-entry.ts";
-import { Counts } from "./counts.ts";
-import type { Counted } from "./replay-result.ts";
+import { type Counted, Counts } from "./replay-result.ts";
 
 /** Requests that are kept of logs. */
-export const MAX_REQUESTS = 100_000;
+const MAX_REQUESTS = 100_000;
 /** Different reasons for leaving entries out that are told apart. */
 const MAX_REASONS = 20;
 

@@ -1,5 +1,4 @@
-import { type AccessEntry, requestLineIn, textIn } from "./access-entry.ts";
-import { numberIn, timeIn } from "./access-time.ts";
+import { type AccessEntry, numberIn, requestLineIn, textIn, timeIn } from "./access-entry.ts";
 
 const QUOTED = '"((?:[^"\\\\]|\\\\.)*)"';
 

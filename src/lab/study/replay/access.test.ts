@@ -1,10 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { AccessEntry } from "./access-entry.ts";
+import { type AccessEntry, durationIn, numberIn, timeIn } from "./access-entry.ts";
 import { AccessFields } from "./access-fields.ts";
 import { AccessLog } from "./access-log.ts";
 import { isLogLine, textEntry } from "./access-text.ts";
-import { durationIn, numberIn, timeIn } from "./access-time.ts";
 
 const AT = Date.UTC(2026, 2, 1, 12, 0, 0, 250);
 

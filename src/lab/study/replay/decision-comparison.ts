@@ -2,12 +2,19 @@ import type { DecisionRecord, FullRecord } from "../../../base/inference/decisio
 import { messageOf } from "../../../base/inference/errors.ts";
 import { explain } from "../../../picker/decisions/explain.ts";
 import type { ReplayOutcome } from "../../../picker/decisions/replay.ts";
-import { Counts } from "./counts.ts";
-import type { Counted, DecidedBy, DecisionStudy, EndpointPicks, Move, ReplayExample } from "./replay-result.ts";
+import {
+  type Counted,
+  Counts,
+  type DecidedBy,
+  type DecisionStudy,
+  type EndpointPicks,
+  type Move,
+  type ReplayExample,
+} from "./replay-result.ts";
 import type { ReplayedConfiguration } from "./replayed-configuration.ts";
 
 /** Records that are made again. */
-export const MAX_RECORDS = 100_000;
+const MAX_RECORDS = 100_000;
 const MAX_REASONS = 20;
 /** Different moves, data, configurations, and endpoints that are told apart. */
 const MAX_MOVES = 100_000;

@@ -8,12 +8,11 @@ import {
 } from "../../../../test/support/study/replay/recorded.cases.ts";
 import { SeededRandom } from "../../../base/clock/random.ts";
 import { VirtualClock } from "../../../base/clock/virtual.ts";
-import { PRESETS } from "../../simulator/batching/presets.ts";
+import { PRESETS } from "../../simulator/batching/config.ts";
 import type { WorkloadRequest } from "../../simulator/workloads/workload.ts";
 import { AccessFields } from "./access-fields.ts";
 import { AccessLog } from "./access-log.ts";
-import { RecordedText } from "./recorded-text.ts";
-import { recordedTraffic, type TrafficOptions } from "./recorded-traffic.ts";
+import { RecordedText, recordedTraffic, type TrafficOptions } from "./recorded-traffic.ts";
 import { type ReplayOptions, replayRecorded } from "./replay-recorded.ts";
 import type { ReplayStudy } from "./replay-result.ts";
 import { replayStudyText } from "./replay-text.ts";

@@ -1,6 +1,5 @@
 import type { RunResult, Sample, Spread, StudiedWorkload } from "../result.ts";
-import { type Figure, HIT_RATE, LOAD_SPREAD, THROUGHPUT, TTFT_P90 } from "./figures.ts";
-import { number } from "./format.ts";
+import { type Figure, HIT_RATE, LOAD_SPREAD, number, THROUGHPUT, TTFT_P90 } from "./figures.ts";
 import { type StudyIndex, spreadOf } from "./study-index.ts";
 
 /** Moments of a plot over time: more than that no screen shows in a small multiple. */
@@ -10,7 +9,7 @@ const MOMENTS = 120;
 type Value = number | null;
 
 /** A line or a bar with the range around it. */
-export interface RangeSeries {
+interface RangeSeries {
   readonly name: string;
   /** Which colour and dash: the place of the policy in the study. */
   readonly policy: number;

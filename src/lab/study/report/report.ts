@@ -1,9 +1,10 @@
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { counted } from "../figure-text.ts";
 import type { StudiedWorkload, Study } from "../result.ts";
-import { counted } from "../words.ts";
-import { type Assets, contentSecurityPolicy, readAssets } from "./assets.ts";
-import { formatted, number } from "./format.ts";
+import { formatted, number } from "./figures.ts";
 import { type Html, html, scriptData, trusted } from "./html.ts";
-import { LEFT_OUT } from "./left-out.ts";
 import { loadPlots, type Plot, rangePlots } from "./plots-data.ts";
 import { StudyIndex, spreadOf } from "./study-index.ts";
 import { glanceTable, kindTable, legend, rateTable } from "./tables.ts";
@@ -175,3 +176,44 @@ export function renderReport(study: Study, { command }: ReportOptions = {}): str
   const body = html`${head(index, found)}<main>${sections}</main>\n${foot(study, command)}`;
   return page(body, plots.all, readAssets()).html;
 }
+
+const { resolve } = createRequire(import.meta.url);
+/** With line ends as HTML parsers leave them: the hash is of what the browser sees. */
+const read = (path: string | URL): string => readFileSync(path, "utf8").replaceAll("\r\n", "\n");
+
+/** What a page holds beside its text. */
+export interface Assets {
+  /** In this order: the library, then what draws with it. */
+  readonly scripts: readonly string[];
+  readonly styles: readonly string[];
+  /** Terms of the library, which go where its code goes. */
+  readonly licence: string;
+}
+
+/** Read afresh at every call: a report is rendered once in a process. @throws Error when the installation lacks a file */
+export function readAssets(): Assets {
+  return {
+    scripts: [read(resolve("uplot/dist/uPlot.iife.min.js")), read(new URL("./page-script.js", import.meta.url))],
+    styles: [read(resolve("uplot/dist/uPlot.min.css")), read(new URL("./report.css", import.meta.url))],
+    licence: read(resolve("uplot/LICENSE")),
+  };
+}
+
+const hashes = (texts: readonly string[]): string =>
+  texts.map((text) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`).join(" ");
+
+/** A Content-Security-Policy under which these scripts and styles run, no others, and nothing is loaded or sent. */
+export function contentSecurityPolicy({ scripts, styles }: Assets): string {
+  return `default-src 'none'; script-src ${hashes(scripts)}; style-src ${hashes(styles)}; base-uri 'none'; form-action 'none'`;
+}
+
+/** Where the simulation is simpler than the world: a reader who knows these can judge the figures. */
+export const LEFT_OUT: readonly string[] = [
+  "A step of an engine takes a time that is linear in what it computes (base, prompt tokens, context, sequences). The coefficients come from published figures; nothing was run on a GPU.",
+  "Decisions take no virtual time, and neither do networks, gateways and tokenizers: real TTFTs are higher by theirs.",
+  "The servers of a workload are alike and healthy: none fails, restarts, slows down, or joins while requests arrive.",
+  "Speculative decoding, separate prefill and decode servers, KV caches outside the GPU and multimodal input do not take part.",
+  "Clients wait as long as it takes: nobody cancels, times out, or tries again after a rejection.",
+  "Prompts are synthetic text in which only shared prefixes matter; lengths are drawn from the workload's distribution, not from real traffic.",
+  "Every request counts but those of a warm-up: those that drain at the end, too, and without a warm-up those that meet empty caches. Only the load spread is taken while requests arrive.",
+];

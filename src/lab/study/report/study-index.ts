@@ -1,5 +1,12 @@
-import { type RunResult, type Spread, type StudiedWorkload, type Study, spread } from "../result.ts";
-import type { Figure } from "./figures.ts";
+import {
+  type RunResult,
+  type Spread,
+  type StudiedPolicy,
+  type StudiedWorkload,
+  type Study,
+  spread,
+} from "../result.ts";
+import { type Figure, formatted, number, standing, TTFT_P90 } from "./figures.ts";
 
 const NOTHING: Spread = { min: Number.NaN, median: Number.NaN, max: Number.NaN };
 
@@ -44,5 +51,82 @@ export class StudyIndex {
     const whole = (rate: number): boolean =>
       this.study.policies.every(({ name }) => this.runs(workload, rate, name).length > 0);
     return rates.findLast(whole) ?? rates.at(-1);
+  }
+}
+
+/** One workload at one rate: the figures that sentences are made of. */
+export class Scene {
+  readonly #index: StudyIndex;
+  readonly #workload: StudiedWorkload;
+  readonly #rate: number;
+  /** Such as `60 requests/s`. */
+  readonly at: string;
+
+  constructor(index: StudyIndex, workload: StudiedWorkload, rate: number) {
+    this.#index = index;
+    this.#workload = workload;
+    this.#rate = rate;
+    this.at = `${number(rate)} ${workload.rateUnit}`;
+  }
+
+  runs(policy: string): readonly RunResult[] {
+    return this.#index.runs(this.#workload, this.#rate, policy);
+  }
+
+  median(policy: string, figure: Figure): number {
+    return this.#index.spread(this.#workload, this.#rate, policy, figure).median;
+  }
+
+  shown(policy: string, figure: Figure): string {
+    return formatted(this.median(policy, figure), figure.unit);
+  }
+
+  /** Rejected by all requests, 0..1, the median over seeds. */
+  rejected(policy: string): number {
+    return spreadOf(this.runs(policy).map((run) => run.rejected / run.requests)).median;
+  }
+
+  /** Why a policy has no figure to compare; undefined where it has. */
+  silence(policy: string): string | undefined {
+    const runs = this.runs(policy);
+    if (runs.length === 0) return `${policy} was not run at ${this.at}`;
+    if (Number.isFinite(this.median(policy, TTFT_P90))) return undefined;
+    const empty = runs.filter((run) => run.finished === 0);
+    const whole = empty.length === runs.length;
+    const seeds = whole ? "" : ` with ${empty.length} of ${runs.length} seeds`;
+    const all = empty.length > 0 && empty.every((run) => run.rejected === run.requests);
+    if (all) return `${policy} rejected every request at ${this.at}${seeds}`;
+    return empty.length > 0
+      ? `${policy} finished no request at ${this.at}${seeds}`
+      : `${policy} has no TTFT p90 at ${this.at}`;
+  }
+
+  /** In how many seeds `winner` beats `loser` by a figure, such as `better in 2 of 3 seeds`: the same seed is the same arrivals. No figure loses. */
+  seeds(winner: string, loser: string, figure: Figure): string {
+    const others = new Map(this.runs(loser).map((run) => [run.seed, figure.of(run)]));
+    const paired = this.runs(winner).filter(({ seed }) => others.has(seed));
+    const won = paired.filter((run) => {
+      const [a, b] = [figure.of(run), others.get(run.seed)!];
+      if (Number.isNaN(b)) return !Number.isNaN(a);
+      return figure.better === "less" ? a < b : a > b;
+    });
+    return paired.length === 1 ? "one seed" : `better in ${won.length} of ${paired.length} seeds`;
+  }
+
+  /** The policies that have a figure, the best first. */
+  ranked(policies: readonly StudiedPolicy[]): string[] {
+    return policies
+      .map(({ name }) => name)
+      .filter((name) => this.silence(name) === undefined)
+      .sort((a, b) => this.median(a, TTFT_P90) - this.median(b, TTFT_P90));
+  }
+
+  /** How far behind the best one a policy is, and behind whom; undefined where nobody is more than 1 % better. */
+  behind(policy: string, policies: readonly StudiedPolicy[]): { factor: number; leader: string } | undefined {
+    const [leader] = this.ranked(policies);
+    if (leader === undefined || leader === policy) return undefined;
+    if (this.silence(policy) !== undefined) return { factor: Number.POSITIVE_INFINITY, leader };
+    const stands = standing(this.median(policy, TTFT_P90), this.median(leader, TTFT_P90), "less");
+    return stands === undefined || stands.equal ? undefined : { factor: stands.factor, leader };
   }
 }

@@ -9,7 +9,7 @@ import {
   WORKLOAD,
 } from "../../../../test/support/study/report/report.cases.ts";
 import type { KindResult, RunResult } from "../result.ts";
-import { formatted, type Unit } from "./format.ts";
+import { formatted, type Unit } from "./figures.ts";
 import { StudyIndex } from "./study-index.ts";
 import { glanceTable, kindTable, rateTable } from "./tables.ts";
 

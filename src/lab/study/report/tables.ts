@@ -1,6 +1,15 @@
 import type { KindResult, Spread, StudiedWorkload, Study } from "../result.ts";
-import { FIGURES, type Figure, KIND_FIGURES, TTFT_P90 } from "./figures.ts";
-import { advantage, formatted, NO_NUMBER, number, standing } from "./format.ts";
+import {
+  advantage,
+  FIGURES,
+  type Figure,
+  formatted,
+  KIND_FIGURES,
+  NO_NUMBER,
+  number,
+  standing,
+  TTFT_P90,
+} from "./figures.ts";
 import { type Html, html } from "./html.ts";
 import { type StudyIndex, spreadOf } from "./study-index.ts";
 

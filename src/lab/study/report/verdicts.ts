@@ -1,9 +1,6 @@
-import { behindText, keepsUp } from "../keeping-up.ts";
-import type { StudiedPolicy, Study } from "../result.ts";
-import { E2E_P90, THROUGHPUT, TTFT_P90 } from "./figures.ts";
-import { advantage, formatted, standing } from "./format.ts";
-import { Scene } from "./scene.ts";
-import { StudyIndex } from "./study-index.ts";
+import { behindText, keepsUp, type StudiedPolicy, type Study } from "../result.ts";
+import { advantage, E2E_P90, formatted, standing, THROUGHPUT, TTFT_P90 } from "./figures.ts";
+import { Scene, StudyIndex } from "./study-index.ts";
 
 /** What a study says about one workload, in plain sentences. */
 export interface Verdict {

@@ -1,8 +1,7 @@
 import { SeededRandom } from "../../../../src/base/clock/random.ts";
 import { VirtualClock } from "../../../../src/base/clock/virtual.ts";
 import { BatchingEngine } from "../../../../src/lab/simulator/batching/batching-engine.ts";
-import type { BatchingConfig } from "../../../../src/lab/simulator/batching/config.ts";
-import type { StepLoad } from "../../../../src/lab/simulator/batching/step-cost.ts";
+import type { BatchingConfig, StepLoad } from "../../../../src/lab/simulator/batching/config.ts";
 import type { Sequence, SequenceListener, SequenceSpec } from "../../../../src/lab/simulator/sequence.ts";
 
 /** Ten milliseconds a step and one for each prompt token, four tokens to a block. */

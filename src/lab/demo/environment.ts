@@ -1,0 +1,161 @@
+import { Pool } from "undici";
+import type { Clock } from "../../base/clock/clock.ts";
+import { realClock } from "../../base/clock/real.ts";
+import { readyLine } from "../../base/process/lifecycle.ts";
+import { Screen } from "../../base/process/screen.ts";
+import { silentLogger } from "../../base/telemetry/logger.ts";
+import { type Gateway, type GatewayOptions, startGateway } from "../../wires/gateway/gateway.ts";
+import { Cluster, type ModelServer } from "./cluster.ts";
+import { freePort } from "./part-process.ts";
+import { ANSWER_LIMIT_MS } from "./traffic.ts";
+
+interface StageOptions {
+  readonly servers: number;
+  readonly modelServer: ModelServer;
+  /** Progress on stderr, one line of figures on stdout. */
+  readonly json: boolean;
+  readonly seed: number;
+  /** What runs `sluice` in a child process. */
+  readonly program: readonly string[];
+}
+
+/** What a demo lets its stage's gateway do differently. */
+type GatewaySettings = Pick<GatewayOptions, "configText" | "backlog">;
+
+const GATEWAY_PORT = 8080;
+const ADMIN_PORT = 19001;
+
+/** What is running, ready for traffic. */
+export interface Setting {
+  readonly gateway: Gateway;
+  readonly gatewayUrl: string;
+  readonly adminUrl: string;
+  readonly client: Pool;
+}
+
+/** What every demo stands on: simulated model servers, the gateway, a client, a screen and the keys. */
+export class Stage {
+  readonly clock: Clock = realClock;
+  readonly screen: Screen;
+  readonly cluster: Cluster;
+  readonly #options: StageOptions;
+  readonly #stop = new AbortController();
+  #gateway: Gateway | undefined;
+  #client: Pool | undefined;
+  /** The last one is called first. The servers before the gateway: with them gone nothing that is left to close waits for them. */
+  readonly #closes: (() => Promise<void> | void)[] = [
+    () => this.#gateway?.close(),
+    () => this.#client?.destroy(),
+    () => this.cluster.stop(),
+  ];
+
+  constructor(options: StageOptions) {
+    const progress = options.json ? process.stderr : process.stdout;
+    this.#options = options;
+    this.screen = new Screen({ write: (text) => progress.write(text), isTerminal: progress.isTTY === true });
+    this.cluster = new Cluster({ ...options, clock: this.clock, say: (line) => this.tell(line) });
+  }
+
+  /** Aborted when the demo shall end before its time. */
+  get signal(): AbortSignal {
+    return this.#stop.signal;
+  }
+
+  end(): void {
+    this.#stop.abort();
+  }
+
+  /** Says what became of a part; of those that a Ctrl-C has reached, too, nobody needs to hear. */
+  tell(line: string): void {
+    if (!this.signal.aborted) this.screen.say(line);
+  }
+
+  /** Starts servers and gateway, and says where they are. */
+  async start(settings: GatewaySettings): Promise<Setting> {
+    const say = (line: string): void => this.screen.say(line);
+    say(`starting ${this.#options.servers} simulated model servers`);
+    const endpointsFile = await this.cluster.start();
+    say("starting the gateway");
+    this.#gateway = await startGateway({
+      ...settings,
+      endpointsFile,
+      listen: { host: "127.0.0.1", port: await freePort("127.0.0.1", GATEWAY_PORT) },
+      admin: { host: "127.0.0.1", port: await freePort("127.0.0.1", ADMIN_PORT) },
+      maxRetries: 2,
+      retryStatuses: [503],
+      objectives: [],
+      debugOpen: false,
+      log: silentLogger,
+    });
+    const gateway = this.#gateway;
+    for (const listening of gateway.listening) say(readyLine(listening, process.pid));
+    const gatewayUrl = `http://${gateway.listening[0]!.address}`;
+    const adminUrl = `http://${gateway.listening[1]!.address}`;
+    const client = new Pool(gatewayUrl, {
+      connections: 512,
+      pipelining: 1,
+      headersTimeout: ANSWER_LIMIT_MS,
+      bodyTimeout: ANSWER_LIMIT_MS,
+    });
+    // Whoever ends the demo does not wait for answers.
+    this.signal.addEventListener("abort", () => void client.destroy());
+    this.#client = client;
+    say(`look:   ${adminUrl}/`);
+    say(`try:    curl ${gatewayUrl}/v1/models`);
+    return { gateway, gatewayUrl, adminUrl, client };
+  }
+
+  /** Lets keys do something where there is a keyboard; `q` and Ctrl-C end the demo. @param help what the keys do */
+  listenToKeys(help: string, pressed: (key: string) => void): void {
+    const giveBack = onKey((key) => {
+      if (key === "q" || key === "\u0003") this.end();
+      else pressed(key);
+    });
+    if (giveBack === undefined) return;
+    this.screen.say(`keys:   ${help}, q ends`);
+    this.beforeEnd(giveBack);
+  }
+
+  /** @param close called when the demo is over, before whatever was there when it was given */
+  beforeEnd(close: () => Promise<void> | void): void {
+    this.#closes.push(close);
+  }
+
+  async close(): Promise<void> {
+    for (const close of this.#closes.splice(0).reverse()) await close();
+  }
+}
+
+/**
+ * Plays a demo: takes everything down when it ends, and when a signal ends it.
+ * @param play resolves to the exit status
+ */
+export async function onStage(options: StageOptions, play: (stage: Stage) => Promise<number>): Promise<number> {
+  const stage = new Stage(options);
+  const onSignal = (): void => stage.end();
+  process.on("SIGINT", onSignal);
+  process.on("SIGTERM", onSignal);
+  try {
+    return await play(stage);
+  } finally {
+    await stage.close();
+    process.off("SIGINT", onSignal);
+    process.off("SIGTERM", onSignal);
+  }
+}
+
+/**
+ * Calls back for every key that is pressed, when there is a terminal to press it on.
+ * @returns what gives the terminal back; undefined without one
+ */
+function onKey(callback: (key: string) => void): (() => void) | undefined {
+  const input = process.stdin;
+  if (!input.isTTY) return undefined;
+  const onData = (data: Buffer): void => {
+    for (const key of data.toString()) callback(key);
+  };
+  input.setRawMode(true).resume().on("data", onData);
+  return () => {
+    input.off("data", onData).setRawMode(false).pause();
+  };
+}

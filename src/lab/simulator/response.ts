@@ -1,0 +1,283 @@
+import type { ServerResponse } from "node:http";
+import type { Clock, Timer } from "../../base/clock/clock.ts";
+import { SeededRandom } from "../../base/clock/random.ts";
+import type { FinishReason } from "./lengths.ts";
+import { tokenizePieces } from "./tokenizer.ts";
+
+/** Token counts of one answer. `cachedTokens` is undefined when there is no prefix cache. */
+export interface Usage {
+  readonly promptTokens: number;
+  readonly completionTokens: number;
+  readonly cachedTokens: number | undefined;
+}
+
+/** One finished answer. */
+interface FinishedChoice {
+  readonly text: string;
+  readonly finishReason: FinishReason;
+}
+
+/** The last event of every stream. */
+export const DONE_EVENT = "data: [DONE]\n\n";
+
+/**
+ * The JSON of one response, chat or text, streamed or whole, in the field shapes of the OpenAI API. What is the same
+ * for every token of a stream is put together once.
+ */
+export class ResponseShape {
+  readonly #chat: boolean;
+  readonly #id: string;
+  readonly #created: number;
+  readonly #model: string;
+  readonly #chunkStart: string;
+  /** Behind `choices`: OpenAI sends `usage: null` on every chunk but the last when usage was asked for. */
+  readonly #chunkEnd: string;
+  /** Behind the text of a token. */
+  readonly tokenEnd: string;
+
+  /**
+   * @param parts.requestId id of the response, without its prefix
+   * @param parts.created Unix seconds
+   */
+  constructor(parts: { chat: boolean; requestId: string; created: number; model: string; includeUsage: boolean }) {
+    this.#chat = parts.chat;
+    this.#id = `${parts.chat ? "chatcmpl" : "cmpl"}-${parts.requestId}`;
+    this.#created = parts.created;
+    this.#model = parts.model;
+    const object = parts.chat ? "chat.completion.chunk" : "text_completion";
+    this.#chunkStart = `data: {"id":${JSON.stringify(this.#id)},"object":"${object}","created":${this.#created},"model":${JSON.stringify(this.#model)},"choices":[`;
+    this.#chunkEnd = parts.includeUsage ? '],"usage":null}\n\n' : "]}\n\n";
+    this.tokenEnd = `${parts.chat ? "}" : ""},"logprobs":null,"finish_reason":null}${this.#chunkEnd}`;
+  }
+
+  /** What comes before the tokens of choice `index`: the role chunk of a chat, nothing for text. */
+  opening(index: number): string {
+    if (!this.#chat) return "";
+    return `${this.#chunkStart}{"index":${index},"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}${this.#chunkEnd}`;
+  }
+
+  /** The event of one token is this, the token as a JSON string, and `tokenEnd`. */
+  tokenStart(index: number): string {
+    return `${this.#chunkStart}{"index":${index},${this.#chat ? '"delta":{"content":' : '"text":'}`;
+  }
+
+  /** The event that ends choice `index`. */
+  closing(index: number, reason: FinishReason): string {
+    const empty = this.#chat ? '"delta":{}' : '"text":""';
+    return `${this.#chunkStart}{"index":${index},${empty},"logprobs":null,"finish_reason":"${reason}"}${this.#chunkEnd}`;
+  }
+
+  /** The event with the token counts: no choices. */
+  usageEvent(usage: Usage): string {
+    return `${this.#chunkStart}],"usage":${JSON.stringify(usageJson(usage))}}\n\n`;
+  }
+
+  /** The whole answer as one document. */
+  document(choices: readonly FinishedChoice[], usage: Usage): string {
+    return JSON.stringify({
+      id: this.#id,
+      object: this.#chat ? "chat.completion" : "text_completion",
+      created: this.#created,
+      model: this.#model,
+      choices: choices.map(({ text, finishReason }, index) => ({
+        index,
+        ...(this.#chat ? { message: { role: "assistant", content: text, refusal: null } } : { text }),
+        logprobs: null,
+        finish_reason: finishReason,
+      })),
+      usage: usageJson(usage),
+    });
+  }
+}
+
+function usageJson({ promptTokens, completionTokens, cachedTokens }: Usage): object {
+  return {
+    prompt_tokens: promptTokens,
+    completion_tokens: completionTokens,
+    total_tokens: promptTokens + completionTokens,
+    prompt_tokens_details: cachedTokens === undefined ? null : { cached_tokens: cachedTokens },
+  };
+}
+
+/** Writes a response body: as fast as the client reads, or at a set pace. */
+export interface BodyWriter {
+  /** Returns false when the client (or the pace) lags behind: write more only after `onDrain`. */
+  write(text: string): boolean;
+  /** Ends the body once everything written has gone out. */
+  end(): void;
+  /** Calls back once everything written so far has been handed to the operating system. */
+  flushed(callback: () => void): void;
+  /** Nothing more is wanted: the client is gone. */
+  stop(): void;
+}
+
+/** @param onDrain called when writing may go on after `write` returned false */
+export function bodyWriter(
+  response: ServerResponse,
+  bytesPerSecond: number,
+  clock: Clock,
+  onDrain: () => void,
+): BodyWriter {
+  return bytesPerSecond > 0
+    ? new PacedWriter(response, bytesPerSecond, clock, onDrain)
+    : new DirectWriter(response, onDrain);
+}
+
+class DirectWriter implements BodyWriter {
+  readonly #response: ServerResponse;
+
+  constructor(response: ServerResponse, onDrain: () => void) {
+    this.#response = response;
+    response.on("drain", onDrain);
+  }
+
+  write(text: string): boolean {
+    return this.#response.write(text);
+  }
+
+  end(): void {
+    this.#response.end();
+  }
+
+  flushed(callback: () => void): void {
+    this.#response.write("", callback);
+  }
+
+  stop(): void {}
+}
+
+/** Twenty portions a second; what waits is bounded because writers stop at false. */
+class PacedWriter implements BodyWriter {
+  static readonly #PERIOD_MS = 50;
+  readonly #response: ServerResponse;
+  readonly #portion: number;
+  readonly #period: number;
+  readonly #clock: Clock;
+  readonly #onDrain: () => void;
+  #pending = Buffer.alloc(0);
+  #timer: Timer | undefined;
+  #ending = false;
+  #onFlushed: (() => void) | undefined;
+
+  constructor(response: ServerResponse, bytesPerSecond: number, clock: Clock, onDrain: () => void) {
+    this.#response = response;
+    this.#clock = clock;
+    this.#onDrain = onDrain;
+    this.#portion = Math.max(1, Math.round((bytesPerSecond * PacedWriter.#PERIOD_MS) / 1000));
+    this.#period = (this.#portion / bytesPerSecond) * 1000;
+    response.on("drain", () => this.#schedule());
+  }
+
+  write(text: string): boolean {
+    this.#pending = Buffer.concat([this.#pending, Buffer.from(text)]);
+    this.#schedule();
+    return false;
+  }
+
+  end(): void {
+    this.#ending = true;
+    this.#schedule();
+  }
+
+  flushed(callback: () => void): void {
+    this.#onFlushed = callback;
+    this.#schedule();
+  }
+
+  stop(): void {
+    this.#timer?.cancel();
+    this.#pending = Buffer.alloc(0);
+  }
+
+  #schedule(): void {
+    this.#timer ??= this.#clock.after(this.#period, () => this.#send());
+  }
+
+  #send(): void {
+    this.#timer = undefined;
+    let writable = true;
+    if (this.#pending.length > 0) {
+      writable = this.#response.write(this.#pending.subarray(0, this.#portion));
+      this.#pending = this.#pending.subarray(this.#portion);
+    }
+    if (this.#pending.length > 0) {
+      // A client slower than the pace: "drain" goes on from here.
+      if (writable) this.#schedule();
+    } else if (this.#ending) {
+      this.#response.end();
+    } else if (this.#onFlushed) {
+      this.#response.write("", this.#onFlushed);
+    } else {
+      this.#onDrain();
+    }
+  }
+}
+
+/** The tokens of one answer, one after the other. */
+export interface TextSource {
+  /** The next token as text. */
+  next(): string;
+  /** The next token as a JSON string, quotes included. */
+  nextJson(): string;
+}
+
+const SENTENCES = [
+  "The harbour was quiet before the first boats came in. ",
+  "A good map leaves out almost everything. ",
+  "Bread rises faster in a warm kitchen, but it tastes better after a slow night. ",
+  "Nobody remembered who had planted the walnut tree behind the school. ",
+  "The train was late, so we read the timetable of a line that no longer runs. ",
+  "Glass is made of sand, heat and patience. ",
+  "Every bridge has a number of steps after which walkers fall into rhythm. ",
+  "She counted the swallows on the wire and got a different result each time. ",
+  "Old clocks gain a little in winter and lose it again in summer. ",
+  "The shortest way across the valley is rarely the quickest. ",
+  "Salt, vinegar, a spoon of mustard: that is all the recipe says. ",
+  "When the wind turned, the whole field of barley turned with it. ",
+].map(tokenizePieces);
+const SENTENCES_JSON = SENTENCES.map((pieces) => pieces.map((piece) => JSON.stringify(piece)));
+
+/** Canned sentences in an order that `seed` alone decides, without end. */
+export class CannedText implements TextSource {
+  readonly #random: SeededRandom;
+  #sentence = 0;
+  #at = Number.POSITIVE_INFINITY;
+
+  constructor(seed: number) {
+    this.#random = new SeededRandom(seed);
+  }
+
+  next(): string {
+    this.#advance();
+    return SENTENCES[this.#sentence]![this.#at]!;
+  }
+
+  nextJson(): string {
+    this.#advance();
+    return SENTENCES_JSON[this.#sentence]![this.#at]!;
+  }
+
+  #advance(): void {
+    if (++this.#at < SENTENCES[this.#sentence]!.length) return;
+    this.#sentence = this.#random.below(SENTENCES.length);
+    this.#at = 0;
+  }
+}
+
+/** Given tokens, once. */
+export class GivenText implements TextSource {
+  readonly #pieces: readonly string[];
+  #at = 0;
+
+  constructor(pieces: readonly string[]) {
+    this.#pieces = pieces;
+  }
+
+  next(): string {
+    return this.#pieces[this.#at++]!;
+  }
+
+  nextJson(): string {
+    return JSON.stringify(this.next());
+  }
+}

@@ -1,0 +1,217 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { messageOf } from "../../base/inference/errors.ts";
+import { EXPOSITION_CONTENT_TYPE } from "../../base/telemetry/exposition.ts";
+import { isAdapterName } from "./adapters.ts";
+import { ApiError } from "./api-error.ts";
+import { chooseModel, type SimContext } from "./context.ts";
+import { failIfDue } from "./faults.ts";
+import { Generation } from "./generation.ts";
+import { chatPrompt, readGenerationRequest } from "./generation-request.ts";
+import { type JsonObject, parseJsonBody, readBody } from "./json-body.ts";
+import { foreignPage } from "./metrics.ts";
+import { liveSettings, type SimOptions, withLiveSettings } from "./options.ts";
+import type { RequestRecord } from "./request-log.ts";
+import { tokenize, tokenizePieces } from "./tokenizer.ts";
+
+/** One request as a route sees it. */
+interface Exchange {
+  readonly context: SimContext;
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly record: RequestRecord;
+  /** The settings of the server with those of this request. */
+  readonly settings: SimOptions;
+  /** Query string. */
+  readonly query: URLSearchParams;
+}
+
+/** Answers a request or throws an ApiError. */
+type Handler = (exchange: Exchange) => void | Promise<void>;
+
+/**
+ * The JSON object a client sent; undefined when it went away first.
+ * @throws ApiError 413, or 400 when it is not one JSON object
+ */
+async function jsonBody({ context, request, record }: Exchange): Promise<JsonObject | undefined> {
+  const limit = context.settings.maxRequestBodySizeMb * 1024 * 1024;
+  const bytes = await readBody(request, limit, record);
+  return bytes && parseJsonBody(bytes, record);
+}
+
+/** Sends a JSON document. */
+export function sendJson(response: ServerResponse, status: number, value: unknown): void {
+  const body = JSON.stringify(value);
+  response.writeHead(status, { "content-type": "application/json", "content-length": Buffer.byteLength(body) });
+  response.end(body);
+}
+
+/** Sends a text. */
+function sendText(response: ServerResponse, status: number, body: string, type = "text/plain"): void {
+  response.writeHead(status, { "content-type": type, "content-length": Buffer.byteLength(body) });
+  response.end(body);
+}
+
+/** `POST /v1/chat/completions`. */
+const chatCompletions: Handler = (exchange) => complete(exchange, true);
+
+/** `POST /v1/completions`. */
+const completions: Handler = (exchange) => complete(exchange, false);
+
+async function complete(exchange: Exchange, chat: boolean): Promise<void> {
+  const { context, request, response, record, settings } = exchange;
+  const body = await jsonBody(exchange);
+  if (!body) return;
+  if (typeof body.model === "string") record.model = body.model.slice(0, 256);
+  failIfDue(context, settings, request.headers);
+  const wanted = readGenerationRequest(context, chat, body);
+  // The client may have left while its body was read.
+  if (response.destroyed) return;
+  new Generation(context, wanted, response, record, settings).start();
+}
+
+/** `GET /v1/models`: the base model under each of its names, then the adapters. */
+const listModels: Handler = ({ context, response }) => {
+  const base = context.modelNames[0]!;
+  const created = Math.floor(context.startedWall / 1000);
+  const common = { object: "model", created, owned_by: "vllm" };
+  sendJson(response, 200, {
+    object: "list",
+    data: [
+      ...context.modelNames.map((id) => ({
+        id,
+        ...common,
+        root: context.settings.model,
+        parent: null,
+        max_model_len: context.settings.maxModelLen,
+      })),
+      ...context.adapters.list().map(({ name, path }) => ({ id: name, ...common, root: path, parent: base })),
+    ],
+  });
+};
+
+/** `POST /v1/load_lora_adapter` with `lora_name` and `lora_path`. */
+const loadLora: Handler = async (exchange) => {
+  const body = await jsonBody(exchange);
+  if (!body) return;
+  const name = word(body, "lora_name");
+  const path = word(body, "lora_path");
+  if (!isAdapterName(name)) {
+    throw new ApiError(400, "lora_name must have 1 to 256 characters and no comma", "lora_name");
+  }
+  if (exchange.context.modelNames.includes(name)) {
+    throw new ApiError(400, `\`${name}\` is the name of the base model`, "lora_name");
+  }
+  exchange.context.adapters.load({ name, path });
+  sendText(exchange.response, 200, `Success: LoRA adapter '${name}' added successfully.`);
+};
+
+/** `POST /v1/unload_lora_adapter` with `lora_name`. */
+const unloadLora: Handler = async (exchange) => {
+  const body = await jsonBody(exchange);
+  if (!body) return;
+  const name = word(body, "lora_name");
+  exchange.context.adapters.unload(name);
+  sendText(exchange.response, 200, `Success: LoRA adapter '${name}' removed successfully.`);
+};
+
+function word(body: JsonObject, name: string): string {
+  const value = body[name];
+  if (typeof value !== "string" || value === "") throw new ApiError(400, `${name} must be a string, not empty`, name);
+  return value;
+}
+
+/** `POST /tokenize` with `prompt` (a string) or `messages`; `return_token_strs` adds the tokens of a prompt as text. */
+const tokenizeText: Handler = async (exchange) => {
+  const body = await jsonBody(exchange);
+  if (!body) return;
+  chooseModel(exchange.context, body.model);
+  const { prompt } = body;
+  if (typeof prompt !== "string" && body.messages === undefined) {
+    throw new ApiError(400, "give prompt (a string) or messages", "prompt");
+  }
+  const tokens = typeof prompt === "string" ? tokenize(prompt) : chatPrompt(body).tokens;
+  sendJson(exchange.response, 200, {
+    count: tokens.length,
+    max_model_len: exchange.context.settings.maxModelLen,
+    tokens: Array.from(tokens),
+    token_strs: body.return_token_strs === true && typeof prompt === "string" ? tokenizePieces(prompt) : null,
+  });
+};
+
+/** `GET /health`: the process answers. */
+const health: Handler = ({ response }) => sendText(response, 200, "");
+
+/** `GET /health/ready`: 503 until `startup-duration` has passed. */
+const ready: Handler = ({ context, response }) => {
+  const left = context.startedAt + context.settings.startupDuration - context.clock.now();
+  if (left > 0) throw new ApiError(503, `The model is loading, ${Math.ceil(left)} ms left`);
+  sendText(response, 200, "");
+};
+
+/** `GET /metrics`. */
+const metrics: Handler = ({ context, response }) => {
+  const { settings, engine, modelNames } = context;
+  const type = settings.engine;
+  const page = type === "vllm" ? context.metrics.render(engine) : foreignPage(type, modelNames[0]!, engine);
+  sendText(response, 200, page, EXPOSITION_CONTENT_TYPE);
+};
+
+/** `GET /admin/config`: failure and latency settings by their option names, durations in milliseconds. */
+const showConfig: Handler = ({ context, response }) => sendJson(response, 200, liveSettings(context.settings));
+
+/** `POST /admin/config` with any of them: all are taken, or none and a 400. */
+const changeConfig: Handler = async (exchange) => {
+  const body = await jsonBody(exchange);
+  if (!body) return;
+  const { context } = exchange;
+  try {
+    context.settings = withLiveSettings(context.settings, body);
+  } catch (error) {
+    throw new ApiError(400, messageOf(error));
+  }
+  context.engine.setLatency(context.settings);
+  if ("crash-after" in body && context.settings.crashAfter > 0) context.crashAfter(context.settings.crashAfter);
+  showConfig(exchange);
+};
+
+/** `GET /admin/requests`: the last 1,000 requests, oldest first; `?id=X` only those with that id. */
+const listRequests: Handler = ({ context, response, query }) => {
+  const id = query.get("id");
+  const all = context.log.list();
+  sendJson(response, 200, { requests: id === null ? all : all.filter((record) => record.id === id) });
+};
+
+/** `POST /admin/reset`: prefix cache, counters and request list as after a start; requests under way go on. */
+const reset: Handler = ({ context, response }) => {
+  context.engine.reset();
+  context.metrics.reset();
+  context.log.clear();
+  context.inferenceRequests = 0;
+  sendJson(response, 200, {});
+};
+
+/** Handlers by path and method. */
+export const ROUTES: ReadonlyMap<string, Readonly<Partial<Record<string, Handler>>>> = new Map([
+  ["/v1/chat/completions", { POST: chatCompletions }],
+  ["/v1/completions", { POST: completions }],
+  ["/v1/models", { GET: listModels }],
+  ["/v1/load_lora_adapter", { POST: loadLora }],
+  ["/v1/unload_lora_adapter", { POST: unloadLora }],
+  ["/tokenize", { POST: tokenizeText }],
+  ["/metrics", { GET: metrics }],
+  ["/health", { GET: health }],
+  ["/health/ready", { GET: ready }],
+  ["/admin/config", { GET: showConfig, POST: changeConfig }],
+  ["/admin/requests", { GET: listRequests }],
+  ["/admin/reset", { POST: reset }],
+]);
+
+/** Whether requests for this path are shown by `/admin/requests`: not those that only watch or steer the server. */
+export function isRecorded(path: string): boolean {
+  return !isAdmin(path) && path !== "/metrics" && path !== "/health" && path !== "/health/ready";
+}
+
+/** Whether the path steers the server: then no fault applies to it. */
+export function isAdmin(path: string): boolean {
+  return path.startsWith("/admin/");
+}

@@ -76,7 +76,7 @@ describe("deploy/crds on an API server (R-3): status (P25, S, I)", () => {
   };
 
   it.each(titled(REFUSED_STATUSES))("%s is refused", async (_, { object, status, says }) => {
-    expectRefusal(await writeStatus(object, status), 422, says.server);
+    expectRefusal(await writeStatus(object, status), 422, says);
   });
 
   it.each(titled(ACCEPTED_STATUSES))("%s is accepted", async (_, { object, status, stored }) => {

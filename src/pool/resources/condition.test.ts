@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { type Condition, type Finding, MAX_MESSAGE, pendingCondition, setCondition } from "./condition.ts";
+import { pendingCondition } from "../../../test/support/resources/made.cases.ts";
+import { type Condition, type Finding, MAX_MESSAGE, setCondition } from "./condition.ts";
 
 const T1 = Date.UTC(2026, 0, 31, 12, 0, 0, 900);
 const T2 = Date.UTC(2026, 0, 31, 13);

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { madeModel } from "../../../test/support/resources/made.cases.ts";
-import { type Condition, pendingCondition } from "./condition.ts";
+import { madeModel, pendingCondition } from "../../../test/support/resources/made.cases.ts";
+import { type Condition, MAX_MESSAGE } from "./condition.ts";
 import { modelConditions } from "./model-status.ts";
-import { readConditions } from "./status-kinds.ts";
+import { codePoints } from "./scalars.ts";
 
 const NOW = Date.UTC(2026, 0, 31, 12);
 const model = madeModel("late", "food", { meta: { generation: 4 } });
@@ -44,9 +44,7 @@ describe("modelConditions (R-19)", () => {
 
   it("keeps foreign conditions, replaces the one that waits, and stays within 8", () => {
     const foreign = Array.from({ length: 7 }, (_, i) => pendingCondition(`Foreign${i}`));
-    const reading = readConditions("InferenceModel", {});
-    const waiting = "status" in reading ? reading.status : [];
-    expect(gist(modelConditions(model, [foreign[0]!, ...waiting], undefined, NOW))).toEqual([
+    expect(gist(modelConditions(model, [foreign[0]!, pendingCondition("Ready")], undefined, NOW))).toEqual([
       "Foreign0=Unknown/Pending",
       "Ready=True/Accepted",
       "Accepted=True/Accepted",
@@ -59,10 +57,9 @@ describe("modelConditions (R-19)", () => {
     expect(modelConditions(model, full, winner, NOW)).toBe(full);
   });
 
-  it("writes what the API accepts, whatever the model is called", () => {
-    const strange = { ...model, modelName: '\u0000\u{1F600}"'.repeat(80) };
-    expect(readConditions("InferenceModel", { conditions: modelConditions(strange, [], winner, NOW) })).toHaveProperty(
-      "status",
-    );
+  it("writes a message that the API accepts, whatever the model is called", () => {
+    const strange = { ...model, modelName: '\u0000\u{1F600}"'.repeat(80_000) };
+    for (const { message } of modelConditions(strange, [], winner, NOW))
+      expect(codePoints(message)).toBeLessThanOrEqual(MAX_MESSAGE);
   });
 });

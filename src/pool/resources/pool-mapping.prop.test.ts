@@ -2,12 +2,9 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { madePool } from "../../../test/support/resources/made.cases.ts";
 import type { SluiceError } from "../../base/inference/errors.ts";
-import { type Condition, pendingCondition } from "./condition.ts";
 import { GROUP, type InferencePool } from "./objects.ts";
 import { asExperimental, asStable, effectivePort, storableV1 } from "./pool-mapping.ts";
-import { type ParentStatus, SENTINEL } from "./pool-parents.ts";
 import { readResource } from "./read.ts";
-import { experimentalStatus, stableStatus } from "./status-mapping.ts";
 
 const name = fc.string({ unit: fc.constantFrom(..."abc123"), minLength: 1, maxLength: 8 });
 const port = fc.integer({ min: 1, max: 65_535 });
@@ -104,94 +101,5 @@ describe("pools of v1alpha2 and v1", () => {
         "add endpointPickerRef to the pool first",
     );
     expect(storableV1({ ...pool, selector: { app: "llama" } }).spec).not.toHaveProperty("endpointPickerRef");
-  });
-});
-
-describe("their status", () => {
-  const condition = (type: string, status: Condition["status"], reason: string): Condition => ({
-    type,
-    status,
-    reason,
-    message: "m",
-    lastTransitionTime: "2026-01-31T12:00:00Z",
-    observedGeneration: 2,
-  });
-  const known = fc.constantFrom(
-    condition("Accepted", "True", "Accepted"),
-    condition("Accepted", "False", "NotSupportedByParent"),
-    condition("Accepted", "False", "HTTPRouteNotAccepted"),
-    condition("ResolvedRefs", "False", "InvalidExtensionRef"),
-    condition("Accepted", "Unknown", "Other"),
-    condition("Accepted", "False", "Pending"),
-    condition("Other", "Unknown", "Pending"),
-    condition("ResolvedRefs", "False", "NotSupportedByParent"),
-  );
-  const parent: fc.Arbitrary<ParentStatus> = fc.record(
-    {
-      parentRef: fc.record(
-        { name, namespace: name, group: name, kind: name },
-        { requiredKeys: ["name"], noNullPrototype: true },
-      ),
-      conditions: fc.array(known, { minLength: 1, maxLength: 3 }),
-    },
-    { noNullPrototype: true },
-  );
-
-  it("survives the way to v1alpha2 and back, absent parts stay absent (R-5)", () => {
-    fc.assert(
-      fc.property(fc.array(parent, { minLength: 1, maxLength: 3 }), (parents) => {
-        expect(stableStatus(experimentalStatus({ parents }))).toStrictEqual({ parents });
-      }),
-    );
-  });
-
-  it("maps the one reason that has two names, on Accepted only (R-5)", () => {
-    const parents = [
-      {
-        parentRef: { name: "gw" },
-        conditions: [
-          condition("Accepted", "False", "NotSupportedByParent"),
-          condition("ResolvedRefs", "False", "NotSupportedByParent"),
-        ],
-      },
-    ];
-    const old = experimentalStatus({ parents });
-    expect(old.parent?.[0]?.conditions?.map(({ reason }) => reason)).toEqual([
-      "NotSupportedByGateway",
-      "NotSupportedByParent",
-    ]);
-    expect(stableStatus(old)).toEqual({ parents });
-  });
-
-  it("drops the sentinel, entries without a name and what only waits", () => {
-    const waiting = pendingCondition("Accepted");
-    const accepted = condition("Accepted", "True", "Accepted");
-    expect(stableStatus({ parent: [SENTINEL] })).toStrictEqual({});
-    expect(stableStatus({})).toStrictEqual({});
-    expect(stableStatus({ parent: [{ parentRef: { name: "" } }] })).toStrictEqual({});
-    expect(
-      stableStatus({
-        parent: [
-          SENTINEL,
-          { parentRef: { name: "a" }, conditions: [waiting] },
-          { parentRef: { name: "b" }, conditions: [{ ...waiting, message: "differs" }, accepted] },
-          { parentRef: { name: "default" }, conditions: [{ ...waiting, type: "ResolvedRefs" }] },
-        ],
-      }),
-    ).toStrictEqual({
-      parents: [
-        { parentRef: { name: "a" } },
-        { parentRef: { name: "b" }, conditions: [accepted] },
-        { parentRef: { name: "default" }, conditions: [{ ...waiting, type: "ResolvedRefs" }] },
-      ],
-    });
-  });
-
-  it("drops controllers' names on the way to v1alpha2 and makes up no sentinel (R-6)", () => {
-    expect(experimentalStatus({})).toStrictEqual({});
-    expect(experimentalStatus({ parents: [] })).toStrictEqual({});
-    expect(experimentalStatus({ parents: [{ parentRef: { name: "a" }, controllerName: "a.b/c" }] })).toStrictEqual({
-      parent: [{ parentRef: { name: "a" } }],
-    });
   });
 });

@@ -29,22 +29,6 @@ const ORACLE: Record<keyof typeof PATTERN, (text: string) => boolean> = {
   namespace: label,
   labelValue: (text) => text === "" || word(text),
   labelKey: (text) => prefixed(text, (name) => word(name) && name.length <= 63),
-  controllerName: (text) => {
-    const slash = text.indexOf("/");
-    const path = text.slice(slash + 1);
-    return (
-      slash >= 0 &&
-      subdomain(text.slice(0, slash)) &&
-      path !== "" &&
-      every(path, (c) => alnum(c) || "/-._~%!$&'()*+,;=:".includes(c))
-    );
-  },
-  conditionType: (text) => prefixed(text, word),
-  conditionReason: (text) =>
-    text !== "" &&
-    letter(text[0]!) &&
-    every(text, (c) => alnum(c) || "_,:".includes(c)) &&
-    (alnum(text.at(-1)!) || text.endsWith("_")),
 };
 
 describe("the patterns of the API reference", () => {

@@ -20,10 +20,6 @@ export const PATTERN = {
   labelValue: /^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$/,
   labelKey:
     /^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\/)?([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]$/,
-  controllerName: /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\/[A-Za-z0-9/\-._~%!$&'()*+,;=:]+$/,
-  conditionType:
-    /^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$/,
-  conditionReason: /^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$/,
 } as const;
 
 /** The largest value of an int32 field. */
@@ -37,7 +33,7 @@ export function codePoints(text: string): number {
 }
 
 /** A rule for texts; lengths in Unicode code points. */
-export interface TextRule {
+interface TextRule {
   readonly min?: number;
   readonly max?: number;
   readonly pattern?: RegExp;

@@ -1,3 +1,4 @@
+import type { Condition } from "../../../src/pool/resources/condition.ts";
 import {
   GROUP,
   type InferenceModel,
@@ -90,4 +91,15 @@ export function targets(...texts: readonly string[]): WeightedTarget[] {
 /** A rule in one line: models separated by commas ("" = every request), then targets as in `targets`. */
 export function rule(models: string, ...texts: readonly string[]): RewriteRule {
   return { matches: models === "" ? [] : models.split(","), targets: targets(...texts) };
+}
+
+/** The condition that the API writes where no controller has been yet. @param type differs between kinds */
+export function pendingCondition(type: string): Condition {
+  return {
+    type,
+    status: "Unknown",
+    reason: "Pending",
+    message: "Waiting for controller",
+    lastTransitionTime: "1970-01-01T00:00:00Z",
+  };
 }

@@ -1,5 +1,5 @@
-import { pendingCondition } from "../../../src/pool/resources/condition.ts";
-import { I, M, type Manifest, type Messages, O, P, R, says, V } from "./verdicts.cases.ts";
+import { pendingCondition } from "./made.cases.ts";
+import { I, M, type Manifest, O, P, R, V } from "./verdicts.cases.ts";
 
 /** A status that somebody writes through the subresource. */
 export interface StatusRow {
@@ -9,7 +9,8 @@ export interface StatusRow {
   readonly status: unknown;
 }
 export interface RefusedStatus extends StatusRow {
-  readonly says: Messages;
+  /** Pieces of the server's message; upper and lower case has changed between its versions. */
+  readonly says: readonly string[];
 }
 export interface AcceptedStatus extends StatusRow {
   /** The whole status that the server keeps. */
@@ -29,82 +30,63 @@ export const gateway = { parentRef: { name: "gw", namespace: "infra" } };
 const gatewayType = { group: "gateway.networking.k8s.io", kind: "Gateway" };
 const nineConditions = Array.from({ length: 9 }, (_, i) => ({ ...accepted, type: `T${i}` }));
 
-const refusedParent = (id: string, parent: unknown, server: string | string[], parser: string): RefusedStatus => ({
+const refusedParent = (id: string, parent: unknown, ...says: string[]): RefusedStatus => ({
   id,
   object: pool,
   status: { parents: [parent] },
-  says: says(server, parser),
+  says,
 });
-const refusedCondition = (change: object, server: string | string[], parser: string): RefusedStatus =>
-  refusedParent("S3", { ...gateway, conditions: [{ ...accepted, ...change }] }, server, parser);
+const refusedCondition = (change: object, ...says: string[]): RefusedStatus =>
+  refusedParent("S3", { ...gateway, conditions: [{ ...accepted, ...change }] }, ...says);
 
 export const REFUSED_STATUSES: readonly RefusedStatus[] = [
   {
     id: "P25",
     object: P.with({}),
     status: { parent: [{}] },
-    says: says("status.parent[0].parentRef: Required value", "status.parent[0].parentRef: is missing"),
+    says: ["status.parent[0].parentRef: Required value"],
   },
   refusedParent(
     "S1",
     { ...gateway, controllerName: "example.com" },
-    ["status.parents[0].controllerName", "should match"],
-    "must be a domain, a slash and a path",
+    "status.parents[0].controllerName",
+    "should match",
   ),
   refusedParent(
     "S2",
     { ...gateway, conditions: [accepted, accepted] },
-    ["status.parents[0].conditions[1]", "Duplicate value"],
-    "status.parents[0].conditions[1].type: duplicate value `Accepted`",
+    "status.parents[0].conditions[1]",
+    "Duplicate value",
   ),
-  refusedCondition(
-    { status: "Yes" },
-    'Unsupported value: "Yes": supported values: "True", "False", "Unknown"',
-    "expected one of `True`, `False`",
-  ),
-  refusedCondition({ reason: "" }, "at least 1 chars long", "reason: must not be empty"),
-  refusedCondition({ lastTransitionTime: "now" }, "date-time", "must be a time such as"),
-  refusedParent(
-    "S3",
-    { ...gateway, conditions: nineConditions },
-    "must have at most 8 items",
-    "conditions: must have at most 8 entries, has 9",
-  ),
+  refusedCondition({ status: "Yes" }, 'Unsupported value: "Yes": supported values: "True", "False", "Unknown"'),
+  refusedCondition({ reason: "" }, "at least 1 chars long"),
+  refusedCondition({ lastTransitionTime: "now" }, "date-time"),
+  refusedParent("S3", { ...gateway, conditions: nineConditions }, "must have at most 8 items"),
   {
     id: "S4",
     object: pool,
     status: { parents: Array(33).fill(gateway) },
-    says: says("must have at most 32 items", "status.parents: must have at most 32 entries, has 33"),
+    says: ["must have at most 32 items"],
   },
   refusedParent(
     "S5",
     { parentRef: { name: "gw", namespace: "a.b" } },
-    ["status.parents[0].parentRef.namespace", "should match"],
-    "namespace: must be lower-case letters",
+    "status.parents[0].parentRef.namespace",
+    "should match",
   ),
-  refusedParent(
-    "S6",
-    { conditions: [] },
-    "status.parents[0].parentRef: Required value",
-    "status.parents[0].parentRef: is missing",
-  ),
-  {
-    id: "I1",
-    object: imported,
-    status: {},
-    says: says("status.controllers: Required value", "status.controllers: is missing"),
-  },
+  refusedParent("S6", { conditions: [] }, "status.parents[0].parentRef: Required value"),
+  { id: "I1", object: imported, status: {}, says: ["status.controllers: Required value"] },
   {
     id: "I2",
     object: imported,
     status: { controllers: [{ name: "a.b/c" }, { name: "a.b/c" }] },
-    says: says(["status.controllers[1]", "Duplicate value"], "duplicate value `a.b/c`"),
+    says: ["status.controllers[1]", "Duplicate value"],
   },
   {
     id: "I2",
     object: imported,
     status: { controllers: Array.from({ length: 9 }, (_, i) => ({ name: `a.b/${i}` })) },
-    says: says("must have at most 8 items", "status.controllers: must have at most 8 entries, has 9"),
+    says: ["must have at most 8 items"],
   },
 ];
 

@@ -6,7 +6,7 @@ import { parseListenAddress } from "../../base/inference/listen-address.ts";
 import { splitHostPort } from "../../pool/endpoints/address.ts";
 import { endpointsOf } from "../../pool/endpoints/endpoints-file.ts";
 import { MAX_FILE_BYTES } from "../../pool/endpoints/file-discovery.ts";
-import { type FolderContent, ManifestFolder } from "../../pool/resources/manifest-folder.ts";
+import { type FolderContent, ManifestFolder } from "../../pool/resources/manifests.ts";
 import { GROUP, type InferencePool, type ResourceObject } from "../../pool/resources/objects.ts";
 import { choosePool } from "../../pool/resources/pool-choice.ts";
 import { renderBootstrap } from "../../wires/envoy/bootstrap.ts";

@@ -1,6 +1,5 @@
 import { SluiceError } from "../../base/inference/errors.ts";
-import { deploymentName } from "../../pool/controllers/kubernetes-identity.ts";
-import type { KubernetesSettings } from "../../pool/controllers/kubernetes-settings.ts";
+import { deploymentName, type KubernetesSettings } from "../../pool/controllers/kubernetes-settings.ts";
 import type { ResourceCounting } from "../../pool/resources/resource-settings.ts";
 import type { FlagValues, ParsedFlags } from "../common/go-flags.ts";
 import type { EPP_FLAGS } from "./epp-flag-table.ts";

@@ -1,7 +1,7 @@
 import { ExpositionReader, type SampleType } from "../../base/telemetry/exposition-reader.ts";
 import type { EngineMapping } from "../../pool/endpoints/dialects/engines.ts";
 import { type MetricSpecification, parseSpecification } from "../../pool/endpoints/dialects/specification.ts";
-import { MAX_PAGE_BYTES } from "../../pool/endpoints/scrape-client.ts";
+import { MAX_PAGE_BYTES } from "../../pool/endpoints/page-client.ts";
 import { excerpt } from "./answers.ts";
 import type { Answer, HttpProbe, NoAnswer } from "./http-probe.ts";
 import { Finding, skipped, type Verdict } from "./verdict.ts";

@@ -1,7 +1,7 @@
 import { SluiceError } from "../../base/inference/errors.ts";
 import type { Discovery } from "../../base/plugin/kinds.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
-import type { EndpointsFlavour } from "../../pool/endpoints/file-address.ts";
+import type { EndpointsFlavour } from "../../pool/endpoints/address.ts";
 import { FileDiscovery } from "../../pool/endpoints/file-discovery.ts";
 import type { EffectiveConfig } from "../config/effective.ts";
 import type { InferenceCore } from "./inference-core.ts";

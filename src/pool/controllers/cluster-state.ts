@@ -4,10 +4,9 @@ import type { PodSnapshot, PoolMembership } from "../../base/inference/endpoint.
 import type { Logger } from "../../base/telemetry/logger.ts";
 import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
 import type { EndpointRegistry } from "../endpoints/registry.ts";
-import type { ApiClient } from "../kubernetes/api-client.ts";
+import { type ApiClient, POD } from "../kubernetes/api-client.ts";
 import type { ReflectorState } from "../kubernetes/reflected.ts";
 import { Reflector } from "../kubernetes/reflector.ts";
-import { POD } from "../kubernetes/resource-type.ts";
 import type { InferencePool } from "../resources/objects.ts";
 import type { ResourceStore } from "../resources/resource-store.ts";
 import { DEPENDANT_KINDS, POOL_TYPES } from "./kinds.ts";
@@ -23,7 +22,7 @@ export type MembershipSource =
   | { readonly kind: "pool"; readonly name: string; readonly group: string | undefined }
   | { readonly kind: "selector"; readonly membership: PoolMembership };
 
-export interface ClusterStateOptions {
+interface ClusterStateOptions {
   readonly api: ApiClient;
   readonly namespace: string;
   readonly source: MembershipSource;

@@ -1,4 +1,4 @@
-import type { ResourceType } from "../kubernetes/resource-type.ts";
+import type { ResourceType } from "../kubernetes/api-client.ts";
 import { GROUP, type ResourceObject } from "../resources/objects.ts";
 
 const type = (group: string, version: string, plural: string, kind: string): ResourceType => ({
@@ -9,7 +9,7 @@ const type = (group: string, version: string, plural: string, kind: string): Res
 });
 
 /** A kind of ours: where it may be found, the best place first. */
-export interface WatchedKind {
+interface WatchedKind {
   readonly kind: ResourceObject["kind"];
   readonly types: readonly ResourceType[];
 }

@@ -3,24 +3,26 @@ import type { Clock } from "../../base/clock/clock.ts";
 import { type SeededRandom, uuidFrom } from "../../base/clock/random.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import type { AppProtocol, OwnHook } from "../../base/plugin/kinds.ts";
+import { ELECTION_METRICS } from "../../base/telemetry/kubernetes-metrics.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
+import { registerTable } from "../../base/telemetry/metric-table.ts";
+import type { Metrics } from "../../base/telemetry/names.ts";
 import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
+import type { MetricsRegistry } from "../../base/telemetry/registry.ts";
 import { AccessReview } from "../kubernetes/access-review.ts";
 import type { ApiClient } from "../kubernetes/api-client.ts";
+import { inCluster } from "../kubernetes/credentials.ts";
 import { EventWriter } from "../kubernetes/events.ts";
 import { HttpApiClient } from "../kubernetes/http-client.ts";
-import { inCluster } from "../kubernetes/in-cluster.ts";
 import { kubeconfig } from "../kubernetes/kubeconfig.ts";
 import { LeaderElector } from "../kubernetes/leader-elector.ts";
 import { objectivesFromFlags } from "../resources/objectives.ts";
 import type { ObjectMeta } from "../resources/objects.ts";
 import type { ModelOptions } from "../resources/resolve.ts";
 import { ResourceStore } from "../resources/resource-store.ts";
-import { ClusterState } from "./cluster-state.ts";
+import { ClusterState, type FollowedKind } from "./cluster-state.ts";
 import { MODEL_TYPE } from "./kinds.ts";
-import { deploymentName } from "./kubernetes-identity.ts";
-import { showCluster } from "./kubernetes-metrics.ts";
-import type { KubernetesSettings } from "./kubernetes-settings.ts";
+import { deploymentName, type KubernetesSettings } from "./kubernetes-settings.ts";
 import { parseLabelSelector } from "./label-selector.ts";
 import { modelNotFound, TARGET_MODEL_NOT_FOUND } from "./model-not-found.ts";
 import { ModelStatusWriter } from "./model-status-writer.ts";
@@ -170,4 +172,34 @@ export class KubernetesPool implements PoolSource {
 function leaseName({ namespace, members }: KubernetesSettings, env: KubernetesPoolParts["env"]): string {
   const pool = members.kind === "pool" ? members.name : deploymentName(env);
   return `epp-${namespace}-${pool}.llm-d.ai`;
+}
+
+/**
+ * Shows how up to date the picture of the cluster is, and who leads; worked out whenever the page is rendered.
+ * @param state what is followed; the same kinds every time
+ * @param election whether this replica leads; absent = there is none
+ * @returns stops showing it
+ */
+export function showCluster(
+  { registry, metrics }: { readonly registry: MetricsRegistry; readonly metrics: Metrics },
+  state: { kinds(): readonly FollowedKind[] },
+  clock: Clock,
+  election?: { readonly leading: boolean },
+): () => void {
+  const startedAt = clock.now();
+  const leads = election && registerTable(registry, ELECTION_METRICS).kubernetesLeader.with();
+  return registry.onRender(() => {
+    for (const { name, state: followed } of state.kinds()) {
+      const { absent, kept, heardAt, objects, lists, failures } = followed;
+      // Nobody should be woken because a kind that need not be there is not; what counts of one that may not be read ages.
+      if (absent && !kept) metrics.kubernetesHeardAge.remove(name);
+      else metrics.kubernetesHeardAge.with(name).set((clock.now() - Math.max(startedAt, heardAt)) / 1000);
+      metrics.kubernetesObjects.with(name).set(objects);
+      const listed = metrics.kubernetesListsTotal.with(name);
+      listed.inc(lists - listed.value);
+      const failed = metrics.kubernetesFailuresTotal.with(name);
+      failed.inc(failures - failed.value);
+    }
+    leads?.set(election?.leading ? 1 : 0);
+  });
 }

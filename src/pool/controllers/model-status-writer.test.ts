@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
 import type { PolicyRule, SeenRequest } from "../../../test/support/apiserver/index.ts";
 import { clusterOfFile, type Follower, mayRead } from "../../../test/support/controllers/cluster.cases.ts";
-import type { Condition } from "../resources/condition.ts";
+import type { Condition } from "../resources/model-status.ts";
 import { GROUP } from "../resources/objects.ts";
 
 const { cluster, place } = await clusterOfFile("models");

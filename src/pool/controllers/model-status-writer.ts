@@ -2,12 +2,10 @@ import type { Clock, Timer } from "../../base/clock/clock.ts";
 import { messageOf } from "../../base/inference/errors.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
-import type { ApiClient } from "../kubernetes/api-client.ts";
+import { type ApiClient, objectPath } from "../kubernetes/api-client.ts";
 import { ApiError } from "../kubernetes/api-error.ts";
 import { applyStatus } from "../kubernetes/apply.ts";
-import { objectPath } from "../kubernetes/resource-type.ts";
-import { CONDITION, type Condition } from "../resources/condition.ts";
-import { modelConditions } from "../resources/model-status.ts";
+import { CONDITION, type Condition, modelConditions } from "../resources/model-status.ts";
 import type { InferenceModel } from "../resources/objects.ts";
 import type { ResourceStore } from "../resources/resource-store.ts";
 import { MODEL_TYPE } from "./kinds.ts";
@@ -17,7 +15,7 @@ const SETTLE = 200;
 /** Milliseconds after which a failed write is tried again. */
 const TRY_AGAIN = 5000;
 
-export interface ModelStatusWriterOptions {
+interface ModelStatusWriterOptions {
   readonly api: ApiClient;
   readonly store: ResourceStore;
   readonly clock: Clock;

@@ -1,7 +1,7 @@
 import type { Logger } from "../../base/telemetry/logger.ts";
-import type { ResourceType } from "../kubernetes/resource-type.ts";
+import type { ResourceType } from "../kubernetes/api-client.ts";
 import type { InferencePool, ResourceObject } from "../resources/objects.ts";
-import { readServed } from "../resources/served.ts";
+import { readServed } from "../resources/read.ts";
 
 /** Objects whose problems are remembered as told; those beyond are told of again. */
 const MAX_TOLD = 1000;

@@ -1,4 +1,5 @@
-import type { PodSnapshot } from "../../base/inference/endpoint.ts";
+import type { PodSnapshot, PoolMembership } from "../../base/inference/pod-snapshot.ts";
+import type { EndpointSpec } from "../endpoints/pool-endpoint.ts";
 
 interface PodObject {
   readonly metadata?: {
@@ -37,3 +38,47 @@ export function podSnapshot(object: unknown): PodSnapshot | undefined {
 }
 
 const NO_ANNOTATIONS: Readonly<Record<string, string>> = {};
+
+/** Annotations that say which ports of a pod are in use; the second counts where the first is absent. */
+const ACTIVE_PORTS = ["llm-d.ai/active-ports", "inference.networking.k8s.io/active-ports"] as const;
+
+/**
+ * Who serves a pool: one endpoint per active port of each pod of its namespace that is ready, not being deleted, has an
+ * address and is selected (api-resources 3.4, 3.5). A pure function of its arguments.
+ * @returns in the order of the pods, each one's ports in the order of the pool
+ */
+export function membersOf(pool: PoolMembership, pods: Iterable<PodSnapshot>): EndpointSpec[] {
+  const members: EndpointSpec[] = [];
+  for (const pod of pods) {
+    if (!belongs(pool, pod)) continue;
+    const { namespace, name, address, labels } = pod;
+    const active = activePorts(pod, pool.ports);
+    pool.ports.forEach((port, rank) => {
+      if (active === undefined || active.has(port))
+        members.push({ namespace, name: memberName(name, rank), address, port, rank, labels });
+    });
+  }
+  return members;
+}
+
+/** Name of the endpoint that a pod serves on the pool's port number `rank`. */
+function memberName(pod: string, rank: number): string {
+  return `${pod}-rank-${rank}`;
+}
+
+function belongs({ namespace, selects }: PoolMembership, pod: PodSnapshot): boolean {
+  return pod.ready && !pod.deleting && pod.address !== "" && pod.namespace === namespace && selects(pod.labels);
+}
+
+/** @returns undefined = all of them; the empty set where the annotation names none of the pool's ports */
+function activePorts({ annotations }: PodSnapshot, ports: readonly number[]): ReadonlySet<number> | undefined {
+  const key = ACTIVE_PORTS.find((name) => Object.hasOwn(annotations, name));
+  if (key === undefined) return undefined;
+  const active = new Set<number>();
+  for (const item of annotations[key]!.split(",")) {
+    const text = item.trim();
+    // A number and nothing behind it: `8000x` is somebody's mistake, not port 8000.
+    if (/^\d{1,5}$/.test(text) && ports.includes(Number(text))) active.add(Number(text));
+  }
+  return active;
+}

@@ -2,10 +2,11 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
-import type { Endpoint, PodSnapshot, PoolMembership } from "../../base/inference/endpoint.ts";
-import { membersOf } from "../endpoints/membership.ts";
+import type { Endpoint } from "../../base/inference/endpoint.ts";
+import type { PodSnapshot, PoolMembership } from "../../base/inference/pod-snapshot.ts";
 import type { EndpointSpec } from "../endpoints/pool-endpoint.ts";
 import { EndpointRegistry } from "../endpoints/registry.ts";
+import { membersOf } from "./pod.ts";
 import { PoolMembers } from "./pool-members.ts";
 
 const registry = (maxEndpoints = 4096) =>

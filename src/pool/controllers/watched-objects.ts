@@ -3,10 +3,9 @@ import type { Random } from "../../base/clock/random.ts";
 import { messageOf } from "../../base/inference/errors.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
-import type { ApiClient } from "../kubernetes/api-client.ts";
+import { type ApiClient, type ResourceType, typeName } from "../kubernetes/api-client.ts";
 import type { ObjectKey } from "../kubernetes/reflected.ts";
 import { Reflector } from "../kubernetes/reflector.ts";
-import { type ResourceType, typeName } from "../kubernetes/resource-type.ts";
 import type { ResourceObject } from "../resources/objects.ts";
 import type { ResourceStore } from "../resources/resource-store.ts";
 import { objectReader } from "./object-reader.ts";
@@ -20,7 +19,7 @@ const TELL_EVERY = 10_000;
 /** Objects that one message names. */
 const MAX_NAMES = 10;
 
-export interface WatchedObjectsOptions {
+interface WatchedObjectsOptions {
   readonly kind: ResourceObject["kind"];
   /** Where the kind may be found, the best place first: of several that are there the first counts. */
   readonly types: readonly ResourceType[];

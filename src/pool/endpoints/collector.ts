@@ -1,5 +1,6 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
+import type { Metrics } from "../../base/telemetry/names.ts";
 import { Cadence, type CadenceOptions } from "./cadence.ts";
 import type { PoolEndpoint } from "./pool-endpoint.ts";
 import type { EndpointRegistry } from "./registry.ts";
@@ -7,7 +8,7 @@ import type { RunningScrape, ScrapeResult, Scraper } from "./scraper.ts";
 import { NOWHERE, TimerWheel, type WheelEntry } from "./timer-wheel.ts";
 
 /** Where failures are counted (scheduling 8.5). */
-export interface CollectorMetrics {
+interface CollectorMetrics {
   /** `datalayer_poll_errors_total`: no page with status 200 within the time. */
   pollFailed(): void;
   /** `datalayer_extract_errors_total`: a page on which something wanted was missing or of the wrong type. */
@@ -265,4 +266,17 @@ export class Collector {
     target.busy = busy;
     this.#busy += busy ? 1 : -1;
   }
+}
+
+/** Type names of the published plugins that do the same work: label values of both counters (scheduling 8.5, S-8). */
+const SOURCE = "metrics-data-source";
+const EXTRACTOR = "core-metrics-extractor";
+
+/** The collector's failures in the families of the published names. */
+export function collectorMetrics(
+  metrics: Pick<Metrics, "datalayerPollErrorsTotal" | "datalayerExtractErrorsTotal">,
+): CollectorMetrics {
+  const poll = metrics.datalayerPollErrorsTotal.with(SOURCE);
+  const extract = metrics.datalayerExtractErrorsTotal.with(SOURCE, EXTRACTOR);
+  return { pollFailed: () => poll.inc(), extractFailed: () => extract.inc() };
 }

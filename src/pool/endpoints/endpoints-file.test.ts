@@ -2,8 +2,8 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parseDocument } from "../../base/document/parse.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
+import type { EndpointsFlavour } from "./address.ts";
 import { endpointsOf } from "./endpoints-file.ts";
-import type { EndpointsFlavour } from "./file-address.ts";
 
 function parse(text: string, flavour: EndpointsFlavour = "strict") {
   return endpointsOf(parseDocument(text, { file: "endpoints.yaml" }), flavour);

@@ -1,8 +1,7 @@
 import { type Document, formatPath, formatPosition, type Path } from "../../base/document/document.ts";
 import { nearest } from "../../base/document/nearest.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
-import { normaliseAddress, portOf } from "./address.ts";
-import { type EndpointsFlavour, readAddress } from "./file-address.ts";
+import { type EndpointsFlavour, normaliseAddress, portOf, readAddress } from "./address.ts";
 import { type EndpointSpec, endpointId, type MetricsHost } from "./pool-endpoint.ts";
 
 /** What an endpoints file says. */

@@ -7,8 +7,13 @@ import { poll } from "../../../test/support/poll.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { realClock } from "../../base/clock/real.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
-import { FileDiscovery, type FileDiscoveryOptions } from "./file-discovery.ts";
-import { endpointsDiscoveryParameters, fileDiscovery, multiclusterFileDiscovery } from "./file-discovery-plugin.ts";
+import {
+  endpointsDiscoveryParameters,
+  FileDiscovery,
+  type FileDiscoveryOptions,
+  fileDiscovery,
+  multiclusterFileDiscovery,
+} from "./file-discovery.ts";
 import { EndpointRegistry } from "./registry.ts";
 
 let directory = "";

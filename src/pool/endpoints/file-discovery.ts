@@ -1,10 +1,12 @@
 import { dirname } from "node:path";
+import { z } from "zod";
 import type { Clock } from "../../base/clock/clock.ts";
 import { FolderWatch, fileSignature } from "../../base/document/folder-watch.ts";
 import { readDocument } from "../../base/document/read.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
+import { defineDiscovery } from "../../base/plugin/define.ts";
+import type { EndpointsFlavour } from "./address.ts";
 import { type EndpointsFile, endpointsOf } from "./endpoints-file.ts";
-import type { EndpointsFlavour } from "./file-address.ts";
 import type { AppliedChange, EndpointRegistry } from "./registry.ts";
 
 /** The largest endpoints file, bytes (api-resources 6A.2). */
@@ -13,7 +15,7 @@ export const MAX_FILE_BYTES = 1024 * 1024;
 const MAX_TOLD = 20;
 
 /** What people should know; each text is one line. */
-export interface DiscoveryLog {
+interface DiscoveryLog {
   warn(text: string): void;
   info(text: string): void;
 }
@@ -101,3 +103,28 @@ function refusal(problems: readonly string[]): SluiceError {
   const heading = `${problems.length} entries of the endpoints file are wrong:`;
   return new SluiceError("DOCUMENT_INVALID", [heading, ...lines].join("\n  "));
 }
+
+/** Parameters of both (api-resources 6A.1). */
+export const endpointsDiscoveryParameters = z.strictObject({
+  path: z
+    .string({ error: (issue) => (issue.input === undefined ? "'path' is required" : "'path' must be a string") })
+    .min(1, "'path' is required")
+    .describe("The endpoints file: YAML or JSON, at most 1 MiB."),
+  watchFile: z.boolean().default(false).describe("Follow changes of the file."),
+});
+
+export const fileDiscovery = defineDiscovery({
+  type: "file-discovery",
+  describe: "Takes the endpoints from a file instead of from Kubernetes.",
+  parameters: endpointsDiscoveryParameters,
+  create: ({ path, watchFile }) => ({ path, watchFile }),
+});
+
+/** api-resources 6A.7 */
+export const multiclusterFileDiscovery = defineDiscovery({
+  type: "multicluster-file-discovery",
+  describe:
+    "As file-discovery, for endpoints that stand for other clusters: an address may also be IPv6 or a host name, and the labels metricsAddress and metricsPort say where its metrics page is.",
+  parameters: endpointsDiscoveryParameters,
+  create: ({ path, watchFile }) => ({ path, watchFile, multicluster: true }),
+});

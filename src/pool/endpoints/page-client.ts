@@ -5,9 +5,8 @@ import { type AttemptFailure, type EndpointMetrics, hostPort } from "../../base/
 import { messageOf } from "../../base/inference/errors.ts";
 import type { Dialect, PageReader } from "./dialects/dialect.ts";
 import type { Dialects } from "./dialects/dialects.ts";
-import type { FurtherPage } from "./metrics-page.ts";
 import type { MetricsHost, PoolEndpoint } from "./pool-endpoint.ts";
-import type { RunningScrape, ScrapeResult } from "./scraper.ts";
+import type { FurtherPage, RunningScrape, ScrapeResult } from "./scraper.ts";
 
 /** Bytes of a metrics page that are read; vLLM's are about 64 KiB per rank. */
 export const MAX_PAGE_BYTES = 4 * 1024 * 1024;

@@ -4,14 +4,13 @@ import { type AttemptFailure, type Endpoint, type EndpointState, hostPort } from
 import { normaliseAddress, splitHostPort } from "./address.ts";
 import { InFlight } from "./in-flight.ts";
 import { type EndpointSpec, endpointId, metricsHostOf, PoolEndpoint } from "./pool-endpoint.ts";
-import { SlotTable } from "./slot-table.ts";
 import { EndpointStates } from "./state.ts";
 
 /** The endpoints a proxy allows for one request: an address with or without a port each (epp-protocol 6). */
-export type AllowedEndpoints = readonly { readonly address: string; readonly port: number | undefined }[];
+type AllowedEndpoints = readonly { readonly address: string; readonly port: number | undefined }[];
 
 /** Who may serve one request. Valid until the next change of the pool; never changed in place. */
-export interface CandidateSet {
+interface CandidateSet {
   readonly endpoints: readonly PoolEndpoint[];
   /** Allowed endpoints left out because they are down while another allowed one is not. */
   readonly down: readonly PoolEndpoint[];
@@ -266,4 +265,47 @@ function pull(index: Map<string, PoolEndpoint[]>, key: string, endpoint: PoolEnd
 function subscribe<T>(listeners: Set<T>, listener: T): () => void {
   listeners.add(listener);
   return () => listeners.delete(listener);
+}
+
+/** Hands out the smallest free integers, and marks them for set operations without allocating. */
+class SlotTable {
+  readonly #used: Uint8Array;
+  readonly #stamps: Uint32Array;
+  #stamp = 0;
+  #lowestFree = 0;
+
+  /** @param size how many slots there are; `take` must not be called more often */
+  constructor(size: number) {
+    this.#used = new Uint8Array(size);
+    this.#stamps = new Uint32Array(size);
+  }
+
+  /** The smallest free slot. */
+  take(): number {
+    const slot = this.#used.indexOf(0, this.#lowestFree);
+    this.#used[slot] = 1;
+    this.#lowestFree = slot + 1;
+    return slot;
+  }
+
+  release(slot: number): void {
+    this.#used[slot] = 0;
+    this.#lowestFree = Math.min(this.#lowestFree, slot);
+  }
+
+  /** Starts a new, empty set of slots; the one before is void. */
+  clearMarks(): void {
+    this.#stamp = (this.#stamp + 1) >>> 0;
+    if (this.#stamp === 0) {
+      this.#stamps.fill(0);
+      this.#stamp = 1;
+    }
+  }
+
+  /** Adds a slot to the set. @returns false when it was in it already */
+  mark(slot: number): boolean {
+    if (this.#stamps[slot] === this.#stamp) return false;
+    this.#stamps[slot] = this.#stamp;
+    return true;
+  }
 }

@@ -20,7 +20,8 @@ import { Collector } from "./collector.ts";
 import { Dialects } from "./dialects/dialects.ts";
 import type { PoolEndpoint } from "./pool-endpoint.ts";
 import { EndpointRegistry } from "./registry.ts";
-import { type MetricsPage, ScrapeClient } from "./scrape-client.ts";
+import { ScrapeClient } from "./scrape-client.ts";
+import type { MetricsPage } from "./scraper.ts";
 import { EndpointsView } from "./view.ts";
 
 const PAGE = `# TYPE vllm:num_requests_waiting gauge

@@ -1,13 +1,9 @@
 import type { Clock } from "../../base/clock/clock.ts";
+import { type EndpointMetrics, UNKNOWN_METRICS } from "../../base/inference/endpoint.ts";
 import type { Dialects } from "./dialects/dialects.ts";
-import { JointReadings, JointScrape, type ScrapedPage } from "./joint-scrape.ts";
-import type { MetricsPage } from "./metrics-page.ts";
 import { PageClient } from "./page-client.ts";
 import type { PoolEndpoint } from "./pool-endpoint.ts";
-import type { RunningScrape, ScrapeResult, Scraper } from "./scraper.ts";
-
-export type { MetricsPage } from "./metrics-page.ts";
-export { MAX_PAGE_BYTES } from "./page-client.ts";
+import type { MetricsPage, RunningScrape, ScrapeResult, Scraper } from "./scraper.ts";
 
 /** Fetches and reads the metrics pages of endpoints: most often one of each, else all that are due. */
 export class ScrapeClient implements Scraper {
@@ -44,4 +40,122 @@ export class ScrapeClient implements Scraper {
     this.#readings.clear();
     await Promise.all(this.#pages.map(({ client }) => client.close()));
   }
+}
+
+/** One of several pages of an endpoint. */
+interface ScrapedPage {
+  readonly client: PageClient;
+  /** It is fetched in every n-th scrape (scheduling 1.2). */
+  readonly every: number;
+}
+
+/** One page of one endpoint, from scrape to scrape. */
+interface Reading {
+  readonly page: ScrapedPage;
+  /** What it said when it could last be read. */
+  metrics: EndpointMetrics;
+  /** Its last fetch failed: what it said before does not count beside pages that could be read. */
+  failed: boolean;
+}
+
+/** What the pages of one endpoint have said. */
+class JointReadings {
+  readonly #readings: readonly Reading[];
+  #scrapes = 0;
+
+  constructor(pages: readonly ScrapedPage[]) {
+    this.#readings = pages.map((page) => ({ page, metrics: UNKNOWN_METRICS, failed: false }));
+  }
+
+  /** The pages that are to be fetched in the scrape that begins. */
+  due(): readonly Reading[] {
+    const scrape = this.#scrapes++;
+    return this.#readings.filter(({ page }) => scrape % page.every === 0);
+  }
+
+  /** One set of values: of each the one that was read last, of those read at once the one of the page that is named last. */
+  merged(): EndpointMetrics {
+    const known = this.#readings.filter(({ failed }) => !failed).map(({ metrics }) => metrics);
+    return known.sort((a, b) => a.scrapedAt - b.scrapedAt).reduce(overlaid, UNKNOWN_METRICS);
+  }
+}
+
+/** The fetch of one page. */
+interface Fetch {
+  readonly reading: Reading;
+  running: RunningScrape | undefined;
+  result: ScrapeResult | undefined;
+}
+
+/** The fetches of one endpoint's pages that are due, side by side: a slow page does not hold up another. */
+class JointScrape implements RunningScrape {
+  readonly #readings: JointReadings;
+  readonly #fetches: readonly Fetch[];
+
+  constructor(readings: JointReadings, endpoint: PoolEndpoint, done: (result: ScrapeResult) => void) {
+    this.#readings = readings;
+    this.#fetches = readings.due().map((reading) => ({ reading, running: undefined, result: undefined }));
+    for (const fetch of this.#fetches) {
+      const { client } = fetch.reading.page;
+      fetch.running = client.fetch(endpoint, fetch.reading.metrics, (result) => {
+        fetch.result = result;
+        if (this.#fetches.every((each) => each.result !== undefined)) done(this.#outcome());
+      });
+    }
+  }
+
+  cancel(): void {
+    for (const { running, result } of this.#fetches) if (result === undefined) running?.cancel();
+  }
+
+  expire(detail: string): ScrapeResult {
+    for (const fetch of this.#fetches) fetch.result ??= fetch.running?.expire(detail);
+    return this.#outcome();
+  }
+
+  /** A page that is silent at the serving port says more about the endpoint than one that can be read elsewhere. */
+  #outcome(): ScrapeResult {
+    let unreachable: ScrapeResult | undefined;
+    let unreadable: ScrapeResult | undefined;
+    let read = 0;
+    let partial = false;
+    let pollFailures = 0;
+    for (const { reading, result } of this.#fetches) {
+      if (result === undefined) continue;
+      reading.failed = result.kind !== "read";
+      if (result.kind === "read") {
+        reading.metrics = result.metrics;
+        read++;
+        partial ||= result.partial;
+      } else if (result.kind === "unreachable") unreachable ??= result;
+      else {
+        unreadable ??= result;
+        if (result.polled) partial = true;
+        else pollFailures++;
+      }
+    }
+    if (unreachable !== undefined) return unreachable;
+    if (read === 0 && unreadable !== undefined) return unreadable;
+    return { kind: "read", metrics: this.#readings.merged(), partial, pollFailures };
+  }
+}
+
+/** The values of `under` with those that `over` knows laid over them. */
+function overlaid(under: EndpointMetrics, over: EndpointMetrics): EndpointMetrics {
+  const adapters = Number.isNaN(over.maxLora) && over.loraRunning.size + over.loraWaiting.size === 0 ? under : over;
+  return {
+    waiting: known(over.waiting, under.waiting),
+    running: known(over.running, under.running),
+    kvUsage: known(over.kvUsage, under.kvUsage),
+    maxLora: adapters.maxLora,
+    loraRunning: adapters.loraRunning,
+    loraWaiting: adapters.loraWaiting,
+    blockSize: known(over.blockSize, under.blockSize),
+    blocks: known(over.blocks, under.blocks),
+    scrapedAt: over.scrapedAt,
+  };
+}
+
+function known(value: number, otherwise: number): number {
+  return Number.isNaN(value) ? otherwise : value;
 }

@@ -11,7 +11,8 @@ import { selfSignedPair } from "../../base/grpc/tls.ts";
 import { Collector } from "./collector.ts";
 import { Dialects } from "./dialects/dialects.ts";
 import { EndpointRegistry } from "./registry.ts";
-import { type MetricsPage, ScrapeClient } from "./scrape-client.ts";
+import { ScrapeClient } from "./scrape-client.ts";
+import type { MetricsPage } from "./scraper.ts";
 
 const QUEUE = "vllm:num_requests_waiting";
 const RUNNING = "vllm:num_requests_running";

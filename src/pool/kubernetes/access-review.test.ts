@@ -1,9 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { FakeServer, refusal } from "../../../test/support/kubernetes/fake-api.cases.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
-import { AccessReview } from "./access-review.ts";
+import { AccessReview, ExpiringMap } from "./access-review.ts";
 import type { ApiRequest } from "./api-client.ts";
-import { ExpiringMap } from "./expiring-map.ts";
 
 interface Body {
   readonly spec: Record<string, unknown> & { readonly token?: string; readonly user?: string };

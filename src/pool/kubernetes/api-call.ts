@@ -1,7 +1,6 @@
 import type { Dispatcher } from "undici";
 import { messageOf } from "../../base/inference/errors.ts";
 import { ApiError } from "./api-error.ts";
-import { GrowingBytes } from "./growing-bytes.ts";
 
 /** Bytes of the body of a refusal that are read. */
 const MAX_ERROR_BYTES = 1024 * 1024;
@@ -114,5 +113,83 @@ export class ApiCall implements Dispatcher.DispatchHandler {
     } catch (error) {
       this.fail(error);
     }
+  }
+}
+
+const NEWLINE = 0x0a;
+
+/** Cuts a stream of bytes into lines of UTF-8 text, wherever the pieces end: only whole lines are decoded. */
+export class LineSplitter {
+  readonly #maxBytes: number;
+  readonly #onLine: (line: string) => void;
+  readonly #tooLong: () => Error;
+  readonly #rest = new GrowingBytes();
+
+  /**
+   * @param maxBytes longest line
+   * @param onLine called for each line that is not empty, in order
+   * @param tooLong makes the error for a line that is longer
+   */
+  constructor(maxBytes: number, onLine: (line: string) => void, tooLong: () => Error) {
+    this.#tooLong = tooLong;
+    this.#maxBytes = maxBytes;
+    this.#onLine = onLine;
+  }
+
+  /** @throws what `tooLong` makes, and what `onLine` throws */
+  push(piece: Buffer): void {
+    let start = 0;
+    for (;;) {
+      const end = piece.indexOf(NEWLINE, start);
+      const length = (end < 0 ? piece.length : end) - start;
+      if (this.#rest.size + length > this.#maxBytes) throw this.#tooLong();
+      if (end < 0) break;
+      if (this.#rest.size > 0) {
+        this.#rest.append(piece.subarray(start, end));
+        this.end();
+      } else if (length > 0) this.#onLine(piece.toString("utf8", start, end));
+      start = end + 1;
+    }
+    if (start < piece.length) this.#rest.append(piece.subarray(start));
+  }
+
+  /** The stream is over: what has come since the last newline is a line, too. */
+  end(): void {
+    if (this.#rest.size === 0) return;
+    const line = this.#rest.text();
+    this.#rest.clear();
+    this.#onLine(line);
+  }
+}
+
+/** Bytes that come in pieces of any size, put together in one buffer: a million small pieces cost no more than their bytes. */
+export class GrowingBytes {
+  #buffer: Buffer = Buffer.alloc(0);
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  append(piece: Uint8Array): void {
+    const size = this.#size + piece.length;
+    if (size > this.#buffer.length) {
+      const larger = Buffer.allocUnsafe(Math.max(4096, size, this.#buffer.length * 2));
+      this.#buffer.copy(larger, 0, 0, this.#size);
+      this.#buffer = larger;
+    }
+    this.#buffer.set(piece, this.#size);
+    this.#size = size;
+  }
+
+  /** All of it, decoded as UTF-8. */
+  text(): string {
+    return this.#buffer.toString("utf8", 0, this.#size);
+  }
+
+  /** Forgets the bytes; the memory is kept for what comes next unless it has become large. */
+  clear(): void {
+    this.#size = 0;
+    if (this.#buffer.length > 65_536) this.#buffer = Buffer.alloc(0);
   }
 }

@@ -1,6 +1,5 @@
-import type { ApiClient } from "./api-client.ts";
+import { type ApiClient, objectPath, type ResourceType } from "./api-client.ts";
 import { ApiError } from "./api-error.ts";
-import { objectPath, type ResourceType } from "./resource-type.ts";
 
 /** Fields that were to be applied belong to others; code as of any `ApiError`, status 409. */
 export class ApplyConflictError extends ApiError {

@@ -4,9 +4,8 @@ import { type Random, uuidFrom } from "../../base/clock/random.ts";
 import { messageOf, oneLine } from "../../base/inference/errors.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
-import type { ApiClient, ApiRequest } from "./api-client.ts";
+import { type ApiClient, type ApiRequest, collectionPath, EVENT, objectPath } from "./api-client.ts";
 import { ApiError } from "./api-error.ts";
-import { collectionPath, EVENT, objectPath } from "./resource-type.ts";
 
 /** Different events that are remembered to be counted up; of others the next begins a new one. */
 const MAX_EVENTS = 1000;
@@ -20,7 +19,7 @@ const FORBIDDEN_PAUSE = 600_000;
 const TIMEOUT = 10_000;
 
 /** What an event is about. */
-export interface InvolvedObject {
+interface InvolvedObject {
   readonly apiVersion: string;
   readonly kind: string;
   readonly namespace: string;
@@ -28,7 +27,7 @@ export interface InvolvedObject {
   readonly uid: string;
 }
 
-export interface ClusterEvent {
+interface ClusterEvent {
   readonly type: "Normal" | "Warning";
   /** One word in upper camel case. */
   readonly reason: string;
@@ -36,7 +35,7 @@ export interface ClusterEvent {
   readonly message: string;
 }
 
-export interface EventWriterOptions {
+interface EventWriterOptions {
   readonly api: ApiClient;
   readonly clock: Clock;
   readonly random: Random;

@@ -2,13 +2,10 @@ import { Pool } from "undici";
 import type { Clock } from "../../base/clock/clock.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import { type Logger, silentLogger } from "../../base/telemetry/logger.ts";
-import { ApiCall, type Receiver } from "./api-call.ts";
+import { ApiCall, GrowingBytes, LineSplitter, type Receiver } from "./api-call.ts";
 import type { ApiClient, ApiRequest } from "./api-client.ts";
-import { ApiError } from "./api-error.ts";
+import { ApiError, answerError } from "./api-error.ts";
 import type { Credentials } from "./credentials.ts";
-import { GrowingBytes } from "./growing-bytes.ts";
-import { LineSplitter } from "./line-splitter.ts";
-import { answerError } from "./status-error.ts";
 
 const DEFAULT_TIMEOUT = 30_000;
 /** Connections at a time: each watch keeps one. */
@@ -19,7 +16,7 @@ const MAX_WRITTEN = 1024 * 1024;
 /** Bytes of one line of a stream: etcd keeps no object above 1.5 MiB. */
 const MAX_LINE = 4 * 1024 * 1024;
 
-export interface HttpApiClientOptions {
+interface HttpApiClientOptions {
   /** URL; may have a path. */
   readonly server: string;
   readonly credentials: Credentials;

@@ -1,20 +1,18 @@
 import { delimiter, dirname, isAbsolute, resolve } from "node:path";
-import type { z } from "zod";
+import { z } from "zod";
 import type { Clock } from "../../base/clock/clock.ts";
 import { type Document, formatPath, type Path } from "../../base/document/document.ts";
 import { didYouMean } from "../../base/document/nearest.ts";
 import { readDocument, readText } from "../../base/document/read.ts";
 import { check, invalid, type Violation, validate } from "../../base/document/validate.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
-import type { ClusterAccess, Credentials } from "./credentials.ts";
+import { type ClusterAccess, type Credentials, RereadFile } from "./credentials.ts";
 import { ExecCredentials } from "./exec-credentials.ts";
-import { CLUSTER, KUBECONFIG, USER } from "./kubeconfig-schema.ts";
-import { RereadFile } from "./reread-file.ts";
 
 const WHAT = "kubeconfig";
 const MAX_BYTES = 4 * 1024 * 1024;
 
-export interface KubeconfigOptions {
+interface KubeconfigOptions {
   /** Name of a context; default `current-context`. */
   readonly context?: string | undefined;
   readonly clock: Clock;
@@ -234,3 +232,51 @@ function unsupported({ document, path }: Found<unknown>, member: string, why: st
   const key = formatPath([...path, member]);
   return new SluiceError("KUBECONFIG_UNSUPPORTED", `${document.file}: ${key} is not supported: ${why}`);
 }
+
+const text = z.string();
+
+/** What of a kubeconfig is read; other keys are for other programs. Missing sections are empty. */
+const NAMED = { name: text.min(1) };
+
+const CLUSTER = z.object({
+  server: text.min(1),
+  "certificate-authority": text.optional(),
+  "certificate-authority-data": text.optional(),
+  "insecure-skip-tls-verify": z.boolean().optional(),
+  "tls-server-name": text.optional(),
+  "proxy-url": text.optional(),
+});
+
+const EXEC = z.object({
+  apiVersion: z.enum(["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"]),
+  command: text.min(1),
+  args: z.array(text).nullish(),
+  env: z.array(z.object({ name: text.min(1), value: text })).nullish(),
+  installHint: text.optional(),
+  provideClusterInfo: z.boolean().optional(),
+  interactiveMode: z.enum(["Never", "IfAvailable", "Always"]).optional(),
+});
+
+const USER = z.object({
+  // Of secrets only whether they are there is checked: what is wrong with one would be quoted.
+  token: z.unknown().optional(),
+  tokenFile: text.optional(),
+  "client-certificate": text.optional(),
+  "client-certificate-data": text.optional(),
+  "client-key": text.optional(),
+  "client-key-data": z.unknown().optional(),
+  username: z.unknown().optional(),
+  password: z.unknown().optional(),
+  as: z.unknown().optional(),
+  "auth-provider": z.unknown().optional(),
+  exec: EXEC.optional(),
+});
+
+const CONTEXT = z.object({ cluster: text.min(1), user: text, namespace: text.optional() });
+
+const KUBECONFIG = z.object({
+  "current-context": text.nullish(),
+  contexts: z.array(z.object({ ...NAMED, context: CONTEXT })).nullish(),
+  clusters: z.array(z.object({ ...NAMED, cluster: z.unknown() })).nullish(),
+  users: z.array(z.object({ ...NAMED, user: z.unknown() })).nullish(),
+});

@@ -3,8 +3,7 @@ import { FakeServer, recordingLog, refusal } from "../../../test/support/kuberne
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import type { ApiRequest } from "./api-client.ts";
-import { LeaderElector } from "./leader-elector.ts";
-import type { Lease } from "./lease-record.ts";
+import { LeaderElector, type Lease } from "./leader-elector.ts";
 
 const PATH = "/apis/coordination.k8s.io/v1/namespaces/ml/leases/epp";
 const WALL = Date.parse("2026-03-01T10:00:00Z");

@@ -3,13 +3,11 @@ import type { Random } from "../../base/clock/random.ts";
 import { messageOf } from "../../base/inference/errors.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
-import type { ApiClient, ApiRequest } from "./api-client.ts";
+import { type ApiClient, type ApiRequest, collectionPath, LEASE, objectPath } from "./api-client.ts";
 import { ApiError } from "./api-error.ts";
-import { type Lease, type LeaseSpec, microTime, readLease } from "./lease-record.ts";
-import { collectionPath, LEASE, objectPath } from "./resource-type.ts";
 
 /** Milliseconds. */
-export interface LeaderTiming {
+interface LeaderTiming {
   /** For so long others leave a lease alone that is not renewed; whole seconds, default 15,000. */
   readonly leaseDuration: number;
   /** After so long without a renewal the leader steps down; below `leaseDuration`, default 10,000. */
@@ -18,7 +16,7 @@ export interface LeaderTiming {
   readonly retryPeriod: number;
 }
 
-export interface LeaderElectorOptions {
+interface LeaderElectorOptions {
   readonly api: ApiClient;
   readonly namespace: string;
   /** Of the Lease. */
@@ -258,4 +256,46 @@ export class LeaderElector {
 
 function newLease(namespace: string, name: string, spec: LeaseSpec) {
   return { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata: { namespace, name }, spec };
+}
+
+/** A Lease as far as elections care; everything else of it goes back to the server as it came. */
+export interface Lease {
+  readonly metadata: Readonly<Record<string, unknown>>;
+  readonly spec: LeaseSpec;
+}
+
+interface LeaseSpec {
+  /** "" = nobody. */
+  readonly holderIdentity: string;
+  /** Whole seconds. */
+  readonly leaseDurationSeconds: number;
+  /** MicroTime, by the holder's wall clock: to be shown, never to be compared. */
+  readonly acquireTime: string;
+  readonly renewTime: string;
+  readonly leaseTransitions: number;
+}
+
+/** Reads what the server sent; what is missing or of the wrong kind gets a value that frees the lease. */
+function readLease(object: unknown): Lease {
+  const { metadata, spec } = (object ?? {}) as Record<string, unknown>;
+  const of = (spec ?? {}) as Record<string, unknown>;
+  const text = (value: unknown): string => (typeof value === "string" ? value : "");
+  const whole = (value: unknown): number => (typeof value === "number" && value > 0 ? Math.floor(value) : 0);
+  return {
+    ...(object as object),
+    metadata: (metadata ?? {}) as Record<string, unknown>,
+    spec: {
+      ...of,
+      holderIdentity: text(of["holderIdentity"]),
+      leaseDurationSeconds: whole(of["leaseDurationSeconds"]),
+      acquireTime: text(of["acquireTime"]),
+      renewTime: text(of["renewTime"]),
+      leaseTransitions: whole(of["leaseTransitions"]),
+    },
+  };
+}
+
+/** `2026-01-31T12:00:00.000000Z`: six decimals, as the type MicroTime wants. @param wall Unix milliseconds */
+function microTime(wall: number): string {
+  return new Date(wall).toISOString().replace("Z", "000Z");
 }

@@ -4,9 +4,9 @@ import { poll } from "../../../test/support/poll.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { realClock } from "../../base/clock/real.ts";
 import { silentLogger } from "../../base/telemetry/logger.ts";
+import { POD } from "./api-client.ts";
 import { HttpApiClient } from "./http-client.ts";
 import { Reflector } from "./reflector.ts";
-import { POD } from "./resource-type.ts";
 
 const pod = (name: string, version: number) => ({ metadata: { namespace: "ml", name, resourceVersion: `${version}` } });
 

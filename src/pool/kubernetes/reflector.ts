@@ -3,13 +3,11 @@ import type { Random } from "../../base/clock/random.ts";
 import { messageOf } from "../../base/inference/errors.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
-import type { ApiClient } from "./api-client.ts";
+import { type ApiClient, type ResourceType, typeName } from "./api-client.ts";
 import { ApiError } from "./api-error.ts";
 import { Backoff } from "./backoff.ts";
-import { keyOfObject, readList, type Selection, versionOf } from "./object-list.ts";
+import { keyOfObject, readList, type Selection, versionOf, type WatchEvent, watch } from "./list-watch.ts";
 import type { ObjectKey, ReflectedSink, ReflectorState } from "./reflected.ts";
-import { type ResourceType, typeName } from "./resource-type.ts";
-import { type WatchEvent, watch } from "./watch.ts";
 
 /** A watch that lasted so long (milliseconds) was a good one: what comes next is no repetition of a failure. */
 const GOOD_WATCH = 1000;
@@ -25,7 +23,7 @@ const LONGEST_ASKED = 60_000;
 const RELIST_SPREAD = 1000;
 
 /** Durations, for tests; milliseconds unless said. */
-export interface ReflectorTuning {
+interface ReflectorTuning {
   /**
    * Objects per page; default 50. One page is read in one stretch, and requests are decided in the same thread: 50 pods of 6 KB
    * take about 2 ms, the 500 of other clients 25 (`bench/kubernetes.ts`).

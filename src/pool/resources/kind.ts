@@ -1,11 +1,11 @@
 import type { z } from "zod";
-import { formatPath } from "../../base/document/document.ts";
+import { formatPath, type Path } from "../../base/document/document.ts";
 import { check, type Violation } from "../../base/document/validate.ts";
-import type { ObjectMeta, ResourceObject } from "./objects.ts";
+import type { InferenceModel, ObjectMeta, ResourceObject } from "./objects.ts";
 import type { UnknownKeys } from "./scalars.ts";
 
 /** What a kind makes of the `spec` of an object. */
-export type SpecReading =
+type SpecReading =
   | { readonly violations: readonly Violation[] }
   | {
       /** The object, once its metadata is known. */
@@ -27,7 +27,7 @@ export interface Kind {
 }
 
 /** What makes a kind. */
-export interface SpecDefinition<S extends z.ZodType> {
+interface SpecDefinition<S extends z.ZodType> {
   readonly kind: string;
   readonly group: string;
   readonly version: string;
@@ -68,4 +68,50 @@ export function defineKind<S extends z.ZodType>(definition: SpecDefinition<S>): 
 function withHint({ path, problem }: Violation, hints: Readonly<Record<string, string>> = {}): Violation {
   const at = formatPath(path);
   return { path, problem: Object.hasOwn(hints, at) ? `${problem}; ${hints[at]}` : problem };
+}
+
+// The rules that the API server evaluates as CEL expressions (api-resources 1.1). Each message begins with the words of
+// the published rule, so that it is found by who searches for them.
+
+/** `weights`: weights for all targets or for none. @param at where the list stands */
+export function weightsAllOrNone(
+  targets: readonly { readonly weight: number | undefined }[],
+  at: Path,
+): readonly Violation[] {
+  const without = targets.findIndex(({ weight }) => weight === undefined);
+  if (without < 0 || targets.every(({ weight }) => weight === undefined)) return [];
+  const problem = "Weights should be set for all models, or none of the models.";
+  return [{ path: at, problem: `${problem} (entry ${without + 1} has no weight)` }];
+}
+
+/** `uniquePorts`. @param at where the list stands */
+export function uniquePorts(ports: readonly number[], at: Path): readonly Violation[] {
+  const again = ports.find((port, index) => ports.indexOf(port) < index);
+  if (again === undefined) return [];
+  return [{ path: at, problem: `port number must be unique (${again} is listed again)` }];
+}
+
+/** `eppPort`: a Service needs a port. @param at where the reference stands */
+export function servicePort(
+  picker: { readonly kind: string; readonly port: unknown } | undefined,
+  at: Path,
+): readonly Violation[] {
+  if (picker === undefined || picker.kind !== "Service" || picker.port !== undefined) return [];
+  const problem = "port is required when kind is 'Service' or unspecified (defaults to 'Service')";
+  return [{ path: at, problem: `${problem}; write for example \`port: {number: 9002}\`` }];
+}
+
+/**
+ * `immutable`, the transition rule of an InferenceModel: seen when an object with the same namespace and name takes the
+ * place of another.
+ */
+export function transitionViolations(before: InferenceModel, after: InferenceModel): readonly Violation[] {
+  if (before.modelName === after.modelName) return [];
+  const problem = `modelName is immutable (it was ${JSON.stringify(before.modelName)})`;
+  return [
+    {
+      path: ["spec", "modelName"],
+      problem: `${problem}; keep it, or give the object with the new modelName another metadata.name`,
+    },
+  ];
 }

@@ -1,6 +1,5 @@
-import { CONDITION, type Condition, type Finding, REASON, setCondition } from "./condition.ts";
 import type { InferenceModel, ObjectMeta } from "./objects.ts";
-import { formatTime } from "./time.ts";
+import { codePoints, formatTime } from "./scalars.ts";
 
 /**
  * The conditions of an InferenceModel once it is known who owns its model name: `Accepted`, and `Ready` which mirrors it
@@ -38,4 +37,74 @@ function inUse({ modelName, poolRef }: InferenceModel, winner: ObjectMeta): Verd
   const name = `model name ${JSON.stringify(modelName)} of InferencePool ${poolRef.name}`;
   const message = `the ${name} belongs to InferenceModel ${winner.namespace}/${winner.name}${created}`;
   return { status: "False", reason: REASON.modelNameInUse, message };
+}
+
+/** Types of the conditions of an InferenceModel (api-resources 1.11). */
+export const CONDITION = {
+  accepted: "Accepted",
+  /** Legacy type; mirrors `Accepted`. */
+  ready: "Ready",
+} as const;
+
+/** Reasons of its conditions (api-resources 1.11). */
+const REASON = {
+  /** Accepted is True: the model is in force. */
+  accepted: "Accepted",
+  /** Accepted is False: another InferenceModel of the pool owns the model name. */
+  modelNameInUse: "ModelNameInUse",
+} as const;
+
+/** A condition as it stands in a status (api-resources 1.2). */
+export interface Condition {
+  readonly type: string;
+  readonly status: "True" | "False" | "Unknown";
+  readonly reason: string;
+  readonly message: string;
+  /** RFC 3339. */
+  readonly lastTransitionTime: string;
+  /** The `metadata.generation` that was looked at. */
+  readonly observedGeneration?: number | undefined;
+}
+
+/** What a controller has to say; when it became so is found out by comparing. */
+export type Finding = Omit<Condition, "lastTransitionTime"> & { readonly observedGeneration: number };
+
+/** Most conditions in one list. */
+const MAX_CONDITIONS = 8;
+/** Longest message, in code points. */
+export const MAX_MESSAGE = 32_768;
+
+/**
+ * Puts a finding into a list of conditions. Conditions of other types stay as they are; `lastTransitionTime` moves only
+ * when `status` does.
+ * @param now wall-clock milliseconds
+ * @returns the same list when it already says so, a new one otherwise; undefined when the type is new and the list holds
+ * 8 conditions already
+ */
+export function setCondition(
+  conditions: readonly Condition[],
+  finding: Finding,
+  now: number,
+): readonly Condition[] | undefined {
+  const message = cut(finding.message);
+  const at = conditions.findIndex(({ type }) => type === finding.type);
+  const before = conditions[at];
+  if (before === undefined) {
+    if (conditions.length >= MAX_CONDITIONS) return undefined;
+    return [...conditions, { ...finding, message, lastTransitionTime: formatTime(now) }];
+  }
+  const same =
+    before.status === finding.status &&
+    before.reason === finding.reason &&
+    before.message === message &&
+    before.observedGeneration === finding.observedGeneration;
+  if (same) return conditions;
+  const lastTransitionTime = before.status === finding.status ? before.lastTransitionTime : formatTime(now);
+  return conditions.with(at, { ...finding, message, lastTransitionTime });
+}
+
+/** A message may quote what others wrote, and the API refuses a status with one that is too long. */
+function cut(message: string): string {
+  if (message.length <= MAX_MESSAGE || codePoints(message) <= MAX_MESSAGE) return message;
+  return `${message.slice(0, MAX_MESSAGE - 3).toWellFormed()}...`;
 }

@@ -1,5 +1,4 @@
-import type { InferenceModel } from "./objects.ts";
-import { byAge, objectId } from "./ownership.ts";
+import { byAge, type InferenceModel, objectId } from "./objects.ts";
 import { TargetDraw } from "./target-draw.ts";
 
 /** The InferenceModel that speaks for a model name. */

@@ -1,6 +1,5 @@
 import { SluiceError } from "../../base/inference/errors.ts";
-import { GROUP, type InferencePool } from "./objects.ts";
-import { objectId } from "./ownership.ts";
+import { GROUP, type InferencePool, objectId } from "./objects.ts";
 
 /** The most pools a message lists. */
 const MAX_LISTED = 20;

@@ -1,9 +1,8 @@
 import { z } from "zod";
 import type { Path } from "../../base/document/document.ts";
 import type { Violation } from "../../base/document/validate.ts";
-import { defineKind, type Kind } from "./kind.ts";
+import { defineKind, type Kind, servicePort, uniquePorts } from "./kind.ts";
 import { GROUP } from "./objects.ts";
-import { servicePort, uniquePorts } from "./rules.ts";
 import {
   defaulting,
   group,

@@ -1,12 +1,26 @@
 import { z } from "zod";
+import { formatPath } from "../../base/document/document.ts";
 import { didYouMean, nearest } from "../../base/document/nearest.ts";
 import { check, type Violation } from "../../base/document/validate.ts";
 import type { Kind } from "./kind.ts";
-import { metadataSchema, objectMeta } from "./meta.ts";
-import { GROUP, type ResourceObject } from "./objects.ts";
+import { GROUP, type ObjectMeta, type ResourceObject } from "./objects.ts";
 import { experimentalPool, stablePool } from "./pool-kinds.ts";
-import { mapping, type UnknownKeys } from "./scalars.ts";
+import {
+  defaulting,
+  labels,
+  mapping,
+  namespace,
+  optional,
+  stringMap,
+  text,
+  time,
+  type UnknownKeys,
+  whole,
+} from "./scalars.ts";
 import { model, objectives, rewrites } from "./workload-kinds.ts";
+
+/** Names of custom resources are DNS subdomains. */
+const NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 
 /** Written and read by multi-cluster controllers; it has no spec, and a picker has no use for it (api-resources 1.9). */
 const poolImport: Kind = {
@@ -22,7 +36,7 @@ const KIND_NAMES: readonly string[] = [...new Set(KINDS.map(({ kind }) => kind))
 const GROUPS: readonly string[] = Object.values(GROUP);
 
 /** What became of an object of a manifest. Paths of violations begin at the object. */
-export type ResourceReading =
+type ResourceReading =
   | {
       readonly outcome: "usable";
       readonly object: ResourceObject;
@@ -143,4 +157,77 @@ function groupOf(apiVersion: unknown): string {
 
 function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Schema of `metadata`: what an author writes and what a server adds. */
+function metadataSchema(unknownKeys: UnknownKeys) {
+  return mapping(
+    {
+      name: text({
+        min: 1,
+        max: 253,
+        pattern: NAME,
+        shape: "lower-case letters, digits, hyphens and dots with a letter or digit at both ends, such as llama-8b",
+        missing: "every object needs a name of its own",
+      }),
+      namespace: optional(namespace()),
+      labels: defaulting(labels(), {}),
+      annotations: defaulting(stringMap(text({})), {}),
+      uid: defaulting(text({}), ""),
+      generation: defaulting(whole({ min: 0 }), 0),
+      creationTimestamp: defaulting(time(), 0),
+      deletionTimestamp: optional(time()),
+      // Nothing here depends on these.
+      deletionGracePeriodSeconds: z.unknown().optional(),
+      finalizers: z.unknown().optional(),
+      generateName: z.unknown().optional(),
+      managedFields: z.unknown().optional(),
+      ownerReferences: z.unknown().optional(),
+      resourceVersion: z.unknown().optional(),
+      selfLink: z.unknown().optional(),
+    },
+    unknownKeys,
+    "write at least `metadata: {name: ...}`",
+  );
+}
+
+/** @param defaultNamespace of objects that name none */
+function objectMeta(read: z.output<ReturnType<typeof metadataSchema>>, defaultNamespace: string): ObjectMeta {
+  return {
+    name: read.name,
+    namespace: read.namespace ?? defaultNamespace,
+    uid: read.uid,
+    creationTimestamp: read.creationTimestamp,
+    generation: read.generation,
+    deleting: read.deletionTimestamp !== undefined,
+    labels: read.labels,
+    annotations: read.annotations,
+  };
+}
+
+/** What an object that an API server holds means here. */
+interface ServedObject {
+  /** Undefined: it means nothing here, or it is broken. */
+  readonly object: ResourceObject | undefined;
+  /** It is one of ours and cannot be read, as opposed to one that has nothing to say. */
+  readonly broken: boolean;
+  /** What is wrong with it, or hardly meant, one line each; each begins with the kind and the name of the object. */
+  readonly problems: readonly string[];
+}
+
+/**
+ * Reads an object of one of our kinds as an API server gives it out: unknown fields are those of a newer release and are left
+ * alone, and what only a definition of another release admits still means something.
+ * @param value with `apiVersion` and `kind`
+ */
+export function readServed(value: Readonly<Record<string, unknown>>): ServedObject {
+  const reading = readResource(value, { unknownKeys: "stored" });
+  const found = "violations" in reading ? reading.violations : "warnings" in reading ? reading.warnings : [];
+  const { namespace = "", name = "" } = (value["metadata"] ?? {}) as { namespace?: string; name?: string };
+  const problems = found.map(({ path, problem }) => {
+    const at = path.length === 0 ? "" : `${formatPath(path)}: `;
+    return `${String(value["kind"])} ${namespace}/${name}: ${at}${problem}`;
+  });
+  const object = reading.outcome === "usable" ? reading.object : undefined;
+  return { object, broken: reading.outcome === "invalid", problems };
 }

@@ -1,20 +1,21 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import { FolderWatch } from "../../base/document/folder-watch.ts";
+import { didYouMean } from "../../base/document/nearest.ts";
 import { messageOf, oneLine, SluiceError } from "../../base/inference/errors.ts";
-import { idleObjects } from "./idle-objects.ts";
-import { type FolderContent, ManifestFolder } from "./manifest-folder.ts";
+import { type FolderContent, ManifestFolder } from "./manifests.ts";
+import { type InferencePool, objectId, type ResourceObject } from "./objects.ts";
 import type { ResourceStore } from "./resource-store.ts";
 
 /** The most problems or warnings of one reading that are told one by one. */
 const MAX_TOLD = 20;
 
 /** What people should know; each text is one line. */
-export interface ResourceLog {
+interface ResourceLog {
   warn(text: string): void;
   info(text: string): void;
 }
 
-export interface ResourceDirectoryOptions {
+interface ResourceDirectoryOptions {
   readonly path: string;
   /** Of objects that name none; default `default`. */
   readonly namespace?: string | undefined;
@@ -100,4 +101,42 @@ export class ResourceDirectory {
     const but = others.length === 0 ? "" : `; there are ${others.slice(0, MAX_TOLD).join(", ")}`;
     log.warn(`${found}, none of them our InferencePool${but}: not ready, requests are answered 503 until it is there`);
   }
+}
+
+/**
+ * Which objects of a complete set do nothing although nothing is wrong with any of them alone: those whose `poolRef` names a
+ * pool that is not in the set, and InferenceModels whose model name another one has. Objects of other pools of the set are
+ * somebody else's business; what refers to our pool in another group the store tells itself. A cluster never shows a
+ * complete set, so only a folder is asked.
+ * @param store what it made of these objects; without a pool nothing is said, since then everything is idle
+ * @returns one line for each
+ */
+function idleObjects(objects: readonly ResourceObject[], store: ResourceStore): string[] {
+  const ours = store.pool;
+  if (ours === undefined) return [];
+  const pools = new Set(objects.filter(({ kind }) => kind === "InferencePool").map(({ meta }) => objectId(meta)));
+  const lines: string[] = [];
+  for (const object of objects) {
+    if (object.kind === "InferencePool" || object.meta.deleting) continue;
+    const why = whyIdle(object, ours, pools, store);
+    if (why !== undefined) lines.push(`${object.kind} ${objectId(object.meta)} has no effect: ${why}`);
+  }
+  return lines;
+}
+
+function whyIdle(
+  object: Exclude<ResourceObject, InferencePool>,
+  ours: InferencePool,
+  pools: ReadonlySet<string>,
+  store: ResourceStore,
+): string | undefined {
+  const { poolRef, meta } = object;
+  const wanted = `${meta.namespace}/${poolRef.name}`;
+  if (!pools.has(wanted))
+    return `there is no InferencePool ${wanted}, ours is ${objectId(ours.meta)}${didYouMean(wanted, pools)}`;
+  if (object.kind !== "InferenceModel" || wanted !== objectId(ours.meta) || poolRef.group !== ours.group)
+    return undefined;
+  const winner = store.model(object.modelName)?.model;
+  if (winner === undefined || objectId(winner.meta) === objectId(meta)) return undefined;
+  return `${objectId(winner.meta)} has the same modelName and comes first, by metadata.creationTimestamp, then by name`;
 }

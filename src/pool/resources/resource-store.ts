@@ -1,15 +1,23 @@
 import { SluiceError } from "../../base/inference/errors.ts";
 import { type ModelEntry, ModelTable } from "./model-table.ts";
-import { GROUP, type InferenceObjective, type InferencePool, type ResourceObject } from "./objects.ts";
-import { byAge, describeReference, objectId, ownership } from "./ownership.ts";
+import {
+  byAge,
+  describeReference,
+  GROUP,
+  type InferenceObjective,
+  type InferencePool,
+  objectId,
+  ownership,
+  type ResourceObject,
+} from "./objects.ts";
 import { choosePool, type PoolIdentity } from "./pool-choice.ts";
 import { type RewriteMatch, RewriteTable } from "./rewrite-table.ts";
 import { isMixed } from "./target-draw.ts";
 
 /** The most objects held that refer to a pool, of all kinds together, those of other pools included; and the most pools. */
-export const MAX_OBJECTS = 10_000;
+const MAX_OBJECTS = 10_000;
 
-export interface ResourceStoreOptions {
+interface ResourceStoreOptions {
   /** Which pool is ours; absent = the only one there is. */
   readonly pool?: PoolIdentity;
   /** At least 1. */

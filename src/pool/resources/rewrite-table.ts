@@ -1,5 +1,4 @@
-import type { InferenceModelRewrite } from "./objects.ts";
-import { byAge, objectId } from "./ownership.ts";
+import { byAge, type InferenceModelRewrite, objectId } from "./objects.ts";
 import { TargetDraw } from "./target-draw.ts";
 
 /** The rule that applies to a model name. */

@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { codePoints, PATTERN } from "./scalars.ts";
-import { formatTime, parseTime } from "./time.ts";
+import { codePoints, formatTime, PATTERN, parseTime } from "./scalars.ts";
 
 // Oracles written from the prose of the API reference, character by character, without a pattern.
 const lower = (c: string) => c >= "a" && c <= "z";

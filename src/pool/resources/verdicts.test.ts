@@ -8,9 +8,9 @@ import {
 } from "../../../test/support/resources/verdicts-workloads.cases.ts";
 import { formatPath } from "../../base/document/document.ts";
 import type { Violation } from "../../base/document/validate.ts";
+import { transitionViolations } from "./kind.ts";
 import type { InferenceModel } from "./objects.ts";
 import { readResource } from "./read.ts";
-import { transitionViolations } from "./rules.ts";
 
 // The verdict table (api-resources 8.2; R-3) on our own parser; test/kubernetes has it on an API server, and the rows about
 // a status, which we read of no kind.

@@ -1,7 +1,6 @@
 import { z } from "zod";
-import { defineKind, type Kind } from "./kind.ts";
+import { defineKind, type Kind, weightsAllOrNone } from "./kind.ts";
 import { GROUP } from "./objects.ts";
-import { weightsAllOrNone } from "./rules.ts";
 import {
   defaulting,
   group,

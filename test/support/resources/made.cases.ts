@@ -1,4 +1,4 @@
-import type { Condition } from "../../../src/pool/resources/condition.ts";
+import type { Condition } from "../../../src/pool/resources/model-status.ts";
 import {
   GROUP,
   type InferenceModel,

@@ -1,7 +1,7 @@
 import type { PluginDefinition } from "../../../base/plugin/kinds.ts";
 import { PluginRegistry } from "../../../base/plugin/registry.ts";
 import { coreMetricsExtractor } from "../../../pool/endpoints/core-metrics-extractor.ts";
-import { fileDiscovery, multiclusterFileDiscovery } from "../../../pool/endpoints/file-discovery-plugin.ts";
+import { fileDiscovery, multiclusterFileDiscovery } from "../../../pool/endpoints/file-discovery.ts";
 import { metricsDataSource } from "../../../pool/endpoints/metrics-data-source.ts";
 import { PARSER_PLUGINS } from "../../apis/families.ts";
 import {

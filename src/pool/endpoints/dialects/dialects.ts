@@ -1,7 +1,6 @@
 import { SluiceError } from "../../../base/inference/errors.ts";
-import type { Dialect } from "./dialect.ts";
+import { type Dialect, MappedDialect } from "./dialect.ts";
 import { ENGINES, type EngineMapping, VLLM } from "./engines.ts";
-import { MappedDialect } from "./mapped-dialect.ts";
 
 /** Label of an endpoint that names its kind of model server. */
 export const ENGINE_LABEL = "llm-d.ai/engine-type";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { ApiRequest } from "./api-client.ts";
-import { answerError, eventError } from "./status-error.ts";
+import { answerError, eventError } from "./api-error.ts";
 
 const WALL = Date.parse("2026-03-01T10:00:00Z");
 const asked = (method: ApiRequest["method"], path: string, query?: ApiRequest["query"]) => ({

@@ -5,9 +5,9 @@ import { HeaderList } from "../../base/inference/headers.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import { objectivesFromFlags } from "./objectives.ts";
 import { GROUP } from "./objects.ts";
+import { readServed } from "./read.ts";
 import { ModelResolver } from "./resolve.ts";
 import { ResourceStore } from "./resource-store.ts";
-import { readServed } from "./served.ts";
 
 const metadata = { name: "pool", namespace: "default", uid: "u", creationTimestamp: "2026-01-01T00:00:00Z" };
 const pool = (version: "v1" | "v1alpha2", spec: object) =>

@@ -2,9 +2,8 @@ import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type EndpointMetrics, UNKNOWN_METRICS } from "../../../base/inference/endpoint.ts";
-import type { ReadPage } from "./dialect.ts";
+import { MappedDialect, type ReadPage } from "./dialect.ts";
 import { VLLM } from "./engines.ts";
-import { MappedDialect } from "./mapped-dialect.ts";
 
 const dialect = new MappedDialect(VLLM);
 

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { LineSplitter } from "./line-splitter.ts";
+import { LineSplitter } from "./api-call.ts";
 
 function pieces(bytes: Buffer, cuts: readonly number[]): Buffer[] {
   const at = [...new Set(cuts.map((cut) => cut % (bytes.length + 1)))].sort((a, b) => a - b);

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { render } from "../../base/telemetry/exposition.ts";
 import { createMetrics } from "../../base/telemetry/names.ts";
 import { MetricsRegistry } from "../../base/telemetry/registry.ts";
-import { collectorMetrics } from "./collector-metrics.ts";
+import { collectorMetrics } from "./collector.ts";
 
 it("counts poll and extract errors under the published names and their twins (S-8, S-9)", () => {
   const registry = new MetricsRegistry();

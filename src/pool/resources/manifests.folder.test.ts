@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, symlink, truncate, writeFile } from "node:fs/promis
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { MAX_FILE_BYTES, MAX_FILES, ManifestFolder } from "./manifest-folder.ts";
+import { MAX_FILE_BYTES, MAX_FILES, ManifestFolder } from "./manifests.ts";
 
 let folder = "";
 

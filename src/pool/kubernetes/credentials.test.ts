@@ -3,8 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { VirtualClock } from "../../base/clock/virtual.ts";
-import { inCluster } from "./in-cluster.ts";
-import { RereadFile } from "./reread-file.ts";
+import { inCluster, RereadFile } from "./credentials.ts";
 
 let folder = "";
 

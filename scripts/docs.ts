@@ -11,7 +11,7 @@ import { migrateConfigCommand } from "../src/commands/config/migrate-config.ts";
 import { validateCommand } from "../src/commands/config/validate.ts";
 import { demoCommand } from "../src/commands/demo/command.ts";
 import { batchCommand } from "../src/commands/dispatch/batch.ts";
-import { dispatchReference } from "../src/commands/dispatch/dispatch-help.ts";
+import { dispatchReference } from "../src/commands/dispatch/dispatch-flag-table.ts";
 import { enqueueCommand } from "../src/commands/dispatch/enqueue.ts";
 import { queueCommand } from "../src/commands/dispatch/queue.ts";
 import { resultsCommand } from "../src/commands/dispatch/results.ts";

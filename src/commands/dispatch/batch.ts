@@ -1,7 +1,13 @@
 import type { Command } from "commander";
 import { command, wholeNumber } from "../common/command.ts";
-import { type PlaceFlags, placeOf, withPlaceFlags } from "./place-flags.ts";
-import { type RequestFlags, requestChoices, withRequestFlags } from "./request-flags.ts";
+import {
+  type PlaceFlags,
+  placeOf,
+  type RequestFlags,
+  requestChoices,
+  withPlaceFlags,
+  withRequestFlags,
+} from "./queue-flags.ts";
 
 interface BatchFlags extends PlaceFlags, RequestFlags {
   readonly queue?: string;

@@ -2,10 +2,10 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
+import type { DispatchOptions } from "../../async/dispatch/config/options.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { dispatchCommand, runDispatch } from "./command.ts";
-import { dispatchHelp, dispatchReference } from "./dispatch-help.ts";
-import type { DispatchOptions } from "./dispatch-options.ts";
+import { dispatchHelp, dispatchReference } from "./dispatch-flag-table.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sluice-dispatch-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

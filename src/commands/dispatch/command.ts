@@ -1,9 +1,9 @@
 import { type Command, Option } from "commander";
+import type { DispatchOptions } from "../../async/dispatch/config/options.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { createLogger } from "../../base/telemetry/logging.ts";
 import { command } from "../common/command.ts";
-import { dispatchHelp } from "./dispatch-help.ts";
-import type { DispatchOptions } from "./dispatch-options.ts";
+import { dispatchHelp } from "./dispatch-flag-table.ts";
 
 /** What the command touches besides files. */
 interface Surroundings {

@@ -1,3 +1,8 @@
+import { type ConfigDocument, parseConfigDocument } from "../../async/dispatch/config/config-document.ts";
+import { loadDispatchOptions } from "../../async/dispatch/config/load-options.ts";
+import type { DispatchOptions } from "../../async/dispatch/config/options.ts";
+import { TRANSPORTS, type TransportName } from "../../async/dispatch/config/transport-schemas.ts";
+import { redacted } from "../../async/gates/redact.ts";
 import { didYouMean } from "../../base/document/nearest.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { type LogLevel, levelOfVerbosity } from "../../base/telemetry/logging.ts";
@@ -5,15 +10,6 @@ import { type FlagRow, type ParsedFlags, parseGoFlags } from "../common/go-flags
 import { loggingOf } from "../common/log-flags.ts";
 import { legacyTransport } from "./dispatch-legacy.ts";
 import { LEGACY_FLAGS } from "./dispatch-legacy-table.ts";
-import {
-  type ConfigDocument,
-  type DispatchOptions,
-  loadDispatchOptions,
-  parseConfigDocument,
-  redacted,
-  TRANSPORTS,
-  type TransportName,
-} from "./dispatch-options.ts";
 import { ALL_FLAGS, DispatchSettings, type DispatchValues } from "./dispatch-settings.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;

@@ -1,14 +1,14 @@
+import {
+  type ConfigDocument,
+  parseConfigDocument,
+  readConfigDocument,
+} from "../../async/dispatch/config/config-document.ts";
+import type { TransportName } from "../../async/dispatch/config/transport-schemas.ts";
 import { didYouMean } from "../../base/document/nearest.ts";
 import type { Position } from "../../base/inference/errors.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import type { GivenFlags } from "../common/go-flags.ts";
 import type { LEGACY_FLAGS } from "./dispatch-legacy-table.ts";
-import {
-  type ConfigDocument,
-  parseConfigDocument,
-  readConfigDocument,
-  type TransportName,
-} from "./dispatch-options.ts";
 
 type Given = GivenFlags<typeof LEGACY_FLAGS>;
 type LegacyFlag = keyof Given["values"];
@@ -16,7 +16,7 @@ type LegacyFlag = keyof Given["values"];
 type Fields = Readonly<Record<string, LegacyFlag>>;
 
 /** What the flags per backend ask for, in the shape of the configuration that has replaced them. */
-export interface LegacyTransport {
+interface LegacyTransport {
   readonly name: TransportName;
   readonly document: ConfigDocument;
   /** False: gates of queues do not count. */

@@ -1,18 +1,15 @@
 import { isIP } from "node:net";
 import { resolve } from "node:path";
+import { z } from "zod";
+import { type ConfigDocument, readConfigDocument } from "../../async/dispatch/config/config-document.ts";
+import { type DispatchFile, readDispatchFile, type SectionName } from "../../async/dispatch/config/dispatch-file.ts";
+import { isHttpUrl } from "../../async/dispatch/config/fields.ts";
+import { duration } from "../../base/document/duration.ts";
+import { quantity } from "../../base/document/quantity.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
-import { flagSchema } from "../common/flag-schema.ts";
-import { checkInert, type FlagRow, type FlagValues, type ParsedFlags } from "../common/go-flags.ts";
+import { checkInert, type FlagRow, type FlagValues, MAX_DURATION, type ParsedFlags } from "../common/go-flags.ts";
 import { DISPATCH_FLAGS } from "./dispatch-flag-table.ts";
 import { LEGACY_FLAGS } from "./dispatch-legacy-table.ts";
-import {
-  type ConfigDocument,
-  type DispatchFile,
-  isHttpUrl,
-  readConfigDocument,
-  readDispatchFile,
-  type SectionName,
-} from "./dispatch-options.ts";
 
 /** All flags of `sluice dispatch`. */
 export const ALL_FLAGS = [...DISPATCH_FLAGS, ...LEGACY_FLAGS] as const;
@@ -141,3 +138,33 @@ type PathFlag =
   | "tls-ca-cert"
   | "tls-cert"
   | "tls-key";
+
+/** The schema of a flag's value where it stands in a file: what the command line takes as text, with its own kinds. */
+export function flagSchema(row: FlagRow): z.ZodType {
+  switch (row.type) {
+    case "bool":
+      return z.boolean();
+    case "int":
+      return z
+        .int()
+        .min(row.min ?? Number.MIN_SAFE_INTEGER)
+        .max(row.max ?? Number.MAX_SAFE_INTEGER);
+    case "duration":
+      return z.preprocess(
+        // The one duration that needs no unit, on the command line, too.
+        (value) => (value === 0 ? "0" : value),
+        duration({ min: row.min ?? 0 }).pipe(z.number().max(row.max ?? MAX_DURATION)),
+      );
+    case "quantity":
+      return quantity().pipe(
+        z
+          .number()
+          .min(row.min ?? 0)
+          .max(row.max ?? Number.MAX_SAFE_INTEGER),
+      );
+    case "list":
+      return z.array(z.string());
+    case "string":
+      return row.choices === undefined ? z.string() : z.enum(row.choices);
+  }
+}

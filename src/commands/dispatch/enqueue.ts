@@ -1,8 +1,14 @@
 import type { Command } from "commander";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { command } from "../common/command.ts";
-import { type PlaceFlags, placeOf, withPlaceFlags } from "./place-flags.ts";
-import { type RequestFlags, requestChoices, withRequestFlags } from "./request-flags.ts";
+import {
+  type PlaceFlags,
+  placeOf,
+  type RequestFlags,
+  requestChoices,
+  withPlaceFlags,
+  withRequestFlags,
+} from "./queue-flags.ts";
 
 interface EnqueueFlags extends PlaceFlags, RequestFlags {
   readonly queue?: string;

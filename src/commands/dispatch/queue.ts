@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { command, wholeNumber } from "../common/command.ts";
-import { type PlaceFlags, placeOf, withPlaceFlags } from "./place-flags.ts";
+import { type PlaceFlags, placeOf, withPlaceFlags } from "./queue-flags.ts";
 
 /** Entries that are shown at most. */
 const MOST_SHOWN = 1000;

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { command, durationOf, wholeNumber } from "../common/command.ts";
-import { type PlaceFlags, placeOf, withPlaceFlags } from "./place-flags.ts";
+import { type PlaceFlags, placeOf, withPlaceFlags } from "./queue-flags.ts";
 
 interface ResultsFlags extends PlaceFlags {
   readonly queue?: string;

@@ -1,3 +1,5 @@
+import type { Broker } from "../../async/brokers/broker.ts";
+import type { TransportSettings } from "../../async/brokers/settings.ts";
 import { BacklogPoller } from "../../async/dispatch/backlog-poller.ts";
 import type { DispatchOptions } from "../../async/dispatch/config/options.ts";
 import { Dispatcher } from "../../async/dispatch/dispatcher.ts";
@@ -6,13 +8,17 @@ import { undiciClient } from "../../async/dispatch/send/undici-client.ts";
 import { GateSeries } from "../../async/dispatch/series.ts";
 import { requestTransforms } from "../../async/dispatch/transforms/transforms-file.ts";
 import { gatesView, queuesView } from "../../async/dispatch/views.ts";
-import { METRIC_GATES, METRIC_SOURCES, VERDICT_GATES } from "../../async/gates/builtin-gates.ts";
 import { GateFactory } from "../../async/gates/factory.ts";
-import { freshRandom } from "../../base/clock/random.ts";
+import { METRIC_GATES, METRIC_SOURCES } from "../../async/gates/metric-gates.ts";
+import { VERDICT_GATES } from "../../async/gates/verdict-gates.ts";
+import type { Clock } from "../../base/clock/clock.ts";
+import { freshRandom, type Random } from "../../base/clock/random.ts";
 import { realClock } from "../../base/clock/real.ts";
 import { hostPort } from "../../base/inference/endpoint.ts";
-import { messageOf } from "../../base/inference/errors.ts";
-import { type Listening, type Running, readyLine, untilSignal } from "../../base/process/lifecycle.ts";
+import { messageOf, SluiceError } from "../../base/inference/errors.ts";
+import type { GateDefinition, MetricSourceDefinition } from "../../base/plugin/gate.ts";
+import { type Running, untilSignal } from "../../base/process/lifecycle.ts";
+import { type Listening, readyLine } from "../../base/process/ready-line.ts";
 import { createDispatchMetrics } from "../../base/telemetry/dispatch-metrics.ts";
 import { render } from "../../base/telemetry/exposition.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
@@ -20,10 +26,10 @@ import { createLogger } from "../../base/telemetry/logging.ts";
 import { startTracing } from "../../base/telemetry/otel-tracing.ts";
 import { startProcessMetrics } from "../../base/telemetry/process.ts";
 import { MetricsRegistry } from "../../base/telemetry/registry.ts";
+import type { Tracing } from "../../base/telemetry/tracing.ts";
+import { importModule, type ModuleExports } from "../../picker/core/plugins/plugin-import.ts";
 import { loopbackOnly } from "../../wires/admin/access.ts";
 import { startDispatchAdmin } from "../../wires/admin/dispatch-server.ts";
-import { makeBroker } from "./dispatch-broker.ts";
-import { loadDispatchPlugins } from "./dispatch-plugins.ts";
 
 /** Milliseconds that everything may take which ends after the requests in flight (async-processor 8.4). */
 const LAST_MOMENTS = 4800;
@@ -166,4 +172,73 @@ export async function runDispatcher(options: DispatchOptions): Promise<number> {
   const status = await ended;
   realClock.after(LINGER, () => process.exit(status), true);
   return status;
+}
+
+export interface BrokerDeps {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Logger;
+  readonly tracing: Tracing;
+}
+
+/**
+ * Makes the broker that a configuration names; each is loaded on use, with the client it needs.
+ * @throws SluiceError PUBSUB_CLIENT_MISSING
+ */
+export async function makeBroker(settings: TransportSettings, deps: BrokerDeps): Promise<Broker> {
+  switch (settings.transport) {
+    case "redis-sortedset":
+      return (await import("../../async/brokers/redis-sortedset/broker.ts")).redisSortedSetBroker(settings, deps);
+    case "redis-pubsub":
+      return (await import("../../async/brokers/redis-pubsub/broker.ts")).redisPubSubBroker(settings, deps);
+    case "sqlite":
+      return (await import("../../async/brokers/sqlite/broker.ts")).sqliteBroker(settings, deps);
+    case "gcp-pubsub": {
+      const { pubSubBroker } = await import("../../async/brokers/gcp-pubsub/pubsub-broker.ts");
+      const { loadPubSub } = await import("../../async/brokers/gcp-pubsub/client.ts");
+      // Google's client is the user's to install: its absence shall be said now, not at the first message.
+      await loadPubSub();
+      return pubSubBroker(settings, deps);
+    }
+  }
+}
+
+/** Gates and metric sources of the user. */
+export interface DispatchPlugins {
+  readonly gates: readonly GateDefinition[];
+  readonly sources: readonly MetricSourceDefinition[];
+}
+
+/**
+ * Loads modules that export gates (`defineGate`) or metric sources (`defineMetricSource`), by whatever name.
+ * @param paths absolute
+ * @throws SluiceError PLUGIN_LOAD naming the file
+ */
+export async function loadDispatchPlugins(paths: readonly string[], clock: Clock): Promise<DispatchPlugins> {
+  const gates: GateDefinition[] = [];
+  const sources: MetricSourceDefinition[] = [];
+  for (const path of paths) {
+    let module: ModuleExports;
+    try {
+      module = await importModule(path, clock);
+    } catch (cause) {
+      throw new SluiceError("PLUGIN_LOAD", `plugin ${path} cannot be loaded: ${messageOf(cause)}`, { cause });
+    }
+    // A default export often has a name as well.
+    const exported = new Set(Object.values(module));
+    let found = 0;
+    for (const value of exported) {
+      const kind = (value as { kind?: unknown } | null | undefined)?.kind;
+      if (kind === "gate") gates.push(value as GateDefinition);
+      else if (kind === "metric-source") sources.push(value as MetricSourceDefinition);
+      else continue;
+      found++;
+    }
+    if (found === 0)
+      throw new SluiceError(
+        "PLUGIN_LOAD",
+        `plugin ${path} exports nothing made by defineGate or defineMetricSource; export what they return`,
+      );
+  }
+  return { gates, sources };
 }

@@ -1,6 +1,5 @@
 import { RESOURCE_DEFAULTS } from "../../pool/resources/resource-settings.ts";
-import { BODY_FLAGS } from "../common/body-flags.ts";
-import { EXPLAIN_FLAGS } from "../common/explain-flags.ts";
+import { BODY_FLAGS, EXPLAIN_FLAGS } from "../common/exchange-flags.ts";
 import type { FlagRow, Inert } from "../common/go-flags.ts";
 import { LOG_FLAGS } from "../common/log-flags.ts";
 import { MODEL_SERVER_FLAGS } from "./model-server-flags.ts";

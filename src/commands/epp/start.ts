@@ -40,15 +40,14 @@ import { type Authorize, loopbackOnly } from "../../wires/admin/access.ts";
 import { viewsOf } from "../../wires/admin/core-views.ts";
 import { inspectorProfiler } from "../../wires/admin/profiler.ts";
 import { startAdmin } from "../../wires/admin/server.ts";
-import { showExtProc } from "../../wires/extproc/extproc-metrics.ts";
+import { countStreams, showExtProc } from "../../wires/extproc/extproc-metrics.ts";
 import { PROCESS_PATH } from "../../wires/extproc/messages.ts";
 import { Notices } from "../../wires/extproc/notices.ts";
-import { processHandler } from "../../wires/extproc/service.ts";
-import { countStreams } from "../../wires/extproc/stream-counting.ts";
+import { processHandler } from "../../wires/extproc/session.ts";
 import type { WireOptions } from "../../wires/extproc/wire-options.ts";
+import { withSaturationEnvironment } from "./epp-environment.ts";
 import { FilePool } from "./file-pool.ts";
 import { metricsAuthorization } from "./metrics-authorization.ts";
-import { withSaturationEnvironment } from "./saturation-environment.ts";
 import { refusedClientLog, ServingTls, type TlsSettings } from "./serving-tls.ts";
 
 /** How the Endpoint Picker runs; times in milliseconds, sizes in bytes. */

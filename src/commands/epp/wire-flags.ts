@@ -1,5 +1,5 @@
 import { SluiceError } from "../../base/inference/errors.ts";
-import { LEARN_HELP } from "../common/body-flags.ts";
+import { LEARN_HELP } from "../common/exchange-flags.ts";
 import type { FlagRow, GivenFlags } from "../common/go-flags.ts";
 import type { EppSettings } from "./start.ts";
 

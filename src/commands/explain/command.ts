@@ -52,7 +52,7 @@ export function explainCommand(output = STANDARD): Command {
       const { admin, caCert, cert, key, tokenFile } = flags;
       const access = { admin, caCert, cert, key, tokenFile };
       // Loaded on use: `sluice sim` needs none of it.
-      const { explainedDecision, fullDecision, fullDecisions } = await import("./explain-decision.ts");
+      const { explainedDecision, fullDecision, fullDecisions } = await import("./explain-client.ts");
       if (flags.all) {
         if (id !== undefined || flags.last || !flags.full)
           throw new SluiceError("FLAG_CONFLICT", "--all goes with --full, and with neither an id nor --last");

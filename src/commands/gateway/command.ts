@@ -2,9 +2,16 @@ import type { Command } from "commander";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { parseListenAddress } from "../../base/inference/listen-address.ts";
 import { RESOURCE_DEFAULTS, resourceSettings } from "../../pool/resources/resource-settings.ts";
-import { type BodyOptions, bodySettingsFrom, LEARN_HELP, withBodyOptions } from "../common/body-flags.ts";
 import { collect, command, trueOrFalse, wholeNumber } from "../common/command.ts";
-import { type ExplainOptions, explainSettingsFrom, withExplainOptions } from "../common/explain-flags.ts";
+import {
+  type BodyOptions,
+  bodySettingsFrom,
+  type ExplainOptions,
+  explainSettingsFrom,
+  LEARN_HELP,
+  withBodyOptions,
+  withExplainOptions,
+} from "../common/exchange-flags.ts";
 
 interface GatewayFlags extends ExplainOptions, BodyOptions {
   readonly endpoints?: string;

@@ -1,6 +1,6 @@
 import { type Command, Option } from "commander";
+import { IGNORED_VLLM_FLAGS, parseSimOptions, SIM_OPTIONS, type SimOption } from "../../lab/simulator/options.ts";
 import { command } from "../common/command.ts";
-import { IGNORED_VLLM_FLAGS, parseSimOptions, SIM_OPTIONS, type SimOption } from "./sim-options.ts";
 
 /** `sluice sim`: a simulated model server; the options keep the names of vLLM and its known simulator. */
 export function simCommand(): Command {

@@ -105,7 +105,7 @@ function watched(
 }
 
 describe("the requests of a run", () => {
-  // Of the workloads with metrics of different ages one will do: `staleness.test.ts` says that they are alike.
+  // Of the workloads with metrics of different ages one will do: `b2b-saas.test.ts` says that they are alike.
   const open = WORKLOADS.filter(
     ({ name }) => !["realtime-and-batch", "conversations", "agents"].includes(name) && !/^staleness-(?!5)/.test(name),
   );

@@ -1,6 +1,6 @@
 import { type BodyAccount, type HolderReport, type Party, Pool } from "./body-account.ts";
 
-/** Sizes in bytes. Each field has a flag in `commands/common/body-flags.ts`. */
+/** Sizes in bytes. Each field has a flag in `commands/common/exchange-flags.ts`. */
 export interface BudgetSettings {
   /** All bodies together that are not small. */
   readonly limit: number;

@@ -1,3 +1,8 @@
+import { getConnInfo } from "@hono/node-server/conninfo";
+import { Hono } from "hono";
+import { CONTENT_TYPES, type ExpositionFormat } from "../../base/telemetry/exposition.ts";
+import { negotiateFormat } from "../../base/telemetry/exposition-format.ts";
+
 /** Who asks, for the check that guards a path. */
 export interface AdminRequest {
   /** Address of the peer, as the socket knows it. */
@@ -42,3 +47,26 @@ export function loopbackOnly(open: boolean): Authorize {
 /** A host without a name that somebody else could own: an IP, or localhost, each with or without a port. */
 const ADDRESS = /^(localhost|[\d.]+|\[[\da-fA-F:.]+\])(:\d+)?$/;
 const PUBLIC: ReadonlySet<string> = new Set(["/metrics", "/healthz", "/ready"]);
+
+/** An app that asks `authorize` about every request, and has `/metrics` in the format the scraper prefers. */
+export function guardedApp(authorize: Authorize, metrics: (format: ExpositionFormat) => string): Hono {
+  const app = new Hono();
+  app.use(async (context, next) => {
+    const verdict = await authorize({
+      peer: getConnInfo(context).remote.address ?? "",
+      method: context.req.method,
+      path: context.req.path,
+      host: context.req.header("host"),
+      authorization: context.req.header("authorization"),
+    });
+    if (verdict === undefined) return next();
+    // Clients learn from it what to send (RFC 9110, 11.6.1).
+    if (verdict.status === 401) context.header("www-authenticate", "Bearer");
+    return context.text(`${verdict.message}\n`, verdict.status);
+  });
+  app.get("/metrics", (context) => {
+    const format = negotiateFormat(context.req.header("accept"));
+    return context.body(metrics(format), 200, { "content-type": CONTENT_TYPES[format], vary: "accept" });
+  });
+  return app;
+}

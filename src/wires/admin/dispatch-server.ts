@@ -3,10 +3,8 @@ import { Hono } from "hono";
 import type { Clock } from "../../base/clock/clock.ts";
 import { messageOf } from "../../base/inference/errors.ts";
 import type { ExpositionFormat } from "../../base/telemetry/exposition.ts";
-import type { Authorize } from "./access.ts";
-import { guardedApp } from "./guarded-app.ts";
+import { type Authorize, guardedApp } from "./access.ts";
 import { listen, shut } from "./listen.ts";
-import { ReadinessCheck } from "./readiness-check.ts";
 
 /** What the Async Processor shows of itself; `commands/dispatch` joins it from the rooms that own the data. */
 export interface DispatchViews {
@@ -22,7 +20,7 @@ export interface DispatchViews {
   queues(): object | Promise<object>;
 }
 
-export interface DispatchAdminOptions {
+interface DispatchAdminOptions {
   readonly host: string;
   /** 0 = any. */
   readonly healthPort: number;
@@ -82,4 +80,50 @@ function metricsApp(views: DispatchViews, authorize: Authorize): Hono {
   app.onError((error, context) => context.json({ error: messageOf(error) }, 500));
   app.notFound((context) => context.text("there are /metrics /debug/gates /debug/queues\n", 404));
   return app;
+}
+
+/** Milliseconds that a probe waits for the broker (async-processor 8.3). */
+const LIMIT = 3_000;
+
+/** Asks the broker whether it can be reached, once at a time however many probes want to know. */
+class ReadinessCheck {
+  readonly #check: () => Promise<void>;
+  readonly #clock: Clock;
+  #running: Promise<string | undefined> | undefined;
+
+  /** @param check rejects with what is wrong; settles some time */
+  constructor(check: () => Promise<void>, clock: Clock) {
+    this.#check = check;
+    this.#clock = clock;
+  }
+
+  /** What is wrong; undefined = nothing. Never rejects, and takes no longer than 3 s. */
+  problem(): Promise<string | undefined> {
+    const asked = this.#running ?? this.#begin();
+    return new Promise((resolve) => {
+      const limit = this.#clock.after(LIMIT, () => resolve(`no answer within ${LIMIT / 1000} s`));
+      void asked.then((problem) => {
+        limit.cancel();
+        resolve(problem);
+      });
+    });
+  }
+
+  #begin(): Promise<string | undefined> {
+    const asked = this.#ask();
+    this.#running = asked;
+    void asked.then(() => {
+      this.#running = undefined;
+    });
+    return asked;
+  }
+
+  async #ask(): Promise<string | undefined> {
+    try {
+      await this.#check();
+      return undefined;
+    } catch (error) {
+      return messageOf(error) || "failed";
+    }
+  }
 }

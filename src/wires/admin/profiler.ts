@@ -3,7 +3,7 @@ import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import { type Clock, delay } from "../../base/clock/clock.ts";
 import { type CallFrame, encodeProfile, type ProfileHead, type StackSample } from "./pprof.ts";
-import type { Profiler } from "./profile-routes.ts";
+import type { Profiler } from "./server.ts";
 
 /** Microseconds between two samples of the CPU profile, and bytes between two of the heap's. */
 const CPU_INTERVAL = 1000;

@@ -5,8 +5,7 @@ import { ask } from "../../../test/support/client.ts";
 import { poll } from "../../../test/support/poll.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import { type Authorize, loopbackOnly } from "./access.ts";
-import type { Profiler } from "./profile-routes.ts";
-import { type AdminServer, startAdmin } from "./server.ts";
+import { type AdminServer, type Profiler, startAdmin } from "./server.ts";
 import type { AdminViews } from "./views.ts";
 
 const VIEWS: AdminViews = {

@@ -2,8 +2,7 @@ import { hostPort } from "../../base/inference/endpoint.ts";
 import { modelServers, picker } from "./clusters.ts";
 import { listener, MAX_RETRIES } from "./listener.ts";
 import type { BootstrapPlan } from "./plan.ts";
-import { toYaml } from "./tree.ts";
-import { address } from "./typed.ts";
+import { address, toYaml } from "./tree.ts";
 
 /** A bootstrap for Envoy as commented YAML; the same plan gives the same text. */
 export function renderBootstrap(plan: BootstrapPlan): string {

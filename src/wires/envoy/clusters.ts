@@ -2,8 +2,7 @@ import { isIP } from "node:net";
 import { HEADER } from "../../base/inference/headers.ts";
 import type { PickerTls, SocketAddress } from "./options.ts";
 import type { BootstrapPlan } from "./plan.ts";
-import { commented, type Tree } from "./tree.ts";
-import { address, typed } from "./typed.ts";
+import { address, commented, type Tree, typed } from "./tree.ts";
 
 /** Envoy's own limits are 1,024; the picker holds one stream per running request (data-plane 1.8). */
 const MANY = 40_000;

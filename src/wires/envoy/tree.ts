@@ -1,4 +1,5 @@
 import { Document, isCollection, type Node, type Pair, Scalar, YAMLMap, YAMLSeq } from "yaml";
+import type { SocketAddress } from "./options.ts";
 
 /** A part of a configuration, as plain values; members that are undefined are left out. */
 export type Tree =
@@ -114,4 +115,14 @@ function comment(text: string): string {
   }
   // biome-ignore lint/suspicious/noControlCharactersInRegex: a control character would end the comment
   return lines.map((line) => ` ${line.replace(/[\u0000-\u001f\u007f\u0085\u2028\u2029]/g, " ")}`).join("\n");
+}
+
+/** A message of Envoy's API with its type, as `typed_config` wants it. @param type without the `envoy.` in front */
+export function typed(type: string, members: { readonly [key: string]: Tree | undefined } = {}): Tree {
+  return { "@type": `type.googleapis.com/envoy.${type}`, ...members };
+}
+
+/** An address as Envoy's API writes it. */
+export function address({ host, port }: SocketAddress): Tree {
+  return { socket_address: { address: host, port_value: port } };
 }

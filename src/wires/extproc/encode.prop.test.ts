@@ -10,8 +10,15 @@ import { Deframer } from "../../base/grpc/frames.ts";
 import { Writer } from "../../base/grpc/protobuf.ts";
 import type { GrpcStream } from "../../base/grpc/transport.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
-import { encodeHeadersReply, encodeImmediateReply, encodeTimeoutOverride, encodeTrailersReply } from "./encode.ts";
-import { MAX_BODY_CHUNK, sendBody, sendWholeBody } from "./encode-body.ts";
+import {
+  encodeHeadersReply,
+  encodeImmediateReply,
+  encodeTimeoutOverride,
+  encodeTrailersReply,
+  MAX_BODY_CHUNK,
+  sendBody,
+  sendWholeBody,
+} from "./encode.ts";
 import type { HeaderChanges, Phase, Struct } from "./messages.ts";
 
 const WRITER = new Writer();

@@ -1,9 +1,14 @@
+import type { Clock } from "../../base/clock/clock.ts";
+import { observeStreams } from "../../base/grpc/observed-stream.ts";
+import type { GrpcHandler } from "../../base/grpc/transport.ts";
+import { registerTable } from "../../base/telemetry/metric-table.ts";
 import type { Metrics } from "../../base/telemetry/names.ts";
 import type { MetricsRegistry } from "../../base/telemetry/registry.ts";
+import { STREAM_METRICS } from "../../base/telemetry/stream-metrics.ts";
 import { Notices } from "./notices.ts";
 
 /** What is shown of the ext_proc port. */
-export interface ExtProcCounts {
+interface ExtProcCounts {
   /** Open streams. */
   readonly streams: number;
   /** Streams ended by a reset since the start. */
@@ -40,4 +45,23 @@ export function showExtProc(
     for (const { kind, counter } of refusals) counter.inc(port.refused[kind] - counter.value);
     for (const { kind, counter } of kinds) counter.inc(notices.countOf(kind) - counter.value);
   });
+}
+
+/** `handler`, with the metrics of `--enable-grpc-stream-metrics`; once per registry. */
+export function countStreams(handler: GrpcHandler, registry: MetricsRegistry, clock: Clock): GrpcHandler {
+  const { streamsInflight, streamDuration, streamsTotal } = registerTable(registry, STREAM_METRICS);
+  const open = streamsInflight.with();
+  const duration = streamDuration.with();
+  return observeStreams(
+    handler,
+    {
+      opened: () => open.inc(),
+      closed(code, ms) {
+        open.dec();
+        duration.observe(ms / 1000);
+        streamsTotal.with(code).inc();
+      },
+    },
+    clock,
+  );
 }

@@ -22,7 +22,7 @@ import {
 import { recordingHandler } from "../../../test/support/recording-handler.ts";
 import { chatBody, destinationOf, headersOf, keysOf, SessionHarness } from "../../../test/support/session-harness.ts";
 import { Notices } from "./notices.ts";
-import { processHandler } from "./service.ts";
+import { processHandler } from "./session.ts";
 import { DEFAULT_WIRE_OPTIONS } from "./wire-options.ts";
 
 /** Plays what the proxy sent to a session whose pool is the recording's. */

@@ -1,14 +1,12 @@
 import { detach } from "../../base/grpc/frames.ts";
 import { HEADER, HeaderList } from "../../base/inference/headers.ts";
 import type { Exchange } from "../../picker/exchange/wire.ts";
-import { isBuffered } from "./body-mode.ts";
 import { responseMutation } from "./header-mutation.ts";
 import { BODY_MODE, type CommonReply, type ProcessingRequest, type Struct } from "./messages.ts";
 import { metadataOf, upstreamAddressOf } from "./metadata.ts";
 import type { Notices } from "./notices.ts";
 import type { Replies } from "./replies.ts";
-import { ResponseBuffer } from "./response-buffer.ts";
-import type { WireOptions } from "./wire-options.ts";
+import { isBuffered, type WireOptions } from "./wire-options.ts";
 
 /** What proxies tell of the chosen endpoint comes in this namespace (epp-protocol 8); it was never configurable. */
 const NAMESPACE = "envoy.lb";
@@ -163,4 +161,25 @@ function servedOf(request: ProcessingRequest, metadata: Struct | undefined): str
   const reported = metadata?.[HEADER.destinationServed];
   if (typeof reported === "string" && reported !== "") return reported;
   return upstreamAddressOf(request);
+}
+
+/** Holds the pieces of a non-streaming response until it ends or may no longer be held. */
+class ResponseBuffer {
+  #pieces: Uint8Array[] = [];
+
+  /**
+   * @param hold whether to go on holding: whoever accounts for the bytes says so
+   * @returns the pieces to send now, in order; undefined while the body is held
+   */
+  add(chunk: Uint8Array, hold: boolean): readonly Uint8Array[] | undefined {
+    this.#pieces.push(chunk);
+    return hold ? undefined : this.take();
+  }
+
+  /** What is held, in order; it is held no longer. */
+  take(): Uint8Array[] {
+    const pieces = this.#pieces;
+    this.#pieces = [];
+    return pieces;
+  }
 }

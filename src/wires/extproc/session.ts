@@ -1,17 +1,15 @@
 import type { Clock, Timer } from "../../base/clock/clock.ts";
-import type { GrpcStream, GrpcStreamEvents } from "../../base/grpc/transport.ts";
+import type { GrpcHandler, GrpcStream, GrpcStreamEvents } from "../../base/grpc/transport.ts";
 import { messageOf } from "../../base/inference/errors.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { Decision, EndCause, Exchange, Wire } from "../../picker/exchange/wire.ts";
-import { bodyModesOf } from "./body-mode.ts";
 import { decodeProcessingRequest } from "./decode.ts";
 import type { ProcessingRequest } from "./messages.ts";
 import type { Notices } from "./notices.ts";
-import { HOLD, ReadGate } from "./read-gate.ts";
-import { Replies } from "./replies.ts";
+import { HOLD, ReadGate, Replies } from "./replies.ts";
 import { type Pending, RequestPhase } from "./request-phase.ts";
 import { ResponsePhase } from "./response-phase.ts";
-import type { WireOptions } from "./wire-options.ts";
+import { bodyModesOf, type WireOptions } from "./wire-options.ts";
 
 /** gRPC statuses a session ends with. */
 const OK = 0;
@@ -19,7 +17,7 @@ const CANCELLED = 1;
 const UNKNOWN = 2;
 const INTERNAL = 13;
 
-export interface SessionOptions {
+interface SessionOptions {
   readonly wire: WireOptions;
   readonly clock: Clock;
   /** What proxies do that is put up with. */
@@ -224,4 +222,9 @@ export class Session implements GrpcStreamEvents, Wire {
     this.#exchange.end(cause, rejection);
     this.#stream.end(status, message);
   }
+}
+
+/** Accepts a `Process` stream: one session each. */
+export function processHandler(options: SessionOptions): GrpcHandler {
+  return (stream) => new Session(stream, options);
 }

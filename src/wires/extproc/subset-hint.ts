@@ -2,8 +2,7 @@ import { Reader } from "../../base/grpc/protobuf.ts";
 import { HEADER } from "../../base/inference/headers.ts";
 import type { SubsetHint } from "../../picker/exchange/wire.ts";
 import type { ProcessingRequest } from "./messages.ts";
-import { metadataBytesOf } from "./metadata.ts";
-import { readStruct } from "./struct.ts";
+import { metadataBytesOf, readStruct } from "./metadata.ts";
 import type { WireOptions } from "./wire-options.ts";
 
 /** The metadata namespace of the hint (epp-protocol 6). */

@@ -12,7 +12,7 @@ import {
 import { chatBody, SessionHarness } from "../../../test/support/session-harness.ts";
 import { Writer } from "../../base/grpc/protobuf.ts";
 import type { GrpcStream } from "../../base/grpc/transport.ts";
-import { sendBody } from "./encode-body.ts";
+import { sendBody } from "./encode.ts";
 
 /** Fields 13 and 2000, of every wire type. */
 const UNKNOWN = Buffer.from(

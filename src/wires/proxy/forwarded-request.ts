@@ -3,10 +3,9 @@ import { SluiceError } from "../../base/inference/errors.ts";
 import { CONTROL_HEADERS, HEADER } from "../../base/inference/headers.ts";
 import type { Routed } from "../../picker/exchange/wire.ts";
 import { BadRequest } from "./bad-request.ts";
+import { isSettable } from "./forwarded-headers.ts";
 import type { ProxyLimits } from "./options.ts";
-import type { RequestHead } from "./request-head.ts";
-import { originForm } from "./request-target.ts";
-import { isSettable } from "./settable.ts";
+import { originForm, type RequestHead } from "./request-head.ts";
 
 /** Headers that the proxy adds to those of the client: they are in nobody's limit. */
 const OWN_HEADERS = 3;

@@ -1,6 +1,5 @@
 import { HeaderList, HOP_BY_HOP_HEADERS } from "../../base/inference/headers.ts";
-import { listedIn } from "./connection-tokens.ts";
-import { isSettable } from "./settable.ts";
+import { isSettable, listedIn } from "./forwarded-headers.ts";
 
 /** The head of a model server's answer, without the headers of its connection. */
 export interface ResponseHead {

@@ -2,12 +2,11 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo, Socket } from "node:net";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { UPGRADE_REFUSED } from "./bad-request.ts";
-import { BeginQueue } from "./begin-queue.ts";
 import { ClientConnection } from "./client-connection.ts";
 import type { Expectation } from "./client-stream.ts";
 import { Deadlines, sweepInterval } from "./deadlines.ts";
 import { DEFAULT_LIMITS, DEFAULT_TIMERS, type ProxyOptions } from "./options.ts";
-import type { ProxyServices } from "./services.ts";
+import { BeginQueue, type ProxyServices } from "./services.ts";
 import { UpstreamPools } from "./upstream-pools.ts";
 
 /** A listening proxy. */

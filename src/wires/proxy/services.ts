@@ -1,7 +1,6 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
 import type { Exchange, Wire } from "../../picker/exchange/wire.ts";
-import type { BeginQueue } from "./begin-queue.ts";
 import type { Deadlines } from "./deadlines.ts";
 import type { ProxyLimits, ProxyMetrics, ProxyTimers } from "./options.ts";
 import type { UpstreamPools } from "./upstream-pools.ts";
@@ -23,4 +22,33 @@ export interface ProxyServices {
   readonly beginnings: BeginQueue;
   /** No request after the ones in progress: their answers close their connections. */
   draining: boolean;
+}
+
+/** Something that begins a little later. */
+interface Beginning {
+  begin(): void;
+}
+
+/**
+ * Lets requests begin once the parser has seen every byte that arrived with them. Node reports a request as soon as its
+ * headers are parsed, and runs ticks between the pieces of its body: only after the I/O events of this turn is it known
+ * whether the bytes that followed break HTTP. One timer for all requests of a turn.
+ */
+export class BeginQueue {
+  readonly #clock: Clock;
+  #queue: Beginning[] = [];
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  add(beginning: Beginning): void {
+    if (this.#queue.push(beginning) === 1) this.#clock.soon(this.#run);
+  }
+
+  readonly #run = (): void => {
+    const queue = this.#queue;
+    this.#queue = [];
+    for (const beginning of queue) beginning.begin();
+  };
 }

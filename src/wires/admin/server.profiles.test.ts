@@ -1,6 +1,6 @@
 import { Hono } from "hono";
 import { describe, expect, it } from "vitest";
-import { type ProfileKind, profileRoutes } from "./profile-routes.ts";
+import { type ProfileKind, profileRoutes } from "./server.ts";
 
 function routes(answer: Uint8Array<ArrayBuffer> | "busy" | "unavailable") {
   const taken: [ProfileKind, number][] = [];

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { BUDGET_DEFAULTS } from "../../picker/exchange/byte-budget.ts";
-import { BODY_FLAGS, bodySettingsFrom, bodySettingsOf } from "./body-flags.ts";
+import { BODY_FLAGS, bodySettingsFrom, bodySettingsOf } from "./exchange-flags.ts";
 import { parseGoFlags } from "./go-flags.ts";
 
 const epp = (...args: string[]) => bodySettingsOf(parseGoFlags(args, BODY_FLAGS, {}));

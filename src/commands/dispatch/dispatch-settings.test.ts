@@ -2,8 +2,8 @@ import { describe, expect, it } from "vitest";
 import { parseDocument } from "../../base/document/parse.ts";
 import { validate } from "../../base/document/validate.ts";
 import type { SluiceError } from "../../base/inference/errors.ts";
-import { flagSchema } from "./flag-schema.ts";
-import type { FlagRow } from "./go-flags.ts";
+import type { FlagRow } from "../common/go-flags.ts";
+import { flagSchema } from "./dispatch-settings.ts";
 
 const ROW = { name: "flag", default: "", since: "ours", help: "" } as const;
 

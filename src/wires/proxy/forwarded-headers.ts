@@ -1,3 +1,5 @@
+import { HOP_BY_HOP_HEADERS } from "../../base/inference/headers.ts";
+
 /** What `Connection` says about the connection itself, naming no header. */
 const NOT_HEADERS: ReadonlySet<string> = new Set(["", "close", "keep-alive"]);
 
@@ -16,4 +18,19 @@ export function listedIn(value: string): ReadonlySet<string> | undefined {
     listed.add(token);
   }
   return listed;
+}
+
+/**
+ * Whether a plugin may set a header: not those that frame the message, name the host or belong to the connection, nor
+ * `x-envoy-...`, so that a plugin does the same behind Envoy and here (data-plane 1.7, D-50).
+ * @param name lower case
+ */
+export function isSettable(name: string): boolean {
+  return (
+    name.charCodeAt(0) !== 0x3a &&
+    name !== "host" &&
+    name !== "content-length" &&
+    !name.startsWith("x-envoy-") &&
+    !HOP_BY_HOP_HEADERS.has(name)
+  );
 }

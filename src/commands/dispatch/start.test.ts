@@ -9,7 +9,7 @@ import { fixedLimit } from "../../../test/support/slowness.ts";
 /** Runs in Node as it is: the test runner has its own way to import. */
 const RUNNER = `
 const [root, ...paths] = process.argv.slice(1);
-const { loadDispatchPlugins } = await import(root + "dispatch-plugins.ts");
+const { loadDispatchPlugins } = await import(root + "start.ts");
 const { VirtualClock } = await import(root + "../../base/clock/virtual.ts");
 const names = (definitions) => definitions.map(({ type }) => type);
 const said = await loadDispatchPlugins(paths, new VirtualClock()).then(

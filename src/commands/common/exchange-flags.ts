@@ -1,12 +1,13 @@
 import type { Command } from "commander";
 import { parseQuantity } from "../../base/document/quantity.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
+import type { ExplainSettings } from "../../picker/core/explain-settings.ts";
 import type { BudgetSettings } from "../../picker/exchange/byte-budget.ts";
-import { durationOf } from "./command.ts";
+import { durationOf, wholeNumber } from "./command.ts";
 import type { FlagRow, GivenFlags } from "./go-flags.ts";
 
 /** Bytes: far above what a process has. */
-const MOST = 2 ** 40;
+const MOST_BYTES = 2 ** 40;
 /** Bytes: one read of a socket. Below it nothing but small bodies would ever move. */
 const LEAST_BUDGET = 64 * 1024;
 /** Milliseconds. */
@@ -42,7 +43,7 @@ function row<N extends string, T extends "quantity" | "duration">(
   help: string,
 ) {
   const sentence = `${help.charAt(0).toUpperCase()}${help.slice(1)}.`;
-  return { name, type, min, max: MOST, default: value, since: "ours", help: sentence } as const;
+  return { name, type, min, max: MOST_BYTES, default: value, since: "ours", help: sentence } as const;
 }
 
 /** @throws SluiceError FLAG_VALUE */
@@ -92,7 +93,7 @@ function bytesOf(text: string, flag: string, least: number): number {
   } catch {
     // Told below.
   }
-  if (bytes >= least && bytes <= MOST) return bytes;
+  if (bytes >= least && bytes <= MOST_BYTES) return bytes;
   throw new SluiceError("FLAG_VALUE", `${flag} is "${text}"; give a size of at least ${least} bytes, such as 64Mi`);
 }
 
@@ -104,4 +105,50 @@ function checked(settings: BudgetSettings): BudgetSettings {
     "FLAG_VALUE",
     `--small-body is ${small} bytes, more than --small-body-reserve holds (${reserve} bytes)`,
   );
+}
+
+const EVERY = "256";
+const MOST_EVERY = 1_000_000_000;
+const HEADER_HELP =
+  "to a request with x-sluice-explain: 1 answer with x-sluice-decision, the number of the decision, and x-sluice-decision-reason, and record the decision in full; clients then see endpoints by name";
+const EVERY_HELP = "record one decision in so many in full, for sluice explain --full; 0 = only where it is asked for";
+
+/** What is kept and told of decisions. */
+export const EXPLAIN_FLAGS = [
+  { name: "decision-header", type: "bool", default: "false", since: "ours", help: sentence(HEADER_HELP) },
+  {
+    name: "full-records-every",
+    takes: "NUMBER",
+    type: "int",
+    min: 0,
+    max: MOST_EVERY,
+    default: EVERY,
+    since: "ours",
+    help: sentence(EVERY_HELP),
+  },
+] as const satisfies readonly FlagRow[];
+
+export function explainSettingsOf({ values }: GivenFlags<typeof EXPLAIN_FLAGS>): ExplainSettings {
+  return { decisionHeader: values["decision-header"], fullRecordsEvery: values["full-records-every"] };
+}
+
+/** The same as options of `sluice gateway`. */
+export interface ExplainOptions {
+  readonly decisionHeader: boolean;
+  readonly fullRecordsEvery: string;
+}
+
+export function withExplainOptions(command: Command): Command {
+  return command
+    .option("--decision-header", HEADER_HELP, false)
+    .option("--full-records-every <number>", EVERY_HELP, EVERY);
+}
+
+/** @throws SluiceError FLAG_VALUE */
+export function explainSettingsFrom({ decisionHeader, fullRecordsEvery }: ExplainOptions): ExplainSettings {
+  return { decisionHeader, fullRecordsEvery: wholeNumber(fullRecordsEvery, "--full-records-every", 0, MOST_EVERY) };
+}
+
+function sentence(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 }

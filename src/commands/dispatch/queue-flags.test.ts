@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { requestChoices } from "./request-flags.ts";
+import { requestChoices } from "./queue-flags.ts";
 
 const FLAGS = { deadline: "1h", metadata: [], header: [], label: [] };
 const deadlineAt = (text: string) => requestChoices({ ...FLAGS, deadlineAt: text }).deadline;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { BadRequest } from "./bad-request.ts";
-import { originForm } from "./request-target.ts";
+import { originForm } from "./request-head.ts";
 
 describe("originForm", () => {
   it.each([

@@ -1,7 +1,7 @@
 import { messageOf } from "../../base/inference/errors.ts";
 import type { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
 import type { AccessReview } from "../../pool/kubernetes/access-review.ts";
-import type { AdminRequest, Authorize, Verdict } from "../../wires/admin/access.ts";
+import type { AccessVerdict, AdminRequest, Authorize } from "../../wires/admin/access.ts";
 
 /** What asks the API server about people. */
 export type AccessReviews = Pick<AccessReview, "authenticate" | "authorize">;
@@ -24,11 +24,11 @@ async function review(
   { authorization, method, path }: AdminRequest,
   reviews: AccessReviews,
   log: Pick<RateLimitedLog, "log">,
-): Promise<Verdict> {
+): Promise<AccessVerdict> {
   const token = BEARER.exec(authorization ?? "")?.[1];
   if (token === undefined)
     return { status: 401, message: "Unauthorized: send a Kubernetes token as `authorization: Bearer TOKEN`" };
-  const failed = (message: string, resource: string, error: unknown): Verdict => {
+  const failed = (message: string, resource: string, error: unknown): AccessVerdict => {
     const hint = `the ClusterRole of this process needs the verb create on ${resource}, and the API server has to answer`;
     log.log("error", resource, { cause: messageOf(error) }, `the metrics port answers 500: ${hint}`);
     return { status: 500, message: `${message}: ${hint}` };

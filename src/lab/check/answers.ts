@@ -1,11 +1,11 @@
 import { oneLine } from "../../base/inference/errors.ts";
-import type { Answer, NoAnswer } from "./http-probe.ts";
+import type { NoAnswer, ProbeAnswer } from "./http-probe.ts";
 import { Finding, type ObligationName, skipped, type Verdict } from "./verdict.ts";
 
 const MAX_EXCERPT = 160;
 
 /** How an answer begins: the message of an OpenAI-shaped error, else the first characters of the body. */
-export function excerpt({ body, mediaType }: Answer): string {
+export function excerpt({ body, mediaType }: ProbeAnswer): string {
   if (body.length === 0) return "an empty body";
   const json = parseJson(body);
   const message = at(json, "error", "message") ?? at(json, "message") ?? at(json, "detail");
@@ -19,7 +19,11 @@ export function excerpt({ body, mediaType }: Answer): string {
  * The verdict on a request that got no answer, or none with status 200; undefined for one that did.
  * @param request how it is shown, `POST /v1/completions`
  */
-export function refusal(obligation: ObligationName, request: string, answer: Answer | NoAnswer): Verdict | undefined {
+export function refusal(
+  obligation: ObligationName,
+  request: string,
+  answer: ProbeAnswer | NoAnswer,
+): Verdict | undefined {
   const finding = new Finding(obligation);
   if (answer.kind === "none") {
     if (answer.reason === "untried") return skipped(obligation, answer.detail, { inconclusive: true });

@@ -13,7 +13,7 @@ import {
   checkPrefixReuse,
   PREFIX_HITS,
 } from "./metric-checks.ts";
-import { checkPage, engineOf, type MetricsPage, namesOf, type Reading, readPage } from "./metrics-page.ts";
+import { checkPage, engineOf, namesOf, type PageSamples, type Reading, readPage } from "./metrics-page.ts";
 import { checkAdapter, checkModels, checkUnknownModel, type ModelList } from "./models.ts";
 import { type CheckOptions, engineNamed, withNames } from "./options.ts";
 import { type ObligationName, skipped, type Verdict } from "./verdict.ts";
@@ -131,7 +131,7 @@ class ServerCheck {
 
   #metrics(readings: readonly Reading[], engine: EngineMapping, adapters: boolean): void {
     this.#add(checkPage(readings, this.#options.metricsPath));
-    const pages = readings.map(({ page }) => page).filter((page): page is MetricsPage => page !== undefined);
+    const pages = readings.map(({ page }) => page).filter((page): page is PageSamples => page !== undefined);
     if (pages.length === 0) {
       for (const obligation of METRICS)
         this.#add(skipped(obligation, "there is no metrics page", { inconclusive: true }));

@@ -1,5 +1,5 @@
 import { at, checkUsage, excerpt, parseJson, refusal } from "./answers.ts";
-import type { Answer, HttpProbe, NoAnswer } from "./http-probe.ts";
+import type { HttpProbe, NoAnswer, ProbeAnswer } from "./http-probe.ts";
 import { Finding, skipped, type Verdict } from "./verdict.ts";
 
 /** Bytes of an answer that are read: four tokens need a thousandth of it. */
@@ -38,7 +38,7 @@ export function ask(
   model: string,
   prompt: string,
   stream = false,
-): Promise<Answer | NoAnswer> {
+): Promise<ProbeAnswer | NoAnswer> {
   const input = api === "chat" ? { messages: [{ role: "user", content: prompt }] } : { prompt };
   const streaming = stream ? { stream: true, stream_options: { include_usage: true } } : {};
   const body = { model, ...input, max_tokens: 4, temperature: 0, ...streaming };
@@ -46,7 +46,7 @@ export function ask(
 }
 
 /** A complete answer: the obligation itself, then its token usage. */
-export function checkWhole(api: Api, model: string, answer: Answer | NoAnswer): Verdict[] {
+export function checkWhole(api: Api, model: string, answer: ProbeAnswer | NoAnswer): Verdict[] {
   const { path, object, text, usage } = APIS[api];
   const refused = refusal(api, `POST ${path}`, answer);
   if (refused !== undefined || answer.kind === "none") return [refused!, skipped(usage, "there is no answer")];
@@ -73,7 +73,7 @@ export function checkWhole(api: Api, model: string, answer: Answer | NoAnswer): 
 }
 
 /** An answer as server-sent events: the obligation itself, then its token usage. */
-export function checkStream(api: Api, model: string, answer: Answer | NoAnswer): Verdict[] {
+export function checkStream(api: Api, model: string, answer: ProbeAnswer | NoAnswer): Verdict[] {
   const { path, chunk, delta, stream, streamUsage } = APIS[api];
   const refused = refusal(stream, `POST ${path} with stream`, answer);
   if (refused !== undefined || answer.kind === "none") return [refused!, skipped(streamUsage, "there is no stream")];

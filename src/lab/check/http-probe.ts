@@ -8,7 +8,7 @@ const PATIENCE = 3;
 const MAX_HEADER_BYTES = 64 * 1024;
 
 /** A response that came to its end, or to the limit of what is read of it. */
-export interface Answer {
+export interface ProbeAnswer {
   readonly kind: "answer";
   readonly status: number;
   /** Lower case, without parameters; "" when there is none. */
@@ -68,12 +68,12 @@ export class HttpProbe {
     return this.#connections > 0;
   }
 
-  get(path: string, maxBytes: number): Promise<Answer | NoAnswer> {
+  get(path: string, maxBytes: number): Promise<ProbeAnswer | NoAnswer> {
     return this.#send("GET", path, undefined, maxBytes);
   }
 
   /** @param body sent as JSON */
-  post(path: string, body: object, maxBytes: number): Promise<Answer | NoAnswer> {
+  post(path: string, body: object, maxBytes: number): Promise<ProbeAnswer | NoAnswer> {
     return this.#send("POST", path, JSON.stringify(body), maxBytes);
   }
 
@@ -86,7 +86,7 @@ export class HttpProbe {
     path: string,
     body: string | undefined,
     maxBytes: number,
-  ): Promise<Answer | NoAnswer> {
+  ): Promise<ProbeAnswer | NoAnswer> {
     if (this.#unanswered >= PATIENCE)
       return { kind: "none", reason: "untried", detail: `not tried after ${PATIENCE} requests without an answer` };
     const stop = new AbortController();
@@ -114,7 +114,7 @@ export class HttpProbe {
     body: string | undefined,
     maxBytes: number,
     stop: AbortController,
-  ): Promise<Answer> {
+  ): Promise<ProbeAnswer> {
     const started = this.#clock.now();
     const headers = ["user-agent", "sluice-check-server", "accept", "*/*", ...this.#options.headers.flat()];
     if (body !== undefined) headers.push("content-type", "application/json");

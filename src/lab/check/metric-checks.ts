@@ -1,6 +1,6 @@
 import type { EngineMapping } from "../../pool/endpoints/dialects/engines.ts";
 import { formatSpecification, parseSpecification } from "../../pool/endpoints/dialects/specification.ts";
-import type { MetricsPage, Sample, Series } from "./metrics-page.ts";
+import type { PageSample, PageSamples, Series } from "./metrics-page.ts";
 import { Finding, type ObligationName, skipped, type Verdict } from "./verdict.ts";
 
 /** Where to find a load metric. */
@@ -17,7 +17,7 @@ interface Wanted {
 /** A number of requests: a gauge of whole numbers from 0 up. @param pages one per reading, at least one */
 export function checkCount(
   obligation: "queued" | "running",
-  pages: readonly MetricsPage[],
+  pages: readonly PageSamples[],
   specification: string | undefined,
   option: string,
 ): Verdict {
@@ -26,7 +26,7 @@ export function checkCount(
 
 /** KV-cache utilisation: a gauge from 0 to 1. @param former an older name that is as good */
 export function checkKvUsage(
-  pages: readonly MetricsPage[],
+  pages: readonly PageSamples[],
   specification: string | undefined,
   former: string | undefined,
   option: string,
@@ -34,7 +34,7 @@ export function checkKvUsage(
   return checkGauge(pages, { obligation: "kvUsage", specifications: [specification, former], option, check: fraction });
 }
 
-function checkGauge(pages: readonly MetricsPage[], wanted: Wanted): Verdict {
+function checkGauge(pages: readonly PageSamples[], wanted: Wanted): Verdict {
   const finding = new Finding(wanted.obligation);
   const specifications = wanted.specifications.flatMap((text) => {
     const specification = text === undefined ? undefined : parseSpecification(text);
@@ -104,7 +104,7 @@ const MANY_SERIES = 500;
  * @param wall milliseconds since the epoch
  */
 export function checkLora(
-  pages: readonly MetricsPage[],
+  pages: readonly PageSamples[],
   specification: string | undefined,
   adapters: boolean,
   wall: number,
@@ -149,7 +149,7 @@ export function checkLora(
   ];
 }
 
-function checkLabels(finding: Finding, name: string, { labels }: Sample): void {
+function checkLabels(finding: Finding, name: string, { labels }: PageSample): void {
   const max = labels.get("max_lora");
   if (max === undefined)
     finding.broken(`${name} has no label max_lora`, "add how many adapters fit one batch, as a whole number");
@@ -181,11 +181,11 @@ const UNITS = [
 ] as const;
 
 /** The series that is current: the one with the largest value. */
-function newestOf({ samples }: Series): Sample {
+function newestOf({ samples }: Series): PageSample {
   return samples.reduce((best, sample) => (sample.value > best.value ? sample : best));
 }
 
-function listed({ labels }: Sample, label: string): string {
+function listed({ labels }: PageSample, label: string): string {
   const names = (labels.get(label) ?? "").split(",").filter((name) => name.trim() !== "");
   return names.length === 0 ? "none" : names.map((name) => name.trim()).join(", ");
 }
@@ -200,7 +200,7 @@ export const PREFIX_HITS: readonly string[] = [
 ];
 
 /** Tokens per KV block and number of blocks (scheduling 1.7): labels of one family, or two values. */
-export function checkCacheConfig(page: MetricsPage, engine: EngineMapping): Verdict {
+export function checkCacheConfig(page: PageSamples, engine: EngineMapping): Verdict {
   const numbers = cacheConfig(page, engine);
   if (numbers === undefined)
     return skipped("cacheConfig", "the page does not tell", {
@@ -217,14 +217,14 @@ export function checkCacheConfig(page: MetricsPage, engine: EngineMapping): Verd
 }
 
 /** Tokens per KV block, where the page tells. */
-export function blockSizeOf(page: MetricsPage | undefined, engine: EngineMapping): number | undefined {
+export function blockSizeOf(page: PageSamples | undefined, engine: EngineMapping): number | undefined {
   const size = page === undefined ? Number.NaN : Number(cacheConfig(page, engine)?.[0][1] ?? Number.NaN);
   return Number.isInteger(size) && size > 0 ? size : undefined;
 }
 
 type Numbers = readonly [readonly [string, string | undefined], readonly [string, string | undefined]];
 
-function cacheConfig(page: MetricsPage, engine: EngineMapping): Numbers | undefined {
+function cacheConfig(page: PageSamples, engine: EngineMapping): Numbers | undefined {
   const size = page.findText(engine.blockSize);
   const blocks = page.findText(engine.blocks);
   if (size !== undefined || blocks !== undefined)
@@ -246,7 +246,7 @@ function cacheConfig(page: MetricsPage, engine: EngineMapping): Numbers | undefi
  * @param cached what the second answer says of it; undefined where it does not
  * @param pages the readings before and after
  */
-export function checkPrefixReuse(cached: number | undefined, pages: readonly MetricsPage[]): Verdict {
+export function checkPrefixReuse(cached: number | undefined, pages: readonly PageSamples[]): Verdict {
   const hits = cached ?? growth(pages);
   if (hits === undefined)
     return skipped("prefixReuse", "neither usage nor a counter tells whether a repeated prompt was found again");
@@ -259,9 +259,9 @@ export function checkPrefixReuse(cached: number | undefined, pages: readonly Met
   return finding.verdict(`a prompt sent twice: ${hits} tokens came from the cache`);
 }
 
-function growth(pages: readonly MetricsPage[]): number | undefined {
+function growth(pages: readonly PageSamples[]): number | undefined {
   if (pages.length < 2) return undefined;
-  const sum = (page: MetricsPage): number | undefined => {
+  const sum = (page: PageSamples): number | undefined => {
     const sums = PREFIX_HITS.map((name) => page.sum(name)).filter((value) => value !== undefined);
     return sums.length === 0 ? undefined : sums.reduce((a, b) => a + b, 0);
   };

@@ -3,13 +3,13 @@ import type { EngineMapping } from "../../pool/endpoints/dialects/engines.ts";
 import { type MetricSpecification, parseSpecification } from "../../pool/endpoints/dialects/specification.ts";
 import { MAX_PAGE_BYTES } from "../../pool/endpoints/page-client.ts";
 import { excerpt } from "./answers.ts";
-import type { Answer, HttpProbe, NoAnswer } from "./http-probe.ts";
+import type { HttpProbe, NoAnswer, ProbeAnswer } from "./http-probe.ts";
 import { Finding, skipped, type Verdict } from "./verdict.ts";
 
 /** Samples of one name that are kept; the others are counted. */
 const MAX_SAMPLES = 1000;
 
-export interface Sample {
+export interface PageSample {
   readonly value: number;
   readonly labels: ReadonlyMap<string, string>;
 }
@@ -19,19 +19,19 @@ export interface Series {
   readonly specification: MetricSpecification;
   /** What `# TYPE` says; `untyped` also where it says nothing. */
   readonly type: SampleType;
-  readonly samples: readonly Sample[];
+  readonly samples: readonly PageSample[];
   /** Samples beyond those kept. */
   readonly more: number;
 }
 
 interface Family {
   type: SampleType;
-  readonly samples: Sample[];
+  readonly samples: PageSample[];
   count: number;
 }
 
 /** The wanted families of one metrics page. */
-export class MetricsPage {
+export class PageSamples {
   readonly #families = new Map<string, Family>();
   /** Lines of wanted names that cannot be read. */
   readonly malformed: number;
@@ -85,7 +85,7 @@ export function namesOf(mapping: EngineMapping): string[] {
 }
 
 /** The engine whose metrics the page has most of; undefined when it has none of anybody's. */
-export function engineOf(page: MetricsPage, engines: readonly EngineMapping[]): EngineMapping | undefined {
+export function engineOf(page: PageSamples, engines: readonly EngineMapping[]): EngineMapping | undefined {
   let best: EngineMapping | undefined;
   let most = 0;
   for (const engine of engines) {
@@ -107,16 +107,16 @@ const SAMPLE = /^[a-zA-Z_:][a-zA-Z0-9_:]*(?:[ \t]*\{[^\n]*\})?[ \t]+[+-]?(?:\.?\
 
 /** One reading of the metrics page. */
 export interface Reading {
-  readonly answer: Answer | NoAnswer;
+  readonly answer: ProbeAnswer | NoAnswer;
   /** Undefined when what came is no metrics page. */
-  readonly page: MetricsPage | undefined;
+  readonly page: PageSamples | undefined;
 }
 
 /** @param names sample names that are wanted, each once */
 export async function readPage(probe: HttpProbe, path: string, names: readonly string[]): Promise<Reading> {
   const answer = await probe.get(path, MAX_PAGE_BYTES);
   const readable = answer.kind === "answer" && answer.status === 200 && !answer.cut && looksLikeMetrics(answer);
-  return { answer, page: readable ? new MetricsPage(answer.body, names) : undefined };
+  return { answer, page: readable ? new PageSamples(answer.body, names) : undefined };
 }
 
 /** Whether the page can be scraped at all. @param readings at least one */
@@ -141,7 +141,7 @@ const NO_PAGE = {
   broken: "see in its log why it cuts the page short or does not speak HTTP",
 } as const;
 
-function checkAnswer(finding: Finding, answer: Answer, page: MetricsPage | undefined, path: string): void {
+function checkAnswer(finding: Finding, answer: ProbeAnswer, page: PageSamples | undefined, path: string): void {
   const request = `GET ${path}`;
   if (answer.status === 401 || answer.status === 403)
     finding.broken(
@@ -182,6 +182,6 @@ function checkAnswer(finding: Finding, answer: Answer, page: MetricsPage | undef
   }
 }
 
-function looksLikeMetrics({ body }: Answer): boolean {
+function looksLikeMetrics({ body }: ProbeAnswer): boolean {
   return SAMPLE.test(body.toString("latin1"));
 }

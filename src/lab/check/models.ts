@@ -1,6 +1,6 @@
 import { at, excerpt, parseJson, refusal } from "./answers.ts";
 import { APIS, ask } from "./generation.ts";
-import type { Answer, HttpProbe, NoAnswer } from "./http-probe.ts";
+import type { HttpProbe, NoAnswer, ProbeAnswer } from "./http-probe.ts";
 import { Finding, skipped, type Verdict } from "./verdict.ts";
 
 /** Entries of a model list that are looked at. */
@@ -19,7 +19,7 @@ export interface ModelList {
 }
 
 /** @param wanted the model that was asked for by name */
-export function checkModels(answer: Answer | NoAnswer, wanted: string | undefined): ModelList {
+export function checkModels(answer: ProbeAnswer | NoAnswer, wanted: string | undefined): ModelList {
   const refused = refusal("models", "GET /v1/models", answer);
   if (refused !== undefined || answer.kind === "none")
     return { verdict: refused!, first: undefined, adapter: undefined };

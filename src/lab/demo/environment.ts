@@ -9,7 +9,7 @@ import { Cluster, type ModelServer } from "./cluster.ts";
 import { freePort } from "./part-process.ts";
 import { ANSWER_LIMIT_MS } from "./traffic.ts";
 
-interface StageOptions {
+interface EnvironmentOptions {
   readonly servers: number;
   readonly modelServer: ModelServer;
   /** Progress on stderr, one line of figures on stdout. */
@@ -26,7 +26,7 @@ const GATEWAY_PORT = 8080;
 const ADMIN_PORT = 19001;
 
 /** What is running, ready for traffic. */
-export interface Setting {
+export interface RunningDemo {
   readonly gateway: Gateway;
   readonly gatewayUrl: string;
   readonly adminUrl: string;
@@ -34,11 +34,11 @@ export interface Setting {
 }
 
 /** What every demo stands on: simulated model servers, the gateway, a client, a screen and the keys. */
-export class Stage {
+export class DemoEnvironment {
   readonly clock: Clock = realClock;
   readonly screen: Screen;
   readonly cluster: Cluster;
-  readonly #options: StageOptions;
+  readonly #options: EnvironmentOptions;
   readonly #stop = new AbortController();
   #gateway: Gateway | undefined;
   #client: Pool | undefined;
@@ -49,7 +49,7 @@ export class Stage {
     () => this.cluster.stop(),
   ];
 
-  constructor(options: StageOptions) {
+  constructor(options: EnvironmentOptions) {
     const progress = options.json ? process.stderr : process.stdout;
     this.#options = options;
     this.screen = new Screen({ write: (text) => progress.write(text), isTerminal: progress.isTTY === true });
@@ -71,7 +71,7 @@ export class Stage {
   }
 
   /** Starts servers and gateway, and says where they are. */
-  async start(settings: GatewaySettings): Promise<Setting> {
+  async start(settings: GatewaySettings): Promise<RunningDemo> {
     const say = (line: string): void => this.screen.say(line);
     say(`starting ${this.#options.servers} simulated model servers`);
     const endpointsFile = await this.cluster.start();
@@ -130,8 +130,11 @@ export class Stage {
  * Plays a demo: takes everything down when it ends, and when a signal ends it.
  * @param play resolves to the exit status
  */
-export async function onStage(options: StageOptions, play: (stage: Stage) => Promise<number>): Promise<number> {
-  const stage = new Stage(options);
+export async function inEnvironment(
+  options: EnvironmentOptions,
+  play: (stage: DemoEnvironment) => Promise<number>,
+): Promise<number> {
+  const stage = new DemoEnvironment(options);
   const onSignal = (): void => stage.end();
   process.on("SIGINT", onSignal);
   process.on("SIGTERM", onSignal);

@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { quantile } from "../../base/telemetry/quantile.ts";
-import { Half } from "./policy-figures.ts";
+import { PolicyFigures } from "./policy-figures.ts";
 import { makeWorkload, PREFIX_TOKENS, PREFIXES } from "./traffic.ts";
 
-describe("Half", () => {
+describe("PolicyFigures", () => {
   it("tells failed from interrupted, and takes the quantiles of what had a first token", () => {
-    const half = new Half("x");
+    const half = new PolicyFigures("x");
     for (let i = 1; i <= 10; i++) half.add({ kind: "completed", ttftMs: i * 10, outputTokens: 5, detail: "" });
     half.add({ kind: "failed", ttftMs: Number.NaN, outputTokens: 0, detail: "503 gone" });
     half.add({ kind: "interrupted", ttftMs: 5, outputTokens: 2, detail: "" });

@@ -3,10 +3,10 @@ import { columns } from "../../base/process/screen.ts";
 import { quantile } from "../../base/telemetry/quantile.ts";
 import { isTooBusy, type LagSummary } from "./lag.ts";
 import type { PartProcess } from "./part-process.ts";
-import type { Outcome } from "./traffic.ts";
+import type { RequestOutcome } from "./traffic.ts";
 
 /** The figures of one half of the demo, in the shape of `--json`. */
-export interface HalfSummary {
+export interface PolicySummary {
   readonly name: string;
   readonly requests: number;
   readonly failed: number;
@@ -21,7 +21,7 @@ export interface HalfSummary {
 }
 
 /** Gathers the outcomes of one half. */
-export class Half {
+export class PolicyFigures {
   readonly name: string;
   readonly #ttfts: number[] = [];
   #requests = 0;
@@ -35,7 +35,7 @@ export class Half {
     this.name = name;
   }
 
-  add(outcome: Outcome): void {
+  add(outcome: RequestOutcome): void {
     this.#requests++;
     this.#tokens += outcome.outputTokens;
     if (!Number.isNaN(outcome.ttftMs)) this.#ttfts.push(outcome.ttftMs);
@@ -45,7 +45,7 @@ export class Half {
   }
 
   /** @param seconds that the half has lasted @param hitRate cached prompt tokens by all prompt tokens, 0..1 */
-  summary(seconds: number, hitRate: number, lagMs: LagSummary): HalfSummary {
+  summary(seconds: number, hitRate: number, lagMs: LagSummary): PolicySummary {
     const sorted = [...this.#ttfts].sort((a, b) => a - b);
     return {
       name: this.name,
@@ -68,13 +68,13 @@ function round(value: number): number {
 const HEAD = ["policy", "requests", "failed", "cut", "TTFT p50", "TTFT p90", "tokens/s", "cache hits"];
 
 /** The halves side by side. */
-export function comparison(summaries: readonly HalfSummary[]): string[] {
+export function policyTable(summaries: readonly PolicySummary[]): string[] {
   return columns([HEAD, ...summaries.map(row)]);
 }
 
 /** The live table: the halves so far, and what is in flight at each server. */
 export function livePicture(
-  summaries: readonly HalfSummary[],
+  summaries: readonly PolicySummary[],
   servers: readonly PartProcess[],
   endpoints: readonly Endpoint[],
 ): string[] {
@@ -90,11 +90,15 @@ export function livePicture(
       "#".repeat(Math.min(40, inFlight)).padEnd(40),
     ];
   });
-  return ["", ...comparison(summaries), "", ...columns(rows)];
+  return ["", ...policyTable(summaries), "", ...columns(rows)];
 }
 
 /** The newest half in one line, for output that can't be redrawn. */
-export function oneLine(summary: HalfSummary, servers: readonly PartProcess[], endpoints: readonly Endpoint[]): string {
+export function policyLine(
+  summary: PolicySummary,
+  servers: readonly PartProcess[],
+  endpoints: readonly Endpoint[],
+): string {
   const load = servers.map((server) => {
     const endpoint = endpoints.find((candidate) => candidate.name === server.name);
     return server.pid === undefined ? "away" : String(endpoint?.inFlight.requests ?? 0);
@@ -103,7 +107,7 @@ export function oneLine(summary: HalfSummary, servers: readonly PartProcess[], e
   return `${name}: ${requests} requests, ${failed} failed, ${cut} cut, TTFT p50 ${p50} p90 ${p90}, ${tokens} tokens/s, ${hits} cache hits, in flight ${load.join(" ")}`;
 }
 
-function row(summary: HalfSummary): string[] {
+function row(summary: PolicySummary): string[] {
   return [
     summary.name,
     String(summary.requests),

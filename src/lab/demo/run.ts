@@ -1,10 +1,10 @@
 import { delay } from "../../base/clock/clock.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { MODEL_SERVER } from "./cluster.ts";
-import { onStage, type Setting, type Stage } from "./environment.ts";
+import { type DemoEnvironment, inEnvironment, type RunningDemo } from "./environment.ts";
 import { busyNote, LagMeter } from "./lag.ts";
-import { comparison, Half, type HalfSummary, livePicture, oneLine } from "./policy-figures.ts";
-import { demoWorkload, type Outcome, runTraffic, type WorkloadRequest } from "./traffic.ts";
+import { livePicture, PolicyFigures, type PolicySummary, policyLine, policyTable } from "./policy-figures.ts";
+import { type DemoRequest, demoWorkload, type RequestOutcome, runTraffic } from "./traffic.ts";
 
 export interface DemoOptions {
   readonly servers: number;
@@ -24,7 +24,7 @@ const LATER_MS = 600_000;
 
 /** Runs the demo; returns the exit status. */
 export function runDemo(options: DemoOptions): Promise<number> {
-  return onStage({ ...options, modelServer: MODEL_SERVER }, async (stage) => {
+  return inEnvironment({ ...options, modelServer: MODEL_SERVER }, async (stage) => {
     await new Demo(options, stage).run();
     return stage.signal.aborted && options.durationMs !== undefined ? 130 : 0;
   });
@@ -32,12 +32,12 @@ export function runDemo(options: DemoOptions): Promise<number> {
 
 class Demo {
   readonly #options: DemoOptions;
-  readonly #stage: Stage;
-  readonly #summaries: HalfSummary[] = [];
+  readonly #stage: DemoEnvironment;
+  readonly #summaries: PolicySummary[] = [];
   readonly #started: number;
   #firstAnswered = false;
 
-  constructor(options: DemoOptions, stage: Stage) {
+  constructor(options: DemoOptions, stage: DemoEnvironment) {
     this.#options = options;
     this.#stage = stage;
     this.#started = stage.clock.now();
@@ -66,7 +66,7 @@ class Demo {
     await gateway.useDefaultConfig();
     this.#summaries.push(await this.#half(setting, "sluice", list, halfMs));
     if (json) process.stdout.write(`${JSON.stringify({ policies: this.#summaries })}\n`);
-    else for (const line of ["", ...comparison(this.#summaries)]) screen.say(line);
+    else for (const line of ["", ...policyTable(this.#summaries)]) screen.say(line);
     for (const line of busyNote(this.#summaries)) screen.say(line);
     if (durationMs !== undefined || json) return;
 
@@ -80,18 +80,18 @@ class Demo {
 
   /** One half: the caches start empty, the list is sent, the table is drawn every second. */
   async #half(
-    { client, gateway }: Setting,
+    { client, gateway }: RunningDemo,
     name: string,
-    list: readonly WorkloadRequest[],
+    list: readonly DemoRequest[],
     lengthMs: number,
-  ): Promise<HalfSummary> {
+  ): Promise<PolicySummary> {
     const { clock, cluster, screen, signal } = this.#stage;
     await cluster.reset();
-    const half = new Half(name);
+    const half = new PolicyFigures(name);
     const lag = new LagMeter(clock);
     const begin = clock.now();
     const seconds = (): number => (clock.now() - begin) / 1000;
-    const ended = (outcome: Outcome): void => {
+    const ended = (outcome: RequestOutcome): void => {
       // What is cut off because the demo ends is nobody's failure.
       if (signal.aborted) return;
       if (!this.#firstAnswered) {
@@ -102,11 +102,11 @@ class Demo {
       half.add(outcome);
     };
     const traffic = runTraffic(client, clock, list, signal, { ended });
-    const draw = (summary: HalfSummary): void => {
+    const draw = (summary: PolicySummary): void => {
       const endpoints = gateway.endpoints();
       screen.draw(
         livePicture([...this.#summaries, summary], cluster.servers, endpoints),
-        oneLine(summary, cluster.servers, endpoints),
+        policyLine(summary, cluster.servers, endpoints),
       );
     };
     while (!signal.aborted && clock.now() - begin < lengthMs) {

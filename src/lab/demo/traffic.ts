@@ -3,7 +3,7 @@ import { type Clock, delay } from "../../base/clock/clock.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 
 /** One request of the demo's list. */
-export interface WorkloadRequest {
+export interface DemoRequest {
   readonly number: number;
   /** Milliseconds after the start of the half. */
   readonly at: number;
@@ -26,7 +26,7 @@ const RATE_PER_SERVER = 8;
 const TAIL_MS = 1200;
 
 /** The list of one half of the demo. @param halfMs length of the half */
-export function demoWorkload(seed: number, halfMs: number, servers: number): WorkloadRequest[] {
+export function demoWorkload(seed: number, halfMs: number, servers: number): DemoRequest[] {
   return makeWorkload({ seed, durationMs: halfMs - TAIL_MS, ratePerSecond: RATE_PER_SERVER * servers });
 }
 
@@ -48,10 +48,10 @@ export function words(random: SeededRandom, count: number): string {
 }
 
 /** A seeded list of requests with Poisson arrivals: the same seed gives the same list, word for word. */
-export function makeWorkload({ seed, durationMs, ratePerSecond }: WorkloadOptions): WorkloadRequest[] {
+export function makeWorkload({ seed, durationMs, ratePerSecond }: WorkloadOptions): DemoRequest[] {
   const random = new SeededRandom(seed);
   const systems = Array.from({ length: PREFIXES }, () => words(random, PREFIX_TOKENS));
-  const list: WorkloadRequest[] = [];
+  const list: DemoRequest[] = [];
   let at = 0;
   for (let number = 0; ; number++) {
     at += (-Math.log(1 - random.next()) * 1000) / ratePerSecond;
@@ -71,7 +71,7 @@ export function makeWorkload({ seed, durationMs, ratePerSecond }: WorkloadOption
 /** Told of every request. */
 interface TrafficObserver {
   sent?(): void;
-  ended(outcome: Outcome): void;
+  ended(outcome: RequestOutcome): void;
 }
 
 /**
@@ -81,7 +81,7 @@ interface TrafficObserver {
 export async function runTraffic(
   client: Dispatcher,
   clock: Clock,
-  list: readonly WorkloadRequest[],
+  list: readonly DemoRequest[],
   signal: AbortSignal,
   observer: TrafficObserver,
 ): Promise<void> {
@@ -102,7 +102,7 @@ export async function runTraffic(
 }
 
 /** What became of one request, as its client saw it. */
-export interface Outcome {
+export interface RequestOutcome {
   /** `interrupted`: the answer had begun and was cut. */
   readonly kind: "completed" | "failed" | "interrupted";
   /** Milliseconds from sending to the first token; NaN without one. */
@@ -134,11 +134,16 @@ function reasonOf(error: unknown): string {
 }
 
 /** Sends one streaming chat request and reads its answer to the end; never throws. */
-export async function send(client: Dispatcher, request: WorkloadRequest, clock: Clock): Promise<Outcome> {
+export async function send(client: Dispatcher, request: DemoRequest, clock: Clock): Promise<RequestOutcome> {
   const started = clock.now();
   let ttftMs = Number.NaN;
   let outputTokens = 0;
-  const outcome = (kind: Outcome["kind"], detail = ""): Outcome => ({ kind, ttftMs, outputTokens, detail });
+  const outcome = (kind: RequestOutcome["kind"], detail = ""): RequestOutcome => ({
+    kind,
+    ttftMs,
+    outputTokens,
+    detail,
+  });
   try {
     const response = await client.request({
       method: "POST",

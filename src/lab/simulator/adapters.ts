@@ -1,5 +1,5 @@
 import { SluiceError } from "../../base/inference/errors.ts";
-import { ApiError } from "./api-error.ts";
+import { SimApiError } from "./api-error.ts";
 
 /** Adapters a server can know at the same time. */
 export const MAX_ADAPTERS = 1024;
@@ -28,21 +28,21 @@ export class Adapters {
     return [...this.#byName.values()];
   }
 
-  /** Throws ApiError 400 when the name is taken or 1,024 adapters are loaded. */
+  /** Throws SimApiError 400 when the name is taken or 1,024 adapters are loaded. */
   load(module: LoraModule): void {
     if (this.#byName.has(module.name)) {
-      throw new ApiError(400, `The LoRA adapter \`${module.name}\` is already loaded`, "lora_name");
+      throw new SimApiError(400, `The LoRA adapter \`${module.name}\` is already loaded`, "lora_name");
     }
     if (this.#byName.size >= MAX_ADAPTERS) {
-      throw new ApiError(400, `${MAX_ADAPTERS} LoRA adapters are loaded; unload one first`, "lora_name");
+      throw new SimApiError(400, `${MAX_ADAPTERS} LoRA adapters are loaded; unload one first`, "lora_name");
     }
     this.#byName.set(module.name, { ...module, generation: this.#generation++ });
   }
 
-  /** Throws ApiError 404 when it isn't loaded. Sequences that use it go on. */
+  /** Throws SimApiError 404 when it isn't loaded. Sequences that use it go on. */
   unload(name: string): void {
     if (!this.#byName.delete(name)) {
-      throw new ApiError(404, `The LoRA adapter \`${name}\` cannot be found`, "lora_name");
+      throw new SimApiError(404, `The LoRA adapter \`${name}\` cannot be found`, "lora_name");
     }
   }
 }

@@ -13,7 +13,7 @@ export const FAILURE_TYPES = [
 type FailureType = (typeof FAILURE_TYPES)[number];
 
 /** An answer that is an error, in the shape of the OpenAI API (data-plane 5.3, "Errors"). */
-export class ApiError extends SluiceError {
+export class SimApiError extends SluiceError {
   /** HTTP status, 400..599. */
   readonly status: number;
   /** The member of the request that is to blame. */
@@ -53,19 +53,19 @@ function errorType(status: number): string {
 }
 
 /** The error of an injected failure. */
-export function injectedFailure(type: FailureType, model: string): ApiError {
+export function injectedFailure(type: FailureType, model: string): SimApiError {
   switch (type) {
     case "rate_limit":
-      return new ApiError(429, "Injected failure: rate limit reached");
+      return new SimApiError(429, "Injected failure: rate limit reached");
     case "invalid_api_key":
-      return new ApiError(401, "Injected failure: incorrect API key");
+      return new SimApiError(401, "Injected failure: incorrect API key");
     case "context_length":
-      return new ApiError(400, "Injected failure: the request is longer than the context of the model", "messages");
+      return new SimApiError(400, "Injected failure: the request is longer than the context of the model", "messages");
     case "server_error":
-      return new ApiError(503, "Injected failure: the server cannot serve the request now");
+      return new SimApiError(503, "Injected failure: the server cannot serve the request now");
     case "invalid_request":
-      return new ApiError(400, "Injected failure: invalid request");
+      return new SimApiError(400, "Injected failure: invalid request");
     case "model_not_found":
-      return new ApiError(404, `Injected failure: the model \`${model}\` does not exist`, "model");
+      return new SimApiError(404, `Injected failure: the model \`${model}\` does not exist`, "model");
   }
 }

@@ -1,7 +1,7 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
 import type { Adapters } from "./adapters.ts";
-import { ApiError } from "./api-error.ts";
+import { SimApiError } from "./api-error.ts";
 import type { SimEngine } from "./engine.ts";
 import type { SimMetrics } from "./metrics.ts";
 import type { SimOptions } from "./options.ts";
@@ -26,7 +26,7 @@ export interface SimContext {
   /** Inference requests seen, for `error-until`. */
   inferenceRequests: number;
   /** Answers under way. */
-  readonly generations: Set<{ interrupt(error: ApiError): void }>;
+  readonly generations: Set<{ interrupt(error: SimApiError): void }>;
   /** Dies `ms` milliseconds from now, unless an earlier end is planned already. */
   crashAfter(ms: number): void;
 }
@@ -42,15 +42,15 @@ export interface ModelChoice {
 
 /**
  * The model a request asks for; none named means the base model.
- * @throws ApiError 404 for an unknown one, 400 for something that is no name
+ * @throws SimApiError 404 for an unknown one, 400 for something that is no name
  */
 export function chooseModel(context: SimContext, model: unknown): ModelChoice {
   const base = context.modelNames[0]!;
   if (model === undefined || model === null) return { name: base, adapter: undefined, cacheKey: base };
-  if (typeof model !== "string") throw new ApiError(400, "model must be a string", "model");
+  if (typeof model !== "string") throw new SimApiError(400, "model must be a string", "model");
   if (context.modelNames.includes(model)) return { name: base, adapter: undefined, cacheKey: base };
   const adapter = context.adapters.get(model);
-  if (!adapter) throw new ApiError(404, `The model \`${model.slice(0, 256)}\` does not exist.`, "model");
+  if (!adapter) throw new SimApiError(404, `The model \`${model.slice(0, 256)}\` does not exist.`, "model");
   return {
     name: adapter.name,
     adapter: adapter.name,

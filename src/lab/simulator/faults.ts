@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { messageOf } from "../../base/inference/errors.ts";
-import { ApiError, FAILURE_TYPES, injectedFailure } from "./api-error.ts";
+import { FAILURE_TYPES, injectedFailure, SimApiError } from "./api-error.ts";
 import type { SimContext } from "./context.ts";
 import { type SimOptions, withFaults } from "./options.ts";
 
@@ -8,7 +8,7 @@ const PREFIX = "x-sim-";
 
 /**
  * The settings for one request: those of the server, changed by its `X-Sim-*` headers (`X-Sim-Drop-After-Tokens: 3`).
- * @throws ApiError 400 for a header that names no fault or holds a wrong value
+ * @throws SimApiError 400 for a header that names no fault or holds a wrong value
  */
 export function settingsFor(context: SimContext, headers: IncomingHttpHeaders): SimOptions {
   let changes: Record<string, unknown> | undefined;
@@ -22,13 +22,13 @@ export function settingsFor(context: SimContext, headers: IncomingHttpHeaders): 
   try {
     return withFaults(context.settings, changes);
   } catch (error) {
-    throw new ApiError(400, `X-Sim-* header: ${messageOf(error)}`);
+    throw new SimApiError(400, `X-Sim-* header: ${messageOf(error)}`);
   }
 }
 
 /**
  * Counts an inference request and fails it if the faults say so.
- * @throws ApiError the failure
+ * @throws SimApiError the failure
  */
 export function failIfDue(context: SimContext, settings: SimOptions, headers: IncomingHttpHeaders): void {
   context.inferenceRequests++;
@@ -36,12 +36,15 @@ export function failIfDue(context: SimContext, settings: SimOptions, headers: In
   if (wanted !== undefined) {
     const status = Number(wanted);
     if (!Number.isInteger(status) || status < 400 || status > 599) {
-      throw new ApiError(400, "X-Return-Error must be a status from 400 to 599");
+      throw new SimApiError(400, "X-Return-Error must be a status from 400 to 599");
     }
-    throw new ApiError(status, `Error ${status} as the request asked for`);
+    throw new SimApiError(status, `Error ${status} as the request asked for`);
   }
   if (context.inferenceRequests <= settings.errorUntil) {
-    throw new ApiError(503, `Failing the first ${settings.errorUntil} requests, this is ${context.inferenceRequests}`);
+    throw new SimApiError(
+      503,
+      `Failing the first ${settings.errorUntil} requests, this is ${context.inferenceRequests}`,
+    );
   }
   const rate = settings.failureInjectionRate;
   if (rate > 0 && context.random.next() * 100 < rate) {

@@ -1,4 +1,4 @@
-import { ApiError } from "./api-error.ts";
+import { SimApiError } from "./api-error.ts";
 import { chooseModel, type ModelChoice, type SimContext } from "./context.ts";
 import type { JsonObject } from "./json-body.ts";
 import { tokenize, tokenizePieces } from "./tokenizer.ts";
@@ -24,7 +24,7 @@ export interface GenerationRequest {
 
 /**
  * Reads the body of a chat or text completion; members that change nothing here (temperature, stop, ...) are ignored.
- * @throws ApiError 400 or 404
+ * @throws SimApiError 400 or 404
  */
 export function readGenerationRequest(context: SimContext, chat: boolean, body: JsonObject): GenerationRequest {
   const model = chooseModel(context, body.model);
@@ -34,15 +34,15 @@ export function readGenerationRequest(context: SimContext, chat: boolean, body: 
     wholeNumber(body, "max_tokens", 1, Number.MAX_SAFE_INTEGER);
   const ignoreEos = flag(body, "ignore_eos");
   if (ignoreEos && maxTokens === undefined) {
-    throw new ApiError(400, "ignore_eos needs max_tokens", "ignore_eos");
+    throw new SimApiError(400, "ignore_eos needs max_tokens", "ignore_eos");
   }
   const transfer = member(body, "kv_transfer_params");
   if (transfer.do_remote_decode === true) {
-    throw new ApiError(400, "do_remote_decode is not supported by this simulator", "kv_transfer_params");
+    throw new SimApiError(400, "do_remote_decode is not supported by this simulator", "kv_transfer_params");
   }
   const salt = body.cache_salt;
   if (salt !== undefined && salt !== null && typeof salt !== "string") {
-    throw new ApiError(400, "cache_salt must be a string", "cache_salt");
+    throw new SimApiError(400, "cache_salt must be a string", "cache_salt");
   }
   return {
     chat,
@@ -63,7 +63,7 @@ function wholeNumber(body: JsonObject, name: string, min: number, max: number): 
   const value = body[name];
   if (value === undefined || value === null) return undefined;
   if (typeof value !== "number" || !Number.isInteger(value) || value < min || value > max) {
-    throw new ApiError(400, `${name} must be a whole number from ${min} to ${max}`, name);
+    throw new SimApiError(400, `${name} must be a whole number from ${min} to ${max}`, name);
   }
   return value;
 }
@@ -71,14 +71,14 @@ function wholeNumber(body: JsonObject, name: string, min: number, max: number): 
 function flag(body: JsonObject, name: string): boolean {
   const value = body[name];
   if (value === undefined || value === null) return false;
-  if (typeof value !== "boolean") throw new ApiError(400, `${name} must be true or false`, name);
+  if (typeof value !== "boolean") throw new SimApiError(400, `${name} must be true or false`, name);
   return value;
 }
 
 function member(body: JsonObject, name: string): JsonObject {
   const value = body[name];
   if (value === undefined || value === null) return {};
-  if (typeof value !== "object" || Array.isArray(value)) throw new ApiError(400, `${name} must be an object`, name);
+  if (typeof value !== "object" || Array.isArray(value)) throw new SimApiError(400, `${name} must be an object`, name);
   return value as JsonObject;
 }
 
@@ -95,18 +95,18 @@ export interface Prompt {
 /**
  * The prompt of a chat: tool definitions, then every message as `role: content`, then the cue for the answer, so that
  * a longer conversation starts with the tokens of the shorter one.
- * @throws ApiError 400 when `messages` is not a list of messages
+ * @throws SimApiError 400 when `messages` is not a list of messages
  */
 export function chatPrompt(body: JsonObject): Prompt {
   const { messages, tools } = body;
   if (!Array.isArray(messages) || messages.length === 0) {
-    throw new ApiError(400, "messages must be a list with at least one message", "messages");
+    throw new SimApiError(400, "messages must be a list with at least one message", "messages");
   }
   let text = Array.isArray(tools) && tools.length > 0 ? `${JSON.stringify(tools)}\n` : "";
   let last = "";
   for (const [at, message] of messages.entries()) {
     const { role, content } = (message ?? {}) as Record<string, unknown>;
-    if (typeof role !== "string") throw new ApiError(400, `messages[${at}].role must be a string`, "messages");
+    if (typeof role !== "string") throw new SimApiError(400, `messages[${at}].role must be a string`, "messages");
     last = contentText(content, at);
     text += `${role}: ${last}\n`;
   }
@@ -115,20 +115,20 @@ export function chatPrompt(body: JsonObject): Prompt {
 
 /**
  * The prompts of a text completion: a string, several strings, token ids, or several lists of token ids.
- * @throws ApiError 400 when `prompt` is none of these, empty, or holds more than 128 prompts
+ * @throws SimApiError 400 when `prompt` is none of these, empty, or holds more than 128 prompts
  */
 function completionPrompts(body: JsonObject): Prompt[] {
   const { prompt } = body;
   const items: readonly unknown[] = Array.isArray(prompt) && typeof prompt[0] !== "number" ? prompt : [prompt];
-  if (items.length === 0) throw new ApiError(400, "prompt must not be empty", "prompt");
-  if (items.length > MAX_PROMPTS) throw new ApiError(400, `at most ${MAX_PROMPTS} prompts in one request`, "prompt");
+  if (items.length === 0) throw new SimApiError(400, "prompt must not be empty", "prompt");
+  if (items.length > MAX_PROMPTS) throw new SimApiError(400, `at most ${MAX_PROMPTS} prompts in one request`, "prompt");
   return items.map((item) => {
     if (item === "" || (Array.isArray(item) && item.length === 0)) {
-      throw new ApiError(400, "prompt must not be empty", "prompt");
+      throw new SimApiError(400, "prompt must not be empty", "prompt");
     }
     if (typeof item === "string") return textPrompt(item, item);
     if (Array.isArray(item) && item.every(isTokenId)) return idPrompt(Uint32Array.from(item));
-    throw new ApiError(400, "prompt must be a string, a list of strings, token ids or lists of token ids", "prompt");
+    throw new SimApiError(400, "prompt must be a string, a list of strings, token ids or lists of token ids", "prompt");
   });
 }
 
@@ -152,14 +152,15 @@ function contentText(content: unknown, at: number): string {
   if (typeof content === "string") return content;
   if (content === null || content === undefined) return "";
   if (!Array.isArray(content)) {
-    throw new ApiError(400, `messages[${at}].content must be a string or a list of parts`, "messages");
+    throw new SimApiError(400, `messages[${at}].content must be a string or a list of parts`, "messages");
   }
   let text = "";
   for (const part of content as unknown[]) {
     const { text: own, image_url: image } = (part ?? {}) as { text?: unknown; image_url?: { url?: unknown } };
     if (typeof own === "string") text += own;
     else if (typeof image?.url === "string") text += image.url;
-    else throw new ApiError(400, `messages[${at}].content holds a part that is neither text nor image_url`, "messages");
+    else
+      throw new SimApiError(400, `messages[${at}].content holds a part that is neither text nor image_url`, "messages");
   }
   return text;
 }

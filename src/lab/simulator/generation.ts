@@ -1,5 +1,5 @@
 import type { ServerResponse } from "node:http";
-import { ApiError } from "./api-error.ts";
+import { SimApiError } from "./api-error.ts";
 import type { SimContext } from "./context.ts";
 import type { GenerationRequest, Prompt } from "./generation-request.ts";
 import type { SimOptions } from "./options.ts";
@@ -102,7 +102,7 @@ export class Generation {
 
   /**
    * Submits every prompt.
-   * @throws ApiError 429 when the queue is full, 400 when a prompt doesn't fit the context; nothing runs then
+   * @throws SimApiError 429 when the queue is full, 400 when a prompt doesn't fit the context; nothing runs then
    */
   start(): void {
     const { prompts, n } = this.#request;
@@ -141,7 +141,7 @@ export class Generation {
   }
 
   /** Ends the response early, as far as it can still say why. */
-  interrupt(error: ApiError): void {
+  interrupt(error: SimApiError): void {
     if (this.#done) return;
     this.#stop();
     if (!this.#response.headersSent) {
@@ -173,16 +173,16 @@ export class Generation {
     choice.text = pieces ? new GivenText(pieces) : new CannedText(choice.sequence.seed);
   }
 
-  #refused(reason: RefusalReason, prompt: Prompt): ApiError {
+  #refused(reason: RefusalReason, prompt: Prompt): SimApiError {
     if (reason === "queue-full") {
       const { maxWaitingQueueLength } = this.#context.engine.config;
-      return new ApiError(429, `The queue is full: ${maxWaitingQueueLength} requests are waiting already`);
+      return new SimApiError(429, `The queue is full: ${maxWaitingQueueLength} requests are waiting already`);
     }
     const { maxModelLen } = this.#context.engine.config;
     const input = prompt.tokens.length;
     const output = this.#request.maxTokens;
     const wanted = output === undefined ? `${input} in the prompt` : `${input} in the prompt and ${output} to generate`;
-    return new ApiError(
+    return new SimApiError(
       400,
       `This model's maximum context length is ${maxModelLen} tokens, but ${wanted} were requested.`,
       this.#request.chat ? "messages" : "prompt",

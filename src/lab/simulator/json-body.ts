@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { IncomingMessage } from "node:http";
-import { ApiError } from "./api-error.ts";
+import { SimApiError } from "./api-error.ts";
 import type { RequestRecord } from "./request-log.ts";
 
 /** A JSON object that a client sent. */
@@ -8,7 +8,7 @@ export type JsonObject = Readonly<Record<string, unknown>>;
 
 /**
  * The one JSON object a body must hold. Bytes behind it are noted in the record, and whether they repeat it.
- * @throws ApiError 400 for anything else
+ * @throws SimApiError 400 for anything else
  */
 export function parseJsonBody(bytes: Buffer, record: RequestRecord): JsonObject {
   const text = bytes.toString("utf8");
@@ -20,15 +20,15 @@ export function parseJsonBody(bytes: Buffer, record: RequestRecord): JsonObject 
     if (end >= 0 && isJson(text.slice(0, end))) {
       record.trailingBytes = true;
       record.repeatedDocument = text.slice(end).trim().startsWith(text.slice(0, end).trim());
-      throw new ApiError(
+      throw new SimApiError(
         400,
         `InvalidRequest: trailing data, ${text.length - end} characters behind the JSON document`,
       );
     }
-    throw new ApiError(400, `The body is not valid JSON: ${(error as Error).message.slice(0, 200)}`);
+    throw new SimApiError(400, `The body is not valid JSON: ${(error as Error).message.slice(0, 200)}`);
   }
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    throw new ApiError(400, "The body must be a JSON object");
+    throw new SimApiError(400, "The body must be a JSON object");
   }
   return value as JsonObject;
 }
@@ -69,7 +69,7 @@ function isJson(text: string): boolean {
  * Reads a request body to its end and notes length and digest in the record.
  * @param limit bytes
  * @returns the body, or undefined when the client went away first
- * @throws ApiError 413 as soon as the body is known to be longer; the rest of it is read and thrown away, so that the
+ * @throws SimApiError 413 as soon as the body is known to be longer; the rest of it is read and thrown away, so that the
  * client gets to read the answer
  */
 export function readBody(request: IncomingMessage, limit: number, record: RequestRecord): Promise<Buffer | undefined> {
@@ -82,7 +82,7 @@ export function readBody(request: IncomingMessage, limit: number, record: Reques
       request.removeAllListeners("end");
       request.resume();
       chunks.length = 0;
-      reject(new ApiError(413, `The body is longer than ${limit} bytes`));
+      reject(new SimApiError(413, `The body is longer than ${limit} bytes`));
     };
     if (declared !== null && declared > limit) {
       tooLong();

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { messageOf } from "../../base/inference/errors.ts";
 import { EXPOSITION_CONTENT_TYPE } from "../../base/telemetry/exposition.ts";
 import { isAdapterName } from "./adapters.ts";
-import { ApiError } from "./api-error.ts";
+import { SimApiError } from "./api-error.ts";
 import { chooseModel, type SimContext } from "./context.ts";
 import { failIfDue } from "./faults.ts";
 import { Generation } from "./generation.ts";
@@ -25,12 +25,12 @@ interface Exchange {
   readonly query: URLSearchParams;
 }
 
-/** Answers a request or throws an ApiError. */
+/** Answers a request or throws an SimApiError. */
 type Handler = (exchange: Exchange) => void | Promise<void>;
 
 /**
  * The JSON object a client sent; undefined when it went away first.
- * @throws ApiError 413, or 400 when it is not one JSON object
+ * @throws SimApiError 413, or 400 when it is not one JSON object
  */
 async function jsonBody({ context, request, record }: Exchange): Promise<JsonObject | undefined> {
   const limit = context.settings.maxRequestBodySizeMb * 1024 * 1024;
@@ -96,10 +96,10 @@ const loadLora: Handler = async (exchange) => {
   const name = word(body, "lora_name");
   const path = word(body, "lora_path");
   if (!isAdapterName(name)) {
-    throw new ApiError(400, "lora_name must have 1 to 256 characters and no comma", "lora_name");
+    throw new SimApiError(400, "lora_name must have 1 to 256 characters and no comma", "lora_name");
   }
   if (exchange.context.modelNames.includes(name)) {
-    throw new ApiError(400, `\`${name}\` is the name of the base model`, "lora_name");
+    throw new SimApiError(400, `\`${name}\` is the name of the base model`, "lora_name");
   }
   exchange.context.adapters.load({ name, path });
   sendText(exchange.response, 200, `Success: LoRA adapter '${name}' added successfully.`);
@@ -116,7 +116,8 @@ const unloadLora: Handler = async (exchange) => {
 
 function word(body: JsonObject, name: string): string {
   const value = body[name];
-  if (typeof value !== "string" || value === "") throw new ApiError(400, `${name} must be a string, not empty`, name);
+  if (typeof value !== "string" || value === "")
+    throw new SimApiError(400, `${name} must be a string, not empty`, name);
   return value;
 }
 
@@ -127,7 +128,7 @@ const tokenizeText: Handler = async (exchange) => {
   chooseModel(exchange.context, body.model);
   const { prompt } = body;
   if (typeof prompt !== "string" && body.messages === undefined) {
-    throw new ApiError(400, "give prompt (a string) or messages", "prompt");
+    throw new SimApiError(400, "give prompt (a string) or messages", "prompt");
   }
   const tokens = typeof prompt === "string" ? tokenize(prompt) : chatPrompt(body).tokens;
   sendJson(exchange.response, 200, {
@@ -144,7 +145,7 @@ const health: Handler = ({ response }) => sendText(response, 200, "");
 /** `GET /health/ready`: 503 until `startup-duration` has passed. */
 const ready: Handler = ({ context, response }) => {
   const left = context.startedAt + context.settings.startupDuration - context.clock.now();
-  if (left > 0) throw new ApiError(503, `The model is loading, ${Math.ceil(left)} ms left`);
+  if (left > 0) throw new SimApiError(503, `The model is loading, ${Math.ceil(left)} ms left`);
   sendText(response, 200, "");
 };
 
@@ -167,7 +168,7 @@ const changeConfig: Handler = async (exchange) => {
   try {
     context.settings = withLiveSettings(context.settings, body);
   } catch (error) {
-    throw new ApiError(400, messageOf(error));
+    throw new SimApiError(400, messageOf(error));
   }
   context.engine.setLatency(context.settings);
   if ("crash-after" in body && context.settings.crashAfter > 0) context.crashAfter(context.settings.crashAfter);

@@ -6,7 +6,7 @@ import { realClock } from "../../base/clock/real.ts";
 import { hostPort } from "../../base/inference/endpoint.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import { Adapters } from "./adapters.ts";
-import { ApiError } from "./api-error.ts";
+import { SimApiError } from "./api-error.ts";
 import type { SimContext } from "./context.ts";
 import { SimEngine } from "./engine.ts";
 import { settingsFor } from "./faults.ts";
@@ -98,7 +98,8 @@ export async function startSimulator(options: SimOptions, parts: SimulatorParts 
       new Promise((resolve) => {
         crashTimer?.cancel();
         server.close(() => resolve());
-        for (const generation of context.generations) generation.interrupt(new ApiError(503, "The server is stopping"));
+        for (const generation of context.generations)
+          generation.interrupt(new SimApiError(503, "The server is stopping"));
         // Later than the last words of the streams just ended.
         clock.soon(() => server.closeAllConnections());
       }),
@@ -158,17 +159,17 @@ async function answer(
       return;
     }
     const methods = ROUTES.get(path);
-    if (!methods) throw new ApiError(404, `There is nothing at ${path.slice(0, 256)}`);
+    if (!methods) throw new SimApiError(404, `There is nothing at ${path.slice(0, 256)}`);
     const handler = methods[request.method ?? ""];
     if (!handler) {
       response.setHeader("allow", Object.keys(methods).join(", "));
-      throw new ApiError(405, `${path} takes ${Object.keys(methods).join(" or ")} only`);
+      throw new SimApiError(405, `${path} takes ${Object.keys(methods).join(" or ")} only`);
     }
     const query = new URLSearchParams(mark < 0 ? "" : url.slice(mark + 1));
     await handler({ context, request, response, record, settings, query });
   } catch (error) {
     if (response.headersSent || response.destroyed) return;
-    const known = error instanceof ApiError ? error : new ApiError(500, messageOf(error));
+    const known = error instanceof SimApiError ? error : new SimApiError(500, messageOf(error));
     sendJson(response, known.status, known);
   }
 }
@@ -226,7 +227,7 @@ function refuseBytes(error: Error, socket: Socket, latest: LatestExchange): void
   } else if (!socket.writable || (underWay && response.headersSent)) {
     socket.destroy();
   } else {
-    const body = JSON.stringify(new ApiError(400, `InvalidRequest: ${messageOf(error)}`));
+    const body = JSON.stringify(new SimApiError(400, `InvalidRequest: ${messageOf(error)}`));
     const head = `content-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close`;
     socket.end(`HTTP/1.1 400 Bad Request\r\n${head}\r\n\r\n${body}`);
   }

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { type Figure, figureText, grouped, spreadText } from "./figure-text.ts";
+import { type FigureKind, figureText, grouped, spreadText } from "./figure-text.ts";
 import { spread } from "./result.ts";
 
-const cell = (figure: Figure, ...values: number[]): string => {
+const cell = (figure: FigureKind, ...values: number[]): string => {
   const { median, range } = spreadText(spread(values), figure);
   return `${median}|${range}`;
 };

@@ -1,10 +1,10 @@
 import type { Spread } from "./result.ts";
 
 /** Stands where there is no figure: of nothing, nothing is known. */
-export const NONE = "-";
+export const NO_FIGURE = "-";
 
 /** What a figure is, and so how it is written. */
-export type Figure = "time" | "count" | "share" | "load" | "ratio";
+export type FigureKind = "time" | "count" | "share" | "load" | "ratio";
 
 /** A figure over seeds: its median with the unit, and from the least to the most in the same unit; "" where all read the same. */
 export interface SpreadText {
@@ -13,18 +13,18 @@ export interface SpreadText {
 }
 
 /** A figure in the unit that its median asks for, so that its two lines can be compared at a glance. */
-export function spreadText(given: Spread, figure: Figure): SpreadText {
+export function spreadText(given: Spread, figure: FigureKind): SpreadText {
   const typical = [given.median, given.max, given.min].find(Number.isFinite);
-  if (typical === undefined) return { median: NONE, range: "" };
+  if (typical === undefined) return { median: NO_FIGURE, range: "" };
   const { scale, digits, unit } = UNITS[figure](typical);
   const text = (value: number): string => (Number.isFinite(value) ? grouped(value * scale, digits) : "?");
-  const median = Number.isFinite(given.median) ? `${text(given.median)}${unit}` : NONE;
+  const median = Number.isFinite(given.median) ? `${text(given.median)}${unit}` : NO_FIGURE;
   const [least, most] = [text(given.min), text(given.max)];
   return { median, range: least === most ? "" : `${least}-${most}` };
 }
 
 /** One figure without a spread. */
-export function figureText(value: number, figure: Figure): string {
+export function figureText(value: number, figure: FigureKind): string {
   return spreadText({ min: value, median: value, max: value }, figure).median;
 }
 
@@ -43,7 +43,7 @@ interface Unit {
   readonly unit: string;
 }
 
-const UNITS: Readonly<Record<Figure, (typical: number) => Unit>> = {
+const UNITS: Readonly<Record<FigureKind, (typical: number) => Unit>> = {
   /** Of milliseconds. */
   time(ms) {
     if (ms < 999.5) return { scale: 1, digits: 0, unit: " ms" };

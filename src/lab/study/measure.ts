@@ -1,7 +1,7 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import { quantile } from "../../base/telemetry/quantile.ts";
 import type { ModelEngine } from "../simulator/model-engine.ts";
-import type { KindResult, Quantiles, Sample } from "./result.ts";
+import type { KindResult, LoadSample, Quantiles } from "./result.ts";
 
 /** Kinds of requests that are told apart; the rest of them count in the sums alone. */
 const MAX_KINDS = 64;
@@ -136,7 +136,7 @@ export class Loads {
   readonly #clock: Clock;
   readonly #sums: number[];
   readonly #keep: boolean;
-  #samples: Sample[] = [];
+  #samples: LoadSample[] = [];
   #sampleEvery = SAMPLE_EVERY;
   #looks = 0;
   #max = 0;
@@ -166,7 +166,7 @@ export class Loads {
     return this.#sums.map((sum) => (this.#looks === 0 ? 0 : sum / this.#looks));
   }
 
-  get samples(): readonly Sample[] {
+  get samples(): readonly LoadSample[] {
     return this.#samples;
   }
 

@@ -1,3 +1,4 @@
+import { listed } from "../../picker/decisions/explain-words.ts";
 import type { WarmUp } from "../simulator/workloads/workload.ts";
 
 /** Milliseconds, or whatever unit the name says; NaN of nothing. */
@@ -31,7 +32,7 @@ export interface ServerResult {
 }
 
 /** One moment of a run, for plots. */
-export interface Sample {
+export interface LoadSample {
   /** Seconds since the start. */
   readonly at: number;
   /** Requests at each server, running and waiting. */
@@ -71,7 +72,7 @@ export interface RunResult {
   readonly kinds: readonly KindResult[];
   readonly servers: readonly ServerResult[];
   /** A sample per second, at most 600 (then thinned); only where asked for. */
-  readonly samples: readonly Sample[];
+  readonly samples: readonly LoadSample[];
   /** Events of the virtual clock, and seconds of real time. */
   readonly events: number;
   readonly seconds: number;
@@ -154,10 +155,4 @@ export function behindText(names: readonly string[], at: string, lower: boolean)
     `At ${at} ${listed(names)} ${they} not keep up: ${their} queues grow for as long as requests arrive, and so do ${their} times. ` +
     `How many times faster another is says little then${lower ? "; the lower rates say more" : ""}.`
   );
-}
-
-/** `a`, `a and b`, `a, b and c`. @param names at least one */
-export function listed(names: readonly string[]): string {
-  const [last] = names.slice(-1);
-  return names.length === 1 ? last! : `${names.slice(0, -1).join(", ")} and ${last}`;
 }

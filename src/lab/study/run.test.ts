@@ -7,7 +7,7 @@ import { loadConfig } from "../../picker/config/load.ts";
 import { PLUGIN_REGISTRY, PLUGINS } from "../../picker/core/plugins/plugins.ts";
 import { MODEL_SERVER } from "../demo/cluster.ts";
 import { ROUND_ROBIN } from "../demo/run.ts";
-import { type WorkloadRequest as DemoRequest, demoWorkload, makeWorkload } from "../demo/traffic.ts";
+import { type DemoRequest, demoWorkload, makeWorkload } from "../demo/traffic.ts";
 import { BatchingEngine } from "../simulator/batching/batching-engine.ts";
 import { PRESETS } from "../simulator/batching/config.ts";
 import { type EngineConfig, SimEngine } from "../simulator/engine.ts";

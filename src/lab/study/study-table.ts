@@ -1,5 +1,5 @@
 import { columns } from "../../base/process/screen.ts";
-import { type Figure, figureText, NONE, type SpreadText, spreadText } from "./figure-text.ts";
+import { type FigureKind, figureText, NO_FIGURE, type SpreadText, spreadText } from "./figure-text.ts";
 import { type RunResult, type Spread, spread } from "./result.ts";
 
 /** The longest name of a policy or kind that a table shows in full. */
@@ -15,14 +15,14 @@ interface Row {
 
 interface Column {
   readonly head: string;
-  readonly figure: Figure;
+  readonly figure: FigureKind;
   /** One figure a seed. */
   values(row: Row): readonly number[];
   /** Shown only where a run has any. */
   readonly unlessZero?: true;
 }
 
-function column(head: string, figure: Figure, of: (run: RunResult) => number): Column {
+function column(head: string, figure: FigureKind, of: (run: RunResult) => number): Column {
   return { head, figure, values: ({ runs }) => runs.map(of) };
 }
 
@@ -84,8 +84,8 @@ function tableRows(policies: readonly string[], rows: readonly Row[], shown: rea
   ];
 }
 
-function cellOf(values: readonly number[], figure: Figure): SpreadText {
-  return values.length === 0 ? { median: NONE, range: "" } : spreadText(spread(values), figure);
+function cellOf(values: readonly number[], figure: FigureKind): SpreadText {
+  return values.length === 0 ? { median: NO_FIGURE, range: "" } : spreadText(spread(values), figure);
 }
 
 /** One figure in a table of names by names. */
@@ -100,12 +100,12 @@ export interface Cell {
  * Medians of one figure: rows by columns, in as many parts below each other as the width asks for.
  * @param head above the rows
  */
-export function crossTable(head: string, cells: readonly Cell[], figure: Figure, width: number): readonly string[] {
+export function crossTable(head: string, cells: readonly Cell[], figure: FigureKind, width: number): readonly string[] {
   const rows = [...new Set(cells.map(({ row }) => row))];
   const heads = [...new Set(cells.map((cell) => cell.column))];
   const text = (row: string, of: string): string => {
     const found = cells.find((cell) => cell.row === row && cell.column === of)?.spread;
-    return found === undefined ? NONE : figureText(found.median, figure);
+    return found === undefined ? NO_FIGURE : figureText(found.median, figure);
   };
   const table = [
     [head, ...heads.map(nameText)],

@@ -1,6 +1,7 @@
-import { counted, figureText, grouped, NONE, wrapped } from "./figure-text.ts";
+import { listed } from "../../picker/decisions/explain-words.ts";
+import { counted, figureText, grouped, NO_FIGURE, wrapped } from "./figure-text.ts";
 import { timeText } from "./progress.ts";
-import { behindText, keepsUp, listed, type RunResult, type StudiedWorkload, type Study, spread } from "./result.ts";
+import { behindText, keepsUp, type RunResult, type StudiedWorkload, type Study, spread } from "./result.ts";
 import type { PlanSize } from "./simulate-settings.ts";
 import type { StudyPlan } from "./study.ts";
 import { type Cell, crossTable, nameText, policyTable } from "./study-table.ts";
@@ -113,7 +114,7 @@ function realisedText(runs: readonly RunResult[]): string {
 
 function between(values: readonly number[]): string {
   const finite = values.filter(Number.isFinite);
-  if (finite.length === 0) return NONE;
+  if (finite.length === 0) return NO_FIGURE;
   const { min, max } = spread(finite);
   const [least, most] = [grouped(min), grouped(max)];
   return least === most ? least : `${least} to ${most}`;

@@ -10,7 +10,7 @@ import { type EndpointsFile, endpointsOf } from "./endpoints-file.ts";
 import type { AppliedChange, EndpointRegistry } from "./registry.ts";
 
 /** The largest endpoints file, bytes (api-resources 6A.2). */
-export const MAX_FILE_BYTES = 1024 * 1024;
+export const MAX_ENDPOINTS_BYTES = 1024 * 1024;
 /** The most problems of one file that are told one by one. */
 const MAX_TOLD = 20;
 
@@ -69,7 +69,7 @@ export class FileDiscovery {
 
   async #read(): Promise<EndpointsFile> {
     const { path, flavour } = this.#options;
-    return endpointsOf(await readDocument(path, { maxBytes: MAX_FILE_BYTES }), flavour);
+    return endpointsOf(await readDocument(path, { maxBytes: MAX_ENDPOINTS_BYTES }), flavour);
   }
 
   async #reload(): Promise<void> {

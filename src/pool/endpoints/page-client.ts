@@ -45,7 +45,7 @@ interface ConnectOptions {
 }
 
 /** What is kept per endpoint between scrapes. */
-class Line {
+class ScrapeConnection {
   readonly client: Client;
   /** Whom the client connects to. */
   readonly host: MetricsHost;
@@ -99,7 +99,7 @@ export class PageClient {
   readonly #scheme: string;
   readonly #port: number;
   readonly #connect: ConnectOptions;
-  readonly #lines = new Map<PoolEndpoint, Line>();
+  readonly #lines = new Map<PoolEndpoint, ScrapeConnection>();
   /** Where pages that came in pieces are put together: reading is synchronous, so one serves all. */
   #page = new Uint8Array(FIRST_PAGE_BYTES);
 
@@ -149,7 +149,7 @@ export class PageClient {
     return (this.#port || metricsHost.port) === port ? undefined : "port";
   }
 
-  #lineOf(endpoint: PoolEndpoint): Line {
+  #lineOf(endpoint: PoolEndpoint): ScrapeConnection {
     const { metricsHost, labels } = endpoint;
     const dialect = this.#dialects.of(labels);
     let line = this.#lines.get(endpoint);
@@ -160,7 +160,7 @@ export class PageClient {
     }
     if (line === undefined) {
       const origin = `${this.#scheme}://${hostPort(metricsHost.address, this.#port || metricsHost.port)}`;
-      line = new Line(metricsHost, origin, this.#connect, dialect);
+      line = new ScrapeConnection(metricsHost, origin, this.#connect, dialect);
       this.#lines.set(endpoint, line);
     } else line.speak(dialect);
     return line;
@@ -204,7 +204,7 @@ class PageFetch implements Dispatcher.DispatchHandler, RunningScrape {
   readonly #owner: PageClient;
   readonly #endpoint: PoolEndpoint;
   readonly #previous: EndpointMetrics;
-  readonly #line: Line;
+  readonly #line: ScrapeConnection;
   /** Undefined once the result was given or the scrape was cancelled. */
   #done: ((result: ScrapeResult) => void) | undefined;
   #answered = false;
@@ -217,7 +217,7 @@ class PageFetch implements Dispatcher.DispatchHandler, RunningScrape {
     owner: PageClient,
     endpoint: PoolEndpoint,
     previous: EndpointMetrics,
-    line: Line,
+    line: ScrapeConnection,
     done: (result: ScrapeResult) => void,
   ) {
     this.#owner = owner;

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, symlink, truncate, writeFile } from "node:fs/promis
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { MAX_FILE_BYTES, MAX_FILES, ManifestFolder } from "./manifests.ts";
+import { MAX_FILES, MAX_MANIFEST_BYTES, ManifestFolder } from "./manifests.ts";
 
 let folder = "";
 
@@ -142,17 +142,17 @@ describe("ManifestFolder", () => {
   });
 
   it("takes files of 1 MiB, 16 MiB of them, and no more", async () => {
-    await write("a.yaml", `${model("a")}#`.padEnd(MAX_FILE_BYTES, "x"));
-    await write("b.yaml", `${model("b")}#`.padEnd(MAX_FILE_BYTES + 1, "x"));
+    await write("a.yaml", `${model("a")}#`.padEnd(MAX_MANIFEST_BYTES, "x"));
+    await write("b.yaml", `${model("b")}#`.padEnd(MAX_MANIFEST_BYTES + 1, "x"));
     const manifests = new ManifestFolder(folder);
     const content = await manifests.read();
     expect([names(content), content.problems]).toEqual([
       ["default/a"],
       [`${join(folder, "b.yaml")} is larger than the 1048576 bytes accepted for such a file`],
     ]);
-    await truncate(join(folder, "b.yaml"), 15 * MAX_FILE_BYTES);
+    await truncate(join(folder, "b.yaml"), 15 * MAX_MANIFEST_BYTES);
     await manifests.read();
-    await truncate(join(folder, "b.yaml"), 15 * MAX_FILE_BYTES + 1);
+    await truncate(join(folder, "b.yaml"), 15 * MAX_MANIFEST_BYTES + 1);
     expect(await failure(manifests.read())).toBe(
       `RESOURCE_LIMIT: the manifests in ${folder} have 16777217 bytes together; at most 16777216`,
     );

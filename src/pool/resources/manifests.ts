@@ -63,7 +63,7 @@ function sentence(document: Document, { path, problem }: Violation): string {
 
 /** Bounds of a folder of manifests; sizes in bytes. */
 export const MAX_FILES = 1_000;
-export const MAX_FILE_BYTES = 1024 * 1024;
+export const MAX_MANIFEST_BYTES = 1024 * 1024;
 const MAX_FOLDER_BYTES = 16 * 1024 * 1024;
 
 /** What a folder of manifests says. */
@@ -124,7 +124,7 @@ export class ManifestFolder {
         continue;
       }
       try {
-        const text = await readText(path, { maxBytes: MAX_FILE_BYTES });
+        const text = await readText(path, { maxBytes: MAX_MANIFEST_BYTES });
         const manifests = readResources(text, path, { namespace: this.#namespace });
         known.set(path, { signature, objects: manifests.objects });
         warnings.push(...manifests.warnings);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { madeModel, pendingCondition } from "../../../test/support/resources/made.cases.ts";
-import { type Condition, type Finding, MAX_MESSAGE, modelConditions, setCondition } from "./model-status.ts";
+import { type Condition, type ConditionUpdate, MAX_MESSAGE, modelConditions, setCondition } from "./model-status.ts";
 import { codePoints } from "./scalars.ts";
 
 const NOW = Date.UTC(2026, 0, 31, 12);
@@ -65,7 +65,7 @@ describe("modelConditions (R-19)", () => {
 
 const T1 = Date.UTC(2026, 0, 31, 12, 0, 0, 900);
 const T2 = Date.UTC(2026, 0, 31, 13);
-const finding = (change: Partial<Finding> = {}): Finding => ({
+const finding = (change: Partial<ConditionUpdate> = {}): ConditionUpdate => ({
   type: "Accepted",
   status: "True",
   reason: "Accepted",

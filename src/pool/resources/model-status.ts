@@ -18,13 +18,13 @@ export function modelConditions(
   const verdict = winner === undefined ? inForce(model) : inUse(model, winner);
   let conditions = current;
   for (const type of [CONDITION.accepted, CONDITION.ready]) {
-    const finding: Finding = { type, ...verdict, observedGeneration: model.meta.generation };
+    const finding: ConditionUpdate = { type, ...verdict, observedGeneration: model.meta.generation };
     conditions = setCondition(conditions, finding, now) ?? conditions;
   }
   return conditions;
 }
 
-type Verdict = Pick<Finding, "status" | "reason" | "message">;
+type Verdict = Pick<ConditionUpdate, "status" | "reason" | "message">;
 
 function inForce({ modelName, poolRef }: InferenceModel): Verdict {
   const message = `serves the model name ${JSON.stringify(modelName)} of InferencePool ${poolRef.name}`;
@@ -67,7 +67,7 @@ export interface Condition {
 }
 
 /** What a controller has to say; when it became so is found out by comparing. */
-export type Finding = Omit<Condition, "lastTransitionTime"> & { readonly observedGeneration: number };
+export type ConditionUpdate = Omit<Condition, "lastTransitionTime"> & { readonly observedGeneration: number };
 
 /** Most conditions in one list. */
 const MAX_CONDITIONS = 8;
@@ -83,7 +83,7 @@ export const MAX_MESSAGE = 32_768;
  */
 export function setCondition(
   conditions: readonly Condition[],
-  finding: Finding,
+  finding: ConditionUpdate,
   now: number,
 ): readonly Condition[] | undefined {
   const message = cut(finding.message);

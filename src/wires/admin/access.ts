@@ -16,10 +16,10 @@ export interface AdminRequest {
 }
 
 /** Undefined = allowed; else what to answer. */
-export type Verdict = { readonly status: 401 | 403 | 500; readonly message: string } | undefined;
+export type AccessVerdict = { readonly status: 401 | 403 | 500; readonly message: string } | undefined;
 
 /** Decides about every request to the admin port; whoever starts the port passes one in. */
-export type Authorize = (request: AdminRequest) => Verdict | Promise<Verdict>;
+export type Authorize = (request: AdminRequest) => AccessVerdict | Promise<AccessVerdict>;
 
 /** Whether an address is this machine talking to itself. */
 export function isLoopback(address: string): boolean {

@@ -3,12 +3,12 @@ import { queueOf } from "../../../../test/support/brokers/broker.cases.ts";
 import { CaseFolder, NO_EVENTS } from "../../../../test/support/brokers/sqlite/fixture.cases.ts";
 import type { Broker } from "../../../async/brokers/broker.ts";
 import { sqliteBroker } from "../../../async/brokers/sqlite/broker.ts";
-import { Backlog } from "./backlog.ts";
-import { comparison, endLine } from "./summary.ts";
+import { DemoBacklog } from "./backlog.ts";
+import { endLine, phaseTable } from "./summary.ts";
 
 const QUEUE = { ...queueOf("b"), resultQueueName: "b-results" };
 
-describe("Backlog", () => {
+describe("DemoBacklog", () => {
   let place: CaseFolder;
   let broker: Broker;
 
@@ -22,8 +22,8 @@ describe("Backlog", () => {
     place.remove();
   });
 
-  const backlog = (): Backlog =>
-    new Backlog({ path: place.path, queueName: "b", count: 20, seed: 1, clock: place.clock });
+  const backlog = (): DemoBacklog =>
+    new DemoBacklog({ path: place.path, queueName: "b", count: 20, seed: 1, clock: place.clock });
 
   /** Gives `count` messages of the queue a result. */
   async function answer(count: number, statusCode: number): Promise<void> {
@@ -67,7 +67,7 @@ describe("Backlog", () => {
   });
 });
 
-describe("comparison", () => {
+describe("phaseTable", () => {
   it("puts the acts side by side, each against realtime traffic alone, in 80 columns", () => {
     const realtime = (p99: number) => ({ requests: 1570, failed: 0, interrupted: 0, ttftMs: { p50: 26, p99 } });
     const backlog = {
@@ -75,7 +75,7 @@ describe("comparison", () => {
       inFlight: { before: 20.9, during: 2.8, after: 19.7, least: 1 },
     };
     const machine = { lagMs: { p90: 1, max: 2 }, tooBusy: false };
-    const lines = comparison([
+    const lines = phaseTable([
       { name: "realtime alone", realtime: realtime(50), ...machine },
       { name: "backlog, gate", realtime: realtime(60), backlog, ...machine },
       {

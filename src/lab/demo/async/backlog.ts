@@ -34,7 +34,7 @@ interface BacklogTally {
  * Requests that can wait, on an embedded queue. Nothing is written while realtime traffic runs in this process, since SQLite
  * waits for the disk: all are queued at once, and results are taken when they all are there.
  */
-export class Backlog {
+export class DemoBacklog {
   readonly #options: BacklogOptions;
   readonly #producer: Producer;
   readonly #ids: readonly string[];
@@ -107,7 +107,7 @@ const ARRIVAL = 0.05;
 const KILL = 0.92;
 
 export interface BacklogRunOptions {
-  readonly work: Backlog;
+  readonly work: DemoBacklog;
   readonly dispatcher: DemoDispatcher;
   /** Whether the dispatcher is killed on the way. */
   readonly kill: boolean;
@@ -122,7 +122,7 @@ export interface BacklogSummary extends BacklogTally {
 }
 
 /** How a backlog stands at one moment. */
-export interface BacklogMoment {
+export interface BacklogStatus {
   readonly waiting: number;
   readonly done: number;
   /** Undefined while the dispatcher is away. */
@@ -149,7 +149,7 @@ export class BacklogRun {
   }
 
   /** Does what is due and looks how it stands. @param share of the act that is over, above 1 after its end */
-  async step(share: number): Promise<BacklogMoment> {
+  async step(share: number): Promise<BacklogStatus> {
     const { work, dispatcher, kill } = this.#options;
     if (this.#queuedAt === undefined && share >= ARRIVAL) {
       this.#queuedAt = this.#clock.now();

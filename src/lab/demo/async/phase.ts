@@ -1,12 +1,12 @@
 import type { Pool } from "undici";
 import { delay } from "../../../base/clock/clock.ts";
 import type { BacklogPicture } from "../../../wires/admin/views.ts";
-import type { Stage } from "../environment.ts";
+import type { DemoEnvironment } from "../environment.ts";
 import { isTooBusy, LagMeter } from "../lag.ts";
-import { runTraffic, type WorkloadRequest } from "../traffic.ts";
-import { type BacklogMoment, BacklogRun, type BacklogRunOptions } from "./backlog.ts";
+import { type DemoRequest, runTraffic } from "../traffic.ts";
+import { BacklogRun, type BacklogRunOptions, type BacklogStatus } from "./backlog.ts";
 import { RealtimeFigures } from "./realtime.ts";
-import { type ActSummary, endLine } from "./summary.ts";
+import { endLine, type PhaseSummary } from "./summary.ts";
 
 /** Milliseconds between looks, and looks from one line to the next. */
 const LOOK_MS = 200;
@@ -14,20 +14,24 @@ const LOOKS_PER_LINE = 5;
 /** Milliseconds that a backlog may go on after its act: what has no result then counts as lost. */
 const PATIENCE_MS = 60_000;
 
-interface Act {
+interface Phase {
   readonly name: string;
-  readonly realtime: readonly WorkloadRequest[];
+  readonly realtime: readonly DemoRequest[];
   readonly lengthMs: number;
   /** Requests that all servers together run at a time. */
   readonly slots: number;
   /** Undefined = realtime traffic alone. */
   readonly backlog?: BacklogRunOptions;
   /** Told at every look how things stand. */
-  onMoment(moment: Moment): void;
+  onStatus(status: PhaseStatus): void;
 }
 
 /** Plays one act: realtime traffic, and beside it the backlog until its last result. Every second a line says how it stands. */
-export async function playAct({ clock, cluster, screen, signal }: Stage, client: Pool, act: Act): Promise<ActSummary> {
+export async function playPhase(
+  { clock, cluster, screen, signal }: DemoEnvironment,
+  client: Pool,
+  act: Phase,
+): Promise<PhaseSummary> {
   const { name, lengthMs, slots } = act;
   await cluster.reset();
   const figures = new RealtimeFigures(clock);
@@ -41,11 +45,11 @@ export async function playAct({ clock, cluster, screen, signal }: Stage, client:
     await delay(clock, begin + looks * LOOK_MS - clock.now(), signal).catch(() => undefined);
     if (signal.aborted) break;
     const passed = clock.now() - begin;
-    const moment = { seconds: passed / 1000, slots, figures, backlog: await backlog?.step(passed / lengthMs) };
-    act.onMoment(moment);
+    const status = { seconds: passed / 1000, slots, figures, backlog: await backlog?.step(passed / lengthMs) };
+    act.onStatus(status);
     if (looks % LOOKS_PER_LINE === 0) {
-      screen.say(momentLine(moment));
-      const { state = "", because = "" } = moment.backlog?.view?.gate ?? {};
+      screen.say(statusLine(status));
+      const { state = "", because = "" } = status.backlog?.view?.gate ?? {};
       if (state !== told && state !== "") screen.say(`    gate ${state}: ${because}`);
       told = state;
     }
@@ -67,12 +71,12 @@ export async function playAct({ clock, cluster, screen, signal }: Stage, client:
 const WIDTH = 24;
 
 /** How things stand at one moment of an act. */
-export interface Moment {
+export interface PhaseStatus {
   /** Since the act began. */
   readonly seconds: number;
   readonly slots: number;
   readonly figures: RealtimeFigures;
-  readonly backlog: BacklogMoment | undefined;
+  readonly backlog: BacklogStatus | undefined;
 }
 
 /** Above the lines of an act; with them it fits into 80 columns. */
@@ -82,7 +86,7 @@ export const HEAD = [
 ].join("\n");
 
 /** One moment in one line. */
-export function momentLine({ seconds, slots, figures, backlog }: Moment): string {
+export function statusLine({ seconds, slots, figures, backlog }: PhaseStatus): string {
   const { inFlight, latelyP99 } = figures;
   const view = backlog?.view;
   const running = view?.running ?? 0;
@@ -118,9 +122,9 @@ export function bar(realtime: number, backlog: number, slots: number): string {
 }
 
 /** The same for the gateway's page. */
-export function backlogPicture(moment: Moment | undefined): BacklogPicture | undefined {
-  if (moment?.backlog === undefined) return undefined;
-  const { waiting, done, view } = moment.backlog;
+export function backlogPicture(status: PhaseStatus | undefined): BacklogPicture | undefined {
+  if (status?.backlog === undefined) return undefined;
+  const { waiting, done, view } = status.backlog;
   const { state = "none", because = "lets everything pass" } = view?.gate ?? {};
   return {
     ...{ waiting, done, inFlight: view?.running, etaSeconds: view?.etaSeconds },

@@ -1,7 +1,7 @@
 import type { Clock } from "../../../base/clock/clock.ts";
 import { SeededRandom } from "../../../base/clock/random.ts";
 import { quantile } from "../../../base/telemetry/quantile.ts";
-import { type Outcome, type WorkloadRequest, words } from "../traffic.ts";
+import { type DemoRequest, type RequestOutcome, words } from "../traffic.ts";
 
 /** When the wave of realtime traffic comes and goes, as shares of an act. */
 export const WAVE = { from: 0.3, to: 0.55 } as const;
@@ -28,9 +28,9 @@ interface RealtimeOptions {
  * Requests with a wave in the middle; the same seed gives the same list. Their distances are half to one and a half of the mean:
  * with Poisson arrivals a few dozen slots go up and down so much that nobody sees the wave.
  */
-export function realtimeList({ seed, lengthMs, slots }: RealtimeOptions): WorkloadRequest[] {
+export function realtimeList({ seed, lengthMs, slots }: RealtimeOptions): DemoRequest[] {
   const random = new SeededRandom(seed);
-  const list: WorkloadRequest[] = [];
+  const list: DemoRequest[] = [];
   let at = 0;
   for (let number = 0; ; number++) {
     const perSecond = (slots * shareAt(at / lengthMs)) / SECONDS;
@@ -77,7 +77,7 @@ export class RealtimeFigures {
     this.#sent++;
   }
 
-  ended({ kind, ttftMs, detail }: Outcome): void {
+  ended({ kind, ttftMs, detail }: RequestOutcome): void {
     this.#ended++;
     if (!Number.isNaN(ttftMs)) this.#ttfts.push({ at: this.#clock.now(), ms: ttftMs });
     if (kind === "interrupted") this.#interrupted++;

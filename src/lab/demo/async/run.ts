@@ -1,14 +1,14 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { SLOT_SERVER } from "../cluster.ts";
-import { onStage, type Setting, type Stage } from "../environment.ts";
+import { type DemoEnvironment, inEnvironment, type RunningDemo } from "../environment.ts";
 import { busyNote } from "../lag.ts";
 import { runTraffic } from "../traffic.ts";
-import { Backlog, type BacklogRunOptions } from "./backlog.ts";
+import { type BacklogRunOptions, DemoBacklog } from "./backlog.ts";
 import { type BudgetGate, DemoDispatcher, dispatchConfig } from "./dispatcher.ts";
-import { backlogPicture, type Moment, playAct } from "./phase.ts";
+import { backlogPicture, type PhaseStatus, playPhase } from "./phase.ts";
 import { realtimeList } from "./realtime.ts";
-import { type ActSummary, comparison } from "./summary.ts";
+import { type PhaseSummary, phaseTable } from "./summary.ts";
 
 export interface AsyncDemoOptions {
   readonly servers: number;
@@ -69,19 +69,19 @@ const ACTS: readonly ActPlan[] = [
 
 /** Runs the demo with a backlog; returns the exit status, which is 1 when a message was lost or has two results. */
 export function runAsyncDemo(options: AsyncDemoOptions): Promise<number> {
-  return onStage({ ...options, modelServer: SLOT_SERVER }, (stage) => new AsyncDemo(options, stage).run());
+  return inEnvironment({ ...options, modelServer: SLOT_SERVER }, (stage) => new AsyncDemo(options, stage).run());
 }
 
 class AsyncDemo {
   readonly #options: AsyncDemoOptions;
-  readonly #stage: Stage;
+  readonly #stage: DemoEnvironment;
   readonly #slots: number;
   readonly #lengthMs: number;
   #queues = 0;
-  #moment: Moment | undefined;
+  #status: PhaseStatus | undefined;
   #dispatcher: DemoDispatcher | undefined;
 
-  constructor(options: AsyncDemoOptions, stage: Stage) {
+  constructor(options: AsyncDemoOptions, stage: DemoEnvironment) {
     this.#options = options;
     this.#stage = stage;
     this.#slots = options.servers * SLOT_SERVER.maxNumSeqs;
@@ -91,7 +91,7 @@ class AsyncDemo {
   async run(): Promise<number> {
     const { durationMs, json, seed } = this.#options;
     const { screen, signal } = this.#stage;
-    const setting = await this.#stage.start({ backlog: () => backlogPicture(this.#moment) });
+    const setting = await this.#stage.start({ backlog: () => backlogPicture(this.#status) });
     this.#stage.beforeEnd(() => this.#dispatcher?.stop());
     this.#stage.listenToKeys("k kills the dispatcher (it returns after 1 s)", (key) => {
       if (key === "k") this.#dispatcher?.kill();
@@ -100,7 +100,7 @@ class AsyncDemo {
 
     const slots = this.#slots;
     const count = this.#count;
-    const acts: ActSummary[] = [];
+    const acts: PhaseSummary[] = [];
     for (const { name, title, backlog } of ACTS) {
       if (signal.aborted) break;
       screen.say(`\n${title(count, slots)}`);
@@ -108,7 +108,7 @@ class AsyncDemo {
     }
     if (signal.aborted) return durationMs === undefined ? 0 : 130;
     if (json) process.stdout.write(`${JSON.stringify({ acts })}\n`);
-    else for (const line of ["", ...comparison(acts), "", NEXT]) screen.say(line);
+    else for (const line of ["", ...phaseTable(acts), "", NEXT]) screen.say(line);
     for (const line of busyNote(acts)) screen.say(line);
     const lost = acts.some(({ backlog }) => backlog !== undefined && backlog.lost + backlog.twice > 0);
     if (durationMs !== undefined || json) return lost ? 1 : 0;
@@ -123,38 +123,38 @@ class AsyncDemo {
     return Math.round((this.#slots * WORK * this.#lengthMs) / 1000);
   }
 
-  #gate({ adminUrl }: Setting): BudgetGate {
+  #gate({ adminUrl }: RunningDemo): BudgetGate {
     const slotsPerServer = SLOT_SERVER.maxNumSeqs;
     return { url: `${adminUrl}/metrics`, slotsPerServer, slots: this.#slots, baseline: BASELINE };
   }
 
-  async #warmUp({ client }: Setting): Promise<void> {
+  async #warmUp({ client }: RunningDemo): Promise<void> {
     const { clock, screen, signal } = this.#stage;
     screen.say("warming up");
     const list = realtimeList({ seed: this.#options.seed, lengthMs: WARM_UP_MS, slots: this.#slots });
     await runTraffic(client, clock, list, signal, { ended() {} });
   }
 
-  async #act(setting: Setting, name: string, seed: number, plan: BacklogPlan | undefined): Promise<ActSummary> {
+  async #act(setting: RunningDemo, name: string, seed: number, plan: BacklogPlan | undefined): Promise<PhaseSummary> {
     const lengthMs = this.#lengthMs;
     const slots = this.#slots;
     // What the picker believes of the servers' caches is emptied with them.
     await setting.gateway.useDefaultConfig();
     const realtime = realtimeList({ seed, lengthMs, slots });
-    const onMoment = (moment: Moment): void => {
-      this.#moment = moment;
+    const onStatus = (status: PhaseStatus): void => {
+      this.#status = status;
     };
-    const act = { name, realtime, lengthMs, slots, onMoment };
-    if (plan === undefined) return playAct(this.#stage, setting.client, act);
-    return playAct(this.#stage, setting.client, { ...act, backlog: await this.#backlog(setting, seed, plan) });
+    const act = { name, realtime, lengthMs, slots, onStatus };
+    if (plan === undefined) return playPhase(this.#stage, setting.client, act);
+    return playPhase(this.#stage, setting.client, { ...act, backlog: await this.#backlog(setting, seed, plan) });
   }
 
   /** A backlog in a queue of its own, and a dispatcher for it that runs. */
-  async #backlog(setting: Setting, seed: number, { gated, kill }: BacklogPlan): Promise<BacklogRunOptions> {
+  async #backlog(setting: RunningDemo, seed: number, { gated, kill }: BacklogPlan): Promise<BacklogRunOptions> {
     const { cluster, clock, screen } = this.#stage;
     const path = join(cluster.folder, "queue.db");
     const queueName = `backlog-${++this.#queues}`;
-    const work = new Backlog({ path, queueName, count: this.#count, seed, clock });
+    const work = new DemoBacklog({ path, queueName, count: this.#count, seed, clock });
     const file = join(cluster.folder, "dispatch.yaml");
     const gate = gated ? this.#gate(setting) : undefined;
     // Without the gate all workers are busy, and there are more of them than slots: what a gate is for.

@@ -4,7 +4,7 @@ import type { BacklogSummary } from "./backlog.ts";
 import type { RealtimeSummary } from "./realtime.ts";
 
 /** What came of one act, in the shape of `--json`. */
-export interface ActSummary {
+export interface PhaseSummary {
   readonly name: string;
   readonly realtime: RealtimeSummary;
   readonly backlog?: BacklogSummary;
@@ -17,7 +17,7 @@ export interface ActSummary {
 const HEAD = ["", "requests", "failed", "TTFT p50", "TTFT p99", "", "backlog", "done in"];
 
 /** The acts side by side, and what became of the messages. */
-export function comparison(acts: readonly ActSummary[]): string[] {
+export function phaseTable(acts: readonly PhaseSummary[]): string[] {
   const alone = acts[0]?.realtime.ttftMs.p99 ?? 0;
   const rows = acts.map(({ name, realtime, backlog }, at) => [
     name,

@@ -1,7 +1,7 @@
 import { LoraSlots, ResidentAdapters } from "../lora.ts";
 import type { EngineCounters } from "../model-engine.ts";
 import { Sequence } from "../sequence.ts";
-import { BlockPool, NONE } from "./block-pool.ts";
+import { BlockPool, NO_BLOCK } from "./block-pool.ts";
 import type { BatchingConfig, StepLoad } from "./config.ts";
 
 /** The head of the queue that did not fit, and what would have to change before it can. */
@@ -201,7 +201,7 @@ export class BatchScheduler {
     const most = Math.min(hashes.length >> 1, Math.floor((known - 1) / this.#config.blockSize));
     while (found.length < most) {
       const block = this.pool.find(hashes[2 * found.length]!, hashes[2 * found.length + 1]!);
-      if (block === NONE) break;
+      if (block === NO_BLOCK) break;
       found.push(block);
     }
     return found.length;

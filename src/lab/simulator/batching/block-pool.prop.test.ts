@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { BlockPool, NONE } from "./block-pool.ts";
+import { BlockPool, NO_BLOCK } from "./block-pool.ts";
 
 interface ModelBlock {
   holders: number;
@@ -49,7 +49,7 @@ it("takes, finds, shares and lets go as a list of blocks does, none twice and no
           }
         } else if (step.kind === "share") {
           const found = pool.find(...wordsOf(step.contents));
-          if (found !== NONE) {
+          if (found !== NO_BLOCK) {
             pool.pin(found);
             if (blocks[found]!.holders++ === 0) queue.splice(queue.indexOf(found), 1);
             tables.push([found]);
@@ -65,7 +65,7 @@ it("takes, finds, shares and lets go as a list of blocks does, none twice and no
         }
         for (let contents = 0; contents < 8; contents++) {
           const same = blocks.flatMap((block, i) => (block.contents === contents ? [i] : []));
-          const oldest = same.toSorted((a, b) => blocks[a]!.since - blocks[b]!.since)[0] ?? NONE;
+          const oldest = same.toSorted((a, b) => blocks[a]!.since - blocks[b]!.since)[0] ?? NO_BLOCK;
           expect(pool.find(...wordsOf(contents))).toBe(oldest);
         }
         const idle = queue.filter((block) => blocks[block]!.contents !== undefined).length;

@@ -1,5 +1,5 @@
 /** No block. */
-export const NONE = -1;
+export const NO_BLOCK = -1;
 
 /** Words of a record: the hash in two of them, the next block of the same bucket, and whether there are contents at all. */
 const WORDS = 4;
@@ -34,7 +34,7 @@ export class BlockPool {
   constructor(capacity: number) {
     this.capacity = capacity;
     this.#holders = new Int32Array(capacity);
-    this.#bucket = new Int32Array(2 ** Math.ceil(Math.log2(capacity * 2))).fill(NONE);
+    this.#bucket = new Int32Array(2 ** Math.ceil(Math.log2(capacity * 2))).fill(NO_BLOCK);
     this.#record = new Int32Array(WORDS * capacity);
     this.#next = new Int32Array(capacity + 1);
     this.#previous = new Int32Array(capacity + 1);
@@ -73,16 +73,16 @@ export class BlockPool {
     return this.#changes;
   }
 
-  /** The block with these contents, the one remembered first where there are several; NONE without. */
+  /** The block with these contents, the one remembered first where there are several; NO_BLOCK without. */
   find(first: number, second: number): number {
     const record = this.#record;
     let block = this.#bucket[first & (this.#bucket.length - 1)]!;
-    while (block !== NONE) {
+    while (block !== NO_BLOCK) {
       const at = WORDS * block;
       if (record[at] === (first | 0) && record[at + SECOND] === (second | 0)) return block;
       block = record[at + CHAIN]!;
     }
-    return NONE;
+    return NO_BLOCK;
   }
 
   /** Whether somebody holds it. */
@@ -114,14 +114,14 @@ export class BlockPool {
     const record = this.#record;
     record[WORDS * block] = first;
     record[WORDS * block + SECOND] = second;
-    record[WORDS * block + CHAIN] = NONE;
+    record[WORDS * block + CHAIN] = NO_BLOCK;
     record[WORDS * block + HASHED] = 1;
     const at = first & (this.#bucket.length - 1);
     let last = this.#bucket[at]!;
-    if (last === NONE) {
+    if (last === NO_BLOCK) {
       this.#bucket[at] = block;
     } else {
-      for (let next = last; next !== NONE; next = record[WORDS * next + CHAIN]!) last = next;
+      for (let next = last; next !== NO_BLOCK; next = record[WORDS * next + CHAIN]!) last = next;
       record[WORDS * last + CHAIN] = block;
     }
     this.#changes++;
@@ -157,7 +157,7 @@ export class BlockPool {
       record[WORDS * before + CHAIN] = after;
     }
     record[WORDS * block + HASHED] = 0;
-    for (let twin = after; twin !== NONE; twin = record[WORDS * twin + CHAIN]!) {
+    for (let twin = after; twin !== NO_BLOCK; twin = record[WORDS * twin + CHAIN]!) {
       if (record[WORDS * twin] === first && record[WORDS * twin + SECOND] === second) this.#changes++;
     }
   }

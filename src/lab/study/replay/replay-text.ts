@@ -1,6 +1,6 @@
 import { columns } from "../../../base/process/screen.ts";
 import { percent } from "../../../picker/decisions/explain-words.ts";
-import { bullet, counted, figureText, grouped, NONE, wrapped } from "../figure-text.ts";
+import { bullet, counted, figureText, grouped, NO_FIGURE, wrapped } from "../figure-text.ts";
 import { nameText } from "../study-table.ts";
 import { studyText } from "../study-text.ts";
 import type { Counted, DecidedBy, DecisionStudy, LogSummary, ReplayStudy, TrafficStudy } from "./replay-result.ts";
@@ -85,9 +85,11 @@ function trafficLines({ log, study }: TrafficStudy, width: number): readonly str
   });
   const past = log.recorded;
   const recorded =
-    past === undefined ? [NONE, NONE, NONE] : [past.p50, past.p90, past.p99].map((value) => figureText(value, "time"));
+    past === undefined
+      ? [NO_FIGURE, NO_FIGURE, NO_FIGURE]
+      : [past.p50, past.p90, past.p99].map((value) => figureText(value, "time"));
   const counts = log.upstreams.map(({ count }) => count);
-  const spread = counts.length === 0 ? NONE : `${Math.min(...counts)} to ${Math.max(...counts)}`;
+  const spread = counts.length === 0 ? NO_FIGURE : `${Math.min(...counts)} to ${Math.max(...counts)}`;
   if (rows.length === 0) return lines;
   return [
     ...[...lines, "", "From arrival to last token, simulated, and recorded as far as the log tells"],

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { fullStudy, runResult, studyOf } from "../../../../test/support/study/report/report.cases.ts";
-import type { Sample } from "../result.ts";
+import type { LoadSample } from "../result.ts";
 import { loadPlots, rangePlots } from "./plots-data.ts";
 import { StudyIndex } from "./study-index.ts";
 
@@ -57,7 +57,7 @@ describe("plots of loads", () => {
   });
 
   it("are thinned to means of at most 120 stretches", () => {
-    const samples = Array.from({ length: 600 }, (_, at): Sample => ({ at, loads: [at, 1] }));
+    const samples = Array.from({ length: 600 }, (_, at): LoadSample => ({ at, loads: [at, 1] }));
     const of = studyOf([runResult({ workload: "b2b-saas", rate: 60, policy: "a", seed: 1, samples })], ["a"]);
     const [plot] = loadPlots(new StudyIndex(of), of.workloads[0]!).plots;
     expect(plot!.x.length).toBe(120);

@@ -1,4 +1,4 @@
-import type { RunResult, Sample, Spread, StudiedWorkload } from "../result.ts";
+import type { LoadSample, RunResult, Spread, StudiedWorkload } from "../result.ts";
 import { type Figure, HIT_RATE, LOAD_SPREAD, number, THROUGHPUT, TTFT_P90 } from "./figures.ts";
 import { type StudyIndex, spreadOf } from "./study-index.ts";
 
@@ -121,9 +121,9 @@ export function rangePlots(index: StudyIndex, workload: StudiedWorkload): RangeP
 }
 
 /** At most `MOMENTS` samples, each the mean of its stretch. */
-function thinned(samples: readonly Sample[]): Sample[] {
+function thinned(samples: readonly LoadSample[]): LoadSample[] {
   const size = Math.ceil(samples.length / MOMENTS);
-  return Array.from({ length: Math.ceil(samples.length / size) }, (_, i): Sample => {
+  return Array.from({ length: Math.ceil(samples.length / size) }, (_, i): LoadSample => {
     const stretch = samples.slice(i * size, (i + 1) * size);
     const mean = (server: number): number =>
       Math.round((stretch.reduce((sum, { loads }) => sum + (loads[server] ?? 0), 0) / stretch.length) * 10) / 10;

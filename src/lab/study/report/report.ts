@@ -8,7 +8,7 @@ import { type Html, html, scriptData, trusted } from "./html.ts";
 import { loadPlots, type Plot, rangePlots } from "./plots-data.ts";
 import { StudyIndex, spreadOf } from "./study-index.ts";
 import { glanceTable, kindTable, legend, rateTable } from "./tables.ts";
-import { overall, type Verdict, verdicts } from "./verdicts.ts";
+import { overall, type PolicyVerdict, verdicts } from "./verdicts.ts";
 
 const NOTHING = html``;
 
@@ -78,7 +78,7 @@ ${others.map((rate) => rateTable(index, workload, rate))}</details>\n`;
 ${rateTable(index, workload, top)}${others.length === 0 ? NOTHING : details}${kinds === undefined ? NOTHING : html`<h3>By kind of request</h3>\n${kinds}`}`;
 }
 
-function section(index: StudyIndex, workload: StudiedWorkload, verdict: Verdict, plots: Plots): Html {
+function section(index: StudyIndex, workload: StudiedWorkload, verdict: PolicyVerdict, plots: Plots): Html {
   const loads = loadPlots(index, workload);
   return html`<section>
 <h2>${workload.name}</h2>
@@ -91,7 +91,7 @@ ${plots.figures(rangePlots(index, workload))}${plots.figures(loads.plots, loads.
 `;
 }
 
-function head(index: StudyIndex, found: readonly Verdict[]): Html {
+function head(index: StudyIndex, found: readonly PolicyVerdict[]): Html {
   const { policies, workloads, seeds, runs } = index.study;
   const requests = runs.reduce((sum, run) => sum + run.requests, 0);
   const summary = overall(index.study);

@@ -3,7 +3,7 @@ import { advantage, E2E_P90, formatted, standing, THROUGHPUT, TTFT_P90 } from ".
 import { Scene, StudyIndex } from "./study-index.ts";
 
 /** What a study says about one workload, in plain sentences. */
-export interface Verdict {
+export interface PolicyVerdict {
   readonly workload: string;
   /** Who is best at the top rate. */
   readonly headline: string;
@@ -103,10 +103,10 @@ export function subjectOf({ policies }: Study): string | undefined {
  * What the medians over seeds say of each workload. One policy, see `subjectOf`, is held against every other one; "N %
  * better" means that the worse figure is N % above the better one.
  */
-export function verdicts(study: Study): Verdict[] {
+export function verdicts(study: Study): PolicyVerdict[] {
   const index = new StudyIndex(study);
   const ours = subjectOf(study);
-  return study.workloads.map((workload): Verdict => {
+  return study.workloads.map((workload): PolicyVerdict => {
     const top = index.topRate(workload);
     if (ours === undefined || top === undefined)
       return { workload: workload.name, headline: "Nothing was run.", comparisons: [] };

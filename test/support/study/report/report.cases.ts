@@ -1,9 +1,9 @@
 import { SeededRandom } from "../../../../src/base/clock/random.ts";
 import type {
   KindResult,
+  LoadSample,
   Quantiles,
   RunResult,
-  Sample,
   StudiedWorkload,
   Study,
 } from "../../../../src/lab/study/result.ts";
@@ -83,7 +83,7 @@ const RATES = [3, 10, 18, 25, 32, 40, 50, 60];
 const SEEDS = [1, 2, 3];
 const SERVERS = 8;
 
-function samples(rate: number, over: number, spread: number, random: SeededRandom): Sample[] {
+function samples(rate: number, over: number, spread: number, random: SeededRandom): LoadSample[] {
   return Array.from({ length: 60 }, (_, at) => ({
     at,
     loads: Array.from({ length: SERVERS }, (_, server) => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { CacheCounters } from "../../lab/demo/cluster.ts";
-import { columns, Screen } from "./screen.ts";
+import { columns, ProgressLine, Screen } from "./screen.ts";
 
 describe("Screen", () => {
   it("redraws its picture in place on a terminal, below the lines that stay", () => {
@@ -58,5 +58,40 @@ describe("CacheCounters", () => {
 
   it("is 0 before anything was asked", () => {
     expect(new CacheCounters().hitRate).toBe(0);
+  });
+});
+
+function screen(terminal: boolean, columns?: number) {
+  let written = "";
+  const line = new ProgressLine({
+    isTTY: terminal,
+    columns,
+    write(text) {
+      written += text;
+    },
+  });
+  return { line, written: () => written.replaceAll("\u001b[2K", "|") };
+}
+
+describe("ProgressLine", () => {
+  it("changes one line of a terminal, and writes what is told above it", () => {
+    const { line, written } = screen(true, 10);
+    line.show("1/10");
+    line.tell("careful");
+    line.show("2/10, and more");
+    line.keep();
+    line.tell("done");
+    line.clear();
+    expect(written()).toBe("\r|1/10\r|sluice: careful\n\r|1/10\r|2/10, and\nsluice: done\n");
+  });
+
+  it("writes whole lines where nobody watches", () => {
+    const { line, written } = screen(false);
+    line.show("1/10");
+    line.tell("careful");
+    line.show("2/10");
+    line.clear();
+    line.keep();
+    expect(written()).toBe("1/10\nsluice: careful\n2/10\n");
   });
 });

@@ -1,8 +1,8 @@
 import { type ConfigDocument, parseConfigDocument } from "../../async/dispatch/config/config-document.ts";
-import { loadDispatchOptions } from "../../async/dispatch/config/load-options.ts";
 import type { DispatchOptions } from "../../async/dispatch/config/options.ts";
-import { TRANSPORTS, type TransportName } from "../../async/dispatch/config/transport-schemas.ts";
-import { redacted } from "../../async/gates/redact.ts";
+import { loadDispatchOptions } from "../../async/dispatch/config/options.ts";
+import { TRANSPORTS, type TransportName } from "../../async/dispatch/config/transport-fields.ts";
+import { redacted } from "../../async/gates/factory.ts";
 import { didYouMean } from "../../base/document/nearest.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { type LogLevel, levelOfVerbosity } from "../../base/telemetry/logging.ts";

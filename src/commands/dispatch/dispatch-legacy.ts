@@ -3,7 +3,7 @@ import {
   parseConfigDocument,
   readConfigDocument,
 } from "../../async/dispatch/config/config-document.ts";
-import type { TransportName } from "../../async/dispatch/config/transport-schemas.ts";
+import type { TransportName } from "../../async/dispatch/config/transport-fields.ts";
 import { didYouMean } from "../../base/document/nearest.ts";
 import type { Position } from "../../base/inference/errors.ts";
 import { SluiceError } from "../../base/inference/errors.ts";

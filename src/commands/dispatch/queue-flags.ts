@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import type { DeadlineChoice, RequestChoices } from "../../async/batch/enqueue.ts";
-import type { PlaceSource } from "../../async/batch/place.ts";
+import type { QueueStoreLocation } from "../../async/batch/queue-store.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { collect, durationOf } from "../common/command.ts";
 
@@ -19,7 +19,7 @@ export function withPlaceFlags(command: Command): Command {
 }
 
 /** @throws SluiceError FLAG_MISSING, FLAG_VALUE; DOCUMENT_... for what is wrong with the file */
-export async function placeOf({ config, redis, sqlite }: PlaceFlags): Promise<PlaceSource> {
+export async function placeOf({ config, redis, sqlite }: PlaceFlags): Promise<QueueStoreLocation> {
   const given = [config, redis, sqlite].filter((value) => value !== undefined);
   if (given.length === 0)
     throw new SluiceError("FLAG_MISSING", "where are the queues? Give --config FILE, --redis URL or --sqlite FILE");

@@ -40,7 +40,7 @@ export interface EnvoyConfigRequest extends Pick<BootstrapOptions, "tls" | "subs
 /**
  * Makes an Envoy bootstrap from an InferencePool.
  * @returns the text, and sentences for whoever asked: of manifests, and of wishes that Envoy cannot keep
- * @throws SluiceError ENVOY_RESOURCES when a manifest is wrong or none holds that pool, POOL_AMBIGUOUS, ENVOY_OPTION,
+ * @throws SluiceError RESOURCES_FILE when a manifest is wrong, ENVOY_RESOURCES when none holds that pool, POOL_AMBIGUOUS, FLAG_VALUE,
  *   ENVOY_PICKER, ENVOY_ENDPOINTS, and whatever is wrong with the files
  */
 export async function envoyConfig(
@@ -69,7 +69,7 @@ export async function envoyConfig(
 
 async function manifestsIn(folder: string): Promise<FolderContent> {
   const content = await new ManifestFolder(folder).read();
-  if (content.problems.length > 0) throw new SluiceError("ENVOY_RESOURCES", content.problems.join("\n"));
+  if (content.problems.length > 0) throw new SluiceError("RESOURCES_FILE", content.problems.join("\n"));
   return content;
 }
 
@@ -88,7 +88,7 @@ function poolOf(objects: readonly ResourceObject[], request: EnvoyConfigRequest)
 
 async function serversIn(file: string): Promise<readonly SocketAddress[]> {
   const { endpoints, problems } = endpointsOf(await readDocument(file, { maxBytes: MAX_ENDPOINTS_BYTES }), "lenient");
-  if (problems.length > 0) throw new SluiceError("ENVOY_ENDPOINTS", problems.join("\n"));
+  if (problems.length > 0) throw new SluiceError("DOCUMENT_INVALID", problems.join("\n"));
   const servers = new Map(endpoints.map(({ address, port }) => [`${address} ${port}`, { host: address, port }]));
   return [...servers.values()];
 }
@@ -97,7 +97,7 @@ function oneOf<T extends string>(choices: readonly T[], text: string, flag: stri
   const found = choices.find((choice) => choice === text);
   if (found !== undefined) return found;
   throw new SluiceError(
-    "ENVOY_OPTION",
+    "FLAG_VALUE",
     `${flag} is "${text}"; it takes ${choices.join(", ")}${didYouMean(text, choices)}`,
   );
 }
@@ -105,7 +105,7 @@ function oneOf<T extends string>(choices: readonly T[], text: string, flag: stri
 function listenAddress(text: string, flag: string): SocketAddress {
   const address = parseListenAddress(text, flag);
   if (isIP(address.host) === 0)
-    throw new SluiceError("ENVOY_OPTION", `${flag} "${text}" is a host name; Envoy listens on an IP address`);
+    throw new SluiceError("FLAG_VALUE", `${flag} "${text}" is a host name; Envoy listens on an IP address`);
   return address;
 }
 
@@ -116,7 +116,7 @@ function dialAddress(text: string): SocketAddress {
     (isIP(found.address) === 0 && !/^[a-z0-9_]([a-z0-9_.-]{0,251}[a-z0-9_])?$/.test(found.address))
   )
     throw new SluiceError(
-      "ENVOY_OPTION",
+      "FLAG_VALUE",
       `--picker "${text}" is not an address to dial; write host:port, for example 127.0.0.1:9002 or llm-epp.default.svc:9002`,
     );
   return { host: found.address, port: found.port };

@@ -1,7 +1,6 @@
 import type { Logger } from "../../base/telemetry/logger.ts";
 import type { EffectiveConfig } from "../../picker/config/effective.ts";
-import { noCapacityDetector } from "../../picker/flowcontrol/no-capacity-detector.ts";
-import { utilizationDetector } from "../../picker/flowcontrol/utilization-detector.ts";
+import { noCapacityDetector, utilizationDetector } from "../../picker/flowcontrol/saturation-detectors.ts";
 import { type FlagRow, parseGoFlags } from "../common/go-flags.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;

@@ -1,8 +1,6 @@
 import type { Clock } from "../../base/clock/clock.ts";
-import type { Counter } from "../../base/telemetry/counter.ts";
 import { render } from "../../base/telemetry/exposition.ts";
-import type { GaugeFamily } from "../../base/telemetry/gauge.ts";
-import type { Histogram } from "../../base/telemetry/histogram.ts";
+import type { Counter, GaugeFamily, Histogram } from "../../base/telemetry/metric-types.ts";
 import { MetricsRegistry } from "../../base/telemetry/registry.ts";
 import type { SimEngine } from "./engine.ts";
 import type { Sequence, SequenceListener } from "./sequence.ts";

@@ -1,17 +1,55 @@
 import { loadCertificates, loadTlsFiles } from "../../base/grpc/tls.ts";
-import { SluiceError } from "../../base/inference/errors.ts";
-import { type InstanceParts, PluginInstances } from "../../base/plugin/instances.ts";
+import { messageOf, SluiceError } from "../../base/inference/errors.ts";
+import { type InstanceParts, PluginInstances, sameParameters } from "../../base/plugin/instances.ts";
 import type { DataSource, EngineSpecification } from "../../base/plugin/kinds.ts";
-import { sameParameters } from "../../base/plugin/same-parameters.ts";
 import { type CadenceOptions, MIN_INTERVAL } from "../../pool/endpoints/cadence.ts";
-import { Dialects } from "../../pool/endpoints/dialects/dialects.ts";
-import type { EngineMapping } from "../../pool/endpoints/dialects/engines.ts";
+import { Dialects, type EngineChoice } from "../../pool/endpoints/dialects/dialects.ts";
+import { ENGINES, type EngineMapping, VLLM } from "../../pool/endpoints/dialects/engines.ts";
+import { parseSpecification } from "../../pool/endpoints/dialects/specification.ts";
 import { Reconnector } from "../../pool/endpoints/reconnector.ts";
 import type { FurtherPage, MetricsPage } from "../../pool/endpoints/scraper.ts";
 import type { ConfiguredPlugin, EffectiveConfig, EffectiveDataSource } from "../config/effective.ts";
 import type { InferenceCore } from "./inference-core.ts";
-import { type MetricsFlags, type ModelServerSettings, PAGE_FLAGS } from "./metrics-flags.ts";
-import { dialectsWith } from "./model-servers.ts";
+
+/** Flags that name a metric (epp-protocol 13.3). */
+export const METRIC_FLAGS = [
+  "total-queued-requests-metric",
+  "total-running-requests-metric",
+  "kv-cache-usage-percentage-metric",
+  "lora-info-metric",
+  "cache-info-metric",
+] as const;
+
+type MetricFlag = (typeof METRIC_FLAGS)[number];
+
+/** Metric specifications by flag; "" = not collected, absent = as built in. */
+type MetricNames = Readonly<Partial<Record<MetricFlag, string>>>;
+
+type PageSettings = Pick<MetricsPage, "scheme" | "path" | "port" | "insecureSkipVerify">;
+
+/** Flags that say where metrics pages are. */
+export const PAGE_FLAGS = {
+  scheme: "model-server-metrics-scheme",
+  path: "model-server-metrics-path",
+  port: "model-server-metrics-port",
+  insecureSkipVerify: "model-server-metrics-https-insecure-skip-verify",
+} as const satisfies Readonly<Record<keyof PageSettings, string>>;
+
+/** How model servers are read, as far as flags say: what was not given is absent. */
+interface ModelServerSettings {
+  /** In place of what the sources of the configuration say. */
+  readonly page: PageSettings;
+  readonly metrics: MetricNames;
+}
+
+/** What flags say of the scraping of metrics. */
+export interface MetricsFlags {
+  readonly modelServers: ModelServerSettings;
+  /** Milliseconds, at least 50. */
+  readonly refreshMetricsInterval: number;
+  /** The interval was given: it holds for idle endpoints, too. */
+  readonly fixedCadence: boolean;
+}
 
 /** Where there are no such flags. */
 export const NO_METRICS_FLAGS: MetricsFlags = {
@@ -21,7 +59,7 @@ export const NO_METRICS_FLAGS: MetricsFlags = {
 };
 
 /** How the metrics of endpoints are scraped. */
-export interface MetricsSettings {
+interface MetricsSettings {
   /** Nothing is scraped at all; the rest then means nothing. */
   readonly none: boolean;
   readonly dialects: Dialects;
@@ -167,4 +205,47 @@ function deadFlags(scraped: readonly Scraped[], { page, metrics }: ModelServerSe
   }
   if (page.insecureSkipVerify !== false || scraped.some((source) => source.page.scheme === "https")) return [];
   return [`--${PAGE_FLAGS.insecureSkipVerify} has no effect: metrics pages are read over http`];
+}
+
+/** Flags that name a metric, and what of the default engine's mapping each replaces (epp-protocol 13.2, 13.3). */
+const FIELDS = {
+  "total-queued-requests-metric": "queued",
+  "total-running-requests-metric": "running",
+  "kv-cache-usage-percentage-metric": "kvUsage",
+  "lora-info-metric": "lora",
+  "cache-info-metric": "cacheInfo",
+} as const satisfies Readonly<Record<MetricFlag, keyof EngineMapping>>;
+
+/**
+ * The dialects of the process: the built-in ones, with the metrics that flags name laid over those of the default engine, as
+ * the reference's charts mean them: beside `defaultEngine: sglang` they name SGLang's metrics. What no flag names stays as the
+ * engine has it. A KV metric that is named has no former name to fall back to (S-13).
+ * @param choice how endpoints are told apart
+ * @throws SluiceError FLAG_VALUE for what is no metric specification, FLAG_CONFLICT when none is left, ENGINE_UNKNOWN
+ */
+export function dialectsWith(names: MetricNames, choice: EngineChoice = {}): Dialects {
+  const given = Object.entries(names) as [MetricFlag, string][];
+  const base = ENGINES.find(({ name }) => name === (choice.defaultEngine ?? VLLM.name));
+  // An engine that is not known is refused by the dialects themselves.
+  if (given.length === 0 || base === undefined) return new Dialects([], choice);
+  const engine: { -readonly [K in keyof EngineMapping]: EngineMapping[K] } = { ...base };
+  for (const [flag, text] of given) {
+    checked(flag, text);
+    engine[FIELDS[flag]] = text;
+    if (FIELDS[flag] === "kvUsage") engine.kvUsageBefore = "";
+  }
+  if (Object.values(FIELDS).every((field) => (engine[field] ?? "").trim() === ""))
+    throw new SluiceError(
+      "FLAG_CONFLICT",
+      `--${Object.keys(FIELDS).join(", --")} leave no metric of ${engine.name} to read; name one metric at least`,
+    );
+  return new Dialects([engine], choice);
+}
+
+function checked(flag: MetricFlag, text: string): void {
+  try {
+    parseSpecification(text);
+  } catch (error) {
+    throw new SluiceError("FLAG_VALUE", `--${flag}: ${messageOf(error)}`, { cause: error });
+  }
 }

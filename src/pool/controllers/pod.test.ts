@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { PodSnapshot, PoolMembership } from "../../base/inference/pod-snapshot.ts";
+import type { PodSnapshot, PoolMembership } from "../../base/inference/endpoint.ts";
 import { membersOf, podSnapshot } from "./pod.ts";
 
 const ready = (...statuses: string[]) => ({ conditions: statuses.map((status) => ({ type: "Ready", status })) });

@@ -1,4 +1,4 @@
-import type { PodSnapshot, PoolMembership } from "../../base/inference/pod-snapshot.ts";
+import type { PodSnapshot, PoolMembership } from "../../base/inference/endpoint.ts";
 import type { EndpointSpec } from "../endpoints/pool-endpoint.ts";
 
 interface PodObject {

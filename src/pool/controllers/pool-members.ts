@@ -1,6 +1,5 @@
 import type { Clock } from "../../base/clock/clock.ts";
-import { hostPort } from "../../base/inference/endpoint.ts";
-import { type PodSnapshot, type PoolMembership, samePod } from "../../base/inference/pod-snapshot.ts";
+import { hostPort, type PodSnapshot, type PoolMembership, samePod } from "../../base/inference/endpoint.ts";
 import { type EndpointSpec, endpointId } from "../endpoints/pool-endpoint.ts";
 import type { EndpointRegistry } from "../endpoints/registry.ts";
 import type { ObjectKey, ReflectedSink } from "../kubernetes/reflected.ts";

@@ -110,7 +110,7 @@ export class ManifestFolder {
   }
 
   /**
-   * @throws SluiceError RESOURCES_FOLDER when the folder cannot be listed, RESOURCES_LIMIT beyond 1,000 files or 16 MiB,
+   * @throws SluiceError RESOURCES_FOLDER when the folder cannot be listed, RESOURCE_LIMIT beyond 1,000 files or 16 MiB,
    * RESOURCE_TWICE when two files, or one, hold the same object; then what was known stays known
    */
   async read(): Promise<FolderContent> {
@@ -142,7 +142,7 @@ export class ManifestFolder {
   async #list(): Promise<{ readonly path: string; readonly signature: string }[]> {
     const names = (await this.#names()).filter((name) => /^[^.].*\.(ya?ml|json)$/i.test(name)).sort();
     if (names.length > MAX_FILES)
-      throw new SluiceError("RESOURCES_LIMIT", `${this.#path} holds ${names.length} manifests; at most ${MAX_FILES}`);
+      throw new SluiceError("RESOURCE_LIMIT", `${this.#path} holds ${names.length} manifests; at most ${MAX_FILES}`);
     const files: { path: string; signature: string }[] = [];
     let bytes = 0n;
     for (const name of names) {
@@ -155,7 +155,7 @@ export class ManifestFolder {
     }
     if (bytes > MAX_FOLDER_BYTES)
       throw new SluiceError(
-        "RESOURCES_LIMIT",
+        "RESOURCE_LIMIT",
         `the manifests in ${this.#path} have ${bytes} bytes together; at most ${MAX_FOLDER_BYTES}`,
       );
     return files;

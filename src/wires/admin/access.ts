@@ -1,7 +1,6 @@
 import { getConnInfo } from "@hono/node-server/conninfo";
 import { Hono } from "hono";
-import { CONTENT_TYPES, type ExpositionFormat } from "../../base/telemetry/exposition.ts";
-import { negotiateFormat } from "../../base/telemetry/exposition-format.ts";
+import { CONTENT_TYPES, type ExpositionFormat, negotiateFormat } from "../../base/telemetry/exposition.ts";
 
 /** Who asks, for the check that guards a path. */
 export interface AdminRequest {

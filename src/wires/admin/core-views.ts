@@ -1,6 +1,6 @@
+import type { DecisionRecord } from "../../base/inference/decision-record.ts";
 import { messageOf } from "../../base/inference/errors.ts";
 import { USUAL_BYTES_PER_TOKEN } from "../../base/inference/request.ts";
-import type { DecisionRecord } from "../../base/inference/scheduling-result.ts";
 import { render } from "../../base/telemetry/exposition.ts";
 import type { InferenceCore, PluginState } from "../../picker/core/inference-core.ts";
 import { explain } from "../../picker/decisions/explain.ts";

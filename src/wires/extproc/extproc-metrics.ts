@@ -1,10 +1,10 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import { observeStreams } from "../../base/grpc/observed-stream.ts";
 import type { GrpcHandler } from "../../base/grpc/transport.ts";
-import { registerTable } from "../../base/telemetry/metric-table.ts";
 import type { Metrics } from "../../base/telemetry/names.ts";
+import { STREAM_METRICS } from "../../base/telemetry/process-metrics.ts";
 import type { MetricsRegistry } from "../../base/telemetry/registry.ts";
-import { STREAM_METRICS } from "../../base/telemetry/stream-metrics.ts";
+import { registerTable } from "../../base/telemetry/registry.ts";
 import { Notices } from "./notices.ts";
 
 /** What is shown of the ext_proc port. */

@@ -17,7 +17,7 @@ import type { EffectiveConfig } from "../../../picker/config/effective.ts";
 import { type ConfigSource, checkedConfig } from "../../../picker/core/config-source.ts";
 import { instancesOf, planOf } from "../../../picker/core/plan.ts";
 import { type ReplayOutcome, replay } from "../../../picker/decisions/replay.ts";
-import { inflightLoadProducer } from "../../../picker/scheduling/plugins/producers/inflight-load-producer.ts";
+import { inflightLoadProducer } from "../../../picker/scheduling/plugins/load/inflight-load-producer.ts";
 import type { SchedulingPlan } from "../../../picker/scheduling/profile.ts";
 
 /** A configuration that recorded decisions are made again with. To be closed. */

@@ -1,7 +1,7 @@
 import { Option } from "commander";
 import { describe, expect, it } from "vitest";
 import { collect, command } from "../src/commands/common/command.ts";
-import { queueCommand } from "../src/commands/dispatch/queue.ts";
+import { queueCommand } from "../src/commands/dispatch/queue-commands.ts";
 import { gatewayCommand } from "../src/commands/gateway/command.ts";
 import { simCommand } from "../src/commands/sim/command.ts";
 import { commandMarkdown } from "./command-text.ts";

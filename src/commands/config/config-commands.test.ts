@@ -6,9 +6,7 @@ import { join } from "node:path";
 import type { Command } from "commander";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Output } from "../common/command.ts";
-import { explainConfigCommand } from "./explain-config.ts";
-import { migrateConfigCommand } from "./migrate-config.ts";
-import { validateCommand } from "./validate.ts";
+import { explainConfigCommand, migrateConfigCommand, validateCommand } from "./command.ts";
 
 const FOLDER = mkdtempSync(join(tmpdir(), "sluice-config-"));
 const file = (name: string, text: string): string => {

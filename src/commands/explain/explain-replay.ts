@@ -1,12 +1,12 @@
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
+import { counted } from "../../base/document/words.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import { silentLogger } from "../../base/telemetry/logger.ts";
 import { type ConfigSource, readConfig } from "../../picker/core/config-source.ts";
 import { instancesOf, planOf } from "../../picker/core/plan.ts";
 import { explain } from "../../picker/decisions/explain.ts";
 import { readRecord } from "../../picker/decisions/explain-record.ts";
-import { counted } from "../../picker/decisions/explain-words.ts";
 import { replay } from "../../picker/decisions/replay.ts";
 
 /** Differences that are listed in the text. */

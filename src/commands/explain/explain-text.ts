@@ -1,6 +1,7 @@
+import { counted } from "../../base/document/words.ts";
 import { columns } from "../../base/process/screen.ts";
 import type { ExplainedCandidate, Explanation } from "../../picker/decisions/explain.ts";
-import { counted, digitsApart, percent, points, span, weightText } from "../../picker/decisions/explain-words.ts";
+import { digitsApart, percent, points, span, weightText } from "../../picker/decisions/explain-words.ts";
 
 /** Characters of a line of words. Tables may be wider: names are not cut. */
 const WIDTH = 80;

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { type FigureKind, figureText, grouped, spreadText } from "./figure-text.ts";
+import { grouped } from "../../base/document/words.ts";
+import { type FigureKind, figureText, spreadText } from "./figure-text.ts";
 import { spread } from "./result.ts";
 
 const cell = (figure: FigureKind, ...values: number[]): string => {

@@ -1,3 +1,4 @@
+import { grouped } from "../../base/document/words.ts";
 import type { Spread } from "./result.ts";
 
 /** Stands where there is no figure: of nothing, nothing is known. */
@@ -28,13 +29,6 @@ export function figureText(value: number, figure: FigureKind): string {
   return spreadText({ min: value, median: value, max: value }, figure).median;
 }
 
-/** `12,345.6`. */
-export function grouped(value: number, digits = 0): string {
-  const [whole, rest] = value.toFixed(digits).split(".");
-  const apart = whole!.replace(/\B(?=(\d{3})+$)/g, ",");
-  return rest === undefined ? apart : `${apart}.${rest}`;
-}
-
 interface Unit {
   /** By what the value is multiplied. */
   readonly scale: number;
@@ -54,11 +48,6 @@ const UNITS: Readonly<Record<FigureKind, (typical: number) => Unit>> = {
   load: (value) => ({ scale: 1, digits: value < 99.995 ? 2 : 0, unit: "" }),
   ratio: (value) => ({ scale: 1, digits: value < 0.095 ? 3 : value < 0.95 ? 2 : value < 9.95 ? 1 : 0, unit: "x" }),
 };
-
-/** `1 run`, `1,200 runs`. */
-export function counted(count: number, one: string, several = `${one}s`): string {
-  return `${grouped(count)} ${count === 1 ? one : several}`;
-}
 
 /** Words in lines of at most `width` characters; a longer word has a line of its own. */
 export function wrapped(text: string, width: number): string[] {

@@ -1,6 +1,6 @@
 import type { Clock } from "../../base/clock/clock.ts";
+import { grouped } from "../../base/document/words.ts";
 import { ProgressLine, type ProgressOut } from "../../base/process/screen.ts";
-import { grouped } from "./figure-text.ts";
 import type { StudyProgress } from "./study.ts";
 
 /** Milliseconds between two lines: on a terminal, where they replace each other, and elsewhere, where they stay. */

@@ -1,4 +1,4 @@
-import { listed } from "../../picker/decisions/explain-words.ts";
+import { listed } from "../../base/document/words.ts";
 import type { WarmUp } from "../simulator/workloads/workload.ts";
 
 /** Milliseconds, or whatever unit the name says; NaN of nothing. */

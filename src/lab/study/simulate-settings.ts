@@ -1,9 +1,9 @@
+import { grouped } from "../../base/document/words.ts";
 import { LEAST_BYTES_PER_TOKEN, MOST_BYTES_PER_TOKEN } from "../../base/inference/bytes-per-token.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import type { EnginePreset } from "../simulator/batching/config.ts";
 import type { WorkloadDefinition } from "../simulator/workloads/workload.ts";
 import { SCRAPE_INTERVAL as USUAL_SCRAPE_INTERVAL } from "./cluster.ts";
-import { grouped } from "./figure-text.ts";
 import { named, rateFlag, separate, type TimeRange, timeFlag, wholeFlag } from "./flag-values.ts";
 import type { Policy } from "./policies.ts";
 import { expectedRequests, type StudyPlan } from "./study.ts";

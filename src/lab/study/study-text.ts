@@ -1,5 +1,5 @@
-import { listed } from "../../picker/decisions/explain-words.ts";
-import { counted, figureText, grouped, NO_FIGURE, wrapped } from "./figure-text.ts";
+import { counted, grouped, listed } from "../../base/document/words.ts";
+import { figureText, NO_FIGURE, wrapped } from "./figure-text.ts";
 import { timeText } from "./progress.ts";
 import { behindText, keepsUp, type RunResult, type StudiedWorkload, type Study, spread } from "./result.ts";
 import type { PlanSize } from "./simulate-settings.ts";

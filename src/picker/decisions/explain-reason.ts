@@ -1,7 +1,8 @@
+import { counted, listed } from "../../base/document/words.ts";
 import type { DecisionRecord, RecordedCandidate } from "../../base/inference/decision-record.ts";
 import { OUTCOMES } from "../../base/inference/outcomes.ts";
 import { randomPicker, weightedRandomPicker } from "../scheduling/plugins/pickers.ts";
-import { counted, digitsApart, listed, percent, points } from "./explain-words.ts";
+import { digitsApart, percent, points } from "./explain-words.ts";
 
 /**
  * What became of a request: `went to default/a (10.0.0.1:8000)`, `went to default/a (10.0.0.1:8000) and on to default/b

@@ -1,5 +1,4 @@
 /** Words and figures of explanations: as precise as what they say, never `NaN`. */
-export { counted, listed } from "../../base/document/words.ts";
 
 /** Points with two digits behind the point; `?` where there is no number. */
 export function points(value: number, digits = 2): string {

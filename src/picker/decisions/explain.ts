@@ -1,7 +1,8 @@
+import { counted } from "../../base/document/words.ts";
 import type { DecisionRecord, RecordedCandidate } from "../../base/inference/decision-record.ts";
 import { OUTCOMES, type OutcomeReason } from "../../base/inference/outcomes.ts";
 import { leftOf, outcomeOf, reasonOf } from "./explain-reason.ts";
-import { counted, points, span, weightText } from "./explain-words.ts";
+import { points, span, weightText } from "./explain-words.ts";
 
 /** One scorer's part in a candidate's total. */
 export interface ExplainedScore {

@@ -386,7 +386,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     endpoints.attemptSucceeded(current);
     if (this.#record !== undefined)
       this.#record.served = attempts.moved ? { id: current.id, hostPort: current.hostPort } : undefined;
-    // One that has left the pool may have left its place to another, who learns nothing from this.
+    // An endpoint that has left the pool learns nothing from this.
     if (attempts.moved && endpoints.get(current.id) === current) this.#moved?.(current);
   }
 

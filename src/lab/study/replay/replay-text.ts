@@ -1,6 +1,7 @@
+import { counted, grouped } from "../../../base/document/words.ts";
 import { columns } from "../../../base/process/screen.ts";
 import { percent } from "../../../picker/decisions/explain-words.ts";
-import { bullet, counted, figureText, grouped, NO_FIGURE, wrapped } from "../figure-text.ts";
+import { bullet, figureText, NO_FIGURE, wrapped } from "../figure-text.ts";
 import { nameText } from "../study-table.ts";
 import { studyText } from "../study-text.ts";
 import type { Counted, DecidedBy, DecisionStudy, LogSummary, ReplayStudy, TrafficStudy } from "./replay-result.ts";

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { counted } from "../figure-text.ts";
+import { counted } from "../../../base/document/words.ts";
 import type { StudiedWorkload, Study } from "../result.ts";
 import { formatted, number } from "./figures.ts";
 import { type Html, html, scriptData, trusted } from "./html.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { silentLogger } from "../../base/telemetry/logger.ts";
 import { MODEL_TYPE, POOL_TYPES } from "./kinds.ts";
-import { objectReader } from "./object-reader.ts";
+import { objectReader } from "./watched-objects.ts";
 
 const reader = () => {
   const warnings: string[] = [];

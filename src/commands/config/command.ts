@@ -1,0 +1,83 @@
+import type { Command } from "commander";
+import { SluiceError } from "../../base/inference/errors.ts";
+import { command, STANDARD } from "../common/command.ts";
+
+interface ValidateFlags {
+  readonly strict: boolean;
+  readonly schema: boolean;
+  readonly allowExperimentalPlugins: boolean;
+}
+
+/** `sluice validate`: says whether configurations would be accepted, and what is wrong with those that wouldn't. Exit code 0 or 1. */
+export function validateCommand(output = STANDARD, stdin: AsyncIterable<Uint8Array> = process.stdin): Command {
+  return command("validate", "check EndpointPickerConfig files as a start would")
+    .argument("[files...]", "YAML or JSON; - = standard input")
+    .option("--strict", "warnings, such as of deprecated keys, count as errors", false)
+    .option("--allow-experimental-plugins", "permit alpha plugins, as the same flag of `sluice epp` does", false)
+    .option("--schema", "print the JSON Schema of such files, for editors, instead", false)
+    .action(async (files: readonly string[], flags: ValidateFlags) => {
+      const { configSchemaText, validateConfig } = await import("./config-tools.ts");
+      if (flags.schema) {
+        output.out(configSchemaText());
+        return;
+      }
+      if (files.length === 0)
+        throw new SluiceError("FLAG_MISSING", "give the files to check, - for standard input, or --schema");
+      let refused = false;
+      for (const name of files) {
+        const input = { file: name, allowExperimental: flags.allowExperimentalPlugins, stdin };
+        const { file, summary, error, warnings } = await validateConfig(input);
+        const isStrict = flags.strict && warnings.length > 0;
+        for (const warning of warnings) output.err(`${flags.strict ? "error" : "warning"}: ${warning}\n`);
+        if (error !== undefined) output.err(`${error}\n`);
+        if (isStrict) output.err(`${file} is refused: --strict takes no warnings\n`);
+        if (summary !== undefined && !isStrict) output.out(`${file}: ok\n  ${summary}\n`);
+        else refused = true;
+      }
+      if (refused) process.exitCode = 1;
+    });
+}
+
+interface ExplainConfigFlags {
+  readonly json: boolean;
+  readonly allowExperimentalPlugins: boolean;
+}
+
+/** `sluice explain-config`: the configuration in force with a file, spelt out, and where each value of it comes from. */
+export function explainConfigCommand(output = STANDARD, stdin: AsyncIterable<Uint8Array> = process.stdin): Command {
+  return command("explain-config", "print what an EndpointPickerConfig amounts to, and where each value comes from")
+    .argument("<file>", "YAML or JSON; - = standard input")
+    .option(
+      "--json",
+      "as one JSON object: config, origins by path, automatic, producers, reads, weights, warnings",
+      false,
+    )
+    .option("--allow-experimental-plugins", "permit alpha plugins, as the same flag of `sluice epp` does", false)
+    .action(async (file: string, flags: ExplainConfigFlags) => {
+      const { explainConfigFile } = await import("./config-tools.ts");
+      const input = { file, allowExperimental: flags.allowExperimentalPlugins, stdin };
+      const { explained, text } = await explainConfigFile(input);
+      output.out(flags.json ? `${JSON.stringify(explained, null, 2)}\n` : text);
+    });
+}
+
+interface MigrateConfigFlags {
+  readonly allowExperimentalPlugins: boolean;
+}
+
+/** `sluice migrate-config`: an EndpointPickerConfig of any release in its newest form, on standard output. */
+export function migrateConfigCommand(output = STANDARD, stdin: AsyncIterable<Uint8Array> = process.stdin): Command {
+  return command("migrate-config", "print an EndpointPickerConfig of any release in its newest form")
+    .argument("<file>", "YAML or JSON; - = standard input")
+    .option("--allow-experimental-plugins", "permit alpha plugins, as the same flag of `sluice epp` does", false)
+    .action(async (file: string, flags: MigrateConfigFlags) => {
+      const { migrateConfigFile } = await import("./config-tools.ts");
+      const { text, notes } = await migrateConfigFile({
+        file,
+        allowExperimental: flags.allowExperimentalPlugins,
+        stdin,
+      });
+      for (const note of notes) output.err(`sluice: ${note}\n`);
+      output.out(text);
+    });
+}

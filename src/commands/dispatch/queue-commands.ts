@@ -1,0 +1,163 @@
+import type { Command } from "commander";
+import { SluiceError } from "../../base/inference/errors.ts";
+import { command, durationOf, wholeNumber } from "../common/command.ts";
+import {
+  type PlaceFlags,
+  placeOf,
+  type RequestFlags,
+  requestChoices,
+  withPlaceFlags,
+  withRequestFlags,
+} from "./queue-flags.ts";
+
+interface EnqueueFlags extends PlaceFlags, RequestFlags {
+  readonly queue?: string;
+  readonly resultQueue?: string;
+  readonly id?: string;
+  readonly endpoint?: string;
+  readonly lines: boolean;
+}
+
+/** `sluice enqueue`: requests into a queue; their ids on standard output. */
+export function enqueueCommand(): Command {
+  const enqueue = withPlaceFlags(
+    command("enqueue", "put requests on a queue of the Async Processor; prints their ids, one per line").argument(
+      "[input]",
+      "a file, - for standard input, or a JSON object: the payload, or a request with a payload in it",
+    ),
+  )
+    .option("--queue <name>", "where to; needed where there are several queues")
+    .option("--result-queue <name>", "where its result goes, instead of where results of the queue go")
+    .option("--lines", "the input has a request or a payload on every line (JSON Lines)", false)
+    .option("--id <id>", "of the request and its result; without it one by chance")
+    .option("--endpoint <path>", "path at the gateway, such as /v1/chat/completions, instead of the queue's");
+  return withRequestFlags(enqueue, "1h").action(async (input: string | undefined, flags: EnqueueFlags) => {
+    if (flags.lines && flags.id !== undefined)
+      throw new SluiceError("FLAG_VALUE", "--id is for one request; with --lines each line has its own id, or none");
+    const { runEnqueue } = await import("../../async/batch/enqueue.ts");
+    await runEnqueue({
+      ...requestChoices(flags),
+      place: await placeOf(flags),
+      ...{ input, lines: flags.lines, queue: flags.queue, resultQueue: flags.resultQueue },
+      ...{ id: flags.id, endpoint: flags.endpoint },
+    });
+  });
+}
+
+interface ResultsFlags extends PlaceFlags {
+  readonly queue?: string;
+  readonly count?: string;
+  readonly follow: boolean;
+  readonly timeout: string;
+  readonly payload: boolean;
+}
+
+/** `sluice results`: takes results from a queue. */
+export function resultsCommand(): Command {
+  return withPlaceFlags(command("results", "take results from a result queue and print them, one JSON object per line"))
+    .option("--queue <name>", "the result queue; without it the transport's (result-list)")
+    .option("--count <number>", "how many; exit status 1 when fewer came")
+    .option("--timeout <duration>", "ends when none has come for so long; 0s = takes only what is there", "10s")
+    .option("--follow", "wait for more until Ctrl-C", false)
+    .option("--payload", "print the payloads alone", false)
+    .action(async (flags: ResultsFlags) => {
+      const { runResults } = await import("../../async/batch/results.ts");
+      process.exitCode = await runResults({
+        place: await placeOf(flags),
+        queue: flags.queue,
+        count: flags.count === undefined ? undefined : wholeNumber(flags.count, "--count", 1, 1_000_000_000),
+        timeout: durationOf(flags.timeout, "--timeout", 0),
+        follow: flags.follow,
+        payload: flags.payload,
+      });
+    });
+}
+
+/** Entries that are shown at most. */
+const MOST_SHOWN = 1000;
+
+/** `sluice queue`: looks into queues and mends them. */
+export function queueCommand(): Command {
+  const queue = command("queue", "look into the queues of the Async Processor, and mend them");
+  for (const make of [listCommand, peekCommand, cancelCommand, requeueCommand]) queue.addCommand(make());
+  return queue;
+}
+
+function listCommand(): Command {
+  return withPlaceFlags(part("ls", "what waits, is claimed, parked and dead in each queue, and how many results wait"))
+    .argument("[queues...]", "those alone")
+    .option("--json", "print one JSON document", false)
+    .action(async (names: string[], flags: PlaceFlags & { readonly json: boolean }) => {
+      const { listQueues } = await import("../../async/batch/queue-tools.ts");
+      await listQueues(await placeOf(flags), names, flags.json);
+    });
+}
+
+function peekCommand(): Command {
+  return withPlaceFlags(part("peek", "the first entries of a queue in the order they will be sent; nothing is taken"))
+    .argument("<queue>")
+    .option("-n <count>", `how many, up to ${MOST_SHOWN}`, "10")
+    .option("--dead", "its oldest dead letters instead, with the reasons", false)
+    .option("--json", "JSON lines with the entries in them", false)
+    .action(async (name: string, flags: PlaceFlags & { n: string; dead: boolean; json: boolean }) => {
+      const { peekQueue } = await import("../../async/batch/queue-tools.ts");
+      const count = wholeNumber(flags.n, "-n", 1, MOST_SHOWN);
+      await peekQueue(await placeOf(flags), name, { count, dead: flags.dead, json: flags.json });
+    });
+}
+
+function cancelCommand(): Command {
+  return withPlaceFlags(part("cancel", "cancel requests that were not sent yet"))
+    .argument("<ids...>", "of the requests")
+    .action(async (ids: string[], flags: PlaceFlags) => {
+      const { cancelRequests } = await import("../../async/batch/queue-tools.ts");
+      await cancelRequests(await placeOf(flags), ids);
+    });
+}
+
+function requeueCommand(): Command {
+  return withPlaceFlags(part("requeue", "put dead letters back into their queue, the oldest first"))
+    .argument("<queue>")
+    .option("-n <count>", "how many; without it all")
+    .action(async (name: string, flags: PlaceFlags & { n?: string }) => {
+      const { requeueDead } = await import("../../async/batch/queue-tools.ts");
+      const most = flags.n === undefined ? undefined : wholeNumber(flags.n, "-n", 1, 1_000_000_000);
+      await requeueDead(await placeOf(flags), name, most);
+    });
+}
+
+function part(name: string, description: string): Command {
+  return command(name, description, "queue");
+}
+
+interface BatchFlags extends PlaceFlags, RequestFlags {
+  readonly queue?: string;
+  readonly concurrency: string;
+  readonly skipInvalid: boolean;
+}
+
+/** `sluice batch`: a file of requests through the Async Processor into a file of answers. */
+export function batchCommand(): Command {
+  const batch = withPlaceFlags(
+    command("batch", "send a batch file (OpenAI's format) through the Async Processor; started again it goes on")
+      .argument("<in.jsonl>", 'lines {"custom_id", "method": "POST", "url": "/v1/...", "body": {...}}')
+      .argument("<out.jsonl>", 'gets a line {"id", "custom_id", "response", "error"} for each'),
+  )
+    .option("--queue <name>", "where to; needed where there are several queues")
+    .option(
+      "--concurrency <number>",
+      "requests queued or running at a time; the dispatcher sends as many as it may",
+      "1000",
+    )
+    .option("--skip-invalid", "answer lines that cannot be sent with an error, instead of refusing the file", false);
+  return withRequestFlags(batch, "24h").action(async (inputPath: string, outputPath: string, flags: BatchFlags) => {
+    const { runBatch } = await import("../../async/batch/batch.ts");
+    process.exitCode = await runBatch({
+      ...requestChoices(flags),
+      place: await placeOf(flags),
+      queue: flags.queue,
+      ...{ inputPath, outputPath, skipInvalid: flags.skipInvalid },
+      window: wholeNumber(flags.concurrency, "--concurrency", 1, 1_000_000),
+    });
+  });
+}

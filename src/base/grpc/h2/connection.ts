@@ -57,6 +57,13 @@ const UNREAD_TIMEOUT = 60_000;
 
 const DRAIN_PING = Buffer.from("draining", "latin1");
 
+/**
+ * The life of a connection, which only goes on. While it drains the peer is told so and its new calls are still served;
+ * `refusing` ends with the last call; of a failed one nothing is read; a gone one has no socket.
+ */
+const LIFE = { open: 0, draining: 1, refusing: 2, failed: 3, gone: 4 } as const;
+type Life = (typeof LIFE)[keyof typeof LIFE];
+
 function endTurn(connection: Connection): void {
   connection.endTurn();
 }
@@ -73,8 +80,6 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
   readonly outflow: Outflow;
   readonly address: string;
   readonly streams: Map<number, H2Stream> = new Map();
-  /** Nothing is read any more. */
-  failed = false;
 
   readonly #socket: Socket;
   readonly #inbound: Inbound;
@@ -96,13 +101,10 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
   #paused = false;
   #reading = false;
   #touched = false;
-  #gone = false;
+  #life: Life = LIFE.open;
   #timer: Timer;
   /** Runs while the socket is full. */
   #unread: Timer | undefined;
-  #draining = false;
-  /** New calls are refused. */
-  #refusing = false;
 
   /**
    * @param accepted a socket that has not been read from
@@ -129,6 +131,11 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
     socket.on("close", () => this.destroy());
     this.writer.frame(FRAME.settings, 0, 0, serverSettings(host.maxStreams));
     this.grant(0, CONNECTION_WINDOW - DEFAULT_WINDOW);
+  }
+
+  /** Nothing is read any more. */
+  get failed(): boolean {
+    return this.#life >= LIFE.failed;
   }
 
   /** Reads what has arrived, or keeps it for a later turn. Never throws. */
@@ -201,11 +208,11 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
   endTurn(): void {
     this.#touched = false;
     this.#tellWork();
-    if (this.#gone) return;
+    if (this.#life === LIFE.gone) return;
     this.writer.flush();
     if (this.#answered.length > 0) this.#reportAnswered();
     if (this.#socket.writableLength > MAX_UNREAD_OUTPUT) this.destroy();
-    else if (this.#refusing) this.#closeIfIdle();
+    else if (this.#life === LIFE.refusing) this.#closeIfIdle();
     if (this.writer.blocked && this.#unread === undefined && !this.failed)
       this.#unread = this.host.clock.after(UNREAD_TIMEOUT, () => this.destroy(), true);
   }
@@ -219,7 +226,7 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
   openStream(streamId: number, head: RequestHead, endStream: boolean): void {
     const overLimit = this.streams.size >= this.host.maxStreams;
     const isFull = !overLimit && !this.host.hasRoom(this);
-    if (this.#refusing || overLimit || isFull) {
+    if (this.#life >= LIFE.refusing || overLimit || isFull) {
       if (overLimit) this.host.refuse("streams");
       else if (isFull) this.host.refuse("totalStreams");
       this.#reset(streamId, ERROR.refusedStream, endStream);
@@ -267,19 +274,19 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
 
   /** The peer has said what it had to say first. */
   settled(): void {
-    if (!this.#draining) this.#timer.cancel();
+    if (this.#life === LIFE.open) this.#timer.cancel();
     this.host.greeted(this);
   }
 
   /** The answer to a PING has come, and the only one ever sent is that of a drain. */
   pinged(): void {
-    if (this.#draining) this.#refuseFurther();
+    if (this.#life === LIFE.draining) this.#refuseFurther();
   }
 
   /** No new calls; closes when the present ones have ended. */
   drain(): void {
-    if (this.#draining || this.failed) return;
-    this.#draining = true;
+    if (this.#life !== LIFE.open) return;
+    this.#life = LIFE.draining;
     // Calls that are on their way are still served: the end begins when the peer must have heard (RFC 9113, section 6.8).
     this.#writeGoaway(MAX_31_BITS, ERROR.none, "");
     this.writer.frame(FRAME.ping, 0, 0, DRAIN_PING);
@@ -304,9 +311,8 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
 
   /** Drops the connection at once; every call is cancelled, many calls within several turns of the event loop. */
   destroy(): void {
-    if (this.#gone) return;
-    this.#gone = true;
-    this.#stop();
+    if (this.#life === LIFE.gone) return;
+    this.#stop(LIFE.gone);
     this.#timer.cancel();
     this.#unread?.cancel();
     this.#socket.destroy();
@@ -326,7 +332,7 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
   /** Sends what was written, then closes; what the peer still sends is dropped until it has read that. */
   #hangUp(): void {
     this.writer.flush();
-    this.#stop();
+    this.#stop(LIFE.failed);
     this.#reportAnswered();
     this.#socket.end();
     this.#resume();
@@ -335,8 +341,8 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
   }
 
   /** Nothing is read or written any more. */
-  #stop(): void {
-    this.failed = true;
+  #stop(life: Life): void {
+    this.#life = life;
     this.#rest = [];
     this.#held.clear();
     this.writer.blocked = true;
@@ -382,8 +388,8 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
   }
 
   #refuseFurther(): void {
-    if (this.#refusing || this.failed) return;
-    this.#refusing = true;
+    if (this.#life >= LIFE.refusing) return;
+    this.#life = LIFE.refusing;
     this.#timer.cancel();
     this.touch();
   }
@@ -444,7 +450,7 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
       this.spend(COST.drop);
       this.#drop(stream, false);
     }
-    if (this.#gone) this.host.closed(this);
+    if (this.#life === LIFE.gone) this.host.closed(this);
   }
 
   #drop(stream: H2Stream, reset: boolean): void {

@@ -1,4 +1,4 @@
-import type { ErrorCode } from "./error-codes/table.ts";
+import type { SluiceErrorCode } from "./error-codes/table.ts";
 
 /** Where in a file something is wrong: both 1-based. */
 export interface Position {
@@ -12,9 +12,9 @@ export interface Position {
  * alone is enough to find the cause.
  */
 export class SluiceError extends Error {
-  readonly code: ErrorCode;
+  readonly code: SluiceErrorCode;
 
-  constructor(code: ErrorCode, message: string, options?: { cause?: unknown }) {
+  constructor(code: SluiceErrorCode, message: string, options?: { cause?: unknown }) {
     super(message, options);
     this.name = "SluiceError";
     this.code = code;

@@ -68,7 +68,7 @@ function round(value: number): number {
 const HEAD = ["policy", "requests", "failed", "cut", "TTFT p50", "TTFT p90", "tokens/s", "cache hits"];
 
 /** The halves side by side. */
-export function policyTable(summaries: readonly PolicySummary[]): string[] {
+export function policyFiguresTable(summaries: readonly PolicySummary[]): string[] {
   return columns([HEAD, ...summaries.map(row)]);
 }
 
@@ -90,7 +90,7 @@ export function livePicture(
       "#".repeat(Math.min(40, inFlight)).padEnd(40),
     ];
   });
-  return ["", ...policyTable(summaries), "", ...columns(rows)];
+  return ["", ...policyFiguresTable(summaries), "", ...columns(rows)];
 }
 
 /** The newest half in one line, for output that can't be redrawn. */

@@ -3,7 +3,7 @@ import { SeededRandom } from "../../base/clock/random.ts";
 import { MODEL_SERVER } from "./cluster.ts";
 import { type DemoEnvironment, inEnvironment, type RunningDemo } from "./environment.ts";
 import { busyNote, LagMeter } from "./lag.ts";
-import { livePicture, PolicyFigures, type PolicySummary, policyLine, policyTable } from "./policy-figures.ts";
+import { livePicture, PolicyFigures, type PolicySummary, policyFiguresTable, policyLine } from "./policy-figures.ts";
 import { type DemoRequest, demoWorkload, type RequestOutcome, runTraffic } from "./traffic.ts";
 
 export interface DemoOptions {
@@ -66,7 +66,7 @@ class Demo {
     await gateway.useDefaultConfig();
     this.#summaries.push(await this.#half(setting, "sluice", list, halfMs));
     if (json) process.stdout.write(`${JSON.stringify({ policies: this.#summaries })}\n`);
-    else for (const line of ["", ...policyTable(this.#summaries)]) screen.say(line);
+    else for (const line of ["", ...policyFiguresTable(this.#summaries)]) screen.say(line);
     for (const line of busyNote(this.#summaries)) screen.say(line);
     if (durationMs !== undefined || json) return;
 

@@ -5,6 +5,7 @@ import type { GenerationRequest, Prompt } from "./generation-request.ts";
 import type { SimOptions } from "./options.ts";
 import type { RequestRecord } from "./request-log.ts";
 import {
+  type AnswerUsage,
   type BodyWriter,
   bodyWriter,
   CannedText,
@@ -12,7 +13,6 @@ import {
   GivenText,
   ResponseShape,
   type TextSource,
-  type Usage,
 } from "./response.ts";
 import type { RefusalReason, Sequence, SequenceListener } from "./sequence.ts";
 
@@ -249,7 +249,7 @@ export class Generation {
     this.#complete();
   }
 
-  #usage(): Usage {
+  #usage(): AnswerUsage {
     const { n } = this.#request;
     let promptTokens = 0;
     let cachedTokens = 0;

@@ -37,7 +37,7 @@ function meta(type: OptionType, help: string, flags: Flags = {}): OptionMeta {
 }
 
 /** A text. */
-export function text(fallback: string, help: string, flags?: Flags) {
+export function textOption(fallback: string, help: string, flags?: Flags) {
   return z.preprocess((v) => v, z.string().max(4096).default(fallback)).meta({ ...meta("string", help, flags) });
 }
 
@@ -73,7 +73,7 @@ export function flag(fallback: boolean, help: string, flags?: Flags) {
 }
 
 /** Milliseconds from 0 to a day, or a Go duration. */
-export function duration(fallback: number, help: string, flags?: Flags) {
+export function durationOption(fallback: number, help: string, flags?: Flags) {
   const schema = z.number().min(0).max(86_400_000).default(fallback);
   return z.preprocess(milliseconds, schema).meta({ ...meta("duration", help, flags) });
 }

@@ -5,7 +5,17 @@ import { type LoraModule, parseLoraModule } from "./adapters.ts";
 import { FAILURE_TYPES } from "./api-error.ts";
 import { DEFAULT_ENGINE } from "./engine.ts";
 import { DEFAULT_LATENCY as L } from "./latency.ts";
-import { choice, duration, flag, integer, list, type OptionMeta, type OptionType, real, text } from "./option-types.ts";
+import {
+  choice,
+  durationOption,
+  flag,
+  integer,
+  list,
+  type OptionMeta,
+  type OptionType,
+  real,
+  textOption,
+} from "./option-types.ts";
 
 const BIG = 2 ** 31 - 1;
 const LIVE = { live: true };
@@ -13,11 +23,11 @@ const FAULT = { fault: true };
 
 /** Every option of `sluice sim` under its reference name (data-plane 5.1, 5.3); "(ours)" marks those of no vLLM. */
 const SHAPE = {
-  host: text("0.0.0.0", "address to listen on"),
+  host: textOption("0.0.0.0", "address to listen on"),
   port: integer(8000, 0, 65535, "first port to listen on; 0 = any free one"),
   instances: integer(1, 1, 64, "servers in one process, on consecutive ports (ours)"),
   "data-parallel-size": integer(1, 1, 8, "ranks; rank i listens on port + i"),
-  model: text("sim", "name of the base model"),
+  model: textOption("sim", "name of the base model"),
   "served-model-name": list(z.string().min(1), "names clients may use for the base model; the first one is reported"),
   engine: choice(
     ["vllm", "sglang", "trtllm-serve", "triton-tensorrt-llm"],
@@ -48,7 +58,7 @@ const SHAPE = {
   "enable-kvcache": flag(DEFAULT_ENGINE.enableKvcache, "keep prompt prefixes and find them again"),
   "kv-cache-size": integer(DEFAULT_ENGINE.kvCacheSize, 1, 2 ** 24, "blocks in the KV cache"),
   "block-size": integer(DEFAULT_ENGINE.blockSize, 1, 1024, "tokens per KV block"),
-  "hash-seed": text(DEFAULT_ENGINE.hashSeed, "mixed into block hashes (environment: PYTHONHASHSEED)"),
+  "hash-seed": textOption(DEFAULT_ENGINE.hashSeed, "mixed into block hashes (environment: PYTHONHASHSEED)"),
 
   "latency-calculator": choice(
     ["", "constant", "per-token"],
@@ -56,33 +66,37 @@ const SHAPE = {
     "formula of the time to first token; empty = constant if time-to-first-token is set, else per-token",
     LIVE,
   ),
-  "time-to-first-token": duration(L.timeToFirstToken, "time to first token of the constant formula", LIVE),
-  "time-to-first-token-std-dev": duration(L.timeToFirstTokenStdDev, "its standard deviation, at most 30 %", LIVE),
-  "inter-token-latency": duration(L.interTokenLatency, "time between two tokens", LIVE),
-  "inter-token-latency-std-dev": duration(L.interTokenLatencyStdDev, "its standard deviation, at most 30 %", LIVE),
-  "prefill-overhead": duration(L.prefillOverhead, "fixed part of the prefill time", LIVE),
-  "prefill-time-per-token": duration(
+  "time-to-first-token": durationOption(L.timeToFirstToken, "time to first token of the constant formula", LIVE),
+  "time-to-first-token-std-dev": durationOption(L.timeToFirstTokenStdDev, "its standard deviation, at most 30 %", LIVE),
+  "inter-token-latency": durationOption(L.interTokenLatency, "time between two tokens", LIVE),
+  "inter-token-latency-std-dev": durationOption(
+    L.interTokenLatencyStdDev,
+    "its standard deviation, at most 30 %",
+    LIVE,
+  ),
+  "prefill-overhead": durationOption(L.prefillOverhead, "fixed part of the prefill time", LIVE),
+  "prefill-time-per-token": durationOption(
     L.prefillTimePerToken,
     "prefill time of each prompt token not found in the cache",
     LIVE,
   ),
-  "prefill-time-std-dev": duration(L.prefillTimeStdDev, "standard deviation of the whole prefill time", LIVE),
-  "kv-cache-transfer-latency": duration(
+  "prefill-time-std-dev": durationOption(L.prefillTimeStdDev, "standard deviation of the whole prefill time", LIVE),
+  "kv-cache-transfer-latency": durationOption(
     L.kvCacheTransferLatency,
     "time to first token after a remote prefill, constant formula",
     LIVE,
   ),
-  "kv-cache-transfer-latency-std-dev": duration(
+  "kv-cache-transfer-latency-std-dev": durationOption(
     L.kvCacheTransferLatencyStdDev,
     "its standard deviation, at most 30 %",
     LIVE,
   ),
-  "kv-cache-transfer-time-per-token": duration(
+  "kv-cache-transfer-time-per-token": durationOption(
     L.kvCacheTransferTimePerToken,
     "the same per prompt token, per-token formula",
     LIVE,
   ),
-  "kv-cache-transfer-time-std-dev": duration(
+  "kv-cache-transfer-time-std-dev": durationOption(
     L.kvCacheTransferTimeStdDev,
     "standard deviation of the whole transfer",
     LIVE,
@@ -107,11 +121,11 @@ const SHAPE = {
   "stall-after-tokens": integer(-1, -1, BIG, "produce nothing more after that many tokens, -1 = never (ours)", FAULT),
   "slow-body-bytes-per-sec": integer(0, 0, BIG, "pace of response bodies, 0 = unlimited (ours)", FAULT),
   "error-until": integer(0, 0, BIG, "answer the first that many requests with 503 (ours)", FAULT),
-  "crash-after": duration(0, "die that long after the start, 0 = never (ours)", FAULT),
-  "startup-duration": duration(0, "answer /health/ready with 503 for that long"),
+  "crash-after": durationOption(0, "die that long after the start, 0 = never (ours)", FAULT),
+  "startup-duration": durationOption(0, "answer /health/ready with 503 for that long"),
 
-  "pod-name": text("", "x-inference-pod of every response (environment: POD_NAME); default sim-PORT"),
-  "pod-namespace": text("", "x-inference-namespace of every response (environment: POD_NAMESPACE)"),
+  "pod-name": textOption("", "x-inference-pod of every response (environment: POD_NAME); default sim-PORT"),
+  "pod-namespace": textOption("", "x-inference-namespace of every response (environment: POD_NAMESPACE)"),
   "enable-request-id-headers": flag(false, "echo x-request-id"),
 } as const;
 

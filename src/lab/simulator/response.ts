@@ -5,7 +5,7 @@ import type { FinishReason } from "./lengths.ts";
 import { tokenizePieces } from "./tokenizer.ts";
 
 /** Token counts of one answer. `cachedTokens` is undefined when there is no prefix cache. */
-export interface Usage {
+export interface AnswerUsage {
   readonly promptTokens: number;
   readonly completionTokens: number;
   readonly cachedTokens: number | undefined;
@@ -68,12 +68,12 @@ export class ResponseShape {
   }
 
   /** The event with the token counts: no choices. */
-  usageEvent(usage: Usage): string {
+  usageEvent(usage: AnswerUsage): string {
     return `${this.#chunkStart}],"usage":${JSON.stringify(usageJson(usage))}}\n\n`;
   }
 
   /** The whole answer as one document. */
-  document(choices: readonly FinishedChoice[], usage: Usage): string {
+  document(choices: readonly FinishedChoice[], usage: AnswerUsage): string {
     return JSON.stringify({
       id: this.#id,
       object: this.#chat ? "chat.completion" : "text_completion",
@@ -90,7 +90,7 @@ export class ResponseShape {
   }
 }
 
-function usageJson({ promptTokens, completionTokens, cachedTokens }: Usage): object {
+function usageJson({ promptTokens, completionTokens, cachedTokens }: AnswerUsage): object {
   return {
     prompt_tokens: promptTokens,
     completion_tokens: completionTokens,

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { LineSplitter } from "./api-call.ts";
+import { WatchLineSplitter } from "./api-call.ts";
 
 function pieces(bytes: Buffer, cuts: readonly number[]): Buffer[] {
   const at = [...new Set(cuts.map((cut) => cut % (bytes.length + 1)))].sort((a, b) => a - b);
@@ -16,7 +16,7 @@ describe("LineSplitter", () => {
         (texts, cuts) => {
           const text = texts.map((each) => Buffer.from(each).toString()).join("\n");
           const lines: string[] = [];
-          const splitter = new LineSplitter(
+          const splitter = new WatchLineSplitter(
             1_000_000,
             (line) => lines.push(line),
             () => new Error("too long"),
@@ -33,7 +33,7 @@ describe("LineSplitter", () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 20 }), fc.array(fc.nat()), (size, cuts) => {
         const lines: string[] = [];
-        const splitter = new LineSplitter(
+        const splitter = new WatchLineSplitter(
           10,
           (line) => lines.push(line),
           () => new Error("too long"),

@@ -119,7 +119,7 @@ export class ApiCall implements Dispatcher.DispatchHandler {
 const NEWLINE = 0x0a;
 
 /** Cuts a stream of bytes into lines of UTF-8 text, wherever the pieces end: only whole lines are decoded. */
-export class LineSplitter {
+export class WatchLineSplitter {
   readonly #maxBytes: number;
   readonly #onLine: (line: string) => void;
   readonly #tooLong: () => Error;

@@ -2,7 +2,7 @@ import { Pool } from "undici";
 import type { Clock } from "../../base/clock/clock.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import { type Logger, silentLogger } from "../../base/telemetry/logger.ts";
-import { ApiCall, GrowingBytes, LineSplitter, type Receiver } from "./api-call.ts";
+import { ApiCall, GrowingBytes, type Receiver, WatchLineSplitter } from "./api-call.ts";
 import type { ApiClient, ApiRequest } from "./api-client.ts";
 import { ApiError, answerError } from "./api-error.ts";
 import type { Credentials } from "./credentials.ts";
@@ -77,7 +77,7 @@ export class HttpApiClient implements ApiClient {
   stream(request: ApiRequest, onOpen: () => void, onLine: (line: string) => void): Promise<void> {
     return this.#send(request, true, (opened): Receiver => {
       const tooLong = (): ApiError => this.#unusable(request, `with a line of more than ${MAX_LINE} bytes`);
-      const lines = new LineSplitter(MAX_LINE, onLine, tooLong);
+      const lines = new WatchLineSplitter(MAX_LINE, onLine, tooLong);
       return {
         opened() {
           opened();

@@ -9,7 +9,7 @@ import { BODY_TIMEOUT } from "./bad-request.ts";
 import { forwardedRequest, sentOnce } from "./forwarded-request.ts";
 import { badRequestAnswer, type LocalAnswer, lastEvent, rejectionAnswer, rejectionSlug } from "./local-answer.ts";
 import { BACKOFF } from "./options.ts";
-import type { RequestHead } from "./request-head.ts";
+import type { HttpRequestHead } from "./request-head.ts";
 import { changedHeaders, type ResponseHead } from "./response-head.ts";
 import type { ProxyServices } from "./services.ts";
 
@@ -73,7 +73,7 @@ export interface ClientSide {
 export class ExchangeDriver implements Wire, AttemptListener {
   readonly #services: ProxyServices;
   readonly #client: ClientSide;
-  readonly #head: RequestHead;
+  readonly #head: HttpRequestHead;
   #exchange: Exchange | undefined;
   #phase: Phase = "receiving";
   #received = 0;
@@ -91,7 +91,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
   /** The last bytes passed on, to know whether an event ended with them. */
   #tail: Uint8Array = NOTHING;
 
-  constructor(services: ProxyServices, client: ClientSide, head: RequestHead) {
+  constructor(services: ProxyServices, client: ClientSide, head: HttpRequestHead) {
     this.#services = services;
     this.#client = client;
     this.#head = head;

@@ -5,7 +5,7 @@ import type { Routed } from "../../picker/exchange/wire.ts";
 import { BadRequest } from "./bad-request.ts";
 import { isSettable } from "./forwarded-headers.ts";
 import type { ProxyLimits } from "./options.ts";
-import { originForm, type RequestHead } from "./request-head.ts";
+import { type HttpRequestHead, originForm } from "./request-head.ts";
 
 /** Headers that the proxy adds to those of the client: they are in nobody's limit. */
 const OWN_HEADERS = 3;
@@ -19,7 +19,7 @@ const OWN_HEADERS = 3;
  * @throws SluiceError PLUGIN_HEADERS when they set a path that is none, or more than the limits allow a client
  */
 export function forwardedRequest(
-  head: RequestHead,
+  head: HttpRequestHead,
   routed: Routed,
   requestId: string,
   limits: ProxyLimits,
@@ -81,7 +81,7 @@ function* handedOver(pieces: Uint8Array[]): Generator<Uint8Array> {
   for (let piece = pieces.shift(); piece !== undefined; piece = pieces.shift()) yield piece;
 }
 
-function changedPath(path: string | undefined, head: RequestHead, limits: ProxyLimits): string {
+function changedPath(path: string | undefined, head: HttpRequestHead, limits: ProxyLimits): string {
   if (path === undefined) return head.path;
   const form = originForm(path, head.authority);
   if (form instanceof BadRequest) throw new SluiceError("PLUGIN_HEADERS", `a plugin set a bad :path: ${form.message}`);

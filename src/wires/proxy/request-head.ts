@@ -5,7 +5,7 @@ import { listedIn } from "./forwarded-headers.ts";
 import type { ProxyLimits } from "./options.ts";
 
 /** A request whose head was found acceptable. */
-export interface RequestHead {
+export interface HttpRequestHead {
   readonly method: string;
   /** Origin form: path and query. */
   readonly path: string;
@@ -35,7 +35,7 @@ export function readHead(
   peer: string,
   limits: ProxyLimits,
   allowUnderscores: boolean,
-): RequestHead | BadRequest {
+): HttpRequestHead | BadRequest {
   const raw = request.rawHeaders;
   const target = request.url ?? "";
   if (target.length > limits.targetBytes) {

@@ -1,14 +1,6 @@
 import { memberRanges } from "./json-members.ts";
 import type { EnvelopeKind, Message, Routing } from "./message.ts";
-import {
-  integerMember,
-  isObject,
-  parseObject,
-  readRequest,
-  textMap,
-  textMember,
-  UnreadableMessage,
-} from "./request.ts";
+import { integerMember, isObject, parseObject, readRequest, textField, textMap, UnreadableMessage } from "./request.ts";
 
 const KINDS: ReadonlySet<unknown> = new Set<EnvelopeKind>(["plain", "redis", "pubsub"]);
 
@@ -69,11 +61,11 @@ export function encodeEnvelope({ routing, kind, text }: Pick<Message, "routing" 
 function readRouting(internal: Readonly<Record<string, unknown>>, id: string): Routing {
   return {
     retryCount: Math.max(0, integerMember(internal, "retry_count", id, 0)),
-    queueId: textMember(internal, "queue_id", id),
-    requestToken: textMember(internal, "request_token", id),
-    requestQueueName: textMember(internal, "request_queue_name", id),
-    resultQueueName: textMember(internal, "result_queue_name", id),
-    correlationId: textMember(internal, "transport_correlation_id", id),
+    queueId: textField(internal, "queue_id", id),
+    requestToken: textField(internal, "request_token", id),
+    requestQueueName: textField(internal, "request_queue_name", id),
+    resultQueueName: textField(internal, "result_queue_name", id),
+    correlationId: textField(internal, "transport_correlation_id", id),
     labels: textMap(internal, "labels", id),
     lostLeases: Math.max(0, integerMember(internal, "lost_leases", id, 0)),
   };

@@ -36,7 +36,7 @@ export function parseObject(text: string, what: string): Record<string, unknown>
  * @throws UnreadableMessage for a member of the wrong type
  */
 export function readRequest(text: string, value: Readonly<Record<string, unknown>>): QueuedRequest {
-  const id = textMember(value, "id", "");
+  const id = textField(value, "id", "");
   const payload = value["payload"];
   if (payload !== undefined && payload !== null && !isObject(payload))
     throw new UnreadableMessage("payload is no JSON object", { id });
@@ -48,7 +48,7 @@ export function readRequest(text: string, value: Readonly<Record<string, unknown
     payload: range === undefined ? undefined : Buffer.from(text.slice(range.start, range.end)),
     metadata: textMap(value, "metadata", id),
     headers: textMap(value, "headers", id),
-    endpoint: textMember(value, "endpoint", id),
+    endpoint: textField(value, "endpoint", id),
   };
 }
 
@@ -57,7 +57,7 @@ export function isObject(value: unknown): value is Record<string, unknown> {
 }
 
 /** @throws UnreadableMessage unless the member is absent, null or a text */
-export function textMember(value: Readonly<Record<string, unknown>>, name: string, id: string): string {
+export function textField(value: Readonly<Record<string, unknown>>, name: string, id: string): string {
   const member = value[name] ?? "";
   if (typeof member !== "string") throw new UnreadableMessage(`${name} is no text`, { id });
   return member;

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { SluiceError } from "../errors.ts";
-import { ERROR_AREAS, ERRORS, type ErrorCode, errorRow } from "./table.ts";
+import { ERROR_AREAS, ERRORS, errorRow, type SluiceErrorCode } from "./table.ts";
 
 const SRC = join(import.meta.dirname, "..", "..", "..");
 const ROWS = Object.entries(ERRORS);
@@ -71,7 +71,7 @@ describe("the table of errors", () => {
   });
 
   it("is the type of the code", () => {
-    const code: ErrorCode = "FLAG_VALUE";
+    const code: SluiceErrorCode = "FLAG_VALUE";
     expect(new SluiceError(code, "text").code).toBe("FLAG_VALUE");
     // @ts-expect-error: the table has no such code
     expect(errorRow(new SluiceError("NOT_IN_THE_TABLE", "text").code)).toBeUndefined();

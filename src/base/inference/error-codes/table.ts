@@ -27,9 +27,9 @@ export const ERRORS = {
   ...ASYNC_ERRORS,
 };
 
-export type ErrorCode = keyof typeof ERRORS;
+export type SluiceErrorCode = keyof typeof ERRORS;
 
 /** The row of a code; undefined for a code outside the table, which a plugin without types can make. */
 export function errorRow(code: string): ErrorRow | undefined {
-  return Object.hasOwn(ERRORS, code) ? ERRORS[code as ErrorCode] : undefined;
+  return Object.hasOwn(ERRORS, code) ? ERRORS[code as SluiceErrorCode] : undefined;
 }

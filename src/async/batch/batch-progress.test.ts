@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { BatchProgress, BatchWatch, countText, durationText } from "./batch-progress.ts";
+import { grouped } from "../../base/document/words.ts";
+import { BatchProgress, BatchWatch, durationText } from "./batch-progress.ts";
 
 describe("BatchProgress", () => {
   it("tells share, errors, rate and the time that is left", () => {
@@ -34,7 +35,7 @@ describe("texts for people", () => {
     expect([0, 59.4, 60, 3599, 3600, 86_399, 90_000, 1e6].map(durationText)).toEqual([
       ...["0s", "59s", "1m 0s", "59m 59s", "1h 0m", "23h 59m", "1d 1h", "11d 13h"],
     ]);
-    expect([0, 999, 1000, 1_234_567].map(countText)).toEqual(["0", "999", "1,000", "1,234,567"]);
+    expect([0, 999, 1000, 1_234_567].map((count) => grouped(count))).toEqual(["0", "999", "1,000", "1,234,567"]);
   });
 });
 

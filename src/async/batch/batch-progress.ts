@@ -1,3 +1,4 @@
+import { counted, grouped } from "../../base/document/words.ts";
 import type { QueueBacklog } from "../brokers/broker.ts";
 
 /** How far a batch is; changed by whoever works on it. */
@@ -31,14 +32,14 @@ export class BatchProgress {
     const { total, done, failed, underWay } = this.#figures;
     const rate = this.#rate(now, done);
     const share = total === 0 ? 100 : Math.floor((1000 * done) / total) / 10;
-    const errors = failed === 0 ? [] : [`${countText(failed)} ${failed === 1 ? "error" : "errors"}`];
+    const errors = failed === 0 ? [] : [counted(failed, "error")];
     const left = total - done;
     const eta = left === 0 ? [] : [`ETA ${rate > 0 ? durationText(left / rate) : "unknown"}`];
     return [
-      `${countText(done)}/${countText(total)} (${share} %)`,
+      `${grouped(done)}/${grouped(total)} (${share} %)`,
       ...errors,
       `${rateText(rate)}/s`,
-      `${countText(underWay)} under way`,
+      `${grouped(underWay)} under way`,
       ...eta,
     ].join(", ");
   }
@@ -61,13 +62,8 @@ export function durationText(seconds: number): string {
   return `${Math.floor(whole / 86_400)}d ${Math.floor((whole % 86_400) / 3600)}h`;
 }
 
-/** 1234567 as `1,234,567`. */
-export function countText(count: number): string {
-  return String(count).replace(/\B(?=(\d{3})+$)/g, ",");
-}
-
 function rateText(rate: number): string {
-  return rate >= 10 ? countText(Math.round(rate)) : rate.toFixed(1);
+  return rate >= 10 ? grouped(rate) : rate.toFixed(1);
 }
 
 /** Seconds without an answer after which somebody should look: while nothing is taken, and while something is. */
@@ -127,7 +123,7 @@ export class BatchWatch {
       if (quiet < NOTHING_ANSWERED) return undefined;
       return [
         "slow",
-        `no answer for ${since}: ${countText(claimed)} requests of ${queue} are with a dispatcher, at the gateway or waiting until another dispatcher takes them over`,
+        `no answer for ${since}: ${grouped(claimed)} requests of ${queue} are with a dispatcher, at the gateway or waiting until another dispatcher takes them over`,
       ];
     }
     if (waiting > 0)
@@ -138,12 +134,12 @@ export class BatchWatch {
     if (retries > 0)
       return [
         "retries",
-        `no answer for ${since}: ${countText(retries)} requests wait to be tried again; does the gateway answer?`,
+        `no answer for ${since}: ${grouped(retries)} requests wait to be tried again; does the gateway answer?`,
       ];
     if (waiting !== 0 || claimed !== 0 || retries !== 0) return undefined;
     return [
       "lost",
-      `${countText(underWay)} requests are in no queue any more and their results did not come: does ${queue} send its results elsewhere (result_queue_name), or was it emptied? Started again, the batch submits them again`,
+      `${grouped(underWay)} requests are in no queue any more and their results did not come: does ${queue} send its results elsewhere (result_queue_name), or was it emptied? Started again, the batch submits them again`,
     ];
   }
 }

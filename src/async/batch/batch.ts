@@ -1,12 +1,13 @@
 import { randomBytes } from "node:crypto";
 import type { Timer } from "../../base/clock/clock.ts";
 import { realClock } from "../../base/clock/real.ts";
+import { counted, grouped } from "../../base/document/words.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { interruptible } from "../../base/process/lifecycle.ts";
 import { ProgressLine } from "../../base/process/screen.ts";
 import { type BatchFiles, openBatchFiles } from "./batch-files.ts";
 import type { BatchRecord } from "./batch-journal.ts";
-import { type BatchFigures, BatchProgress, countText, durationText } from "./batch-progress.ts";
+import { type BatchFigures, BatchProgress, durationText } from "./batch-progress.ts";
 import { BatchRun } from "./batch-run.ts";
 import { deadlineSeconds, type RequestChoices } from "./enqueue.ts";
 import { openQueueStore, type QueueStore, type QueueStoreLocation } from "./queue-store.ts";
@@ -70,7 +71,7 @@ async function withFiles(
     try {
       const record = await recordOf(files, place, options);
       if (files.done > 0 || files.journal.submitted > 0)
-        screen.tell(`going on: ${countText(files.done)} of ${countText(files.total)} lines have their answer`);
+        screen.tell(`going on: ${grouped(files.done)} of ${grouped(files.total)} lines have their answer`);
       await run(files, place, record, options, deadline, figures, screen, signal);
     } finally {
       place.close();
@@ -78,8 +79,8 @@ async function withFiles(
     files.journal.remove();
   }
   const { total, failed } = figures;
-  const outcome = failed === 0 ? "all succeeded" : `${countText(failed)} ended in errors`;
-  screen.tell(`${countText(total)} ${total === 1 ? "line" : "lines"} answered in ${options.outputPath}, ${outcome}`);
+  const outcome = failed === 0 ? "all succeeded" : `${grouped(failed)} ended in errors`;
+  screen.tell(`${counted(total, "line")} answered in ${options.outputPath}, ${outcome}`);
   return failed === 0 ? 0 : 1;
 }
 

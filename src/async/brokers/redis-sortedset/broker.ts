@@ -11,8 +11,9 @@ import type {
 import type { QueueSettings, RedisSortedSetSettings } from "../settings.ts";
 import { jumpMessage, StoreClock } from "../store-clock.ts";
 import { areCancelled, Claimer } from "./claimer.ts";
-import { HeldClaims, LostAnswers } from "./held-claims.ts";
+import { HeldClaims } from "./held-claims.ts";
 import { checkKeys, readBacklog } from "./inspector.ts";
+import { LostAnswers } from "./lost-answers.ts";
 import { moveDue, reclaimRunOut } from "./requeue.ts";
 import { SETTLED } from "./scripts.ts";
 import { QueueServer, type SortedSetDeps } from "./server.ts";

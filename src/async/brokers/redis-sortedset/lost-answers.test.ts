@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { queueOf } from "../../../../test/support/brokers/broker.cases.ts";
-import { LostAnswers } from "./held-claims.ts";
+import { LostAnswers } from "./lost-answers.ts";
 
 const queue = queueOf("q");
 

@@ -18,6 +18,7 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } fro
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
+import { quantile } from "../src/base/telemetry/quantile.ts";
 
 const root = join(import.meta.dirname, "..");
 const MAIN = join("src", "commands", "main.ts");
@@ -65,6 +66,8 @@ const ALL_CASES: readonly Case[] = [
 ];
 
 const CASES = ALL_CASES.filter(({ name }) => name.includes(values.match));
+if (CASES.length === 0)
+  throw new Error(`--match "${values.match}" names no case; there are ${ALL_CASES.map(({ name }) => name).join("; ")}`);
 
 /** Port of the model servers' metrics, and the page they show. */
 const MODEL_PORT = 18_765;
@@ -188,8 +191,6 @@ const startPicker = (main: string): Promise<Server> =>
   );
 
 const least = (figures: readonly Figures[]): Figures => figures.reduce((best, one) => (one.us < best.us ? one : best));
-const median = (numbers: readonly number[]): number => numbers.toSorted((a, b) => a - b)[numbers.length >> 1]!;
-
 /** @returns how many limits do not hold */
 async function besideEcho(): Promise<number> {
   const echo = await start([join("bench", "support", "bare-echo.ts")], "echo");
@@ -237,7 +238,11 @@ async function besideOther(other: string): Promise<number> {
       if (round % 2 === 1) here.push(measure(client, epp, args));
     }
     const [us, beforeUs] = [least(here).us, least(there).us];
-    const ratio = median(here.map((figures, round) => figures.us / there[round]!.us));
+    const ratios = here.map((figures, round) => figures.us / there[round]!.us);
+    const ratio = quantile(
+      ratios.toSorted((a, b) => a - b),
+      0.5,
+    );
     if (ratio > 1.03) failed++;
     console.log(
       `${name.padEnd(28)} ${us.toFixed(1).padStart(8)} ${beforeUs.toFixed(1).padStart(9)} ${(us / beforeUs).toFixed(3).padStart(20)} ${ratio.toFixed(3).padStart(13)}  ${ratio <= 1.03 ? "holds" : "FAILS"}: at most 1.03`,

@@ -1,5 +1,4 @@
-import type { RunResult, Spread, Study } from "../../src/lab/study/result.ts";
-import { spread } from "../../src/lab/study/result.ts";
+import { type RunResult, type Spread, type Study, spread } from "../../src/lab/study/result.ts";
 
 /** What must hold of one or more workloads, and how it is judged. */
 export interface Requirement {

@@ -2,8 +2,7 @@ import { describe, expect, it } from "vitest";
 import { slowRead } from "../../../test/support/slow-exposition.ts";
 import { render } from "./exposition.ts";
 import { createMetrics } from "./names.ts";
-import type { AnyFamily } from "./registry.ts";
-import { MetricsRegistry } from "./registry.ts";
+import { type AnyFamily, MetricsRegistry } from "./registry.ts";
 
 const M = "model_name,target_model_name";
 const M4 = "fairness_id,model_name,priority,target_model_name";

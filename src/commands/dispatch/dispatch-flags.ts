@@ -1,6 +1,5 @@
 import { type ConfigDocument, parseConfigDocument } from "../../async/dispatch/config/config-document.ts";
-import type { DispatchOptions } from "../../async/dispatch/config/options.ts";
-import { loadDispatchOptions } from "../../async/dispatch/config/options.ts";
+import { type DispatchOptions, loadDispatchOptions } from "../../async/dispatch/config/options.ts";
 import { TRANSPORTS, type TransportName } from "../../async/dispatch/config/transport-fields.ts";
 import { redacted } from "../../async/gates/factory.ts";
 import { didYouMean } from "../../base/document/nearest.ts";

@@ -5,8 +5,7 @@ import {
 } from "../../async/dispatch/config/config-document.ts";
 import type { TransportName } from "../../async/dispatch/config/transport-fields.ts";
 import { didYouMean } from "../../base/document/nearest.ts";
-import type { Position } from "../../base/inference/errors.ts";
-import { SluiceError } from "../../base/inference/errors.ts";
+import { type Position, SluiceError } from "../../base/inference/errors.ts";
 import type { GivenFlags } from "../common/go-flags.ts";
 import type { LEGACY_FLAGS } from "./dispatch-legacy-table.ts";
 

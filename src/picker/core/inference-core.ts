@@ -32,15 +32,22 @@ import { refusePromise } from "../scheduling/plugin-calls.ts";
 import { prefixIndexSizes } from "../scheduling/plugins/prefix/approx-prefix-cache-producer.ts";
 import { DecisionRecords } from "../scheduling/records.ts";
 import { Scheduler } from "../scheduling/scheduler.ts";
-import type { PoolSaturation } from "./core-metrics.ts";
-import { modelGuard, pluginCalls, rewriteCounter, schedulerHooks } from "./core-metrics.ts";
+import { modelGuard, type PoolSaturation, pluginCalls, rewriteCounter, schedulerHooks } from "./core-metrics.ts";
 import { type InForce, makeInForce } from "./in-force.ts";
 
 /** One request body, by default (spec/decisions.md). */
 const MAX_REQUEST_BYTES = 32 * 1024 * 1024;
 const FULL_RECORDS_EVERY = 256;
 
-export interface CoreOptions {
+/** How much a process keeps and tells of its decisions. */
+export interface ExplainSettings {
+  /** Answers to requests that ask for it carry the decision; default false. */
+  readonly decisionHeader: boolean;
+  /** One decision in this many is recorded in full, 0 = only those that are asked for; default 256. */
+  readonly fullRecordsEvery: number;
+}
+
+export interface CoreOptions extends Partial<ExplainSettings> {
   readonly clock: Clock;
   readonly random: SeededRandom;
   readonly config: EffectiveConfig;
@@ -67,12 +74,8 @@ export interface CoreOptions {
   readonly bodies?: Partial<BudgetSettings> | undefined;
   /** Bytes of one request body; default 32 MiB. */
   readonly maxRequestBytes?: number;
-  /** Answers to requests that ask for it carry the decision. */
-  readonly decisionHeader?: boolean | undefined;
   /** Inference requests without a body are refused; else they go anywhere, as with the reference. */
   readonly refusesEmptyBodies?: boolean;
-  /** One decision in this many is recorded in full, 0 = only those that are asked for; default 256. */
-  readonly fullRecordsEvery?: number | undefined;
   /** Request metrics are shown under the names of v0.3 to v1.0, too; default true. */
   readonly inferenceModelMetrics?: boolean;
   /** Default: nothing is traced. */

@@ -3,8 +3,7 @@ import { observeStreams } from "../../base/grpc/observed-stream.ts";
 import type { GrpcHandler } from "../../base/grpc/transport.ts";
 import type { Metrics } from "../../base/telemetry/names.ts";
 import { STREAM_METRICS } from "../../base/telemetry/process-metrics.ts";
-import type { MetricsRegistry } from "../../base/telemetry/registry.ts";
-import { registerTable } from "../../base/telemetry/registry.ts";
+import { type MetricsRegistry, registerTable } from "../../base/telemetry/registry.ts";
 import { Notices } from "./notices.ts";
 
 /** What is shown of the ext_proc port. */

@@ -13,7 +13,7 @@ import { followConfig } from "../../picker/core/config-follower.ts";
 import { type ConfigSource, checkedConfig, readConfig } from "../../picker/core/config-source.ts";
 import { showSaturation } from "../../picker/core/core-metrics.ts";
 import { startDiscovery } from "../../picker/core/discovery.ts";
-import type { ExplainSettings } from "../../picker/core/explain-settings.ts";
+import type { ExplainSettings } from "../../picker/core/inference-core.ts";
 import { InferenceCore } from "../../picker/core/inference-core.ts";
 import { metricsSettings, NO_METRICS_FLAGS, startMetrics } from "../../picker/core/metrics-settings.ts";
 import { warmUp } from "../../picker/core/warm-up.ts";

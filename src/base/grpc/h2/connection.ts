@@ -86,7 +86,7 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
   readonly #reader: FrameReader;
   /** Calls that were answered in this turn and are told so at its end. */
   readonly #answered: H2Stream[] = [];
-  /** What was read from the socket and must wait for a turn: at most two reads and the rest of one. */
+  /** What was read from the socket and must wait for a turn: two reads at most, the first perhaps in part. */
   #rest: Buffer[] = [];
   /** Streams that have messages to deliver in the next turn. */
   readonly #held = new Set<H2Stream>();

@@ -30,8 +30,7 @@ const PROJECTS: TestProjectConfiguration[] = [
   {
     test: {
       ...{ ...COMMON, name: "two at a time", include: PARTS, exclude: [...LONG_FORMS, ...ALONE] },
-      // A part or the machine may pause in the middle of a test. scripts/count-reporter.ts bounds and names second tries.
-      ...{ maxWorkers: 2, retry: 1, sequence: { groupOrder: 0 } },
+      ...{ maxWorkers: 2, sequence: { groupOrder: 0 } },
     },
   },
   {

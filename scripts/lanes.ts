@@ -99,7 +99,6 @@ for (const line of readFileSync(counts, "utf8").split("\n").filter(Boolean)) {
   total.failed += run.failed;
   total.skipped += run.skipped;
   failures.push(...run.failures);
-  for (const name of run.flaky) console.log(`flaky, passed at its second try: ${name}`);
 }
 rmSync(scratch, { recursive: true });
 // With CI=true nothing may be skipped: a test that did not run is not green.

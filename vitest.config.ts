@@ -9,6 +9,7 @@ const LIMIT_MS = fixedLimit(lane === "unit" ? 20_000 : 120_000);
 const COMMON = {
   // No context of its own for each file: the unit lane is many small files, and starting one costs more than they do.
   isolate: false,
+  setupFiles: "test/support/property-seed.ts",
   testTimeout: LIMIT_MS,
   hookTimeout: LIMIT_MS,
   expect: { poll: { timeout: fixedLimit(1000) } },
@@ -44,7 +45,10 @@ const PROJECTS: TestProjectConfiguration[] = [
 const LANES = {
   unit: { ...COMMON, include: UNIT, exclude: LONG_FORMS },
   parts: { projects: PROJECTS, globalSetup: "test/support/compiled.ts" },
-  soak: { ...COMMON, include: PARTS, exclude: [], fileParallelism: false, globalSetup: "test/support/compiled.ts" },
+  soak: {
+    ...{ ...COMMON, include: [...PARTS, "src/**/*.prop.test.ts"], exclude: [] },
+    ...{ fileParallelism: false, globalSetup: "test/support/compiled.ts" },
+  },
 };
 
 if (!Object.hasOwn(LANES, lane)) throw new Error(`SLUICE_LANE=${lane}: there are ${Object.keys(LANES).join(", ")}`);

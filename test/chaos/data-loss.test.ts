@@ -125,6 +125,10 @@ describe("a dispatcher with 64 requests in flight", () => {
         await submit(server.url, 100);
         const redis = await direct(server.url);
         await redis.send(["ZPOPMIN", "q", "10"]);
+        // With everysec Redis holds writes back, for two seconds at most, while the disk has not done the fsync before.
+        await poll("all to be written", async () =>
+          /^aof_buffer_length:0\r$/m.test(String(await redis.send(["INFO", "persistence"]))),
+        );
         redis.close();
         await server.kill();
         await server.restart();

@@ -127,7 +127,7 @@ describe.each(KINDS)("enqueue, queue and results on %s", (kind) => {
     const cancelled = await desk.run("queue cancel", "five", "never");
     expect(cancelled).toMatchObject({ code: 0, stdout: "", stderr: expect.stringMatching(/2 ids are marked/) });
     await desk.dispatch();
-    const results = await desk.run("results", "--count", "5", "--timeout", "30s");
+    const results = await desk.run("results", "--count", "5", "--timeout", "60s");
     expect(results).toMatchObject({ code: 0, stderr: "" });
     const byId = new Map(
       results.stdout
@@ -140,7 +140,7 @@ describe.each(KINDS)("enqueue, queue and results on %s", (kind) => {
     expect(byId.get("one")).toMatchObject({ status_code: 200, payload: expect.any(String) });
 
     await desk.run("enqueue", "--queue", "q", "--id", "six", '{"a":1}');
-    const payload = await desk.run("results", "--payload", "--count", "1", "--timeout", "30s");
+    const payload = await desk.run("results", "--payload", "--count", "1", "--timeout", "60s");
     expect(payload.stdout).toContain("six");
     expect(await desk.run("results", "--count", "1", "--timeout", "0s")).toMatchObject({
       ...{ code: 1, stdout: "", stderr: "sluice: 0 of 1 results came\n" },
@@ -163,7 +163,9 @@ describe.each(KINDS)("enqueue, queue and results on %s", (kind) => {
       ["elsewhere", "eight"],
       ["mine", "nine"],
     ] as const)
-      expect((await desk.run("results", "--queue", queue, "--count", "1")).stdout).toContain(`"id":"${id}"`);
+      expect((await desk.run("results", "--queue", queue, "--count", "1", "--timeout", "60s")).stdout).toContain(
+        `"id":"${id}"`,
+      );
     const wrong = await desk.run("enqueue", "--queue", "fixed", "--result-queue", "mine", "{}");
     expect(wrong).toMatchObject({ code: 2, stderr: expect.stringContaining("sends all its results to elsewhere") });
   });

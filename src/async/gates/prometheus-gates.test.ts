@@ -114,6 +114,19 @@ describe("prometheus-budget", () => {
     expect(await gate().read()).toMatchObject({ readable: true, maxSys: undefined });
   });
 
+  it("max_SYS stays when one answer lacks it, as after a scrape that failed, for as long as a sample may count", async () => {
+    only(0, [0.7]);
+    const bench = gate({ max_sample_age: "60s" });
+    expect((await bench.read()).maxSys).toBe(500);
+    series.delete(readyPodsQuery(P));
+    await clock.advance(60_000);
+    expect(await bench.read()).toMatchObject({ readable: true, maxSys: 500 });
+    await clock.advance(1);
+    expect(await bench.read()).toMatchObject({ readable: true, maxSys: undefined });
+    series.set(readyPodsQuery(P), [4]);
+    expect((await bench.read()).maxSys).toBe(400);
+  });
+
   it("no ready pod: unreadable, whatever the queues say (V7)", async () => {
     only(0, [1]);
     series.set(readyPodsQuery(P), [0]);

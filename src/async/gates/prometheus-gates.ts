@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { Clock } from "../../base/clock/clock.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import { type CapacityReading, defineGate, type MetricAnswer } from "../../base/plugin/gate.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
@@ -137,6 +138,7 @@ export const prometheusBudgetGate = defineGate({
       return { kind: KINDS[index]!, ask: (signal: AbortSignal) => figure.ask(signal) };
     });
     const cascade = new BudgetCascade(sources, pool, log);
+    const ready = new ReadyPods(client, { pool, namespace }, context.clock, parameters.max_sample_age);
     const perPod = parameters.capacity_per_pod ?? maxConcurrency;
     return metricGate(
       {
@@ -147,7 +149,7 @@ export const prometheusBudgetGate = defineGate({
         settings: parameters,
         limit: PROMETHEUS_TIMEOUT,
         async look(signal): Promise<MetricFinding> {
-          const counting = readyPods(client, { pool, namespace }, signal);
+          const counting = ready.count(signal);
           const found = await budgetOf(cascade, signal);
           const pods = await counting;
           // An EPP without model servers goes on publishing what it saw last, as idle as it was.
@@ -238,15 +240,35 @@ class BudgetCascade {
 /**
  * How many model servers of a pool are ready: the largest of the published series, since each EPP replica publishes one; else
  * how many have a queue in the metrics (async-processor 2.7).
- * @returns undefined when neither is known
+ *
+ * The number and the budget are two questions, and a scrape that fails between them takes the number away from one answer.
+ * Without a number the workers count as max_SYS, which may be more: so the last known number stays for as long as a sample may.
  */
-async function readyPods(
-  client: PrometheusClient,
-  selection: PoolSelection,
-  signal: AbortSignal,
-): Promise<number | undefined> {
-  const ready = await largest(client, readyPodsQuery(selection), signal);
-  return ready ?? (await largest(client, queuedPodsQuery(selection), signal));
+class ReadyPods {
+  readonly #client: PrometheusClient;
+  readonly #selection: PoolSelection;
+  readonly #clock: Clock;
+  readonly #kept: number;
+  #known: { readonly pods: number; readonly at: number } | undefined;
+
+  /** @param kept milliseconds for which a number that nobody tells any more counts */
+  constructor(client: PrometheusClient, selection: PoolSelection, clock: Clock, kept: number) {
+    this.#client = client;
+    this.#selection = selection;
+    this.#clock = clock;
+    this.#kept = kept;
+  }
+
+  /** @returns undefined when it is not known, nor was lately */
+  async count(signal: AbortSignal): Promise<number | undefined> {
+    const pods =
+      (await largest(this.#client, readyPodsQuery(this.#selection), signal)) ??
+      (await largest(this.#client, queuedPodsQuery(this.#selection), signal));
+    const now = this.#clock.now();
+    if (pods !== undefined) this.#known = { pods, at: now };
+    else if (this.#known !== undefined && now - this.#known.at > this.#kept) this.#known = undefined;
+    return this.#known?.pods;
+  }
 }
 
 async function largest(client: PrometheusClient, query: string, signal: AbortSignal): Promise<number | undefined> {

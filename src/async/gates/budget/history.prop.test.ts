@@ -12,9 +12,11 @@ class Ledger {
 
   /** The smaller of what ran when the step of `time` began and when it ended. */
   at(time: number): number {
-    const begin = Math.floor(time / 10) * 10;
-    const before = (end: number): number => this.#entries.findLast(({ at }) => at < end)?.running ?? 0;
-    return Math.min(before(begin), before(begin + 10));
+    const step = Math.floor(time / 10);
+    // By steps, as the history has them: a moment just below a multiple of ten may be divided up to the next step.
+    const endOf = (last: number): number =>
+      this.#entries.findLast(({ at }) => Math.floor(at / 10) <= last)?.running ?? 0;
+    return Math.min(endOf(step - 1), endOf(step));
   }
 }
 

@@ -62,6 +62,12 @@ export interface ReflectorOptions<T> extends Selection {
 }
 
 /**
+ * Whether an optional kind is there. `assumed`: it is, or it was there a moment ago. `unreadable`: the server refuses to show it,
+ * and the objects known last stay in force. `gone`: the server does not have it.
+ */
+type Presence = "assumed" | "unreadable" | "gone";
+
+/**
  * Keeps a sink equal to the objects of one kind: lists them, then watches for changes, and lists again when the server no
  * longer knows the version it left off at (api-resources 3.2). Never gives up; what was told last stays while the server is
  * away. Keeps no object itself.
@@ -76,14 +82,12 @@ export class Reflector<T> {
   readonly #waiting: (() => void)[] = [];
   /** Ends whatever is under way. */
   #cut = new AbortController();
-  #started = false;
-  #closed = false;
+  #life: "new" | "running" | "closed" = "new";
   /** Where the next watch begins; undefined = list first. */
   #version: string | undefined;
+  /** The whole list was read once. */
   #synced = false;
-  #absent = false;
-  /** It was not there when it was last looked for with the right to see it. */
-  #gone = false;
+  #presence: Presence = "assumed";
   /** Since when an optional kind has been missing. */
   #missingSince: number | undefined;
   /** The status with which the absence was told. */
@@ -113,14 +117,14 @@ export class Reflector<T> {
 
   /** Begins; returns at once. */
   start(): void {
-    if (this.#started) return;
-    this.#started = true;
+    if (this.#life !== "new") return;
+    this.#life = "running";
     void this.#run();
   }
 
   /** Ends: from now on nothing is called any more. */
   close(): void {
-    this.#closed = true;
+    this.#life = "closed";
     this.#waiting.length = 0;
     this.#cut.abort();
   }
@@ -129,8 +133,8 @@ export class Reflector<T> {
   get state(): ReflectorState {
     return {
       synced: this.#synced,
-      absent: this.#absent,
-      kept: this.#absent && this.#synced && !this.#gone,
+      absent: this.#presence !== "assumed",
+      kept: this.#presence === "unreadable" && this.#synced,
       heardAt: this.#heardAt,
       objects: this.#objects,
       lists: this.#lists,
@@ -145,8 +149,12 @@ export class Reflector<T> {
    * absent; at once when that is so already.
    */
   onSynced(callback: () => void): void {
-    if (this.#synced || this.#absent) callback();
+    if (this.#synced || this.#presence !== "assumed") callback();
     else if (!this.#closed) this.#waiting.push(callback);
+  }
+
+  get #closed(): boolean {
+    return this.#life === "closed";
   }
 
   async #run(): Promise<void> {
@@ -284,8 +292,7 @@ export class Reflector<T> {
     this.#heardAt = this.#options.clock.now();
     if (this.#problem !== "") this.#log.log("info", "found", {}, `${this.#what}: the API server answers again`);
     this.#problem = "";
-    this.#absent = false;
-    this.#gone = false;
+    this.#presence = "assumed";
     this.#missingSince = undefined;
     this.#toldAbsent = undefined;
   }
@@ -328,8 +335,9 @@ export class Reflector<T> {
     this.#missingSince ??= now;
     this.#version = undefined;
     if (this.#synced && now - this.#missingSince < this.#tuning.absentPause) return false;
-    this.#absent = true;
-    if (status === 404) this.#gone = true;
+    if (status === 404) this.#presence = "gone";
+    // A refusal does not say that a kind which was gone is there again.
+    else if (this.#presence === "assumed") this.#presence = "unreadable";
     if (this.#toldAbsent !== status) {
       this.#toldAbsent = status;
       const stay = this.state.kept ? "what was last known of them stays in force, " : "";

@@ -37,6 +37,12 @@ function endSoon(socket: Socket): void {
   socket.destroySoon();
 }
 
+/**
+ * How far the answer is. `head`: node has the status line and keeps it for the first bytes of the body. `lingering`: complete, and
+ * the rest of the request is still read.
+ */
+type Answer = "none" | "head" | "body" | "lingering" | "ended";
+
 /** The connection that a request came on. */
 interface OwnConnection {
   /** Address of the client. */
@@ -54,8 +60,6 @@ interface OwnConnection {
 export class ClientStream implements ClientSide, Timed {
   /** Set by the driver while its exchange is open, afterwards here. */
   deadline = Number.POSITIVE_INFINITY;
-  /** The status line of an answer was handed to node. */
-  headWritten = false;
   /** The client has not yet taken what was written; it will be told through `clientDrained`. */
   needsDrain = false;
   readonly #services: ProxyServices;
@@ -64,9 +68,7 @@ export class ClientStream implements ClientSide, Timed {
   readonly #response: ServerResponse;
   readonly #expectation: Expectation;
   #driver: ExchangeDriver | undefined;
-  #wrote = false;
-  #ended = false;
-  #lingering = false;
+  #answer: Answer = "none";
   #continued = false;
   #listensDrain = false;
   /** The end of the body is the end of the connection: HTTP/1.0 without a length. */
@@ -108,6 +110,11 @@ export class ClientStream implements ClientSide, Timed {
     this.#driver.start(this.#expectation === "continue");
   }
 
+  /** The status line of an answer was handed to node. */
+  get headWritten(): boolean {
+    return this.#answer !== "none";
+  }
+
   /** `x-request-id` of the client, or a fresh one each time. */
   get requestId(): string {
     return requestIdOf(this.#request.rawHeaders, this.#services.random);
@@ -139,18 +146,18 @@ export class ClientStream implements ClientSide, Timed {
     const response = this.#response;
     if (this.#services.draining) response.shouldKeepAlive = false;
     response.writeHead(head.status, flat(head.headers));
-    this.headWritten = true;
+    this.#answer = "head";
     this.#closeDelimited = !bodyless && head.contentLength < 0 && this.#request.httpVersion === "1.0";
     process.nextTick(flushHead, this);
   }
 
   flushHead(): void {
-    if (!this.#wrote && !this.#ended) this.#response.flushHeaders();
+    if (this.#answer === "head") this.#response.flushHeaders();
   }
 
   /** @returns false: stop until `clientDrained` */
   write(bytes: Uint8Array): boolean {
-    this.#wrote = true;
+    this.#answer = "body";
     if (this.#response.write(bytes)) return true;
     this.needsDrain = true;
     if (!this.#listensDrain) {
@@ -162,7 +169,7 @@ export class ClientStream implements ClientSide, Timed {
 
   /** The answer is complete. */
   end(): void {
-    this.#ended = true;
+    this.#answer = "ended";
     this.#response.end();
     this.#watch(this.#services.timers.responseIdle);
   }
@@ -170,7 +177,7 @@ export class ClientStream implements ClientSide, Timed {
   /** The answer will never be complete: what was written goes out, then the connection ends so that the client notices. */
   cut(): void {
     const { socket } = this.#response;
-    this.#ended = true;
+    this.#answer = "ended";
     this.#connection.closing = true;
     if (socket === null) return;
     // Without framing an orderly end would look like a complete answer.
@@ -187,18 +194,16 @@ export class ClientStream implements ClientSide, Timed {
     if (last) this.#connection.closing = true;
     if (last || this.#services.draining) response.shouldKeepAlive = false;
     response.writeHead(answer.status, answer.headers as string[]);
-    this.headWritten = true;
-    this.#wrote = true;
     const bodyComing = !this.#request.complete && (this.#expectation !== "continue" || this.#continued);
     if (!last || !bodyComing) {
-      this.#ended = true;
+      this.#answer = "ended";
       response.end(answer.body);
       this.#watch(this.#services.timers.linger);
       return;
     }
     // Closing with unread bytes resets the connection, and the client may never see the answer: read on for a moment.
     response.write(answer.body);
-    this.#lingering = true;
+    this.#answer = "lingering";
     this.#listen();
     this.#request.resume();
     this.#watch(this.#services.timers.linger);
@@ -211,11 +216,11 @@ export class ClientStream implements ClientSide, Timed {
 
   requestData(chunk: Buffer): void {
     // A connection that is closing broke HTTP after these bytes: nothing is done with them.
-    if (!this.#lingering && !this.#connection.closing) this.#driver!.requestChunk(chunk);
+    if (this.#answer !== "lingering" && !this.#connection.closing) this.#driver!.requestChunk(chunk);
   }
 
   requestEnded(): void {
-    if (this.#lingering) this.#endLingering();
+    if (this.#answer === "lingering") this.#endLingering();
     else if (!this.#connection.closing) this.#driver!.requestEnd();
   }
 
@@ -232,13 +237,12 @@ export class ClientStream implements ClientSide, Timed {
 
   expired(): void {
     if (this.#driver?.done === false) this.#driver.expired();
-    else if (this.#lingering) this.#endLingering();
+    else if (this.#answer === "lingering") this.#endLingering();
     else this.#request.socket.destroy();
   }
 
   #endLingering(): void {
-    this.#lingering = false;
-    this.#ended = true;
+    this.#answer = "ended";
     this.#watch(this.#services.timers.linger);
     this.#response.end();
   }

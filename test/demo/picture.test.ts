@@ -1,20 +1,21 @@
-import { mkdtempSync, readFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
 import { describe, expect, it } from "vitest";
 import { chromium as findChromium } from "../../scripts/test-parts.ts";
 import { onFreePorts } from "../support/free-port.ts";
+import { poll } from "../support/poll.ts";
 import { ROOT, sluice } from "../support/process.ts";
 import { fixedLimit } from "../support/slowness.ts";
 
 // Takes the picture of README.md from a run of the demo. To renew the picture:
 //   SLUICE_SCREENSHOTS=docs/images SLUICE_LANE=parts npx vitest run test/demo/picture.test.ts
 
-const FOLDER = process.env["SLUICE_SCREENSHOTS"] ?? mkdtempSync(join(tmpdir(), "sluice-picture-"));
-/** CSS pixels; the picture has twice as many. */
-const VIEWPORT = { width: 1080, height: 560 };
-const SCALE = 2;
+const KEPT_IN = process.env["SLUICE_SCREENSHOTS"];
+/** CSS pixels. */
+const VIEWPORT = { width: 1200, height: 540 };
+/** Pixels of the picture for each. */
+const SCALE = 1.5;
 const MAX_BYTES = 200_000;
 
 /** Width and height of a PNG file, from its first chunk. */
@@ -41,13 +42,23 @@ describe("the picture in README.md", () => {
       await page.goto(`http://${await demo.listening("admin")}/`);
       await page.locator("#status.live").waitFor();
       const line = page.locator("#decisions button", { hasText: "prefix" });
-      await line.nth(3).waitFor();
-      await page.locator("#hold").check();
-      await line.first().click();
-      await page.locator(".detail table").waitFor();
-      expect(await page.locator("#endpoints .state.up").count()).toBe(3);
+      const detail = page.locator(".detail table");
+      await line.nth(5).waitFor();
+      const taken = await poll("the picture", async () => {
+        await page.locator("#hold").check();
+        await line.first().click();
+        await detail.waitFor();
+        const picture = await page.screenshot();
+        const isFresh = (await page.locator(".state.up").count()) === 3 && !(await detail.textContent())!.includes("?");
+        if (isFresh || KEPT_IN === undefined) return picture;
+        // A busy machine scrapes late. The kept picture shows an ordinary moment, so a later decision is tried.
+        await line.first().click();
+        await page.locator("#hold").uncheck();
+        return undefined;
+      });
+      expect(await page.locator("#endpoints tbody tr").count()).toBe(3);
       expect(await page.locator(".detail thead").textContent()).toContain("prefix-cache-scorer");
-      const taken = await page.screenshot({ path: join(FOLDER, "demo.png") });
+      if (KEPT_IN !== undefined) writeFileSync(join(KEPT_IN, "demo.png"), taken);
       const kept = readFileSync(join(ROOT, "docs", "images", "demo.png"));
       expect(sizeOf(kept)).toEqual(sizeOf(taken));
       expect(kept.length).toBeLessThanOrEqual(MAX_BYTES);

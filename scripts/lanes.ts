@@ -26,6 +26,8 @@ const CHECK: readonly Step[] = [
   { name: "lint and format", command: [bin("biome"), "check", "--error-on-warnings", "."] },
   { name: "unused code", command: [bin("knip")] },
   { name: "arrows", command: [process.execPath, "scripts/arrows.ts"] },
+  { name: "links", command: [process.execPath, "scripts/links.ts"] },
+  { name: "words", command: [process.execPath, "scripts/words.ts"] },
   { name: "generated docs", command: [process.execPath, "scripts/docs.ts", "--check"] },
   { name: "generated CRDs", command: [process.execPath, "scripts/crds.ts", "--check"] },
 ];

@@ -1,0 +1,38 @@
+/** The Markdown files of the repository, and their text without code. */
+import { readdirSync } from "node:fs";
+import { sep } from "node:path";
+
+const SKIPPED = new Set(["node_modules", "dist", ".cache", ".git", ".ci"]);
+
+/** The files below a folder whose name ends in one of `endings`, sorted, with forward slashes; no build output. */
+export function filesBelow(root: string, endings: readonly string[]): string[] {
+  const found: string[] = [];
+  for (const entry of readdirSync(root, { withFileTypes: true })) {
+    if (SKIPPED.has(entry.name)) continue;
+    if (entry.isDirectory())
+      found.push(...filesBelow(`${root}${sep}${entry.name}`, endings).map((name) => `${entry.name}/${name}`));
+    else if (endings.some((ending) => entry.name.endsWith(ending))) found.push(entry.name);
+  }
+  return found.sort();
+}
+
+/** The text with empty lines in place of fenced blocks and HTML comments, so that line numbers stay. */
+export function withoutBlocks(text: string): string {
+  const blank = (part: string): string => part.replace(/[^\n]/g, "");
+  let fence: string | undefined;
+  const lines = text.split("\n").map((line) => {
+    const mark = /^\s*(?:[*+-]\s+|\d+\.\s+)?(```+|~~~+)/.exec(line)?.[1];
+    if (fence === undefined && mark !== undefined) fence = mark;
+    else if (fence === undefined) return line;
+    else if (mark !== undefined && line.trim().startsWith(fence)) fence = undefined;
+    return "";
+  });
+  return lines.join("\n").replace(/<!--[\s\S]*?-->/g, blank);
+}
+
+/** The text with `put` in place of each span of inline code; a span may go over a line end. */
+export function withoutSpans(text: string, put: string): string {
+  return text.replace(/(?<!`)(`+)(?!`)((?:(?!\n\s*\n)[\s\S])*?[^`])\1(?!`)/g, (span) =>
+    put === "" ? span.replace(/[^\n]/g, "") : put,
+  );
+}

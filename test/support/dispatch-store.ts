@@ -11,6 +11,7 @@ import { realClock } from "../../src/base/clock/real.ts";
 import { silentLogger } from "../../src/base/telemetry/logger.ts";
 import type { DispatchTransport } from "./dispatch-process.ts";
 import { type RunningRedis, startRedis } from "./redis.ts";
+import { fixedLimit } from "./slowness.ts";
 
 /** What is left of requests in a store. */
 export interface Leftovers {
@@ -56,6 +57,8 @@ export class RedisStore implements DispatchStore {
   static async start(appendOnly = true): Promise<RedisStore> {
     const server = await startRedis({ appendOnly });
     const redis = connectRedis({ url: server.url, tls: {}, enableTracing: false }, deps);
+    // A producer itself waits for five seconds.
+    await redis.whenReady(fixedLimit(10_000));
     const names = { requestQueueName: "q", resultQueueName: "results" };
     return new RedisStore(server, redis, await redisProducer({ client: redis, ...names }, deps));
   }

@@ -47,6 +47,13 @@ export async function resultsReach(store: DispatchStore, count: number, limitMs 
   await poll(`${count} results`, async () => (await store.countResults()) >= count, limitMs);
 }
 
+/** Submits more where so few of `count` messages are without a result that a process that has time might run out of work. @returns how many there are then */
+export async function replenish(store: DispatchStore, count: number, least: number): Promise<number> {
+  if (count - (await store.countResults()) >= least) return count;
+  await store.submit(messages(count + least).slice(count));
+  return count + least;
+}
+
 export interface Account {
   readonly lost: number;
   readonly duplicates: number;

@@ -19,8 +19,8 @@ import { GatewayProcess } from "../support/gateway-process.ts";
 import { chance, expectOneEach, messages, resultsReach } from "./account.ts";
 import { JumpingClock } from "./jumping-clock.ts";
 
-/** Looked at more often than a request takes: each jump meets leases that are held. */
-const LEASES: LeaseSettings = { claimTtl: 2000, reclaimInterval: 20, maxAttempts: 0 };
+/** Looked at more often than a request takes: each jump meets leases that are held. They outlive a test process that stands still. */
+const LEASES: LeaseSettings = { claimTtl: 10_000, reclaimInterval: 20, maxAttempts: 0 };
 const HOUR = 3_600_000;
 const JUMPS = 8;
 const WORKERS = 16;

@@ -64,6 +64,13 @@ async function resultsOf(redis: Redis): Promise<{ id: string; recovered: boolean
   });
 }
 
+/** One line for all that is forgotten; another one where the machine stood still between the first look and a later one. */
+function expectToldInSum({ process }: DispatchProcess): void {
+  const lines = process.stderr.match(/the store has lost data/g) ?? [];
+  expect(lines.length).toBeGreaterThan(0);
+  expect(lines.length).toBeLessThan(4);
+}
+
 /** Lets the gateway answer, and expects `count` results in a server: one for each message. */
 async function expectResults(
   what: string,
@@ -86,7 +93,7 @@ async function expectResults(
     expect(await dispatcher.metric("llm_d_async_async_results_fenced_total")).toBe(0);
     await dispatcher.process.stop("SIGTERM");
     expect(dispatcher.process.exit).toEqual({ code: 0, signal: null });
-    expect(dispatcher.process.stderr.match(/the store has lost data/g)).toHaveLength(1);
+    expectToldInSum(dispatcher);
     expect(await redis.send(["HLEN", "{q}:claims"])).toBe(0);
   } finally {
     redis.close();
@@ -183,11 +190,11 @@ describe("a dispatcher with 64 requests in flight", () => {
     const reader = sqliteProducer({ path: store.path, ...names }, deps);
     expect(await reader.resultQueueDepth()).toBe(WORKERS);
     await reader.close();
-    const file = new DatabaseSync(store.path, { readOnly: true });
+    const file = new DatabaseSync(store.path, { readOnly: true, timeout: 5000 });
     const bodies = file.prepare("SELECT body FROM results").all();
     file.close();
     expect(new Set(bodies.map(({ body }) => parseResult(String(body)).id)).size).toBe(WORKERS);
     await dispatcher.process.stop("SIGTERM");
-    expect(dispatcher.process.stderr.match(/the store has lost data/g)).toHaveLength(1);
+    expectToldInSum(dispatcher);
   });
 });

@@ -4,7 +4,7 @@ import { realClock } from "../../src/base/clock/real.ts";
 import { DispatchProcess, spawnDispatch } from "../support/dispatch-process.ts";
 import { openStore, type StoreKind } from "../support/dispatch-store.ts";
 import { GatewayProcess } from "../support/gateway-process.ts";
-import { chance, expectOneEach, LEASES, messages, requestsReach, resultsReach } from "./account.ts";
+import { chance, expectOneEach, LEASES, replenish, requestsReach, resultsReach } from "./account.ts";
 
 /** Requests that reach the gateway between two kills, at least and at most. */
 const LEAST = 40;
@@ -27,10 +27,7 @@ export async function survivesKills(kind: StoreKind, kills: number): Promise<voi
     let count = 0;
     for (let killed = 0; killed < kills; killed++) {
       // However late the last kill came, there is work for the next process.
-      if (count - (await store.countResults()) < LEFT) {
-        await store.submit(messages(count + LEFT).slice(count));
-        count += LEFT;
-      }
+      count = await replenish(store, count, LEFT);
       const from = (await gateway.stats()).requests;
       const dispatcher = spawnDispatch(options);
       await requestsReach(gateway, from + LEAST + random.below(MOST - LEAST), dispatcher);

@@ -4,7 +4,11 @@ import { realClock } from "../../src/base/clock/real.ts";
 import { DispatchProcess } from "../support/dispatch-process.ts";
 import { openStore, RedisStore, type StoreKind } from "../support/dispatch-store.ts";
 import { GatewayProcess } from "../support/gateway-process.ts";
-import { chance, expectOneEach, LEASES, messages, requestsReach, resultsReach, tell } from "./account.ts";
+import { fixedLimit } from "../support/slowness.ts";
+import { chance, expectOneEach, LEASES, messages, replenish, requestsReach, resultsReach, tell } from "./account.ts";
+
+/** Messages that are left at least when an outage is prepared: more than come before it. */
+const LEFT = 600;
 
 /**
  * Kills Redis in the middle of the work, once per outage, and starts it again after so many milliseconds.
@@ -18,16 +22,20 @@ export async function survivesRedis(outages: readonly number[]): Promise<void> {
   const options = { transport: store.transport, gateway: gateway.url, workers: 32, leases: LEASES };
   const dispatcher = await DispatchProcess.start(options);
   try {
-    const count = 600 * (outages.length + 1);
-    await store.submit(messages(count));
+    let count = 0;
     for (const outage of outages) {
+      count = await replenish(store, count, LEFT);
       const { requests } = await gateway.stats();
+      // However late the server is killed, requests are under way.
+      await gateway.answers(requests + 400);
       await requestsReach(gateway, requests + 100 + random.below(200), dispatcher.process);
       await store.server.kill();
+      await gateway.answers();
       await delay(realClock, outage);
       await store.server.restart();
-      await store.redis.whenReady(10_000);
+      await store.redis.whenReady(fixedLimit(10_000));
     }
+    count = await replenish(store, count, LEFT);
     await resultsReach(store, count);
     expect(dispatcher.process.exit).toBeUndefined();
     await dispatcher.process.stop("SIGTERM");
@@ -50,11 +58,14 @@ export async function survivesGateway(kind: StoreKind, outage: number): Promise<
   try {
     const count = 1000;
     // A deadline that is still ahead when the outage is over; a message that missed it would end with another status.
-    await store.submit(messages(count, outage / 1000 + 120));
+    await store.submit(messages(count, outage / 1000 + 1200));
+    // However late the outage is, there is work that meets it.
+    await gateway.answers(600);
     await requestsReach(gateway, 300, dispatcher.process);
     await gateway.closePort();
     await delay(realClock, outage);
     await gateway.openPort();
+    await gateway.answers();
     await resultsReach(store, count, outage + 100_000);
     const retries = await dispatcher.metric("llm_d_async_async_request_retries_total");
     tell(`${what}: ${retries} attempts came to nothing`);

@@ -17,8 +17,13 @@ describe("two replicas of one queue", () => {
     try {
       const count = 800;
       await store.submit(messages(count));
+      // However late the kill comes, the victim has something in its hands.
+      await gateway.answers(650);
       await gateway.reaches(200 + random.below(300));
+      const held = "llm_d_async_async_claims_active";
+      await poll("the victim to have work", async () => (await victim.metric(held)) > 0);
       await victim.process.stop("SIGKILL");
+      await gateway.answers();
       const killed = performance.now();
       await resultsReach(store, count);
       tell(

@@ -1,9 +1,12 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { NOTHING_LEFT, type RedisStore, type StoreKind } from "../support/dispatch-store.ts";
 import { poll } from "../support/poll.ts";
+import { fixedLimit } from "../support/slowness.ts";
 import { batchLine, Desk } from "./setup.ts";
 
 const KINDS: readonly StoreKind[] = ["SQLite", "Redis"];
+/** Time without a result, after which a command gives up. */
+const PATIENCE = `${fixedLimit(30_000)}ms`;
 
 describe.each(KINDS)("batch files on %s", (kind) => {
   let desk: Desk;
@@ -18,7 +21,7 @@ describe.each(KINDS)("batch files on %s", (kind) => {
     const ids = Array.from({ length: total }, (_, at) => `c${at + 1}`);
     const input = desk.write("in.jsonl", ids.map((id) => batchLine(id)).join(""));
     const output = desk.path("out.jsonl");
-    // 16 at a time: two seconds for all of them. Each signal comes long before the batch ends by itself.
+    // 16 at a time: two seconds for all of them, so that each signal comes in the middle of the work.
     await desk.gateway.manner({ delay: 25 });
     await desk.dispatch();
     const words = ["batch", input, output, "--config", desk.config, "--queue", "q", "--concurrency", "300"];
@@ -29,6 +32,8 @@ describe.each(KINDS)("batch files on %s", (kind) => {
       ["SIGINT", 800],
       ["SIGKILL", 1000],
     ] as const) {
+      // However late the signal comes, the batch has not ended by itself.
+      await desk.gateway.answers(at + 200);
       const run = desk.start(...words);
       await run.until(`${at} answers`, () => desk.lines("out.jsonl").length >= at);
       await run.stop(signal);
@@ -36,6 +41,7 @@ describe.each(KINDS)("batch files on %s", (kind) => {
       expect(run.exit?.code).toBe(130);
       expect(run.stderr).toContain("interrupted; the same command goes on from here");
     }
+    await desk.gateway.answers();
     const last = await desk.run("batch", input, output, "--queue", "q", "--concurrency", "300");
     expect(last.stderr).toMatch(/going on: 1,\d\d\d of 1,500 lines have their answer/);
     expect(last.stderr).toContain("1,500 lines answered in");
@@ -58,7 +64,7 @@ describe.each(KINDS)("batch files on %s", (kind) => {
     const input = desk.write("in.jsonl", batchLine("a"));
     const words = ["batch", input, desk.path("out.jsonl"), "--config", desk.config, "--queue", "q"];
     const run = desk.start(...words);
-    await poll("the notice", () => run.stderr.includes('nothing was taken from queue "q"'), 30_000);
+    await run.until("the notice", () => run.stderr.includes('nothing was taken from queue "q"'), 30_000);
     expect(await desk.run("batch", input, desk.path("out.jsonl"), "--queue", "q")).toMatchObject({
       ...{ code: 1, stderr: expect.stringContaining("another process works on this batch") },
     });
@@ -72,7 +78,6 @@ describe("a batch whose server dies", () => {
   it("goes on when it is back, says so, and every line is answered once", async () => {
     const desk = await Desk.open("Redis");
     const { server } = desk.store as RedisStore;
-    // So many and so slow that the batch is far from its end when the server dies for the second time.
     const total = 1500;
     const ids = Array.from({ length: total }, (_, at) => `c${at + 1}`);
     const input = desk.write("in.jsonl", ids.map((id) => batchLine(id)).join(""));
@@ -80,14 +85,17 @@ describe("a batch whose server dies", () => {
     await desk.dispatch();
     const run = desk.start("batch", input, desk.path("out.jsonl"), "--config", desk.config, "--queue", "q");
     for (const at of [50, 250]) {
-      await poll(`${at} answers`, () => desk.lines("out.jsonl").length >= at, 30_000);
+      // The batch is far from its end when the server dies, however late that is.
+      await desk.gateway.answers(at + 400);
+      await run.until(`${at} answers`, () => desk.lines("out.jsonl").length >= at, 30_000);
       await server.kill();
-      await poll(
+      await run.until(
         "the notice",
         () => run.stderr.split("the batch goes on when that is over").length > (at === 50 ? 1 : 2),
       );
       await server.restart();
     }
+    await desk.gateway.answers();
     expect((await run.ended(90_000)).code).toBe(0);
     const answered = desk.lines("out.jsonl").map((text) => JSON.parse(text).custom_id);
     expect(answered.sort()).toEqual([...ids].sort());
@@ -117,7 +125,7 @@ describe.each(KINDS)("enqueue, queue and results on %s", (kind) => {
     expect([three, five]).toEqual(["three", "five"]);
 
     const list = await desk.run("queue ls");
-    expect(list.stdout).toMatch(/^QUEUE +WAITING .*\nq +5 +0 +0 +0 +in (1h 0m|\d+m \d+s) +\d+s\nfixed +0 /);
+    expect(list.stdout).toMatch(/^QUEUE +WAITING .*\nq +5 +0 +0 +0 +in (1h 0m|\d+m \d+s) +(\d+m )?\d+s\nfixed +0 /);
     const json = JSON.parse((await desk.run("queue ls", "q", "--json")).stdout);
     expect(json.queues).toMatchObject([{ queue: "q", waiting: 5, claimed: 0, retries: 0, dead: 0 }]);
     const peeked = (await desk.run("queue peek", "q", "-n", "2", "--json")).stdout.trim().split("\n");
@@ -127,7 +135,7 @@ describe.each(KINDS)("enqueue, queue and results on %s", (kind) => {
     const cancelled = await desk.run("queue cancel", "five", "never");
     expect(cancelled).toMatchObject({ code: 0, stdout: "", stderr: expect.stringMatching(/2 ids are marked/) });
     await desk.dispatch();
-    const results = await desk.run("results", "--count", "5", "--timeout", "60s");
+    const results = await desk.run("results", "--count", "5", "--timeout", PATIENCE);
     expect(results).toMatchObject({ code: 0, stderr: "" });
     const byId = new Map(
       results.stdout
@@ -140,7 +148,7 @@ describe.each(KINDS)("enqueue, queue and results on %s", (kind) => {
     expect(byId.get("one")).toMatchObject({ status_code: 200, payload: expect.any(String) });
 
     await desk.run("enqueue", "--queue", "q", "--id", "six", '{"a":1}');
-    const payload = await desk.run("results", "--payload", "--count", "1", "--timeout", "60s");
+    const payload = await desk.run("results", "--payload", "--count", "1", "--timeout", PATIENCE);
     expect(payload.stdout).toContain("six");
     expect(await desk.run("results", "--count", "1", "--timeout", "0s")).toMatchObject({
       ...{ code: 1, stdout: "", stderr: "sluice: 0 of 1 results came\n" },
@@ -163,7 +171,7 @@ describe.each(KINDS)("enqueue, queue and results on %s", (kind) => {
       ["elsewhere", "eight"],
       ["mine", "nine"],
     ] as const)
-      expect((await desk.run("results", "--queue", queue, "--count", "1", "--timeout", "60s")).stdout).toContain(
+      expect((await desk.run("results", "--queue", queue, "--count", "1", "--timeout", PATIENCE)).stdout).toContain(
         `"id":"${id}"`,
       );
     const wrong = await desk.run("enqueue", "--queue", "fixed", "--result-queue", "mine", "{}");
@@ -252,7 +260,7 @@ describe("what is no message", () => {
       return started;
     };
     const dead = await run("queue", "peek", "q", "--dead");
-    expect(dead.stdout).toMatch(/\(unreadable\) +- +- +0 +7 +\d+s ago +the entry is no JSON/);
+    expect(dead.stdout).toMatch(/\(unreadable\) +- +- +0 +7 +(\d+m )?\d+s ago +the entry is no JSON/);
     expect((await run("queue", "requeue", "q")).stderr).toBe("sluice: 1 of 1 dead letters are in queue q again\n");
     expect((await run("queue", "peek", "q")).stdout).toMatch(/\(unreadable\)/);
     const results = await run("results", "--timeout", "0s");

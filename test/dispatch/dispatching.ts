@@ -40,6 +40,8 @@ export interface Reply {
   readonly body?: string | Buffer;
   /** Milliseconds until it answers; Infinity = never. */
   readonly after?: number;
+  /** It answers when this resolves. */
+  readonly until?: Promise<unknown>;
   /** Cuts the connection in the middle of the body. */
   readonly cut?: boolean;
 }
@@ -93,7 +95,12 @@ export class ScriptedGateway {
     await closed;
   }
 
-  #answer(response: ServerResponse, { status = 200, headers = {}, body = '{"ok":true}', after = 0, cut }: Reply): void {
+  #answer(response: ServerResponse, { until, ...reply }: Reply): void {
+    if (until !== undefined) {
+      void until.then(() => this.#answer(response, reply));
+      return;
+    }
+    const { status = 200, headers = {}, body = '{"ok":true}', after = 0, cut } = reply;
     if (after === Number.POSITIVE_INFINITY) return;
     setTimeout(() => {
       const length = Buffer.byteLength(body);

@@ -23,7 +23,7 @@ beforeAll(async () => {
   const targets = [epp.adminUrl, gateway.adminUrl].map((url) => new URL(url).host);
   prometheus = await startPrometheus({ targets, scrapeIntervalMs: 250 });
   // A rate needs two samples with something between them.
-  await prometheus.values("llm_d_epp_ready_endpoints > 0");
+  await prometheus.values("count(llm_d_epp_ready_endpoints > 0) >= 2");
   for (let round = 0; round < 2; round++) {
     const client = await ExtProcClient.connect(epp.port);
     await exchange(client, '{"usage":{"prompt_tokens":7,"completion_tokens":5}}');

@@ -28,6 +28,8 @@ export interface GatewayManner {
   readonly delay?: number;
   /** Answers nothing that arrives from now on, until `release`. */
   readonly hold?: boolean;
+  /** How many requests it answers in all, counted from its start or `reset`; what comes later waits for `release`. */
+  readonly answers?: number;
   /** Of new requests ids, one in so many is answered with 503 at first; 0 = none. */
   readonly failEvery?: number;
   /** Remember when each request arrived. */
@@ -61,7 +63,10 @@ class BareGateway {
   #sent = new Map<string, number>();
   #arrivals: [string, number][] = [];
   #milestones: { requests: number; reply: () => void }[] = [];
-  #manner: Required<GatewayManner> = { delay: 0, hold: false, failEvery: 0, arrivals: false };
+  #manner: Required<GatewayManner> = {
+    ...{ delay: 0, hold: false, failEvery: 0, arrivals: false },
+    answers: Number.MAX_SAFE_INTEGER,
+  };
   readonly #port: number;
   #requests = 0;
   #connections = 0;
@@ -162,7 +167,7 @@ class BareGateway {
 
   #request(socket: Socket, id: string): void {
     const at = micros();
-    const { delay, hold, failEvery, arrivals } = this.#manner;
+    const { delay, hold, failEvery, arrivals, answers } = this.#manner;
     this.#requests++;
     if (this.#first === 0) this.#first = at;
     this.#sent.set(id, (this.#sent.get(id) ?? 0) + 1);
@@ -179,7 +184,7 @@ class BareGateway {
       const head = `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}`;
       socket.write(`${head}${HEAD_END}${body}`, "latin1");
     };
-    if (hold) this.#held.push(end);
+    if (hold || this.#requests > answers) this.#held.push(end);
     else if (delay === 0) end();
     else setTimeout(end, delay);
     if (this.#milestones.length > 0) this.#passMilestones();

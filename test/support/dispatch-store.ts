@@ -10,7 +10,9 @@ import { SeededRandom } from "../../src/base/clock/random.ts";
 import { realClock } from "../../src/base/clock/real.ts";
 import { silentLogger } from "../../src/base/telemetry/logger.ts";
 import type { DispatchTransport } from "./dispatch-process.ts";
+import { poll } from "./poll.ts";
 import { type RunningRedis, startRedis } from "./redis.ts";
+import { fixedLimit } from "./slowness.ts";
 
 /** What is left of requests in a store. */
 export interface Leftovers {
@@ -32,6 +34,9 @@ export interface DispatchStore {
   leftovers(): Promise<Leftovers>;
   close(): Promise<void>;
 }
+
+/** Requests that a SQLite producer writes in one transaction. */
+const STEP = 200;
 
 export type StoreKind = "Redis" | "SQLite";
 
@@ -56,6 +61,8 @@ export class RedisStore implements DispatchStore {
   static async start(appendOnly = true): Promise<RedisStore> {
     const server = await startRedis({ appendOnly });
     const redis = connectRedis({ url: server.url, tls: {}, enableTracing: false }, deps);
+    // A producer itself waits for five seconds.
+    await redis.whenReady(fixedLimit(10_000));
     const names = { requestQueueName: "q", resultQueueName: "results" };
     return new RedisStore(server, redis, await redisProducer({ client: redis, ...names }, deps));
   }
@@ -118,8 +125,12 @@ export class SqliteStore implements DispatchStore {
     return { name: "sqlite", config: { path: this.path, result_queue_name: "results" } };
   }
 
-  submit(requests: readonly SubmitRequest[]): Promise<void> {
-    return this.#producer.submitRequests(requests);
+  async submit(requests: readonly SubmitRequest[]): Promise<void> {
+    // All of a step are written, or none, when a dispatcher stands still in the middle of a write for longer than a producer waits.
+    for (let at = 0; at < requests.length; at += STEP)
+      await poll("the queue file to be written", () =>
+        this.#producer.submitRequests(requests.slice(at, at + STEP)).then(() => true),
+      );
   }
 
   async results(): Promise<readonly string[]> {

@@ -68,6 +68,16 @@ export class GatewayProcess {
     return this.#ask({ kind: "release" });
   }
 
+  /**
+   * Answers `requests` requests in all, counted from its start, and lets the others wait for the next call. However slow the
+   * machine is, no more than this is done before the test has done its next step.
+   * @param requests default: all
+   */
+  async answers(requests = Number.MAX_SAFE_INTEGER): Promise<void> {
+    await this.manner({ answers: requests });
+    await this.release();
+  }
+
   /** Refuses connections from now on, and cuts those there are. */
   closePort(): Promise<void> {
     return this.#ask({ kind: "close" });

@@ -1,3 +1,4 @@
+import type { Clock } from "../../base/clock/clock.ts";
 import { realClock } from "../../base/clock/real.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { interruptible } from "../../base/process/lifecycle.ts";
@@ -22,6 +23,9 @@ export interface ResultsOptions {
 
 /** None came in time. */
 const NONE = Symbol("none");
+/** Milliseconds of one attempt to take a result that is there, and how many attempts are made. */
+const ATTEMPT = 1000;
+const ATTEMPTS = 10;
 
 /**
  * Takes results from a queue and prints them, one per line.
@@ -48,15 +52,15 @@ async function take(producer: Producer, options: ResultsOptions, signal: AbortSi
   const { count = Number.POSITIVE_INFINITY, payload } = options;
   let taken = 0;
   while (taken < count) {
-    let result: ResultMessage | typeof NONE;
+    let result: ResultMessage | undefined;
     try {
-      result = await next(producer, options, signal);
+      result = await nextResult(producer, options, signal, realClock);
     } catch (error) {
       if (!(error instanceof SluiceError) || error.code !== "RESULT_INVALID") throw error;
       tell(`an entry was taken from the queue that is no result: ${error.message}`);
       continue;
     }
-    if (result === NONE) break;
+    if (result === undefined) break;
     taken++;
     await print(payload ? Buffer.concat([result.payload, NEWLINE]) : `${encodeResult(result)}\n`);
   }
@@ -69,20 +73,40 @@ async function take(producer: Producer, options: ResultsOptions, signal: AbortSi
 
 const NEWLINE = Buffer.from("\n");
 
-async function next(
-  producer: Producer,
-  { follow, timeout }: ResultsOptions,
+/**
+ * The next result, or undefined when none came in time. With a timeout of 0 it takes what is there: as long as the queue is
+ * not empty it tries again, because the first result also waits for the connection that fetches it.
+ * @param timeout milliseconds
+ */
+export async function nextResult(
+  producer: Pick<Producer, "getResult" | "resultQueueDepth">,
+  { follow, timeout }: Pick<ResultsOptions, "follow" | "timeout">,
   signal: AbortSignal,
-): Promise<ResultMessage | typeof NONE> {
+  clock: Clock,
+): Promise<ResultMessage | undefined> {
   if (follow) return producer.getResult(signal);
-  if (timeout === 0 && (await producer.resultQueueDepth()) === 0) return NONE;
+  if (timeout > 0) return withinTime(producer, timeout, signal, clock);
+  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+    if ((await producer.resultQueueDepth()) === 0) return undefined;
+    // With what was there a moment ago, somebody else may have been faster.
+    const result = await withinTime(producer, ATTEMPT, signal, clock);
+    if (result !== undefined) return result;
+  }
+  return undefined;
+}
+
+async function withinTime(
+  producer: Pick<Producer, "getResult">,
+  ms: number,
+  signal: AbortSignal,
+  clock: Clock,
+): Promise<ResultMessage | undefined> {
   const waiting = new AbortController();
-  // With what was there a moment ago, somebody else may have been faster.
-  const timer = realClock.after(Math.max(timeout, 1000), () => waiting.abort(NONE));
+  const timer = clock.after(ms, () => waiting.abort(NONE));
   try {
     return await producer.getResult(AbortSignal.any([signal, waiting.signal]));
   } catch (error) {
-    if (error === NONE) return NONE;
+    if (error === NONE) return undefined;
     throw error;
   } finally {
     timer.cancel();

@@ -6,25 +6,14 @@ import { fixedLimit } from "./slowness.ts";
 
 export const ROOT = join(import.meta.dirname, "..", "..");
 
-/** How a process ended. */
-interface Exit {
-  readonly code: number | null;
-  readonly signal: NodeJS.Signals | null;
-}
-
-/** Milliseconds in which a process starts, does what a test waits for, or ends. This limit ends what hangs; it measures nothing. */
-const START_MS = 60_000;
-
 /** A process that a test started; ended by its pid and by nothing else. */
 export class TestProcess {
   readonly child: ChildProcess;
   stdout = "";
   stderr = "";
-  exit: Exit | undefined;
+  exit: { readonly code: number | null; readonly signal: NodeJS.Signals | null } | undefined;
   /** Everything that it said has been read. */
   #silent = false;
-  /** When the end was first seen, monotonic milliseconds. */
-  #endedAt: number | undefined;
 
   constructor(program: string, args: readonly string[], options: { cwd?: string; env?: NodeJS.ProcessEnv } = {}) {
     this.child = spawn(program, args, {
@@ -57,7 +46,7 @@ export class TestProcess {
   }
 
   /** The address that the ready line of `name` announced. */
-  async listening(name: string, limitMs = START_MS): Promise<string> {
+  async listening(name: string, limitMs = 60_000): Promise<string> {
     const address = (): string | undefined => {
       for (const line of `${this.stdout}\n${this.stderr}`.split("\n")) {
         const ready = parseReadyLine(line);
@@ -73,7 +62,8 @@ export class TestProcess {
    * either case the message has the last of what it said.
    * @param limitMs milliseconds
    */
-  async until<T>(what: string, probe: () => T | Promise<T>, limitMs = START_MS): Promise<NonNullable<T>> {
+  async until<T>(what: string, probe: () => T | Promise<T>, limitMs?: number): Promise<NonNullable<T>> {
+    let endedAt: number | undefined;
     const look = async (): Promise<T> => {
       let seen: T | undefined;
       let problem: unknown;
@@ -83,7 +73,10 @@ export class TestProcess {
       } catch (error) {
         problem = error;
       }
-      if (this.#isRead()) throw new InVain(`${what}: ended with ${JSON.stringify(this.exit)}`);
+      // Its last words may come a moment after its end, unless whoever inherited its pipes keeps them open.
+      if (this.exit !== undefined) endedAt ??= performance.now();
+      if (endedAt !== undefined && (this.#silent || performance.now() > endedAt + fixedLimit(1000)))
+        throw new InVain(`${what}: ended with ${JSON.stringify(this.exit)}`);
       if (problem !== undefined) throw problem;
       return seen as T;
     };
@@ -94,34 +87,22 @@ export class TestProcess {
     }
   }
 
-  /** Sends a signal and waits for the end; unless the process is killed, also for its last words, as `ended` does. */
-  async stop(signal: NodeJS.Signals = "SIGKILL", limitMs = START_MS): Promise<void> {
+  /** Sends a signal and waits for the end. */
+  async stop(signal: NodeJS.Signals = "SIGKILL", limitMs = 60_000): Promise<void> {
     if (this.exit === undefined) this.child.kill(signal);
-    await this.#over(limitMs, () => signal === "SIGKILL" || this.#isRead());
+    await this.ended(limitMs);
   }
 
-  /** Waits for the end. What the process said is complete then. @param limitMs milliseconds */
-  ended(limitMs = START_MS): Promise<Exit> {
-    return this.#over(limitMs, () => this.#isRead());
-  }
-
-  async #over(limitMs: number, isEnough: () => boolean): Promise<Exit> {
+  /** Waits for the end, and for what it said before that. */
+  async ended(limitMs = 15_000): Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }> {
     const what = `the end of ${this.child.spawnargs.join(" ").slice(0, 200)}`;
-    const exit = await poll(what, () => (isEnough() ? this.exit : undefined), limitMs).catch((error: Error) => {
+    const exit = await poll(what, () => this.exit, limitMs).catch((error: Error) => {
       throw new Error(`${error.message}\n${this.#lastWords()}`);
     });
+    // Its last words may come a moment after its end, unless whoever inherited its pipes keeps them open.
+    await poll("its last words", () => this.#silent, 1000).catch(() => {});
     LIVE.delete(this);
     return exit;
-  }
-
-  /**
-   * Whether the process has ended and its last words are read. They may come a moment after its end; they are not waited for
-   * where somebody who inherited its pipes keeps them open.
-   */
-  #isRead(): boolean {
-    if (this.exit === undefined) return false;
-    this.#endedAt ??= performance.now();
-    return this.#silent || performance.now() > this.#endedAt + fixedLimit(1000);
   }
 
   #lastWords(): string {

@@ -71,9 +71,12 @@ async function start(file: string, ...args: string[]): Promise<BareEpp> {
   running.push(epp);
   if (file === endpoints)
     await poll("the load of each pod", async () => {
-      type Known = { endpoints: { metrics: { waiting: number | null } }[] };
+      type Known = { endpoints: { state: string; metrics: { waiting: number | null } }[] };
       const known = (await getJson<Known>(`${epp.adminUrl}/debug/endpoints`)).endpoints;
-      return known.length === PODS.length && known.every((pod, i) => pod.metrics.waiting === PODS[i]![0]);
+      return (
+        known.length === PODS.length &&
+        known.every((pod, i) => pod.state === "up" && pod.metrics.waiting === PODS[i]![0])
+      );
     });
   return epp;
 }

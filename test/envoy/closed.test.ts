@@ -1,8 +1,7 @@
 import { createServer, type Server } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ask, chat, JSON_HEADERS } from "../support/client.ts";
-import { poll } from "../support/poll.ts";
-import { slownessAtStart } from "../support/slowness.ts";
+import { InVain, poll } from "../support/poll.ts";
 import { type Stack, type StackOptions, startStack } from "../support/stack.ts";
 
 /** Two endpoints in every answer: more than an ORIGINAL_DST cluster can read. */
@@ -88,13 +87,19 @@ describe.each(CONFIGURATIONS)("real Envoy 1.40, %s, fail-closed", (variant, opti
   it("without a picker every request ends with 503 within 3 s and no server is contacted, forged or not (D-34, D-33)", async () => {
     await stack.epp.process.stop();
     const before = await upstreamRequests();
-    for (const headers of [JSON_HEADERS, { ...JSON_HEADERS, ...forged() }]) {
-      const started = performance.now();
-      const post = await ask(`${stack.url}/v1/chat/completions`, { headers, body: chat("nobody is there") });
-      const get = await ask(`${stack.url}/v1/models`, { headers });
-      expect([post.status, get.status]).toEqual([503, 503]);
-      expect(performance.now() - started).toBeLessThan(6000 * slownessAtStart());
-    }
+    const chatPath = { path: "/v1/chat/completions", body: chat("nobody is there") };
+    for (const headers of [JSON_HEADERS, { ...JSON_HEADERS, ...forged() }])
+      for (const { path, ...body } of [chatPath, { path: "/v1/models" }]) {
+        const refusedWithin = async (): Promise<number> => {
+          const started = performance.now();
+          const { status } = await ask(`${stack.url}${path}`, { headers, ...body });
+          const took = performance.now() - started;
+          if (status !== 503) throw new InVain(`${path} was answered ${status}`);
+          return took;
+        };
+        // A machine that stands still meanwhile makes an answer late. What waits for a limit of Envoy is late every time.
+        await poll(`a quick refusal of ${path}`, async () => (await refusedWithin()) < 3000);
+      }
     expect(await upstreamRequests()).toBe(before);
     expect(trap.connections).toBe(0);
   });

@@ -5,6 +5,7 @@ import { ask, chat, JSON_HEADERS } from "../support/client.ts";
 import { startEnvoy } from "../support/envoy.ts";
 import { freePort, onFreePorts } from "../support/free-port.ts";
 import { poll } from "../support/poll.ts";
+import { fixedLimit } from "../support/slowness.ts";
 import { type Epp, endpointsFile, startEpp, startSims } from "../support/stack.ts";
 
 /** Requests at a time, each on a connection that is kept. */
@@ -40,7 +41,8 @@ class Traffic {
   readonly #strands: Promise<void>[];
 
   constructor(url: string) {
-    this.#pool = new Pool(url, { connections: STRANDS, pipelining: 1, headersTimeout: 60_000, bodyTimeout: 60_000 });
+    const limit = fixedLimit(60_000);
+    this.#pool = new Pool(url, { connections: STRANDS, pipelining: 1, headersTimeout: limit, bodyTimeout: limit });
     this.#strands = Array.from({ length: STRANDS }, async () => {
       while (!this.#stopped) {
         const failed = await this.#one(this.#next++);
@@ -162,6 +164,7 @@ export async function endure(variant: Variant, requests: number): Promise<void> 
     const envoy = await startEnvoy({ variant, eppPort: epp.port, serverPorts });
     running.push(envoy.process);
     const url = `http://127.0.0.1:${envoy.port}`;
+    await envoy.findsPickers();
     await poll("the first answer", async () => (await ask(`${url}/v1/models`)).status === 200);
 
     const traffic = new Traffic(url);

@@ -4,6 +4,7 @@ import type { RequestBodyMode } from "../../src/wires/envoy/options.ts";
 import { ask, chat, JSON_HEADERS } from "../support/client.ts";
 import { Load } from "../support/load.ts";
 import { poll } from "../support/poll.ts";
+import { fixedLimit } from "../support/slowness.ts";
 import { type Stack, startEpp, startStack } from "../support/stack.ts";
 
 describe("the picker stops and starts again under load", () => {
@@ -33,26 +34,36 @@ describe("the picker stops and starts again under load", () => {
     return stack;
   };
 
+  /** What became of the requests that were sent after this time: what was on its way may come much later than others. */
+  const sentAfter = (since: number) => load!.seen.filter(({ at }) => at > since);
+
   it("fail-closed: every request ends with the configured error within 3 s, and after the restart all succeed (D-34)", async () => {
     const { epp, endpoints, envoy } = await begin("standalone");
     const traffic = load!;
     const before = traffic.mark;
     await epp.process.stop("SIGKILL");
     await poll("Envoy to notice", async () => (await envoy.stat("cluster.epp.membership_healthy")) === 0);
-    const down = traffic.mark;
-    await poll("errors to be answered", () => traffic.seen.length > down + 50);
+    const down = performance.now();
+    await poll("errors to be answered", () => sentAfter(down).length > 50);
     const during = traffic.seen.slice(before);
     expect(new Set(during.map((one) => one.status))).toEqual(
       new Set([...(during.some((one) => one.status === 200) ? [200] : []), 503]),
     );
-    expect(Math.max(...during.map((one) => one.ms))).toBeLessThan(3000);
+    // Those that met the end of the picker come once: nothing but a request that hangs takes that long.
+    expect(Math.max(...during.map((one) => one.ms))).toBeLessThan(fixedLimit(3000));
+    // A machine that stands still makes all of them late, for a while. What waits for a limit of Envoy is late all the time.
+    await poll("a stretch of errors that come within 3 s", () => {
+      const stretch = sentAfter(down).slice(-50);
+      return Math.max(...stretch.map((one) => one.ms)) < 3000;
+    });
+    expect(new Set(sentAfter(down).map((one) => one.status))).toEqual(new Set([503]));
 
     again = await startEpp(endpoints, epp.port);
     await poll("the health check to pass", async () => (await envoy.stat("cluster.epp.membership_healthy")) === 1);
     await poll("the first success", () => traffic.seen.at(-1)?.status === 200);
-    const recovered = traffic.mark + 8;
-    await poll("traffic after the restart", () => traffic.seen.length > recovered + 200);
-    expect(new Set(traffic.seen.slice(recovered).map((one) => one.status))).toEqual(new Set([200]));
+    const recovered = performance.now();
+    await poll("traffic after the restart", () => sentAfter(recovered).length > 200);
+    expect(new Set(sentAfter(recovered).map((one) => one.status))).toEqual(new Set([200]));
   });
 
   it("fail-open with duplex bodies: once Envoy has noticed every POST is answered by the fallback policy (D-37, V-6)", async () => {
@@ -61,12 +72,13 @@ describe("the picker stops and starts again under load", () => {
     const before = traffic.mark;
     await epp.process.stop("SIGKILL");
     await poll("Envoy to notice", async () => (await envoy.stat("cluster.epp.membership_healthy")) === 0);
-    // Both workers have heard of it once requests that began after the notice succeed on every strand.
-    const noticed = traffic.mark + 16;
-    await poll("traffic without the picker", () => traffic.seen.length > noticed + 200);
-    const lost = traffic.seen.slice(before, noticed).filter((one) => one.status !== 200).length;
-    process.stdout.write(`fail-open: ${lost} of ${noticed - before} requests failed before Envoy noticed\n`);
-    expect(new Set(traffic.seen.slice(noticed).map((one) => one.status))).toEqual(new Set([200]));
+    // Both workers have been told by now.
+    const noticed = performance.now();
+    await poll("traffic without the picker", () => sentAfter(noticed).length > 200);
+    const early = traffic.seen.slice(before).filter((one) => one.at <= noticed);
+    const lost = early.filter((one) => one.status !== 200).length;
+    process.stdout.write(`fail-open: ${lost} of ${early.length} requests failed before Envoy noticed\n`);
+    expect(new Set(sentAfter(noticed).map((one) => one.status))).toEqual(new Set([200]));
 
     await answersAgain(endpoints, epp.port);
   });
@@ -76,11 +88,12 @@ describe("the picker stops and starts again under load", () => {
     const traffic = load!;
     const before = traffic.mark;
     await epp.process.stop("SIGKILL");
-    await poll("traffic without the picker", () => traffic.seen.length > before + 300);
+    const gone = performance.now();
+    await poll("traffic without the picker", () => sentAfter(gone).length > 300);
     const lost = traffic.seen.slice(before).filter((one) => one.status !== 200);
     // What was in its response phase, which the picker still sees, ends with the picker: at most one per strand.
     expect(lost.length).toBeLessThanOrEqual(8);
-    expect(new Set(traffic.seen.slice(before + 16).map((one) => one.status))).toEqual(new Set([200]));
+    expect(new Set(sentAfter(gone).map((one) => one.status))).toEqual(new Set([200]));
     await answersAgain(endpoints, epp.port);
   });
 

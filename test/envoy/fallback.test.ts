@@ -119,9 +119,11 @@ describe.each(MODES)("real Envoy 1.40, override-host, %s: the picker's list is w
     const { first, others } = await begin();
     for (const sim of [first, ...others]) await sim.process.stop();
     expect((await send("nobody")).status).toBe(503);
-    const list = await getJson<{ endpoints: { inFlight: { requests: number } }[] }>(
-      `${stack!.epp.adminUrl}/debug/endpoints`,
-    );
-    expect(list.endpoints.map(({ inFlight }) => inFlight.requests)).toEqual([0, 0, 0]);
+    await poll("the in-flight count to fall to zero", async () => {
+      const list = await getJson<{ endpoints: { inFlight: { requests: number } }[] }>(
+        `${stack!.epp.adminUrl}/debug/endpoints`,
+      );
+      return list.endpoints.length === 3 && list.endpoints.every(({ inFlight }) => inFlight.requests === 0);
+    });
   });
 });

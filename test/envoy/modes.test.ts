@@ -106,10 +106,8 @@ describe("real Envoy 1.40, an HTTP upgrade (E-38, D-84)", () => {
       edit: (yaml) => yaml.replace(/^( *)stat_prefix: .*$/m, "$&\n$1upgrade_configs: [{ upgrade_type: echo }]"),
     });
     try {
-      await poll(
-        "Envoy to find the picker",
-        async () => (await ask(`http://127.0.0.1:${envoy.port}/x`)).status === 200,
-      );
+      await envoy.findsPickers();
+      await poll("the first answer", async () => (await ask(`http://127.0.0.1:${envoy.port}/x`)).status === 200);
       const socket = connect(envoy.port, "127.0.0.1");
       let seen = "";
       socket.on("data", (bytes) => {

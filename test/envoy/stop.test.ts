@@ -12,12 +12,16 @@ const VARIANTS: readonly Variant[] = ["standalone", "subset-hint", "tls", "overr
 
 const running: { stop(): Promise<unknown> }[] = [];
 
-afterEach(async () => {
+const stopAll = async (): Promise<void> => {
   for (const one of running.splice(0).reverse()) await one.stop();
-});
+};
+afterEach(stopAll);
 
-/** Model servers, pickers and a way to put Envoy and a load in front of them. */
-async function setUp(variant: Variant, pickers: number) {
+/** Seconds for which a picker drains: longer than Envoy needs to notice it, which asks every 5 s. */
+const DRAIN = 8;
+
+/** Model servers, pickers and a way to put Envoy and a load in front of them. @param drain seconds */
+async function setUp(variant: Variant, pickers: number, drain = DRAIN) {
   const sims = await startSims(2, ["--max-num-seqs", "64", "--inter-token-latency", "1"]);
   running.push(...sims.map(({ process }) => process));
   const serverPorts = sims.map(({ port }) => port);
@@ -27,13 +31,14 @@ async function setUp(variant: Variant, pickers: number) {
     running.push(epp.process);
     return epp;
   };
-  const first = await Promise.all(Array.from({ length: pickers }, () => picker(["--drain-timeout=8s"])));
+  const first = await Promise.all(Array.from({ length: pickers }, () => picker([`--drain-timeout=${drain}s`])));
   const front = async (
     eppPort: number,
     edit?: (yaml: string) => string,
   ): Promise<{ envoy: RunningEnvoy; load: Load }> => {
     const envoy = await startEnvoy({ variant, eppPort, serverPorts, ...(edit === undefined ? {} : { edit }) });
     running.push(envoy.process);
+    await envoy.findsPickers(edit === undefined ? 1 : 2);
     const url = `http://127.0.0.1:${envoy.port}`;
     await poll("the first answer", async () => (await ask(`${url}/v1/models`)).status === 200);
     const load = new Load(url);
@@ -47,7 +52,7 @@ async function setUp(variant: Variant, pickers: number) {
 /** Waits until `count` more requests were answered. */
 async function more(load: Load, count: number): Promise<void> {
   const from = load.mark;
-  await poll(`${count} requests`, () => load.mark >= from + count, 60_000);
+  await poll(`${count} requests`, () => load.mark >= from + count);
 }
 
 /** Every status that was answered. */
@@ -66,7 +71,7 @@ describe("a picker that is told to end, behind a shipped configuration, under lo
     const epp = await picker(["--drain-timeout=1h"]);
     const { envoy, load } = await front(epp.port);
     epp.process.child.kill("SIGTERM");
-    await poll("Envoy to know", async () => (await envoy.stat("cluster.epp.membership_healthy")) === 0, 30_000);
+    await poll("Envoy to know", async () => (await envoy.stat("cluster.epp.membership_healthy")) === 0);
     await more(load, 300);
     expect(statuses(load)).toEqual([200]);
     expect(epp.process.exit).toBeUndefined();
@@ -85,7 +90,7 @@ describe("a picker that is told to end, behind a shipped configuration, under lo
       old.process.child.kill("SIGTERM");
       await more(load, 50);
       service.targets = [young.port];
-      expect(await old.process.ended(60_000)).toEqual({ code: 0, signal: null });
+      expect(await old.process.ended()).toEqual({ code: 0, signal: null });
       const handed = await exchanges(young);
       await more(load, 200);
       expect(statuses(load)).toEqual([200]);
@@ -96,31 +101,44 @@ describe("a picker that is told to end, behind a shipped configuration, under lo
   it.each(["standalone", "override-host"] as const)(
     "%s, a second one at an address of its own: neither",
     async (variant) => {
-      const { pickers, front } = await setUp(variant, 2);
-      const [old, young] = pickers as [Epp, Epp];
-      const { load } = await front(old.port, (yaml) => withSecond(yaml, old.port, young.port));
-      await poll("both to be asked", async () => (await exchanges(young)) > 0 && (await exchanges(old)) > 0);
-      old.process.child.kill("SIGTERM");
-      expect(await old.process.ended(60_000)).toEqual({ code: 0, signal: null });
-      await more(load, 200);
-      expect(statuses(load)).toEqual([200]);
+      // Where the machine stands still, the drain may be over before Envoy has asked: then it is repeated with a longer drain.
+      for (let drain = DRAIN; !(await handedOver(variant, drain)); drain *= 2) await stopAll();
     },
   );
 });
+
+/**
+ * Ends one of two pickers that Envoy knows by their own addresses. Nothing may fail.
+ * @param drain seconds
+ * @returns whether Envoy noticed the drain before it was over; else nothing was checked
+ */
+async function handedOver(variant: Variant, drain: number): Promise<boolean> {
+  const { pickers, front } = await setUp(variant, 2, drain);
+  const [old, young] = pickers as [Epp, Epp];
+  const { envoy, load } = await front(old.port, (yaml) => withSecond(yaml, old.port, young.port));
+  await poll("both to be asked", async () => (await exchanges(young)) > 0 && (await exchanges(old)) > 0);
+  old.process.child.kill("SIGTERM");
+  const noticed = await poll("Envoy to notice, or the end", async () => {
+    const healthy = await envoy.stat("cluster.epp.membership_healthy");
+    return old.process.exit === undefined ? healthy === 1 && "in time" : "too late";
+  });
+  expect(await old.process.ended()).toEqual({ code: 0, signal: null });
+  if (noticed === "too late") return false;
+  await more(load, 200);
+  expect(statuses(load)).toEqual([200]);
+  return true;
+}
 
 describe("a picker that stands still for 3 s under load, behind a shipped configuration", () => {
   it.each(VARIANTS)("%s: every request is answered, and none goes round it", async (variant) => {
     const { pickers, front } = await setUp(variant, 1);
     const [epp] = pickers as [Epp];
     const { envoy, load } = await front(epp.port);
-    const from = load.mark;
     epp.process.child.kill("SIGSTOP");
-    await new Promise((resolve) => setTimeout(resolve, 3000));
+    await poll("a request that has waited for 3 s", () => load.longestWait > 3000);
     epp.process.child.kill("SIGCONT");
     await more(load, 100);
     expect(statuses(load)).toEqual([200]);
-    // Somebody did wait for it: the load met the stop.
-    expect(Math.max(...load.seen.slice(from).map(({ ms }) => ms))).toBeGreaterThan(2000);
     expect(await envoy.stat("cluster.epp.membership_healthy")).toBe(1);
     expect(await envoy.stat("http.inference.ext_proc.failure_mode_allowed")).toBe(0);
   });

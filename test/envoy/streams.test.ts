@@ -36,7 +36,7 @@ describe("real Envoy 1.40 with four workers", () => {
         method: "POST",
         path: "/v1/chat/completions",
         headers: JSON_HEADERS,
-        body: chat(`stream ${n}`, { stream: true, max_tokens: 100 }),
+        body: chat(`stream ${n}`, { stream: true, max_tokens: 200 }),
       }),
       onBad: (status, text) => bad.push(`${status} ${text}`),
     });

@@ -34,6 +34,7 @@ describe.each(CONFIGURATIONS)(
         serverPorts: [server.port],
         bootstrap: { pool: { ...POOL, appProtocol: "kubernetes.io/h2c" }, requestBodyMode: mode },
       });
+      await envoy.findsPickers();
       await poll(
         "the first answer",
         async () => (await askH2(envoy.port, PATH, body(1), { headers: JSON_BODY })).status === 200,

@@ -64,15 +64,19 @@ afterAll(async () => {
   for (const server of servers) server.close();
 });
 
-/** A picker as v1.5's tests expect it, which knows the load of its pods. */
+/** A picker as v1.5's tests expect it, which knows the load of its pods, and believes it however late the next look is. */
 async function start(file: string, ...args: string[]): Promise<BareEpp> {
-  const epp = await startBareEpp(file, ["--parity", "v1.5", "--secure-serving=false", ...args]);
+  const flags = ["--parity", "v1.5", "--secure-serving=false", "--metrics-staleness-threshold=1h"];
+  const epp = await startBareEpp(file, [...flags, ...args]);
   running.push(epp);
   if (file === endpoints)
     await poll("the load of each pod", async () => {
-      type Known = { endpoints: { metrics: { waiting: number | null } }[] };
+      type Known = { endpoints: { state: string; metrics: { waiting: number | null } }[] };
       const known = (await getJson<Known>(`${epp.adminUrl}/debug/endpoints`)).endpoints;
-      return known.length === PODS.length && known.every((pod, i) => pod.metrics.waiting === PODS[i]![0]);
+      return (
+        known.length === PODS.length &&
+        known.every((pod, i) => pod.state === "up" && pod.metrics.waiting === PODS[i]![0])
+      );
     });
   return epp;
 }

@@ -15,9 +15,9 @@ afterAll(() => Promise.all((sims ?? []).map((sim) => sim.process.stop())));
 
 describe("sluice epp that is told to end (E-128, D-29)", () => {
   it.each(["SIGTERM", "SIGINT"] as const)(
-    "%s: says so at once, serves on for the drain time, and ends with 0",
+    "%s: says so at once, and serves on while the drain lasts",
     async (signal) => {
-      const epp = await startBareEpp(endpoints, ["--secure-serving=false", "--health-checking", "--drain-timeout=2s"]);
+      const epp = await startBareEpp(endpoints, ["--secure-serving=false", "--health-checking", "--drain-timeout=1h"]);
       const client = await ExtProcClient.connect(epp.port);
       const running = client.open();
       await route(running);
@@ -33,9 +33,17 @@ describe("sluice epp that is told to end (E-128, D-29)", () => {
       expect(epp.process.exit).toBeUndefined();
       client.close();
       late.close();
-      expect(await epp.process.ended()).toEqual({ code: 0, signal: null });
+      await epp.process.stop();
     },
   );
+
+  it.each(["SIGTERM", "SIGINT"] as const)("%s: ends with 0 when the drain time is over, not before", async (signal) => {
+    const epp = await startBareEpp(endpoints, ["--secure-serving=false", "--drain-timeout=1s"]);
+    const from = performance.now();
+    epp.process.child.kill(signal);
+    expect(await epp.process.ended()).toEqual({ code: 0, signal: null });
+    expect(performance.now() - from).toBeGreaterThanOrEqual(1000);
+  });
 
   it("lets a stream that outlasts the drain time finish", async () => {
     const epp = await startBareEpp(endpoints, ["--secure-serving=false", "--drain-timeout=100ms"]);
@@ -49,8 +57,8 @@ describe("sluice epp that is told to end (E-128, D-29)", () => {
     client.close();
   });
 
-  it("does not wait for who watches its health, or begins to while it drains", async () => {
-    const epp = await startBareEpp(endpoints, ["--secure-serving=false", "--drain-timeout=2s"]);
+  it("ends each watch of its health, early or begun while it drains, so that it waits for none of them", async () => {
+    const epp = await startBareEpp(endpoints, ["--secure-serving=false", "--drain-timeout=1h"]);
     const client = await GrpcClient.connect(epp.port);
     const watch = (): GrpcCall => {
       const call = client.open("/grpc.health.v1.Health/Watch");
@@ -62,7 +70,20 @@ describe("sluice epp that is told to end (E-128, D-29)", () => {
     epp.process.child.kill("SIGTERM");
     expect((await early.next())?.[1]).toBe(NOT_SERVING);
     expect(await early.next()).toBeUndefined();
-    expect((await watch().next())?.[1]).toBe(NOT_SERVING);
+    const late = watch();
+    expect((await late.next())?.[1]).toBe(NOT_SERVING);
+    expect(await late.next()).toBeUndefined();
+    client.close();
+    await epp.process.stop();
+  });
+
+  it("does not wait for who watches its health", async () => {
+    const epp = await startBareEpp(endpoints, ["--secure-serving=false", "--drain-timeout=100ms"]);
+    const client = await GrpcClient.connect(epp.port);
+    const call = client.open("/grpc.health.v1.Health/Watch");
+    call.send(Buffer.alloc(0));
+    expect((await call.next())?.[1]).toBe(1);
+    epp.process.child.kill("SIGTERM");
     // Far below the 30 s that what still runs gets after the drain.
     expect(await epp.process.ended(20_000)).toEqual({ code: 0, signal: null });
     client.close();

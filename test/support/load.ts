@@ -21,11 +21,15 @@ export class Load {
   readonly seen: Seen[] = [];
   #running = true;
   readonly #strands: Promise<void>[];
+  /** When the requests were sent that wait for their answers. */
+  readonly #waiting = new Set<{ readonly at: number }>();
 
   constructor(url: string, { strands = 8, pause = 0 }: LoadShape = {}) {
     this.#strands = Array.from({ length: strands }, async () => {
       while (this.#running) {
         const at = performance.now();
+        const sent = { at };
+        this.#waiting.add(sent);
         let status = 0;
         try {
           status = (
@@ -38,6 +42,7 @@ export class Load {
         } catch {
           // No answer at all counts as status 0.
         }
+        this.#waiting.delete(sent);
         this.seen.push({ status, at, ms: performance.now() - at });
         const wait = status === 200 ? pause : Math.max(20, pause);
         if (wait > 0) await new Promise((resolve) => setTimeout(resolve, wait));
@@ -48,6 +53,11 @@ export class Load {
   /** Index behind what was seen so far. */
   get mark(): number {
     return this.seen.length;
+  }
+
+  /** How long the longest wait for an answer is by now, milliseconds; 0 = no request waits. */
+  get longestWait(): number {
+    return Math.max(0, ...[...this.#waiting].map(({ at }) => performance.now() - at));
   }
 
   /** Those that were answered with anything but 200. */

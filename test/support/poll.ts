@@ -29,7 +29,7 @@ const REAL: PollWorld = {
 export async function poll<T>(
   what: string,
   probe: () => T | Promise<T>,
-  limitMs = 15_000,
+  limitMs = 60_000,
   world: PollWorld = REAL,
 ): Promise<NonNullable<T>> {
   const begun = world.now();

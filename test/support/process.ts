@@ -46,7 +46,7 @@ export class TestProcess {
   }
 
   /** The address that the ready line of `name` announced. */
-  async listening(name: string, limitMs = 20_000): Promise<string> {
+  async listening(name: string, limitMs = 60_000): Promise<string> {
     const address = (): string | undefined => {
       for (const line of `${this.stdout}\n${this.stderr}`.split("\n")) {
         const ready = parseReadyLine(line);
@@ -88,16 +88,19 @@ export class TestProcess {
   }
 
   /** Sends a signal and waits for the end. */
-  async stop(signal: NodeJS.Signals = "SIGKILL", limitMs = 15_000): Promise<void> {
+  async stop(signal: NodeJS.Signals = "SIGKILL", limitMs = 60_000): Promise<void> {
     if (this.exit === undefined) this.child.kill(signal);
     await this.ended(limitMs);
   }
 
+  /** Waits for the end, and for what it said before that. */
   async ended(limitMs = 15_000): Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }> {
     const what = `the end of ${this.child.spawnargs.join(" ").slice(0, 200)}`;
     const exit = await poll(what, () => this.exit, limitMs).catch((error: Error) => {
       throw new Error(`${error.message}\n${this.#lastWords()}`);
     });
+    // Its last words may come a moment after its end, unless whoever inherited its pipes keeps them open.
+    await poll("its last words", () => this.#silent, 1000).catch(() => {});
     LIVE.delete(this);
     return exit;
   }

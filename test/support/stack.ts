@@ -95,6 +95,7 @@ export interface StackOptions extends Partial<Omit<EnvoyOptions, "variant" | "ep
   bootstrapFor?(serverPorts: readonly number[]): EnvoyOptions["bootstrap"];
 }
 
+/** Starts them, and waits until Envoy knows that the picker is there. */
 export async function startStack(variant: EnvoyOptions["variant"], options: StackOptions = {}): Promise<Stack> {
   const { simArgs, eppArgs, bootstrapFor, ...more } = options;
   const started: { stop(): Promise<unknown> }[] = [];
@@ -115,6 +116,7 @@ export async function startStack(variant: EnvoyOptions["variant"], options: Stac
       bootstrap: { ...more.bootstrap, ...bootstrapFor?.(ports) },
     });
     started.push(envoy.process);
+    await envoy.findsPickers();
     return { sims, endpoints, epp, envoy, url: `http://127.0.0.1:${envoy.port}`, stop };
   } catch (error) {
     // Nobody else knows of those that did start.

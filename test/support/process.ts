@@ -93,11 +93,14 @@ export class TestProcess {
     await this.ended(limitMs);
   }
 
+  /** Waits for the end, and for what it said before that. */
   async ended(limitMs = 15_000): Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }> {
     const what = `the end of ${this.child.spawnargs.join(" ").slice(0, 200)}`;
     const exit = await poll(what, () => this.exit, limitMs).catch((error: Error) => {
       throw new Error(`${error.message}\n${this.#lastWords()}`);
     });
+    // Its last words may come a moment after its end, unless whoever inherited its pipes keeps them open.
+    await poll("its last words", () => this.#silent, 1000).catch(() => {});
     LIVE.delete(this);
     return exit;
   }

@@ -1,5 +1,6 @@
 import { connect, type Socket } from "node:net";
 import { Pool } from "undici";
+import { fixedLimit } from "./slowness.ts";
 
 export interface StallOptions {
   readonly port: number;
@@ -85,7 +86,7 @@ export async function chats(
   url: string,
   options: { readonly count: number; readonly connections: number; readonly body: string },
 ): Promise<Outcome> {
-  const pool = new Pool(url, { connections: options.connections, pipelining: 1, headersTimeout: 60_000 });
+  const pool = new Pool(url, { connections: options.connections, pipelining: 1, headersTimeout: fixedLimit(60_000) });
   const took: number[] = [];
   const bad: string[] = [];
   let next = 0;

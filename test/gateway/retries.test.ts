@@ -47,7 +47,10 @@ async function modelServer(status: number): Promise<ModelServer> {
   return one;
 }
 
-/** A configuration that takes the endpoints in turn: of two requests each server is the first choice of one. */
+/**
+ * A configuration that takes the endpoints in turn: of two requests each server is the first choice of one. Servers are scraped
+ * once and for the length of a test.
+ */
 function inTurn(): string {
   const file = join(mkdtempSync(join(tmpdir(), "sluice-config-")), "config.yaml");
   writeFileSync(
@@ -56,6 +59,7 @@ function inTurn(): string {
 kind: EndpointPickerConfig
 plugins:
 - type: round-robin-picker
+- {type: metrics-data-source, parameters: {interval: 1h}}
 schedulingProfiles:
 - name: in-turn
   plugins:
@@ -65,10 +69,9 @@ schedulingProfiles:
   return file;
 }
 
-/** A gateway before the servers, each of which it has scraped in vain, once and for the length of a test. */
+/** A gateway before the servers, each of which it has scraped in vain. */
 async function startBefore(list: readonly ModelServer[], flags: readonly string[] = []): Promise<void> {
-  const settings = ["--config-file", inTurn(), "--refresh-metrics-interval", "1h"];
-  gateway = await startGateway(endpointsFile(list.map(({ port }) => port)), [...settings, ...flags]);
+  gateway = await startGateway(endpointsFile(list.map(({ port }) => port)), ["--config-file", inTurn(), ...flags]);
   const { adminUrl } = gateway;
   await poll("a scrape of each server", async () => {
     const { endpoints } = await getJson<{ endpoints: ShownEndpoint[] }>(`${adminUrl}/debug/endpoints`);

@@ -47,7 +47,9 @@ describe("five live and five dead servers in one file", () => {
     expect(Object.fromEntries(await send(1, 20))).toEqual({ 200: 20 });
     const deadOnes = await poll("the dead to be known", async () => {
       const endpoints = (await shown()).filter(({ hostPort }) => dead.includes(Number(hostPort.split(":")[1])));
-      return endpoints.length === dead.length && endpoints.every(({ state }) => state === "down") ? endpoints : undefined;
+      return endpoints.length === dead.length && endpoints.every(({ state }) => state === "down")
+        ? endpoints
+        : undefined;
     });
     expect(Object.fromEntries(await send(10, 280))).toEqual({ 200: 280 });
     const down = (await shown()).filter((endpoint) => endpoint.state === "down");

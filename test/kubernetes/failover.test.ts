@@ -142,7 +142,7 @@ describe("two replicas that elect a leader, Envoy in front of both", () => {
     expect(behindClosed.failed.filter(({ status }) => status !== 503)).toEqual([]);
     for (const { seen } of loads) {
       const served = seen.filter(({ at, status }) => status === 200 && at > killed + over && at < killed + takenOver);
-      expect(served.length).toBeGreaterThan(30);
+      expect(served.length).toBeGreaterThan(3);
     }
     // Once it leads, all are answered again, the picker's choice included.
     expect([behindClosed, behindOpen].flatMap(({ failed }) => failed.filter(({ at }) => at > called))).toEqual([]);

@@ -2,11 +2,14 @@ import { describe, expect, it } from "vitest";
 import { deadPort } from "../support/loopback.ts";
 import { sluice } from "../support/process.ts";
 
+/** No answer is late, however slow the machine is. */
+const PATIENTLY = ["--timeout", "10m"];
+
 /** Runs `sluice check-server` to its end. */
 async function check(...args: string[]): Promise<{ code: number | null; stdout: string; stderr: string }> {
   const process = sluice("check-server", ...args);
   try {
-    const { code } = await process.ended();
+    const { code } = await process.ended(60_000);
     return { code, stdout: process.stdout, stderr: process.stderr };
   } finally {
     if (process.exit === undefined) await process.stop();
@@ -18,7 +21,7 @@ describe("sluice check-server", () => {
     const simulator = sluice("sim", "--host", "127.0.0.1", "--port", "0", "--lora-modules", "sql=/x");
     try {
       const address = await simulator.listening("sim");
-      const { code, stdout } = await check(address, "--timeout", "20s");
+      const { code, stdout } = await check(address, ...PATIENTLY);
       expect(code).toBe(0);
       const lines = stdout.trimEnd().split("\n");
       expect(lines).toHaveLength(20);
@@ -26,7 +29,7 @@ describe("sluice check-server", () => {
       expect(lines.at(-1)).toBe(
         "19 ok, 0 warn, 0 FAIL, 0 skip: every MUST that was checked holds (metrics of vllm, model sim)",
       );
-      const json = await check(`http://${address}/v1`, "--json", "--skip-generation");
+      const json = await check(`http://${address}/v1`, "--json", "--skip-generation", ...PATIENTLY);
       expect(json.code).toBe(0);
       expect(JSON.parse(json.stdout)).toMatchObject({ url: `http://${address}`, exitStatus: 0, counts: { FAIL: 0 } });
     } finally {
@@ -39,7 +42,7 @@ describe("sluice check-server", () => {
     try {
       const address = await simulator.listening("sim");
       const names = ["--engine", "vllm", "--kv-cache-usage-percentage-metric", "vllm:generation_tokens_total"];
-      const { code, stdout } = await check(address, ...names);
+      const { code, stdout } = await check(address, ...names, ...PATIENTLY);
       expect(code).toBe(1);
       expect(stdout).toMatch(/^FAIL {2}KVCacheUtilization: vllm:generation_tokens_total is a counter/m);
       expect(stdout).toMatch(/1 FAIL, .*a MUST is broken/);

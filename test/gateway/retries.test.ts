@@ -4,8 +4,8 @@ import { type AddressInfo, Server as NetServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
-import { type Answer, ask, chat, JSON_HEADERS } from "../support/client.ts";
-import { startGateway, type TestGateway } from "../support/gateway.ts";
+import { type Answer, ask, chat, getJson, JSON_HEADERS } from "../support/client.ts";
+import { type ShownEndpoint, startGateway, type TestGateway } from "../support/gateway.ts";
 import { poll } from "../support/poll.ts";
 import { endpointsFile } from "../support/stack.ts";
 
@@ -15,7 +15,6 @@ interface ModelServer {
   readonly server: Server;
   /** Inference requests that arrived. */
   asked: number;
-  scraped: number;
 }
 
 let gateway: TestGateway | undefined;
@@ -36,7 +35,6 @@ async function modelServer(status: number): Promise<ModelServer> {
   const server = createServer({ keepAliveTimeout: 60_000 }, (request, response) => {
     request.resume();
     if (request.url === "/metrics") {
-      one.scraped++;
       response.writeHead(404).end();
       return;
     }
@@ -44,12 +42,15 @@ async function modelServer(status: number): Promise<ModelServer> {
     response.writeHead(status, JSON_HEADERS).end(`{"status":${status}}`);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const one: ModelServer = { port: (server.address() as AddressInfo).port, server, asked: 0, scraped: 0 };
+  const one: ModelServer = { port: (server.address() as AddressInfo).port, server, asked: 0 };
   servers.push(one);
   return one;
 }
 
-/** A configuration that takes the endpoints in turn: of two requests each server is the first choice of one. */
+/**
+ * A configuration that takes the endpoints in turn: of two requests each server is the first choice of one. Servers are scraped
+ * once and for the length of a test.
+ */
 function inTurn(): string {
   const file = join(mkdtempSync(join(tmpdir(), "sluice-config-")), "config.yaml");
   writeFileSync(
@@ -58,6 +59,7 @@ function inTurn(): string {
 kind: EndpointPickerConfig
 plugins:
 - type: round-robin-picker
+- {type: metrics-data-source, parameters: {interval: 1h}}
 schedulingProfiles:
 - name: in-turn
   plugins:
@@ -67,10 +69,14 @@ schedulingProfiles:
   return file;
 }
 
-/** A gateway before the servers, each of which it has tried to scrape. */
+/** A gateway before the servers, each of which it has scraped in vain. */
 async function startBefore(list: readonly ModelServer[], flags: readonly string[] = []): Promise<void> {
   gateway = await startGateway(endpointsFile(list.map(({ port }) => port)), ["--config-file", inTurn(), ...flags]);
-  await poll("a scrape of each server", () => list.every(({ scraped }) => scraped > 0));
+  const { adminUrl } = gateway;
+  await poll("a scrape of each server", async () => {
+    const { endpoints } = await getJson<{ endpoints: ShownEndpoint[] }>(`${adminUrl}/debug/endpoints`);
+    return endpoints.every(({ state, cause }) => state === "blind" && cause.includes("HTTP 404"));
+  });
 }
 
 /** Two requests, one after the other. */

@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { renameSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -126,15 +126,20 @@ describe("a gateway among bad inputs stays up and says what is wrong", () => {
 
   it("keeps the endpoints of the last good file when the file breaks", async () => {
     const good = `endpoints:\n${sims.map((sim, i) => `- { name: server-${i + 1}, address: 127.0.0.1, port: ${sim.port} }\n`).join("")}`;
-    writeFileSync(file, "endpoints: [ {");
+    /** As a whole: nobody reads half of it. */
+    const replace = (text: string): void => {
+      writeFileSync(`${file}.new`, text);
+      renameSync(`${file}.new`, file);
+    };
+    replace("endpoints: [ {");
     await poll("the broken file to be noticed", () => /endpoints\.yaml:1:/.test(gateway.process.stderr));
     await alive();
-    writeFileSync(file, `${good}- { name: server-3, address: 127.0.0.1, port: 1 }\n`);
+    replace(`${good}- { name: server-3, address: 127.0.0.1, port: 1 }\n`);
     await poll("the repaired file to be read", async () => {
       const { endpoints } = await getJson<{ endpoints: ShownEndpoint[] }>(`${gateway.adminUrl}/debug/endpoints`);
       return endpoints.length === 3;
     });
-    writeFileSync(file, good);
+    replace(good);
     await poll("the third endpoint to leave", async () => {
       const { endpoints } = await getJson<{ endpoints: ShownEndpoint[] }>(`${gateway.adminUrl}/debug/endpoints`);
       return endpoints.length === 2;

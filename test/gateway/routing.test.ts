@@ -29,30 +29,41 @@ describe("five live and five dead servers in one file", () => {
   it("sends the dead nothing after their first failure, fails nobody, and shows why", async () => {
     sims = await startSims(5);
     const dead = await Promise.all(Array.from({ length: 5 }, () => freePort()));
-    gateway = await startGateway(endpointsFile([...sims.map((sim) => sim.port), ...dead]));
-    const tally = await load({
-      url: gateway.url,
-      connections: 10,
-      requests: 300,
-      make: (n) => ({
-        method: "POST",
-        path: "/v1/chat/completions",
-        headers: JSON_HEADERS,
-        body: chat(`question ${n}`),
-      }),
+    // Enough for one request that meets all of the dead before anything else has tried them.
+    const file = endpointsFile([...sims.map((sim) => sim.port), ...dead]);
+    gateway = await startGateway(file, ["--max-retries", `${dead.length}`]);
+    const { url, adminUrl } = gateway;
+    const send = async (connections: number, requests: number) =>
+      load({
+        ...{ url, connections, requests },
+        make: (n) => ({
+          method: "POST",
+          path: "/v1/chat/completions",
+          headers: JSON_HEADERS,
+          body: chat(`question ${n} of ${requests}`),
+        }),
+      });
+    // One by one at first: then each of the dead has one first failure.
+    expect(Object.fromEntries(await send(1, 20))).toEqual({ 200: 20 });
+    const deadOnes = await poll("the dead to be known", async () => {
+      const endpoints = (await shown()).filter(({ hostPort }) => dead.includes(Number(hostPort.split(":")[1])));
+      return endpoints.length === dead.length && endpoints.every(({ state }) => state === "down")
+        ? endpoints
+        : undefined;
     });
-    expect(Object.fromEntries(tally)).toEqual({ 200: 300 });
-    const endpoints = await shown();
-    const down = endpoints.filter((endpoint) => endpoint.state === "down");
-    expect(down.map((endpoint) => Number(endpoint.hostPort.split(":")[1])).sort()).toEqual([...dead].sort());
+    expect(Object.fromEntries(await send(10, 280))).toEqual({ 200: 280 });
+    const down = (await shown()).filter((endpoint) => endpoint.state === "down");
+    expect(down.map(({ id }) => id).sort()).toEqual(deadOnes.map(({ id }) => id).sort());
     for (const endpoint of down) expect(endpoint.cause).toMatch(/ECONNREFUSED/);
-    const decisions = await getJson<{ endpoint: string }[]>(`${gateway.adminUrl}/debug/decisions`);
+    const decisions = await getJson<{ endpoint: string }[]>(`${adminUrl}/debug/decisions`);
     const downIds = new Set(down.map((endpoint) => endpoint.id));
     // The first requests may have met a server that nobody had tried yet; the latest hundred did not.
     expect(decisions.filter((decision) => downIds.has(decision.endpoint))).toEqual([]);
-    const page = (await ask(`${gateway.adminUrl}/metrics`)).text;
     // A page that counted all of them; what it does not say about retries was none (retries.test.ts proves the name).
-    expect(page).toContain('\nsluice_exchanges_total{outcome="complete"} 300\n');
+    const page = await poll("the end of all exchanges", async () => {
+      const { text } = await ask(`${adminUrl}/metrics`);
+      return text.includes('\nsluice_exchanges_total{outcome="complete"} 300\n') ? text : undefined;
+    });
     const retries = [...page.matchAll(/^sluice_gateway_retries_total\{cause="(.*)"\} (\d+)$/gm)];
     for (const [, cause, count] of retries) if (count !== "0") expect(cause).toBe("connect");
     expect(retries.reduce((sum, match) => sum + Number(match[2]), 0)).toBeLessThanOrEqual(dead.length);

@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { renameSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
 import { ask, chat, getJson, JSON_HEADERS } from "../support/client.ts";
@@ -69,7 +69,7 @@ describe("the gateway before simulators that fail", () => {
       const [served] = await seenBy([sims[0]!], `bad-${n}`);
       expect(served).toMatchObject({ status: 200, repeatedDocument: false, lengthMismatch: false });
     }
-    expect(await inFlight()).toBe(0);
+    await poll("the books are closed", async () => (await inFlight()) === 0);
   });
 
   it("D-48: a server that sent the header of a 200 is not replaced, whatever follows", async () => {
@@ -98,18 +98,21 @@ describe("the gateway before simulators that fail", () => {
 describe("the gateway between a client and a simulator", () => {
   it("D-51: every event of a stream comes by itself, while the next is still to be made", async () => {
     await start(["--stall-after-tokens", "2", "--inter-token-latency", "50ms"]);
-    const client = await post("events", chat("hello", { stream: true, max_tokens: 50 }));
-    // The server says nothing after these: they are here although nothing follows them.
-    await poll("role and two tokens", () => dataLines(client.text()).length === 3);
-    expect(client.text()).toMatch(/^HTTP\/1\.1 200 [\s\S]*content-type: text\/event-stream/);
-    // One chunk each of them.
-    expect(
-      client
-        .text()
-        .split("\r\n\r\n")[1]!
-        .match(/^[0-9a-f]+\r$/gm)!.length,
-    ).toBeGreaterThanOrEqual(2);
-    expect(client.closed()).toBe(false);
+    // What came while the gateway stood still goes on in one chunk: on a busy machine that may be all of a stream.
+    await poll("a stream that comes in several chunks", async () => {
+      const client = await post("events", chat("hello", { stream: true, max_tokens: 50 }));
+      // The server says nothing after these: they are here although nothing follows them.
+      await poll("role and two tokens", () => dataLines(client.text()).length === 3);
+      expect(client.text()).toMatch(/^HTTP\/1\.1 200 [\s\S]*content-type: text\/event-stream/);
+      expect(client.closed()).toBe(false);
+      client.socket.destroy();
+      return (
+        client
+          .text()
+          .split("\r\n\r\n")[1]!
+          .match(/^[0-9a-f]+\r$/gm)!.length >= 2
+      );
+    });
   });
 
   it.each(["destroy", "resetAndDestroy"] as const)(
@@ -125,8 +128,9 @@ describe("the gateway between a client and a simulator", () => {
         await ended(id, ({ aborted }) => aborted);
       }
       await poll("the books are closed", async () => (await inFlight()) === 0);
-      const page = (await ask(`${sims[0]!.url}/metrics`)).text;
-      expect(page).toContain('vllm:num_requests_running{model_name="sim"} 0\n');
+      await poll("nothing runs at the server", async () =>
+        (await ask(`${sims[0]!.url}/metrics`)).text.includes('vllm:num_requests_running{model_name="sim"} 0\n'),
+      );
       // What was cut is not used again: the next request is served as a whole.
       await getJson(`${gateway!.url}/v1/models`);
     },
@@ -145,19 +149,26 @@ describe("the gateway between a client and a simulator", () => {
     const slow: RawClient[] = [];
     for (let n = 0; n < 10; n++) slow.push(await post(`slow-${n}`, long, "connection: close\r\n", true));
     // The server has made its tokens long before anybody takes them, and waits.
-    await poll("all are made", async () => {
+    const made = async (): Promise<boolean> => {
       const page = (await ask(`${sims[0]!.url}/metrics`)).text;
       return page.includes('vllm:num_requests_running{model_name="sim"} 0\n') && (await inFlight()) === 10;
-    });
+    };
+    await poll("all are made", made, 60_000);
     // A gateway that reads on without its clients grows for seconds, to 1,000 MiB.
     let held = 0;
     let still = 0;
-    await poll("everything stands still", async () => {
-      const now = (await residentMiB(pid)) - before;
-      still = Math.abs(now - held) < 1 ? still + 1 : 0;
-      held = now;
-      return still === 40;
-    });
+    await poll(
+      "everything stands still",
+      async () => {
+        // Its answer says that the gateway has had a turn since the last look.
+        expect(await inFlight()).toBe(10);
+        const now = (await residentMiB(pid)) - before;
+        still = Math.abs(now - held) < 1 ? still + 1 : 0;
+        held = now;
+        return still === 40;
+      },
+      60_000,
+    );
     expect(held).toBeLessThan(10 * 5);
 
     const reader = slow.pop()!;
@@ -227,11 +238,16 @@ describe("D-58: addresses that no server has", () => {
     gateway = await startGateway(file);
     const { url, process } = gateway;
     const status = async (): Promise<number> => (await ask(`${url}/v1/models`)).status;
+    /** As a whole: half a file would be one more that is told about. */
+    const replace = (text: string): void => {
+      writeFileSync(`${file}.new`, text);
+      renameSync(`${file}.new`, file);
+    };
     for (const [index, [name, text]] of BAD.entries()) {
       // Names are good, and so is loopback: both are what --endpoints takes besides.
-      writeFileSync(file, entry(index % 2 === 0 ? "localhost" : "127.0.0.1", sims[0]!.port));
+      replace(entry(index % 2 === 0 ? "localhost" : "127.0.0.1", sims[0]!.port));
       await poll(`an endpoint before ${name}`, async () => (await status()) === 200);
-      writeFileSync(file, text);
+      replace(text);
       await poll(`none after ${name}`, async () => (await status()) === 503);
       await poll(`the reason for ${name}`, () => (process.stderr.match(told) ?? []).length === index + 1);
       const refused = await ask(`${url}/v1/chat/completions`, { headers: JSON_HEADERS, body: chat("x") });

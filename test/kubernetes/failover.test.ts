@@ -21,8 +21,8 @@ import type { Sim } from "../support/stack.ts";
 
 const [SERVING, NOT_SERVING] = [1, 2];
 const LEASE = `/apis/coordination.k8s.io/v1/namespaces/${NAMESPACE}/leases/epp-${NAMESPACE}-${POOL}.llm-d.ai`;
-/** Milliseconds: for so long a lease is left alone; longest time between two looks at it; between two of Envoy's checks. */
-const [LEASE_TIME, RETRY, PROBE] = [15_000, 4400, 5000];
+/** Milliseconds: for so long a lease is left alone; longest time between two looks at it. */
+const [LEASE_TIME, RETRY] = [15_000, 4400];
 /** How much longer everything may take on a machine that is busy with other things. */
 const NOISE = 1.5;
 
@@ -53,7 +53,8 @@ describe("two replicas that elect a leader, Envoy in front of both", () => {
   async function replica(): Promise<ClusterEpp> {
     const epp = await startClusterEpp({
       kubeconfig,
-      args: ["--ha-enable-leader-election", "--drain-timeout=2s"],
+      // Longer than any test: whoever drains can be looked at for as long as that takes.
+      args: ["--ha-enable-leader-election", "--drain-timeout=1h"],
       env: { POD_NAME: `epp-${replicas.length}` },
     });
     replicas.push(epp);
@@ -118,7 +119,8 @@ describe("two replicas that elect a leader, Envoy in front of both", () => {
     for (const envoy of [closed, open])
       await poll("the health check to notice", async () => (await healthy(envoy)) === 0);
     const noticed = performance.now() - killed;
-    await poll("the standby to lead", async () => (await leading(standby)) === 1, NOISE * (LEASE_TIME + RETRY));
+    const left = Math.max(RETRY, NOISE * (LEASE_TIME + RETRY) - noticed);
+    await poll("the standby to lead", async () => (await leading(standby)) === 1, left);
     const takenOver = performance.now() - killed;
     for (const envoy of [closed, open])
       await poll("the standby to be called", async () => (await healthy(envoy)) === 1);
@@ -133,14 +135,14 @@ describe("two replicas that elect a leader, Envoy in front of both", () => {
         `fail-closed: outage of ${seconds(outage)} s, ${behindClosed.failed.length} of ${behindClosed.mark} requests failed; ` +
         `fail-open: failures for ${seconds(lost)} s, ${behindOpen.failed.length} of ${behindOpen.mark} requests failed\n`,
     );
-    expect(takenOver).toBeLessThan(NOISE * (LEASE_TIME + RETRY));
     // Nobody is healthy until the standby leads: Envoy then asks every replica, and the standby answers.
-    expect(Math.max(outage, lost)).toBeLessThan(NOISE * PROBE);
+    const over = Math.max(outage, lost);
+    expect(over).toBeLessThan(takenOver / 2);
     // Whatever fails does so at once and with the configured status.
     expect(behindClosed.failed.filter(({ status }) => status !== 503)).toEqual([]);
     for (const { seen } of loads) {
-      const served = seen.filter(({ at, status }) => status === 200 && at > killed + NOISE * PROBE && at < called);
-      expect(served.length).toBeGreaterThan(30);
+      const served = seen.filter(({ at, status }) => status === 200 && at > killed + over && at < killed + takenOver);
+      expect(served.length).toBeGreaterThan(3);
     }
     // Once it leads, all are answered again, the picker's choice included.
     expect([behindClosed, behindOpen].flatMap(({ failed }) => failed.filter(({ at }) => at > called))).toEqual([]);
@@ -162,7 +164,9 @@ describe("two replicas that elect a leader, Envoy in front of both", () => {
     const took = (performance.now() - told) / 1000;
     process.stdout.write(`leader told to end: another one led after ${took.toFixed(1)} s\n`);
     expect(await readiness(standby)).toBe(SERVING);
-    expect(await leader.process.ended()).toEqual({ code: 0, signal: null });
+    expect(await readiness(leader)).toBe(NOT_SERVING);
     expect(await holder()).toMatch(/^epp-2_/);
+    leader.process.child.kill("SIGTERM");
+    expect(await leader.process.ended(), "told twice").toEqual({ code: 1, signal: null });
   });
 });

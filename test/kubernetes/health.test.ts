@@ -81,6 +81,9 @@ async function becomes(epp: ClusterEpp, wanted: object): Promise<void> {
   await poll("the answers of the health port", matches, 30_000).catch(() => expect(last).toEqual(wanted));
 }
 
+/** Waits for a line of the log: what was logged before an answer may arrive after it. */
+const said = (epp: ClusterEpp, text: string) => poll(text, () => epp.process.stderr.includes(text));
+
 /** The status that a request without a body is refused with; undefined where it is routed. */
 async function refusal(client: ExtProcClient): Promise<number | undefined> {
   const stream = client.open();
@@ -148,7 +151,13 @@ describe("the health port without election (R-34, E-123, E-124)", () => {
 
   it("is NOT_SERVING at once on SIGTERM; running and new streams are served for the drain time (R-37, E-128)", async () => {
     await api.put(poolOn([8000]));
-    const epp = await started("--drain-timeout=4s", "--health-checking");
+    // One drains for longer than any test, so that there is time to look; another one shows how a drain ends.
+    const [epp, brief] = await Promise.all([
+      started("--drain-timeout=1h", "--health-checking"),
+      started("--drain-timeout=1s"),
+    ]);
+    await becomes(brief, row(SERVING));
+    brief.process.child.kill("SIGTERM");
     await becomes(epp, row(SERVING));
     const client = await clientOf(epp);
     const running = client.open();
@@ -170,7 +179,9 @@ describe("the health port without election (R-34, E-123, E-124)", () => {
     expect(epp.process.exit).toBeUndefined();
     client.close();
     late.close();
-    expect(await epp.process.ended()).toEqual({ code: 0, signal: null });
+    expect(await brief.process.ended()).toEqual({ code: 0, signal: null });
+    epp.process.child.kill("SIGTERM");
+    expect(await epp.process.ended(), "told twice").toEqual({ code: 1, signal: null });
   });
 
   it("is NOT_SERVING while a parser cannot be used with the pool's appProtocol, and says which (R-35)", async () => {
@@ -187,9 +198,7 @@ requestHandler: { parsers: [{ pluginRef: vllmgrpc-parser }] }
     const epp = await started("--config-file", config);
     await poll("the endpoint", async () => (await epp.endpoints()).length === 1);
     expect(await answers(epp)).toEqual(row(NOT_SERVING));
-    expect(epp.process.stderr).toContain(
-      "not ready: the parser vllmgrpc-parser cannot be used with the pool's appProtocol http",
-    );
+    await said(epp, "not ready: the parser vllmgrpc-parser cannot be used with the pool's appProtocol http");
     await api.put(poolOn([8000], { appProtocol: "kubernetes.io/h2c" }));
     await becomes(epp, row(SERVING));
     // A pool of v1alpha2 does not say how its servers speak.
@@ -247,16 +256,16 @@ schedulingProfiles: [{ name: default, plugins: [{ pluginRef: table-scorer }] }]
       const stream = (await clientOf(epp)).open();
       expect([await page(), await route(stream)]).toEqual([503, "127.0.0.2:8000"]);
       await finish(stream);
-      expect(epp.process.stderr).toContain("not ready: the plugin table-scorer is not ready yet");
+      await said(epp, "not ready: the plugin table-scorer is not ready yet");
 
       mkdirSync(join(folder, "table"));
       expect(await answers(epp)).toEqual(row(NOT_SERVING, others));
-      expect(epp.process.stderr).toContain("not ready: the plugin table-scorer is not ready yet: EISDIR");
+      await said(epp, "not ready: the plugin table-scorer is not ready yet: EISDIR");
       rmSync(join(folder, "table"), { recursive: true });
       writeFileSync(join(folder, "table"), "full");
       expect(await answers(epp)).toEqual(row(SERVING, others));
       expect(await page()).toBe(200);
-      await poll("a word", () => epp.process.stderr.includes("all plugins are ready"));
+      await said(epp, "all plugins are ready");
       // Whoever is told to end gives the lease back to those that come after.
       epp.process.child.kill("SIGTERM");
       expect(await epp.process.ended()).toEqual({ code: 0, signal: null });
@@ -269,7 +278,7 @@ describe("the health port with election (R-34, E-123, E-124, E-129)", () => {
     const leader = await started("--ha-enable-leader-election");
     await poll("a leader", async () => (await leader.metric("sluice_kubernetes_leader")) === 1);
     expect(await answers(leader)).toEqual(row(NOT_SERVING, UNKNOWN));
-    const standby = await started("--ha-enable-leader-election", "--drain-timeout=3s");
+    const standby = await started("--ha-enable-leader-election", "--drain-timeout=1h");
     expect(await answers(standby)).toEqual(row(NOT_SERVING, UNKNOWN));
     await api.put(poolOn([8000]));
     await becomes(leader, row(SERVING, UNKNOWN));
@@ -285,7 +294,8 @@ describe("the health port with election (R-34, E-123, E-124, E-129)", () => {
     expect(await leader.process.ended()).toEqual({ code: 0, signal: null });
     standby.process.child.kill("SIGTERM");
     await becomes(standby, row(NOT_SERVING, UNKNOWN));
-    expect(await standby.process.ended()).toEqual({ code: 0, signal: null });
+    standby.process.child.kill("SIGTERM");
+    expect(await standby.process.ended(), "told twice").toEqual({ code: 1, signal: null });
   });
 
   it("asks for no more requests when its lease cannot be renewed for 10 s, serves those that come, and leads again afterwards", async () => {

@@ -35,6 +35,24 @@ describe("a wait", () => {
     expect(await waited(world(2, 8, 1))).toBe(8020);
   });
 
+  it("goes on where its own pauses were late, though the machine is quick when it is measured", async () => {
+    const it = world(1, 1);
+    const { sleep } = it;
+    // 60 ms for 20: 2.4 times what may be.
+    expect(await waited({ ...it, sleep: (ms) => sleep(3 * ms) })).toBe(2460);
+  });
+
+  it("ends with a last look: the one before may have begun long ago", async () => {
+    const it = world(1, 1);
+    let looks = 0;
+    const probe = async () => {
+      if (looks++ > 0) return "sun";
+      await it.sleep(60_000);
+      return false;
+    };
+    expect(await poll("dry weather", probe, 1000, it)).toBe("sun");
+  });
+
   it("never ends early because the machine has become faster", async () => {
     expect(await waited(world(4, 1))).toBe(4020);
   });

@@ -284,6 +284,16 @@ describe("Collector results", () => {
     expect([collector.active, scraper.active]).toEqual([0, 0]);
   });
 
+  it("takes a page that lies in the socket when the time is up: this process stood still, not the server", () => {
+    const { clock, scraper, first, counted } = setUp(1);
+    clock.advance(100);
+    // The time is up at the same moment, and its timer was armed first.
+    scraper.behaviour.set(first.id, { ms: 1000, result: page({ waiting: 4 }) });
+    clock.advance(5000);
+    expect(first).toMatchObject({ state: "up", metrics: { waiting: 4 } });
+    expect([counted.poll, scraper.overlapped]).toEqual([0, false]);
+  });
+
   it("tries a down endpoint with growing waits and takes it back on the first answer", () => {
     const { clock, scraper, first } = setUp(1);
     scraper.behaviour.set(first.id, REFUSED);

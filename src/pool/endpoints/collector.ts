@@ -191,8 +191,14 @@ export class Collector {
   }
 
   #onDue(target: Target): void {
-    if (target.running !== undefined) {
-      this.#finish(target, target.running.expire(`no complete metrics page within ${this.#timeout} ms`));
+    const { running } = target;
+    if (running !== undefined) {
+      // Timers run before sockets are read: where this process stood still for the whole time, the page lies in the socket
+      // and counts. It is read before the next turn.
+      this.#clock.soon(() => {
+        if (target.running === running)
+          this.#finish(target, running.expire(`no complete metrics page within ${this.#timeout} ms`));
+      });
       return;
     }
     this.#enqueue(target);

@@ -23,7 +23,11 @@ export function connector(clock: Clock, timeout: number, connect: Connect = netC
     const port = Number(options.port) || 80;
     const socket = connect({ host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_PROBE });
     const timer = clock.after(timeout, () =>
-      socket.destroy(new SluiceError(CONNECT_TIMEOUT, `no connection to ${host}:${port} within ${timeout} ms`)),
+      // Timers run before sockets are looked at: where this process stood still, the connection may be there already.
+      clock.soon(() => {
+        if (!settled)
+          socket.destroy(new SluiceError(CONNECT_TIMEOUT, `no connection to ${host}:${port} within ${timeout} ms`));
+      }),
     );
     socket.once("connect", () => {
       timer.cancel();

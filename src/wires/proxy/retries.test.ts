@@ -479,6 +479,20 @@ describe("how fast it moves on", () => {
     await poll("the end", client.closed);
   });
 
+  it("a connection that is there when the time is up counts: this process stood still, not the server", () => {
+    const clock = new VirtualClock();
+    const socket = new Socket();
+    const outcomes: unknown[] = [];
+    const open = connector(clock, 2_000, () => socket);
+    open({ hostname: "127.0.0.1", port: "9", protocol: "http:" }, (...outcome) => outcomes.push(outcome));
+    // At the same moment, after the timer.
+    clock.after(2_000, () => socket.emit("connect"));
+    clock.advance(5_000);
+    expect(outcomes).toEqual([[null, socket]]);
+    expect(socket.destroyed).toBe(false);
+    socket.destroy();
+  });
+
   it("the connection attempt's timer does not outlive it", async () => {
     const clock = new VirtualClock();
     const server = createServer((socket) => socket.end());

@@ -191,8 +191,13 @@ export class Collector {
   }
 
   #onDue(target: Target): void {
-    if (target.running !== undefined) {
-      this.#finish(target, target.running.expire(`no complete metrics page within ${this.#timeout} ms`));
+    const { running } = target;
+    if (running !== undefined) {
+      // A process that stood still finds its timers due before it has read the pages that came meanwhile.
+      this.#clock.soon(() => {
+        if (target.running !== running) return;
+        this.#finish(target, running.expire(`no complete metrics page within ${this.#timeout} ms`));
+      });
       return;
     }
     this.#enqueue(target);

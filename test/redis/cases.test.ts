@@ -13,9 +13,12 @@ import { brokerCases } from "../support/brokers/broker.cases.ts";
 import { poll } from "../support/poll.ts";
 import { type RunningRedis, startRedis } from "../support/redis.ts";
 import { fixedLimit } from "../support/slowness.ts";
-import { clockAhead, scriptsOnAClockAhead, setAhead } from "./server-clock.ts";
+import { clockAhead, setAhead } from "./server-clock.ts";
 
-vi.mock(import("../../src/async/brokers/redis/script.ts"), async (original) => scriptsOnAClockAhead(await original()));
+vi.mock(import("../../src/async/brokers/redis/script.ts"), async (original) => {
+  const { scriptsOnAClockAhead } = await import("./server-clock.ts");
+  return scriptsOnAClockAhead(await original());
+});
 
 let server: RunningRedis;
 

@@ -14,9 +14,12 @@ import { Collected, factory, LogLines, message, OWNER } from "../support/gates/g
 import { poll } from "../support/poll.ts";
 import { ROOT, TestProcess } from "../support/process.ts";
 import { type RunningRedis, startRedis } from "../support/redis.ts";
-import { scriptsOnAClockAhead, setAhead } from "./server-clock.ts";
+import { setAhead } from "./server-clock.ts";
 
-vi.mock(import("../../src/async/brokers/redis/script.ts"), async (original) => scriptsOnAClockAhead(await original()));
+vi.mock(import("../../src/async/brokers/redis/script.ts"), async (original) => {
+  const { scriptsOnAClockAhead } = await import("./server-clock.ts");
+  return scriptsOnAClockAhead(await original());
+});
 
 const CLIENTS = 32;
 /** Each test has a tenant of its own: places of the one before may still be renewed. */

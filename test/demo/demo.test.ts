@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { onFreePorts } from "../support/free-port.ts";
 import { sluice } from "../support/process.ts";
+import { fixedLimit } from "../support/slowness.ts";
 
 interface Policy {
   readonly name: string;
@@ -33,6 +34,6 @@ describe("sluice demo", () => {
     expect(demo.stderr).toMatch(/server-\d killed \(pid \d+\)/);
     const first = Number(/first request completed ([\d.]+) s after the start/.exec(demo.stderr)?.[1]);
     process.stdout.write(`demo: first request completed after ${first} s\n`);
-    expect(first).toBeLessThan(30);
+    expect(first).toBeLessThan(fixedLimit(30_000) / 1000);
   });
 });

@@ -55,6 +55,7 @@ describe("the page, in Chromium", () => {
     ]);
     browser = await chromium.launch({
       executablePath: findChromium(),
+      timeout: fixedLimit(30_000),
       args: [
         "--no-sandbox",
         "--disable-gpu",

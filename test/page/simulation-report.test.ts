@@ -94,6 +94,7 @@ describe("the report of a simulation, in Chromium", () => {
     writeFileSync(FILE, renderReport(fullStudy(), { command: "sluice simulate all --seeds 3 --html report.html" }));
     browser = await chromium.launch({
       executablePath: findChromium(),
+      timeout: fixedLimit(30_000),
       args: [
         "--no-sandbox",
         "--disable-gpu",

@@ -12,23 +12,12 @@ import { silentLogger } from "../../src/base/telemetry/logger.ts";
 import { brokerCases } from "../support/brokers/broker.cases.ts";
 import { poll } from "../support/poll.ts";
 import { type RunningRedis, startRedis } from "../support/redis.ts";
+import { fixedLimit } from "../support/slowness.ts";
+import { clockAhead, setAhead } from "./server-clock.ts";
 
-/** Milliseconds by which the clock that the scripts see is ahead of the server's. */
-const { CLOCK_AHEAD } = vi.hoisted(() => ({ CLOCK_AHEAD: "test:clock-ahead" }));
-
-// Nobody can set the clock of a server that runs: its scripts look at another one.
 vi.mock(import("../../src/async/brokers/redis/script.ts"), async (original) => {
-  const { redisScript, readScript } = await original();
-  return {
-    readScript: (...files) =>
-      redisScript(`
-local function clock()
-  local t = redis.call('TIME')
-  local ahead = tonumber(redis.call('GET', '${CLOCK_AHEAD}') or '0')
-  return { string.format('%.0f', t[1] + ahead / 1000), t[2] }
-end
-${readScript(...files).source.replaceAll("redis.call('TIME')", "clock()")}`),
-  };
+  const { scriptsOnAClockAhead } = await import("./server-clock.ts");
+  return scriptsOnAClockAhead(await original());
 });
 
 let server: RunningRedis;
@@ -43,7 +32,9 @@ brokerCases("redis-sortedset", async (settings) => {
   const deps = { clock: realClock, random: new SeededRandom(1), log: silentLogger };
   const connection = { url: server.url, tls: {}, enableTracing: false };
   const redis = connectRedis(connection, deps);
-  await redis.whenReady(5000);
+  await redis.whenReady(fixedLimit(5000));
+  const ahead = (): Promise<number> => clockAhead((command) => redis.send(command));
+  const set = (ms: number): Promise<void> => setAhead((command) => redis.send(command), ms);
   await redis.send(["FLUSHALL"]);
   const inspector = await redisQueueInspector(connection, deps);
   const all: RedisSortedSetSettings = {
@@ -69,17 +60,16 @@ brokerCases("redis-sortedset", async (settings) => {
       return ((await redis.send(["LRANGE", queueName, "0", "-1"])) as string[]).toReversed();
     },
     async wipe() {
-      const ahead = await redis.send(["GET", CLOCK_AHEAD]);
+      const kept = await ahead();
       await redis.send(["FLUSHALL"]);
-      if (ahead !== null) await redis.send(["SET", CLOCK_AHEAD, String(ahead)]);
+      await set(kept);
     },
     async now() {
       const [seconds, micros] = (await redis.send(["TIME"])) as string[];
-      const ahead = await redis.send(["GET", CLOCK_AHEAD]);
-      return Number(seconds) * 1000 + Number(micros) / 1000 + Number(ahead);
+      return Number(seconds) * 1000 + Number(micros) / 1000 + (await ahead());
     },
     async setClock(ms) {
-      await redis.send(["INCRBY", CLOCK_AHEAD, String(ms)]);
+      await set((await ahead()) + ms);
     },
     until: (what, ms, probe) => poll(what, probe, ms + 10_000).then(() => undefined),
     async close() {

@@ -139,8 +139,9 @@ describe("a replica that lagged and was promoted", () => {
     const { broker } = await begin(servers.url);
     await submit(primary, ...numbered(0, 3));
     // As a producer in another language writes it: the claim script does not find its id.
-    const odd = `{"internal": {"request_token": "odd"}, "request_kind": "redis", "data": {"id": "odd", "deadline": ${inSeconds(7200)}, "payload": {}}}`;
-    await primary.send(["ZADD", "q", String(inSeconds(7200)), odd]);
+    const deadline = inSeconds(7200);
+    const odd = `{"internal": {"request_token": "odd"}, "request_kind": "redis", "data": {"id": "odd", "deadline": ${deadline}, "payload": {}}}`;
+    await primary.send(["ZADD", "q", String(deadline), odd]);
     await servers.inStep();
     servers.lag();
     const mine = await claim(broker, 4);
@@ -348,9 +349,10 @@ describe("a server that loses data", () => {
     // Asking leaves nothing behind.
     expect(await redis.send(["DBSIZE"])).toBe(0);
     const { dir: folder } = (await redis.send(["CONFIG", "GET", "dir"])) as unknown as { dir: string };
-    await redis.send(["CONFIG", "SET", "save", "1 1"]);
-    rmSync(folder, { recursive: true });
+    // In this order: once it saves by itself, it fails as soon as the folder is gone, and takes no writes.
     await redis.send(["SET", "anything", "x"]);
+    rmSync(folder, { recursive: true });
+    await redis.send(["CONFIG", "SET", "save", "1 1"]);
     await poll("a snapshot that fails", async () => {
       await redis.send(["BGSAVE"]).catch(() => undefined);
       return (await reason()).includes("MISCONF");

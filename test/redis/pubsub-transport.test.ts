@@ -10,6 +10,7 @@ import { type Logger, silentLogger } from "../../src/base/telemetry/logger.ts";
 import { queueOf } from "../support/brokers/broker.cases.ts";
 import { poll } from "../support/poll.ts";
 import { type RunningRedis, startRedis } from "../support/redis.ts";
+import { fixedLimit } from "../support/slowness.ts";
 
 const Q = queueOf("jobs", { id: "mine", labels: { team: "a" } });
 const RETRIES = "retries";
@@ -43,7 +44,7 @@ describe("redis-pubsub", () => {
     dead = [];
     retried = 0;
     redis = connectRedis(connection(), { clock: realClock, random: new SeededRandom(1), log: silentLogger });
-    await redis.whenReady(5000);
+    await redis.whenReady(fixedLimit(5000));
     await redis.send(["FLUSHALL"]);
   });
 
@@ -92,7 +93,7 @@ describe("redis-pubsub", () => {
   async function listen(): Promise<Redis> {
     const listener = redis.another({});
     listener.subscribe("results", (text) => results.push(text));
-    await listener.whenReady(5000);
+    await listener.whenReady(fixedLimit(5000));
     return listener;
   }
 
@@ -150,7 +151,7 @@ describe("redis-pubsub", () => {
     await expect(broker.check()).rejects.toMatchObject({ code: "BROKER_UNAVAILABLE" });
     await server.restart();
     await poll("the broker to be back", () => broker.check().then(() => true));
-    await redis.whenReady(10_000);
+    await redis.whenReady(fixedLimit(10_000));
     const listener = await listen();
     await publish(envelope("after"));
     const [after] = await claimed(broker, 1);
@@ -166,7 +167,7 @@ describe("redis-pubsub", () => {
     const starting = begin();
     await server.restart();
     const broker = await starting;
-    await redis.whenReady(10_000);
+    await redis.whenReady(fixedLimit(10_000));
     await publish(envelope("a"));
     expect((await claimed(broker, 1)).map(idOf)).toEqual(["a"]);
   });
@@ -204,12 +205,15 @@ describe("redis-pubsub", () => {
     for (let sent = 0; sent < 10_050; sent += 50) await Promise.all(Array.from({ length: 50 }, () => publish(text)));
     await poll("drops", () => lines.length > 0);
     expect(lines).toEqual([{ channel: "jobs", dropped: 1 }]);
+    expect((await broker.claim(Q, { max: 0, expired: 0 })).waiting).toBe(10_000);
     let total = 0;
     for (let claims = await claim(broker, 1000); claims.length > 0; claims = await claim(broker, 1000)) {
       total += claims.length;
       await broker.settle(claims.map(answered));
     }
-    expect(total).toBe(10_000);
+    // The first one is known to be dropped; of the others some may come while there is room again.
+    expect(total).toBeGreaterThanOrEqual(10_000);
+    expect(total).toBeLessThan(10_050);
   });
 
   it("a retry waits in Redis until it is due, and comes back to its channel with its labels and its count", async () => {

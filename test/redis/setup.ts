@@ -11,6 +11,7 @@ import { realClock } from "../../src/base/clock/real.ts";
 import { type LogFields, type Logger, silentLogger } from "../../src/base/telemetry/logger.ts";
 import { queueOf } from "../support/brokers/broker.cases.ts";
 import { poll } from "../support/poll.ts";
+import { fixedLimit } from "../support/slowness.ts";
 
 export const Q = queueOf("q");
 export const LEASES = { claimTtl: 60_000, reclaimInterval: 5000, maxAttempts: 0 };
@@ -22,7 +23,7 @@ export const at = (url: string): RedisConnection => ({ url, tls: {}, enableTraci
 /** A plain connection, for what other programs do to the server. */
 export async function direct(url: string): Promise<Redis> {
   const redis = connectRedis(at(url), deps);
-  await redis.whenReady(10_000);
+  await redis.whenReady(fixedLimit(10_000));
   return redis;
 }
 

@@ -6,6 +6,7 @@ import { type RunningProxy, startProxy } from "../../src/wires/proxy/server.ts";
 import { FakeExchange, type FakePlan, loopbackEndpoint } from "./fake-exchange.ts";
 import { deadPort, type RawClient, type RawRequest, type RawServer, rawClient, rawServer } from "./loopback.ts";
 import { poll } from "./poll.ts";
+import { fixedLimit } from "./slowness.ts";
 
 /** Counts what the proxy reports. */
 class CountingMetrics implements ProxyMetrics {
@@ -63,6 +64,8 @@ export class ProxyHarness {
         return exchange;
       },
       ...options,
+      // By a clock that runs on while this process stands still, a connection may take long.
+      timers: { ...(options.clock === undefined && { connect: fixedLimit(2000) }), ...options.timers },
     });
     return this;
   }

@@ -46,8 +46,8 @@ describe("Reconnector (S-65)", () => {
     const first = endpoints[0]!;
     registry.attemptFailed(first, "connect", "ECONNREFUSED");
     expect(registry.candidates()).toMatchObject({ down: [endpoints[0]], endpoints: [endpoints[1]] });
-    await poll("tried in vain", () => first.failures >= 2);
-    expect(first.cause).toMatch(/^check could not connect: .*ECONNREFUSED/);
+    await poll("tried in vain", () => /^check could not connect: .*ECONNREFUSED/.test(first.cause));
+    expect(first.failures).toBeGreaterThanOrEqual(2);
     await serve(port);
     await poll("back", () => first.state === "up");
     expect(first.cause).toBe("a connection was accepted");

@@ -301,12 +301,17 @@ class RedisLink implements Redis {
 
   /** When a span of time ends in which an answer was due, and none came, the connection is dead. */
   #watchAnswers(): void {
+    const { clock } = this.#deps;
+    const client = this.#client;
     const before = this.#answers;
-    this.#watch = this.#deps.clock.after(this.#silence, () => {
+    const judge = (): void => {
+      if (client === undefined || client !== this.#client) return;
       this.#watch = undefined;
-      if (this.#due === 0 || this.#client === undefined) return;
-      if (this.#answers === before) this.#broken(this.#client, `no answer within ${this.#silence} ms`);
+      if (this.#due === 0) return;
+      if (this.#answers === before) this.#broken(client, `no answer within ${this.#silence} ms`);
       else this.#watchAnswers();
-    });
+    };
+    // A process that stood still finds its timers due before it has read the answers that came meanwhile.
+    this.#watch = clock.after(this.#silence, () => clock.soon(judge));
   }
 }

@@ -67,6 +67,8 @@ export class CaseContext {
   producer!: Producer;
   /** When the case began: Unix seconds, whole. */
   #began = 0;
+  /** Brokers look at it whenever they claim or renew. */
+  #leases: { -readonly [K in keyof LeaseSettings]: LeaseSettings[K] } = { ...LONG };
   events = new Recorder();
 
   constructor(make: (settings: CaseSettings) => Promise<BrokerHarness>) {
@@ -74,7 +76,8 @@ export class CaseContext {
   }
 
   async begin(leases: LeaseSettings = LONG, queues: readonly QueueSettings[] = [Q]): Promise<void> {
-    this.harness = await this.#make({ queues, resultQueueName: "results", leases, pollInterval: 500 });
+    this.#leases = { ...leases };
+    this.harness = await this.#make({ queues, resultQueueName: "results", leases: this.#leases, pollInterval: 500 });
     this.broker = this.harness.broker;
     this.events = new Recorder();
     this.broker.start(this.events);
@@ -87,6 +90,14 @@ export class CaseContext {
     await this.producer.close();
     for (const each of this.#started) await each.close();
     await this.harness.close();
+  }
+
+  /**
+   * What is claimed or renewed from now on has leases of this length, by every broker. So a case on a real store waits for
+   * the end of a short lease beside one that no pause of the machine outlasts. @param ms milliseconds
+   */
+  leaseFor(ms: number): void {
+    this.#leases.claimTtl = ms;
   }
 
   /** Another broker on the same store. */

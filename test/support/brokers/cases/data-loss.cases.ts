@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Settlement } from "../../../../src/async/brokers/broker.ts";
-import { answered, type CaseContext, ids, NOBODY, ok, Q, refused, SHORT } from "./context.cases.ts";
+import { answered, type CaseContext, ids, LONG, NOBODY, ok, Q, refused, SHORT } from "./context.cases.ts";
 
 /** A store that loses everything while messages are in hand: what is in hand is kept. */
 export function dataLossCases(c: CaseContext): void {
@@ -82,7 +82,7 @@ export function dataLossCases(c: CaseContext): void {
     });
 
     it("goes on: what is submitted and claimed later is like ever, and old claims keep their ways", async () => {
-      await c.begin(SHORT);
+      await c.begin();
       await c.submit("old");
       const [old] = await c.claim(1);
       await c.harness.wipe();
@@ -90,7 +90,9 @@ export function dataLossCases(c: CaseContext): void {
       const [fresh] = await c.claim(1);
       expect(ids([fresh!])).toEqual(["new"]);
       await c.submit("taken");
+      c.leaseFor(SHORT.claimTtl);
       const [late] = await c.claim(1);
+      c.leaseFor(LONG.claimTtl);
       const peer = c.startPeer();
       await c.harness.until("the lease ran out", 1000, async () => {
         await c.broker.renew([fresh!]);

@@ -51,14 +51,14 @@ export function leaseCases(c: CaseContext): void {
       });
 
       it("takes no lease that is renewed in its own time, which is after the next look", async () => {
-        await c.begin({ ...LONG, claimTtl: 6000 });
+        await c.begin();
         await c.submit("a", 30 * 86_400);
         const [a] = await c.claim(1);
         await c.harness.setClock(ms);
         await c.broker.reclaim(NOBODY);
         // So long that what was left of the lease by the old clock does not count, and half as long as the lease.
         let looks = 0;
-        await c.harness.until("half of a lease", 3000, async () => {
+        await c.harness.until("half of a lease", LONG.claimTtl / 2, async () => {
           await c.broker.reclaim(NOBODY);
           return ++looks >= 20;
         });
@@ -123,13 +123,14 @@ export function leaseCases(c: CaseContext): void {
     });
 
     it("a lease that is renewed outlives one that is not", async () => {
-      await c.begin({ ...LONG, claimTtl: 1500 });
+      await c.begin(SHORT);
       await c.submit("kept", 300);
       await c.submit("left", 600);
       const [kept] = await c.claim(2);
+      c.leaseFor(LONG.claimTtl);
       const peer = c.startPeer();
       const got: Claim[] = [];
-      await c.harness.until("one lease ran out", 3000, async () => {
+      await c.harness.until("one lease ran out", 1000, async () => {
         expect(await c.broker.renew([kept!])).toEqual([]);
         await peer.reclaim(NOBODY);
         got.push(...(await c.claim(2, peer)));

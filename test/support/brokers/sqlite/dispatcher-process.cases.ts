@@ -46,7 +46,9 @@ async function work(path: string, mode: Mode): Promise<void> {
     return claims.length;
   };
   const all = async (): Promise<void> => {
-    while ((await round(16, () => 1)) > 0);
+    for (let left = 1; left > 0; )
+      // While another process holds the lock, and it may stand still meanwhile, there may be more.
+      left = await round(16, () => 1).catch(() => 1);
   };
   broker.start({
     available: () => mode === "woken" && void all(),

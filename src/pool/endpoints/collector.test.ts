@@ -387,43 +387,4 @@ describe("five live and five dead endpoints", () => {
     expect(registry.candidates().endpoints).toHaveLength(10);
     expect(view.aggregates().ready).toBe(10);
   });
-
-  it("takes a page that came while the process stood still, though its time is over at the first look", () => {
-    const later: (() => void)[] = [];
-    const clock = new (class extends VirtualClock {
-      override soon(callback: () => void): void {
-        later.push(callback);
-      }
-    })();
-    const registry = new EndpointRegistry({ clock, random: new SeededRandom(1) });
-    const pages: ((result: ScrapeResult) => void)[] = [];
-    const expired: string[] = [];
-    const scraper: Scraper = {
-      scrape(_endpoint, done) {
-        pages.push(done);
-        const expire = (detail: string): ScrapeResult => {
-          expired.push(detail);
-          return { kind: "unreachable", failure: "timeout", detail };
-        };
-        return { cancel() {}, expire };
-      },
-      forget() {},
-      close: async () => {},
-    };
-    const collector = new Collector({ clock, random: new SeededRandom(2), registry, scraper });
-    collector.start();
-    const spec = { namespace: "n", name: "e", address: "127.0.0.1", port: 1, rank: 0, labels: {} };
-    const endpoint = registry.upsert(spec)!;
-    const letIn = (): void => {
-      for (const callback of later.splice(0)) callback();
-    };
-    clock.advance(2000);
-    pages[0]!(page()(clock.now()));
-    letIn();
-    expect([endpoint.state, endpoint.metrics.waiting, expired]).toEqual(["up", 1, []]);
-    // Without a page it is over then.
-    clock.advance(2000);
-    letIn();
-    expect([endpoint.state, expired.length, pages.length]).toEqual(["down", 1, 2]);
-  });
 });

@@ -1,12 +1,11 @@
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
-import { type AddressInfo, Server as NetServer } from "node:net";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
-import { type Answer, ask, chat, getJson, JSON_HEADERS } from "../support/client.ts";
-import { type ShownEndpoint, startGateway, type TestGateway } from "../support/gateway.ts";
-import { poll } from "../support/poll.ts";
+import { type Answer, ask, chat, JSON_HEADERS } from "../support/client.ts";
+import { startGateway, type TestGateway } from "../support/gateway.ts";
 import { endpointsFile } from "../support/stack.ts";
 
 /** A model server without metrics, so that nothing but the picker's turn decides. */
@@ -34,10 +33,6 @@ afterEach(async () => {
 async function modelServer(status: number): Promise<ModelServer> {
   const server = createServer({ keepAliveTimeout: 60_000 }, (request, response) => {
     request.resume();
-    if (request.url === "/metrics") {
-      response.writeHead(404).end();
-      return;
-    }
     one.asked++;
     response.writeHead(status, JSON_HEADERS).end(`{"status":${status}}`);
   });
@@ -48,8 +43,8 @@ async function modelServer(status: number): Promise<ModelServer> {
 }
 
 /**
- * A configuration that takes the endpoints in turn: of two requests each server is the first choice of one. Servers are scraped
- * once and for the length of a test.
+ * A configuration that takes the endpoints in turn: of two requests each server is the first choice of one. Nothing is scraped:
+ * only requests find out how a server is.
  */
 function inTurn(): string {
   const file = join(mkdtempSync(join(tmpdir(), "sluice-config-")), "config.yaml");
@@ -59,24 +54,19 @@ function inTurn(): string {
 kind: EndpointPickerConfig
 plugins:
 - type: round-robin-picker
-- {type: metrics-data-source, parameters: {interval: 1h}}
 schedulingProfiles:
 - name: in-turn
   plugins:
   - pluginRef: round-robin-picker
+dataLayer: { injectDefaults: false }
 `,
   );
   return file;
 }
 
-/** A gateway before the servers, each of which it has scraped in vain. */
+/** A gateway before the servers. */
 async function startBefore(list: readonly ModelServer[], flags: readonly string[] = []): Promise<void> {
   gateway = await startGateway(endpointsFile(list.map(({ port }) => port)), ["--config-file", inTurn(), ...flags]);
-  const { adminUrl } = gateway;
-  await poll("a scrape of each server", async () => {
-    const { endpoints } = await getJson<{ endpoints: ShownEndpoint[] }>(`${adminUrl}/debug/endpoints`);
-    return endpoints.every(({ state, cause }) => state === "blind" && cause.includes("HTTP 404"));
-  });
 }
 
 /** Two requests, one after the other. */
@@ -154,8 +144,7 @@ describe("D-48: retries of the gateway", () => {
   it("take a request elsewhere when an endpoint believed alive refuses the connection", async () => {
     const [gone, free] = [await modelServer(200), await modelServer(200)];
     await startBefore([gone, free]);
-    // Stops to listen and keeps the connection that the scrapes use: only a request can find out.
-    NetServer.prototype.close.call(gone.server);
+    gone.server.close();
     expect(statuses(await two())).toEqual([200, 200]);
     expect([gone.asked, free.asked]).toEqual([0, 2]);
     expect(await retries()).toEqual({ connect: 1 });
@@ -164,7 +153,7 @@ describe("D-48: retries of the gateway", () => {
   it("say 503 for a refused connection with --max-retries 0", async () => {
     const [gone, free] = [await modelServer(200), await modelServer(200)];
     await startBefore([gone, free], ["--max-retries", "0"]);
-    NetServer.prototype.close.call(gone.server);
+    gone.server.close();
     const answers = await two();
     expect(statuses(answers)).toEqual([200, 503]);
     expect(answers.find(({ status }) => status === 503)?.text).toContain("ECONNREFUSED");

@@ -219,7 +219,7 @@ describe.concurrent.each(["Redis", "SQLite"] as const)("a stop of a process on %
     expect(left).toMatchObject({ claimed: 4 });
   };
   // A file cannot be gone as a server can.
-  if (kind === "Redis") it("ends within the drain and 5 s although its store is gone (8.4)", whenGone);
+  if (kind === "Redis") it("ends within the drain and 5 s although its store is gone (async-processor 8.4)", whenGone);
 });
 
 describe.concurrent("a start that fails", () => {

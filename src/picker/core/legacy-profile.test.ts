@@ -48,7 +48,7 @@ describe("the profile legacy-v0.3", () => {
     expect(route(new TestCore({ endpoints: 0 }))).toMatch(/^503 /);
   });
 
-  it("chooses uniformly among what the tree leaves (2.3)", () => {
+  it("chooses uniformly among what the tree leaves (scheduling 2.3)", () => {
     const core = pool({ waiting: 0 }, { waiting: 0 }, { waiting: 3 }, { waiting: 0 });
     const counts = new Map<string, number>();
     for (let i = 0; i < 3000; i++) {
@@ -89,7 +89,7 @@ describe("the profile legacy-v0.3", () => {
   });
 });
 
-describe("the environment of v0.3 (2.1)", () => {
+describe("the environment of v0.3 (scheduling 2.1)", () => {
   async function tree(
     env: Record<string, string>,
     configText?: string,

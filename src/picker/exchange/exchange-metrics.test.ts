@@ -175,7 +175,7 @@ describe("errors (rule 2)", () => {
 });
 
 describe("the bounds", () => {
-  it("hold 1,000 model names and 1,000 fairness IDs; more become other (8.1)", () => {
+  it("hold 1,000 model names and 1,000 fairness IDs; more become other (scheduling 8.1)", () => {
     const core = new TestCore();
     for (let i = 0; i < 1005; i++)
       routed(core, { model: `m${i}` }, ["x-llm-d-inference-fairness-id", `f${i}`]).end("client-gone");

@@ -97,7 +97,7 @@ describe("a refusal", () => {
     });
   });
 
-  it("under saturation is a 429 for sheddable requests alone (E-85, E-91, appendix B)", () => {
+  it("under saturation is a 429 for sheddable requests alone (E-85, E-91, epp-protocol appendix B)", () => {
     const full = { endpoints: [{ metrics: { waiting: 50 } }, { metrics: { waiting: 90 } }], objectives: ["batch=-1"] };
     const shed = open(full).post(chatBody(), [["x-gateway-inference-objective", "batch"]]);
     expect(shed.refusal()).toEqual({
@@ -217,7 +217,7 @@ describe("a failure of our own", () => {
     expect(h.core.inFlight).toBe(0);
   });
 
-  it("is told to the client in one bounded line (9.2)", () => {
+  it("is told to the client in one bounded line (epp-protocol 9.2)", () => {
     const wordy = throwing("requestBody", `it\u0001 broke\r\n${"x".repeat(5000)}`);
     const { text } = new SessionHarness(new TestCore(), { wrap: wordy }).post(chatBody()).refusal();
     expect(text).toMatch(/^inference error: Internal - it {2}broke xxx/);

@@ -30,7 +30,7 @@ const open = (options: HarnessOptions = {}, core: ConstructorParameters<typeof T
   new SessionHarness(new TestCore(core), options);
 const kinds = (replies: readonly Plain[]) => replies.map((reply) => Object.keys(reply)[0]);
 
-describe("BUFFERED requests (3.9)", () => {
+describe("BUFFERED requests (epp-protocol 3.9)", () => {
   it("get the route cleared at once, and everything else with the body (E-35, E-36, D-9)", () => {
     const h = open();
     h.envoy.requestHeaders(POST, false, modes(BUFFERED, DUPLEX));
@@ -83,7 +83,7 @@ describe("BUFFERED requests (3.9)", () => {
     expect(keysOf(mutation)).toEqual(["x-gateway-destination-endpoint", "Content-Length", "x-request-id"]);
   });
 
-  it("without a body message are answered like any other without a body (3.9)", () => {
+  it("without a body message are answered like any other without a body (epp-protocol 3.9)", () => {
     const h = open();
     h.envoy.requestHeaders([[":path", "/v1/models"]], true, modes(BUFFERED, NONE));
     const [reply, ...others] = h.take();
@@ -116,7 +116,7 @@ describe("BUFFERED requests (3.9)", () => {
     expect([...cut.wrongs, ...whole.wrongs]).toEqual([]);
   });
 
-  it("with trailers are complete before them: body reply, then an empty trailer reply (3.9)", () => {
+  it("with trailers are complete before them: body reply, then an empty trailer reply (epp-protocol 3.9)", () => {
     const h = open();
     h.envoy.requestHeaders(POST, false, modes(BUFFERED, NONE));
     h.envoy.requestBody(chatBody(), false);
@@ -252,7 +252,7 @@ describe("STREAMED requests", () => {
     expect(h.wrongs).toEqual([]);
   });
 
-  it("are told of once, however many there are (2.3)", () => {
+  it("are told of once, however many there are (epp-protocol 2(3))", () => {
     const h = open();
     for (let i = 0; i < 3; i++) h.notices.add("streamed-request-body");
     h.envoy.requestHeaders(POST, false, modes(STREAMED, NONE));

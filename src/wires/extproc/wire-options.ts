@@ -4,7 +4,7 @@ import { BODY_MODE, type ProtocolConfig } from "./messages.ts";
 /** The body modes that can be presumed (`BodySendMode`). */
 type DefaultBodyMode = "full-duplex" | "buffered" | "streamed" | "none";
 
-/** How the picker speaks to the proxy; the defaults are the protocol's (epp-protocol 19, spec/decisions.md). */
+/** How the picker speaks to the proxy; the defaults are the protocol's (epp-protocol 19, docs/spec/decisions.md). */
 export interface WireOptions {
   /** Header and metadata key of the destination. */
   readonly destinationKey: string;

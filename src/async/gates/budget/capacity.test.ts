@@ -344,7 +344,7 @@ describe("SharedCapacity", () => {
     }
   });
 
-  it("budgets beyond 0 to 1 count as 0 and 1 (A-1, V6)", async () => {
+  it("budgets beyond 0 to 1 count as 0 and 1 (A-1, B-6)", async () => {
     const { sample, take } = make({ budget: 1.3, baseline: 0.1, maxSys: 10 });
     await sample();
     expect(take()).toHaveLength(9);

@@ -179,7 +179,7 @@ const HAS = 1;
 const ROOM = 2;
 const NEITHER = 0;
 
-/** In v0.3 adapters that wait counted as active, too (1.6); without LoRA figures there is never room (2.3 detail 6). */
+/** In v0.3 adapters that wait counted as active, too (scheduling 1.6); without LoRA figures there is never room (scheduling 2.3(6)). */
 function affinityOf(
   { loraRunning, loraWaiting, maxLora }: Candidates["endpoints"][number]["metrics"],
   model: string,

@@ -301,7 +301,7 @@ describe("a response in the mode", () => {
   };
   const USAGE = '{"usage":{"prompt_tokens":7,"completion_tokens":5,"total_tokens":12}}';
 
-  it("STREAMED gets one reply without a change per chunk, and its usage is read (1.4(11), D-17)", () => {
+  it("STREAMED gets one reply without a change per chunk, and its usage is read (envoy-data-plane 1.4(11), D-17)", () => {
     const h = routed(STREAMED);
     h.envoy.responseHeaders([
       [":status", "200"],
@@ -329,7 +329,7 @@ describe("a response in the mode", () => {
     expect(h.wrongs).toEqual([]);
   });
 
-  it("BUFFERED gets one reply to its one message, without a change where nothing changes (1.4(11), D-17)", () => {
+  it("BUFFERED gets one reply to its one message, without a change where nothing changes (envoy-data-plane 1.4(11), D-17)", () => {
     const h = routed(BUFFERED).answer(USAGE);
     expect(h.take().slice(1)).toEqual([{ responseBody: { response: {} } }]);
     h.envoy.responseBody(USAGE, true);
@@ -339,7 +339,7 @@ describe("a response in the mode", () => {
     expect(h.wrongs).toEqual([]);
   });
 
-  it("BUFFERED gets the new body with its length where it is rewritten (1.4(11))", () => {
+  it("BUFFERED gets the new body with its length where it is rewritten (envoy-data-plane 1.4(11))", () => {
     const h = routed(BUFFERED, { plan: { atAnswer: () => Buffer.from("rewritten") } }).answer("original");
     const { response } = h.replies.at(-1).responseBody;
     expect(Buffer.from(response.bodyMutation.body).toString()).toBe("rewritten");
@@ -388,7 +388,7 @@ describe("a response in the mode", () => {
     expect(h.wrongs).toEqual([]);
   });
 
-  it("NONE gets the reply to its headers and nothing else (1.4(11), D-17)", () => {
+  it("NONE gets the reply to its headers and nothing else (envoy-data-plane 1.4(11), D-17)", () => {
     const h = routed(NONE);
     h.envoy.responseHeaders([[":status", "200"]]);
     expect(kinds(h.take())).toEqual(["responseHeaders"]);

@@ -43,7 +43,7 @@ describe("the profile legacy-v0.3", () => {
     for (const objective of ["", "sheddable", "critical"]) expect(route(mostly, objective)).toBe("pod-3");
   });
 
-  it("answers 429 when there is no endpoint at all (2.3 detail 5)", () => {
+  it("answers 429 when there is no endpoint at all (scheduling 2.3(5))", () => {
     expect(route(new TestCore({ config: EXAMPLE, endpoints: 0 }))).toBe(DROPPED);
     expect(route(new TestCore({ endpoints: 0 }))).toMatch(/^503 /);
   });

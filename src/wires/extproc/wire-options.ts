@@ -81,8 +81,8 @@ const DEFAULTS: Record<DefaultBodyMode, number> = {
 const NAMES: Record<number, string> = { 0: "NONE", 1: "STREAMED", 2: "BUFFERED", 3: "BUFFERED_PARTIAL", 5: "GRPC" };
 
 /**
- * What the proxy announced in the first message of the stream, else what the options presume (epp-protocol 2, data-plane
- * 1.4(2)).
+ * What the proxy announced in the first message of the stream, else what the options presume (epp-protocol 2,
+ * envoy-data-plane 1.4(2)).
  * @returns a rejection for modes that strict options forbid, and for those whose dialect is not known: an answer in the
  * wrong one is a 500 for the client, or a damaged body
  */

@@ -80,7 +80,7 @@ class DecisionTree implements Filter {
 
   /**
    * Every candidate, with the figures of its last page whatever their age: v0.3 knew no stale ones, and an endpoint never
-   * scraped had zeros (2.3 detail 4).
+   * scraped had zeros (scheduling 2.3(4)).
    */
   #load({ endpoints, count }: Candidates): void {
     if (count > this.#set.length) this.#grow(count);

@@ -26,6 +26,7 @@ const CHECK: readonly Step[] = [
   { name: "lint and format", command: [bin("biome"), "check", "--error-on-warnings", "."] },
   { name: "unused code", command: [bin("knip")] },
   { name: "arrows", command: [process.execPath, "scripts/arrows.ts"] },
+  { name: "citations", command: [process.execPath, "scripts/citations.ts"] },
   { name: "generated docs", command: [process.execPath, "scripts/docs.ts", "--check"] },
   { name: "generated CRDs", command: [process.execPath, "scripts/crds.ts", "--check"] },
 ];

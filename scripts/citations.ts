@@ -76,7 +76,7 @@ export interface Citation {
 export interface Definitions {
   /** Clauses and IDs, each with the clauses that its row names. */
   readonly anchors: ReadonlyMap<string, readonly string[]>;
-  /** Items of numbered lists, such as `docs/spec/envoy-data-plane.md#1-4-7` for `1.4(7)`. */
+  /** Items of numbered lists, `1-4-7` for `1.4(7)`. */
   readonly items: ReadonlySet<string>;
   readonly problems: readonly string[];
 }
@@ -122,7 +122,7 @@ export function citationsIn(file: string, text: string): Citation[] {
 /** The single clauses of a list: `8.3-8.5, appendix C` is 8.3, 8.4, 8.5 and appendix C. */
 function clausesIn(items: string): string[] {
   const names: string[] = [];
-  for (const { groups } of items.matchAll(new RegExp(String.raw`(?<range>-|to${SPACE})?(?<item>${ITEM})`, "g"))) {
+  for (const { groups } of items.matchAll(new RegExp(`(?<range>-|to${SPACE})?(?<item>${ITEM})`, "g"))) {
     const item = groups!["item"]!.replace(new RegExp(SPACE), " ");
     if (groups!["range"] !== undefined) names.push(...between(names.at(-1)!, item));
     names.push(item);

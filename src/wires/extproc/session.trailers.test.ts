@@ -229,7 +229,7 @@ describe("what plugins make of a complete response", () => {
       reply.dynamicMetadata === undefined ? undefined : fromStruct(reply.dynamicMetadata),
     ]);
 
-  it.each([9, 9000, 130_000])("goes with the last body message of %i bytes, held or not (E-73, epp-protocol 4.5)", (size) => {
+  it.each([9, 9000, 130_000])("goes with the last body message of %i bytes, held or not (E-73)", (size) => {
     for (const streaming of [true, false]) {
       const h = answered({ streaming });
       h.envoy.responseHeaders([[":status", "200"]]);

@@ -208,8 +208,8 @@ export function untested(citations: readonly Citation[], { anchors }: Definition
         if (/#\d/.test(anchor)) tested.add(anchor.slice(0, at));
     }
   }
-  // Chapters of tests and hazards hold IDs, no rules.
-  const isRule = (anchor: string): boolean => !/#\d+$/.test(anchor);
+  // Chapters hold clauses, and decisions repeat clauses that have IDs.
+  const isRule = (anchor: string): boolean => !/#\d+$|decisions\.md#/.test(anchor);
   return [...anchors.keys()].filter((anchor) => isRule(anchor) && !tested.has(anchor));
 }
 

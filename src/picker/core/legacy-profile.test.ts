@@ -59,7 +59,7 @@ describe("the profile legacy-v0.3", () => {
     for (const count of counts.values()) expect(Math.abs(count - 1000)).toBeLessThan(130);
   });
 
-  it("is the same by its name and from the example", async () => {
+  it("is the same by its name and from the example (scheduling 5.1)", async () => {
     const { source: _, ...byName } = effectiveSummary(await readConfig({ profile: "legacy-v0.3" }, silentLogger));
     const { source: __, ...byText } = effectiveSummary(await readConfig({ configText: EXAMPLE }, silentLogger));
     expect(byName).toEqual(byText);

@@ -136,7 +136,7 @@ describe("a refusal", () => {
     });
   });
 
-  it("carries no dropped-reason header when that is switched off (E-91)", () => {
+  it("carries no dropped-reason header when that is switched off (E-91, C-10)", () => {
     const h = new SessionHarness(new TestCore({ endpoints: 0 }), {
       wire: { emitDroppedReason: false, emitRequestId: false },
     }).post(chatBody());
@@ -152,7 +152,7 @@ describe("a refusal", () => {
     expect(idOf(early)).toMatch(/^[0-9a-f-]{36}$/);
   });
 
-  it("of what is too large is a 413, by the declared length at once, else by what arrives", () => {
+  it("of what is too large is a 413, by the declared length at once, else by what arrives (C-21)", () => {
     const declared = open({ maxRequestBytes: 100 });
     declared.envoy.requestHeaders([CHAT, ["content-length", "101"]]);
     expect(declared.refusal()).toEqual({

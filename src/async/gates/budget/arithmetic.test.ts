@@ -3,7 +3,7 @@ import { amount, fits, LearnedSize } from "./arithmetic.ts";
 
 const KIB = 1024;
 
-describe("amount (A-1, test vectors of async-processor 2.4)", () => {
+describe("amount (A-1, async-processor 2.1 and 2.4)", () => {
   it.each([
     ["B-1, the worked example", 5 * 10, 1 - 0.3, 0.1, "requests", 30],
     ["B-2 in bytes", 1024 * KIB, 0.7, 0.1, "bytes", 614.4 * KIB],

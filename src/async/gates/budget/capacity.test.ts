@@ -98,7 +98,7 @@ describe("SharedCapacity", () => {
     expect(take()).toHaveLength(1);
   });
 
-  it("subtracts all of its own from a figure that shows only what waits", async () => {
+  it("subtracts all of its own from a figure that shows only what waits (G-13)", async () => {
     const { sample, take, clock } = make({ kind: "queue-only", budget: 1, baseline: 0.1 });
     await sample();
     const tickets = take();

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { type Citation, citationsIn, deadCitations, definitionsIn, untested } from "./citations.ts";
+import { type Citation, citationsIn } from "./citation-text.ts";
+import { deadCitations, definitionsIn, untested } from "./citations.ts";
 
 const PAGE = [
   '## <a id="3"></a>3 Plugins',
@@ -79,6 +80,10 @@ describe("a citation that leads nowhere", () => {
     ["spec/decisions.md", /"spec\/decisions\.md" names no page/],
     ["data-plane 1.4", /names no page/],
     ["design rule 2", /names no page/],
+    ['it("is read (3.4)", () => {', /names no page/],
+    ['describe("a hint (S-50, 3.5.1)", () => {', /names no page|"S-50"/],
+    ["/** Two of them (3.4). */", /names no page/],
+    [" * Two of them (3.4, 3.5).", /names no page/],
   ])("%j is told", (text, problem) => {
     expect(dead(text)).toEqual([expect.stringMatching(problem)]);
   });
@@ -86,6 +91,9 @@ describe("a citation that leads nowhere", () => {
   it("is none of these", () => {
     expect(
       dead("scheduling 3.4-3.5, 3.4(2), appendix B; S-50; ADR 4; docs/adr/0004-prefix-hash.md; RFC 7541 appendix C"),
+    ).toEqual([]);
+    expect(
+      dead('const half = f(0.5); // (scheduling 3.4)\nit("is half (S-50, scheduling 3.5)", () => g(1.5));'),
     ).toEqual([]);
     expect(dead("docs/spec/scheduling.md, docs/spec/scheduling.md#s-50")).toEqual([]);
   });

@@ -28,6 +28,7 @@ const CHECK: readonly Step[] = [
   { name: "arrows", command: [process.execPath, "scripts/arrows.ts"] },
   { name: "links", command: [process.execPath, "scripts/links.ts"] },
   { name: "words", command: [process.execPath, "scripts/words.ts"] },
+  { name: "citations", command: [process.execPath, "scripts/citations.ts"] },
   { name: "generated docs", command: [process.execPath, "scripts/docs.ts", "--check"] },
   { name: "generated CRDs", command: [process.execPath, "scripts/crds.ts", "--check"] },
 ];

@@ -134,7 +134,7 @@ beforeAll(async () => {
 });
 afterAll(() => cleanup.run());
 
-describe("the page (A-91, 8.6)", () => {
+describe("the page (A-91, async-processor 8.6)", () => {
   it("has after its start what needs no event, and all reasons of decisions at 0", () => {
     const names = [...families(first).keys()];
     for (const name of ["pool_worker_limit", "broker_backlog", "gate_decisions_total", "dispatch_budget"])

@@ -29,7 +29,7 @@ const requests = (count: number, prefix = "m") =>
   Array.from({ length: count }, (_, i) => ({ id: `${prefix}${i}`, deadline: inSeconds(600), payload: { n: i } }));
 const idsOf = (texts: readonly string[]) => texts.map((text) => (JSON.parse(text) as { id: string }).id);
 
-describe.concurrent("the probes (A-86, 8.3)", () => {
+describe.concurrent("the probes (A-86, async-processor 8.3)", () => {
   it("say ready, and not ready from SIGTERM on, while the process lives on; nothing of Kubernetes is needed", async (context) => {
     const { store, gatewayOf, dispatch } = parts(context);
     const [queue, gateway] = [await store("SQLite"), await gatewayOf()];
@@ -238,7 +238,7 @@ describe.concurrent.each(["Redis", "SQLite"] as const)("a stop of a process on %
     expect(left).toMatchObject({ claimed: 4 });
   };
   // A file cannot be gone as a server can.
-  if (kind === "Redis") it("ends within the drain and 5 s although its store is gone (8.4)", whenGone);
+  if (kind === "Redis") it("ends within the drain and 5 s although its store is gone (async-processor 8.4)", whenGone);
 });
 
 describe.concurrent("a start that fails", () => {

@@ -210,7 +210,7 @@ describe("what other producers write and other consumers read (A-31)", () => {
       ...{ payload_encoding: "base64", content_type: "application/octet-stream" },
     });
     expect(results.get("nf")).toEqual({ id: "nf", status_code: 404, payload: "no such model" });
-    // Not followed (7.3).
+    // Not followed (async-processor 7.3).
     expect(results.get("moved")).toMatchObject({ status_code: 302, payload: "" });
     expect(gateway.seen.filter(({ id }) => id === "moved")).toHaveLength(1);
     gateway.reply = () => ({});

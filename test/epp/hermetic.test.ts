@@ -103,7 +103,7 @@ const body = (text: string | Uint8Array, more: Plain = {}): Plain => ({
 });
 const rewrite = hermeticHeaders(["x-gateway-model-name-rewrite", "my-model-12345"]);
 
-describe("sluice epp --parity v1.5, asked as the hermetic tests do (appendix B)", () => {
+describe("sluice epp --parity v1.5, asked as the hermetic tests do (epp-protocol appendix B)", () => {
   let epp: BareEpp;
   beforeAll(async () => {
     epp = await start(endpoints, "--config-text", REPORTER);

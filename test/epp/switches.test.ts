@@ -35,7 +35,7 @@ describe("switches of the wire, from the command line to the proxy", () => {
     [["--legacy-header-only-500"], 500],
     [["--parity", "v1.5"], 500],
     [["--parity=v1.5", "--legacy-header-only-500=false"], 503],
-  ])("%j answers a header-only request to an empty pool with %d (E-14, D1)", async (flags, status) => {
+  ])("%j answers a header-only request to an empty pool with %d (E-14, C-1)", async (flags, status) => {
     const { immediateResponse } = await headerOnly(endpointsFile([]), ...flags);
     expect(immediateResponse.status.code).toBe(status);
   });

@@ -49,7 +49,7 @@ async function oneExchange(process: TestProcess): Promise<void> {
 }
 
 describe("sluice epp", () => {
-  it("sends what it sampled before it ends, under the reference's names (S-99, 9.1)", async () => {
+  it("sends what it sampled before it ends, under the reference's names (S-99, scheduling 9.1)", async () => {
     const process = epp({ ...collected(), OTEL_TRACES_SAMPLER_ARG: "1" });
     await oneExchange(process);
     await process.stop("SIGTERM");

@@ -157,7 +157,7 @@ describe("metric gates on a real Prometheus", () => {
     await reading(bench, { budget: 0.8, kind: "queue-only", maxSys: 30 });
   });
 
-  it("two Endpoint Picker replicas break sources 0 and 2, and not their robust forms (3.7)", async () => {
+  it("two Endpoint Picker replicas break sources 0 and 2, and not their robust forms (async-processor 3.7)", async () => {
     const published = gate("prometheus-budget", { pool: "p", max_concurrency: 10 });
     const robust = gate("prometheus-budget", { pool: "p", max_concurrency: 10, robust: true });
     for (const page of [eppA, eppB]) page.text = ready(5) + queued(5);
@@ -172,7 +172,7 @@ describe("metric gates on a real Prometheus", () => {
     await reading(published, { budget: 0.9, kind: "queue-only", maxSys: 50 });
   });
 
-  it("an empty pool is not an idle one (V7)", async () => {
+  it("an empty pool is not an idle one (B-7)", async () => {
     const bench = gate("prometheus-budget", { pool: "p", max_concurrency: 10 });
     eppA.text = ready(2) + queued(0);
     await reading(bench, { budget: 1 });
@@ -200,7 +200,7 @@ describe("metric gates on a real Prometheus", () => {
     await reading(bench, { readable: false, problem: "a sample is NaN" });
   });
 
-  it("a sample that Prometheus still shows but nobody renews is not believed (D-15)", async () => {
+  it("a sample that Prometheus still shows but nobody renews is not believed (G-15)", async () => {
     const old = realClock.wall() - 100_000;
     const pool = 'inference_pool="old"';
     eppA.text = `inference_extension_flow_control_pool_saturation{${pool}} 0.1 ${old}\n`;

@@ -154,7 +154,7 @@ describe("Pub/Sub broker", () => {
     expect((await broker.claim(Q, { max: 3, expired: 0 })).claims.map(idOf)).toEqual(["a"]);
   });
 
-  it("A-63 acknowledges only what is confirmed: a result that cannot be published leaves its message claimed", async () => {
+  it("A-63 H-11 acknowledges only what is confirmed: a result that cannot be published leaves its message claimed", async () => {
     begin();
     fake.publish("requests", request("a"));
     const [a] = await claim(1);

@@ -346,7 +346,7 @@ describe("A-38 cancel marks", () => {
     expect(await broker.cancelled(claims)).toEqual([true, false, false, true, false]);
   });
 
-  it("A-37 one transaction: the mark of an earlier submission goes, token until the deadline, entry by deadline", async () => {
+  it("A-37 one transaction (async-processor 5.2.2): the mark of an earlier submission goes, token until the deadline, entry by deadline", async () => {
     const producer = await producerOn(redis);
     const deadline = inSeconds(100);
     await redis.send(["SET", "request-cancel:a", token]);

@@ -210,7 +210,7 @@ describe("a server that is away", () => {
     expect(await broker.backlog(Q)).toMatchObject({ waiting: 0, claimed: 0, dead: 0 });
   });
 
-  it("A-56 killed while two movers are at work: each retry is either parked or queued, once", async () => {
+  it("A-56 H-9 killed while two movers are at work: each retry is either parked or queued, once", async () => {
     await serve({ appendOnly: true });
     await add(4000, "retries", { request_queue_name: "q" });
     const movers = [(await begin()).broker, (await begin()).broker];

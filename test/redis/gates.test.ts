@@ -161,7 +161,7 @@ describe("redis-quota, rate limit", () => {
     expect(await redis.pTTL(key)).toBeGreaterThan(60_000);
   });
 
-  it("gives a token back when its message was not sent (D-18)", async () => {
+  it("gives a token back when its message was not sent (G-18)", async () => {
     const gate = await quota({ limit: 1, window: "10m" });
     for (let i = 0; i < 10; i++) {
       const collected = new Collected();

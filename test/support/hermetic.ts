@@ -2,7 +2,7 @@ import { DEFAULT_WIRE_OPTIONS, type WireOptions } from "../../src/wires/extproc/
 import type { TestEndpoint } from "./core.ts";
 import { fromStruct, headerMap, type Plain } from "./extproc-client.ts";
 
-/** What `--parity v1.5` sets (epp-protocol 19): the hermetic scenarios of appendix B compare whole messages of that release. */
+/** What `--parity v1.5` sets (epp-protocol 19): the scenarios of epp-protocol appendix B compare whole messages of v1.5. */
 export const PARITY_WIRE: WireOptions = {
   ...DEFAULT_WIRE_OPTIONS,
   legacyHeaderOnly500: true,
@@ -15,7 +15,7 @@ export const PARITY_WIRE: WireOptions = {
 /** Waiting requests, KV cache use, active adapters. */
 export type Pod = readonly [queue: number, kv: number, ...adapters: string[]];
 
-/** Pods at `192.168.1.N:8000`, N from 1 up, as appendix B has them. */
+/** Pods at `192.168.1.N:8000`, N from 1 up, as epp-protocol appendix B has them. */
 export function hermeticPods(pods: readonly Pod[]): TestEndpoint[] {
   return pods.map(([waiting, kvUsage, ...adapters], i) => ({
     address: `192.168.1.${i + 1}`,
@@ -24,12 +24,12 @@ export function hermeticPods(pods: readonly Pod[]): TestEndpoint[] {
   }));
 }
 
-/** The body of appendix B. */
+/** The body of epp-protocol appendix B. */
 export function hermeticBody(model: string, prompt = "test"): string {
   return JSON.stringify({ max_tokens: 100, model, prompt, temperature: 0 });
 }
 
-/** The headers of appendix B, with values in `value`; no `protocol_config`, as in the reference's tests. */
+/** The headers of epp-protocol appendix B, with values in `value`; no `protocol_config`, as in the reference's tests. */
 export function hermeticHeaders(...more: (readonly [string, string])[]): Plain {
   return {
     requestHeaders: {
@@ -65,7 +65,7 @@ function setHeaders(headers: Readonly<Record<string, string>>): Plain[] {
     .map((key) => ({ header: { key, rawValue: headers[key] } }));
 }
 
-/** The whole answer to a routed request of appendix B. @param more headers that are echoed besides */
+/** The whole answer to a routed request of epp-protocol appendix B. @param more headers that are echoed besides */
 export function routedTo(destination: string, body: string, more: Readonly<Record<string, string>> = {}): Plain[] {
   const length = Buffer.byteLength(body, "latin1");
   const headers = {

@@ -68,7 +68,7 @@ export function rights(...purposes: readonly (keyof typeof RIGHTS)[]): string[] 
   return purposes.flatMap((purpose) => [...RIGHTS[purpose]]).sort();
 }
 
-/** What every Deployment of ours has to look like, whatever made it (api-resources 6B.2, 8.10). */
+/** What every Deployment of ours has to look like, whatever made it (api-resources 6B.2). */
 export function podOf(deployment: Rendered) {
   const { spec } = deployment["spec"].template;
   return { spec, container: spec.containers.find(({ name }: { name: string }) => name === "epp") };

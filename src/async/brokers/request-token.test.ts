@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { orderedToken } from "./request-token.ts";
 
-describe("orderedToken", () => {
+describe("orderedToken (async-processor 5.2.3)", () => {
   it("A-37 is 32 hex digits, never the same, and sorts by time, then by number", () => {
     const random = new SeededRandom(1);
     const wall = 1_800_000_000_000;

@@ -33,12 +33,12 @@ const body = (bytes: number): string => `{"prompt":"${"x".repeat(bytes - 13)}"}`
 
 describe("the test vectors of 2.4 decide what is in flight (A-1)", () => {
   it.each([
-    ["V1, the seed's worked example: F 0.3, B 0.1, 5 servers of 10", 1 - 0.3, 0.1, 5 * 10, 30],
-    ["V3: D = B", 0.05, 0.05, 50, 0],
-    ["V4: just above B one may go, and no second beside it", 0.06, 0.05, 50, 1],
-    ["V5: where doubles fall short", 1 - 0.05, 0.05, 50, 45],
-    ["V6: D above 1 counts as 1", 1.3, 0.1, 10, 9],
-    ["V7: no servers", 0, 0.05, 50, 0],
+    ["B-1, the worked example: F 0.3, B 0.1, 5 servers of 10", 1 - 0.3, 0.1, 5 * 10, 30],
+    ["B-3: D = B", 0.05, 0.05, 50, 0],
+    ["B-4: just above B one may go, and no second beside it", 0.06, 0.05, 50, 1],
+    ["B-5: where doubles fall short", 1 - 0.05, 0.05, 50, 45],
+    ["B-6: D above 1 counts as 1", 1.3, 0.1, 10, 9],
+    ["B-7: no servers", 0, 0.05, 50, 0],
     ["the reference's batch 10, B 0.1, D 0.2", 0.2, 0.1, 50, 5],
   ])("%s", async (_, budget, baseline, maxSys, expected) => {
     const { harness } = gated({ budget, baseline, maxSys });
@@ -49,7 +49,7 @@ describe("the test vectors of 2.4 decide what is in flight (A-1)", () => {
     expect(harness.gateway.running).toBe(expected);
   });
 
-  it("V2 in bytes: of 614.4 KiB, r1 of 600 goes and r2 of 100 does not", async () => {
+  it("B-2 in bytes: of 614.4 KiB, r1 of 600 goes and r2 of 100 does not", async () => {
     const { harness } = gated({ budget: 0.7, baseline: 0.1, maxSys: 1024 * KIB, unit: "bytes" });
     harness.gateway.latency = 60_000;
     await harness.submit("r1", { payload: body(600 * KIB), deadline: harness.in(1000) });
@@ -59,7 +59,7 @@ describe("the test vectors of 2.4 decide what is in flight (A-1)", () => {
     expect(harness.gateway.ids).toEqual(["r1"]);
   });
 
-  it("V2 in tokens: a quarter of the prompt's bytes and the longest answer count", async () => {
+  it("B-2 in tokens: a quarter of the prompt's bytes and the longest answer count", async () => {
     const { harness } = gated({ budget: 0.7, baseline: 0.1, maxSys: 1024, unit: "tokens" });
     harness.gateway.latency = 60_000;
     await harness.submit("r1", { payload: { prompt: "x".repeat(400), max_tokens: 500 }, deadline: harness.in(1000) });
@@ -69,7 +69,7 @@ describe("the test vectors of 2.4 decide what is in flight (A-1)", () => {
     expect(harness.gateway.ids).toEqual(["r1"]);
   });
 
-  it("V2 in tokens: bytes per token are those of the model's answers, and are shown", async () => {
+  it("B-2 in tokens: bytes per token are those of the model's answers, and are shown", async () => {
     const { harness } = gated({ budget: 1, baseline: 0, maxSys: 4200, unit: "tokens" });
     harness.gateway.latency = 1000;
     harness.gateway.reply = () => answer(200, { body: Buffer.from('{"usage":{"prompt_tokens":1000}}') });
@@ -86,7 +86,7 @@ describe("the test vectors of 2.4 decide what is in flight (A-1)", () => {
     expect([model, Math.round(bytesPerToken)]).toEqual(["m", 8]);
   });
 
-  it("V8: sizes 10, 10, 100, 6 against 30 bytes: the first two, and nobody skips ahead (A-11)", async () => {
+  it("B-8: sizes 10, 10, 100, 6 against 30 bytes: the first two, and nobody skips ahead (A-11)", async () => {
     const { harness } = gated({ budget: 1, baseline: 0, maxSys: 30, unit: "bytes" });
     harness.gateway.latency = 60_000;
     for (const [i, payload] of [10, 10, 100, 6].map(jsonOf).entries())
@@ -158,7 +158,7 @@ describe("one sample", () => {
     expect(harness.gateway.requests).toHaveLength(30);
   });
 
-  it("is spent once by all queues and pools that share the gate, and every queue has some of it (D-10)", async () => {
+  it("is spent once by all queues and pools that share the gate, and every queue has some of it (G-10)", async () => {
     const clock = new VirtualClock(EPOCH);
     const queues = ["a", "b", "c", "d"].map((name) =>
       queueSettings(name, { workerPoolId: name < "c" ? "one" : "two" }),
@@ -328,7 +328,7 @@ describe("opening again (A-10)", () => {
 });
 
 describe("a message that has waited", () => {
-  it("does not leave when its gate has closed meanwhile, whatever held it up (A-9, D-12)", async () => {
+  it("does not leave when its gate has closed meanwhile, whatever held it up (A-9, G-12)", async () => {
     const clock = new VirtualClock(EPOCH);
     const capacity = new FakeCapacity(clock, { budget: 1, maxSys: 50 });
     let parked = true;

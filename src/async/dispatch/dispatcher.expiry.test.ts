@@ -99,7 +99,7 @@ describe("an expiry in one queue of a pool", () => {
   });
 });
 
-describe("a deadline (4.5)", () => {
+describe("a deadline (async-processor 4.5)", () => {
   it("that passes while a message waits for its retry is told when the retry was due, not later", async () => {
     const harness = new Harness();
     harness.gateway.reply = () => ({ kind: "no-answer", message: "connect ECONNREFUSED" });
@@ -133,7 +133,7 @@ describe("a deadline (4.5)", () => {
     expect(harness.resultOf("a")?.statusCode).toBe(200);
   });
 
-  it("leaves an attempt no longer than it is, however long a request may take (7.5)", async () => {
+  it("leaves an attempt no longer than it is, however long a request may take (async-processor 7.5)", async () => {
     const harness = new Harness({ requestTimeout: 3000 });
     harness.gateway.latency = LONG;
     await harness.submit("short", { deadline: harness.in(2) });

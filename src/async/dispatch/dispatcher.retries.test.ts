@@ -79,7 +79,7 @@ describe("a message whose deadline passes after failed attempts", () => {
   });
 });
 
-describe("Retry-After (A-79, 5.2.6)", () => {
+describe("Retry-After (A-79, async-processor 5.2.6)", () => {
   const asking = (retryAfterMs: number): readonly (readonly [string, GatewayAnswer])[] => [
     ["429", answer(429, { retryAfterMs })],
     ["503", answer(503, { retryAfterMs })],
@@ -127,7 +127,7 @@ describe("what is left when the time is up (A-83)", () => {
     },
   );
 
-  it("a reason of the gateway stands in the error message (7.4)", async () => {
+  it("a reason of the gateway stands in the error message (async-processor 7.4)", async () => {
     const harness = new Harness();
     harness.gateway.reply = () => answer(429, { dropReason: "rejected-ttl-expired" });
     await harness.submit("a", { deadline: harness.in(4) });

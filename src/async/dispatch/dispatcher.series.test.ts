@@ -13,7 +13,7 @@ function gated(over: ConstructorParameters<typeof FakeCapacity>[1]) {
   return { harness, capacity };
 }
 
-describe("series of the budget (A-91, 8.6)", () => {
+describe("series of the budget (A-91, async-processor 8.6)", () => {
   it("show the budget and N of the gate from the first poll on, and follow it", async () => {
     const { harness, capacity } = gated({ budget: 0.7, baseline: 0.1, maxSys: 50 });
     harness.start();
@@ -31,7 +31,7 @@ describe("series of the budget (A-91, 8.6)", () => {
     expect(harness.metric("dispatch_allowance")).toBe(0);
   });
 
-  it("show a latched gate as budget 0 until a later sample (2.7)", async () => {
+  it("show a latched gate as budget 0 until a later sample (async-processor 2.7)", async () => {
     const { harness, capacity } = gated({ budget: 0.9, maxSys: 10 });
     harness.gateway.reply = () => answer(429);
     await harness.submitMany(30);

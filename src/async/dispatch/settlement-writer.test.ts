@@ -91,7 +91,7 @@ describe("SettlementWriter", () => {
     expect(idle).toBe(true);
   });
 
-  it("what the broker does not take holds up nobody else, and is tried until it does (5.2.8, H-24)", async () => {
+  it("what the broker does not take holds up nobody else, and is tried until it does (async-processor 5.2.8, H-24)", async () => {
     const { clock, calls, settled, add, outcomes, writer } = made();
     outcomes((id) => (id === "bad" ? { failed: "NOPERM" } : "settled"));
     add("bad");

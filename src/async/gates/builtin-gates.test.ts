@@ -90,7 +90,7 @@ describe.each(TYPES)("%s", (type) => {
     }
   });
 
-  it("clamps D to [0, 1] (V6)", async () => {
+  it("clamps D to [0, 1] (B-6)", async () => {
     free(type, 1.3);
     const bench = gate(type);
     expect(await bench.gate.budget()).toBeCloseTo(1 - baseline, 12);
@@ -168,7 +168,7 @@ describe.each(TYPES)("%s", (type) => {
     expect(bench.shown()).toMatchObject({ readable: false, budget: 0 });
   });
 
-  it("a fallback is never more than an idle system has (D-17)", async () => {
+  it("a fallback is never more than an idle system has (G-17)", async () => {
     fake.reply = () => ({ status: 500, body: "" });
     const generous = gate(type, { fallback: type === "prometheus-saturation" ? -2 : 7 });
     expect(await generous.gate.budget()).toBeCloseTo(1 - baseline, 12);
@@ -178,7 +178,7 @@ describe.each(TYPES)("%s", (type) => {
     expect((await closed.read()).readable).toBe(false);
   });
 
-  it("a sample that has become too old by being kept is asked for anew (D-15)", async () => {
+  it("a sample that has become too old by being kept is asked for anew (G-15)", async () => {
     free(type, 1);
     const bench = gate(type, { max_sample_age: "20s", metric_lag: "5s" }, 3_600_000);
     const first = await bench.read();
@@ -351,7 +351,7 @@ it("the pool is told with the figures", async () => {
   expect(nameless.figures.at(-1)?.pool).toBe("");
 });
 
-it("a sample that is too old is not believed, and is asked for no more often than another (D-15)", async () => {
+it("a sample that is too old is not believed, and is asked for no more often than another (G-15)", async () => {
   free("prometheus-saturation", 1);
   fake.sampleAge = 60_001;
   const bench = gate("prometheus-saturation", {}, 5000);

@@ -22,7 +22,7 @@ describe("composite", () => {
   });
 
   it.each([false, true])(
-    "gives earlier reservations back as unsent when a later gate refuses (A-23, D-18; later: %s)",
+    "gives earlier reservations back as unsent when a later gate refuses (A-23, G-18; later: %s)",
     async (later) => {
       const order: string[] = [];
       const first = new ScriptedGate(undefined, later, () => order.push("first"));

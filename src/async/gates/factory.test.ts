@@ -127,7 +127,7 @@ describe("GateFactory", () => {
     expect(verdicts).toEqual([CONTINUE, CONTINUE, REFUSE]);
   });
 
-  it("says what it made, without secrets (3.9, A-85)", async () => {
+  it("says what it made, without secrets (async-processor 3.9, A-85)", async () => {
     const log = new LogLines();
     const gates = factory({ log });
     gates.make({ type: "local-max-concurrency", parameters: { limit: 2 } }, POOL);

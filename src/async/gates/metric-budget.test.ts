@@ -59,7 +59,7 @@ describe("metric-budget", () => {
     expect(await gate(parameters).read()).toMatchObject({ readable: false });
   });
 
-  it("the seed's example in KiB: 614.4 of 1,024", async () => {
+  it("the example in KiB: 614.4 of 1,024", async () => {
     answers["d"] = () => gives(0.7);
     const { maxSys = 0, budget, baseline } = await gate({ unit: "bytes", max_sys: 1024, baseline: 0.1 }).read();
     expect(maxSys * (budget - baseline)).toBeCloseTo(614.4, 9);

@@ -99,7 +99,7 @@ describe("prometheus-budget", () => {
     expect(await n({})).toBe(500);
     expect(await n({ capacity_per_pod: 8000, unit: "tokens" })).toBe(40_000);
     expect(await n({ max_sys: 77 })).toBe(77);
-    // The seed's example: F 0.3, B 0.1, 5 servers of 10 each.
+    // The example: F 0.3, B 0.1, 5 servers of 10 each.
     for (const [index, { query }] of budgetQueries(P, 10, false).entries()) series.set(query, index === 0 ? [0.7] : []);
     const { maxSys = 0, budget, baseline } = await gate({ max_concurrency: 10, baseline: 0.1 }).read();
     expect(maxSys * (budget - baseline)).toBeCloseTo(30, 9);
@@ -127,7 +127,7 @@ describe("prometheus-budget", () => {
     expect((await bench.read()).maxSys).toBe(400);
   });
 
-  it("no ready pod: unreadable, whatever the queues say (V7)", async () => {
+  it("no ready pod: unreadable, whatever the queues say (B-7)", async () => {
     only(0, [1]);
     series.set(readyPodsQuery(P), [0]);
     const bench = gate();

@@ -95,7 +95,7 @@ export const prometheusQueryGate = defineGate({
   },
 });
 
-/** Requests that wait do not show what runs; requests that run do (async-processor D-13). */
+/** Requests that wait do not show what runs; requests that run do (async-processor G-13). */
 const KINDS = ["queue-only", "queue-only", "occupancy"] as const;
 
 export const prometheusBudgetGate = defineGate({

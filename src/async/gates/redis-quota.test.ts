@@ -81,7 +81,7 @@ describe("redis-quota", () => {
     expect(gate.refusalKey(message({ userid: "bob" }))).toBe("quota:userid:bob");
   });
 
-  it("keeps a token that a message was sent for, and gives back that of one that was not (D-18)", async () => {
+  it("keeps a token that a message was sent for, and gives back that of one that was not (G-18)", async () => {
     const { gate, store } = quota({ limit: 5, mode: "rate-limit" });
     const [sent, unsent] = [new Collected(), new Collected()];
     await gate.apply(byAlice(), sent);
@@ -91,7 +91,7 @@ describe("redis-quota", () => {
     expect(store.taken("quota:userid:alice")).toBe(1);
   });
 
-  it("inside a composite burns no token when a later gate refuses (A-23, D-18)", async () => {
+  it("inside a composite burns no token when a later gate refuses (A-23, G-18)", async () => {
     const { gate, store } = quota({ limit: 5, mode: "rate-limit" });
     const closed = new ScriptedGate({ kind: "refuse" });
     const chain = new CompositeGate([gate, closed]);

@@ -40,7 +40,7 @@ describe("redis gate", () => {
   });
 
   it.each(["", "open", "NaN", "inf", "0x1", "1,5", "0.5 0.6"])(
-    "is closed by %j, which is no number (A-18, D-7)",
+    "is closed by %j, which is no number (A-18, G-7)",
     async (text) => {
       const { gate } = budgetOf(text, 1);
       expect(await gate.budget()).toBe(0);
@@ -95,7 +95,7 @@ describe("redis gate", () => {
     ["0.5", 32],
     ["1", 64],
   ])(
-    "of a constant %s keeps that share of the workers busy, however often it is read (D-2)",
+    "of a constant %s keeps that share of the workers busy, however often it is read (G-2)",
     async (text, inFlight) => {
       const { gate, redis, clock } = budgetOf(text);
       const harness = new Harness({ workers: 64, gates: { q: gate }, clock });

@@ -24,7 +24,10 @@ const ANSWER_LIMIT = 5_000;
 /** A decimal number, as people and programs write it; no hexadecimal, no infinity. */
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
 
-/** The share of the workers that may have something in flight, as somebody writes it into a Redis key (async-processor 3.3). What cannot be read closes it (seed 004). */
+/**
+ * The share of the workers that may have something in flight, as somebody writes it into a Redis key (async-processor 3.3).
+ * What cannot be read closes the gate (async-processor 2.5).
+ */
 export class RedisBudget implements DispatchGate, CapacitySource {
   readonly key: string;
   readonly capacities = [this];

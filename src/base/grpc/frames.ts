@@ -4,7 +4,7 @@ import type { Writer } from "./protobuf.ts";
 /** Bytes in front of every gRPC message: one compressed flag, four of length, most significant first. */
 export const FRAME_PREFIX = 5;
 
-/** The default limit for one inbound message: 64 MiB (spec/decisions.md, sizes). */
+/** The default limit for one inbound message: 64 MiB (docs/spec/decisions.md#sizes). */
 export const DEFAULT_MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
 
 const EMPTY = Buffer.alloc(0);

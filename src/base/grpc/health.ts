@@ -46,7 +46,7 @@ const READINESS_NAMES: ReadonlySet<string> = new Set(["", "readiness", EXT_PROC_
 
 /**
  * The table of epp-protocol 14.1: what a Kubernetes probe of `service` is answered. `liveness` is SERVING as long as the
- * process runs, in both modes (spec/decisions.md). Without leader election every name of no meaning of its own, such as
+ * process runs, in both modes (docs/spec/decisions.md#health). Without leader election every name of no meaning of its own, such as
  * that by which charts probe liveness and readiness alike, is answered without a look at plugins: none must have the process
  * restarted. With election only the leader is ready, and such names are SERVICE_UNKNOWN, as a status and not as an error.
  */

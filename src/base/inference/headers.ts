@@ -57,7 +57,7 @@ export const HEADER = {
 
 /**
  * Control headers that belong to the protocol: never echoed, and removed from the forwarded request when a client sent
- * them (epp-protocol 3.4; data-plane D-26). `content-length` is system-owned too, but is not removed.
+ * them (epp-protocol 3.4; D-26). `content-length` is system-owned too, but is not removed.
  */
 export const CONTROL_HEADERS: ReadonlySet<string> = new Set([
   HEADER.fairnessId,

@@ -3,7 +3,7 @@ import { HEADER } from "./headers.ts";
 
 /**
  * Every way in which an exchange can be refused or fail on the inference path: HTTP status, code shown to people and in
- * the label `error_code`, whether the dropped-reason header is sent. Source: epp-protocol 9.1-9.4 and spec/decisions.md.
+ * the label `error_code`, whether the dropped-reason header is sent. Source: epp-protocol 9.1-9.4 and docs/spec/decisions.md#immediate-response.
  */
 export const OUTCOMES = {
   bad_request: { status: 400, code: "BadRequest" },

@@ -45,7 +45,7 @@ describe("createLogger", () => {
     expect(lines[0]?.err).toMatchObject({ message: "broken", stack: expect.stringContaining("logging.test.ts") });
   });
 
-  it("maps the EPP's -v numbers to levels", () => {
+  it("maps the EPP's -v numbers to levels (scheduling appendix A)", () => {
     expect([-1, 0, 1, 2, 3, 4, 5, 9].map(levelOfVerbosity)).toEqual([
       "warn",
       "warn",

@@ -146,7 +146,7 @@ describe("startTracing", () => {
       });
   });
 
-  it("answers a request as a server, and shows what was over before it was told (9.1)", async () => {
+  it("answers a request as a server, and shows what was over before it was told (scheduling 9.1)", async () => {
     const clock = new VirtualClock(1_700_000_000_000);
     const tracing = await start({}, silentLogger, clock);
     clock.advance(1000);

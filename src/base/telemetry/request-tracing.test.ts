@@ -26,7 +26,7 @@ const loadedBy = (script: string) =>
   });
 const url = (file: string) => JSON.stringify(new URL(file, import.meta.url).href);
 
-it("is off without a place for traces, without the flag, and by OTEL_TRACES_EXPORTER=none (9.1)", async () => {
+it("is off without a place for traces, without the flag, and by OTEL_TRACES_EXPORTER=none (scheduling 9.1)", async () => {
   const endpoint = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:4317" };
   const on = async (wanted: boolean, env: Readonly<Record<string, string>>) => {
     const tracing = await startRequestTracing(wanted, env, new VirtualClock(), silentLogger);

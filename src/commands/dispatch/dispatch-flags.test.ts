@@ -226,7 +226,7 @@ describe("dispatchOptionsOf", () => {
       expect(await failure([...INLINE, half])).toBe("FLAG_CONFLICT: --tls-cert and --tls-key must be given together");
   });
 
-  it("honours LOG_LEVEL where no flag says a level", async () => {
+  it("honours LOG_LEVEL where no flag says a level (async-processor 8.2)", async () => {
     const level = async (args: readonly string[], text: string) => {
       const { options, warnings } = await command([...INLINE, ...args], { LOG_LEVEL: text });
       return [options.logging.level, ...warnings];

@@ -222,7 +222,7 @@ describe("parseEppFlags", () => {
     });
   });
 
-  it("takes the metrics of other model servers in every spelling, and warns that the flags are deprecated (S-17, D19, pitfall 19)", () => {
+  it("takes the metrics of other model servers in every spelling, and warns that the flags are deprecated (S-17, C-19, pitfall 19)", () => {
     const deprecated = (flag: string): string =>
       `--${flag} is deprecated: later releases of the reference take it from engineConfigs of their configuration; it is honoured here`;
     expect(

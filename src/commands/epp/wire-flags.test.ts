@@ -7,7 +7,7 @@ import { learnsBytesPerTokenOf, maxRequestBodyOf, WIRE_FLAGS, wireOf } from "./w
 const wire = (...args: string[]) => wireOf(parseGoFlags(args, WIRE_FLAGS, {}), true);
 
 describe("the flags of the wire", () => {
-  it("ask for the protocol's defaults when none is given (D1-D14)", () => {
+  it("ask for the protocol's defaults when none is given (C-1 to C-14)", () => {
     expect(wire()).toEqual(DEFAULT_WIRE_OPTIONS);
   });
 

@@ -6,7 +6,7 @@ import type { EppSettings } from "./start.ts";
 /** Bytes: what a body in one buffer may have. */
 const LARGEST_BODY = 2 ** 30;
 
-/** How the picker speaks to the proxy (epp-protocol 7, 19; spec/decisions.md). */
+/** How the picker speaks to the proxy (epp-protocol 7, 19; docs/spec/decisions.md). */
 export const WIRE_FLAGS = [
   {
     name: "destination-endpoint-hint-key",
@@ -164,7 +164,7 @@ export const WIRE_FLAGS = [
   },
 ] as const satisfies readonly FlagRow[];
 
-/** What `--parity v1.5` sets (epp-protocol 19: D1, D4, D10, D13, D21). */
+/** What `--parity v1.5` sets (epp-protocol 19: C-1, C-4, C-10, C-13, C-21). */
 const V1_5 = {
   "legacy-header-only-500": true,
   "subset-match": "ip",

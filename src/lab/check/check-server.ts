@@ -38,7 +38,7 @@ export interface CheckReport {
 }
 
 /**
- * Checks a live model server against the model server protocol (seed 003; api-resources 7) with at most ten requests, of
+ * Checks a live model server against the model server protocol (api-resources 7) with at most ten requests, of
  * which seven ask for four tokens each.
  * @param tell called with each verdict as soon as it stands
  * @throws SluiceError CHECK_UNREACHABLE when there is no connection at all; FLAG_VALUE

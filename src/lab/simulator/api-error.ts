@@ -12,7 +12,7 @@ export const FAILURE_TYPES = [
 
 type FailureType = (typeof FAILURE_TYPES)[number];
 
-/** An answer that is an error, in the shape of the OpenAI API (data-plane 5.3, "Errors"). */
+/** An answer that is an error, in the shape of the OpenAI API (envoy-data-plane 5.3, "Errors"). */
 export class SimApiError extends SluiceError {
   /** HTTP status, 400..599. */
   readonly status: number;

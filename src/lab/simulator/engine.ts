@@ -55,7 +55,7 @@ const NO_HASHES = new Uint32Array(0);
 const LONGEST_TIMER = 2 ** 30;
 
 /**
- * The scheduler of a vLLM-like model server (data-plane 5.3): a FIFO queue, a fixed number of slots, adapter slots that
+ * The scheduler of a vLLM-like model server (envoy-data-plane 5.3): a FIFO queue, a fixed number of slots, adapter slots that
  * a request may have to wait for while others pass it, a KV cache, and durations from a latency model. It computes
  * nothing and owns no socket: tokens are counted, not made. It lives in the time of its clock, virtual or real, holds one timer
  * however many sequences run, and draws all chance from `random` in the order of submission, so equal seeds and equal

@@ -10,7 +10,7 @@ const NONE = -1;
 /**
  * The KV cache of one engine: a fixed number of blocks, shared between sequences with the same prefix, pinned while a
  * sequence runs and kept afterwards in least-recently-used order until somebody needs the room
- * (data-plane 5.3, "KV cache"). Everything lives in typed arrays sized once.
+ * (envoy-data-plane 5.3, "KV cache"). Everything lives in typed arrays sized once.
  *
  * A sequence takes what it can get: when every block is pinned, the rest of its prompt simply isn't cached. It never
  * waits for blocks, because in this model a request waits for a slot or for an adapter only (D-63).

@@ -1,6 +1,6 @@
 import type { Random } from "../../base/clock/random.ts";
 
-/** How time passes in the engine; all durations in milliseconds (data-plane 5.1 and 5.3, "Latency"). */
+/** How time passes in the engine; all durations in milliseconds (envoy-data-plane 5.1 and 5.3, "Latency"). */
 export interface LatencyConfig {
   /** Which formula gives the time to first token; "" = `constant` if `timeToFirstToken` is not 0, else `per-token`. */
   readonly latencyCalculator: "" | "constant" | "per-token";

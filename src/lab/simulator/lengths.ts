@@ -1,7 +1,7 @@
 import type { Random } from "../../base/clock/random.ts";
 import { gaussian } from "./latency.ts";
 
-/** Cumulative probabilities of the six length ranges of an answer whose caller set a maximum (data-plane 5.1). */
+/** Cumulative probabilities of the six length ranges of an answer whose caller set a maximum (envoy-data-plane 5.1). */
 const CUMULATIVE = [0.2, 0.5, 0.7, 0.75, 0.85, 1];
 const RANGES = CUMULATIVE.length;
 /** From this maximum on, ranges are this wide, except the one below, which takes up the rest. */

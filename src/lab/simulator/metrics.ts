@@ -12,7 +12,7 @@ const PER_TOKEN = [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75
 const REQUEST = [0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680];
 const MODEL = ["model_name"] as const;
 
-/** The metrics page of one server, under vLLM's names (data-plane 5.2). Watches the engine it is given to. */
+/** The metrics page of one server, under vLLM's names (envoy-data-plane 5.2). Watches the engine it is given to. */
 export class SimMetrics implements SequenceListener {
   readonly #clock: Clock;
   readonly #model: string;

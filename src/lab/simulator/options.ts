@@ -21,7 +21,7 @@ const BIG = 2 ** 31 - 1;
 const LIVE = { live: true };
 const FAULT = { fault: true };
 
-/** Every option of `sluice sim` under its reference name (data-plane 5.1, 5.3); "(ours)" marks those of no vLLM. */
+/** Every option of `sluice sim` under its reference name (envoy-data-plane 5.1, 5.3); "(ours)" marks those of no vLLM. */
 const SHAPE = {
   host: textOption("0.0.0.0", "address to listen on"),
   port: integer(8000, 0, 65535, "first port to listen on; 0 = any free one"),

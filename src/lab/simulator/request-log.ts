@@ -1,4 +1,4 @@
-/** What is remembered of one request (data-plane 5.3, "Introspection"). Times are wall-clock milliseconds. */
+/** What is remembered of one request (envoy-data-plane 5.3, "Introspection"). Times are wall-clock milliseconds. */
 export interface RequestRecord {
   /** `x-request-id`, or one made up here. */
   readonly id: string;

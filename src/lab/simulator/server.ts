@@ -40,7 +40,7 @@ export interface SimulatorParts {
 }
 
 /**
- * Starts one model server (data-plane 5.3) on `options.port`; options that concern several servers are not looked at.
+ * Starts one model server (envoy-data-plane 5.3) on `options.port`; options that concern several servers are not looked at.
  * @throws SluiceError LISTEN_FAILED when it can't listen there
  */
 export async function startSimulator(options: SimOptions, parts: SimulatorParts = {}): Promise<Simulator> {

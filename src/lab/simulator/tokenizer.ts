@@ -14,7 +14,7 @@ for (let unit = 0; unit < 128; unit++) {
 type OnPiece = (start: number, end: number, id: number) => void;
 
 /**
- * The token ids of a text (data-plane 5.3, "Tokens"). A token is a word or a single other character, with the white
+ * The token ids of a text (envoy-data-plane 5.3, "Tokens"). A token is a word or a single other character, with the white
  * space that follows it (`(\w+|\W)\s*`, letters beyond ASCII counting as \w); white space at the start is a token of its own. Its id is the
  * 32-bit FNV-1a of its UTF-8 bytes. Pieces joined are the text again.
  */

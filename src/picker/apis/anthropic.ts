@@ -8,7 +8,7 @@ import { COMMON_MEMBERS, countMember, notJson, parsedJson, rangesOf } from "./js
 
 const members = new JsonMembers([...COMMON_MEMBERS, "messages", "system", "tools", "max_tokens"]);
 
-/** Anthropic messages (epp-protocol 10.2, 10.3): prefixes are those of `tools`, `system`, `messages` (10.5). */
+/** Anthropic messages (epp-protocol 10.2, 10.3): prefixes are those of `tools`, `system`, `messages` (epp-protocol 10.5). */
 export const messages: BodyParser = {
   name: "messages",
   suffixes: ["/messages"],

@@ -6,7 +6,7 @@ import { sglangGenerate, vllmGenerate } from "./token-generate.ts";
 
 const refusal = (text: string) => `400 bad_request inference error: BadRequest - ${text}`;
 
-describe("responses", () => {
+describe("responses (epp-protocol 10.3, 10.5)", () => {
   it.each(["{}", '{"model":"m"}', '{"model":"m","input":null}'])("E-83: answers 400 to %s", (body) => {
     expect(refused(responses, body)).toBe(refusal("invalid responses request: must have input field"));
   });

@@ -17,7 +17,7 @@ const refused = (parser: BodyParser, body: Uint8Array) => (parser.parse(body, ""
 const prompt = (parser: BodyParser, body: Buffer) =>
   parsed(parser, body).prompts.map((ranges) => ranges.map(({ start, end }) => body.toString("latin1", start, end)));
 
-describe("vLLM's gRPC API", () => {
+describe("vLLM's gRPC API (epp-protocol appendix C)", () => {
   it("E-110: reads a text, its cap and whether it streams; there is no model, and none to insert", () => {
     const body = grpcFrame("GenerateRequest", {
       request_id: "r",

@@ -10,7 +10,7 @@ import { chatCompletions, responses } from "./openai.ts";
 /** Pieces of one list of token ids that are told apart; encoders write one. Those beyond are joined to the last. */
 export const MAX_PIECES = 64;
 
-// Fields, as number << 3 | wire type (epp-protocol Appendix C).
+// Fields, as number << 3 | wire type (epp-protocol appendix C).
 const TOKENIZED = (2 << 3) | WIRE.bytes;
 const TEXT = (3 << 3) | WIRE.bytes;
 const SAMPLING_PARAMS = (4 << 3) | WIRE.bytes;

@@ -58,7 +58,7 @@ export const completions: BodyParser = {
 
 const responseMembers = new JsonMembers([...COMMON_MEMBERS, "input", "instructions", "tools", "max_output_tokens"]);
 
-/** OpenAI responses (epp-protocol 10.2, 10.3): prefixes are those of `instructions`, `tools`, `input` (10.5). */
+/** OpenAI responses (epp-protocol 10.2, 10.3): prefixes are those of `instructions`, `tools`, `input` (epp-protocol 10.5). */
 export const responses: BodyParser = {
   name: "responses",
   suffixes: ["/responses"],

@@ -17,7 +17,7 @@ export function isCurrent(version: (typeof API_VERSIONS)[number]): boolean {
   return version !== API_VERSIONS[2];
 }
 
-/** Thresholds that stood in `saturationDetector` itself from v1.2 to v1.4 (appendix C). */
+/** Thresholds that stood in `saturationDetector` itself from v1.2 to v1.4 (scheduling appendix C). */
 export const INLINE_THRESHOLDS = ["queueDepthThreshold", "kvCacheUtilThreshold", "metricsStalenessThreshold"] as const;
 
 /** A key that published releases know and this one doesn't act on: empty it is harmless, with content it is refused. */

@@ -304,7 +304,7 @@ requestHandler: {parsers: [{pluginRef: openai-parser}]}
   });
 });
 
-describe("what loadConfig refuses, with file, line and column (S-60, S-61, 4.4)", () => {
+describe("what loadConfig refuses, with file, line and column (S-60, S-61, scheduling 4.4)", () => {
   it.each([
     [
       "",

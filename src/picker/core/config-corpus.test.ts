@@ -84,7 +84,7 @@ function running(loaded: LoadedConfig): unknown {
   };
 }
 
-describe("configurations of every release (S-60, S-66, appendix C)", () => {
+describe("configurations of every release (S-60, S-66, scheduling appendix C)", () => {
   it("are there", () => expect(FILES.length).toBeGreaterThan(20));
 
   it.each([...FILES, ...EXAMPLES].map((file) => [file.name, file.text] as const))("%s", (_name, text) => {

@@ -161,7 +161,7 @@ describe("disaggregated serving, decode first", () => {
     expect(routed(given, SHORT).headers).toEqual({});
   });
 
-  it("the one that prefills counts as loaded until the answer begins (3.12)", () => {
+  it("the one that prefills counts as loaded until the answer begins (scheduling 3.12)", () => {
     const given = core(["decode", "prefill"]);
     const { exchange } = routed(given, LONG);
     const load = () => [1, 2].map((n) => given.endpoint(n).inFlight.requests);

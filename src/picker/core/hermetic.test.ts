@@ -67,7 +67,7 @@ const THREE: readonly Pod[] = [
 ];
 const GRPC_PATH = "/vllm.grpc.engine.VllmEngine/Generate";
 
-describe("hermetic scenarios of the request phase (appendix B)", () => {
+describe("hermetic scenarios of the request phase (epp-protocol appendix B)", () => {
   it("lower queue and KV cache: the second pod, model rewritten by the header, counted once", () => {
     const h = open(THREE);
     const replies = send(h, hermeticHeaders(rewrite("my-model-12345")), hermeticBody("my-model", "test1"));
@@ -219,7 +219,7 @@ describe("hermetic scenarios of the request phase (appendix B)", () => {
   });
 });
 
-describe("hermetic scenarios of the response phase (appendix B)", () => {
+describe("hermetic scenarios of the response phase (epp-protocol appendix B)", () => {
   const JSON_BODY =
     '{"id":"cmpl-1","object":"text_completion","model":"m","choices":[],"usage":{"prompt_tokens":11,"completion_tokens":10,"total_tokens":21}}';
   const answer = (h: SessionHarness, type: string, ...chunks: (readonly [string, boolean])[]): Plain[] => {
@@ -294,7 +294,7 @@ describe("hermetic scenarios of the response phase (appendix B)", () => {
   });
 });
 
-describe("hermetic scenarios of vLLM's gRPC API (appendix B, E-110)", () => {
+describe("hermetic scenarios of vLLM's gRPC API (epp-protocol appendix B, E-110)", () => {
   const grpc = (...more: [string, string][]) => hermeticHeaders(["content-type", "application/grpc"], ...more);
   const openGrpc = () => open(THREE, { config: parser("vllmgrpc-parser") });
   const echoed = (path: string) => ({ "content-type": "application/grpc", ":path": path });

@@ -35,7 +35,7 @@ import { Scheduler } from "../scheduling/scheduler.ts";
 import { modelGuard, type PoolSaturation, pluginCalls, rewriteCounter, schedulerHooks } from "./core-metrics.ts";
 import { type InForce, makeInForce } from "./in-force.ts";
 
-/** One request body, by default (spec/decisions.md). */
+/** One request body, by default (docs/spec/decisions.md#sizes). */
 const MAX_REQUEST_BYTES = 32 * 1024 * 1024;
 const FULL_RECORDS_EVERY = 256;
 

@@ -43,12 +43,12 @@ describe("the profile legacy-v0.3", () => {
     for (const objective of ["", "sheddable", "critical"]) expect(route(mostly, objective)).toBe("pod-3");
   });
 
-  it("answers 429 when there is no endpoint at all (2.3 detail 5)", () => {
+  it("answers 429 when there is no endpoint at all (scheduling 2.3(5))", () => {
     expect(route(new TestCore({ config: EXAMPLE, endpoints: 0 }))).toBe(DROPPED);
     expect(route(new TestCore({ endpoints: 0 }))).toMatch(/^503 /);
   });
 
-  it("chooses uniformly among what the tree leaves (2.3)", () => {
+  it("chooses uniformly among what the tree leaves (scheduling 2.3)", () => {
     const core = pool({ waiting: 0 }, { waiting: 0 }, { waiting: 3 }, { waiting: 0 });
     const counts = new Map<string, number>();
     for (let i = 0; i < 3000; i++) {
@@ -59,7 +59,7 @@ describe("the profile legacy-v0.3", () => {
     for (const count of counts.values()) expect(Math.abs(count - 1000)).toBeLessThan(130);
   });
 
-  it("is the same by its name and from the example", async () => {
+  it("is the same by its name and from the example (scheduling 5.1)", async () => {
     const { source: _, ...byName } = effectiveSummary(await readConfig({ profile: "legacy-v0.3" }, silentLogger));
     const { source: __, ...byText } = effectiveSummary(await readConfig({ configText: EXAMPLE }, silentLogger));
     expect(byName).toEqual(byText);
@@ -89,7 +89,7 @@ describe("the profile legacy-v0.3", () => {
   });
 });
 
-describe("the environment of v0.3 (2.1)", () => {
+describe("the environment of v0.3 (scheduling 2.1)", () => {
   async function tree(
     env: Record<string, string>,
     configText?: string,

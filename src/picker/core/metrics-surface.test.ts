@@ -158,7 +158,7 @@ type Family = readonly [name: string, labels: readonly string[]];
 /** Canonical name without its prefix and labels, older families, and of a histogram its bounds. */
 type Row = readonly [name: string, labels: readonly string[], twins: readonly Family[], bounds?: string];
 
-/** 8.3: the older names of most are of the same kind in both generations. */
+/** scheduling 8.3: the older names of most are of the same kind in both generations. */
 const both = (name: string, labels: readonly string[] = M): readonly Family[] => [
   [`${OBJECTIVE}${name}`, labels],
   [`${MODEL}${name}`, labels],
@@ -286,7 +286,7 @@ describe("what the page shows after requests of every kind (S-90)", () => {
     ).toBe(5);
   });
 
-  it("times requests and answers where they are handled (8.5)", () => {
+  it("times requests and answers where they are handled (scheduling 8.5)", () => {
     const sums = ["request", "response"].map((side) => value(`llm_d_epp_${side}_processing_duration_seconds_sum`)!);
     // Four routed requests of 2 ms; two answers in one piece of 500 ms, streams as long as they are handled: no time.
     expect(sums.map((sum) => Math.round(sum * 1000))).toEqual([8, 1000]);
@@ -299,7 +299,7 @@ describe("what the page shows after requests of every kind (S-90)", () => {
     expect(value('inference_pool_per_pod_queue_size{name="p",model_server_pod="pod-rank-0"}')).toBe(1);
   });
 
-  it("says how saturated the pool is: the mean of what its endpoints are (5.3)", () => {
+  it("says how saturated the pool is: the mean of what its endpoints are (scheduling 5.3)", () => {
     expect(value('inference_extension_flow_control_pool_saturation{inference_pool="p",stage="effective"}')).toBeCloseTo(
       0.625,
       9,
@@ -358,7 +358,7 @@ schedulingProfiles:
     ["disagg", disagg],
     ["pd", "{ type: pd-profile-handler, parameters: { deciderPluginName: always-disagg-pd-decider } }"],
   ];
-  it.each(handlers)("counts the stages that a handler chose: %s (8.5)", (prefix, handler) => {
+  it.each(handlers)("counts the stages that a handler chose: %s (scheduling 8.5)", (prefix, handler) => {
     const driven = staged(handler);
     driven.request("chat");
     const name = `${prefix}_decision_total`;
@@ -372,7 +372,7 @@ schedulingProfiles:
 });
 
 describe("a plugin that touches data it does not declare", () => {
-  it("is counted by extension point and access (8.5)", () => {
+  it("is counted by extension point and access (scheduling 8.5)", () => {
     const undeclared = columnKey("somebody-else's");
     const core = new TestCore({
       plugins: [
@@ -448,7 +448,7 @@ describe("model names that clients make up (S-96)", () => {
   });
 });
 
-describe("the names of v0.3 to v1.0 (8.1)", () => {
+describe("the names of v0.3 to v1.0 (scheduling 8.1)", () => {
   it("are there unless they are switched off, and nothing else goes with them", () => {
     const names = (driven: Driven) => new Set([...driven.page().matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name!));
     const [all, without] = [true, false].map((wanted) => {

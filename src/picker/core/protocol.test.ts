@@ -75,7 +75,7 @@ describe("a request without a body", () => {
     ]);
   });
 
-  it("has a response like any other, counted without a model (3.2)", () => {
+  it("has a response like any other, counted without a model (epp-protocol 3.2)", () => {
     const h = get().answer('{"usage":{"prompt_tokens":7}}', "404");
     const nobody = { model_name: "", target_model_name: "" };
     expect(h.core.total("llm_d_epp_request_error_total", { ...nobody, error_code: "ModelServerError" })).toBe(1);

@@ -49,7 +49,7 @@ describe("warnings of a configuration", () => {
     ]);
   });
 
-  it("asks whether a headroom above 1 was meant as a fraction (5.3)", () => {
+  it("asks whether a headroom above 1 was meant as a fraction (scheduling 5.3)", () => {
     const { warnings } = load(
       "plugins: [{type: utilization-detector, parameters: {headroom: 20}}, {type: queue-scorer}]",
     );
@@ -60,7 +60,7 @@ describe("warnings of a configuration", () => {
   });
 });
 
-describe("detectors in a profile (3.8, 3.15)", () => {
+describe("detectors in a profile (scheduling 3.8, 3.15)", () => {
   const PROFILE = (detector: string, parameters = "{}") => `plugins:
 - {name: d, type: ${detector}, parameters: ${parameters}}
 - type: queue-scorer

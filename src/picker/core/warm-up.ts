@@ -13,7 +13,7 @@ import { PLUGIN_REGISTRY } from "./plugins/plugins.ts";
 const EXCHANGES = 2000;
 
 /**
- * Runs synthetic exchanges through a core of its own, so that the first real request meets compiled code (design 5).
+ * Runs synthetic exchanges through a core of its own, so that the first real request meets compiled code.
  * Touches neither the network nor the process's own core. A configuration may refuse these exchanges and serve others,
  * gRPC alone, or requests with a certain header: then what comes before the refusal is warm. Plugins of users may do
  * something with the requests they see, so they see none of these: with such plugins the built-in profile is warmed.

@@ -61,7 +61,7 @@ export interface Decided {
 }
 
 /**
- * From complete request to endpoint (design rule 2): parse and resolve; wait for producers, if any has to; then, in one
+ * From complete request to endpoint: parse and resolve; wait for producers, if any has to; then, in one
  * synchronous stretch, header processors, candidates, admit, schedule. The first failure wins, in this order (epp-protocol
  * 9.3).
  */

@@ -52,7 +52,7 @@ describe("a stream (S-91)", () => {
     expect(histogram(core, "request_cached_tokens")).toEqual([0, 1]);
   });
 
-  it("counts the distance of chunks of one moment, too (rule 9)", () => {
+  it("counts the distance of chunks of one moment, too (scheduling 8.3(9))", () => {
     const core = new TestCore();
     const exchange = routed(core, { stream: true });
     exchange.responseHeaders(200, SSE, false);
@@ -61,7 +61,7 @@ describe("a stream (S-91)", () => {
     expect(histogram(core, "request_streaming_itl_seconds")).toEqual([0, 2]);
   });
 
-  it("is one by its content type alone, and of one token has no TPOT (rules 6 and 8)", () => {
+  it("is one by its content type alone, and of one token has no TPOT (scheduling 8.3(6) and 8.3(8))", () => {
     const core = new TestCore();
     const exchange = routed(core);
     core.clock.advance(10);
@@ -71,7 +71,7 @@ describe("a stream (S-91)", () => {
     expect(histogram(core, "request_streaming_tpot_seconds")).toEqual([0, 0]);
   });
 
-  it("without usage has times and no tokens (rule 11)", () => {
+  it("without usage has times and no tokens (scheduling 8.3(11))", () => {
     const core = new TestCore();
     const exchange = routed(core, { stream: true });
     core.clock.advance(10);
@@ -104,7 +104,7 @@ describe("an answer in one piece (S-92)", () => {
       expect(core.total(`llm_d_epp_${name}_count`), name).toBe(0);
   });
 
-  it("counts its bytes, and those of the request, under every name (S-90, rules 1 and 5)", () => {
+  it("counts its bytes, and those of the request, under every name (S-90, scheduling 8.3(1) and 8.3(5))", () => {
     const core = new TestCore();
     const exchange = routed(core);
     exchange.responseHeaders(200, JSON_TYPE, false);
@@ -126,7 +126,7 @@ describe("an answer in one piece (S-92)", () => {
   });
 });
 
-describe("requests in flight (rule 3)", () => {
+describe("requests in flight (scheduling 8.3(3))", () => {
   it("rise with the decision and fall with the end, whatever it is", () => {
     const core = new TestCore({ objectives: ["gold=5"] });
     const exchanges = [1, 2, 3].map(() => routed(core, {}, ["x-llm-d-inference-objective", "gold"]));
@@ -141,7 +141,7 @@ describe("requests in flight (rule 3)", () => {
   });
 });
 
-describe("errors (rule 2)", () => {
+describe("errors (scheduling 8.3(2))", () => {
   const codes = (core: TestCore) =>
     [...core.samples()]
       .filter(([name]) => name.startsWith("llm_d_epp_request_error_total{"))
@@ -163,7 +163,7 @@ describe("errors (rule 2)", () => {
     expect(codes(core)).toEqual(["Internal 1"]);
   });
 
-  it("of requests that were not understood carry no names (rule 12)", () => {
+  it("of requests that were not understood carry no names (scheduling 8.3(12))", () => {
     const core = new TestCore();
     const exchange = core.openExchange(WIRE);
     exchange.requestHeaders(HeaderList.of([[":path", "/v1/chat/completions"]]), false);
@@ -175,7 +175,7 @@ describe("errors (rule 2)", () => {
 });
 
 describe("the bounds", () => {
-  it("hold 1,000 model names and 1,000 fairness IDs; more become other (8.1)", () => {
+  it("hold 1,000 model names and 1,000 fairness IDs; more become other (scheduling 8.1)", () => {
     const core = new TestCore();
     for (let i = 0; i < 1005; i++)
       routed(core, { model: `m${i}` }, ["x-llm-d-inference-fairness-id", `f${i}`]).end("client-gone");

@@ -117,7 +117,7 @@ describe("the trace of a routed request", () => {
     expect(JSON.stringify(spans)).not.toContain(SECRET);
   });
 
-  it("shows every profile, filter, scorer and pick (9.1)", async () => {
+  it("shows every profile, filter, scorer and pick (scheduling 9.1)", async () => {
     const slow = defineScorer({
       type: "slow-scorer",
       describe: "Takes its time.",
@@ -198,7 +198,7 @@ schedulingProfiles:
     expect((attributes["llm_d.epp.picker.top_scores"] as number[]).length).toBe(5);
   });
 
-  it("shows the stages of disaggregated serving, and where they are (9.1)", async () => {
+  it("shows the stages of disaggregated serving, and where they are (scheduling 9.1)", async () => {
     const core = await tracedCore({
       config: `
 apiVersion: llm-d.ai/v1alpha1
@@ -250,7 +250,7 @@ schedulingProfiles:
 });
 
 describe("sampling", () => {
-  it("of no trace costs no span, and what the client decided goes on (9.1)", async () => {
+  it("of no trace costs no span, and what the client decided goes on (scheduling 9.1)", async () => {
     const core = await tracedCore({}, "0");
     const [own, ownDecision] = ask(core);
     const [unwanted, unwantedDecision] = ask(core, parent("00"));

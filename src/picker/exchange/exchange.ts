@@ -302,7 +302,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     }
   }
 
-  /** The synchronous stretch, on what is known now (design rule 2). */
+  /** The synchronous stretch, on what is known now. */
   #conclude(understood: InferenceRequest, trace: DecisionTrace | undefined, prepared: Prepared | undefined): Decision {
     const { decider, endpoints, metrics } = this.#services;
     try {

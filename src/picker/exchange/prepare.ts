@@ -38,7 +38,7 @@ export interface PreparationParts {
 }
 
 /**
- * The one asynchronous step, before the decision (design rule 2): producers that must wait for something do so here, all
+ * The one asynchronous step, before the decision: producers that must wait for something do so here, all
  * at the same time, each with a budget of its own. None can read what another one prepares, so no order among them is
  * needed; what they write is in order when `produce` is called.
  *

@@ -142,7 +142,7 @@ export class ResponseObserver {
   }
 }
 
-/** How Envoy's own answer to a failed upstream connection begins (data-plane D-85). */
+/** How Envoy's own answer to a failed upstream connection begins (D-85). */
 const BEGINNINGS = ["upstream connect error", "no healthy upstream"];
 
 /**

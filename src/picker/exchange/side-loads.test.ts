@@ -33,7 +33,7 @@ function open({ keepsTokens = false } = {}) {
 
 const NONE = [0, 0];
 
-describe("the load on endpoints of other profiles (3.12)", () => {
+describe("the load on endpoints of other profiles (scheduling 3.12)", () => {
   it("counts from routing on", () => {
     expect(open().load()).toEqual([[1, 100], NONE, [1, 300], [1, 20]]);
   });
@@ -71,7 +71,7 @@ describe("the load on endpoints of other profiles (3.12)", () => {
   });
 });
 
-describe("the tokens of the endpoint that answers (3.12)", () => {
+describe("the tokens of the endpoint that answers (scheduling 3.12)", () => {
   it.each([
     ["with its first byte", false],
     ["with its last byte where they include what is generated", true],

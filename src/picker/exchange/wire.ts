@@ -79,7 +79,7 @@ export interface Wire {
 }
 
 /**
- * One inference exchange, from first header to last byte, as both wires drive it (design: the walk of one request).
+ * One inference exchange, from first header to last byte, as both wires drive it.
  * Calls come in the order of the interface; `end` may come at any time and counts once.
  */
 export interface Exchange {

@@ -10,7 +10,7 @@ const STANDARD = "system saturated, request of standard criticality dropped";
 
 /**
  * Admission without flow control: nothing queues; refused are sheddable requests, and under higher saturation those of
- * InferenceModels of Standard criticality (scheduling 5.4, spec/decisions.md).
+ * InferenceModels of Standard criticality (scheduling 5.4, docs/spec/decisions.md#criticality).
  */
 export class LegacyAdmission {
   readonly #detector: SaturationDetector;

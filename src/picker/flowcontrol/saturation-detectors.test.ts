@@ -98,7 +98,7 @@ describe("utilization detector", () => {
     });
   });
 
-  describe("utilization-detector in a profile (3.15)", () => {
+  describe("utilization-detector in a profile (scheduling 3.15)", () => {
     const kept = (endpoints: ReturnType<typeof load>[], parameters: object = {}, now = 0) =>
       keptBy(utilizationDetector.inProfile!, columnsOf(endpoints, [], now), parameters);
 
@@ -173,7 +173,7 @@ describe("concurrency detector", () => {
       );
     });
 
-    it("reports all violations together (5.3)", () => {
+    it("reports all violations together (scheduling 5.3)", () => {
       const result = concurrencyDetector.parameters.safeParse({
         maxConcurrency: 0,
         maxTokenConcurrency: -1,
@@ -189,7 +189,7 @@ describe("concurrency detector", () => {
     });
   });
 
-  describe("concurrency-detector in a profile (3.15)", () => {
+  describe("concurrency-detector in a profile (scheduling 3.15)", () => {
     it("S-41: keeps endpoints under their limit, and with none left nobody", () => {
       expect(kept({}, [99, 0], [100, 0], [0, 9e9])).toEqual([0, 2]);
       expect(kept({}, [100, 0], [101, 0])).toEqual([]);

@@ -85,7 +85,7 @@ describe("building a profile", () => {
     expect(build([described(inflightLoadProducer)]).producers).toHaveLength(1);
   });
 
-  it("tokens stay with an endpoint until the end where the producer of them counts what is yet to be generated (3.12)", () => {
+  it("tokens stay with an endpoint until the end where the producer of them counts what is yet to be generated (scheduling 3.12)", () => {
     const load = (name: string, addEstimatedOutputTokens: boolean) => ({
       definition: inflightLoadProducer,
       name,

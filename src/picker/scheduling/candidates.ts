@@ -4,7 +4,7 @@ import type { AttributeKey, ColumnKey } from "../../base/plugin/keys.ts";
 import type { Candidates } from "../../base/plugin/kinds.ts";
 import { type DataScope, NO_WRITER, NOTHING_IN_SCOPE } from "./profile.ts";
 
-/** Milliseconds after which metrics are stale, unless the endpoint is scraped more rarely (design section 5). */
+/** Milliseconds after which metrics are stale, unless the endpoint is scraped more rarely. */
 export const DEFAULT_STALENESS_MS = 200;
 
 const FIRST_ROOM = 16;

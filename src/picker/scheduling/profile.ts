@@ -66,7 +66,7 @@ export interface WrittenAt {
   readonly place: number;
 }
 
-/** What one plugin may read and write: the places of its keys, of the instance of the producer that it chose (3.4). */
+/** What one plugin may read and write: the places of its keys, of the instance of the producer that it chose (scheduling 3.4). */
 export interface DataScope {
   /** `NO_WRITER` where no producer writes a key that it declares. */
   readonly columns: ReadonlyMap<ColumnKey, number>;

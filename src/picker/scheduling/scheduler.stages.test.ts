@@ -55,7 +55,7 @@ const admitter = (type: string, admit: Admitter["admit"]): MemberDescription =>
 const handler = (create: () => ProfileHandler) =>
   described(defineProfileHandler({ type: "mine", describe: "", create }));
 
-describe("screeners (3.2)", () => {
+describe("screeners (scheduling 3.2)", () => {
   it("each see all candidates, and what they leave is intersected", () => {
     const seen: number[] = [];
     const counting = screener("counting", ({ endpoints }) => {
@@ -97,7 +97,7 @@ describe("screeners (3.2)", () => {
   });
 });
 
-describe("admitters (3.2, 3.16)", () => {
+describe("admitters (scheduling 3.2, 3.16)", () => {
   it("S-44: a denial keeps the admitter's own code; a text is 429; the refusal is on record", () => {
     const text = schedulerOf(planWith(admitter("a", () => "too much work")));
     expect(text.schedule(requestOf("p"), pool, 0)).toMatchObject({
@@ -151,7 +151,7 @@ describe("admitters (3.2, 3.16)", () => {
   });
 });
 
-describe("data in scope (3.4)", () => {
+describe("data in scope (scheduling 3.4)", () => {
   const SAID = attributeKey<string>("said");
   const talker = (type: string, word: string) =>
     defineProducer({
@@ -264,7 +264,7 @@ describe("data in scope (3.4)", () => {
   });
 });
 
-describe("several profiles (3.6)", () => {
+describe("several profiles (scheduling 3.6)", () => {
   const only = (type: string, ...slots: number[]) =>
     described(
       defineFilter({

@@ -1,6 +1,6 @@
 import { BlockList, isIP, isIPv4, isIPv6, SocketAddress } from "node:net";
 
-/** Addresses that no single server has, by what is wrong with them (data-plane 4.5, D-58). */
+/** Addresses that no single server has, by what is wrong with them (envoy-data-plane 4.5, D-58). */
 const NO_SERVER: readonly { readonly kind: string; readonly list: BlockList }[] = [
   { kind: "unspecified", list: blocks(["0.0.0.0", 8, "ipv4"], ["::", 128, "ipv6"]) },
   { kind: "link-local", list: blocks(["169.254.0.0", 16, "ipv4"], ["fe80::", 10, "ipv6"]) },

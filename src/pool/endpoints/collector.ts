@@ -50,7 +50,7 @@ class Target implements WheelEntry {
 }
 
 /**
- * Decides when each endpoint is scraped and what a result means for it (design section 5). One timer wheel for all,
+ * Decides when each endpoint is scraped and what a result means for it. One timer wheel for all,
  * at most one scrape per endpoint, a bounded number at once; a down endpoint is left alone until its back-off is over.
  * After a failure the old values stay, with the time they were read at.
  */

@@ -9,7 +9,7 @@ const TIMEOUT = 1000;
 
 /**
  * Where nothing is scraped: an endpoint that a request found dead is tried by a bare connection when its back-off is over, and
- * is back once it accepts one (design section 5). Without it nobody would ask it again while others serve.
+ * is back once it accepts one. Without it nobody would ask it again while others serve.
  */
 export class Reconnector {
   readonly #clock: Clock;

@@ -234,7 +234,7 @@ export class EndpointRegistry {
   }
 }
 
-/** The state rule of design section 5: down is no candidate while another one is not. */
+/** The state rule: down is no candidate while another one is not. */
 function withoutDown(endpoints: readonly PoolEndpoint[], poolSize: number): CandidateSet {
   let down = 0;
   for (const endpoint of endpoints) if (endpoint.state === "down") down++;

@@ -4,7 +4,7 @@ import type { AttemptFailure, EndpointState } from "../../base/inference/endpoin
 import { oneLine } from "../../base/inference/errors.ts";
 import type { PoolEndpoint } from "./pool-endpoint.ts";
 
-/** Back-off between tries of a down endpoint, milliseconds (design section 5). */
+/** Back-off between tries of a down endpoint, milliseconds. */
 export const FIRST_RETRY = 250;
 export const LAST_RETRY = 5000;
 
@@ -16,7 +16,7 @@ const FAILURE_WORDS: Readonly<Record<AttemptFailure, string>> = {
 };
 
 /**
- * Moves endpoints between `up`, `blind` and `down` (design section 5) and remembers since when and why. What a down
+ * Moves endpoints between `up`, `blind` and `down` and remembers since when and why. What a down
  * endpoint means for routing is decided by the registry; when it is tried again, by the collector from `retryAt`.
  */
 export class EndpointStates {

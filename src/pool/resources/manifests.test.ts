@@ -228,7 +228,7 @@ ${MODEL.replace("modelName: reviews", 'modelName: ""')}`;
     ]);
   });
 
-  it("evaluates the CEL rules only where the structure is sound (1.10)", () => {
+  it("evaluates the CEL rules only where the structure is sound (api-resources 1.10)", () => {
     const uneven = MODEL.replace(", weight: 10}", "}");
     expect(linesOf(uneven)).toEqual([
       "m.yaml:8:3: spec.targetModels: Weights should be set for all models, or none of the models. (entry 2 has no weight)",

@@ -12,7 +12,7 @@ const owner = (name: string, creationTimestamp: number) =>
 const winner = owner("early", Date.UTC(2025, 11, 24, 18));
 
 describe("modelConditions (R-19)", () => {
-  it("says of the winner that it is in force, under both names", () => {
+  it("says of the winner that it is in force, under both names (X-3)", () => {
     const conditions = modelConditions(model, [], undefined, NOW);
     expect(gist(conditions)).toEqual(["Accepted=True/Accepted", "Ready=True/Accepted"]);
     expect(conditions[0]).toMatchObject({

@@ -3,7 +3,7 @@ import { codePoints, formatTime } from "./scalars.ts";
 
 /**
  * The conditions of an InferenceModel once it is known who owns its model name: `Accepted`, and `Ready` which mirrors it
- * (api-resources 2.3, X3). Conditions of other types stay; one of ours that finds no room beside them is left out.
+ * (api-resources 2.3, X-3). Conditions of other types stay; one of ours that finds no room beside them is left out.
  * @param current the conditions in its status
  * @param winner the object that owns the model name; undefined when this one does
  * @param now wall-clock milliseconds

@@ -43,7 +43,7 @@ function routed(...weights: readonly (number | undefined)[]): { to: string; prob
 }
 
 describe("objects that a definition of another release let in", () => {
-  it("a name that is reserved by weights of 0 has no valid target (R-17, X1)", () => {
+  it("a name that is reserved by weights of 0 has no valid target (R-17, X-1)", () => {
     for (const weights of [[0], [0, 0]])
       expect(routed(...weights).to).toBe("error getting target model name for model chat: no valid target model");
     expect(routed(0, 3)).toEqual({ to: "t1", problems: [] });
@@ -56,7 +56,7 @@ describe("objects that a definition of another release let in", () => {
     expect(problems).toEqual([expect.stringMatching(/^InferenceModel default\/m: spec\.targetModels: /)]);
   });
 
-  it("a pool of v1.0 may have an empty selector: every pod (X6)", () => {
+  it("a pool of v1.0 may have an empty selector: every pod (X-6)", () => {
     const { object, problems } = pool("v1", {
       selector: { matchLabels: {} },
       targetPorts: [{ number: 8000 }],

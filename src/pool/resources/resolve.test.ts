@@ -216,7 +216,7 @@ describe("with InferenceModels", () => {
     expect(refused(resolver, "code")).toBe("routed to code-v2");
   });
 
-  it("answers 404 when no target can be drawn: only zero weights, a target without a name (R-17, X1)", () => {
+  it("answers 404 when no target can be drawn: only zero weights, a target without a name (R-17, X-1)", () => {
     const resolver = resolverOf([
       madePool(),
       madeModel("zero", "reserved", { targets: targets("t:0") }),

@@ -10,7 +10,7 @@ import type { ResourceStore } from "./resource-store.ts";
 
 /** The flow of requests that name none. */
 const DEFAULT_FAIRNESS_ID = "default-flow";
-/** A criticality as a priority (spec/decisions.md); what states none is Standard. */
+/** A criticality as a priority (docs/spec/decisions.md#criticality); what states none is Standard. */
 const PRIORITY: Readonly<Record<Criticality, number>> = { Critical: 1, Standard: 0, Sheddable: -1 };
 /** Saturation from which Standard requests may be refused, unless it is set. */
 export const STANDARD_SHED_AT = 2;
@@ -93,7 +93,7 @@ export class ModelResolver {
    *
    * The priority is that of the objective which a header names; else it follows from the criticality of the
    * InferenceModel; else it is 0. The `x-llm-d-...` headers win over the `x-gateway-...` aliases; an empty value counts as
-   * absent. Source: epp-protocol 10.6-10.9, api-resources 2, spec/decisions.md.
+   * absent. Source: epp-protocol 10.6-10.9, api-resources 2, docs/spec/decisions.md#unknown-model.
    *
    * @returns a rejection for a model that is missing (400), has no InferenceModel while one is needed, or whose
    * InferenceModel leaves no target (404)

@@ -15,7 +15,7 @@ function failure(flags: Partial<ResourceFlags>): string {
 }
 
 describe("the flags about API objects", () => {
-  it("have the defaults of spec/decisions.md, and are nothing without --resources", () => {
+  it("have the defaults of docs/spec/decisions.md, and are nothing without --resources", () => {
     expect(settings()).toEqual({
       directory: "dir",
       pool: {},

@@ -5,7 +5,7 @@ import { explainIssue } from "../../base/document/validate.ts";
  * What happens to a key that a kind doesn't know. `refuse`: an error with the nearest key, as kubectl does with a file;
  * `drop`: silently left out, as the API server does when an object is made; `stored`: left out, too, for objects that a
  * server holds. Those were admitted by the definition of another release perhaps, older or newer than what is known here:
- * limits and rules that came later do not make them void (api-resources X1, X6).
+ * limits and rules that came later do not make them void (api-resources X-1, X-6).
  */
 export type UnknownKeys = "refuse" | "drop" | "stored";
 
@@ -141,7 +141,7 @@ const labelValue = () =>
     shape: "letters, digits, hyphens, underscores and dots with a letter or digit at both ends, or empty",
   });
 
-/** A mapping of label keys to label values. Keys aren't checked: the API server doesn't either (api-resources X5). */
+/** A mapping of label keys to label values. Keys aren't checked: the API server doesn't either (api-resources X-5). */
 export const labels = (missing?: string) => stringMap(labelValue(), missing);
 
 /**

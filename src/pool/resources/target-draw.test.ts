@@ -57,7 +57,7 @@ describe("TargetDraw (E-105, E-111, R-16)", () => {
     ]);
   });
 
-  it("with a sum of 0 draws nothing, or any with the same chance (R-17, X1)", () => {
+  it("with a sum of 0 draws nothing, or any with the same chance (R-17, X-1)", () => {
     expect(counts(["a:0", "b:0"], "none")).toEqual({ nothing: DRAWS });
     expectShares(counts(["a:0", "b:0"], "uniform"), { a: 0.5, b: 0.5 });
     expectShares(counts(["a:0", "b"], "uniform"), { a: 0.5, b: 0.5 });

@@ -27,7 +27,7 @@ export function isLoopback(address: string): boolean {
 }
 
 /**
- * The rule without authentication (spec/decisions.md): `/metrics` and health answer everyone, `/debug` and the page
+ * The rule without authentication (docs/spec/decisions.md#debug-and-page): `/metrics` and health answer everyone, `/debug` and the page
  * answer loopback peers only.
  * @param open answer everyone everything (`--debug-open`)
  */

@@ -4,7 +4,7 @@ import type { PickerTls, SocketAddress } from "./options.ts";
 import type { BootstrapPlan } from "./plan.ts";
 import { address, commented, type Tree, typed } from "./tree.ts";
 
-/** Envoy's own limits are 1,024; the picker holds one stream per running request (data-plane 1.8). */
+/** Envoy's own limits are 1,024; the picker holds one stream per running request (envoy-data-plane 1.8). */
 const MANY = 40_000;
 const BREAKERS = { max_pending_requests: MANY, max_requests: MANY, max_retries: 1024 };
 

@@ -1,7 +1,7 @@
 import type { InferencePool, PickerReference } from "../../pool/resources/objects.ts";
 
 /**
- * How the pick reaches the upstream connection (data-plane 2): `standalone` = a header and an ORIGINAL_DST cluster,
+ * How the pick reaches the upstream connection (envoy-data-plane 2): `standalone` = a header and an ORIGINAL_DST cluster,
  * `override-host` = dynamic metadata and a known set of servers with retries down the list, `subset-hint` = standalone
  * that tells the picker which endpoints it may choose, `tls` = standalone with TLS to the picker.
  */

@@ -12,14 +12,14 @@ export interface BootstrapPlan extends BootstrapOptions {
   readonly requestBodyMode: "full-duplex" | "buffered";
   /** The model servers speak HTTP/2 without TLS. */
   readonly h2c: boolean;
-  /** How the served endpoint comes back to the picker (data-plane 2.4). */
+  /** How the served endpoint comes back to the picker (envoy-data-plane 2.4). */
   readonly servedReport: "selected-host" | "attribute" | "header";
   /** What of the pool's wishes Envoy cannot keep, in sentences. */
   readonly warnings: readonly string[];
 }
 
 /**
- * Decides what the options leave open (data-plane 1.6, 2; V-1, V-5, V-6).
+ * Decides what the options leave open (envoy-data-plane 1.6, 2; V-1, V-5, V-6).
  * @throws SluiceError ENVOY_PICKER when the pool names no picker that can be dialled, ENVOY_ENDPOINTS when the known set
  *   is missing or holds host names, FLAG_VALUE when options contradict each other
  */

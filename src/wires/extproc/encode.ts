@@ -46,7 +46,7 @@ export function encodeTrailersReply(
 }
 
 /**
- * Asks for more time before the next reply, with its gRPC prefix: a response that holds nothing else (data-plane 1.6).
+ * Asks for more time before the next reply, with its gRPC prefix: a response that holds nothing else (envoy-data-plane 1.6).
  * @param ms whole milliseconds, at least 1
  */
 export function encodeTimeoutOverride(writer: Writer, ms: number): Uint8Array {

@@ -82,7 +82,7 @@ describe("requestMutation", () => {
 describe("what plugins set", () => {
   const added = (...pairs: [string, string][]) => ({ ...values, added: HeaderList.of(pairs) });
 
-  it("stands in front of the echoes, wins over them, and overwrites a repeated header (3.4)", () => {
+  it("stands in front of the echoes, wins over them, and overwrites a repeated header (epp-protocol 3.4)", () => {
     const { set } = requestMutation(
       HeaderList.of([
         ["a", "1"],
@@ -128,7 +128,7 @@ describe("what plugins set", () => {
     ]);
   });
 
-  it("S-47 is removed also where control headers of clients are left alone (D13)", () => {
+  it("S-47 is removed also where control headers of clients are left alone (C-13)", () => {
     const received = HeaderList.of([
       ["x-prefiller-host-port", "6.6.6.6:1"],
       ["x-gateway-inference-objective", "batch"],
@@ -201,7 +201,7 @@ describe("the options of a mutation", () => {
     ["x-gateway-destination-endpoint", "6.6.6.6:1"],
   ]);
 
-  it("name changed headers only, where unchanged ones are not echoed (D14)", () => {
+  it("name changed headers only, where unchanged ones are not echoed (C-14)", () => {
     const options = { ...OPTIONS, echoUnchangedHeaders: false };
     const { set, remove } = requestMutation(sent, values, options);
     expect(keysOf(set)).toEqual(["x-gateway-destination-endpoint", "Content-Length"]);
@@ -211,7 +211,7 @@ describe("the options of a mutation", () => {
     ]);
   });
 
-  it("leave control headers where they were (D13)", () => {
+  it("leave control headers where they were (C-13)", () => {
     const { set, remove } = requestMutation(sent, values, { ...OPTIONS, removeControlHeaders: false });
     expect(remove).toEqual([]);
     expect(keysOf(set)).not.toContain("x-gateway-inference-objective");

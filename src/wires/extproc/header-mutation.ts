@@ -35,7 +35,7 @@ export interface RequestMutation {
 /**
  * The mutation of a routed request: the destination, the length, the request id, what plugins set, then every header that
  * may be echoed; control headers that a client sent are removed. Source: epp-protocol 3.4, E-20 to E-27, D-26.
- * @param echoes whether unchanged headers are named: the option, but for bodies in the mode BUFFERED, which name none (3.9)
+ * @param echoes whether unchanged headers are named: the option, but for bodies in the mode BUFFERED, which name none (epp-protocol 3.9)
  */
 export function requestMutation(
   headers: HeaderList,

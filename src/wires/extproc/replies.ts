@@ -115,7 +115,7 @@ export class Replies {
     }
   }
 
-  /** Stops the reading of this stream alone: Envoy then stops reading from where the bytes come (data-plane 1.8). */
+  /** Stops the reading of this stream alone: Envoy then stops reading from where the bytes come (envoy-data-plane 1.8). */
   #waitForReader(): void {
     this.#queued = true;
     this.#gate.hold(HOLD.backPressure);

@@ -16,7 +16,7 @@ const NOTHING = new Uint8Array(0);
 const CLEAR_ROUTE_CACHE: CommonReply = { clearRouteCache: true };
 const UNCHANGED: CommonReply = {};
 
-/** The request half of a stream, in every body mode. Source: epp-protocol 2.5, 3; data-plane 1.4. */
+/** The request half of a stream, in every body mode. Source: epp-protocol 2(5), 3; envoy-data-plane 1.4. */
 export class RequestPhase {
   readonly #exchange: Exchange;
   readonly #replies: Replies;
@@ -81,7 +81,7 @@ export class RequestPhase {
     return this.#tunnel;
   }
 
-  /** The proxy times how long each reply takes (data-plane 1.6). */
+  /** The proxy times how long each reply takes (envoy-data-plane 1.6). */
   get timed(): boolean {
     return this.#mode !== BODY_MODE.fullDuplexStreamed;
   }
@@ -199,7 +199,7 @@ export class RequestPhase {
     };
   }
 
-  /** A body message behind an early answer to the headers (epp-protocol 2.5). */
+  /** A body message behind an early answer to the headers (epp-protocol 2(5)). */
   #passOn({ body, endOfStream }: ProcessingRequest): void {
     if (this.#mode !== BODY_MODE.fullDuplexStreamed) this.#replies.body("request", UNCHANGED);
     else if (body.length > 0 || endOfStream) this.#replies.chunks("request", [body], endOfStream);

@@ -11,7 +11,7 @@ import { isBuffered, type WireOptions } from "./wire-options.ts";
 /** What proxies tell of the chosen endpoint comes in this namespace (epp-protocol 8); it was never configurable. */
 const NAMESPACE = "envoy.lb";
 
-/** The response half of a stream, in every body mode; it may never begin. Source: epp-protocol 4, data-plane 1.4(11). */
+/** The response half of a stream, in every body mode; it may never begin. Source: epp-protocol 4, envoy-data-plane 1.4(11). */
 export class ResponsePhase {
   readonly #exchange: Exchange;
   readonly #replies: Replies;
@@ -89,7 +89,7 @@ export class ResponsePhase {
     this.#answered = true;
   }
 
-  /** Trailers end the body: what was held back goes out before them, without the flag that they replace (4.1). */
+  /** Trailers end the body: what was held back goes out before them, without the flag that they replace (epp-protocol 4.1). */
   onTrailers(): void {
     if (this.#trailersSeen) return;
     this.#trailersSeen = true;
@@ -113,7 +113,7 @@ export class ResponsePhase {
     const exchange = this.#exchange;
     // A piece that waits for the rest must not keep the whole socket read alive that it is a view of.
     const chunk = exchange.responseBody(end || !exchange.holdsResponse ? body : detach(body), end);
-    // The hooks have seen the end by now: what they made of it goes on the last message (4.5).
+    // The hooks have seen the end by now: what they made of it goes on the last message (epp-protocol 4.5).
     const metadata = end ? exchange.responseMetadata : undefined;
     // A body before its headers is passed through: holding it back would only add a second fault to the proxy's.
     if (tunnel || exchange.streaming || !this.#headersSeen) {
@@ -156,7 +156,7 @@ function statusOf(headers: HeaderList): number {
   return stated !== undefined && /^[1-9]\d\d$/.test(stated) ? Number(stated) : 200;
 }
 
-/** Who served, by metadata, else by attribute (epp-protocol 8, data-plane 2.4). */
+/** Who served, by metadata, else by attribute (epp-protocol 8, envoy-data-plane 2.4). */
 function servedOf(request: ProcessingRequest, metadata: Struct | undefined): string | undefined {
   const reported = metadata?.[HEADER.destinationServed];
   if (typeof reported === "string" && reported !== "") return reported;

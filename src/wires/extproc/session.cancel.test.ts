@@ -81,7 +81,7 @@ describe.each(Object.entries(CLOSINGS))("a stream that ends by %s", (_, close) =
     expect(h.stream.status ?? 0).toBe(0);
   });
 
-  it("with response headers but no response body to come is a success (D-17, 1.4(11))", () => {
+  it("with response headers but no response body to come is a success (D-17, envoy-data-plane 1.4(11))", () => {
     const h = new SessionHarness(new TestCore());
     h.envoy.requestHeaders(CHAT, false, { modes: { request: 4, response: 0 } });
     h.envoy.requestBody(chatBody(), true);

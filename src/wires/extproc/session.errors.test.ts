@@ -97,7 +97,7 @@ describe("a refusal", () => {
     });
   });
 
-  it("under saturation is a 429 for sheddable requests alone (E-85, E-91, appendix B)", () => {
+  it("under saturation is a 429 for sheddable requests alone (E-85, E-91, epp-protocol appendix B)", () => {
     const full = { endpoints: [{ metrics: { waiting: 50 } }, { metrics: { waiting: 90 } }], objectives: ["batch=-1"] };
     const shed = open(full).post(chatBody(), [["x-gateway-inference-objective", "batch"]]);
     expect(shed.refusal()).toEqual({
@@ -136,7 +136,7 @@ describe("a refusal", () => {
     });
   });
 
-  it("carries no dropped-reason header when that is switched off (E-91)", () => {
+  it("carries no dropped-reason header when that is switched off (E-91, C-10)", () => {
     const h = new SessionHarness(new TestCore({ endpoints: 0 }), {
       wire: { emitDroppedReason: false, emitRequestId: false },
     }).post(chatBody());
@@ -152,7 +152,7 @@ describe("a refusal", () => {
     expect(idOf(early)).toMatch(/^[0-9a-f-]{36}$/);
   });
 
-  it("of what is too large is a 413, by the declared length at once, else by what arrives", () => {
+  it("of what is too large is a 413, by the declared length at once, else by what arrives (C-21)", () => {
     const declared = open({ maxRequestBytes: 100 });
     declared.envoy.requestHeaders([CHAT, ["content-length", "101"]]);
     expect(declared.refusal()).toEqual({
@@ -217,7 +217,7 @@ describe("a failure of our own", () => {
     expect(h.core.inFlight).toBe(0);
   });
 
-  it("is told to the client in one bounded line (9.2)", () => {
+  it("is told to the client in one bounded line (epp-protocol 9.2)", () => {
     const wordy = throwing("requestBody", `it\u0001 broke\r\n${"x".repeat(5000)}`);
     const { text } = new SessionHarness(new TestCore(), { wrap: wordy }).post(chatBody()).refusal();
     expect(text).toMatch(/^inference error: Internal - it {2}broke xxx/);

@@ -30,7 +30,7 @@ const open = (options: HarnessOptions = {}, core: ConstructorParameters<typeof T
   new SessionHarness(new TestCore(core), options);
 const kinds = (replies: readonly Plain[]) => replies.map((reply) => Object.keys(reply)[0]);
 
-describe("BUFFERED requests (3.9)", () => {
+describe("BUFFERED requests (epp-protocol 3.9)", () => {
   it("get the route cleared at once, and everything else with the body (E-35, E-36, D-9)", () => {
     const h = open();
     h.envoy.requestHeaders(POST, false, modes(BUFFERED, DUPLEX));
@@ -83,7 +83,7 @@ describe("BUFFERED requests (3.9)", () => {
     expect(keysOf(mutation)).toEqual(["x-gateway-destination-endpoint", "Content-Length", "x-request-id"]);
   });
 
-  it("without a body message are answered like any other without a body (3.9)", () => {
+  it("without a body message are answered like any other without a body (epp-protocol 3.9)", () => {
     const h = open();
     h.envoy.requestHeaders([[":path", "/v1/models"]], true, modes(BUFFERED, NONE));
     const [reply, ...others] = h.take();
@@ -116,7 +116,7 @@ describe("BUFFERED requests (3.9)", () => {
     expect([...cut.wrongs, ...whole.wrongs]).toEqual([]);
   });
 
-  it("with trailers are complete before them: body reply, then an empty trailer reply (3.9)", () => {
+  it("with trailers are complete before them: body reply, then an empty trailer reply (epp-protocol 3.9)", () => {
     const h = open();
     h.envoy.requestHeaders(POST, false, modes(BUFFERED, NONE));
     h.envoy.requestBody(chatBody(), false);
@@ -252,7 +252,7 @@ describe("STREAMED requests", () => {
     expect(h.wrongs).toEqual([]);
   });
 
-  it("are told of once, however many there are (2.3)", () => {
+  it("are told of once, however many there are (epp-protocol 2(3))", () => {
     const h = open();
     for (let i = 0; i < 3; i++) h.notices.add("streamed-request-body");
     h.envoy.requestHeaders(POST, false, modes(STREAMED, NONE));
@@ -301,7 +301,7 @@ describe("a response in the mode", () => {
   };
   const USAGE = '{"usage":{"prompt_tokens":7,"completion_tokens":5,"total_tokens":12}}';
 
-  it("STREAMED gets one reply without a change per chunk, and its usage is read (1.4(11), D-17)", () => {
+  it("STREAMED gets one reply without a change per chunk, and its usage is read (envoy-data-plane 1.4(11), D-17)", () => {
     const h = routed(STREAMED);
     h.envoy.responseHeaders([
       [":status", "200"],
@@ -329,7 +329,7 @@ describe("a response in the mode", () => {
     expect(h.wrongs).toEqual([]);
   });
 
-  it("BUFFERED gets one reply to its one message, without a change where nothing changes (1.4(11), D-17)", () => {
+  it("BUFFERED gets one reply to its one message, without a change where nothing changes (envoy-data-plane 1.4(11), D-17)", () => {
     const h = routed(BUFFERED).answer(USAGE);
     expect(h.take().slice(1)).toEqual([{ responseBody: { response: {} } }]);
     h.envoy.responseBody(USAGE, true);
@@ -339,7 +339,7 @@ describe("a response in the mode", () => {
     expect(h.wrongs).toEqual([]);
   });
 
-  it("BUFFERED gets the new body with its length where it is rewritten (1.4(11))", () => {
+  it("BUFFERED gets the new body with its length where it is rewritten (envoy-data-plane 1.4(11))", () => {
     const h = routed(BUFFERED, { plan: { atAnswer: () => Buffer.from("rewritten") } }).answer("original");
     const { response } = h.replies.at(-1).responseBody;
     expect(Buffer.from(response.bodyMutation.body).toString()).toBe("rewritten");
@@ -388,7 +388,7 @@ describe("a response in the mode", () => {
     expect(h.wrongs).toEqual([]);
   });
 
-  it("NONE gets the reply to its headers and nothing else (1.4(11), D-17)", () => {
+  it("NONE gets the reply to its headers and nothing else (envoy-data-plane 1.4(11), D-17)", () => {
     const h = routed(NONE);
     h.envoy.responseHeaders([[":status", "200"]]);
     expect(kinds(h.take())).toEqual(["responseHeaders"]);

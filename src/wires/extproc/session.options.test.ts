@@ -109,7 +109,7 @@ describe("headers that plugins set", () => {
     }
   });
 
-  it("S-47 and those that they remove leave it, in every body mode, also with control headers left alone (D13)", () => {
+  it("S-47 and those that they remove leave it, in every body mode, also with control headers left alone (C-13)", () => {
     const removed = ["x-prefiller-host-port", "x-session"];
     for (const mode of [4, 2]) {
       const wire = { ...DEFAULT_WIRE_OPTIONS, removeControlHeaders: false };
@@ -181,7 +181,7 @@ describe("literal proxies", () => {
 });
 
 describe("the subset hint", () => {
-  it("is read without its ports where the options say so (E-54, D4)", () => {
+  it("is read without its ports where the options say so (E-54, C-4)", () => {
     const hint = { metadata: { "envoy.lb.subset_hint": { "x-gateway-destination-endpoint-subset": ["10.0.0.2:9"] } } };
     const picks = (["exact", "ip"] as const).map((subsetMatch) => {
       const h = open({ wire: { subsetMatch } });
@@ -200,7 +200,7 @@ describe("a request without a body to an empty pool", () => {
     return h.refusal();
   };
 
-  it("is a 500 with the text of v1.5 where the options say so (E-14, D1)", () => {
+  it("is a 500 with the text of v1.5 where the options say so (E-14, C-1)", () => {
     expect(refusal({ legacyHeaderOnly500: true })).toEqual({
       status: 500,
       text: "inference error: Internal - no pods available in datastore",
@@ -218,7 +218,7 @@ describe("a request without a body to an empty pool", () => {
 describe("an early close", () => {
   const skip = { routed: { skipResponse: true } };
 
-  it("comes with OK behind the last byte of the request, where nothing is read from the response (4.6, D-25)", () => {
+  it("comes with OK behind the last byte of the request, where nothing is read from the response (epp-protocol 4.6, D-25)", () => {
     const h = open({ plan: skip, wire: { closeEarly: true } });
     h.envoy.requestHeaders(POST);
     expect(h.stream.status).toBeUndefined();
@@ -281,7 +281,7 @@ describe("an eviction", () => {
     dropped: "evicted",
   };
 
-  it("of a running request is a 429 and the end (D-22, 5.5)", () => {
+  it("of a running request is a 429 and the end (D-22, epp-protocol 5.5)", () => {
     const h = open().post(chatBody());
     h.take();
     h.session.evict(EVICTED);
@@ -293,7 +293,7 @@ describe("an eviction", () => {
     expect(h.wrongs).toEqual([]);
   });
 
-  it("in the middle of a response is a 429 too: the proxy cuts the response (5.5)", () => {
+  it("in the middle of a response is a 429 too: the proxy cuts the response (epp-protocol 5.5)", () => {
     const h = open().post(chatBody());
     h.envoy.responseHeaders([
       [":status", "200"],

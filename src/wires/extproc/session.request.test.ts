@@ -316,7 +316,7 @@ plugins:
     expect(h.destination).toBe("[fd00::1]:9000");
   });
 
-  it("is the least loaded endpoint (appendix B: routed to the second of three)", () => {
+  it("is the least loaded endpoint (epp-protocol appendix B: routed to the second of three)", () => {
     const h = open({
       endpoints: [
         { metrics: { waiting: 3, kvUsage: 0.2 } },
@@ -327,7 +327,7 @@ plugins:
     expect(h.destination).toBe("10.0.0.2:8000");
   });
 
-  it("is the endpoint with the adapter, even with a higher KV use (appendix B)", () => {
+  it("is the endpoint with the adapter, even with a higher KV use (epp-protocol appendix B)", () => {
     const adapters = (...names: string[]) => ({ maxLora: 4, loraRunning: new Set(names) });
     const h = open({
       config: `apiVersion: llm-d.ai/v1alpha1
@@ -352,7 +352,7 @@ schedulingProfiles:
     expect(h.destination).toBe("10.0.0.2:8000");
   });
 
-  it("is given for an unknown model, an objective nobody defined, and a rewrite header that changes nothing (E-86, appendix B)", () => {
+  it("is given for an unknown model, an objective nobody defined, and a rewrite header that changes nothing (E-86, epp-protocol appendix B)", () => {
     const h = open().post(chatBody("x", { model: "nobody-knows-it" }), [
       ["x-gateway-inference-objective", "made-up"],
       ["x-gateway-model-name-rewrite", "nobody-knows-it"],

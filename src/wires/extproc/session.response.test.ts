@@ -227,7 +227,7 @@ describe("a response in one piece", () => {
     expect(h.wrongs).toEqual([]);
   });
 
-  it("is passed through without usage once it is too large to hold (4.3)", () => {
+  it("is passed through without usage once it is too large to hold (epp-protocol 4.3)", () => {
     const h = routed();
     h.envoy.responseHeaders(JSON_ANSWER);
     h.take();

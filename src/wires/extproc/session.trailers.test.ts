@@ -39,7 +39,7 @@ describe("trailers of a request", () => {
     expect(h.wrongs).toEqual([]);
   });
 
-  it("behind a body that has ended get the trailer reply alone (3.7)", () => {
+  it("behind a body that has ended get the trailer reply alone (epp-protocol 3.7)", () => {
     const h = open().post(chatBody());
     h.take();
     h.envoy.requestTrailers();
@@ -48,7 +48,7 @@ describe("trailers of a request", () => {
     expect(h.wrongs).toEqual([]);
   });
 
-  it("without any body are an empty body (3.7)", () => {
+  it("without any body are an empty body (epp-protocol 3.7)", () => {
     const refused = open();
     refused.envoy.requestHeaders(POST);
     refused.envoy.requestTrailers();
@@ -61,7 +61,7 @@ describe("trailers of a request", () => {
     expect(routed.wrongs).toEqual([]);
   });
 
-  it("wait for a decision that takes its time, and for the end of a body that had the flag (5.4)", async () => {
+  it("wait for a decision that takes its time, and for the end of a body that had the flag (epp-protocol 5.4)", async () => {
     for (const flagged of [true, false]) {
       let decide: (decision: Decision) => void = () => {};
       const h = open({ plan: { decide: () => new Promise<Decision>((resolve) => (decide = resolve)) } });
@@ -78,7 +78,7 @@ describe("trailers of a request", () => {
     }
   });
 
-  it("bring the hint when the body brought none, and win over that of the headers (6.1)", () => {
+  it("bring the hint when the body brought none, and win over that of the headers (epp-protocol 6.1)", () => {
     const hint = (value: string[]) => ({
       metadata: { "envoy.lb.subset_hint": { "x-gateway-destination-endpoint-subset": value } },
     });
@@ -229,7 +229,7 @@ describe("what plugins make of a complete response", () => {
       reply.dynamicMetadata === undefined ? undefined : fromStruct(reply.dynamicMetadata),
     ]);
 
-  it.each([9, 9000, 130_000])("goes with the last body message of %i bytes, held or not (E-73, 4.5)", (size) => {
+  it.each([9, 9000, 130_000])("goes with the last body message of %i bytes, held or not (E-73)", (size) => {
     for (const streaming of [true, false]) {
       const h = answered({ streaming });
       h.envoy.responseHeaders([[":status", "200"]]);
@@ -249,7 +249,7 @@ describe("what plugins make of a complete response", () => {
     expect(carried(h.take())).toEqual([["responseHeaders", METADATA]]);
   });
 
-  it("goes with the last flushed message before trailers, or with their reply where nothing is left (4.5)", () => {
+  it("goes with the last flushed message before trailers, or with their reply where nothing is left (epp-protocol 4.5)", () => {
     const held = answered();
     held.envoy.responseHeaders([[":status", "200"]]);
     held.envoy.responseBody("{}");

@@ -110,7 +110,7 @@ export class Session implements GrpcStreamEvents, Wire {
   #handle(request: ProcessingRequest): void {
     if (request.kind === "none") return;
     if (request.observabilityMode) this.#observing = true;
-    // Nothing is ever sent on such a stream (epp-protocol 2.4), so nothing needs to be decided.
+    // Nothing is ever sent on such a stream (epp-protocol 2(4)), so nothing needs to be decided.
     if (this.#observing) return;
     if (!this.#begun && !this.#begin(request)) return;
     switch (request.kind) {
@@ -174,7 +174,7 @@ export class Session implements GrpcStreamEvents, Wire {
       this.#finish("no-response-phase", OK);
   }
 
-  /** Asks a proxy that times us for more time, once, when half of what it grants has passed (data-plane 1.6, D-24). */
+  /** Asks a proxy that times us for more time, once, when half of what it grants has passed (envoy-data-plane 1.6, D-24). */
   #beginWaiting(): void {
     const { messageTimeoutHint: hint, messageTimeoutMax: most = 10 * hint } = this.#options.wire;
     if (hint <= 0 || !this.#request.timed) return;

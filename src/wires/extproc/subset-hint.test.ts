@@ -27,7 +27,7 @@ describe("parseSubsetHint", () => {
     expect(parseSubsetHint(many)).toHaveLength(8192);
   });
 
-  it("reads over ports where the pool is matched by address alone (E-54, D4)", () => {
+  it("reads over ports where the pool is matched by address alone (E-54, C-4)", () => {
     expect(parseSubsetHint(["10.0.0.1:8000", "[fd00::1]:1", "10.0.0.2", "10.0.0.3:x"], true)).toEqual([
       at("10.0.0.1"),
       at("fd00::1"),

@@ -154,7 +154,7 @@ describe("fields nobody knows (D-2, E-04)", () => {
   });
 });
 
-describe("vector W3 (D-1)", () => {
+describe("vector W-3 (D-1)", () => {
   it("is what a decoder reads in our last chunk of a body", () => {
     const parts: Uint8Array[] = [];
     const stream: Partial<GrpcStream> = { sendFramed: (bytes) => parts.push(Uint8Array.from(bytes)) > 0 };

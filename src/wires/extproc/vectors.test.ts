@@ -7,8 +7,8 @@ import { encodeHeadersReply } from "./encode.ts";
 import type { ProcessingRequest } from "./messages.ts";
 import { metadataOf, upstreamAddressOf } from "./metadata.ts";
 
-// Vectors of envoy-data-plane 1.2.3. W2 and W4 show what a decoder must accept; our own replies leave `append_action` and
-// `details` out (spec/decisions.md).
+// Vectors of envoy-data-plane 1.2.3. W-2 and W-4 show what a decoder must accept; our own replies leave `append_action` and
+// `details` out (docs/spec/decisions.md#immediate-response).
 const W1 =
   "12130a110a0f0a073a6d6574686f641a04504f535442580a560a14656e766f792e6c622e7375627365745f68696e74123e0a3c0a25782d676174657761792d64657374696e6174696f6e2d656e64706f696e742d737562736574121332110a0f1a0d31302e302e302e313a383030305a0408041004";
 const W2 =
@@ -25,7 +25,7 @@ function hex(text: string): Buffer {
 }
 
 describe("wire vectors (D-1)", () => {
-  it("W1: request headers, subset hint, body modes", () => {
+  it("W-1: request headers, subset hint, body modes", () => {
     const request = decodeProcessingRequest(hex(W1));
     expect(request).toMatchObject({
       kind: "request_headers",
@@ -39,20 +39,20 @@ describe("wire vectors (D-1)", () => {
     expect(metadataOf(request, "envoy.lb")).toBeUndefined();
   });
 
-  it("W5: response headers and the served endpoint", () => {
+  it("W-5: response headers and the served endpoint", () => {
     const request = decodeProcessingRequest(hex(W5));
     expect(request.kind).toBe("response_headers");
     expect(request.headers?.get(":status")).toBe("200");
     expect(metadataOf(request, "envoy.lb")?.["x-gateway-destination-endpoint-served"]).toBe("10.0.0.1:8000");
   });
 
-  it("W6: a last body chunk", () => {
+  it("W-6: a last body chunk", () => {
     const request = decodeProcessingRequest(hex(W6));
     expect(request).toMatchObject({ kind: "request_body", endOfStream: true, headers: undefined });
     expect(Buffer.from(request.body).toString()).toBe("{}");
   });
 
-  it("W2, W3 and W4 are what the .proto used as oracle says they are", () => {
+  it("W-2, W-3 and W-4 are what the .proto used as oracle says they are", () => {
     const picked = decodeResponse(hex(W2));
     expect(picked.requestHeaders.response.clearRouteCache).toBe(true);
     expect(fromStruct(picked.dynamicMetadata)).toEqual({
@@ -65,7 +65,7 @@ describe("wire vectors (D-1)", () => {
     expect(decodeResponse(hex(W4)).immediateResponse).toMatchObject({ status: { code: 429 }, details: "epp_shed" });
   });
 
-  it("a picking reply is W2 byte for byte, with the append action for literal proxies and without it (E-03)", () => {
+  it("a picking reply is W-2 byte for byte, with the append action for literal proxies and without it (E-03)", () => {
     const reply = {
       set: HeaderList.of([["x-gateway-destination-endpoint", "10.0.0.1:8000"]]),
       clearRouteCache: true,

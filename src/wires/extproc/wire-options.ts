@@ -4,7 +4,7 @@ import { BODY_MODE, type ProtocolConfig } from "./messages.ts";
 /** The body modes that can be presumed (`BodySendMode`). */
 type DefaultBodyMode = "full-duplex" | "buffered" | "streamed" | "none";
 
-/** How the picker speaks to the proxy; the defaults are the protocol's (epp-protocol 19, spec/decisions.md). */
+/** How the picker speaks to the proxy; the defaults are the protocol's (epp-protocol 19, docs/spec/decisions.md). */
 export interface WireOptions {
   /** Header and metadata key of the destination. */
   readonly destinationKey: string;
@@ -81,8 +81,8 @@ const DEFAULTS: Record<DefaultBodyMode, number> = {
 const NAMES: Record<number, string> = { 0: "NONE", 1: "STREAMED", 2: "BUFFERED", 3: "BUFFERED_PARTIAL", 5: "GRPC" };
 
 /**
- * What the proxy announced in the first message of the stream, else what the options presume (epp-protocol 2, data-plane
- * 1.4(2)).
+ * What the proxy announced in the first message of the stream, else what the options presume (epp-protocol 2,
+ * envoy-data-plane 1.4(2)).
  * @returns a rejection for modes that strict options forbid, and for those whose dialect is not known: an answer in the
  * wrong one is a 500 for the client, or a damaged body
  */

@@ -28,7 +28,7 @@ export const BODY_TIMEOUT = new BadRequest(408, "request-timeout", "no byte of t
 export const EXPECTATION_UNKNOWN = new BadRequest(417, "bad-request", "the only expectation served is 100-continue");
 
 /**
- * What to answer when node's parser gave up on a connection (data-plane 4.5). Undefined: nobody is left to answer.
+ * What to answer when node's parser gave up on a connection (envoy-data-plane 4.5). Undefined: nobody is left to answer.
  * @param code `code` of the error of node's `clientError` event
  * @param reason its `reason`, a few words of the parser
  */

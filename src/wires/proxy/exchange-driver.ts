@@ -30,7 +30,7 @@ type Phase =
   /** Nothing: the books are closed. */
   | "done";
 
-/** What the client is told when the retries, or the list, are used up (data-plane 4.4). */
+/** What the client is told when the retries, or the list, are used up (envoy-data-plane 4.4). */
 const USED_UP: Record<AttemptFailure, OutcomeReason> = {
   connect: "upstream_connect",
   timeout: "upstream_connect",
@@ -67,8 +67,8 @@ export interface ClientSide {
 
 /**
  * Drives one exchange for one client request: feeds it the request, sends what it decided to the endpoints of the list
- * one after the other, passes the answer back and closes the books, exactly once whatever happens (design: the walk of
- * one request; data-plane 4.1).
+ * one after the other, passes the answer back and closes the books, exactly once whatever happens
+ * (envoy-data-plane 4.1).
  */
 export class ExchangeDriver implements Wire, AttemptListener {
   readonly #services: ProxyServices;

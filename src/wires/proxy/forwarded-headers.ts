@@ -22,7 +22,7 @@ export function listedIn(value: string): ReadonlySet<string> | undefined {
 
 /**
  * Whether a plugin may set a header: not those that frame the message, name the host or belong to the connection, nor
- * `x-envoy-...`, so that a plugin does the same behind Envoy and here (data-plane 1.7, D-50).
+ * `x-envoy-...`, so that a plugin does the same behind Envoy and here (envoy-data-plane 1.7, D-50).
  * @param name lower case
  */
 export function isSettable(name: string): boolean {

@@ -12,10 +12,10 @@ const OWN_HEADERS = 3;
 
 /**
  * The request as every endpoint of the list gets it: the head the exchange saw without pseudo and control headers
- * (data-plane D-26) and those that plugins leave out, one `x-request-id`, the headers that plugins set, the length of the
+ * (D-26) and those that plugins leave out, one `x-request-id`, the headers that plugins set, the length of the
  * routed body.
  *
- * Plugins may set another `:path`; what they may not set or leave out is as it was (data-plane D-50).
+ * Plugins may set another `:path`; what they may not set or leave out is as it was (D-50).
  * @throws SluiceError PLUGIN_HEADERS when they set a path that is none, or more than the limits allow a client
  */
 export function forwardedRequest(

@@ -5,7 +5,7 @@ import type { OutcomeReason, Rejection } from "../../base/inference/outcomes.ts"
 import type { BadRequest } from "./bad-request.ts";
 import { flat } from "./response-head.ts";
 
-/** An answer of our own, in the shape OpenAI clients understand (data-plane 4.4). */
+/** An answer of our own, in the shape OpenAI clients understand (envoy-data-plane 4.4). */
 export interface LocalAnswer {
   readonly status: number;
   /** Name, value, name, value; without those that frame the message. */

@@ -4,7 +4,7 @@ import type { AttemptFailure } from "../../base/inference/endpoint.ts";
 import type { Exchange, Wire } from "../../picker/exchange/wire.ts";
 import type { Connect } from "./connector.ts";
 
-/** Sizes a client may not exceed (data-plane 4.5), and what the proxy holds for one request. */
+/** Sizes a client may not exceed (envoy-data-plane 4.5), and what the proxy holds for one request. */
 export interface ProxyLimits {
   /** Bytes of all header names and values of a request; more is answered 431. */
   readonly headerBytes: number;
@@ -35,7 +35,7 @@ export const DEFAULT_LIMITS: ProxyLimits = {
   upstreamPools: 1024,
 };
 
-/** Milliseconds (data-plane 4.3). */
+/** Milliseconds (envoy-data-plane 4.3). */
 export interface ProxyTimers {
   /** Until the headers of a request are complete; then 408. */
   readonly requestHeaders: number;

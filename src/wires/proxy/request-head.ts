@@ -26,7 +26,7 @@ export interface HttpRequestHead {
 const NOT_A_HOST = /[\s/\\@?#,]/;
 
 /**
- * Checks the head of a request and takes the client's connection out of it (data-plane 4.1(2), 4.5). Node's strict
+ * Checks the head of a request and takes the client's connection out of it (envoy-data-plane 4.1(2), 4.5). Node's strict
  * parser has already refused what breaks the grammar; here is what it lets through.
  * @param peer address of the client
  */
@@ -130,7 +130,7 @@ const AMBIGUOUS = /%2f|%5c|%00|\\|\/(?:\.|%2e){1,2}(?:[/;]|$)/i;
 const TARGET = /^\/[!-"$-~]*$/;
 
 /**
- * Path and query of a request target (data-plane 4.5): the origin form as it is, the absolute form for our own authority
+ * Path and query of a request target (envoy-data-plane 4.5): the origin form as it is, the absolute form for our own authority
  * without its beginning. Refused: other authorities, the asterisk form, fragments, dot segments, encoded separators.
  */
 export function originForm(target: string, authority: string): string | BadRequest {

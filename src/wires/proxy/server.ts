@@ -26,7 +26,7 @@ const CONNECTION = Symbol("client connection");
 type Tagged = Socket & { [CONNECTION]?: ClientConnection };
 
 /**
- * Starts the HTTP/1.1 reverse proxy of `sluice gateway` (data-plane 4): each request is one exchange, driven in process.
+ * Starts the HTTP/1.1 reverse proxy of `sluice gateway` (envoy-data-plane 4): each request is one exchange, driven in process.
  * @throws SluiceError LISTEN_FAILED
  */
 export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {

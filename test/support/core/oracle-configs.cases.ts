@@ -218,7 +218,7 @@ export const writtenConfig: fc.Arbitrary<SlowConfig> = fc
       ],
     }));
     const all = { plugins, schedulingProfiles };
-    // Without profiles there is one of all plugins (4.3). House rule: a file that names but detectors says nothing of that.
+    // Without profiles there is one of all plugins (scheduling 4.3). House rule: a file that names but detectors says nothing of that.
     const [{ filters, scorers }] = parts.profiles;
     const says = scorers.length > 0 || filters.some(({ type }) => !type.endsWith("-detector"));
     const canDoWithout = parts.profiles.length === 1 && says;

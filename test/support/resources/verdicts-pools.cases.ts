@@ -19,6 +19,7 @@ export const ACCEPTED_POOLS: readonly Accepted[] = [
     { extensionRef: { ...foreign, portNumber: 50_051 } },
     { picker: { ...foreign, port: 50_051 } },
   ),
+  //
   P.accepted("P17 a label key nobody can have", { selector: { "example~": "x" } }, { selector: { "example~": "x" } }),
   P.accepted("P20 an empty label value", { selector: { app: "" } }, { selector: { app: "" } }),
   P.accepted(

@@ -20,14 +20,14 @@ export function promptsOf({ body, prompts }: InferenceRequest): string[] {
 }
 
 /**
- * Pseudo tokens of a request: four bytes are one (3.11). House rule: of all prompts together, where the reference counts
+ * Pseudo tokens of a request: four bytes are one (scheduling 3.11). House rule: of all prompts together, where the reference counts
  * each by itself, so that it may come to one token more per prompt.
  */
 export function inputTokensOf(request: InferenceRequest): number {
   return Math.ceil(promptsOf(request).join("").length / 4);
 }
 
-/** `approx-prefix-cache-producer` (3.10), with the reference's defects mended as 3.10.4 proposes. */
+/** `approx-prefix-cache-producer` (scheduling 3.10), with the reference's defects mended as scheduling 3.10.4 proposes. */
 export class SlowPrefixes {
   readonly #parameters: SlowParameters;
   /** By endpoint: blocks and the tokens that each stood for when it was last used, longest ago first. */
@@ -98,7 +98,7 @@ export class SlowPrefixes {
     });
   }
 
-  /** 3.10.4 BEAT 4 and 5: as many tokens as the engine has room for now; one block stays, however large. */
+  /** scheduling 3.10.4(4) and (5): as many tokens as the engine has room for now; one block stays, however large. */
   #capacityOf({ metrics: { blocks, blockSize } }: Endpoint): { blocks: number; tokens: number } {
     const { autoTune = true, lruCapacityPerServer = 31_250 } = this.#parameters;
     if (autoTune && blocks * blockSize > 0) return { blocks: Number.POSITIVE_INFINITY, tokens: blocks * blockSize };
@@ -106,7 +106,7 @@ export class SlowPrefixes {
   }
 }
 
-/** Endpoints that took cold prompts, the one that was used longest ago first (3.9.3). */
+/** Endpoints that took cold prompts, the one that was used longest ago first (scheduling 3.9.3). */
 export class SlowColdUses {
   readonly #size: number;
   #used: string[] = [];
@@ -135,7 +135,7 @@ export class SlowColdUses {
   }
 }
 
-/** Sessions and the ids of their endpoints (3.9.2). None of them is idle for long enough to be forgotten here. */
+/** Sessions and the ids of their endpoints (scheduling 3.9.2). None of them is idle for long enough to be forgotten here. */
 export class SlowSessions {
   readonly #parameters: SlowParameters;
   readonly #bound = new Map<string, string>();

@@ -155,7 +155,7 @@ export class SlowScheduler {
     );
   }
 
-  /** 3.16: `probabilistic-admitter`. House rule as for the detector: one metric that is missing leaves it to the other. */
+  /** scheduling 3.16: `probabilistic-admitter`. House rule as for the detector: one metric that is missing leaves it to the other. */
   #denied({ priority }: InferenceRequest, candidates: readonly SlowCandidate[]): "no" | "perhaps" | "for certain" {
     const chances = this.#ofType("probabilistic-admitter").map(({ parameters }) => {
       const { queueDepthThreshold = 5, kvCacheUtilThreshold = 0.8, power = 5, k = 300 } = parameters;
@@ -175,7 +175,7 @@ export class SlowScheduler {
     return new Map([...this.#prefixes].map(([name, prefixes]) => [name, prefixes.match(request, pool)]));
   }
 
-  /** 3.4: a parameter selects an instance by name, empty is the default one. */
+  /** scheduling 3.4: a parameter selects an instance by name, empty is the default one. */
   #matchFor({ parameters }: SlowPlugin, matches: ReadonlyMap<string, SlowMatch>): SlowMatch | undefined {
     return matches.get(parameters.prefixMatchInfoProducerName || PREFIX) ?? [...matches.values()][0];
   }
@@ -206,7 +206,7 @@ export class SlowScheduler {
     );
   }
 
-  /** What the profile handler asks for, stage by stage (3.7), and the profile that answers. */
+  /** What the profile handler asks for, stage by stage (scheduling 3.7), and the profile that answers. */
   #stages({ headers }: InferenceRequest): { run: readonly string[]; primary: string }[] {
     const [first, ...more] = this.#profiles;
     const [script] = this.#ofType("script-handler");
@@ -251,7 +251,7 @@ export class SlowScheduler {
         totals[at]! += score * plugin.weight;
       });
     }
-    // 4.3: the first configured picker of any type, else max-score-picker.
+    // scheduling 4.3: the first configured picker of any type, else max-score-picker.
     const pickers = [...plugins, ...this.#plugins].filter(({ type }) => PICKERS.includes(type));
     const picker = pickers[0]?.type ?? "max-score-picker";
     const kept = list.map(({ endpoint }) => endpoint);

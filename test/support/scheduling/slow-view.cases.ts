@@ -6,7 +6,7 @@ import type { SlowMatch } from "./slow-memory.cases.ts";
 export interface SlowCandidate {
   readonly endpoint: Endpoint;
   readonly fresh: boolean;
-  /** Missing or stale: the worst known value among all candidates (design 5); NaN where nobody's is known. */
+  /** Missing or stale: the worst known value among all candidates; NaN where nobody's is known. */
   readonly waiting: number;
   readonly running: number;
   readonly kvUsage: number;
@@ -54,7 +54,7 @@ export function millisecondsOf(text: string): number {
   return text.endsWith("ms") ? Number(text.slice(0, -2)) : Number(text.slice(0, -1)) * 1000;
 }
 
-/** 3.9.4: undefined without the label, null where it is no range. */
+/** scheduling 3.9.4: undefined without the label, null where it is no range. */
 export function lengthRangeOf(
   { labels }: Endpoint,
   { label = "llm-d.ai/context-length-range" }: SlowParameters,

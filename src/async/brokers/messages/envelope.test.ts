@@ -194,7 +194,7 @@ describe("A-30: envelopes of the three kinds", () => {
   });
 });
 
-describe("a request without an envelope (4.3)", () => {
+describe("a request without an envelope (async-processor 4.3)", () => {
   const routing = { retryCount: 2, correlationId: "77", requestQueueName: "sub" };
 
   it("attributes go over metadata; routing is what the transport says", () => {

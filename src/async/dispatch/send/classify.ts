@@ -27,7 +27,7 @@ export type Classified =
       readonly category: FailureCategory;
       /** Counts as shed load: a 429. */
       readonly shed: boolean;
-      /** The gateway is saturated: what it guards closes until a newer figure says otherwise (2.7). */
+      /** The gateway is saturated: what it guards closes until a newer figure says otherwise (async-processor 2.7). */
       readonly latch: boolean;
       /** What the gateway asked for, milliseconds; undefined = nothing. */
       readonly retryAfterMs: number | undefined;
@@ -82,7 +82,7 @@ export function classify(answer: GatewayAnswer, context: ClassifyContext): Class
 }
 
 /**
- * The result of a message whose deadline has passed (4.4).
+ * The result of a message whose deadline has passed (async-processor 4.4).
  * @param cause what its last attempt came to, in one line; "" = it had none
  */
 export function deadlineResult(id: string, cause: string): ResultMessage {

@@ -3,16 +3,16 @@ import { amount, fits, LearnedSize } from "./arithmetic.ts";
 
 const KIB = 1024;
 
-describe("amount (A-1, test vectors of async-processor 2.4)", () => {
+describe("amount (A-1, async-processor 2.1 and 2.4)", () => {
   it.each([
-    ["V1, the seed's worked example", 5 * 10, 1 - 0.3, 0.1, "requests", 30],
-    ["V2 in bytes", 1024 * KIB, 0.7, 0.1, "bytes", 614.4 * KIB],
-    ["V2 in tokens", 1024, 0.7, 0.1, "tokens", 614.4],
-    ["V3, D = B", 50, 0.05, 0.05, "requests", 0],
-    ["V4, just above B", 50, 0.06, 0.05, "requests", 0],
-    ["V5, where doubles fall short", 50, 1 - 0.05, 0.05, "requests", 45],
-    ["V6, D clamped", 10, 1.3, 0.1, "requests", 9],
-    ["V7, D of something unreadable", 50, 0, 0.05, "requests", 0],
+    ["B-1, the worked example", 5 * 10, 1 - 0.3, 0.1, "requests", 30],
+    ["B-2 in bytes", 1024 * KIB, 0.7, 0.1, "bytes", 614.4 * KIB],
+    ["B-2 in tokens", 1024, 0.7, 0.1, "tokens", 614.4],
+    ["B-3, D = B", 50, 0.05, 0.05, "requests", 0],
+    ["B-4, just above B", 50, 0.06, 0.05, "requests", 0],
+    ["B-5, where doubles fall short", 50, 1 - 0.05, 0.05, "requests", 45],
+    ["B-6, D clamped", 10, 1.3, 0.1, "requests", 9],
+    ["B-7, D of something unreadable", 50, 0, 0.05, "requests", 0],
     ["NaN", 50, Number.NaN, 0.05, "requests", 0],
     ["-Inf", 50, Number.NEGATIVE_INFINITY, 0.05, "requests", 0],
     ["no capacity", 0, 1, 0, "requests", 0],
@@ -36,13 +36,13 @@ describe("amount (A-1, test vectors of async-processor 2.4)", () => {
 describe("fits (async-processor 2.3, rules 2 to 4)", () => {
   const base = { allowance: 0, cost: 1, most: 45, open: true, idle: true };
 
-  it("V4: one goes alone just above B, none beside it", () => {
+  it("B-4: one goes alone just above B, none beside it", () => {
     expect(fits({ ...base, allowance: 0 })).toBe(true);
     expect(fits({ ...base, allowance: 0, idle: false })).toBe(false);
     expect(fits({ ...base, allowance: 0, open: false })).toBe(false);
   });
 
-  it("V2: r1 of 600 KiB fits into 614.4, r2 of 100 does not fit behind it", () => {
+  it("B-2: r1 of 600 KiB fits into 614.4, r2 of 100 does not fit behind it", () => {
     const allowance = 614.4;
     expect(fits({ ...base, allowance, cost: 600, most: 921.6 })).toBe(true);
     expect(fits({ ...base, allowance: allowance - 600, cost: 100, most: 921.6, idle: false })).toBe(false);

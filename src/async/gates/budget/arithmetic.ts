@@ -19,7 +19,7 @@ const SLACK = 1e-9;
 
 /**
  * N = max_SYS x (D - B): how much may run at the same time, never negative; whole for requests, real for tokens and bytes.
- * 0 when D <= B, and for anything that is no number. Source: seed 004, async-processor 2.2 and 2.3.
+ * 0 when D <= B, and for anything that is no number. Source: async-processor 2.2 and 2.3.
  */
 export function amount({ maxSys, budget, baseline, unit }: BudgetFigures): number {
   const d = Math.min(1, Math.max(0, budget));

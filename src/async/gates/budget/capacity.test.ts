@@ -98,7 +98,7 @@ describe("SharedCapacity", () => {
     expect(take()).toHaveLength(1);
   });
 
-  it("subtracts all of its own from a figure that shows only what waits", async () => {
+  it("subtracts all of its own from a figure that shows only what waits (G-13)", async () => {
     const { sample, take, clock } = make({ kind: "queue-only", budget: 1, baseline: 0.1 });
     await sample();
     const tickets = take();
@@ -344,7 +344,7 @@ describe("SharedCapacity", () => {
     }
   });
 
-  it("budgets beyond 0 to 1 count as 0 and 1 (A-1, V6)", async () => {
+  it("budgets beyond 0 to 1 count as 0 and 1 (A-1, B-6)", async () => {
     const { sample, take } = make({ budget: 1.3, baseline: 0.1, maxSys: 10 });
     await sample();
     expect(take()).toHaveLength(9);

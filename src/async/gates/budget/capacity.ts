@@ -59,7 +59,7 @@ const UNKNOWN: CapacityReading = {
  * The reading is a picture of the past. Our own work is what we know exactly, so the budget is brought up to now:
  * D = D(sample) - (own now - own at the time of the sample) / max_SYS. Between two samples the same N is thus spent once, and
  * what ends makes room before the next sample tells so. Work that waits (`queue-only` metrics) does not show in the
- * figure while it runs, so all of it is subtracted. Source: seed 004, async-processor 2.7; ADR 0010.
+ * figure while it runs, so all of it is subtracted. Source: async-processor 2.7; ADR 0010.
  */
 export class SharedCapacity {
   readonly source: CapacitySource;
@@ -155,7 +155,7 @@ export class SharedCapacity {
     return this.#asking;
   }
 
-  /** The gateway said that it is overloaded: closed until a sample that is later than this (seed 004). */
+  /** The gateway said that it is overloaded: closed until a sample that is later than this (async-processor 2.5). */
   latch(): void {
     this.#latched = this.#clock.now();
     this.#latchedAt = this.#clock.wall();
@@ -180,7 +180,7 @@ export class SharedCapacity {
     return this.#tickets > 1 && this.#admitted > this.#target(asker.workers) + 1e-9;
   }
 
-  /** N as the seed has it: of the latest sample, whatever runs. */
+  /** N by the formula: of the latest sample, whatever runs. */
   total(workers: number): number {
     const { budget, baseline, unit } = this.#reading;
     const maxSys = this.#maxSys(workers);

@@ -2,7 +2,7 @@ import { Deframer } from "../../../base/grpc/frames.ts";
 import { Reader, WIRE } from "../../../base/grpc/protobuf.ts";
 import { mergeUsage, NO_USAGE, type Usage, type UsageReader, withTotal } from "./usage.ts";
 
-// Fields, as number << 3 | wire type (epp-protocol Appendix C).
+// Fields, as number << 3 | wire type (epp-protocol appendix C).
 const CHUNK = (1 << 3) | WIRE.bytes;
 const COMPLETE = (2 << 3) | WIRE.bytes;
 const EMBED_PROMPT_TOKENS = (2 << 3) | WIRE.varint;

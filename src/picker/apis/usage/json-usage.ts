@@ -51,7 +51,7 @@ function decode(body: Uint8Array, { start, end }: ByteRange): Usage | undefined 
   return usageFromValue(JSON.parse(asBuffer(body).toString("utf8", start, end)));
 }
 
-/** Bytes; the usage of a longer answer is not read (spec/decisions.md). */
+/** Bytes; the usage of a longer answer is not read (docs/spec/decisions.md#response-body). */
 export const MAX_OBSERVED_BODY = 4 * 1024 * 1024;
 
 /** Reads the usage of an answer that is one JSON document, at its end; keeps its chunks by reference until then. */

@@ -114,7 +114,7 @@ describe("usage of a stream", () => {
     expect(reader.done).toBe(true);
   });
 
-  it("reads events without line ends between them, wherever they are cut (appendix B)", () => {
+  it("reads events without line ends between them, wherever they are cut (epp-protocol appendix B)", () => {
     const stream = `data: {}${USAGE.trimEnd()}data: {"usage":{"completion_tokens":6}}data: [DONE]`;
     for (let cut = 0; cut <= stream.length; cut++) {
       const reader = sse(stream.slice(0, cut), stream.slice(cut));

@@ -25,7 +25,7 @@ export interface ModuleFile {
 
 /**
  * Finds the file that a configuration means by `module`: inside the configuration's folder, symlinks included, or
- * wherever an absolute path says (design rule 12). The symlinks of a mounted ConfigMap stay inside their mount.
+ * wherever an absolute path says. The symlinks of a mounted ConfigMap stay inside their mount.
  * @param folder of the configuration; undefined = it lies in none
  * @param source what messages call the configuration
  * @returns the file, or why there is none, in words that follow the module's name

@@ -7,7 +7,7 @@ const load = (text: string) => loadConfig(parseDocument(text, { file: "c.yaml" }
 const HEAD = "apiVersion: inference.networking.x-k8s.io/v1alpha1\nkind: EndpointPickerConfig\n";
 
 describe("configurations as they are used with the reference", () => {
-  it("E-112, Appendix B: the attribute reporter beside the one parser of v1.5", () => {
+  it("E-112, epp-protocol appendix B: the attribute reporter beside the one parser of v1.5", () => {
     const config = load(`${HEAD}
 plugins:
 - type: openai-parser

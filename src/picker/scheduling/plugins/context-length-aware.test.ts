@@ -45,7 +45,7 @@ function pool(ranges: readonly (string | undefined)[], tokens?: number, label = 
 
 const filter = contextLengthAware.alsoFilter!(contextLengthAware.parameters.parse({ enableFiltering: true }))!;
 
-describe("context-length-aware (3.9.4)", () => {
+describe("context-length-aware (scheduling 3.9.4)", () => {
   it("S-39: scores a range by its width and by what is left above the length; outside it by the distance", () => {
     expect(scoresOf(contextLengthAware, pool(["0-10000"], 5000))).toEqual([0.65]);
     expect(scoresOf(contextLengthAware, pool(["0-10000"], 11_000))).toEqual([0.15]);

@@ -166,7 +166,7 @@ describe("decision-tree-filter", () => {
     expect(treeWith()(CRITICAL, affine)).toEqual([1]);
   });
 
-  it("S-21: of any other takes 5 waiting and a KV cache of 0.8 (details 1, 3)", () => {
+  it("S-21: of any other takes 5 waiting and a KV cache of 0.8 (scheduling 2.3(1), 2.3(3))", () => {
     for (const priority of [0, -1]) {
       const request = requestOf("p", { priority });
       expect(treeWith()(request, pods({ waiting: 5, kvUsage: 0.8 }))).toEqual([0]);
@@ -174,7 +174,7 @@ describe("decision-tree-filter", () => {
     }
   });
 
-  it("never drops a critical request (detail 2)", () => {
+  it("never drops a critical request (scheduling 2.3(2))", () => {
     expect(treeWith()(CRITICAL, pods({ waiting: 1e6, kvUsage: 1 }))).toEqual([0]);
   });
 
@@ -218,7 +218,7 @@ describe("decision-tree-filter", () => {
     ).toEqual([1]);
   });
 
-  it("does not mind how old figures are, and takes an endpoint never scraped for an idle one (detail 4)", () => {
+  it("does not mind how old figures are, and takes an endpoint never scraped for an idle one (scheduling 2.3(4))", () => {
     const pool = [endpointOf(0, { metrics: { waiting: 3, kvUsage: 0.3 } }), endpointOf(1, { metrics: { waiting: 2 } })];
     expect(treeWith()(STANDARD, pool, 3_600_000)).toEqual([1]);
     expect(treeWith()(STANDARD, [...pool, unscraped(2)])).toEqual([2]);
@@ -226,7 +226,7 @@ describe("decision-tree-filter", () => {
     expect(treeWith()(STANDARD, [pool[0]!, endpointOf(1, { metrics: { waiting: Number.NaN } })])).toEqual([1]);
   });
 
-  it("passes everybody on where nobody tells of adapters (detail 6)", () => {
+  it("passes everybody on where nobody tells of adapters (scheduling 2.3(6))", () => {
     expect(treeWith()(CRITICAL, waiting(0, 0, 0))).toEqual([0, 1, 2]);
     const noRoom = pods({ waiting: 0, maxLora: Number.NaN }, { waiting: 0, ...loaded("sql"), maxLora: 1 });
     expect(treeWith()(CRITICAL, noRoom)).toEqual([0, 1]);

@@ -80,7 +80,7 @@ class DecisionTree implements Filter {
 
   /**
    * Every candidate, with the figures of its last page whatever their age: v0.3 knew no stale ones, and an endpoint never
-   * scraped had zeros (2.3 detail 4).
+   * scraped had zeros (scheduling 2.3(4)).
    */
   #load({ endpoints, count }: Candidates): void {
     if (count > this.#set.length) this.#grow(count);
@@ -179,7 +179,7 @@ const HAS = 1;
 const ROOM = 2;
 const NEITHER = 0;
 
-/** In v0.3 adapters that wait counted as active, too (1.6); without LoRA figures there is never room (2.3 detail 6). */
+/** In v0.3 adapters that wait counted as active, too (scheduling 1.6); without LoRA figures there is never room (scheduling 2.3(6)). */
 function affinityOf(
   { loraRunning, loraWaiting, maxLora }: Candidates["endpoints"][number]["metrics"],
   model: string,

@@ -13,7 +13,7 @@ import {
   prefillFilter,
 } from "./labels.ts";
 
-describe("by-label (3.15)", () => {
+describe("by-label (scheduling 3.15)", () => {
   const labelled = columnsOf(
     [{ role: "decode" }, { role: "prefill" }, {}].map((labels, slot) => endpointOf(slot, { labels })),
   );
@@ -45,7 +45,7 @@ describe("label-selector-filter", () => {
   const kept = (parameters: object, definition: PluginDefinition<"filter"> = labelSelectorFilter) =>
     keptBy(definition, labelled, parameters);
 
-  describe.each([labelSelectorFilter, byLabelSelector])("$type (3.15)", (definition) => {
+  describe.each([labelSelectorFilter, byLabelSelector])("$type (scheduling 3.15)", (definition) => {
     it.each([
       ["an empty selector", {}, [0, 1, 2, 3]],
       ["no label asked for", { matchLabels: {}, matchExpressions: [] }, [0, 1, 2, 3]],
@@ -102,7 +102,7 @@ describe("label-selector-filter", () => {
   });
 });
 
-describe("role filters (3.7.1, 3.15)", () => {
+describe("role filters (scheduling 3.7.1, 3.15)", () => {
   const ROLES = ["encode", "prefill", "decode", "encode-prefill", "prefill-decode", "both", "encode-prefill-decode"];
   const labelled = [...ROLES, "Decode", "", "worker"].map((role) => ({ "llm-d.ai/role": role }));
   const ENDPOINTS = [...labelled, {}, { role: "decode" }].map((labels, slot) => endpointOf(slot, { labels }));
@@ -142,7 +142,7 @@ const PARAMETERS = { headerName: "X-Zone", labelKey: "zone" };
 const scores = (...headers: readonly (readonly [string, string])[]) =>
   scoresOf(headerLabelAffinityScorer, pool, PARAMETERS, requestOf("p", { headers: HeaderList.of(headers) }));
 
-describe("header-label-affinity-scorer (3.9)", () => {
+describe("header-label-affinity-scorer (scheduling 3.9)", () => {
   it("scores 1 where the label has the value of the header, else 0", () => {
     expect(scores(["x-zone", "us"])).toEqual([0, 1, 0, 0]);
     expect(scores(["X-ZONE", " eu "])).toEqual([1, 0, 0, 0]);

@@ -67,7 +67,7 @@ describe("max-score-picker", () => {
 });
 
 describe("random-picker", () => {
-  it("picks each candidate equally often whatever its score, and so at each of the eight places (3.8)", () => {
+  it("picks each candidate equally often whatever its score, and so at each of the eight places (scheduling 3.8)", () => {
     const picker = instanceOf(randomPicker);
     const random = new SeededRandom(5);
     const totals = Array.from({ length: 12 }, (_, i) => i);

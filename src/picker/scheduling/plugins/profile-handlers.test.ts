@@ -9,7 +9,7 @@ import { HeaderList } from "../../../base/inference/headers.ts";
 import { Rejection } from "../../../base/inference/outcomes.ts";
 import { headerProfileHandler, singleProfileHandler } from "./profile-handlers.ts";
 
-describe("single-profile-handler (3.7)", () => {
+describe("single-profile-handler (scheduling 3.7)", () => {
   it("takes no parameters", () => {
     expect(singleProfileHandler.kind).toBe("profile-handler");
     expect(singleProfileHandler.parameters.safeParse({}).success).toBe(true);
@@ -30,7 +30,7 @@ function run(outcomes: Outcomes, headers: readonly (readonly [string, string])[]
   return decide(handlerOf(headerProfileHandler, parameters), outcomes, request);
 }
 
-describe("header-profile-handler (3.7)", () => {
+describe("header-profile-handler (scheduling 3.7)", () => {
   it.each([
     ["the one the header names", [["EPP-Profile", "prefill"]], {}, "prefill"],
     ["decode without a header", [], {}, "decode"],

@@ -39,7 +39,7 @@ function problems(parameters: object): string[] {
 }
 
 describe("request-attribute-reporter", () => {
-  it("Appendix B, E-73: writes the completion tokens as a number into envoy.lb", () => {
+  it("epp-protocol appendix B, E-73: writes the completion tokens as a number into envoy.lb", () => {
     const parameters = parametersOf("usage.completion_tokens\n", "has(usage.completion_tokens)", "envoy.lb");
     expect(written(parameters)).toEqual([["envoy.lb", NAME, 10]]);
   });

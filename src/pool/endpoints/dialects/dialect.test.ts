@@ -109,7 +109,7 @@ describe("MappedPages of vLLM", () => {
     expect(two("1 7", "2 7")).toBe(1);
   });
 
-  it("adds up the ranks of one port and averages their KV usage (1.4, S-11)", () => {
+  it("adds up the ranks of one port and averages their KV usage (scheduling 1.4, S-11)", () => {
     const ranks = (name: string, ...values: number[]): string =>
       values.map((value, i) => `${name}{engine="${i}",model_name="m"} ${value}\n`).join("");
     const { metrics } = read(

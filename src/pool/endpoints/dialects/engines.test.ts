@@ -52,7 +52,7 @@ function reader(engine: string, engines: readonly EngineMapping[] = []) {
   };
 }
 
-describe("the built-in engines (1.5, S-12)", () => {
+describe("the built-in engines (scheduling 1.5, S-12)", () => {
   it.each([
     ["sglang", SGLANG],
     ["trtllm-serve", TRTLLM],
@@ -123,7 +123,7 @@ describe("a mapping of one's own", () => {
     ).toBe(3);
   });
 
-  it("reads a cache from labels and from values, and the value wins (1.7)", () => {
+  it("reads a cache from labels and from values, and the value wins (scheduling 1.7)", () => {
     const both = {
       ...{ name: "own", queued: "queue_length", cacheInfo: "cache_info{gpu=0}" },
       ...{ blockSizeLabel: "size", blocksLabel: "count", blockSize: "block_tokens" },

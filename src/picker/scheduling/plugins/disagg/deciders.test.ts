@@ -20,7 +20,7 @@ function holding(blocks: number): ProfileResult {
   );
 }
 
-describe("prefix-based-pd-decider (3.7.1)", () => {
+describe("prefix-based-pd-decider (scheduling 3.7.1)", () => {
   it.each([
     ["nonCachedTokens 0 says never", {}, 10_000, 0, false],
     ["fewer tokens than nonCachedTokens", { nonCachedTokens: 512 }, 511, 0, false],
@@ -51,7 +51,7 @@ describe("prefix-based-pd-decider (3.7.1)", () => {
   });
 });
 
-describe("the deciders without parameters (3.7.1)", () => {
+describe("the deciders without parameters (scheduling 3.7.1)", () => {
   it("always-disagg-pd-decider says yes, whoever was chosen", () => {
     expect(ask(instanceOf(alwaysDisaggPdDecider), 0)).toBe(true);
     expect(ask(instanceOf(alwaysDisaggPdDecider), 0, holding(100))).toBe(true);

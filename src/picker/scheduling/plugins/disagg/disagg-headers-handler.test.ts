@@ -22,7 +22,7 @@ function headersFor(profiles: Readonly<Record<string, readonly Endpoint[]>>, par
 const decode = [endpointOf(2)];
 const [one, two] = [endpointOf(0), endpointOf(1)];
 
-describe("disagg-headers-handler (3.7.1)", () => {
+describe("disagg-headers-handler (scheduling 3.7.1)", () => {
   it("S-47 names the first that prefills and all that encode, and removes what a client wrote", () => {
     const { set, removed } = headersFor({ decode, prefill: [one, two], encode: [one, two] });
     expect(set).toEqual({

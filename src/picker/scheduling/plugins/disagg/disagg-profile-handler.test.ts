@@ -34,7 +34,7 @@ const notesOf = (parameters: object) => disaggProfileHandler.notes!(disaggProfil
 const referencesOf = (parameters: object) =>
   disaggProfileHandler.references!(disaggProfileHandler.parameters.parse(parameters));
 
-describe("disagg-profile-handler, decode first (3.7.1)", () => {
+describe("disagg-profile-handler, decode first (scheduling 3.7.1)", () => {
   it.each([
     [{}, [["decode"]], "decode-only"],
     [{ pd: true }, [["decode"], ["prefill"]], "prefill-decode"],
@@ -92,7 +92,7 @@ describe("disagg-profile-handler, decode first (3.7.1)", () => {
   });
 });
 
-describe("disagg-profile-handler, prefill first (3.7.1)", () => {
+describe("disagg-profile-handler, prefill first (scheduling 3.7.1)", () => {
   const parameters = { stageOrder: "prefill-first", deciders: { encode: "mm" } };
 
   it.each([
@@ -130,7 +130,7 @@ describe("disagg-profile-handler, prefill first (3.7.1)", () => {
   });
 });
 
-describe("the parameters of disagg-profile-handler (3.7)", () => {
+describe("the parameters of disagg-profile-handler (scheduling 3.7)", () => {
   it.each([
     ["decode-first", "decode"],
     ["DecodeFirst", "decode"],

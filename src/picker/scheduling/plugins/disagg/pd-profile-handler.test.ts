@@ -15,7 +15,7 @@ function run(outcomes: Outcomes, says: boolean, parameters: object = {}, decider
   return decide(handlerOf(pdProfileHandler, parameters, [deciderSaying(decider, says).definition]), outcomes);
 }
 
-describe("pd-profile-handler (3.7)", () => {
+describe("pd-profile-handler (scheduling 3.7)", () => {
   it("is deprecated, and says what to write instead", () => {
     expect(pdProfileHandler.deprecated).toContain("disagg-profile-handler");
   });

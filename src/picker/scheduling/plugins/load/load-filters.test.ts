@@ -4,7 +4,7 @@ import { columnsOf, endpointOf, keptBy, unscraped } from "../../../../../test/su
 import { IN_FLIGHT_REQUESTS } from "../../../../base/plugin/keys.ts";
 import { boundedLoadFilter, utilizationFilter } from "./load-filters.ts";
 
-describe("utilization-filter (3.15)", () => {
+describe("utilization-filter (scheduling 3.15)", () => {
   const loads = columnsOf(
     [
       { waiting: 0, running: 9, kvUsage: 0.2 },

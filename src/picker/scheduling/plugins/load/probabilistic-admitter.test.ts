@@ -30,7 +30,7 @@ function refusals(endpoints: readonly Endpoint[], priority: number, parameters: 
   return { share: refused / draws, told };
 }
 
-describe("probabilistic-admitter (3.16)", () => {
+describe("probabilistic-admitter (scheduling 3.16)", () => {
   it("S-44: refuses sheddable requests at saturation 1 and says why; others never", () => {
     const full = pods({ waiting: 5, kvUsage: 0.1 });
     expect(refusals(full, -1)).toEqual({

@@ -176,18 +176,18 @@ describe("no-hit-lru-scorer", () => {
     expect(scoresOf(noHitLruScorer, uses([1], [1]))).toEqual([0.5]);
   });
 
-  it("S-40: those never used come first, in their order, then the one used longest ago (3.9.3)", () => {
+  it("S-40: those never used come first, in their order, then the one used longest ago (scheduling 3.9.3)", () => {
     expect(scoresOf(noHitLruScorer, uses([0, 0, 0, 0, 0]))).toEqual([1, 0.75, 0.5, 0.25, 0]);
     expect(scoresOf(noHitLruScorer, uses([2, 0, 1, 3, 0]))).toEqual([0.25, 1, 0.5, 0, 0.75]);
     expect(scoresOf(noHitLruScorer, uses([2, 1, 3]))).toEqual([0.5, 1, 0]);
   });
 
-  it("counts places among all that are remembered, candidates or not, and goes no lower than 0 (3.9.3)", () => {
+  it("counts places among all that are remembered, candidates or not, and goes no lower than 0 (scheduling 3.9.3)", () => {
     expect(scoresOf(noHitLruScorer, uses([4, 0, 9]))).toEqual([0, 1, 0]);
     expect(scoresOf(noHitLruScorer, uses([2, 5, 0, 0, 0]))).toEqual([0, 0, 1, 0.75, 0.5]);
   });
 
-  it("scores an only candidate 1, used or not (3.9.3)", () => {
+  it("scores an only candidate 1, used or not (scheduling 3.9.3)", () => {
     expect(scoresOf(noHitLruScorer, uses([7]))).toEqual([1]);
     expect(scoresOf(noHitLruScorer, uses([0]))).toEqual([1]);
   });

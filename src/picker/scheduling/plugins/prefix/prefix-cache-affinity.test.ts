@@ -62,7 +62,7 @@ const pool = (matched: readonly number[], tokens: readonly number[] = [], total 
 const kept = (candidates: ReturnType<typeof pool>, parameters: object = {}) =>
   keptBy(prefixCacheAffinityFilter, candidates, parameters);
 
-describe("prefix-cache-affinity-filter (3.13)", () => {
+describe("prefix-cache-affinity-filter (scheduling 3.13)", () => {
   it("keeps those that hold at least the share of the prompt that it is told, 0.8 by default", () => {
     expect(kept(pool([8, 7, 10, 0]))).toEqual([0, 2]);
     expect(kept(pool([8, 7, 10, 0]), { affinityThreshold: 0.7 })).toEqual([0, 1, 2]);

@@ -17,7 +17,7 @@ function flowOf(headers: Readonly<Record<string, string>>, parameters: object = 
   return flow;
 }
 
-describe("agent-identity", () => {
+describe("agent-identity (scheduling 3.10.5)", () => {
   it.each([
     [{ "X-Claude-Code-Session-Id": "a", "x-session-affinity": "b", "session-id": "c", session_id: "d" }, "a"],
     [{ "x-session-affinity": "b", "session-id": "c", session_id: "d" }, "b"],

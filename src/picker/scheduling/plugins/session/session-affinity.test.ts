@@ -9,7 +9,7 @@ const bound = (...column: number[]) =>
     [[SESSION_BOUND, column]],
   );
 
-describe("session affinity in a profile (3.9.2)", () => {
+describe("session affinity in a profile (scheduling 3.9.2)", () => {
   it("S-46: the filter keeps the bound endpoint alone, and all where there is none", () => {
     expect(keptBy(sessionAffinityFilter, bound(0, 1, 0))).toEqual([1]);
     expect(keptBy(sessionAffinityFilter, bound(0, 0, 0))).toEqual([0, 1, 2]);

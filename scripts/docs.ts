@@ -4,7 +4,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { ERROR_AREAS } from "../src/base/inference/error-codes/table.ts";
-import { OUTCOMES } from "../src/base/inference/outcomes.ts";
+import { OUTCOMES, type OutcomeReason } from "../src/base/inference/outcomes.ts";
 import { checkServerCommand } from "../src/commands/check-server/command.ts";
 import { explainConfigCommand, migrateConfigCommand, validateCommand } from "../src/commands/config/command.ts";
 import { demoCommand } from "../src/commands/demo/command.ts";
@@ -22,32 +22,67 @@ import { gatesReference, pluginsReference } from "./plugin-reference.ts";
 
 const root = join(import.meta.dirname, "..");
 
-/** The answers to clients, and every code of `SluiceError`. */
+/** Why a client is answered so, and what to do: a paragraph for each outcome. */
+const REFUSALS: Readonly<Record<OutcomeReason, string>> = {
+  bad_request:
+    "The request cannot be read: the body is not JSON, or a member that its API needs is missing or has the wrong type. The detail names the member. Correct the request.",
+  model_missing: "The body names no model. Set `model`.",
+  no_parser:
+    "No parser knows the path of the request. Correct the path, or configure a parser for it; [plugins.md](plugins.md) lists the parsers.",
+  unknown_model:
+    "The pool has InferenceModels. None of them is for the model of the request, or the one for it has no valid target. Correct the name or the object; [resources.md](../use/resources.md) says when an unknown model is refused.",
+  body_stalled:
+    "The body of the request arrived too slowly while other requests waited for memory. Send the request again; [bodies.md](../operate/bodies.md) has the rate, the window and their flags.",
+  precondition_failed:
+    "The request has the header `prefer: if-available`, and the chosen endpoint holds no beginning of the prompt. Send the request without the header, or where the prompt is computed first.",
+  too_large:
+    "The body is larger than the limit. Send less, or raise the limit; [bodies.md](../operate/bodies.md) has the flags.",
+  saturated:
+    "The endpoints are saturated beyond the limit for the priority or the criticality of the request. Try again later, add endpoints, or raise the priority.",
+  no_target:
+    "Endpoints exist, and the filters of the profile leave none of them for this request. `sluice explain` names the filter. Try again later, or correct the configuration.",
+  denied:
+    "A plugin refused the request; the detail is the sentence of the plugin. The plugin decides what the client can do.",
+  evicted: "Flow control ended the request before its answer was complete. Send the request again later.",
+  internal:
+    "A plugin failed, or the picker has a fault; the detail has the message of the error. The log has it too. Report it if no plugin of yours is involved.",
+  not_supported: "The proxy processes bodies in a mode that the picker refuses. Configure `FULL_DUPLEX_STREAMED`.",
+  upstream_connect:
+    "No candidate accepted a connection, and no retry was left. Check that the model servers run and that the gateway reaches their addresses.",
+  upstream_reset:
+    "The model server ended the connection before its answer began, and the request could not be sent again. Check the log of the model server.",
+  upstream_timeout:
+    "The picker found no endpoint in time, or the model server did not begin its answer in time. Look at the load of the endpoint, or raise the timeout.",
+  no_endpoints:
+    "The pool has no endpoint that is ready. Check the endpoints file or the pods of the pool; the admin page has the state of each endpoint.",
+  shutting_down: "The process drains and takes no new request. Send the request again: another replica answers it.",
+};
+
+/** The answers to clients, and every code of `SluiceError`, with a heading each: the command line prints the anchors. */
 function errorsReference(): string {
-  const rows = Object.entries(OUTCOMES).map(
-    ([reason, row]) =>
-      `| \`${reason}\` | ${row.status} | \`${row.code}\` | ${"dropped" in row ? `\`${row.dropped}\`` : ""} |`,
-  );
+  const refusals = Object.entries(OUTCOMES).flatMap(([reason, row]) => [
+    `#### ${reason}`,
+    "",
+    `Status ${row.status}, code \`${row.code}\`${"dropped" in row ? `, dropped reason \`${row.dropped}\`` : ""}.`,
+    REFUSALS[reason as OutcomeReason],
+    "",
+  ]);
   const areas = Object.entries(ERROR_AREAS).flatMap(([title, errors]) => [
     `### ${title}`,
     "",
-    "| Code | Exit status | Cause | Remedy |",
-    "|---|---|---|---|",
-    ...Object.entries(errors).map(([code, row]) => `| \`${code}\` | ${row.exit} | ${row.cause} | ${row.remedy} |`),
-    "",
+    ...Object.entries(errors).flatMap(([code, row]) => [
+      `#### ${code}`,
+      "",
+      `${row.cause} ${row.remedy} Exit status ${row.exit}.`,
+      "",
+    ]),
   ]);
   return [
     "# Errors",
     "",
-    "## On the inference path",
-    "",
-    "What a client is answered. Through Envoy the body is the text `inference error: <code> - <detail>`; `sluice gateway` answers an",
-    "OpenAI-shaped JSON object. The code is the value of the label `error_code`; the last column is the header",
-    "`x-llm-d-request-dropped-reason`.",
-    "",
-    "| Reason | Status | Code | Dropped reason |",
-    "|---|---|---|---|",
-    ...rows,
+    "A command that ends with an error prints its code and the place on this page below the message. Applications find the code in",
+    "`code` of the `SluiceError` that `sluice/producer` throws. A server logs errors of requests, plugins and connections and goes on;",
+    "for these codes the exit status is that of a server that cannot start.",
     "",
     "## Exit statuses",
     "",
@@ -63,12 +98,13 @@ function errorsReference(): string {
     "",
     "## Error codes",
     "",
-    "Each error has one of these codes. Applications find the code in `code` of the `SluiceError` that `sluice/producer` throws. A",
-    "command that ends with an error prints the message; where the message does not say what to do, the next line has the remedy and",
-    "the code. A server logs errors of requests, plugins and connections and goes on; for these codes the exit status is that of a",
-    "server that cannot start.",
-    "",
     ...areas,
+    "## On the inference path",
+    "",
+    "Through Envoy the client reads the text `inference error: <code> - <detail>`; `sluice gateway` answers with an object in OpenAI's",
+    "shape. The code is also the value of the label `error_code`. The dropped reason is the header `x-llm-d-request-dropped-reason`.",
+    "",
+    ...refusals,
   ].join("\n");
 }
 

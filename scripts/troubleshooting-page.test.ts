@@ -55,7 +55,7 @@ describe("docs/operate/troubleshooting.md", () => {
   });
 
   it.each(codes)("names an error code: %s", (code) => {
-    expect(errors.includes(`| \`${code}\` |`)).toBe(true);
+    expect(errors.includes(`\n#### ${code}\n`)).toBe(true);
   });
 
   it.each(paths)("names a path that is served: %s", (path) => {

@@ -27,29 +27,36 @@ describe("a command that ends with an error", () => {
     [
       "a value",
       ["gateway", "--endpoints", "e.yaml", "--listen", "here"],
-      /^sluice: --listen "here" is not an address .*\n$/,
+      /^sluice: --listen "here" is not an address .*\n {2}FLAG_VALUE: .*#flag_value\n$/,
     ],
-    ["a missing flag", ["gateway"], /^sluice: give --endpoints FILE.*\n$/],
-    ["a Go-style flag", ["epp", "--grpc-prt=1"], /^sluice: unknown flag --grpc-prt; did you mean --grpc-port\?\n$/],
+    ["a missing flag", ["gateway"], /^sluice: give --endpoints FILE.*\n {2}[A-Z_]+: .*#[a-z_]+\n$/],
+    [
+      "a Go-style flag",
+      ["epp", "--grpc-prt=1"],
+      /^sluice: unknown flag --grpc-prt; did you mean --grpc-port\?\n {2}FLAG_UNKNOWN: .*#flag_unknown\n$/,
+    ],
     [
       "the input that it names",
       ["simulate", "--quiet", "--replay", file("empty.log", "")],
-      /^sluice: there is nothing to replay in .*\n$/,
+      /^sluice: there is nothing to replay in .*\n {2}[A-Z_]+: .*#[a-z_]+\n$/,
     ],
-  ])("ends with 2 where %s is wrong, and prints one line where the message says what to do", (_, args, message) => {
-    const { status, out, err } = sluice(...args);
-    expect(err).toMatch(message);
-    expect({ status, out }).toEqual({ status: 2, out: "" });
-  });
+  ])(
+    "ends with 2 where %s is wrong, and prints the message, then the code and its place in the docs",
+    (_, args, message) => {
+      const { status, out, err } = sluice(...args);
+      expect(err).toMatch(message);
+      expect({ status, out }).toEqual({ status: 2, out: "" });
+    },
+  );
 
   it("ends with 1 where a file is wrong", () => {
     const config = file("broken.yaml", "kind: [\n");
     const { status, err } = sluice("explain-config", config);
-    expect(err).toMatch(/^sluice: broken\.yaml:\d+:\d+: .*\n$/);
+    expect(err).toMatch(/^sluice: broken\.yaml:\d+:\d+: .*\n {2}[A-Z_]+: docs\/reference\/errors\.md#[a-z_]+\n$/);
     expect(status).toBe(1);
   });
 
-  it("prints the remedy and the code below a message that does not say what to do", async () => {
+  it("prints the remedy below a message that does not say what to do, then the code and its place in the docs", async () => {
     const dead = createServer();
     const port = await new Promise<number>((resolve) =>
       dead.listen(0, "127.0.0.1", () => resolve((dead.address() as { port: number }).port)),
@@ -57,11 +64,13 @@ describe("a command that ends with an error", () => {
     await new Promise((closed) => dead.close(closed));
     const check = sluice("check-server", `http://127.0.0.1:${port}`);
     expect(check.err).toMatch(
-      /^sluice: cannot connect to .*\n {2}Start the model server, or correct the URL\. \(CHECK_UNREACHABLE\)\n$/,
+      /^sluice: cannot connect to .*\n {2}Start the model server, or correct the URL\.\n {2}CHECK_UNREACHABLE: docs\/reference\/errors\.md#check_unreachable\n$/,
     );
     expect(check).toMatchObject({ status: 2, out: "" });
     const queue = sluice("queue", "ls", "--redis", `redis://127.0.0.1:${port}`);
-    expect(queue.err).toMatch(/^sluice: Redis at .*\n {2}Check that the broker runs.* \(BROKER_UNAVAILABLE\)\n$/);
+    expect(queue.err).toMatch(
+      /^sluice: Redis at .*\n {2}Check that the broker runs.*\n {2}BROKER_UNAVAILABLE: docs\/reference\/errors\.md#broker_unavailable\n$/,
+    );
     expect(queue).toMatchObject({ status: 1, out: "" });
   });
 

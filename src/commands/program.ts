@@ -15,9 +15,11 @@ import { gatewayCommand } from "./gateway/command.ts";
 import { simCommand } from "./sim/command.ts";
 import { simulateCommand } from "./simulate/command.ts";
 
+/** The page lies in the repository and in the package. */
+const ERRORS_PAGE = "docs/reference/errors.md";
 const EXIT_STATUSES = `
 Exit status: 0 = success, 1 = an error, 2 = a wrong command line or wrong input, 130 or 143 = a signal ended the work.
-docs/reference/errors.md lists the cause and the remedy of every error.`;
+${ERRORS_PAGE} lists the cause and the remedy of every error.`;
 
 const program = new Command("sluice")
   .description("Decides where LLM requests go: an Endpoint Picker, a gateway and a model-server simulator.")
@@ -58,7 +60,8 @@ try {
   else if (error instanceof SluiceError) {
     const row = errorRow(error.code);
     process.stderr.write(`sluice: ${error.message}\n`);
-    if (row?.hint === true) process.stderr.write(`  ${row.remedy} (${error.code})\n`);
+    if (row?.hint === true) process.stderr.write(`  ${row.remedy}\n`);
+    if (row !== undefined) process.stderr.write(`  ${error.code}: ${ERRORS_PAGE}#${error.code.toLowerCase()}\n`);
     process.exitCode = row?.exit ?? 1;
   } else throw error;
 }

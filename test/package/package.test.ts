@@ -80,7 +80,12 @@ describe("the packed package, installed elsewhere", () => {
     expect(scripts).not.toEqual([]);
     for (const script of scripts) expect(files).toContain(`package/dist/${script}`);
     const others = files.filter((file) => !file.startsWith("package/dist/"));
-    expect(others.sort()).toEqual(["package/LICENSE", "package/README.md", "package/package.json"]);
+    expect(others.sort()).toEqual([
+      "package/LICENSE",
+      "package/README.md",
+      "package/docs/reference/errors.md",
+      "package/package.json",
+    ]);
     expect(files.filter((file) => /\.(test|cases)\.|(?<!\.d)\.ts$/.test(file))).toEqual([]);
   });
 

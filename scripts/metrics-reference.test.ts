@@ -36,7 +36,7 @@ describe("renderMetricsReference", () => {
 * Series: at most 4096
 * Deprecated name: \`inference_pool_per_pod_queue_size\`, labels: \`name\`, \`model_server_pod\`
 `);
-    expect(text).toContain("* Buckets: 0 0.1 0.2 0.3 0.4 0.5 0.6 0.7 0.8 0.9 1\n");
+    expect(text).toContain("* Buckets: `0 0.1 0.2 0.3 0.4 0.5 0.6 0.7 0.8 0.9 1`\n");
     expect(text).toContain("### `sluice_buffered_bytes`\n");
     expect(text).toContain("* Labels: none\n");
   });

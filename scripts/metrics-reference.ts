@@ -12,11 +12,11 @@ import { REQUEST_METRICS } from "../src/base/telemetry/request-metrics.ts";
 import { SCHEDULER_METRICS } from "../src/base/telemetry/scheduler-metrics.ts";
 
 const CHAPTERS: readonly (readonly [title: string, intro: string, table: MetricTable])[] = [
-  ["Requests", "What clients asked for and what they got.", REQUEST_METRICS],
+  ["Requests", "Requests of clients and their answers.", REQUEST_METRICS],
   ["Pool and endpoints", "The model servers, as scraped and as counted here.", POOL_METRICS],
   ["Decisions and plugins", "How endpoints were chosen and what that took.", SCHEDULER_METRICS],
   ["Wires", "Streams, buffers and retries of this process.", WIRE_METRICS],
-  ["Configuration", "What the process runs by.", CONFIG_METRICS],
+  ["Configuration", "The configuration of the process.", CONFIG_METRICS],
   ["Kubernetes", "How up to date the picture of the cluster is.", KUBERNETES_METRICS],
   ["Leader election", "Shown with `--ha-enable-leader-election` only.", ELECTION_METRICS],
   ["Streams", "Shown with `--enable-grpc-stream-metrics` only.", STREAM_METRICS],
@@ -45,7 +45,7 @@ function renderRow(row: MetricRow): string {
   let text = `\n### \`${row.name}\`\n\n${row.help}\n\n`;
   text += `* Type: ${row.type}\n`;
   text += `* Labels: ${list(row.labels ?? [])}\n`;
-  if (row.type === "histogram") text += `* Buckets: ${row.buckets.join(" ")}\n`;
+  if (row.type === "histogram") text += `* Buckets: \`${row.buckets.join(" ")}\`\n`;
   if (row.labels !== undefined && row.labels.length > 0)
     text += `* Series: at most ${row.maxSeries ?? DEFAULT_MAX_SERIES}\n`;
   for (const twin of row.twins ?? []) {

@@ -19,13 +19,13 @@ export function gatesReference(): string {
   return [
     "# Gates",
     "",
-    "What `gate_type` of a queue or a worker pool may name, with the `gate_params` of each. Values may be written as JSON or as",
-    'text (`3` or `"3"`, an object or its JSON text); what is absent, null or an empty text has its default.',
+    "The values of `gate_type` of a queue or a worker pool, with the `gate_params` of each. A value can be JSON or text",
+    '(`3` or `"3"`, an object or its JSON text). A parameter that is absent, null or an empty text has its default.',
     "",
     ...byType([...VERDICT_GATES, ...METRIC_GATES]).map((definition) => section(definition)),
     "# Metric sources",
     "",
-    "What the `type` of a source of the gate `metric-budget` may name.",
+    "The values of `type` of a source of the gate `metric-budget`.",
     "",
     ...byType(METRIC_SOURCES).map((definition) => section(definition)),
   ].join("\n");

@@ -27,7 +27,7 @@ export const metricBudgetGate = defineGate({
     .strictObject({
       source: objectParameter().pipe(source).describe(`Where the figure comes from: ${SOURCE}.`),
       value: choiceParameter(["budget", "saturation"], { default: "budget" }).describe(
-        "What the figure is: the share of the capacity that is free, or the one that is taken.",
+        "Meaning of the figure: the share of the capacity that is free, or the share that is taken.",
       ),
       kind: choiceParameter(["occupancy", "queue-only"], { default: "occupancy" }).describe(
         "Whether work that runs shows in the figure, or only work that waits.",
@@ -35,7 +35,7 @@ export const metricBudgetGate = defineGate({
       baseline: baselineParameter(0.05),
       fallback: fallbackParameter,
       max_concurrency: floatParameter({ optional: true, moreThan: 0 }).describe(
-        "What one model server takes in `unit`; needs `pods_source`.",
+        "Capacity of one model server in `unit`; needs `pods_source`.",
       ),
       pods_source: objectParameter({ default: {} })
         .transform((found) => (Object.keys(found).length === 0 ? undefined : found))

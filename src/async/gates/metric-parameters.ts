@@ -12,10 +12,10 @@ export const METRIC_PARAMETERS = {
     "How much older than its evaluation an answer counts as when nothing tells the time of its samples.",
   ),
   unit: choiceParameter(["requests", "tokens", "bytes"], { default: "requests" }).describe(
-    "What the capacity is counted in. A request's tokens are the text of its prompt, by the bytes per token that answers of its model report (4 until then), and the most tokens that it lets be generated.",
+    "Unit of the capacity. The tokens of a request are those of its prompt text and the most tokens of its answer. Answers teach the bytes per token of a model; before the first answer it is 4.",
   ),
   max_sys: floatParameter({ optional: true, moreThan: 0 }).describe(
-    "The capacity of the whole system in `unit`; otherwise from the metrics, or learned from what the figure says while work runs, beginning with a quarter of the workers of the pool.",
+    "The capacity of the whole system in `unit`. Without it the metrics give the capacity, or the gate learns it from the figure while work runs, starting with a quarter of the workers of the pool.",
   ),
 };
 

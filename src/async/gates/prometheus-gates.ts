@@ -112,7 +112,7 @@ export const prometheusBudgetGate = defineGate({
       baseline: baselineParameter(0.05),
       fallback: fallbackParameter,
       capacity_per_pod: floatParameter({ optional: true, moreThan: 0 }).describe(
-        "What one ready model server takes in `unit`; default `max_concurrency` with unit `requests`.",
+        "Capacity of one ready model server in `unit`; default `max_concurrency` with unit `requests`.",
       ),
       robust: booleanParameter({ default: false }).describe(
         "Takes the largest of several series of ready pods, as several Endpoint Picker replicas publish them.",

@@ -178,7 +178,7 @@ export const redisQuotaGate = defineGate({
     ),
     prefix: stringParameter({ default: "quota:" }).describe("Begin of the Redis keys; `<attribute>:<value>` follows."),
     gating_mode: choiceParameter(["blocking", "classifying"], { default: "blocking" }).describe(
-      "`blocking` refuses what is over the quota; `classifying` labels messages `reserved` or `overflow` and lets all pass.",
+      "`blocking` refuses messages over the quota; `classifying` labels messages `reserved` or `overflow` and lets all pass.",
     ),
   }),
   create(parameters, context) {

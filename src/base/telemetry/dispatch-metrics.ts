@@ -78,7 +78,7 @@ export const DISPATCH_METRICS = {
   brokerBacklog: {
     type: "gauge",
     name: "llm_d_async_async_broker_backlog",
-    help: "Messages in the broker that nobody has claimed, at the last poll that succeeded.",
+    help: "Messages in the broker that no dispatcher has claimed, at the last successful poll.",
     labels: QUEUE,
     maxSeries: MAX_QUEUES,
   },
@@ -127,7 +127,7 @@ export const DISPATCH_METRICS = {
   inferenceLatency: {
     type: "histogram",
     name: "llm_d_async_async_inference_latency_time_millis",
-    help: "Milliseconds of one attempt at the gateway, whatever came of it.",
+    help: "Milliseconds of one attempt at the gateway, successful or not.",
     labels: QUEUE,
     maxSeries: MAX_QUEUES,
     buckets: [10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000, 30000, 60000, 120000],
@@ -209,7 +209,7 @@ export const DISPATCH_METRICS = {
   dispatchAllowance: {
     type: "gauge",
     name: "llm_d_async_async_dispatch_allowance",
-    help: "What may be dispatched now (N), in the unit of the gate: requests, tokens or bytes.",
+    help: "The most that may run now (N), in the unit of the gate: requests, tokens or bytes.",
     labels: QUEUE,
     maxSeries: MAX_QUEUES,
   },

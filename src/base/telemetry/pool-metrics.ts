@@ -123,7 +123,7 @@ export const KUBERNETES_METRICS = {
   kubernetesHeardAge: {
     type: "gauge",
     name: "sluice_kubernetes_heard_age_seconds",
-    help: "Seconds since the API server last said anything about a kind; before its first word, since the start. Routing goes on by what was known then. Absent where the kind does not exist or may not be read.",
+    help: "Seconds since the API server last said anything about a kind; before its first word, since the start. Routing goes on with the last known state. Absent where the kind does not exist or may not be read.",
     labels: ["kind"],
   },
   kubernetesObjects: {

@@ -48,13 +48,13 @@ export const WIRE_METRICS = {
   extprocRefusedTotal: {
     type: "counter",
     name: "sluice_extproc_refused_total",
-    help: "What the ext_proc port refused: connections = there were too many, refused or closed for others; streams = too many on one connection; total_streams = too many on all connections together; certificate = a client's was missing or not accepted; flood = connections ended because they sent frames without a purpose.",
+    help: "Refusals of the ext_proc port: connections = too many; streams = too many on one connection; total_streams = too many in all; certificate = missing or not accepted; flood = frames without a purpose.",
     labels: ["kind"],
   },
   extprocNoticesTotal: {
     type: "counter",
     name: "sluice_extproc_notices_total",
-    help: "What proxies did that was put up with, by kind: repeated-end, streamed-request-body.",
+    help: "Deviations of proxies from the protocol that the picker accepts, by kind: repeated-end, streamed-request-body.",
     labels: ["kind"],
   },
   gatewayRetriesTotal: {

@@ -64,7 +64,7 @@ export const SCHEDULER_METRICS = {
   info: {
     type: "gauge",
     name: "llm_d_epp_info",
-    help: "[ALPHA] Always 1; the labels say what was built.",
+    help: "[ALPHA] Always 1; the labels describe the build.",
     labels: ["commit", "build_ref"],
     twins: [{ name: "inference_extension_info" }],
   },

@@ -29,7 +29,7 @@ export function checkServerCommand(): Command {
     .option("--model <name>", "the model to ask; without it the first of /v1/models")
     .option("--lora <name>", "a LoRA adapter to ask for by name; without it the first one listed")
     .option("--metrics-path <path>", "where the metrics page is", "/metrics")
-    .option("--engine <name>", "whose metric names to look for; without it whichever the page has")
+    .option("--engine <name>", "the engine whose metric names to look for (default: the engine that the page fits)")
     .option("--total-queued-requests-metric <spec>", "name of the metric of queued requests, NAME or NAME{label=value}")
     .option("--total-running-requests-metric <spec>", "name of the metric of running requests")
     .option("--kv-cache-usage-percentage-metric <spec>", "name of the metric of KV-cache utilisation")

@@ -216,8 +216,8 @@ export function dispatchReference(): string {
   return `## \`sluice dispatch\`
 
 Written \`-name value\`, \`--name value\` or \`--name=value\`; a bare boolean is true. Durations are Go's (\`50ms\`, \`1m30s\`). In the
-file of \`--config\` the same names are keys, without dashes before them; \`transport-config\`, \`pool-config\`,
-\`request-merge-policy-config\` and \`transform-config\` hold there what the files of the reference hold, and \`plugins\` is a list of
+file of \`--config\` the same names are keys, without dashes before them. There \`transport-config\`, \`pool-config\`,
+\`request-merge-policy-config\` and \`transform-config\` hold the content of the reference's files. \`plugins\` is a list of
 modules. The command line wins over the file, the file over the environment. "Since" is the release of the reference that
 introduced the flag.
 

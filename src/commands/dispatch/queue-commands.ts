@@ -57,7 +57,11 @@ export function resultsCommand(): Command {
   return withPlaceFlags(command("results", "take results from a result queue and print them, one JSON object per line"))
     .option("--queue <name>", "the result queue; without it the transport's (result-list)")
     .option("--count <number>", "how many; exit status 1 when fewer came")
-    .option("--timeout <duration>", "ends when none has come for so long; 0s = takes only what is there", "10s")
+    .option(
+      "--timeout <duration>",
+      "ends after this time without a result; 0s = takes only the results that exist",
+      "10s",
+    )
     .option("--follow", "wait for more until Ctrl-C", false)
     .option("--payload", "print the payloads alone", false)
     .action(async (flags: ResultsFlags) => {
@@ -84,7 +88,9 @@ export function queueCommand(): Command {
 }
 
 function listCommand(): Command {
-  return withPlaceFlags(part("ls", "what waits, is claimed, parked and dead in each queue, and how many results wait"))
+  return withPlaceFlags(
+    part("ls", "the messages of each queue that wait, are claimed, parked or dead, and the results that wait"),
+  )
     .argument("[queues...]", "those alone")
     .option("--json", "print one JSON document", false)
     .action(async (names: string[], flags: PlaceFlags & { readonly json: boolean }) => {
@@ -146,7 +152,7 @@ export function batchCommand(): Command {
     .option("--queue <name>", "where to; needed where there are several queues")
     .option(
       "--concurrency <number>",
-      "requests queued or running at a time; the dispatcher sends as many as it may",
+      "requests queued or running at a time; the dispatcher sends those that its gates allow",
       "1000",
     )
     .option("--skip-invalid", "answer lines that cannot be sent with an error, instead of refusing the file", false);

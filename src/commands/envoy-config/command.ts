@@ -35,7 +35,7 @@ export function envoyConfigCommand(output = STANDARD): Command {
     .option("--listen <address>", "where clients connect to Envoy", "127.0.0.1:8081")
     .option("--admin <address>", "where Envoy's own pages are", "127.0.0.1:19000")
     .option("--picker <address>", "where the picker is, instead of the Service that the pool names")
-    .option("--tls", "dial the picker with TLS, whatever the variant", false)
+    .option("--tls", "connect to the picker with TLS in every variant", false)
     .option("--pin <digest>", "with TLS: base64 SHA-256 of the picker's public key; repeatable", collect, [])
     .option("--ca <file>", "with TLS: the authority that signed the picker's certificate")
     .option("--failure-mode <mode>", "FailOpen or FailClose, instead of the pool's")

@@ -47,13 +47,8 @@ const VARIABLES: readonly (readonly [name: string, since: string, fallback: stri
   ],
   ["SD_KV_CACHE_UTIL_THRESHOLD", "v1.0", "0.8", "The same."],
   ["SD_METRICS_STALENESS_THRESHOLD", "v1.0", "200ms", "The same."],
-  [
-    "ENABLE_EXPERIMENTAL_DATALAYER_V2",
-    "v1.0",
-    "false",
-    "No effect, as what it switched on is always on; told when true.",
-  ],
-  ["ENABLE_EXPERIMENTAL_FLOW_CONTROL_LAYER", "v1.0", "false", "No effect; told when true."],
+  ["ENABLE_EXPERIMENTAL_DATALAYER_V2", "v1.0", "false", "No effect: the function is always on. A warning when true."],
+  ["ENABLE_EXPERIMENTAL_FLOW_CONTROL_LAYER", "v1.0", "false", "No effect. A warning when true."],
   [
     "OTEL_TRACES_EXPORTER",
     "v1.5",

@@ -173,7 +173,7 @@ export const EPP_FLAGS = [
     type: "bool",
     default: "true",
     since: "v1.0",
-    help: "The metrics port asks Kubernetes who may read (TokenReview, SubjectAccessReview). With endpoints from a file there is nobody to ask, and true is refused when given.",
+    help: "The metrics port asks Kubernetes who may read (TokenReview, SubjectAccessReview). With endpoints from a file there is no API server to ask, and an explicit true is refused.",
   },
   {
     name: "refresh-metrics-interval",
@@ -240,7 +240,7 @@ export const EPP_FLAGS = [
     max: 2 ** 24,
     default: "65536",
     since: "ours",
-    help: "ext_proc streams on all connections together. One address with more than a quarter of them leaves an eighth to others, one connection with more than a sixteenth a sixteenth. What is beyond is refused with REFUSED_STREAM.",
+    help: "ext_proc streams on all connections together. One address with more than a quarter of them leaves an eighth to others, one connection with more than a sixteenth a sixteenth. Further streams are refused with REFUSED_STREAM.",
   },
   {
     name: "grpc-max-connections",

@@ -22,7 +22,7 @@ export const WIRE_FLAGS = [
     type: "string",
     default: "envoy.lb",
     since: "v0.3",
-    help: "Metadata namespace of that key; empty = the key stands at the top level.",
+    help: "Metadata namespace of that key; empty = the key is at the top level.",
   },
   {
     name: "ext-proc-mode",
@@ -54,7 +54,7 @@ export const WIRE_FLAGS = [
     max: 8,
     default: "0",
     since: "ours",
-    help: "How many endpoints are offered to the proxy, whatever the picker's maxNumOfEndpoints says; 0 = as it says, 1 by default.",
+    help: "How many endpoints are offered to the proxy. It overrides maxNumOfEndpoints of the picker plugin; 0 = use that, 1 by default.",
   },
   {
     name: "fallback-mode",

@@ -52,7 +52,7 @@ const utilizationFilter = defineFilter({
 export const utilizationDetector = defineSaturationDetector({
   type: "utilization-detector",
   describe:
-    "Saturation from scraped metrics: the mean over endpoints of queue or KV-cache use, whichever is worse. In a profile it is a filter: it keeps endpoints under both thresholds, and with none left all.",
+    "Saturation from scraped metrics: the mean over endpoints of the higher of queue use and KV-cache use. In a profile it is a filter: it keeps endpoints under both thresholds, and with none left all.",
   parameters: utilizationParameters,
   inProfile: utilizationFilter,
   notes: (settings) => headroomNotes(settings.headroom),
@@ -148,7 +148,7 @@ const concurrencyParameters = z.strictObject({
   concurrencyMode: z
     .enum(["requests", "tokens", "hybrid"], { error: "concurrencyMode must be requests, tokens or hybrid" })
     .default("requests")
-    .describe("What counts: requests, tokens, or of each endpoint the one that is nearer to its limit (hybrid)."),
+    .describe("Counts requests, tokens, or for each endpoint the one that is nearer to its limit (hybrid)."),
   headroom,
   inFlightLoadProducerName: z
     .string()

@@ -60,7 +60,7 @@ const parameters = z
       .max(MAX_ENGINES, `at most ${MAX_ENGINES} engines`)
       .default([])
       .describe(
-        "Further engines: name, and the metric specifications NAME or NAME{label=value,...} of what is read: queuedRequestsSpec, runningRequestsSpec, kvUsageSpec, loraSpec, cacheInfoSpec with cacheBlockSizeLabelName and cacheNumBlocksLabelName, cacheBlockSizeSpec, cacheNumBlocksSpec.",
+        "Further engines: a name, and metric specifications NAME or NAME{label=value,...}: queuedRequestsSpec, runningRequestsSpec, kvUsageSpec, loraSpec, cacheInfoSpec with cacheBlockSizeLabelName and cacheNumBlocksLabelName, cacheBlockSizeSpec, cacheNumBlocksSpec.",
       ),
   })
   .superRefine(({ defaultEngine, engineConfigs }, context) => {

@@ -124,7 +124,7 @@ export const fileDiscovery = defineDiscovery({
 export const multiclusterFileDiscovery = defineDiscovery({
   type: "multicluster-file-discovery",
   describe:
-    "As file-discovery, for endpoints that stand for other clusters: an address may also be IPv6 or a host name, and the labels metricsAddress and metricsPort say where its metrics page is.",
+    "As file-discovery, for endpoints that represent other clusters. An address can also be IPv6 or a host name. The labels metricsAddress and metricsPort name the place of its metrics page.",
   parameters: endpointsDiscoveryParameters,
   create: ({ path, watchFile }) => ({ path, watchFile, multicluster: true }),
 });

@@ -89,7 +89,7 @@ const FLAT = Object.keys(REPLACEMENTS) as readonly (keyof typeof REPLACEMENTS)[]
 export const disaggProfileHandler = defineProfileHandler({
   type: "disagg-profile-handler",
   describe:
-    "Disaggregated serving: chooses besides the endpoint that answers one that computes the prompt, and those that encode its images and sounds, where deciders find it worth while; headers tell the model server.",
+    "Disaggregated serving: chooses the endpoint that answers, and one that computes the prompt and others that encode images and sounds, where the deciders approve. Headers name them to the model server.",
   parameters: disaggParameters,
   references: (given) => decidersOf(given).map(({ path, name }): PluginReference => ({ path, name, kind: "decider" })),
   companions: (given) => {

@@ -61,7 +61,7 @@ function columnOf(metric: (typeof METRICS)[number], candidates: Candidates): Flo
 export const boundedLoadFilter = defineFilter({
   type: "bounded-load-filter",
   describe:
-    "Keeps endpoints that, with this request, would have no more than their fair share of the requests in flight from this process, times a factor, or a few in any case.",
+    "Keeps the endpoints whose requests in flight from this process, with this request, stay within their fair share times a factor. A few requests are always allowed.",
   parameters: z.strictObject({
     meanLoadFactor: z
       .number()

@@ -68,7 +68,7 @@ const filterParameters = z
       .min(0)
       .default(18_000)
       .describe(
-        "Milliseconds to the first token that waiting for an endpoint with the prompt may cost over the best other one; above that all are kept. 0 = whatever it costs.",
+        "Milliseconds to the first token that waiting for an endpoint with the prompt may cost over the best other one; above that all are kept. 0 = no limit.",
       ),
     ttftSource: z
       .enum(["prefillThroughput"], {
@@ -100,7 +100,7 @@ const filterParameters = z
 export const prefixCacheAffinityFilter = defineFilter({
   type: "prefix-cache-affinity-filter",
   describe:
-    "Keeps the endpoints that probably hold most of the prompt, as long as none of the others would answer much sooner; where nobody holds it, all.",
+    "Keeps the endpoints that probably hold most of the prompt, as long as none of the others would answer much sooner; all endpoints where none holds it.",
   parameters: filterParameters,
   requires: [PREFIX_MATCHED_BLOCKS, PREFIX_TOTAL_BLOCKS, IN_FLIGHT_TOKENS],
   create: (settings) => new PrefixCacheAffinity(settings),

@@ -66,7 +66,7 @@ export const sessionAffinityParameters = z.strictObject({
     })
     .prefault({})
     .describe(
-      "For session_id: `sources`, a list of `{header}` (`x-session-id`), `{attribute: SessionIDDataKey, producer}` (the name of a session-id-producer, when it is another than its type) or `{attribute: agent-identity}`, of which the first that is not blank counts; `evictionTtlSeconds` (300) after which an idle session is forgotten; `evictionSweepSeconds` (10) between two looks for such.",
+      "For session_id: `sources` is a list of `{header}` (`x-session-id`), `{attribute: SessionIDDataKey, producer}` or `{attribute: agent-identity}`; the first that is not blank counts. `producer` is the name of a session-id-producer where it differs from its type. An idle session is forgotten after `evictionTtlSeconds` (300); the search for idle sessions runs every `evictionSweepSeconds` (10).",
     ),
   profileName: z
     .string()

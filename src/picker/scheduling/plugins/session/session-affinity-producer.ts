@@ -28,7 +28,7 @@ const parameters = sessionAffinityParameters
     sessionIdProducerName: z
       .string()
       .default("")
-      .describe("The session-id-producer that is read; made of `sources`, whatever it says."),
+      .describe("The session-id-producer that it reads. With `sources` it makes its own and ignores this name."),
   })
   .transform((given) => {
     const { strategy, sessionIdConfig } = given;

@@ -101,7 +101,7 @@ describe("why a request went where it went, of a running gateway", () => {
     expect(unwrapped(out)).toContain(
       "Request nowhere was refused with 429: none of 3 candidates was left; header-based-testing-filter dropped all. ",
     );
-    expect(out).toContain("The client was told: ");
+    expect(out).toContain("The client received: ");
     const [latest] = await getJson<{ refused: string; endpoint: null }[]>(`${gateway.adminUrl}/debug/decisions`);
     expect(latest).toMatchObject({ requestId: "nowhere", refused: "no_target", endpoint: null });
   });

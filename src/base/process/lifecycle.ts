@@ -31,7 +31,7 @@ export function untilSignal(running: Running | Promise<Running>, log: Logger): P
       if (draining) process.exit(1);
       draining = true;
       if (started === undefined) {
-        log.info({ signal }, "told to end while starting");
+        log.info({ signal }, "ended by a signal while starting");
         process.exit(0);
       }
       log.info({ signal }, "draining; a second signal ends the process at once");

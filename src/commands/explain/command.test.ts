@@ -121,7 +121,7 @@ describe("sluice explain", () => {
   it("names the commands and flags that open an admin port when nobody listens", async () => {
     const port = await freePort();
     expect(await failure("2", "--admin", `127.0.0.1:${port}`)).toBe(
-      `nobody listens at http://127.0.0.1:${port}; sluice epp opens its admin port by --metrics-port, sluice gateway by --admin`,
+      `no process listens at http://127.0.0.1:${port}; sluice epp opens its admin port by --metrics-port, sluice gateway by --admin`,
     );
   });
 

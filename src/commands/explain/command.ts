@@ -42,7 +42,7 @@ export function explainCommand(output = STANDARD): Command {
     .action(async (id: string | undefined, flags: ExplainFlags) => {
       if (flags.replay !== undefined) {
         if (id !== undefined || flags.last || flags.all || flags.full || flags.admin !== undefined)
-          throw new SluiceError("FLAG_CONFLICT", "--replay reads a file and asks nobody: leave the rest away");
+          throw new SluiceError("FLAG_CONFLICT", "--replay reads a file and asks no server: remove the other flags");
         await replayed(flags.replay, flags, output);
         return;
       }

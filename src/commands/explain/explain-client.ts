@@ -162,7 +162,7 @@ function unreachable(origin: string, cause: unknown): SluiceError {
 
 function problemOf(origin: string, code: string, message: string): string {
   if (code === "ECONNREFUSED")
-    return `nobody listens at ${origin}; sluice epp opens its admin port by --metrics-port, sluice gateway by --admin`;
+    return `no process listens at ${origin}; sluice epp opens its admin port by --metrics-port, sluice gateway by --admin`;
   const secure = origin.startsWith("https:");
   if (secure && /WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|^EPROTO$/.test(code))
     return `${origin} does not speak TLS; write http:// (${message})`;

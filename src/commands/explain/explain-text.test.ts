@@ -87,7 +87,7 @@ profile prefill  default/p
 
 decision 17   2023-11-14T22:13:20.000Z   priority -1   model base
 
-The client was told: system saturated (saturated)
+The client received: system saturated (saturated)
 `);
   });
 

@@ -14,7 +14,7 @@ export function explanationText(given: Explanation, strong: (text: string) => st
   const explained = printable(given);
   const { sentence, refusal, candidates, notes } = explained;
   const blocks = [wrapped(sentence).map((line) => strong(line)), facts(explained)];
-  if (refusal !== null) blocks.push(wrapped(`The client was told: ${refusal.detail} (${refusal.reason})`));
+  if (refusal !== null) blocks.push(wrapped(`The client received: ${refusal.detail} (${refusal.reason})`));
   if (candidates.length > 0) blocks.push(scoreTable(explained, strong), loadTable(candidates, strong));
   if (explained.filters.length > 0)
     blocks.push([

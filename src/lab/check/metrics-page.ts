@@ -136,8 +136,8 @@ export function checkPage(readings: readonly Reading[], path: string): Verdict {
 }
 
 const NO_PAGE = {
-  connect: "accept the connections of scrapers, whatever the model does",
-  timeout: "answer scrapes at once, whatever the model does",
+  connect: "accept the connections of scrapers also while the model works",
+  timeout: "answer scrapes at once also while the model works",
   broken: "see in its log why it cuts the page short or does not speak HTTP",
 } as const;
 

@@ -137,7 +137,7 @@ async function playable(policy: string, source: ConfigSource): Promise<Effective
     throw new SluiceError(
       "FLAG_VALUE",
       `policy ${policy} cannot be simulated: before each decision it waits for an answer to its plugin ${named}, and ` +
-        "simulated time waits for nobody; leave that plugin out of the file that is simulated",
+        "simulated time does not wait; remove that plugin from the simulated file",
     );
   } finally {
     instances.close();

@@ -40,7 +40,7 @@ describe("where metrics come from (scheduling 4.2, 4.3)", () => {
   it("S-65: is nowhere with injectDefaults: false and no source, which is told", () => {
     expect(sources("dataLayer: {injectDefaults: false}\n")).toEqual([]);
     expect(load(`${HEAD}dataLayer:\n  injectDefaults: false\n`).warnings).toEqual([
-      "c.yaml:4:3: without a source no metrics are collected, so endpoints look all the same, and saturated to utilization-detector; list sources, or remove this",
+      "c.yaml:4:3: without a source no metrics are collected: all endpoints look alike, and saturated to utilization-detector; list sources, or remove this",
     ]);
     const listed = `${TWO}dataLayer: {injectDefaults: false, sources: [{pluginRef: stats, extractors: [{pluginRef: ours}]}]}`;
     expect(sources(listed)).toHaveLength(1);
@@ -51,7 +51,7 @@ describe("where metrics come from (scheduling 4.2, 4.3)", () => {
     const text = `${TWO}dataLayer: {sources: [{pluginRef: stats}]}\n`;
     expect(sources(text)).toEqual([["stats", { path: "/stats" }, []]]);
     expect(load(HEAD + text).warnings[0]).toBe(
-      "c.yaml:6:23: nobody reads the metrics of stats; give it extractors: [{pluginRef: core-metrics-extractor}]",
+      "c.yaml:6:23: no extractor reads the metrics of stats; give it extractors: [{pluginRef: core-metrics-extractor}]",
     );
   });
 

@@ -94,7 +94,7 @@ export function readDataSources(
     } else {
       sources.push({ source, extractors: readers });
       if (readers.length === 0)
-        warn(path, `nobody reads the metrics of ${pluginRef}; give it extractors: [{pluginRef: ${EXTRACTOR}}]`);
+        warn(path, `no extractor reads the metrics of ${pluginRef}; give it extractors: [{pluginRef: ${EXTRACTOR}}]`);
     }
   });
   if (section?.injectDefaults !== false) {
@@ -103,7 +103,7 @@ export function readDataSources(
   } else if (sources.length === 0)
     warn(
       [name, "injectDefaults"],
-      "without a source no metrics are collected, so endpoints look all the same, and saturated to utilization-detector; list sources, or remove this",
+      "without a source no metrics are collected: all endpoints look alike, and saturated to utilization-detector; list sources, or remove this",
     );
   return sources;
 

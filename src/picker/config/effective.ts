@@ -81,7 +81,7 @@ export function effectiveSummary(config: EffectiveConfig): Readonly<Record<strin
       Object.entries(rest).flatMap(([key, plugins]) => (plugins.length === 0 ? [] : [[key, plugins.map(label)]])),
     ),
     metrics: config.dataSources.map(
-      ({ source, extractors }) => `${label(source)} read by ${extractors.map(label).join(", ") || "nobody"}`,
+      ({ source, extractors }) => `${label(source)} read by ${extractors.map(label).join(", ") || "no extractor"}`,
     ),
   };
 }

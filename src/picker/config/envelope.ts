@@ -220,7 +220,7 @@ export function envelopeSchema(registry: PluginRegistry) {
           propagatePriority: z
             .boolean()
             .refine((value) => !value, {
-              error: "is not supported yet: model servers are not told the priority of a request; remove it",
+              error: "is not supported yet: model servers do not receive the priority of a request; remove it",
             })
             .nullish(),
         })

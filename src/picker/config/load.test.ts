@@ -101,7 +101,7 @@ schedulingProfiles:
     ).toEqual([
       "c.yaml:4:15: dataLayer.discovery.peers: is not supported yet: each replica keeps what it knows to itself; remove it",
       "c.yaml:5:3: dataLayer.crossReplica: is not supported yet: each replica keeps what it knows to itself; remove it",
-      "c.yaml:6:18: requestHandler.propagatePriority: is not supported yet: model servers are not told the priority of a request; remove it",
+      "c.yaml:6:18: requestHandler.propagatePriority: is not supported yet: model servers do not receive the priority of a request; remove it",
     ]);
   });
 

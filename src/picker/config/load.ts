@@ -261,7 +261,7 @@ class Loading {
       const { reader, producer, key } = instead;
       this.#warn(
         table.get(name)!.path,
-        `nobody reads the producer ${name}: ${reader.name} takes ${key.name} of ${producer.name}; choose by its parameter that ends in ProducerName`,
+        `no plugin reads the producer ${name}: ${reader.name} takes ${key.name} of ${producer.name}; choose by its parameter that ends in ProducerName`,
       );
     }
   }

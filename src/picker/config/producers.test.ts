@@ -53,7 +53,7 @@ describe("several instances of a producer (scheduling 3.4)", () => {
 - {name: b, type: approx-prefix-cache-producer}
 `;
     expect(load(text).warnings).toEqual([
-      "c.yaml:6:3: nobody reads the producer b: prefix-cache-scorer takes prefix-matched-blocks of a; choose by its parameter that ends in ProducerName",
+      "c.yaml:6:3: no plugin reads the producer b: prefix-cache-scorer takes prefix-matched-blocks of a; choose by its parameter that ends in ProducerName",
     ]);
   });
 

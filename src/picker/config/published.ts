@@ -6,14 +6,14 @@ const SLO = `it became predicted-latency-producer and latency-scorer, which need
 const KV_EVENTS =
   "it needs the KV-cache events of the engines, which Sluice does not receive yet; use approx-prefix-cache-producer with prefix-cache-scorer meanwhile";
 const MULTIMODAL =
-  "it needs hashes of the images and videos in a request, which the parsers do not take yet; remove it, prompts are matched all the same";
+  "it needs hashes of the images and videos in a request, which the parsers do not compute yet; remove it: the text of prompts is still matched";
 const ATTRIBUTES = "it needs values of endpoints beyond the core metrics, which are not collected yet";
 const TOPOLOGY =
   "it needs the labels of Kubernetes nodes, which Sluice does not watch yet; label-selector-filter goes by labels of pods";
 const GPU = "figures of GPUs are not collected yet; remove it, the engines' own metrics are";
 const SERVED =
   "the models that an endpoint lists are not collected yet; remove it, LoRA adapters are known from the metrics";
-const NOTIFICATION = "plugins are told of endpoints that come and go anyway; remove it";
+const NOTIFICATION = "plugins learn of added and removed endpoints without it; remove it";
 const REMOTE =
   "it weighs other clusters, of which Sluice reads one metrics page each, as of any endpoint; use the plugin for endpoints meanwhile, such as queue-scorer";
 

@@ -90,7 +90,7 @@ function chanceReason(record: DecisionRecord, pick: RecordedCandidate, left: num
   const drew = `${picker} drew it by chance among ${counted(left, "candidate")}`;
   const highest = best(top).total;
   if (highest <= 0 && left === top.length) return `${drew}, none of which had a point.`;
-  if (picker === randomPicker.type) return `${drew}, whatever their points.`;
+  if (picker === randomPicker.type) return `${drew}; their points did not count.`;
   if (picker !== weightedRandomPicker.type)
     return `${drew}; it had ${points(pick.total)} points, the best of those listed ${points(highest)}.`;
   const weight = weightOfDraw(record, left);

@@ -152,7 +152,7 @@ describe("explanation of a decision", () => {
       reason(eight, { ...drawn, candidates: 34, full: full as unknown as NonNullable<DecisionRecord["full"]> }),
     ).toContain("its 2.00 points were 25 % of the draw's weight");
     expect(reason([a, b], { ...drawn, picker: "random-picker" })).toBe(
-      "random-picker drew it by chance among 2 candidates, whatever their points.",
+      "random-picker drew it by chance among 2 candidates; their points did not count.",
     );
     expect(reason([a, b], { ...drawn, picker: "mine" })).toBe(
       "mine drew it by chance among 2 candidates; it had 2.00 points, the best of those listed 5.00.",
@@ -207,8 +207,8 @@ describe("explanation of a decision", () => {
     });
     expect(notes).toEqual([
       "1 shown never scraped: unknown values count as the worst known ones.",
-      "No candidate's number of waiting requests was known: it told none apart.",
-      "No candidate's KV-cache use was known: it told none apart.",
+      "No candidate's number of waiting requests was known: it made no difference.",
+      "No candidate's KV-cache use was known: it made no difference.",
     ]);
     const nothing = explain(recordOf([candidate("a", [1, 0], W, { ...unknown, running: Number.NaN })]));
     expect(nothing.candidates[0]!.age).toBe("never scraped");

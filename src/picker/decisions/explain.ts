@@ -142,7 +142,7 @@ function notesFor(record: DecisionRecord, top: readonly RecordedCandidate[]): st
   if (stale > 0) notes.push(`${stale} shown with metrics too old to believe: they count as the worst known ones.`);
   for (const [name, of] of METRICS)
     if (top.length > 0 && top.every((candidate) => Number.isNaN(of(candidate))))
-      notes.push(`No candidate's ${name} was known: it told none apart.`);
+      notes.push(`No candidate's ${name} was known: it made no difference.`);
   return notes;
 }
 

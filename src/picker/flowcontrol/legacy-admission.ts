@@ -29,10 +29,7 @@ export class LegacyAdmission {
     const saturation: unknown = this.#detector.saturation(endpoints, now);
     if (saturation instanceof Promise) {
       saturation.catch(() => {});
-      throw new SluiceError(
-        "PLUGIN_ASYNC",
-        "the saturation detector returned a promise, but a decision waits for nobody",
-      );
+      throw new SluiceError("PLUGIN_ASYNC", "the saturation detector returned a promise, but a decision does not wait");
     }
     // Written so that a detector which answers NaN counts as saturated.
     if ((saturation as number) < request.shedAt) return undefined;

@@ -257,7 +257,7 @@ describe("a kind in two groups (R-31)", () => {
     following.clock.advance(20_000);
     expect([following.store.objective("gold"), following.store.objective("older")]).toEqual([7, undefined]);
     const word = (names: string) =>
-      `the server has inferenceobjectives.${GROUP.llmd}, so these inferenceobjectives.${GROUP.experimental} have no effect: ${names}; make them anew in the group ${GROUP.llmd}`;
+      `the server has inferenceobjectives.${GROUP.llmd}, so these inferenceobjectives.${GROUP.experimental} have no effect: ${names}; create them again in the group ${GROUP.llmd}`;
     expect(told()).toEqual([word("gold, old"), word("gold, old, older")]);
     expect(following.infos.filter((text) => text.includes("deprecated"))).toEqual([]);
   });
@@ -273,7 +273,7 @@ describe("a kind in two groups (R-31)", () => {
     expect(told()).toEqual([]);
     await own.install((file) => file.endsWith(`${GROUP.llmd}.yaml`));
     await following.until("a word", () => told().length > 0, 30_000);
-    expect(told()[0]).toContain(" have no effect: o10, o11, o12, o13, o14, o15, o16, o17, o18, o19 and 2 more; make");
+    expect(told()[0]).toContain(" have no effect: o10, o11, o12, o13, o14, o15, o16, o17, o18, o19 and 2 more; create");
     expect(following.store.objective("o21")).toBeUndefined();
     following.clock.advance(60_000);
     expect(told()).toHaveLength(1);

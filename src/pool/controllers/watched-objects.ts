@@ -165,7 +165,7 @@ export class WatchedObjects {
     const more = names.length > MAX_NAMES ? ` and ${names.length - MAX_NAMES} more` : "";
     const text =
       `the server has ${typeName(best.type)}, so these ${typeName(type)} have no effect: ` +
-      `${names.slice(0, MAX_NAMES).join(", ")}${more}; make them anew in the group ${best.type.group}`;
+      `${names.slice(0, MAX_NAMES).join(", ")}${more}; create them again in the group ${best.type.group}`;
     if (this.#log.log("warn", "ignored", { kind: this.#options.kind }, text))
       this.#toldIgnored = new Set(objects.keys());
   }

@@ -220,7 +220,7 @@ endpoints:
       );
     expect(problem({ address: `${long}c` }, "multicluster")).toContain("host name in lower case");
     expect(problem({ address: "east.example:8000" }, "multicluster")).toContain("the port has its own key");
-    expect(problem({ address: "10.0.0.256" }, "multicluster")).toContain('nobody can be reached at "10.0.0.256"');
+    expect(problem({ address: "10.0.0.256" }, "multicluster")).toContain('no host has the address "10.0.0.256"');
     expect(problem({ address: "fe80::1" }, "multicluster")).toMatch(/is link-local$/);
   });
 

@@ -33,6 +33,8 @@ function client(server: string, more: Partial<Credentials> = {}, clock: Clock = 
 }
 
 async function listening(server: Server): Promise<number> {
+  // A process that stands still for five seconds would find its idle connections closed, and a POST is not repeated.
+  server.keepAliveTimeout = 0;
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   closing.push(() => {
     server.closeAllConnections();

@@ -72,7 +72,7 @@ export function picker(plan: BootstrapPlan): Tree {
     common_lb_config: commented(
       plan.failOpen
         ? "A picker that is known to be down, or to drain, is not asked: the fallback policy chooses instead."
-        : "With several pickers only the healthy ones are asked. Where none is, all are: the only picker serves while it drains, and nobody else could answer.",
+        : "With several pickers only the healthy ones are asked. Where none is healthy, all are asked: the only picker serves while it drains.",
       { healthy_panic_threshold: { value: plan.failOpen ? 0 : 1 } },
     ),
     transport_socket: plan.tls === undefined ? undefined : tls(plan.tls, plan.picker.host),

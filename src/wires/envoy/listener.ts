@@ -180,11 +180,11 @@ function extProc(plan: BootstrapPlan): Tree {
 
 function failureModeReason({ failOpen, requestBodyMode, variant }: BootstrapPlan): string {
   if (variant !== "override-host")
-    return "Fail-closed whatever the pool says: only the picker knows an address, so there is nothing to fail open to.";
+    return "Fail-closed in every pool: only the picker knows an address, so there is nothing to fail open to.";
   if (!failOpen) return "FailClose: without the picker a request ends with status_on_error.";
   const until =
     requestBodyMode === "full-duplex"
-      ? "A request with a body that reaches a failing picker ends with status_on_error all the same; outlier detection and health check of the cluster epp bound that time."
+      ? "A request with a body that reaches a failing picker ends with status_on_error; outlier detection and health check of the cluster epp bound that time."
       : "Replies out of order and failures in the response phase are not covered.";
   return `FailOpen: without a picker the fallback policy chooses. ${until}`;
 }

@@ -180,7 +180,7 @@ class PubSubBroker implements Broker {
         this.#undelivered.set(queue.name, waiting);
       } catch (error) {
         const fields = { queue: queue.name, error: messageOf(error) };
-        this.#log.log("warn", queue.name, fields, "Cloud Monitoring told no backlog; the last figure stands");
+        this.#log.log("warn", queue.name, fields, "Cloud Monitoring has no backlog figure; the last figure stays");
       }
     }
     return { waiting, claimed: unknown, retries: unknown, dead: unknown, nextDeadline: unknown };

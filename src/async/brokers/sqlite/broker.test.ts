@@ -268,7 +268,7 @@ describe("sqlite broker", () => {
     folder.clock.set(3_600_000);
     for (let round = 0; round < 3; round++) await peer.reclaim(new Set());
     expect(log.lines.map(({ message }) => message)).toEqual([
-      "the clock of the queues was set forward by 3600 s: every lease begins anew, and no message changes hands",
+      "the clock of the queues was set forward by 3600 s: every lease starts again, and each message stays with its dispatcher",
     ]);
     await peer.close();
   });

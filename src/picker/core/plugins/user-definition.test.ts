@@ -115,8 +115,7 @@ describe("a plugin of the user", () => {
       expect(made(defineProducer({ ...base, create: () => ({ produce() {}, prepareBudget }) as never }))).toBe(
         `${head}what create returned has a prepareBudget that is no number above 0: the milliseconds that prepare may take`,
       );
-    const late =
-      "is asynchronous, but a decision waits for nobody; what has to wait is done in `prepare` of a producer";
+    const late = "is asynchronous, but a decision does not wait; what has to wait is done in `prepare` of a producer";
     expect(made(defineFilter({ ...base, create: () => ({ async filter() {} }) }))).toBe(
       `${head}its method filter ${late}`,
     );

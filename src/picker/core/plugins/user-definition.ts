@@ -120,7 +120,7 @@ function mistakeIn(kind: PluginKind, instance: unknown): string | undefined {
     const method = plugin[name];
     if (method === undefined && optional.includes(name)) continue;
     if (typeof method !== "function") return `what create returned has no method ${name}, which a ${kind} needs`;
-    if (isAsync(method)) return `its method ${name} is asynchronous, but a decision waits for nobody; ${WAITING}`;
+    if (isAsync(method)) return `its method ${name} is asynchronous, but a decision does not wait; ${WAITING}`;
   }
   if (!["function", "undefined"].includes(typeof plugin["close"]))
     return "what create returned has a close that is no function: it is called when the plugin is needed no more";

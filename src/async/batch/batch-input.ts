@@ -151,7 +151,7 @@ export class BatchInput {
     return ours.ino === other.ino && ours.dev === other.dev;
   }
 
-  /** What is wrong with a bad line. */
+  /** The problem of a bad line. */
   problemOf(line: number): string {
     const { problem, customId } = this.read(line);
     return problem ?? this.#twin(customId, this.index.find(customId!)!);

@@ -5,7 +5,7 @@ export class ClaimBuffer {
   readonly #limits: { readonly claims: number; readonly bytes: number };
   #claims: Claim[] = [];
   #bytes = 0;
-  /** The earliest deadline, Unix seconds: until it passes, the buffer holds no expired claim. */
+  /** No held claim has an earlier deadline (Unix seconds): until it passes, none has expired. */
   #earliest = Number.POSITIVE_INFINITY;
 
   constructor(limits: { readonly claims: number; readonly bytes: number }) {

@@ -10,12 +10,14 @@ export interface Readings {
 }
 
 /**
- * Tells apart a store's clock that was set and time that has passed, by comparison with the local monotonic clock. ¶¶ Leases
- * end by the store's clock. When that clock is set forward, all leases have run out though every holder is alive; when it is
- * set back, the leases of dead holders last too long. So each search for leases that have run out asks here first: after a jump
- * every lease begins again. That delays a message of a dead holder by the length of one lease, and takes no message from a live
- * holder. ¶¶ A process that starts after a jump cannot see it. Processes that ran before search as often as it does, and began
- * earlier.
+ * Tells apart a store's clock that was set and time that has passed, by comparison with the local monotonic clock.
+ *
+ * Leases end by the store's clock. When that clock is set forward, all leases have run out though every holder is alive; when
+ * it is set back, the leases of dead holders last too long. So each search for leases that have run out asks here first: after
+ * a jump every lease begins again. That delays a message of a dead holder by the length of one lease, and takes no message from
+ * a live holder.
+ *
+ * A process that starts after a jump cannot see it. Processes that ran before search as often as it does, and began earlier.
  */
 export class StoreClock {
   readonly #clock: Clock;

@@ -72,7 +72,7 @@ interface Consumption {
 
 /**
  * The Async Processor: connects queues, gates, workers and leases. A message is always either in the broker or held under a
- * lease that the broker knows, so no kind of end of this process loses a message.
+ * lease that the broker knows, so the end of this process loses no message.
  */
 export class Dispatcher {
   readonly pools: readonly WorkerPool[];

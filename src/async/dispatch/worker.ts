@@ -61,7 +61,7 @@ export class Worker {
     const { message, queue } = delivery.claim;
     const { created } = message.request;
     source.series.depth(-1);
-    // Go's producers write 0 where nobody has set it.
+    // Go's producers write 0 when the field is not set.
     if (created > 0) source.series.residence(Math.max(0, time.now() - created * 1000));
     try {
       const unsent = this.#unsent(delivery, source);

@@ -158,9 +158,11 @@ const TOO_MANY: GateVerdict = {
 
 /**
  * Decides the order when there is no room (async-processor 3.6): reserved work waits, interactive work over its quota ends with
- * a 429, and all other work goes back into its queue. While there is room, all messages pass. ¶¶ There is no room when the
- * inner gate refuses or lets wait. The reference counts only the refusal, so around `wait-on-refuse` it never sees saturation
- * and lets all messages through. A message that the inner gate drops is dropped: that gate has decided already.
+ * a 429, and all other work goes back into its queue. While there is room, all messages pass.
+ *
+ * There is no room when the inner gate refuses or lets wait. The reference counts only the refusal, so around `wait-on-refuse`
+ * it never sees saturation and lets all messages through. A message that the inner gate drops is dropped: that gate has decided
+ * already.
  * @param tierLabel the label that names the tier
  */
 export function tierPriorityAdmission(inner: DispatchGate, tierLabel: string): DispatchGate {

@@ -239,9 +239,10 @@ class BudgetCascade {
 
 /**
  * The number of ready model servers of a pool. Each EPP replica publishes a series, and the largest counts; without a series,
- * the number of model servers with a queue in the metrics (async-processor 2.7). ¶¶ The number and the budget are two
- * questions, and a scrape that fails between them removes the number from one answer. Without a number the workers count as
- * max_SYS, which may be more. So the last known number stays for as long as a sample may.
+ * the number of model servers with a queue in the metrics (async-processor 2.7).
+ *
+ * The number and the budget are two questions, and a scrape that fails between them removes the number from one answer. Without
+ * a number the workers count as max_SYS, which may be more. So the last known number stays for as long as a sample may.
  */
 class ReadyPods {
   readonly #client: PrometheusClient;

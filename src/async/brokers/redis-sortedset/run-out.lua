@@ -7,7 +7,7 @@
 -- The script also mends leftovers of other programs: a lease without a claim goes, a claim without a lease gets one, and owners
 -- that have done nothing for a day are forgotten when there are many.
 
--- Most remembered owners; beyond it, those that have done nothing for a day (ms) are forgotten.
+-- With more owners than this, those that have done nothing for a day (ms) are forgotten.
 local OWNERS, OWNER_KEPT = 1000, 24 * 3600000
 local t = redis.call('TIME')
 local ms = t[1] * 1000 + math.floor(t[2] / 1000)

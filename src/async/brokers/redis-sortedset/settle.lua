@@ -3,11 +3,11 @@
 -- KEYS: for each queue of the batch, in a row: the queue, its claims, its leases, its dead letters, its owners; and any lists
 -- of results and sets of retries.
 -- ARGV: prefix of active tokens; prefix of cancel marks; then per settlement, eight values:
--- kind: `result`, `retry`, `refuse`, `dead`; `recovered`: the result of a claim that was put back; `drop`: the claim goes and
--- nothing is written; or `requeue`, `bury`: as `refuse`, `dead`, if the lease has run out;
--- number of the queue's first key; claim id; number of the target's key (list of results, set of retries), or 0;
--- text: the result, or the envelope where it changes (empty = unchanged); due time of a retry, or reason of a dead letter;
--- request id; token.
+--   what: `result`, `retry`, `refuse`, `dead`; `recovered`: the result of a claim that was put back; `drop`: the claim goes
+--   and nothing is written; or `requeue`, `bury`: as `refuse`, `dead`, if the lease has run out;
+--   number of the queue's first key; claim id; number of the target's key (list of results, set of retries), or 0;
+--   text: the result, or the envelope where it changes (empty = unchanged); due time of a retry, or reason of a dead letter;
+--   request id; token.
 --
 -- A process that knows the id of an existing claim owns it, because no id is used twice. A claim that was settled or reclaimed
 -- is gone, so repeating a settlement writes nothing. For the meaning of a missing claim see store-state.lua. The script writes

@@ -6,13 +6,13 @@ import { type RedisAddress, tlsOptions } from "./address.ts";
 export const REDIS_CONNECT_TIMEOUT = 5000;
 const CLIENT_NAME = "sluice";
 
-/** The requests to the server when a connection begins: fewer each time it refuses. */
+/** The features that a connection asks for when it begins: fewer after each refusal. */
 export const HANDSHAKES = [
   { resp: 3, announce: true },
   { resp: 3, announce: false },
   { resp: 2, announce: false },
 ] as const;
-/** Refusals that do not depend on the number of requests. */
+/** Refusals that have nothing to do with these features. */
 export const NOT_THE_HANDSHAKE = /\b(NOAUTH|WRONGPASS|LOADING|MASTERDOWN|max number of clients)\b/;
 
 export type Client = ReturnType<typeof makeClient>;

@@ -230,7 +230,7 @@ class RedisLink implements Redis {
   async #begin(client: Client, announce: boolean): Promise<void> {
     await client.connect();
     if (this.#options.writes === true) {
-      // Without the right to ask, the first write shows it.
+      // Where INFO is forbidden, the first write shows it.
       const about = String(await client.sendCommand(["INFO", "replication"]).catch(() => ""));
       if (/^role:slave\r?$/m.test(about) && /^slave_read_only:1\r?$/m.test(about))
         throw new Error("READONLY: it is a replica that takes no writes; connect to its primary");
@@ -243,7 +243,7 @@ class RedisLink implements Redis {
       steps.push(
         client.sendCommand(["CLIENT", "TRACKING", "OFF"]),
         client.sendCommand(["CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"]),
-        // Without the right to do this later, there must be no reliance on it.
+        // Asked now, so that a server that forbids it fails here: later reads rely on it.
         client.sendCommand(["CLIENT", "CACHING", "YES"]),
       );
     for (const [channel, listener] of this.#channels) steps.push(client.subscribe(channel, listener));

@@ -22,7 +22,7 @@ import { requestSignal, type WakeupSignal } from "./wakeup-signal.ts";
  */
 export function sqliteQueueClient(path: string, deps: SqliteDeps, create: boolean): QueueClient {
   const file = new QueueFile(path, deps, create);
-  // Temporary errors were only logged so far; a command does not wait for them to pass.
+  // A temporary error was only logged until now. This read throws it: a command does not wait for it to pass.
   file.read(() => file.statement("SELECT id FROM store").get());
   return new SqliteClient(file, deps);
 }

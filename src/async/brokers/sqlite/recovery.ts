@@ -11,7 +11,7 @@ const MOST = 10_000;
 export type Restored = ReadonlyMap<Claim, DeliveryKey>;
 
 /**
- * What a claim means that is not held in the file.
+ * The meaning of a claim that the file does not hold.
  *
  * | the file at the path | the row of the claim's number | meaning | an answer in hand |
  * |---|---|---|---|

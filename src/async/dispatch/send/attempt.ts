@@ -20,10 +20,12 @@ export interface GatewayAttemptOwner {
 
 /**
  * One request on one connection, as a handler of undici's `dispatch`: gathers the answer, and resolves with the first of
- * answer, failure, timeout and abort. ¶¶ The attempt does not repeat a request that fails on a kept connection, even if the
- * server only closed it before the request came. A gateway that broke down over this very request looks the same, and a model
- * may have worked on it. The dispatcher's retry, some seconds later, costs latency-tolerant work nothing and is counted. The
- * case is rare: undici checks a kept connection before it writes, and honours the server's `Keep-Alive`.
+ * answer, failure, timeout and abort.
+ *
+ * The attempt does not repeat a request that fails on a kept connection, even if the server only closed it before the request
+ * came. A gateway that broke down over this very request looks the same, and a model may have worked on it. The dispatcher's
+ * retry, some seconds later, costs latency-tolerant work nothing and is counted. The case is rare: undici checks a kept
+ * connection before it writes, and honours the server's `Keep-Alive`.
  */
 export class GatewayAttempt implements Dispatcher.DispatchHandler, Slotted {
   /** Place in the set of running attempts. */

@@ -119,9 +119,10 @@ export class RunningHistory {
   }
 
   /**
-   * The work that ran at `time`; 0 for forgotten times, which makes the estimate cautious. ¶¶ Within a step the order of events
-   * is unknown, so the smaller of the work at its begin and at its end counts. Otherwise work that ended just before a sample
-   * would be given back twice, once by the sample and once as own work.
+   * The work that ran at `time`; 0 for forgotten times, which makes the estimate cautious.
+   *
+   * Within a step the order of events is unknown, so the smaller of the work at its begin and at its end counts. Otherwise work
+   * that ended just before a sample would be given back twice, once by the sample and once as own work.
    * @param now monotonic milliseconds, as `time`
    */
   at(time: number, now: number): number {

@@ -57,11 +57,12 @@ const UNKNOWN: CapacityReading = {
 };
 
 /**
- * One capacity that any number of queues spend: the latest reading, the own work against it, and the room that is left. ¶¶ The
- * reading describes the past, and the own work is known exactly. So the budget is brought up to now: D = D(sample) - (own now -
- * own at the time of the sample) / max_SYS. Between two samples, the same N is thus spent only once. A message that ends makes
- * room before the next sample shows it. The figure of a `queue-only` metric does not contain running work, so all own work is
- * subtracted. Source: async-processor 2.7; ADR 0010.
+ * One capacity that any number of queues spend: the latest reading, the own work against it, and the room that is left.
+ *
+ * The reading describes the past, and the own work is known exactly. So the budget is brought up to now: D = D(sample) - (own
+ * now - own at the time of the sample) / max_SYS. Between two samples, the same N is thus spent only once. A message that ends
+ * makes room before the next sample shows it. The figure of a `queue-only` metric does not contain running work, so all own
+ * work is subtracted. Source: async-processor 2.7; ADR 0010.
  */
 export class SharedCapacity {
   readonly source: CapacitySource;

@@ -13,9 +13,10 @@ type Json = Readonly<Record<string, unknown>>;
 
 /**
  * The cost of requests (async-processor 2.3, rule 6). Bytes are those of the body. Tokens are those of the prompt's text, by
- * its decoded bytes, and of the longest answer that the request allows. ¶¶ The bytes per token are learned for each model from
- * answers that state the tokens of their prompt (docs/adr/0018-bytes-per-token.md); 4 is the first value. A request keeps the
- * cost of its admission until it ends.
+ * its decoded bytes, and of the longest answer that the request allows.
+ *
+ * The bytes per token are learned for each model from answers that state the tokens of their prompt
+ * (docs/adr/0018-bytes-per-token.md); 4 is the first value. A request keeps the cost of its admission until it ends.
  */
 export class RequestCosts {
   readonly #bytesPerToken = new BytesPerToken();

@@ -1,6 +1,6 @@
 import type { QueueSettings } from "../brokers/settings.ts";
 
-/** What a queue's consumer is doing, or why it claims nothing. `/debug/queues` and `/debug/gates` show it. */
+/** The activity of a queue's consumer, or the reason why it claims nothing. `/debug/queues` and `/debug/gates` show it. */
 export type ConsumerState = keyof typeof STATES;
 
 /** Something that happens to a consumer. */

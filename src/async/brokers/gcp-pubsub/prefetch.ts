@@ -79,7 +79,7 @@ export class Prefetch {
   }
 
   /**
-   * What the latest receives prove about the service: true = it works, undefined = nothing.
+   * True when the latest receives show that the service works; undefined when they show nothing.
    * @throws SluiceError BROKER_UNAVAILABLE when the last one failed
    */
   health(): true | undefined {
@@ -89,7 +89,7 @@ export class Prefetch {
     return this.#receivedAt > since ? true : undefined;
   }
 
-  /** Ends all pulls; what is in the buffer stays. */
+  /** Ends all pulls; buffered messages stay. */
   async close(): Promise<void> {
     this.#end.abort();
     await Promise.all(this.#pulls);

@@ -1,7 +1,7 @@
 -- The begin of renew.lua, reinstate.lua and settle.lua: the meaning of a claim that is not in the store.
 --
--- Two cases look alike. Another process took the message over because the lease ran out: its answer counts, ours must not. Or
--- the store has lost data: only this process has the answer.
+-- Two cases look alike. Another process took the message over because the lease ran out: only its answer counts. Or the store
+-- has lost data: only this process has the answer.
 --
 -- The store tells them apart by the hash `{queue}:owners`. Its field `<owner>` is the highest number that this process has
 -- given to a claim in this queue; claim.lua writes the number and the claim in one step. A store that was emptied has
@@ -11,8 +11,8 @@
 --
 -- | claim | lease | owners | mark "answered" | meaning | an answer in hand |
 -- |---|---|---|---|---|---|
--- | there | any | any | none | ours | is written |
--- | there | any | any | this token | ours, but another process has answered the message from its own hands | is dropped: `answered` |
+-- | there | any | any | none | held by this process | is written |
+-- | there | any | any | this token | held by this process, but another process has answered the message from its own hands | is dropped: `answered` |
 -- | gone | there | any | any | the hash of claims was lost | is written, as recovered |
 -- | gone | gone | knows the claim | any | taken over, or settled before | is dropped: `taken` |
 -- | gone | gone | does not know it | none | the store has lost data | is written, as recovered; an entry that waits again leaves the queue |
@@ -25,7 +25,7 @@
 -- In a store that went back in time, another process may have claimed the same message before the claim is put back. The first
 -- answer then counts: a recovered answer leaves the mark "answered" in place of the cancel mark. A claim of a message with that
 -- mark is dropped before a request is sent, and its result is dropped before it is written. The mark does not cover an answer
--- that the other process wrote *before* ours, and messages without a request token. Those may get two results.
+-- that the other process wrote *before* this process, and messages without a request token. Those may get two results.
 
 -- In front of the token in a cancel mark (`ANSWERED_PREFIX` in keys.ts).
 local ANSWERED_MARK = 'answered:'

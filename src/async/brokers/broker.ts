@@ -83,7 +83,7 @@ export interface BrokerEvents {
   available(queue: QueueSettings): void;
   /** An entry could not be read and became a dead letter (with an INVALID_REQUEST result if it had an id). */
   deadLettered(queue: QueueSettings, reason: string): void;
-  /** A lease of another process ran out, and its message is queued again. */
+  /** A lease ran out, of any process, and its message is queued again. */
   reclaimed(queue: QueueSettings, count: number): void;
   /** A write had to be repeated. */
   writeRetried(): void;

@@ -271,7 +271,7 @@ export class GateRunner {
         else waiting.delivery.checkedAt = now;
     } catch (error) {
       log.debug({ problem: messageOf(error) }, "cannot ask what was cancelled");
-      // An unknown answer is no "no". A message that keeps a worker is put off; in front of a queue it may wait on.
+      // An unknown answer is not a "no". A message that keeps a worker is put off; in front of a queue it may wait on.
       if (place === "pool") for (const waiting of asked) this.#leave(waiting, IN_A_SECOND);
     }
     this.#cancelsLookedAt = now;

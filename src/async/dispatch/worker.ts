@@ -130,7 +130,7 @@ export class Worker {
       const [cancelled] = await broker.cancelled([delivery.claim]);
       return cancelled === true ? cancelledOutcome(delivery) : undefined;
     } catch {
-      // An unknown answer is no "no".
+      // An unknown answer is not a "no".
       return IN_A_SECOND;
     }
   }

@@ -8,39 +8,40 @@ import { DONE } from "./line-index.ts";
 export interface BatchFilesOptions {
   readonly inputPath: string;
   readonly outputPath: string;
-  /** Bad lines become answers with an error; else a file that has any is refused. */
+  /** True: a bad line becomes an answer with an error. False: a file with a bad line is refused. */
   readonly skipInvalid: boolean;
-  /** Awaited now and then while a file is read. @param share 0..1 */
+  /** Awaited regularly while a file is read. @param share of the file that was read, 0..1 */
   breathe(what: string, share: number): Promise<void>;
 }
 
-/** The three files of a batch, open and found to belong together. */
+/** The three files of a batch, open and checked to belong together. */
 export interface BatchFiles {
   readonly input: BatchInput;
   readonly output: BatchOutput;
   readonly journal: BatchJournal;
   readonly inputSha256: string;
-  /** Lines that will have an answer. */
+  /** Lines that get an answer. */
   readonly total: number;
-  /** Those that have one, and of them those that ended in an error. */
+  /** Lines that have an answer, and of these the lines that ended in an error. */
   readonly done: number;
   readonly failed: number;
   close(): void;
 }
 
-/** The id of the request of a line; the line's answer carries it, too. */
+/** The id of the request of a line; the line's answer has the same id. */
 export function batchRequestId(batch: string, line: number): string {
   return `batch-${batch}-${line}`;
 }
 
-/** The line in such an id; undefined for every other text. @param batch undefined = of any batch */
+/** The line that an id names; undefined for every other text. @param batch undefined = of any batch */
 export function lineOf(id: string, batch?: string): number | undefined {
   const match = /^batch-([0-9a-f]{16})-([1-9]\d{0,8})$/.exec(id);
   return match === null || (batch !== undefined && match[1] !== batch) ? undefined : Number(match[2]);
 }
 
 /**
- * Opens the files of a batch, and marks the lines that have an answer as done. Nobody else works on it until they are closed.
+ * Opens the files of a batch, and marks the lines that have an answer as done. A lock keeps other processes off the batch until
+ * the files are closed.
  * @throws SluiceError BATCH_INPUT, BATCH_INVALID, BATCH_TOO_LONG, BATCH_OUTPUT, BATCH_JOURNAL, BATCH_RUNNING, BATCH_CHANGED
  */
 export async function openBatchFiles(options: BatchFilesOptions): Promise<BatchFiles> {

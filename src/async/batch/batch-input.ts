@@ -13,21 +13,21 @@ interface BatchLine {
   readonly customId: string;
   /** A path. */
   readonly url: string;
-  /** JSON text of the body, as it stands in the line. */
+  /** JSON text of the body, exactly as the line has it. */
   readonly body: string;
 }
 
-/** A line that is none. */
+/** A line that is no valid line of a batch. */
 interface BadLine {
   readonly problem: string;
-  /** Where it can be read all the same. */
+  /** The custom id, where it can be read. */
   readonly customId?: string;
 }
 
 const MEMBERS = ["custom_id", "method", "url", "body"] as const;
 const LONGEST_ID = 1024;
 
-/** Reads `{"custom_id", "method": "POST", "url": "/v1/...", "body": {...}}`; members that nobody knows are ignored. */
+/** Reads `{"custom_id", "method": "POST", "url": "/v1/...", "body": {...}}`; unknown members are ignored. */
 export function readBatchLine(text: string): BatchLine | BadLine {
   let value: unknown;
   try {
@@ -52,7 +52,7 @@ export function readBatchLine(text: string): BatchLine | BadLine {
   return { customId: known.customId, url, body: text.slice(start, end) };
 }
 
-/** A member that may be the missing one, misspelt. */
+/** A hint when another member looks like the missing one, misspelt; else "". */
 function meant(value: Readonly<Record<string, unknown>>, missing: string): string {
   const other = Object.keys(value).find(
     (name) => !(MEMBERS as readonly string[]).includes(name) && nearest(name, [missing]) !== undefined,
@@ -64,24 +64,24 @@ function shown(value: unknown): string {
   return String(JSON.stringify(value)).slice(0, 100);
 }
 
-/** Bytes of the longest line: what gateways take as a body, and the rest of the line. */
+/** Bytes of the longest line: the largest body that gateways take, and the rest of the line. */
 const MAX_LINE = 33 * 1024 * 1024;
 const CHUNK = 1024 * 1024;
-/** Bad lines that are told. */
+/** Most bad lines that an error lists. */
 const TOLD = 20;
 
-/** What reading the whole file has found. */
+/** The result of reading the whole file. */
 interface InputCheck {
   /** Lines that can be sent. */
   readonly good: number;
   readonly bad: number;
-  /** Of the first bad ones: `line N: problem`. */
+  /** Of the first bad lines: `line N: problem`. */
   readonly problems: readonly string[];
-  /** Of the file's content. */
+  /** Of the content of the file. */
   readonly sha256: string;
 }
 
-/** The file of a batch: read once as a whole, then line by line wherever one is needed. */
+/** The file of a batch: read once as a whole, then line by line on demand. */
 export class BatchInput {
   readonly path: string;
   readonly index: LineIndex;
@@ -105,7 +105,7 @@ export class BatchInput {
 
   /**
    * Reads the file and fills the index.
-   * @param breathe is awaited now and then, with the share that was read (0..1)
+   * @param breathe is awaited regularly, with the share that was read (0..1)
    * @throws SluiceError BATCH_TOO_LONG
    */
   async check(breathe: (share: number) => Promise<void>): Promise<InputCheck> {
@@ -127,7 +127,7 @@ export class BatchInput {
     return { ...found, sha256: sum.digest("hex") };
   }
 
-  /** A line that was checked; for a bad one, the problem. @throws SluiceError BATCH_INPUT when the file has changed since */
+  /** Reads a checked line; for a bad line, the problem. @throws SluiceError BATCH_INPUT when the file has changed since */
   read(line: number): BatchLine | BadLine {
     const start = this.index.start(line);
     const end = line < this.index.count ? this.index.start(line + 1) : this.#size;
@@ -138,20 +138,20 @@ export class BatchInput {
     return readBytes(bytes);
   }
 
-  /** A line that was good. @throws SluiceError BATCH_INPUT when it is not any more */
+  /** Reads a line that was good. @throws SluiceError BATCH_INPUT when it is bad now */
   readGood(line: number): BatchLine {
     const read = this.read(line);
     if (read.problem !== undefined) throw this.#changed(line);
     return read;
   }
 
-  /** Does that path lead to this file? */
+  /** Whether the path leads to this file. */
   isSame(path: string): boolean {
     const [ours, other] = [fstatSync(this.#file), statSync(path)];
     return ours.ino === other.ino && ours.dev === other.dev;
   }
 
-  /** What is wrong with a bad line. */
+  /** The problem of a bad line. */
   problemOf(line: number): string {
     const { problem, customId } = this.read(line);
     return problem ?? this.#twin(customId, this.index.find(customId!)!);

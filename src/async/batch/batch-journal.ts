@@ -2,7 +2,7 @@ import { rmSync, statSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 
-/** What a batch was begun with; going on needs the same. */
+/** The settings that a batch began with; a later run needs the same. */
 export interface BatchRecord {
   /** Names the batch: 16 hex digits, in the ids of all its requests. */
   readonly batch: string;
@@ -10,17 +10,17 @@ export interface BatchRecord {
   /** The server or file with the queues. */
   readonly place: string;
   readonly queueName: string;
-  /** Of this batch alone. */
+  /** No other batch uses it. */
   readonly resultQueueName: string;
 }
 
-/** `application_id` of our files: "SLUB". */
+/** `application_id` of the journals: "SLUB". */
 const APPLICATION = 0x534c5542;
 const BUSY: ReadonlySet<number> = new Set([5, 6]);
 
 /**
- * What a batch must know of itself when it goes on after any end: beside its answers, in a file of SQLite, whose lock ends
- * with the process that holds it. Lines up to `submitted` may have been put into the queue; those behind were not.
+ * The data that a batch needs, beside its answers, to go on after any kind of end. It is a SQLite file, and its lock ends with
+ * the process that holds it. Lines up to `submitted` may be in the queue; later lines are not.
  */
 export class BatchJournal {
   readonly path: string;
@@ -28,7 +28,7 @@ export class BatchJournal {
   #record: BatchRecord | undefined;
   #submitted = 0;
 
-  /** Opens the journal, or makes an empty one. @throws SluiceError BATCH_RUNNING, BATCH_JOURNAL */
+  /** Opens the journal, or creates an empty one. @throws SluiceError BATCH_RUNNING, BATCH_JOURNAL */
   constructor(path: string) {
     this.path = path;
     let db: DatabaseSync | undefined;
@@ -72,22 +72,22 @@ export class BatchJournal {
     this.#record = record;
   }
 
-  /** Notes, on the disk, that lines up to this one may be in the queue soon. @throws SluiceError BATCH_JOURNAL */
+  /** Records on the disk that lines up to this one may soon be in the queue. @throws SluiceError BATCH_JOURNAL */
   advance(line: number): void {
     if (line <= this.#submitted) return;
     this.#write(() => this.#db.prepare("UPDATE batch SET submitted = ?").run(line));
     this.#submitted = line;
   }
 
-  /** Ends it; a journal of a batch that never began is removed. */
+  /** Closes the journal; a journal of a batch that never began is removed. */
   close(): void {
     if (this.#record === undefined) this.remove();
     else this.#end();
   }
 
-  /** Removes it: the batch is done. */
+  /** Removes the journal: the batch is done. */
   remove(): void {
-    // Before the lock is given up, so that nobody opens what is about to vanish.
+    // The file goes before the lock ends, so that no process opens a file that is about to vanish.
     if (this.#db.isOpen) rmSync(this.path, { force: true });
     this.#end();
   }
@@ -95,7 +95,7 @@ export class BatchJournal {
   #end(): void {
     if (!this.#db.isOpen) return;
     this.#db.close();
-    // SQLite leaves it there, empty.
+    // SQLite leaves this file behind, empty.
     rmSync(`${this.path}-journal`, { force: true });
   }
 

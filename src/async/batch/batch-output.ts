@@ -6,15 +6,15 @@ import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import type { ResultMessage } from "../brokers/messages/message.ts";
 import { isObject } from "../brokers/messages/request.ts";
 
-/** Why a line ended without an answer of the gateway: a code of results, or one of a batch's own. */
+/** Why a line ended without an answer of the gateway: an error code of results, or one of the batch command. */
 interface LineError {
   readonly code: string;
   readonly message: string;
 }
 
 /**
- * A line of the answers' file, in the format of OpenAI's batch API: the gateway's answer, whatever its status, is `response`;
- * what ended without one has `error`. A body that is no JSON stands there as a text, as base64 when it is no UTF-8 either.
+ * A line of the answer file, in the format of OpenAI's batch API. `response` is the gateway's answer, with any status. A line
+ * without an answer has `error`. A body that is no JSON becomes a text; a body that is no UTF-8 either becomes base64.
  * @param id of the request, also sent as `x-request-id`
  */
 export function answerLine(id: string, customId: string, result: ResultMessage): string {
@@ -26,24 +26,27 @@ export function answerLine(id: string, customId: string, result: ResultMessage):
   return line(id, customId, response, error);
 }
 
-/** The same for a line that was never sent. @param customId null where the line has none of its own */
+/** The same for a line that was never sent. @param customId null where the line has no custom id of its own */
 export function errorLine(id: string, customId: string | null, error: LineError): string {
   return line(id, customId, "null", error);
 }
 
-/** Did the line end with an answer that says success? */
+/** Whether the line ended with an answer that reports success. */
 export function succeeded({ statusCode, errorCode }: ResultMessage): boolean {
   return statusCode >= 200 && statusCode < 300 && errorCode === "";
 }
 
-/** What matters of a line that is there already; undefined when it is no answer to a line of a batch. */
+/** The parts of an answer line that a later run needs. */
 interface WrittenLine {
   readonly id: string;
   readonly customId: string | null;
   readonly succeeded: boolean;
 }
 
-/** Reads what `answerLine` and `errorLine` write, and what others write in the same format. */
+/**
+ * Reads lines of `answerLine`, of `errorLine` and of other programs with this format; undefined when the text is no answer to a
+ * line.
+ */
 export function readWrittenLine(text: string): WrittenLine | undefined {
   let value: unknown;
   try {
@@ -71,21 +74,21 @@ function bodyText(payload: Uint8Array): string {
   } catch {
     return JSON.stringify(text);
   }
-  // Between the tokens of a JSON text a line's end is white space, and within a string there is none.
+  // Between the tokens of a JSON text a line break is white space; a string contains none.
   return text.trim().replace(/[\r\n]+/g, " ");
 }
 
 const CHUNK = 1024 * 1024;
-/** Bytes of the longest line that is read again. */
+/** Bytes of the longest line that `scan` reads. */
 const MAX_LINE = 256 * 1024 * 1024;
 
-/** The file of a batch's answers: only ever appended to, and what `append` has returned from is on the disk. */
+/** The file of a batch's answers. Lines are only ever appended, and are on the disk when `append` returns. */
 export class BatchOutput {
   readonly path: string;
   readonly #file: number;
   #size: number;
 
-  /** Opens the file, or makes it. @throws SluiceError BATCH_OUTPUT */
+  /** Opens the file, or creates it. @throws SluiceError BATCH_OUTPUT */
   constructor(path: string) {
     this.path = path;
     try {
@@ -101,9 +104,9 @@ export class BatchOutput {
   }
 
   /**
-   * Reads what is there. A last line without an end is mended when it is whole, and else cut off: what it answered still
-   * stands in the result queue, since results leave that only after `append`.
-   * @param breathe is awaited now and then, with the share that was read (0..1)
+   * Reads the answers that exist. A last line without a line end is completed when it is whole, and else cut off. A result of a
+   * cut line is still in the result queue: results leave that queue only after `append`.
+   * @param breathe is awaited regularly, with the share that was read (0..1)
    * @throws SluiceError BATCH_OUTPUT for a line that is no answer
    */
   async scan(
@@ -123,7 +126,7 @@ export class BatchOutput {
     for (const line of splitter.end()) this.#scanned(line, each);
   }
 
-  /** Appends lines and has them on the disk. @throws SluiceError BATCH_OUTPUT; then none of them is there */
+  /** Appends lines and syncs them to the disk. @throws SluiceError BATCH_OUTPUT; then none of them is in the file */
   append(lines: readonly string[]): void {
     if (lines.length === 0) return;
     const bytes = Buffer.from(lines.join(""));
@@ -137,7 +140,7 @@ export class BatchOutput {
     this.#size += bytes.length;
   }
 
-  /** Has the file's name on the disk, too. */
+  /** Syncs the name of the file to the disk, too. */
   syncFolder(): void {
     const folder = openSync(dirname(this.path), "r");
     try {

@@ -1,23 +1,23 @@
 import { counted, grouped } from "../../base/document/words.ts";
 import type { QueueBacklog } from "../brokers/broker.ts";
 
-/** How far a batch is; changed by whoever works on it. */
+/** The progress of a batch; the run updates it. */
 export interface BatchFigures {
-  /** Lines in all. */
+  /** All lines. */
   readonly total: number;
-  /** With an answer, those of earlier runs among them. */
+  /** Lines with an answer, those of earlier runs included. */
   done: number;
-  /** Of those, the ones that ended in an error. */
+  /** Lines with an answer that ended in an error. */
   failed: number;
-  /** Submitted and without an answer yet. */
+  /** Lines that are submitted and have no answer yet. */
   underWay: number;
 }
 
-/** Seconds that the rate looks back at most. */
+/** Longest time that the rate covers, seconds. */
 const LOOK_BACK = 60;
 const MOST_SAMPLES = 240;
 
-/** Says how a batch gets on: in one line, with the rate of the last minute and the time that is left at that rate. */
+/** Describes the progress of a batch in one line, with the rate of the last minute and the time left at that rate. */
 export class BatchProgress {
   readonly #figures: BatchFigures;
   /** Time in seconds and lines done, oldest first. */
@@ -53,7 +53,7 @@ export class BatchProgress {
   }
 }
 
-/** A time that people can grasp: `45s`, `12m 5s`, `3h 7m`, `4d 2h`. @param seconds >= 0 */
+/** A duration as text: `45s`, `12m 5s`, `3h 7m`, `4d 2h`. @param seconds >= 0 */
 export function durationText(seconds: number): string {
   const whole = Math.round(seconds);
   if (whole < 60) return `${whole}s`;
@@ -66,14 +66,14 @@ function rateText(rate: number): string {
   return rate >= 10 ? grouped(rate) : rate.toFixed(1);
 }
 
-/** Seconds without an answer after which somebody should look: while nothing is taken, and while something is. */
+/** Seconds without an answer until a notice: while no request is claimed, and while some are. */
 const NOTHING_TAKEN = 5;
 const NOTHING_ANSWERED = 120;
-/** Seconds between two looks, and until the same is said again. */
+/** Seconds between two polls of the backlog, and until the same notice is repeated. */
 const EVERY = 5;
 const AGAIN = 60;
 
-/** Finds out why a batch gets no answers, and says so. */
+/** Finds out why a batch gets no answers, and reports the reason. */
 export class BatchWatch {
   readonly #queueName: string;
   readonly #backlog: () => Promise<QueueBacklog>;
@@ -92,13 +92,13 @@ export class BatchWatch {
     this.#lookedAt = now;
   }
 
-  /** Answers came, or nothing is awaited. */
+  /** Call it when answers came, or when no answer is awaited. */
   progress(now: number): void {
     this.#progressAt = now;
     this.#told = "";
   }
 
-  /** Called often; looks now and then. @param underWay requests that an answer is awaited for @throws SluiceError of the broker */
+  /** Call it often; it polls at intervals. @param underWay requests without an answer yet @throws SluiceError of the broker */
   async look(now: number, underWay: number): Promise<void> {
     const quiet = now - this.#progressAt;
     if (quiet < NOTHING_TAKEN || now - this.#lookedAt < EVERY) return;

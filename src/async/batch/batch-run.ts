@@ -9,12 +9,12 @@ import { answerLine, errorLine, succeeded } from "./batch-output.ts";
 import { type BatchFigures, BatchWatch } from "./batch-progress.ts";
 import { BAD, DONE, OPEN } from "./line-index.ts";
 
-/** Requests, and characters of their bodies, that are submitted in one go (or one request, however large). */
+/** Most requests, and characters of their bodies, of one submission (or one request of any size). */
 const STEP = 200;
 const STEP_SIZE = 8 * 1024 * 1024;
-/** Results that are taken in one go. */
+/** Most results of one read. */
 const TAKEN = 500;
-/** Milliseconds between two looks at an empty result queue. */
+/** Milliseconds between two polls of an empty result queue. */
 const SHORTEST_PAUSE = 10;
 const LONGEST_PAUSE = 250;
 /** Milliseconds until a broker that is away is asked again. */
@@ -22,36 +22,36 @@ const AWAY = 1000;
 
 export interface BatchRunOptions {
   readonly client: QueueClient;
-  /** Of the batch's request queue and result queue. */
+  /** For the batch's request queue and result queue. */
   readonly producer: Producer;
   readonly files: BatchFiles;
-  /** The journal has it already. */
+  /** The journal has this record already. */
   readonly record: BatchRecord;
-  /** What every request has. */
+  /** Fields that all requests share. */
   readonly common: Pick<SubmitRequest, "metadata" | "headers" | "labels">;
-  /** For what is submitted from now on, Unix seconds. */
+  /** Deadline of the requests that this run submits, Unix seconds. */
   readonly deadline: number;
-  /** Requests queued or running at a time, >= 1. */
+  /** Most requests queued or running at a time, >= 1. */
   readonly window: number;
   readonly figures: BatchFigures;
   readonly clock: Clock;
-  /** Tells a person something, in a sentence. */
+  /** Reports something to the user, in a sentence. */
   notice(text: string): void;
 }
 
 /**
- * Brings every line of a batch to one answer, through any number of ends and starts.
+ * Gets one answer for every line of a batch, through any number of ends and starts.
  *
- * Nothing is submitted before the journal says that it may be, nothing leaves the result queue before its answer is on the
- * disk. So after any end a line up to the journal's mark is in the queue, in the result queue, answered, or was never
- * submitted, and the three first can be seen: only the last is submitted again. A result that comes twice finds its line
+ * A line is noted in the journal before it is submitted. An answer is on the disk before its result leaves the result queue. So
+ * after any end, a line up to the journal's mark is in the queue, is in the result queue, is answered, or was never submitted.
+ * The first three can be seen, and only a line of the last kind is submitted again. A second result of a line finds the line
  * done.
  */
 export class BatchRun {
   readonly #options: BatchRunOptions;
   readonly #inbox: ResultInbox;
   readonly #watch: BatchWatch;
-  /** Lines that an answer is awaited for, with their custom ids; at most the window, and what earlier runs have left. */
+  /** Lines that wait for an answer, with their custom ids; at most the window and the lines that earlier runs left. */
   readonly #underWay = new Map<number, string>();
   #next = 1;
   #away = false;
@@ -65,8 +65,8 @@ export class BatchRun {
   }
 
   /**
-   * Ends when every line has its answer. Aborted at any point it leaves what a later run goes on from.
-   * @throws the signal's reason; SluiceError for what waiting does not mend
+   * Ends when every line has its answer. After an abort at any point, a later run can go on.
+   * @throws the signal's reason; SluiceError for a problem that waiting does not solve
    */
   async run(signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
@@ -89,9 +89,8 @@ export class BatchRun {
   }
 
   /**
-   * Takes on the next lines, as many as there is room for. Of those that an earlier run may have submitted it is looked first
-   * what became of them.
-   * @returns how many
+   * Submits the next lines, as many as there is room for. It first looks for those that an earlier run may have submitted.
+   * @returns the number of lines
    */
   async #submitSome(signal: AbortSignal): Promise<number> {
     const { window, files } = this.#options;
@@ -110,24 +109,24 @@ export class BatchRun {
     return lines.length;
   }
 
-  /** Submits those of `lines` of which nothing is to be seen, until all are there. */
+  /** Submits the lines that are neither in the queue nor answered, until all are there. */
   async #submitMissing(lines: readonly GatheredLine[], signal: AbortSignal): Promise<void> {
     const { client, files, record } = this.#options;
     for (let left = lines; left.length > 0; ) {
       const ids = left.map(({ line }) => batchRequestId(record.batch, line));
       const there = await this.#patiently(signal, () => client.outstanding(ids));
       for (const [at, { line, customId }] of left.entries()) if (there[at]) this.#underWay.set(line, customId);
-      // What ended before that question has its result in the queue by now.
+      // A request that ended before that question has its result in the queue by now.
       while ((await this.#collect(signal)) > 0);
       left = left.filter(({ line }, at) => !there[at] && files.input.index.state(line) === OPEN);
       if (left.length === 0 || (await this.#submit(left, signal))) return;
     }
   }
 
-  /** @returns false when the broker was away: some may have been submitted */
+  /** @returns false when the broker was away: some requests may have been submitted */
   async #submit(lines: readonly GatheredLine[], signal: AbortSignal): Promise<boolean> {
     const { producer, record, common, deadline, clock } = this.#options;
-    // Whole seconds count, and the submission itself takes time.
+    // Deadlines are whole seconds, and the submission takes time.
     if (clock.wall() / 1000 > deadline - 1) {
       this.#expire(lines);
       return true;
@@ -150,7 +149,7 @@ export class BatchRun {
     return true;
   }
 
-  /** Takes results that are there. @returns how many */
+  /** Takes the results that are in the result queue. @returns their number */
   async #collect(signal: AbortSignal): Promise<number> {
     const { files, notice } = this.#options;
     const texts = await this.#patiently(signal, () => this.#inbox.read(TAKEN));
@@ -219,7 +218,7 @@ export class BatchRun {
     figures.failed++;
   }
 
-  /** The next lines without an answer, at most `count`, and not behind `last`. */
+  /** The next lines without an answer: at most `count`, and none after `last`. */
   #gather(last: number, count: number): readonly GatheredLine[] {
     const { input } = this.#options.files;
     const lines: GatheredLine[] = [];
@@ -236,7 +235,7 @@ export class BatchRun {
     this.#options.figures.underWay = this.#underWay.size;
   }
 
-  /** Does `work` until the broker is there for it. */
+  /** Repeats `work` until the broker is available for it. */
   async #patiently<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     for (;;) {
       signal.throwIfAborted();
@@ -250,7 +249,7 @@ export class BatchRun {
     }
   }
 
-  /** Waits a moment when the broker is away. @throws every other error */
+  /** Waits when the broker is away. @throws every other error */
   async #bear(error: unknown, signal: AbortSignal): Promise<void> {
     if (!(error instanceof SluiceError) || error.code !== "BROKER_UNAVAILABLE") throw error;
     if (!this.#away) this.#options.notice(`${error.message}; the batch goes on when that is over`);

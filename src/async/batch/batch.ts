@@ -17,19 +17,19 @@ export interface BatchOptions extends RequestChoices {
   readonly queue: string | undefined;
   readonly inputPath: string;
   readonly outputPath: string;
-  /** Requests queued or running at a time. */
+  /** Most requests queued or running at a time. */
   readonly window: number;
   readonly skipInvalid: boolean;
 }
 
-/** Milliseconds between two looks at how far it is: for a person who watches, and for a log. */
+/** Milliseconds between two lines of progress: on a terminal, and in a log. */
 const WATCHED = 500;
 const LOGGED = 5000;
 
 /**
- * Brings every line of a batch file to an answer; started again with the same files it goes on where it ended.
+ * Gets an answer for every line of a batch file. Started again with the same files, it goes on where it ended.
  * @returns the exit status: 0 when all lines succeeded, 1 when some ended in errors
- * @throws SluiceError for what keeps it from starting or going on
+ * @throws SluiceError for a problem that stops the batch
  */
 export function runBatch(options: BatchOptions): Promise<number> {
   const screen = new ProgressLine(process.stderr);
@@ -84,7 +84,7 @@ async function withFiles(
   return failed === 0 ? 0 : 1;
 }
 
-/** What the batch was begun with, or is begun with now. @throws SluiceError BATCH_CHANGED, BATCH_RESULTS, QUEUE_UNKNOWN */
+/** The record that the batch began with, or begins with now. @throws SluiceError BATCH_CHANGED, BATCH_RESULTS, QUEUE_UNKNOWN */
 async function recordOf(files: BatchFiles, place: QueueStore, { queue }: BatchOptions): Promise<BatchRecord> {
   const { journal, inputSha256 } = files;
   const begun = journal.record;

@@ -9,13 +9,13 @@ import { print } from "./print.ts";
 import { openQueueStore, type QueueStoreLocation } from "./queue-store.ts";
 import { LONGEST_REQUEST, type RequestDefaults, readRequestText, requestPortions } from "./request-lines.ts";
 
-/** When requests are too late: so long from now, or at a moment. */
+/** The deadline of requests: a time from now, or a moment. */
 export type DeadlineChoice =
   | { readonly kind: "in"; readonly ms: number }
-  /** Unix seconds, and how it was written. */
+  /** Unix seconds, and the text of the user. */
   | { readonly kind: "at"; readonly seconds: number; readonly text: string };
 
-/** What requests have besides their payload. */
+/** The fields of requests besides the payload. */
 export interface RequestChoices {
   readonly deadline: DeadlineChoice;
   readonly metadata: Readonly<Record<string, string>>;
@@ -68,7 +68,7 @@ export async function runEnqueue(options: EnqueueOptions): Promise<void> {
   }
 }
 
-/** Unix seconds. @throws SluiceError FLAG_VALUE when it has passed */
+/** The deadline in Unix seconds. @throws SluiceError FLAG_VALUE when it has passed */
 export function deadlineSeconds(choice: DeadlineChoice): number {
   const now = realClock.wall();
   if (choice.kind === "in") return Math.ceil((now + choice.ms) / 1000);
@@ -93,7 +93,7 @@ async function enqueueOne(input: string | undefined, defaults: RequestDefaults, 
 }
 
 async function enqueueLines(input: string | undefined, defaults: RequestDefaults, producer: Producer): Promise<void> {
-  // A file is read once before, so that all of it is submitted or nothing.
+  // A file is read once before the submission, so that either all requests are submitted or none.
   const checked = input !== undefined && input !== "-" && (await stat(input).catch(() => undefined))?.isFile();
   let submitted = 0;
   try {

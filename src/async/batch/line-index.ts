@@ -1,20 +1,20 @@
 import { hash } from "node:crypto";
 import { SluiceError } from "../../base/inference/errors.ts";
 
-/** What has become of a line. */
+/** The state of a line. */
 export const BLANK = 0;
 export const OPEN = 1;
-/** It cannot be sent. */
+/** The line cannot be sent. */
 export const BAD = 2;
-/** Its answer is in the file of answers. */
+/** The answer is in the answer file. */
 export const DONE = 3;
 
-/** Lines of one batch at most: what is kept of each is about 25 bytes. */
+/** Most lines of one batch: the index keeps about 25 bytes of each. */
 export const MAX_LINES = 10_000_000;
 
 /**
- * Where each line of a batch file begins, what became of it, and which line has a custom id: in arrays of numbers, so that a
- * file may be larger than the memory. Lines count from 1.
+ * Where each line of a batch file begins, its state, and the line of each custom id. The index uses arrays of numbers, so that
+ * a file may be larger than the memory. Lines count from 1.
  */
 export class LineIndex {
   readonly #limit: number;
@@ -27,7 +27,7 @@ export class LineIndex {
   #hashes = new Float64Array(4096);
   #entered = 0;
 
-  /** @param customIdAt reads the custom id of a line that was entered @param limit lines at most */
+  /** @param customIdAt reads the custom id of an entered line @param limit most lines */
   constructor(customIdAt: (line: number) => string | undefined, limit = MAX_LINES) {
     this.#customIdAt = customIdAt;
     this.#limit = limit;
@@ -37,7 +37,7 @@ export class LineIndex {
     return this.#count;
   }
 
-  /** The next line. @param start offset of its first byte @throws SluiceError BATCH_TOO_LONG */
+  /** Adds the next line. @param start offset of its first byte @throws SluiceError BATCH_TOO_LONG */
   add(start: number, state: number): void {
     if (this.#count === this.#limit)
       throw new SluiceError(
@@ -65,7 +65,7 @@ export class LineIndex {
     this.#states[line - 1] = state;
   }
 
-  /** Enters the line of a custom id. @returns the line that has it already, which stays; else undefined */
+  /** Enters the line of a custom id. @returns the line that already has this id and keeps it; else undefined */
   enter(customId: string, line: number): number | undefined {
     const hash = hashOf(customId);
     const slot = this.#slot(hash, customId);
@@ -81,11 +81,11 @@ export class LineIndex {
     return this.#lines[this.#slot(hashOf(customId), customId)] || undefined;
   }
 
-  /** Where a custom id stands, or would. */
+  /** The slot of a custom id, or the free slot where it belongs. */
   #slot(hash: number, customId: string): number {
     const size = this.#lines.length;
     let slot = hash % size;
-    // Of two ids one in 2^48 has the same hash: the id itself decides.
+    // Two ids share a hash once in 2^48: the id decides.
     while (
       this.#lines[slot] !== 0 &&
       !(this.#hashes[slot] === hash && this.#customIdAt(this.#lines[slot]!) === customId)

@@ -1,5 +1,5 @@
 /**
- * Writes to standard output and waits until it is taken. When nobody reads any more the process ends, as a program does that
+ * Writes to standard output and waits until the text is taken. When the reader has gone, the process ends, like a program that
  * a broken pipe kills.
  */
 export function print(text: string | Uint8Array): Promise<void> {
@@ -12,7 +12,7 @@ export function print(text: string | Uint8Array): Promise<void> {
   });
 }
 
-/** Tells a person something, on standard error. */
+/** Writes a text for the user to standard error. */
 export function tell(text: string): void {
   process.stderr.write(`sluice: ${text}\n`);
 }

@@ -9,7 +9,7 @@ import { type ConfigDocument, Findings } from "../dispatch/config/config-documen
 import type { TransportName } from "../dispatch/config/transport-fields.ts";
 import { readTransport } from "../dispatch/config/transport-file.ts";
 
-/** Where a person said the queues are. */
+/** The place of the queues, as the user gives it. */
 export type QueueStoreLocation =
   | {
       readonly kind: "config";
@@ -21,12 +21,12 @@ export type QueueStoreLocation =
   | { readonly kind: "redis"; readonly url: string }
   | { readonly kind: "sqlite"; readonly path: string };
 
-/** A queue to put requests into. */
+/** A queue that takes requests. */
 export interface RequestQueue {
   readonly name: string;
-  /** Where its results go when nobody says otherwise. */
+  /** The queue for its results, unless the request names another. */
   readonly resultQueueName: string;
-  /** Its results go there whatever a request says. */
+  /** True: a request cannot choose another queue for its results. */
   readonly resultsFixed: boolean;
 }
 
@@ -35,13 +35,13 @@ const REQUESTS = "request-sortedset";
 const RESULTS = "result-list";
 const RETRIES = "retry-sortedset";
 
-/** The queues that commands for people work on, with what is known about them. */
+/** The queues of the queue commands, with their known settings. */
 export class QueueStore {
   readonly client: QueueClient;
-  /** Where results go that neither the queue nor the request routes. */
+  /** The queue for results that neither the request queue nor the request routes. */
   readonly resultQueueName: string;
   readonly #source: QueueStoreLocation;
-  /** Undefined: nobody has configured any here. */
+  /** Undefined: no queue is configured here. */
   readonly #queues: readonly QueueSettings[] | undefined;
 
   constructor(
@@ -55,7 +55,7 @@ export class QueueStore {
     this.#queues = queues;
   }
 
-  /** The queues that are known, which on a server without a configuration are those named by `wanted`. */
+  /** Names of the wanted queues; when none is wanted, of all known queues. */
   async queueNames(wanted: readonly string[]): Promise<readonly string[]> {
     if (wanted.length > 0) return Promise.all(wanted.map(async (name) => (await this.requestQueue(name)).name));
     return this.#queues?.map(({ name }) => name) ?? (await this.client.names())?.queues ?? [REQUESTS];
@@ -68,8 +68,8 @@ export class QueueStore {
   }
 
   /**
-   * The queue of that name or id; without one the only queue there is.
-   * @throws SluiceError QUEUE_UNKNOWN, which lists those that are known
+   * The queue with this name or id; without one, the only queue.
+   * @throws SluiceError QUEUE_UNKNOWN, which lists the known queues
    */
   async requestQueue(wanted: string | undefined): Promise<RequestQueue> {
     const configured = this.#queues;
@@ -89,7 +89,7 @@ export class QueueStore {
     }
     const known = (await this.client.names())?.queues;
     const name = wanted ?? (known === undefined ? REQUESTS : known.length === 1 ? known[0] : undefined);
-    // In a file without any queue every name is as good as another.
+    // A file without any queue takes every name.
     if (name === undefined || (known !== undefined && known.length > 0 && !known.includes(name)))
       throw this.#unknown(wanted, known ?? []);
     return { name, resultQueueName: this.resultQueueName, resultsFixed: false };
@@ -115,7 +115,7 @@ export class QueueStore {
 
 /**
  * Opens the queues of a place.
- * @param create a configured queue file that does not exist is made; one that was only named never is
+ * @param create true: a configured queue file that does not exist is created; a file that was only named never is
  * @throws SluiceError DOCUMENT_INVALID, QUEUE_TRANSPORT, BROKER_UNAVAILABLE, REDIS_URL_INVALID, QUEUE_FILE_...
  */
 export async function openQueueStore(source: QueueStoreLocation, create: boolean): Promise<QueueStore> {
@@ -149,11 +149,11 @@ async function settingsOf({
   const findings = new Findings();
   const settings = await readTransport(transport.name, transport.document, { redisUrl, gated: true }, findings);
   findings.throwIfAny("dispatch configuration");
-  // Missing only if something was refused.
+  // Undefined only when a finding was refused, and then `throwIfAny` throws.
   return settings!;
 }
 
-// Both are loaded on use: nobody needs the client of the other.
+// Both are loaded on use: each store needs only its own client.
 
 async function redisClient(connection: RedisConnection, retryQueueName: string): Promise<QueueClient> {
   const { redisQueueClient } = await import("../brokers/redis-sortedset/queue-client.ts");

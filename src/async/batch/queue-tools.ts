@@ -8,14 +8,14 @@ import { durationText } from "./batch-progress.ts";
 import { print, tell } from "./print.ts";
 import { openQueueStore, type QueueStore, type QueueStoreLocation } from "./queue-store.ts";
 
-/** Dead letters that go back in one go. */
+/** Most dead letters that one call puts back. */
 const STEP = 100;
-/** Ids that are marked in one go. */
+/** Most ids that one call marks. */
 const MARKED = 500;
 
 /**
- * Prints what is in each queue and how many results wait: as a table, or as one JSON document.
- * @param names of queues; none = all that are known
+ * Prints the contents of each queue in numbers, and how many results wait: as a table, or as one JSON document.
+ * @param names of queues; none = all known queues
  */
 export function listQueues(source: QueueStoreLocation, names: readonly string[], json: boolean): Promise<void> {
   return withQueueStore(source, async (place) => {
@@ -75,7 +75,7 @@ export function peekQueue(
   });
 }
 
-/** Marks requests to be cancelled. Which of them were still waiting nobody can say before they come to be sent. */
+/** Marks requests as cancelled. Whether a request still waited shows only when a worker is about to send it. */
 export function cancelRequests(source: QueueStoreLocation, ids: readonly string[]): Promise<void> {
   return withQueueStore(source, async (place) => {
     const producer = await place.client.producer("unused", place.resultQueueName);
@@ -90,11 +90,11 @@ export function cancelRequests(source: QueueStoreLocation, ids: readonly string[
   });
 }
 
-/** Puts dead letters back into their queue, the oldest first. @param most undefined = all that are there now */
+/** Puts dead letters back into their queue, the oldest first. @param most undefined = all dead letters of this moment */
 export function requeueDead(source: QueueStoreLocation, wanted: string, most: number | undefined): Promise<void> {
   return withQueueStore(source, async (place) => {
     const { name } = await place.requestQueue(wanted);
-    // Those that die again meanwhile wait for the next time.
+    // A message that dies again meanwhile waits for the next call.
     const { dead } = await place.client.backlog(name);
     const count = Math.min(most ?? dead, dead);
     let moved = 0;
@@ -129,7 +129,7 @@ function rowOf(backlog: NamedBacklog, now: number): string[] {
   ];
 }
 
-/** JSON has no NaN: what is not known is null. */
+/** JSON has no NaN: an unknown value is null. */
 function viewOf(
   { queue, waiting, claimed, retries, dead, nextDeadline, nextCreated }: NamedBacklog,
   now: number,
@@ -146,24 +146,24 @@ function viewOf(
   };
 }
 
-/** What stands for a figure that is not known, or is about nothing. */
+/** Replaces a value that is unknown or does not apply. */
 export const NOTHING = "-";
 
-/** An entry of a queue, or a dead letter, as people look at it. */
+/** An entry of a queue, or a dead letter, for display. */
 export interface EntryView {
   /** Null where the entry cannot be read. */
   readonly id: string | null;
-  /** Unix seconds; null as above. */
+  /** Unix seconds; null where the entry cannot be read. */
   readonly deadline: number | null;
   readonly created: number | null;
   readonly retryCount: number;
   readonly bytes: number;
-  /** Of a waiting entry: its place, smallest first. */
+  /** Of a waiting entry: its position in the queue, smallest first. */
   readonly score?: number;
-  /** Of a dead letter: when it became one, Unix seconds, and why. */
+  /** Of a dead letter: when it became one, Unix seconds, and the reason. */
   readonly died?: number;
   readonly reason?: string;
-  /** The JSON of the envelope, or a text where it is none. */
+  /** The envelope as JSON; a text where the entry is no JSON. */
   readonly entry: unknown;
 }
 
@@ -187,7 +187,7 @@ export function entryView(stored: QueueEntry | DeadLetter): EntryView {
   }
 }
 
-/** The cells of a row about it. @param now Unix seconds */
+/** The cells of the table row of an entry. @param now Unix seconds */
 export function entryRow(view: EntryView, now: number): string[] {
   return [
     view.id ?? "(unreadable)",

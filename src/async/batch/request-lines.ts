@@ -5,11 +5,11 @@ import { memberRanges } from "../brokers/messages/json-members.ts";
 import { isObject } from "../brokers/messages/request.ts";
 import type { SubmitRequest } from "../brokers/queue-client.ts";
 
-/** What a request has that says nothing else itself. */
+/** The fields of a request that names none itself. */
 export interface RequestDefaults {
   /** Unix seconds. */
   readonly deadline: number;
-  /** Deadlines up to this have passed, Unix seconds. */
+  /** Unix seconds; deadlines up to this moment have passed. */
   readonly now: number;
   readonly metadata: Readonly<Record<string, string>>;
   readonly headers: Readonly<Record<string, string>>;
@@ -20,7 +20,7 @@ export interface RequestDefaults {
   newId(): string;
 }
 
-/** Members of a request (async-processor 4.1) as people and other producers write it. `created` is ours to say. */
+/** Members of a request (async-processor 4.1) as users and other producers write it. Sluice sets `created`. */
 const MEMBERS = [
   ...["id", "created", "deadline", "payload", "metadata", "headers", "labels", "endpoint"],
   ...["request_queue_name", "result_queue_name"],
@@ -30,8 +30,8 @@ const MEMBERS = [
 const LATEST = 1e11;
 
 /**
- * Makes a submission of a JSON object: of a request, which is known by its member `payload`, or of a payload alone. The
- * payload's text stays as it is.
+ * Makes a submission of a JSON object: of a request, which the member `payload` marks, or of a payload alone. The text of the
+ * payload stays as it is.
  * @throws SluiceError REQUEST_INVALID
  */
 export function readRequestText(text: string, defaults: RequestDefaults): SubmitRequest {
@@ -70,7 +70,7 @@ function common({ newId, now, endpoint, ...rest }: RequestDefaults): Omit<Submit
   return { ...rest, ...(endpoint === undefined ? {} : { endpoint }) };
 }
 
-/** A request whose payload is misspelt, or no object, must not go out as a payload. */
+/** A request with a misspelt payload, or with one that is no object, must not go out as a payload. */
 function refuseNearRequest(value: Readonly<Record<string, unknown>>): void {
   if (!("id" in value) && !("deadline" in value) && !("payload" in value)) return;
   if ("payload" in value) throw invalid("payload must be an object");
@@ -98,7 +98,7 @@ function deadlineOf(value: unknown, { deadline, now }: RequestDefaults): number 
   return seconds;
 }
 
-/** The members of both; those of the request count. */
+/** The members of both; a member of the request wins. */
 function mapOf(
   value: Readonly<Record<string, unknown>>,
   name: string,
@@ -115,16 +115,16 @@ function invalid(problem: string): SluiceError {
   return new SluiceError("REQUEST_INVALID", problem);
 }
 
-/** Bytes of the longest request: what gateways take as a body, and the rest of it. */
+/** Bytes of the longest request: the largest body that gateways take, and the rest of the request. */
 export const LONGEST_REQUEST = 33 * 1024 * 1024;
 
-/** Requests, and bytes of them, of one portion. */
+/** Most requests, and bytes of them, of one portion. */
 const STEP = 100;
 const STEP_SIZE = 4 * 1024 * 1024;
 
 /**
- * The requests of a file of JSON lines, in portions that fit one submission. Empty lines are passed over.
- * @throws SluiceError REQUEST_INVALID naming the line, after the portion with the requests in front of it
+ * The requests of a file of JSON lines, in portions that fit one submission. Empty lines are skipped.
+ * @throws SluiceError REQUEST_INVALID with the line, after the portion of the requests before it
  */
 export async function* requestPortions(
   source: AsyncIterable<Buffer>,

@@ -11,25 +11,25 @@ import { openQueueStore, type QueueStoreLocation } from "./queue-store.ts";
 export interface ResultsOptions {
   readonly place: QueueStoreLocation;
   readonly queue: string | undefined;
-  /** Undefined = as many as come. */
+  /** Undefined = no limit. */
   readonly count: number | undefined;
-  /** Waits for more as long as it is let. */
+  /** Waits for more results until the process ends. */
   readonly follow: boolean;
-  /** Milliseconds without a result after which it ends, when it does not follow; 0 = takes only what is there. */
+  /** Milliseconds without a result until the command ends, unless it follows; 0 = takes only the results that are there. */
   readonly timeout: number;
   /** Prints the payloads alone. */
   readonly payload: boolean;
 }
 
-/** None came in time. */
+/** No result came in time. */
 const NONE = Symbol("none");
-/** Milliseconds of one attempt to take a result that is there, and how many attempts are made. */
+/** Milliseconds of one attempt to take a waiting result, and the number of attempts. */
 const ATTEMPT = 1000;
 const ATTEMPTS = 10;
 
 /**
  * Takes results from a queue and prints them, one per line.
- * @returns the exit status: 1 when fewer came than were wanted
+ * @returns the exit status: 1 when fewer results came than wanted
  * @throws SluiceError BROKER_UNAVAILABLE, QUEUE_UNKNOWN
  */
 export function runResults(options: ResultsOptions): Promise<number> {
@@ -74,8 +74,8 @@ async function take(producer: Producer, options: ResultsOptions, signal: AbortSi
 const NEWLINE = Buffer.from("\n");
 
 /**
- * The next result, or undefined when none came in time. With a timeout of 0 it takes what is there: as long as the queue is
- * not empty it tries again, because the first result also waits for the connection that fetches it.
+ * The next result, or undefined when none came in time. A timeout of 0 takes a result that is there: while the queue is not
+ * empty, the call tries again, because the first result also waits for the connection that fetches it.
  * @param timeout milliseconds
  */
 export async function nextResult(
@@ -88,7 +88,7 @@ export async function nextResult(
   if (timeout > 0) return withinTime(producer, timeout, signal, clock);
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     if ((await producer.resultQueueDepth()) === 0) return undefined;
-    // With what was there a moment ago, somebody else may have been faster.
+    // Another consumer may have taken the result meanwhile.
     const result = await withinTime(producer, ATTEMPT, signal, clock);
     if (result !== undefined) return result;
   }

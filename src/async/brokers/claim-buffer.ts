@@ -1,11 +1,11 @@
 import type { Claim, ClaimRequest } from "./broker.ts";
 
-/** Claims that wait in memory to be handed out, in the order they came; bounded in number and bytes. */
+/** Claims that wait in memory, in the order in which they came; bounded in number and bytes. */
 export class ClaimBuffer {
   readonly #limits: { readonly claims: number; readonly bytes: number };
   #claims: Claim[] = [];
   #bytes = 0;
-  /** No deadline is earlier: without one that has passed nobody needs to look for them. Unix seconds. */
+  /** No held claim has an earlier deadline (Unix seconds): until it passes, none has expired. */
   #earliest = Number.POSITIVE_INFINITY;
 
   constructor(limits: { readonly claims: number; readonly bytes: number }) {
@@ -16,12 +16,12 @@ export class ClaimBuffer {
     return this.#claims;
   }
 
-  /** Claims that fit besides; 0 also when the bytes are used up, which the last claim may exceed. */
+  /** Further claims that fit; 0 also when the bytes are used up, which the last claim may exceed. */
   get room(): number {
     return this.#bytes >= this.#limits.bytes ? 0 : Math.max(0, this.#limits.claims - this.#claims.length);
   }
 
-  /** Whether it fits is for the caller to look at (`room`). */
+  /** The caller checks `room` first. */
   add(claim: Claim): void {
     this.#claims.push(claim);
     this.#bytes += claim.message.text.length;
@@ -29,8 +29,8 @@ export class ClaimBuffer {
   }
 
   /**
-   * Takes out the oldest: `max` whose deadline has not passed, and `expired` besides whose has. Those whose lease was
-   * lost meanwhile are left out, and gone.
+   * Takes out the oldest claims: `max` whose deadline has not passed, and `expired` in addition whose deadline has. Claims
+   * whose lease was lost meanwhile are removed and not returned.
    * @param now Unix milliseconds
    */
   take({ max, expired }: ClaimRequest, now: number): Claim[] {

@@ -9,7 +9,7 @@ export function requestToken(random: Random): string {
 
 /**
  * A request token of 32 hex digits that sorts by age: milliseconds, number, chance. Redis orders entries of equal score by
- * their text, and the token is the first of an envelope that differs; so of one producer's requests with one deadline the
+ * their text, and the token is the first part of an envelope that differs. So of one producer's requests with one deadline the
  * first goes first (async-processor 5.2.3: ties are the normal case in a burst).
  * @param wall Unix milliseconds
  * @param number of the submission, counted up

@@ -3,12 +3,12 @@ interface Waiter {
   reject(error: unknown): void;
 }
 
-/** Those who wait for an entry of a result queue, in the order in which they asked. */
+/** The callers that wait for an entry of a result queue, in the order in which they asked. */
 export class ResultWaiters {
   readonly #waiters = new Set<Waiter>();
   readonly #onAbandoned: () => void;
 
-  /** @param onAbandoned called when the last one who waited has given up */
+  /** @param onAbandoned called when the last waiting caller has given up */
   constructor(onAbandoned: () => void) {
     this.#onAbandoned = onAbandoned;
   }
@@ -44,7 +44,7 @@ export class ResultWaiters {
     });
   }
 
-  /** Gives an entry to the one who has waited longest. @returns false when nobody waits */
+  /** Gives an entry to the caller that has waited longest. @returns false when no caller waits */
   give(text: string): boolean {
     const [first] = this.#waiters;
     first?.resolve(text);

@@ -1,8 +1,8 @@
 import type { GateSpec } from "../../base/plugin/gate.ts";
 
-/** A source of requests as it is configured: a sorted set, a table, a channel or a subscription (async-processor 5.1). */
+/** A configured source of requests: a sorted set, a table, a channel or a subscription (async-processor 5.1). */
 export interface QueueSettings {
-  /** Unique; the name unless the configuration gives one. Empty for Pub/Sub, as its series have it. */
+  /** Unique; the name unless the configuration gives one. Empty for Pub/Sub, as in its series. */
   readonly id: string;
   /** Key, channel or subscription. */
   readonly name: string;
@@ -11,16 +11,16 @@ export interface QueueSettings {
   readonly inferenceObjective: string;
   readonly igwBaseUrl: string;
   readonly requestPathUrl: string;
-  /** Overwrite labels of the same name in the message. */
+  /** These replace labels of the same name in the message. */
   readonly labels: Readonly<Record<string, string>>;
   readonly gate: GateSpec | undefined;
-  /** Where results of this queue go, before what the message names; undefined = not set. */
+  /** The queue for results of this queue, before the queue that the message names; undefined = not set. */
   readonly resultQueueName: string | undefined;
-  /** False throws away all labels that a message brings, before gates see them. */
+  /** False drops all labels of a message before gates see them. */
   readonly trustMessageLabels: boolean;
   /** Prefixes of paths that a message's `endpoint` may name; undefined = all. */
   readonly allowedEndpoints: readonly string[] | undefined;
-  /** Share of a shared capacity that this queue may have at most, 0..1. */
+  /** Largest share of a shared capacity for this queue, 0..1. */
   readonly maxQueueShare: number;
 }
 
@@ -28,19 +28,19 @@ export interface QueueSettings {
 export interface LeaseSettings {
   readonly claimTtl: number;
   readonly reclaimInterval: number;
-  /** How many times a message's lease may run out before it is given up; 0 = without limit. */
+  /** How often a message's lease may run out before the message is given up; 0 = without limit. */
   readonly maxAttempts: number;
 }
 
 /** A set of workers (async-processor 6.5). */
 export interface PoolSettings {
   readonly id: string;
-  /** Requests in flight at the same time, from 1 up. */
+  /** Most requests in flight at the same time, from 1 up. */
   readonly workers: number;
   readonly gate: GateSpec | undefined;
 }
 
-/** How one Redis server is reached. */
+/** The connection settings of one Redis server. */
 export interface RedisConnection {
   /** `redis://` or `rediss://`. */
   readonly url: string;
@@ -52,9 +52,9 @@ export interface RedisConnection {
 
 interface CommonSettings {
   readonly queues: readonly QueueSettings[];
-  /** Milliseconds between looks at an idle queue that nobody has announced anything for. */
+  /** Milliseconds between polls of an idle queue without an announcement. */
   readonly pollInterval: number;
-  /** `batch_size` when the operator has set one: a cap on what is claimed at once. */
+  /** `batch_size`, if the operator has set one: the most messages of one claim. */
   readonly batchCap: number | undefined;
   readonly leases: LeaseSettings;
 }
@@ -71,7 +71,7 @@ export type RedisPubSubSettings = RedisSettings<"redis-pubsub">;
 
 export interface SqliteSettings extends CommonSettings {
   readonly transport: "sqlite";
-  /** Of the database file; its folder exists. */
+  /** Path of the database file; its folder exists. */
   readonly path: string;
   readonly resultQueueName: string;
 }
@@ -82,5 +82,5 @@ export interface PubSubSettings extends CommonSettings {
   readonly resultTopicId: string;
 }
 
-/** A transport as it is configured (async-processor 5). */
+/** A configured transport (async-processor 5). */
 export type TransportSettings = RedisSortedSetSettings | RedisPubSubSettings | SqliteSettings | PubSubSettings;

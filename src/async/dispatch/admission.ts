@@ -5,14 +5,14 @@ import type { Delivery } from "./delivery.ts";
 /** Weight of the newest message in the mean cost. */
 const NEWEST = 0.1;
 
-/** The capacities that a queue's messages spend, all at once: its own gate's and its pool's. */
+/** The capacities that a queue's messages spend, all at once: those of the queue's gate and of its pool's gate. */
 export class Admission {
   readonly capacities: readonly SharedCapacity[];
   readonly #asker: Asker;
   readonly #costs: RequestCosts;
   readonly #meanCosts: number[];
   #expected = 0;
-  /** The cost that stands for it in each capacity. */
+  /** The expected cost in each capacity. */
   readonly #expectedCosts: number[];
 
   constructor(capacities: readonly SharedCapacity[], asker: Asker, costs: RequestCosts) {
@@ -23,7 +23,7 @@ export class Admission {
     this.#expectedCosts = capacities.map(() => 0);
   }
 
-  /** Reads all of them. @param fresh past the caches */
+  /** Reads all capacities. @param fresh past the caches */
   async refresh(fresh: boolean): Promise<void> {
     if (this.capacities.length > 0) await Promise.all(this.capacities.map((capacity) => capacity.refresh(fresh)));
   }
@@ -34,7 +34,7 @@ export class Admission {
     for (const [i, capacity] of this.capacities.entries()) {
       const allowance = capacity.allowance(this.#asker) - capacity.expected;
       const free = (allowance > 0 || capacity.expected === 0) && capacity.room(this.#asker) === "free";
-      // One is always worth a try where there is anything: its cost is known only when it is here.
+      // One message is always worth a try where there is room: its cost is known only after the claim.
       const affordable = Math.max(Math.floor(allowance / this.#usualCost(i)), free ? 1 : 0);
       count = Math.min(count, affordable);
     }
@@ -42,8 +42,9 @@ export class Admission {
   }
 
   /**
-   * So many messages are asked of the broker, or have come and were not looked at yet: others that share the capacities ask
-   * for what is left, or all but one of them would have to put theirs back. What is taken counts as come.
+   * Announces messages that the broker was asked for, or that came and are not judged yet. Other users of the capacities then
+   * ask for the rest only; otherwise all but one would have to put their messages back. A message that took room is no longer
+   * expected.
    */
   expect(count: number): void {
     if (count === this.#expected) return;
@@ -55,7 +56,7 @@ export class Admission {
     }
   }
 
-  /** Of what was asked for nothing more comes. */
+  /** No more of the expected messages come. */
   spare(): void {
     this.expect(0);
     for (const capacity of this.capacities) capacity.spared();
@@ -65,7 +66,7 @@ export class Admission {
     return this.capacities[i]!.reading.unit === "requests" ? 1 : this.#meanCosts[i]!;
   }
 
-  /** `closed`: a gate lets nothing pass. `full`: what runs already is all that may. */
+  /** `closed`: a gate lets nothing pass. `full`: the running messages use all the room. */
   get room(): "free" | "full" | "closed" {
     let room: "free" | "full" = "free";
     for (const capacity of this.capacities) {
@@ -76,12 +77,12 @@ export class Admission {
     return room;
   }
 
-  /** One of them is closed because the gateway said that it is overloaded. */
+  /** True: an overload answer of the gateway holds one of the capacities closed. */
   get latched(): boolean {
     return this.capacities.some(({ state }) => state === "latched");
   }
 
-  /** N of the one that lets least through; undefined where nothing limits. */
+  /** N of the capacity with the smallest N; undefined where nothing limits. */
   get total(): number | undefined {
     if (this.capacities.length === 0) return undefined;
     return Math.min(...this.capacities.map((capacity) => capacity.total(this.#asker.workers)));
@@ -92,7 +93,7 @@ export class Admission {
     if (this.capacities.length === 0) return true;
     const { payload } = delivery.claim.message.request;
     const costs = this.capacities.map(({ reading }) => this.#costs.of(payload, reading.unit));
-    // Looked at first: what is taken and given back at once would be news to everybody who waits for room.
+    // Checked first: room that is taken and given back at once would wake all who wait for room.
     if (!this.capacities.every((capacity, i) => capacity.fits(costs[i]!, this.#asker))) return false;
     const tickets: Ticket[] = [];
     for (const [i, capacity] of this.capacities.entries()) {
@@ -105,8 +106,8 @@ export class Admission {
   }
 
   /**
-   * What was taken may still be used.
-   * @param strictly also not when newer readings leave less room than is taken
+   * Whether the message may still use the room that it took.
+   * @param strictly true: not when newer readings leave less room than is taken
    */
   holds(strictly: boolean): boolean {
     return this.capacities.every((capacity) =>
@@ -124,7 +125,7 @@ export class Admission {
     if (this.capacities.some(({ reading }) => reading.unit === "tokens")) this.#costs.learn(body, answer, now);
   }
 
-  /** The gateway is overloaded: closed until a later sample. */
+  /** The gateway is overloaded: closes the capacities until a later sample. */
   latch(): void {
     for (const capacity of this.capacities) capacity.latch();
   }

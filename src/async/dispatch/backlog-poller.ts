@@ -3,10 +3,10 @@ import type { DispatchMetrics } from "../../base/telemetry/dispatch-metrics.ts";
 import type { Broker, QueueBacklog } from "../brokers/broker.ts";
 import type { QueueConsumer } from "./queue-consumer.ts";
 
-/** Weight of the newest interval in the rate that the ETA is made of. */
+/** Weight of the newest interval in the rate behind the ETA. */
 const NEWEST = 0.3;
 
-/** Milliseconds between looks, at most, until one succeeds. */
+/** Longest pause between polls until one succeeds, milliseconds. */
 const SOON = 1000;
 
 export interface BacklogPollerOptions {
@@ -18,9 +18,9 @@ export interface BacklogPollerOptions {
   readonly interval: number;
 }
 
-/** What one queue's backlog was at the last look that succeeded. */
+/** The backlog of one queue at the last poll that succeeded. */
 export interface BacklogView extends QueueBacklog {
-  /** Messages that end here per second, lately. */
+  /** Messages of the queue that end in this process per second, averaged. */
   readonly rate: number;
   /** Seconds until the queue is empty at that rate; Infinity at a standstill, 0 when it is empty. */
   readonly eta: number;
@@ -28,7 +28,7 @@ export interface BacklogView extends QueueBacklog {
   readonly age: number;
 }
 
-/** Asks the broker now and then how much waits, and keeps the last answer: a failed look must not read as an empty queue. */
+/** Polls the backlogs and keeps the last answers: a failed poll must not read as an empty queue. */
 export class BacklogPoller {
   readonly views = new Map<string, BacklogView>();
   readonly #options: BacklogPollerOptions;
@@ -58,7 +58,7 @@ export class BacklogPoller {
     this.#last = clock.now();
     await Promise.all(consumers.map((consumer) => this.#lookAt(consumer, seconds)));
     this.#first = false;
-    // Brokers connect in the background, and nobody is to wait a whole interval for the first figure.
+    // Brokers connect in the background, and the first figure must not take a whole interval.
     const pause = this.views.size === 0 ? Math.min(SOON, interval) : interval;
     if (!this.#stopped) this.#timer = clock.after(pause, () => void this.#look(), true);
   }
@@ -75,13 +75,13 @@ export class BacklogPoller {
     try {
       backlog = await broker.backlog(consumer.queue);
     } catch {
-      // Not connected yet is no failure.
+      // A broker that is not connected yet is no failure.
       if (!this.#first) consumer.series.backlogPollFailed();
       return;
     }
     const { waiting, retries, nextCreated } = backlog;
     const eta = waiting === 0 ? 0 : waiting / rate;
-    // Go's producers write 0 where nobody has set it.
+    // Go's producers write 0 when the field is not set.
     const age =
       nextCreated === undefined || nextCreated <= 0 ? Number.NaN : Math.max(0, clock.wall() / 1000 - nextCreated);
     this.views.set(name, { ...backlog, rate, eta, age });

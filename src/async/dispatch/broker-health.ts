@@ -3,12 +3,14 @@ import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import type { Broker, SettleOutcome } from "../brokers/broker.ts";
 
-/** Milliseconds after which a failure counts no more when nobody has tried again; whoever fails tries again within 2 s. */
+/**
+ * Milliseconds after which a failure no longer counts. A call that still fails is repeated within 2 s and renews the failure.
+ */
 const STALE = 10_000;
-/** Milliseconds from the start for which a broker that has not answered yet is no news. */
+/** Milliseconds from the start in which a broker without an answer is not reported. */
 const PATIENCE = 3000;
 
-/** Reasons of a server that answers, and refuses. Every other reason is "away". */
+/** Reasons of a server that answers with a refusal. Every other reason is "away". */
 const REFUSALS =
   /\b(OOM|MISCONF|READONLY|WRONGTYPE|LOADING|BUSY|MASTERDOWN|NOREPLICAS|NOPERM|NOAUTH|WRONGPASS|disk is full|read-only)\b/;
 
@@ -19,19 +21,19 @@ interface Failure {
 }
 
 /**
- * Whether requests can be claimed and results can be written: what the readiness probe says. It listens to the calls that the
- * dispatcher makes anyway (`watch`), and asks the broker when a probe wants to know (`check`). Each change of the state is one
- * line in the log.
+ * Whether requests can be claimed and results can be written: the answer of the readiness probe. It observes the calls that the
+ * dispatcher makes anyway (`watch`), and asks the broker when a probe comes (`check`). Each change of the state is one line in
+ * the log.
  */
 export class BrokerHealth {
   readonly #broker: Broker;
   readonly #clock: Clock;
   readonly #log: Logger;
   readonly #begun: number;
-  /** By what was tried: a queue's claims, results, leases, retries, the probe. */
+  /** Failures by kind of call: a queue's claims, results, leases, retries, the probe. */
   readonly #failures = new Map<string, Failure>();
   #worked = false;
-  /** What the log has said last: the kind of the problem, or "" when all is well. */
+  /** The state in the last log line: the kind of the problem, or "" for none. */
   #told = "";
 
   constructor(broker: Broker, clock: Clock, log: Logger) {
@@ -51,7 +53,7 @@ export class BrokerHealth {
     if (problem !== undefined) throw new SluiceError("BROKER_UNAVAILABLE", problem);
   }
 
-  /** The broker as the dispatcher uses it. */
+  /** The broker for the dispatcher: each call is observed. */
   watch(): Broker {
     const broker = this.#broker;
     return {
@@ -68,7 +70,7 @@ export class BrokerHealth {
     };
   }
 
-  /** @param failure why an answer is a failure all the same */
+  /** @param failure the reason when an answer means a failure; undefined = none */
   async #see<T>(what: string, answer: Promise<T>, failure?: (value: T) => string | undefined): Promise<T> {
     let problem: string | undefined;
     try {
@@ -85,7 +87,7 @@ export class BrokerHealth {
   }
 
   #works(what: string): void {
-    // What failed because the broker was not reached yet is over; whoever failed tries again.
+    // Failures from before the first connection are over; a call that still fails is repeated.
     if (!this.#worked)
       for (const [each, { problem }] of this.#failures) if (!REFUSALS.test(problem)) this.#failures.delete(each);
     this.#worked = true;
@@ -110,7 +112,7 @@ export class BrokerHealth {
     const problem = this.#problem;
     const kind = problem === undefined ? "" : (REFUSALS.exec(problem)?.[0] ?? "away");
     if (kind === this.#told) return;
-    // A connection takes a moment; a server that refuses has answered.
+    // A first connection takes a moment. A refusal is reported at once: the server has answered.
     if (kind === "away" && !this.#worked && this.#clock.now() - this.#begun < PATIENCE) return;
     this.#told = kind;
     if (problem === undefined) this.#log.info({}, "ready again: requests can be claimed and results can be written");
@@ -122,7 +124,7 @@ export class BrokerHealth {
   }
 }
 
-/** Nothing of what was to be written was taken. */
+/** The problem when the broker took none of the settlements. */
 function refused(outcomes: readonly SettleOutcome[]): string | undefined {
   const [first] = outcomes;
   if (typeof first !== "object" || outcomes.some((outcome) => typeof outcome === "string")) return undefined;

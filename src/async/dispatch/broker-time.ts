@@ -1,8 +1,8 @@
 import type { Clock } from "../../base/clock/clock.ts";
 
 /**
- * The broker's wall clock, carried on by our monotonic one: deadlines and due times mean the same to every replica, and a
- * clock that jumps here expires nothing (H-45).
+ * The broker's wall clock, continued by the local monotonic clock. Deadlines and due times mean the same to every replica, and
+ * a local clock that jumps expires nothing (H-45).
  */
 export class BrokerTime {
   readonly #clock: Clock;
@@ -14,9 +14,9 @@ export class BrokerTime {
   }
 
   /**
-   * The broker has looked at its clock some time between the question and now: within that what is known stands, so that an
-   * answer that comes seconds late turns no time back.
-   * @param time Unix milliseconds that the broker said
+   * Takes a reading. The broker read its clock at some moment between the question and now. The known time stays if it fits
+   * into that span, so that an answer that is seconds late turns no time back.
+   * @param time the broker's time, Unix milliseconds
    * @param askedAt monotonic milliseconds
    */
   heard(time: number, askedAt: number): void {

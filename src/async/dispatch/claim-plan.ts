@@ -1,28 +1,28 @@
 import type { QueueSettings } from "../brokers/settings.ts";
 
-/** What a queue's consumer is doing, or why it brings nothing. People see it in `/debug/queues` and `/debug/gates`. */
+/** The activity of a queue's consumer, or the reason why it claims nothing. `/debug/queues` and `/debug/gates` show it. */
 export type ConsumerState = keyof typeof STATES;
 
 /** Something that happens to a consumer. */
 export type ConsumerEvent =
-  /** There may be something in the queue that was not there before. */
+  /** The queue may hold messages that it did not hold before. */
   | "announced"
   /** Room became free in a capacity or a gate. */
   | "room freed"
   /** A capacity that was closed is open. */
   | "gate opened"
-  /** The time has come to look again, although nothing was announced. */
+  /** The time of the next check has come, without an announcement. */
   | "due"
   | "claim begun"
   /** A plan or a claim found no room in the capacities. */
   | "no room"
   /** The claim found the queue empty. */
   | "nothing waits"
-  /** The broker says that something waits, and gives nothing. */
+  /** The broker says that something waits, but gives nothing. */
   | "nothing given"
   /** The claim ended, and more may wait. */
   | "more waits"
-  /** A claimed message does not fit into the capacities, or the gate lets nobody pass. */
+  /** A claimed message does not fit into the capacities, or the gate lets no message pass. */
   | "no fit"
   | "gate closed"
   | "gate failed"
@@ -30,9 +30,9 @@ export type ConsumerEvent =
   | "stop";
 
 interface State {
-  /** For people. */
+  /** The reason, for users. */
   readonly because: string;
-  /** Where each event leads; every other event changes nothing. */
+  /** The next state after each event; every other event changes nothing. */
   readonly on: { readonly [event in ConsumerEvent]?: string };
 }
 
@@ -98,23 +98,23 @@ export function nextState(state: ConsumerState, event: ConsumerEvent): ConsumerS
   return on[event] ?? state;
 }
 
-/** What a plan knows of one queue. */
+/** The facts about one queue that a plan needs. */
 export interface QueueView {
   readonly state: ConsumerState;
-  /** Messages on their way back into the queue: a claim before they are there would pass them over. */
+  /** Messages on their way back into the queue: a claim before they arrive would miss them. */
   readonly returning: number;
   /** While `claiming`: the queue would use more room in its capacities if there were more. */
   readonly wantsRoom: boolean;
-  /** The broker was not asked lately: messages may have expired in the queue. */
+  /** The broker was not asked for a while: messages may have expired in the queue. */
   readonly overdue: boolean;
   readonly queue: Pick<QueueSettings, "maxQueueShare">;
   readonly gate: {
-    /** Messages that wait at the gate; each keeps a place among the claimed ones. */
+    /** Messages that wait at the gate; each takes one place of the queue's room. */
     readonly waiting: number;
-    /** The gate must see messages also while the capacities are closed. */
+    /** The gate must see messages even while the capacities are closed. */
     readonly judgesWhenClosed: boolean;
   };
-  /** `full`: so many refused messages are held that no more may be claimed. */
+  /** `full`: the hold has all the refused messages it can hold, so no more may be claimed. */
   readonly hold: { readonly full: boolean };
   /** The capacities that the messages spend. */
   readonly admission: {
@@ -125,45 +125,45 @@ export interface QueueView {
   };
 }
 
-/** What a plan knows of a pool. */
+/** The facts about a pool that a plan needs. */
 export interface WorkerPoolView<Q extends QueueView> {
-  /** In the order in which they are asked where none is more urgent. */
+  /** In the order of their turns, for queues of equal urgency. */
   readonly queues: readonly Q[];
   readonly policy: {
-    /** How many more messages of the queue it takes. */
+    /** How many more messages of the queue the policy takes. */
     room(queue: Q["queue"], freeWorkers: number): number;
     /** A queue with a smaller number comes first. */
     urgency?(queue: Q["queue"]): number;
   };
-  /** Workers that have nothing to do or will end their message in a moment, without those that claims under way will use. */
+  /** Idle workers, and workers that end their message in a moment; without the workers that running claims will use. */
   readonly freeWorkers: number;
-  /** So many results wait to be written that no more messages may be claimed. */
+  /** True: too many results wait to be written, so no more messages may be claimed. */
   readonly writerFull: boolean;
   /** Most messages of one claim; undefined = no limit. */
   readonly batchCap: number | undefined;
 }
 
-/** What one consumer does now. */
+/** The next step of one consumer. */
 export interface ClaimAction<Q> {
   readonly queue: Q;
   /**
-   * `claim`: claims messages. `claim expired`: claims only messages that have expired, since nobody would tell of them before
-   * there is room. `wait`: claims nothing for want of room.
+   * `claim`: claims messages. `claim expired`: claims only expired messages, because their owners would otherwise get no result
+   * before there is room. `wait`: claims nothing, because there is no room.
    */
   readonly kind: "claim" | "claim expired" | "wait";
   /** The most messages that it may claim; 0 unless `claim`. */
   readonly room: number;
-  /** Messages that the other queues of the pool count as on their way; 0 unless `claim`. */
+  /** Messages on their way, as the other queues of the pool count them; 0 unless `claim`. */
   readonly expected: number;
-  /** The capacities are what is short, and not the workers. */
+  /** True: the capacities are short. False: the workers are. */
   readonly full: boolean;
-  /** It would use more room in its capacities: less urgent queues leave it to this one. */
+  /** The queue would use more room in its capacities: less urgent queues leave that room to it. */
   readonly wantsRoom: boolean;
 }
 
 /**
  * Decides what every queue of a pool claims now. Pure: equal views give equal plans. A queue without an action does nothing.
- * The most urgent queue is planned first; a queue that would take room from a more urgent one which wants it waits.
+ * The most urgent queue is planned first. A queue waits when a more urgent queue wants room in the same capacities.
  */
 export function planClaims<Q extends QueueView>(pool: WorkerPoolView<Q>): readonly ClaimAction<Q>[] {
   const plan: ClaimAction<Q>[] = [];
@@ -179,14 +179,11 @@ export function planClaims<Q extends QueueView>(pool: WorkerPoolView<Q>): readon
   return plan;
 }
 
-/**
- * How many messages may be claimed that can leave; looked at again when the capacities have been read.
- * @param room as the plan says
- */
+/** How many messages may be claimed that can leave; computed again after the capacities are read. @param room of the plan */
 export function claimable({ admission, gate }: QueueView, room: number, batchCap: number | undefined): number {
   if (room <= 0) return 0;
   const most = Math.min(room, batchCap ?? room);
-  // A gate that drops or keeps messages must see them also when none may go; all of them, when it lets none go itself.
+  // A gate that drops or keeps messages must see one even when none may go, and all of them when the capacities are closed.
   if (gate.judgesWhenClosed && admission.room === "closed") return most;
   return Math.max(gate.judgesWhenClosed ? 1 : 0, admission.affordable(most));
 }
@@ -199,13 +196,13 @@ function actionOf<Q extends QueueView>(
 ): ClaimAction<Q> | undefined {
   if ((queue.state !== "flowing" && queue.state !== "full") || queue.returning > 0) return undefined;
   const waits = { queue, room: 0, expected: 0, full: true, wantsRoom: false } as const;
-  // Not even what has expired: its results would wait as well.
+  // Expired messages stay, too: their results would only wait here.
   if (writerFull) return { ...waits, kind: "wait" };
   const kind = queue.overdue ? "claim expired" : "wait";
   if (yields) return { ...waits, kind };
   const room = policy.room(queue.queue, free) - queue.gate.waiting;
   if (room <= 0 || queue.hold.full) return queue.overdue ? { ...waits, kind, full: false } : undefined;
-  // A queue that may have a share only has as much as it may.
+  // A queue with a limited share does not want room beyond its share.
   const wantsRoom = queue.queue.maxQueueShare >= 1;
   const most = claimable(queue, room, batchCap);
   if (most === 0 && queue.admission.room !== "closed") return { ...waits, kind, wantsRoom };

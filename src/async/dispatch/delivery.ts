@@ -3,23 +3,23 @@ import type { Claim } from "../brokers/broker.ts";
 import type { Ticket } from "../gates/budget/capacity.ts";
 import type { Slotted } from "./unordered-set.ts";
 
-/** A gate may have written an asynchronous function. */
+/** A gate's function may be asynchronous. */
 type Release = (unsent?: boolean) => unknown;
 
 /** A claimed message on its way through this process. */
 export class Delivery implements Slotted {
   readonly claim: Claim;
-  /** Among what is held. */
+  /** Place in the set of held deliveries. */
   slot = -1;
-  /** Of the message, as the gates leave them. */
+  /** Labels of the message, as the gates left them. */
   readonly labels: Record<string, string>;
   /** When it was claimed; monotonic milliseconds, as the two below. */
   readonly claimedAt: number;
-  /** When it was last known not to be cancelled. */
+  /** When the message was last known not to be cancelled. */
   checkedAt: number;
-  /** When its lease ends, unless it is renewed: from then on somebody else may have it. */
+  /** End of the lease, unless it is renewed. After it, another process may have the message. */
   leaseUntil: number;
-  /** Aborted when the process ends: whoever waits for a gate's verdict about it need not. */
+  /** Aborted when the process ends: no code needs to wait for a gate's verdict on the message any more. */
   readonly signal: AbortSignal;
   readonly #releases: Release[] = [];
   readonly #onReleaseFailed: (problem: unknown) => void;
@@ -27,7 +27,7 @@ export class Delivery implements Slotted {
   #sent = false;
   #ended = false;
 
-  /** @param onReleaseFailed a gate did not take back what it had reserved */
+  /** @param onReleaseFailed called when a gate did not take back a reservation */
   constructor(
     claim: Claim,
     {
@@ -46,14 +46,14 @@ export class Delivery implements Slotted {
     this.#onReleaseFailed = onReleaseFailed;
   }
 
-  /** Collects what gates reserve. @returns the reservations, and what undoes exactly these */
+  /** Collects the reservations of gates. @returns the reservations, and a function that undoes exactly these */
   reserve(): { readonly reservations: Reservations; undo(): void } {
     const from = this.#releases.length;
     let open = true;
     return {
       reservations: {
         add: (release) => {
-          // A gate whose verdict nobody has waited for.
+          // The gate gave a verdict that no code waited for.
           if (this.#ended || !open) this.#giveBack([release], true);
           else this.#releases.push(release);
         },
@@ -65,12 +65,12 @@ export class Delivery implements Slotted {
     };
   }
 
-  /** Room was taken for it. */
+  /** Room was taken for the message. */
   admitted(tickets: readonly Ticket[]): void {
     this.#tickets = tickets;
   }
 
-  /** It leaves for the gateway now. @param cost per capacity, in the order of the tickets */
+  /** The message leaves for the gateway now. @param cost per capacity, in the order of the tickets */
   started(costs: readonly number[]): void {
     this.#sent = true;
     for (const [i, ticket] of this.#tickets.entries()) ticket.started(costs[i]);
@@ -83,12 +83,12 @@ export class Delivery implements Slotted {
     this.#giveBack(this.#releases.splice(0), !this.#sent);
   }
 
-  /** It has left this process: what became of it waits to be written, or is written. */
+  /** The message has left this process: its outcome is written, or waits to be written. */
   get ended(): boolean {
     return this.#ended;
   }
 
-  /** It leaves this process, and everything it had taken is given back. @returns false when it has left before */
+  /** The message leaves this process and gives back all that it took. @returns false when it has left before */
   end(): boolean {
     if (this.#ended) return false;
     this.#ended = true;
@@ -96,7 +96,7 @@ export class Delivery implements Slotted {
     return true;
   }
 
-  /** Never throws: gates may be anybody's, and what one does wrong must end neither the message nor the process. */
+  /** Never throws: a gate may be the user's code, and its errors must end neither the message nor the process. */
   #giveBack(releases: readonly Release[], unsent: boolean): void {
     for (const release of releases.toReversed()) {
       try {

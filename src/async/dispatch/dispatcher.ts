@@ -37,7 +37,7 @@ export interface DispatcherOptions {
   readonly replicas: number;
   /** Milliseconds per attempt. */
   readonly requestTimeout: number;
-  /** Header that tells the gateway the milliseconds left; undefined = none. */
+  /** Header with the milliseconds that are left; undefined = none. */
   readonly deadlineHeader: string | undefined;
   readonly client: InferenceClient;
   readonly transforms: RequestTransform;
@@ -50,9 +50,9 @@ export interface DispatcherOptions {
   readonly tracing?: Tracing;
 }
 
-/** Milliseconds that writing the last results may take once nothing runs any more (async-processor 8.4). */
+/** Milliseconds for writing the last results, after the last request has ended (async-processor 8.4). */
 const LAST_WRITES = 4000;
-/** Milliseconds until retries are looked at again that could not be. */
+/** Milliseconds until retries are tried again that could not be moved. */
 const MOVE_AGAIN = 1000;
 
 /** Why an outcome was dropped, for metrics and the log. */
@@ -71,8 +71,8 @@ interface Consumption {
 }
 
 /**
- * The Async Processor: queues, gates, workers and leases joined. A message is always either in the broker or held under a lease
- * that the broker knows, so whatever ends this process loses nothing.
+ * The Async Processor: connects queues, gates, workers and leases. A message is always either in the broker or held under a
+ * lease that the broker knows, so the end of this process loses no message.
  */
 export class Dispatcher {
   readonly pools: readonly WorkerPool[];
@@ -84,7 +84,7 @@ export class Dispatcher {
   readonly #leases: Leases;
   /** By the name of the queue. */
   readonly #queues = new Map<string, Consumption>();
-  /** Who spends each capacity, by its key and by pool. */
+  /** The pools and consumers that spend each capacity, by its key and by pool. */
   readonly #spenders = new Map<string, { readonly pool: WorkerPool; readonly consumers: QueueConsumer[] }[]>();
   readonly #time: BrokerTime;
   readonly #quietly: RateLimitedLog;
@@ -93,9 +93,9 @@ export class Dispatcher {
   readonly #draining = new AbortController();
   readonly #cutOff = new AbortController();
   #mover: Timer | undefined;
-  /** When it is armed for; minus infinity while retries are being moved. */
+  /** The moment for which the timer is set; minus infinity while retries are being moved. */
   #moveAt = Number.POSITIVE_INFINITY;
-  /** What came due meanwhile: the answer that is under way may not know of it. */
+  /** The earliest retry that was added meanwhile: the answer under way may not contain it. */
   #moveNext = Number.POSITIVE_INFINITY;
   #stopped = false;
 
@@ -115,7 +115,7 @@ export class Dispatcher {
       onSettled: (settlement, outcome) => this.#settled(settlement, outcome),
       onRetry: (problem, whole) => {
         metrics.redisWriteRetriesTotal.with().inc();
-        // That nothing can be written is the broker's state, and told once (BrokerHealth).
+        // BrokerHealth reports, once, that the broker takes no writes.
         if (!whole)
           this.#warn(
             "write",
@@ -188,8 +188,9 @@ export class Dispatcher {
   }
 
   /**
-   * Ends in two phases: nothing more is claimed and what runs may end; after `drainTimeout` milliseconds, counted from here,
-   * what still runs is cut off and goes back to its queue. Whatever was not begun goes back at once.
+   * Ends in two phases. First, nothing more is claimed, messages that were not begun go back at once, and running requests may
+   * end. After `drainTimeout` milliseconds from the call, running requests are cut off and their messages go back to their
+   * queues.
    */
   async stop(drainTimeout: number): Promise<void> {
     const { clock, log } = this.#options;
@@ -288,7 +289,7 @@ export class Dispatcher {
     return capacity;
   }
 
-  /** What was in hand is written, or dropped; nothing is dropped without a word. */
+  /** The broker has written or dropped a settlement; each drop is counted and logged. */
   #settled(settlement: Settlement, outcome: Exclude<SettleOutcome, object>): void {
     const { claim, kind } = settlement;
     const { consumer, pool } = this.#of(claim.queue);
@@ -299,7 +300,7 @@ export class Dispatcher {
       consumer.returned();
       pool.turn();
     }
-    // Also when it is said to be fenced: that may be the answer to a repetition.
+    // Also for `fenced`, which may be the answer to a repeated call.
     if (kind === "retry") this.#moveBy(settlement.due * 1000 - this.#time.now());
     if (outcome === "fenced" || outcome === "answered") {
       const { reason, message } = DROPPED[outcome];
@@ -315,10 +316,10 @@ export class Dispatcher {
     this.#quietly.log("warn", key, fields, message);
   }
 
-  /** A capacity has room, or another reading: whoever spends it may claim. */
+  /** A capacity has room, or another reading: its spenders may claim. */
   #changed(key: string): void {
     const spenders = this.#spenders.get(key) ?? [];
-    // Whoever is told first has what became free: begins anywhere, so that no pool always is.
+    // The first in the row gets the free room. The row begins at a random pool, so that no pool is always first.
     const first = spenders.length > 1 ? this.#options.random.below(spenders.length) : 0;
     for (let i = 0; i < spenders.length; i++) {
       const { consumers, pool } = spenders[(first + i) % spenders.length]!;
@@ -332,13 +333,13 @@ export class Dispatcher {
     const { pollInterval, clock } = this.#options;
     this.#moveAt = Number.NEGATIVE_INFINITY;
     this.#moveNext = Number.POSITIVE_INFINITY;
-    // However long the idle poll is: there may be some. The broker's state is told by BrokerHealth.
+    // This call takes place even when the idle poll is long: there may be retries. BrokerHealth reports the broker's state.
     const next = await this.#broker.moveDue().catch(() => MOVE_AGAIN);
     this.#moveAt = Number.POSITIVE_INFINITY;
     this.#moveBy(Math.min(pollInterval, next, this.#moveNext - clock.now()));
   }
 
-  /** Sees to it that retries are looked at in `ms` milliseconds at the latest. */
+  /** Moves retries in `ms` milliseconds at the latest. */
   #moveBy(ms: number): void {
     const { clock } = this.#options;
     const at = clock.now() + Math.max(1, ms);

@@ -11,33 +11,36 @@ import { BACK, cancelledOutcome, errorOutcome, IN_A_SECOND, type MessageOutcome,
 import type { QueueSeries } from "./series.ts";
 import { type Slotted, UnorderedSet } from "./unordered-set.ts";
 
-/** Milliseconds between questions about messages that a gate lets wait: one at a pool's gate keeps a worker. */
+/**
+ * Milliseconds between questions about a message that a gate lets wait. The pause is shorter at a pool's gate, where the
+ * message keeps a worker.
+ */
 const ASK_AGAIN = { queue: 200, pool: 50 } as const;
-/** Milliseconds between looks whether messages that wait were cancelled. */
+/** Milliseconds between checks whether waiting messages were cancelled. */
 const CANCEL_CHECK = 1000;
 
-/** What a gate said of a message, or that the gate failed. */
+/** A gate's verdict on a message, or its failure. */
 export type GateAnswer =
   | GateVerdict
   | {
       readonly kind: "error";
       readonly problem: string;
-      /** The failure says nothing about the message: what the gate asks is away. */
+      /** The failure says nothing about the message: a server that the gate asks is away. */
       readonly passing: boolean;
     };
 
 /** The message is kept under its lease until the round of refusals ends. */
 export interface Hold {
   readonly kind: "hold";
-  /** Messages with this key fare alike in this round; undefined = this message alone. */
+  /** Messages with this key get the same verdict in this round; undefined = this message alone. */
   readonly key: string | undefined;
-  /** The gate failed: it can judge no message for now. */
+  /** The gate failed and can judge no message for now. */
   readonly gateFailed: boolean;
 }
 
-/** What a message does when its gate has decided. */
+/** The next step of a message whose gate has decided. */
 export type Passage = { readonly kind: "on" } | Hold | MessageOutcome;
-/** What a message does after its gate was asked. */
+/** The next step of a message after its gate was asked. */
 export type Step = Passage | { readonly kind: "wait" };
 
 const ON: Step = { kind: "on" };
@@ -50,9 +53,9 @@ export interface GateRunnerOptions {
   readonly gate: DispatchGate;
   /** Whether the gate stands in front of a queue or of a pool's workers. */
   readonly place: "queue" | "pool";
-  /** Of the queue or pool, for logs. */
+  /** Name of the queue or pool, for logs. */
   readonly name: string;
-  /** Undefined where nothing is counted: a pool without a gate. */
+  /** Undefined where nothing is counted: at a pool without a gate. */
   readonly series: QueueSeries | undefined;
   readonly broker: Pick<Broker, "cancelled">;
   readonly clock: Clock;
@@ -69,8 +72,8 @@ interface Waiting extends Slotted {
 }
 
 /**
- * Asks one gate about messages, in front of a queue or of a pool's workers, and says what each message does next. Messages
- * that wait here are asked about again, and end when they expire or are cancelled.
+ * Asks one gate about messages, in front of a queue or of a pool's workers, and returns the next step of each message. It asks
+ * again about messages that wait here; they end when they expire or are cancelled.
  */
 export class GateRunner {
   readonly #options: GateRunnerOptions;
@@ -95,12 +98,12 @@ export class GateRunner {
     return this.#waiting.size;
   }
 
-  /** Of the gate, 0..1. */
+  /** The budget of the gate, 0..1. */
   async budget(): Promise<number> {
     return this.#options.gate.budget();
   }
 
-  /** Asks until the gate has decided. Waiting has no limit but the message's deadline. Never rejects. */
+  /** Asks until the gate has decided. Only the message's deadline limits the wait. Never rejects. */
   run(delivery: Delivery): Passage | Promise<Passage> {
     const verdict = this.evaluate(delivery);
     if (verdict instanceof Promise) return this.wait(delivery, verdict);
@@ -108,7 +111,7 @@ export class GateRunner {
     return step.kind === "wait" ? this.wait(delivery) : step;
   }
 
-  /** Asks the gate once. What it reserved is given back unless the message may go on. Never throws or rejects. */
+  /** Asks the gate once, and gives back its reservations unless the message may go on. Never throws or rejects. */
   evaluate(delivery: Delivery): GateAnswer | Promise<GateAnswer> {
     const { gate } = this.#options;
     if (gate === OPEN_GATE) return CONTINUE;
@@ -126,14 +129,14 @@ export class GateRunner {
     };
     try {
       const verdict = gate.apply(this.#seen(delivery), reservations);
-      // A promise of another library is no instance of ours.
+      // A promise of another library is no instance of the built-in class.
       return "then" in verdict ? Promise.resolve(verdict).then(said).catch(failed) : said(verdict);
     } catch (error) {
       return failed(error);
     }
   }
 
-  /** What messages with the same key share: their refusals. Never throws. */
+  /** The key of a message: messages with the same key share their refusals. Never throws. */
   refusalKey(delivery: Delivery): string | undefined {
     try {
       return this.#options.gate.refusalKey?.(this.#seen(delivery));
@@ -143,8 +146,8 @@ export class GateRunner {
   }
 
   /**
-   * What a verdict means at this place (async-processor 3.1), counted.
-   * @param again the message has waited: its waiting is counted already
+   * Counts a verdict and returns its meaning at this place (async-processor 3.1).
+   * @param again true: the message has waited, and its wait is counted already
    */
   obey(delivery: Delivery, verdict: GateAnswer, again = false): Step {
     const { series, place } = this.#options;
@@ -157,9 +160,9 @@ export class GateRunner {
       case "refuse": {
         const reason = verdict.reason ?? "gate_closed";
         const key = place === "queue" ? this.refusalKey(delivery) : undefined;
-        // A gate that tells messages apart and is closed all the same is closed to everybody.
+        // A gate that refuses by key, but reports that it is closed, is closed to every message.
         const toAll = reason === "gate_closed" && !this.judgesWhenClosed && (place === "pool" || key !== undefined);
-        // What a pool's gate sent back would be the next to come.
+        // A message that a pool's gate sent back would be the next to come.
         if (toAll && place === "pool") return this.obey(delivery, { kind: "wait" }, again);
         series?.decision(reason);
         return toAll ? { kind: "back", gateClosed: true } : { kind: "hold", key, gateFailed: false };
@@ -186,7 +189,7 @@ export class GateRunner {
     });
   }
 
-  /** Gives back all messages that wait, and lets none wait any more. */
+  /** Gives back all waiting messages; later messages do not wait. */
   stop(): void {
     this.#stopped = true;
     this.#timer?.cancel();
@@ -202,7 +205,7 @@ export class GateRunner {
     const { series, place, name } = this.#options;
     series?.decision("error");
     if (this.#stopped) return BACK;
-    // A quota's server that is down must not end messages for good.
+    // An outage of a quota's server must not end messages for good.
     if (place === "pool" && !passing) return errorOutcome(delivery, "GATE_ERROR", `Pool gating error: ${problem}`);
     this.#quietly.log("warn", "failed", { [place]: name, problem }, "a gate failed; its message waits");
     return { kind: "hold", key: undefined, gateFailed: true };
@@ -211,7 +214,7 @@ export class GateRunner {
   #await(waiting: Waiting, answer: Promise<GateAnswer>, again: boolean): void {
     waiting.asked = true;
     void answer.then((verdict) => {
-      // A message that has left in the meantime gives back what the gate reserved for it.
+      // A message that has left meanwhile gives back what the gate reserved for it.
       if (waiting.slot >= 0) this.#decide(waiting, this.obey(waiting.delivery, verdict, again));
     });
   }
@@ -268,14 +271,14 @@ export class GateRunner {
         else waiting.delivery.checkedAt = now;
     } catch (error) {
       log.debug({ problem: messageOf(error) }, "cannot ask what was cancelled");
-      // Unknown is not "no": a message that keeps a worker is put off (A-39). In front of a queue it may wait on.
+      // An unknown answer is not a "no" (A-39). A message that keeps a worker is put off; in front of a queue it may wait on.
       if (place === "pool") for (const waiting of asked) this.#leave(waiting, IN_A_SECOND);
     }
     this.#cancelsLookedAt = now;
   }
 }
 
-/** The end of a message that a gate dropped. */
+/** The outcome of a message that a gate dropped. */
 function dropped(delivery: Delivery, { result }: GateVerdict & { kind: "drop" }): MessageOutcome {
   const problem = "Pool gating dropped request";
   if (result === undefined) return errorOutcome(delivery, "GATE_DROPPED", problem, "dropped");
@@ -293,7 +296,7 @@ function dropped(delivery: Delivery, { result }: GateVerdict & { kind: "drop" })
   };
 }
 
-/** The answer, or undefined when it is not here in `ms` milliseconds, or `signal` is aborted first; it may still come. */
+/** The answer; undefined when `ms` milliseconds pass or `signal` is aborted first. The answer may still come later. */
 export function within<T>(clock: Clock, ms: number, answer: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
   return new Promise((resolve, reject) => {
     const giveUp = (): void => {

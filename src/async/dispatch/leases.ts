@@ -13,14 +13,17 @@ export interface LeasesOptions {
   readonly broker: Pick<Broker, "renew" | "reclaim">;
   readonly clock: Clock;
   readonly settings: LeaseSettings;
-  /** Aborted when nothing that waits shall wait any longer. */
+  /** Aborted when all waiting must end. */
   readonly draining: AbortSignal;
   onLost(claim: Claim): void;
-  /** A gate did not take back what it had reserved for a message. */
+  /** Called when a gate did not take back what it had reserved for a message. */
   onReleaseFailed(problem: unknown): void;
 }
 
-/** Everything this process holds under a lease: renewed at a third of its life, and given to others when it is lost. */
+/**
+ * The messages that this process holds under a lease. Leases are renewed after a third of their length; a message whose lease
+ * is lost belongs to another process.
+ */
 export class Leases {
   readonly #options: LeasesOptions;
   readonly #held = new UnorderedSet<Delivery>();
@@ -35,7 +38,7 @@ export class Leases {
     return this.#held.size;
   }
 
-  /** @param askedAt when the broker was asked for it, monotonic milliseconds: its lease began after that */
+  /** @param askedAt when the broker was asked for the claim, monotonic milliseconds: the lease began after that */
   hold(claim: Claim, askedAt: number): Delivery {
     const { clock, settings, draining: signal, onReleaseFailed } = this.#options;
     const leaseUntil = askedAt + settings.claimTtl;
@@ -64,7 +67,7 @@ export class Leases {
     );
   }
 
-  /** Renews everything now, whatever the beat; what fails is tried again by the next one. Never rejects. */
+  /** Renews all leases now, outside the regular beat; the next beat repeats what fails. Never rejects. */
   async renewNow(): Promise<void> {
     if (this.#stopped) return;
     await this.#renew().catch(() => undefined);
@@ -75,7 +78,7 @@ export class Leases {
     for (const timer of this.#timers) timer.cancel();
   }
 
-  /** One batch that fails takes no other along. @throws what the last one failed with */
+  /** A batch that fails does not stop the others. @throws the error of the last batch that failed */
   async #renew(): Promise<void> {
     const { broker, clock, settings, onLost } = this.#options;
     const deliveries = this.#held.all().filter(({ claim }) => !claim.lost);
@@ -84,7 +87,7 @@ export class Leases {
       const batch = deliveries.slice(from, from + BATCH);
       const leaseUntil = clock.now() + settings.claimTtl;
       try {
-        // What has left already is on its way to the broker, and the broker says then what became of it.
+        // A message that has left is on its way to the broker, whose answer then gives the outcome.
         for (const lost of await broker.renew(batch.map(({ claim }) => claim))) if (!this.get(lost).ended) onLost(lost);
         for (const delivery of batch) delivery.leaseUntil = leaseUntil;
       } catch (problem) {
@@ -102,7 +105,8 @@ export class Leases {
         act().then(
           () => again(ms),
           () => {
-            // The broker's state is told elsewhere (BrokerHealth). Of a lease of a minute two thirds are left: what failed is tried more than twice in them.
+            // BrokerHealth reports the broker's state. Two thirds of a lease of a minute are left: in that time, more than two
+            // further attempts take place.
             again(Math.min(ms, SHORTEST_BEAT));
           },
         );

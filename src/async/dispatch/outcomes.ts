@@ -10,14 +10,14 @@ import type { QueueSeries } from "./series.ts";
 import type { SettlementWriter } from "./settlement-writer.ts";
 
 /**
- * Seconds before the deadline at which the last attempt begins at the latest: one that is queued again later finds its
- * message expired, and the answer that the gateway gave before would be lost (A-83).
+ * Seconds before the deadline at which the last attempt begins at the latest. A later attempt would find its message expired,
+ * and the gateway's earlier answer would be lost (A-83).
  */
 const LAST_ATTEMPT = 1;
 /** Longest pause before a retry without `Retry-After`, seconds. */
 const LONGEST_PAUSE = 60;
 
-/** Label that carries what the last attempt came to: labels travel with a message, whoever claims it next. */
+/** Label with the outcome of the last attempt: labels travel with a message to the next process that claims it. */
 const LAST_FAILURE = "last_failure";
 const LONGEST_CAUSE = 300;
 
@@ -25,38 +25,41 @@ const LONGEST_CAUSE = 300;
 interface ResultOutcome {
   readonly kind: "result";
   readonly result: ResultMessage;
-  /** The counter that the result belongs to. */
+  /** The counter of the result. */
   readonly counts: ResultCounter | "cancelled" | "dropped";
 }
 
-/** The one thing that becomes of a message that leaves this process. */
+/** The one outcome of a message that leaves this process. */
 export type MessageOutcome =
   | ResultOutcome
   /** The deadline has passed. */
   | { readonly kind: "expired" }
-  /** The message can never be sent: its owner is told, and it stands in the dead letters for whoever mends it. */
+  /** The message can never be sent: its owner gets a result, and the message becomes a dead letter that a person may mend. */
   | { readonly kind: "unusable"; readonly problem: string }
   /** Another attempt later, or the end when there is no time for one. */
   | {
       readonly kind: "retry";
-      /** What the gateway asked for, milliseconds; undefined = nothing. */
+      /** The pause that the gateway asked for, milliseconds; undefined = none. */
       readonly retryAfterMs: number | undefined;
-      /** The result when there is no time: the last HTTP answer, else that the deadline passed. */
+      /** The result when there is no time: the last HTTP answer, else the passed deadline. */
       readonly last: ResultMessage;
-      /** What the attempt came to, in one line; the result says it if the deadline passes before the next attempt. */
+      /** The outcome of the attempt, in one line; the result quotes it if the deadline passes before the next attempt. */
       readonly cause: string;
     }
-  /** To be claimed again after some seconds, through no fault of its own: this counts as no retry. */
+  /** To be claimed again after some seconds. The message has no fault in it, so this counts as no retry. */
   | { readonly kind: "later"; readonly seconds: number }
-  /** Back into the queue exactly where it was. `gateClosed`: the gate lets no other message of the queue pass either. */
+  /** Back into the queue at the same place. `gateClosed`: the gate lets no other message of the queue pass either. */
   | { readonly kind: "back"; readonly gateClosed?: boolean };
 
 export const BACK: MessageOutcome = { kind: "back" };
 export const EXPIRED: MessageOutcome = { kind: "expired" };
-/** Nobody can say for now whether the message may be sent. */
+/** It is unknown for now whether the message may be sent. */
 export const IN_A_SECOND: MessageOutcome = { kind: "later", seconds: 1 };
 
-/** What keeps a message from being sent: the process ends, its lease may be somebody else's by now, or its deadline has passed. */
+/**
+ * The reason why a message cannot be sent: the process ends, another process may have its lease by now, or its deadline has
+ * passed.
+ */
 export function unsendable(
   { signal, claim, leaseUntil }: Delivery,
   clock: Clock,
@@ -87,7 +90,7 @@ export interface OutcomesOptions {
   readonly series: QueueSeries;
 }
 
-/** Takes messages of one queue out of this process: each gives back what it had taken, is counted, and is written once. */
+/** Takes messages of one queue out of this process: each gives back what it took, is counted, and is written once. */
 export class Outcomes {
   readonly #options: OutcomesOptions;
   #ended = 0;
@@ -101,7 +104,7 @@ export class Outcomes {
     return this.#ended;
   }
 
-  /** @returns false when the message has left before: then nothing is written or counted */
+  /** @returns false when the message left before: then nothing is written or counted */
   settle(delivery: Delivery, outcome: MessageOutcome): boolean {
     if (!delivery.end()) return false;
     this.#options.writer.add(this.#settlement(delivery, outcome));
@@ -168,8 +171,8 @@ export class Outcomes {
   }
 
   /**
-   * `request_total` counts a message when its first attempt has come to something, not when a worker takes it: a message that
-   * goes back to the queue first would be counted each time (H-39).
+   * `request_total` counts a message after its first attempt, not when a worker takes it: otherwise a message that goes back to
+   * the queue first would count each time (H-39).
    */
   #countRequest({ claim }: Delivery): void {
     if (claim.message.routing.retryCount === 0) this.#options.series.requested();

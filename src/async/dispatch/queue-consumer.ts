@@ -21,15 +21,17 @@ import { BACK, cancelledOutcome, EXPIRED, type MessageOutcome, type Outcomes } f
 import { RefusalHold } from "./refusal-hold.ts";
 import type { QueueSeries } from "./series.ts";
 
-/** Messages past their deadline that one claim takes besides. */
+/** Most messages past their deadline that one claim takes in addition. */
 const EXPIRED_PER_CLAIM = 256;
-/** Milliseconds until a broker is asked again that says that something waits and gives nothing. */
+/** Milliseconds until a broker is asked again that announces messages and gives none. */
 const EMPTY_HANDED = 50;
-/** Milliseconds between looks at a queue that claims nothing: for what expires there, and for gates that have opened. */
+/**
+ * Milliseconds between checks of a queue that claims nothing: for messages that expire in it, and for gates that have opened.
+ */
 const LOOK_AGAIN = 1000;
 /** Milliseconds by which a timer may fire early. */
 const TIMER_SLACK = 10;
-/** Milliseconds that messages claimed together wait for their verdicts; a message without one by then waits apart. */
+/** Milliseconds that messages of one claim wait for their verdicts; a message without a verdict by then waits apart. */
 const PATIENCE = 250;
 
 export interface QueueConsumerOptions {
@@ -54,15 +56,15 @@ export interface QueueConsumerOptions {
 interface Underway {
   readonly expected: number;
   readonly wantsRoom: boolean;
-  /** Something came into the queue after the broker was asked: its answer may not know of it. */
+  /** A message came into the queue after the broker was asked: the broker's answer may not contain it. */
   announced: boolean;
-  /** What stands in the way of further claims. */
+  /** The reason against further claims. */
   obstacle: "no fit" | "gate failed" | undefined;
 }
 
 /**
- * Consumes one queue: claims what a plan says, has the queue's gate judge each message, takes room in the capacities, and
- * adds what may go to the merge policy of the pool. What workers make of the messages comes back to `settle`.
+ * Consumes one queue: claims what a plan says, has the queue's gate judge each message, and takes room in the capacities.
+ * Messages that may go join the pool's merge policy. Workers return the outcomes to `settle`.
  */
 export class QueueConsumer implements QueueView {
   readonly queue: QueueSettings;
@@ -72,14 +74,17 @@ export class QueueConsumer implements QueueView {
   readonly gate: GateRunner;
   readonly hold: RefusalHold;
   readonly #options: QueueConsumerOptions;
-  /** Messages that wait at the gate, with what follows. */
+  /** The steps that follow for messages that wait at the gate. */
   readonly #waits = new Set<Promise<void>>();
   #state: ConsumerState = "flowing";
   #claim: Underway | undefined;
-  /** The part of a claim that a stop waits for: the broker was asked. */
+  /** The part of a claim that a stop waits for: the question to the broker. */
   #asked: Promise<unknown> | undefined;
   #returning = 0;
-  /** When the broker was last asked, monotonic milliseconds; minus infinity: there was more to end than one claim takes. */
+  /**
+   * When the broker was last asked, monotonic milliseconds; minus infinity when more messages may have expired than one claim
+   * takes.
+   */
   #askedAt = Number.NEGATIVE_INFINITY;
   #dueAt = Number.POSITIVE_INFINITY;
   #reportedAt = Number.NEGATIVE_INFINITY;
@@ -104,12 +109,12 @@ export class QueueConsumer implements QueueView {
     return this.#returning;
   }
 
-  /** Messages that its gate keeps from going on: those that wait and those that were refused in this round. */
+  /** Messages that the gate keeps: those that wait, and those that it refused in this round. */
   get keptByGate(): number {
     return this.gate.waiting + this.hold.size;
   }
 
-  /** Messages asked of the broker and not here yet. */
+  /** Messages that the broker was asked for and that have not arrived. */
   get expected(): number {
     return this.#claim?.expected ?? 0;
   }
@@ -122,15 +127,16 @@ export class QueueConsumer implements QueueView {
     return this.#options.clock.now() - this.#askedAt >= LOOK_AGAIN - TIMER_SLACK;
   }
 
-  /** When it is to look again, monotonic milliseconds. */
+  /** When the next check is due, monotonic milliseconds. */
   get dueAt(): number {
     return this.#dueAt;
   }
 
-  /** There may be something to claim that was not there before. */
+  /** The queue may hold messages that it did not hold before. */
   announced(): void {
     if (this.#claim !== undefined) this.#claim.announced = true;
-    // The broker is there again, at the start and after each break. One that announces much and gives nothing is not asked each time.
+    // The broker is back, at the start and after each break. A broker that announces much and gives nothing is not asked each
+    // time.
     else if (this.#state === "unavailable") this.#dueAt = Math.min(this.#dueAt, this.#askedAt + EMPTY_HANDED);
     else this.#happened("announced");
   }
@@ -141,7 +147,7 @@ export class QueueConsumer implements QueueView {
     if (this.#state === "closed" && this.admission.room !== "closed") this.#happened("gate opened");
   }
 
-  /** A message that was put back is in the queue, or somebody else has it. */
+  /** A message that was put back is in the queue, or another process has it. */
   returned(): void {
     this.#returning--;
   }
@@ -157,7 +163,7 @@ export class QueueConsumer implements QueueView {
       due();
       return;
     }
-    // Past the caches; until the answer is there it stays closed, unless others open it.
+    // Past the caches. The consumer stays closed until the answer comes, unless other consumers open it.
     void this.admission.refresh(true).then(() => {
       if (this.#state !== "closed") return;
       due();
@@ -165,14 +171,14 @@ export class QueueConsumer implements QueueView {
     });
   }
 
-  /** Does what a plan says. @returns when what was claimed is sorted out; undefined where nothing is claimed */
+  /** Does what a plan says. @returns resolves when the claim is sorted out; undefined where nothing is claimed */
   act(action: ClaimAction<unknown>): Promise<void> | undefined {
     if (action.kind !== "wait") return this.#run(action);
     if (action.full) this.#happened("no room");
     return undefined;
   }
 
-  /** Does what becomes of a message. */
+  /** Carries out the outcome of a message. */
   settle(delivery: Delivery, outcome: MessageOutcome | Hold): void {
     if (outcome.kind === "hold" && this.#state !== "stopped") {
       delivery.release();
@@ -186,7 +192,7 @@ export class QueueConsumer implements QueueView {
     else this.#happened("announced");
   }
 
-  /** Claims nothing any more and gives back what it holds; resolves when no claim is under way. */
+  /** Claims nothing more and gives back what it holds; resolves when no claim is under way. */
   async stop(): Promise<void> {
     this.#happened("stop");
     this.gate.stop();
@@ -202,7 +208,7 @@ export class QueueConsumer implements QueueView {
     this.#dueAt = this.#dueIn(next);
   }
 
-  /** When a state that was just entered is to be looked at again. */
+  /** When the next check is due in a state that was just entered. */
   #dueIn(state: ConsumerState): number {
     const now = this.#options.clock.now();
     switch (state) {
@@ -244,7 +250,7 @@ export class QueueConsumer implements QueueView {
     if (this.#state === "stopped") return "stop";
     this.#report();
     const max = claimable(this, action.room, this.#options.batchCap);
-    // Another queue was faster.
+    // Another queue took the room first.
     if (max === 0 && action.kind === "claim" && this.admission.room !== "closed") return "no room";
     const asked = this.#ask(action, max, claim);
     this.#asked = asked.catch(() => {});
@@ -287,7 +293,7 @@ export class QueueConsumer implements QueueView {
     return "gate closed";
   }
 
-  /** Sorts out what was claimed, in order. @param asked how many messages that may leave */
+  /** Sorts out the claims, in order. @param asked how many messages that can leave the broker was asked for */
   async #sort(claims: readonly Claim[], asked: number, claim: Underway): Promise<void> {
     const deliveries: Delivery[] = [];
     for (const each of claims) {
@@ -305,7 +311,7 @@ export class QueueConsumer implements QueueView {
     this.admission.expect(0);
   }
 
-  /** The end of a message that no gate needs to see. */
+  /** The outcome of a message that no gate needs to see. */
   #endOf(delivery: Delivery): MessageOutcome | undefined {
     const { claim } = delivery;
     const { deadline } = claim.message.request;
@@ -320,7 +326,7 @@ export class QueueConsumer implements QueueView {
   async #judge(deliveries: readonly Delivery[], claim: Underway): Promise<void> {
     const { gate } = this;
     const { clock } = this.#options;
-    // All at once: a gate that asks a server would otherwise cost one round trip per message.
+    // All at once: a gate that asks a server would otherwise take one round trip per message.
     const verdicts = deliveries.map((delivery) => this.#verdictOn(delivery));
     const until = clock.now() + PATIENCE;
     for (const [i, delivery] of deliveries.entries()) {
@@ -329,9 +335,9 @@ export class QueueConsumer implements QueueView {
         answer instanceof Promise
           ? await within(clock, Math.max(0, until - clock.now()), answer, delivery.signal)
           : answer;
-      // A gate in which messages wait in place, or whose server hangs: nobody else is to wait for it.
+      // Messages wait in place at this gate, or its server hangs: the other messages must not wait for it.
       if (verdict === undefined) this.#await(delivery, gate.wait(delivery, answer as Promise<GateAnswer>));
-      // In dispatch order, and nobody overtakes what does not fit (async-processor 2.3).
+      // In dispatch order: no message overtakes one that does not fit (async-processor 2.3).
       else if (claim.obstacle === "no fit" && (verdict.kind === "continue" || verdict.kind === "refuse"))
         this.settle(delivery, BACK);
       else this.#step(delivery, gate.obey(delivery, verdict));
@@ -386,7 +392,7 @@ export class QueueConsumer implements QueueView {
   async #afterWait(delivery: Delivery, decided: Promise<Passage>): Promise<void> {
     let step = await decided;
     while (step.kind === "on" && !this.#passes(delivery)) {
-      // It keeps its claim, and no place in the gate.
+      // The message keeps its claim, but no place in the gate.
       delivery.release();
       step = await this.gate.wait(delivery);
     }
@@ -394,7 +400,7 @@ export class QueueConsumer implements QueueView {
     this.#options.onChange();
   }
 
-  /** Brings the gauges up to date, now and then: they are for people. */
+  /** Updates the gauges, at most once a second: they are for people. */
   #report(): void {
     const { clock } = this.#options;
     if (clock.now() - this.#reportedAt < LOOK_AGAIN) return;

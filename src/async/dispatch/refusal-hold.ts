@@ -1,16 +1,16 @@
 import type { Clock, Timer } from "../../base/clock/clock.ts";
 import type { Delivery } from "./delivery.ts";
 
-/** Most refused messages that one round holds, and bytes of their requests; one claim may exceed it. */
+/** Most refused messages of one round, and bytes of their requests; one claim may exceed it. */
 const MOST = 10_000;
 const MOST_BYTES = 64 * 1024 * 1024;
-/** Milliseconds that a round lasts at least, and per message on top: claiming and giving back many costs more. */
+/** Shortest round in milliseconds, and milliseconds on top for each message: many messages cost more to claim and give back. */
 const ROUND = 1000;
 const PER_MESSAGE = 1;
 
 /**
- * Messages of one queue that a gate refused in this round. They stay claimed until the round ends, so that the messages
- * behind them are seen; putting them back at once would put them in front again (H-4).
+ * Messages of one queue that a gate refused in this round. They stay claimed until the round ends, so that the gate sees the
+ * messages behind them; put back at once, they would be in front again (H-4).
  */
 export class RefusalHold {
   readonly #clock: Clock;
@@ -31,14 +31,14 @@ export class RefusalHold {
   }
 
   /**
-   * No more messages may be claimed until the round ends. Ending the round sooner would have everything claimed, refused and
-   * given back again as fast as the broker can.
+   * True: no more messages may be claimed until the round ends. A shorter round would claim, refuse and give back all messages
+   * as fast as the broker can.
    */
   get full(): boolean {
     return this.#held.length >= MOST || this.#bytes >= MOST_BYTES;
   }
 
-  /** A message with this key was refused in this round, so this one would be, too. */
+  /** A message with this key was refused in this round, so the gate would refuse this one, too. */
   refuses(key: string | undefined): boolean {
     return key !== undefined && this.#keys.has(key);
   }

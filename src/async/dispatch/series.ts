@@ -8,15 +8,15 @@ import {
 import type { Counter } from "../../base/telemetry/metric-types.ts";
 
 type Labels = readonly [poolName: string, queueId: string, queueName: string];
-/** Metrics with as many labels: no other family has three. */
+/** Metrics with these three labels; no other family has three. */
 type QueueMetric = {
   [K in keyof DispatchMetrics]: Parameters<DispatchMetrics[K]["with"]>["length"] extends Labels["length"] ? K : never;
 }[keyof DispatchMetrics];
 type Series = { readonly [K in QueueMetric]: ReturnType<DispatchMetrics[K]["with"]> };
 
 /**
- * The series of one queue, or of a pool's gate (its queue labels are empty). Decisions stand at 0 from the start; every
- * other series appears with its first event, as on the reference's page (async-processor 8.6).
+ * The series of one queue, or of a pool's gate (its queue labels are empty). Decisions are 0 from the start; every other series
+ * appears with its first event, as on the reference's page (async-processor 8.6).
  */
 export class QueueSeries {
   readonly #metrics: DispatchMetrics;
@@ -118,7 +118,7 @@ export class QueueSeries {
     this.#series("claimsReclaimedTotal").inc(count);
   }
 
-  /** An outcome was dropped, because the message is somebody else's or has its answer. */
+  /** An outcome was dropped: another process has the message, or the message has its answer. */
   fenced(reason: FencedReason): void {
     this.#metrics.resultsFencedTotal.with(...this.#labels, reason).inc();
   }
@@ -128,12 +128,12 @@ export class QueueSeries {
     this.#series("resultsRecoveredTotal").inc();
   }
 
-  /** @param count leases that the store had lost with other data, and that are held all the same */
+  /** @param count leases that the store lost with other data, and that this process still holds */
   leasesRecovered(count: number): void {
     this.#series("leasesRecoveredTotal").inc(count);
   }
 
-  /** An entry stands among the dead letters now. */
+  /** An entry became a dead letter. */
   deadLettered(): void {
     this.#series("deadLetteredTotal").inc();
   }
@@ -167,7 +167,7 @@ export class QueueSeries {
   #series<K extends QueueMetric>(metric: K): Series[K] {
     const found = this.#found[metric] as Series[K] | undefined;
     if (found !== undefined) return found;
-    // A family with these labels alone is what QueueMetric says.
+    // `QueueMetric` is exactly the families with these labels.
     const family = this.#metrics[metric] as unknown as { with(...labels: Labels): Series[K] };
     const series = family.with(...this.#labels);
     this.#found[metric] = series;
@@ -176,8 +176,8 @@ export class QueueSeries {
 }
 
 /**
- * What the metric gates of one owner say of themselves (async-processor 8.6). A reading that cannot be believed is told by
- * `gate_metric_source_available` 0 and leaves the other two as they were.
+ * The figures that the metric gates of one owner publish (async-processor 8.6). A reading that is not credible sets
+ * `gate_metric_source_available` to 0 and leaves the other two as they were.
  */
 export class GateSeries implements GateFigures {
   readonly #metrics: DispatchMetrics;

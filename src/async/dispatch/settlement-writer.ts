@@ -3,32 +3,32 @@ import type { Broker, Settlement, SettleOutcome } from "../brokers/broker.ts";
 
 /** Settlements per call of the broker. */
 const BATCH = 256;
-/** Milliseconds between attempts while the broker is away, or takes one settlement not: doubling. */
+/** Milliseconds between attempts while the broker is away or refuses a settlement; the pause doubles. */
 const SHORTEST_PAUSE = 100;
 const LONGEST_PAUSE = 2000;
-/** Settlements that may wait, and bytes of the answers in them, before nothing more is to be begun. */
+/** Most settlements that may wait, and bytes of their answers; beyond them no message may begin. */
 const MOST_WAITING = 10_000;
 const MOST_BYTES = 256 * 1024 * 1024;
 
 export interface SettlementWriterOptions {
   readonly broker: Pick<Broker, "settle">;
   readonly clock: Clock;
-  /** What became of one; never `{ failed }`, which is tried again. */
+  /** Called with the outcome of one settlement; never with `{ failed }`, which is tried again. */
   onSettled(settlement: Settlement, outcome: Exclude<SettleOutcome, object>): void;
-  /** A call is repeated. @param whole nothing of it was written; else the broker took some and not others */
+  /** A call is repeated. @param whole true: the broker wrote nothing of it; false: the broker took some settlements */
   onRetry(problem: unknown, whole: boolean): void;
 }
 
 /**
- * Writes results, retries and refusals, many per call: while one call is under way the next batch gathers, so the busier
- * it is the fewer round trips a message costs. Everything is repeated until the broker has it; claims stand until then.
- * What the broker does not take while it takes others waits apart and holds up none of them. What waits here is bounded by
- * what is claimed, and nothing is claimed while too much does.
+ * Writes results, retries and refusals, many per call. While one call is under way the next batch gathers, so a busy writer
+ * needs fewer round trips per message. Each settlement is repeated until the broker has it, and its claim lasts until then. A
+ * settlement that the broker refuses while it takes others waits apart and delays none of them. The claims bound what waits
+ * here, and nothing is claimed while too much waits.
  */
 export class SettlementWriter {
   readonly #options: SettlementWriterOptions;
   #queue: Settlement[] = [];
-  /** Not taken by a broker that is there; tried again together when the pause is over. */
+  /** Settlements that a reachable broker refused; tried again together after the pause. */
   #apart: Settlement[] = [];
   #waiting = false;
   #apartPause = SHORTEST_PAUSE;
@@ -46,7 +46,7 @@ export class SettlementWriter {
     return this.#queue.length + this.#inCall + this.#apart.length;
   }
 
-  /** Too much waits: memory has an end, though a broker may take requests from us and no results for hours. */
+  /** True: too much waits. Memory is limited, and a broker may give out requests but take no results for hours. */
   get full(): boolean {
     return this.pending >= MOST_WAITING || this.#bytes >= MOST_BYTES;
   }
@@ -67,8 +67,8 @@ export class SettlementWriter {
     if (this.#writing) return;
     this.#writing = true;
     const { clock } = this.#options;
-    // Those that end in the same turn of the event loop go together, and the claim for what they have made room for goes
-    // first: workers wait for that, and nobody for the results.
+    // Settlements that end in the same turn of the event loop go together. The claim for the room that they freed goes first:
+    // workers wait for that claim, and no part waits for the results.
     clock.soon(() => clock.soon(() => void this.#write()));
   }
 

@@ -1,7 +1,7 @@
 import type { Clock, Timer } from "../../base/clock/clock.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 
-/** Milliseconds for which the same events gather before their line is written, and between two lines about them. */
+/** Milliseconds in which equal events gather before their line is written, and between two lines about them. */
 const GATHER = 1000;
 const APART = 10_000;
 /** Queues that a line names. */
@@ -15,8 +15,8 @@ interface Sum {
 }
 
 /**
- * Writes one line for many events of one kind, with their number by queue: a thousand answers that are dropped at once are one
- * line, and none is left out. The message of a line names its kind, so callers use a fixed set of messages.
+ * Writes one line for many events of one kind, with their number by queue: a thousand dropped answers are one line, and each is
+ * counted. The message of a line names its kind, so callers use a fixed set of messages.
  */
 export class SummedLog {
   readonly #log: Logger;
@@ -44,7 +44,7 @@ export class SummedLog {
       sum.queues.set(queueName, (sum.queues.get(queueName) ?? 0) + count);
   }
 
-  /** Writes what has gathered, now. */
+  /** Writes the gathered events now. */
   flush(): void {
     for (const message of [...this.#sums.keys()]) this.#write(message);
   }

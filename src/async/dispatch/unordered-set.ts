@@ -6,9 +6,9 @@ export interface Slotted {
 
 /**
  * A set whose members come and go all the time. A `Map` or `Set` makes a new table after so many changes, and the old table
- * points to the new one: once one table has become old, the garbage collector keeps every later one with its contents until
- * it looks through the whole heap. In `bench/dispatch` a message cost a quarter more processor time that way. An array whose
- * last element takes the place of what leaves keeps nothing behind.
+ * points to the new one. Once one table is old, the garbage collector keeps every later one with its contents until a
+ * collection of the whole heap. In `bench/dispatch` a message cost a quarter more processor time that way. This set is an
+ * array: the last element takes the place of the one that leaves, so nothing stays behind.
  */
 export class UnorderedSet<T extends Slotted> {
   readonly #items: T[] = [];

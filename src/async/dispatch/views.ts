@@ -3,7 +3,7 @@ import type { BacklogPoller } from "./backlog-poller.ts";
 import { STATES } from "./claim-plan.ts";
 import type { Dispatcher } from "./dispatcher.ts";
 
-/** What `/debug/gates` shows: every capacity with its figures, and why each queue brings nothing if it does not. */
+/** The content of `/debug/gates`: every capacity with its figures, and the reason why a queue claims nothing. */
 export function gatesView(dispatcher: Dispatcher, wall: number): object {
   return {
     capacities: [...dispatcher.capacities.values()].map((capacity) => capacityView(capacity, dispatcher, wall)),
@@ -27,7 +27,7 @@ export function gatesView(dispatcher: Dispatcher, wall: number): object {
   };
 }
 
-/** What `/debug/queues` shows. */
+/** The content of `/debug/queues`. */
 export function queuesView(dispatcher: Dispatcher, backlog: BacklogPoller): object {
   return {
     claims: dispatcher.claims,
@@ -68,7 +68,7 @@ function capacityView(capacity: SharedCapacity, dispatcher: Dispatcher, wall: nu
     unit: reading.unit,
     N: capacity.total(workers),
     own: capacity.own,
-    // N is of the sample, in which what we run is contained; this is of now.
+    // N belongs to the sample, which contains the running messages; this figure is current.
     moreMayStart: known(capacity.allowance({ queueName: "", workers, share: 1 })),
     kind: reading.kind,
     sampleAgeSeconds: known((wall - reading.sampleTime) / 1000),

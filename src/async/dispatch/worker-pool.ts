@@ -11,11 +11,11 @@ import type { QueueConsumer } from "./queue-consumer.ts";
 import type { SettlementWriter } from "./settlement-writer.ts";
 import type { Worker } from "./worker.ts";
 
-/** Milliseconds between looks for what expires among the claimed messages while all workers are busy. */
+/** Milliseconds between checks for claimed messages that expire while all workers are busy. */
 const SWEEP = 1000;
-/** Messages are claimed ahead for the workers that end within so many milliseconds: about one claim's way to the broker and back. */
+/** Messages are claimed ahead for the workers that end within so many milliseconds: about one round trip of a claim. */
 const AHEAD_MS = 25;
-/** At most so many of them per worker. */
+/** Most messages claimed ahead, per worker. */
 const AHEAD_SHARE = 1 / 4;
 /** Milliseconds over which the pace of the workers is averaged. */
 const PACE_MS = 1000;
@@ -56,7 +56,7 @@ export interface WorkerPoolOptions {
 
 /**
  * The workers of one pool and the consumers of the queues that feed them. In each turn it gives claimed messages to free
- * workers and plans what the consumers claim. Pools share nothing: one that stands still holds up no other.
+ * workers and plans what the consumers claim. Pools share nothing: a pool that is stuck does not hold up another.
  */
 export class WorkerPool {
   readonly settings: PoolSettings;
@@ -92,7 +92,7 @@ export class WorkerPool {
     this.#order = [...this.#consumers.values()];
   }
 
-  /** Something changed: hands out what is claimed, and claims more. Many calls in one turn of the event loop are one. */
+  /** Something changed: hands out claimed messages, and claims more. Many calls in one turn of the event loop are one. */
   turn(): void {
     if (this.#turning || this.#stopped) return;
     this.#turning = true;
@@ -106,14 +106,14 @@ export class WorkerPool {
     });
   }
 
-  /** Claims nothing more and gives back what no worker has; those that run go on. */
+  /** Claims nothing more and gives back the messages without a worker; running messages go on. */
   async stop(): Promise<void> {
     const { policy, worker, leases } = this.#options;
     this.#stopped = true;
     this.#timer?.cancel();
     const stopping = this.#order.map((consumer) => consumer.stop());
     worker.stop();
-    // Now: a queue whose broker or gate does not answer must not keep what the others have claimed.
+    // Does not wait for the consumers: a queue whose broker or gate does not answer must not keep the messages of the others.
     for (const claim of policy.drain()) {
       const consumer = this.#consumerOf(claim);
       consumer.series.depth(-1);
@@ -145,15 +145,15 @@ export class WorkerPool {
     consumer.settle(delivery, await worker.work(delivery, consumer));
     this.#running--;
     this.#pace.ended();
-    // What the message gave back may be what the next one waits for.
+    // The room that the message gave back may be what the next message waits for.
     for (const each of this.#order) each.roomChanged();
-    // At once: workers that waited for one another's claims would all send, and all wait, at the same time.
+    // At once: workers that waited for each other's claims would all send, and all wait, at the same time.
     this.#handOut();
     if (this.#running === 0) for (const resolve of this.#whenIdle.splice(0)) resolve();
     this.turn();
   }
 
-  /** What waits for a worker may expire before there is one. */
+  /** A message that waits for a worker may expire before one is free. */
   #sweep(): void {
     const { policy, leases, time, clock } = this.#options;
     if (policy.size === 0) this.#sweptAt = clock.now();
@@ -175,14 +175,14 @@ export class WorkerPool {
     const { random, policy, writer, batchCap, clock } = this.#options;
     const order = this.#order;
     for (const consumer of order) if (consumer.dueAt <= clock.now()) consumer.lookAgain();
-    // Begins anywhere, so that no queue is always the first to be asked.
+    // Begins at a random queue, so that no queue is always the first to be asked.
     const first = order.length > 1 ? random.below(order.length) : 0;
     const queues = first === 0 ? order : [...order.slice(first), ...order.slice(0, first)];
     const view = { queues, policy, batchCap, freeWorkers: this.#free(), writerFull: writer.full };
     for (const action of planClaims<QueueConsumer>(view)) void action.queue.act(action)?.then(() => this.turn());
   }
 
-  /** Workers that nothing is on its way to, those that are about to end their message included. */
+  /** Workers that no message is on its way to, including those that are about to end their message. */
   #free(): number {
     let coming = 0;
     for (const consumer of this.#order) coming += consumer.expected;
@@ -191,7 +191,7 @@ export class WorkerPool {
     return Math.max(0, workers + ahead - this.#running - coming);
   }
 
-  /** The next turn takes place when a consumer is due, or messages are to be swept, if nothing happens before. */
+  /** The next turn takes place when a consumer or a sweep is due, unless an event causes one before. */
   #turnLater(): void {
     const { policy, clock } = this.#options;
     let at = policy.size > 0 ? this.#sweptAt + SWEEP : Number.POSITIVE_INFINITY;

@@ -16,7 +16,7 @@ import { buildRequest } from "./send/outbound.ts";
 import type { QueueSeries } from "./series.ts";
 import type { RequestTransform, TransformedBody } from "./transforms/transform.ts";
 
-/** Milliseconds after which a message is looked at again before it leaves: cancelled meanwhile, or its gate closed? */
+/** Milliseconds after which a message is checked again before it leaves: was it cancelled, or did its gate close? */
 const STALE = 1000;
 
 export interface WorkerOptions {
@@ -30,20 +30,22 @@ export interface WorkerOptions {
   /** Milliseconds per attempt. */
   readonly requestTimeout: number;
   readonly deadlineHeader: string | undefined;
-  /** Aborted when what was sent has had its time. */
+  /** Aborted when the time of running requests is over. */
   readonly cutOff: AbortSignal;
   /** The gate of the pool. */
   readonly gate: GateRunner;
   readonly policy: MergePolicy;
 }
 
-/** What a worker needs of the queue that a message comes from. */
+/** The parts of a message's queue that a worker needs. */
 export interface MessageSource {
   readonly series: QueueSeries;
   readonly admission: Admission;
 }
 
-/** Takes messages past the gate of one pool to the gateway, and says what becomes of each (async-processor 7.6). */
+/**
+ * Takes messages past the gate of one pool, sends them to the gateway, and returns the outcome of each (async-processor 7.6).
+ */
 export class Worker {
   readonly #options: WorkerOptions;
   readonly #quietly: RateLimitedLog;
@@ -53,17 +55,17 @@ export class Worker {
     this.#quietly = new RateLimitedLog(options.log, options.clock, { intervalMs: 10_000, maxKeys: 100 });
   }
 
-  /** Never rejects: whatever goes wrong here, the message goes back to its queue. */
+  /** Never rejects: after an error here, the message goes back to its queue. */
   async work(delivery: Delivery, source: MessageSource): Promise<MessageOutcome | Hold> {
     const { time, clock, log } = this.#options;
     const { message, queue } = delivery.claim;
     const { created } = message.request;
     source.series.depth(-1);
-    // Go's producers write 0 where nobody has set it.
+    // Go's producers write 0 when the field is not set.
     if (created > 0) source.series.residence(Math.max(0, time.now() - created * 1000));
     try {
       const unsent = this.#unsent(delivery, source);
-      // The last look before the message leaves.
+      // The last check before the message leaves.
       const outcome = (unsent instanceof Promise ? await unsent : unsent) ?? unsendable(delivery, clock, time);
       return outcome ?? (await this.#send(delivery, source));
     } catch (error) {
@@ -72,12 +74,12 @@ export class Worker {
     }
   }
 
-  /** Messages that wait for the pool's gate come to `BACK`. */
+  /** Messages that wait for the pool's gate end as `BACK`. */
   stop(): void {
     this.#options.gate.stop();
   }
 
-  /** What keeps a message from being sent; undefined = nothing. No promise where there is nobody to ask, as mostly. */
+  /** The reason not to send a message; undefined = none. Usually nothing must be asked, and then it returns no promise. */
   #unsent(
     delivery: Delivery,
     source: MessageSource,
@@ -98,7 +100,7 @@ export class Worker {
     return step.kind === "on" ? this.#withoutRoom(source, false) : step;
   }
 
-  /** Whatever happens while a message waits at the gate, the room it holds in its capacities is its own. */
+  /** Checks the message again after a wait; while it waits at the gate, it keeps its room in the capacities. */
   async #unsentAfter(
     decided: Passage | Promise<Passage>,
     delivery: Delivery,
@@ -113,7 +115,7 @@ export class Worker {
     return this.#withoutRoom(source, waited);
   }
 
-  /** Back, when the capacities have closed since room was taken. @param waited newer readings count as well */
+  /** `BACK` when the capacities have closed since room was taken. @param waited true: newer readings count as well */
   #withoutRoom({ admission, series }: MessageSource, waited: boolean): MessageOutcome | undefined {
     if (admission.holds(waited)) return undefined;
     series.decision("gate_closed");
@@ -128,7 +130,7 @@ export class Worker {
       const [cancelled] = await broker.cancelled([delivery.claim]);
       return cancelled === true ? cancelledOutcome(delivery) : undefined;
     } catch {
-      // Unknown is not "no" (A-39).
+      // An unknown answer is not a "no" (A-39).
       return IN_A_SECOND;
     }
   }

@@ -19,7 +19,7 @@ export const METRIC_GATES: readonly GateDefinition[] = [
   metricBudgetGate,
 ];
 
-/** Where `metric-budget` can read its figure. */
+/** The sources that `metric-budget` can read its figure from. */
 export const METRIC_SOURCES: readonly MetricSourceDefinition[] = [prometheusSource, scrapeSource];
 
 /** The gates that read no metric of the inference system (async-processor 3.3). */

@@ -12,8 +12,8 @@ import {
 import { gateListParameter, gateParameter, objectParameter, stringParameter } from "./parameters.ts";
 
 /**
- * Several gates as one (async-processor 3.1, 3.3): the budget is the smallest of them, and messages are shown to each in
- * order. The first that does not say continue decides, and what those before it had taken is given back as unsent, rate
+ * Several gates as one (async-processor 3.1, 3.3). The budget is the smallest of theirs, and each gate sees a message in order.
+ * The first gate that does not say continue decides. The reservations of the gates before it are given back as unsent, rate
  * limit tokens included: otherwise a closed gate behind a quota would burn the quota.
  */
 export class CompositeGate implements DispatchGate {
@@ -33,7 +33,7 @@ export class CompositeGate implements DispatchGate {
 
   apply(message: GateMessage, reservations: Reservations): GateVerdict | Promise<GateVerdict> {
     const taken = new Taken();
-    // As long as gates answer at once there is nothing to wait for.
+    // As long as gates answer synchronously, there is nothing to wait for.
     for (let at = 0; at < this.#gates.length; at++) {
       let verdict: GateVerdict | Promise<GateVerdict>;
       try {
@@ -72,7 +72,7 @@ export class CompositeGate implements DispatchGate {
     }
   }
 
-  /** Messages fare alike when they do so at each gate; one gate that looks at every message by itself makes it unknown. */
+  /** The keys of all gates together. One gate that judges each message by itself makes the key unknown. */
   refusalKey(message: GateMessage): string | undefined {
     const keys: string[] = [];
     for (const gate of this.#gates) {
@@ -84,12 +84,12 @@ export class CompositeGate implements DispatchGate {
   }
 }
 
-/** A gate that does nothing but guard capacities refuses everybody or nobody. */
+/** A gate that only guards capacities refuses all messages or none. */
 function unkeyed(gate: DispatchGate): string | undefined {
   return gate.capacities.length > 0 && gate.judgesWhenClosed !== true ? "" : undefined;
 }
 
-/** What one run through the chain has taken so far. */
+/** The reservations that one run through the chain has made so far. */
 class Taken implements Reservations {
   readonly #releases: ((unsent?: boolean) => void)[] = [];
 
@@ -118,8 +118,8 @@ export const compositeGate = defineGate({
 });
 
 /**
- * Turns the refusals of the gate inside into waiting (async-processor 3.3): a message that has come this far stays there.
- * While a capacity of the inner gate is used up nothing is claimed for it, so it need not judge when closed.
+ * Turns the refusals of the inner gate into waiting (async-processor 3.3): a message at this gate stays here. While a capacity
+ * of the inner gate is used up, nothing is claimed for it, so it need not judge when closed.
  */
 export function waitOnRefuse(inner: DispatchGate): DispatchGate {
   return {
@@ -157,11 +157,12 @@ const TOO_MANY: GateVerdict = {
 };
 
 /**
- * Says who goes first when there is no room (async-processor 3.6): reserved work waits where it is, interactive work over
- * its quota ends with a 429, the rest goes back into its queue. While there is room everything passes.
+ * Decides the order when there is no room (async-processor 3.6): reserved work waits, interactive work over its quota ends with
+ * a 429, and all other work goes back into its queue. While there is room, all messages pass.
  *
- * No room is when the gate inside refuses or lets wait. The reference counts only the refusal, so around `wait-on-refuse`
- * it never sees saturation and lets everything through. What the inner gate drops is dropped: it has decided already.
+ * There is no room when the inner gate refuses or lets wait. The reference counts only the refusal, so around `wait-on-refuse`
+ * it never sees saturation and lets all messages through. A message that the inner gate drops is dropped: that gate has decided
+ * already.
  * @param tierLabel the label that names the tier
  */
 export function tierPriorityAdmission(inner: DispatchGate, tierLabel: string): DispatchGate {
@@ -175,7 +176,7 @@ export function tierPriorityAdmission(inner: DispatchGate, tierLabel: string): D
   };
   return {
     capacities: inner.capacities,
-    // Without it nobody would be told 429 while the capacity is used up.
+    // Without it no message would end with 429 while the capacity is used up.
     judgesWhenClosed: true,
     budget: () => inner.budget(),
     apply(message, reservations) {
@@ -184,7 +185,7 @@ export function tierPriorityAdmission(inner: DispatchGate, tierLabel: string): D
         ? verdict.then((settled) => decide(settled, message))
         : decide(verdict, message);
     },
-    // No refusal key: a gate before this one in a chain may change the labels it goes by.
+    // No refusal key: a gate before this one in a chain may change the labels that it depends on.
   };
 }
 

@@ -20,12 +20,12 @@ import {
 import type { Logger } from "../../base/telemetry/logger.ts";
 import { canonical } from "./parameters.ts";
 
-/** Lets everything pass: what a queue or pool without a gate has. It keeps nothing, so one serves all. */
+/** Lets every message pass: the gate of a queue or pool without one. It keeps no state, so one object serves all. */
 export const OPEN_GATE: DispatchGate = {
   capacities: [],
   budget: async () => 1,
   apply: () => CONTINUE,
-  // It refuses nothing, so it never keeps messages apart that other gates of a chain hold for alike.
+  // It refuses nothing, so it never separates messages that other gates of a chain treat alike.
   refusalKey: () => "",
 };
 
@@ -37,7 +37,7 @@ export const constantGate = defineGate({
 });
 
 export interface GateFactoryOptions {
-  /** Ours and the user's. */
+  /** The built-in gates and the user's. */
   readonly definitions: Iterable<GateDefinition>;
   readonly sources: Iterable<MetricSourceDefinition>;
   readonly clock: Clock;
@@ -50,16 +50,16 @@ export interface GateFactoryOptions {
   readonly askPrometheus?: (promql: string) => string;
   /** `--prometheus-cache-ttl`, milliseconds; 0 = no cache. */
   readonly cacheTtl: number;
-  /** `--allow-unknown-gates`: a gate of a type that nobody defines is open, with a warning. */
+  /** `--allow-unknown-gates`: a gate of an unknown type is open, with a warning. */
   readonly allowUnknown: boolean;
 }
 
-/** Makes the gates of a configuration and closes them all (async-processor 3.2). */
+/** Makes the gates of a configuration, and closes all of them (async-processor 3.2). */
 export class GateFactory {
   readonly #options: GateFactoryOptions;
   readonly #definitions: ReadonlyMap<string, GateDefinition>;
   readonly #sourceDefinitions: ReadonlyMap<string, MetricSourceDefinition>;
-  /** By type and parameters: gates that name the same source ask it together. */
+  /** By type and parameters: gates that name the same source share its answers. */
   readonly #sources = new Map<string, MetricSource>();
   /** By type and parameters: gates that may serve several owners. */
   readonly #shared = new Map<string, { readonly gate: DispatchGate; readonly figures: GateFigures[] }>();
@@ -90,7 +90,7 @@ export class GateFactory {
     return gate;
   }
 
-  /** Closes every gate, then the metric sources they asked. Failures are logged. */
+  /** Closes every gate, then the metric sources. Failures are logged. */
   async close(): Promise<void> {
     const sources = [...this.#sources.values()];
     this.#sources.clear();
@@ -106,7 +106,7 @@ export class GateFactory {
         this.#options.log.warn({ error: messageOf(end.reason) }, "A gate could not be closed");
   }
 
-  /** @param of whose gate it is, for messages; empty for one inside another, where the outer one's message says so */
+  /** @param of the owner of the gate, for messages; empty for an inner gate, where the outer gate's message names the owner */
   #make(spec: GateSpec, owner: GateOwner, of: string): DispatchGate {
     const definition = this.#definitions.get(spec.type);
     if (definition === undefined) {
@@ -130,7 +130,7 @@ export class GateFactory {
     return gate;
   }
 
-  /** @param figures who is told of readings; more may be added later */
+  /** @param figures receive the readings; more may be added later */
   #context(owner: GateOwner, figures: readonly GateFigures[]): GateContext {
     const { clock, random, log, prometheusUrl, askPrometheus, cacheTtl } = this.#options;
     const context: GateContext = {
@@ -173,7 +173,7 @@ interface Definition<T> {
   create(parameters: unknown, context: GateContext): T;
 }
 
-/** @throws SluiceError GATE_PARAMETERS with all that is wrong */
+/** @throws SluiceError GATE_PARAMETERS with all errors */
 function made<T>(
   definition: Definition<T>,
   parameters: Readonly<Record<string, unknown>>,
@@ -191,7 +191,7 @@ function made<T>(
   try {
     return definition.create(parsed.output, context);
   } catch (error) {
-    // A gate inside, or the gate itself, says what is wrong; whose it is stands here.
+    // The inner gate, or the gate itself, names the error; this line adds the owner.
     const code = error instanceof SluiceError ? error.code : "GATE_PARAMETERS";
     throw new SluiceError(code, `${where}: ${messageOf(error)}`, { cause: error });
   }
@@ -211,10 +211,10 @@ function nameOf({ queueName, poolName }: GateOwner): string {
   return queueName === "" ? `worker pool \`${poolName}\`` : `queue \`${queueName}\``;
 }
 
-/** What a secret is replaced by in logs. */
+/** Replaces a secret in logs. */
 const REDACTED = "REDACTED";
 
-/** Names of values that are secrets; those that name a file or an environment variable are none. */
+/** Names of values that are secrets; names of files and environment variables are none. */
 const SECRET_NAME = /(password|passwd|secret|token|credential|authorization|api_?key)s?$/i;
 /** User and password of a URL, also inside a longer text such as nested parameters written as JSON. */
 const URL_USER = /(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/?#"'@]*@/gi;
@@ -223,7 +223,7 @@ const SECRET_IN_QUERY = /([?&][^=&\s"']*(?:password|secret|token|key)=)[^&\s"']+
 const SECRET_IN_JSON =
   /("[^"]*(?:password|passwd|secret|token|credential|authorization|api_?key)s?"\s*:\s*)"(?:[^"\\]|\\.)*"/gi;
 
-/** Gate parameters as they may stand in a log (async-processor 3.9): without passwords, tokens and users of URLs. */
+/** Gate parameters for a log (async-processor 3.9): without passwords, tokens and users of URLs. */
 export function redacted(value: unknown): unknown {
   if (typeof value === "string")
     return value

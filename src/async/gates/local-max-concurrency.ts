@@ -12,7 +12,7 @@ import {
 } from "../../base/plugin/gate.ts";
 import { choiceParameter, intParameter } from "./parameters.ts";
 
-/** Messages that wait in place for a slot of one gate; those beyond are told to ask again. */
+/** Most messages that wait in place for a slot of one gate; later messages are asked about again. */
 export const MAX_WAITERS = 10_000;
 
 interface Waiter {
@@ -21,8 +21,8 @@ interface Waiter {
 }
 
 /**
- * Lets at most `limit` messages of this process through at a time (async-processor 3.5). It counts whole messages and no
- * share of a batch, so it fills to the last slot.
+ * Lets at most `limit` messages of this process through at a time (async-processor 3.5). It counts whole messages, not a share
+ * of a batch, so it fills to the last slot.
  */
 export class LocalMaxConcurrency implements DispatchGate {
   readonly capacities = [];
@@ -30,9 +30,9 @@ export class LocalMaxConcurrency implements DispatchGate {
   readonly #blocking: boolean;
   #inFlight = 0;
   #closed = false;
-  /** In the order of their coming: a set keeps it, and lets those go that give up. */
+  /** In the order of arrival: a set keeps it, and a message that gives up can leave. */
   readonly #waiters = new Set<Waiter>();
-  /** The same for every message: leaving takes nothing along but the slot. */
+  /** The same function for every message: a message that leaves frees only the slot. */
   readonly #release = (): void => {
     const [first] = this.#waiters;
     if (first === undefined) this.#inFlight--;
@@ -41,7 +41,7 @@ export class LocalMaxConcurrency implements DispatchGate {
 
   /**
    * @param limit whole, >= 1
-   * @param blocking true: who finds no slot waits in place until there is one or nobody wants the verdict any more
+   * @param blocking true: a message without a slot waits in place until there is one, or until the verdict is no longer wanted
    */
   constructor(limit: number, blocking: boolean) {
     this.#limit = limit;
@@ -73,7 +73,7 @@ export class LocalMaxConcurrency implements DispatchGate {
       const waiter: Waiter = {
         admit() {
           leave();
-          // The slot changes hands: the count of those in flight stays as it is.
+          // The slot passes to the next message: the count in flight stays as it is.
           reservations.add(release);
           resolve(CONTINUE);
         },
@@ -89,12 +89,12 @@ export class LocalMaxConcurrency implements DispatchGate {
     });
   }
 
-  /** At its limit it refuses whoever comes. */
+  /** At its limit it refuses every message. */
   refusalKey(): string {
     return "";
   }
 
-  /** Nobody is let in any more who waits in place. */
+  /** Messages that wait in place are no longer let in. */
   close(): void {
     this.#closed = true;
     for (const waiter of [...this.#waiters]) waiter.fail(closedError());

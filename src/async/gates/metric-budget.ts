@@ -11,7 +11,7 @@ import {
 } from "./metric-parameters.ts";
 import { choiceParameter, floatParameter, objectParameter, stringParameter } from "./parameters.ts";
 
-/** Milliseconds that a source of somebody else's may take. */
+/** Milliseconds that a user's source may take. */
 const LIMIT = 10_000;
 
 const source = z.strictObject({ type: stringParameter(), parameters: objectParameter({ default: {} }) });
@@ -79,11 +79,11 @@ export const metricBudgetGate = defineGate({
             problem: "",
             kind,
             maxSys: count === undefined || perPod === undefined ? undefined : count * perPod,
-            // What claims to come from the future would outlast every overload.
+            // A time in the future would outlast every overload.
             sampleTime: Math.min(time, context.clock.wall()),
           };
         },
-        // Sources belong to whoever made them, who may share them among gates.
+        // Sources belong to their creator, who may share them among gates.
         close: async () => {},
       },
       context,

@@ -15,19 +15,19 @@ import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
 import { capacityKey, type MetricSettings } from "./metric-parameters.ts";
 import { RefreshCache, whileWanted } from "./metric-sources/refresh-cache.ts";
 
-/** What one question to a metric gave. */
+/** The result of one question to a metric. */
 export interface MetricFinding {
-  /** D as the metric has it, finite; undefined = cannot be read, `problem` says why. */
+  /** D of the metric, finite; undefined = cannot be read, and `problem` says why. */
   readonly budget: number | undefined;
   readonly problem: string;
   readonly kind: CapacityReading["kind"];
-  /** max_SYS in the gate's unit as far as the metrics tell it. */
+  /** max_SYS in the gate's unit, where the metrics state it. */
   readonly maxSys: number | undefined;
-  /** When D was true, Unix milliseconds by our clock. */
+  /** When D was true, Unix milliseconds by the local clock. */
   readonly sampleTime: number;
 }
 
-/** What a metric gate is made of, beside what all of them share. */
+/** The parts of a metric gate that differ from other metric gates. */
 interface MetricGateOptions {
   /** Of the gate. */
   readonly type: string;
@@ -35,7 +35,7 @@ interface MetricGateOptions {
   readonly pool: string;
   /** B, 0..1. */
   readonly baseline: number;
-  /** What may be spent above B while the metric cannot be read, >= 0; 0 = closed. */
+  /** The amount that may be spent above B while the metric cannot be read, >= 0; 0 = closed. */
   readonly fallback: number;
   readonly settings: MetricSettings;
   /** Milliseconds that a question may take. */
@@ -45,10 +45,10 @@ interface MetricGateOptions {
   close(): Promise<void>;
 }
 
-/** A finding and when it was asked for. */
+/** A finding and the time of its question. */
 interface Look {
   readonly finding: MetricFinding;
-  /** By the monotonic clock: ages do not jump with the wall clock. */
+  /** Monotonic milliseconds: ages do not jump with the wall clock. */
   readonly startedAt: number;
   readonly startedWall: number;
   /** Milliseconds by which the sample was older than the question. */
@@ -57,23 +57,23 @@ interface Look {
 
 interface Evaluation {
   readonly look: Look;
-  /** What the metric says. */
+  /** The metric's reading. */
   readonly seen: CapacityReading;
-  /** What is spent: the same, or the fallback. */
+  /** The reading that is spent: the same, or the fallback. */
   readonly spent: CapacityReading;
 }
 
-/** At most one line a minute that says why the metric cannot be read, one when it can be again. */
+/** At most one line a minute that says why the metric cannot be read, and one when it can be read again. */
 const LOG_LIMITS = { intervalMs: 60_000, maxKeys: 2 };
 
-/** What a question without a usable answer finds. */
+/** The finding of a question without a usable answer. */
 export function unread(problem: string): MetricFinding {
   return { budget: undefined, problem, kind: "queue-only", maxSys: undefined, sampleTime: Number.NEGATIVE_INFINITY };
 }
 
 /**
- * A capacity that a metric tells (async-processor 2.7, 3.3). What cannot be believed is no capacity: a question without a
- * usable answer, a value that is no number, a sample older than `max_sample_age`. Only an explicit fallback opens it then.
+ * A capacity that a metric measures (async-processor 2.7, 3.3). An unusable reading is no capacity: a question without an
+ * answer, a value that is no number, a sample older than `max_sample_age`. Only an explicit fallback then opens the gate.
  */
 class MetricCapacity implements CapacitySource {
   readonly key: string;
@@ -109,7 +109,7 @@ class MetricCapacity implements CapacitySource {
 
   async read(fresh: boolean): Promise<CapacityReading> {
     const kept = fresh ? undefined : this.#kept;
-    // What is kept too long to be believed is passed over.
+    // A kept reading that is too old to be believed is passed over.
     return this.#evaluate(kept ?? (await this.#cache.read(fresh || this.#cache.kept !== undefined))).spent;
   }
 
@@ -120,8 +120,8 @@ class MetricCapacity implements CapacitySource {
   }
 
   /**
-   * What is kept, unless its sample was young enough and has become too old by being kept: the cache may be set longer than
-   * `max_sample_age`. A sample that was too old from the start is kept, or every message would ask again.
+   * The kept reading, unless its sample was young enough and became too old while it was kept: the cache time may be longer
+   * than `max_sample_age`. A sample that was too old from the start is kept; otherwise every message would ask again.
    */
   get #kept(): Look | undefined {
     const { kept } = this.#cache;
@@ -130,9 +130,9 @@ class MetricCapacity implements CapacitySource {
     return kept.age <= limit && this.#age(kept) > limit ? undefined : kept;
   }
 
-  /** What a reading lets be spent, 0..1 (async-processor 3.3): D - B, or the fallback. */
+  /** The budget that a reading allows, 0..1 (async-processor 3.3): D - B, or the fallback. */
   budgetOf(reading: CapacityReading): number {
-    // A reading that has a problem and can be spent is the fallback; computed from D, it would lose digits.
+    // A spendable reading with a problem is the fallback; computed from D, it would lose digits.
     if (reading.problem !== "") return reading.readable ? Math.min(this.#options.fallback, 1 - reading.baseline) : 0;
     return reading.budget > reading.baseline ? Math.min(1, reading.budget - reading.baseline) : 0;
   }
@@ -160,7 +160,7 @@ class MetricCapacity implements CapacitySource {
     return this.#age(look) <= limit ? "" : `the sample is older than max_sample_age (${limit} ms)`;
   }
 
-  /** Of its sample, milliseconds. */
+  /** The age of its sample, milliseconds. */
   #age({ age, startedAt }: Look): number {
     return age + (this.#clock.now() - startedAt);
   }
@@ -187,9 +187,9 @@ class MetricCapacity implements CapacitySource {
       readable: true,
       budget: assumed,
       value: assumed,
-      // A number that nobody measured does not contain what we run.
+      // A number without a measurement does not contain own work.
       kind: "queue-only",
-      // After an overload it is no news: it must not reopen at once.
+      // After an overload the fallback is not new: it must not reopen the gate at once.
       sampleTime: look.startedWall - settings.metric_lag,
     };
     return { look, seen, spent };
@@ -206,7 +206,7 @@ class MetricCapacity implements CapacitySource {
   }
 }
 
-/** A gate that lets messages pass while a metric says that there is room (async-processor 3.3, metric gates). */
+/** A gate that lets messages pass while a metric shows room (async-processor 3.3, metric gates). */
 export function metricGate(options: MetricGateOptions, context: GateContext): DispatchGate {
   const capacity = new MetricCapacity(options, context);
   const verdict = (reading: CapacityReading): GateVerdict => (capacity.budgetOf(reading) > 0 ? CONTINUE : REFUSE);
@@ -223,7 +223,7 @@ export function metricGate(options: MetricGateOptions, context: GateContext): Di
 }
 
 /**
- * The smallest value of several series, for a budget: whichever of them tells the truth, it is not exceeded.
+ * The smallest value of several series, for a budget: it exceeds none of them, so it is safe if any of them is right.
  * @throws SluiceError METRIC_SOURCE when there is none, or one that is no finite number
  */
 export function lowest(samples: readonly MetricSample[]): number {

@@ -3,7 +3,7 @@ import type { z } from "zod";
 import type { BudgetUnit } from "../../base/plugin/gate.ts";
 import { canonical, choiceParameter, durationParameter, floatParameter, stringParameter } from "./parameters.ts";
 
-/** Ours beside what the reference has, for every gate that reads a metric (async-processor 2.7). */
+/** Parameters that Sluice adds to the reference's, for every gate that reads a metric (async-processor 2.7). */
 export const METRIC_PARAMETERS = {
   max_sample_age: durationParameter({ default: "60s", moreThan: 0 }).describe(
     "A sample older than this cannot be believed; must be above `metric_lag`.",
@@ -40,7 +40,7 @@ export interface MetricSettings {
   readonly fallback: number;
 }
 
-/** Refuses what would keep the gate closed for ever. */
+/** Refuses ages that would keep the gate closed for ever. */
 export function plausibleAges(
   { max_sample_age: age, metric_lag: lag }: MetricSettings,
   context: z.core.$RefinementCtx,
@@ -50,15 +50,15 @@ export function plausibleAges(
   context.addIssue({ code: "custom", path: ["max_sample_age"], message });
 }
 
-/** Refuses a unit for which nothing says how much there is: the workers of a pool are counted in requests. */
+/** Refuses a unit without a known total: the workers of a pool are counted in requests. */
 export function knownCapacity(settings: MetricSettings, known: boolean, context: z.core.$RefinementCtx, how: string) {
   if (settings.unit === "requests" || settings.max_sys !== undefined || known) return;
   context.addIssue({ code: "custom", path: ["unit"], message: `\`${settings.unit}\` needs ${how}` });
 }
 
 /**
- * The same text for gates of the same type and parameters, whatever order and spelling they were written in. A digest:
- * parameters may hold passwords, and this stands in logs.
+ * The same text for gates of the same type and parameters, in any order and spelling. It is a digest, because parameters may
+ * hold passwords and the text appears in logs.
  * @param parameters as their schema returned them
  */
 export function capacityKey(type: string, parameters: unknown): string {

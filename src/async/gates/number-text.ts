@@ -1,11 +1,11 @@
-/** The shortest decimal digits that read back as `value`, and where the decimal point stands: 0.digits x 10^point. */
+/** The shortest decimal digits that read back as `value`, and the place of the decimal point: 0.digits x 10^point. */
 function shortest(value: number): { readonly sign: string; readonly digits: string; readonly point: number } {
   const [mantissa = "", exponent = "0"] = Math.abs(value).toExponential().split("e");
   return { sign: value < 0 ? "-" : "", digits: mantissa.replace(".", ""), point: Number(exponent) + 1 };
 }
 
 /**
- * A finite number without exponent, as Go's format `f` has it: 1e21 is 1000000000000000000000, 1e-7 is 0.0000001.
+ * A finite number without exponent, as in Go's format `f`: 1e21 is 1000000000000000000000, 1e-7 is 0.0000001.
  * Source: async-processor 3.2.
  */
 export function plainNumber(value: number): string {
@@ -16,8 +16,8 @@ export function plainNumber(value: number): string {
 }
 
 /**
- * A finite number as Go's format `g` has it: 100 is 100, 0.5 is 0.5, 1e6 is 1e+06. So do the published queries write their
- * divisor (async-processor 3.7), and dashboards compare their text.
+ * A finite number as in Go's format `g`: 100 is 100, 0.5 is 0.5, 1e6 is 1e+06. The published queries write their divisor this
+ * way (async-processor 3.7), and dashboards compare their text.
  */
 export function generalNumber(value: number): string {
   const { sign, digits, point } = shortest(value);

@@ -5,8 +5,8 @@ import type { GateSpec } from "../../base/plugin/gate.ts";
 import { plainNumber } from "./number-text.ts";
 
 /**
- * The kinds of gate parameters with the coercions of async-processor 3.2. Absent, null and "" mean the default; without a
- * default that is an error, with `optional` it is undefined. Messages repeat no values of texts: they may be secrets.
+ * The kinds of gate parameters with the coercions of async-processor 3.2. Absent, null and "" mean the default. Without a
+ * default they are an error, and with `optional` they are undefined. Messages repeat no texts, because texts may be secrets.
  */
 export interface ParameterOptions<T> {
   readonly default?: T;
@@ -16,7 +16,7 @@ export interface OptionalParameter {
   readonly optional: true;
 }
 
-/** What a number may be; a default is not checked. */
+/** The range of a number; a default is not checked. */
 export interface Bounds {
   readonly min?: number;
   readonly max?: number;
@@ -34,7 +34,7 @@ interface Kind<T> {
   /** For messages: "a number". */
   readonly name: string;
   readonly accepts: readonly JsonType[];
-  /** @throws SluiceError what is wrong with a value that is neither absent, null nor "" */
+  /** @throws SluiceError with the error in a value that is neither absent, null nor "" */
   read(value: unknown): T | undefined;
 }
 
@@ -65,7 +65,7 @@ function wrong(problem: string): SluiceError {
   return new SluiceError("GATE_PARAMETERS", problem);
 }
 
-/** `undefined` for what Go would not take for a number either: "NaN" and "inf" are no thresholds. */
+/** `undefined` for texts that Go would not read as a number either: "NaN" and "inf" are no thresholds. */
 function numberIn(value: unknown): number | undefined {
   const number = typeof value === "string" && DECIMAL.test(value) ? Number(value) : value;
   return typeof number === "number" && Number.isFinite(number) ? number : undefined;
@@ -79,7 +79,7 @@ function bounded(value: number, { min, max, moreThan, lessThan }: Bounds): numbe
   return value;
 }
 
-/** What stands in a text as JSON; other values as they are. */
+/** The JSON value in a text; other values unchanged. */
 function parsed(value: unknown, name: string): unknown {
   if (typeof value !== "string") return value;
   try {
@@ -104,7 +104,7 @@ function textOf(value: unknown): string | undefined {
 const stringKind: Kind<string> = {
   name: "a text",
   accepts: ["string", "number", "boolean"],
-  // What is no text at all means the default too.
+  // A value that is no text means the default, too.
   read: textOf,
 };
 
@@ -195,7 +195,7 @@ export function intParameter(
   );
 }
 
-/** A duration as Go writes it; milliseconds out. `default` is written the same way, bounds are milliseconds. */
+/** A duration in Go's notation; the result is in milliseconds. `default` uses the same notation, bounds are milliseconds. */
 export function durationParameter(options: ParameterOptions<string> & Bounds = {}): Schema<number> {
   const name = 'a duration with a unit such as "90s" or "1m30s"';
   const kind: Kind<number> = {
@@ -239,7 +239,7 @@ export function textMapParameter(): Schema<Readonly<Record<string, string>>> {
   );
 }
 
-/** Parameters of something inside: an object, or one as JSON text. */
+/** Parameters of an inner part: an object, or one as JSON text. */
 export function objectParameter(options: ParameterOptions<Parameters> = {}): Schema<Parameters> {
   const name = "an object";
   return parameter({ name, accepts: ["object", "string"], read: (value) => objectIn(value, name) }, options);
@@ -278,13 +278,13 @@ function gateIn(value: unknown, where = ""): GateSpec | undefined {
   const { gate_type: type, gate_params: parameters, ...rest } = objectIn(value, `${where}${GATE}`) ?? {};
   const [unknown] = Object.keys(rest);
   if (unknown !== undefined) throw wrong(`${where}unknown key \`${unknown.slice(0, 80)}\`; expected ${GATE}`);
-  // A gate without a type would let everything pass; nobody writes one into another gate for that.
+  // A gate without a type would let every message pass; an inner gate for that purpose is a mistake.
   if (typeof type !== "string" || type === "") throw wrong(`${where}\`gate_type\` is missing; expected ${GATE}`);
   const none = parameters === undefined || parameters === null || parameters === "";
   return { type, parameters: (none ? undefined : objectIn(parameters, `${where}\`gate_params\` as an object`)) ?? {} };
 }
 
-/** JSON with the keys in order: equal parameters, equal text. */
+/** JSON with ordered keys: equal parameters give equal text. */
 export function canonical(value: unknown): string {
   return JSON.stringify(value, (_, inner: unknown) =>
     typeof inner === "object" && inner !== null && !Array.isArray(inner)

@@ -95,7 +95,7 @@ export const prometheusQueryGate = defineGate({
   },
 });
 
-/** Requests that wait do not show what runs; requests that run do (async-processor G-13). */
+/** The figure of waiting requests does not contain running work; the figure of running requests does (async-processor G-13). */
 const KINDS = ["queue-only", "queue-only", "occupancy"] as const;
 
 export const prometheusBudgetGate = defineGate({
@@ -152,7 +152,7 @@ export const prometheusBudgetGate = defineGate({
           const counting = ready.count(signal);
           const found = await budgetOf(cascade, signal);
           const pods = await counting;
-          // An EPP without model servers goes on publishing what it saw last, as idle as it was.
+          // An EPP without model servers goes on publishing its last value, however idle that was.
           if (pods === 0) return { ...found, budget: undefined, problem: "no model server of the pool is ready" };
           return { ...found, maxSys: pods === undefined ? undefined : pods * perPod };
         },
@@ -163,13 +163,13 @@ export const prometheusBudgetGate = defineGate({
   },
 });
 
-/** The budget that a figure gives, in which the requests that run are contained. */
+/** The budget of a figure that contains the running requests. */
 async function occupancyIn(figure: PrometheusFigure, signal: AbortSignal): Promise<MetricFinding> {
   const { samples, time } = await figure.ask(signal);
   return { budget: lowest(samples), problem: "", kind: "occupancy", maxSys: undefined, sampleTime: time };
 }
 
-/** A cascade that finds nothing does not take away what else is known: how many model servers there are. */
+/** A cascade without a result does not remove the other known figure: the number of model servers. */
 async function budgetOf(cascade: BudgetCascade, signal: AbortSignal): Promise<MetricFinding> {
   try {
     const { samples, time, kind } = await cascade.ask(signal);
@@ -180,20 +180,20 @@ async function budgetOf(cascade: BudgetCascade, signal: AbortSignal): Promise<Me
   }
 }
 
-/** One way to find out a pool's budget. */
+/** One source of a pool's budget. */
 interface CascadeSource {
   readonly kind: CapacityReading["kind"];
   ask(signal: AbortSignal): Promise<MetricAnswer>;
 }
 
-/** Which source answered, and what. */
+/** The source that answered, and its answer. */
 interface CascadeAnswer extends MetricAnswer {
   readonly kind: CapacityReading["kind"];
 }
 
 /**
- * Sources in the order of preference: the first that answers with at least one sample counts, whatever its values are
- * (async-processor 3.7). Says once in the log when another one takes over.
+ * Sources in the order of preference: the first that answers with at least one sample counts, with any values
+ * (async-processor 3.7). A change of the source is one line in the log.
  */
 class BudgetCascade {
   readonly #sources: readonly CascadeSource[];
@@ -238,11 +238,11 @@ class BudgetCascade {
 }
 
 /**
- * How many model servers of a pool are ready: the largest of the published series, since each EPP replica publishes one; else
- * how many have a queue in the metrics (async-processor 2.7).
+ * The number of ready model servers of a pool. Each EPP replica publishes a series, and the largest counts; without a series,
+ * the number of model servers with a queue in the metrics (async-processor 2.7).
  *
- * The number and the budget are two questions, and a scrape that fails between them takes the number away from one answer.
- * Without a number the workers count as max_SYS, which may be more: so the last known number stays for as long as a sample may.
+ * The number and the budget are two questions, and a scrape that fails between them removes the number from one answer. Without
+ * a number the workers count as max_SYS, which may be more. So the last known number stays for as long as a sample may.
  */
 class ReadyPods {
   readonly #client: PrometheusClient;
@@ -251,7 +251,7 @@ class ReadyPods {
   readonly #kept: number;
   #known: { readonly pods: number; readonly at: number } | undefined;
 
-  /** @param kept milliseconds for which a number that nobody tells any more counts */
+  /** @param kept milliseconds for which the last number counts when the metrics give none */
   constructor(client: PrometheusClient, selection: PoolSelection, clock: Clock, kept: number) {
     this.#client = client;
     this.#selection = selection;
@@ -259,7 +259,7 @@ class ReadyPods {
     this.#kept = kept;
   }
 
-  /** @returns undefined when it is not known, nor was lately */
+  /** @returns undefined when the number is not known, and was not known lately */
   async count(signal: AbortSignal): Promise<number | undefined> {
     const pods =
       (await largest(this.#client, readyPodsQuery(this.#selection), signal)) ??
@@ -277,7 +277,7 @@ async function largest(client: PrometheusClient, query: string, signal: AbortSig
     const values = samples.map(({ value }) => value).filter((value) => Number.isFinite(value) && value >= 0);
     return values.length === 0 ? undefined : values.reduce((a, b) => Math.max(a, b));
   } catch {
-    // The budget itself may be known all the same.
+    // The budget itself may still be known.
     return undefined;
   }
 }

@@ -12,7 +12,7 @@ function quoted(text: string): string {
   return `"${escaped}"`;
 }
 
-/** `metric{a="x",b="y"}`: exact matches in alphabetical order, those without a value left out. */
+/** `metric{a="x",b="y"}`: exact matches in alphabetical order; matchers without a value are left out. */
 function selector(metric: string, matchers: Matchers): string {
   const texts = Object.entries(matchers)
     .flatMap(([name, text]) => (text === undefined ? [] : [`${name}=${quoted(text)}`]))
@@ -26,13 +26,13 @@ export interface PoolSelection {
   readonly namespace: string | undefined;
 }
 
-/** A published expression and the one that tells the time of its samples, as Unix seconds. */
+/** A published expression, and the expression for the time of its samples, as Unix seconds. */
 export interface BuiltQuery {
   readonly query: string;
   readonly timestampQuery: string;
 }
 
-/** The oldest sample of several selectors: an expression has no time of its own, only what it selects has. */
+/** The oldest sample of several selectors: an expression has no time of its own, only its selectors have one. */
 function oldest(...selectors: readonly string[]): string {
   return `min(${selectors.map((each) => `timestamp(${each})`).join(" or ")})`;
 }
@@ -43,12 +43,12 @@ export function saturationQuery({ pool, namespace }: PoolSelection): BuiltQuery 
   return { query: `1 - ${saturation}`, timestampQuery: oldest(saturation) };
 }
 
-/** How many model servers of the pool are ready; the EPP labels the pool `name` here. */
+/** The number of ready model servers of the pool; the EPP labels the pool `name` here. */
 export function readyPodsQuery({ pool, namespace }: PoolSelection): string {
   return selector("inference_pool_ready_pods", { name: pool, namespace });
 }
 
-/** How many model servers have a queue of their own in the metrics, for an EPP that does not publish how many are ready. */
+/** The number of model servers with a queue of their own in the metrics, for an EPP that does not publish the ready ones. */
 export function queuedPodsQuery({ pool, namespace }: PoolSelection): string {
   const perPod = selector("inference_pool_per_pod_queue_size", { name: pool, namespace });
   // Several EPP replicas publish each model server; it counts once.
@@ -56,11 +56,11 @@ export function queuedPodsQuery({ pool, namespace }: PoolSelection): string {
 }
 
 /**
- * The sources of the dispatch budget in the order they are tried (async-processor 3.7): requests in the EPP's flow control
- * queues, requests in the model servers' queues, requests they run.
+ * The sources of the dispatch budget in the order in which they are tried (async-processor 3.7): requests in the EPP's flow
+ * control queues, requests in the model servers' queues, requests that run.
  * @param perPod K, requests per ready pod
- * @param robust takes the largest of several series of ready pods; the published form is an error then, as with two EPP
- *   replicas
+ * @param robust true: takes the largest of several series of ready pods. The published form is an error there, for example with
+ * two EPP replicas
  */
 export function budgetQueries(selection: PoolSelection, perPod: number, robust: boolean): readonly BuiltQuery[] {
   const { pool, namespace } = selection;

@@ -1,13 +1,13 @@
--- What the scripts of quotas begin with. KEYS: the set.
+-- Every script of quotas begins with this file. KEYS: the set.
 --
--- Both modes keep a sorted set under `<prefix><attribute>:<value>`, by the server's clock: processes whose clocks differ
--- count alike. Rate limits score the instant of admission in nanoseconds, as the reference does, so that its processes and
--- ours share one window; a double holds them to 256 ns, and the server counts in microseconds. Concurrency scores the end
--- of the lease in milliseconds. The two never meet: scores of one lie above 10^16, those of the other below, so quotas of
--- both modes may share a key, and what one leaves behind when the mode is changed does not disturb the other.
+-- Both modes keep a sorted set under `<prefix><attribute>:<value>`, by the server's clock, so processes with different clocks
+-- count alike. A rate limit scores the instant of admission in nanoseconds, as the reference does, so that processes of both
+-- share one window. A double holds nanoseconds to 256 ns, and the server counts in microseconds. Concurrency scores the end of
+-- the lease in milliseconds. Scores of a rate limit lie above 10^16, those of concurrency below. So quotas of both modes may
+-- share a key, and entries of an earlier mode do not disturb the later one.
 --
--- The reference's counter of messages in flight, a plain number, counts as a full quota: it goes away by itself one window
--- after the last process that used it; without an expiry it is left over and goes at once.
+-- The reference's counter of messages in flight, a plain number, counts as a full quota. It expires one window after the last
+-- process that used it. A counter without an expiry is a leftover and is removed at once.
 
 local key = KEYS[1]
 local function foreign()

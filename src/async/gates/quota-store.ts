@@ -4,33 +4,33 @@ import type { Logger } from "../../base/telemetry/logger.ts";
 import { type RedisScript, readScript } from "../brokers/redis/script.ts";
 import type { GateRedis } from "./redis-parameters.ts";
 
-/** Where the reservations of a quota are counted, for all processes together. */
+/** The place where the reservations of a quota are counted, for all processes together. */
 export interface QuotaStore {
   /**
    * Takes one place of the quota `key` under the name `member`.
    * @returns false = the quota is used up, and nothing was taken
-   * @throws when the store cannot be asked; the place may have been taken all the same
+   * @throws when the store gives no answer; the place may still be taken
    */
   reserve(key: string, member: string): Promise<boolean>;
-  /** Says that these places are still in use. @throws when the store cannot be told */
+  /** Reports that these places are still in use. @throws when the store cannot be reached */
   renew(key: string, members: readonly string[]): Promise<void>;
-  /** Gives places back; those that are gone already are nothing. @throws when the store cannot be told */
+  /** Gives places back; places that are gone already are ignored. @throws when the store cannot be reached */
   giveBack(key: string, members: readonly string[]): Promise<void>;
   close(): void;
 }
 
-/** Names of places that one command carries at most. */
+/** Most names of places in one command. */
 const MOST_AT_ONCE = 1_000;
-/** Milliseconds that a reservation waits for a connection: enough for the first one and for a server that restarts. */
+/** Milliseconds that a reservation waits for a connection: enough for the first one, and for a server that restarts. */
 const CONNECT_LIMIT = 5_000;
 const TAKE_TOKEN = readScript(import.meta.dirname, "quota-key.lua", "quota-take-token.lua");
 const TAKE_SLOT = readScript(import.meta.dirname, "quota-key.lua", "quota-take-slot.lua");
 const KEEP_SLOTS = readScript(import.meta.dirname, "quota-key.lua", "quota-keep-slots.lua");
 
-/** What a server that runs quotas has to know. */
+/** The scripts that a server needs for quotas. */
 export const QUOTA_SCRIPTS: readonly RedisScript[] = [TAKE_TOKEN, TAKE_SLOT, KEEP_SLOTS];
 
-/** What both modes do alike. */
+/** The common part of both modes. */
 class RedisQuota {
   protected readonly redis: GateRedis;
 
@@ -52,7 +52,7 @@ class RedisQuota {
   }
 }
 
-/** At most `limit` tokens within any window; each leaves by itself when the window has passed over it. */
+/** At most `limit` tokens within any window; each token leaves when the window has passed it. */
 export class RedisRateLimit extends RedisQuota implements QuotaStore {
   readonly #args: readonly string[];
 
@@ -98,7 +98,7 @@ function portions(members: readonly string[]): readonly (readonly string[])[] {
   return found;
 }
 
-/** Places whose return failed and is tried again; beyond it the oldest is forgotten: it frees itself within one window. */
+/** Most places whose return failed and is tried again; beyond it the oldest is dropped: it frees itself within one window. */
 export const MAX_PENDING = 10_000;
 /** Milliseconds until the first repetition, and the longest pause after doublings. */
 const FIRST_PAUSE = 100;
@@ -112,8 +112,8 @@ interface Place {
 }
 
 /**
- * Gives places of quotas back in the background: nobody waits for it and nothing of it throws. The first attempt leaves at
- * once, on the connection on which reservations are made, so that whoever asks next finds the place free.
+ * Gives places of quotas back in the background: no caller waits for it, and it never throws. The first attempt leaves at once,
+ * on the connection of the reservations, so that the next reservation finds the place free.
  */
 export class GiveBack {
   readonly #store: QuotaStore;
@@ -139,7 +139,7 @@ export class GiveBack {
 
   give(key: string, member: string): void {
     const places = [{ key, member }];
-    // A store that neither answers nor fails must not collect questions without end.
+    // A store that neither answers nor fails must not collect an unlimited number of calls.
     if (this.#running.size >= MAX_PENDING) this.#keep(places, "the store does not answer");
     else this.#send(key, places);
   }
@@ -187,7 +187,7 @@ export class GiveBack {
     for (const [key, places] of byKey) this.#send(key, places);
   }
 
-  /** Tries what is left once more; what a store does not take within a second frees itself later. */
+  /** Tries the remaining places once more; places that a store does not take within a second free themselves later. */
   async close(): Promise<void> {
     const limit = new AbortController();
     const end = delay(this.#clock, CLOSE_LIMIT, limit.signal).catch(() => {});

@@ -1,7 +1,7 @@
 -- Takes a place under a lease; begins with quota-key.lua.
 -- KEYS: the set. ARGV: member, limit, lease in ms. Answer: 1, or 0 when there is none left.
 
--- Milliseconds that a key outlives what is in it.
+-- Milliseconds that a key outlives its entries.
 local LINGER = 1000
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if foreign() then return 0 end

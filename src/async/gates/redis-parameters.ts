@@ -8,7 +8,7 @@ import type { RedisScript } from "../brokers/redis/script.ts";
 import type { RedisConnection } from "../brokers/settings.ts";
 import { booleanParameter, stringParameter } from "./parameters.ts";
 
-/** How a gate's Redis server is reached: the reference's `address`, and what a server with a password or TLS needs. */
+/** How a gate reaches its Redis server: the reference's `address`, and the settings for a password or TLS. */
 export const CONNECTION_PARAMETERS = {
   address: stringParameter({ default: "" }).describe("`host:port` of the Redis server; this or `url` is required."),
   url: stringParameter({ default: "" }).describe(
@@ -28,7 +28,7 @@ export const CONNECTION_PARAMETERS = {
   tls_key_file: stringParameter({ default: "" }).describe("PEM file of the client certificate's key."),
 };
 
-/** What gates need of a connection. */
+/** The part of a connection that gates need. */
 export type GateRedis = Pick<Redis, "ready" | "whenReady" | "send" | "run" | "close">;
 
 interface ConnectionParameters {
@@ -45,8 +45,8 @@ interface ConnectionParameters {
 const ADDRESS = /^(\[[0-9a-f:.]+\]|[^\s:/?#@[\]]*):(\d{1,5})$/i;
 
 /**
- * Begins to connect to the server that a gate's parameters name; a server that is away delays, and fails nothing.
- * @param scripts that will be run on it
+ * Begins to connect to the server that a gate's parameters name; a server that is away causes a delay and no failure.
+ * @param scripts that will run on it
  * @throws SluiceError GATE_PARAMETERS, REDIS_URL_INVALID
  */
 export function connectGate(
@@ -57,7 +57,7 @@ export function connectGate(
   return connectRedis(connectionOf(parameters), context, { scripts });
 }
 
-/** Server, database and key: what tells two keys apart, without the password. */
+/** Server, database and key: tells two keys apart, without the password. */
 export function keyName(parameters: ConnectionParameters, key: string): string {
   const { host, port, database } = parseRedisUrl(urlOf(parameters));
   return `redis ${hostPort(host, port)}/${database} ${key}`;
@@ -94,7 +94,7 @@ function urlOf(parameters: ConnectionParameters): string {
   if (address === "") throw invalid("address", "is missing (host:port)");
   const [, host, port] = ADDRESS.exec(address) ?? [];
   if (port === undefined || Number(port) > 65_535)
-    // Not repeated: who writes a whole URL here may have written a password.
+    // The value is not repeated: a whole URL in this place may contain a password.
     throw invalid("address", "expected host:port");
   const password = password_env === "" ? "" : process.env[password_env];
   if (password === undefined) throw invalid("password_env", `there is no environment variable ${password_env}`);

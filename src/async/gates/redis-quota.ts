@@ -18,7 +18,7 @@ import { choiceParameter, durationParameter, intParameter, stringParameter } fro
 import { GiveBack, QUOTA_SCRIPTS, type QuotaStore, RedisConcurrency, RedisRateLimit } from "./quota-store.ts";
 import { CONNECTION_PARAMETERS, connectGate } from "./redis-parameters.ts";
 
-/** Places that one gate holds at a time; who comes beyond asks again. */
+/** Most places that one gate holds at a time; later messages ask again. */
 export const MAX_HELD = 20_000;
 /** Longest pause between two renewals, milliseconds. */
 const LONGEST_RENEWAL = 30_000;
@@ -28,16 +28,16 @@ const EXHAUSTED: GateVerdict = { kind: "refuse", reason: "quota_exhausted" };
 interface QuotaOptions {
   readonly attribute: string;
   readonly prefix: string;
-  /** Label and let pass, instead of refusing. */
+  /** True: labels the message and lets it pass. False: refuses it. */
   readonly classifying: boolean;
-  /** Milliseconds that a place lives without being renewed; undefined = places are tokens that leave by themselves. */
+  /** Milliseconds that a place lives without a renewal; undefined = places are tokens, which expire. */
   readonly lease: number | undefined;
 }
 
 /**
- * A quota per value of an attribute that all processes share (async-processor 3.4). In concurrency mode each message in
- * flight holds a place under a lease that is renewed while it runs, however long that is; a holder that dies stops renewing
- * and its places are free one lease later. A rate limit's token is kept when the message was sent, and goes back otherwise.
+ * A quota per value of an attribute that all processes share (async-processor 3.4). In concurrency mode, each message in flight
+ * holds a place under a lease, which is renewed while the message runs, without a limit. A holder that dies stops renewing, and
+ * its places are free one lease later. The token of a rate limit is kept when the message was sent, and goes back otherwise.
  */
 export class QuotaGate implements DispatchGate {
   readonly capacities = [];
@@ -46,11 +46,11 @@ export class QuotaGate implements DispatchGate {
   readonly #clock: Clock;
   readonly #log: Logger;
   readonly #giveBack: GiveBack;
-  /** Places that have to be renewed, by key. */
+  /** Places that need renewal, by key. */
   readonly #held = new Map<string, Set<string>>();
   #holding = 0;
   #renewal: Timer | undefined;
-  /** No other process and no earlier life of this one has the same. */
+  /** No other process and no earlier run of this one has the same name. */
   readonly #name = randomBytes(9).toString("base64url");
   #count = 0;
 
@@ -80,7 +80,7 @@ export class QuotaGate implements DispatchGate {
     try {
       reserved = await whileWanted(reserving, signal);
     } catch (error) {
-      // Whether it was taken, or its answer lost, or it will be taken in a moment: it goes back.
+      // The place goes back in all three cases: it was taken, its answer was lost, or it is about to be taken.
       const giveBack = (): void => this.#giveBack.give(key, member);
       reserving.then(giveBack, giveBack);
       throw error;
@@ -101,12 +101,12 @@ export class QuotaGate implements DispatchGate {
     return CONTINUE;
   }
 
-  /** Who shares a quota shares its end. */
+  /** Messages with the same quota are refused together. */
   refusalKey(message: GateMessage): string | undefined {
     return this.#options.classifying ? undefined : this.#key(message);
   }
 
-  /** Undefined: the message has no such attribute, and no quota. */
+  /** Undefined: the message has no such attribute, and so no quota. */
   #key({ metadata }: GateMessage): string | undefined {
     const { attribute, prefix } = this.#options;
     return Object.hasOwn(metadata, attribute) ? `${prefix}${attribute}:${metadata[attribute]}` : undefined;
@@ -132,14 +132,14 @@ export class QuotaGate implements DispatchGate {
       pause,
       () => {
         this.#renewal = this.#holding === 0 ? undefined : this.#renewIn(pause);
-        // One that fails is made good by the next: there are two more within the lease.
+        // The next renewal makes up for one that fails: two more fit within the lease.
         void this.#renew();
       },
       true,
     );
   }
 
-  /** What fails is made good by the next round: there are two more within the lease. */
+  /** The next round makes up for a renewal that fails: two more fit within the lease. */
   async #renew(): Promise<void> {
     const rounds = await Promise.allSettled(
       [...this.#held].map(([key, members]) => this.#store.renew(key, [...members])),

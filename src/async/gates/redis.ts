@@ -16,17 +16,17 @@ import { RefreshCache, whileWanted } from "./metric-sources/refresh-cache.ts";
 import { floatParameter, stringParameter } from "./parameters.ts";
 import { CONNECTION_PARAMETERS, connectGate, type GateRedis, keyName } from "./redis-parameters.ts";
 
-/** Milliseconds for which an answer serves all who ask: as often as the reference asks for one waiting message. */
+/** Milliseconds for which an answer serves all callers: as often as the reference asks for one waiting message. */
 const FRESH_FOR = 50;
 /** Milliseconds that a question waits for a connection, and for everything together. */
 const CONNECT_LIMIT = 1_000;
 const ANSWER_LIMIT = 5_000;
-/** A decimal number, as people and programs write it; no hexadecimal, no infinity. */
+/** A decimal number in the usual notation; no hexadecimal, no infinity. */
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
 
 /**
- * The share of the workers that may have something in flight, as somebody writes it into a Redis key (async-processor 3.3).
- * What cannot be read closes the gate (async-processor 2.5).
+ * The share of the workers that may have a message in flight, as a user writes it into a Redis key (async-processor 3.3). An
+ * unreadable value closes the gate (async-processor 2.5).
  */
 export class RedisBudget implements DispatchGate, CapacitySource {
   readonly key: string;
@@ -39,7 +39,7 @@ export class RedisBudget implements DispatchGate, CapacitySource {
   readonly #cache: RefreshCache<CapacityReading>;
 
   /**
-   * @param key.name says which key of which server it is, for people and for the ledger
+   * @param key.name names the key and its server, for users and for the ledger
    * @param missing budget while there is no such key; undefined = unreadable
    */
   constructor(
@@ -78,7 +78,7 @@ export class RedisBudget implements DispatchGate, CapacitySource {
   }
 
   async #get(): Promise<string | null> {
-    // A process that has just started asks before its connection stands.
+    // A process that has just started asks before it has a connection.
     if (!this.#redis.ready) await this.#redis.whenReady(CONNECT_LIMIT);
     const reply = await this.#redis.send(["GET", this.#budgetKey]);
     return reply === null ? null : String(reply);
@@ -104,7 +104,7 @@ export class RedisBudget implements DispatchGate, CapacitySource {
     return kept === undefined ? whileWanted(this.read(false), signal).then(verdict) : verdict(kept);
   }
 
-  /** The budget is everybody's. */
+  /** All messages share the budget. */
   refusalKey(): string {
     return "";
   }
@@ -135,7 +135,7 @@ function reading(isReadable: boolean, problem: string, value: number, sampleTime
     baseline: 0,
     maxSys: undefined,
     unit: "requests",
-    // Nobody measured what runs into the number: all of ours counts against it.
+    // The number contains no measurement of running work: all own work counts against it.
     kind: "queue-only",
     sampleTime,
     value,

@@ -3,7 +3,7 @@ import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
 import type { ResultMessage } from "../messages/message.ts";
 import { encodeResult, errorResult } from "../messages/result.ts";
 
-/** Of google.rpc.Code, those that are told apart here. */
+/** The codes of google.rpc.Code that the broker tells apart. */
 export const STATUS = { INVALID_ARGUMENT: 3, DEADLINE_EXCEEDED: 4, PERMISSION_DENIED: 7 } as const;
 
 /** Entries of one Acknowledge, ModifyAckDeadline or Publish request; ids are some 200 bytes long, the limit is 512 KiB. */
@@ -18,20 +18,20 @@ export type Received = protos.google.pubsub.v1.IReceivedMessage;
 /** A subscription as the service describes it. */
 export type SubscriptionInfo = protos.google.pubsub.v1.ISubscription;
 
-/** What became of a change of leases. Whatever is in neither group went well. */
+/** The outcome of a change of leases. Ids in neither group succeeded. */
 export interface AckReport {
-  /** Ids that are no lease any more (told only by subscriptions with exactly-once delivery). */
+  /** Ids that are no lease any more (only subscriptions with exactly-once delivery report them). */
   readonly lost: ReadonlySet<string>;
   /** Ids that can be tried again, with the reason. */
   readonly failed: ReadonlyMap<string, string>;
 }
 
 /**
- * The calls of Google's client that the broker makes, each bounded in time and never repeated by the client itself: what
- * is repeated, and when, is for the broker to say.
+ * The calls of Google's client that the broker makes. Each is bounded in time, and the client never repeats one: the broker
+ * decides what it repeats, and when.
  */
 export class PubSubClient {
-  /** False with an emulator: there is no Cloud Monitoring besides it. */
+  /** False with an emulator: it has no Cloud Monitoring. */
   readonly monitored: boolean;
   readonly #pubsub: PubSub;
   readonly #subscriber: v1.SubscriberClient;
@@ -58,14 +58,14 @@ export class PubSubClient {
       ...(place.endpoint === undefined ? {} : { apiEndpoint: place.endpoint }),
     });
     const found = await pubsub.getClientConfig();
-    // An emulator asks for no credentials; without this the client looks for Google's metadata server all the same.
+    // An emulator asks for no credentials, but without this the client would look for Google's metadata server.
     const config = (
       pubsub.isEmulator ? { ...found, clientOptions: { universeDomain: "googleapis.com" } } : found
     ) as ConstructorParameters<typeof v1.SubscriberClient>[0];
     return new PubSubClient(pubsub, [new v1.SubscriberClient(config), new v1.PublisherClient(config)], place);
   }
 
-  /** Waits for messages; none when there were none for a while. @param max 1..1,000 */
+  /** Waits for messages; returns none when none came for a while. @param max 1..1,000 */
   async pull(subscription: string, max: number, signal: AbortSignal): Promise<readonly Received[]> {
     const [answer] = await this.#subscriber.pull(
       { subscription: this.#subscription(subscription), maxMessages: max },
@@ -125,11 +125,11 @@ export class PubSubClient {
   }
 }
 
-/** Where results go, and which server is asked. */
+/** The project for results, and the server. */
 export interface PubSubPlace {
   readonly projectId: string;
   readonly resultTopicId: string;
-  /** `host:port` of an emulator; undefined = as the environment says. */
+  /** `host:port` of an emulator; undefined = the environment decides. */
   readonly endpoint?: string | undefined;
 }
 
@@ -139,17 +139,14 @@ export function statusOf(error: unknown): number {
   return typeof code === "number" ? code : -1;
 }
 
-/** An id, or a full resource name as it is. */
+/** The full resource name of an id; a full name stays as it is. */
 function resourceName(place: { readonly projectId: string }, kind: string, id: string): string {
   return id.startsWith("projects/") ? id : `projects/${place.projectId}/${kind}/${id}`;
 }
 
 type GoogleClient = typeof import("@google-cloud/pubsub");
 
-/**
- * Google's client, which only this transport needs and people install themselves.
- * @throws SluiceError PUBSUB_CLIENT_MISSING
- */
+/** Google's client. Only this transport needs it, and users install it themselves. @throws SluiceError PUBSUB_CLIENT_MISSING */
 export async function loadPubSub(
   load: () => Promise<GoogleClient> = () => import("@google-cloud/pubsub"),
 ): Promise<GoogleClient> {
@@ -182,9 +179,9 @@ async function inChunks(ackIds: readonly string[], send: (chunk: string[]) => Pr
 }
 
 /**
- * With exactly-once delivery the error details name the ids that failed, each with its own code; the others went well.
- * Without such details all have failed. Source: the comments of AcknowledgeConfirmation in pubsub.proto, and what
- * Google's own stream makes of them.
+ * With exactly-once delivery, the error details name the ids that failed, each with its own code; the other ids succeeded.
+ * Without such details all ids failed. Source: the comments of AcknowledgeConfirmation in pubsub.proto, and the code of
+ * Google's own stream.
  */
 function sortFailures(ackIds: readonly string[], error: unknown, lost: Set<string>, failed: Map<string, string>): void {
   const details =
@@ -200,14 +197,14 @@ function sortFailures(ackIds: readonly string[], error: unknown, lost: Set<strin
   }
 }
 
-/** Limits of one Publish request: 1,000 messages and 10 MB, with room for what surrounds them. */
+/** Limits of one Publish request: 1,000 messages and 10 MB, with room for the rest of the request. */
 const ENTRIES = 1000;
 const BYTES = 9_500_000;
 
 /**
- * Publishes results and waits until the service has confirmed them. A result larger than a message can be is replaced by
- * one that says so, with the status of the answer: nobody could ever send it.
- * @returns per result undefined when it is confirmed, else the reason why not
+ * Publishes results and waits until the service has confirmed them. A result larger than the largest message can never be sent.
+ * A short result that says so, with the status of the answer, replaces it.
+ * @returns for each result undefined when it is confirmed, else the reason why not
  */
 export async function publishResults(
   client: PubSubClient,
@@ -238,7 +235,7 @@ async function publishBatch(
   try {
     await client.publish(entries.slice(from, to));
   } catch (error) {
-    // One message that the topic refuses (a schema, say) must not keep the others.
+    // One message that the topic refuses (because of a schema, for example) must not delay the others.
     if (statusOf(error) === STATUS.INVALID_ARGUMENT && to - from > 1)
       for (let at = from; at < to; at++) await publishBatch(client, entries, at, at + 1, problems);
     else problems.fill(messageOf(error), from, to);
@@ -256,14 +253,14 @@ function encodeForTopic(result: ResultMessage): Uint8Array {
 
 const METRIC = "pubsub.googleapis.com/subscription/num_undelivered_messages";
 
-/** How far back a figure may lie: Cloud Monitoring shows it minutes late. */
+/** Greatest age of a figure, milliseconds: Cloud Monitoring shows it minutes late. */
 const WINDOW = 300_000;
 
 /**
- * How many messages of a subscription nobody has acknowledged, as Cloud Monitoring last saw it (async-processor 5.4).
+ * The number of unacknowledged messages of a subscription, as Cloud Monitoring last saw it (async-processor 5.4).
  * @param now Unix milliseconds
  * @returns NaN when there was no figure within the last 5 minutes
- * @throws whatever `get` throws
+ * @throws the errors of `get`
  */
 export async function undeliveredMessages(
   get: (url: string) => Promise<unknown>,

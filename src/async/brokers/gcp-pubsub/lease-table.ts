@@ -10,22 +10,22 @@ export interface LeasedMessage {
   readonly claim: Claim;
   readonly messageId: string;
   /**
-   * Leases on it: one, and one more for each time the service delivers the same message again while it is held here.
-   * The newer ones need no worker of their own: one end settles all.
+   * The leases on the message: one, and one more for each time the service delivers it again while this process holds it.
+   * The newer leases need no worker of their own: one outcome settles all.
    */
   ackIds: string[];
-  /** Its result was confirmed; what is left is to acknowledge. */
+  /** The result was confirmed; only the acknowledgement is left. */
   published: boolean;
-  /** A write for it has failed before. */
+  /** A write for the message failed before. */
   failed: boolean;
-  /** What is under way for it: nothing, its end, or its way back (which no renewal may undo). */
+  /** The change under way: none, its end, or its way back (which no renewal may undo). */
   settling: "no" | "result" | "give-back";
-  /** The last look found it in nobody's hands. */
+  /** The last check found no holder of the message in this process. */
   unheld: boolean;
 }
 
 /**
- * Reads a message as it comes from a subscription (async-processor 4.3).
+ * Reads a message as a subscription delivers it (async-processor 4.3).
  * @param id of the claim, unique per delivery
  * @throws UnreadableMessage
  */
@@ -35,7 +35,7 @@ export function readLeasedMessage(queue: QueueSettings, received: Received, id: 
   if (!isUtf8(data)) throw new UnreadableMessage("the message is no UTF-8 text");
   const messageId = message?.messageId ?? "";
   const bare = parseBareRequest(data.toString("utf8"), message?.attributes ?? {}, {
-    // 0 without a dead-letter policy: the service then counts no deliveries.
+    // 0 without a dead-letter policy: then the service counts no deliveries.
     retryCount: Math.max(0, (received.deliveryAttempt ?? 0) - 1),
     correlationId: messageId,
     requestQueueName: queue.name,
@@ -63,22 +63,22 @@ function bytesOf(data: Uint8Array | string | null | undefined): Buffer {
   return Buffer.from(data ?? "", "base64");
 }
 
-/** 64-bit seconds come as a text or as an object that can be one. */
+/** 64-bit seconds come as a text, or as an object that converts to one. */
 function milliseconds(time: { seconds?: unknown; nanos?: number | null } | null | undefined): number {
   if (time === null || time === undefined) return Number.NaN;
   return Number(String(time.seconds ?? 0)) * 1000 + (time.nanos ?? 0) / 1e6;
 }
 
-/** Leases on one message that are kept: the oldest have run out long ago. */
+/** Most leases kept on one message: the oldest have run out long ago. */
 const LEASES = 64;
 
-/** What became of a change of one delivery's leases. */
+/** The outcome of a change of one delivery's leases. */
 export type LeaseOutcome = "done" | "lost" | { readonly failed: string };
 
 /**
- * The messages of one subscription that this process holds, by claim and by message: the service may deliver a message
- * again while it is held, and a table by message alone would forget the first delivery (hazard H-29).
- * Bounded by what is claimed and buffered.
+ * The messages of one subscription that this process holds, by claim and by message. The service may deliver a message again
+ * while it is held, and a table by message alone would forget the first delivery (hazard H-29).
+ * The claimed and buffered messages bound its size.
  */
 export class LeaseTable {
   readonly #byClaim = new Map<string, LeasedMessage>();
@@ -96,10 +96,10 @@ export class LeaseTable {
     return this.#byClaim.get(delivery.claim.id) === delivery;
   }
 
-  /** @returns the delivery that is in work for this message: the given one, or an older one that got one more lease */
+  /** @returns the delivery that is in work for this message: the given one, or an older one with one more lease */
   admit(delivery: LeasedMessage): LeasedMessage {
     const held = this.#byMessage.get(delivery.messageId);
-    // One that is going back may be delivered again before the answer to that is here.
+    // A message that goes back may be delivered again before the answer to that call comes.
     if (held !== undefined && held.settling !== "give-back") {
       held.ackIds.push(...delivery.ackIds);
       if (held.ackIds.length > LEASES) held.ackIds.splice(0, held.ackIds.length - LEASES);
@@ -116,8 +116,8 @@ export class LeaseTable {
   }
 
   /**
-   * Takes note of leases that are gone. A delivery without any is removed, and its claim marked as lost.
-   * @param ackIds those of the delivery that `report` is about
+   * Removes leases that are gone. A delivery without any lease is removed, and its claim marked as lost.
+   * @param ackIds leases of the delivery that `report` is about
    */
   apply(delivery: LeasedMessage, ackIds: readonly string[], report: AckReport): LeaseOutcome {
     if (report.lost.size > 0) delivery.ackIds = delivery.ackIds.filter((id) => !report.lost.has(id));

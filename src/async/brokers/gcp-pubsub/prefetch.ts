@@ -6,37 +6,37 @@ import { ClaimBuffer } from "../claim-buffer.ts";
 import type { QueueSettings } from "../settings.ts";
 import { type PubSubClient, type Received, STATUS, statusOf } from "./client.ts";
 
-/** Messages that may lie in one buffer or be asked for, and their bytes. */
+/** Most messages in one buffer or asked for, and their bytes. */
 const BUFFER_MESSAGES = 1000;
 const BUFFER_BYTES = 64 * 1024 * 1024;
 
-/** Requests that may wait for messages of one subscription at the same time. */
+/** Most requests that wait for messages of one subscription at the same time. */
 const PULLS = 4;
 
 /** Pauses after failed pulls, milliseconds: doubling from the first to the longest. */
 const FIRST_PAUSE = 250;
 const LONGEST_PAUSE = 10_000;
 
-/** How long a receive says something about the service, milliseconds (async-processor 5.4). */
+/** Milliseconds for which a receive proves that the service works (async-processor 5.4). */
 const RECENT = 30_000;
 
 /**
- * Fetches messages of one subscription in the background, so that a claim never waits as long as a pull does. It fetches
- * only what the last claim wanted and did not get. A change of that number ends no pull (hazard H-12): more is asked for
- * besides, and what comes too much stays here under its lease.
+ * Fetches messages of one subscription in the background, so that a claim never waits as long as a pull. It fetches only the
+ * messages that the last claim wanted and did not get. A change of that number ends no pull (hazard H-12): another pull asks
+ * for more, and surplus messages stay here under their leases.
  */
 export class Prefetch {
   readonly #queue: QueueSettings;
   readonly #client: Promise<PubSubClient>;
   readonly #clock: Clock;
   readonly #random: Random;
-  /** Takes what was received and says what of it is to be handed out. */
+  /** Takes the received messages and returns the claims to hand out. */
   readonly #arrived: (received: readonly Received[]) => readonly Claim[];
   readonly #available: () => void;
   readonly #end = new AbortController();
   readonly #buffer = new ClaimBuffer({ claims: BUFFER_MESSAGES, bytes: BUFFER_BYTES });
   readonly #pulls = new Set<Promise<void>>();
-  /** Messages that the pulls under way may bring. */
+  /** Messages that the pulls under way may return. */
   #asked = 0;
   #pause = 0;
   #pausedUntil = Number.NEGATIVE_INFINITY;
@@ -64,7 +64,7 @@ export class Prefetch {
   }
 
   /**
-   * Hands out what is here, oldest first, and has more fetched if that is not enough.
+   * Hands out buffered messages, oldest first, and fetches more if they are not enough.
    * @throws SluiceError once per failed pull, when there is nothing to hand out
    */
   take(request: ClaimRequest): Claim[] {
@@ -79,7 +79,7 @@ export class Prefetch {
   }
 
   /**
-   * What the receives of late say about the service: true = it works, undefined = nothing.
+   * True when the latest receives show that the service works; undefined when they show nothing.
    * @throws SluiceError BROKER_UNAVAILABLE when the last one failed
    */
   health(): true | undefined {
@@ -89,7 +89,7 @@ export class Prefetch {
     return this.#receivedAt > since ? true : undefined;
   }
 
-  /** Ends all pulls; what is in the buffer stays. */
+  /** Ends all pulls; buffered messages stay. */
   async close(): Promise<void> {
     this.#end.abort();
     await Promise.all(this.#pulls);
@@ -116,7 +116,7 @@ export class Prefetch {
       this.#pause = 0;
       return received;
     } catch (error) {
-      // Nobody published anything, or nobody answered: a look-up tells them apart.
+      // Either no message was published, or the service did not answer: a look-up tells them apart.
       if (statusOf(error) !== STATUS.DEADLINE_EXCEEDED && !this.#end.signal.aborted) this.#failed(error);
       return [];
     }

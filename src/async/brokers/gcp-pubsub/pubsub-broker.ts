@@ -22,31 +22,31 @@ import { Subscription } from "./subscription.ts";
 /** Seconds until a refused message is delivered again (async-processor 5.4). */
 const REFUSED = 10;
 
-/** Milliseconds between two lines about the backlog of one subscription: Cloud Monitoring may be forbidden for good. */
+/** Milliseconds between two log lines about the backlog of one subscription: Cloud Monitoring may be forbidden for good. */
 const LOG_INTERVAL = 600_000;
 
 export interface PubSubDeps {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Logger;
-  /** `host:port` of an emulator instead of what the environment says (`PUBSUB_EMULATOR_HOST`). */
+  /** `host:port` of an emulator, in place of the environment's (`PUBSUB_EMULATOR_HOST`). */
   readonly endpoint?: string;
 }
 
 /**
- * Google Pub/Sub (async-processor 5.4): at least one result per message, under the same request id. Leases are the
- * service's ack deadlines; when a message that went back is delivered again is the subscription's to say, whatever `due`
- * says. Calls reject with PUBSUB_CLIENT_MISSING when Google's client is not installed.
+ * Google Pub/Sub (async-processor 5.4): at least one result per message, under the same request id. Leases are the service's
+ * ack deadlines. The subscription decides when it delivers a returned message again; `due` has no effect. Calls reject with
+ * PUBSUB_CLIENT_MISSING when Google's client is not installed.
  */
 export function pubSubBroker(settings: PubSubSettings, deps: PubSubDeps): Broker {
   return new PubSubBroker(settings, deps);
 }
 
-/** A settlement on its way; `at` = its place among the outcomes. */
+/** A settlement under way; `at` = its place among the outcomes. */
 interface Pending {
   readonly at: number;
   readonly delivery: LeasedMessage;
-  /** Undefined: it goes back. */
+  /** Undefined: the message goes back. */
   readonly result: ResultMessage | undefined;
   readonly delay: number;
 }
@@ -55,7 +55,7 @@ class PubSubBroker implements Broker {
   readonly #settings: PubSubSettings;
   readonly #deps: PubSubDeps;
   readonly #subscriptions = new Map<string, Subscription>();
-  /** Last figures of Cloud Monitoring. */
+  /** The last figures of Cloud Monitoring. */
   readonly #undelivered = new Map<string, number>();
   readonly #client: Promise<PubSubClient>;
   readonly #log: RateLimitedLog;
@@ -148,14 +148,14 @@ class PubSubBroker implements Broker {
     return claims.map(() => false);
   }
 
-  /** Retries lie in the service, and come back by themselves. */
+  /** Retries stay in the service, which delivers them again. */
   async moveDue(): Promise<number> {
     return this.#settings.pollInterval;
   }
 
   /**
-   * The service queues by itself what is not renewed. Only claims that nobody took are given back: their messages would
-   * else, when they come again, be taken for work that is under way.
+   * The service queues messages again whose leases are not renewed. This call gives back only claims that no caller took:
+   * otherwise their messages, delivered again, would look like work under way.
    */
   async reclaim(held: ReadonlySet<string>): Promise<void> {
     for (const subscription of this.#subscriptions.values()) {
@@ -168,7 +168,7 @@ class PubSubBroker implements Broker {
     await Promise.all([...this.#subscriptions.values()].map((subscription) => subscription.check()));
   }
 
-  /** Cloud Monitoring counts claimed messages as waiting, and answers minutes late; without an answer the last figure stands. */
+  /** Cloud Monitoring counts claimed messages as waiting, and answers minutes late; without an answer the last figure stays. */
   async backlog(queue: QueueSettings): Promise<QueueBacklog> {
     const client = await this.#client;
     const unknown = Number.NaN;
@@ -193,7 +193,7 @@ class PubSubBroker implements Broker {
     await client?.close();
   }
 
-  /** Results first: only what is confirmed may be acknowledged (hazard H-11). */
+  /** Results first: only messages with a confirmed result may be acknowledged (hazard H-11). */
   async #publish(client: PubSubClient, all: readonly Pending[], outcomes: SettleOutcome[]): Promise<void> {
     const some = all.filter(({ delivery, result }) => result !== undefined && !delivery.published);
     const problems = await publishResults(
@@ -215,7 +215,7 @@ class PubSubBroker implements Broker {
   }
 }
 
-/** A result that was published and whose lease was gone then is settled all the same: its owner has it. */
+/** A published result counts as settled even when its lease was gone by then: its owner has it. */
 function conclude({ at, delivery, result }: Pending, verdict: LeaseOutcome, outcomes: SettleOutcome[]): void {
   if (typeof verdict === "object") {
     delivery.failed = true;

@@ -19,17 +19,17 @@ import {
 import { type LeasedMessage, type LeaseOutcome, LeaseTable, readLeasedMessage } from "./lease-table.ts";
 import { Prefetch } from "./prefetch.ts";
 
-/** What the service takes as a lease, seconds. */
+/** The leases that the service accepts, seconds. */
 const SHORTEST_LEASE = 10;
 const LONGEST_LEASE = 600;
 
 /**
- * When leases of what has arrived are made as long as ours, milliseconds, and how often that is tried: late enough for
- * quick messages to be over by then, early enough for the service's shortest lease.
+ * Milliseconds until the leases of received messages get their configured length, and the number of attempts. The pause is long
+ * enough for quick messages to end first, and shorter than the service's shortest lease.
  */
 const FIRST_LEASE = { pause: 2000, attempts: 3 } as const;
 
-/** Milliseconds between two lines about the same kind of trouble. */
+/** Milliseconds between two log lines about the same kind of problem. */
 const LOG_INTERVAL = 60_000;
 
 export interface SubscriptionDeps {
@@ -46,7 +46,7 @@ interface Unreadable {
   readonly error: UnreadableMessage;
 }
 
-/** One subscription: what it delivers, and the leases on it. */
+/** One subscription: its messages, and the leases on them. */
 export class Subscription {
   readonly queue: QueueSettings;
   readonly leases = new LeaseTable();
@@ -77,13 +77,13 @@ export class Subscription {
     this.#inBackground(this.#advise());
   }
 
-  /** @returns what became of each, in order */
+  /** @returns the outcome of each, in order */
   async acknowledge(deliveries: readonly LeasedMessage[]): Promise<readonly LeaseOutcome[]> {
     const { client, ids } = await this.#prepare(deliveries);
     const report = await client.acknowledge(this.queue.name, ids.flat());
     const late: string[] = [];
     const outcomes = deliveries.map((delivery, at) => {
-      // Delivered once more while this was under way.
+      // Leases of a delivery that came while the call was under way.
       const newer = delivery.ackIds.filter((id) => !ids[at]!.includes(id));
       const outcome = this.#conclude(delivery, ids[at]!, report);
       if (outcome === "done") late.push(...newer);
@@ -93,7 +93,7 @@ export class Subscription {
     return outcomes;
   }
 
-  /** Ends leases. @param seconds until the message is delivered again; 0 = when the subscription's retry policy says */
+  /** Ends leases. @param seconds until the message is delivered again; 0 = the subscription's retry policy decides */
   async giveBack(deliveries: readonly LeasedMessage[], seconds: number): Promise<readonly LeaseOutcome[]> {
     const { client, ids } = await this.#prepare(deliveries);
     const report = await client.modifyAckDeadline(this.queue.name, ids.flat(), seconds);
@@ -101,7 +101,7 @@ export class Subscription {
   }
 
   /**
-   * Makes leases as long as the configuration has them, from now. Those found gone are marked as lost.
+   * Sets leases to their configured length, from now. Leases that are gone are marked as lost.
    * @returns why some could not be extended, or undefined
    */
   async extend(deliveries: readonly LeasedMessage[]): Promise<string | undefined> {
@@ -115,7 +115,7 @@ export class Subscription {
     return problem;
   }
 
-  /** Gives back what was handed out here and is in nobody's hands, two calls in a row. @returns how many */
+  /** Gives back messages that were handed out and had no holder in two calls in a row. @returns how many */
   async release(held: ReadonlySet<string>): Promise<number> {
     const buffered = new Set(this.prefetch.buffered);
     const leftovers: LeasedMessage[] = [];
@@ -135,14 +135,14 @@ export class Subscription {
     try {
       await client.lookUp(this.queue.name);
     } catch (error) {
-      // Many subscribers may receive but not look: whoever refuses can be reached.
+      // Many subscribers may receive but not look up: a server that refuses can be reached.
       if (statusOf(error) === STATUS.PERMISSION_DENIED) return;
       const problem = `subscription ${this.queue.name} cannot be looked up: ${messageOf(error)}`;
       throw new SluiceError("BROKER_UNAVAILABLE", problem, { cause: error });
     }
   }
 
-  /** Ends everything under way; all that is held goes back to the service. */
+  /** Ends everything under way; all held messages go back to the service. */
   async close(): Promise<void> {
     this.#end.abort();
     this.#heartbeat?.cancel();
@@ -161,7 +161,7 @@ export class Subscription {
     return outcome;
   }
 
-  /** @returns what is to be handed out: neither what cannot be read nor what is held already */
+  /** @returns the claims to hand out: neither unreadable messages nor messages that are held already */
   #arrived(received: readonly Received[]): readonly Claim[] {
     const fresh: Claim[] = [];
     const leased = new Set<LeasedMessage>();
@@ -182,7 +182,7 @@ export class Subscription {
     return fresh;
   }
 
-  /** The service's own lease may be as short as 10 s, less than the time between two renewals. */
+  /** The service's own lease may be as short as 10 s, which is less than the time between two renewals. */
   async #firstLease(arrived: readonly LeasedMessage[]): Promise<void> {
     for (let attempt = 1; attempt <= FIRST_LEASE.attempts; attempt++) {
       await delay(this.#deps.clock, FIRST_LEASE.pause, this.#end.signal);
@@ -195,8 +195,8 @@ export class Subscription {
   }
 
   /**
-   * Ends messages that nobody can read, with a result for those whose owner is known. Where that fails nothing is
-   * acknowledged, and they come again by themselves.
+   * Ends unreadable messages, with a result for those whose owner is known. Where that fails, nothing is acknowledged, and the
+   * service delivers them again.
    */
   async #discard(unreadable: readonly Unreadable[]): Promise<void> {
     const client = await this.#deps.client;
@@ -219,7 +219,7 @@ export class Subscription {
     }
   }
 
-  /** What lies in the buffer is in no claim that others renew. */
+  /** Buffered messages belong to no claim that another part renews. */
   #armHeartbeat(): void {
     const interval = Math.min(30_000, Math.max(1000, this.#deps.leases.claimTtl / 3));
     this.#heartbeat = this.#deps.clock.after(
@@ -233,10 +233,10 @@ export class Subscription {
     );
   }
 
-  /** Says what the subscription lacks that lets the processor do worse than it could (async-processor 5.4). */
+  /** Logs which settings of the subscription make the processor work worse than it could (async-processor 5.4). */
   async #advise(): Promise<void> {
     const client = await this.#deps.client;
-    // Whoever may not look gets no advice.
+    // Without the right to look up, there is no advice.
     const info: SubscriptionInfo | undefined = await client.lookUp(this.queue.name).catch(() => undefined);
     if (info === undefined) return;
     const lacks: string[] = [];

@@ -4,7 +4,7 @@ import { integerMember, isObject, parseObject, readRequest, textField, textMap, 
 
 const KINDS: ReadonlySet<unknown> = new Set<EnvelopeKind>(["plain", "redis", "pubsub"]);
 
-/** The routing of a message that has none yet. */
+/** The routing of a message that was not routed yet. */
 export const NO_ROUTING: Routing = {
   retryCount: 0,
   queueId: "",
@@ -53,7 +53,7 @@ export function parseEnvelope(text: string): Message {
   }
 }
 
-/** The JSON text of an envelope; the request's own text goes in as it is. */
+/** The JSON text of an envelope; the request's own text stays as it is. */
 export function encodeEnvelope({ routing, kind, text }: Pick<Message, "routing" | "kind" | "text">): string {
   return `{"internal":${JSON.stringify(routingMembers(routing))},"request_kind":"${kind}","data":${text}}`;
 }
@@ -71,7 +71,7 @@ function readRouting(internal: Readonly<Record<string, unknown>>, id: string): R
   };
 }
 
-/** Empty members are left out, as other processors leave them out. */
+/** Empty members are left out, as in other processors. */
 function routingMembers(routing: Routing): Record<string, unknown> {
   return {
     retry_count: routing.retryCount || undefined,
@@ -87,7 +87,7 @@ function routingMembers(routing: Routing): Record<string, unknown> {
 
 /**
  * Reads a request without an envelope, as Pub/Sub carries it (async-processor 4.3).
- * @param attributes go into the metadata and overwrite what has the same name there
+ * @param attributes go into the metadata and overwrite entries of the same name
  * @throws UnreadableMessage
  */
 export function parseBareRequest(

@@ -1,4 +1,4 @@
-/** Where a member's value stands in a JSON text: start inclusive, end exclusive. */
+/** The place of a member's value in a JSON text: start inclusive, end exclusive. */
 export interface Range {
   readonly start: number;
   readonly end: number;
@@ -10,8 +10,8 @@ const OPEN_BRACKET = 0x5b;
 const OPEN_BRACE = 0x7b;
 
 /**
- * The ranges of the members of the JSON object that begins at `from`, without copying any of them. The text must be valid
- * JSON: it is not checked here. Of members of one name the last counts, as in `JSON.parse`.
+ * The ranges of the members of the JSON object that begins at `from`, without copies. The caller guarantees valid JSON. Of
+ * members with the same name the last counts, as in `JSON.parse`.
  * @param from index of the object's brace or of white space before it
  */
 export function memberRanges(text: string, from = 0): Map<string, Range> {
@@ -39,7 +39,7 @@ function skipSpace(text: string, from: number): number {
   }
 }
 
-/** @param from index of the opening quote @returns the index behind the closing one */
+/** @param from index of the opening quote @returns the index after the closing one */
 function skipString(text: string, from: number): number {
   let at = from + 1;
   for (;;) {
@@ -51,7 +51,7 @@ function skipString(text: string, from: number): number {
   }
 }
 
-/** @param from index of the opening quote @param to index behind the closing one */
+/** @param from index of the opening quote @param to index after the closing one */
 function nameOf(text: string, from: number, to: number): string {
   const name = text.slice(from + 1, to - 1);
   return name.includes("\\") ? (JSON.parse(text.slice(from, to)) as string) : name;
@@ -69,7 +69,7 @@ function skipValue(text: string, from: number): number {
   }
   let depth = 0;
   MARK.lastIndex = from;
-  // `test` leaves its place and makes nothing; `exec` would make an object for each mark.
+  // `test` keeps its position and creates nothing; `exec` would create an object for each mark.
   while (MARK.test(text)) {
     switch (text.charCodeAt(MARK.lastIndex - 1)) {
       case QUOTE:

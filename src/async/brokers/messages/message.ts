@@ -6,16 +6,16 @@ export interface QueuedRequest {
   readonly created: number;
   /** Unix seconds; <= 0 is invalid. */
   readonly deadline: number;
-  /** The bytes of the JSON value as they were written; undefined when there is none. */
+  /** The bytes of the JSON value as the producer wrote them; undefined when there is none. */
   readonly payload: Uint8Array | undefined;
   readonly metadata: Readonly<Record<string, string>>;
   /** Extra HTTP headers. */
   readonly headers: Readonly<Record<string, string>>;
-  /** Instead of the queue's request path; empty = none. */
+  /** Replaces the queue's request path; empty = none. */
   readonly endpoint: string;
 }
 
-/** What the Async Processor adds to a request while it travels (async-processor 4.2, `internal`). */
+/** The data that the Async Processor adds to a request on its way (async-processor 4.2, `internal`). */
 export interface Routing {
   readonly retryCount: number;
   readonly queueId: string;
@@ -31,12 +31,12 @@ export interface Routing {
 
 export type EnvelopeKind = "plain" | "redis" | "pubsub";
 
-/** A message as a broker keeps it: routing, and the request with the exact text it was written in. */
+/** A message as a broker keeps it: routing, and the request with its exact text. */
 export interface Message {
   readonly routing: Routing;
   readonly kind: EnvelopeKind;
   readonly request: QueuedRequest;
-  /** The JSON text of the request (`data` of the envelope), unchanged since the producer wrote it. */
+  /** The JSON text of the request (`data` of the envelope), exactly as the producer wrote it. */
   readonly text: string;
 }
 
@@ -49,7 +49,7 @@ export type ErrorCode =
   | "INFERENCE_ERROR"
   | "INVALID_REQUEST";
 
-/** The one end of a message (async-processor 4.4). */
+/** The one result of a message (async-processor 4.4). */
 export interface ResultMessage {
   readonly id: string;
   /** 0 = no HTTP answer was received. */
@@ -59,8 +59,8 @@ export interface ResultMessage {
   /** Empty = none. */
   readonly errorCode: ErrorCode | "";
   readonly errorMessage: string;
-  /** Of the answer; written only when the payload is no UTF-8 text. */
+  /** Content type of the answer; written only when the payload is no UTF-8 text. */
   readonly contentType: string;
-  /** Written from the hands of a process after the store had lost the message; absent = no. */
+  /** A process wrote the result of a message that the store had lost; absent = no. */
   readonly recovered?: boolean;
 }

@@ -2,7 +2,7 @@ import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
 import { memberRanges } from "./json-members.ts";
 import type { QueuedRequest } from "./message.ts";
 
-/** An entry of a queue that is no message. What could still be read of it tells its owner. */
+/** An entry of a queue that is no message. Its readable parts identify its owner. */
 export class UnreadableMessage extends SluiceError {
   /** Empty when it could not be found. */
   readonly id: string;
@@ -21,7 +21,7 @@ export function parseObject(text: string, what: string): Record<string, unknown>
   try {
     value = JSON.parse(text);
   } catch (error) {
-    // V8 quotes what it could not read, and reasons go to logs and metrics, where no prompt may stand.
+    // V8 quotes the unreadable text. Reasons go to logs and metrics, which must contain no prompt.
     const at = / at position \d+/.exec(messageOf(error))?.[0] ?? "";
     throw new UnreadableMessage(`${what} is no JSON${at === "" ? "" : `: it breaks off or goes wrong${at}`}`);
   }
@@ -32,7 +32,7 @@ export function parseObject(text: string, what: string): Record<string, unknown>
 /**
  * Reads a request; unknown members are ignored, and null counts as absent. Source: async-processor 4.1.
  * @param text its JSON text
- * @param value what `text` was parsed to
+ * @param value the parsed `text`
  * @throws UnreadableMessage for a member of the wrong type
  */
 export function readRequest(text: string, value: Readonly<Record<string, unknown>>): QueuedRequest {

@@ -16,8 +16,8 @@ export function errorResult(id: string, code: ErrorCode, message: string): Resul
 }
 
 /**
- * The JSON text that result consumers read: zero status and empty codes are left out, `payload` is always a text. A body
- * that is no UTF-8 goes as base64 and says so.
+ * The JSON text for result consumers: zero status and empty codes are left out, `payload` is always a text. A body that is no
+ * UTF-8 goes as base64, with a mark.
  */
 export function encodeResult(result: ResultMessage): string {
   const text = isUtf8(result.payload);

@@ -3,7 +3,7 @@ import type { SubmitRequest } from "../queue-client.ts";
 import { encodeEnvelope, NO_ROUTING } from "./envelope.ts";
 import { isObject } from "./request.ts";
 
-/** What a producer writes for one request. */
+/** The entry that a producer writes for one request. */
 export interface Submission {
   readonly id: string;
   readonly deadline: number;
@@ -22,7 +22,7 @@ export interface SubmissionDefaults {
 }
 
 /**
- * Checks a request and makes its envelope (async-processor 4.6). A payload given as text stands in it unchanged.
+ * Checks a request and makes its envelope (async-processor 4.6). A payload given as text stays unchanged.
  * @throws SluiceError REQUEST_INVALID
  */
 export function submission(request: SubmitRequest, defaults: SubmissionDefaults): Submission {
@@ -82,7 +82,7 @@ function payloadText(payload: unknown): string {
   } catch (cause) {
     throw new SluiceError("REQUEST_INVALID", `payload cannot be written as JSON: ${messageOf(cause)}`, { cause });
   }
-  // A `toJSON` may make anything of an object: that of a date makes a text.
+  // A `toJSON` method can make any value of an object; that of a date makes a text.
   if (!text?.startsWith("{")) throw invalid("payload must be a JSON object");
   return text;
 }

@@ -9,31 +9,31 @@ import { isObject } from "../messages/request.ts";
 import type { Producer } from "../queue-client.ts";
 import { type Requester, ResultRequester } from "./result-requester.ts";
 
-/** Where the queues are: exactly one of the two. */
+/** The place of the queues: exactly one of the two. */
 type PlaceOptions =
   | {
       readonly redis: {
         /** `redis://` or `rediss://`, with user, password and database. */
         readonly url: string;
-        /** PEM texts; without them the system's authorities and no client certificate. */
+        /** PEM texts; default: the system's authorities and no client certificate. */
         readonly tls?: { readonly ca?: string; readonly cert?: string; readonly key?: string };
       };
       readonly sqlite?: undefined;
     }
   | {
       readonly sqlite: {
-        /** Of the queue file; it is made if need be, its folder is not. */
+        /** Path of the queue file. The file is created if needed, its folder is not. */
         readonly path: string;
       };
       readonly redis?: undefined;
     };
 
 export type ProducerOptions = PlaceOptions & {
-  /** Where requests go that name no other queue. Default on Redis: `request-sortedset`; needed with a file. */
+  /** The queue for requests that name no other queue. Default on Redis: `request-sortedset`; required with a file. */
   readonly requestQueueName?: string;
-  /** Where their results go, and where `getResult` takes them. */
+  /** The queue for their results, from which `getResult` takes them. */
   readonly resultQueueName: string;
-  /** Told what goes wrong with the connection and mends itself; default: nobody. */
+  /** Gets connection problems, which end without help from the application; default: no log. */
   readonly log?: Logger;
 };
 
@@ -42,8 +42,8 @@ const PRODUCER_OPTIONS = ["redis", "sqlite", "requestQueueName", "resultQueueNam
 /**
  * A producer for an application (async-processor 4.6): puts requests on a queue of the Async Processor, and takes results.
  * End it with `close`.
- * @throws SluiceError PRODUCER_INVALID for options that are none; REDIS_URL_INVALID; BROKER_UNAVAILABLE when Redis does not
- *   answer within 5 s; QUEUE_FILE_FOREIGN, QUEUE_FILE_NEWER, QUEUE_FILE_CORRUPT for a file that must not be used
+ * @throws SluiceError PRODUCER_INVALID for invalid options; REDIS_URL_INVALID; BROKER_UNAVAILABLE when Redis does not answer
+ * within 5 s; QUEUE_FILE_FOREIGN, QUEUE_FILE_NEWER, QUEUE_FILE_CORRUPT for a file that must not be used
  */
 export async function createProducer(options: ProducerOptions): Promise<Producer> {
   checkOptions(options, PRODUCER_OPTIONS);
@@ -51,7 +51,7 @@ export async function createProducer(options: ProducerOptions): Promise<Producer
   if (!resultQueueName) throw invalid("resultQueueName is required: the queue that results go to");
   const deps = { clock: realClock, random: freshRandom(), log: options.log ?? silentLogger };
   if (redis !== undefined) {
-    // Loaded on use: nobody needs the client of the other.
+    // Loaded on use: each store needs only its own client.
     const { redisProducer } = await import("../redis-sortedset/producer.ts");
     const connection = { url: redis.url, tls: redis.tls ?? {}, enableTracing: false };
     const names = { resultQueueName, ...(requestQueueName === undefined ? {} : { requestQueueName }) };
@@ -63,7 +63,7 @@ export async function createProducer(options: ProducerOptions): Promise<Producer
   return sqliteProducer({ path: sqlite.path, requestQueueName, resultQueueName }, deps);
 }
 
-/** What types do not say, and all that they say, for callers without them. @throws SluiceError PRODUCER_INVALID */
+/** Checks all rules, those of the types included, for callers without types. @throws SluiceError PRODUCER_INVALID */
 function checkOptions(options: ProducerOptions, known: readonly string[]): void {
   if (!isObject(options)) throw invalid("options are required: where the queues are, and their names");
   for (const name of Object.keys(options))
@@ -85,13 +85,13 @@ function invalid(problem: string): SluiceError {
 
 export type RequesterOptions = Omit<ProducerOptions, "resultQueueName"> & {
   /**
-   * A queue that nobody else takes results from. Default: one with a name by chance, for this requester alone; what is left
-   * in that when the process dies stays there. A name of its own per process, the same after a restart, avoids that.
+   * A queue that no other consumer takes results from. Default: a queue with a random name, for this requester alone; results
+   * in it stay there when the process dies. A fixed name for each process, the same after a restart, avoids that.
    */
   readonly resultQueueName?: string;
-  /** Requests that may wait at a time; default 10,000. */
+  /** Most requests that wait at a time; default 10,000. */
   readonly maxWaiting?: number;
-  /** Gets results that nobody waits for: of requests given up, or of an earlier life. */
+  /** Gets results that no request waits for: of requests given up, or of an earlier run of the process. */
   readonly onStray?: (result: ResultMessage) => void;
 };
 
@@ -106,7 +106,7 @@ const REQUESTER_OPTIONS = [
 ] as const;
 const MOST_WAITING = 10_000;
 
-/** A requester, with a producer of its own. Options and errors as for `createProducer`. */
+/** A requester with its own producer. Options and errors as for `createProducer`. */
 export async function createRequester(options: RequesterOptions): Promise<Requester> {
   const named = { ...options, resultQueueName: options?.resultQueueName ?? `replies-${randomUUID()}` };
   checkOptions(named as ProducerOptions, REQUESTER_OPTIONS);

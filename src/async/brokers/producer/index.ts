@@ -1,4 +1,4 @@
-/** What applications import as `sluice/producer`. */
+/** The package entry `sluice/producer` for applications. */
 export { SluiceError } from "../../../base/inference/errors.ts";
 export type { Logger } from "../../../base/telemetry/logger.ts";
 export type { ErrorCode, ResultMessage } from "../messages/message.ts";

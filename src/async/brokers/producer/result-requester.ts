@@ -6,25 +6,25 @@ import type { ResultMessage } from "../messages/message.ts";
 import type { Producer, SubmitRequest } from "../queue-client.ts";
 
 export interface RequestOptions extends Omit<SubmitRequest, "id" | "payload" | "resultQueueName"> {
-  /** Default: by chance. Unique among those that wait. */
+  /** Default: a random id. Unique among the waiting requests. */
   readonly id?: string;
   /** Gives the request up: it is cancelled if it was not sent yet. */
   readonly signal?: AbortSignal;
 }
 
-/** Sends requests through the queue and waits for their results, each for its own. */
+/** Sends requests through the queue and waits for the result of each. */
 export interface Requester {
   /**
    * Submits a request and waits for its result, which comes at its deadline at the latest.
    * @param payload the body: an object, or JSON text that is sent exactly as it is
-   * @returns the result, whatever it says; `errorCode` is empty when the gateway has answered
-   * @throws SluiceError REQUEST_INVALID, REQUESTER_FULL, BROKER_UNAVAILABLE (it may have been submitted all the same),
-   *   RESULT_MISSING when no result has come 30 s after the deadline; the reason of an aborted `signal`
+   * @returns the result, successful or not; `errorCode` is empty when the gateway has answered
+   * @throws SluiceError REQUEST_INVALID, REQUESTER_FULL, BROKER_UNAVAILABLE (the request may still be submitted),
+   * RESULT_MISSING when no result has come 30 s after the deadline; the reason of an aborted `signal`
    */
   request(payload: object | string, options: RequestOptions): Promise<ResultMessage>;
-  /** Requests whose result is awaited. */
+  /** Requests that wait for their result. */
   readonly waiting: number;
-  /** Those that wait reject with PRODUCER_CLOSED. */
+  /** Waiting requests reject with PRODUCER_CLOSED. */
   close(): Promise<void>;
 }
 
@@ -42,12 +42,12 @@ interface Waiter {
 
 /** Milliseconds after its deadline at which a result is given up. */
 const GRACE = 30_000;
-/** Milliseconds that one timer lasts: those of Node end at 2^31. */
+/** Longest time of one timer, milliseconds: timers of Node.js end at 2^31. */
 const LONGEST_TIMER = 86_400_000;
-/** Milliseconds until results are asked for again that could not be had. */
+/** Milliseconds until the next attempt after results could not be read. */
 const PAUSE = 1000;
 
-/** Hands each result of one queue, which is its own, to whoever waits for it. */
+/** Hands each result of its own queue to the request that waits for it. */
 export class ResultRequester implements Requester {
   readonly #producer: Producer;
   readonly #deps: RequesterDeps;
@@ -97,7 +97,7 @@ export class ResultRequester implements Requester {
       };
       const onAbort = (): void => {
         waiter.reject(signal!.reason);
-        // Best effort: what cannot be cancelled ends at its deadline.
+        // Best effort: a request that cannot be cancelled ends at its deadline.
         this.#producer.cancelRequests([id]).catch(() => {});
       };
       signal?.addEventListener("abort", onAbort, { once: true });
@@ -132,13 +132,13 @@ export class ResultRequester implements Requester {
     return undefined;
   }
 
-  /** Takes results for as long as somebody waits. */
+  /** Takes results while requests wait. */
   #read(): void {
     if (this.#reading !== undefined) return;
     this.#reading = new AbortController();
     this.#loop = this.#readWhileWaiting(this.#reading.signal).then(() => {
       this.#reading = undefined;
-      // Somebody may have come while the last look ended.
+      // A request may have come while the last read ended.
       if (this.#waiters.size > 0) this.#read();
     });
   }

@@ -20,13 +20,13 @@ import type { QueueSettings, RedisPubSubSettings } from "../settings.ts";
 import { Channel } from "./channel.ts";
 import { RetrySet, TAKE_DUE } from "./retry-set.ts";
 
-/** Milliseconds between two questions whether the connection that only listens is still one. */
+/** Milliseconds between two checks whether the connection that only listens still works. */
 const ALIVE = 10_000;
 
-/** Retries that may lie in memory: whatever is there is lost with the process. */
+/** Most retries in memory: they are lost with the process. */
 const HANDED_OVER = 100;
 
-/** Entries per command when everything is put back at the end. */
+/** Entries per command when all entries are put back at the end. */
 const PER_COMMAND = 100;
 
 export interface RedisPubSubDeps {
@@ -37,9 +37,8 @@ export interface RedisPubSubDeps {
 }
 
 /**
- * Redis channels (async-processor 5.3): nothing is kept for a processor that is away or slow, and every replica gets
- * every message. Claims are held in memory only; what is retried, refused or left at the end waits in Redis, where one
- * replica takes it.
+ * Redis channels (async-processor 5.3): a processor that is away or slow misses messages, and every replica gets every message.
+ * Claims are held in memory only. Retried, refused and unfinished messages wait in Redis, where one replica takes them.
  */
 export function redisPubSubBroker(settings: RedisPubSubSettings, deps: RedisPubSubDeps): Broker {
   return new RedisPubSubBroker(settings, deps);
@@ -49,9 +48,9 @@ class RedisPubSubBroker implements Broker {
   readonly #settings: RedisPubSubSettings;
   readonly #deps: RedisPubSubDeps;
   readonly #channels = new Map<string, Channel>();
-  /** Handed out and not settled. */
+  /** Claims that were handed out and not settled. */
   readonly #held = new Map<string, Claim>();
-  /** Of those, the ones whose settlement has failed before. */
+  /** The held claims whose settlement failed before. */
   readonly #failed = new Set<string>();
   #events: BrokerEvents | undefined;
   #listener: Redis | undefined;
@@ -101,7 +100,7 @@ class RedisPubSubBroker implements Broker {
   }
 
   settle(settlements: readonly Settlement[]): Promise<readonly SettleOutcome[]> {
-    // All are sent in this turn: one round trip for all.
+    // All are sent in this turn of the event loop: one round trip for all.
     return Promise.all(settlements.map((settlement) => this.#settle(settlement)));
   }
 
@@ -113,7 +112,7 @@ class RedisPubSubBroker implements Broker {
     return claims.map(() => false);
   }
 
-  /** Takes what is due into memory, as far as what was taken before is claimed. */
+  /** Takes due retries into memory, as many as claims have made room for. */
   async moveDue(): Promise<number> {
     const { retries } = this.#running();
     let room = HANDED_OVER;
@@ -123,7 +122,7 @@ class RedisPubSubBroker implements Broker {
     return Math.min(this.#settings.pollInterval, retries.wait);
   }
 
-  /** There are no leases: what a process held is lost with it. */
+  /** There are no leases: messages in the hands of a process are lost with it. */
   async reclaim(): Promise<void> {}
 
   async check(): Promise<void> {
@@ -197,7 +196,7 @@ class RedisPubSubBroker implements Broker {
     await this.#running().redis.send(["PUBLISH", this.#settings.resultQueueName, text]);
   }
 
-  /** A connection on which nothing is asked would not notice that nobody is at the other end. */
+  /** A connection without commands would not notice a dead server. */
   #watch(): void {
     this.#alive = this.#deps.clock.after(
       ALIVE,

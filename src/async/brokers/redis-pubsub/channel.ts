@@ -8,20 +8,20 @@ import type { ResultMessage } from "../messages/message.ts";
 import { UnreadableMessage } from "../messages/request.ts";
 import type { QueueSettings } from "../settings.ts";
 
-/** What may wait in memory for a worker, per channel; what comes on top is dropped. */
+/** Most messages that wait in memory for a worker, per channel; further ones are dropped. */
 const WAITING = { claims: 10_000, bytes: 64 * 1024 * 1024 };
 
-/** Milliseconds between two lines about messages of one channel that were dropped. */
+/** Milliseconds between two log lines about dropped messages of one channel. */
 const LOG_INTERVAL = 10_000;
 
 export interface ChannelHooks {
-  /** There is something to claim that was not there at the last claim. */
+  /** There are messages to claim that were not there at the last claim. */
   available(): void;
-  /** @param result for its owner, where that is known */
+  /** @param result for the owner, where the owner is known */
   unreadable(result: ResultMessage | undefined, reason: string): void;
 }
 
-/** What was received from one channel and waits for a worker. */
+/** The received messages of one channel that wait for a worker. */
 export class Channel {
   readonly #queue: QueueSettings;
   readonly #hooks: ChannelHooks;
@@ -43,7 +43,7 @@ export class Channel {
     return this.#fresh.claims.length + this.#again.claims.length;
   }
 
-  /** Of them, those that are no longer in Redis. */
+  /** The waiting messages that are no longer in Redis. */
   get retries(): number {
     return this.#again.claims.length;
   }
@@ -58,12 +58,12 @@ export class Channel {
     this.#log.log("error", "dropped", fields, "messages come faster than they are worked on, and some were dropped");
   }
 
-  /** What was in Redis is never dropped: whoever takes it out looks for room first. */
+  /** A message from the retry set is never dropped: the caller checks the room before it takes one out. */
   receiveRetry(text: string): void {
     this.#store(this.#again, text);
   }
 
-  /** Retries first: they have waited. @param now Unix milliseconds */
+  /** Retries first: they have waited longer. @param now Unix milliseconds */
   take({ max, expired }: ClaimRequest, now: number): readonly Claim[] {
     this.#announced = false;
     const claims = this.#again.take({ max, expired }, now);
@@ -72,7 +72,7 @@ export class Channel {
     return claims;
   }
 
-  /** Everything that waits; it stays. */
+  /** All waiting messages; they stay. */
   all(): readonly Claim[] {
     return [...this.#again.claims, ...this.#fresh.claims];
   }

@@ -2,11 +2,11 @@ import type { Clock } from "../../../base/clock/clock.ts";
 import type { Redis } from "../redis/connection.ts";
 import { readScript } from "../redis/script.ts";
 
-/** Entries that one call takes at most, and looks at: the server is held up no longer than that takes. */
+/** Most entries that one call takes, and most that it reads: this bounds the time in which the server does nothing else. */
 const TAKEN = 100;
 const LOOKED_AT = 1000;
 
-/** Pauses between looks while there is no work, milliseconds: doubling from the first to the longest. */
+/** Pauses between polls while there is no work, milliseconds: doubling from the first to the longest. */
 const FIRST_PAUSE = 1000;
 const LONGEST_PAUSE = 30_000;
 
@@ -38,12 +38,12 @@ export class RetrySet {
     this.#lookAt = clock.now() + FIRST_PAUSE;
   }
 
-  /** Milliseconds until there is reason to look, >= 0. */
+  /** Milliseconds until the next poll is due, >= 0. */
   get wait(): number {
     return Math.max(0, this.#lookAt - this.#clock.now());
   }
 
-  /** The server's clock as it was last heard, Unix milliseconds. */
+  /** The server's clock at its last answer, Unix milliseconds. */
   get time(): number {
     return this.#clock.wall() + this.#offset;
   }
@@ -57,7 +57,7 @@ export class RetrySet {
 
   /**
    * Takes entries that are due. Source of the pauses that follow: async-processor 5.3.
-   * @param limit how many there is room for, > 0
+   * @param limit most entries that there is room for, > 0
    * @throws SluiceError of the connection
    */
   async take(limit: number): Promise<readonly DueRetry[]> {

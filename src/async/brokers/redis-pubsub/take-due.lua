@@ -1,8 +1,8 @@
--- Takes retries that are due, of the queues that are named and of no others: those of another deployment stay exactly
--- where they are (hazard H-10), and the next call goes on behind them instead of reading them again.
--- KEYS: the set of retries. ARGV: how many at most; how many to look at; how many to pass over; queue names.
--- Answer: the server's time; how many the next call is to pass over, -1 = the end was reached; then of each entry its
--- queue and itself.
+-- Takes due retries of the named queues and of no others. Retries of another deployment stay exactly where they are (hazard
+-- H-10), and the next call goes on behind them instead of reading them again.
+-- KEYS: the set of retries. ARGV: most entries to take; most entries to read; entries to skip; queue names.
+-- Answer: the server's time; entries that the next call skips, -1 = the end was reached; then for each entry its queue and the
+-- entry.
 
 local t = redis.call('TIME')
 local now = t[1] .. '.' .. string.format('%06d', t[2])

@@ -1,7 +1,7 @@
--- What is in a queue.
+-- The contents of a queue in numbers.
 -- KEYS: the queue, its claims, the set of retries, its dead letters.
--- Answer: entries waiting, claimed, parked, dead; score and creation time of the first (what stands in front of the
--- payload, whose members mean nothing here). False for a key of another type, and for what is not there.
+-- Answer: entries waiting, claimed, parked, dead; score and creation time of the first (read from the text before the payload,
+-- whose members mean nothing here). False for a key of another type, and for a value that does not exist.
 
 local function count(command, key)
   local reply = redis.pcall(command, key)

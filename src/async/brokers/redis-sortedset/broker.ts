@@ -20,8 +20,8 @@ import { QueueServer, type SortedSetDeps } from "./server.ts";
 import { SettleBatch } from "./settle-batch.ts";
 
 /**
- * Redis sorted sets with leases (async-processor 5.2): what producers write is what other processors of the format write,
- * and others may pop from the same queues. Not for Redis Cluster, where the keys of one step would lie on several servers.
+ * Redis sorted sets with leases (async-processor 5.2). Producers write the format of other processors, and those may pop from
+ * the same queues. Not for Redis Cluster, where the keys of one step would lie on several servers.
  * @throws SluiceError REDIS_URL_INVALID
  */
 export function redisSortedSetBroker(settings: RedisSortedSetSettings, deps: SortedSetDeps): Broker {
@@ -69,7 +69,7 @@ class SortedSetBroker implements Broker {
   async moveDue(): Promise<number> {
     const { retryQueueName, pollInterval } = this.#settings;
     const { queueNames, buried, next } = await moveDue(this.#server.usable(), retryQueueName);
-    // The server does not tell us of our own changes.
+    // The server does not report this connection's own changes.
     for (const name of queueNames) this.#server.announce(this.#server.queueOf(name));
     if (buried > 0)
       this.#deps.log.warn({ set: retryQueueName, buried }, "retries that cannot be queued again are dead letters");
@@ -95,7 +95,7 @@ class SortedSetBroker implements Broker {
       this.#server.events?.reclaimed(queue, requeued);
       this.#server.announce(queue);
     }
-    // Only now: of a jump meanwhile some queues do not know.
+    // Only now: until then, some queues do not know of a jump of the clock.
     if (first !== undefined) this.#storeClock.heard(first, at);
   }
 

@@ -1,5 +1,5 @@
--- Marks the submissions that count now to be cancelled; ids that are not active are nothing (async-processor 4.6).
--- ARGV: prefix of active tokens; prefix of cancel marks; seconds that a mark is kept; ids. Answer: how many were marked.
+-- Marks the current submissions of request ids to be cancelled; ids that are not active are ignored (async-processor 4.6).
+-- ARGV: prefix of active tokens; prefix of cancel marks; seconds that a mark is kept; ids. Answer: the number of marked ids.
 
 local marked = 0
 for i = 4, #ARGV do

@@ -1,19 +1,19 @@
 -- Takes entries out of a queue and keeps them as claims (async-processor 5.2.8).
 --
 -- KEYS: the queue, its claims, its leases, its owners.
--- ARGV: how many entries whose deadline lies ahead; how many past it; what claim ids begin with; the number of the first;
--- lease in ms; prefix of cancel marks; bytes after which it stops; number of the last claim that this owner made in this queue
--- (0 = none).
--- Answer: server time in ms (negative: nothing was claimed, because the store does not know that last claim: it has lost
--- data, see store-state.lua), then per claim in order of score: the entry, and the cancel mark of the request id that
--- `markedId` finds in it.
+-- ARGV: number of entries whose deadline lies ahead; number of entries past it; the begin of claim ids; the number of the
+-- first; lease in ms; prefix of cancel marks; bytes after which it stops; number of the last claim that this owner made in this
+-- queue (0 = none).
+-- Answer: server time in ms, then for each claim, in order of score: the entry, and the cancel mark of the request id that
+-- `markedId` finds in it. A negative time: nothing was claimed, because the store does not know that last claim: it has lost
+-- data, see store-state.lua.
 --
--- A claim is kept as `<score>\n<entry>`, the score exactly as the queue had it. Scores are deadlines, unless a producer has
--- chosen others: below the present the deadline inside decides. The text's first `"deadline"` is believed only when it says
--- the same as the score; else the entry is decoded. What nobody can read counts as past its deadline. The look for entries
--- past their deadline ends at the first that lies ahead and is too many.
--- Claims are written before the entries leave the queue: a failure on the way (a key of another type, no memory) leaves
--- everything where it was.
+-- A claim is kept as `<score>\n<entry>`, with the exact score of the queue. Scores are deadlines, unless a producer has chosen
+-- others: below the present, the deadline inside decides. The script believes the text's first `"deadline"` only when it equals
+-- the score; else it decodes the entry. An unreadable entry counts as past its deadline. The search for entries past their
+-- deadline ends at the first entry that lies ahead and is one too many.
+-- Claims are written before the entries leave the queue: a failure on the way (a key of another type, no memory) leaves every
+-- entry where it was.
 
 local queue, claims, leases, owners = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner = string.sub(ARGV[3], 1, -2)

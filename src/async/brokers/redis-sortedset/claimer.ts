@@ -14,21 +14,21 @@ import { CLAIM } from "./scripts.ts";
 import type { QueueServer, SortedSetDeps } from "./server.ts";
 import { MOST_BYTES, SettleBatch } from "./settle-batch.ts";
 
-/** Entries of each sort that one claim takes at most: what holds up the server is bounded, whatever is asked for. */
+/** Most entries of each sort that one claim takes: this bounds how long a claim of any size occupies the server. */
 const MOST_CLAIMED = 1000;
 /** How often a claim is tried again with a new owner in a store that keeps losing data. */
 const OWNERS_PER_CLAIM = 3;
 
 type ClaimAnswer = readonly (string | number | null)[];
 
-/** What the entries that a claim took have become. */
+/** The outcome of the entries that a claim took. */
 interface Admitted {
   readonly claims: readonly Claim[];
-  /** Claims among them whose cancel mark the script has not looked at. */
+  /** Claims whose cancel mark the script has not read. */
   readonly unasked: readonly Claim[];
-  /** What goes back, or to the dead letters. */
+  /** Entries that go back, or to the dead letters. */
   readonly aside: SettleBatch;
-  /** Why entries are dead letters. */
+  /** The reasons of the dead letters. */
   readonly reasons: readonly string[];
   /** Claims in `aside` whose message has its result. */
   answered: number;
@@ -42,11 +42,11 @@ export class Claimer {
   readonly #lost: LostAnswers;
   readonly #storeClock: StoreClock;
   /**
-   * In front of every claim id: no two processes share it, so no id is ever used twice. Another one follows when the store has
-   * lost data: the numbers of this one then say nothing about it any more.
+   * The begin of every claim id: no two processes share it, so no id is ever used twice. A new one follows when the store has
+   * lost data: the numbers of the old one then prove nothing about the store.
    */
   #owner = newOwner();
-  /** By queue: number of the last claim of this owner that was answered. */
+  /** For each queue: number of this owner's last claim that was answered. */
   #made = new Map<QueueSettings, number>();
   #nextClaim = 1;
 
@@ -98,7 +98,7 @@ export class Claimer {
     let answer: ClaimAnswer;
     let waiting: number;
     try {
-      // What was claimed is claimed, also when the server does not say how much is left.
+      // The claims stay claims, even when the server does not say how many entries are left.
       const armed = this.#server.arm(redis, queue).catch(() => Number.NaN);
       [answer, waiting] = (await Promise.all([script, armed])) as [typeof answer, typeof waiting];
     } catch (error) {
@@ -120,9 +120,9 @@ export class Claimer {
   }
 
   /**
-   * Makes claims of what the script answered, and sorts out what is none.
+   * Makes claims of the script's answer, and sorts out entries that are none.
    * @param first number of the first claim
-   * @param live messages wanted whose deadline lies ahead
+   * @param live wanted messages whose deadline lies ahead
    */
   #admit(queue: QueueSettings, answer: ClaimAnswer, owner: string, first: number, live: number): Admitted {
     const time = answer[0] as number;
@@ -147,7 +147,7 @@ export class Claimer {
         continue;
       }
       const { routing, request } = message;
-      // The script may be wrong about a deadline; what would be too much goes back.
+      // The script may be wrong about a deadline; a surplus message goes back.
       if (request.deadline * 1000 >= time && room-- <= 0) {
         aside.giveBack(queue, id);
         continue;
@@ -167,7 +167,10 @@ export class Claimer {
     return { claims, unasked, aside, reasons, answered };
   }
 
-  /** Asks for the marks that the script has not; none when the server cannot be asked: workers ask again before they send. */
+  /**
+   * Asks for the marks that the script has not read; none when the server cannot be asked, because workers ask again before
+   * they send.
+   */
   async #marked(redis: Redis, queue: QueueSettings, admitted: Admitted): Promise<readonly Claim[]> {
     const { claims, unasked, aside } = admitted;
     if (unasked.length === 0) return claims;
@@ -185,7 +188,7 @@ export class Claimer {
     return left;
   }
 
-  /** Failing, it leaves the claims to their leases: whoever reclaims them comes to the same end. */
+  /** A failure leaves the claims to their leases: the process that reclaims them reaches the same outcome. */
   async #setAside(redis: Redis, queue: QueueSettings, { aside, reasons, answered }: Admitted): Promise<void> {
     const { log } = this.#deps;
     if (answered > 0)
@@ -203,7 +206,7 @@ export class Claimer {
   }
 }
 
-/** Per claim: is there a mark to cancel it? @throws SluiceError of the connection */
+/** For each claim: whether there is a mark to cancel it. @throws SluiceError of the connection */
 export async function areCancelled(redis: Redis, claims: readonly Claim[]): Promise<readonly boolean[]> {
   const ids = claims.filter((claim) => tokenOf(claim) !== "").map(({ message }) => message.request.id);
   const marks = await readMarks(redis, ids);
@@ -212,7 +215,7 @@ export async function areCancelled(redis: Redis, claims: readonly Claim[]): Prom
 
 const DATA_ID = '"data":{"id":"';
 
-/** The request id whose cancel mark claim.lua has looked at; undefined when it found none. */
+/** The request id whose cancel mark claim.lua has read; undefined when it found none. */
 export function markedId(entry: string): string | undefined {
   const from = entry.indexOf(DATA_ID);
   if (from < 0) return undefined;

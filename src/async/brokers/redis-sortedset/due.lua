@@ -1,5 +1,5 @@
--- Retries that are due, nothing is moved.
--- KEYS: the set of retries. ARGV: how many at most.
+-- Retries that are due; nothing is moved.
+-- KEYS: the set of retries. ARGV: most entries.
 -- Answer: ms until the next one that is not due yet, -1 when there is none; then the entries.
 
 local t = redis.call('TIME')

@@ -21,10 +21,10 @@ import {
 import type { QueueServer } from "./server.ts";
 import { MOST_BYTES, SettleBatch } from "./settle-batch.ts";
 
-/** What became of a claim that the store had lost. `{ failed }`: nothing, with the server's reason. */
+/** The outcome of a claim that the store had lost. `{ failed }`: unchanged, with the server's reason. */
 type Reinstated = "reinstated" | "taken" | "answered" | { readonly failed: string };
 
-/** What becomes of the claims in hand: they are renewed and settled, and put back first where the store has lost them. */
+/** Renews and settles the claims of this process, and first puts back the claims that the store has lost. */
 export class HeldClaims {
   readonly #server: QueueServer;
   readonly #settings: RedisSortedSetSettings;
@@ -59,7 +59,7 @@ export class HeldClaims {
     return outcomes;
   }
 
-  /** @returns those that others have now, with `lost` set */
+  /** @returns the claims that other processes have, with `lost` set */
   async renew(claims: readonly Claim[]): Promise<readonly Claim[]> {
     const redis = this.#server.usable();
     if (claims.length === 0) return [];
@@ -84,7 +84,7 @@ export class HeldClaims {
     return lost;
   }
 
-  /** Puts the claims back that the store has lost, and settles them then. @returns the answers with theirs in their places */
+  /** Puts lost claims back, and then settles them. @returns the answers, with theirs in their places */
   async #settleForgotten(
     redis: Redis,
     part: readonly Settlement[],
@@ -125,7 +125,7 @@ export class HeldClaims {
         this.#lost.takeSettled(id);
         return "answered";
       case FENCED:
-        // Gone, because the first attempt did it: only its answer was lost.
+        // The claim is gone because the first attempt did it: only its answer was lost.
         if (!this.#lost.takeSettled(id) || lost) return "fenced";
         return recovered === true ? "recovered" : "settled";
       default:
@@ -144,8 +144,8 @@ export class HeldClaims {
 }
 
 /**
- * Puts claims back that the store has lost, and marks them as recovered (store-state.lua). Repeating it is safe.
- * @returns one outcome per claim, in order; those of later calls are failures when a call fails
+ * Puts back claims that the store has lost, and marks them as recovered (store-state.lua). Repeating it is safe.
+ * @returns one outcome per claim, in order; when a call fails, the outcomes of later calls are failures
  * @throws SluiceError of the connection when the first call fails
  */
 async function reinstate(

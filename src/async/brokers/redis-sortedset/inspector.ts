@@ -8,12 +8,12 @@ import type { RedisConnection, RedisSortedSetSettings } from "../settings.ts";
 import { claimsKey, deadKey, leasesKey, ownersKey } from "./keys.ts";
 import { BACKLOG, PEEK, REVIVE } from "./scripts.ts";
 
-/** Letters per step. */
+/** Dead letters per step. */
 const STEP = 100;
 const CONNECT_LIMIT = 5000;
 
 /**
- * Looks into the queues of a server; end it with `close`.
+ * Reads the queues of a server; end it with `close`.
  * @throws SluiceError REDIS_URL_INVALID, or BROKER_UNAVAILABLE when there is no answer within 5 s
  */
 export async function redisQueueInspector(
@@ -68,14 +68,14 @@ class SortedSetInspector implements QueueInspector {
     this.#redis.close();
   }
 
-  /** The oldest first: new ones are pushed to the left. */
+  /** The oldest first: new letters are pushed to the left. */
   async #letters(queueName: string, count: number): Promise<readonly string[]> {
     const found = await this.#redis.send(["LRANGE", deadKey(queueName), String(-count), "-1"]);
     return (found as readonly string[]).toReversed();
   }
 }
 
-/** A letter that is none of ours counts as an entry without a reason. */
+/** A letter that Sluice did not write counts as an entry without a reason. */
 function readLetter(letter: string): DeadLetter {
   try {
     const { entry, reason, at } = JSON.parse(letter) as Partial<DeadLetter>;
@@ -86,7 +86,10 @@ function readLetter(letter: string): DeadLetter {
   return { entry: letter, reason: "", at: 0 };
 }
 
-/** What is in a queue; retries are those of all queues that share their set. @throws SluiceError of the connection */
+/**
+ * The contents of a queue in numbers; retries are those of all queues that share their set.
+ * @throws SluiceError of the connection
+ */
 export async function readBacklog(redis: Redis, queueName: string, retryQueueName: string): Promise<QueueBacklog> {
   const keys = [queueName, claimsKey(queueName), retryQueueName, deadKey(queueName)];
   const answer = (await redis.run(BACKLOG, keys, [])) as readonly (number | string | null)[];
@@ -105,8 +108,8 @@ export async function readBacklog(redis: Redis, queueName: string, retryQueueNam
 
 /**
  * Asks the server in one round trip whether requests can be claimed and results can be written. A `ZADD` with `XX` changes
- * nothing, and a server without memory, without a disk, or that is a replica refuses it like every other write. The other
- * commands only look at the type of a key.
+ * nothing. A server without memory, without a disk, or that is a replica refuses it like every other write. The other commands
+ * only read the type of a key.
  * @throws SluiceError BROKER_UNAVAILABLE with the reason
  */
 export async function checkKeys(redis: Redis, settings: RedisSortedSetSettings): Promise<void> {
@@ -126,7 +129,7 @@ export async function checkKeys(redis: Redis, settings: RedisSortedSetSettings):
   for (const [i, answer] of answers.entries()) {
     if (answer.status === "fulfilled") continue;
     const error = answer.reason as Error;
-    // Which key it is helps only where the key is the problem.
+    // The name of the key helps only where the key is the problem.
     const key = error instanceof RedisReplyError ? `key ${commands[i]![1]}: ` : "";
     throw new SluiceError("BROKER_UNAVAILABLE", key + error.message, { cause: error });
   }

@@ -1,8 +1,8 @@
--- Moves entries from the set of retries to their queues, each as one step: whoever comes second finds it gone
+-- Moves entries from the set of retries to their queues, each in one step: a second mover finds the entry gone
 -- (async-processor 5.2.7, H-9).
--- KEYS: the set of retries, its dead letters, queues. ARGV per entry: the entry; number of its queue's key, or 0 for the
--- dead letters; score; reason of a dead letter.
--- Answer: how many have left the set; how many of them to the dead letters.
+-- KEYS: the set of retries, its dead letters, queues. ARGV per entry: the entry; number of its queue's key, or 0 for the dead
+-- letters; score; reason of a dead letter.
+-- Answer: entries that have left the set; how many of them became dead letters.
 
 local t = redis.call('TIME')
 local ms = t[1] * 1000 + math.floor(t[2] / 1000)

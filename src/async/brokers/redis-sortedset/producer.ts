@@ -15,7 +15,7 @@ import { ListResultReader } from "./result-reader.ts";
 import { CANCEL } from "./scripts.ts";
 
 export interface RedisProducerOptions {
-  /** How the server is reached; not needed with `client`. */
+  /** The connection settings; not needed with `client`. */
   readonly connection?: RedisConnection;
   /** A connection that the caller ends. */
   readonly client?: Redis;
@@ -34,7 +34,7 @@ const DEFAULT_REQUEST_QUEUE = "request-sortedset";
 const CONNECT_LIMIT = 5000;
 /** Requests per transaction. */
 const STEP = 100;
-/** Seconds that a mark to cancel is kept: 7 days. */
+/** Seconds that a cancel mark is kept: 7 days. */
 const MARK_KEPT = 604_800;
 
 /**
@@ -125,7 +125,7 @@ class SortedSetProducer implements Producer {
     if (this.#owned) this.#redis.close();
   }
 
-  /** All or none of them; commands of one turn of the event loop go out in order, with nothing in between. */
+  /** All or none of the submissions: commands of one turn of the event loop go out in order, with nothing in between. */
   async #transact(submissions: readonly Submission[], now: number): Promise<void> {
     const commands: string[][] = [["MULTI"]];
     for (const { id, token, deadline, requestQueueName, envelope } of submissions)

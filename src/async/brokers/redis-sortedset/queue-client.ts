@@ -81,7 +81,7 @@ class SortedSetClient implements QueueClient {
   }
 }
 
-/** A list of results with one consumer: new ones come in at the left, so that the right end is this consumer's alone. */
+/** A list of results with one consumer: new results come in at the left, so the right end belongs to this consumer alone. */
 export class ListInbox implements ResultInbox {
   readonly #redis: Redis;
   readonly #key: string;

@@ -1,4 +1,4 @@
--- The oldest entries of a list (its right end), until they are `bytes`. KEYS: the list. ARGV: how many, bytes.
+-- The oldest entries of a list (its right end), up to `bytes`. KEYS: the list. ARGV: most entries, bytes.
 
 local found, bytes = {}, tonumber(ARGV[2])
 for i = 1, ARGV[1] do

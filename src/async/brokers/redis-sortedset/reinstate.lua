@@ -1,10 +1,10 @@
--- Puts claims back that the store has lost (store-state.lua).
+-- Puts back claims that the store has lost (store-state.lua).
 -- KEYS: the set of retries; then per queue: the queue, its claims, its leases, its owners.
 -- ARGV: lease in ms; prefix of cancel marks; then per claim: number of its queue's first key, claim id, entry, score, request
 -- id, token.
--- Answer per claim: one of the numbers below, or the reason of the server why it failed.
+-- Answer per claim: one of the numbers below, or the server's reason for a failure.
 --
--- The same entry leaves the queue and the retries: nobody shall take it a second time. Its score there counts.
+-- The same entry leaves the queue and the retries, so that no process takes it a second time. Its score there counts.
 
 local TAKEN, REINSTATED, HAS_ANSWER = 0, 1, 2
 local t = redis.call('TIME')

@@ -1,4 +1,4 @@
--- Removes the oldest entries as long as they are those whose SHA-1 is given. KEYS: the list. ARGV: the sums.
+-- Removes the oldest entries as long as their SHA-1 sums match. KEYS: the list. ARGV: the sums.
 
 for i, sum in ipairs(ARGV) do
   local text = redis.call('LINDEX', KEYS[1], -1)

@@ -1,8 +1,8 @@
 -- Extends leases (async-processor 5.2.8).
 -- KEYS: per queue its claims, its leases and its owners. ARGV: ms from now; then per claim: number of its queue's first key,
 -- claim id.
--- Answer: how many claims were taken over, their positions (from 0 on), then the positions of those that the store has
--- lost (store-state.lua).
+-- Answer: number of claims that were taken over, their positions (from 0), then the positions of claims that the store has lost
+-- (store-state.lua).
 
 local t = redis.call('TIME')
 local ms = t[1] * 1000 + math.floor(t[2] / 1000)

@@ -12,21 +12,21 @@ import { SettleBatch } from "./settle-batch.ts";
 /** Claims per step. */
 const CLAIMS_PER_STEP = 250;
 
-/** What a round has done in one queue. */
+/** The work of one round in one queue. */
 interface Reclaimed {
   readonly requeued: number;
-  /** Reasons of those that became dead letters. */
+  /** Reasons of the messages that became dead letters. */
   readonly buried: readonly string[];
-  /** The server's clock when it was asked first, Unix milliseconds. */
+  /** The server's clock at the first question, Unix milliseconds. */
   readonly time: number;
-  /** By how much that clock was set, milliseconds; 0 = it was not. */
+  /** Milliseconds by which that clock was set; 0 = it was not. */
   readonly jump: number;
 }
 
 /**
- * Takes the claims of a queue whose lease ran out from whoever held them: back to their old places, one lost lease more, or
- * given up after `maxAttempts` (async-processor 5.2.8). Two that do this at once share the work. When the server's clock was
- * set, nothing is taken.
+ * Takes claims with a lease that ran out from any holder: back to their old places with one lost lease more, or given up after
+ * `maxAttempts` (async-processor 5.2.8). Two processes that do this at once share the work. When the server's clock was set,
+ * nothing is taken.
  * @throws SluiceError of the connection
  */
 export async function reclaimRunOut(
@@ -63,13 +63,13 @@ export async function reclaimRunOut(
       if (reason === undefined) requeued++;
       else buried.push(reason);
     }
-    // Nothing done: others were faster, or the server takes nothing.
+    // Nothing was done: other processes were faster, or the server takes nothing.
     if (done === 0 || found.length < 2 * CLAIMS_PER_STEP) break;
   }
   return { requeued, buried, time: begin, jump };
 }
 
-/** @returns why it becomes a dead letter; undefined = it is queued again */
+/** @returns the reason when it becomes a dead letter; undefined = it is queued again */
 function requeueOrBury(
   batch: SettleBatch,
   queue: QueueSettings,
@@ -100,12 +100,12 @@ function requeueOrBury(
   return undefined;
 }
 
-/** Entries per step: few enough that the server is not held up, many enough that thousands are moved in a second. */
+/** Entries per step: few enough not to hold up the server, and enough to move thousands in a second. */
 const RETRIES_PER_STEP = 250;
 
-/** What one round has moved. */
+/** The moves of one round. */
 interface Moved {
-  /** Queues that have got something. */
+  /** Queues that got messages. */
   readonly queueNames: ReadonlySet<string>;
   readonly buried: number;
   /** Milliseconds until the next retry is due; infinite when there is none. */
@@ -113,15 +113,16 @@ interface Moved {
 }
 
 /**
- * Queues the retries that are due, with their deadline as the score, wherever they came from: deployments may share the
- * set. Entries that cannot be read, or whose queue is none, become its dead letters. Source: async-processor 5.2.7.
+ * Queues the retries that are due, with their deadline as the score. Their origin makes no difference: deployments may share
+ * the set. An entry that cannot be read, or whose queue is no queue, becomes a dead letter of the set. Source:
+ * async-processor 5.2.7.
  * @throws SluiceError of the connection
  */
 export async function moveDue(redis: Redis, retryQueueName: string): Promise<Moved> {
   const queueNames = new Set<string>();
   let buried = 0;
   for (;;) {
-    // As bytes: an entry that is no text must be named exactly to be moved away.
+    // As bytes: only its exact bytes move an entry that is no text.
     const [wait, ...entries] = (await redis.run(DUE, [retryQueueName], [String(RETRIES_PER_STEP)], true)) as [
       number,
       ...Buffer[],

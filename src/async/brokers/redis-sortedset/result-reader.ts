@@ -3,16 +3,16 @@ import { SluiceError } from "../../../base/inference/errors.ts";
 import type { Redis } from "../redis/connection.ts";
 import { ResultWaiters } from "../result-waiters.ts";
 
-/** Seconds that one blocking command lasts; a server that says nothing for longer than SILENCE ms is given up. */
+/** Seconds of one blocking command; a server that is silent for longer than SILENCE ms is given up. */
 const BLOCK = 5;
 const SILENCE = 10_000;
-/** Milliseconds between looks for a server that is away, and between attempts at one that takes nothing. */
+/** Milliseconds between attempts at a server that is away, and between attempts at one that takes nothing. */
 const AWAY = 1000;
 const PAUSE = 250;
 
 /**
- * Takes entries from the right end of a list, for as many callers as wait: one blocking command at a time, on a connection
- * of its own. An entry that nobody waits for any more goes back to where it was.
+ * Takes entries from the right end of a list, for all waiting callers: one blocking command at a time, on its own connection.
+ * An entry that no caller waits for any more goes back to its place.
  */
 export class ListResultReader {
   readonly #redis: Redis;
@@ -20,14 +20,14 @@ export class ListResultReader {
   readonly #clock: Clock;
   readonly #key: string;
   readonly #waiters = new ResultWaiters(() => void this.#unblock());
-  /** Taken for somebody who left, while the server could not take it back. */
+  /** Entries whose caller left while the server could not take them back. */
   readonly #spare: string[] = [];
   #connectionId: Promise<unknown> = Promise.resolve(undefined);
   #serving = false;
   #loop: Promise<void> | undefined;
   #closed = false;
 
-  /** @param redis for everything that does not block */
+  /** @param redis for all commands that do not block */
   constructor(redis: Redis, clock: Clock, key: string) {
     this.#redis = redis;
     this.#clock = clock;
@@ -51,7 +51,7 @@ export class ListResultReader {
     return entry;
   }
 
-  /** Those who wait are rejected. */
+  /** Waiting callers are rejected. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#waiters.rejectAll(closedError());
@@ -87,7 +87,7 @@ export class ListResultReader {
     await this.#redis.send(["RPUSH", this.#key, text]).catch(() => this.#spare.push(text));
   }
 
-  /** Ends the blocking command early; where the server does not let us, it ends by itself. */
+  /** Ends the blocking command early; where the server does not allow that, the command ends after its time. */
   async #unblock(): Promise<void> {
     if (!this.#serving) return;
     const id = await this.#connectionId;

@@ -1,6 +1,6 @@
--- Moves the oldest dead letters back, each if it is still there.
--- KEYS: the dead letters, the queue. ARGV per letter: the letter, the entry it becomes, its score.
--- Answer: how many were moved.
+-- Moves the oldest dead letters back, each if it still exists.
+-- KEYS: the dead letters, the queue. ARGV per letter: the letter, its new entry, its score.
+-- Answer: the number of moved letters.
 
 local moved = 0
 redis.call('ZCARD', KEYS[2])

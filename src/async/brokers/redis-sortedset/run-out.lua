@@ -1,13 +1,13 @@
 -- Claims of a queue whose lease has run out.
--- KEYS: its claims, its leases, its owners. ARGV: how many at most; lease in ms for claims that have none; the server times
--- in ms between which nobody has set its clock (../store-clock.ts).
--- Answer: server time in ms, then per claim its id and what is kept of it: `<score>\n<entry>`. After a jump of the clock
--- there are none: every lease begins anew.
+-- KEYS: its claims, its leases, its owners. ARGV: most claims; lease in ms for claims that have none; the range in ms of server
+-- times that means an unchanged clock (../store-clock.ts).
+-- Answer: server time in ms, then for each claim its id and its stored text: `<score>\n<entry>`. After a jump of the clock
+-- there are none: every lease begins again.
 --
--- What other hands have left behind is mended on the way: a lease without a claim goes, a claim without a lease gets one,
--- and owners that have done nothing for a day are forgotten when there are many.
+-- The script also mends leftovers of other programs: a lease without a claim goes, a claim without a lease gets one, and owners
+-- that have done nothing for a day are forgotten when there are many.
 
--- Owners remembered before those are forgotten that have done nothing for a day (ms).
+-- With more owners than this, those that have done nothing for a day (ms) are forgotten.
 local OWNERS, OWNER_KEPT = 1000, 24 * 3600000
 local t = redis.call('TIME')
 local ms = t[1] * 1000 + math.floor(t[2] / 1000)

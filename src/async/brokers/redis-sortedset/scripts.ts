@@ -21,7 +21,7 @@ export const REMOVE_RESULTS = script("remove-results.lua");
 export const FENCED = 0;
 export const SETTLED = 1;
 export const DEAD_LETTERED = 2;
-/** The store has lost the claim, and nothing was written: it must be put back first. */
+/** The store has lost the claim, and nothing was written: the claim must be put back first. */
 export const FORGOTTEN = 3;
 /** Nothing was written: the message has its terminal result. */
 export const ANSWERED = 4;

@@ -18,7 +18,7 @@ export interface SortedSetDeps {
 
 const SCRIPTS = [CLAIM, SETTLE, RENEW, REINSTATE, RUN_OUT, DUE, MOVE, BACKLOG];
 
-/** The server with the queues: whether it can be used, what it announces, and the doubt whether it still has all leases. */
+/** The server with the queues: whether it can be used, its announcements, and the doubt whether it still has all leases. */
 export class QueueServer {
   readonly #settings: RedisSortedSetSettings;
   readonly #deps: SortedSetDeps;
@@ -71,12 +71,12 @@ export class QueueServer {
     return this.#redis;
   }
 
-  /** Resolves when no lease is in doubt. While one is, nothing may be claimed: it might be in hand already. */
+  /** Resolves when no lease is in doubt. Until then nothing may be claimed: this process might hold it already. */
   async sure(): Promise<void> {
     if (this.#doubt !== undefined) await this.#doubt;
   }
 
-  /** Has everything renewed that is held, and with it put back what the store has lost, before more is claimed. */
+  /** Renews all held claims, and so puts back the claims that the store has lost, before more is claimed. */
   doubtLeases(): void {
     if (this.#doubt !== undefined || this.#events === undefined) return;
     this.#doubt = this.#events.doubted().finally(() => {
@@ -84,7 +84,7 @@ export class QueueServer {
     });
   }
 
-  /** In a later turn of the event loop: whoever is just being told what there is must not overwrite the news. */
+  /** In a later turn of the event loop, so that a caller that is reading the present state does not overwrite the news. */
   announce(queue: QueueSettings | undefined): void {
     if (queue === undefined || this.#changed.has(queue)) return;
     this.#changed.add(queue);
@@ -95,7 +95,7 @@ export class QueueServer {
   }
 
   /**
-   * Has the next change of the queue announced; together with the command before it that is one round trip.
+   * Asks for an announcement of the queue's next change; with the command before it, that is one round trip.
    * @returns entries in the queue now
    */
   async arm(redis: Redis, queue: QueueSettings): Promise<number> {
@@ -104,7 +104,7 @@ export class QueueServer {
     return waiting as number;
   }
 
-  /** @param touched queues that it adds to: the server forgets about announcing what we change ourselves */
+  /** @param touched queues that the call adds to: the server forgets the announcement when this connection changes a queue */
   async settle(
     redis: Redis,
     batch: SettleBatch,
@@ -117,9 +117,9 @@ export class QueueServer {
 
   async #connected(): Promise<void> {
     const redis = this.#redis!;
-    // Whoever answers now may be another server, or the same one with less in it.
+    // The server that answers now may be another one, or the same one with less data.
     this.doubtLeases();
-    // An answer that is refused says nothing about the server's kind.
+    // A refused answer says nothing about the server's kind.
     const [about, memory] = await Promise.all(
       ["cluster", "memory"].map((section) => redis.send(["INFO", section]).catch(() => "")),
     );
@@ -137,7 +137,7 @@ export class QueueServer {
         { server: redis.server, policy },
         "Redis may evict queues and results when its memory is full: set maxmemory-policy noeviction",
       );
-    // Whatever was announced while nobody listened.
+    // Announcements may have been missed during the break.
     for (const queue of this.#settings.queues)
       this.arm(redis, queue).then(
         (waiting) => {

@@ -6,7 +6,10 @@ import { encodeResult } from "../messages/result.ts";
 import type { QueueSettings, RedisSortedSetSettings } from "../settings.ts";
 import { ACTIVE_PREFIX, CANCEL_PREFIX, claimsKey, deadKey, keyNumbers, leasesKey, ownersKey } from "./keys.ts";
 
-/** Bytes of entries after which a claim stops, and characters of texts after which a call is split: the server is held up no longer than that takes. */
+/**
+ * Bytes of entries after which a claim stops, and characters of texts after which a call is split: this bounds how long the
+ * server is occupied.
+ */
 export const MOST_BYTES = 4 * 1024 * 1024;
 
 type Names = Pick<RedisSortedSetSettings, "queues" | "resultQueueName" | "retryQueueName">;
@@ -15,8 +18,8 @@ type Labels = Readonly<Record<string, string>>;
 const reservedKeys = new WeakMap<Names, ReadonlySet<string>>();
 
 /**
- * Keys that no message may name for its result: a list under the name of a queue that is empty just now would be the end of
- * that queue (H-17).
+ * Keys that no message may name for its result: a list under the name of a queue that is empty at the moment would destroy that
+ * queue (H-17).
  */
 function reserved(names: Names): ReadonlySet<string> {
   let keys = reservedKeys.get(names);
@@ -75,26 +78,26 @@ export class SettleBatch {
     }
   }
 
-  /** A claim back into its queue as it was: a leftover, or more than was asked for. */
+  /** Puts a claim back into its queue as it was: a leftover, or a surplus message. */
   giveBack(queue: QueueSettings, claimId: string): void {
     this.#row("refuse", queue, claimId, "0", "", "", "", "");
   }
 
-  /** A claim of a message that has its result: it goes, and nothing is written. */
+  /** Removes a claim of a message that has its result; nothing is written. */
   drop(queue: QueueSettings, claimId: string): void {
     this.#row("drop", queue, claimId, "0", "", "", "", "");
   }
 
-  /** A claim whose lease ran out back into its queue. @param envelope that counts the lost lease */
+  /** Puts a claim whose lease ran out back into its queue. @param envelope that counts the lost lease */
   requeue(queue: QueueSettings, claimId: string, envelope: string): void {
     this.#row("requeue", queue, claimId, "0", envelope, "", "", "");
   }
 
   /**
-   * A claim into the dead letters that never was a message, or is given up.
+   * Makes a dead letter of a claim that never was a message, or that is given up.
    * @param named result queue that it names, or ""
-   * @param result undefined = nobody to tell
-   * @param runOut only if its lease has run out
+   * @param result undefined = the owner is unknown
+   * @param runOut true: only if its lease has run out
    */
   bury(
     queue: QueueSettings,
@@ -136,7 +139,7 @@ export class SettleBatch {
   }
 }
 
-/** "" when nothing has changed: the entry then goes back byte for byte, and to the same place among equal scores. */
+/** "" when nothing has changed: the entry then goes back byte for byte, to the same place among equal scores. */
 function changedEnvelope({ message }: Claim, labels: Labels): string {
   const before = message.routing.labels;
   if (before === labels) return "";

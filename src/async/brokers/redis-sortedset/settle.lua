@@ -1,19 +1,19 @@
--- Settles claims of any queues, each by itself: one that fails leaves the others alone (async-processor 5.2.8, H-24).
+-- Settles claims of any queues, each on its own: a failure leaves the other claims alone (async-processor 5.2.8, H-24).
 --
 -- KEYS: for each queue of the batch, in a row: the queue, its claims, its leases, its dead letters, its owners; and any lists
 -- of results and sets of retries.
 -- ARGV: prefix of active tokens; prefix of cancel marks; then per settlement, eight values:
 --   what: `result`, `retry`, `refuse`, `dead`; `recovered`: the result of a claim that was put back; `drop`: the claim goes
 --   and nothing is written; or `requeue`, `bury`: as `refuse`, `dead`, if the lease has run out;
---   number of the queue's first key; claim id; number of the key it goes to (list of results, set of retries), or 0;
---   text: the result, or the envelope where it changes (empty = as it was); due time of a retry, or reason of a dead letter;
+--   number of the queue's first key; claim id; number of the target's key (list of results, set of retries), or 0;
+--   text: the result, or the envelope where it changes (empty = unchanged); due time of a retry, or reason of a dead letter;
 --   request id; token.
 --
--- A claim that exists is owned by whoever knows its id, because no id is used twice; one that was settled or reclaimed is
--- gone, so repeating a settlement writes nothing. What a missing claim means: store-state.lua. The message's new place is
--- written first, then the claim goes. A result whose list is a key of another type stands in the dead letters, beside its
--- entry.
--- Answer per settlement: one of the numbers below, or the reason of the server why it failed.
+-- A process that knows the id of an existing claim owns it, because no id is used twice. A claim that was settled or reclaimed
+-- is gone, so repeating a settlement writes nothing. For the meaning of a missing claim see store-state.lua. The script writes
+-- the message's new place first, then removes the claim. A result whose list is a key of another type goes to the dead letters,
+-- beside its entry.
+-- Answer per settlement: one of the numbers below, or the server's reason for a failure.
 
 local FENCED, SETTLED, DEAD_LETTERED, FORGOTTEN, ANSWERED = 0, 1, 2, 3, 4
 -- Milliseconds that the mark "answered" is kept, as long as a cancel mark.

@@ -3,7 +3,7 @@ import { getCACertificates } from "node:tls";
 import { SluiceError } from "../../../base/inference/errors.ts";
 import type { RedisConnection } from "../settings.ts";
 
-/** Where a Redis server is and who asks, taken from a URL. */
+/** The place of a Redis server and the credentials, taken from a URL. */
 export interface RedisAddress {
   readonly host: string;
   readonly port: number;
@@ -13,9 +13,9 @@ export interface RedisAddress {
   readonly password: string;
   /** Number of the logical database. */
   readonly database: number;
-  /** Name of the connections in the server's client list; empty = ours. */
+  /** Name of the connections in the server's client list; empty = the name of Sluice. */
   readonly clientName: string;
-  /** Options of other clients in the query string, which mean nothing here. */
+  /** Options of other clients in the query string, without effect here. */
   readonly ignored: readonly string[];
 }
 
@@ -51,10 +51,10 @@ export function parseRedisUrl(text: string): RedisAddress {
   };
 }
 
-/** `text` without user, password and query: what messages and logs may show of a URL, whatever is wrong with it. */
+/** `text` without user, password and query: the part of a URL that messages and logs may show, also of an invalid URL. */
 export function redactUrl(text: string): string {
   const scheme = /^[a-z][a-z0-9+.-]*:\/\//i.exec(text)?.[0] ?? "";
-  // A password with "/", "?" or "#" in it that is not encoded ends at the last "@" all the same.
+  // An unencoded password with "/", "?" or "#" in it also ends at the last "@".
   const address = text.slice(Math.max(scheme.length, text.lastIndexOf("@") + 1));
   return `${scheme}${address.replace(/[?#].*$/s, "")}`.slice(0, 200);
 }

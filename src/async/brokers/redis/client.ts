@@ -6,18 +6,18 @@ import { type RedisAddress, tlsOptions } from "./address.ts";
 export const REDIS_CONNECT_TIMEOUT = 5000;
 const CLIENT_NAME = "sluice";
 
-/** What is asked of the server when a connection begins: less each time it refuses. */
+/** The features that a connection asks for when it begins: fewer after each refusal. */
 export const HANDSHAKES = [
   { resp: 3, announce: true },
   { resp: 3, announce: false },
   { resp: 2, announce: false },
 ] as const;
-/** Refusals that asking for less does not change. */
+/** Refusals that have nothing to do with these features. */
 export const NOT_THE_HANDSHAKE = /\b(NOAUTH|WRONGPASS|LOADING|MASTERDOWN|max number of clients)\b/;
 
 export type Client = ReturnType<typeof makeClient>;
 
-/** A client of the library for one connection: it neither queues nor connects again. */
+/** A client of the library for one connection: it neither queues nor reconnects. */
 export function makeClient(
   address: RedisAddress,
   tls: RedisConnection["tls"],
@@ -28,7 +28,7 @@ export function makeClient(
     emitInvalidate: announce,
     maintNotifications: "disabled",
     disableClientInfo: true,
-    // Written at the end of the turn: no timer per command is needed for the time until then.
+    // Written at the end of the turn: no command needs a timer until then.
     commandOptions: { timeout: 0 },
     disableOfflineQueue: true,
     name: address.clientName || CLIENT_NAME,

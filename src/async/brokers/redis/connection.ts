@@ -29,24 +29,24 @@ export interface RedisOptions {
   readonly writes?: boolean;
   /** A connection is ready: the first, and each after a break. */
   onReady?(): void;
-  /** A key read behind `CLIENT CACHING YES` was changed by somebody else; undefined = any key may have been. */
+  /** Another client changed a key that was read behind `CLIENT CACHING YES`; undefined = any key may have changed. */
   onChanged?(key: string | undefined): void;
 }
 
 /**
- * A Redis server that may be away: one connection, made again and again with a growing pause. A command either gets its
- * answer or rejects; none waits for a server to come back, and none is sent twice. Commands of one turn of the event loop
- * go out together, in order.
+ * A Redis server that may be away: one connection, made again and again with a growing pause. A command either gets its answer
+ * or rejects. No command waits for a server to come back, and none is sent twice. Commands of one turn of the event loop go out
+ * together, in order.
  */
 export interface Redis {
   /** Host and port, for messages. */
   readonly server: string;
   readonly ready: boolean;
-  /** Does the server announce changes of keys (`onChanged`)? */
+  /** Whether the server announces changes of keys (`onChanged`). */
   readonly announces: boolean;
   /**
    * @param raw true = texts of the answer come as bytes
-   * @throws SluiceError BROKER_UNAVAILABLE (an AnswerLost when it may have been carried out), or RedisReplyError
+   * @throws SluiceError BROKER_UNAVAILABLE (an AnswerLost when the server may have run the command), or RedisReplyError
    */
   send(args: readonly RedisArgument[], raw?: boolean): Promise<RedisReply>;
   /** Runs a script; its source is sent only when the server does not know it. @param raw and errors as for `send` */
@@ -94,7 +94,7 @@ class RedisLink implements Redis {
   #problem = "not connected yet";
   #waiters: ((problem?: SluiceError) => void)[] = [];
   #closed = false;
-  /** Fires the next attempt, ends one that takes too long, or looks whether answers still come. */
+  /** Fires the next attempt, ends one that takes too long, or checks whether answers still come. */
   #timer: Timer | undefined;
   #due = 0;
   #answers = 0;
@@ -139,7 +139,7 @@ class RedisLink implements Redis {
         client === this.#client
           ? brokerError(this.server, name, error)
           : new AnswerLost(this.server, this.#problem, error);
-      // A server that became a replica: the name may lead to its successor by now.
+      // The server became a replica: the name may lead to its successor by now.
       if (client === this.#client && told.message.includes("READONLY")) this.#broken(client, told.message);
       throw told;
     } finally {
@@ -230,7 +230,7 @@ class RedisLink implements Redis {
   async #begin(client: Client, announce: boolean): Promise<void> {
     await client.connect();
     if (this.#options.writes === true) {
-      // Whoever may not ask finds out with the first write.
+      // Where INFO is forbidden, the first write shows it.
       const about = String(await client.sendCommand(["INFO", "replication"]).catch(() => ""));
       if (/^role:slave\r?$/m.test(about) && /^slave_read_only:1\r?$/m.test(about))
         throw new Error("READONLY: it is a replica that takes no writes; connect to its primary");
@@ -238,12 +238,12 @@ class RedisLink implements Redis {
     const steps: Promise<unknown>[] = (this.#options.scripts ?? []).map(({ source }) =>
       client.sendCommand(["SCRIPT", "LOAD", source]),
     );
-    // Only keys that are asked for, and not our own changes of them.
+    // Only keys that are read, and not this connection's own changes of them.
     if (announce)
       steps.push(
         client.sendCommand(["CLIENT", "TRACKING", "OFF"]),
         client.sendCommand(["CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"]),
-        // Whoever may not do this later must not rely on it.
+        // Asked now, so that a server that forbids it fails here: later reads rely on it.
         client.sendCommand(["CLIENT", "CACHING", "YES"]),
       );
     for (const [channel, listener] of this.#channels) steps.push(client.subscribe(channel, listener));
@@ -265,7 +265,7 @@ class RedisLink implements Redis {
     this.#options.onReady?.();
   }
 
-  /** The connection is of no use any more, if it is still the one in use; the next follows after a pause. */
+  /** Gives the connection up if it is still the one in use; the next follows after a pause. */
   #broken(client: Client, problem: string, error?: unknown): void {
     if (client !== this.#client) return;
     const { clock, log, random } = this.#deps;
@@ -299,7 +299,7 @@ class RedisLink implements Redis {
     client?.destroy();
   }
 
-  /** When a span of time ends in which an answer was due, and none came, the connection is dead. */
+  /** The connection is dead when an answer was due during a whole span of time, and none came. */
   #watchAnswers(): void {
     const { clock } = this.#deps;
     const client = this.#client;
@@ -311,7 +311,7 @@ class RedisLink implements Redis {
       if (this.#answers === before) this.#broken(client, `no answer within ${this.#silence} ms`);
       else this.#watchAnswers();
     };
-    // A process that stood still finds its timers due before it has read the answers that came meanwhile.
+    // After a standstill of the process, its timers are due before it has read the answers that came meanwhile.
     this.#watch = clock.after(this.#silence, () => clock.soon(judge));
   }
 }

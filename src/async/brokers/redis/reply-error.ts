@@ -1,13 +1,13 @@
 import { ErrorReply } from "@redis/client";
 import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
 
-/** The server's refusal of one command, which repeating it does not change. */
+/** The server's refusal of one command; a repetition gets the same refusal. */
 export class RedisReplyError extends SluiceError {
   constructor(server: string, command: string, reply: string) {
     super("REDIS_REFUSED", `Redis at ${server} refuses ${command}: ${reply}`);
   }
 
-  /** Is it about a key that holds another type than the command needs? */
+  /** Whether a key has another type than the command needs. */
   get wrongType(): boolean {
     return this.message.includes("WRONGTYPE");
   }
@@ -17,7 +17,7 @@ export class RedisReplyError extends SluiceError {
 const TRANSIENT =
   /\b(LOADING|BUSY|OOM|READONLY|MASTERDOWN|MISCONF|NOREPLICAS|CLUSTERDOWN|TRYAGAIN|UNKILLABLE|NOAUTH|WRONGPASS|NOPERM)\b/;
 
-/** What of an error of the client is told: the broker is away, or this command was refused. */
+/** The error for callers: the broker is away, or this command was refused. */
 export function brokerError(server: string, command: string, error: unknown): SluiceError {
   if (error instanceof SluiceError) return error;
   const text = messageOf(error);
@@ -26,7 +26,7 @@ export function brokerError(server: string, command: string, error: unknown): Sl
   return new SluiceError("BROKER_UNAVAILABLE", `Redis at ${server} does not take ${command} now: ${text}`);
 }
 
-/** The connection broke before the answer: nobody knows whether the command was carried out. */
+/** The connection broke before the answer: the server may or may not have run the command. */
 export class AnswerLost extends SluiceError {
   constructor(server: string, problem: string, cause: unknown) {
     super("BROKER_UNAVAILABLE", `Redis at ${server} is away: ${problem}`, { cause });

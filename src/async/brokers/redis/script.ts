@@ -5,7 +5,7 @@ import { join } from "node:path";
 /** A Lua script that the server runs as one step. */
 export interface RedisScript {
   readonly source: string;
-  /** What the server calls it. */
+  /** The server's name of the script. */
   readonly sha: string;
 }
 
@@ -14,7 +14,7 @@ export function redisScript(source: string): RedisScript {
 }
 
 /**
- * Reads a script. Files are put together in their order: one with functions that several scripts use comes first.
+ * Reads a script. Several files are joined in their order: a file with shared functions comes first.
  * @param folder of the module that runs it
  */
 export function readScript(folder: string, ...files: readonly string[]): RedisScript {

@@ -21,14 +21,14 @@ import { Settlements } from "./settlements.ts";
 import { type DeliveryKey, QueueTables } from "./tables.ts";
 import { requestSignal, resultSignal, type WakeupSignal } from "./wakeup-signal.ts";
 
-/** Rows that one transaction changes at most: some milliseconds, in which this process does nothing else. */
+/** Most rows that one transaction changes: some milliseconds, in which this process does nothing else. */
 const BATCH = 512;
-/** How often a claim goes on after entries that could not be read. */
+/** How often a claim goes on after unreadable entries. */
 const ROUNDS = 4;
 
 /**
- * A broker on a file of SQLite: durable, nothing to install, for any number of processes of one machine.
- * @throws SluiceError QUEUE_FILE_FOREIGN, QUEUE_FILE_NEWER, QUEUE_FILE_CORRUPT when the file is one that must not be used
+ * A broker on a SQLite file: durable, nothing to install, for any number of processes of one machine.
+ * @throws SluiceError QUEUE_FILE_FOREIGN, QUEUE_FILE_NEWER, QUEUE_FILE_CORRUPT when the file must not be used
  */
 export function sqliteBroker(settings: SqliteSettings, deps: SqliteDeps): Broker {
   return new SqliteBroker(settings, deps);
@@ -43,7 +43,7 @@ class SqliteBroker implements Broker {
   readonly #settlements: Settlements;
   readonly #requestSignal: WakeupSignal;
   readonly #resultSignal: WakeupSignal;
-  /** The machine's wall clock, by which leases in the file end. */
+  /** The machine's wall clock, which ends the leases in the file. */
   readonly #storeClock: StoreClock;
   #events: BrokerEvents | undefined;
   #announcing = false;
@@ -93,7 +93,7 @@ class SqliteBroker implements Broker {
       more = unreadable.length > 0 && ++round < ROUNDS;
     }
     if (round > 0) claimed.sort(([a], [b]) => a.score - b.score || a.seq - b.seq);
-    // So many that the rest must wait: let it be looked at again.
+    // There were so many that the rest must wait: an announcement causes the next claim.
     if (round === ROUNDS) this.#announce();
     return { claims: claimed.map(([, claim]) => claim), waiting: this.#waiting(queue), time };
   }
@@ -107,7 +107,7 @@ class SqliteBroker implements Broker {
         const repeated = (): void => this.#events?.writeRetried();
         outcomes.push(...(await this.#settlements.settle(some, repeated, (claims) => this.#tellForgotten(claims))));
       } catch (error) {
-        // Of what was written before, the answer must not be lost.
+        // The answer about earlier writes must not be lost.
         if (at === 0) throw error;
         const failed = messageOf(error);
         while (outcomes.length < settlements.length) outcomes.push({ failed });
@@ -164,7 +164,7 @@ class SqliteBroker implements Broker {
     return Math.max(0, Math.min(next - this.#deps.clock.wall(), this.#settings.pollInterval));
   }
 
-  /** Of claims on a file no answer gets lost, so which of them this process holds does not matter. */
+  /** No answer gets lost with claims on a file, so the claims that this process holds make no difference. */
   async reclaim(): Promise<void> {
     this.#file.follow();
     const { clock, log } = this.#deps;
@@ -183,17 +183,17 @@ class SqliteBroker implements Broker {
       this.#events?.reclaimed(queue, count);
       this.#events?.available(queue);
     }
-    // Only now: of a jump meanwhile some queues do not know.
+    // Only now: until then, some queues do not know of a jump of the clock.
     this.#storeClock.heard(time, at);
   }
 
   async check(): Promise<void> {
     this.#file.follow();
     try {
-      // A disk that is full, or a file that may only be read, shows in nothing but a write.
+      // Only a write shows a full disk or a read-only file.
       await this.#file.write(() => this.#tables.touch(), "later");
     } catch (error) {
-      // Whoever writes a lot works: this process gets its turn.
+      // A process that writes much is working: this process gets its turn.
       if (!isBusy(error)) throw error;
     }
   }
@@ -204,14 +204,14 @@ class SqliteBroker implements Broker {
 
   async close(): Promise<void> {
     this.#requestSignal.close();
-    // Others find at once what went back.
+    // Other processes find the returned messages at once.
     if (this.#events !== undefined) this.#requestSignal.send();
     this.#file.close();
   }
 
   /**
-   * Claims rows, late ones first; writes nothing when there is nothing to claim.
-   * @param more some were claimed before: what goes wrong now leaves it at those
+   * Claims rows, expired ones first; writes nothing when there is nothing to claim.
+   * @param more true: some rows were claimed before; an error now leaves it at those
    */
   async #take(
     { name }: QueueSettings,
@@ -261,7 +261,7 @@ class SqliteBroker implements Broker {
         for (const [row, error] of unreadable) this.#settlements.buryUnreadable(queue, row, error);
       });
     } catch (error) {
-      // They are claimed like the others; when their leases have run out they come again.
+      // They are claimed like the others, and come again when their leases have run out.
       this.#deps.log.warn({ queue: queue.name, error: messageOf(error) }, "unreadable entries stay claimed for now");
       return;
     }
@@ -269,7 +269,7 @@ class SqliteBroker implements Broker {
     this.#resultSignal.send();
   }
 
-  /** NaN when it cannot be read just now. */
+  /** NaN when the count cannot be read now. */
   #waiting({ name }: QueueSettings): number {
     try {
       return this.#file.read(() => this.#tables.counts(this.#tables.queue(name)).waiting);
@@ -278,7 +278,7 @@ class SqliteBroker implements Broker {
     }
   }
 
-  /** @param restored takes note of a claim that the file had lost @returns false: it is somebody else's, or settled */
+  /** @param restored notes a claim that the file had lost @returns false: another process has it, or it is settled */
   #renew(claim: Claim, now: number, ttl: number, restored: Map<Claim, DeliveryKey>): boolean {
     const delivery = this.#recovery.find(claim);
     if (delivery !== undefined && this.#tables.renew(delivery, now + ttl, ttl)) return true;
@@ -298,7 +298,7 @@ class SqliteBroker implements Broker {
     return this.#file.read(() => this.#tables.nextDue(this.#tables.queue(name)));
   }
 
-  /** @returns how many leases had run out, at most a batch, and how many messages are queued again */
+  /** @returns the number of leases that had run out, at most a batch, and the number of messages queued again */
   async #reclaim(queue: QueueSettings): Promise<readonly [number, number]> {
     const now = this.#deps.clock.wall();
     const { maxAttempts } = this.#settings.leases;
@@ -332,7 +332,7 @@ class SqliteBroker implements Broker {
     return [found, again];
   }
 
-  /** Tells of queues that hold something; several rings at once are one. */
+  /** Announces queues that hold messages; several rings at once are one. */
   #announce(): void {
     if (this.#announcing) return;
     this.#announcing = true;

@@ -9,18 +9,18 @@ import { TableResultReader } from "./result-reader.ts";
 import { QueueTables } from "./tables.ts";
 import { requestSignal, type WakeupSignal } from "./wakeup-signal.ts";
 
-/** Rows that one transaction changes at most. */
+/** Most rows that one transaction changes. */
 const BATCH = 512;
 
 export interface SqliteProducerSettings {
-  /** Of the database file; it is made if need be, its folder is not. */
+  /** Path of the database file. The file is created if needed, its folder is not. */
   readonly path: string;
   readonly requestQueueName: string;
   readonly resultQueueName: string;
 }
 
 /**
- * A producer on a file of SQLite.
+ * A producer on a SQLite file.
  * @throws SluiceError REQUEST_INVALID; QUEUE_FILE_FOREIGN, QUEUE_FILE_NEWER, QUEUE_FILE_CORRUPT when the file must not be used
  */
 export function sqliteProducer(settings: SqliteProducerSettings, deps: SqliteDeps): Producer {

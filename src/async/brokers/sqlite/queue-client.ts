@@ -17,12 +17,12 @@ import { QueueTables } from "./tables.ts";
 import { requestSignal, type WakeupSignal } from "./wakeup-signal.ts";
 
 /**
- * @param create false: a file that does not exist is not made
+ * @param create false: a missing file is not created
  * @throws SluiceError QUEUE_FILE_FOREIGN, QUEUE_FILE_NEWER, QUEUE_FILE_CORRUPT, BROKER_UNAVAILABLE
  */
 export function sqliteQueueClient(path: string, deps: SqliteDeps, create: boolean): QueueClient {
   const file = new QueueFile(path, deps, create);
-  // What may pass was only logged: nobody waits here for it to pass.
+  // A temporary error was only logged until now. This read throws it: a command does not wait for it to pass.
   file.read(() => file.statement("SELECT id FROM store").get());
   return new SqliteClient(file, deps);
 }
@@ -78,7 +78,7 @@ class TableInbox implements ResultInbox {
   readonly #file: QueueFile;
   readonly #tables: QueueTables;
   readonly #queueName: string;
-  /** Sequence number of the newest that was read; 0 = none. */
+  /** Sequence number of the newest result that was read; 0 = none. */
   #last = 0;
 
   constructor(file: QueueFile, tables: QueueTables, queueName: string) {
@@ -99,7 +99,7 @@ class TableInbox implements ResultInbox {
   }
 }
 
-/** Looks into a queue file, which must exist. */
+/** Reads a queue file, which must exist. */
 export class SqliteInspector implements QueueInspector {
   readonly #deps: SqliteDeps;
   readonly #file: QueueFile;

@@ -9,7 +9,7 @@ import { prepareSchema } from "./schema.ts";
 
 /** Milliseconds that SQLite may block this process while another one writes. */
 const BUSY_TIMEOUT = 2;
-/** Milliseconds between attempts to write while other processes do, and how long it is tried. */
+/** Milliseconds between attempts to write while other processes write, and how long the attempts go on. */
 const PAUSE = 1;
 const PATIENCE = 1000;
 /** Bytes that the write-ahead log is cut back to after it has grown. */
@@ -23,7 +23,7 @@ export interface SqliteDeps {
   readonly log: Logger;
 }
 
-/** A connection to a queue file: opened when it is needed, and again when the file was replaced, before anything else is done. */
+/** A connection to a queue file: opened on first use, and opened again after the file was replaced, before any further work. */
 export class QueueFile {
   readonly path: string;
   readonly #deps: SqliteDeps;
@@ -36,8 +36,8 @@ export class QueueFile {
   #closed = false;
 
   /**
-   * @param create false: a file that does not exist is not made
-   * @throws SluiceError QUEUE_FILE_FOREIGN, QUEUE_FILE_NEWER, QUEUE_FILE_CORRUPT; what may pass is tried again by later calls
+   * @param create false: a missing file is not created
+   * @throws SluiceError QUEUE_FILE_FOREIGN, QUEUE_FILE_NEWER, QUEUE_FILE_CORRUPT; later calls try again after a temporary error
    */
   constructor(path: string, deps: SqliteDeps, create = true) {
     this.path = path;
@@ -51,17 +51,17 @@ export class QueueFile {
     }
   }
 
-  /** Tells this file from another one that may stand in its place some day, also from a copy of itself. */
+  /** Tells this file from another one that may replace it some day, also from a copy of itself. */
   get id(): string {
     return `${this.#id}@${this.#inode}`;
   }
 
-  /** Which store it is: copies of a file are the same one, as it was at different times. */
+  /** The id of the store: copies of a file are the same store at different times. */
   get store(): string {
     return this.#id;
   }
 
-  /** Reads outside a transaction; each statement sees what is committed then. @throws SluiceError */
+  /** Reads outside a transaction; each statement sees the data that is committed then. @throws SluiceError */
   read<T>(work: () => T): T {
     try {
       this.#open();
@@ -72,12 +72,12 @@ export class QueueFile {
   }
 
   /**
-   * Runs `work` in one transaction as soon as no other process writes; when it throws nothing was written. SQLite's own way
-   * of waiting blocks the process, and sleeps longer from time to time: beside a process that writes without a pause it
-   * hardly ever gets its turn.
-   * @param sync "disk": it is on disk when this returns. "later": it is when the next one of the other kind is; every process
-   * sees it at once, and only a machine that loses its power forgets it. Claims and leases need no more: what was forgotten is
-   * in the queue again.
+   * Runs `work` in one transaction as soon as no other process writes; when it throws, nothing was written. SQLite's own way of
+   * waiting blocks the process and sleeps longer from time to time. Beside a process that writes without a pause, it hardly
+   * ever gets its turn.
+   * @param sync "disk": the data is on disk when this returns. "later": the data is on disk after the next "disk" write; every
+   * process sees it at once, and only a machine that loses its power forgets it. Claims and leases need no more: a forgotten
+   * claim is in the queue again.
    * @throws SluiceError
    */
   async write<T>(work: () => T, sync: Sync = "disk"): Promise<T> {
@@ -123,7 +123,7 @@ export class QueueFile {
     return statement;
   }
 
-  /** Reads from the file as it is now. @throws SluiceError when it cannot be used */
+  /** Reads from the file that is at the path now. @throws SluiceError when it cannot be used */
   follow(): void {
     this.read(() => this.statement("SELECT id FROM store").get());
   }
@@ -133,7 +133,7 @@ export class QueueFile {
     this.#drop();
   }
 
-  /** Turns to the file that stands at the path now: what is written to one that was deleted is lost. */
+  /** Opens the file that is at the path now: writes to a deleted file are lost. */
   #turn(): void {
     if (this.#db === undefined || this.#db.isTransaction || inodeOf(this.path) === this.#inode) return;
     this.#deps.log.error({ path: this.path }, "queue file was moved or removed while in use");
@@ -173,12 +173,12 @@ function inodeOf(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.ino ?? 0;
 }
 
-/** Between two transactions the process does what else there is to do. */
+/** Between two transactions the process does its other work. */
 export function breathe(clock: Clock): Promise<void> {
   return new Promise((resolve) => clock.soon(resolve));
 }
 
-/** Primary result codes of SQLite for what may pass: trying again later makes sense. */
+/** Primary result codes of SQLite for temporary errors: trying again later makes sense. */
 const PASSING: Readonly<Record<number, string>> = {
   5: "another process holds its lock",
   6: "another statement holds its lock",
@@ -199,15 +199,15 @@ function codeOf(error: unknown): number | undefined {
   return typeof code === "number" ? code & 0xff : undefined;
 }
 
-/** Somebody else has the lock: the shortest of waits may help. */
+/** Another process has the lock: the shortest of waits may help. */
 export function isBusy(error: unknown): boolean {
   const code = codeOf(error instanceof SluiceError ? error.cause : error);
   return code !== undefined && BUSY.has(code);
 }
 
 /**
- * What an error of SQLite means: BROKER_UNAVAILABLE when trying again makes sense, QUEUE_FILE_CORRUPT or QUEUE_FILE_FOREIGN
- * when a person must look at the file, QUEUE_FILE_ERROR for a single statement that cannot be carried out.
+ * The meaning of an error of SQLite: BROKER_UNAVAILABLE when trying again makes sense, QUEUE_FILE_CORRUPT or QUEUE_FILE_FOREIGN
+ * when a person must examine the file, QUEUE_FILE_ERROR for a single statement that cannot run.
  */
 export function sqliteError(path: string, error: unknown): SluiceError {
   if (error instanceof SluiceError) return error;

@@ -4,14 +4,14 @@ import type { QueueFile } from "./queue-file.ts";
 import { deliveryOf } from "./rows.ts";
 import type { DeliveryKey, QueueTables } from "./tables.ts";
 
-/** Claims remembered that stand in another place than their id says. */
+/** Most remembered claims whose place differs from the one in their id. */
 const MOST = 10_000;
 
-/** Claims that were put back, and where they stand now. */
+/** Claims that were put back, and their places now. */
 export type Restored = ReadonlyMap<Claim, DeliveryKey>;
 
 /**
- * What a claim means that is not held in the file.
+ * The meaning of a claim that the file does not hold.
  *
  * | the file at the path | the row of the claim's number | meaning | an answer in hand |
  * |---|---|---|---|
@@ -35,7 +35,7 @@ export class Recovery {
     this.#tables = tables;
   }
 
-  /** Where a claim stands in this file, if it does; whether it is held still is for the tables to say. */
+  /** The place of a claim in this file, if it has one; the tables know whether the claim is still held. */
   find({ id }: Claim): DeliveryKey | undefined {
     const moved = this.#moved.get(id);
     if (moved?.file === this.#file.id) return moved.delivery;
@@ -44,9 +44,10 @@ export class Recovery {
   }
 
   /**
-   * Within a transaction: puts a claim back that is not held, if the file has lost it.
-   * @param now and @param ttl of its lease, milliseconds
-   * @returns undefined: it is somebody else's, or settled
+   * Within a transaction: puts back a claim that is not held, if the file has lost it.
+   * @param now and
+   * @param ttl of its lease, milliseconds
+   * @returns undefined: another process has it, or it is settled
    */
   restore(claim: Claim, now: number, ttl: number): DeliveryKey | undefined {
     if (this.find(claim) !== undefined) return undefined;
@@ -54,7 +55,7 @@ export class Recovery {
     const { request } = claim.message;
     if (store === this.#file.store) {
       const row = this.#tables.standing(number);
-      // Whoever writes into the file by hand may leave the request out.
+      // A program that writes into the file by hand may leave the request out.
       if (row !== undefined && (row.request === request.id || row.request === "")) {
         if (row.deliveries > deliveries || (row.deliveries === deliveries && row.claimed === 0)) return undefined;
         const before = { seq: number, deliveries };
@@ -70,7 +71,7 @@ export class Recovery {
     return delivery;
   }
 
-  /** After the transaction: remembers where those stand that were put back, and marks them. */
+  /** After the transaction: remembers the places of the claims that were put back, and marks them. */
   keep(restored: Restored): void {
     for (const [claim, delivery] of restored) {
       claim.recovered = true;

@@ -5,14 +5,14 @@ import { isBusy, type QueueFile, type SqliteDeps } from "./queue-file.ts";
 import type { QueueTables } from "./tables.ts";
 import { resultSignal, type WakeupSignal } from "./wakeup-signal.ts";
 
-/** Results that one transaction takes at most. */
+/** Most results that one transaction takes. */
 const BATCH = 512;
-/** Milliseconds between looks while somebody waits and nobody rings. */
+/** Milliseconds between polls while a caller waits and no ring comes. */
 const POLL = 1000;
-/** Milliseconds until the next look when another process holds the lock. */
+/** Milliseconds until the next poll when another process holds the lock. */
 const PAUSE = 2;
 
-/** Takes results out of a queue for those who wait; none is taken that nobody waits for. */
+/** Takes results out of a queue for waiting callers, and none without a waiting caller. */
 export class TableResultReader {
   readonly #file: QueueFile;
   readonly #tables: QueueTables;
@@ -32,11 +32,11 @@ export class TableResultReader {
     this.#signal = resultSignal(file.path, deps);
   }
 
-  /** The next result as it stands in the file. @throws SluiceError BROKER_UNAVAILABLE, QUEUE_FILE_CORRUPT; the signal's reason */
+  /** The next result as the file has it. @throws SluiceError BROKER_UNAVAILABLE, QUEUE_FILE_CORRUPT; the signal's reason */
   next(signal?: AbortSignal): Promise<string> {
     const result = this.#waiters.next(signal);
     if (this.#waiters.size === 0) return result;
-    // Before the first look, so that nothing is written between the look and the watch.
+    // Before the first poll, so that no write falls between the poll and the watch.
     if (!this.#listening) this.#signal.listen(() => this.#look());
     this.#listening = true;
     this.#look();
@@ -49,7 +49,7 @@ export class TableResultReader {
     this.#waiters.rejectAll(new SluiceError("BROKER_UNAVAILABLE", "the producer was closed"));
   }
 
-  /** Callers and rings of one turn share one look, and one transaction. */
+  /** Callers and rings of one turn share one poll, and one transaction. */
   #look(): void {
     if (this.#looking || this.#waiters.size === 0) return;
     this.#looking = true;

@@ -19,7 +19,7 @@ export interface MessageRow {
 export const MESSAGE_COLUMNS =
   "seq, score, deliveries, lost, cancelled, published, retries, labels, (SELECT body FROM entries WHERE entries.seq = messages.seq) AS body";
 
-/** What has changed in a message's routing since its envelope was written. */
+/** The changes to a message's routing since its envelope was written. */
 export function changesOf({ retries, labels, lost }: MessageRow): Partial<Routing> {
   return {
     ...(retries === null ? {} : { retryCount: retries }),
@@ -28,7 +28,7 @@ export function changesOf({ retries, labels, lost }: MessageRow): Partial<Routin
   };
 }
 
-/** The envelope as it would be written now. */
+/** The envelope with its present routing. */
 export function entryText(row: MessageRow): string {
   if (row.retries === null && row.labels === null && row.lost === 0) return row.body;
   try {
@@ -40,12 +40,12 @@ export function entryText(row: MessageRow): string {
   }
 }
 
-/** The one name of a delivery, of all files and for ever. */
+/** The one name of a delivery, unique among all files for ever. */
 export function deliveryId(file: string, { seq, deliveries }: MessageRow): string {
   return `${file}:${seq}:${deliveries}`;
 }
 
-/** What a delivery's name says: the file, the store that the file is a state of, and the numbers. */
+/** The parts of a delivery's name: the file, the store of which the file is a state, and the numbers. */
 export function deliveryOf(id: string): {
   readonly file: string;
   readonly store: string;

@@ -1,20 +1,20 @@
 import type { DatabaseSync } from "node:sqlite";
 import { SluiceError } from "../../../base/inference/errors.ts";
 
-/** `application_id` of our files: "SLUQ". */
+/** `application_id` of queue files: "SLUQ". */
 const APPLICATION = 0x534c5551;
 /** `user_version` of the schema below. */
 const VERSION = 1;
 
-/** What a row of `messages` is: the values of `state`. */
+/** The state of a row of `messages`: the values of `state`. */
 export const WAITING = 0;
 export const CLAIMED = 1;
 export const PARKED = 2;
 
-// `messages` is small and changes often, `entries` holds the envelopes as they were written and never changes. `until` is
-// the end of the lease or the time when a retry is due, milliseconds. `retries`, `labels` and `lost` overrule the envelope.
+// `messages` is small and changes often. `entries` holds the envelopes as they were written and never changes. `until` is the
+// end of the lease or the time when a retry is due, milliseconds. `retries`, `labels` and `lost` overrule the envelope.
 // Sequence numbers are never used again (AUTOINCREMENT), so that number and delivery name one delivery for ever.
-// Triggers keep the counts: whoever else changes the file by hand cannot make them wrong, and no claim counts rows.
+// Triggers keep the counts: changes to the file by hand cannot make them wrong, and no claim counts rows.
 const SCHEMA = `
 CREATE TABLE store (id TEXT NOT NULL) STRICT;
 CREATE TABLE queues (
@@ -86,9 +86,9 @@ END;
 `;
 
 /**
- * Makes an empty file a queue file, or checks that it is one. A file of somebody else is not changed.
+ * Makes an empty file a queue file, or checks that it is one. A file of another program is not changed.
  * @param newId names the file if it is new
- * @returns the name the file was given when it was made
+ * @returns the name that the file got when it was created
  * @throws SluiceError QUEUE_FILE_FOREIGN, QUEUE_FILE_NEWER; errors of SQLite
  */
 export function prepareSchema(db: DatabaseSync, path: string, newId: string): string {

@@ -11,16 +11,16 @@ import type { Recovery, Restored } from "./recovery.ts";
 import { changesOf, entryText, type MessageRow } from "./rows.ts";
 import type { DeliveryKey, QueueTables } from "./tables.ts";
 
-/** A settlement with the texts that it writes, made before the transaction begins. */
+/** A settlement with its texts, made before the transaction begins. */
 interface Prepared {
   readonly settlement: Settlement;
-  /** Undefined: of another file. */
+  /** Undefined: the delivery is of another file. */
   readonly delivery: DeliveryKey | undefined;
   /** Result or labels. */
   readonly text: string;
 }
 
-/** How claims end: with a result, parked, back in the queue, or among the dead letters. */
+/** Ends claims: with a result, parked, back in the queue, or among the dead letters. */
 export class Settlements {
   readonly #file: QueueFile;
   readonly #tables: QueueTables;
@@ -29,7 +29,7 @@ export class Settlements {
   readonly #recovery: Recovery;
   readonly #claimTtl: number;
 
-  /** @param claimTtl milliseconds @param resultQueueName where results go that neither the queue nor the message routes */
+  /** @param claimTtl milliseconds @param resultQueueName queue for results that neither the queue nor the message routes */
   constructor(
     file: QueueFile,
     tables: QueueTables,
@@ -46,7 +46,8 @@ export class Settlements {
   }
 
   /**
-   * Settles in one transaction; when one of them cannot be written each has its own, so that it does not hold up the others.
+   * Settles all in one transaction. When one settlement cannot be written, each gets its own transaction, so that it does not
+   * delay the others.
    * @param repeated called when that was necessary
    * @param restored called with claims that the file had lost, and that were put back for it
    * @throws SluiceError BROKER_UNAVAILABLE, QUEUE_FILE_CORRUPT: nothing was written
@@ -66,14 +67,14 @@ export class Settlements {
     }
   }
 
-  /** Within a transaction: moves a claimed entry that nobody could read to the dead letters. */
+  /** Within a transaction: makes a dead letter of a claimed entry that is unreadable. */
   buryUnreadable(queue: QueueSettings, row: MessageRow, error: UnreadableMessage): void {
     this.#bury(queue, row, error.message, error.resultQueueName, unreadableResult(error));
   }
 
   /**
-   * Within a transaction: gives up a message whose lease ran out once too often.
-   * @returns why; undefined when it is not held any more
+   * Within a transaction: gives up a message whose lease ran out too often.
+   * @returns the reason; undefined when the message is no longer held
    */
   giveUp(queue: QueueSettings, delivery: DeliveryKey, lostLeases: number): string | undefined {
     const row = this.#tables.held(delivery);
@@ -109,7 +110,7 @@ export class Settlements {
     return outcomes;
   }
 
-  /** @param restored takes note of a claim that the file had lost */
+  /** @param restored notes a claim that the file had lost */
   #settle(prepared: Prepared, restored: Map<Claim, DeliveryKey>): SettleOutcome {
     const { claim } = prepared.settlement;
     const recovered = claim.recovered === true;
@@ -121,7 +122,7 @@ export class Settlements {
     return "recovered";
   }
 
-  /** @param recovered a result says so @returns false when the delivery is not held */
+  /** @param recovered true: the result is marked as recovered @returns false when the delivery is not held */
   #apply({ settlement, delivery, text }: Prepared, recovered: boolean): boolean {
     if (delivery === undefined) return false;
     const { queue, message } = settlement.claim;
@@ -141,7 +142,7 @@ export class Settlements {
         const { due, since = now, retryCount } = settlement;
         done = this.#tables.park(delivery, {
           now,
-          // Not from now on: the wall clock may have been set since.
+          // Not counted from now: the wall clock may have been set since.
           pause: Math.max(0, due * 1000 - since),
           score: message.request.deadline,
           retries: retryCount,

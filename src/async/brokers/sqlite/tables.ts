@@ -3,7 +3,7 @@ import type { QueueFile } from "./queue-file.ts";
 import { MESSAGE_COLUMNS, type MessageRow } from "./rows.ts";
 import { CLAIMED, PARKED, WAITING } from "./schema.ts";
 
-/** One delivery of a message: what is done to it is done only while this is the latest. */
+/** One delivery of a message: changes apply only while this is the latest delivery. */
 export interface DeliveryKey {
   readonly seq: number;
   readonly deliveries: number;
@@ -27,20 +27,20 @@ export class QueueTables {
     return Number(this.#file.statement("SELECT id FROM queues WHERE name = ?").get(name)?.["id"] ?? 0);
   }
 
-  /** As `queue`, and makes it if need be. */
+  /** As `queue`, and creates it if needed. */
   makeQueue(name: string): number {
     this.#file.statement("INSERT INTO queues (name) VALUES (?) ON CONFLICT (name) DO NOTHING").run(name);
     return this.queue(name);
   }
 
-  /** What waits, is claimed, is parked and is dead in a queue. */
+  /** The numbers of waiting, claimed, parked and dead entries of a queue. */
   counts(queue: number): { waiting: number; claimed: number; parked: number; dead: number } {
     const row = this.#file.statement("SELECT waiting, claimed, parked, dead FROM queues WHERE id = ?").get(queue);
     const count = (column: string): number => Number(row?.[column] ?? 0);
     return { waiting: count("waiting"), claimed: count("claimed"), parked: count("parked"), dead: count("dead") };
   }
 
-  /** What is in a queue, for people. */
+  /** The contents of a queue in numbers, for users. */
   backlog(queueName: string): QueueBacklog {
     const queue = this.queue(queueName);
     const { parked: retries, ...counts } = this.counts(queue);
@@ -53,13 +53,13 @@ export class QueueTables {
     };
   }
 
-  /** Smallest score that waits; NaN when nothing does. */
+  /** The smallest waiting score; NaN when no entry waits. */
   firstScore(queue: number): number {
     const sql = `SELECT score FROM messages WHERE queue = ? AND state = ${WAITING} ORDER BY score LIMIT 1`;
     return Number(this.#file.statement(sql).get(queue)?.["score"] ?? Number.NaN);
   }
 
-  /** When the entry of `firstScore` was put in, milliseconds; NaN when there is none. */
+  /** When the entry of `firstScore` was added, milliseconds; NaN when there is none. */
   #firstPublished(queue: number): number {
     const sql = `SELECT published FROM messages WHERE queue = ? AND state = ${WAITING} ORDER BY score, seq LIMIT 1`;
     return Number(this.#file.statement(sql).get(queue)?.["published"] ?? Number.NaN);
@@ -74,7 +74,7 @@ export class QueueTables {
     return Number(lastInsertRowid);
   }
 
-  /** Writes to the file, and changes nothing. */
+  /** Writes to the file without a change. */
   touch(): void {
     this.#file.statement("UPDATE store SET id = id").run();
   }
@@ -87,13 +87,13 @@ export class QueueTables {
     return this.#file.statement(sql).get(seq) as unknown as ReturnType<QueueTables["standing"]>;
   }
 
-  /** Was a message of this sequence number ever put into this file? */
+  /** Whether a message with this sequence number was ever put into this file. */
   hasGivenOut(seq: number): boolean {
     const sql = "SELECT seq FROM sqlite_sequence WHERE name = 'messages'";
     return Number(this.#file.statement(sql).get()?.["seq"] ?? 0) >= seq;
   }
 
-  /** Makes a message a claim, whatever state it is in. @param until end of the lease, milliseconds */
+  /** Makes a message a claim, from any state. @param until end of the lease, milliseconds */
   reclaim({ seq, deliveries }: DeliveryKey, until: number, ttl: number): void {
     const sql = `UPDATE messages SET state = ${CLAIMED}, until = ?, ttl = ?, deliveries = ? WHERE seq = ?`;
     this.#file.statement(sql).run(until, ttl, deliveries, seq);
@@ -119,13 +119,13 @@ export class QueueTables {
     return rows.sort((a, b) => a.score - b.score || a.seq - b.seq);
   }
 
-  /** A claimed message as it stands; undefined when the delivery is not held any more. */
+  /** A claimed message with its present data; undefined when the delivery is no longer held. */
   held({ seq, deliveries }: DeliveryKey): MessageRow | undefined {
     const sql = `SELECT ${MESSAGE_COLUMNS} FROM messages WHERE ${HELD}`;
     return this.#file.statement(sql).get(seq, deliveries) as unknown as MessageRow | undefined;
   }
 
-  /** Ends a message. @returns false when the delivery is not held any more, as do the four below */
+  /** Ends a message. @returns false when the delivery is no longer held, as do the four below */
   remove({ seq, deliveries }: DeliveryKey): boolean {
     return this.#file.statement(`DELETE FROM messages WHERE ${HELD}`).run(seq, deliveries).changes === 1;
   }
@@ -135,7 +135,7 @@ export class QueueTables {
     return this.#file.statement(sql).run(until, ttl, seq, deliveries).changes === 1;
   }
 
-  /** @param now and the pause from then on in milliseconds @param score its place when it comes back */
+  /** @param now and the pause after it in milliseconds @param score its place when it comes back */
   park(
     { seq, deliveries }: DeliveryKey,
     {
@@ -168,7 +168,7 @@ export class QueueTables {
     return this.#file.statement(sql).all(queue, now, count) as unknown as (DeliveryKey & { lost: number })[];
   }
 
-  /** Are there leases or pauses that end later than if they began now? That takes a clock that was set back. */
+  /** Whether leases or pauses end later than if they began now. That happens only after a clock was set back. */
   endsAhead(queue: number, now: number): boolean {
     return TIMED.some((state) => {
       const sql = `SELECT 1 FROM messages WHERE queue = ? AND state = ${state} AND until > ttl + ? LIMIT 1`;
@@ -176,7 +176,7 @@ export class QueueTables {
     });
   }
 
-  /** Shortens those to what they would be if they began now. */
+  /** Shortens these to the end that they would have if they began now. */
   shortenAhead(queue: number, now: number): void {
     for (const state of TIMED) {
       const sql = `UPDATE messages SET until = ttl + ? WHERE queue = ? AND state = ${state} AND until > ttl + ?`;
@@ -203,14 +203,14 @@ export class QueueTables {
     return Number(this.#file.statement(sql).run(queue, now, count).changes);
   }
 
-  /** Removes what waits in a queue, at most `count`. @returns how many */
+  /** Removes waiting entries of a queue, at most `count`. @returns how many */
   clear(queue: number, count: number): number {
     const sql = `DELETE FROM messages WHERE seq IN (
       SELECT seq FROM messages WHERE queue = ? AND state = ${WAITING} LIMIT ?)`;
     return Number(this.#file.statement(sql).run(queue, count).changes);
   }
 
-  /** Marks all that is outstanding under an id; what is added later is not meant. */
+  /** Marks all outstanding messages of an id; messages that are added later are not marked. */
   cancel(id: string): void {
     this.#file.statement("UPDATE messages SET cancelled = 1 WHERE request = ?").run(id);
   }
@@ -244,7 +244,7 @@ export class QueueTables {
     return rows.sort((a, b) => a.seq - b.seq).map(({ body }) => body);
   }
 
-  /** The oldest results in order, until they are `bytes` (one at least); they stay. */
+  /** The oldest results in order, up to `bytes` (at least one result); they stay. */
   peekResults(queueName: string, count: number, bytes: number): { seq: number; body: string }[] {
     const sql = "SELECT seq, body FROM results WHERE queue = ? ORDER BY seq LIMIT ?";
     const rows: { seq: number; body: string }[] = [];
@@ -263,12 +263,12 @@ export class QueueTables {
     this.#file.statement("DELETE FROM results WHERE queue = ? AND seq <= ?").run(queueName, upTo);
   }
 
-  /** Is there a message of this request id, in any queue and state? */
+  /** Whether there is a message of this request id, in any queue and state. */
   isOutstanding(id: string): boolean {
     return this.#file.statement("SELECT 1 FROM messages WHERE request = ? LIMIT 1").get(id) !== undefined;
   }
 
-  /** Queues that something was ever put into; at most 10,000. */
+  /** Queues that ever got an entry; at most 10,000. */
   queueNames(): string[] {
     return this.#file
       .statement("SELECT name FROM queues ORDER BY name LIMIT 10000")

@@ -5,10 +5,9 @@ import type { Logger } from "../../../base/telemetry/logger.ts";
 import type { SqliteDeps } from "./queue-file.ts";
 
 /**
- * Wakes other processes up: an empty file beside the queue file whose time is set by whoever has written something, and
- * watched by those who wait. Watching the database itself would wake a process up for its own writes too, and opening it a
- * second time drops the locks that SQLite holds on it (POSIX locks belong to the process). It is a hint: whoever listens
- * must look now and then anyway.
+ * Wakes up other processes with an empty file beside the queue file: a writer sets the time of this file, and waiting processes
+ * watch it. Watching the database itself would wake a process up for its own writes too. Opening the database a second time
+ * drops the locks that SQLite holds on it (POSIX locks belong to the process). The signal is a hint: a listener must also poll.
  */
 export class WakeupSignal {
   readonly #path: string;
@@ -29,12 +28,12 @@ export class WakeupSignal {
     try {
       utimesSync(this.#path, seconds, seconds);
     } catch {
-      // Not there yet, or removed: making it rings as well, for those who watch it.
+      // The file does not exist yet, or was removed. Making it also rings, for the processes that watch it.
       this.#make();
     }
   }
 
-  /** Calls `listener` when somebody rings; the watch alone keeps no process alive. One listener at a time. */
+  /** Calls `listener` when another process rings; the watch alone keeps no process alive. One listener at a time. */
   listen(listener: () => void): void {
     this.#listener = listener;
     this.#watch();
@@ -74,7 +73,7 @@ export class WakeupSignal {
     try {
       writeFileSync(this.#path, "", { flag: "a" });
     } catch {
-      // Whoever waits looks by itself after the poll interval.
+      // A waiting process also polls after the poll interval.
     }
   }
 
@@ -89,7 +88,7 @@ export class WakeupSignal {
   }
 }
 
-/** Rung when something can be claimed that was not there before. */
+/** Rung when the queues may hold messages that they did not hold before. */
 export function requestSignal(path: string, { clock, log }: SqliteDeps): WakeupSignal {
   return new WakeupSignal(`${path}-requests`, clock, log);
 }

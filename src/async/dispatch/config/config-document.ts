@@ -10,9 +10,9 @@ import { SluiceError } from "../../../base/inference/errors.ts";
 /** The largest configuration file, bytes. */
 const MAX_BYTES = 4 * 1024 * 1024;
 
-/** One of the reference's files, or a section of another file with the content of one. */
+/** One of the reference's files, or a section of another file with the same content. */
 export interface ConfigDocument extends Document {
-  /** Relative paths in it start here. */
+  /** Base of the relative paths in it. */
   readonly folder: string;
 }
 
@@ -33,7 +33,7 @@ export function parseConfigDocument(text: string, flag: string): ConfigDocument 
   return { ...parseDocument(text, { file: flag }), folder: process.cwd() };
 }
 
-/** The value of `key` as a document of its own, with the positions of the file it stands in. */
+/** The value of `key` as a document of its own, with positions in the file around it. */
 export function sectionOf(document: ConfigDocument, key: string): ConfigDocument {
   return {
     file: document.file,
@@ -43,14 +43,14 @@ export function sectionOf(document: ConfigDocument, key: string): ConfigDocument
   };
 }
 
-/** Unknown keys that are told with an error. */
+/** Most unknown keys that an error lists. */
 const MAX_UNKNOWN = 10;
 
-/** What is wrong and what is odd with the documents of a configuration, until all of them were looked at. */
+/** Collects the errors and the warnings of all documents of a configuration. */
 export class Findings {
   readonly #violations = new Map<Document, Violation[]>();
   readonly #warnings: string[] = [];
-  /** Those of them that are about a key nobody knows. */
+  /** The warnings about unknown keys. */
   readonly #unknown: string[] = [];
 
   /** Sentences that begin with `file:line:column: `. */
@@ -67,15 +67,15 @@ export class Findings {
     this.#warnings.push(path.length === 0 ? `${place}: ${text}` : `${place}: ${formatPath(path)}: ${text}`);
   }
 
-  /** The schema's output, or undefined when the document is not what the schema says. */
+  /** The schema's output, or undefined when the document violates the schema. */
   check<S extends z.ZodType>(document: Document, schema: S): z.output<S> | undefined {
     return check(document.value, schema, [], this.#of(document))?.output;
   }
 
   /**
-   * Warns of keys that nobody reads: the reference passes over them in silence (async-processor H-47).
-   * @param value mapping at `path`; what is none is left to its schema
-   * @param because what to say of certain keys instead
+   * Warns of unknown keys, which the reference ignores silently (async-processor H-47).
+   * @param value mapping at `path`; the schema reports any other value
+   * @param because the text for certain keys, instead of the usual one
    */
   warnOfUnknown(
     document: Document,
@@ -93,7 +93,7 @@ export class Findings {
     }
   }
 
-  /** @throws SluiceError DOCUMENT_INVALID with everything that was refused, and the keys that nobody knows: they may be the cause */
+  /** @throws SluiceError DOCUMENT_INVALID with all that was refused, and the unknown keys, which may be the cause */
   throwIfAny(what: string): void {
     const parts = [...this.#violations].map(([document, violations]) => ({ document, violations }));
     if (!parts.some(({ violations }) => violations.length > 0)) return;

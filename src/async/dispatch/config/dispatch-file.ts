@@ -18,11 +18,11 @@ const SECTIONS = {
 
 export type SectionName = keyof typeof SECTIONS;
 
-/** What a dispatch.yaml says, its sections still unread. */
+/** The content of a dispatch.yaml; its sections are not read yet. */
 export interface DispatchFile {
-  /** Of the file: relative paths in it start here. */
+  /** Folder of the file: the base of relative paths in it. */
   readonly folder: string;
-  /** Values of the keys that are flags, by name; those that are not there are missing. */
+  /** Values of the keys that are flags, by name; a key that the file lacks is absent. */
   readonly values: Readonly<Record<string, unknown>>;
   readonly transport: TransportName | undefined;
   /** Absolute paths of files that exist. */
@@ -34,8 +34,8 @@ export interface DispatchFile {
 
 /**
  * Reads a dispatch.yaml: one file whose keys are the flags' names, with the reference's files as sections.
- * @param flags schemas of the keys that are flags of `sluice dispatch`, by name; each may be left out of the file
- * @throws SluiceError DOCUMENT_..., every violation with its place; an unknown key is one
+ * @param flags schemas of the keys that are flags of `sluice dispatch`, by name; the file may lack any of them
+ * @throws SluiceError DOCUMENT_... with every violation and its place; an unknown key is a violation
  */
 export async function readDispatchFile(
   path: string,

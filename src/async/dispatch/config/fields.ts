@@ -3,7 +3,7 @@ import type { Path } from "../../../base/document/document.ts";
 import type { GateSpec } from "../../../base/plugin/gate.ts";
 import type { ConfigDocument, Findings } from "./config-document.ts";
 
-/** Fields as the reference's files have them: absent, null, "" and 0 all mean the default, since Go cannot tell them apart. */
+/** Fields as in the reference's files: absent, null, "" and 0 all mean the default, because Go cannot tell them apart. */
 
 export function textField<D extends string | undefined>(fallback: D) {
   return z
@@ -34,7 +34,7 @@ export function bool(fallback: boolean) {
     .transform((value) => value ?? fallback);
 }
 
-/** Address of a gateway: absolute, since paths are joined to it. */
+/** Address of a gateway: absolute, because paths are joined to it. */
 export const gatewayUrl = requiredText.superRefine((value, context) => {
   if (value === "" || isHttpUrl(value)) return;
   const problem = "must be an absolute URL that begins with http:// or https://, such as http://gateway:8080";
@@ -65,7 +65,7 @@ export const GATE_FIELDS = {
     .optional(),
 };
 
-/** The parameters, or what is wrong with them. They may be secrets: no message repeats them. */
+/** The parameters, or the error in them. They may be secrets: no message repeats them. */
 function parametersOf(value: unknown): Parameters | string {
   if (value === undefined || value === null || value === "") return {};
   let parameters: unknown = value;
@@ -81,10 +81,7 @@ function parametersOf(value: unknown): Parameters | string {
   return `must be a mapping, or one as JSON text, got ${Array.isArray(parameters) ? "a list" : `a ${typeof parameters}`}`;
 }
 
-/**
- * The gate of an entry; undefined = always open. Whether the type exists is the gate factory's to know.
- * @param path of the entry
- */
+/** The gate of an entry; undefined = always open. The gate factory checks whether the type exists. @param path of the entry */
 export function gateOf(
   entry: { readonly gate_type?: string | undefined; readonly gate_params?: Parameters | undefined },
   document: ConfigDocument,
@@ -93,7 +90,7 @@ export function gateOf(
 ): GateSpec | undefined {
   const parameters = entry.gate_params ?? {};
   if (entry.gate_type !== undefined) return { type: entry.gate_type, parameters };
-  // A mistyped `gate_type` would take all throttling away (async-processor H-47).
+  // A mistyped `gate_type` would remove all throttling (async-processor H-47).
   if (Object.keys(parameters).length > 0)
     findings.refuse(document, [...path, "gate_params"], "parameters of no gate: `gate_type` is missing beside them");
   return undefined;

@@ -10,51 +10,51 @@ import { GATE_FIELDS, gateOf, requiredText } from "./fields.ts";
 import { queueList, type TransportName } from "./transport-fields.ts";
 import { readTransport, type TransportContext } from "./transport-file.ts";
 
-/** What is about the process as a whole; times in milliseconds, sizes in bytes (async-processor 8.1). */
+/** Options of the process as a whole; times in milliseconds, sizes in bytes (async-processor 8.1). */
 interface ProcessOptions {
-  /** An IP address, for both ports. */
+  /** The IP address of both ports. */
   readonly bindAddress: string;
-  /** Ports: 0 = any. */
+  /** Ports: 0 = any free port. */
   readonly healthPort: number;
   readonly metricsPort: number;
-  /** For one attempt; at least 1. */
+  /** Time for one attempt; at least 1. */
   readonly requestTimeout: number;
   readonly drainTimeout: number;
-  /** 0 = the backlog is not looked at. */
+  /** 0 = the backlog is never polled. */
   readonly backlogPollInterval: number;
   /** Absolute, http or https. */
   readonly prometheusUrl: string | undefined;
   /** 0 = no cache. */
   readonly prometheusCacheTtl: number;
-  /** Gates of a type that nobody defines are open, instead of an error. */
+  /** True: a gate of an unknown type is open. False: it is an error. */
   readonly allowUnknownGates: boolean;
-  /** Header that tells the gateway how many milliseconds are left until the deadline; undefined = none. */
+  /** Header with the milliseconds that are left until the deadline; undefined = none. */
   readonly deadlineHeader: string | undefined;
-  /** Longest answer of a gateway that is taken. */
+  /** Longest answer of a gateway that is accepted. */
   readonly maxResponseBytes: number;
-  /** Processes that share the capacities, from 1 up: each spends its part. */
+  /** Processes that share the capacities, from 1 up: each spends an equal part. */
   readonly replicaCount: number;
-  /** Answers /debug to everyone, not to loopback alone. */
+  /** True: everyone may read /debug. False: only loopback may. */
   readonly debugOpen: boolean;
   readonly logging: Pick<LoggerOptions, "level" | "encoder" | "time">;
 }
 
-/** How `sluice dispatch` runs: flags, files and environment, weighed against each other and checked. */
+/** How `sluice dispatch` runs: flags, files and environment, merged and checked. */
 export interface DispatchOptions extends ProcessOptions {
   readonly transport: TransportSettings;
-  /** Every queue's pool is among them; ids are unique. */
+  /** Contains the pool of every queue; ids are unique. */
   readonly pools: readonly PoolSettings[];
   /** `{type, parameters}` (async-processor 6.1), unread; undefined = random-robin. */
   readonly mergePolicy: ConfigDocument | undefined;
   /** `{requestTransforms}` (async-processor 6.6), unread; undefined = none. */
   readonly transforms: ConfigDocument | undefined;
-  /** Modules with gates and metric sources of the user: absolute paths of files that exist. */
+  /** Modules with the user's gates and metric sources: absolute paths of files that exist. */
   readonly plugins: readonly string[];
-  /** Towards the gateways; the texts were checked. */
+  /** TLS towards the gateways; the texts were checked. */
   readonly clientTls: ClientTls;
 }
 
-/** Where each part of a configuration was found, flags and file already weighed against each other. */
+/** The source of each part of a configuration, after flags and file are merged. */
 interface DispatchSources extends TransportContext {
   readonly process: ProcessOptions;
   readonly transport: { readonly name: TransportName; readonly document: ConfigDocument };
@@ -67,14 +67,14 @@ interface DispatchSources extends TransportContext {
   /** Files for TLS towards the gateways. */
   readonly tlsPaths: TlsPaths;
   readonly insecureSkipVerify: boolean;
-  /** What messages call such a file. */
+  /** The name of such a file in messages. */
   tlsName(which: keyof TlsPaths): string;
 }
 
 /**
  * Reads and checks all parts of a configuration.
- * @returns with sentences about what is odd, for the log
- * @throws SluiceError DOCUMENT_INVALID with everything that is wrong, each with its place; TLS_FILE_INVALID
+ * @returns the options, with warnings for the log
+ * @throws SluiceError DOCUMENT_INVALID with every error and its place; TLS_FILE_INVALID
  */
 export async function loadDispatchOptions(
   sources: DispatchSources,
@@ -95,7 +95,7 @@ export async function loadDispatchOptions(
   return {
     options: {
       ...sources.process,
-      // Missing only if something was refused.
+      // Undefined only when a finding was refused, and then `throwIfAny` throws.
       transport: transport!,
       pools,
       mergePolicy: sources.mergePolicy,
@@ -117,8 +117,8 @@ const SCHEMA = z
   .max(MAX_POOLS);
 
 /**
- * Reads worker pools: the content of the reference's `--pool-config-file` (async-processor 6.5). Keys that nobody knows are
- * warned about and ignored.
+ * Reads worker pools: the content of the reference's `--pool-config-file` (async-processor 6.5). Unknown keys are ignored with
+ * a warning.
  */
 export function readPools(document: ConfigDocument, findings: Findings): PoolSettings[] {
   const known = knownKeys(SCHEMA, [0]);
@@ -140,14 +140,14 @@ export function readPools(document: ConfigDocument, findings: Findings): PoolSet
   });
 }
 
-/** The pool there is without a file: all queues that name none are its. */
+/** The pool of a configuration without a pool file: it serves all queues that name none. */
 export function defaultPool(workers: number): PoolSettings {
   return { id: "default", workers, gate: undefined };
 }
 
 /**
- * Holds queues and pools against each other: every queue needs a pool, and pools without a queue get no workers.
- * @param document where the queues stand, in its `list`
+ * Checks queues against pools: every queue needs a pool, and pools without a queue get no workers.
+ * @param document that has the queues, in its `list`
  * @param pools not empty
  */
 export function checkPools(

@@ -10,7 +10,7 @@ import { bool, count, GATE_FIELDS, gateOf, gatewayUrl, requiredText, textField }
 
 const LONGEST_LIST = 1_000;
 
-/** Fields of a queue that all transports share (async-processor 5.1), and ours. */
+/** Fields of a queue that all transports share (async-processor 5.1), and those that Sluice adds. */
 const COMMON = {
   worker_pool_id: textField("default"),
   inference_objective: textField(""),
@@ -33,7 +33,7 @@ const COMMON = {
     .transform((share) => share ?? 1),
 };
 
-/** A queue that keeps what is in it: a sorted set, or a table. */
+/** A queue in a store that keeps its entries: a sorted set, or a table. */
 const STORED_QUEUE = z.object({
   id: textField(undefined),
   queue_name: requiredText,
@@ -52,11 +52,7 @@ type StoredQueueEntry = z.output<typeof STORED_QUEUE>;
 type ChannelEntry = z.output<typeof CHANNEL>;
 type TopicEntry = z.output<typeof TOPIC>;
 
-/**
- * One queue.
- * @param path of the entry
- * @param gated false: what the entry says about a gate does not count
- */
+/** One queue. @param path of the entry @param gated false: the entry's gate does not count */
 export function queueOf(
   entry: StoredQueueEntry | ChannelEntry | TopicEntry,
   document: ConfigDocument,
@@ -82,7 +78,7 @@ export function queueOf(
   };
 }
 
-/** Refuses entries whose id or name another has, too. @param key field that holds the name */
+/** Refuses entries whose id or name another entry has, too. @param key field that holds the name */
 export function refuseTwins(
   queues: readonly QueueSettings[],
   document: ConfigDocument,
@@ -111,7 +107,7 @@ export function refuseTwins(
   }
 }
 
-/** How a transport's section says which Redis server it is about (async-processor 5.1). */
+/** The fields with which a transport's section names its Redis server (async-processor 5.1). */
 const REDIS_FIELDS = {
   url: textField(undefined),
   enable_tracing: bool(false),
@@ -130,7 +126,7 @@ export interface RedisEntry {
 
 const TLS_FIELD = { ca: "tls_ca_cert", cert: "tls_cert", key: "tls_key" } as const;
 
-/** @param fallback the environment's REDIS_URL, which counts when the section has no url */
+/** @param fallback REDIS_URL of the environment, for a section without a url */
 export async function redisConnectionOf(
   entry: RedisEntry,
   fallback: string | undefined,
@@ -153,7 +149,7 @@ export async function redisConnectionOf(
   return { url: url ?? "", tls, enableTracing: entry.enable_tracing };
 }
 
-/** True when the URL asks for TLS, or for nothing that can be understood. */
+/** True when the URL asks for TLS, or cannot be read. */
 function checkUrl(url: string, fromEnvironment: boolean, document: ConfigDocument, findings: Findings): boolean {
   const whose = fromEnvironment ? "from the environment's REDIS_URL: " : "";
   try {
@@ -171,7 +167,7 @@ function checkUrl(url: string, fromEnvironment: boolean, document: ConfigDocumen
   }
 }
 
-/** Leases (async-processor 5.2.8). A lease is renewed after a third of it, and at least every second. */
+/** Leases (async-processor 5.2.8). A lease is renewed after a third of it, at the earliest after 1 s and at the latest after 30 s. */
 const LEASE_FIELDS = {
   claim_ttl_ms: count(60_000, { least: 2_000 }),
   reclaim_interval_ms: count(5_000, { least: 100 }),
@@ -181,7 +177,10 @@ const LEASE_FIELDS = {
 /** Most queues of one process. */
 const MAX_QUEUES = 10_000;
 
-/** The sections of the transports, by name: the reference's fields (async-processor 5.2.1, 5.3, 5.4) and ours. */
+/**
+ * The sections of the transports, by name: the reference's fields (async-processor 5.2.1, 5.3, 5.4), and those that Sluice
+ * adds.
+ */
 export const TRANSPORT_SCHEMAS = {
   "redis-sortedset": z.object({
     ...REDIS_FIELDS,
@@ -203,7 +202,7 @@ export const TRANSPORT_SCHEMAS = {
     result_topic_id: requiredText,
     batch_size: z.int().min(1).nullish(),
     poll_interval_ms: count(1_000),
-    // Pub/Sub's own limits of an acknowledgement deadline.
+    // Pub/Sub's own limits for an acknowledgement deadline.
     claim_ttl_ms: count(60_000, { least: 10_000, most: 600_000 }),
     topics: z.array(TOPIC).min(1).max(MAX_QUEUES),
   }),

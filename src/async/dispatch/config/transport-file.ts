@@ -21,15 +21,15 @@ export interface TransportContext {
   readonly gated: boolean;
 }
 
-/** The sorted set transport's default: other deployments on the same server have their retries there. */
+/** Default of the sorted set transport: other deployments on the same server keep their retries there. */
 const SHARED_RETRIES = "retry-sortedset";
 const NO_LEASES: LeaseSettings = { claimTtl: 60_000, reclaimInterval: 5_000, maxAttempts: 0 };
 
 /**
- * Reads the configuration of a transport: the content of the reference's `--transport-config-file` (async-processor
- * 5.1-5.4), with our fields besides. Keys that nobody knows are warned about and ignored.
- * @param findings is told what is wrong and what is odd, each with its place in the file
- * @returns undefined when something is wrong with it
+ * Reads the configuration of a transport: the content of the reference's `--transport-config-file` (async-processor 5.1-5.4),
+ * and the fields that Sluice adds. Unknown keys are ignored with a warning.
+ * @param findings gets each error and each warning, with its place in the file
+ * @returns undefined when there is an error
  */
 export async function readTransport(
   name: TransportName,
@@ -67,7 +67,7 @@ function warnOfUnknown(name: TransportName, document: ConfigDocument, findings: 
 const NO_GATE = "has no effect: channels have no gate; give it to the worker pool";
 const UNGATED = { gate_type: NO_GATE, gate_params: NO_GATE };
 
-/** Makes settings of sections that have the right shape, and looks at what a shape does not say. */
+/** Makes settings of sections with the right shape, and checks the rules that a shape cannot express. */
 class TransportReader {
   readonly #document: ConfigDocument;
   readonly #context: TransportContext;
@@ -169,7 +169,7 @@ class TransportReader {
     return queues;
   }
 
-  /** Requests are in a sorted set, retries in another, results in a list: one key cannot be two of them. */
+  /** Requests are in a sorted set, retries in another, results in a list: one key cannot be two of these. */
   #refuseSharedKeys(queues: readonly QueueSettings[], results: string, retries: string): void {
     const names = new Set(queues.map(({ name }) => name));
     if (names.has(retries)) this.#refuse(["retry_queue_name"], `${JSON.stringify(retries)} is also a queue_name`);

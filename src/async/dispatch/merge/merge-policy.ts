@@ -1,30 +1,30 @@
 import type { Claim } from "../../brokers/broker.ts";
 import type { QueueSettings } from "../../brokers/settings.ts";
 
-/** A header that a policy sets on the outgoing request, over every other of that name. */
+/** A header that a policy sets on the outgoing request; it replaces every other of that name. */
 export interface StampedHeader {
   readonly name: string;
   readonly value: string;
 }
 
 /**
- * Orders the claimed messages of the queues that feed one pool (async-processor 6). It holds only what was claimed for
- * workers that are free or soon will be, so its size is bounded by `room`.
+ * Orders the claimed messages of the queues that feed one pool (async-processor 6). It holds only messages that were claimed
+ * for workers that are free or soon will be, so `room` bounds its size.
  */
 export interface MergePolicy {
   /** Claims held. */
   readonly size: number;
-  /** How many more messages of `queue` it would take now. @param free workers that have nothing to do */
+  /** How many more messages of `queue` it takes now. @param free idle workers */
   room(queue: QueueSettings, free: number): number;
   /**
-   * Whose messages are likely to be wanted first, smaller is sooner; without it all queues are equal. Where a gate's N is
-   * what is short, and not the workers, a message that has room there has gone by before another can be preferred to it.
+   * How soon workers will want the messages of a queue; smaller is sooner. Without this method all queues are equal. It serves
+   * capacities, not workers: where a gate's N is short, a message with room would pass before the policy could prefer another.
    */
   urgency?(queue: QueueSettings): number;
   add(claim: Claim, labels: Readonly<Record<string, string>>): void;
-  /** Takes out the next one; undefined when there is none. */
+  /** Takes out the next claim; undefined when there is none. */
   next(): Claim | undefined;
-  /** Takes out all; added again in the order they come, those of each queue and lane keep theirs. */
+  /** Takes out all claims. Added again in this order, the claims of each queue and lane keep their order. */
   drain(): Claim[];
   /** Headers to set on this message's request. */
   stamp(claim: Claim, labels: Readonly<Record<string, string>>): readonly StampedHeader[];
@@ -42,8 +42,8 @@ const NO_HEADERS: readonly StampedHeader[] = [];
 const VALUE = /^(?![\t ])[^\u0000-\u0008\u000a-\u001f\u007f]+(?<![\t ])$/u;
 
 /**
- * Makes the header that says on whose behalf a request is sent, from the same metadata that quotas are charged to: the
- * gateway then arbitrates between those who pay (async-processor 6.4).
+ * Makes the header that names the owner of a request. The name comes from the metadata that quotas charge, so the gateway
+ * arbitrates between the same owners (async-processor 6.4).
  */
 export class FairnessStamp {
   readonly #header: string;
@@ -58,7 +58,7 @@ export class FairnessStamp {
     this.#attribute = attribute;
   }
 
-  /** Nothing when the message names nobody, or somebody who fits no header: the caller's own headers stay then. */
+  /** No header when the message names no owner, or a name that fits no header; the message's own header then stays. */
   stamp(claim: Claim): readonly StampedHeader[] {
     const { metadata } = claim.message.request;
     if (this.#header === "" || !Object.hasOwn(metadata, this.#attribute)) return NO_HEADERS;

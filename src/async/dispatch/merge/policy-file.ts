@@ -9,7 +9,7 @@ import { TierPriority } from "./tier-priority.ts";
 
 const FILE = { what: "request merge policy file" };
 const NAME = /^[\w!#$%&'*+.^`|~-]{1,256}$/;
-/** Headers by which a request is framed and addressed; a value of a message would break it. */
+/** Headers that frame and address a request; a message's value would break it. */
 const TAKEN: ReadonlySet<string> = new Set([...HOP_BY_HOP_HEADERS, "content-length", "content-type", "host"]);
 
 const headerName = z

@@ -3,23 +3,24 @@ import type { Claim } from "../../brokers/broker.ts";
 import type { QueueSettings } from "../../brokers/settings.ts";
 import type { FairnessStamp, MergePolicy, StampedHeader } from "./merge-policy.ts";
 
-/** What is held of one queue, in the order of its claims. */
+/** The held claims of one queue, in the order of the claims. */
 interface Held {
   readonly claims: Claim[];
-  /** How many claims had been added to the policy when this queue brought its last one. */
+  /** How many claims the policy had got when this queue added its last one. */
   lastAdd: number;
 }
 
-/** A queue that has brought none of the last messages, this many per worker, counts as empty. */
+/** A queue counts as empty when it added none of the last claims of the policy: this many per worker. */
 const MEMORY = 4;
 
 /**
- * Every queue that has a message is equally likely to be next, however long it is (async-processor 6.2). Takes no more
- * than workers that are free or about to be can begin: what is claimed is kept from other processes and from earlier deadlines.
+ * Every queue with a held message is equally likely to be next, at any length (async-processor 6.2). The policy takes only as
+ * many messages as idle workers, or workers about to be idle, can begin. A claimed message is kept from other processes and may
+ * delay earlier deadlines.
  */
 export class RandomRobin implements MergePolicy {
   readonly #queues: ReadonlyMap<QueueSettings, Held>;
-  /** Queues of which something is held, in no order. */
+  /** The queues with held claims, in no order. */
   readonly #ready: Held[] = [];
   readonly #memory: number;
   readonly #random: Random;
@@ -27,10 +28,7 @@ export class RandomRobin implements MergePolicy {
   #size = 0;
   #added = 0;
 
-  /**
-   * @param queues those that feed the pool; claims must name these very objects
-   * @param workers of the pool, at least 1
-   */
+  /** @param queues those of the pool; claims must carry these same objects @param workers of the pool, at least 1 */
   constructor(queues: readonly QueueSettings[], workers: number, random: Random, fairness: FairnessStamp) {
     this.#queues = new Map(queues.map((queue) => [queue, { claims: [], lastAdd: 0 }]));
     this.#memory = MEMORY * workers;
@@ -42,7 +40,7 @@ export class RandomRobin implements MergePolicy {
     return this.#size;
   }
 
-  /** An equal share of the free workers among the queues that seem to have messages, this one included. */
+  /** An equal share of the free workers for each queue that seems to have messages, this one included. */
   room(queue: QueueSettings, free: number): number {
     const left = free - this.#size;
     if (left <= 0) return 0;

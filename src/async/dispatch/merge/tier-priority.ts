@@ -4,7 +4,7 @@ import type { FairnessStamp, MergePolicy, StampedHeader } from "./merge-policy.t
 
 /** Reserved interactive, async, batch; then overflow interactive, async, batch. */
 const LANES = 6;
-/** How many messages may be held for each worker, so that one that becomes free has a choice. */
+/** Messages that may be held for each worker, so that a worker that becomes free has a choice. */
 const PER_WORKER = 2;
 
 type Labels = Readonly<Record<string, string>>;
@@ -12,7 +12,7 @@ type Labels = Readonly<Record<string, string>>;
 /** The messages of one lane: queues take turns, and within a queue the first claimed goes first. */
 class Lane {
   readonly #claims: readonly Claim[][];
-  /** Indices of the queues that hold something, the next one first. */
+  /** Indices of the queues that hold messages, the next one first. */
   readonly #turns: number[] = [];
 
   constructor(queues: number) {
@@ -37,26 +37,26 @@ class Lane {
   }
 }
 
-/** What a `TierPriority` is configured with. */
+/** The settings of a `TierPriority`. */
 export interface TierPriorityOptions {
-  /** Gets the number of the lane. */
+  /** Carries the number of the lane. */
   readonly priorityHeader: string;
-  /** The label that says `interactive`, `async` or `batch`. */
+  /** The label with the value `interactive`, `async` or `batch`. */
   readonly tierLabel: string;
   readonly fairness: FairnessStamp;
 }
 
 /**
- * Six lanes, the lowest that holds anything always first; a message's labels say which is its own (async-processor 6.3).
- * Every queue may hold an equal share of two messages per worker and no more, so that one that is full keeps nobody else
- * from showing what it has. There is no ageing: a low lane waits for as long as the ones before it have work.
+ * Six lanes, of which the first with a message always goes first; a message's labels give its lane (async-processor 6.3). Every
+ * queue may hold an equal share of two messages per worker, so that a full queue cannot hide the messages of another. There is
+ * no ageing: a later lane waits for as long as the lanes before it have work.
  */
 export class TierPriority implements MergePolicy {
   readonly #lanes: readonly Lane[];
   readonly #indices: ReadonlyMap<QueueSettings, number>;
   /** Messages held of each queue. */
   readonly #held: Uint32Array;
-  /** Lane of the latest message of each queue; before the first that of the queue's own labels. */
+  /** Lane of the latest message of each queue; before the first message, the lane of the queue's own labels. */
   readonly #latest: Uint8Array;
   readonly #share: number;
   readonly #tierLabel: string;
@@ -65,10 +65,7 @@ export class TierPriority implements MergePolicy {
   readonly #priorities: readonly (readonly StampedHeader[])[];
   #size = 0;
 
-  /**
-   * @param queues those that feed the pool; claims must name these very objects
-   * @param workers of the pool, at least 1
-   */
+  /** @param queues those of the pool; claims must carry these same objects @param workers of the pool, at least 1 */
   constructor(queues: readonly QueueSettings[], workers: number, options: TierPriorityOptions) {
     this.#lanes = Array.from({ length: LANES }, () => new Lane(queues.length));
     this.#indices = new Map(queues.map((queue, index) => [queue, index]));
@@ -84,7 +81,7 @@ export class TierPriority implements MergePolicy {
     return this.#size;
   }
 
-  /** Free or not: a busy worker, too, must find the most urgent message at once when it is done. */
+  /** Idle workers make no difference: a busy worker must also find the most urgent message as soon as it ends. */
   room(queue: QueueSettings): number {
     return Math.max(0, this.#share - this.#held[this.#indices.get(queue)!]!);
   }

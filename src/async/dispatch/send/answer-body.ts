@@ -1,13 +1,13 @@
 import * as zlib from "node:zlib";
 
-/** The first room for a body that comes in several pieces, bytes. */
+/** The first buffer for a body in several pieces, bytes. */
 const FIRST_ROOM = 16 * 1024;
-/** What a mere announcement of a length gets, bytes. */
+/** Most bytes that a mere announcement of a length gets. */
 const ANNOUNCED_ROOM = 1024 * 1024;
 
 /**
- * Puts the pieces of a body together. One piece is kept as it is; several are copied into one buffer that doubles, so that
- * a body of single bytes costs no more memory than one in large pieces.
+ * Joins the pieces of a body. One piece is kept as it is. Several pieces are copied into one buffer that doubles, so a body of
+ * single bytes costs no more memory than one in large pieces.
  */
 export class BodyCollector {
   size = 0;
@@ -55,15 +55,15 @@ const CODECS: ReadonlyMap<string, Codec> = new Map<string, Codec>([
   ["br", { sync: zlib.brotliDecompressSync, later: zlib.brotliDecompress }],
   ["deflate", { sync: zlib.inflateSync, later: zlib.inflate }],
 ]);
-/** Some servers mean a bare deflate stream by `deflate`: it has no zlib header, whose low four bits are 8. */
+/** Some servers send a bare deflate stream as `deflate`: it has no zlib header, whose low four bits are 8. */
 const RAW_DEFLATE: Codec = { sync: zlib.inflateRawSync, later: zlib.inflateRaw };
 
 /** The one coding that requests ask for. */
 export const ACCEPTED_CODING = "gzip";
 
 /**
- * Compressed bodies up to this size are decoded on the spot, which for the usual answer of some kilobytes takes a fraction
- * of what a trip to a worker thread does. At the best ratio of deflate, 1:1032, that is 16 MiB or some 10 ms.
+ * Compressed bodies up to this size are decoded on the spot. For the usual answer of some kilobytes that takes a fraction of a
+ * trip to a worker thread. At the best ratio of deflate, 1:1032, the limit means 16 MiB or some 10 ms.
  */
 const ON_THE_SPOT = 16 * 1024;
 const SMALL_CHUNK = 16 * 1024;
@@ -75,8 +75,8 @@ export type Decoded =
   | { readonly kind: "broken"; readonly message: string; readonly tooLong: boolean };
 
 /**
- * Takes the `Content-Encoding` off a body: gzip, deflate and br. Anything else stays as it is, since nothing else was asked
- * for but by the message's own headers.
+ * Takes the `Content-Encoding` off a body: gzip, deflate and br. A body with another coding stays as it is: only the message's
+ * own headers can have asked for it.
  * @param limit the longest content in bytes
  * @param done called once, at once or later
  */

@@ -9,12 +9,12 @@ import type { GatewayConnection, GatewayOrigin } from "./connection.ts";
 import type { GatewayAnswer } from "./inference-client.ts";
 import { retryAfterMs } from "./retry-after.ts";
 
-/** What attempts need to know of their client. */
+/** The parts of the client that attempts need. */
 export interface GatewayAttemptOwner {
   readonly clock: Clock;
   readonly maxResponseBytes: number;
   readonly connectTimeoutMs: number;
-  /** The attempt is over; exactly once. */
+  /** Called exactly once, when the attempt is over. */
   finished(attempt: GatewayAttempt): void;
 }
 
@@ -22,23 +22,23 @@ export interface GatewayAttemptOwner {
  * One request on one connection, as a handler of undici's `dispatch`: gathers the answer, and resolves with the first of
  * answer, failure, timeout and abort.
  *
- * A request that fails on a kept connection is not repeated here, although the server may just have closed it before the
- * request came. Nobody can tell that from a gateway that broke down over this very request, and a model may have worked on
- * it: the dispatcher's retry, some seconds later, costs latency-tolerant work nothing and is counted. The case is rare,
- * since undici looks at a kept connection before it writes and honours the server's `Keep-Alive`.
+ * The attempt does not repeat a request that fails on a kept connection, even if the server only closed it before the request
+ * came. A gateway that broke down over this very request looks the same, and a model may have worked on it. The dispatcher's
+ * retry, some seconds later, costs latency-tolerant work nothing and is counted. The case is rare: undici checks a kept
+ * connection before it writes, and honours the server's `Keep-Alive`.
  */
 export class GatewayAttempt implements Dispatcher.DispatchHandler, Slotted {
-  /** Among what is under way. */
+  /** Place in the set of running attempts. */
   slot = -1;
   readonly signal: AbortSignal;
-  /** Monotonic milliseconds when the attempt is given up. */
+  /** Monotonic milliseconds at which the attempt is given up. */
   readonly #deadline: number;
-  /** Monotonic milliseconds when there must be a connection; Infinity once there is. */
+  /** Monotonic milliseconds by which a connection must exist; Infinity once it does. */
   #connectBy: number;
   readonly #timeoutMs: number;
   readonly #owner: GatewayAttemptOwner;
   readonly #origin: GatewayOrigin;
-  /** Undefined once it was given back or cut. */
+  /** Undefined after the connection was given back or cut. */
   #connection: GatewayConnection | undefined;
   readonly #resolve: (answer: GatewayAnswer) => void;
   readonly #body = new BodyCollector();
@@ -137,7 +137,7 @@ export class GatewayAttempt implements Dispatcher.DispatchHandler, Slotted {
     this.#cut();
   }
 
-  /** Comes last: it may report the failure of the very request it cuts. */
+  /** Comes last: the cut may report the failure of the same request. */
   #cut(): void {
     if (this.#connection !== undefined) this.#origin.drop(this.#connection);
     this.#connection = undefined;
@@ -177,8 +177,8 @@ function text(value: string | readonly string[] | undefined): string {
 }
 
 /**
- * Why a request failed, in one line that is never empty. The error of a host name with several addresses has no message of
- * its own, but one for each of them.
+ * Why a request failed, in one line that is never empty. For a host name with several addresses the error has no message of its
+ * own, but one for each address.
  */
 export function failureText(error: Error & { code?: string; errors?: readonly unknown[] }): string {
   const causes = Array.isArray(error.errors) ? oneLine(error.errors.map(messageOf).join("; ")) : "";

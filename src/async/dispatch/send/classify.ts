@@ -2,13 +2,13 @@ import type { ResultMessage } from "../../brokers/messages/message.ts";
 import { errorResult } from "../../brokers/messages/result.ts";
 import type { GatewayAnswer } from "./inference-client.ts";
 
-/** What went wrong, for spans and texts; the names of async-processor 7.4. */
+/** The kind of a failure, for spans and texts; the names of async-processor 7.4. */
 export type FailureCategory = "RATE_LIMIT" | "INVALID_REQ" | "SERVER_ERROR";
 
-/** Which counter a terminal result belongs to. */
+/** The counter of a terminal result. */
 export type ResultCounter = "success" | "failed" | "exceeded";
 
-/** What an answer means for its message. */
+/** The meaning of an answer for its message. */
 export type Classified =
   /** The end of the message. */
   | {
@@ -18,7 +18,7 @@ export type Classified =
       readonly category: FailureCategory | undefined;
       readonly shed: boolean;
       readonly latch: boolean;
-      /** What went wrong, for logs; "" = nothing. */
+      /** The problem, for logs; "" = none. */
       readonly problem: string;
     }
   /** To be sent again after a pause. */
@@ -27,16 +27,16 @@ export type Classified =
       readonly category: FailureCategory;
       /** Counts as shed load: a 429. */
       readonly shed: boolean;
-      /** The gateway is saturated: what it guards closes until a newer figure says otherwise (async-processor 2.7). */
+      /** The gateway is saturated: the capacities close until a newer figure says otherwise (async-processor 2.7). */
       readonly latch: boolean;
-      /** What the gateway asked for, milliseconds; undefined = nothing. */
+      /** The pause that the gateway asked for, milliseconds; undefined = none. */
       readonly retryAfterMs: number | undefined;
-      /** What the message ends with when no time is left for a retry. */
+      /** The result when no time is left for a retry. */
       readonly lastAnswer: ResultMessage;
       /** For logs. */
       readonly message: string;
     }
-  /** Given up by us: back into the queue, nothing is counted. */
+  /** Sluice gave the attempt up: the message goes back into the queue, and nothing is counted. */
   | { readonly kind: "requeue" };
 
 export interface ClassifyContext {
@@ -46,17 +46,17 @@ export interface ClassifyContext {
   readonly deadlinePassed: boolean;
 }
 
-/** The reason of a rejection that says more than "later": the pool is full. */
+/** The one drop reason that says more than "later": the pool is full. */
 const SATURATED = "rejected-saturated";
 const FAILED_TO_SEND = "Failed to send request to inference: ";
 
-/** What an attempt's answer means for its message. Source: async-processor 7.4 with its changes, 4.5. */
+/** The meaning of an attempt's answer for its message. Source: async-processor 7.4 with its changes, 4.5. */
 export function classify(answer: GatewayAnswer, context: ClassifyContext): Classified {
   switch (answer.kind) {
     case "response":
       return ofResponse(answer, context);
     case "truncated":
-      // An answer that is too long once is too long again, unless it was the page of a failure that may pass.
+      // An answer that is too long stays too long, unless it was the page of a failure that may pass.
       if (answer.tooLong && !isRetryable(answer.status)) return unreadable(answer, context);
       return again(context, {
         category: "SERVER_ERROR",
@@ -83,7 +83,7 @@ export function classify(answer: GatewayAnswer, context: ClassifyContext): Class
 
 /**
  * The result of a message whose deadline has passed (async-processor 4.4).
- * @param cause what its last attempt came to, in one line; "" = it had none
+ * @param cause outcome of its last attempt, in one line; "" = no attempt
  */
 export function deadlineResult(id: string, cause: string): ResultMessage {
   return errorResult(id, "DEADLINE_EXCEEDED", `deadline exceeded${cause === "" ? "" : `; the last attempt: ${cause}`}`);
@@ -107,7 +107,7 @@ function ofResponse(answer: GatewayAnswer & { kind: "response" }, context: Class
   });
 }
 
-/** 408, 425, 429 and 5xx: the same request may be answered well another time. */
+/** 408, 425, 429 and 5xx: the same request may succeed later. */
 function isRetryable(status: number): boolean {
   return status === 408 || status === 425 || status === 429 || (status >= 500 && status < 600);
 }
@@ -127,7 +127,7 @@ function httpResult(answer: GatewayAnswer & { kind: "response" }, id: string, er
   return { id, statusCode: status, payload: body, errorCode: "", errorMessage, contentType };
 }
 
-/** The one failure of the transport that another attempt cannot mend; the status tells that there was an answer. */
+/** The one failure of the transport that another attempt cannot mend; its status shows that there was an answer. */
 function unreadable(answer: GatewayAnswer & { kind: "truncated" }, { id }: ClassifyContext): Classified {
   const result = errorResult(id, "INFERENCE_ERROR", `${FAILED_TO_SEND}${answer.message}`);
   return ended({ ...result, statusCode: answer.status }, "failed", "SERVER_ERROR");

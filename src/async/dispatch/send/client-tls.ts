@@ -3,7 +3,9 @@ import { createSecureContext, getCACertificates, type SecureContext } from "node
 import { readText } from "../../../base/document/read.ts";
 import { messageOf } from "../../../base/inference/errors.ts";
 
-/** How gateways are trusted and what they are shown (async-processor 7.3); PEM texts as `readTlsFiles` returns them. */
+/**
+ * Trusted authorities and client certificate towards gateways (async-processor 7.3); PEM texts as `readTlsFiles` returns them.
+ */
 export interface ClientTls extends TlsTexts {
   /** True: no certificate is checked. */
   readonly insecureSkipVerify?: boolean | undefined;
@@ -17,7 +19,7 @@ export interface TlsPaths {
 }
 
 interface TlsTexts {
-  /** Trusted besides the system's authorities. */
+  /** Trusted in addition to the system's authorities. */
   readonly ca?: string;
   /** Chain of the client certificate; with `key` or not at all. */
   readonly cert?: string;
@@ -28,8 +30,8 @@ const MAX_BYTES = 1024 * 1024;
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g;
 
 /**
- * What connections over TLS share: made when the first of them needs it, since reading the system's authorities takes 0.1 s,
- * and only once, since using them takes 25 ms.
+ * The TLS context that connections share. The first connection that needs it makes it, because reading the system's authorities
+ * takes 0.1 s. It is made only once, because using them takes 25 ms.
  */
 export function clientContext({ ca, cert, key, insecureSkipVerify }: ClientTls): () => SecureContext {
   let context: SecureContext | undefined;
@@ -43,14 +45,14 @@ export function clientContext({ ca, cert, key, insecureSkipVerify }: ClientTls):
   };
 }
 
-/** Node's list and the machine's, each once. */
+/** The lists of Node.js and of the machine, each authority once. */
 function withSystemAuthorities(own: readonly string[]): string[] {
   return [...new Set([...own, ...getCACertificates("default"), ...getCACertificates("system")])];
 }
 
 /**
- * Reads what a client needs for TLS, and checks it.
- * @param refuse is told what is wrong, and with which file; then what is returned is incomplete
+ * Reads and checks the files that a TLS client needs.
+ * @param refuse gets each error with its file; the returned value is then incomplete
  */
 export async function readTlsFiles(
   paths: TlsPaths,

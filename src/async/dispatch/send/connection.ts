@@ -5,30 +5,30 @@ import { type buildConnector, Client, type Dispatcher } from "undici";
 /** How a `100 Continue` begins; bytes 9 to 11 are the status. */
 const START = Buffer.from("HTTP/1.1 100");
 const END = Buffer.from("\r\n\r\n");
-/** The most bytes of one, with headers: beyond it the parser may say what it makes of them. */
+/** Most bytes of one, with headers; a longer one goes to the parser. */
 const LONGEST = 8 * 1024;
 
 /**
- * Takes `100 Continue` out of what comes before an answer. Nobody here asks for one, but a server may send it all the same (RFC 9110
- * 15.2: a client must be able to parse it, and may ignore it), and undici breaks the connection over it.
+ * Takes `100 Continue` out of the bytes before an answer. Sluice asks for none, but a server may send one (RFC 9110 15.2: a
+ * client must be able to parse it, and may ignore it), and undici breaks the connection over it.
  */
 export class InterimFilter {
-  /** The first bytes of what may be one. */
+  /** The first bytes of a possible `100 Continue`. */
   #held: Buffer | undefined;
   #awaiting = false;
 
-  /** A request leaves: what comes next is the head of an answer. */
+  /** A request leaves: the next bytes are the head of an answer. */
   expect(): void {
     this.#awaiting = true;
     this.#held = undefined;
   }
 
-  /** Whether bytes have to be shown to `pass`. */
+  /** Whether `pass` must see the bytes. */
   get awaiting(): boolean {
     return this.#awaiting;
   }
 
-  /** @returns what the parser is to see of these bytes; undefined = nothing yet */
+  /** @returns the bytes for the parser; undefined = none yet */
   pass(bytes: Buffer): Buffer | undefined {
     let rest = this.#held === undefined ? bytes : Buffer.concat([this.#held, bytes]);
     this.#held = undefined;
@@ -56,21 +56,21 @@ const KEEP_ALIVE_PROBE = 60_000;
 /** The most bytes of the headers of an answer. */
 const MAX_HEADER_BYTES = 64 * 1024;
 
-/** What the connections of all origins have in common. */
+/** The settings that the connections of all origins share. */
 export interface GatewayConnectionSettings {
   /** For origins with `https:`. */
   readonly secureContext: () => SecureContext;
   readonly rejectUnauthorized: boolean;
 }
 
-/** Handed to sockets whose request was given up; one object, since nobody reads its stack. */
+/** The error for sockets whose request was given up; one object, because no code reads its stack. */
 const GIVEN_UP = new Error("the request was given up");
 
 /**
- * One connection to an origin, for one request at a time; an undici client that reconnects when it must. undici's own `Pool`
- * does not fit: a request that waits for a connection cannot be taken back from it, so a gateway that swallows packets would
- * make its queue grow with every timeout. It also looks at each connection to find a free one (1,024 in flight: 70 us of
- * processor time per request against 63 here).
+ * One connection to an origin, for one request at a time; an undici client that reconnects when needed. undici's own `Pool`
+ * does not fit. It cannot take back a request that waits for a connection, so a gateway that swallows packets would make its
+ * queue grow with every timeout. It also visits each connection to find a free one (1,024 in flight: 70 us of processor time
+ * per request against 63 here).
  */
 export class GatewayConnection {
   readonly #client: Client;
@@ -130,7 +130,7 @@ export class GatewayConnection {
       this.#connecting = undefined;
       callback(null, socket);
     });
-    // Stays for the life of the socket, so that an error between two owners is never unhandled.
+    // Stays for the life of the socket, so that an error between two owners always has a handler.
     socket.on("error", (error) => {
       if (this.#connecting !== socket) return;
       this.#connecting = undefined;
@@ -139,7 +139,7 @@ export class GatewayConnection {
   }
 }
 
-/** undici reads its sockets with `read()`: it sees what the filter leaves of it. */
+/** undici reads its sockets with `read()`: it sees the bytes that the filter leaves. */
 function withoutInterim(socket: Socket, filter: InterimFilter): void {
   const read = socket.read.bind(socket);
   socket.read = (size?: number) => {
@@ -154,8 +154,8 @@ function withoutInterim(socket: Socket, filter: InterimFilter): void {
 }
 
 /**
- * The kept connections to one scheme, host and port. The one that was used last is used next, so that those nobody needs
- * any more grow old and close.
+ * The kept connections to one scheme, host and port. The connection that was used last is used next, so that unneeded ones grow
+ * old and close.
  */
 export class GatewayOrigin {
   /** `http://host:port`. */
@@ -187,14 +187,14 @@ export class GatewayOrigin {
     return this.#idle.pop() ?? new GatewayConnection(this.name, this.#settings, this.#disconnected);
   }
 
-  /** The request on it has come to a good end. */
+  /** The request on the connection ended well. */
   give(connection: GatewayConnection): void {
     this.#busy--;
     if (this.#idle.length < this.#limit) this.#idle.push(connection);
     else connection.destroy();
   }
 
-  /** Cuts a connection whose request did not come to a good end. */
+  /** Cuts a connection whose request did not end well. */
   drop(connection: GatewayConnection): void {
     this.#busy--;
     connection.destroy();
@@ -205,7 +205,9 @@ export class GatewayOrigin {
     for (const connection of this.#idle.splice(0)) connection.destroy();
   }
 
-  /** The server or the keep-alive time has ended an idle connection. One with a request reconnects or fails by itself. */
+  /**
+   * The server or the keep-alive time has ended an idle connection. A connection with a request reconnects or fails on its own.
+   */
   readonly #disconnected = (connection: GatewayConnection): void => {
     const at = this.#idle.indexOf(connection);
     if (at < 0) return;

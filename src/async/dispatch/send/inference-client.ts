@@ -9,12 +9,12 @@ export interface OutboundRequest {
   readonly timeoutMs: number;
 }
 
-/** What came of one attempt. */
+/** The outcome of one attempt. */
 export type GatewayAnswer =
   | {
       readonly kind: "response";
       readonly status: number;
-      /** Decompressed if it came compressed. */
+      /** Decompressed, if the server compressed it. */
       readonly body: Uint8Array;
       readonly contentType: string;
       /** Milliseconds that `Retry-After` asks for; undefined without a legal one. */
@@ -22,7 +22,7 @@ export type GatewayAnswer =
       /** `x-llm-d-request-dropped-reason`; empty = none. */
       readonly dropReason: string;
     }
-  /** The head came, the body did not to its end, or was longer than allowed. */
+  /** The head came; the body did not come to its end, or was longer than allowed. */
   | {
       readonly kind: "truncated";
       readonly status: number;
@@ -33,7 +33,7 @@ export type GatewayAnswer =
     }
   /** Nothing came back. */
   | { readonly kind: "no-answer"; readonly message: string }
-  /** `timeoutMs` went by first. */
+  /** `timeoutMs` passed first. */
   | { readonly kind: "timeout"; readonly message: string }
   /** `signal` was aborted first. */
   | { readonly kind: "aborted" };

@@ -6,22 +6,22 @@ import type { StampedHeader } from "../merge/merge-policy.ts";
 import type { TransformedBody } from "../transforms/transform.ts";
 import { ACCEPTED_CODING } from "./answer-body.ts";
 
-/** What a message's request is made of. */
+/** The parts of a message's request. */
 export interface OutboundParts {
   readonly message: Message;
   readonly queue: QueueSettings;
-  /** By the merge policy; over every other header of those names. */
+  /** Headers of the merge policy; each replaces every other header of its name. */
   readonly stamped: readonly StampedHeader[];
   readonly transformed?: TransformedBody | undefined;
-  /** Name of the header that tells how many milliseconds are left; undefined = none. */
+  /** Header with the milliseconds that are left; undefined = none. */
   readonly deadlineHeader?: string | undefined;
-  /** Writes `traceparent` and its kind. */
+  /** Writes `traceparent` and related headers. */
   readonly trace?: ((set: (name: string, value: string) => void) => void) | undefined;
   /** Milliseconds to the message's deadline. */
   readonly remainingMs: number;
 }
 
-/** Where a request goes and with which headers, or why it cannot be sent: the text of an INVALID_REQUEST result. */
+/** URL and headers of a request, or why it cannot be sent: the text of an INVALID_REQUEST result. */
 type OutboundBuild =
   | {
       readonly kind: "request";
@@ -33,7 +33,7 @@ type OutboundBuild =
     }
   | { readonly kind: "invalid"; readonly reason: string };
 
-/** Not the message's business: who is called, and how the body is framed. */
+/** Headers that a message may not set: they say which server is called, and how the body is framed. */
 const OWN_HEADERS: ReadonlySet<string> = new Set(["host", "content-length", "expect"]);
 const TOKEN = /^[!#$%&'*+\-.^_`|~\da-z]+$/;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
@@ -43,12 +43,12 @@ const NOT_ASCII = /[^\u0000-\u007f]/;
 const BLANKS_AROUND = /^[ \t]+|[ \t]+$/g;
 
 const MAX_DROPPED = 8;
-/** Bytes of a request's id that still fit a header. */
+/** Most bytes of a request's id that fit a header. */
 const MAX_REQUEST_ID = 1024;
 
 /**
  * Makes the URL and the headers of a message's request (async-processor 7.1, 7.2). A message's header that is illegal or
- * belongs to the connection is left out and named; the request goes all the same.
+ * belongs to the connection is left out and named; the request still goes.
  */
 export function buildRequest(parts: OutboundParts): OutboundBuild {
   const { queue, message, transformed, deadlineHeader, trace } = parts;
@@ -74,19 +74,19 @@ export function buildRequest(parts: OutboundParts): OutboundBuild {
   return { kind: "request", url, headers: headers.flat(), dropped: headers.dropped };
 }
 
-/** What is the same for all messages of a queue. */
+/** The parts that all messages of a queue share. */
 type Gateway =
   | { readonly problem: string }
   | {
       readonly problem: undefined;
       readonly base: URL;
-      /** With the queue's own path. */
+      /** With the path of the queue. */
       readonly url: URL;
       /** Empty = none. */
       readonly authorization: string;
     };
 
-/** Parsing URLs for each message takes three quarters of the time that `buildRequest` takes. */
+/** Parsing URLs for each message would take three quarters of the time of `buildRequest`. */
 const gateways = new WeakMap<QueueSettings, Gateway>();
 
 function gatewayOf(queue: QueueSettings): Gateway {
@@ -114,7 +114,7 @@ class OutboundHeaders {
   readonly dropped: string[] = [];
   readonly #values = new Map<string, string>();
 
-  /** Ours: left out without a word when it is illegal. */
+  /** Sets a header of Sluice; an illegal one is left out silently. */
   set(name: string, value: string): void {
     const legal = legalValue(value);
     if (legal !== undefined) this.#values.set(name.toLowerCase(), legal);
@@ -146,7 +146,7 @@ class OutboundHeaders {
   }
 }
 
-/** The value as it goes on the wire, one character per byte of its UTF-8; undefined when it holds control characters. */
+/** The value on the wire, one character per byte of its UTF-8; undefined when it holds control characters. */
 function legalValue(value: string): string | undefined {
   if (CONTROL.test(value)) return undefined;
   const trimmed = value.replace(BLANKS_AROUND, "");
@@ -164,7 +164,7 @@ function invalid(reason: string): OutboundBuild {
 
 const EXAMPLE = "a base URL looks like http://gateway:80";
 
-/** What is wrong with a gateway's base URL; undefined = nothing. Credentials go out as `Authorization: Basic`. */
+/** The error in a gateway's base URL; undefined = none. Credentials go out as `Authorization: Basic`. */
 export function checkBaseUrl(text: string): string | undefined {
   try {
     const { protocol, username, password } = new URL(text);
@@ -177,9 +177,9 @@ export function checkBaseUrl(text: string): string | undefined {
 }
 
 /**
- * Joins a base URL and a path (async-processor 7.1): slashes are collapsed, dot segments are resolved, also those written
- * with `%2e`, and what is no path character is escaped, `?` and `#` among them, so that a path can choose neither host nor
- * query. The base keeps its own path and query.
+ * Joins a base URL and a path (async-processor 7.1). Slashes are collapsed. Dot segments are resolved, also those written with
+ * `%2e`. Every other character than a path character is escaped, `?` and `#` included, so that a path can choose neither host
+ * nor query. The base keeps its own path and query.
  * @param base legal for `checkBaseUrl`
  */
 export function joinUrl(base: URL, path: string): URL {
@@ -187,9 +187,9 @@ export function joinUrl(base: URL, path: string): URL {
 }
 
 /**
- * Whether a joined URL lies below one of `prefixes`, which count from the base's own path and are compared by whole
- * segments: `/v1/chat` allows `/v1/chat` and `/v1/chat/completions`, not `/v1/chatter`. A path with an escaped slash or
- * backslash lies nowhere, since the gateway may take it for a real one. Source: async-processor H-46.
+ * Whether a joined URL lies below one of `prefixes`. Prefixes begin after the base's own path and match whole segments:
+ * `/v1/chat` allows `/v1/chat` and `/v1/chat/completions`, not `/v1/chatter`. A path with an escaped slash or backslash lies
+ * below none, because the gateway may take it for a real one. Source: async-processor H-46.
  */
 export function isAllowed(url: URL, base: URL, prefixes: readonly string[]): boolean {
   if (/%2f|%5c/i.test(url.pathname)) return false;
@@ -202,10 +202,10 @@ function withSlash(path: string): string {
   return path.endsWith("/") ? path : `${path}/`;
 }
 
-/** Anything but RFC 3986's path characters and what is escaped already. */
+/** Every character but RFC 3986's path characters and escapes. */
 const TO_ESCAPE = /[^\w\-.~!$&'()*+,;=:@%]|%(?![0-9a-f]{2})/giu;
 
-/** All but `%2e`, which `URL` resolves. */
+/** The path with dot segments resolved, except for `%2e`, which `URL` resolves. */
 function resolved(path: string, trailingSlash: boolean): string {
   const segments: string[] = [];
   for (const segment of path.toWellFormed().split("/")) {

@@ -6,12 +6,12 @@ const PREFERRED = new RegExp(`^[A-Z][a-z]{2}, \\d{2} (${MONTHS}) \\d{4} ${TIME} 
 const WITH_DASHES = new RegExp(`^[A-Z][a-z]{5,8}, \\d{2}-(${MONTHS})-\\d{2} ${TIME} GMT$`);
 const OF_C = new RegExp(`^[A-Z][a-z]{2} (${MONTHS}) [ \\d]\\d ${TIME} \\d{4}$`);
 
-/** More than any deadline is worth waiting for, and finite: a year. */
+/** A year: finite, and longer than any deadline is worth waiting for. */
 const LONGEST_MS = 365 * 24 * 3_600_000;
 
 /**
- * What `Retry-After` asks for, in milliseconds from 0 to a year; undefined when it is missing or illegal. A date counts from
- * the `Date` of the same answer where there is one, so that a server whose clock is wrong asks for what it meant.
+ * The pause of `Retry-After`, in milliseconds from 0 to a year; undefined when it is missing or illegal. A date counts from the
+ * `Date` of the same answer where there is one, so that a server with a wrong clock gets the pause that it meant.
  * Source: async-processor 5.2.6; RFC 9110 10.2.3.
  * @param wall Unix milliseconds
  */

@@ -7,7 +7,7 @@ import { type GatewayConnectionSettings, GatewayOrigin } from "./connection.ts";
 import type { GatewayAnswer, InferenceClient, OutboundRequest } from "./inference-client.ts";
 
 export interface UndiciClientOptions {
-  /** Of all pools together: so many idle connections are kept per origin, from 1 up. */
+  /** Workers of all pools together: the number of idle connections kept per origin, from 1 up. */
   readonly totalWorkers: number;
   /** Milliseconds to open a connection, with TLS; default 10,000. */
   readonly connectTimeoutMs?: number;
@@ -21,8 +21,8 @@ export interface UndiciClientOptions {
 const MAX_ORIGINS = 64;
 
 /**
- * Milliseconds between looks at what has run out of time, so a timeout is noticed up to this late and never early. One timer
- * for all: a timer and an abort listener for each request cost 2 to 4 us, of some 30 for all of it.
+ * Milliseconds between checks for requests out of time, so a timeout comes up to this late and never early. One timer serves
+ * all: a timer and an abort listener for each request would cost 2 to 4 us, of some 30 for all of it.
  */
 const SWEEP = 100;
 
@@ -42,7 +42,7 @@ class UndiciClient implements InferenceClient, GatewayAttemptOwner {
   readonly #settings: GatewayConnectionSettings;
   readonly #origins = new Map<string, GatewayOrigin>();
   readonly #attempts = new UnorderedSet<GatewayAttempt>();
-  /** How many attempts each signal can end: one listener serves all that share it. */
+  /** The number of attempts that each signal can end: one listener serves all that share it. */
   readonly #signals = new Map<AbortSignal, number>();
   #armed = false;
   #closed = false;
@@ -60,7 +60,7 @@ class UndiciClient implements InferenceClient, GatewayAttemptOwner {
 
   send(request: OutboundRequest, signal: AbortSignal): Promise<GatewayAnswer> {
     if (signal.aborted || this.#closed) return Promise.resolve({ kind: "aborted" });
-    // The sweep would find it only when a model is at work.
+    // The sweep would find it only while a model is at work.
     if (request.timeoutMs <= 0) return Promise.resolve({ kind: "timeout", message: "no time was left to send it" });
     return new Promise((resolve) => {
       const attempt = new GatewayAttempt(this, this.#originOf(request.url.origin), request.timeoutMs, signal, resolve);

@@ -5,11 +5,11 @@ import { parseObject } from "../../brokers/messages/request.ts";
 import type { RequestTransform, TransformedBody } from "./transform.ts";
 
 export const GCS_PARAMETERS = z.strictObject({
-  /** Values of `metadata.provider` whose messages are meant. */
+  /** Values of `metadata.provider` that select messages for this transform. */
   providers: z.array(z.string().min(1)).min(1),
 });
 
-/** Fields that are no form fields of their own: one goes first as `url`, the other holds the file itself. */
+/** Fields that do not become form fields of their own: one goes first as `url`, the other holds the file. */
 const URI = "gcs_uri";
 const FILE = "file_base64";
 
@@ -29,7 +29,7 @@ export class GcsUriMultipart implements RequestTransform {
   validate(payload: Uint8Array, metadata: Readonly<Record<string, string>>, deadline: number): void {
     const uri = this.#read(payload, metadata)?.uri;
     const expiry = uri === undefined ? undefined : signedUrlExpiry(uri);
-    // The URL is a secret: whoever has it may read the file.
+    // The URL is a secret: it allows anyone to read the file.
     if (expiry !== undefined && expiry <= deadline)
       throw new Error(`the signed URL in ${URI} expires at ${expiry}, which is not after the deadline ${deadline}`);
   }
@@ -50,7 +50,7 @@ export class GcsUriMultipart implements RequestTransform {
     return formData(fields, this.#random);
   }
 
-  /** Undefined when the message is not meant. */
+  /** Undefined when the message is not for this transform. */
   #read(payload: Uint8Array, metadata: Readonly<Record<string, string>>) {
     if (!this.#providers.has(metadata["provider"])) return undefined;
     const text = new TextDecoder().decode(payload);
@@ -61,8 +61,8 @@ export class GcsUriMultipart implements RequestTransform {
 }
 
 /**
- * Plain fields as `multipart/form-data` (RFC 7578), in their order, names escaped as browsers do. The boundary is drawn
- * until it occurs in no field, so that no value can end its own part.
+ * Plain fields as `multipart/form-data` (RFC 7578), in their order, names escaped as browsers do. The boundary is drawn again
+ * until no field contains it, so that no value can end its own part.
  */
 export function formData(fields: readonly (readonly [name: string, value: string])[], random: Random): TransformedBody {
   const content = fields.flat().join("\n");
@@ -82,8 +82,8 @@ const DATE = /^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/;
 const SECONDS = /^-?\d{1,15}$/;
 
 /**
- * When a signed URL of Google Cloud Storage expires, Unix seconds: V4 by `X-Goog-Date` and `X-Goog-Expires`, V2 by `Expires`.
- * @returns undefined when the URL does not say, or not in a way that can be read
+ * The expiry of a signed URL of Google Cloud Storage, Unix seconds: V4 by `X-Goog-Date` and `X-Goog-Expires`, V2 by `Expires`.
+ * @returns undefined when the URL has no readable expiry
  */
 export function signedUrlExpiry(text: string): number | undefined {
   const query = URL.parse(text)?.searchParams;
@@ -103,6 +103,6 @@ function dateOf(text: string): number | undefined {
   if (!DATE.test(text)) return undefined;
   const iso = text.replace(DATE, "$1-$2-$3T$4:$5:$6.000Z");
   const time = new Date(iso);
-  // A day that the calendar lacks would count as one of the next month.
+  // A day that the calendar lacks would otherwise count as one of the next month.
   return time.getTime() >= 0 && time.toISOString() === iso ? time.getTime() / 1000 : undefined;
 }

@@ -49,7 +49,7 @@ interface NamedTransform {
   readonly transform: RequestTransform;
 }
 
-/** Transforms in the order of the configuration; errors say which of them it was (async-processor 6.6). */
+/** Transforms in the order of the configuration; an error names the transform that it comes from (async-processor 6.6). */
 class Chain implements RequestTransform {
   readonly #transforms: readonly NamedTransform[];
 
@@ -71,7 +71,7 @@ class Chain implements RequestTransform {
   }
 }
 
-/** @throws SluiceError TRANSFORM, which says the transform's name */
+/** @throws SluiceError TRANSFORM with the name of the transform */
 function named<T>(entry: NamedTransform, work: (entry: NamedTransform) => T): T {
   try {
     return work(entry);

@@ -3,36 +3,39 @@ import { messageOf } from "../../../base/inference/errors.ts";
 import type { CapacityReading, CapacitySource } from "../../../base/plugin/gate.ts";
 import { amount, fits, LearnedSize, Ramp, RunningHistory, rounded } from "./arithmetic.ts";
 
-/** Milliseconds that a model server's figure may lag behind what was sent to it, before the sample is taken. */
+/** Milliseconds by which a model server's figure may lag behind the requests sent to it, before the sample is taken. */
 const VISIBILITY_LAG = 200;
-/** Milliseconds after which a source without an answer counts as unreadable: longer than any of ours takes. */
+/** Milliseconds after which a source without an answer counts as unreadable: longer than any built-in source takes. */
 const READ_LIMIT = 15_000;
-/** Milliseconds between readings past the caches, whoever wants them. */
+/** Milliseconds between readings past the caches, for all callers together. */
 const FRESH_INTERVAL = 900;
-/** Milliseconds after which others leave room for a message that does not fit beside what runs, and for which they do so. */
+/**
+ * Milliseconds after which other queues leave room for a message that does not fit beside the running ones, and for which they
+ * leave it.
+ */
 const PATIENCE = 2000;
 const KEPT_FOR = 3000;
 
 /** Room that a message has taken in a capacity. */
 export interface Ticket {
-  /** The request leaves now. @param cost what it costs after all */
+  /** The request leaves now. @param cost its final cost */
   started(cost?: number): void;
   /** The room is free again; calling it twice does nothing. */
   release(): void;
 }
 
-/** Who asks for room. */
+/** The queue that asks for room, and its pool. */
 export interface Asker {
   readonly queueName: string;
   /** Workers of the pool: max_SYS where the gate knows none. */
   readonly workers: number;
-  /** At most this share of N for the queue, 0..1. */
+  /** Largest share of N for the queue, 0..1. */
   readonly share: number;
 }
 
 export type CapacityState = "open" | "closed" | "unreadable" | "latched" | "unknown";
 
-/** A message that is to have room when enough of what runs has ended. */
+/** A message that gets room when enough running messages have ended. */
 interface Large {
   readonly queueName: string;
   readonly since: number;
@@ -54,12 +57,12 @@ const UNKNOWN: CapacityReading = {
 };
 
 /**
- * One capacity that queues spend, however many of them: the latest reading, what we run against it, and what may still go.
+ * One capacity that any number of queues spend: the latest reading, the own work against it, and the room that is left.
  *
- * The reading is a picture of the past. Our own work is what we know exactly, so the budget is brought up to now:
- * D = D(sample) - (own now - own at the time of the sample) / max_SYS. Between two samples the same N is thus spent once, and
- * what ends makes room before the next sample tells so. Work that waits (`queue-only` metrics) does not show in the
- * figure while it runs, so all of it is subtracted. Source: async-processor 2.7; ADR 0010.
+ * The reading describes the past, and the own work is known exactly. So the budget is brought up to now: D = D(sample) - (own
+ * now - own at the time of the sample) / max_SYS. Between two samples, the same N is thus spent only once. A message that ends
+ * makes room before the next sample shows it. The figure of a `queue-only` metric does not contain running work, so all own
+ * work is subtracted. Source: async-processor 2.7; ADR 0010.
  */
 export class SharedCapacity {
   readonly source: CapacitySource;
@@ -70,14 +73,14 @@ export class SharedCapacity {
   readonly #perQueue = new Map<string, number>();
   readonly #ramp = new Ramp();
   readonly #learned = new LearnedSize();
-  /** Most workers of those that have asked. */
+  /** Workers of the largest pool that has asked. */
   #workers = 0;
   #reading = UNKNOWN;
-  /** The reading's time and that of the latest overload answer by the monotonic clock: a wall clock may be set back. */
+  /** The time of the reading and of the latest overload answer, by the monotonic clock: a wall clock may be set back. */
   #sampledAt = Number.NEGATIVE_INFINITY;
   #latched = Number.NEGATIVE_INFINITY;
   #latchedAt = Number.NEGATIVE_INFINITY;
-  /** Cost of everything admitted, and of that what was sent. */
+  /** Cost of all admitted messages, and of those that were sent. */
   #admitted = 0;
   #running = 0;
   #tickets = 0;
@@ -89,7 +92,7 @@ export class SharedCapacity {
 
   /**
    * @param replicas dispatchers that share the capacity, >= 1: each takes an equal part of N
-   * @param onChange called when a reading has changed what may go, and when room was given back
+   * @param onChange called when a reading changes what may go, and when room is given back
    */
   constructor(source: CapacitySource, clock: Clock, replicas: number, onChange: () => void) {
     this.source = source;
@@ -102,27 +105,27 @@ export class SharedCapacity {
     return this.#reading;
   }
 
-  /** Cost of what we run or are about to. */
+  /** Cost of the own messages that run or are about to run. */
   get own(): number {
     return this.#admitted;
   }
 
-  /** Cost of what was asked of a broker and is not here yet: whoever asks now, asks for what is left. */
+  /** Cost of the messages that a broker was asked for and that have not arrived: further queues ask for the rest. */
   get expected(): number {
     return this.#expected;
   }
 
-  /** So much more (or less) is expected. */
+  /** Changes the expected cost by this amount, which may be negative. */
   expect(cost: number): void {
     this.#expected = settle(this.#expected + cost);
   }
 
-  /** Somebody had expected more than came: others may want it. */
+  /** A queue expected more than came: others may want that room. */
   spared(): void {
     this.#onChange();
   }
 
-  /** What the latest sample says, before our own work is considered. */
+  /** The state by the latest sample, before own work is considered. */
   get state(): CapacityState {
     if (this.#reading === UNKNOWN) return "unknown";
     if (!this.#reading.readable) return "unreadable";
@@ -136,8 +139,8 @@ export class SharedCapacity {
   }
 
   /**
-   * Reads anew; never rejects.
-   * @param fresh past the cache, unless that was done within the last second: many that wait ask at the same time
+   * Reads again; never rejects.
+   * @param fresh past the cache, unless that was done within the last second: many waiting messages ask at the same time
    */
   refresh(fresh: boolean): Promise<void> {
     const now = this.#clock.now();
@@ -148,56 +151,56 @@ export class SharedCapacity {
       });
       return this.#askingAnew;
     }
-    // Not joined with the other: what the cache has is here at once, also while a server does not answer.
+    // Not joined with the other question: the cached answer comes at once, even while a server does not answer.
     this.#asking ??= this.#read(false).finally(() => {
       this.#asking = undefined;
     });
     return this.#asking;
   }
 
-  /** The gateway said that it is overloaded: closed until a sample that is later than this (async-processor 2.5). */
+  /** The gateway is overloaded: closed until a sample that is later than this (async-processor 2.5). */
   latch(): void {
     this.#latched = this.#clock.now();
     this.#latchedAt = this.#clock.wall();
     this.#ramp.closed();
   }
 
-  /** What may still go, in the reading's unit; 0 when closed. */
+  /** The free room, in the reading's unit; 0 when closed. */
   allowance(asker: Asker): number {
     return this.#room(asker).allowance;
   }
 
-  /** `free`: at least a first message may go. `full`: open, but what runs is all that may. */
+  /** `free`: at least a first message may go. `full`: open, but the running work uses all the room. */
   room(asker: Asker): "free" | "full" | "closed" {
     const { allowance, first, open } = this.#room(asker);
     if (!open) return "closed";
     return allowance > 0 || first > 0 || this.#admitted === 0 ? "free" : "full";
   }
 
-  /** Closed, or newer readings leave less room than is taken; one that has it to itself stays. */
+  /** True when closed, or when newer readings leave less room than is taken; a message alone in the capacity stays. */
   overdrawn(asker: Asker): boolean {
     if (!this.#room(asker).open) return true;
     return this.#tickets > 1 && this.#admitted > this.#target(asker.workers) + 1e-9;
   }
 
-  /** N by the formula: of the latest sample, whatever runs. */
+  /** N by the formula, of the latest sample; the running work makes no difference. */
   total(workers: number): number {
     const { budget, baseline, unit } = this.#reading;
     const maxSys = this.#maxSys(workers);
     return this.#believed ? rounded(amount({ maxSys, budget, baseline, unit }) / this.#replicas, unit) : 0;
   }
 
-  /** Is there room for one message? @param cost in the reading's unit, > 0 */
+  /** Whether there is room for one message. @param cost in the reading's unit, > 0 */
   fits(cost: number, asker: Asker): boolean {
     const room = this.#room(asker);
     const { first, most, open } = room;
     if (fits({ ...room, cost, idle: this.#admitted === 0 }) || (first > 0 && cost <= first)) return true;
-    // It would, if nothing else of ours ran.
+    // It would fit if no other own work ran.
     if (open && (cost <= this.#limit(asker) || cost > most)) this.#keepRoom(asker);
     return false;
   }
 
-  /** Takes room for one message, or says that there is none. @param cost in the reading's unit, > 0 */
+  /** Takes room for one message; undefined when there is none. @param cost in the reading's unit, > 0 */
   take(cost: number, asker: Asker): Ticket | undefined {
     return this.fits(cost, asker) ? this.#ticket(cost, asker.queueName) : undefined;
   }
@@ -207,7 +210,7 @@ export class SharedCapacity {
     return state === "open" || state === "closed";
   }
 
-  /** `first`: what is free for a first message of a queue whose share is smaller than a message. */
+  /** `first`: the free room for a first message of a queue whose share is smaller than a message. */
   #room(asker: Asker): { allowance: number; first: number; most: number; open: boolean } {
     const { unit } = this.#reading;
     const most = this.#most(asker);
@@ -226,7 +229,7 @@ export class SharedCapacity {
     return (maxSys * (1 - baseline)) / this.#replicas;
   }
 
-  /** How much of ours may run in all, as far as the gate is open again; 0 = closed. */
+  /** How much own work may run in all, as far as the gate has opened again; 0 = closed. */
   #limit(asker: Asker): number {
     if (!this.#believed) return 0;
     this.#workers = Math.max(this.#workers, asker.workers);
@@ -234,7 +237,7 @@ export class SharedCapacity {
     return target > 0 ? Math.min(target, this.#ramp.cap(target)) : 0;
   }
 
-  /** Small messages of other queues would take what ends, as it ends, and a large one would never have room. */
+  /** Small messages of other queues would take each piece of room as it becomes free, and a large message would never fit. */
   #keepRoom({ queueName }: Asker): void {
     const now = this.#clock.now();
     if (this.#large !== undefined && now - this.#large.seenAt < KEPT_FOR) {
@@ -248,24 +251,24 @@ export class SharedCapacity {
     return now - this.#large.since >= PATIENCE && now - this.#large.seenAt < KEPT_FOR;
   }
 
-  /** max_SYS as the reading has it; else what seems to be there, where our own work shows, and all workers where it does not. */
+  /** max_SYS of the reading. Without one: the learned size where the figure shows own work, else all workers. */
   #maxSys(workers: number): number {
     const { maxSys, kind } = this.#reading;
     return maxSys ?? (kind === "occupancy" ? this.#learned.of(workers) : workers);
   }
 
-  /** How much of ours may run in all: the free part of the sample, and what of it we held ourselves. */
+  /** How much own work may run in all: the free part of the sample, and the part that was own work. */
   #target(workers: number): number {
     const { budget, baseline, kind, maxSys } = this.#reading;
     const over = maxSys === undefined && budget < baseline;
-    // What was learned is at least there, so too little of it would be taken back.
+    // The learned size is a lower bound, which would take back too little.
     const size = over ? Math.min(workers, 2 * this.#maxSys(workers)) : this.#maxSys(workers);
     const free = (size * (budget - baseline)) / this.#replicas;
     if (kind === "queue-only") return budget > baseline ? free : 0;
     return free + this.#ownInSample;
   }
 
-  /** What of ours the sample shows: what began just before it may not be in it yet. */
+  /** The own work that the sample shows: work that began just before it may be missing. */
   get #ownInSample(): number {
     const now = this.#clock.now();
     const sampled = this.#sampledAt;
@@ -310,7 +313,7 @@ export class SharedCapacity {
     this.#history.record(this.#clock.now(), this.#running);
   }
 
-  /** Nothing of ours runs: what sums of very different costs have lost on the way is forgotten. */
+  /** No own work runs: this clears the rounding errors of sums of very different costs. */
   #clear(): void {
     this.#admitted = 0;
     this.#running = 0;
@@ -338,10 +341,10 @@ export class SharedCapacity {
         own: this.#ownInSample * this.#replicas,
         workers: this.#workers,
       });
-    // Full by our own doing is not closed.
+    // A capacity that is full of own work is not closed.
     if (this.#believed && this.#target(1) > 0) this.#ramp.open(later, this.#clock.now());
     else this.#ramp.closed();
-    // Those who look again at each call would have one another look for ever.
+    // No call without a change: users that read again at each call would make each other read for ever.
     if (this.state !== before.state || this.#ramp.part !== before.part || !alike(reading, before.reading))
       this.#onChange();
   }
@@ -361,7 +364,7 @@ function unreadable(problem: string): CapacityReading {
   return { ...UNKNOWN, problem };
 }
 
-/** The reading, or one that says what is wrong with it: gates and sources may be anybody's. */
+/** The reading, or a reading with the error in it: gates and sources may be the user's code. */
 function checked(reading: CapacityReading): CapacityReading {
   if (!reading.readable) return reading;
   const { budget, baseline, maxSys, sampleTime } = reading;
@@ -387,7 +390,7 @@ function alike(a: CapacityReading, b: CapacityReading): boolean {
   );
 }
 
-/** Sums of fractions that should be 0 come out as dust. */
+/** Sums of fractions that should be 0 leave tiny remainders. */
 function settle(sum: number): number {
   return Math.abs(sum) < 1e-9 ? 0 : sum;
 }

@@ -1,41 +1,41 @@
 import { BytesPerToken, type LearnedBytesPerToken } from "../../../base/inference/bytes-per-token.ts";
 import type { BudgetUnit } from "../../../base/plugin/gate.ts";
 
-/** The most that one request counts as: sums stay exact, whatever number a message names (JSON has 1e400). */
+/** The highest cost of one request: sums stay exact for every number in a message (JSON has 1e400). */
 const MOST_TOKENS = 2 ** 40;
-/** Bytes of a request or of an answer; longer ones are not read for what they teach. */
+/** Most bytes of a request or an answer that is read to learn from it. */
 const MOST_READ = 1 << 20;
 const PROMPT_FIELDS = ["prompt", "messages", "input", "text"] as const;
-/** Types of content whose tokens have nothing to do with the bytes of their data or of their address. */
+/** Types of content whose number of tokens does not depend on the bytes of their data or address. */
 const MEDIA = /image|audio|video|file/;
 
 type Json = Readonly<Record<string, unknown>>;
 
 /**
- * What requests cost (async-processor 2.3, rule 6): bytes are those of the body; tokens are those of the prompt's text, by its
- * decoded bytes, and the longest answer that the request allows.
+ * The cost of requests (async-processor 2.3, rule 6). Bytes are those of the body. Tokens are those of the prompt's text, by
+ * its decoded bytes, and of the longest answer that the request allows.
  *
- * How many bytes make a token is learned for each model from answers that say how many tokens their prompt had
- * (docs/adr/0018-bytes-per-token.md), with 4 to begin with. What a request was admitted with stays until it ends.
+ * The bytes per token are learned for each model from answers that state the tokens of their prompt
+ * (docs/adr/0018-bytes-per-token.md); 4 is the first value. A request keeps the cost of its admission until it ends.
  */
 export class RequestCosts {
   readonly #bytesPerToken = new BytesPerToken();
-  /** Of bodies that are still in use: each is asked about when it is admitted, when it leaves, and when its answer comes. */
+  /** For bodies that are still in use: each is read when it is admitted, when it leaves, and when its answer comes. */
   readonly #facts = new WeakMap<Uint8Array, Facts>();
 
-  /** What a request costs in a unit, > 0. @param body the bytes that are sent */
+  /** The cost of a request in a unit, > 0. @param body the bytes that are sent */
   of(body: Uint8Array | undefined, unit: BudgetUnit): number {
     if (unit === "requests" || body === undefined) return 1;
     if (unit === "bytes") return Math.max(1, body.byteLength);
     const { model, prompt, answer } = this.#factsOf(body);
-    // No JSON object, as a transform may have it, or nested too deep to walk: all of it counts as text.
+    // No JSON object, which a transform may produce, or nested too deep to walk: all of it counts as text.
     const [text, output] = prompt === undefined ? [body.byteLength, 0] : [prompt.text, answer];
     return Math.min(MOST_TOKENS, Math.max(1, text / this.#bytesPerToken.of(model) + output));
   }
 
   /**
-   * Learns from an answer with status 200. An answer without `usage.prompt_tokens` teaches nothing, nor does a prompt
-   * with anything but text in it.
+   * Learns from an answer with status 200. An answer without `usage.prompt_tokens` teaches nothing, nor does a prompt that
+   * contains more than text.
    * @param body the request as it was sent
    * @param now monotonic milliseconds
    */
@@ -48,7 +48,7 @@ export class RequestCosts {
     this.#bytesPerToken.learn(model, prompt.text, numberOf((usage as Json)["prompt_tokens"]), now);
   }
 
-  /** What was learned, by the model's name. */
+  /** The learned values, by the model's name. */
   list(): LearnedBytesPerToken[] {
     return this.#bytesPerToken.list();
   }
@@ -63,13 +63,13 @@ export class RequestCosts {
   }
 }
 
-/** What a body says of its cost. */
+/** The parts of a body that its cost depends on. */
 interface Facts {
   /** "" where it names none. */
   readonly model: string;
   /** Undefined where the body is no JSON object, or is nested too deep to walk. */
   readonly prompt: Prompt | undefined;
-  /** Tokens of the longest answer that it allows; 0 where it does not say. */
+  /** Tokens of the longest answer that it allows; 0 where it states none. */
   readonly answer: number;
 }
 
@@ -99,9 +99,9 @@ function numberOf(value: unknown): number {
 }
 
 interface Prompt {
-  /** Bytes of all texts in it, however it is nested. */
+  /** Bytes of all texts in it, at any depth. */
   readonly text: number;
-  /** Whether its tokens are those of the texts: no token ids, no media, no tools. */
+  /** Whether its tokens are only those of the texts: no token ids, no media, no tools. */
   readonly isText: boolean;
 }
 

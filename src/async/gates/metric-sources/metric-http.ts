@@ -3,14 +3,14 @@ import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
 
 /** Longest answer that is read; a vector of 10,000 series has about 2 MiB. */
 export const MAX_METRICS_BYTES = 4 * 1024 * 1024;
-/** Milliseconds to open a connection; what a whole question may take is its caller's to say. */
+/** Milliseconds to open a connection; the caller limits the whole question. */
 const CONNECT_TIMEOUT = 5000;
-/** Questions under way at a time; more wait for one of them. */
+/** Most questions under way at a time; more wait for one of them. */
 const CONNECTIONS = 4;
 
 export interface MetricHttpRequest {
   readonly method: "GET" | "POST";
-  /** What follows the URL's path, with its query; begins with "/", or is "" for the URL itself. */
+  /** The part after the URL's path, with its query; begins with "/", or is "" for the URL itself. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string;
@@ -22,9 +22,9 @@ export interface MetricHttpAnswer {
   readonly body: Uint8Array;
 }
 
-/** A server that tells figures over HTTP: bounded answers, no redirects, no retries, no compression. */
+/** A server with figures over HTTP: bounded answers, no redirects, no retries, no compression. */
 export class MetricHttp {
-  /** Where it is, for messages: without user, password and query. */
+  /** The server's address for messages: without user, password and query. */
   readonly shown: string;
   readonly #pool: Pool;
   readonly #path: string;
@@ -71,7 +71,7 @@ export class MetricHttp {
       return { status: response.statusCode, headers: response.headers, body: await whole(response.body) };
     } catch (error) {
       if (signal.aborted) throw signal.reason;
-      // The error of several addresses tried in vain has a code and no message.
+      // An error after several addresses has a code and no message.
       const detail = messageOf(error) || ((error as NodeJS.ErrnoException).code ?? "no connection");
       throw new SluiceError("METRIC_SOURCE", `${this.shown}: ${detail}`, { cause: error });
     }
@@ -92,7 +92,7 @@ async function whole(body: Dispatcher.ResponseData["body"]): Promise<Uint8Array>
   let size = 0;
   for await (const piece of body as AsyncIterable<Buffer>) {
     size += piece.length;
-    // Leaving the loop destroys the body, and the connection with it.
+    // Leaving the loop destroys the body and its connection.
     if (size > MAX_METRICS_BYTES) throw new Error(`an answer of more than ${MAX_METRICS_BYTES} bytes`);
     pieces.push(piece);
   }

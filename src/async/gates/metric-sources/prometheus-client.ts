@@ -5,10 +5,10 @@ import type { Logger } from "../../../base/telemetry/logger.ts";
 import { RateLimitedLog } from "../../../base/telemetry/rate-limited-log.ts";
 import { MetricHttp, type MetricHttpAnswer } from "./metric-http.ts";
 
-/** What an instant query of the Prometheus HTTP API v1 gave. */
+/** The result of an instant query of the Prometheus HTTP API v1. */
 interface InstantVector {
   readonly samples: readonly MetricSample[];
-  /** For which moment it was evaluated, milliseconds by the server's clock; the earliest one, undefined without samples. */
+  /** The moment of the evaluation, milliseconds by the server's clock; the earliest one, undefined without samples. */
   readonly evaluatedAt: number | undefined;
   readonly warnings: readonly string[];
 }
@@ -21,9 +21,9 @@ const SPECIAL: Readonly<Record<string, number>> = {
 const DECIMAL = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
 
 /**
- * Reads the answer to an instant query. Only vectors are figures: a scalar must be made one by `vector()`.
+ * Reads the answer to an instant query. Only vectors are figures: `vector()` makes one of a scalar.
  * @param body JSON, UTF-8
- * @throws SluiceError METRIC_SOURCE with what the server says is wrong, or what is wrong with its answer
+ * @throws SluiceError METRIC_SOURCE with the server's error, or with the error in its answer
  */
 export function parseInstantVector(body: Uint8Array): InstantVector {
   let answer: unknown;
@@ -77,9 +77,11 @@ const WARNINGS = { intervalMs: 60_000, maxKeys: 16 };
 
 interface InstantAnswer {
   readonly samples: readonly MetricSample[];
-  /** For which moment it was evaluated, Unix milliseconds by our clock. */
+  /** The moment of the evaluation, Unix milliseconds by the local clock. */
   readonly evaluatedAt: number;
-  /** A time of the server's clock by ours: never too late, and too early by no more than the question took. */
+  /**
+   * A time of the server's clock by the local clock: never too late, and too early by no more than the time of the question.
+   */
   localTime(serverTime: number): number;
 }
 
@@ -91,8 +93,8 @@ export class PrometheusClient {
   #method: "GET" | "POST" = "POST";
 
   /**
-   * @param server as `--prometheus-url`: scheme, host and perhaps a path under which the API is, user and password; or what
-   *   answers in its place
+   * @param server as `--prometheus-url`: scheme, host, optional path of the API, user and password; or a function that answers
+   * in its place
    * @throws SluiceError GATE_PARAMETERS
    */
   constructor(server: string | ((promql: string) => string), clock: Clock, log: Logger) {
@@ -133,7 +135,7 @@ export class PrometheusClient {
         },
         signal,
       );
-      // Proxies that only let reading through; the official client asks them again like this.
+      // Some proxies only let GET through; the official client then asks again like this.
       if (answer.status !== 405 && answer.status !== 501) return answer;
       this.#method = "GET";
     }
@@ -162,9 +164,9 @@ function inPlaceOf(answer: (promql: string) => string): MetricServer {
 }
 
 /**
- * The most by which the server's clock can be ahead of ours, milliseconds; negative when it is behind. Both the moment of
- * evaluation and the Date header were read from it while the question was under way. An evaluation that does not fit the
- * Date is no clock at all: somebody answered with what was true once.
+ * The most by which the server's clock can be ahead of the local clock, milliseconds; negative when it is behind. The server
+ * read its clock for the evaluation and for the Date header while the question was under way. An evaluation that does not fit
+ * the Date is no reading of the clock: the server answered with an old result.
  */
 function clockAhead(
   evaluatedAt: number,
@@ -173,7 +175,7 @@ function clockAhead(
   header: string | string[] | undefined,
 ): number {
   const date = typeof header === "string" ? Date.parse(header) : Number.NaN;
-  // Without a Date nothing tells a slow clock from an old answer: believed is what makes samples older.
+  // Without a Date, a slow clock looks like an old answer. The assumption that makes samples older is the safe one.
   if (Number.isNaN(date)) return Math.max(0, evaluatedAt - startedAt);
   const latest = date + DATE_RESOLUTION;
   const fits = evaluatedAt >= date - took - DATE_RESOLUTION && evaluatedAt <= latest + took;

@@ -14,12 +14,12 @@ import { withDeadline } from "./refresh-cache.ts";
 /** Milliseconds that questions to a Prometheus may take (async-processor 3.7). */
 export const PROMETHEUS_TIMEOUT = 5000;
 /**
- * Milliseconds: what claims to be the time of a sample and is further away is none, since no Prometheus looks that far
- * back for an instant vector (its default is five minutes).
+ * Milliseconds. A value further from the evaluation is not the time of a sample: no Prometheus reads that far back for an
+ * instant vector (its default is five minutes).
  */
 const PLAUSIBLE_AGE = 24 * 3_600_000;
 
-/** How a figure is asked for, and how the time of its samples is found out. */
+/** The queries for a figure and for the time of its samples. */
 export interface FigureQuery {
   readonly query: string;
   /** Gives Unix seconds, such as `timestamp(selector)`; undefined = the samples have no time of their own. */
@@ -32,7 +32,7 @@ export interface FigureQuery {
 export class PrometheusFigure {
   readonly #client: PrometheusClient;
   readonly #query: FigureQuery;
-  /** The time of the latest sample by the server's clock, and by ours. */
+  /** The time of the latest sample by the server's clock, and by the local clock. */
   #latest = { server: Number.NaN, local: Number.NaN };
 
   constructor(client: PrometheusClient, query: FigureQuery) {
@@ -41,8 +41,8 @@ export class PrometheusFigure {
   }
 
   /**
-   * Asks for the time of the samples and then for the figure: a sample that arrives between the two questions thus counts as
-   * older than it is, never as newer. Without a usable time it is that of the evaluation minus `metricLag`
+   * Asks for the time of the samples and then for the figure. A sample that arrives between the two questions thus counts as
+   * older than it is, never as newer. Without a usable time, the time is that of the evaluation minus `metricLag`
    * (async-processor 2.7).
    * @throws SluiceError METRIC_SOURCE
    */
@@ -53,18 +53,19 @@ export class PrometheusFigure {
     return { samples, time: sampled === undefined ? evaluatedAt - metricLag : Math.min(sampled, evaluatedAt) };
   }
 
-  /** The oldest time that the query gives, by our clock; undefined when it gives none. */
+  /** The oldest time that the query gives, by the local clock; undefined when it gives none. */
   async #sampleTime(query: string, signal: AbortSignal): Promise<number | undefined> {
     try {
       const { samples, evaluatedAt, localTime } = await this.#client.query(query, signal);
       const server = 1000 * samples.reduce((least, { value }) => Math.min(least, value), Number.POSITIVE_INFINITY);
       const local = localTime(server);
       if (!(Math.abs(evaluatedAt - local) <= PLAUSIBLE_AGE)) return undefined;
-      // Computed anew the same sample would be a little younger or older each time, and look like another one.
+      // A new computation would make the same sample a little younger or older each time, and it would look like another
+      // sample.
       if (server !== this.#latest.server) this.#latest = { server, local };
       return this.#latest.local;
     } catch {
-      // The figure itself may still be had; if not, asking for it says why.
+      // The figure itself may still be readable; if not, its question returns the reason.
       return undefined;
     }
   }

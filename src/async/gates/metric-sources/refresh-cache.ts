@@ -2,9 +2,9 @@ import type { Clock } from "../../../base/clock/clock.ts";
 import { SluiceError } from "../../../base/inference/errors.ts";
 
 /**
- * Runs `task` for at most `limit` milliseconds, and no longer than until `signal` is aborted. Its caller waits no longer than
- * that even for a task that does not listen to its own signal.
- * @throws SluiceError METRIC_SOURCE when the time is up; the reason of `signal`; what the task throws
+ * Runs `task` for at most `limit` milliseconds, and no longer than until `signal` is aborted. The limit holds for the caller
+ * even when a task ignores its signal.
+ * @throws SluiceError METRIC_SOURCE when the time is up; the reason of `signal`; the errors of the task
  */
 export function withDeadline<T>(
   clock: Clock,
@@ -44,19 +44,19 @@ export function withDeadline<T>(
 }
 
 /**
- * Milliseconds after its end that a value is still given to those who come while somebody else waits for a new one. Longer
- * than a question to Prometheus may take, so that a server that hangs delays one caller and not all of them.
+ * Milliseconds for which an old value is still served after its end, while another caller waits for a new one. Longer than a
+ * question to Prometheus may take, so that a server that hangs delays one caller and not all of them.
  */
 const SERVED_WHILE_ASKING = 5000;
 
 interface RefreshCacheOptions<T> {
   readonly clock: Clock;
-  /** Milliseconds from the start of a question for which its answer is given again; 0 = never. */
+  /** Milliseconds from the start of a question for which its answer is served again; 0 = never. */
   readonly ttl: number;
   /** Milliseconds that a question may take. */
   readonly limit: number;
   ask(signal: AbortSignal): Promise<T>;
-  /** Makes an answer of a failure, kept like any other. */
+  /** Makes an answer of a failure; it is kept like any other answer. */
   failed(error: unknown): T;
 }
 
@@ -66,9 +66,9 @@ interface Answer<T> {
 }
 
 /**
- * Keeps the latest answer to one question, and never asks twice at a time (async-processor 3.7, cache): time counts from the
- * start of the question, failures are kept too, and with a time of 0 callers still share the question that is under way.
- * Whoever finds the answer too old asks and waits; who comes meanwhile gets the old one.
+ * Keeps the latest answer to one question, and never asks twice at a time (async-processor 3.7, cache). Time counts from the
+ * start of the question, and failures are kept, too. With a time of 0, callers still share the question that is under way. A
+ * caller that finds the answer too old asks and waits; callers that come meanwhile get the old answer.
  */
 export class RefreshCache<T> {
   readonly #options: RefreshCacheOptions<T>;
@@ -80,15 +80,12 @@ export class RefreshCache<T> {
     this.#options = options;
   }
 
-  /** The answer that is given without asking; undefined when there is none, or it is too old. */
+  /** The answer that needs no question; undefined when there is none, or it is too old. */
   get kept(): T | undefined {
     return this.#within(this.#options.ttl);
   }
 
-  /**
-   * Never rejects: a failure is an answer.
-   * @param fresh true passes over what is kept, but not over a question that is under way
-   */
+  /** Never rejects: a failure is an answer. @param fresh true ignores the kept answer, but not a question that is under way */
   async read(fresh: boolean): Promise<T> {
     const { ttl } = this.#options;
     if (!fresh) {
@@ -103,7 +100,7 @@ export class RefreshCache<T> {
     return this.#asking;
   }
 
-  /** Ends a question that is under way; what is asked from now on fails. */
+  /** Ends a question that is under way; later questions fail. */
   close(): void {
     this.#closed.abort(new SluiceError("METRIC_SOURCE", "closed"));
     this.#last = undefined;
@@ -129,7 +126,7 @@ export class RefreshCache<T> {
   }
 }
 
-/** Waits for `answer` no longer than until `signal` is aborted, which ends nothing for others that wait for it. */
+/** Waits for `answer` until `signal` is aborted at the latest; other callers that wait for it are not affected. */
 export function whileWanted<T>(answer: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = (): void => reject(signal.reason);

@@ -14,24 +14,24 @@ import { withDeadline } from "./refresh-cache.ts";
 
 /** Milliseconds that fetching a page may take (async-processor 3.7). */
 export const SCRAPE_TIMEOUT = 10_000;
-/** Samples of one metric on one page. */
+/** Most samples of one metric on one page. */
 const MAX_SAMPLES = 10_000;
 
 export interface PageFigure {
   readonly url: string;
   readonly metric: string;
-  /** Every pair must match; samples may have other labels besides. */
+  /** Every pair must match; samples may have further labels. */
   readonly labels: Readonly<Record<string, string>>;
 }
 
-/** One metric of a page in the Prometheus text format, fetched anew for every question. */
+/** One metric of a page in the Prometheus text format, fetched again for every question. */
 export class PageScrape implements MetricSource {
   readonly #http: MetricHttp;
   readonly #clock: Clock;
   readonly #reader: ExpositionReader;
   readonly #labels: readonly (readonly [string, string])[];
 
-  /** @throws SluiceError GATE_PARAMETERS when the URL is none */
+  /** @throws SluiceError GATE_PARAMETERS when the URL is invalid */
   constructor({ url, metric, labels }: PageFigure, clock: Clock) {
     this.#http = new MetricHttp(url);
     this.#clock = clock;
@@ -44,7 +44,7 @@ export class PageScrape implements MetricSource {
   }
 
   async #fetch(signal: AbortSignal): Promise<MetricAnswer> {
-    // What the page says was true at this moment or later.
+    // The figures of the page were true at this moment or later.
     const startedAt = this.#clock.wall();
     const { status, headers, body } = await this.#http.send(
       { method: "GET", path: "", headers: { accept: "text/plain;version=0.0.4" } },
@@ -58,7 +58,7 @@ export class PageScrape implements MetricSource {
       if (!this.#wanted(sample)) return;
       if (samples.length === MAX_SAMPLES) throw this.#unreadable(`more than ${MAX_SAMPLES} samples`);
       samples.push({ labels: Object.fromEntries(sample.labels.toMap()), value: sample.value });
-      // A page that hands on what others said may say when it was true.
+      // A page that passes on figures of other programs may state when they were true.
       if (sample.timestamp !== undefined) time = Math.min(time, sample.timestamp * perTick);
     });
     if (this.#reader.malformed > 0) throw this.#unreadable("a line of the metric cannot be read");

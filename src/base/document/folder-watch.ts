@@ -20,7 +20,7 @@ export interface FolderWatchOptions {
 }
 
 /**
- * Follows a folder. Every event in the folder counts, for any file name: a file that a rename replaces and the symlinks of a
+ * Follows a folder. Every event in the folder counts, for any file name. So a file that a rename replaces and the symlinks of a
  * mounted ConfigMap count like a file written in place. The signature then decides whether the folder has changed.
  */
 export class FolderWatch {

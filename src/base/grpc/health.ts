@@ -48,9 +48,9 @@ const READINESS_NAMES: ReadonlySet<string> = new Set(["", "readiness", EXT_PROC_
  * The table of epp-protocol 14.1: the answer to a Kubernetes probe of `service`. `liveness` is SERVING as long as the process
  * runs, in both modes (docs/spec/decisions.md#health).
  *
- * A name without a meaning of its own is one that charts use for liveness and readiness alike. Without leader election its
- * answer ignores plugins, because no plugin must make Kubernetes restart the process. With election only the leader is ready,
- * and such names are SERVICE_UNKNOWN, as a status and not as an error.
+ * Any other name has no meaning of its own, such as the one by which charts probe liveness and readiness alike. Without leader
+ * election its answer ignores plugins, because no plugin must make Kubernetes restart the process. With election only the
+ * leader is ready, and such names are SERVICE_UNKNOWN, as a status and not as an error.
  */
 export function probeStatus(service: string, state: ProbeState): ServingStatus {
   const { synced, draining, pluginsReady, leader } = state;

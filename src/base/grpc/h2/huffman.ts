@@ -17,8 +17,9 @@ const LENGTHS = [
 const EOS = 256;
 
 /**
- * A trie that takes eight bits per step, with 256 cells per node. A cell is `node << 9` for a longer code, or `1 << 31 | length
- * in this step << 9 | symbol` for a code that ends within these bits.
+ * A trie that takes eight bits per step, with 256 cells per node. The cell of a longer code is `node << 9`. A code that ends
+ * within these bits has the cell
+ *   `1 << 31 | length in this step << 9 | symbol`.
  */
 const TRIE = buildTrie();
 const LEAF = 1 << 31;

@@ -12,8 +12,8 @@ const ADDRESS_SHARE = 1 / 2;
 
 /**
  * Bounds the connections of a server so that no client that holds connections keeps others out. When there is no room, the
- * connection that has been new for the longest time is closed, else the one that has been idle for the longest time.
- * Connections with calls stay. One client address never has all connections.
+ * connection that has been new for the longest time is closed. When none is new, the longest idle one is closed. Connections
+ * with calls stay. One client address never has all connections.
  */
 export class ConnectionLimits {
   readonly #max: number;

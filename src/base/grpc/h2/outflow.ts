@@ -19,7 +19,8 @@ export interface Sender {
   readonly id: number;
   /**
    * Bytes that the peer has granted this stream by WINDOW_UPDATE, less those sent to it. The sum of this and the initial
-   * window, which all streams share, is the stream's window. It is negative when the peer takes back a grant.
+   * window, which all streams share, is the stream's window. The window is negative after the peer has lowered the initial
+   * window by much.
    */
   credit: number;
   /** Whether the response headers were sent. */

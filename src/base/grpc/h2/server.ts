@@ -47,7 +47,7 @@ export interface H2GrpcServer extends GrpcServer {
   readonly refused: Refused;
 }
 
-/** What a server has refused since its start, by number. */
+/** Numbers of refusals since the start of the server. */
 interface Refused {
   /** Connections that were refused, or closed for others, because there were too many. */
   readonly connections: number;

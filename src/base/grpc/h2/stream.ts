@@ -145,7 +145,7 @@ export class H2Stream implements GrpcStream, Sender {
 
   /**
    * Delivers as many messages as possible, gives back the window of the bytes that were read, and keeps the rest. When the
-   * connection has used up its turn, the next turn delivers the rest: 16 KiB of data may be 3,000 messages, and a stream may
+   * connection has used up its turn, the next turn delivers the rest. 16 KiB of data may be 3,000 messages, and a stream may
    * have kept 1 MiB.
    */
   pump(): void {

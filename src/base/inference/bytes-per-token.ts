@@ -60,7 +60,7 @@ export interface LearnedBytesPerToken {
  * (docs/adr/0018-bytes-per-token.md). Every estimate in tokens takes its figure from here.
  *
  * The figure is all bytes divided by all tokens, so long prompts count by their weight. It starts at 4, as if that had been
- * measured. A wrong `usage` is bounded three times: each answer counts with 1 to 16 bytes per token, as at most 8,192 tokens,
+ * measured. A wrong `usage` is bounded three times. Each answer counts with 1 to 16 bytes per token, as at most 8,192 tokens,
  * and so as at most a 32nd of the whole.
  *
  * At most 256 models have a figure; names longer than 256 characters have none. A new model takes the place of the model that

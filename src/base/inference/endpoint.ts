@@ -75,8 +75,8 @@ export interface Endpoint {
 export type AttemptFailure = "connect" | "timeout" | "reset" | "status";
 
 /**
- * Whether the endpoint's metrics are fresh at monotonic time `now`: no scheduled scrape was missed, that is age <=
- * max(threshold, 2.5 x the endpoint's current interval). An idle endpoint, scraped rarely, is fresh.
+ * Whether the endpoint's metrics are fresh at monotonic time `now`, which means that no scheduled scrape was missed. Their age
+ * is then at most max(threshold, 2.5 x the endpoint's current interval). An idle endpoint, scraped rarely, is fresh.
  * @param threshold milliseconds
  */
 export function isFresh(endpoint: Endpoint, now: number, threshold: number): boolean {

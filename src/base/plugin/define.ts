@@ -27,7 +27,7 @@ interface PluginSource<K extends PluginKind, P extends z.ZodType> {
   readonly optional?: readonly DataKey[];
   /** The type is deprecated: what to write instead. */
   readonly deprecated?: string;
-  /** The kind that it also has as a member of a profile, where its own kind has no place in one. */
+  /** The filter that it is as a member of a profile, where its own kind has no place in one. */
   readonly inProfile?: PluginDefinition<"filter">;
   /** Of a scorer: the filter that it also is where parameters say so. The filter reads the keys that the scorer declares. */
   alsoFilter?(parameters: z.output<P>): PluginDefinition<"filter"> | undefined;

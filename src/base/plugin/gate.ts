@@ -24,7 +24,7 @@ export interface CapacityReading {
   readonly unit: BudgetUnit;
   /**
    * `occupancy`: the figure includes running work. `queue-only`: the figure includes only waiting work, or no work at all, as a
-   * number that a person sets; then all work that this process has in flight counts against it.
+   * number that a person sets. All work that this process has in flight then counts against it.
    */
   readonly kind: "occupancy" | "queue-only";
   /** When the figure was true, Unix milliseconds: the time of the sample, not of the query. */

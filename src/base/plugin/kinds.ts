@@ -121,7 +121,7 @@ export interface PluginDefinition<K extends PluginKind = PluginKind> {
   /** Of a deprecated type: what to write instead. */
   readonly deprecated?: string | undefined;
   /**
-   * The kind that it also has as a member of a profile, where its own kind has no place in one: detectors can filter
+   * The filter that it is as a member of a profile, where its own kind has no place in one. Detectors can filter
    * (scheduling 3.15).
    */
   readonly inProfile?: PluginDefinition<"filter"> | undefined;

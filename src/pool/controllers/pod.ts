@@ -43,8 +43,8 @@ const NO_ANNOTATIONS: Readonly<Record<string, string>> = {};
 const ACTIVE_PORTS = ["llm-d.ai/active-ports", "inference.networking.k8s.io/active-ports"] as const;
 
 /**
- * The endpoints that serve a pool: one per active port of each pod of its namespace that is ready, not being deleted, has an
- * address and is selected (api-resources 3.4, 3.5). A pure function of its arguments.
+ * The endpoints that serve a pool: one per active port of each serving pod of its namespace. A pod serves when it is ready, not
+ * being deleted, has an address and is selected (api-resources 3.4, 3.5). A pure function of its arguments.
  * @returns in the order of the pods, each one's ports in the order of the pool
  */
 export function membersOf(pool: PoolMembership, pods: Iterable<PodSnapshot>): EndpointSpec[] {

@@ -260,8 +260,8 @@ export class Collector {
     target.interval = this.#cadence.next(target.interval, target.busy, this.#busy, this.#random);
     const missed = Math.floor((now - plannedAt) / target.interval);
     const next = this.#cadence.batched(plannedAt + (missed + 1) * target.interval, target.interval);
-    // The interval is measured from plan to plan. So waiting for a free place and slow pages are part of it, and such a delay
-    // is not stale. After a failure the interval must not grow, or old values would become fresh again.
+    // The interval is measured from plan to plan. So it includes the wait for a free place and for slow pages, and such a delay
+    // does not make metrics stale. After a failure the interval must not grow, or old values would become fresh again.
     const distance = next - plannedAt;
     endpoint.scrapeInterval = succeeded ? distance : Math.min(endpoint.scrapeInterval, distance);
     this.#plan(target, next);

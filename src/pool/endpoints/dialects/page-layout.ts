@@ -1,6 +1,6 @@
 import type { ExpositionReader, ExpositionSample } from "../../../base/telemetry/exposition-reader.ts";
 
-/** Every page with this number is read whole although the layout is known. */
+/** One page in this many is read whole although the layout is known. */
 const WHOLE_EVERY = 32;
 /** Bytes that a family may move from one page to the next: numbers change their width. */
 const DRIFT = 1024;

@@ -176,8 +176,8 @@ export class Reflector<T> {
   }
 
   /**
-   * A server refuses a client without the right to a kind before it checks whether the kind exists, and charts give rights to
-   * the kinds of their own release only. So after a refusal the reflector asks the discovery, which every client may read.
+   * A server refuses a client without the right to a kind before it checks whether the kind exists. Charts give rights to the
+   * kinds of their own release only. So after a refusal the reflector asks the discovery, which every client may read.
    */
   async #explained(error: unknown): Promise<unknown> {
     const { api, type, optional } = this.#options;

@@ -1,16 +1,16 @@
-/** A timer that was armed; cancelling twice or after it fired does nothing. */
+/** A timer that was armed. `cancel` does nothing when the timer is already cancelled or has fired. */
 export interface Timer {
   cancel(): void;
 }
 
 /**
- * Time as a parameter: the only source of it outside this room, so that the simulator runs in virtual time and tests
- * never sleep for luck.
+ * Time as a parameter. Code outside this room reads time from here only, so the simulator runs in virtual time and no test
+ * sleeps.
  */
 export interface Clock {
   /** Monotonic milliseconds, fractional, from an arbitrary origin. For durations and ages. */
   now(): number;
-  /** Wall-clock milliseconds since the Unix epoch. For deadlines that others set, and for what people read. */
+  /** Wall-clock milliseconds since the Unix epoch. For deadlines that others set, and for times that people read. */
   wall(): number;
   /**
    * Runs `callback` once after `ms` milliseconds (negative counts as 0).

@@ -1,6 +1,6 @@
 import type { Clock, Timer } from "./clock.ts";
 
-/** Milliseconds of Node's longest timer, 24.8 days: whatever is longer it fires at once. */
+/** Longest timer of Node in milliseconds, 24.8 days. Node fires a longer timer at once. */
 const LONGEST = 2 ** 31 - 1;
 
 class RealTimer implements Timer {

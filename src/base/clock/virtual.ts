@@ -8,8 +8,8 @@ interface Entry {
 }
 
 /**
- * A clock that moves only when told to: timers fire in the order of their due times, ties in the order they were armed.
- * Wall time is the epoch given plus the monotonic time, until somebody sets it.
+ * A clock that moves only when its owner moves it. Timers fire in the order of their due times, and equal due times in the
+ * order of arming. Wall time is the given epoch plus the monotonic time, until a caller sets it.
  */
 export class VirtualClock implements Clock {
   #epoch: number;
@@ -60,7 +60,7 @@ export class VirtualClock implements Clock {
     return this.#heap.reduce((count, entry) => (entry.cancelled ? count : count + 1), 0);
   }
 
-  /** Fires every timer due within the next `ms` milliseconds, then stands exactly `ms` later. Synchronous. */
+  /** Fires every timer due within the next `ms` milliseconds. Afterwards the time is exactly `ms` later. Synchronous. */
   advance(ms: number): void {
     const end = this.#now + ms;
     while (this.#heap.length > 0 && this.#heap[0]!.due <= end) this.#fire();
@@ -130,7 +130,7 @@ function before(a: Entry, b: Entry): boolean {
   return a.due < b.due || (a.due === b.due && a.order < b.order);
 }
 
-/** Lets chains of resolved promises run to their end: so many turns cover the longest chain in this code base. */
+/** Lets chains of resolved promises run to their end. This number of turns covers the longest chain in this code base. */
 async function settle(): Promise<void> {
   for (let turn = 0; turn < 64; turn++) await Promise.resolve();
 }

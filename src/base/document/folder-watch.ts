@@ -3,25 +3,25 @@ import { stat } from "node:fs/promises";
 import type { Clock, Timer } from "../clock/clock.ts";
 import { messageOf } from "../inference/errors.ts";
 
-/** Milliseconds from the first sign of a change to looking: one save is several events. */
+/** Milliseconds from the first sign of a change to the check of the folder: one save is several events. */
 const SETTLE = 100;
-/** Milliseconds between looks where no event comes: network file systems, a replaced folder, targets of symlinks. */
+/** Milliseconds between two checks where no event arrives: network file systems, a replaced folder, targets of symlinks. */
 const LOOK_AGAIN = 5000;
 
 export interface FolderWatchOptions {
   readonly folder: string;
   readonly clock: Clock;
-  /** What the folder looks like; any text that differs after a change. Must not fail. */
+  /** The signature of the folder: a text that differs after any change. Must not fail. */
   signature(): Promise<string>;
   /** Called after a change, one call at a time. Must not fail. */
   changed(): Promise<void>;
-  /** The folder cannot be watched; told once. It is looked at every 5 s instead. */
+  /** Called once when the folder cannot be watched. The watch then checks the folder every 5 s. */
   unwatchable(text: string): void;
 }
 
 /**
- * Follows a folder. Every event in it counts, whatever the name, so that a file replaced by renaming and the symlinks of
- * a mounted ConfigMap are seen like a file written in place; whether something changed is then told by the signature.
+ * Follows a folder. Every event in the folder counts, for any file name. So a file that a rename replaces and the symlinks of a
+ * mounted ConfigMap count like a file written in place. The signature then decides whether the folder has changed.
  */
 export class FolderWatch {
   readonly #options: FolderWatchOptions;
@@ -38,7 +38,7 @@ export class FolderWatch {
     this.#options = options;
   }
 
-  /** Begins to follow. @param seen the signature when the folder was last read: what changed since is not missed */
+  /** Begins to follow. @param seen the signature of the last read of the folder; the watch reports a change since then */
   async start(seen: string): Promise<void> {
     if (this.#closed) return;
     this.#seen = seen;
@@ -85,7 +85,7 @@ export class FolderWatch {
     );
   }
 
-  /** One at a time, so that changes are told in their order. */
+  /** One check at a time, so that changes are reported in their order. */
   async #look(): Promise<void> {
     this.#again = true;
     if (this.#running) return;
@@ -104,7 +104,7 @@ export class FolderWatch {
     this.#looking = this.#options.clock.after(
       LOOK_AGAIN,
       () => {
-        // Renewed every time: the watch of a folder that was removed and made anew stays silent for ever.
+        // Renewed at every check: the watch of a folder that was removed and created again stays silent for ever.
         this.#watcher?.close();
         this.#watcher = undefined;
         this.#attach();
@@ -116,7 +116,9 @@ export class FolderWatch {
   }
 }
 
-/** What a file is: device, inode, size, times; "" when it cannot be found. Any change of its content changes the text. */
+/**
+ * The signature of a file: device, inode, size, times; "" when the file cannot be found. Any change of the content changes it.
+ */
 export async function fileSignature(path: string): Promise<string> {
   try {
     const { dev, ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true });

@@ -6,14 +6,14 @@ export interface TextLine {
   readonly start: number;
   /** Without its end ("\n" or "\r\n"); undefined when it is longer than allowed. */
   readonly bytes: Buffer | undefined;
-  /** False only for a last line that the file ends in the middle of. */
+  /** False only for a last line without its end. */
   readonly ended: boolean;
 }
 
 const NEWLINE = 0x0a;
 const RETURN = 0x0d;
 
-/** Cuts what is read from a file into lines; holds one line at most. */
+/** Cuts the bytes of a file into lines. Holds one line at most. */
 export class LineSplitter {
   readonly #limit: number;
   #parts: Buffer[] = [];
@@ -26,7 +26,7 @@ export class LineSplitter {
     this.#limit = limit;
   }
 
-  /** The lines that end in `chunk`; to be used up before the next call. They may share the chunk's memory. */
+  /** The lines that end in `chunk`. They may share the chunk's memory: use them before the next call. */
   *push(chunk: Buffer): Generator<TextLine> {
     let from = 0;
     for (;;) {
@@ -39,7 +39,7 @@ export class LineSplitter {
     this.#add(chunk.subarray(from));
   }
 
-  /** What stands behind the last end of a line, unless that is nothing. */
+  /** Yields the rest behind the last line end, if there is one. */
   *end(): Generator<TextLine> {
     if (this.#length > 0) yield this.#line(false);
   }
@@ -67,7 +67,7 @@ export class LineSplitter {
 
 const UTF8 = new TextDecoder("utf-8", { fatal: true });
 
-/** The text of a line; undefined when it is no UTF-8. A byte order mark in front is left out. */
+/** The text of a line, without a byte order mark; undefined when the line is not UTF-8. */
 export function lineText(bytes: Uint8Array): string | undefined {
   try {
     return UTF8.decode(bytes);

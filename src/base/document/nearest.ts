@@ -1,11 +1,11 @@
-/** Longest word that is compared: longer ones are no typing errors, and the comparison is quadratic. */
+/** Longest word that is compared: a longer word is no typing error, and the comparison is quadratic. */
 const MAX_LENGTH = 64;
 
 /**
- * The candidate a person most likely meant: smallest Damerau-Levenshtein distance (optimal string alignment, case
- * ignored), at most 3 and at most a third of the longer word, rounded up but never all of it, so that short words don't
- * match everything. The first of equals wins.
- * @returns undefined when nothing is near
+ * The candidate that a person most likely meant: the one with the smallest Damerau-Levenshtein distance (optimal string
+ * alignment, case ignored). The distance is at most 3 and at most a third of the longer word, rounded up. It is less than the
+ * whole word, so a short word does not match everything. The first of equals wins.
+ * @returns undefined when no candidate is near
  */
 export function nearest(word: string, candidates: Iterable<string>): string | undefined {
   if (word.length > MAX_LENGTH) return undefined;
@@ -48,8 +48,8 @@ export function nearestFew(word: string, candidates: Iterable<string>, count: nu
 }
 
 /**
- * How many insertions, deletions, replacements and swaps of neighbours turn `a` into `b`, no part edited twice
- * (optimal string alignment; Damerau 1964). In UTF-16 units.
+ * How many insertions, deletions, replacements and swaps of neighbours turn `a` into `b`, when no part changes twice (optimal
+ * string alignment; Damerau 1964). In UTF-16 units.
  */
 export function editDistance(a: string, b: string): number {
   const width = b.length + 1;

@@ -24,9 +24,12 @@ const MAX_DEPTH = 100;
 const MAX_DOCUMENTS = 1_000;
 
 /**
- * Reads one YAML 1.2 or JSON document, keeping positions. Merge keys (`<<`) work. Refused: tags outside the core schema,
- * keys that aren't plain values, a key twice in one mapping, the key `__proto__`, a second document, nesting beyond 100 levels,
- * aliases that multiply.
+ * Reads one YAML 1.2 or JSON document and keeps positions. Merge keys (`<<`) work. Refused:
+ * - tags outside the core schema
+ * - keys that aren't plain values, a key twice in one mapping, the key `__proto__`
+ * - a second document
+ * - nesting beyond 100 levels
+ * - aliases that multiply
  * @param options.file name for messages
  * @throws SluiceError DOCUMENT_SYNTAX, message `file:line:column: what is wrong`
  */
@@ -43,10 +46,10 @@ export function parseDocument(text: string, { file }: { readonly file: string })
 }
 
 /**
- * Reads the documents of a text that may hold several, separated by `---`, each as `parseDocument` does. Anchors don't
- * reach from one into the next. A document of comments only has the value null.
+ * Reads the documents of a text, separated by `---`, each as `parseDocument` does. An anchor is valid in its own document only.
+ * A document of comments only has the value null.
  * @param options.file name for messages
- * @returns in the order of the text; none for a text without any
+ * @returns in the order of the text; empty for a text without a document
  * @throws SluiceError DOCUMENT_SYNTAX, message `file:line:column: what is wrong`; also beyond 1,000 documents
  */
 export function parseDocuments(text: string, { file }: { readonly file: string }): readonly Document[] {
@@ -77,7 +80,7 @@ class Source {
       schema: "core",
       resolveKnownTags: false,
       merge: true,
-      // Looked for in checkTree: the library's own search is quadratic and doesn't name the key.
+      // checkTree looks for duplicate keys: the library's own search is quadratic and doesn't name the key.
       uniqueKeys: false,
       logLevel: "silent",
     });
@@ -94,7 +97,7 @@ class Source {
 
   document(tree: YamlDocument.Parsed): Document {
     const offsetOf = checkTree(tree.contents, MAX_DEPTH, this.failure);
-    // Aliases were bounded by checkTree, and they share one object here.
+    // checkTree has bounded the aliases, and they share one object here.
     const value = tree.toJS({ maxAliasCount: -1 }) as unknown;
     return { file: this.#file, value, positionOf: (path) => this.#at(offsetOf(path)) };
   }
@@ -109,9 +112,9 @@ class Source {
 }
 
 /**
- * The library's token stream, watched: it composes recursively and some nestings cost it quadratic time, so brackets that
- * are open and indicators on one line (`- - -`) are counted before it sees them. Nesting by indentation needs no count:
- * it grows with the square root of the text.
+ * The library's token stream with a check of nesting. The library composes recursively, and some nestings cost it quadratic
+ * time. Therefore this code counts open brackets and indicators on one line (`- - -`) before the library sees them. Nesting by
+ * indentation needs no count: it grows with the square root of the text.
  */
 function* tokens(text: string, lines: LineCounter, failure: SyntaxFailure): ReturnType<Parser["parse"]> {
   lines.addNewLine(0);
@@ -133,12 +136,14 @@ function* tokens(text: string, lines: LineCounter, failure: SyntaxFailure): Retu
 /** Makes the error for a problem at an offset of the text. */
 type SyntaxFailure = (offset: number, problem: string) => SluiceError;
 
-/** How many values aliases may stand for beyond what is written: enough for people, too few for a bomb. */
+/** How many values aliases may add to the values of the text: enough for people, too few for a bomb. */
 const MAX_ALIASED = 100_000;
 
 /**
- * Checks what the YAML grammar allows and a configuration must not have: duplicate keys, keys that aren't plain values,
- * the key `__proto__`, aliases without an anchor, to themselves or beyond 100,000 values in all, nesting beyond `maxDepth`.
+ * Checks what the YAML grammar allows and a configuration must not have:
+ * - duplicate keys, keys that aren't plain values, the key `__proto__`
+ * - aliases without an anchor, to themselves or beyond 100,000 values in all
+ * - nesting beyond `maxDepth`
  * @returns the offset in the text at which the part at a path begins, as `Document.positionOf` describes it
  * @throws what `failure` makes
  */
@@ -170,7 +175,7 @@ function checkTree(top: Node | null, maxDepth: number, failure: SyntaxFailure): 
         if (name === undefined) throw failure(start(key as Node), keyProblem(node, key));
         if (seen.has(name)) throw failure(start(key as Node), `key \`${name}\` appears twice in this mapping`);
         seen.add(name);
-        // Objects in JavaScript lose it, and what stands below it, without a word.
+        // An object in JavaScript silently loses this key and the value below it.
         if (name === "__proto__")
           throw failure(start(key as Node), "the key `__proto__` cannot be used; take another name");
         if (name === "<<" && !isMergeable(value as Node | null))
@@ -182,7 +187,7 @@ function checkTree(top: Node | null, maxDepth: number, failure: SyntaxFailure): 
     return size;
   }
 
-  /** Only what stands above is known yet, which is all an alias can mean. */
+  /** An alias can mean only an anchor above it, and all of those are known here. */
   function isMergeable(value: Node | null): boolean {
     const isMapping = (node: unknown): boolean => isMap(isAlias(node) ? anchors.get(node.source) : node);
     return isSeq(value) ? value.items.every(isMapping) : isMapping(value);
@@ -216,7 +221,7 @@ function start(node: Node | null | undefined): number {
   return node?.range?.[0] ?? 0;
 }
 
-/** Why a key has no name. To YAML the `{{ ... }}` of a template is a mapping that is the only key of another. */
+/** Why a key has no name. In YAML the `{{ ... }}` of a template is a mapping inside a mapping, as its only key. */
 function keyProblem({ flow, items }: YAMLMap, key: unknown): string {
   const isTemplate =
     flow && items.length === 1 && isMap(key) && key.flow && key.items.every(({ value }) => value === null);
@@ -225,7 +230,7 @@ function keyProblem({ flow, items }: YAMLMap, key: unknown): string {
     : "a key must be a plain value such as a word";
 }
 
-/** The name a key gets as an object's property; undefined for keys that have none. */
+/** The property name that a key gets in an object; undefined for a key that has none. */
 function keyName(key: unknown): string | undefined {
   if (!isScalar(key) || key.value === null) return undefined;
   // The library turns a merge key into a symbol.

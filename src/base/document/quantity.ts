@@ -7,8 +7,8 @@ const QUANTITY = /^([+-]?)(\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})(?:([KMGTPE]i)|([n
 const EXAMPLE = 'a quantity such as 1000, "10Gi", "1G" or "500k"';
 
 /**
- * Reads a Kubernetes quantity: a decimal number with a suffix of `n u m k M G T P E` (powers of ten), `Ki Mi Gi Ti Pi Ei`
- * (powers of two) or a decimal exponent.
+ * Reads a Kubernetes quantity: a decimal number with a suffix or a decimal exponent. Suffixes: `n u m k M G T P E` (powers of
+ * ten), `Ki Mi Gi Ti Pi Ei` (powers of two).
  * @returns the number, possibly fractional or negative
  * @throws SluiceError QUANTITY_SYNTAX
  */
@@ -23,7 +23,7 @@ export function parseQuantity(text: string): number {
   return sign === "-" ? -amount : amount;
 }
 
-/** Schema of a quantity in a configuration file: a string or a plain number in, a whole number from 0 up out. */
+/** Schema of a quantity in a configuration file. In: a string or a plain number. Out: a whole number, 0 or more. */
 export function quantity() {
   return z
     .union([z.string(), z.number()], { error: ({ input }) => (input === undefined ? undefined : describe(input)) })

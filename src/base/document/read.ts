@@ -14,7 +14,7 @@ export async function readDocument(path: string, { maxBytes }: { readonly maxByt
 }
 
 /**
- * The text of a file, for those who parse it otherwise: files of several YAML documents.
+ * The text of a file, for callers that parse it in another way, such as files of several YAML documents.
  * @param path as given by the user; messages show it unchanged
  * @param options.maxBytes largest size accepted
  * @throws SluiceError DOCUMENT_MISSING, DOCUMENT_UNREADABLE, DOCUMENT_TOO_BIG, DOCUMENT_ENCODING
@@ -23,7 +23,7 @@ export async function readText(path: string, { maxBytes }: { readonly maxBytes: 
   return decode(await readAtMost(path, maxBytes), path);
 }
 
-/** Reads to the end rather than trusting the size a file system reports: pipes and mounted configuration have none. */
+/** Reads to the end and does not trust the size that the file system reports: pipes and mounted configuration report none. */
 async function readAtMost(path: string, maxBytes: number): Promise<Uint8Array> {
   const buffer = new Uint8Array(maxBytes + 1);
   let length = 0;

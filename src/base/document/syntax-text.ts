@@ -1,12 +1,12 @@
 import { CST, Lexer, type YAMLError } from "yaml";
 
-/** What is wrong with a text, and the offset that a person should look at. */
+/** The fault of a text, and the offset where a person should look. */
 interface SyntaxProblem {
   readonly offset: number;
   readonly problem: string;
 }
 
-/** What the library's terse messages mean to somebody who writes YAML once a month. */
+/** The library's terse messages in words for people who seldom write YAML. */
 const EXPLAINED: Readonly<Record<string, string>> = {
   TAB_AS_INDENT: "a tab is used for indentation; YAML takes only spaces there",
   BAD_INDENT: "the indentation doesn't fit the lines before it; entries that belong together start in the same column",
@@ -17,8 +17,8 @@ const EXPLAINED: Readonly<Record<string, string>> = {
 };
 
 /**
- * Says in plain words what the library's error means, and where its cause is: where the bracket or quote opens, before
- * what the comma is missing.
+ * Says in plain words what the library's error means, and where its cause is. The cause of an open bracket or quote is the
+ * place where it opens. The cause of a missing comma is the place before it.
  * @param lineOf the line, from 1, of an offset
  */
 export function explainSyntax(text: string, error: YAMLError, lineOf: (offset: number) => number): SyntaxProblem {
@@ -28,7 +28,7 @@ export function explainSyntax(text: string, error: YAMLError, lineOf: (offset: n
     const offset = quoteEndingAt(text, from);
     if (offset !== undefined) return unclosedQuote(text, offset, lineOf);
   }
-  // A bracket's whole contents taken for a key is the library's guess at what went wrong somewhere inside or behind it.
+  // The library takes the whole contents of a bracket for a key when something is wrong somewhere inside or behind the bracket.
   const wholeKey = code === "MULTILINE_IMPLICIT_KEY" || code === "KEY_OVER_1024_CHARS";
   const limit = wholeKey && /[[{]/.test(text[from] ?? "") ? text.length : to;
   const mistake = findFlowMistake(text, limit);
@@ -62,7 +62,7 @@ function unclosedQuote(text: string, offset: number, lineOf: (offset: number) =>
   return { offset, problem: `\`${text[offset]}\` opened at line ${lineOf(offset)} is not closed` };
 }
 
-/** Where the quoted text begins that ends at an offset. */
+/** Where the quoted text that ends at an offset begins. */
 function quoteEndingAt(text: string, end: number): number | undefined {
   let offset = 0;
   for (const lexeme of new Lexer().lex(text)) {
@@ -85,22 +85,22 @@ function noKeyAndValue(source: string): string {
   return `\`${line}\` is no key and value: write \`${parts[1]}: ${parts[2]}\``;
 }
 
-/** A word of the text as it may stand in a message: quoted text whole, anything else up to a blank or indicator. */
+/** A word of the text for a message: quoted text whole, other text up to a blank or indicator. */
 function wordAt(text: string, offset: number): string {
   const word = /^(?:"[^"\n]*"|'[^'\n]*'|[[{]|[^\s,:[\]{}]+|.)/.exec(text.slice(offset, offset + 200))?.[0] ?? "";
   return `\`${word.length <= 40 ? word : `${word.slice(0, 37)}...`}\``;
 }
 
-/** The first thing wrong between brackets. */
+/** The first fault between brackets. */
 type FlowMistake =
-  /** A quote that was closed by the one that should have opened the next text. */
+  /** A quote that has no end: the next quote, which should open a text, closes it. */
   | { readonly kind: "quote"; readonly offset: number }
   /** Two values with nothing between them: `offset` is where the second begins. */
   | { readonly kind: "separator"; readonly offset: number; readonly closer: string; readonly wantsColon: boolean }
   /** A bracket that opens at `offset` and is open when the text between brackets ends, at `end`. */
   | { readonly kind: "bracket"; readonly offset: number; readonly end: number };
 
-/** A bracket that is open, and what has been seen since its last comma. */
+/** A bracket that is open, and the parts since its last comma. */
 interface Frame {
   readonly offset: number;
   readonly closer: string;
@@ -110,8 +110,8 @@ interface Frame {
 }
 
 /**
- * Looks between brackets for what people forget: a closing quote, a comma, a closing bracket. The library notices only
- * where it stumbles, often lines later.
+ * Looks between brackets for what people forget: a closing quote, a comma, a closing bracket. The library notices the mistake
+ * only where it stumbles, often lines later.
  * @param limit offset at which the library stumbled: a mistake that begins behind it is not the cause
  */
 function findFlowMistake(text: string, limit: number): FlowMistake | undefined {
@@ -162,7 +162,7 @@ function findFlowMistake(text: string, limit: number): FlowMistake | undefined {
       case "single-quoted-scalar":
       case "double-quoted-scalar":
       case null: {
-        // Plain text: the library's name for it marks the place before it.
+        // Plain text: the library's name for this token marks the place before the text.
         if (frame === undefined) break;
         const mistake = valueAfterValue(frame, at, lexeme);
         if (mistake !== undefined) return mistake;
@@ -175,7 +175,7 @@ function findFlowMistake(text: string, limit: number): FlowMistake | undefined {
   return frame === undefined ? undefined : { kind: "bracket", offset: frame.offset, end: text.length };
 }
 
-/** How much of the text a lexeme covers: the lexer also marks places with characters that aren't in it. */
+/** Length of a lexeme in the text. The lexer also marks places with characters that aren't in the text. */
 function lexemeLength(lexeme: string): number {
   return lexeme === CST.DOCUMENT || lexeme === CST.FLOW_END || lexeme === CST.SCALAR ? 0 : lexeme.length;
 }
@@ -191,7 +191,7 @@ function valueAfterValue(frame: Frame | undefined, at: number, source: string): 
 /** Where the key begins in plain text that runs from one value into the next key: `1 "b"`, `a\n  port`. */
 function lastWord(source: string): number {
   const newline = source.lastIndexOf("\n");
-  // Only within a line can the key be told by its quote.
+  // Only within one line does the quote show where the key begins.
   if (newline >= 0) return newline + 1 + source.slice(newline + 1).search(/\S/);
   const quoted = source.search(/\s["']/);
   return 1 + (quoted >= 0 ? quoted : Math.max(source.lastIndexOf(" "), source.lastIndexOf("\t")));

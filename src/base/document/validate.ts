@@ -3,10 +3,10 @@ import { messageOf, SluiceError } from "../inference/errors.ts";
 import { type Document, formatPath, formatPosition, type Path } from "./document.ts";
 import { didYouMean } from "./nearest.ts";
 
-/** Violations listed in one message; the rest is counted. */
+/** Most violations that one message lists; the message counts the rest. */
 const MAX_LISTED = 50;
 
-/** One thing wrong with a document: where, and what. */
+/** One violation in a document: its place and its text. */
 export interface Violation {
   readonly path: Path;
   readonly problem: string;
@@ -31,7 +31,7 @@ export function validate<S extends z.ZodType>(
 
 /**
  * Checks a part of a document, for callers that collect violations of several parts.
- * @param at where `value` stands in its document
+ * @param at path of `value` in its document
  * @param into receives the violations found
  * @returns the schema's output, or undefined when there were violations
  */
@@ -45,7 +45,7 @@ export function check<S extends z.ZodType>(
   try {
     result = schema.safeParse(value, { reportInput: true, error: explainIssue });
   } catch (error) {
-    // Schemas of users may hold code of theirs, which may fail, or want to be waited for.
+    // A user's schema may hold the user's code, which may fail or return a promise.
     into.push({ path: at, problem: `the check of this failed: ${messageOf(error)}` });
     return undefined;
   }
@@ -54,12 +54,12 @@ export function check<S extends z.ZodType>(
   return undefined;
 }
 
-/** Whether a problem that `check` has found is a key that the schema does not know. */
+/** Whether a problem from `check` is a key that the schema does not know. */
 export function isUnknownKey(problem: string): boolean {
   return problem.startsWith("unknown key ");
 }
 
-/** The error for violations of one document, which are listed in the order in which they stand in the file. */
+/** The error for violations of one document, listed in the order of the file. */
 export function invalid(document: Document, violations: readonly Violation[], what: string): SluiceError {
   return invalidParts([{ document, violations }], what);
 }
@@ -100,7 +100,7 @@ function collect(issues: Issues, schema: z.ZodType, at: Path, within: Path, into
   }
 }
 
-/** Of a union only the alternative that came furthest is told about, if there is a single such one. */
+/** Of a union, only the alternative that matches furthest is reported, and only when a single alternative does. */
 function collectUnion(
   issue: z.core.$ZodIssueInvalidUnion,
   schema: z.ZodType,
@@ -132,9 +132,9 @@ const NAMES: Readonly<Record<string, string>> = {
 };
 
 /**
- * Says what is wrong with a value in words for somebody who edits a file: no zod, no JavaScript. A schema's own `error`
- * goes before it.
- * @returns undefined where zod's own text will do
+ * Says what is wrong with a value, in words for a person who edits a file: no zod, no JavaScript. A schema's own `error` has
+ * precedence.
+ * @returns undefined where zod's own text is good enough
  */
 export function explainIssue(issue: z.core.$ZodRawIssue): string | undefined {
   switch (issue.code) {
@@ -168,7 +168,7 @@ function limit(origin: string, relation: string, bound: number | bigint, input: 
   return `must be ${relation} ${bound}, got ${show(input)}`;
 }
 
-/** A value as it may stand in a message: short, its kind recognisable. */
+/** A value for a message: short, its kind recognisable. */
 function show(value: unknown): string {
   if (value === null) return "nothing";
   if (Array.isArray(value)) return "a list";
@@ -180,8 +180,8 @@ function show(value: unknown): string {
 type Schema = z.core.$ZodTypes;
 
 /**
- * The keys that a schema knows at a place: those of the object found by walking down `path`, of every alternative of a
- * union on the way. Empty where the schema can't be seen through.
+ * The keys that a schema knows at a place. The place is the object at the end of `path`, in every alternative of a union on the
+ * way. Empty where the schema hides its keys.
  */
 export function knownKeys(schema: z.core.$ZodType, path: Path): string[] {
   let at = [schema];
@@ -192,7 +192,7 @@ export function knownKeys(schema: z.core.$ZodType, path: Path): string[] {
   return [...new Set(keys)];
 }
 
-/** The schemas of a value once defaults, transforms, alternatives and the like are looked through. */
+/** The schemas of a value behind defaults, transforms, alternatives and the like. */
 function unwrap(schema: z.core.$ZodType): Schema[] {
   const known = schema as Schema;
   const def = known._zod.def;
@@ -206,7 +206,7 @@ function unwrap(schema: z.core.$ZodType): Schema[] {
     case "catch":
       return unwrap(def.innerType);
     case "pipe":
-      // A preprocessing step comes first and knows nothing; what it hands on does.
+      // A preprocessing step comes first and has no keys. The schema behind it has them.
       return unwrap((def.in as Schema)._zod.def.type === "transform" ? def.out : def.in);
     case "lazy":
       return unwrap(def.getter());

@@ -9,7 +9,7 @@ export const DEFAULT_MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
 
 const EMPTY = Buffer.alloc(0);
 
-/** Bytes first set aside for a message that spans chunks; it doubles from there up to the announced length. */
+/** First size of the buffer for a message that spans chunks, in bytes. It doubles from there up to the announced length. */
 const FIRST_PARTIAL = 4096;
 
 /** `message` with its prefix, uncompressed. Copies; the hot path writes prefix and message into one buffer instead. */
@@ -22,7 +22,7 @@ export function frameMessage(message: Uint8Array): Buffer {
 }
 
 /**
- * Puts the prefix in front of the message that was just written.
+ * Writes the prefix in front of the message that was just written.
  * @param following bytes of the message that are sent right after the writer's, without being copied into it
  */
 export function prependPrefix(writer: Writer, following = 0): void {
@@ -31,22 +31,22 @@ export function prependPrefix(writer: Writer, following = 0): void {
 }
 
 /**
- * Cuts a byte stream into gRPC messages. Chunks go in as they arrive, messages come out one at a time, so a reader that
- * pauses simply stops asking. A message that lies within one chunk is a view of that chunk; any other is assembled in a
- * buffer that grows with what really arrived, so an announced length alone costs nothing, and neither do tiny chunks.
+ * Cuts a byte stream into gRPC messages. Chunks go in as they arrive and messages come out one at a time, so a reader that
+ * pauses simply stops asking. A message within one chunk is a view of that chunk. Any other message is assembled in a buffer
+ * that grows with the bytes that arrive. So neither an announced length alone nor tiny chunks cost memory.
  */
 export class Deframer {
   readonly #limit: number;
   #chunk: Buffer = EMPTY;
   /** Consumed bytes of `#chunk`. */
   #at = 0;
-  /** Chunks behind `#chunk`, pushed while the reader was pausing. */
+  /** Chunks behind `#chunk`, pushed while the reader paused. */
   readonly #waiting: Buffer[] = [];
 
   /** Length of the message whose prefix was read; -1 = the prefix comes next. */
   #length = -1;
   #compressed = false;
-  /** Prefix or message that began in an earlier chunk, and how much of it is there. */
+  /** Prefix or message that began in an earlier chunk, and how many of its bytes have arrived. */
   #partial: Buffer = EMPTY;
   #filled = 0;
 
@@ -60,7 +60,7 @@ export class Deframer {
     return this.#compressed;
   }
 
-  /** Whether the bytes consumed so far end in the middle of a message. Tells after `next` has returned undefined. */
+  /** Whether the bytes consumed so far end in the middle of a message. Valid after `next` has returned undefined. */
   get midMessage(): boolean {
     return this.#length >= 0 || this.#filled > 0;
   }
@@ -78,8 +78,8 @@ export class Deframer {
 
   /**
    * The next complete message, or undefined until more is pushed.
-   * @throws SluiceError GRPC_MESSAGE_TOO_LARGE as soon as a prefix announces more than the limit; GRPC_FRAME_MALFORMED
-   * for a compressed flag that is neither 0 nor 1. The byte stream is lost after either.
+   * @throws SluiceError GRPC_MESSAGE_TOO_LARGE as soon as a prefix announces more than the limit; GRPC_FRAME_MALFORMED for a
+   * compressed flag that is neither 0 nor 1. After either error the byte stream cannot be read any further.
    */
   next(): Buffer | undefined {
     if (this.#length < 0 && !this.#readPrefix()) return undefined;
@@ -107,14 +107,14 @@ export class Deframer {
     return true;
   }
 
-  /** The next `length` bytes, as a view when they lie within one chunk; undefined until all of them are there. */
+  /** The next `length` bytes, as a view when they are within one chunk; undefined until all of them have arrived. */
   #read(length: number): Buffer | undefined {
     while (this.#filled < length) {
       const available = this.#chunk.length - this.#at;
       if (available === 0) {
         const following = this.#waiting.shift();
         if (following === undefined) {
-          // An exhausted chunk must not keep its socket buffer alive until the next one comes.
+          // An exhausted chunk must not keep its socket buffer alive until the next chunk arrives.
           this.#chunk = EMPTY;
           this.#at = 0;
           return undefined;
@@ -150,8 +150,8 @@ export class Deframer {
 }
 
 /**
- * `bytes`, or a copy when they are a small view of a much larger buffer: a kilobyte kept for long must not hold the
- * 64 KiB socket read it came in.
+ * `bytes`, or a copy when they are a small view of a much larger buffer. A kilobyte that is kept for long must not hold the 64
+ * KiB of its socket read.
  */
 export function detach(bytes: Uint8Array): Uint8Array {
   return bytes.buffer.byteLength <= 2 * bytes.length + 1024 ? bytes : Uint8Array.prototype.slice.call(bytes);

@@ -11,44 +11,46 @@ export type ServingStatus = (typeof SERVING_STATUS)[keyof typeof SERVING_STATUS]
 /** The name under which Envoy checks an ext_proc server. */
 export const EXT_PROC_SERVICE = "envoy.service.ext_proc.v3.ExternalProcessor";
 
-/** Who is asked. */
+/** The source of the answers to health checks. */
 export interface HealthSource {
   /** The status of a service name; undefined = no such name, which answers NOT_FOUND. */
   status(service: string): ServingStatus | undefined;
   /** The names worth listing. */
   list(): readonly string[];
   /**
-   * Calls `listener` after every change, until the function returned is called. Absent = changes cannot be watched, and
-   * Watch answers UNIMPLEMENTED.
+   * Calls `listener` after every change, until the returned function is called. Absent = changes cannot be watched, and Watch
+   * answers UNIMPLEMENTED.
    */
   onChange?(listener: () => void): () => void;
-  /** The last change is made: a Watch is told the status and ends. */
+  /** There will be no further change: a Watch gets the status and ends. */
   readonly final?: boolean;
 }
 
-/** What the health port's answers follow from. */
+/** The state that decides the answers of the health port. */
 export interface ProbeState {
-  /** A pool definition is held at present: a file of endpoints, manifests, later an InferencePool. */
+  /** A pool definition is held at present: a file of endpoints, manifests or an InferencePool. */
   readonly synced: boolean;
-  /** Told to end. */
+  /** The process has received the signal to end. */
   readonly draining: boolean;
-  /** Every plugin that can tell says that it can do its part. */
+  /** Every plugin that reports readiness is ready. */
   readonly pluginsReady: boolean;
   /** Whether this replica leads; undefined = leader election is off. */
   readonly leader?: boolean | undefined;
 }
 
 /**
- * Names that ask whether requests may be sent here: that takes plugins, too. Where leader election is on these may be asked for
- * and no others.
+ * Names that ask whether clients may send requests here, which also depends on plugins. With leader election a probe may ask
+ * for these names and `liveness` only.
  */
 const READINESS_NAMES: ReadonlySet<string> = new Set(["", "readiness", EXT_PROC_SERVICE]);
 
 /**
- * The table of epp-protocol 14.1: what a Kubernetes probe of `service` is answered. `liveness` is SERVING as long as the
- * process runs, in both modes (docs/spec/decisions.md#health). Without leader election every name of no meaning of its own, such as
- * that by which charts probe liveness and readiness alike, is answered without a look at plugins: none must have the process
- * restarted. With election only the leader is ready, and such names are SERVICE_UNKNOWN, as a status and not as an error.
+ * The table of epp-protocol 14.1: the answer to a Kubernetes probe of `service`. `liveness` is SERVING as long as the process
+ * runs, in both modes (docs/spec/decisions.md#health).
+ *
+ * Any other name has no meaning of its own, such as the one by which charts probe liveness and readiness alike. Without leader
+ * election its answer ignores plugins, because no plugin must make Kubernetes restart the process. With election only the
+ * leader is ready, and such names are SERVICE_UNKNOWN, as a status and not as an error.
  */
 export function probeStatus(service: string, state: ProbeState): ServingStatus {
   const { synced, draining, pluginsReady, leader } = state;
@@ -59,7 +61,7 @@ export function probeStatus(service: string, state: ProbeState): ServingStatus {
   return serves ? SERVING_STATUS.serving : SERVING_STATUS.notServing;
 }
 
-/** Health as Kubernetes probes see it, on port 9003. Its Watch is UNIMPLEMENTED, as the reference's is. */
+/** The health service for Kubernetes probes, on port 9003. Its Watch is UNIMPLEMENTED, as in the reference. */
 export function probeHealth(state: () => ProbeState): HealthSource {
   return {
     status: (service) => probeStatus(service, state()),
@@ -68,8 +70,8 @@ export function probeHealth(state: () => ProbeState): HealthSource {
 }
 
 /**
- * Health as Envoy's active check sees it (port 9002, epp-protocol 14.2): SERVING from the start on, for the empty name and
- * that of the ext_proc service, until the drain begins.
+ * The health service for Envoy's active check (port 9002, epp-protocol 14.2). It is SERVING from the start until the drain
+ * begins, for the empty name and that of the ext_proc service.
  */
 export class ProcessorHealth implements HealthSource {
   #draining = false;
@@ -80,8 +82,8 @@ export class ProcessorHealth implements HealthSource {
   }
 
   /**
-   * NOT_SERVING from here on, for good. Whoever watches is told so, and the Watch ends: an open one would keep its connection,
-   * and with it the process, beyond the drain window.
+   * NOT_SERVING from here on, for good. Each Watch gets this status and ends. An open Watch would keep its connection, and so
+   * the process, beyond the drain window.
    */
   drain(): void {
     if (this.#draining) return;
@@ -113,7 +115,7 @@ export function healthHandlers(source: HealthSource): Map<string, GrpcHandler> {
   ]);
 }
 
-/** A call with one request message; `answer` returns what is to be undone when the call is over. */
+/** A call with one request message. `answer` returns a function that runs when the call has ended. */
 class OneRequest implements GrpcStreamEvents {
   readonly #stream: GrpcStream;
   readonly #answer: (service: string) => (() => void) | undefined;
@@ -176,7 +178,7 @@ function list(stream: GrpcStream, source: HealthSource): undefined {
 
 /**
  * Sends the status now and after every change, and ends after the last one. An unknown name is SERVICE_UNKNOWN here, as the
- * health protocol wants.
+ * health protocol requires.
  */
 function watch(stream: GrpcStream, source: HealthSource, service: string): (() => void) | undefined {
   if (source.onChange === undefined) {

@@ -2,7 +2,7 @@ import type { Clock } from "../clock/clock.ts";
 import { GRPC_STATUS, statusName } from "./status.ts";
 import type { GrpcHandler, GrpcStreamEvents } from "./transport.ts";
 
-/** Is told of the beginning and the end of every call. */
+/** Observes the beginning and the end of every call. */
 export interface StreamObserver {
   opened(): void;
   /**
@@ -12,7 +12,7 @@ export interface StreamObserver {
   closed(code: string, ms: number): void;
 }
 
-/** `handler`, with an observer at the door. */
+/** `handler` with an observer. */
 export function observeStreams(handler: GrpcHandler, observer: StreamObserver, clock: Clock): GrpcHandler {
   return (stream) => {
     const start = clock.now();
@@ -20,7 +20,7 @@ export function observeStreams(handler: GrpcHandler, observer: StreamObserver, c
     try {
       return new ObservedCall(handler(stream), observer, clock, start);
     } catch (error) {
-      // The transport ends such a call and tells nobody but the peer.
+      // The transport ends such a call and reports it to the peer alone.
       observer.closed(statusName(GRPC_STATUS.internal), clock.now() - start);
       throw error;
     }

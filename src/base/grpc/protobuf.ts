@@ -11,13 +11,13 @@ function malformed(what: string, at: number): SluiceError {
 }
 
 /**
- * Reads protobuf fields from a stretch of bytes. Every method throws SluiceError PROTOBUF_MALFORMED rather than read
- * beyond `end`.
+ * Reads protobuf fields from a stretch of bytes. Every method throws SluiceError PROTOBUF_MALFORMED when it would read beyond
+ * `end`.
  */
 export class Reader {
   readonly bytes: Buffer;
   position: number;
-  /** Where the message that is being read ends; set and restored around nested messages. */
+  /** End of the message that is being read; set and restored around nested messages. */
   end: number;
 
   constructor(bytes: Uint8Array, position = 0, end: number = bytes.length) {
@@ -32,8 +32,8 @@ export class Reader {
   }
 
   /**
-   * A varint of up to 64 bits as a number: exact up to 2^53, the nearest double above, negative int64 as the unsigned
-   * value of their 64 bits.
+   * A varint of up to 64 bits as a number: exact up to 2^53, above it the nearest double. A negative int64 is the unsigned
+   * value of its 64 bits.
    */
   varint(): number {
     const { bytes, end } = this;
@@ -79,7 +79,7 @@ export class Reader {
     return this.bytes.readDoubleLE(at);
   }
 
-  /** The length of a length-delimited field, checked against `end`; the position then stands at its first byte. */
+  /** The length of a length-delimited field, checked against `end`. The position is then at its first byte. */
   length(): number {
     const at = this.position;
     const length = this.varint();
@@ -88,8 +88,8 @@ export class Reader {
   }
 
   /**
-   * Narrows `end` to the nested message that comes next.
-   * @returns the `end` to put back once the nested message is read to its end
+   * Narrows `end` to the next nested message.
+   * @returns the `end` to restore once the nested message is read to its end
    */
   enter(): number {
     const outer = this.end;
@@ -114,7 +114,7 @@ export class Reader {
     return this.bytes.toString("utf8", from, this.position);
   }
 
-  /** Steps over the value of the field whose tag was just read, groups included. */
+  /** Skips the value of the field whose tag was just read, groups included. */
   skip(tag: number): void {
     switch (tag & 7) {
       case WIRE.varint:
@@ -142,7 +142,7 @@ export class Reader {
     this.position += count;
   }
 
-  /** Iterative, because the depth of groups is the sender's choice. */
+  /** Iterative, because the sender chooses the depth of groups. */
   #skipGroup(tag: number): void {
     const open = [Math.floor(tag / 8)];
     while (open.length > 0) {
@@ -165,10 +165,10 @@ export class Reader {
 const SLAB = 16 * 1024;
 
 /**
- * Writes protobuf messages **back to front**: the last field first, and of each field the value, then its length, then
- * its tag. So a nested message's length is known when it is needed, and nothing is measured or moved beforehand.
+ * Writes protobuf messages **back to front**: the last field first, and of each field the value, then its length, then its tag.
+ * So the length of a nested message is known when it is written, and nothing is measured or moved beforehand.
  *
- * Messages are cut out of shared slabs; a finished one is never touched again and may be sent without copying.
+ * Messages are cut out of shared slabs. A finished message never changes again and may be sent without copying.
  */
 export class Writer {
   #slab: Buffer = Buffer.allocUnsafeSlow(SLAB);
@@ -176,7 +176,7 @@ export class Writer {
   #start = SLAB;
   #end = SLAB;
 
-  /** Starts a message; what an earlier one that was never finished has left is dropped. */
+  /** Starts a message. Bytes of an unfinished earlier message are dropped. */
   begin(): void {
     this.#end = this.#start;
   }

@@ -1,4 +1,4 @@
-/** gRPC status codes in use here (the numbers of the gRPC specification). */
+/** The gRPC status codes that this code uses (the numbers of the gRPC specification). */
 export const GRPC_STATUS = {
   ok: 0,
   cancelled: 1,
@@ -11,14 +11,14 @@ export const GRPC_STATUS = {
   unavailable: 14,
 } as const;
 
-/** As the gRPC libraries print them, by number; labels of metrics elsewhere spell them so. */
+/** Names as the gRPC libraries print them, by number. Labels of metrics have the same spelling. */
 const NAMES = [
   ...["OK", "Canceled", "Unknown", "InvalidArgument", "DeadlineExceeded", "NotFound", "AlreadyExists"],
   ...["PermissionDenied", "ResourceExhausted", "FailedPrecondition", "Aborted", "OutOfRange", "Unimplemented"],
   ...["Internal", "Unavailable", "DataLoss", "Unauthenticated"],
 ] as const;
 
-/** The name of a gRPC status; what is none is Unknown. */
+/** The name of a gRPC status; Unknown for any other number. */
 export function statusName(status: number): string {
   return NAMES[status] ?? NAMES[GRPC_STATUS.unknown];
 }
@@ -42,8 +42,8 @@ export function encodeGrpcMessage(text: string): string {
 }
 
 /**
- * The text of a `grpc-message` value. A `%` that starts no valid escape stands for itself, and bytes that are no UTF-8
- * become U+FFFD: the specification asks receivers never to fail on this value.
+ * The text of a `grpc-message` value. A `%` that starts no valid escape means itself, and bytes that are no UTF-8 become
+ * U+FFFD: the specification asks receivers never to fail on this value.
  */
 export function decodeGrpcMessage(value: string): string {
   if (!value.includes("%")) return value;

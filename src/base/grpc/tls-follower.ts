@@ -5,10 +5,10 @@ import type { Logger } from "../telemetry/logger.ts";
 
 /** Milliseconds from the first sign of a change to reading the files: one renewal is several events (epp-protocol 15.2). */
 const SETTLE = 250;
-/** Milliseconds between looks at the files where no event comes: network file systems, a directory that was replaced. */
+/** Milliseconds between two checks of the files where no event arrives: network file systems, a directory that was replaced. */
 const LOOK_AGAIN = 60_000;
 
-/** What is followed, as the log says it. */
+/** The followed files, as the log names them. */
 export const FOLLOWED = {
   pair: {
     name: "certificate",
@@ -26,30 +26,31 @@ export const FOLLOWED = {
 
 export interface TlsFollowerOptions<T> {
   readonly what: (typeof FOLLOWED)[keyof typeof FOLLOWED];
-  /** Where the files are. */
+  /** The directory of the files. */
   readonly directory: string;
-  /** Reads them; throws when they do not hold what they should. */
+  /** Reads the files; throws when their content is not valid. */
   readonly load: () => T;
-  /** What is in use. */
+  /** The value in use. */
   readonly inUse: T;
-  /** Puts something else in use; may throw. */
+  /** Puts another value in use; may throw. */
   readonly use: (loaded: T) => void;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
 /**
- * Follows PEM files in a directory: a pair, or authorities. It watches the directory and not the files, because a mounted secret
- * changes by the renaming of a symlink beside them. What is broken, or half written, leaves the old in use and is told once.
+ * Follows PEM files in a directory: a pair, or authorities. It watches the directory and not the files, because a mounted
+ * secret changes when a symlink beside them is renamed. When the files are broken or half written, the old value stays in use,
+ * and the log gets one line.
  */
 export class TlsFollower<T> {
   readonly #options: TlsFollowerOptions<T>;
-  /** What is in use, as a text to compare with. */
+  /** The value in use, as a text for comparison. */
   #inUse: string;
   #watcher: FSWatcher | undefined;
   #settling: Timer | undefined;
   #looking: Timer | undefined;
-  /** What is wrong with the files at present, as it was told. */
+  /** The present fault of the files, as the log has it. */
   #told = "";
   #closed = false;
 

@@ -46,9 +46,9 @@ export async function selfSignedPair(clock: Clock): Promise<TlsPair> {
 }
 
 /**
- * The library, loaded when it is needed (140 ms). Its dependency container insists on two functions of a metadata polyfill
- * while it is being loaded, and only asks them for the constructor parameters of classes that have none. They are lent to
- * it for that time, so that no polyfill stays in the process.
+ * The library, loaded when it is needed (140 ms). While it loads, its dependency container calls two functions of a metadata
+ * polyfill, and only for the constructor parameters of classes that have none. This code provides the two functions for that
+ * time, so that no polyfill stays in the process.
  */
 async function loadX509(): Promise<typeof import("@peculiar/x509")> {
   const reflect: Record<string, unknown> = Reflect as unknown as Record<string, unknown>;
@@ -63,7 +63,7 @@ async function loadX509(): Promise<typeof import("@peculiar/x509")> {
 
 /**
  * The pair in `directory`: `tls.crt` and `tls.key`, as a Kubernetes secret of type `kubernetes.io/tls` is mounted.
- * @throws SluiceError TLS_FILE_UNREADABLE, TLS_FILE_INVALID, or TLS_PAIR_MISMATCH when the key is another certificate's
+ * @throws SluiceError TLS_FILE_UNREADABLE, TLS_FILE_INVALID, or TLS_PAIR_MISMATCH when the key belongs to another certificate
  */
 export function loadTlsPair(directory: string): TlsPair {
   return loadTlsFiles(join(directory, "tls.crt"), join(directory, "tls.key"));
@@ -85,8 +85,8 @@ export function loadTlsFiles(certFile: string, keyFile: string): TlsPair {
 }
 
 /**
- * The certificates in `file`, PEM: the authorities whose clients are let in.
- * @throws SluiceError TLS_FILE_UNREADABLE, TLS_FILE_INVALID when one of them is none, or there is none
+ * The certificates in `file`, PEM: the authorities whose clients may connect.
+ * @throws SluiceError TLS_FILE_UNREADABLE; TLS_FILE_INVALID when one of them is no certificate, or the file has none
  */
 export function loadCertificates(file: string): string {
   const text = read(file);
@@ -95,7 +95,7 @@ export function loadCertificates(file: string): string {
   return text;
 }
 
-/** What Node's TLS servers are created with, and given again when the certificate changes. */
+/** Options for Node's TLS servers, set at creation and again when the certificate changes. */
 export function contextOf({ cert, key, minVersion, ciphers }: GrpcTls): SecureContextOptions {
   return { cert, key, minVersion: minVersion ?? "TLSv1.2", ...(ciphers === undefined ? {} : { ciphers }) };
 }

@@ -1,66 +1,66 @@
 /**
- * One gRPC call as the server sees it. Compression and framing of received messages are done by the transport; messages
- * are always sent uncompressed. Nothing sent within one turn of the event loop leaves earlier than its end, together.
+ * One gRPC call as the server sees it. The transport inflates received messages and removes their frames. Messages are always
+ * sent uncompressed. All output of one turn of the event loop leaves together at its end.
  *
  * After `end`, or once the peer is gone, every method does nothing and `send` returns true.
  */
 export interface GrpcStream {
   /** `/package.Service/Method`. */
   readonly path: string;
-  /** What the client compresses with (`grpc-encoding`). */
+  /** The compression of the client's messages (`grpc-encoding`). */
   readonly encoding: "identity" | "gzip";
   /**
-   * Sends one message. The bytes belong to the transport from here on.
-   * @returns false when more should wait for `whenWritable`: the peer reads too slowly
+   * Sends one message. The bytes belong to the transport afterwards.
+   * @returns false when further messages should wait for `whenWritable`: the peer reads too slowly
    */
   send(message: Uint8Array): boolean;
   /**
-   * Sends bytes that carry their prefixes already: one message, several, or the pieces of one in order within one turn.
-   * They are not copied unless they are small.
+   * Sends bytes that already contain their prefixes: one message, several, or the pieces of one in order within one turn. They
+   * are not copied unless they are small.
    * @returns as `send`
    */
   sendFramed(bytes: Uint8Array): boolean;
-  /** Calls back once, in a later turn, when what was sent has drained. At most one callback waits; a later one replaces it. */
+  /** Calls back once, in a later turn, when the output has drained. At most one callback waits; a later one replaces it. */
   whenWritable(callback: () => void): void;
   /**
-   * Stops the delivery of messages; the peer may go on until this stream's flow-control window is full, other streams are
-   * not affected. A reset is reported nevertheless.
+   * Stops the delivery of messages. The peer may send until this stream's flow-control window is full; other streams are not
+   * affected. A reset is still reported.
    */
   pause(): void;
-  /** Undoes `pause`; messages come in a later turn, or at the end of the `message` call it is made from. */
+  /** Undoes `pause`. Messages arrive in a later turn, or at the end of the `message` call that resumed. */
   resume(): void;
   /**
-   * Ends the call after everything sent so far: trailers, or a trailers-only answer when nothing was sent.
+   * Ends the call after all output so far: trailers, or a trailers-only answer when nothing was sent.
    * @param status a gRPC status code, 0 to 16
    * @param message any text, bounded by the caller
    */
   end(status: number, message?: string): void;
 }
 
-/** What a call tells its handler, in this order: messages, at most one half-close, exactly one `closed`. */
+/** The events of a call for its handler, in this order: messages, at most one half-close, exactly one `closed`. */
 export interface GrpcStreamEvents {
   /** One message. The bytes may be a view of a larger buffer: see `detach` before keeping them for long. */
   message(bytes: Uint8Array): void;
-  /** The client has sent everything. */
+  /** The client has ended its side. */
   halfClosed(): void;
   /**
-   * The last event, exactly once. "ended": `end` was called and the answer was taken over by the peer's transport.
-   * "cancelled": a reset with whatever code, a lost connection, a server that closes. Never an error: Envoy ends every
-   * exchange with a reset (envoy-data-plane 1.5).
-   * @param status the gRPC status of the answer, whoever ended the call; CANCELLED when there was none
+   * The last event, exactly once. "ended": the handler called `end` and the peer's transport has taken the answer. "cancelled":
+   * a reset with any code, a lost connection, a server that closes. It is never an error: Envoy ends every exchange with a
+   * reset (envoy-data-plane 1.5).
+   * @param status the gRPC status of the answer, which the handler or the transport set; CANCELLED when there was none
    */
   closed(cause: "ended" | "cancelled", status?: number): void;
 }
 
-/** Accepts a call. Throwing, here or in an event, ends the call with INTERNAL and leaves the others alone. */
+/** Accepts a call. An error that it throws, here or in an event, ends the call with INTERNAL and affects no other call. */
 export type GrpcHandler = (stream: GrpcStream) => GrpcStreamEvents;
 
-/** How TLS is spoken. Connections without ALPN `h2` are refused. */
+/** Settings of TLS. Connections without ALPN `h2` are refused. */
 export interface GrpcTls {
   /** PEM texts. */
   readonly cert: string;
   readonly key: string;
-  /** Default TLSv1.2, the lowest that HTTP/2 may be spoken over (RFC 9113, section 9.2). */
+  /** Default TLSv1.2, the lowest version that HTTP/2 permits (RFC 9113, section 9.2). */
   readonly minVersion?: "TLSv1.2" | "TLSv1.3" | undefined;
   /** OpenSSL's names, colons between them, those of TLS 1.3 included; absent = the runtime's own choice. */
   readonly ciphers?: string | undefined;
@@ -68,24 +68,24 @@ export interface GrpcTls {
 
 /** A listening gRPC server. */
 export interface GrpcServer {
-  /** @throws SluiceError LISTEN_FAILED when the address cannot be had */
+  /** @throws SluiceError LISTEN_FAILED when the server cannot bind the address */
   listen(): Promise<{ readonly address: string; readonly port: number }>;
   /** Takes no new connections and no new calls (GOAWAY); resolves when the calls in flight have ended. */
   drain(): Promise<void>;
   /** Drops every connection at once. */
   close(): void;
   /**
-   * New connections are shown another certificate; those that exist stay as they are (epp-protocol 15.2).
-   * @throws whatever the TLS library says of a pair it cannot use; the old one stays. Without TLS it does nothing.
+   * New connections get another certificate; existing ones stay as they are (epp-protocol 15.2). Without TLS it does nothing.
+   * @throws the TLS library's error for a pair that it cannot use; the old pair then stays
    */
   useTlsPair(pair: { readonly cert: string; readonly key: string }): void;
   /** Calls in flight. */
   readonly streams: number;
-  /** Calls that their clients have reset so far, the normal end of an exchange with Envoy. */
+  /** Calls that their clients have reset so far: the normal end of an exchange with Envoy. */
   readonly resets: number;
 }
 
-/** What every implementation of the port is created with. */
+/** Settings of every implementation of the port. */
 export interface GrpcServerOptions {
   /** Address to bind, `0.0.0.0` or `::` for all. */
   readonly host: string;
@@ -97,6 +97,6 @@ export interface GrpcServerOptions {
   readonly tls?: GrpcTls | undefined;
   /** The largest message accepted in bytes, both as received and inflated; default 64 MiB. */
   readonly maxMessageBytes?: number | undefined;
-  /** Told what a handler threw. */
+  /** Gets the error that a handler threw. */
   readonly onHandlerError?: ((error: unknown, path: string) => void) | undefined;
 }

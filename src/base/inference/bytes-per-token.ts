@@ -1,84 +1,87 @@
 import { USUAL_BYTES_PER_TOKEN } from "./request.ts";
 
-/** A learned figure stays between these: below it is no text, above it is no tokenizer. */
+/** Limits of a learned figure: below the lower limit it is no text, above the upper limit it is no tokenizer. */
 export const LEAST_BYTES_PER_TOKEN = 1;
 export const MOST_BYTES_PER_TOKEN = 16;
-/** Who is beyond these is not clamped but left out: bytes that are no text, or a prompt that was cut. */
+/** An answer beyond these limits is not clamped but left out: its bytes are no text, or its prompt was cut. */
 const LEAST_BELIEVED = 0.5;
 const MOST_BELIEVED = 32;
-/** Models whose figure is kept. */
+/** Most models that have a figure. */
 export const MAX_MODELS = 256;
-/** A longer name is nobody's: clients choose names, and memory is bounded. */
+/** A longer name has no figure: clients choose names, and memory is bounded. */
 const MAX_NAME = 256;
-/** Bytes of text; in a shorter prompt the tokens that a chat template adds weigh too much. */
+/** Bytes of text. In a shorter prompt the tokens that a chat template adds weigh too much. */
 export const LEAST_TEXT = 1024;
-/** Received bytes; a longer prompt is not looked through for images, and it would not count for more. */
+/** Received bytes. A longer prompt is not searched for images, and it would not count for more. */
 export const MOST_RECEIVED = 1 << 20;
-/** The first requests of a model are all looked at, of later ones each sixteenth. */
+/** Of a model's first requests all are measured, of later ones each sixteenth. */
 const EAGER = 32;
 const LOOK_EVERY = 16;
-/** Tokens that the seed counts as: the first answer of some thousand tokens outweighs it. */
+/** Tokens for which the seed counts: the first answer of some thousand tokens outweighs it. */
 const SEED_TOKENS = 1024;
-/** One answer counts as at most so many tokens. */
+/** Most tokens for which one answer counts. */
 const MOST_OF_ONE = 8192;
-/** All answers together: older ones count less and less beyond it. One answer moves the figure by at most 1/32 of the way. */
+/**
+ * Most tokens for which all answers together count: beyond it older ones count less and less. One answer moves the figure by at
+ * most 1/32 of the way.
+ */
 const MEMORY = 32 * MOST_OF_ONE;
 /** Milliseconds of silence in which a model's claim to its place halves. */
 const HALF_LIFE = 600_000;
 
-/** How often prompts were looked through. */
+/** How often a prompt was measured. */
 interface Looks {
   /** Up to `EAGER`. */
   taken: number;
-  /** Requests since one was last looked at. */
+  /** Requests since the last measured one. */
   unseen: number;
 }
 
 interface Model extends Looks {
-  /** Bytes of text, of as many tokens. */
+  /** Bytes of text that belong to `tokens`. */
   bytes: number;
   tokens: number;
-  /** Answers learned from. */
+  /** Answers that the figure was learned from. */
   answers: number;
   /** Monotonic ms of the last answer. */
   at: number;
 }
 
-/** What is known of a model. */
+/** The learned figure of a model, for people. */
 export interface LearnedBytesPerToken {
   readonly model: string;
   readonly bytesPerToken: number;
-  /** Answers it was learned from. */
+  /** Answers that the figure was learned from. */
   readonly answers: number;
 }
 
 /**
- * How many bytes of text make a token, for each model, learned from answers that say how many tokens their prompt had
- * (docs/adr/0018-bytes-per-token.md). Where everything estimated in tokens takes its figure from.
+ * Learns for each model how many bytes of text make a token, from answers that state the tokens of their prompt
+ * (docs/adr/0018-bytes-per-token.md). Every estimate in tokens takes its figure from here.
  *
- * The figure is all bytes over all tokens, so long prompts count for what they weigh, with 4 as if it had been seen
- * before. A wrong `usage` is bounded three times: each answer counts with 1 to 16 bytes per token, as at most 8,192 tokens,
+ * The figure is all bytes divided by all tokens, so long prompts count by their weight. It starts at 4, as if that had been
+ * measured. A wrong `usage` is bounded three times. Each answer counts with 1 to 16 bytes per token, as at most 8,192 tokens,
  * and so as at most a 32nd of the whole.
  *
- * At most 256 models have a figure; names longer than 256 characters have none. A new model takes the place of the one
- * that has learned least, where what was learned counts half after every ten minutes of silence. So somebody who makes up
- * names, in front of servers that answer to any name, displaces those made-up names.
+ * At most 256 models have a figure; names longer than 256 characters have none. A new model takes the place of the model that
+ * has learned least. For that comparison the learned amount halves after every ten minutes of silence. A client that invents
+ * names, in front of servers that answer to any name, therefore displaces only invented names.
  */
 export class BytesPerToken {
   readonly #models = new Map<string, Model>();
-  /** Of all models without a figure together: answers without `usage` make none, however many there are. */
+  /** Shared by all models without a figure: answers without `usage` give none, however many arrive. */
   readonly #unknown: Looks = { taken: 0, unseen: 0 };
 
-  /** @returns 1 to 16; 4 while nothing is known of the model */
+  /** @returns 1 to 16; 4 for a model without a figure */
   of(model: string): number {
     const known = this.#models.get(model);
     return known === undefined ? USUAL_BYTES_PER_TOKEN : known.bytes / known.tokens;
   }
 
   /**
-   * Whether the prompt of this request is worth a look. To look through a prompt takes about as long as to read it, so
-   * after a model's first requests only one in sixteen is looked at: that one goes by their order alone. A look counts
-   * whether or not its answer says something.
+   * Whether to measure the prompt of this request. To measure a prompt takes about as long as to read it. Therefore only one in
+   * sixteen requests is measured after a model's first ones, by their order alone. The count rises whether or not the answer
+   * states its tokens.
    */
   isDue(model: string): boolean {
     const looks = this.#models.get(model) ?? this.#unknown;
@@ -92,9 +95,9 @@ export class BytesPerToken {
 
   /**
    * Learns from an answer.
-   * @param model that served
-   * @param text bytes of the prompts' text, decoded; NaN where they are not text alone
-   * @param tokens of the prompts as the model server counted them, cached ones included; NaN where it did not say
+   * @param model the model that served
+   * @param text bytes of the prompts' text, decoded; NaN where the prompts hold more than text
+   * @param tokens tokens of the prompts as the model server counted them, cached ones included; NaN where it did not say
    * @param now monotonic ms
    */
   learn(model: string, text: number, tokens: number, now: number): void {
@@ -102,7 +105,7 @@ export class BytesPerToken {
     const claimed = text / tokens;
     if (!(claimed >= LEAST_BELIEVED && claimed <= MOST_BELIEVED)) return;
     const ratio = Math.min(MOST_BYTES_PER_TOKEN, Math.max(LEAST_BYTES_PER_TOKEN, claimed));
-    // By the text, not by the claim: nobody's usage makes a short prompt a heavy one.
+    // Weighs by the text, not by the stated tokens: a wrong `usage` must not make a short prompt a heavy one.
     const weight = Math.min(MOST_OF_ONE, text / ratio);
     const known = this.#models.get(model) ?? this.#open(model, now);
     const kept = Math.min(1, (MEMORY - weight) / known.tokens);
@@ -112,7 +115,7 @@ export class BytesPerToken {
     known.at = now;
   }
 
-  /** What was learned, for people: by name. */
+  /** The learned figures for people, by name of the model. */
   list(): LearnedBytesPerToken[] {
     return [...this.#models]
       .map(([model, { bytes, tokens, answers }]) => ({ model, bytesPerToken: bytes / tokens, answers }))
@@ -127,7 +130,7 @@ export class BytesPerToken {
     return model;
   }
 
-  /** Of those that have learned equally much the one that came first. */
+  /** Of models that have learned equally much, the one that came first. */
   #least(now: number): string {
     let least = "";
     let lowest = Number.POSITIVE_INFINITY;

@@ -21,32 +21,32 @@ export interface RecordedCandidate {
   readonly inFlight: number;
   /** Age of the metrics in milliseconds; Infinity when never scraped. */
   readonly ageMs: number;
-  /** The metrics were too old to be believed: in their place stand the worst known values. */
+  /** The metrics were stale: the worst known values replace them. */
   readonly stale: boolean;
   readonly state: string;
 }
 
-/** A screener or filter that left somebody out. */
+/** A screener or filter that left out a candidate. */
 export interface RecordedFilter {
   /** Instance name. */
   readonly name: string;
   readonly dropped: number;
-  /** Ids of those it dropped, at most eight. */
+  /** Ids of the candidates that it dropped, at most eight. */
   readonly ids: readonly string[];
 }
 
-/** Another endpoint than the one that was decided on. */
+/** The endpoint that served, when it is not the chosen one. */
 interface ServedElsewhere {
   readonly id: string;
   readonly hostPort: string;
 }
 
 /**
- * Why a request went where it went, or why it went nowhere. Holds no prompt text, no header but the request id, and at most
+ * Why a request went to its endpoint, or why it went nowhere. Holds no prompt text, no header but the request id, and at most
  * eight candidates.
  */
 export interface DecisionRecord {
-  /** Its own number, from 1 up: the id of the record. */
+  /** Number of the record, from 1 up: its id. */
   readonly sequence: number;
   readonly requestId: string;
   /** Wall-clock milliseconds. */
@@ -56,9 +56,9 @@ export interface DecisionRecord {
   readonly priority: number;
   /** Bytes of the prompt that were hashed. */
   readonly promptBytes: number;
-  /** Fingerprint of the configuration in force; "" where nobody gave one. */
+  /** Fingerprint of the configuration in force; "" where none was given. */
   readonly configHash: string;
-  /** The primary profile; "" when it was refused before one ran. */
+  /** The primary profile; "" when the request was refused before one ran. */
   readonly profile: string;
   readonly picker: string;
   /** Whether the picker draws by chance even where totals differ. */
@@ -67,29 +67,29 @@ export interface DecisionRecord {
   readonly candidates: number;
   /** Endpoints left out before scheduling because they are down. */
   readonly excludedDown: number;
-  /** Screeners and filters that left somebody out, in the order in which they ran; empty when none did. */
+  /** Screeners and filters that left out a candidate, in the order in which they ran; empty when none did. */
   readonly filters: readonly RecordedFilter[];
   readonly scorers: readonly RecordedScorer[];
   /** Plugins that failed and were left out, by instance name, at most eight; empty when none did. */
   readonly failed: readonly string[];
-  /** The best eight in the order the picker left them; the first is the pick. Empty when the request was refused. */
+  /** The best eight in the picker's order; the first is the pick. Empty when the request was refused. */
   readonly top: readonly RecordedCandidate[];
-  /** How many shared the best total, the pick included: above 1 chance decided. */
+  /** How many candidates shared the best total, the pick included: above 1 chance decided. */
   readonly tied: number;
-  /** What other profiles chose: name of the profile, id of its first endpoint. */
+  /** Choices of the other profiles: name of the profile, id of its first endpoint. */
   readonly others: readonly { readonly profile: string; readonly id: string }[];
-  /** Why it was refused; undefined when it was routed. */
+  /** Why the request was refused; undefined when it was routed. */
   readonly refusal: { readonly reason: OutcomeReason; readonly detail: string } | undefined;
   /**
-   * Who answered where it was not the first of `top`, which could not be reached or was passed over; "nobody" when every
-   * attempt failed. Undefined otherwise, and until it is known: it is set when the answer begins.
+   * The endpoint that answered when the first of `top` could not be reached or was passed over; "nobody" when every attempt
+   * failed. Undefined otherwise, and until the answer begins.
    */
   served: ServedElsewhere | "nobody" | undefined;
-  /** Everything the decision depended on, where it was recorded. */
+  /** All inputs of the decision, where they were recorded. */
   readonly full: FullRecord | undefined;
 }
 
-/** An endpoint as a full record keeps it: all that plugins may read of it. */
+/** An endpoint in a full record: all of it that plugins may read. */
 export interface RecordedEndpoint {
   readonly id: string;
   readonly slot: number;
@@ -104,7 +104,7 @@ export interface RecordedEndpoint {
   readonly scrapeInterval: number;
   readonly inFlight: { readonly requests: number; readonly tokens: number };
   readonly metrics: EndpointMetrics;
-  /** Which screener or filter of the primary profile dropped it; undefined when it was scored. */
+  /** The screener or filter of the primary profile that dropped it; undefined when it was scored. */
   readonly droppedBy: string | undefined;
   /** Weighted sum; NaN when it was not scored. */
   readonly total: number;
@@ -112,13 +112,13 @@ export interface RecordedEndpoint {
   readonly scores: readonly number[];
 }
 
-/** Everything a decision depended on: fed to the same profiles it gives the same pick, bit by bit. */
+/** All inputs of a decision. The same profiles pick the same endpoint from them, bit by bit. */
 export interface FullRecord {
   /** Monotonic milliseconds of the decision. */
   readonly now: number;
   /** State of the generator of chance when the producers had run, or before the decision where none did. */
   readonly randomState: number;
-  /** What pickers remembered, by name of the picker. */
+  /** The memory of pickers, by name of the picker. */
   readonly memories: Readonly<Record<string, number>>;
   readonly request: {
     readonly objective: string;
@@ -128,23 +128,23 @@ export interface FullRecord {
     readonly shedAt: number;
     /** As received. */
     readonly promptBytes: number;
-    /** How many of them only escapes add. */
+    /** How many of these bytes only escapes add. */
     readonly escapeBytes: number;
-    /** What was known of the model's text at that moment. */
+    /** The bytes per token that were known of the model at that moment. */
     readonly bytesPerToken: number;
-    /** Those that plugins of the configuration declare to read, lower-case name and value. */
+    /** Headers that plugins of the configuration declare to read, lower-case name and value. */
     readonly headers: readonly (readonly [string, string])[];
   };
   /** Milliseconds after which metrics counted as stale. */
   readonly staleness: number;
   /** All candidates, before screeners. */
   readonly endpoints: readonly RecordedEndpoint[];
-  /** Places in `endpoints` of those that the screeners left. */
+  /** Places in `endpoints` of the candidates that the screeners left. */
   readonly screened: readonly number[];
-  /** What producers wrote: `producer/key`, one number per candidate that was left by the screeners. */
+  /** Columns of the producers: `producer/key`, one number per candidate that the screeners left. */
   readonly columns: Readonly<Record<string, readonly number[]>>;
   /**
-   * The same for request attributes; only numbers, booleans and the length of a tokenized prompt are kept, since texts may be
+   * The same for request attributes. Only numbers, booleans and the length of a tokenized prompt are kept, since texts may be
    * the client's.
    */
   readonly attributes: Readonly<Record<string, number | boolean>>;
@@ -153,24 +153,27 @@ export interface FullRecord {
 /** Load that a request puts on an endpoint besides the one that answers it. */
 export interface SideLoad {
   readonly endpoint: Endpoint;
-  /** Prompt tokens it must compute. */
+  /** Prompt tokens that the endpoint must compute. */
   readonly uncachedTokens: number;
 }
 
-/** What scheduling answers: endpoints in order of preference, at least one, at most eight. */
+/** The answer of scheduling: endpoints in order of preference, at least one, at most eight. */
 export interface SchedulingResult {
   readonly endpoints: readonly Endpoint[];
   /** Prompt tokens the first endpoint must compute, by the estimate of the in-flight load producer. */
   readonly uncachedTokens: number;
-  /** They stay with it until the end of the answer: they include what is yet to be generated. Else until its first byte. */
+  /**
+   * The tokens stay with the endpoint until the end of the answer, because they include tokens yet to be generated. Otherwise
+   * they stay until its first byte.
+   */
   readonly keepsTokens?: boolean | undefined;
   readonly record: DecisionRecord;
-  /** Where several profiles may run: what each that ran chose, by its name, the primary one included. */
+  /** Where several profiles may run: the endpoints of each that ran, by its name, the primary one included. */
   readonly profiles?: ReadonlyMap<string, readonly Endpoint[]> | undefined;
   /** The first endpoints of the other profiles: they work for this request too, until the answer begins. */
   readonly sideLoads?: readonly SideLoad[] | undefined;
-  /** Weighted sum of every endpoint that was scored, by `ip:port`, where the scheduler was told to keep them. */
+  /** Weighted sum of every endpoint that was scored, by `ip:port`, where the scheduler is set to keep them. */
   readonly scores?: Readonly<Record<string, number>> | undefined;
-  /** Tells the plugins that another endpoint than the first got the request. */
+  /** Reports to the plugins that another endpoint than the first got the request. */
   readonly moved?: ((endpoint: Endpoint) => void) | undefined;
 }

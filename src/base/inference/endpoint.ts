@@ -1,5 +1,5 @@
 /**
- * What a model server said about itself on its last readable metrics page. Replaced as a whole on each scrape, never
+ * The values of a model server from its last readable metrics page. Each scrape replaces the object as a whole; it is never
  * mutated. A number that was not on the page is NaN.
  */
 export interface EndpointMetrics {
@@ -42,7 +42,7 @@ export const UNKNOWN_METRICS: EndpointMetrics = {
  */
 export type EndpointState = "up" | "blind" | "down";
 
-/** What this process has sent to an endpoint and not yet seen finish. */
+/** Load that this process has sent to an endpoint and that has not ended. */
 export interface InFlightLoad {
   readonly requests: number;
   /** Prompt tokens not expected in the endpoint's prefix cache. */
@@ -67,7 +67,7 @@ export interface Endpoint {
   readonly metrics: EndpointMetrics;
   readonly inFlight: InFlightLoad;
   readonly state: EndpointState;
-  /** Current distance between scrapes in milliseconds: what `fresh` is measured against. */
+  /** Current distance between scrapes in milliseconds: freshness is measured against it. */
   readonly scrapeInterval: number;
 }
 
@@ -75,8 +75,8 @@ export interface Endpoint {
 export type AttemptFailure = "connect" | "timeout" | "reset" | "status";
 
 /**
- * Whether the endpoint's metrics can be believed at monotonic time `now`: no scheduled scrape was missed, that is
- * age <= max(threshold, 2.5 x the endpoint's current interval). An idle endpoint, scraped rarely, is fresh.
+ * Whether the endpoint's metrics are fresh at monotonic time `now`, which means that no scheduled scrape was missed. Their age
+ * is then at most max(threshold, 2.5 x the endpoint's current interval). An idle endpoint, scraped rarely, is fresh.
  * @param threshold milliseconds
  */
 export function isFresh(endpoint: Endpoint, now: number, threshold: number): boolean {
@@ -88,7 +88,7 @@ export function hostPort(address: string, port: number): string {
   return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
 }
 
-/** A pod as far as anything here depends on it: projected when it is parsed, the rest is never kept. */
+/** The fields of a pod that this code depends on. The parser keeps these and drops the rest. */
 export interface PodSnapshot {
   readonly namespace: string;
   readonly name: string;
@@ -103,25 +103,25 @@ export interface PodSnapshot {
   /** The first condition of type `Ready` is `True`. */
   readonly ready: boolean;
   /**
-   * `status.startTime`, else `metadata.creationTimestamp`, as the API server writes them: their order is that of their text. ""
-   * where it says neither.
+   * `status.startTime`, else `metadata.creationTimestamp`, as the API server writes them: the order of the texts is the order
+   * in time. "" where the pod has neither.
    */
   readonly since: string;
 }
 
-/** Whether two snapshots say the same. */
+/** Whether two snapshots are equal. */
 export function samePod(a: PodSnapshot, b: PodSnapshot): boolean {
   if (a.uid !== b.uid || a.address !== b.address || a.ready !== b.ready || a.deleting !== b.deleting) return false;
   if (a.namespace !== b.namespace || a.name !== b.name || a.since !== b.since) return false;
   return sameEntries(a.labels, b.labels) && sameEntries(a.annotations, b.annotations);
 }
 
-/** What of a pool decides who its endpoints are. */
+/** The fields of a pool that decide which endpoints belong to it. */
 export interface PoolMembership {
   readonly namespace: string;
   /** Whether a pod with these labels belongs to it. */
   readonly selects: (labels: Readonly<Record<string, string>>) => boolean;
-  /** In order: the place of a port is the rank. */
+  /** In order: the index of a port is the rank. */
   readonly ports: readonly number[];
 }
 

@@ -8,8 +8,8 @@ export interface Position {
 }
 
 /**
- * The base of every error that a person or a program tells apart. `code` is a row of the table in `error-codes/`; the message
- * alone is enough to find the cause.
+ * The base of every error that a person or a program can distinguish. `code` is a row of the table in `error-codes/`. The
+ * message alone is enough to find the cause.
  */
 export class SluiceError extends Error {
   readonly code: SluiceErrorCode;
@@ -21,12 +21,12 @@ export class SluiceError extends Error {
   }
 }
 
-/** The message of anything thrown, in one line of at most 1,024 characters (what reaches clients and logs). */
+/** The message of any thrown value for clients and logs, in one line of at most 1,024 characters. */
 export function messageOf(error: unknown): string {
   try {
     return oneLine(String(error instanceof Error ? error.message : error));
   } catch {
-    // An object without a word for itself: plugins throw what they like.
+    // An object without a message: plugins may throw any value.
     return `a thrown ${typeof error}`;
   }
 }

@@ -104,12 +104,12 @@ export function firstHeader(headers: HeaderList, ...names: readonly string[]): s
   return undefined;
 }
 
-/** `:path`, else what a proxy kept of it, else the completions path (epp-protocol 10.1). */
+/** `:path`, else the header in which a proxy kept it, else the completions path (epp-protocol 10.1). */
 export function requestPath(headers: HeaderList): string {
   return headers.get(":path") ?? firstHeader(headers, "x-original-path", "x-forwarded-path") ?? "/v1/completions";
 }
 
-/** The blanks of RFC 9110 5.6.3 alone: `trim` takes 0xA0 for one, which is the last byte of many UTF-8 characters. */
+/** The blanks of RFC 9110 5.6.3 alone: `trim` also removes 0xA0, which is the last byte of many UTF-8 characters. */
 export function withoutBlanks(value: string): string {
   let start = 0;
   let end = value.length;

@@ -1,9 +1,9 @@
 import { SluiceError } from "./errors.ts";
 
-/** Where to listen. */
+/** An address to listen on. */
 export interface ListenAddress {
   readonly host: string;
-  /** 0 = any. */
+  /** 0 = any free port. */
   readonly port: number;
 }
 

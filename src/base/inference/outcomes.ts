@@ -2,8 +2,9 @@ import { SluiceError } from "./errors.ts";
 import { HEADER } from "./headers.ts";
 
 /**
- * Every way in which an exchange can be refused or fail on the inference path: HTTP status, code shown to people and in
- * the label `error_code`, whether the dropped-reason header is sent. Source: epp-protocol 9.1-9.4 and docs/spec/decisions.md#immediate-response.
+ * Every way in which an exchange can be refused or fail on the inference path. Each row has the HTTP status, the code for
+ * people and for the label `error_code`, and whether the dropped-reason header is sent. Source: epp-protocol 9.1-9.4 and
+ * docs/spec/decisions.md#immediate-response.
  */
 export const OUTCOMES = {
   bad_request: { status: 400, code: "BadRequest" },
@@ -39,10 +40,10 @@ export type OutcomeReason = keyof typeof OUTCOMES;
 export class Rejection {
   readonly reason: OutcomeReason;
   readonly detail: string;
-  /** The sentence for clients of the gateway: the detail, unless that is in the words of the reference's implementation. */
+  /** The sentence for clients of the gateway: the detail, unless the detail has the words of the reference's implementation. */
   readonly plain: string;
 
-  /** @throws SluiceError OUTCOME_UNKNOWN: plugins make rejections, too, and not all of their authors have types */
+  /** @throws SluiceError OUTCOME_UNKNOWN: plugins make rejections, too, and some plugins have no type checks */
   constructor(reason: OutcomeReason, detail: string, plain = detail) {
     if (!Object.hasOwn(OUTCOMES, reason) || typeof detail !== "string")
       throw new SluiceError(

@@ -7,14 +7,14 @@ export interface ByteRange {
 }
 
 /**
- * How the model server's answer is read: JSON or server-sent events by its content type (SGLang's own API has its counts
- * elsewhere), a message of vLLM's gRPC API, gRPC messages that wrap an HTTP body, or not at all.
+ * How the model server's answer is read. The content type decides between JSON and server-sent events; SGLang's own API has its
+ * counts elsewhere. Other answers are messages of vLLM's gRPC API, gRPC messages that wrap an HTTP body, or not read at all.
  */
 export type AnswerFormat = "http" | "sglang" | "vllm-generate" | "vllm-embed" | "http-body" | "opaque";
 
 /**
- * What routing needs from a request body, as ranges into the received bytes: nothing is copied, nothing is decoded that
- * is not read.
+ * The fields of a request body that routing needs, as ranges of the received bytes. Nothing is copied, and only fields that are
+ * read are decoded.
  */
 export interface ParsedBody {
   /** The `model` member; "" where the API has none. */
@@ -28,26 +28,26 @@ export interface ParsedBody {
   /** `cache_salt`: keeps tenants' prefixes apart. */
   readonly cacheSalt: string;
   /**
-   * What prefix hashing reads: one entry per prompt, each the ranges hashed as one sequence. Completions: the inside of
+   * The ranges for prefix hashing: one entry per prompt, each the ranges hashed as one sequence. Completions: the inside of
    * each string of `prompt`. Chat: the bytes of `tools`, then of `messages`.
    */
   readonly prompts: readonly (readonly ByteRange[])[];
   /**
-   * How many bytes of the prompts only JSON's escapes add: `\u0441` has six bytes as received and stands for a letter of
-   * two, so it adds four. Absent = none.
+   * How many bytes of the prompts only JSON's escapes add. `\u0441` has six bytes as received and means a letter of two bytes,
+   * so it adds four. Absent = none.
    */
   readonly escapeBytes?: number | undefined;
   /** `max_completion_tokens`, else `max_tokens`; NaN when absent. */
   readonly maxTokens: number;
 }
 
-/** One inference request, complete: what scheduling and its plugins may look at. */
+/** One complete inference request, as scheduling and its plugins see it. */
 export interface InferenceRequest extends ParsedBody {
   /** `x-request-id`, or a generated UUID. Chosen by clients: never a key of shared state. */
   readonly id: string;
   readonly headers: HeaderList;
   readonly body: Uint8Array;
-  /** What the model server is asked for, after rewrites. */
+  /** The model in the request to the model server, after rewrites. */
   readonly targetModel: string;
   /** Name of the InferenceObjective, or "". */
   readonly objective: string;
@@ -60,7 +60,7 @@ export interface InferenceRequest extends ParsedBody {
   readonly bytesPerToken?: number | undefined;
 }
 
-/** Bytes per token while nothing is known of a model (scheduling 3.11, backend `estimate`). */
+/** Bytes per token for a model without a learned figure (scheduling 3.11, backend `estimate`). */
 export const USUAL_BYTES_PER_TOKEN = 4;
 
 /** Bytes of all prompts together, as received. */
@@ -70,7 +70,7 @@ export function promptBytes(request: ParsedBody): number {
   return total;
 }
 
-/** Bytes that the text of all prompts has in UTF-8: as received, less what escapes add. At least 0. */
+/** UTF-8 bytes of the text of all prompts: the received bytes less those that escapes add. At least 0. */
 export function textBytes(request: ParsedBody): number {
   return Math.max(0, promptBytes(request) - (request.escapeBytes ?? 0));
 }
@@ -80,7 +80,7 @@ export function promptTokens(request: InferenceRequest): number {
   return Math.ceil(textBytes(request) / (request.bytesPerToken ?? USUAL_BYTES_PER_TOKEN));
 }
 
-/** Received bytes of the prompts per estimated token: with escapes more than those of the text. Above 0. */
+/** Received bytes of the prompts per estimated token. With escapes it exceeds the bytes of the text per token. Above 0. */
 export function receivedBytesPerToken(request: InferenceRequest): number {
   const { bytesPerToken = USUAL_BYTES_PER_TOKEN, escapeBytes = 0 } = request;
   if (escapeBytes <= 0) return bytesPerToken;

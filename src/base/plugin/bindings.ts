@@ -5,10 +5,13 @@ import type { DataKey } from "./keys.ts";
 export const PRODUCER_NAME = /ProducerName$/;
 
 /**
- * The producer from which a plugin reads a key: the one that a parameter ending in `ProducerName` names, if it writes the
- * key; else the one that came along with the plugin; else the writer that goes by its type; else the first writer.
- * @param producers in the order of the file, companions and those made with their defaults after it
- * @returns undefined when none of them writes the key: a default producer is to be made, or there is none
+ * The producer from which a plugin reads a key. The first rule that names a writer of the key decides:
+ * 1. the producer that a parameter ending in `ProducerName` names
+ * 2. the producer that came along with the plugin
+ * 3. the writer that goes by its type
+ * 4. the first writer
+ * @param producers in the order of the file, then companions and producers made with their defaults
+ * @returns undefined when none of them writes the key: a default producer must be made, or none exists
  */
 export function writerFor<P extends PluginDescription>(
   key: DataKey,
@@ -25,7 +28,10 @@ export function writerFor<P extends PluginDescription>(
   );
 }
 
-/** Instance name of a producer that comes along with one plugin and that no other reads: the first of a type goes by that. */
+/**
+ * Instance name of a producer that comes along with one plugin and that no other plugin reads. The first of a type has the type
+ * as its name.
+ */
 export function companionName(type: string, reader: string): string {
   return `${type}-of-${reader}`;
 }

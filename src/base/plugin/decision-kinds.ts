@@ -5,19 +5,19 @@ import type { InferenceRequest } from "../inference/request.ts";
 import type { AttributeKey, ColumnKey } from "./keys.ts";
 
 /**
- * The candidates of one decision as parallel columns, `count` entries each (the arrays are reused and may be longer).
- * A metric that is missing or stale holds the worst known value of its column; a column nobody knows holds NaN
- * throughout, and must score the same for all.
+ * The candidates of one decision as parallel columns, `count` entries each (the arrays are reused and may be longer). A metric
+ * that is missing or stale holds the worst known value of its column. A column without any known value holds NaN throughout,
+ * and a scorer must then score all candidates the same.
  */
 export interface Candidates {
   readonly count: number;
-  /** Monotonic milliseconds of the decision: what ages are measured against. */
+  /** Monotonic milliseconds of the decision: ages are measured against it. */
   readonly now: number;
   readonly endpoints: readonly Endpoint[];
   readonly waiting: Float64Array;
   readonly running: Float64Array;
   readonly kvUsage: Float64Array;
-  /** 1 where the endpoint's own metrics can be believed, else 0: for what a scorer reads from them directly. */
+  /** 1 where the endpoint's own metrics are fresh, else 0: for values that a scorer reads from them directly. */
   readonly fresh: Uint8Array;
   /** A column that a producer wrote for this request. @throws SluiceError DATA_UNDECLARED for a key the plugin does not declare */
   column(key: ColumnKey): Float64Array;
@@ -25,41 +25,41 @@ export interface Candidates {
   optionalColumn(key: ColumnKey): Float64Array | undefined;
 }
 
-/** What every plugin that takes part in a decision may look at. */
+/** The view of a decision that every plugin of the decision reads. */
 export interface DecisionContext {
   readonly request: InferenceRequest;
   readonly candidates: Candidates;
   /**
-   * What a producer attached to the request; undefined when it attached nothing, or when no producer writes the key.
+   * The value that a producer attached to the request; undefined when it attached none, or when no producer writes the key.
    * @throws SluiceError DATA_UNDECLARED for a key that the plugin neither requires nor reads optionally
    */
   attribute<T>(key: AttributeKey<T>): T | undefined;
 }
 
 export interface RequestHeaderContext {
-  /** With the fairness ID it has so far. */
+  /** With the fairness ID so far. */
   readonly request: InferenceRequest;
-  /** Takes effect where the client names none. */
+  /** Takes effect where the client names no fairness ID. */
   setFairnessId(id: string): void;
 }
 
-/** Looks at a request after its model and objective are known and before its fairness ID is final (scheduling 3.2). */
+/** Examines a request after its model and objective are known and before its fairness ID is final (scheduling 3.2). */
 export interface RequestHeaderProcessor {
-  /** @returns why the request is refused, if it is */
+  /** @returns why the request is refused; undefined when it is not */
   process(context: RequestHeaderContext): Rejection | undefined;
 }
 
 export interface ScreenContext {
   readonly request: InferenceRequest;
-  /** All candidates, whatever other screeners say of them. */
+  /** All candidates, also those that other screeners leave out. */
   readonly endpoints: readonly Endpoint[];
   /** Set `keep[i] = 0` to leave endpoint i out; arrives all ones. */
   readonly keep: Uint8Array;
 }
 
-/** Narrows the candidates before anything is computed for them: what several screeners leave is intersected. */
+/** Narrows the candidates before any producer runs. The candidates that remain are those that every screener leaves. */
 export interface Screener {
-  /** @returns why the request is refused, if it is; when nobody is left it is answered with 503 */
+  /** @returns why the request is refused; undefined when it is not. A request without a candidate left is answered with 503 */
   screen(context: ScreenContext): Rejection | undefined;
 }
 
@@ -74,18 +74,18 @@ export interface Admitter {
 }
 
 export interface ProduceContext extends DecisionContext {
-  /** What `prepare` resolved to for this request; undefined when it failed, took too long or does not exist. */
+  /** The value to which `prepare` resolved for this request; undefined when it failed, took too long or does not exist. */
   readonly prepared: unknown;
   /** Attaches a value to the request. @throws SluiceError DATA_UNDECLARED for a key the producer does not declare */
   setAttribute<T>(key: AttributeKey<T>, value: T): void;
 }
 
-/** Computes columns and request attributes before anything else is decided, and is told what became of the request. */
+/** Computes columns and request attributes before the other plugins run, and learns how the request ended. */
 export interface Producer {
   produce(context: ProduceContext): void;
   /**
-   * What has to wait, before the decision: the only asynchronous step. A producer that fails here or exceeds its budget
-   * is reported, and `produce` gets nothing from it; the request goes on (scheduling 3.2).
+   * The only asynchronous step, before the decision. When a producer fails here or exceeds its budget, that is reported, and
+   * `produce` gets undefined. The request goes on (scheduling 3.2).
    */
   prepare?(request: InferenceRequest, signal: AbortSignal): Promise<unknown>;
   /** Milliseconds that `prepare` may take; default 400. */
@@ -96,21 +96,24 @@ export interface Producer {
    * @param primary name of the primary profile
    */
   routed?(request: InferenceRequest, endpoint: Endpoint, others: ReadonlyMap<string, Endpoint>, primary?: string): void;
-  /** Called instead of `routed`, for a request that `produce` has seen and that is refused after all: forget it. */
+  /**
+   * Called instead of `routed`, for a request that `produce` has seen and that is refused after all. The producer forgets the
+   * request.
+   */
   refused?(request: InferenceRequest): void;
   /**
-   * Called right before `routed` where the request may yet end up elsewhere: returns what to call with the endpoint that
-   * served after all. It must not keep the request, whose body is long gone by then.
+   * Called right before `routed` where another endpoint may yet serve the request. Returns a callback that gets the endpoint
+   * which served. The callback must not keep the request, whose body is gone by then.
    */
   follow?(request: InferenceRequest): ((served: Endpoint) => void) | undefined;
   /**
-   * Of a producer of `UNCACHED_TOKENS`: what it says includes tokens that are yet to be generated, so the endpoint has them until
-   * the end of the answer instead of its first byte (scheduling 3.12).
+   * Of a producer of `UNCACHED_TOKENS`: its figure includes tokens that are yet to be generated. The endpoint therefore holds
+   * them until the end of the answer instead of its first byte (scheduling 3.12).
    */
   readonly estimatesOutput?: boolean;
-  /** The endpoint has left the pool: forget it. */
+  /** The endpoint has left the pool. The producer forgets it. */
   endpointRemoved?(endpoint: Endpoint): void;
-  /** What it knows, as JSON, bounded, without prompt text or ids that clients chose: for `/debug/plugins/state`. */
+  /** The producer's state for `/debug/plugins/state`: JSON, bounded, without prompt text or ids that clients chose. */
   debugState?(): unknown;
 }
 
@@ -123,8 +126,8 @@ export interface FilterContext extends DecisionContext {
 export interface Filter {
   filter(context: FilterContext): void;
   /**
-   * What clients are told when it leaves no candidate. With it a request for which there is no endpoint at all is answered
-   * the same, 429, as v0.3 did; without it the filter is named, and no endpoints are a 503.
+   * The message for clients when the filter leaves no candidate. With it, a request without any endpoint also gets 429, as in
+   * v0.3. Without it, the answer names the filter, and no endpoints are a 503.
    */
   readonly refusal?: string;
 }
@@ -150,20 +153,22 @@ export interface PickContext extends DecisionContext {
 export interface Picker {
   /** How many endpoints are offered to the proxy, from 1 up. */
   readonly maxNumOfEndpoints: number;
-  /** It draws by chance even where totals differ. */
+  /** The picker draws by chance even where totals differ. */
   readonly byChance?: boolean;
-  /** What the next pick depends on besides its arguments and `random`: kept in full records and set for a replay. */
+  /**
+   * All state on which the next pick depends besides its arguments and `random`. Full records keep it, and a replay sets it.
+   */
   memory?: number;
   /** Orders all candidates and returns how many share the first place. */
   pick(context: PickContext): number;
 }
 
-/** What one run of a profile came to. */
+/** The result of one run of a profile. */
 export interface ProfileResult {
   /** In order of preference, at least one. */
   readonly endpoints: readonly Endpoint[];
   /**
-   * What a producer's column says of the first of them; undefined when no producer writes it.
+   * The value of a producer's column for the first endpoint; undefined when no producer writes the column.
    * @throws SluiceError DATA_UNDECLARED for a key that neither the handler nor a plugin it refers to declares
    */
   value(key: ColumnKey): number | undefined;
@@ -173,32 +178,32 @@ export interface ProfilePickContext {
   readonly request: InferenceRequest;
   /** Names of all profiles, in the order of the file. */
   readonly profiles: readonly string[];
-  /** Of the profiles that ran so far; a rejection where one was left without a candidate. */
+  /** Results of the profiles that ran so far; a rejection for a profile that was left without a candidate. */
   readonly results: ReadonlyMap<string, ProfileResult | Rejection>;
 }
 
 /** Says which profiles run for a request, and what their results mean (scheduling 3.6, 3.7). Synchronous. */
 export interface ProfileHandler {
-  /** The profiles to run next, none that ran already; an empty list ends the loop. */
+  /** The profiles to run next, without those that ran already. An empty list ends the loop. */
   pick(context: ProfilePickContext): readonly string[];
   /** The profile whose endpoints get the request, or why there is none. */
   processResults(context: ProfilePickContext): string | Rejection;
   /**
-   * Of a handler of disaggregated serving: what it came to, such as `prefill-decode`, for the counter of its decisions;
-   * undefined when nobody is to serve. Called once per decision, when all profiles have run.
+   * Of a handler of disaggregated serving: the kind of the decision, such as `prefill-decode`, for the counter of its
+   * decisions; undefined when no endpoint serves the request. Called once per decision, after all profiles have run.
    */
   decisionType?(context: ProfilePickContext): string | undefined;
 }
 
 export interface DecideContext {
   readonly request: InferenceRequest;
-  /** Of the profile that ran before; undefined where none has. */
+  /** Endpoint of the profile that ran before; undefined where none has run. */
   readonly result: ProfileResult | undefined;
   /** Tokens of the prompt, by the best estimate there is. */
   readonly inputTokens: number;
 }
 
-/** Says whether a further stage of disaggregated serving is worth its while (scheduling 3.7.1). */
+/** Decides whether a further stage of disaggregated serving pays off (scheduling 3.7.1). */
 export interface Decider {
   decide(context: DecideContext): boolean;
 }

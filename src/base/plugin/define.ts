@@ -14,7 +14,7 @@ import type {
 /** How plugins take a time in their parameters: a Go duration in, milliseconds out. */
 export { duration } from "../document/duration.ts";
 
-/** What the author of a plugin writes. */
+/** The definition that the author of a plugin writes. */
 interface PluginSource<K extends PluginKind, P extends z.ZodType> {
   /** The published type name, lower-case words with hyphens. */
   readonly type: string;
@@ -27,17 +27,17 @@ interface PluginSource<K extends PluginKind, P extends z.ZodType> {
   readonly optional?: readonly DataKey[];
   /** The type is deprecated: what to write instead. */
   readonly deprecated?: string;
-  /** What it is as a member of a profile, where its own kind is none. */
+  /** The filter that it is as a member of a profile, where its own kind has no place in one. */
   readonly inProfile?: PluginDefinition<"filter">;
-  /** Of a scorer: the filter that it is besides, where parameters say so; it reads what the scorer declares. */
+  /** Of a scorer: the filter that it also is where parameters say so. The filter reads the keys that the scorer declares. */
   alsoFilter?(parameters: z.output<P>): PluginDefinition<"filter"> | undefined;
-  /** Plugins of other kinds that are made along with it when it stands in a profile. */
+  /** Plugins of other kinds that are made along with this plugin when a profile lists it. */
   companions?(parameters: z.output<P>): readonly PluginCompanion[];
-  /** Other plugins that parameters name: they are made first, and `context.plugin` hands them out. */
+  /** Other plugins that parameters name. They are made first, and `context.plugin` returns them. */
   references?(parameters: z.output<P>): readonly PluginReference[];
-  /** Request headers a decision of it depends on, in lower case: they are kept in full records, so name no secrets. */
+  /** Request headers on which its decision depends, in lower case. Full records keep their values, so name no secrets. */
   headers?(parameters: z.output<P>): readonly string[];
-  /** What the author of a configuration should know of parameters that are valid, a sentence each. */
+  /** Hints for the author of a configuration about valid parameters, a sentence each. */
   notes?(parameters: z.output<P>): readonly string[];
   create(parameters: z.output<P>, context: PluginContext): PluginKinds[K] & PluginLifecycle;
 }
@@ -46,7 +46,7 @@ const NO_PARAMETERS = z.strictObject({});
 
 function define<K extends PluginKind>(kind: K) {
   return <P extends z.ZodType = typeof NO_PARAMETERS>(source: PluginSource<K, P>): PluginDefinition<K> => {
-    // Nobody may have checked the types.
+    // A plugin may come without type checks.
     if (typeof source.create !== "function")
       throw new SluiceError(
         "PLUGIN_LOAD",
@@ -83,21 +83,21 @@ export const definePicker = define("picker");
 export const defineProducer = define("producer");
 /** Defines a profile handler: says which profiles run, and which of them is the primary one. */
 export const defineProfileHandler = define("profile-handler");
-/** Defines a decider: says for a profile handler whether a further stage is worth its while. */
+/** Defines a decider: decides for a profile handler whether a further stage pays off. */
 export const defineDecider = define("decider");
 /** Defines a screener: narrows the candidates before anything is computed for them. */
 export const defineScreener = define("screener");
 /** Defines an admitter: decides whether a request is served at all. */
 export const defineAdmitter = define("admitter");
-/** Defines a request-header processor: may refuse a request early, or say whose it is. */
+/** Defines a request-header processor: may refuse a request early, or set its fairness ID. */
 export const defineRequestHeaderProcessor = define("request-header-processor");
 /** Defines a saturation detector. */
 export const defineSaturationDetector = define("saturation-detector");
-/** Defines a discovery: where endpoints come from when there is no Kubernetes. */
+/** Defines a discovery: the source of endpoints where there is no Kubernetes. */
 export const defineDiscovery = define("discovery");
 /** Defines a parser: reads the bodies of one family of APIs. */
 export const defineParser = define("parser");
-/** Defines a request hook: is told of the stations of an exchange and may set headers and metadata. */
+/** Defines a request hook: follows the stages of an exchange and may set headers and metadata. */
 export const defineRequestHook = define("request-hook");
 /** Defines a data source: where metrics pages are fetched. */
 export const defineDataSource = define("data-source");

@@ -3,16 +3,16 @@ import type { HeaderList } from "../inference/headers.ts";
 import type { Rejection } from "../inference/outcomes.ts";
 import type { InferenceRequest, ParsedBody } from "../inference/request.ts";
 
-/** Reads out of the bodies of one API what routing needs. */
+/** Reads the fields that routing needs from the bodies of one API. */
 export interface BodyParser {
-  /** As people name it. */
+  /** Name of the API for people. */
   readonly name: string;
-  /** The paths it is for: those that end in one of these, each beginning with a slash. */
+  /** The suffixes of the paths that it parses, each beginning with a slash. */
   readonly suffixes: readonly string[];
-  /** Paths it is for only as a whole, each beginning with a slash; they win over suffixes. */
+  /** The whole paths that it parses, each beginning with a slash. They win over suffixes. */
   readonly paths?: readonly string[];
   /**
-   * Never throws: whatever is wrong with the body becomes the client's answer.
+   * Never throws: a fault of the body becomes the client's answer.
    * @param body complete, as received; not copied, must stay unchanged while its ranges are in use
    * @param path without query string
    */
@@ -25,24 +25,30 @@ export type AppProtocol = "http" | "kubernetes.io/h2c";
 /** A family of parsers that a configuration names as one. */
 export interface RequestParser {
   readonly parsers: readonly BodyParser[];
-  /** For paths that no configured parser claims; of several the first counts. */
+  /** For paths that no configured parser claims. Of several fallbacks the first counts. */
   readonly fallback?: BodyParser;
-  /** How the servers speak that it can be used with, by `appProtocol` of pools; absent = either way. */
+  /** Protocols of model servers that this family supports, by `appProtocol` of pools; absent = both. */
   readonly protocols?: readonly AppProtocol[];
-  /** The same, where this family is the only one that is configured. */
+  /** The same, where this family is the only configured one. */
   readonly aloneFallback?: BodyParser;
 }
 
-/** What happens to a routed request. */
+/** A request that was routed. */
 export interface PreRequestContext {
   readonly request: InferenceRequest;
   /** In order of preference. */
   readonly endpoints: readonly Endpoint[];
-  /** What each profile that ran chose, in order of preference, by name of the profile; the primary one's is `endpoints`. */
+  /**
+   * The endpoints of each profile that ran, in order of preference, by name of the profile. Those of the primary one are
+   * `endpoints`.
+   */
   readonly profiles: ReadonlyMap<string, readonly Endpoint[]>;
   /** Sets a header of the forwarded request. @param value one character per byte, as in `HeaderList` */
   setHeader(name: string, value: string): void;
-  /** Leaves a header out of the forwarded request, whoever set it; a `setHeader` of the same name wins. */
+  /**
+   * Removes a header from the forwarded request, also one that another hook or the client set. A `setHeader` of the same name
+   * wins.
+   */
   removeHeader(name: string): void;
   /** Adds an entry of dynamic metadata; the destination's own entry cannot be overwritten. */
   setMetadata(namespace: string, key: string, value: string | number | boolean): void;
@@ -51,17 +57,17 @@ export interface PreRequestContext {
 export interface ResponseReceivedContext {
   /** Undefined when the proxy showed no request phase. */
   readonly request: InferenceRequest | undefined;
-  /** Who serves, as far as known. */
+  /** The endpoint that serves, as far as known. */
   readonly endpoint: Endpoint | undefined;
   readonly status: number;
   readonly headers: HeaderList;
-  /** What the proxy attached in the namespace `envoy.lb`; undefined when the namespace is missing. */
+  /** The metadata that the proxy attached in the namespace `envoy.lb`; undefined when the namespace is missing. */
   readonly metadata: Readonly<Record<string, unknown>> | undefined;
   /** Sets a header of the response. @param value one character per byte, as in `HeaderList` */
   setHeader(name: string, value: string): void;
 }
 
-/** Token counts of an answer; NaN where it does not say. */
+/** Token counts of an answer; NaN where the answer gives none. */
 export interface TokenUsage {
   readonly promptTokens: number;
   readonly completionTokens: number;
@@ -74,21 +80,21 @@ export interface ResponseCompleteContext {
   readonly endpoint: Endpoint | undefined;
   readonly status: number;
   readonly usage: TokenUsage | undefined;
-  /** `natural` = the whole answer passed by. */
+  /** `natural` = the whole answer passed. */
   readonly cause: "natural" | "client-disconnect" | "evicted" | "error";
   /** Adds an entry of dynamic metadata to the last message of the response; without effect unless `cause` is natural. */
   setMetadata(namespace: string, key: string, value: string | number | boolean): void;
 }
 
-/** Is told of the stations of a routed exchange (scheduling 3.2); synchronous. What it throws is reported and ignored. */
+/** Follows the stages of a routed exchange (scheduling 3.2). Synchronous. An error that it throws is reported and ignored. */
 export interface RequestHook {
   preRequest?(context: PreRequestContext): void;
   responseReceived?(context: ResponseReceivedContext): void;
-  /** Once per exchange that was scheduled, however it ends: a request without a body is not. */
+  /** Called once per exchange that was scheduled, at any end of it. A request without a body is not scheduled. */
   responseComplete?(context: ResponseCompleteContext): void;
 }
 
-/** A hook that a process has besides those of its configuration. */
+/** A hook of the process itself, besides those of its configuration. */
 export interface OwnHook {
   readonly name: string;
   readonly type: string;

@@ -3,72 +3,72 @@ import type { Clock } from "../clock/clock.ts";
 import type { Random } from "../clock/random.ts";
 import type { Logger } from "../telemetry/logger.ts";
 
-/** What a capacity is counted in. */
+/** The unit in which a capacity is counted. */
 export type BudgetUnit = "requests" | "tokens" | "bytes";
 
-/** What one look at a capacity says (async-processor 2.7). */
+/** The result of one read of a capacity (async-processor 2.7). */
 export interface CapacityReading {
-  /** False: no figure that can be believed; D then counts as 0. */
+  /** False: the read gave no figure that can be trusted. D then counts as 0. */
   readonly readable: boolean;
-  /** Why it is not readable, for people; empty when it is. */
+  /** Why the capacity is not readable, for people; empty when it is readable. */
   readonly problem: string;
   /** Dispatch budget D, 0..1: the estimated share of the capacity that is free. */
   readonly budget: number;
   /** Reserved baseline B, 0..1: closed at D <= B. */
   readonly baseline: number;
   /**
-   * max_SYS in `unit`; undefined = not known. Then it is learned from what the figure says while work runs, beginning with a quarter of
+   * max_SYS in `unit`; undefined = not known. Then it is learned from the figure while work runs. It begins with a quarter of
    * the workers of the pool; for `queue-only` all workers count.
    */
   readonly maxSys: number | undefined;
   readonly unit: BudgetUnit;
   /**
-   * `occupancy`: work that runs shows up in the figure. `queue-only`: only work that waits does, or none at all, as in a number that
-   * somebody sets; then all that runs from here counts against it.
+   * `occupancy`: the figure includes running work. `queue-only`: the figure includes only waiting work, or no work at all, as a
+   * number that a person sets. All work that this process has in flight then counts against it.
    */
   readonly kind: "occupancy" | "queue-only";
-  /** When the figure was true, Unix milliseconds: the time of the sample, not of the question. */
+  /** When the figure was true, Unix milliseconds: the time of the sample, not of the query. */
   readonly sampleTime: number;
   /** The figure as its gate reports it in `gate_metric_value`, and the value at or below which the gate is closed. */
   readonly value: number;
   readonly threshold: number;
 }
 
-/** A capacity that dispatching spends. Gates of one configuration share it: equal `key`, one capacity. */
+/** A capacity that dispatching uses up. Gates of one configuration share it: equal `key`, one capacity. */
 export interface CapacitySource {
   readonly key: string;
   /**
-   * Never rejects: what cannot be read is a reading that says so.
-   * @param fresh true passes over what is cached; it still joins a question that is under way
+   * Never rejects. A failed read is a reading that is not readable.
+   * @param fresh true ignores cached readings, but joins a read that is under way
    */
   read(fresh: boolean): Promise<CapacityReading>;
 }
 
-/** What a gate sees of a message. */
+/** A message as a gate sees it. */
 export interface GateMessage {
   readonly id: string;
   readonly metadata: Readonly<Record<string, string>>;
-  /** The framework's labels (`classification`, `tier`, ...): a gate may set some, and they travel with the message. */
+  /** Labels of the framework (`classification`, `tier`, ...). A gate may set some, and they travel with the message. */
   readonly labels: Record<string, string>;
   /** Unix seconds. */
   readonly deadline: number;
-  /** Aborted when nobody waits for the verdict any more. */
+  /** Aborted when no caller waits for the verdict any more. */
   readonly signal: AbortSignal;
-  /** Room was found for it in the gate's capacities: what a metric says of them is considered already. */
+  /** The message has room in the gate's capacities, which already considers the gate's metric. */
   readonly admitted?: boolean;
 }
 
-/** What a gate says of one message (async-processor 3.1); `error` is what it throws. */
+/** The verdict of a gate on one message (async-processor 3.1); `error` stands for a gate that throws. */
 export type GateVerdict =
   | { readonly kind: "continue" }
   /** Ask again later; the message stays where it is. */
   | { readonly kind: "wait" }
   /**
    * Back into the queue.
-   * @param reason what the decision counts as; default `gate_closed`
+   * @param reason label value for the count of the decision; default `gate_closed`
    */
   | { readonly kind: "refuse"; readonly reason?: "gate_closed" | "quota_exhausted" }
-  /** Ends with a result: the one given, or the usual one for dropped messages. */
+  /** The message ends with a result: the given one, or the usual one for dropped messages. */
   | { readonly kind: "drop"; readonly result?: DroppedResult };
 
 export interface DroppedResult {
@@ -81,31 +81,31 @@ export const CONTINUE: GateVerdict = { kind: "continue" };
 export const WAIT: GateVerdict = { kind: "wait" };
 export const REFUSE: GateVerdict = { kind: "refuse" };
 
-/** Collects what must be given back when the message has left, in reverse order. */
+/** Collects releases, which run in reverse order when the message has left. */
 export interface Reservations {
   /**
-   * @param release must not throw; called once. `unsent` is true when the message was not sent after all: then what
-   * sending it uses up, as the token of a rate limit, is given back too
+   * @param release must not throw; called once. `unsent` is true when the message was not sent after all. Then the release also
+   * gives back the resources of sending, such as the token of a rate limit
    */
   add(release: (unsent?: boolean) => void): void;
 }
 
 /** Decides whether queued work may go (async-processor 3). */
 export interface DispatchGate {
-  /** Empty for a gate that only judges messages one by one. */
+  /** Empty for a gate that judges each message alone. */
   readonly capacities: readonly CapacitySource[];
-  /** True: messages must be shown to it also while the capacity says 0, since it drops some or lets some wait. */
+  /** True: the gate must see messages also while the capacity is 0, because it drops some or lets some wait. */
   readonly judgesWhenClosed?: boolean;
   /** 0..1; never rejects; 0 = no capacity. For metrics and for gates around this one. */
   budget(): Promise<number>;
-  /** @throws whatever went wrong; what it had reserved before is given back by the caller */
+  /** @throws any error of the gate; the caller then gives back what the gate reserved before */
   apply(message: GateMessage, reservations: Reservations): GateVerdict | Promise<GateVerdict>;
-  /** Messages with the same key share their refusals; undefined = each for itself. */
+  /** Messages with the same key share their refusals; undefined = the message shares none. */
   refusalKey?(message: GateMessage): string | undefined;
   close?(): Promise<void> | void;
 }
 
-/** Who owns a gate, for metrics and logs. */
+/** The owner of a gate, for metrics and logs. */
 export interface GateOwner {
   readonly queueId: string;
   readonly queueName: string;
@@ -118,7 +118,7 @@ export interface GateFigures {
   reading(pool: string, reading: CapacityReading): void;
 }
 
-/** What a gate is made with. */
+/** The context in which a gate is made. */
 export interface GateContext {
   readonly owner: GateOwner;
   readonly clock: Clock;
@@ -131,7 +131,7 @@ export interface GateContext {
   metricSource(type: string, parameters: Readonly<Record<string, unknown>>): MetricSource;
   /** `--prometheus-url`; undefined when it is not set. */
   readonly prometheusUrl: string | undefined;
-  /** Answers in place of Prometheus, in simulations: an expression in, the body of an answer of `/api/v1/query` out. */
+  /** Answers in place of Prometheus, in simulations: takes an expression, returns the body of an answer of `/api/v1/query`. */
   readonly askPrometheus?: ((promql: string) => string) | undefined;
   /** `--prometheus-cache-ttl`, milliseconds; 0 = no cache. */
   readonly cacheTtl: number;
@@ -155,26 +155,28 @@ export interface MetricAnswer {
   readonly time: number;
 }
 
-/** Something that can be asked for figures; asks once per call and caches nothing. */
+/** A source of figures. Each call asks once; nothing is cached. */
 export interface MetricSource {
-  /** @throws SluiceError METRIC_SOURCE when there is no answer that can be read */
+  /** @throws SluiceError METRIC_SOURCE when there is no readable answer */
   query(signal: AbortSignal): Promise<MetricAnswer>;
   close?(): Promise<void> | void;
 }
 
-/** What `defineGate` returns. */
+/** The definition that `defineGate` returns. */
 export interface GateDefinition {
   readonly kind: "gate";
   readonly type: string;
   readonly describe: string;
   /** Strict schema of `gate_params`. */
   readonly parameters: z.ZodType;
-  /** True: nothing that it keeps is one owner's, so all gates of equal parameters are one, and figures go to each owner. */
+  /**
+   * True: the gate keeps no state of one owner. All gates of equal parameters are then one, and each owner gets the figures.
+   */
   readonly shared?: boolean;
   create(parameters: unknown, context: GateContext): DispatchGate;
 }
 
-/** What `defineMetricSource` returns. */
+/** The definition that `defineMetricSource` returns. */
 export interface MetricSourceDefinition {
   readonly kind: "metric-source";
   readonly type: string;
@@ -193,7 +195,7 @@ export function defineGate<P extends z.ZodType>(source: {
   readonly shared?: boolean;
   create(parameters: z.output<P>, context: GateContext): DispatchGate;
 }): GateDefinition {
-  // Only what `parameters` has parsed is ever passed in.
+  // The callers pass only what `parameters` has parsed.
   const create: GateDefinition["create"] = (parameters, context) => source.create(parameters as z.output<P>, context);
   return { ...source, kind: "gate", create };
 }

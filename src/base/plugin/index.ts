@@ -1,4 +1,4 @@
-/** What plugin authors import as `sluice/plugin`. */
+/** The names that plugin authors import from `sluice/plugin`. */
 export { z } from "zod";
 export { Rejection } from "../inference/outcomes.ts";
 export {

@@ -9,7 +9,7 @@ export interface PluginDescription<K extends PluginKind = PluginKind> {
   readonly definition: PluginDefinition<K>;
   /** Instance name, unique in the configuration. */
   readonly name: string;
-  /** What the definition's schema has returned. */
+  /** Output of the definition's schema. */
   readonly parameters: unknown;
 }
 
@@ -20,8 +20,8 @@ export interface InstanceParts {
   /** Plugins that others may refer to by name. */
   readonly configured?: readonly PluginDescription[];
   /**
-   * The instances of the configuration that is replaced: a plugin that is described the same, and whose references are,
-   * goes on with what it has learnt.
+   * The instances of the configuration before this one. A plugin keeps its instance, with all that it has learnt, when its
+   * description and those of its references are unchanged.
    */
   readonly previous?: PluginInstances | undefined;
 }
@@ -29,11 +29,11 @@ export interface InstanceParts {
 interface Made {
   readonly description: PluginDescription;
   readonly instance: unknown;
-  /** Instances it was given by name. */
+  /** Instances that it was given by name. */
   readonly given: readonly unknown[];
 }
 
-/** Makes the plugins of one configuration, each once however often it is named. */
+/** Makes the plugins of one configuration, each once, however many places name it. */
 export class PluginInstances {
   readonly #parts: Omit<InstanceParts, "previous">;
   readonly #made = new Map<string, Made>();
@@ -46,12 +46,12 @@ export class PluginInstances {
   }
 
   /**
-   * The instance of a plugin; made when it is asked for first.
-   * @throws SluiceError PLUGIN_NAME_TAKEN; PLUGIN_UNKNOWN, PLUGIN_CYCLE for references; and whatever the plugin's `create` throws
+   * The instance of a plugin, which the first call makes.
+   * @throws SluiceError PLUGIN_NAME_TAKEN; PLUGIN_UNKNOWN, PLUGIN_CYCLE for references; and any error of the plugin's `create`
    */
   make<K extends PluginKind>(description: PluginDescription<K>): PluginKinds[K] {
     const { definition, name } = description;
-    // One name may stand for two: a detector, and the filter that it is in a profile.
+    // One name may mean two instances: a detector, and the filter that the detector is in a profile.
     const key = `${definition.kind} ${name}`;
     const made = this.#made.get(key);
     if (made !== undefined && made.description.definition.type !== definition.type)
@@ -83,7 +83,10 @@ export class PluginInstances {
       yield { name: description.name, type: description.definition.type, instance };
   }
 
-  /** An instance that is not ready yet, and why if its check failed ("" = it says so); undefined = all are. */
+  /**
+   * An instance that is not ready yet, and why. The reason is "" when the instance itself says so without one, and the error
+   * when its check failed; undefined = all are ready.
+   */
   unready(): { readonly name: string; readonly failure: string } | undefined {
     for (const { description, instance } of this.#made.values()) {
       const failure = failureToBeReady(instance as PluginLifecycle);
@@ -93,9 +96,9 @@ export class PluginInstances {
   }
 
   /**
-   * Lets go of the generation before and closes those of its instances that do not go on; to be called when everything is made
-   * and in force. A plugin that goes on may have kept the context it was made with: that must not keep alive what was made
-   * with it and is no more.
+   * Releases the generation before, and closes those of its instances that this one does not keep. Call it when all instances
+   * are made and in force. A plugin that is kept may hold its old context, and that context must not keep the old instances
+   * alive.
    */
   settle(): void {
     const previous = this.#previous;
@@ -103,14 +106,16 @@ export class PluginInstances {
     if (previous !== undefined) previous.#end(this);
   }
 
-  /** Closes the instances, except those of the generation before, which goes on as long as this one is not settled. */
+  /** Closes the instances, except those of the generation before. That generation stays in force until this one is settled. */
   close(): void {
     const previous = this.#previous;
     this.#previous = undefined;
     this.#end(previous);
   }
 
-  /** Closes each instance once, what refers to another one before that. @param spared whose instances go on */
+  /**
+   * Closes each instance once, and before it the instances that refer to it. @param spared the generation whose instances stay
+   */
   #end(spared: PluginInstances | undefined): void {
     const done = new Set(spared === undefined ? [] : [...spared.#made.values()].map(({ instance }) => instance));
     const made = [...this.#made.values()].reverse();
@@ -127,7 +132,7 @@ export class PluginInstances {
       this.#parts.log.child({ plugin: name }).error({ err: error }, `plugin ${name} failed to close`);
     try {
       const answer: unknown = instance.close?.();
-      // Authors may write `async`, and a rejection that nobody takes ends the process.
+      // Authors may write `async`, and an unhandled rejection ends the process.
       if (answer instanceof Promise) answer.catch(failed);
     } catch (error) {
       failed(error);
@@ -163,7 +168,7 @@ export class PluginInstances {
   }
 }
 
-/** Why an instance cannot do its part yet; "" = it says no more than that, undefined = it can. */
+/** Why an instance is not ready yet; "" = it gives no reason, undefined = it is ready. */
 function failureToBeReady(instance: PluginLifecycle): string | undefined {
   try {
     return (instance.ready?.() ?? true) ? undefined : "";
@@ -176,10 +181,9 @@ function failureToBeReady(instance: PluginLifecycle): string | undefined {
 const MAX_DEPTH = 64;
 
 /**
- * Whether two sets of parameters say the same, so that a plugin made of one would do what one made of the other does.
- * Schemas may make anything of a file: plain data, dates, regular expressions, maps and sets are compared by what they
- * hold, everything else, such as functions, by identity. What cannot be compared counts as different: a plugin then is
- * made anew, and has lost nothing but what it had learnt.
+ * Whether two sets of parameters are equal, so that plugins made of them do the same. Schemas may make any value of a file.
+ * Plain data, dates, regular expressions, maps and sets are compared by content; all other values, such as functions, by
+ * identity. Values that cannot be compared count as different. The plugin is then made again and loses only what it has learnt.
  */
 export function sameParameters(a: unknown, b: unknown, depth = 0): boolean {
   if (Object.is(a, b)) return true;

@@ -11,11 +11,11 @@ export interface ColumnKey {
 export interface AttributeKey<T = unknown> {
   readonly of: "request";
   readonly name: string;
-  /** Never set: carries the type alone. */
+  /** Never set: this property carries the type alone. */
   readonly value?: T;
 }
 
-/** Whatever producers write. */
+/** The value of any request attribute. */
 export type DataKey = ColumnKey | AttributeKey;
 
 /** Declares a column. Declare each once, beside the producer that writes it. */
@@ -44,8 +44,8 @@ export const PREFIX_TOTAL_BLOCKS = columnKey("prefix-total-blocks");
  */
 export const PREFIX_BLOCK_TOKENS = columnKey("prefix-block-tokens");
 /**
- * When a candidate last took a prompt that nobody held: 0 = never, else its place among all that did, 1 = longest ago.
- * Written by `no-hit-lru-producer`.
+ * When a candidate last took a prompt that no endpoint had cached: 0 = never, else its place among all that did, 1 = longest
+ * ago. Written by `no-hit-lru-producer`.
  */
 export const COLD_USE_ORDER = columnKey("cold-use-order");
 /** 1 for the candidate the request's session is bound to, else 0. Written by `session-affinity-producer`. */
@@ -64,8 +64,8 @@ export interface TokenizedPrompt {
   /** Tokens of all prompts together. */
   readonly count: number;
   /**
-   * Where `tokens` are no tokens but text that is packed four bytes to a number: how many numbers stand for those `count`
-   * tokens. Absent = each number is a token.
+   * Where `tokens` holds text, packed four bytes to a number, instead of tokens: how many numbers stand for `count` tokens.
+   * Absent = each number is a token.
    */
   readonly units?: number;
 }

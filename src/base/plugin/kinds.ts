@@ -20,7 +20,7 @@ import type { DataKey } from "./keys.ts";
 export type * from "./decision-kinds.ts";
 export type * from "./exchange-kinds.ts";
 
-/** What a plugin instance is given when it is made. */
+/** The context in which a plugin instance is made. */
 export interface PluginContext {
   /** Instance name; the type when the configuration gives none. */
   readonly name: string;
@@ -38,7 +38,9 @@ export interface PluginContext {
 /** Maps endpoints to a load figure; 1 and above means saturated. An empty set is saturated. */
 export interface SaturationDetector {
   saturation(endpoints: readonly Endpoint[], now: number): number;
-  /** Endpoints that it could not judge at its last look, for want of fresh metrics; absent where it needs none. */
+  /**
+   * Endpoints that the detector could not judge at its last measurement, for want of fresh metrics. Absent where it needs none.
+   */
   readonly staleEndpoints?: number;
 }
 
@@ -46,21 +48,21 @@ export interface SaturationDetector {
 export interface Discovery {
   readonly path: string;
   readonly watchFile: boolean;
-  /** The endpoints stand for other clusters: further addresses, and metrics pages elsewhere (api-resources 6A.7). */
+  /** The endpoints represent other clusters: they have further addresses, and metrics pages elsewhere (api-resources 6A.7). */
   readonly multicluster?: boolean;
 }
 
-/** What every plugin may have besides the methods of its kind. */
+/** Members that every plugin may have besides the methods of its kind. */
 export interface PluginLifecycle {
   /**
-   * Whether it can do its part yet, such as when it has loaded what it works with. Asked with every probe of readiness, so it
-   * looks at what it knows; absent = always. While one says false the picker is not ready for Kubernetes, and serves whoever
-   * comes nevertheless (api-resources 3.6).
+   * Whether the plugin can do its work yet, for example after it has loaded its data. Every readiness probe asks, so the answer
+   * must come from memory. Absent = always ready. While a plugin returns false, the picker is not ready for Kubernetes, but
+   * still serves every request (api-resources 3.6).
    */
   ready?(): boolean;
   /**
-   * The instance is needed no more: a changed configuration has no place for it, its configuration was refused, or the process
-   * ends. Called once, and not waited for; requests that are under way may call other methods after it.
+   * The instance is no longer needed: a new configuration does not contain it, its configuration was refused, or the process
+   * ends. Called once, and not awaited. Requests under way may still call other methods afterwards.
    */
   close?(): void;
 }
@@ -95,14 +97,14 @@ export interface PluginCompanion {
 
 /** Another plugin that an instance needs, by the parameter that names it (scheduling 4.3). */
 export interface PluginReference {
-  /** Where the name stands within `parameters`, such as `["deciders", "prefill"]`. */
+  /** Path of the name within `parameters`, such as `["deciders", "prefill"]`. */
   readonly path: readonly (string | number)[];
   /** Instance name. */
   readonly name: string;
   readonly kind: PluginKind;
 }
 
-/** What `define...` returns: everything the registry, the configuration and the generated docs need of a plugin. */
+/** The result of `define...`: everything that the registry, the configuration and the generated docs need of a plugin. */
 export interface PluginDefinition<K extends PluginKind = PluginKind> {
   readonly kind: K;
   /** Published type name. */
@@ -112,36 +114,39 @@ export interface PluginDefinition<K extends PluginKind = PluginKind> {
   readonly parameters: z.ZodType;
   /** Columns and request attributes it writes. */
   readonly produces: readonly DataKey[];
-  /** What it reads: each needs a producer, made with its defaults when the configuration names none. */
+  /** Keys that it requires. Each needs a producer, which is made with its defaults when the configuration names none. */
   readonly requires: readonly DataKey[];
-  /** What it reads when some producer writes it; that one then runs first. */
+  /** Keys that it reads when some producer writes them. That producer then runs first. */
   readonly optional?: readonly DataKey[];
   /** Of a deprecated type: what to write instead. */
   readonly deprecated?: string | undefined;
-  /** What it is as a member of a profile, where its own kind is none: detectors can filter (scheduling 3.15). */
+  /**
+   * The filter that it is as a member of a profile, where its own kind has no place in one. Detectors can filter
+   * (scheduling 3.15).
+   */
   readonly inProfile?: PluginDefinition<"filter"> | undefined;
   /**
-   * Of a scorer: the filter that it is besides, under the same name and with the same parameters, where they say so
-   * (scheduling 3.6). It reads what the scorer declares.
+   * Of a scorer: the filter that it also is, under the same name and with the same parameters, where they say so (scheduling
+   * 3.6). The filter reads the keys that the scorer declares.
    */
   readonly alsoFilter?: ((parameters: unknown) => PluginDefinition<"filter"> | undefined) | undefined;
   /**
-   * Published types that work at several extension points consist of several plugins: these are made along with it when
-   * it stands in a profile or handles profiles, unless the file configures one of their type.
+   * Published types that work at several extension points consist of several plugins. These companions are made along with the
+   * plugin when a profile lists it or it handles profiles, unless the file configures one of their type.
    */
   readonly companions?: ((parameters: unknown) => readonly PluginCompanion[]) | undefined;
   /** Other plugins it works with: those are made first. */
   readonly references?: ((parameters: unknown) => readonly PluginReference[]) | undefined;
-  /** Request headers a decision of it depends on, in lower case: they are kept in full records, so name no secrets. */
+  /** Request headers on which its decision depends, in lower case. Full records keep their values, so name no secrets. */
   readonly headers?: ((parameters: unknown) => readonly string[]) | undefined;
-  /** What the author of a configuration should know of parameters that are valid. */
+  /** Hints for the author of a configuration about valid parameters. */
   readonly notes?: ((parameters: unknown) => readonly string[]) | undefined;
-  /** Of plugins of the user: stands for the code, two of one type may differ in it. */
+  /** Of a user's plugin: identifies the code, since two plugins of one type may differ in it. */
   readonly code?: string | undefined;
   create(parameters: unknown, context: PluginContext): PluginKinds[K];
 }
 
-/** Where the metrics page of an endpoint is fetched (scheduling 1.8); used by `pool/endpoints`. */
+/** The place where the metrics page of an endpoint is fetched (scheduling 1.8); used by `pool/endpoints`. */
 export interface DataSource {
   readonly scheme: "http" | "https";
   /** Begins with a slash. */
@@ -153,7 +158,7 @@ export interface DataSource {
   readonly caCertPath: string;
   readonly clientCertPath: string;
   readonly clientKeyPath: string;
-  /** Milliseconds between two scrapes of an endpoint; undefined = as the flag says. */
+  /** Milliseconds between two scrapes of an endpoint; undefined = the value of the flag. */
   readonly interval: number | undefined;
 }
 

@@ -24,7 +24,10 @@ export class PluginRegistry {
     return [...this.#types.keys()].sort();
   }
 
-  /** The producer type that is made with its defaults when nothing configured writes `key`; some cannot do without parameters. */
+  /**
+   * The producer type that is made with its defaults when no configured producer writes `key`. Some types cannot do without
+   * parameters.
+   */
   defaultProducer(key: DataKey): PluginDefinition<"producer"> | undefined {
     for (const definition of this.#types.values())
       if (definition.kind === "producer" && definition.produces.includes(key) && doesWithout(definition))
@@ -33,7 +36,7 @@ export class PluginRegistry {
   }
 }
 
-/** Whether a plugin can be made without parameters. A user's schema may hold code, which may fail: then it cannot. */
+/** Whether a plugin can be made without parameters. A user's schema may hold code that fails: then the plugin cannot. */
 function doesWithout({ parameters }: PluginDefinition): boolean {
   try {
     return parameters.safeParse({}).success;

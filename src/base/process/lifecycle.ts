@@ -3,25 +3,25 @@ import type { Logger } from "../telemetry/logging.ts";
 
 /** A process made of parts that run. */
 export interface Running {
-  /** Stops taking work in, lets what runs end within the drain window, then ends. */
+  /** Takes no new work, lets running work end within the drain window, then ends. */
   drain(): Promise<void>;
   /** Ends now. */
   close(): Promise<void>;
 }
 
-/** Milliseconds that what still runs after the drain window gets to end by itself. */
+/** Milliseconds after the drain window in which running work may still end. */
 const HARD_STOP = 30_000;
 
-/** Resolves when `drained` does, or after 30 s: what never ends must not keep the process (epp-protocol 15.4). */
+/** Resolves when `drained` does, or after 30 s: work that never ends must not keep the process (epp-protocol 15.4). */
 export function untilHardStop(clock: Clock, drained: Promise<void>): Promise<void> {
   return Promise.race([drained, new Promise<void>((resolve) => void clock.after(HARD_STOP, resolve, true))]);
 }
 
 /**
- * Waits for SIGTERM or SIGINT, drains, and returns the exit status; a second signal ends the process at once with 1. A
- * process that is still starting has taken nothing in: it ends at once with 0. Handling signals from the beginning is what
- * lets a container be stopped then, since process 1 has no default for them. Source: epp-protocol 15.4.
- * @param running what runs, or will; when it fails to start, nothing is waited for any more
+ * Waits for SIGTERM or SIGINT, drains, and returns the exit status. A second signal ends the process at once with 1. A process
+ * that is still starting has no work: it ends at once with 0. The process handles signals from its start, because process 1 has
+ * no default handlers and a container could not be stopped without them. Source: epp-protocol 15.4.
+ * @param running the parts of the process, or their promise; when it rejects, the wait ends
  */
 export function untilSignal(running: Running | Promise<Running>, log: Logger): Promise<number> {
   return new Promise((resolve) => {
@@ -49,7 +49,7 @@ export function untilSignal(running: Running | Promise<Running>, log: Logger): P
       (value) => {
         started = value;
       },
-      // Whoever started it has the error.
+      // The caller that started the promise handles the error.
       () => {},
     );
   });
@@ -59,10 +59,10 @@ export function untilSignal(running: Running | Promise<Running>, log: Logger): P
 const STATUS: Readonly<Record<string, number>> = { SIGINT: 130, SIGTERM: 143 };
 
 /**
- * Runs `work` until it ends or the process is told to: the first SIGINT or SIGTERM aborts its signal, the second ends the
+ * Runs `work` until it ends or a signal arrives. The first SIGINT or SIGTERM aborts the signal of `work`, the second ends the
  * process at once.
- * @param onInterrupt is called after `work` has ended because of it
- * @returns what `work` returns, or the status that says which signal it was
+ * @param onInterrupt is called after `work` has ended because of a signal
+ * @returns the result of `work`, or the exit status for the signal
  */
 export async function interruptible(
   work: (signal: AbortSignal) => Promise<number>,
@@ -85,19 +85,19 @@ export async function interruptible(
   }
 }
 
-/** Where a part of a process can be reached. */
+/** The address of one part of a process. */
 export interface Listening {
   readonly name: string;
   /** `host:port`, IPv6 in brackets. */
   readonly address: string;
 }
 
-/** The line that tells a person or a script that a part is ready. */
+/** The line that says to a person or a script that a part is ready. */
 export function readyLine(listening: Listening, pid: number): string {
   return `listening name=${listening.name} address=${listening.address} pid=${pid}`;
 }
 
-/** Reads what `readyLine` wrote; undefined for any other line. */
+/** Reads a line of `readyLine`; undefined for any other line. */
 export function parseReadyLine(line: string): (Listening & { readonly pid: number }) | undefined {
   const match = /^listening name=(\S+) address=(\S+) pid=(\d+)$/.exec(line.trim());
   return match === null ? undefined : { name: match[1]!, address: match[2]!, pid: Number(match[3]) };

@@ -1,4 +1,4 @@
-/** Where the demo's words go: a terminal that can be redrawn, or a plain stream. */
+/** Where the demo writes its text: a terminal that can be redrawn, or a plain stream. */
 interface Output {
   write(text: string): void;
   /** Whether lines can be overwritten. */
@@ -6,8 +6,8 @@ interface Output {
 }
 
 /**
- * A few lines at the bottom that are redrawn in place, and above them lines that stay. On a plain stream every picture's
- * first line is written as a line of its own.
+ * A few lines at the bottom that are redrawn in place, and above them lines that stay. A plain stream gets the first line of
+ * every picture as a line of its own.
  */
 export class Screen {
   readonly #out: Output;
@@ -62,11 +62,11 @@ export interface ProgressOut {
   write(text: string): unknown;
 }
 
-/** One line that changes on a terminal, and a line each time elsewhere; other messages stand above it. */
+/** On a terminal one line that changes; elsewhere a new line each time. Other messages appear above it. */
 export class ProgressLine {
   readonly terminal: boolean;
   readonly #out: ProgressOut;
-  /** What stands in the last line of a terminal. */
+  /** The text of the last line of a terminal. */
   #shown = "";
 
   constructor(out: ProgressOut) {
@@ -84,7 +84,7 @@ export class ProgressLine {
     this.#out.write(`\r\u001b[2K${this.#shown}`);
   }
 
-  /** Tells something that stays. */
+  /** Writes a line that stays. */
   tell(text: string): void {
     const shown = this.#shown;
     this.clear();
@@ -92,7 +92,7 @@ export class ProgressLine {
     if (shown !== "") this.show(shown);
   }
 
-  /** Leaves the line that is shown where it is. */
+  /** Ends the progress; its last line stays on the terminal. */
   keep(): void {
     if (this.#shown !== "") this.#out.write("\n");
     this.#shown = "";

@@ -1,6 +1,6 @@
 /**
- * Upper bounds of the histograms (scheduling 8.2). Recording rules and dashboards match on these numbers, hence also the
- * 32778, a typing error for 32768 in every version of the reference.
+ * Upper bounds of the histograms (scheduling 8.2). Recording rules and dashboards match on these numbers. Hence also the 32778,
+ * a typing error for 32768 in every version of the reference.
  */
 export const LATENCY = [
   0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60, 120, 180, 240,

@@ -1,12 +1,12 @@
 import { type FamiliesOf, type MetricsRegistry, type MetricTable, registerTable } from "./registry.ts";
 
-/** Labels in alphabetical order: the reference's page has them so. */
+/** Labels in alphabetical order, as on the reference's page. */
 const QUEUE = ["pool_name", "queue_id", "queue_name"] as const;
 const GATE = ["inference_pool", ...QUEUE] as const;
-/** Label values come from the configuration alone; this many queues are more than one process serves. */
+/** Label values come from the configuration alone. One process serves fewer queues than this. */
 const MAX_QUEUES = 4096;
 
-/** Why queued work did not go: the values of `reason` of `gate_decisions_total`. */
+/** Why a queued message did not go: the values of `reason` of `gate_decisions_total`. */
 export const DECISION_REASONS = ["gate_closed", "quota_exhausted", "dropped", "error"] as const;
 export type DecisionReason = (typeof DECISION_REASONS)[number];
 
@@ -17,7 +17,7 @@ export type DecisionReason = (typeof DECISION_REASONS)[number];
 export const FENCED_REASONS = ["taken", "answered"] as const;
 export type FencedReason = (typeof FENCED_REASONS)[number];
 
-/** The Async Processor's own metrics; dashboards and alerts match on these names and bounds (async-processor 8.6). */
+/** The Async Processor's own metrics. Dashboards and alerts match on these names and bounds (async-processor 8.6). */
 export const DISPATCH_METRICS = {
   requestTotal: {
     type: "counter",

@@ -1,9 +1,12 @@
-/** Labels of one sample that are read; a sample with more is malformed. vLLM's widest has 25. */
+/** Most labels of one sample; a sample with more is malformed. vLLM's widest has 25. */
 const MAX_LABELS = 256;
 
 const utf8 = new TextDecoder();
 
-/** The labels of one line, found but not yet decoded. Reused for every line; it sees the bytes of the page, no copy. */
+/**
+ * The labels of one line, found but not yet decoded. One object serves every line. It refers to the bytes of the page and
+ * copies none.
+ */
 export class LabelBlock {
   #page: Uint8Array = new Uint8Array(0);
   #count = 0;
@@ -58,7 +61,7 @@ export class LabelBlock {
     return undefined;
   }
 
-  /** Every label in the order of the line; of two with one name the first. */
+  /** Every label in the order of the line. Of two labels with one name, the first. */
   toMap(): Map<string, string> {
     const map = new Map<string, string>();
     for (let i = 0; i < this.#count; i++) {
@@ -120,7 +123,7 @@ function ascii(page: Uint8Array, start: number, end: number): string {
   return text;
 }
 
-/** Longest number that is read, in bytes; what client libraries print has at most 25. */
+/** Longest number that is read, in bytes. Client libraries print at most 25. */
 const MAX_BYTES = 128;
 
 const POWERS = Float64Array.from({ length: 23 }, (_, i) => 10 ** i);
@@ -128,8 +131,8 @@ const DECIMAL = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/;
 const INFINITE = /^([+-]?)inf(?:inity)?$/i;
 
 /**
- * The number in the bytes [`from`, `to`) of `page`, written as the Prometheus text format allows: decimal with or without
- * exponent, Inf, NaN. `undefined` when it is none, is out of the range of a double, or is longer than 128 bytes.
+ * The number in the bytes [`from`, `to`) of `page`, as the Prometheus text format writes it: decimal with or without exponent,
+ * Inf, NaN. `undefined` for other text, for a number out of the range of a double, and for more than 128 bytes.
  */
 export function parseNumber(page: Uint8Array, from: number, to: number): number | undefined {
   const fast = parseShort(page, from, to);
@@ -137,7 +140,7 @@ export function parseNumber(page: Uint8Array, from: number, to: number): number 
 }
 
 /**
- * Numbers of at most 15 digits and a small exponent, NaN for all others: mantissa and power of ten are then exact, so one
+ * Numbers of at most 15 digits and a small exponent; NaN for all others. Mantissa and power of ten are then exact, so one
  * division or multiplication rounds correctly.
  */
 function parseShort(page: Uint8Array, from: number, to: number): number {

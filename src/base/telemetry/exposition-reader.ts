@@ -3,7 +3,7 @@ import { isLabelByte, LabelBlock, parseNumber, skipBlanks } from "./exposition-f
 
 export type SampleType = "counter" | "gauge" | "untyped" | "histogram" | "summary";
 
-/** What `# TYPE` may say; the types that only OpenMetrics has count as the nearest one. */
+/** The types that `# TYPE` may name. The types that only OpenMetrics has count as the nearest one. */
 const TYPES: Readonly<Record<string, SampleType>> = {
   counter: "counter",
   gauge: "gauge",
@@ -16,7 +16,7 @@ const TYPES: Readonly<Record<string, SampleType>> = {
   gaugehistogram: "histogram",
 };
 
-/** Longest part of a name the search compares: skips are held in a byte. */
+/** Longest part of a name that the search compares: a byte holds each skip. */
 const MAX_WINDOW = 255;
 
 /** With a name shorter than this, skipping gains less than walking from line to line costs. */
@@ -24,32 +24,32 @@ const MIN_WINDOW = 12;
 
 const NEWLINE = 10;
 
-/** One sample as the sink sees it: the same object every time, valid only until the sink returns. */
+/** One sample as the sink sees it. It is the same object every time, valid only until the sink returns. */
 export interface ExpositionSample {
-  /** Index of its name in the list the reader was made with. */
+  /** Index of its name in the list that the reader was made with. */
   readonly index: number;
   readonly value: number;
   /** As written: milliseconds since the epoch in the Prometheus format, seconds in OpenMetrics. */
   readonly timestamp: number | undefined;
-  /** What the `# TYPE` line before it said. */
+  /** The type from the `# TYPE` line before it. */
   readonly type: SampleType;
   /** Decodes labels on demand. */
   readonly labels: Pick<LabelBlock, "size" | "get" | "toMap">;
 }
 
 /**
- * Reads the samples of a few metric names from a page in the Prometheus text format 0.0.4 (and what OpenMetrics pages have
- * in common with it). Nothing is thrown for a bad page: lines of wanted names that can't be read are counted.
+ * Reads the samples of a few metric names from a page in the Prometheus text format 0.0.4, and in the part of OpenMetrics that
+ * equals it. A bad page throws nothing: the reader counts lines of wanted names that it can't read.
  *
- * All names are searched at once, skipping over most bytes (the algorithm of Wu and Manber, "A fast algorithm for
- * multi-pattern searching", 1994, with blocks of two bytes and no hashing), so a line of an unwanted name is rarely even
- * looked at. On vLLM's 63 KB page and six names the search takes 60 % of walking from newline to newline, and a fifth of
- * one `Buffer.indexOf` per name.
+ * The reader searches all names at once and skips over most bytes, so it rarely even reads a line of an unwanted name. The
+ * algorithm is that of Wu and Manber, "A fast algorithm for multi-pattern searching", 1994, with blocks of two bytes and no
+ * hashing. On vLLM's 63 KB page and six names the search takes 60 % of walking from newline to newline, and a fifth of one
+ * `Buffer.indexOf` per name.
  */
 export class ExpositionReader {
   readonly #names: readonly Uint8Array[];
   readonly #types: SampleType[];
-  /** Bytes of every name that are searched for at once; 0 = walk from line to line instead. */
+  /** Bytes of every name that are searched for at once; 0 = the reader walks from line to line instead. */
   readonly #window: number;
   /** By the last two bytes of the window: how far it can move on without missing a name. */
   readonly #shift: Uint8Array;
@@ -79,14 +79,14 @@ export class ExpositionReader {
     return this.#malformed;
   }
 
-  /** What the last page said about the type of a wanted name, also when it had no sample. */
+  /** The type of a wanted name on the last page, also when the name had no sample. */
   typeOf(index: number): SampleType {
     return this.#types[index] ?? "untyped";
   }
 
   /**
-   * Calls `sink` for each sample of a wanted name in the first `length` bytes of `page`, in the order of the page; returns
-   * how many there were. What `sink` throws passes through.
+   * Calls `sink` for each sample of a wanted name in the first `length` bytes of `page`, in the order of the page. Returns the
+   * number of samples. Errors of `sink` pass through.
    */
   read(page: Uint8Array, length: number, sink: (sample: ExpositionSample) => void): number {
     this.#malformed = 0;
@@ -118,7 +118,7 @@ export class ExpositionReader {
     return samples;
   }
 
-  /** The first place from `from` on where a wanted name may stand: at the start of a line or after `# TYPE `. Or -1. */
+  /** The first place from `from` on where a wanted name may begin: the start of a line or after `# TYPE `. Or -1. */
   #search(page: Uint8Array, from: number, size: number): number {
     const window = this.#window;
     if (window === 0) return nextName(page, from, size);
@@ -137,7 +137,7 @@ export class ExpositionReader {
     return -1;
   }
 
-  /** Index of the wanted name that stands at `start` and ends there as a name, or -1. */
+  /** Index of the wanted name that begins at `start` and ends as a name there, or -1. */
   #match(page: Uint8Array, start: number, size: number): number {
     const names = this.#names;
     for (let index = 0; index < names.length; index++) {
@@ -167,7 +167,7 @@ export class ExpositionReader {
     if (value === undefined) return false;
     sample.timestamp = undefined;
     at = skipBlanks(page, tokenEnd, end);
-    // What follows a # is an exemplar of OpenMetrics.
+    // The text after a # is an exemplar of OpenMetrics.
     if (at < end && page[at] !== 0x23) {
       tokenEnd = endOfToken(page, at, end);
       sample.timestamp = parseNumber(page, at, tokenEnd);
@@ -206,7 +206,7 @@ function shiftTable(names: readonly Uint8Array[], window: number): Uint8Array {
   return shift;
 }
 
-/** The first name from `from` on that starts a line or follows `# TYPE `, whatever name it is; -1 at the end. */
+/** The first name from `from` on, wanted or not, that starts a line or follows `# TYPE `; -1 at the end. */
 function nextName(page: Uint8Array, from: number, size: number): number {
   let line = from;
   if (from > 0 && page[from - 1] !== NEWLINE) line = page.indexOf(NEWLINE, from) + 1;
@@ -221,7 +221,7 @@ function nextName(page: Uint8Array, from: number, size: number): number {
   return -1;
 }
 
-/** Whether what stands before `start` in its line is `# TYPE `. */
+/** Whether the text before `start` in its line is `# TYPE `. */
 function isTypeLine(page: Uint8Array, start: number): boolean {
   let at = backOverBlanks(page, start);
   if (at === start || at < 6 || !isWord(page, at - 4, at, "TYPE")) return false;

@@ -15,9 +15,9 @@ export const CONTENT_TYPES: Readonly<Record<ExpositionFormat, string>> = {
 };
 
 /**
- * The page of `registry`, after its owners were asked to refresh their gauges. A family without any series is left out;
- * one without labels always has a series. Twins follow their family. The samples have the same names and the same text in
- * both formats: which one a scraper negotiates must not change what dashboards see.
+ * The page of `registry`. Its owners refresh their gauges first. A family without any series is left out; one without labels
+ * always has a series. Twins follow their family. The samples have the same names and the same text in both formats: the format
+ * that a scraper negotiates must not change dashboards.
  */
 export function render(registry: MetricsRegistry, format: ExpositionFormat = "text"): string {
   const page = new Page(format === "openmetrics");
@@ -56,7 +56,7 @@ class Page {
       this.text += `# HELP ${name} ${escapeHelp(help)}\n# TYPE ${name} ${type}\n`;
       return;
     }
-    // OpenMetrics names a counter's family without `_total`; a counter that lacks the suffix can only be shown as unknown.
+    // OpenMetrics names a counter's family without `_total`. A counter that lacks the suffix can only be shown as unknown.
     const proper = type !== "counter" || name.endsWith("_total");
     const family = type === "counter" && proper ? name.slice(0, -"_total".length) : name;
     this.text += `# HELP ${family} ${escapeHelp(help).replaceAll('"', '\\"')}\n# TYPE ${family} ${proper ? type : "unknown"}\n`;
@@ -137,12 +137,12 @@ function escapeLabel(text: string): string {
   return text.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
 }
 
-/** The most media ranges of an `accept` header that are looked at. */
+/** The most media ranges of an `accept` header that are read. */
 const MAX_RANGES = 32;
 
 /**
- * The format that an `accept` header asks for: the first of the ranges with the highest weight that names one of ours.
- * Whatever else is asked for is answered in the text format, as Prometheus exporters do.
+ * The format that an `accept` header asks for. Of the ranges that name one of the two formats, the first with the highest
+ * weight decides. Any other request gets the text format, as from Prometheus exporters.
  */
 export function negotiateFormat(accept: string | undefined): ExpositionFormat {
   let best: ExpositionFormat = "text";

@@ -5,11 +5,11 @@ import { DEFAULT_MAX_SERIES, type MetricSpec, type MetricType, OTHER, type TwinS
 const FIRST_SLOTS = 8;
 
 /**
- * The numbers of one metric family: one growing `Float64Array` cut into slots of `stride` cells. Slot 0 belongs to no
- * series: children of removed series are pointed at it, so that a caller still holding one changes nothing visible.
+ * The numbers of one metric family: one growing `Float64Array` cut into slots of `stride` cells. Slot 0 belongs to no series.
+ * Children of removed series point to it, so a caller that still holds one changes nothing visible.
  */
 export class Cells {
-  /** Replaced when it grows: read it afresh for every access. */
+  /** Replaced when it grows: read the property again for every access. */
   values: Float64Array;
   readonly stride: number;
   readonly #free: number[] = [];
@@ -48,8 +48,8 @@ export class Cells {
 type Level<C> = Map<string, Level<C> | C>;
 
 /**
- * Finds a series by its label values: one map per label, nested. Against a single map keyed by a joined string this
- * builds no key on lookup, and no choice of separator can make two label sets collide.
+ * Finds a series by its label values: one map per label, nested. Unlike a single map with a joined string as key, it builds no
+ * key on lookup, and no choice of separator can make two label sets collide.
  */
 class SeriesIndex<C> {
   readonly #depth: number;
@@ -84,7 +84,7 @@ class SeriesIndex<C> {
     level.set(values[last]!, series);
   }
 
-  /** Forgets one label set, and every level that becomes empty by it. */
+  /** Forgets one label set, and every level that this leaves empty. */
   delete(values: readonly string[]): void {
     this.#deleteBelow(this.#root, values, 0);
   }
@@ -126,14 +126,14 @@ export abstract class Child {
     return this.at;
   }
 
-  /** For the family: the series is gone, later observations through this child go nowhere. */
+  /** For the family: the series is gone. Later observations through this child have no effect. */
   detach(): void {
     if (this.at !== 0) this.cells.release(this.at);
     this.at = 0;
   }
 }
 
-/** A metric family: a name, a help text, and at most `maxSeries` + 1 series told apart by label values. */
+/** A metric family: a name, a help text, and at most `maxSeries` + 1 series, which differ in their label values. */
 export abstract class Family<L extends readonly string[], C extends Child> {
   abstract readonly type: MetricType;
   readonly name: string;
@@ -151,7 +151,7 @@ export abstract class Family<L extends readonly string[], C extends Child> {
 
   /**
    * @param stride cells per series
-   * @param create makes a series; a parameter because the one of a family without labels exists from the start
+   * @param create makes a series; a parameter because the series of a family without labels exists from the start
    */
   constructor(spec: MetricSpec<L>, stride: number, create: (cells: Cells, labelValues: readonly string[]) => C) {
     this.name = spec.name;
@@ -169,8 +169,8 @@ export abstract class Family<L extends readonly string[], C extends Child> {
   }
 
   /**
-   * The series of these label values, created when new. Once the family is full every further label set gets the series
-   * whose values are all `other`. Throws SluiceError METRIC_SPEC when the number of values is wrong.
+   * The series of these label values, created when new. Once the family is full, every further label set gets the series whose
+   * values are all `other`. Throws SluiceError METRIC_SPEC when the number of values is wrong.
    */
   with(...values: LabelValues<L>): C {
     if (values.length !== this.labels.length) {

@@ -4,9 +4,9 @@ import { OTHER } from "./metric-spec.ts";
 const MAX_LENGTH = 256;
 
 /**
- * Keeps label values that clients choose from filling the process: the first `max` distinct values pass for the life of
- * the guard, later ones become `other` (scheduling 8.1). So do values longer than 256 and those with half a surrogate
- * pair, which would look like another value once they are UTF-8. "" passes and does not count, nor do pinned values.
+ * Keeps label values that clients choose from filling the process. The first `max` distinct values pass for the life of the
+ * guard, later ones become `other` (scheduling 8.1). Values longer than 256 also become `other`. So do values with half a
+ * surrogate pair, which would look like another value in UTF-8. "" and pinned values pass and do not count.
  */
 export class LabelGuard {
   readonly #max: number;
@@ -15,7 +15,7 @@ export class LabelGuard {
 
   /**
    * @param max distinct values, at least 0
-   * @param pinned whether the operator named a value: those always pass. How many there are is for its owner to bound
+   * @param pinned whether the operator named a value: such a value always passes. The caller bounds their number
    */
   constructor(max: number, pinned: (value: string) => boolean = () => false) {
     this.#max = max;
@@ -32,7 +32,7 @@ export class LabelGuard {
     return value;
   }
 
-  /** Whether `value` passes whatever else there is. */
+  /** Whether the operator named `value`, so that it always passes. */
   pins(value: string): boolean {
     return this.#pinned(value);
   }

@@ -1,7 +1,7 @@
-/** What a log line carries besides its message. Never prompt text. */
+/** The fields of a log line besides its message. Never prompt text. */
 export type LogFields = Readonly<Record<string, unknown>>;
 
-/** The narrow view of a logger that rooms are given. */
+/** The narrow view of a logger that rooms get. */
 export interface Logger {
   debug(fields: LogFields, message: string): void;
   info(fields: LogFields, message: string): void;

@@ -33,11 +33,13 @@ export interface LoggerOptions {
   readonly encoder?: LogEncoder | undefined;
   /** Default iso8601. */
   readonly time?: LogTime | undefined;
-  /** Gets one line per call, newline included. Default: stderr, since stdout belongs to what a command prints. */
+  /** Gets one line per call, newline included. Default: stderr, since the output of a command goes to stdout. */
   readonly destination?: { write(line: string): void };
 }
 
-/** A logger that writes, as JSON unless told otherwise: level, ISO time, pid, name, the fields given, `msg`. An `err` field carries its stack. */
+/**
+ * A logger that writes JSON by default: level, ISO time, pid, name, the given fields, `msg`. An `err` field carries its stack.
+ */
 export function createLogger(options: LoggerOptions = {}): Logger {
   const sink: DestinationStream = options.destination ?? pino.destination({ fd: 2, sync: true });
   const destination: DestinationStream =
@@ -61,8 +63,8 @@ export function levelOfVerbosity(verbosity: number): LogLevel {
 }
 
 /**
- * Turns a JSON log line into one for people: time, level, name and message with tabs between them, the other fields as
- * JSON behind, the stack of an error below. What is no JSON object stays as it is.
+ * Turns a JSON log line into one for people: time, level, name and message with tabs between them, then the other fields as
+ * JSON, then the stack of an error on lines below. A line that is no JSON object stays unchanged.
  * @param line with its newline
  */
 export function consoleLine(line: string): string {

@@ -2,10 +2,10 @@ import { SluiceError } from "../inference/errors.ts";
 
 export type MetricType = "counter" | "gauge" | "histogram";
 
-/** Label sets beyond this many become one series, unless the spec says otherwise. */
+/** Default for the most label sets of a family; further ones share one series. */
 export const DEFAULT_MAX_SERIES = 1000;
 
-/** What every label of the series that takes the overflow is set to. */
+/** The value of every label of the series that takes the overflow. */
 export const OTHER = "other";
 
 /** A label of a twin: the family's own label, or one of another name that takes its value `from` a label of the family. */

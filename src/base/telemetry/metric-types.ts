@@ -3,7 +3,7 @@ import type { HistogramSpec, MetricSpec } from "./metric-spec.ts";
 
 /** One series of a counter. */
 export class Counter extends Child {
-  /** Adds `n`; a counter never falls and never ends, so anything but a finite number above 0 is ignored. */
+  /** Adds `n`. A counter never falls and stays finite, so any value but a finite number above 0 is ignored. */
   inc(n = 1): void {
     if (n > 0 && n < Number.POSITIVE_INFINITY) this.cells.values[this.at]! += n;
   }

@@ -5,8 +5,8 @@ import { REQUEST_METRICS } from "./request-metrics.ts";
 import { SCHEDULER_METRICS } from "./scheduler-metrics.ts";
 
 /**
- * Every metric of the inference path: canonical name, help, labels, buckets and deprecated names. No other file spells
- * one of them. The process's own are in `PROCESS_METRICS`, registered by `process.ts`.
+ * Every metric of the inference path: canonical name, help, labels, buckets and deprecated names. No other file spells one of
+ * them. `PROCESS_METRICS` holds those of the process itself, which `process.ts` registers.
  */
 const METRICS = {
   ...REQUEST_METRICS,
@@ -20,7 +20,7 @@ const METRICS = {
 /** One family per metric of the inference path. */
 export type Metrics = FamiliesOf<typeof METRICS>;
 
-/** The oldest names of request metrics, which the reference shows no more (scheduling 8.1). */
+/** The oldest names of request metrics, which the reference no longer shows (scheduling 8.1). */
 const OLDEST = "inference_model_";
 
 /**

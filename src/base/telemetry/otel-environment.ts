@@ -2,7 +2,7 @@ import type { Logger } from "./logger.ts";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Where spans go; neither = nothing is traced. */
+/** The targets of spans; without any target nothing is traced. */
 export interface TraceTargets {
   /** Printed on stdout. */
   readonly console: boolean;
@@ -12,13 +12,14 @@ export interface TraceTargets {
 
 const NOWHERE: TraceTargets = { console: false, otlp: undefined };
 const EXPORTERS = ["otlp", "console", "none"];
-/** The collector of a machine that nothing else was said about. */
+/** The collector of this machine, the default endpoint. */
 const LOCAL = "localhost:4317";
 
 /**
- * What `OTEL_TRACES_EXPORTER` and the endpoint variables say (scheduling 9.1): `otlp`, `console`, `none` or several of
- * them with commas between; one that is not known is logged and left out. Unset, spans go to the endpoint, if there is one:
- * the reference prints them then, which is noise in the logs of whoever never asked for traces.
+ * The targets that `OTEL_TRACES_EXPORTER` and the endpoint variables name (scheduling 9.1). The variable holds `otlp`,
+ * `console`, `none` or several of them, separated by commas. An unknown one is logged and left out. Without the variable, spans
+ * go to the endpoint, if there is one. The reference prints them when the variable is unset, which is noise for users who never
+ * asked for traces.
  */
 export function traceTargets(env: Environment, log: Logger): TraceTargets {
   if (textOf(env, "OTEL_SDK_DISABLED")?.toLowerCase() === "true") return NOWHERE;
@@ -35,12 +36,12 @@ export function traceTargets(env: Environment, log: Logger): TraceTargets {
   };
 }
 
-/** A variable of the OTLP exporter: the one for traces alone wins over the one for everything. */
+/** A variable of the OTLP exporter. The variable for traces alone wins over the one for all signals. */
 export function otlpVariable(env: Environment, name: string): string | undefined {
   return textOf(env, `OTEL_EXPORTER_OTLP_TRACES_${name}`) ?? textOf(env, `OTEL_EXPORTER_OTLP_${name}`);
 }
 
-/** Without TLS, unless certificates say that there is some, or somebody said in so many words that it is not insecure. */
+/** Without TLS, unless the environment names certificates or says explicitly that the connection is not insecure. */
 function localEndpoint(env: Environment): string {
   const insecure = otlpVariable(env, "INSECURE");
   const certificates = ["CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY"];

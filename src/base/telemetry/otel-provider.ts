@@ -27,15 +27,15 @@ import { OtelSpan, type SpanScope } from "./otel-span.ts";
 import { RateLimitedLog } from "./rate-limited-log.ts";
 import type { Span, SpanAttributes, SpanKind, Tracing } from "./tracing.ts";
 
-/** What tracing is started with besides the environment. */
+/** Settings of tracing besides the environment. */
 export interface TracingDependencies {
   /** `service.name` of the spans unless the environment gives one. */
   readonly serviceName: string;
-  /** Name of what makes the spans; default `sluice`. */
+  /** Name of the instrumentation scope; default `sluice`. */
   readonly instrumentation?: string;
   /**
-   * `ratio`: `OTEL_TRACES_SAMPLER` can only be `parentbased_traceidratio`, and one trace in ten is sampled unless it says
-   * otherwise (scheduling 9.1). Default: every standard sampler, and all traces.
+   * `ratio`: `OTEL_TRACES_SAMPLER` can only be `parentbased_traceidratio`, and one trace in ten is sampled unless the
+   * environment says otherwise (scheduling 9.1). Default: every standard sampler, and all traces.
    */
   readonly sampling?: "ratio";
   readonly clock: Clock;
@@ -44,11 +44,11 @@ export interface TracingDependencies {
 
 /** Ended spans that may wait for the collector; further ones are dropped. */
 const MAX_WAITING = 2048;
-/** Milliseconds that one export may take. All that wait go out together, so closing takes hardly longer. */
+/** Milliseconds that one export may take. All waiting spans go out together, so closing takes hardly longer. */
 const EXPORT_TIMEOUT = 4_000;
 /** Milliseconds after which closing gives up. */
 const CLOSE_TIMEOUT = 5_000;
-/** One line about a collector that cannot be reached, per minute. */
+/** A collector that cannot be reached gets one log line per minute. */
 const LOG = { intervalMs: 60_000, maxKeys: 1 } as const;
 
 const METADATA: TextMapGetter<Readonly<Record<string, string>>> = {
@@ -57,8 +57,8 @@ const METADATA: TextMapGetter<Readonly<Record<string, string>>> = {
 };
 
 /**
- * Tracing by OpenTelemetry's SDK. It registers nothing globally but where its errors go: spans know their parents from
- * what they were made of, not from who runs.
+ * Tracing by OpenTelemetry's SDK. The SDK gets nothing global but a place for its errors. A span takes its parent from the
+ * object that makes it, not from the running context.
  */
 export class OtelTracing implements Tracing {
   readonly on = true;
@@ -123,7 +123,10 @@ export class OtelTracing implements Tracing {
   }
 }
 
-/** The endpoint with the scheme that decides about TLS: without one of its own it speaks TLS unless told otherwise. */
+/**
+ * The endpoint with a scheme, which decides about TLS. An endpoint without a scheme uses TLS unless the environment says
+ * otherwise.
+ */
 function urlOf(endpoint: string, env: Environment): URL {
   const insecure = otlpVariable(env, "INSECURE")?.toLowerCase() === "true";
   const url = URL.parse(endpoint.includes("://") ? endpoint : `${insecure ? "http" : "https"}://${endpoint}`);
@@ -146,8 +149,8 @@ const SAMPLERS = new Map<string, (ratio: number) => Sampler>([
 ]);
 
 /**
- * The sampler that `OTEL_TRACES_SAMPLER` and `OTEL_TRACES_SAMPLER_ARG` name; as OpenTelemetry has it, a value that cannot
- * be used is warned about and counts as not set.
+ * The sampler that `OTEL_TRACES_SAMPLER` and `OTEL_TRACES_SAMPLER_ARG` name. As in OpenTelemetry, an unusable value is logged
+ * as a warning and counts as not set.
  */
 export function samplerOf(name: string | undefined, argument: string | undefined, log: Logger): Sampler {
   const wanted = name?.trim().toLowerCase() || DEFAULT;
@@ -162,12 +165,12 @@ export function samplerOf(name: string | undefined, argument: string | undefined
   return (make ?? SAMPLERS.get(DEFAULT)!)(legal ? ratio : 1);
 }
 
-/** Share of the traces that begin here which is sampled unless the environment says otherwise (scheduling 9.1). */
+/** Default share of the traces that begin here which is sampled (scheduling 9.1). */
 const DEFAULT_RATIO = 0.1;
 
 /**
- * The one sampler the reference has: traces that began elsewhere are sampled if they are there, of those that begin here a
- * share. Another name is an error that is logged, and counts as not set, as does its argument (scheduling 9.1).
+ * The one sampler of the reference. A trace that began elsewhere is sampled if it is sampled there; of the traces that begin
+ * here, a share. Another name or a bad argument is logged as an error and counts as not set (scheduling 9.1).
  */
 export function ratioSamplerOf(name: string | undefined, argument: string | undefined, log: Logger): Sampler {
   const wanted = name?.trim().toLowerCase() || "parentbased_traceidratio";

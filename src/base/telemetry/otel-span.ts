@@ -20,19 +20,19 @@ type SetHeader = (name: string, value: string) => void;
 const HEADERS: TextMapSetter<SetHeader> = { set: (set, name, value) => set(name, value) };
 const KINDS: Readonly<Record<SpanKind, Kind>> = { server: Kind.SERVER, client: Kind.CLIENT };
 
-/** What all spans of a process share. */
+/** State that all spans of a process share. */
 export interface SpanScope {
   readonly tracer: Tracer;
   readonly propagator: TextMapPropagator;
   readonly clock: Clock;
 }
 
-/** A span of OpenTelemetry with the context it is the current one of. */
+/** A span of OpenTelemetry, with the context in which it is the current span. */
 export class OtelSpan implements Span {
   readonly #scope: SpanScope;
   readonly #span: WrappedSpan;
   readonly #context: Context;
-  /** Wall-clock milliseconds at monotonic 0, read once for all spans of a trace: a clock that is set moves none of them. */
+  /** Wall-clock milliseconds at monotonic 0, read once for all spans of a trace, so that a set clock moves none of them. */
   readonly #epoch: number;
 
   private constructor(scope: SpanScope, span: WrappedSpan, context: Context, epoch: number) {
@@ -42,7 +42,7 @@ export class OtelSpan implements Span {
     this.#epoch = epoch;
   }
 
-  /** The first span of this process in a trace. @param parent what the request says about its own */
+  /** The first span of this process in a trace. @param parent the parent that the request names */
   static first(scope: SpanScope, name: string, parent: Context, attributes: SpanAttributes, kind?: SpanKind): OtelSpan {
     const now = scope.clock.now();
     const epoch = scope.clock.wall() - now;
@@ -106,12 +106,12 @@ function attributesOf(attributes: SpanAttributes): Attributes {
   return Object.fromEntries(Object.entries(attributes).map(([name, value]) => [name, copyOf(value)]));
 }
 
-/** OpenTelemetry's types want arrays that may be changed. */
+/** OpenTelemetry's types want mutable arrays. */
 function copyOf(value: SpanValue): AttributeValue {
   return typeof value === "object" ? ([...value] as string[] | number[]) : value;
 }
 
-/** Seconds and nanoseconds: a plain number would be taken for a time since the start of the process while it is small. */
+/** Seconds and nanoseconds: OpenTelemetry takes a small plain number for a time since the start of the process. */
 function timeOf(ms: number): HrTime {
   const seconds = Math.floor(ms / 1000);
   return [seconds, Math.min(999_999_999, Math.round((ms - seconds * 1000) * 1e6))];

@@ -5,8 +5,8 @@ import type { TracingDependencies } from "./otel-provider.ts";
 import { noTracing, type Tracing } from "./tracing.ts";
 
 /**
- * Tracing as the standard variables of OpenTelemetry configure it (async-processor 8.2, 8.5; scheduling 9.1): spans go by
- * OTLP gRPC to the endpoint that they name, or to stdout. Where they say neither, nothing is loaded, made or sent.
+ * Tracing as the standard variables of OpenTelemetry configure it (async-processor 8.2, 8.5; scheduling 9.1). Spans go by OTLP
+ * gRPC to the endpoint that the variables name, or to stdout. Without either, nothing is loaded, made or sent.
  * @param env the environment: `OTEL_TRACES_EXPORTER`, `OTEL_SDK_DISABLED`, `OTEL_EXPORTER_OTLP_ENDPOINT` and
  *   `..._INSECURE` (both also as `OTEL_EXPORTER_OTLP_TRACES_...`), `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`,
  *   `OTEL_TRACES_SAMPLER`, `OTEL_TRACES_SAMPLER_ARG`
@@ -20,8 +20,8 @@ export async function startTracing(env: Environment, dependencies: TracingDepend
 }
 
 /**
- * Traces of requests, as the Endpoint Picker and the gateway send them (scheduling 9.1): off unless the environment says
- * where to.
+ * Traces of requests, as the Endpoint Picker and the gateway send them (scheduling 9.1). Off unless the environment names a
+ * target.
  * @param wanted `--tracing`
  * @throws SluiceError TRACING_ENDPOINT
  */

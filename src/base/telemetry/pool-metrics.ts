@@ -4,10 +4,13 @@ const P = ["name"] as const;
 
 /** Series of a family with an endpoint among its labels: a pool of 500 endpoints with several label sets for each. */
 const PER_ENDPOINT = 4096;
-/** All that the table of flows in flight can hold, so that no series stands for several: it has as many places again for what does not fit. */
+/**
+ * All flows that the table of flows in flight can hold, so that no series stands for several. The table has as many places
+ * again for flows that do not fit.
+ */
 const PER_FLOW = 2 * PER_ENDPOINT;
 
-/** What is known about the pool as a whole and its endpoints (scheduling 8.4). */
+/** Metrics of the pool as a whole and of its endpoints (scheduling 8.4). */
 export const POOL_METRICS = {
   poolAverageKvCacheUtilization: {
     type: "gauge",
@@ -118,7 +121,10 @@ export const POOL_METRICS = {
   },
 } as const satisfies MetricTable;
 
-/** Following the objects of a cluster, of `sluice epp` with a pool of Kubernetes only; `kind` as in `pods` or `inferencepools.GROUP`. */
+/**
+ * Metrics of the objects that `sluice epp` follows in a cluster, with a pool of Kubernetes only; `kind` as in `pods` or
+ * `inferencepools.GROUP`.
+ */
 export const KUBERNETES_METRICS = {
   kubernetesHeardAge: {
     type: "gauge",
@@ -146,7 +152,7 @@ export const KUBERNETES_METRICS = {
   },
 } as const satisfies MetricTable;
 
-/** Of replicas that elect a leader. */
+/** For replicas that elect a leader. */
 export const ELECTION_METRICS = {
   kubernetesLeader: {
     type: "gauge",

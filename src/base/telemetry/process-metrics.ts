@@ -1,7 +1,7 @@
 import { STREAM } from "./buckets.ts";
 import type { MetricTable } from "./registry.ts";
 
-/** What only Sluice has: its two wires and its buffers. */
+/** Metrics that only Sluice has: its two wires and its buffers. */
 export const WIRE_METRICS = {
   bufferedBytes: {
     type: "gauge",
@@ -159,7 +159,7 @@ export const PROCESS_METRICS = {
   },
 } as const satisfies MetricTable;
 
-/** What the process runs by. */
+/** Metrics of the runtime. */
 export const CONFIG_METRICS = {
   configInfo: {
     type: "gauge",
@@ -181,7 +181,7 @@ export const CONFIG_METRICS = {
   },
 } as const satisfies MetricTable;
 
-/** What is counted about ext_proc streams, with `--enable-grpc-stream-metrics` only (scheduling 8.5). */
+/** Metrics of ext_proc streams, with `--enable-grpc-stream-metrics` only (scheduling 8.5). */
 export const STREAM_METRICS = {
   streamsInflight: {
     type: "gauge",

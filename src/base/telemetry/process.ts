@@ -9,8 +9,8 @@ import { type MetricsRegistry, registerTable } from "./registry.ts";
 const LAG_RESOLUTION = 20;
 
 /**
- * Registers the metrics of the process itself and refreshes them on every rendering; returns what stops that. Once per
- * registry (SluiceError METRIC_SPEC otherwise).
+ * Registers the metrics of the process itself and refreshes them on every rendering. Returns the function that stops that. Call
+ * it once per registry (SluiceError METRIC_SPEC otherwise).
  */
 export function startProcessMetrics(registry: MetricsRegistry, clock: Clock): () => void {
   const metrics = registerTable(registry, PROCESS_METRICS);
@@ -19,7 +19,7 @@ export function startProcessMetrics(registry: MetricsRegistry, clock: Clock): ()
   const maxFds = maxOpenFiles();
   if (maxFds !== undefined) metrics.maxFds.with().set(maxFds);
 
-  // Counting means listing a directory: done beside the rendering, not in it, since thousands of connections take long.
+  // To count means to list a directory, which takes long with thousands of connections. Therefore it runs beside the rendering.
   let counting = false;
   const countFds = (): void => {
     if (counting || process.platform !== "linux") return;
@@ -66,7 +66,7 @@ export function startProcessMetrics(registry: MetricsRegistry, clock: Clock): ()
   };
 }
 
-/** The soft limit on open files, where the kernel tells it. */
+/** The soft limit on open files, where the kernel shows it. */
 function maxOpenFiles(): number | undefined {
   try {
     const found = /^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "latin1"));

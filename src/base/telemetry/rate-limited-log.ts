@@ -4,7 +4,7 @@ import type { LogFields, Logger } from "./logger.ts";
 export interface RateLimits {
   /** At most one line per key in this many milliseconds; above 0. */
   readonly intervalMs: number;
-  /** Keys told apart at a time, at least 1; while all are in use, further keys share one. */
+  /** Most keys with a place of their own at a time, at least 1. While all places are in use, further keys share one. */
   readonly maxKeys: number;
 }
 
@@ -15,8 +15,8 @@ interface Gate {
 }
 
 /**
- * Lets one line per key and interval through, however often the same thing happens: at most `maxKeys` + 1 lines per
- * interval altogether. A line that follows suppressed ones says how many in the field `suppressed`.
+ * Lets one line per key and interval through: at most `maxKeys` + 1 lines per interval altogether. A line that follows
+ * suppressed ones gives their number in the field `suppressed`.
  */
 export class RateLimitedLog {
   readonly #logger: Logger;
@@ -51,7 +51,7 @@ export class RateLimitedLog {
     return true;
   }
 
-  /** Number of keys told apart at the moment, at most `maxKeys`. */
+  /** Number of keys with a place of their own at the moment, at most `maxKeys`. */
   get size(): number {
     return this.#gates.size;
   }

@@ -12,9 +12,9 @@ import { CounterFamily, GaugeFamily, HistogramFamily } from "./metric-types.ts";
 export type AnyFamily = CounterFamily | GaugeFamily | HistogramFamily;
 
 /**
- * All metric families of a process. Numbers live in typed arrays: callers keep the child that `family.with(...)` returns,
- * and an observation is then one or two array writes. Twins are worked out when the page is rendered, so they cost an
- * observation nothing. Uses no Node API.
+ * All metric families of a process. The numbers are in typed arrays. Callers keep the child that `family.with(...)` returns, so
+ * an observation is one or two array writes. Twins are computed when the page is rendered, so they cost an observation nothing.
+ * Uses no Node API.
  */
 export class MetricsRegistry {
   readonly #families: AnyFamily[] = [];
@@ -22,7 +22,7 @@ export class MetricsRegistry {
   readonly #callbacks = new Set<() => void>();
   readonly #onRenderError: (error: unknown) => void;
 
-  /** @param options.onRenderError is told when an `onRender` callback throws; the page is rendered all the same */
+  /** @param options.onRenderError gets the error when an `onRender` callback throws; the page is still rendered */
   constructor(options: { readonly onRenderError?: (error: unknown) => void } = {}) {
     this.#onRenderError = options.onRenderError ?? (() => {});
   }
@@ -52,7 +52,7 @@ export class MetricsRegistry {
     return family;
   }
 
-  /** Calls `callback` before every rendering, to refresh gauges; returns what takes it off again. */
+  /** Calls `callback` before every rendering, to refresh gauges. Returns a function that removes the callback. */
   onRender(callback: () => void): () => void {
     this.#callbacks.add(callback);
     return () => this.#callbacks.delete(callback);

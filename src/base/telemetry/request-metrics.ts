@@ -18,8 +18,8 @@ const M = ["model_name", "target_model_name"] as const;
 const M4 = ["model_name", "target_model_name", "fairness_id", "priority"] as const;
 
 /**
- * Series of a family: 1,000 that clients choose, as many again for names of the operator (scheduling 8.1), and some that
- * stand for several. Who counts sees to it that there are no more.
+ * Series of a family: 1,000 that clients choose, as many again for names of the operator (scheduling 8.1), and some that stand
+ * for several. The code that counts keeps to this number.
  */
 const MAX_SERIES = 2048;
 /** The same for each error code, or for streams and others. */
@@ -33,7 +33,7 @@ function older(name: string, labels: readonly string[] = M): readonly TwinSpec[]
   ];
 }
 
-/** What is counted about requests (scheduling 8.3). */
+/** Metrics of requests (scheduling 8.3). */
 export const REQUEST_METRICS = {
   requestTotal: {
     type: "counter",

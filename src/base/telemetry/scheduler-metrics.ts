@@ -4,7 +4,7 @@ import type { MetricTable } from "./registry.ts";
 const PLUGIN = ["plugin_name", "plugin_type"] as const;
 const DECISION = [...PLUGIN, "model_name", "decision_type"] as const;
 
-/** What is counted about decisions, plugins and the time spent here (scheduling 8.5). */
+/** Metrics of decisions, plugins and the time spent here (scheduling 8.5). */
 export const SCHEDULER_METRICS = {
   schedulerDuration: {
     type: "histogram",

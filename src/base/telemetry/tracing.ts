@@ -1,4 +1,4 @@
-/** What a span carries. */
+/** The attributes of a span. */
 export type SpanAttributes = Readonly<Record<string, SpanValue>>;
 export type SpanValue = string | number | boolean | readonly string[] | readonly number[];
 
@@ -7,13 +7,13 @@ export type SpanKind = "server" | "client";
 
 /** One operation of a trace. */
 export interface Span {
-  /** Whether it is sampled: what is not will be seen by nobody, and needs neither children nor attributes. */
+  /** Whether it is sampled. A span that is not sampled needs neither children nor attributes. */
   readonly sampled: boolean;
   child(name: string, attributes?: SpanAttributes, kind?: SpanKind): Span;
   /**
-   * A child that is over already; it may have children of its own.
+   * A child that has already ended; it may have children of its own.
    * @param started monotonic milliseconds
-   * @param ended the same
+   * @param ended monotonic milliseconds
    */
   past(name: string, started: number, ended: number, attributes?: SpanAttributes): Span;
   attribute(name: string, value: SpanValue): void;
@@ -26,12 +26,12 @@ export interface Span {
   end(): void;
 }
 
-/** Makes spans; does nothing at all when tracing is off. */
+/** Makes spans; does nothing when tracing is off. */
 export interface Tracing {
   readonly on: boolean;
   /** A span whose parent is described by `carrier` (W3C trace context and baggage), or a root when it describes none. */
   start(name: string, carrier: Readonly<Record<string, string>>, attributes?: SpanAttributes, kind?: SpanKind): Span;
-  /** Sends what is left, at most 5 s. */
+  /** Sends the remaining spans, at most 5 s. */
   close(): Promise<void>;
 }
 

@@ -14,10 +14,10 @@ import { podSnapshot } from "./pod.ts";
 import { PoolMembers } from "./pool-members.ts";
 import { WatchedObjects } from "./watched-objects.ts";
 
-/** Milliseconds between two words about pods that share an address. */
+/** Milliseconds between two log lines about pods that share an address. */
 const TELL_EVERY = 60_000;
 
-/** Which pods serve: those of a pool, or those that a label selector picks where there is no pool (api-resources 3.1). */
+/** The source of the serving pods: a pool, or a label selector where there is no pool (api-resources 3.1). */
 export type MembershipSource =
   | { readonly kind: "pool"; readonly name: string; readonly group: string | undefined }
   | { readonly kind: "selector"; readonly membership: PoolMembership };
@@ -27,14 +27,14 @@ interface ClusterStateOptions {
   readonly namespace: string;
   readonly source: MembershipSource;
   readonly endpoints: EndpointRegistry;
-  /** Where API objects go; unused with a selector. */
+  /** The store of API objects; unused with a selector. */
   readonly store: ResourceStore;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Logger;
 }
 
-/** One kind as it is followed, for metrics and for people. */
+/** One followed kind, for metrics and for people. */
 export interface FollowedKind {
   /** Plural and group, such as `pods` or `inferencepools.inference.networking.k8s.io`. */
   readonly name: string;
@@ -42,15 +42,15 @@ export interface FollowedKind {
 }
 
 /**
- * Follows a namespace of a cluster: the pool, its pods, and the objects that refer to the pool (api-resources 3.2, 3.3). What
- * was last known stays in force for as long as the API server is away.
+ * Follows a namespace of a cluster: the pool, its pods, and the objects that refer to the pool (api-resources 3.2, 3.3). The
+ * last known state stays in force while the API server is away.
  */
 export class ClusterState {
   readonly #options: ClusterStateOptions;
   readonly #members: PoolMembers;
   readonly #pods: Reflector<PodSnapshot>;
   readonly #objects: readonly WatchedObjects[];
-  /** Those of them that are pools. */
+  /** The members of `#objects` that are pools. */
   readonly #pools: WatchedObjects[] = [];
   readonly #stops: (() => void)[] = [];
   #membership: PoolMembership | undefined;
@@ -101,8 +101,8 @@ export class ClusterState {
   }
 
   /**
-   * A pool is held, or there needs to be none, and what there is was seen once (api-resources 3.3): whoever were told to come
-   * before that would be refused. It says nothing about endpoints.
+   * Every kind was read once, and a pool is held where one is needed (api-resources 3.3). Clients that came before that would
+   * be refused. It says nothing about endpoints.
    */
   get synced(): boolean {
     this.#seenAll ||= this.#pods.state.synced && this.#members.settled && this.#objects.every(({ known }) => known);
@@ -143,7 +143,7 @@ export class ClusterState {
     this.#members.usePool(membership);
   }
 
-  /** Whoever finds that a picker is not ready, or is restarted over and over for that, looks for the cause in its log. */
+  /** The log names the cause for a user who finds that the picker is not ready, or restarts again and again because of that. */
   #tellPool(): void {
     const { source, namespace, store, log } = this.#options;
     if (source.kind !== "pool" || !this.#pools.every(({ known }) => known)) return;
@@ -172,7 +172,7 @@ interface PoolSelection extends PoolMembership {
   readonly labels: Readonly<Record<string, string>>;
 }
 
-/** What of a pool decides who its endpoints are (api-resources 3.4). */
+/** The fields of a pool that decide which endpoints belong to it (api-resources 3.4). */
 function membershipOf({ meta, selector, targetPorts }: InferencePool): PoolSelection {
   const wanted = Object.entries(selector);
   return {
@@ -183,7 +183,7 @@ function membershipOf({ meta, selector, targetPorts }: InferencePool): PoolSelec
   };
 }
 
-/** The order of labels does not matter, that of ports does: it is the rank. */
+/** The order of labels does not matter. That of ports does: it is the rank. */
 function sameMembership(a: PoolMembership | undefined, b: PoolMembership | undefined): boolean {
   if (a === undefined || b === undefined) return a === b;
   const [one, other] = [a as PoolSelection, b as PoolSelection].map(({ namespace, labels, ports }) =>

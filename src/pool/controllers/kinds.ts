@@ -8,13 +8,13 @@ const type = (group: string, version: string, plural: string, kind: string): Res
   kind,
 });
 
-/** A kind of ours: where it may be found, the best place first. */
+/** A kind of Sluice's API, with the groups that may hold it, the best first. */
 interface WatchedKind {
   readonly kind: ResourceObject["kind"];
   readonly types: readonly ResourceType[];
 }
 
-/** Both groups of pools are read side by side: which one counts is decided when both hold ours (api-resources 3.1). */
+/** Both groups of pools are read side by side. When both hold the pool, api-resources 3.1 decides which one counts. */
 export const POOL_TYPES: readonly ResourceType[] = [
   type(GROUP.stable, "v1", "inferencepools", "InferencePool"),
   type(GROUP.experimental, "v1alpha2", "inferencepools", "InferencePool"),
@@ -22,7 +22,7 @@ export const POOL_TYPES: readonly ResourceType[] = [
 
 export const MODEL_TYPE = type(GROUP.experimental, "v1alpha2", "inferencemodels", "InferenceModel");
 
-/** What refers to a pool; of a kind that is there in two groups the first one counts (api-resources 3.2). */
+/** The kinds that refer to a pool. Of a kind that exists in two groups the first one counts (api-resources 3.2). */
 export const DEPENDANT_KINDS: readonly WatchedKind[] = [
   {
     kind: "InferenceModel",

@@ -37,10 +37,10 @@ export interface KubernetesPoolParts {
   readonly log: Logger;
 }
 
-/** Who tells events. */
+/** The source name of events. */
 const COMPONENT = "sluice-epp";
 
-/** The pool of a cluster: pods, API objects, leadership, and what is written back (api-resources 3). */
+/** The pool of a cluster: pods, API objects, leadership, and the objects that it writes back (api-resources 3). */
 export class KubernetesPool implements PoolSource {
   readonly models: ModelOptions;
   readonly hooks: readonly OwnHook[];
@@ -55,12 +55,12 @@ export class KubernetesPool implements PoolSource {
   #stopMetrics: (() => void) | undefined;
 
   /**
-   * Finds the API server, without asking it anything yet.
+   * Finds the API server, without a request to it.
    * @throws SluiceError KUBERNETES_ACCESS, POD_NAME, LABEL_SELECTOR, FLAG_VALUE, FLAG_CONFLICT, RESOURCE_LIMIT
    */
   static async connect(parts: KubernetesPoolParts): Promise<KubernetesPool> {
     const { env, clock, settings, log } = parts;
-    // As with the reference: who names a file in a pod means the cluster of that file.
+    // As in the reference: a file given in a pod means the cluster of that file.
     const file = settings.kubeconfig ?? (env["KUBECONFIG"] || undefined);
     const access = file === undefined ? await inCluster(env, clock) : await kubeconfig(file, { clock });
     if (access === undefined)
@@ -78,7 +78,7 @@ export class KubernetesPool implements PoolSource {
     const { members, namespace, metricsAuth, matching, standardShedAt, legacyCriticality } = settings;
     this.#api = api;
     this.#parts = parts;
-    // A namespace may hold thousands of objects that say the same nonsense.
+    // A namespace may hold thousands of objects with the same mistake.
     const notices = new RateLimitedLog(log, clock, { intervalMs: 10_000, maxKeys: 20 });
     this.#store = new ResourceStore({
       pool: members.kind === "pool" ? { name: members.name, namespace, group: members.group } : {},
@@ -144,7 +144,7 @@ export class KubernetesPool implements PoolSource {
     this.#writer?.close();
     this.#state?.close();
     await this.#elector?.release();
-    // An event that is under way is not waited for.
+    // Does not wait for an event that is under way.
     const written = this.#events.close();
     await this.#api.close();
     await written;
@@ -174,10 +174,10 @@ function leaseName({ namespace, members }: KubernetesSettings, env: KubernetesPo
 }
 
 /**
- * Shows how up to date the picture of the cluster is, and who leads; worked out whenever the page is rendered.
- * @param state what is followed; the same kinds every time
- * @param election whether this replica leads; absent = there is none
- * @returns stops showing it
+ * Shows how up to date the picture of the cluster is, and which replica leads. Computed whenever the page is rendered.
+ * @param state the followed kinds; the same ones every time
+ * @param election whether this replica leads; absent = there is no election
+ * @returns a function that stops it
  */
 export function showCluster(
   { registry, metrics }: { readonly registry: MetricsRegistry; readonly metrics: Metrics },
@@ -190,7 +190,7 @@ export function showCluster(
   return registry.onRender(() => {
     for (const { name, state: followed } of state.kinds()) {
       const { absent, kept, heardAt, objects, lists, failures } = followed;
-      // Nobody should be woken because a kind that need not be there is not; what counts of one that may not be read ages.
+      // An optional kind that is not there must not raise an alert. The state of a kind that may no longer be read grows old.
       if (absent && !kept) metrics.kubernetesHeardAge.remove(name);
       else metrics.kubernetesHeardAge.with(name).set((clock.now() - Math.max(startedAt, heardAt)) / 1000);
       metrics.kubernetesObjects.with(name).set(objects);

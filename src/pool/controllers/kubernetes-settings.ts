@@ -1,10 +1,10 @@
 import { SluiceError } from "../../base/inference/errors.ts";
 import type { ResolverOptions } from "../resources/resolve.ts";
 
-/** What of a cluster a picker serves, and how it takes part. */
+/** The part of a cluster that a picker serves, and how the picker takes part. */
 export interface KubernetesSettings extends Pick<ResolverOptions, "matching" | "standardShedAt" | "legacyCriticality"> {
   readonly namespace: string;
-  /** Which pods serve: those of an InferencePool, or those that a label selector picks (api-resources 3.1). */
+  /** The source of the serving pods: an InferencePool, or a label selector (api-resources 3.1). */
   readonly members:
     | { readonly kind: "pool"; readonly name: string; readonly group: string | undefined }
     | { readonly kind: "selector"; readonly selector: string; readonly ports: readonly number[] };
@@ -17,7 +17,7 @@ export interface KubernetesSettings extends Pick<ResolverOptions, "matching" | "
 }
 
 /**
- * What goes for the name of the pool where a selector takes its place: that of the Deployment, cut out of the pod's name
+ * The name that replaces the pool's where a selector takes its place: that of the Deployment, cut out of the pod's name
  * (api-resources 3.1).
  * @throws SluiceError POD_NAME
  */

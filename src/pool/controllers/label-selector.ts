@@ -1,6 +1,6 @@
 import { SluiceError } from "../../base/inference/errors.ts";
 
-/** Whether a set of labels fits a selector. */
+/** Whether a set of labels matches a selector. */
 export type LabelPredicate = (labels: Readonly<Record<string, string>>) => boolean;
 
 const KEY = "(?:[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?";
@@ -14,9 +14,10 @@ const WHOLE_VALUE = new RegExp(`^${VALUE}$`);
 const MAX_REQUIREMENTS = 64;
 
 /**
- * Reads a label selector as kubectl and `--endpoint-selector` take it: `a=b`, `a==b`, `a!=b`, `a in (b,c)`, `a notin (b,c)`, `a`,
- * `!a`, comma separated, all of which must hold (api-resources 3.1). As in Kubernetes, `!=` and `notin` hold without the label.
- * @throws SluiceError LABEL_SELECTOR naming the requirement that makes no sense
+ * Reads a label selector as kubectl and `--endpoint-selector` take it: `a=b`, `a==b`, `a!=b`, `a in (b,c)`, `a notin (b,c)`,
+ * `a`, `!a`, comma separated. All requirements must hold (api-resources 3.1). As in Kubernetes, `!=` and `notin` hold without
+ * the label.
+ * @throws SluiceError LABEL_SELECTOR naming the invalid requirement
  */
 export function parseLabelSelector(text: string): LabelPredicate {
   const parts = splitRequirements(text);
@@ -54,7 +55,7 @@ function requirementOf(part: string, text: string): LabelPredicate {
   return (labels) => Object.hasOwn(labels, key!) === (not === "");
 }
 
-/** Parts between the commas that stand outside parentheses. */
+/** Parts between the commas outside parentheses. */
 function splitRequirements(text: string): string[] {
   const parts: string[] = [];
   let depth = 0;

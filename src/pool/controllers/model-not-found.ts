@@ -5,23 +5,23 @@ import type { ResourceStore } from "../resources/resource-store.ts";
 
 /** Milliseconds between two reports about the same target of the same InferenceModel. */
 const REPORT_EVERY = 60_000;
-/** Targets told apart at a time; while all of them were reported lately, further ones wait. */
+/** Most targets that are remembered. While all of them were reported within the interval, further ones wait. */
 const MAX_TARGETS = 1000;
 
 /** Reason of the event that a report becomes. */
 export const TARGET_MODEL_NOT_FOUND = "TargetModelNotFound";
 
 export interface ModelNotFoundOptions {
-  /** Where InferenceModels are looked up. */
+  /** The source of InferenceModels. */
   readonly resources: Pick<ResourceStore, "model">;
-  /** Tells people about an InferenceModel, such as by an event on it. */
+  /** Reports to people about an InferenceModel, such as by an event on it. */
   readonly report: (model: ObjectMeta, text: string) => void;
   readonly clock: Clock;
 }
 
 /**
- * Reports an InferenceModel whose target no model server knows: a server answered 404 to a request that was sent on under
- * that name (api-resources 2.4). One report a minute for each target, of at most 1,000 targets; any other answer costs a
+ * Reports an InferenceModel whose target no model server knows: a server answered 404 to a request that was forwarded under
+ * that name (api-resources 2.4). Each target gets one report a minute, at most 1,000 targets. Any other answer costs one
  * comparison.
  */
 export function modelNotFound({ resources, report, clock }: ModelNotFoundOptions): RequestHook {
@@ -56,7 +56,7 @@ export function modelNotFound({ resources, report, clock }: ModelNotFoundOptions
   };
 }
 
-/** Whether the name comes from this object: what a rewrite rule or a header chose is none of its doing. */
+/** Whether the name comes from this object. The object has no part in a name that a rewrite rule or a header chose. */
 function hasTarget({ modelName, targets }: InferenceModel, name: string): boolean {
   return targets.length === 0 ? name === modelName : targets.some((target) => target.name === name);
 }

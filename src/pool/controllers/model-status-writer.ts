@@ -10,7 +10,7 @@ import type { InferenceModel } from "../resources/objects.ts";
 import type { ResourceStore } from "../resources/resource-store.ts";
 import { MODEL_TYPE } from "./kinds.ts";
 
-/** Milliseconds from a change to writing: one event of a user is often several of the API server. */
+/** Milliseconds from a change to the write: one event of a user is often several of the API server. */
 const SETTLE = 200;
 /** Milliseconds after which a failed write is tried again. */
 const TRY_AGAIN = 5000;
@@ -23,13 +23,13 @@ interface ModelStatusWriterOptions {
 }
 
 /**
- * Says in the status of every InferenceModel of the pool whether it is in force or which other one owns its model name
- * (api-resources 2.3). It writes on changes only, one object at a time, leaves conditions of others alone, and gives up
- * for good where it may not write. To be started by the leader alone.
+ * Writes into the status of every InferenceModel of the pool whether it is in force or which other one owns its model name
+ * (api-resources 2.3). It writes on changes only, one object at a time, and leaves conditions of others alone. When a write is
+ * forbidden, it stops for good. Only the leader starts it.
  */
 export class ModelStatusWriter {
   readonly #options: ModelStatusWriterOptions;
-  /** What was last found in or written to the status of an object, by uid. */
+  /** The state last found in or written to the status of an object, by uid. */
   readonly #written = new Map<string, string>();
   readonly #log: RateLimitedLog;
   #stop: (() => void) | undefined;
@@ -43,14 +43,14 @@ export class ModelStatusWriter {
     this.#log = new RateLimitedLog(options.log, options.clock, { intervalMs: 60_000, maxKeys: 8 });
   }
 
-  /** Begins to write; without effect while it runs, and where it was forbidden to. */
+  /** Begins to write. No effect while it runs, or after a write was forbidden. */
   start(): void {
     if (this.#stop !== undefined || this.#forbidden) return;
     this.#stop = this.#options.store.onChange(() => this.#soon(SETTLE));
     this.#soon(0);
   }
 
-  /** Stops writing; what others write meanwhile is looked at anew after the next start. */
+  /** Stops writing. Because others may write meanwhile, the next start reads every status again. */
   close(): void {
     this.#stop?.();
     this.#stop = undefined;
@@ -59,7 +59,7 @@ export class ModelStatusWriter {
     this.#written.clear();
   }
 
-  /** Writes after so many milliseconds, or earlier. */
+  /** Writes after so many milliseconds at the latest. */
   #soon(ms: number): void {
     const { clock } = this.#options;
     const at = clock.now() + ms;
@@ -82,7 +82,7 @@ export class ModelStatusWriter {
     this.#writing = false;
   }
 
-  /** @returns false when the server is in no state to be asked about the others */
+  /** @returns false when the server cannot answer about the other objects either */
   async #writeEach(): Promise<boolean> {
     const seen = new Set<string>();
     for (const { model, winner } of [...this.#options.store.models()]) {
@@ -93,7 +93,7 @@ export class ModelStatusWriter {
       const verdict = `${generation} ${winner.meta.uid}`;
       if (this.#written.get(uid) === verdict) continue;
       const outcome = await this.#write(model, winner);
-      // Since a stop others may have written something else.
+      // After a stop others may have written another status.
       if (outcome === "done" && this.#stop === started) this.#written.set(uid, verdict);
       if (outcome === "server down") return false;
     }
@@ -101,19 +101,19 @@ export class ModelStatusWriter {
     return true;
   }
 
-  /** `done`: the status says what it should; otherwise it is tried again, if that makes sense. */
+  /** `done`: the status is correct, or another try makes no sense. Otherwise the write is tried again. */
   async #write(model: InferenceModel, winner: InferenceModel): Promise<"done" | "failed" | "server down"> {
     const { api, clock, log } = this.#options;
     const { namespace, name } = model.meta;
     try {
       const current = (await api.request({ method: "GET", path: objectPath(MODEL_TYPE, namespace, name) })) as Current;
-      // Another object took the name, or its next generation is on its way to us.
+      // Another object has taken the name, or a new object with this name has not arrived here yet.
       if (current.metadata?.uid !== model.meta.uid) return "done";
       const before = current.status?.conditions ?? [];
       const after = modelConditions(model, before, winner === model ? undefined : winner.meta, clock.wall());
       if (after === before) return "done";
       const { resourceVersion } = current.metadata;
-      // Conditions are a map by type: those of others are left alone by not being named.
+      // Conditions are a map by type: the apply does not name those of others, and so leaves them alone.
       const conditions = after.filter(({ type }) => OURS.has(type));
       const object = { metadata: { namespace, name, resourceVersion }, status: { conditions } };
       await applyStatus(api, MODEL_TYPE, namespace, name, FIELD_MANAGER, object, { force: true });
@@ -126,7 +126,7 @@ export class ModelStatusWriter {
         log.warn({}, `the status of InferenceModels is not written any more: ${messageOf(error)}`);
         return "done";
       }
-      // Deleted meanwhile: the watch will tell.
+      // Deleted meanwhile: the watch reports it.
       if (error instanceof ApiError && status === 404) return "done";
       this.#soon(status === 409 ? SETTLE : Math.max(TRY_AGAIN, retryAfter));
       if (status !== 409) {
@@ -138,7 +138,7 @@ export class ModelStatusWriter {
   }
 }
 
-/** Who owns what is written. */
+/** The owner of the fields that this writer sets. */
 const FIELD_MANAGER = "sluice-epp";
 const OURS: ReadonlySet<string> = new Set([CONDITION.accepted, CONDITION.ready]);
 

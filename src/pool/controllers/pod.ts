@@ -18,7 +18,7 @@ interface PodObject {
   };
 }
 
-/** What is kept of a pod of the API server; undefined for what has no name (api-resources 3.4). */
+/** The kept fields of a pod of the API server; undefined for an object without a name (api-resources 3.4). */
 export function podSnapshot(object: unknown): PodSnapshot | undefined {
   const { metadata = {}, status = {} } = object as PodObject;
   const { namespace = "", name, uid = "", labels = {}, annotations = {} } = metadata;
@@ -39,12 +39,12 @@ export function podSnapshot(object: unknown): PodSnapshot | undefined {
 
 const NO_ANNOTATIONS: Readonly<Record<string, string>> = {};
 
-/** Annotations that say which ports of a pod are in use; the second counts where the first is absent. */
+/** Annotations that name the active ports of a pod; the second counts where the first is absent. */
 const ACTIVE_PORTS = ["llm-d.ai/active-ports", "inference.networking.k8s.io/active-ports"] as const;
 
 /**
- * Who serves a pool: one endpoint per active port of each pod of its namespace that is ready, not being deleted, has an
- * address and is selected (api-resources 3.4, 3.5). A pure function of its arguments.
+ * The endpoints that serve a pool: one per active port of each serving pod of its namespace. A pod serves when it is ready, not
+ * being deleted, has an address and is selected (api-resources 3.4, 3.5). A pure function of its arguments.
  * @returns in the order of the pods, each one's ports in the order of the pool
  */
 export function membersOf(pool: PoolMembership, pods: Iterable<PodSnapshot>): EndpointSpec[] {
@@ -77,7 +77,7 @@ function activePorts({ annotations }: PodSnapshot, ports: readonly number[]): Re
   const active = new Set<number>();
   for (const item of annotations[key]!.split(",")) {
     const text = item.trim();
-    // A number and nothing behind it: `8000x` is somebody's mistake, not port 8000.
+    // A number without further text: `8000x` is a mistake, not port 8000.
     if (/^\d{1,5}$/.test(text) && ports.includes(Number(text))) active.add(Number(text));
   }
   return active;

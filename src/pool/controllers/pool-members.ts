@@ -6,7 +6,7 @@ import type { ObjectKey, ReflectedSink } from "../kubernetes/reflected.ts";
 import { membersOf } from "./pod.ts";
 
 /**
- * Milliseconds after which others get a turn while many pods have changed at once: requests are decided in the same thread
+ * Milliseconds of work on many changed pods, after which other work gets a turn: requests are decided in the same thread
  * (`bench/kubernetes.ts` measures it).
  */
 const SLICE = 2;
@@ -14,17 +14,17 @@ const SLICE = 2;
 interface PoolMembersOptions {
   readonly endpoints: EndpointRegistry;
   readonly clock: Clock;
-  /** Two pods say that they serve at `address`: from now on `owner` does. */
+  /** Two pods claim to serve at `address`: `owner` now does. */
   readonly onShared?: (address: string, owner: PodSnapshot, other: PodSnapshot) => void;
 }
 
-/** A pod that serves, or would if its addresses were its own. */
+/** A pod that serves, or would serve if no other pod claimed its addresses. */
 interface Serving {
   readonly pod: PodSnapshot;
   readonly specs: readonly EndpointSpec[];
 }
 
-/** Keeps the endpoints those of the pool's pods: a pure function of the pool and the pods last told of. */
+/** Keeps the endpoints equal to those of the pool's pods: a pure function of the pool and the last known pods. */
 export class PoolMembers implements ReflectedSink<PodSnapshot> {
   readonly #endpoints: EndpointRegistry;
   readonly #clock: Clock;
@@ -32,9 +32,9 @@ export class PoolMembers implements ReflectedSink<PodSnapshot> {
   readonly #pods = new Map<string, PodSnapshot>();
   readonly #serving = new Map<string, Serving>();
   readonly #claims = new AddressClaims();
-  /** Pods of which not every endpoint found room. */
+  /** Pods with endpoints that found no room. */
   readonly #short = new Set<string>();
-  /** Pods that have changed and whose endpoints have not yet, in the order in which they will. */
+  /** Pods that have changed and whose endpoints have not yet, in the order in which they will change. */
   readonly #unsettled = new Set<string>();
   #continuing = false;
   #pool: PoolMembership | undefined;
@@ -45,12 +45,12 @@ export class PoolMembers implements ReflectedSink<PodSnapshot> {
     this.#onShared = onShared;
   }
 
-  /** The endpoints are those of the pods last told of: false only for a moment after very many have changed. */
+  /** The endpoints are those of the last known pods. False only for a moment after very many pods have changed. */
   get settled(): boolean {
     return this.#unsettled.size === 0;
   }
 
-  /** The pool has another selector or other ports, or is no more: then it has no endpoints, from now on. */
+  /** The pool has another selector or other ports, or is gone: without a pool there are no endpoints. */
   usePool(pool: PoolMembership | undefined): void {
     this.#pool = pool;
     for (const key of this.#pods.keys()) this.#unsettled.add(key);
@@ -66,7 +66,7 @@ export class PoolMembers implements ReflectedSink<PodSnapshot> {
       if (this.#pods.has(key)) known++;
       if (this.#takes(key, pod)) changed.push(key);
     }
-    // First of all nothing more is sent to those that are gone.
+    // First, requests must no longer go to pods that are gone.
     if (known < before) this.#dropAllBut(pods);
     for (const key of changed) this.#unsettled.add(key);
     this.#settleSome(SLICE);
@@ -74,7 +74,7 @@ export class PoolMembers implements ReflectedSink<PodSnapshot> {
 
   put(pod: PodSnapshot): void {
     const key = keyOf(pod);
-    // Most changes of pods are nothing to us.
+    // Most changes of pods do not concern endpoints.
     if (!this.#takes(key, pod)) return;
     this.#settle(key);
     this.#useRoom();
@@ -91,7 +91,7 @@ export class PoolMembers implements ReflectedSink<PodSnapshot> {
     this.#unsettled.clear();
   }
 
-  /** @returns whether anything of it is new */
+  /** @returns whether the snapshot differs from the known one */
   #takes(key: string, pod: PodSnapshot): boolean {
     const known = this.#pods.get(key);
     if (known !== undefined && samePod(known, pod)) return false;
@@ -124,7 +124,7 @@ export class PoolMembers implements ReflectedSink<PodSnapshot> {
     }
   }
 
-  /** Makes the endpoints of one pod what they should be, and those of pods that claim the same addresses. */
+  /** Corrects the endpoints of one pod, and those of pods that claim the same addresses. */
   #settle(key: string): void {
     this.#unsettled.delete(key);
     this.#short.delete(key);
@@ -135,7 +135,7 @@ export class PoolMembers implements ReflectedSink<PodSnapshot> {
     for (const spec of before?.specs ?? []) {
       const heir = this.#claims.release(addressOf(spec), before!.pod);
       if (heir !== undefined) concerned.push(heir);
-      // Another pod of the same name is another server: what was learnt of the old one does not hold for it.
+      // Another pod of the same name is another server: data about the old one does not apply to it.
       if (pod?.uid !== before!.pod.uid || !specs.some(({ name }) => name === spec.name))
         this.#endpoints.remove(endpointId(spec));
     }
@@ -157,7 +157,7 @@ export class PoolMembers implements ReflectedSink<PodSnapshot> {
     else if (owner !== pod) this.#onShared(address, owner, pod);
   }
 
-  /** Lets go of those of its endpoints whose address is another's. */
+  /** Removes those of its endpoints whose address now belongs to another pod. */
   #withdraw(pod: PodSnapshot): void {
     for (const spec of this.#specsOf(pod))
       if (this.#claims.owner(addressOf(spec)) !== pod) this.#endpoints.remove(endpointId(spec));
@@ -173,7 +173,7 @@ export class PoolMembers implements ReflectedSink<PodSnapshot> {
     return this.#serving.get(keyOf(pod))?.specs ?? [];
   }
 
-  /** A pod that found no room is ready and has nothing more to tell: it is thought of when others go. */
+  /** A pod that found no room is ready and will not change. So it gets its endpoints when others leave. */
   #useRoom(): void {
     const endpoints = this.#endpoints;
     for (const key of this.#short) {
@@ -194,16 +194,16 @@ function addressOf({ address, port }: EndpointSpec): string {
 }
 
 /**
- * Whose an address and port is. An IP is given out again as soon as a pod has ended, which the API server may not know yet:
- * of two pods that say they serve there the one that started later does, and the other one is asked for again should that
- * one leave. Keyed by port as well: pods in the network of their node share its address on purpose.
+ * Which pod owns an address and port. An IP is given out again as soon as a pod has ended, which the API server may not know
+ * yet. Of two pods that claim to serve there, the one that started later owns it. The other one gets it when that pod leaves.
+ * Keyed by port as well, because pods in the network of their node share its address on purpose.
  */
 class AddressClaims {
   readonly #owners = new Map<string, PodSnapshot>();
-  /** Who claims what is another's; hardly ever anybody. */
+  /** Pods that claim an address of another pod; most often empty. */
   readonly #others = new Map<string, PodSnapshot[]>();
 
-  /** @param address `host:port` @returns whose it was until now, where `pod` takes it from another one */
+  /** @param address `host:port` @returns the owner until now, when `pod` takes the address from it */
   claim(address: string, pod: PodSnapshot): PodSnapshot | undefined {
     const owner = this.#owners.get(address);
     if (owner === pod) return undefined;
@@ -216,7 +216,7 @@ class AddressClaims {
     return owner;
   }
 
-  /** @returns whose it is from now on, where it was that of `pod` and another one claims it, too */
+  /** @returns the new owner, when `pod` owned the address and another pod claims it, too */
   release(address: string, pod: PodSnapshot): PodSnapshot | undefined {
     const others = this.#others.get(address);
     if (this.#owners.get(address) !== pod) {
@@ -237,7 +237,7 @@ class AddressClaims {
     return this.#owners.get(address);
   }
 
-  /** Addresses that somebody claims. */
+  /** Number of claimed addresses. */
   get size(): number {
     return this.#owners.size;
   }
@@ -248,7 +248,7 @@ class AddressClaims {
     else others.push(pod);
   }
 
-  /** Those of `others` but one go on waiting. */
+  /** Removes one pod from `others`; the rest keeps waiting. */
   #keep(address: string, others: readonly PodSnapshot[], gone: PodSnapshot): void {
     const left = others.filter((each) => each !== gone);
     if (left.length === 0) this.#others.delete(address);
@@ -256,7 +256,7 @@ class AddressClaims {
   }
 }
 
-/** Every replica must come to the same answer: where times are equal the unique id decides. */
+/** Every replica must reach the same result: where times are equal the unique id decides. */
 function startedLater(a: PodSnapshot, b: PodSnapshot): boolean {
   return a.since === b.since ? a.uid > b.uid : a.since > b.since;
 }

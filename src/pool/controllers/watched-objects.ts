@@ -10,23 +10,23 @@ import type { InferencePool, ResourceObject } from "../resources/objects.ts";
 import { readServed } from "../resources/read.ts";
 import type { ResourceStore } from "../resources/resource-store.ts";
 
-/** Milliseconds between two looks at which of the types is there, and whether there is room for what was refused. */
+/** Milliseconds between two checks of which types are there, and whether there is room for objects that the store refused. */
 const CHOOSE_EVERY = 5000;
-/** Failures of a type after which nobody waits for its first list any more: nothing here is worth an outage. */
+/** Failures of a type after which readiness no longer waits for its first list: no type of object is worth an outage. */
 const FAILURES_WAITED_FOR = 3;
-/** Milliseconds between two words about the store's refusals, and about objects without effect. */
+/** Milliseconds between two log lines about the store's refusals, and about objects without effect. */
 const TELL_EVERY = 10_000;
-/** Objects that one message names. */
+/** Most objects that one message names. */
 const MAX_NAMES = 10;
 
 interface WatchedObjectsOptions {
   readonly kind: ResourceObject["kind"];
-  /** Where the kind may be found, the best place first: of several that are there the first counts. */
+  /** The types that may hold the kind, the best first. Of several that are there the first counts. */
   readonly types: readonly ResourceType[];
   readonly fieldSelector?: string;
   /** Name of the pool: an object that refers to another one is not kept. */
   readonly pool?: string;
-  /** Told once of each type, as soon as it is known what there is of it. */
+  /** Called once for each type, as soon as its state is known. */
   readonly onSeen?: () => void;
   readonly api: ApiClient;
   readonly namespace: string;
@@ -36,7 +36,7 @@ interface WatchedObjectsOptions {
   readonly log: Logger;
 }
 
-/** The objects of one type, as the API server last told of them. */
+/** The objects of one type in their last known state. */
 interface TypeObjects {
   readonly type: ResourceType;
   readonly reflector: Reflector<ResourceObject>;
@@ -44,8 +44,8 @@ interface TypeObjects {
 }
 
 /**
- * Follows the objects of one kind into the store. Of a kind that exists in two groups both are read, and the better one counts
- * from the moment it is there (api-resources 3.2).
+ * Follows the objects of one kind into the store. Of a kind that exists in two groups both are read. The better one counts as
+ * soon as it is there (api-resources 3.2).
  */
 export class WatchedObjects {
   readonly #options: WatchedObjectsOptions;
@@ -53,9 +53,9 @@ export class WatchedObjects {
   readonly #log: RateLimitedLog;
   #chosen: TypeObjects;
   #choosing: Timer | undefined;
-  /** Objects of a lesser group that were told to have no effect, by {@link keyOf}. */
+  /** Objects of a lesser group that were reported to have no effect, by {@link keyOf}. */
   #toldIgnored: ReadonlySet<string> = new Set();
-  /** The store lacks some of what is there: it had no room. */
+  /** The store lacks some of the objects, because it had no room. */
   #behind = false;
 
   constructor(options: WatchedObjectsOptions) {
@@ -81,7 +81,7 @@ export class WatchedObjects {
     for (const { reflector } of this.#types) reflector.close();
   }
 
-  /** It is known what there is, or that this cannot be found out soon. */
+  /** It is known which objects exist, or that this cannot be found out soon. */
   get known(): boolean {
     return this.#types.every((type) => type.reflector.state.synced || !mayBeThere(type));
   }
@@ -141,10 +141,10 @@ export class WatchedObjects {
     );
   }
 
-  /** @returns whether another type counts from now on */
+  /** @returns whether another type now counts */
   #choose(): boolean {
     const best = this.#types.find(mayBeThere);
-    // The better one may be there, and what it holds decides.
+    // The better type may be there, and then its objects decide.
     if (best === undefined || !best.reflector.state.synced) return false;
     for (const type of this.#types) if (type !== best) this.#tellIgnored(type, best);
     if (best === this.#chosen) return false;
@@ -158,7 +158,9 @@ export class WatchedObjects {
     return true;
   }
 
-  /** Whoever installs the newer definitions switches off what was made in the older group: they are to know what. */
+  /**
+   * Newer definitions switch off the objects of the older group. The user who installs the definitions must learn which ones.
+   */
   #tellIgnored({ type, objects }: TypeObjects, best: TypeObjects): void {
     if ([...objects.keys()].every((key) => this.#toldIgnored.has(key))) return;
     const names = [...objects.values()].map(({ meta }) => meta.name).sort();
@@ -183,7 +185,7 @@ export class WatchedObjects {
     });
   }
 
-  /** What the store refuses is told and changes nothing. */
+  /** A refusal of the store is logged and changes nothing. */
   #guarded(change: () => void): void {
     try {
       change();
@@ -195,7 +197,7 @@ export class WatchedObjects {
   }
 }
 
-/** What is known of a type stays in force when it may be read no longer. */
+/** The known objects of a type stay in force when the type may no longer be read. */
 function mayBeThere({ reflector: { state } }: TypeObjects): boolean {
   if (state.absent) return state.kept;
   return state.synced || state.failures < FAILURES_WAITED_FOR;
@@ -205,21 +207,22 @@ function keyOf({ namespace, name }: ObjectKey): string {
   return `${namespace}/${name}`;
 }
 
-/** Objects whose problems are remembered as told; those beyond are told of again. */
+/** Most objects whose problems are remembered as reported; those of further objects are reported again. */
 const MAX_TOLD = 1000;
 const KEPT = "this InferencePool stays in force as it was last readable";
 
 /**
- * Reads the objects of one type as the API server lists and watches them: items of a list do not say of what kind they are.
- * What is wrong with an object is told once per generation of it; a broken one counts as not there. Not so our pool: one that
- * a newer release wrote in words we cannot read stays as it last was, since without it there are no endpoints at all.
+ * Reads the objects of one type as the API server lists and watches them: items of a list do not state their kind. A problem of
+ * an object is reported once per generation. A broken object counts as absent. Our pool is the exception: when a newer release
+ * wrote it in a form that this release cannot read, it keeps its last state. Without the pool there would be no endpoints at
+ * all.
  */
 export function objectReader(
   { group, version, kind }: ResourceType,
   log: Logger,
 ): (object: unknown) => ResourceObject | undefined {
   const told = new Set<string>();
-  /** As it was last readable: at most one is watched at a time. */
+  /** The last readable pool: at most one pool is watched at a time. */
   let pool: InferencePool | undefined;
 
   function tell(item: unknown, problems: readonly string[]): void {

@@ -1,6 +1,6 @@
 import { BlockList, isIP, isIPv4, isIPv6, SocketAddress } from "node:net";
 
-/** Addresses that no single server has, by what is wrong with them (envoy-data-plane 4.5, D-58). */
+/** Addresses that no single server has, by their fault (envoy-data-plane 4.5, D-58). */
 const NO_SERVER: readonly { readonly kind: string; readonly list: BlockList }[] = [
   { kind: "unspecified", list: blocks(["0.0.0.0", 8, "ipv4"], ["::", 128, "ipv6"]) },
   { kind: "link-local", list: blocks(["169.254.0.0", 16, "ipv4"], ["fe80::", 10, "ipv6"]) },
@@ -15,8 +15,8 @@ function blocks(...subnets: readonly (readonly [string, number, "ipv4" | "ipv6"]
 }
 
 /**
- * Why nobody can be served at an address: it is unspecified, link-local, multicast or broadcast, IPv4 within IPv6
- * included. Undefined for any other address, loopback too, and for host names.
+ * Why no server can be at an address: it is unspecified, link-local, multicast or broadcast, IPv4 within IPv6 included.
+ * Undefined for any other address, loopback too, and for host names.
  * @param address literal without brackets
  */
 function unservable(address: string): string | undefined {
@@ -27,8 +27,8 @@ function unservable(address: string): string | undefined {
 }
 
 /**
- * One spelling per address, for comparing: IPv6 without brackets in its canonical text (RFC 5952), anything else in
- * lower case. Text that is no address comes back in lower case and so matches nothing but itself.
+ * One spelling per address, for comparisons: IPv6 without brackets in its canonical text (RFC 5952), any other text in lower
+ * case. Text that is no address therefore matches only itself.
  */
 export function normaliseAddress(text: string): string {
   if (!text.includes(":")) return text.toLowerCase();
@@ -58,10 +58,10 @@ export function portOf(text: string): number | undefined {
 }
 
 /**
- * Which addresses a file may hold. `strict`: IPv4 literals, as the published `file-discovery` plugin. `multicluster`:
- * also IPv6 literals and DNS-1123 subdomains, as its alpha `multicluster-file-discovery` (api-resources 6A.7). `lenient`:
- * also what Compose and people write, for `--endpoints` of our own commands. All take loopback, and none takes an
- * address that no server has: unspecified, link-local, multicast.
+ * The addresses that a file may hold. `strict`: IPv4 literals, as the published `file-discovery` plugin. `multicluster`: also
+ * IPv6 literals and DNS-1123 subdomains, as its alpha `multicluster-file-discovery` (api-resources 6A.7). `lenient`: also names
+ * of Compose and of people, for `--endpoints` of Sluice's own commands. All accept loopback. None accepts an address that no
+ * server has: unspecified, link-local, multicast.
  */
 export type EndpointsFlavour = "strict" | "multicluster" | "lenient";
 
@@ -71,7 +71,7 @@ const DNS_1123 = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/;
 
 /**
  * Reads an address without a port.
- * @returns the address without brackets and in lower case, or what it must be instead
+ * @returns the address without brackets and in lower case, or the description of a valid address
  */
 export function readAddress(
   text: string,
@@ -95,13 +95,16 @@ function servable(address: string): { readonly address: string } | { readonly pr
   return { problem: `must be the address of one server; ${address} is ${kind}` };
 }
 
-/** A name is judged by what would be dialled: URLs and resolvers read `0xa9fea9fe` and `2852039166` as IPv4 addresses. */
+/**
+ * A name is judged by the address that would be dialled: URLs and resolvers read `0xa9fea9fe` and `2852039166` as IPv4
+ * addresses.
+ */
 function dialable(name: string): { readonly address: string } | { readonly problem: string } {
   const url = URL.parse(`http://${name}`);
   if (url === null)
     return { problem: `must be an IP address or a host name; no host has the address ${JSON.stringify(name)}` };
   const kind = unservable(url.hostname);
-  // Short numbers are in 0.0.0.0/8. They are allowed as names, and there is no harm in dialling them.
+  // Short numbers are in 0.0.0.0/8. They are allowed as names, and to dial them does no harm.
   if (kind === undefined || kind === "unspecified") return { address: name.toLowerCase() };
   return { problem: `must be the address of one server; ${name} stands for ${url.hostname}, which is ${kind}` };
 }

@@ -3,12 +3,12 @@ import type { PoolEndpoint } from "./pool-endpoint.ts";
 
 /** The shortest distance between two scrapes of one endpoint, milliseconds (scheduling 1.2). */
 export const MIN_INTERVAL = 50;
-/** How long after its last request an endpoint still counts as busy, milliseconds. */
+/** Milliseconds after its last request for which an endpoint still counts as busy. */
 const AFTERGLOW = 1000;
 
 /**
- * Idle endpoints are scraped in batches this many milliseconds apart, because most of what a lone scrape costs is waking up
- * with cold caches: 100 bare fetches a second took 0.028 core one by one and 0.020 in fives.
+ * Idle endpoints are scraped in batches this many milliseconds apart. Most of the cost of a lone scrape is to wake up with cold
+ * caches: 100 bare fetches a second took 0.028 core one by one and 0.020 in fives.
  */
 const BATCH = 50;
 
@@ -17,16 +17,16 @@ export interface CadenceOptions {
   readonly interval?: number;
   /** True keeps every endpoint at `interval`, busy or not: `--refresh-metrics-interval` was given. Default false. */
   readonly fixed?: boolean;
-  /** Milliseconds between scrapes of an idle endpoint at most; default 1,000. */
+  /** Most milliseconds between scrapes of an idle endpoint; default 1,000. */
   readonly idleInterval?: number;
   /**
-   * Scrapes per second that all busy endpoints together may take before their intervals stretch; default 2,000.
-   * Local in-flight counts are exact in between, so a large busy pool loses little and keeps its decision thread.
+   * Scrapes per second that all busy endpoints together may take before their intervals stretch; default 2,000. Local in-flight
+   * counts are exact in between. So a large busy pool loses little accuracy and keeps its decision thread free.
    */
   readonly maxPerSecond?: number;
 }
 
-/** How far apart the scrapes of an endpoint are: close while it has traffic, drifting apart while it has none. */
+/** The distance between two scrapes of an endpoint: short while it has traffic, growing while it has none. */
 export class Cadence {
   /** Milliseconds. */
   readonly base: number;
@@ -53,12 +53,12 @@ export class Cadence {
     if (!this.adaptive) return this.base;
     if (busy) return Math.max(this.base, (1000 * busyCount) / this.#maxPerSecond);
     const grown = interval * (1.5 + 0.5 * random.next());
-    // Up to a tenth below the idle interval: endpoints that fell idle together drift apart.
+    // Up to a tenth below the idle interval, so that endpoints which fell idle together drift apart.
     return Math.min(grown, Math.max(this.base, this.#idle * (1 - 0.1 * random.next())));
   }
 
   /**
-   * When to start the scrape that is due at `at`, monotonic milliseconds: for long intervals with the batch before it.
+   * When to start the scrape that is due at `at`, monotonic milliseconds. With a long interval it joins the batch before it.
    * @param interval milliseconds
    */
   batched(at: number, interval: number): number {

@@ -7,11 +7,11 @@ import type { EndpointRegistry } from "./registry.ts";
 import type { RunningScrape, ScrapeResult, Scraper } from "./scraper.ts";
 import { NOWHERE, TimerWheel, type WheelEntry } from "./timer-wheel.ts";
 
-/** Where failures are counted (scheduling 8.5). */
+/** The counters of failures (scheduling 8.5). */
 interface CollectorMetrics {
   /** `datalayer_poll_errors_total`: no page with status 200 within the time. */
   pollFailed(): void;
-  /** `datalayer_extract_errors_total`: a page on which something wanted was missing or of the wrong type. */
+  /** `datalayer_extract_errors_total`: a page on which a wanted value was missing or of the wrong type. */
   extractFailed(): void;
 }
 
@@ -50,9 +50,9 @@ class Target implements WheelEntry {
 }
 
 /**
- * Decides when each endpoint is scraped and what a result means for it. One timer wheel for all,
- * at most one scrape per endpoint, a bounded number at once; a down endpoint is left alone until its back-off is over.
- * After a failure the old values stay, with the time they were read at.
+ * Decides when each endpoint is scraped and applies the results. One timer wheel serves all endpoints. An endpoint has at most
+ * one scrape under way, and the number of scrapes at once is bounded. A down endpoint is not scraped until its back-off is
+ * over. After a failure the old values stay, with the time of their scrape.
  */
 export class Collector {
   readonly #clock: Clock;
@@ -101,7 +101,7 @@ export class Collector {
     );
   }
 
-  /** Stops for good: cancels what runs and closes the connections. */
+  /** Stops for good: cancels running scrapes and closes the connections. */
   async close(): Promise<void> {
     for (const unsubscribe of this.#unsubscribe.splice(0)) unsubscribe();
     for (const endpoint of [...this.#targets.keys()]) this.#remove(endpoint);
@@ -113,7 +113,7 @@ export class Collector {
     const target = new Target(endpoint, this.#cadence.base, (of, result) => this.#finish(of, result));
     this.#targets.set(endpoint, target);
     endpoint.scrapeInterval = this.#cadence.base;
-    // Spread over one interval: endpoints that came together are not scraped in step.
+    // Spread over one interval, so that endpoints that came together are not scraped in step.
     this.#plan(target, this.#clock.now() + this.#random.next() * this.#cadence.base);
   }
 
@@ -139,7 +139,7 @@ export class Collector {
     this.#wheel.put(target, at);
   }
 
-  /** A request on an endpoint that was idle: its figures are about to change, and are up to an idle interval old. */
+  /** A request went to an endpoint that was idle. Its figures are about to change, and are up to an idle interval old. */
   #wake(endpoint: PoolEndpoint): void {
     const target = this.#targets.get(endpoint);
     if (target === undefined || !this.#cadence.adaptive || endpoint.state === "down") return;
@@ -150,13 +150,13 @@ export class Collector {
 
   #onStateChanged(endpoint: PoolEndpoint): void {
     const target = this.#targets.get(endpoint);
-    // A scrape of our own that ends here plans the next one itself.
+    // A scrape that ends here plans the next one itself.
     if (target === undefined || target.running !== undefined || target.queued) return;
     if (endpoint.state === "down") this.#plan(target, endpoint.retryAt);
     else this.#scrapeNow(target);
   }
 
-  /** In the next turn of the event loop: callers are in the middle of a decision. */
+  /** Runs in the next turn of the event loop, because callers are in the middle of a decision. */
   #scrapeNow(target: Target): void {
     this.#wheel.take(target);
     target.plannedAt = this.#clock.now();
@@ -193,8 +193,8 @@ export class Collector {
   #onDue(target: Target): void {
     const { running } = target;
     if (running !== undefined) {
-      // Timers run before sockets are read: where this process stood still for the whole time, the page lies in the socket
-      // and counts. It is read before the next turn.
+      // Timers run before sockets are read. When this process paused for the whole time, the page is already in the socket and
+      // counts. It is read before the next turn.
       this.#clock.soon(() => {
         if (target.running === running)
           this.#finish(target, running.expire(`no complete metrics page within ${this.#timeout} ms`));
@@ -208,7 +208,7 @@ export class Collector {
   #launch(target: Target): void {
     const { endpoint } = target;
     const now = this.#clock.now();
-    // It was marked down by a request while this scrape waited for its turn.
+    // A request marked it down while this scrape waited for its turn.
     if (endpoint.state === "down" && now < endpoint.retryAt) {
       this.#plan(target, endpoint.retryAt);
       return;
@@ -260,8 +260,8 @@ export class Collector {
     target.interval = this.#cadence.next(target.interval, target.busy, this.#busy, this.#random);
     const missed = Math.floor((now - plannedAt) / target.interval);
     const next = this.#cadence.batched(plannedAt + (missed + 1) * target.interval, target.interval);
-    // From plan to plan, so that waiting for a free place and slow pages count: what is late by our own doing or by
-    // the server's habit is not stale. After a failure it must not grow, or old values would turn fresh again.
+    // The interval is measured from plan to plan. So it includes the wait for a free place and for slow pages, and such a delay
+    // does not make metrics stale. After a failure the interval must not grow, or old values would become fresh again.
     const distance = next - plannedAt;
     endpoint.scrapeInterval = succeeded ? distance : Math.min(endpoint.scrapeInterval, distance);
     this.#plan(target, next);

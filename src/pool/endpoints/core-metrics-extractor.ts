@@ -9,10 +9,10 @@ import { parseSpecification } from "./dialects/specification.ts";
 
 const BUILT_IN: readonly string[] = ENGINES.map(({ name }) => name);
 
-/** Means the default engine to the reference, so no engine can be called that. */
+/** The reference means the default engine by this name, so no engine can have it. */
 const RESERVED = "default";
 
-/** Each holds tables of 64 KiB. */
+/** Each engine holds tables of 64 KiB. */
 const MAX_ENGINES = 64;
 
 const engineConfig = z.strictObject({

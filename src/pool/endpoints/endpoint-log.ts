@@ -10,7 +10,7 @@ const WINDOW = 10_000;
 const LINES_EACH = 4;
 const LINES_ALL = 100;
 
-/** What was said about one endpoint in the window. */
+/** The lines about one endpoint in the window. */
 interface Told {
   lines: number;
   /** Changes of state that got no line. */
@@ -24,9 +24,10 @@ const WORDS: Readonly<Record<EndpointState, string>> = {
 };
 
 /**
- * Writes a line when an endpoint changes its state: `warn` when it goes down, `info` otherwise; and one when the last endpoint
- * of the pool goes down (`error`) or one of them is back (`info`). Lines are bounded in windows of 10 s. What got no line
- * is told at the end of the window, with the state of that moment, so that the last line about an endpoint is always true.
+ * Writes a line when an endpoint changes its state: `warn` when it goes down, `info` otherwise. It also writes a line when the
+ * last endpoint of the pool goes down (`error`) or one of them is back (`info`). Lines are bounded in windows of 10 s. Changes
+ * without a line are reported at the end of the window, with the state of that moment. So the last line about an endpoint is
+ * always true.
  */
 export class EndpointLog {
   readonly #clock: Clock;
@@ -39,7 +40,7 @@ export class EndpointLog {
   #window: Timer | undefined;
   /** Endpoints that are down. */
   #down = 0;
-  /** What was last said about the pool: every endpoint is down. */
+  /** The last line about the pool says that every endpoint is down. */
   #outage = false;
   #outageLines = 0;
 
@@ -68,7 +69,7 @@ export class EndpointLog {
     this.#window?.cancel();
   }
 
-  /** @param changes how many of them the line is to tell @param from the state before; absent = there were several */
+  /** @param changes number of changes that the line reports @param from the state before; absent = there were several */
   #tell(endpoint: PoolEndpoint, changes: number, from?: EndpointState): void {
     let told = this.#told.get(endpoint);
     if (told === undefined) {
@@ -92,7 +93,7 @@ export class EndpointLog {
     const outage = size > 0 && this.#down === size;
     if (outage === this.#outage || this.#outageLines >= LINES_EACH) return;
     this.#outage = outage;
-    // An empty pool is no news of this log: whoever empties it says so.
+    // An empty pool is no event for this log: the code that empties the pool reports it.
     if (size === 0) return;
     this.#outageLines++;
     this.#openWindow();

@@ -5,7 +5,7 @@ import type { EndpointRegistry } from "./registry.ts";
 import type { EndpointsView } from "./view.ts";
 
 const STATES = ["up", "blind", "down"] as const;
-/** Requests in flight are counted once, whatever producers read them. */
+/** Requests in flight are counted once, for any number of producers that read them. */
 const PRODUCER = "inflight-load-producer";
 
 export interface EndpointMetricsOptions {
@@ -20,16 +20,16 @@ export interface EndpointMetricsOptions {
 }
 
 /**
- * Writes the gauges about endpoints: the averages of the pool at an interval if there is one, what belongs to one endpoint whenever the
- * page is rendered. Source: scheduling 8.4, 8.5.
- * @returns what stops it
+ * Writes the gauges about endpoints. The averages of the pool are written at an interval, if there is one. Gauges of one
+ * endpoint are written whenever the page is rendered. Source: scheduling 8.4, 8.5.
+ * @returns a function that stops it
  */
 export function startEndpointMetrics(options: EndpointMetricsOptions): () => void {
   const { registry, metrics, endpoints, view, poolName, clock, poolInterval } = options;
   let timer = poolInterval > 0 ? clock.after(0, flush, true) : undefined;
   let shownReady = 0;
   const unregister = registry.onRender(() => {
-    // Who can serve is news that does not wait for the interval: at start it would say nobody for its whole length.
+    // The number of serving endpoints does not wait for the interval, or it would be 0 for the whole first interval.
     if (poolInterval === 0 || view.aggregates().ready !== shownReady) write();
     perEndpoint(metrics, endpoints, poolName);
     perFlow(metrics, endpoints);
@@ -43,7 +43,7 @@ export function startEndpointMetrics(options: EndpointMetricsOptions): () => voi
     const pool = view.aggregates();
     shownReady = pool.ready;
     metrics.poolReadyEndpoints.with(poolName).set(pool.ready);
-    // With nobody to ask the averages stay as they were, as in the reference.
+    // With no endpoint to average the old averages stay, as in the reference.
     if (pool.ready > 0) {
       metrics.poolAverageKvCacheUtilization.with(poolName).set(pool.meanKvUsage);
       metrics.poolAverageQueueSize.with(poolName).set(pool.meanWaiting);
@@ -74,7 +74,7 @@ function perEndpoint(metrics: Metrics, endpoints: EndpointRegistry, poolName: st
   }
 }
 
-/** Written afresh every time: which flows there are changes all the time. */
+/** Rewritten every time, because the set of flows changes all the time. */
 function perFlow(metrics: Metrics, { inFlight }: EndpointRegistry): void {
   metrics.inflightRequests.clear();
   metrics.inflightTokens.clear();

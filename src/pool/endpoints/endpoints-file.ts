@@ -4,25 +4,28 @@ import { SluiceError } from "../../base/inference/errors.ts";
 import { type EndpointsFlavour, normaliseAddress, portOf, readAddress } from "./address.ts";
 import { type EndpointSpec, endpointId, type MetricsHost } from "./pool-endpoint.ts";
 
-/** What an endpoints file says. */
+/** The content of an endpoints file. */
 export interface EndpointsFile {
-  /** The good entries in the order of the file; duplicate ids are still in it. */
+  /** The valid entries in the order of the file; duplicate ids are still included. */
   readonly endpoints: readonly EndpointSpec[];
-  /** One sentence per bad entry, each beginning with `file:line:column: `. */
+  /** One sentence per invalid entry, each beginning with `file:line:column: `. */
   readonly problems: readonly string[];
-  /** One sentence per good entry that repeats another's id or address, or one that there is none; each begins with `file:line:column: `. */
+  /**
+   * One sentence per valid entry that repeats another's id or address, or one when the file lists no endpoint. Each begins with
+   * `file:line:column: `.
+   */
   readonly warnings: readonly string[];
 }
 
 /** Longest name or namespace, in characters, as in Kubernetes. */
 const MAX_NAME = 253;
 
-/** Labels by which an endpoint of another cluster says where its metrics page is (api-resources 6A.7). */
+/** Labels by which an endpoint of another cluster names the place of its metrics page (api-resources 6A.7). */
 const METRICS_LABELS = { address: "metricsAddress", port: "metricsPort" } as const;
 
 /**
  * The endpoints in a document (api-resources 6A.2): top key `endpoints`, unknown keys ignored.
- * @throws SluiceError DOCUMENT_INVALID when there is no list of endpoints in it
+ * @throws SluiceError DOCUMENT_INVALID when the document has no list of endpoints
  */
 export function endpointsOf(document: Document, flavour: EndpointsFlavour): EndpointsFile {
   const endpoints: EndpointSpec[] = [];
@@ -45,9 +48,9 @@ export function endpointsOf(document: Document, flavour: EndpointsFlavour): Endp
 }
 
 /**
- * What is allowed and hardly meant: an id listed again (the last entry counts), one address under several ids (a server
- * that gets several shares).
- * @param indices where each endpoint stands in the document's list
+ * Sentences about entries that are allowed but probably a mistake: an id listed again (the last entry counts), one address
+ * under several ids (a server that gets several shares).
+ * @param indices position of each endpoint in the document's list
  */
 function repetitions(document: Document, endpoints: readonly EndpointSpec[], indices: readonly number[]): string[] {
   const place = (at: number) => document.positionOf(["endpoints", indices[at]!]);
@@ -84,7 +87,7 @@ function listOf(document: Document): readonly unknown[] {
   if (!Object.hasOwn(value, "endpoints"))
     throw notEndpoints(document, [], `the key \`endpoints\` is missing${writtenAs("endpoints", value)}`);
   const list = value.endpoints;
-  // `endpoints:` with nothing behind it is how YAML writes an empty list by accident or habit: zero is fine.
+  // `endpoints:` without a value is how YAML writes an empty list by accident or habit: zero endpoints are fine.
   if (list === null) return [];
   if (!Array.isArray(list)) throw notEndpoints(document, ["endpoints"], "`endpoints` must be a list");
   return list;
@@ -94,7 +97,7 @@ function notEndpoints(document: Document, path: Path, problem: string): SluiceEr
   return new SluiceError("DOCUMENT_INVALID", `${formatPosition(document.positionOf(path))}: ${problem}`);
 }
 
-/** Reads one entry; the first thing wrong with it is its problem. */
+/** Reads one entry. Its problem is the first violation. */
 class EntryReader {
   readonly #document: Document;
   readonly #path: Path;
@@ -109,7 +112,7 @@ class EntryReader {
     this.#flavour = flavour;
   }
 
-  /** @returns the endpoint, or the sentence that says what is wrong */
+  /** @returns the endpoint, or the sentence that describes its violation */
   read(): EndpointSpec | string {
     const entry = this.#entry;
     if (!isMapping(entry)) return this.#says([], "must be a mapping with name, address and port");
@@ -199,7 +202,7 @@ function isMapping(value: unknown): value is Mapping {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Points at a key that is there and looks like the missing one. */
+/** Points at a present key that looks like the missing one. */
 function writtenAs(key: string, mapping: Mapping): string {
   const found = nearest(key, Object.keys(mapping));
   return found === undefined ? "" : `; is \`${found}\` it?`;

@@ -11,10 +11,10 @@ import type { AppliedChange, EndpointRegistry } from "./registry.ts";
 
 /** The largest endpoints file, bytes (api-resources 6A.2). */
 export const MAX_ENDPOINTS_BYTES = 1024 * 1024;
-/** The most problems of one file that are told one by one. */
+/** The most problems of one file that get a line each. */
 const MAX_TOLD = 20;
 
-/** What people should know; each text is one line. */
+/** Reports for people; each text is one line. */
 interface DiscoveryLog {
   warn(text: string): void;
   info(text: string): void;
@@ -30,7 +30,7 @@ export interface FileDiscoveryOptions {
   readonly log: DiscoveryLog;
 }
 
-/** Endpoints from a file instead of from Kubernetes (api-resources 6A), followed through the directory it stands in. */
+/** Endpoints from a file instead of from Kubernetes (api-resources 6A). It follows the file through its directory. */
 export class FileDiscovery {
   readonly #options: FileDiscoveryOptions;
   readonly #watch: FolderWatch;
@@ -50,7 +50,7 @@ export class FileDiscovery {
 
   /**
    * Loads the file and, with `watchFile`, begins to follow it.
-   * @throws SluiceError DOCUMENT_... when the file cannot be read, DOCUMENT_INVALID when any entry is bad
+   * @throws SluiceError DOCUMENT_... when the file cannot be read, DOCUMENT_INVALID when any entry is invalid
    */
   async start(): Promise<void> {
     const { path, registry } = this.#options;
@@ -79,7 +79,7 @@ export class FileDiscovery {
       if (this.#closed) return;
       for (const problem of problems.slice(0, MAX_TOLD)) log.warn(`endpoints file: entry skipped: ${problem}`);
       if (problems.length > MAX_TOLD) log.warn(`endpoints file: ${problems.length - MAX_TOLD} more entries skipped`);
-      // An id whose entry became bad is not among the good ones, and goes.
+      // An id whose entry became invalid is not in the list of valid ones, so its endpoint is removed.
       this.#tell(registry.apply(endpoints), warnings);
     } catch (error) {
       log.warn(`endpoints file: the endpoints stay as they were: ${messageOf(error)}`);

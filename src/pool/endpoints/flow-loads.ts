@@ -1,16 +1,16 @@
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import { InFlightCounts } from "./pool-endpoint.ts";
 
-/** Entries kept, those at zero included. */
+/** Most entries, those at zero included. */
 export const MAX_FLOW_LOADS = 4096;
 
-/** Whose requests they are; of bounded variety, as values of labels are. */
+/** The flow that the requests belong to; of bounded variety, as it becomes label values. */
 export interface Flow {
   readonly fairnessId: string;
   readonly priority: string;
 }
 
-/** What one flow has in flight at one endpoint. */
+/** The load of one flow in flight at one endpoint. */
 export class FlowLoad extends InFlightCounts {
   readonly endpoint: Endpoint;
   readonly flow: Flow;
@@ -22,12 +22,12 @@ export class FlowLoad extends InFlightCounts {
   }
 }
 
-/** Takes what no entry is left for. */
+/** The shared entry, for flows that have no entry of their own. */
 const OTHERS: Flow = { fairnessId: "other", priority: "other" };
 
 /**
- * Splits what is in flight by flow, for the gauges (scheduling 3.12, 8.5). An entry at zero stays, so that the gauge says 0
- * rather than nothing, until another one needs its place. When all places are taken, further flows share one entry of the
+ * Splits the load in flight by flow, for the gauges (scheduling 3.12, 8.5). An entry at zero stays until another one needs its
+ * place, so that the gauge shows 0 rather than nothing. When all places are taken, further flows share one entry of the
  * endpoint.
  */
 export class FlowLoads {
@@ -37,7 +37,7 @@ export class FlowLoads {
 
   /**
    * Counts one more request.
-   * @returns the entry it counts in, for `leave`
+   * @returns the entry that counts it, for `leave`
    */
   enter(endpoint: Endpoint, flow: Flow, tokens: number): FlowLoad {
     const load = this.#loads.get(endpoint)?.get(keyOf(flow)) ?? this.#add(endpoint, flow);
@@ -46,7 +46,7 @@ export class FlowLoads {
     return load;
   }
 
-  /** The endpoint has left: its entries are shown no more. Requests on their way to it go on counting there, for nobody. */
+  /** The endpoint has left: its entries are no longer shown. Requests on their way to it still count in them, unseen. */
   forget(endpoint: Endpoint): void {
     this.#size -= this.#loads.get(endpoint)?.size ?? 0;
     this.#loads.delete(endpoint);
@@ -71,7 +71,7 @@ export class FlowLoads {
     return load;
   }
 
-  /** Lets go of every entry at zero: looking for one at a time would cost as much each time. */
+  /** Removes every entry at zero: to search for one at a time would cost as much each time. */
   #makeRoom(): void {
     for (const [endpoint, loads] of this.#loads) {
       for (const [key, load] of loads) {

@@ -4,11 +4,11 @@ import { type Flow, type FlowLoad, FlowLoads } from "./flow-loads.ts";
 import { type InFlightCounts, PoolEndpoint } from "./pool-endpoint.ts";
 
 /**
- * What this process has sent and not yet seen finish, per endpoint (scheduling 3.12): the load figure that is never
- * old. Counts live on the endpoint itself, so they outlast its removal and an endpoint that comes back starts at zero.
+ * The load that this process has sent and that has not ended, per endpoint (scheduling 3.12). This load figure is never old.
+ * Counts are in the endpoint object itself: they outlast its removal, and an endpoint that comes back starts at zero.
  */
 export class InFlight {
-  /** The same by flow, of the requests that name theirs. */
+  /** The same by flow, for requests that name theirs. */
   readonly flows = new FlowLoads();
   readonly #clock: Clock;
   readonly #onFirst: (endpoint: PoolEndpoint) => void;
@@ -20,9 +20,9 @@ export class InFlight {
   }
 
   /**
-   * Counts one routed exchange at `endpoint`, before anyone else decides.
-   * @param tokens prompt tokens it has to compute; anything but a positive finite number counts as 0
-   * @param flow whose request it is, where it is to be seen in `flows`
+   * Counts one routed exchange at `endpoint`, before any other decision.
+   * @param tokens prompt tokens that the endpoint has to compute; any value but a positive finite number counts as 0
+   * @param flow the flow of the request, where `flows` should show it
    */
   open(endpoint: Endpoint, tokens: number, flow?: Flow): InFlightTicket {
     return new InFlightTicket(this, endpoint, tokens, flow);
@@ -59,8 +59,8 @@ export class InFlightTicket {
   }
 
   /**
-   * The exchange goes to another endpoint: the count goes with it.
-   * @param tokens prompt tokens that one has to compute
+   * The exchange goes to another endpoint, and its count moves there.
+   * @param tokens prompt tokens that the new endpoint has to compute
    */
   moveTo(endpoint: Endpoint, tokens: number): void {
     if (this.#released) return;
@@ -68,7 +68,7 @@ export class InFlightTicket {
     this.#enter(endpoint, tokens);
   }
 
-  /** The first byte of the answer is here, the prompt is computed: gives the token share back. */
+  /** The first byte of the answer has arrived, so the prompt is computed: gives the token share back. */
   firstResponseByte(): void {
     if (this.#endpoint === undefined || this.#tokens === 0) return;
     giveBack(this.#endpoint.inFlight, this.#tokens);
@@ -76,7 +76,7 @@ export class InFlightTicket {
     this.#tokens = 0;
   }
 
-  /** The exchange is over. Counts once, later calls do nothing. */
+  /** The exchange has ended. Counts once; later calls do nothing. */
   release(): void {
     if (this.#released) return;
     this.#released = true;
@@ -103,7 +103,7 @@ export class InFlightTicket {
 function leave(counts: InFlightCounts, tokens: number): void {
   counts.requests = Math.max(0, counts.requests - 1);
   if (counts.requests > 0) giveBack(counts, tokens);
-  // Exactly zero again: fractions of estimates must not add up over a day.
+  // Set to exactly zero again, because rounding errors of estimates must not add up over a day.
   else counts.tokens = 0;
 }
 

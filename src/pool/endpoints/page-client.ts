@@ -8,10 +8,10 @@ import type { Dialects } from "./dialects/dialects.ts";
 import type { MetricsHost, PoolEndpoint } from "./pool-endpoint.ts";
 import type { FurtherPage, RunningScrape, ScrapeResult } from "./scraper.ts";
 
-/** Bytes of a metrics page that are read; vLLM's are about 64 KiB per rank. */
+/** Most bytes of a metrics page that are read; vLLM's are about 64 KiB per rank. */
 export const MAX_PAGE_BYTES = 4 * 1024 * 1024;
 const FIRST_PAGE_BYTES = 128 * 1024;
-/** Pieces of one page that are kept: below that a server would have to send about 1 KiB at a time. */
+/** Most pieces of one page that are kept: to exceed it, a server must send less than about 1 KiB at a time. */
 const MAX_PIECES = 4096;
 
 const HEADERS = ["accept", "text/plain;version=0.0.4", "user-agent", "sluice"];
@@ -31,7 +31,7 @@ const CONNECT_CODES: ReadonlySet<string> = new Set([
   "EMFILE",
   "ENFILE",
 ]);
-/** A certificate that is not accepted, or no TLS at all: the server is there, but its page cannot be trusted or read. */
+/** The certificate is not accepted, or there is no TLS at all: the server is there, but its page cannot be trusted or read. */
 const TLS_CODE = /^(ERR_TLS_|ERR_SSL_|EPROTO$|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|INVALID_|HOSTNAME_)/;
 const TIMEOUT_CODES: ReadonlySet<string> = new Set(["ETIMEDOUT", "UND_ERR_CONNECT_TIMEOUT"]);
 
@@ -44,16 +44,16 @@ interface ConnectOptions {
   readonly key?: string;
 }
 
-/** What is kept per endpoint between scrapes. */
+/** State that is kept per endpoint between scrapes. */
 class ScrapeConnection {
   readonly client: Client;
-  /** Whom the client connects to. */
+  /** The address to which the client connects. */
   readonly host: MetricsHost;
   reader: PageReader;
   #dialect: Dialect;
   /** The connection has not carried a whole page yet. */
   fresh = true;
-  /** The server has accepted the newest connection, which says that it is there; with TLS the handshake may still run. */
+  /** The server has accepted the newest connection, so it is there. With TLS the handshake may still run. */
   accepted = false;
 
   constructor(host: MetricsHost, origin: string, connect: ConnectOptions, dialect: Dialect) {
@@ -79,7 +79,7 @@ class ScrapeConnection {
     });
   }
 
-  /** The labels of an endpoint may change, and with them what kind of server it is. */
+  /** The labels of an endpoint may change, and with them its engine. */
   speak(dialect: Dialect): void {
     if (dialect === this.#dialect) return;
     this.#dialect = dialect;
@@ -88,8 +88,8 @@ class ScrapeConnection {
 }
 
 /**
- * Fetches one page of each endpoint over HTTP, over one keep-alive connection each, and has it read in the endpoint's dialect
- * as soon as the last byte is there.
+ * Fetches one page of each endpoint over HTTP, over one keep-alive connection each. The endpoint's dialect reads the page as
+ * soon as the last byte has arrived.
  */
 export class PageClient {
   /** The request for a page, the same for all. */
@@ -100,7 +100,7 @@ export class PageClient {
   readonly #port: number;
   readonly #connect: ConnectOptions;
   readonly #lines = new Map<PoolEndpoint, ScrapeConnection>();
-  /** Where pages that came in pieces are put together: reading is synchronous, so one serves all. */
+  /** Buffer in which pages of several pieces are joined. Reading is synchronous, so one buffer serves all. */
   #page = new Uint8Array(FIRST_PAGE_BYTES);
 
   /** @param connectTimeout milliseconds after which a pending connection is given up; at least the collector's timeout */
@@ -120,7 +120,7 @@ export class PageClient {
 
   /**
    * Starts one fetch; never called while another one of the same endpoint runs.
-   * @param previous what the page said before, for what it may be silent about
+   * @param previous the values of the page before, for values that the page may omit
    * @param done as of `Scraper.scrape`
    */
   fetch(endpoint: PoolEndpoint, previous: EndpointMetrics, done: (result: ScrapeResult) => void): RunningScrape {
@@ -130,7 +130,7 @@ export class PageClient {
       line.client.dispatch(this.request, fetch);
       return fetch;
     } catch (error) {
-      // An address that makes no URL, from a source that does not check: the failure of this endpoint, not of the process.
+      // A source without checks may give an address that makes no URL: a failure of this endpoint, not of the process.
       const result: ScrapeResult = { kind: "unreachable", failure: "connect", detail: messageOf(error) };
       const timer = this.#clock.after(0, () => done(result));
       return {
@@ -143,7 +143,7 @@ export class PageClient {
     }
   }
 
-  /** What of the page's whereabouts is not the same as where the endpoint serves; undefined = it is all the same. */
+  /** Which part of the page's address differs from the serving address, first the host; undefined = none. */
   elsewhere({ address, port, metricsHost }: PoolEndpoint): "address" | "port" | undefined {
     if (metricsHost.address !== address) return "address";
     return (this.#port || metricsHost.port) === port ? undefined : "port";
@@ -153,7 +153,7 @@ export class PageClient {
     const { metricsHost, labels } = endpoint;
     const dialect = this.#dialects.of(labels);
     let line = this.#lines.get(endpoint);
-    // The page has moved.
+    // The page has another address.
     if (line !== undefined && line.host !== metricsHost) {
       void line.client.destroy();
       line = undefined;
@@ -179,7 +179,7 @@ export class PageClient {
     await Promise.all(lines.map((line) => line.client.destroy()));
   }
 
-  /** For `PageFetch`: makes values of a whole page. */
+  /** For `PageFetch`: makes values from a whole page. */
   read(previous: EndpointMetrics, reader: PageReader, pieces: readonly Uint8Array[], size: number): ScrapeResult {
     const page = pieces.length === 1 ? pieces[0]! : this.#join(pieces, size);
     const read = reader.read(page, size, previous, this.#clock.now());
@@ -205,10 +205,10 @@ class PageFetch implements Dispatcher.DispatchHandler, RunningScrape {
   readonly #endpoint: PoolEndpoint;
   readonly #previous: EndpointMetrics;
   readonly #line: ScrapeConnection;
-  /** Undefined once the result was given or the scrape was cancelled. */
+  /** Undefined after the result was given or the scrape was cancelled. */
   #done: ((result: ScrapeResult) => void) | undefined;
   #answered = false;
-  /** Set when the answer is no metrics page; its body is only passed over, so that the connection can be kept. */
+  /** Set when the answer is no metrics page. Its body is only skipped, so that the connection can be kept. */
   #refusal: string | undefined;
   #pieces: Uint8Array[] = [];
   #size = 0;
@@ -264,13 +264,14 @@ class PageFetch implements Dispatcher.DispatchHandler, RunningScrape {
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     if (this.#done === undefined) return;
     const failure = failureOf(error);
-    // A kept connection that the server closed at that very moment says nothing about the server: once more on a new one.
+    // When the server closes a kept connection at that very moment, this says nothing about the server. The fetch runs once
+    // more on a new connection.
     if (failure === "reset" && !this.#answered && !this.#line.fresh) {
       this.#line.fresh = true;
       this.#line.client.dispatch(this.#owner.request, this);
       return;
     }
-    // The error of several addresses tried in vain has a code and no message.
+    // The error after failures at several addresses has a code and no message.
     const { code } = error as NodeJS.ErrnoException;
     const detail = messageOf(error) || (code ?? error.name);
     if (failure === undefined) {
@@ -286,7 +287,7 @@ class PageFetch implements Dispatcher.DispatchHandler, RunningScrape {
   }
 
   #silence(failure: AttemptFailure, detail: string): ScrapeResult {
-    // Silence of another port or host says nothing about the one that serves.
+    // Silence of another port or host says nothing about the serving one.
     if (this.#owner.elsewhere(this.#endpoint) !== undefined) return this.#unread(detail);
     return { kind: "unreachable", failure, detail };
   }
@@ -308,7 +309,7 @@ class PageFetch implements Dispatcher.DispatchHandler, RunningScrape {
   }
 }
 
-/** Undefined: there was an answer, but not one in HTTP, or not over TLS that can be trusted. */
+/** Undefined: there was an answer, but not in HTTP, or not over trusted TLS. */
 function failureOf(error: Error): AttemptFailure | undefined {
   const { code } = error as NodeJS.ErrnoException;
   if (error.name === "HTTPParserError" || code === "UND_ERR_HEADERS_OVERFLOW") return undefined;

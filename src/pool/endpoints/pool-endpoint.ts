@@ -7,15 +7,15 @@ import {
   UNKNOWN_METRICS,
 } from "../../base/inference/endpoint.ts";
 
-/** Where the metrics page of an endpoint is. */
+/** The address of an endpoint's metrics page. */
 export interface MetricsHost {
   /** Literal IP without brackets, or a host name. */
   readonly address: string;
-  /** 1..65535; a port that is configured for all pages comes before it. */
+  /** 1..65535; a port that is configured for all pages has precedence. */
   readonly port: number;
 }
 
-/** Everything that says who an endpoint is; how it is doing is not part of it. */
+/** The identity of an endpoint, without its state. */
 export interface EndpointSpec {
   readonly namespace: string;
   readonly name: string;
@@ -26,11 +26,11 @@ export interface EndpointSpec {
   /** Data-parallel rank, from 0 up. */
   readonly rank: number;
   readonly labels: Readonly<Record<string, string>>;
-  /** Absent = where it serves. */
+  /** Absent = the serving address. */
   readonly metricsHost?: MetricsHost;
 }
 
-/** Requests and tokens on their way, changed by `InFlightTicket` alone. */
+/** Requests and tokens in flight, changed by `InFlightTicket` alone. */
 export class InFlightCounts implements InFlightLoad {
   requests = 0;
   tokens = 0;
@@ -50,9 +50,9 @@ export class PoolEndpoint implements Endpoint {
   readonly hostPort: string;
   rank: number;
   labels: Readonly<Record<string, string>>;
-  /** The same object as long as it says the same. */
+  /** The same object while its content is the same. */
   metricsHost: MetricsHost;
-  /** True once the registry has let go of it; exchanges may still hold it. */
+  /** True after the registry has removed it; exchanges may still hold it. */
   removed = false;
 
   state: EndpointState = "up";
@@ -78,7 +78,7 @@ export class PoolEndpoint implements Endpoint {
 
   /**
    * @param slot index for typed arrays, from 0 up
-   * @param scrapeInterval milliseconds until the collector sets its own
+   * @param scrapeInterval milliseconds until the collector sets its own interval
    * @param now monotonic milliseconds
    * @param wall wall-clock milliseconds
    */
@@ -104,7 +104,7 @@ export function endpointId(spec: { readonly namespace: string; readonly name: st
   return `${spec.namespace}/${spec.name}`;
 }
 
-/** Where the metrics page of an endpoint is, said or not. */
+/** The address of an endpoint's metrics page, given or by default. */
 export function metricsHostOf({ address, port, metricsHost }: EndpointSpec): MetricsHost {
   return metricsHost ?? { address, port };
 }

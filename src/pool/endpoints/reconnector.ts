@@ -8,13 +8,13 @@ import type { EndpointRegistry } from "./registry.ts";
 const TIMEOUT = 1000;
 
 /**
- * Where nothing is scraped: an endpoint that a request found dead is tried by a bare connection when its back-off is over, and
- * is back once it accepts one. Without it nobody would ask it again while others serve.
+ * Serves a pool without scrapes. When the back-off of an endpoint that a request found dead is over, it tries a bare
+ * connection. The endpoint is back when it accepts one. Otherwise no request would try it again while others serve.
  */
 export class Reconnector {
   readonly #clock: Clock;
   readonly #registry: EndpointRegistry;
-  /** What would have to be stopped, for each down endpoint: a wait or a connection under way. */
+  /** The wait or the connection under way of each down endpoint, to be stopped. */
   readonly #open = new Map<PoolEndpoint, () => void>();
   readonly #unsubscribe: readonly (() => void)[];
 

@@ -6,15 +6,15 @@ import { InFlight } from "./in-flight.ts";
 import { type EndpointSpec, endpointId, metricsHostOf, PoolEndpoint } from "./pool-endpoint.ts";
 import { EndpointStates } from "./state.ts";
 
-/** The endpoints a proxy allows for one request: an address with or without a port each (epp-protocol 6). */
+/** The endpoints that a proxy allows for one request: addresses, each with or without a port (epp-protocol 6). */
 type AllowedEndpoints = readonly { readonly address: string; readonly port: number | undefined }[];
 
-/** Who may serve one request. Valid until the next change of the pool; never changed in place. */
+/** The endpoints that may serve one request. Valid until the next change of the pool; never changed in place. */
 interface CandidateSet {
   readonly endpoints: readonly PoolEndpoint[];
   /** Allowed endpoints left out because they are down while another allowed one is not. */
   readonly down: readonly PoolEndpoint[];
-  /** Endpoints in the pool, whatever their state and whether allowed or not. */
+  /** Endpoints in the pool, in any state, allowed or not. */
   readonly poolSize: number;
 }
 
@@ -27,24 +27,24 @@ export interface RegistryOptions {
   readonly onRefused?: (id: string, maxEndpoints: number) => void;
 }
 
-/** What `apply` did, by number of endpoints. */
+/** The result of `apply`, by number of endpoints. */
 export interface AppliedChange {
   readonly added: number;
   readonly removed: number;
-  /** Over the bound. */
+  /** Endpoints over the bound. */
   readonly refused: number;
 }
 
 type Listener<A extends unknown[]> = (...args: A) => void;
 
-/** Until the collector has set its own. */
+/** Interval until the collector has set its own. */
 const INITIAL_INTERVAL = 50;
 
 const NO_ENDPOINTS: readonly PoolEndpoint[] = [];
 
 /**
- * Owns every endpoint of the pool: who they are, their states, what is in flight at them. Single-threaded, and every
- * method takes effect before it returns.
+ * Owns every endpoint of the pool: the identities, the states and the load in flight. Single-threaded. Every method takes
+ * effect before it returns.
  */
 export class EndpointRegistry {
   readonly inFlight: InFlight;
@@ -92,7 +92,7 @@ export class EndpointRegistry {
     return this.#byId.get(id);
   }
 
-  /** The endpoint behind `address:port`, the one that came first where several share it; any spelling of IPv6. */
+  /** The endpoint behind `address:port`, in any spelling of IPv6. Where several share it, the one that came first. */
   byHostPort(text: string): PoolEndpoint | undefined {
     const direct = this.#byHostPort.get(text);
     if (direct !== undefined) return direct[0];
@@ -101,9 +101,9 @@ export class EndpointRegistry {
   }
 
   /**
-   * Who may serve a request: the endpoints `allowed` names (all when it is undefined, none when it is empty), without
-   * the down ones as long as one of them is not down. Runs per request: without `allowed` it allocates nothing unless
-   * the pool has changed.
+   * The endpoints that may serve a request: those that `allowed` names (all when it is undefined, none when it is empty). Down
+   * ones are left out while another one is not down. Runs per request: without `allowed` it allocates nothing unless the pool
+   * has changed.
    */
   candidates(allowed?: AllowedEndpoints): CandidateSet {
     if (allowed === undefined) {
@@ -123,8 +123,8 @@ export class EndpointRegistry {
   }
 
   /**
-   * Makes the pool consist of `specs` (the last of a duplicate id wins): upserts in their order, then deletions.
-   * Deletions come first only where both together would not fit the bound.
+   * Makes the pool consist of `specs` (the last of a duplicate id wins): upserts in their order, then deletions. Deletions come
+   * first only where both together would exceed the bound.
    */
   apply(specs: Iterable<EndpointSpec>): AppliedChange {
     const wanted = new Map<string, EndpointSpec>();
@@ -147,8 +147,8 @@ export class EndpointRegistry {
   }
 
   /**
-   * Adds an endpoint, or renews labels, rank and metrics host of a known one. A known id with another address or port is another
-   * server: the old endpoint is removed and a new one added.
+   * Adds an endpoint, or renews labels, rank and metrics host of a known one. A known id with another address or port is
+   * another server: the old endpoint is removed and a new one added.
    * @returns undefined when the bound is reached
    */
   upsert(spec: EndpointSpec): PoolEndpoint | undefined {
@@ -179,7 +179,7 @@ export class EndpointRegistry {
     return endpoint;
   }
 
-  /** Lets go of an endpoint; exchanges on their way to it finish undisturbed. @returns whether it was known */
+  /** Removes an endpoint. Exchanges on their way to it finish undisturbed. @returns whether it was known */
   remove(id: string): boolean {
     const endpoint = this.#byId.get(id);
     if (endpoint === undefined) return false;
@@ -189,7 +189,7 @@ export class EndpointRegistry {
     endpoint.removed = true;
     this.inFlight.flows.forget(endpoint);
     this.#forgetLists();
-    // Listeners forget what they keep by slot before the slot can be taken again.
+    // Listeners clear their data of a slot before another endpoint can take the slot.
     for (const listener of this.#removed) listener(endpoint);
     this.#slots.release(endpoint.slot);
     return true;
@@ -218,12 +218,12 @@ export class EndpointRegistry {
     return subscribe(this.#stateChanged, listener);
   }
 
-  /** Told when an endpoint gets a request while it had none in flight. */
+  /** Calls back when an endpoint gets a request while it had none in flight. */
   onFirstRequest(listener: (endpoint: PoolEndpoint) => void): () => void {
     return subscribe(this.#firstRequest, listener);
   }
 
-  /** Late news about an endpoint that is gone concerns nobody. */
+  /** Late news about a removed endpoint has no effect. */
   #owns(endpoint: Endpoint): endpoint is PoolEndpoint {
     return endpoint instanceof PoolEndpoint && !endpoint.removed;
   }

@@ -5,7 +5,7 @@ import { PageClient } from "./page-client.ts";
 import type { PoolEndpoint } from "./pool-endpoint.ts";
 import type { MetricsPage, RunningScrape, ScrapeResult, Scraper } from "./scraper.ts";
 
-/** Fetches and reads the metrics pages of endpoints: most often one of each, else all that are due. */
+/** Fetches and reads the metrics pages of endpoints: most often one page of each, else all pages that are due. */
 export class ScrapeClient implements Scraper {
   readonly #first: PageClient;
   readonly #pages: readonly ScrapedPage[];
@@ -45,20 +45,20 @@ export class ScrapeClient implements Scraper {
 /** One of several pages of an endpoint. */
 interface ScrapedPage {
   readonly client: PageClient;
-  /** It is fetched in every n-th scrape (scheduling 1.2). */
+  /** The page is fetched in every n-th scrape (scheduling 1.2). */
   readonly every: number;
 }
 
 /** One page of one endpoint, from scrape to scrape. */
 interface Reading {
   readonly page: ScrapedPage;
-  /** What it said when it could last be read. */
+  /** Its values when it was last readable. */
   metrics: EndpointMetrics;
-  /** Its last fetch failed: what it said before does not count beside pages that could be read. */
+  /** Its last fetch failed. Its older values do not count beside pages that could be read. */
   failed: boolean;
 }
 
-/** What the pages of one endpoint have said. */
+/** The values of one endpoint's pages. */
 class JointReadings {
   readonly #readings: readonly Reading[];
   #scrapes = 0;
@@ -67,13 +67,15 @@ class JointReadings {
     this.#readings = pages.map((page) => ({ page, metrics: UNKNOWN_METRICS, failed: false }));
   }
 
-  /** The pages that are to be fetched in the scrape that begins. */
+  /** The pages to fetch in the scrape that begins. */
   due(): readonly Reading[] {
     const scrape = this.#scrapes++;
     return this.#readings.filter(({ page }) => scrape % page.every === 0);
   }
 
-  /** One set of values: of each the one that was read last, of those read at once the one of the page that is named last. */
+  /**
+   * One set of values. For each value, the page that was read last counts; of pages read at once, the one that is named last.
+   */
   merged(): EndpointMetrics {
     const known = this.#readings.filter(({ failed }) => !failed).map(({ metrics }) => metrics);
     return known.sort((a, b) => a.scrapedAt - b.scrapedAt).reduce(overlaid, UNKNOWN_METRICS);
@@ -87,7 +89,7 @@ interface Fetch {
   result: ScrapeResult | undefined;
 }
 
-/** The fetches of one endpoint's pages that are due, side by side: a slow page does not hold up another. */
+/** The fetches of one endpoint's due pages, side by side: a slow page does not hold up another. */
 class JointScrape implements RunningScrape {
   readonly #readings: JointReadings;
   readonly #fetches: readonly Fetch[];
@@ -113,7 +115,7 @@ class JointScrape implements RunningScrape {
     return this.#outcome();
   }
 
-  /** A page that is silent at the serving port says more about the endpoint than one that can be read elsewhere. */
+  /** A silent page at the serving port says more about the endpoint than a readable page elsewhere. */
   #outcome(): ScrapeResult {
     let unreachable: ScrapeResult | undefined;
     let unreadable: ScrapeResult | undefined;
@@ -140,7 +142,7 @@ class JointScrape implements RunningScrape {
   }
 }
 
-/** The values of `under` with those that `over` knows laid over them. */
+/** The values of `under`, overwritten by those that `over` knows. */
 function overlaid(under: EndpointMetrics, over: EndpointMetrics): EndpointMetrics {
   const adapters = Number.isNaN(over.maxLora) && over.loraRunning.size + over.loraWaiting.size === 0 ? under : over;
   return {

@@ -16,8 +16,8 @@ const FAILURE_WORDS: Readonly<Record<AttemptFailure, string>> = {
 };
 
 /**
- * Moves endpoints between `up`, `blind` and `down` and remembers since when and why. What a down
- * endpoint means for routing is decided by the registry; when it is tried again, by the collector from `retryAt`.
+ * Moves endpoints between `up`, `blind` and `down` and records the time and the cause. The registry decides what a down
+ * endpoint means for routing. The collector decides from `retryAt` when it is tried again.
  */
 export class EndpointStates {
   readonly #clock: Clock;
@@ -31,19 +31,19 @@ export class EndpointStates {
     this.#onChange = onChange;
   }
 
-  /** A scrape brought a page with at least one value. */
+  /** A scrape read a page with at least one value. */
   readable(endpoint: PoolEndpoint): void {
     this.#enter(endpoint, "up", "metrics page read");
   }
 
-  /** A scrape brought nothing usable in time, but the server is there: it has accepted the connection. */
+  /** A scrape read nothing usable in time, but the server is there: it has accepted the connection. */
   unreadable(endpoint: PoolEndpoint, detail: string): void {
     this.#enter(endpoint, "blind", `scrape: ${detail}`);
   }
 
   /**
    * A connection was refused, reset or not accepted in time: one more step of the back-off.
-   * @param what failed, where it was no scrape
+   * @param what the connection that failed, where it was no scrape
    */
   unreachable(endpoint: PoolEndpoint, failure: AttemptFailure, detail: string, what = "scrape"): void {
     const step = endpoint.state === "down" ? endpoint.failures : 0;
@@ -58,9 +58,9 @@ export class EndpointStates {
   }
 
   /**
-   * A request attempt failed. A failure by status says nothing about reachability and changes nothing. On an endpoint
-   * that is already down only the cause is renewed: the back-off counts tries of our own, or a burst of requests would
-   * push the return of a recovered server to the longest wait.
+   * A request attempt failed. A failure by status says nothing about reachability and changes nothing. On an endpoint that is
+   * already down only the cause is renewed, because the back-off counts this process's own tries. Otherwise a burst of requests
+   * would raise the wait for a recovered server to the longest one.
    */
   attemptFailed(endpoint: PoolEndpoint, failure: AttemptFailure, detail: string): void {
     if (failure === "status") return;
@@ -71,7 +71,7 @@ export class EndpointStates {
     this.#enter(endpoint, "down", `request ${FAILURE_WORDS[failure]}: ${detail}`);
   }
 
-  /** A request attempt was answered: a down endpoint is back. Whether its metrics can be read the next scrape says. */
+  /** A request attempt was answered: a down endpoint is back. The next scrape decides whether its metrics can be read. */
   attemptSucceeded(endpoint: PoolEndpoint): void {
     if (endpoint.state === "down") this.#enter(endpoint, "up", "a request was answered");
   }
@@ -88,7 +88,7 @@ export class EndpointStates {
       endpoint.failures = 0;
       endpoint.retryAt = Number.NEGATIVE_INFINITY;
     }
-    // Compared first: an endpoint that stays as it is costs nothing per scrape.
+    // Compared first, so that an endpoint without a change costs nothing per scrape.
     if (endpoint.cause !== cause) endpoint.cause = oneLine(cause);
     if (state === from) return;
     endpoint.state = state;

@@ -2,27 +2,27 @@ import type { Clock, Timer } from "../../base/clock/clock.ts";
 
 /** Milliseconds per bucket: also how late an entry may fire. */
 const TICK = 10;
-/** One turn is 5.12 s, longer than the longest back-off; entries due later simply stay for more turns. */
+/** One turn is 5.12 s, longer than the longest back-off. Entries due later simply stay for more turns. */
 const BUCKETS = 512;
 
-/** `bucket` of an entry that waits nowhere. */
+/** `bucket` of an entry that does not wait. */
 export const NOWHERE = -1;
 /** `bucket` of an entry that is about to fire in this very tick. */
 const FIRING = -2;
 
-/** Something that waits in a wheel; the fields belong to the wheel. */
+/** An entry that waits in a wheel. Its fields belong to the wheel. */
 export interface WheelEntry {
   /** Monotonic milliseconds; meaningful while `bucket` >= 0. */
   due: number;
-  /** Below 0 while it waits nowhere. */
+  /** Below 0 while the entry does not wait. */
   bucket: number;
   /** Position in its bucket. */
   place: number;
 }
 
 /**
- * Many timeouts on one timer: moving an entry is a few array writes, and the timer is armed only for the next bucket
- * that holds anything, so an empty wheel costs nothing. An entry fires at most one tick late and never early.
+ * Many timeouts on one timer. To move an entry is a few array writes. The timer is armed only for the next bucket with an
+ * entry, so an empty wheel costs nothing. An entry fires at most one tick late and never early.
  */
 export class TimerWheel<E extends WheelEntry> {
   readonly #clock: Clock;
@@ -33,10 +33,10 @@ export class TimerWheel<E extends WheelEntry> {
   #timer: Timer | undefined;
   /** Number of the tick the timer is armed for. */
   #armed = Number.POSITIVE_INFINITY;
-  /** Number of the last tick that was worked off. */
+  /** Number of the last tick that has been processed. */
   #tick: number;
 
-  /** @param fire called for each entry that is due, which then waits nowhere */
+  /** @param fire called for each entry that is due; the entry then no longer waits */
   constructor(clock: Clock, fire: (entry: E) => void) {
     this.#clock = clock;
     this.#fire = fire;
@@ -48,7 +48,7 @@ export class TimerWheel<E extends WheelEntry> {
     return this.#size;
   }
 
-  /** Lets `entry` fire at `due` (monotonic milliseconds; the past means at the next tick), wherever it waited before. */
+  /** Lets `entry` fire at `due` (monotonic milliseconds; the past means at the next tick). A wait before this one ends. */
   put(entry: E, due: number): void {
     this.take(entry);
     const tick = Math.max(Math.ceil(due / TICK), this.#tick + 1);
@@ -61,7 +61,7 @@ export class TimerWheel<E extends WheelEntry> {
     if (tick < this.#armed) this.#arm(tick);
   }
 
-  /** Takes `entry` out; does nothing when it waits nowhere. */
+  /** Takes `entry` out; does nothing when it does not wait. */
   take(entry: E): void {
     if (entry.bucket < 0) {
       entry.bucket = NOWHERE;
@@ -99,7 +99,7 @@ export class TimerWheel<E extends WheelEntry> {
     for (let tick = first; tick <= now; tick++)
       for (const entry of this.#buckets[tick % BUCKETS]!) if (entry.due <= now * TICK) firing.push(entry);
     this.#tick = Math.max(this.#tick, now);
-    // Collected first, because what fires may put and take others, the ones still to fire included.
+    // Collected first, because a fired entry may put and take others, also entries that are still to fire.
     for (const entry of firing) {
       this.take(entry);
       entry.bucket = FIRING;

@@ -3,7 +3,7 @@ import { type EndpointState, isFresh } from "../../base/inference/endpoint.ts";
 import type { PoolEndpoint } from "./pool-endpoint.ts";
 import type { EndpointRegistry } from "./registry.ts";
 
-/** One endpoint as `/debug/endpoints` and the page show it. Numbers nobody knows are null: JSON has no NaN. */
+/** One endpoint as `/debug/endpoints` and the page show it. An unknown number is null: JSON has no NaN. */
 export interface EndpointView {
   readonly id: string;
   readonly hostPort: string;
@@ -24,14 +24,14 @@ export interface EndpointView {
     readonly loraWaiting: readonly string[];
     readonly blockSize: number | null;
     readonly blocks: number | null;
-    /** Milliseconds since they were read; null when never. */
+    /** Milliseconds since the metrics were read; null when never. */
     readonly ageMs: number | null;
     readonly fresh: boolean;
   };
   readonly inFlight: { readonly requests: number; readonly tokens: number };
-  /** Milliseconds between scrapes that `fresh` is measured against. */
+  /** Milliseconds between scrapes; `fresh` is measured against it. */
   readonly scrapeIntervalMs: number;
-  /** Milliseconds until the next scrape, or the next try of a down endpoint; 0 while one runs, null when none will. */
+  /** Milliseconds until the next scrape, or the next try of a down endpoint; 0 while one runs, null when none is planned. */
   readonly nextScrapeInMs: number | null;
 }
 

@@ -4,18 +4,18 @@ import { SluiceError } from "../../base/inference/errors.ts";
 import type { ApiClient } from "./api-client.ts";
 import { ApiError } from "./api-error.ts";
 
-/** Milliseconds for which an answer counts. */
+/** Milliseconds for which a cached answer counts. */
 const YES_COUNTS = 60_000;
 const NO_COUNTS = 10_000;
 const MAX_ANSWERS = 1000;
-/** Questions under way at a time; whoever asks beyond is turned away, so that a flood here is none for the API server. */
+/** Most questions under way at a time. A further caller gets an error, so that a flood here is none for the API server. */
 const MAX_ASKED = 64;
 /** Milliseconds for one review: a scraper waits for it. */
 const TIMEOUT = 5_000;
-/** Characters of a token; service account tokens have about 1,200. */
+/** Most characters of a token; service account tokens have about 1,200. */
 const MAX_TOKEN = 16_384;
 
-/** Whose token it is, as the API server says. */
+/** The owner of a token, as the API server names it. */
 export interface ReviewedUser {
   readonly username: string;
   readonly uid?: string | undefined;
@@ -29,8 +29,9 @@ interface Answer<V> {
 }
 
 /**
- * Asks the API server who a token belongs to and what they may do (epp-protocol 15.3). Answers are kept, yes for 60 s and no
- * for 10 s, at most 1,000 of each kind, under hashes of what was asked. When there is no answer it throws: access is refused.
+ * Asks the API server which user a token belongs to and what the user may do (epp-protocol 15.3). Answers are kept, yes for 60
+ * s and no for 10 s, at most 1,000 of each kind, under hashes of the questions. Without an answer it throws, and access is
+ * refused.
  */
 export class AccessReview {
   readonly #api: ApiClient;
@@ -46,8 +47,8 @@ export class AccessReview {
   }
 
   /**
-   * The user of a bearer token; undefined when it is no valid one.
-   * @throws ApiError when the API server cannot tell; SluiceError ACCESS_REVIEW_BUSY when too many are asked about
+   * The user of a bearer token; undefined when the token is not valid.
+   * @throws ApiError when the API server gives no answer; SluiceError ACCESS_REVIEW_BUSY when too many questions are under way
    */
   async authenticate(token: string): Promise<ReviewedUser | undefined> {
     if (token === "" || token.length > MAX_TOKEN) return undefined;
@@ -112,7 +113,7 @@ export class AccessReview {
   }
 }
 
-/** Tokens are never kept as they are. */
+/** Tokens are never kept in clear. */
 function hash(kind: string, text: string): string {
   return createHash("sha256").update(`${kind} ${text}`).digest("base64");
 }
@@ -134,7 +135,7 @@ interface Entry<V> {
   readonly until: number;
 }
 
-/** Values that count for a time; beyond so many keys those go that were used longest ago. */
+/** Values that count for a limited time. Beyond so many keys the least recently used ones are dropped. */
 export class ExpiringMap<V> {
   readonly #maxKeys: number;
   /** In the order of their last use. */
@@ -148,7 +149,7 @@ export class ExpiringMap<V> {
     return this.#entries.size;
   }
 
-  /** Undefined for what is not kept or has run out. @param now monotonic milliseconds */
+  /** Undefined for a value that is not kept or has expired. @param now monotonic milliseconds */
   get(key: string, now: number): V | undefined {
     const entry = this.#entries.get(key);
     if (entry === undefined) return undefined;

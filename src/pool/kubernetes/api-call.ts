@@ -2,10 +2,10 @@ import type { Dispatcher } from "undici";
 import { messageOf } from "../../base/inference/errors.ts";
 import { ApiError } from "./api-error.ts";
 
-/** Bytes of the body of a refusal that are read. */
+/** Most bytes of an error body that are read. */
 const MAX_ERROR_BYTES = 1024 * 1024;
 
-/** Takes the body of an answer that is no error; what it throws ends the call. */
+/** Takes the body of an answer that is no error. An error that it throws ends the call. */
 export interface Receiver {
   opened(): void;
   data(piece: Buffer): void;
@@ -26,7 +26,7 @@ const RESETS: ReadonlySet<string> = new Set(["ECONNRESET", "EPIPE", "UND_ERR_SOC
 export class ApiCall implements Dispatcher.DispatchHandler {
   /** Resolves at the end of an answer that is no error. @throws ApiError, or what the receiver threw */
   readonly done: Promise<void>;
-  /** The connection broke before anything had come: whether the server read the request is unknown. */
+  /** The connection broke before the first byte: whether the server read the request is unknown. */
   broken = false;
   readonly #server: string;
   readonly #receiver: Receiver;
@@ -99,7 +99,7 @@ export class ApiCall implements Dispatcher.DispatchHandler {
     if (this.#over) return;
     const { code = "" } = error as NodeJS.ErrnoException;
     this.broken = !this.#answered && RESETS.has(code);
-    // The error of several addresses tried in vain has a code and no message.
+    // The error after failures at several addresses has a code and no message.
     const why = messageOf(error) || code || error.name;
     const text = this.#answered
       ? `the connection to ${this.#server} broke: ${why}`
@@ -118,7 +118,7 @@ export class ApiCall implements Dispatcher.DispatchHandler {
 
 const NEWLINE = 0x0a;
 
-/** Cuts a stream of bytes into lines of UTF-8 text, wherever the pieces end: only whole lines are decoded. */
+/** Cuts a stream of bytes into lines of UTF-8 text, in pieces of any size: only whole lines are decoded. */
 export class WatchLineSplitter {
   readonly #maxBytes: number;
   readonly #onLine: (line: string) => void;
@@ -136,7 +136,7 @@ export class WatchLineSplitter {
     this.#onLine = onLine;
   }
 
-  /** @throws what `tooLong` makes, and what `onLine` throws */
+  /** @throws the errors of `tooLong` and `onLine` */
   push(piece: Buffer): void {
     let start = 0;
     for (;;) {
@@ -153,7 +153,7 @@ export class WatchLineSplitter {
     if (start < piece.length) this.#rest.append(piece.subarray(start));
   }
 
-  /** The stream is over: what has come since the last newline is a line, too. */
+  /** The stream has ended: the text since the last newline is a line, too. */
   end(): void {
     if (this.#rest.size === 0) return;
     const line = this.#rest.text();
@@ -162,7 +162,7 @@ export class WatchLineSplitter {
   }
 }
 
-/** Bytes that come in pieces of any size, put together in one buffer: a million small pieces cost no more than their bytes. */
+/** Joins pieces of bytes of any size in one buffer: a million small pieces cost no more than their bytes. */
 export class GrowingBytes {
   #buffer: Buffer = Buffer.alloc(0);
   #size = 0;
@@ -187,7 +187,7 @@ export class GrowingBytes {
     return this.#buffer.toString("utf8", 0, this.#size);
   }
 
-  /** Forgets the bytes; the memory is kept for what comes next unless it has become large. */
+  /** Forgets the bytes. The memory is kept for the next ones unless it has become large. */
   clear(): void {
     this.#size = 0;
     if (this.#buffer.length > 65_536) this.#buffer = Buffer.alloc(0);

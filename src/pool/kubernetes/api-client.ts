@@ -13,7 +13,7 @@ export interface ApiRequest {
   readonly signal?: AbortSignal;
 }
 
-/** A connection to one API server, authenticated; knows none of our kinds. */
+/** A connection to one API server, authenticated. It knows none of Sluice's kinds. */
 export interface ApiClient {
   /** `https://host:port`, for messages. */
   readonly server: string;
@@ -21,15 +21,15 @@ export interface ApiClient {
   request(request: ApiRequest): Promise<unknown>;
   /**
    * A GET whose answer is one JSON text per line, such as a watch; resolves when the server has ended it.
-   * @param onOpen called when the status line has come, before the first line
-   * @param onLine called for each line, in order; what it throws ends the stream and rejects
+   * @param onOpen called when the status line has arrived, before the first line
+   * @param onLine called for each line, in order; an error that it throws ends the stream and rejects
    * @throws ApiError as for `request`, and with status 0 when the connection breaks or `signal` fires
    */
   stream(request: ApiRequest, onOpen: () => void, onLine: (line: string) => void): Promise<void>;
   close(): Promise<void>;
 }
 
-/** A kind as the API server files it. */
+/** The group, version and plural of a kind at the API server. */
 export interface ResourceType {
   /** "" for the core group. */
   readonly group: string;
@@ -51,12 +51,12 @@ export function objectPath(type: ResourceType, namespace: string, name: string, 
   return subresource === undefined ? path : `${path}/${subresource}`;
 }
 
-/** How messages name a kind: `pods`, `inferencepools.inference.networking.k8s.io`. */
+/** The name of a kind in messages: `pods`, `inferencepools.inference.networking.k8s.io`. */
 export function typeName({ group, plural }: ResourceType): string {
   return group === "" ? plural : `${plural}.${group}`;
 }
 
-/** The core and workload kinds that are read or written besides our own. */
+/** The core and workload kinds that are read or written besides Sluice's own. */
 export const POD: ResourceType = { group: "", version: "v1", plural: "pods", kind: "Pod" };
 export const EVENT: ResourceType = { group: "", version: "v1", plural: "events", kind: "Event" };
 export const LEASE: ResourceType = {

@@ -1,13 +1,13 @@
 import { messageOf, oneLine, SluiceError } from "../../base/inference/errors.ts";
 import type { ApiRequest } from "./api-client.ts";
 
-/** Why an API server said no, as its `Status` object tells it (api-resources 1.10). */
+/** Why an API server refused, from its `Status` object (api-resources 1.10). */
 interface StatusDetails {
   /** HTTP status; 0 = no answer came. */
   readonly status: number;
-  /** `Conflict`, `NotFound`, `Expired`, `Invalid` and so on; "" where it gives none. */
+  /** `Conflict`, `NotFound`, `Expired`, `Invalid` and so on; "" where the server gives none. */
   readonly reason: string;
-  /** Milliseconds after which it may be asked again (`Retry-After`); undefined = not said. */
+  /** Milliseconds after which the client may ask again (`Retry-After`); undefined = not given. */
   readonly retryAfter?: number | undefined;
   /** Of `Invalid` and `Conflict`: one entry per field. */
   readonly causes?: readonly { readonly field: string; readonly message: string }[];
@@ -28,18 +28,18 @@ export class ApiError extends SluiceError {
     this.causes = details.causes ?? [];
   }
 
-  /** The resource version that was asked for is no longer kept: list anew. */
+  /** The server no longer keeps the requested resource version: list again. */
   get expired(): boolean {
     return this.status === 410 || this.reason === "Expired";
   }
 
-  /** The kind or object does not exist, or we may not see it: for optional kinds neither is an error. */
+  /** The kind or object does not exist, or this client may not see it. For optional kinds neither is an error. */
   get absent(): boolean {
     return this.status === 404 || this.status === 403;
   }
 }
 
-/** A `Status` object, as far as it says what it should. */
+/** The valid fields of a `Status` object. */
 interface Status {
   readonly message: string;
   readonly reason: string;
@@ -48,10 +48,10 @@ interface Status {
   readonly retryAfterSeconds: number | undefined;
 }
 
-/** What of a request explains its refusal. */
+/** The parts of a request that explain its refusal. */
 type Asked = Pick<ApiRequest, "method" | "path" | "query">;
 
-/** What came back with an error status. */
+/** The answer with an error status. */
 interface ErrorAnswer {
   readonly status: number;
   readonly retryAfter: string | undefined;
@@ -60,12 +60,12 @@ interface ErrorAnswer {
   readonly wall: number;
 }
 
-/** Longest `Retry-After` that is passed on, milliseconds. */
+/** Longest `Retry-After` that is honoured, milliseconds. */
 const LONGEST_WAIT = 3_600_000;
-/** Causes passed on; a validation error has one per field. */
+/** Most causes that are kept; a validation error has one per field. */
 const MAX_CAUSES = 100;
 
-/** The error for an answer that is one; its message says what to do where that is known. */
+/** The error for an answer with an error status. Its message says what to do where that is known. */
 export function answerError(server: string, asked: Asked, answer: ErrorAnswer): ApiError {
   const status = readStatus(parsed(answer.body));
   const details = {
@@ -77,7 +77,7 @@ export function answerError(server: string, asked: Asked, answer: ErrorAnswer): 
   return new ApiError(oneLine(messageFor(server, asked, answer, status)), details);
 }
 
-/** The error that a watch tells with an event of type ERROR. @param what is watched, for the message */
+/** The error in a watch event of type ERROR. @param what the watched kind, for the message */
 export function eventError(what: string, object: unknown): ApiError {
   const status = readStatus(object);
   const message = status === undefined || status.message === "" ? "an error without a message" : status.message;
@@ -125,7 +125,7 @@ function secondsOf(seconds: number | undefined): number | undefined {
   return seconds === undefined || !(seconds > 0) ? undefined : Math.min(LONGEST_WAIT, seconds * 1000);
 }
 
-/** Milliseconds that a `Retry-After` of seconds or of a date asks for. */
+/** Milliseconds for which a `Retry-After`, in seconds or as a date, asks. */
 function waitOf(value: string | undefined, wall: number): number | undefined {
   if (value === undefined) return undefined;
   if (/^\d+$/.test(value)) return Math.min(LONGEST_WAIT, Number(value) * 1000);

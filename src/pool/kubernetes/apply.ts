@@ -1,7 +1,7 @@
 import { type ApiClient, objectPath, type ResourceType } from "./api-client.ts";
 import { ApiError } from "./api-error.ts";
 
-/** Fields that were to be applied belong to others; code as of any `ApiError`, status 409. */
+/** Fields of the apply belong to others; code as of any `ApiError`, status 409. */
 export class ApplyConflictError extends ApiError {
   /** Names of the managers that own one of the fields, each once. */
   readonly managers: readonly string[];
@@ -13,12 +13,12 @@ export class ApplyConflictError extends ApiError {
 }
 
 /**
- * Server-side apply of an object's status: the fields given become ours, those of ours that are not given go.
- * @param fieldManager who owns them; at most 128 printable characters
+ * Server-side apply of an object's status. The given fields become ours; fields of ours that are not given are removed.
+ * @param fieldManager the owner of the fields; at most 128 printable characters
  * @param object at least `{ status }`; kind and name are filled in
  * @param options.force true takes fields over from other managers
  * @returns the object as the server has it now
- * @throws ApplyConflictError without `force`; ApiError for anything else: 404 when the object is gone
+ * @throws ApplyConflictError without `force`; ApiError for any other error: 404 when the object is gone
  */
 export async function applyStatus(
   api: ApiClient,

@@ -3,9 +3,9 @@ import type { Clock } from "../../base/clock/clock.ts";
 import { readText } from "../../base/document/read.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 
-/** How an API server is trusted and what it is shown; PEM texts. */
+/** How an API server is trusted, and the credentials for it; PEM texts. */
 export interface Credentials {
-  /** Whom to trust; undefined = the authorities that Node trusts. */
+  /** The trusted authorities; undefined = those that Node trusts. */
   readonly ca: string | undefined;
   /** True: no certificate is checked. */
   readonly insecureSkipVerify: boolean;
@@ -15,16 +15,16 @@ export interface Credentials {
   readonly cert?: string | undefined;
   readonly key?: string | undefined;
   /**
-   * The bearer token as of now, undefined where there is none. The other members are up to date once it has resolved: what
-   * rotates is read again by this call.
-   * @throws SluiceError when there should be one and it cannot be had
+   * The bearer token as of now, undefined where there is none. This call reads rotated files again, so the other members are up
+   * to date once it has resolved.
+   * @throws SluiceError when a token is configured and cannot be read
    */
   token(): Promise<string | undefined>;
-  /** The server did not accept what it was shown (401): the next `token()` reads it anew. */
+  /** The server refused the credentials (401): the next `token()` reads them again. */
   refused?(): void;
 }
 
-/** Where an API server is, how to talk to it, and the namespace that counts when none is named. */
+/** The address of an API server, how to talk to it, and the default namespace. */
 export interface ClusterAccess {
   /** URL; may have a path. */
   readonly server: string;
@@ -32,11 +32,11 @@ export interface ClusterAccess {
   readonly namespace: string;
 }
 
-/** Where the kubelet puts a pod's service account. */
+/** The folder in which the kubelet puts a pod's service account. */
 const FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /**
- * How a pod talks to the API server of its own cluster; undefined outside of one.
+ * How a pod talks to the API server of its own cluster; undefined outside of a cluster.
  * @param env `KUBERNETES_SERVICE_HOST` and `KUBERNETES_SERVICE_PORT`
  * @param folder with `token`, `ca.crt` and `namespace`; token and authorities are read again as they rotate
  * @throws SluiceError IN_CLUSTER_ACCOUNT when the service account is missing or unreadable
@@ -63,7 +63,7 @@ export async function inCluster(
   }
 }
 
-/** What a pod shows: both files are replaced while it runs. */
+/** The credentials of a pod: both files are replaced while it runs. */
 class ServiceAccount implements Credentials {
   readonly insecureSkipVerify = false;
   readonly #token: RereadFile;
@@ -88,13 +88,13 @@ class ServiceAccount implements Credentials {
   }
 }
 
-/** Milliseconds for which what was read counts: projected tokens are replaced long before they expire. */
+/** Milliseconds for which file contents count: projected tokens are replaced long before they expire. */
 const READ_EVERY = 10_000;
 const MAX_BYTES = 1024 * 1024;
 
 /**
- * A small text file that somebody replaces from time to time, such as a service account's token. Read when it is asked for, at
- * most every 10 s; while it cannot be read, the last content counts.
+ * A small text file that is replaced from time to time, such as a service account's token. It is read on request, at most every
+ * 10 s. While it cannot be read, the last content counts.
  */
 export class RereadFile {
   readonly path: string;
@@ -108,12 +108,12 @@ export class RereadFile {
     this.#clock = clock;
   }
 
-  /** What was read last, without white space at the ends; undefined before the first time. */
+  /** The last content, without white space at the ends; undefined before the first read. */
   get last(): string | undefined {
     return this.#text;
   }
 
-  /** @throws SluiceError as `readText`, when it has never been read */
+  /** @throws SluiceError as `readText`, when the file has never been readable */
   text(): Promise<string> {
     if (this.#text !== undefined && this.#clock.now() - this.#readAt < READ_EVERY) return Promise.resolve(this.#text);
     this.#reading ??= this.#read();

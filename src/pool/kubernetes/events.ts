@@ -7,18 +7,18 @@ import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
 import { type ApiClient, type ApiRequest, collectionPath, EVENT, objectPath } from "./api-client.ts";
 import { ApiError } from "./api-error.ts";
 
-/** Different events that are remembered to be counted up; of others the next begins a new one. */
+/** Most events that are remembered to be counted up. When a forgotten event recurs, it begins a new one. */
 const MAX_EVENTS = 1000;
-/** Events that wait to be written; what comes beyond is dropped. */
+/** Most events that wait to be written; further ones are dropped. */
 const MAX_WAITING = 256;
 const DEFAULT_PER_MINUTE = 6;
 const MINUTE = 60_000;
-/** Milliseconds for which nothing is written after a refusal for want of the right: somebody has to grant it. */
+/** Milliseconds without writes after a refusal for want of the right, which an administrator has to grant. */
 const FORBIDDEN_PAUSE = 600_000;
 /** Milliseconds for one request. */
 const TIMEOUT = 10_000;
 
-/** What an event is about. */
+/** The object that an event is about. */
 interface InvolvedObject {
   readonly apiVersion: string;
   readonly kind: string;
@@ -40,11 +40,11 @@ interface EventWriterOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Logger;
-  /** Who tells: name of the program. */
+  /** The reporting program. */
   readonly component: string;
-  /** Which of them: name of the pod. */
+  /** The reporting instance: name of the pod. */
   readonly instance: string;
-  /** Writes per object; default 6. What is beyond is counted and told with the next write. */
+  /** Writes per object and minute; default 6. Further events are counted and reported with the next write. */
   readonly perMinute?: number;
 }
 
@@ -66,9 +66,9 @@ interface Budget {
 }
 
 /**
- * Tells people at the cluster what happened to an object, as events of the core group; the same one again only counts up. Never
- * waited for and never a failure of whoever tells: what cannot be written is dropped. Without the right to write them, which
- * no published chart grants, that is told once, and tried again every ten minutes at most.
+ * Reports to people at the cluster what happened to an object, as events of the core group. A repeated event only counts up.
+ * The caller never waits and never sees a failure: an event that cannot be written is dropped. No published chart grants the
+ * right to write events. Without it the log gets one line, and a write is tried again every ten minutes at most.
  */
 export class EventWriter {
   readonly #options: EventWriterOptions;
@@ -80,7 +80,7 @@ export class EventWriter {
   readonly #budgets = new Map<string, Budget>();
   readonly #waiting: Counted[] = [];
   #writing: Promise<void> | undefined;
-  /** Monotonic milliseconds before which nothing is written; undefined = it may, as far as we know. */
+  /** Monotonic milliseconds before which nothing is written; undefined = writes are allowed, as far as known. */
   #forbiddenUntil: number | undefined;
   #closed = false;
 
@@ -90,7 +90,7 @@ export class EventWriter {
     this.#own = uuidFrom(options.random);
   }
 
-  /** Tells of an event; returns at once. */
+  /** Reports an event; returns at once. */
   write(about: InvolvedObject, { type, reason, message }: ClusterEvent): void {
     if (this.#closed) return;
     const event = { type, reason, message: oneLine(message) };
@@ -104,7 +104,7 @@ export class EventWriter {
     this.#writing ??= this.#drain();
   }
 
-  /** Drops what waits; resolves when nothing is under way any more. */
+  /** Drops waiting events; resolves when no write is under way any more. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#waiting.length = 0;
@@ -163,7 +163,7 @@ export class EventWriter {
   }
 
   #forbidden(error: ApiError): void {
-    // What waits would be refused as well; it is counted up and told of with the next write.
+    // Waiting events would be refused as well. They are counted up and reported with the next write.
     for (const counted of this.#waiting.splice(0)) counted.waiting = false;
     const { clock, log } = this.#options;
     if (this.#forbiddenUntil === undefined) {
@@ -181,7 +181,7 @@ export class EventWriter {
         counted.created = true;
         return;
       } catch (error) {
-        // Made by an attempt whose answer was lost.
+        // An attempt whose answer was lost has created the event.
         if (!(error instanceof ApiError) || error.status !== 409) throw error;
         counted.created = true;
       }

@@ -9,20 +9,20 @@ const MAX_OUTPUT = 1024 * 1024;
 /** Milliseconds before its end at which a credential is no longer used. */
 const EARLY = 10_000;
 
-/** How a kubeconfig says that credentials are had. */
+/** The credential plugin of a kubeconfig. */
 export interface ExecPlugin {
   readonly command: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   /** `client.authentication.k8s.io/v1` or `/v1beta1`. */
   readonly apiVersion: string;
-  /** What to tell a person who lacks the command. */
+  /** Help for a person who lacks the command. */
   readonly installHint: string;
-  /** `spec.cluster` of what the plugin is told, where it wants to know. */
+  /** `spec.cluster` in the plugin's input; undefined where the plugin does not want it. */
   readonly cluster: unknown;
 }
 
-/** What a plugin gave. */
+/** The output of a plugin. */
 export interface ExecCredential {
   readonly token: string | undefined;
   readonly cert: string | undefined;
@@ -39,7 +39,7 @@ const OUTPUT = z.object({
   }),
 });
 
-/** Runs a credential plugin (client.authentication.k8s.io) and keeps what it gave until that ends; one run at a time. */
+/** Runs a credential plugin (client.authentication.k8s.io) and keeps its credential until that expires; one run at a time. */
 export class ExecCredentials {
   readonly #plugin: ExecPlugin;
   readonly #clock: Clock;
@@ -53,7 +53,7 @@ export class ExecCredentials {
     this.#clock = clock;
   }
 
-  /** What the plugin gave last; undefined before the first time. */
+  /** The last credential of the plugin; undefined before the first one. */
   get last(): ExecCredential | undefined {
     return this.#last;
   }
@@ -105,7 +105,7 @@ export class ExecCredentials {
       );
       const end = (): void => {
         child.kill("SIGKILL");
-        // What it has started may live on and keep these open.
+        // Processes that the plugin has started may live on and keep these open.
         child.stdout?.destroy();
         child.stderr?.destroy();
       };
@@ -114,7 +114,7 @@ export class ExecCredentials {
     });
   }
 
-  /** What it printed is secret: no part of it goes into a message. */
+  /** The output is secret: no part of it goes into a message. */
   #read(output: string): z.output<typeof OUTPUT>["status"] {
     let value: unknown;
     try {

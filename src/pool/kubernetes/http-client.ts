@@ -8,12 +8,12 @@ import { ApiError, answerError } from "./api-error.ts";
 import type { Credentials } from "./credentials.ts";
 
 const DEFAULT_TIMEOUT = 30_000;
-/** Connections at a time: each watch keeps one. */
+/** Most connections at a time: each watch keeps one. */
 const MAX_CONNECTIONS = 128;
-/** Bytes of an answer: of a GET, which may be a page of objects, and of anything else. */
+/** Most bytes of an answer: of a GET, which may be a page of objects, and of any other request. */
 const MAX_READ = 64 * 1024 * 1024;
 const MAX_WRITTEN = 1024 * 1024;
-/** Bytes of one line of a stream: etcd keeps no object above 1.5 MiB. */
+/** Most bytes of one line of a stream: etcd keeps no object above 1.5 MiB. */
 const MAX_LINE = 4 * 1024 * 1024;
 
 interface HttpApiClientOptions {
@@ -25,8 +25,8 @@ interface HttpApiClientOptions {
 }
 
 /**
- * An API server over HTTP/1.1, one connection per request at a time. A token that is refused is read anew and tried once more;
- * a GET whose connection broke before the answer is sent once more. No redirects, no proxies, no compression.
+ * An API server over HTTP/1.1, one connection per request at a time. When a token is refused, it is read again and tried once
+ * more. A GET whose connection broke before the answer is sent once more. No redirects, no proxies, no compression.
  */
 export class HttpApiClient implements ApiClient {
   readonly server: string;
@@ -36,7 +36,7 @@ export class HttpApiClient implements ApiClient {
   readonly #log: Logger;
   readonly #calls = new Set<ApiCall>();
   #pool: Pool | undefined;
-  /** What the pool's connections were made with. */
+  /** The credentials of the pool's connections. */
   #shown = "";
   #closed = false;
 
@@ -96,7 +96,7 @@ export class HttpApiClient implements ApiClient {
     this.#pool = undefined;
   }
 
-  /** @param receiver makes what takes the answer; is given what ends the timeout of a stream */
+  /** @param receiver makes the consumer of the answer; its argument is a function that ends the timeout of a stream */
   async #send(request: ApiRequest, streaming: boolean, receiver: (opened: () => void) => Receiver): Promise<void> {
     const { signal, timeout = DEFAULT_TIMEOUT } = request;
     let call: ApiCall | undefined;
@@ -186,7 +186,7 @@ export class HttpApiClient implements ApiClient {
     return call;
   }
 
-  /** The pool, made anew when certificates have changed: requests under way keep their connections. */
+  /** The connection pool, made again when certificates have changed. Requests under way keep their connections. */
   #connections(): Pool {
     const { ca, insecureSkipVerify, serverName, cert, key } = this.#credentials;
     const shown = JSON.stringify([ca, insecureSkipVerify, serverName, cert, key]);
@@ -200,7 +200,7 @@ export class HttpApiClient implements ApiClient {
       bodyTimeout: 0,
       connect: {
         timeout: 10_000,
-        // A peer that vanished without a word is noticed 10 s after these: Linux is told to ask every second then.
+        // A peer that vanished is noticed 10 s after these milliseconds: Linux then probes every second.
         keepAlive: true,
         keepAliveInitialDelay: 15_000,
         rejectUnauthorized: !insecureSkipVerify,

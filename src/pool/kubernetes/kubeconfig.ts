@@ -18,7 +18,7 @@ interface KubeconfigOptions {
   readonly clock: Clock;
 }
 
-/** An entry of one of the lists, and where it stands. */
+/** An entry of one of the lists, with its position. */
 interface Found<T> {
   readonly document: Document;
   readonly path: Path;
@@ -31,8 +31,8 @@ interface File {
 }
 
 /**
- * How kubectl talks to a cluster (ADR 0013). Of several files the first that has a name counts, as in the variable KUBECONFIG.
- * @param path one path, or several with colons between them (semicolons on Windows); of several, missing ones are passed over
+ * How kubectl talks to a cluster (ADR 0013). When several files have a name, the first counts, as in the variable KUBECONFIG.
+ * @param path one path, or several with colons between them (semicolons on Windows); of several, missing ones are skipped
  * @throws SluiceError KUBECONFIG_CONTEXT, KUBECONFIG_UNSUPPORTED, and as `readDocument` and `validate`
  */
 export async function kubeconfig(path: string, { context, clock }: KubeconfigOptions): Promise<ClusterAccess> {
@@ -94,7 +94,7 @@ function find<S extends Section>(
   );
 }
 
-/** The value of an entry's only member: just what is used is checked, so that a broken user of another cluster stops nobody. */
+/** The value of an entry's only member. Only entries in use are checked, so a broken user of another cluster does no harm. */
 function part<S extends z.ZodType>(entry: Found<object>, member: string, schema: S): Found<z.output<S>> {
   const path = [...entry.path, member];
   const violations: Violation[] = [];
@@ -133,7 +133,7 @@ async function credentialsOf(cluster: Cluster, user: User | undefined, clock: Cl
   return new PluginCredentials(trust, plugin(cluster, user, exec), clock);
 }
 
-/** Ways to prove who one is that are not followed here; to ignore them would be to come as somebody else. */
+/** Ways to authenticate that Sluice does not support. To ignore them would mean to log in as another user. */
 function refuse(user: User): void {
   const { "auth-provider": provider, username, as, exec } = user.value;
   if (provider) throw unsupported(user, "auth-provider", "kubectl dropped it, too; use exec with a credential plugin");
@@ -154,7 +154,7 @@ function plugin(cluster: Cluster, user: User, exec: NonNullable<User["value"]["e
     "certificate-authority-data": rest["certificate-authority-data"],
   };
   return {
-    // A bare name is looked for on the PATH, anything else beside the file that names it.
+    // A bare name is looked up on the PATH, any other path beside the file that names it.
     command: /[/\\]/.test(command) ? beside(user.document, command) : command,
     args: args ?? [],
     env: Object.fromEntries((env ?? []).map(({ name: variable, value }) => [variable, value])),
@@ -164,7 +164,7 @@ function plugin(cluster: Cluster, user: User, exec: NonNullable<User["value"]["e
   };
 }
 
-/** What a credential plugin gives, with the trust of the cluster. */
+/** The credentials of a plugin, with the trust of the cluster. */
 class PluginCredentials implements Credentials {
   readonly ca: string | undefined;
   readonly insecureSkipVerify: boolean;
@@ -199,7 +199,7 @@ class PluginCredentials implements Credentials {
   }
 }
 
-/** A PEM text given as a path in `member`, or in base64 in `member-data`, which counts when there are both. */
+/** A PEM text given as a path in `member`, or in base64 in `member-data`, which wins when both are given. */
 async function pem(at: Found<Record<string, unknown>>, member: string): Promise<string | undefined> {
   const data = at.value[`${member}-data`];
   const path = at.value[member];
@@ -235,7 +235,7 @@ function unsupported({ document, path }: Found<unknown>, member: string, why: st
 
 const text = z.string();
 
-/** What of a kubeconfig is read; other keys are for other programs. Missing sections are empty. */
+/** The parts of a kubeconfig that are read; other keys are for other programs. Missing sections are empty. */
 const NAMED = { name: text.min(1) };
 
 const CLUSTER = z.object({
@@ -258,7 +258,7 @@ const EXEC = z.object({
 });
 
 const USER = z.object({
-  // Of secrets only whether they are there is checked: what is wrong with one would be quoted.
+  // Of secrets only their presence is checked, because a message about a violation would quote the secret.
   token: z.unknown().optional(),
   tokenFile: text.optional(),
   "client-certificate": text.optional(),

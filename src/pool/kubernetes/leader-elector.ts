@@ -8,18 +8,18 @@ import { ApiError } from "./api-error.ts";
 
 /** Milliseconds. */
 interface LeaderTiming {
-  /** For so long others leave a lease alone that is not renewed; whole seconds, default 15,000. */
+  /** Milliseconds for which others leave a lease alone that is not renewed; whole seconds, default 15,000. */
   readonly leaseDuration: number;
-  /** After so long without a renewal the leader steps down; below `leaseDuration`, default 10,000. */
+  /** Milliseconds without a renewal after which the leader steps down; below `leaseDuration`, default 10,000. */
   readonly renewDeadline: number;
-  /** Between attempts; default 2,000. */
+  /** Milliseconds between attempts; default 2,000. */
   readonly retryPeriod: number;
 }
 
 interface LeaderElectorOptions {
   readonly api: ApiClient;
   readonly namespace: string;
-  /** Of the Lease. */
+  /** Name of the Lease. */
   readonly name: string;
   /** Unique to this process. */
   readonly identity: string;
@@ -27,19 +27,19 @@ interface LeaderElectorOptions {
   readonly random: Random;
   readonly log: Logger;
   readonly timing?: LeaderTiming;
-  /** Told of each change, beginning with `true` when it is won for the first time. */
+  /** Called after each change, beginning with `true` when this process wins for the first time. */
   onChange(leading: boolean): void;
 }
 
 const DEFAULT_TIMING: LeaderTiming = { leaseDuration: 15_000, renewDeadline: 10_000, retryPeriod: 2_000 };
-/** Those who wait spread their attempts over the retry period and so many times as much again. */
+/** A candidate waits for the retry period plus up to this many times the period, so that attempts spread. */
 const JITTER = 1.2;
-/** Milliseconds over which they spread the attempt at the end of a lease. */
+/** Milliseconds over which candidates spread the attempt at the end of a lease. */
 const END_SPREAD = 500;
 
 /**
- * One leader among several processes, by a Lease as client-go keeps it, so that others may take part (api-resources 3.7). Whether
- * a lease still holds is judged by how long ago this process saw it change: clocks of machines are never compared.
+ * One leader among several processes, by a Lease as client-go keeps it, so that other programs may take part (api-resources
+ * 3.7). A lease holds for a time after this process saw it change: clocks of machines are never compared.
  */
 export class LeaderElector {
   readonly #options: LeaderElectorOptions;
@@ -48,7 +48,7 @@ export class LeaderElector {
   readonly #stop = new AbortController();
   #started = false;
   #leading = false;
-  /** The Lease as it was seen last, and since when it has been so. */
+  /** The Lease as this process saw it last, and the time since it has been so. */
   #lease: Lease | undefined;
   #seen = "";
   #seenAt = 0;
@@ -64,26 +64,26 @@ export class LeaderElector {
     this.#log = new RateLimitedLog(options.log, options.clock, { intervalMs: 30_000, maxKeys: 8 });
   }
 
-  /** Begins to run for it; returns at once. */
+  /** Begins to take part; returns at once. */
   start(): void {
     if (this.#started || this.#stop.signal.aborted) return;
     this.#started = true;
     void this.#run();
   }
 
-  /** Also false once a renewal is overdue, even if the process slept through the moment. */
+  /** Also false when a renewal is overdue, even if the process slept through that moment. */
   get leading(): boolean {
     return this.#leading && this.#options.clock.now() - this.#renewedAt < this.#timing.renewDeadline;
   }
 
-  /** Identity of whoever held it when it was seen last; "" = nobody, or not known yet. */
+  /** Identity of the holder when the lease was seen last; "" = no holder, or not known yet. */
   get holder(): string {
     return this.#lease?.spec.holderIdentity ?? "";
   }
 
   /**
-   * Steps down and stops: `onChange(false)` at once if it leads, then gives the lease back so that others need not wait for its
-   * end. Never rejects; takes at most twice the renew deadline.
+   * Steps down and stops. If it leads, `onChange(false)` runs at once. Then it gives the lease back, so that others need not
+   * wait for its end. Never rejects; takes at most twice the renew deadline.
    */
   release(): Promise<void> {
     this.#released ??= this.#giveBack();
@@ -104,7 +104,10 @@ export class LeaderElector {
     }
   }
 
-  /** Milliseconds until the next attempt. Whoever waits is there when the lease ends: nobody leads from then on. */
+  /**
+   * Milliseconds until the next attempt. A candidate tries at the end of the lease, because without a renewal no process leads
+   * then.
+   */
   #pause(): number {
     const { clock, random } = this.#options;
     const { retryPeriod } = this.#timing;
@@ -114,14 +117,14 @@ export class LeaderElector {
     return left > 0 ? Math.min(pause, left + random.next() * END_SPREAD) : pause;
   }
 
-  /** When the lease ends that somebody has, on the monotonic clock of this process. */
+  /** When the lease of the present holder ends, on the monotonic clock of this process. */
   get #freeAt(): number {
     return this.#seenAt + (this.#lease?.spec.leaseDurationSeconds ?? 0) * 1000;
   }
 
   async #acquireOrRenew(): Promise<void> {
     if (this.#leading && this.#lease !== undefined) {
-      // It is still as it was written last, or somebody else has it by now.
+      // The Lease is still as this process wrote it last, or another process has it by now.
       if (await this.#write(this.#lease)) return;
     }
     let lease: Lease;
@@ -141,7 +144,7 @@ export class LeaderElector {
     await this.#write(lease);
   }
 
-  /** @param lease what it replaces; undefined = there is none. @returns false when somebody else was faster */
+  /** @param lease the Lease to replace; undefined = there is none. @returns false when another process was faster */
   async #write(lease: Lease | undefined): Promise<boolean> {
     const { clock, identity, namespace, name } = this.#options;
     const sentAt = clock.now();
@@ -181,7 +184,7 @@ export class LeaderElector {
   #hold(sentAt: number): void {
     const { clock, name, identity, log } = this.#options;
     const left = sentAt + this.#timing.renewDeadline - clock.now();
-    // The answer took so long that others may soon take it.
+    // The answer took so long that other processes may soon take the lease.
     if (left <= 0 || this.#stop.signal.aborted) return;
     this.#renewedAt = sentAt;
     this.#deadline?.cancel();
@@ -222,7 +225,7 @@ export class LeaderElector {
     }
     if (!held) return;
     try {
-      // What was under way may or may not have arrived: the second round sees which.
+      // A write that was under way may or may not have arrived: the second round finds out.
       for (let round = 0; round < 2; round++) if (await this.#writeFree()) return;
     } catch (error) {
       const text = `the lease ${this.#options.name} could not be given back, it ends by itself: ${messageOf(error)}`;
@@ -230,7 +233,7 @@ export class LeaderElector {
     }
   }
 
-  /** @returns false when it was changed meanwhile */
+  /** @returns false when another write came first */
   async #writeFree(): Promise<boolean> {
     const lease = readLease(await this.#ask("GET"));
     if (lease.spec.holderIdentity !== this.#options.identity) return true;
@@ -249,7 +252,7 @@ export class LeaderElector {
     const { api, namespace, name } = this.#options;
     const path = method === "POST" ? collectionPath(LEASE, namespace) : objectPath(LEASE, namespace, name);
     const request: ApiRequest = { method, path, body, timeout: this.#timing.renewDeadline / 2 };
-    // Giving it back happens after the stop.
+    // The lease is given back after the stop.
     return api.request(this.#stop.signal.aborted ? request : { ...request, signal: this.#stop.signal });
   }
 }
@@ -258,24 +261,24 @@ function newLease(namespace: string, name: string, spec: LeaseSpec) {
   return { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata: { namespace, name }, spec };
 }
 
-/** A Lease as far as elections care; everything else of it goes back to the server as it came. */
+/** The fields of a Lease that elections use; all other fields go back to the server unchanged. */
 export interface Lease {
   readonly metadata: Readonly<Record<string, unknown>>;
   readonly spec: LeaseSpec;
 }
 
 interface LeaseSpec {
-  /** "" = nobody. */
+  /** "" = no holder. */
   readonly holderIdentity: string;
   /** Whole seconds. */
   readonly leaseDurationSeconds: number;
-  /** MicroTime, by the holder's wall clock: to be shown, never to be compared. */
+  /** MicroTime, by the holder's wall clock: for display, never for comparison. */
   readonly acquireTime: string;
   readonly renewTime: string;
   readonly leaseTransitions: number;
 }
 
-/** Reads what the server sent; what is missing or of the wrong kind gets a value that frees the lease. */
+/** Reads the server's Lease. A field that is missing or of the wrong kind gets a value that frees the lease. */
 function readLease(object: unknown): Lease {
   const { metadata, spec } = (object ?? {}) as Record<string, unknown>;
   const of = (spec ?? {}) as Record<string, unknown>;
@@ -295,7 +298,7 @@ function readLease(object: unknown): Lease {
   };
 }
 
-/** `2026-01-31T12:00:00.000000Z`: six decimals, as the type MicroTime wants. @param wall Unix milliseconds */
+/** `2026-01-31T12:00:00.000000Z`: six decimals, as the type MicroTime requires. @param wall Unix milliseconds */
 function microTime(wall: number): string {
   return new Date(wall).toISOString().replace("Z", "000Z");
 }

@@ -3,10 +3,10 @@ import { type ApiClient, collectionPath, type ResourceType, typeName } from "./a
 import { ApiError, eventError } from "./api-error.ts";
 import type { ObjectKey } from "./reflected.ts";
 
-/** Objects of one list; Kubernetes itself is built for 150,000 pods in a cluster. */
+/** Most objects of one list; Kubernetes itself is built for 150,000 pods in a cluster. */
 const MAX_OBJECTS = 200_000;
 
-/** Which objects are read. */
+/** The objects to read. */
 export interface Selection {
   readonly type: ResourceType;
   readonly namespace: string;
@@ -23,17 +23,17 @@ interface ListOptions extends Selection {
   /** Called for each object, in order. */
   take(object: unknown): void;
   /**
-   * A page was not given; resolves when it may be asked for again.
-   * @param attempts for that page so far
-   * @throws what the list then ends with
+   * The server refused a page. Resolves when the list may ask for it again.
+   * @param attempts number of attempts for that page so far
+   * @throws the error with which the list then ends
    */
   refused(error: unknown, attempts: number): Promise<void>;
 }
 
 /**
- * Reads all objects of a kind page by page, as they are at one moment.
- * @returns the version from which a watch tells what has changed since
- * @throws ApiError; one that is `expired` when reading took too long for the server: begin anew
+ * Reads all objects of a kind page by page, as of one moment.
+ * @returns the version from which a watch reports the later changes
+ * @throws ApiError; one that is `expired` when reading took too long for the server: start the list again
  */
 export async function readList(options: ListOptions): Promise<string> {
   const { api, type, namespace, fieldSelector, labelSelector, pageSize, signal, take } = options;
@@ -54,13 +54,13 @@ export async function readList(options: ListOptions): Promise<string> {
     }
     const { metadata, items } = (page ?? {}) as { metadata?: Record<string, unknown>; items?: unknown };
     const of = metadata?.["resourceVersion"];
-    // An answer of something else than an API server must not count as an empty list. Go writes an empty one as null.
+    // An answer from a server that is no API server must not count as an empty list. Go writes an empty list as null.
     if (typeof of !== "string" || of === "" || !(Array.isArray(items) || items === null))
       throw new ApiError(`${api.server} answered GET ${path} with something that is no list`, {
         status: 0,
         reason: "",
       });
-    // All pages are of one moment; of those that the server gives beyond it only the first version leaves no gap.
+    // All pages are as of one moment. When the server leaves that moment, only the first version leaves no gap.
     version ??= of;
     objects += items?.length ?? 0;
     if (objects > MAX_OBJECTS)
@@ -72,7 +72,7 @@ export async function readList(options: ListOptions): Promise<string> {
   return version;
 }
 
-/** Names an object as the server sent it; undefined for what has no name. */
+/** The key of an object as the server sent it; undefined for an object without a name. */
 export function keyOfObject(object: unknown, namespace: string): ObjectKey | undefined {
   const { metadata } = (object ?? {}) as { metadata?: Record<string, unknown> };
   const name = metadata?.["name"];
@@ -87,12 +87,12 @@ export function versionOf(object: unknown): string | undefined {
   return typeof version === "string" && version !== "" ? version : undefined;
 }
 
-/** Milliseconds beyond the length of a watch after which a silent one is dead. */
+/** Milliseconds beyond the length of a watch after which a silent watch is dead. */
 const SLACK = 30_000;
-/** The same once it has sent a bookmark, of which there is one a minute. */
+/** The same for a watch that has sent a bookmark, which arrives once a minute. */
 const LONGEST_SILENCE = 150_000;
 
-/** What happened to an object, or how far the server has come. */
+/** What happened to an object, or how far the server has read. */
 export type WatchEvent = {
   readonly type: "ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK";
   readonly object: unknown;
@@ -101,11 +101,11 @@ export type WatchEvent = {
 interface WatchOptions extends Selection {
   readonly api: ApiClient;
   readonly clock: Clock;
-  /** From which changes are told. */
+  /** The version from which changes are reported. */
   readonly version: string;
-  /** Seconds after which the server ends it. */
+  /** Seconds after which the server ends the watch. */
   readonly seconds: number;
-  /** Ends it when it is aborted, here also after too long a silence. */
+  /** Ends the watch when it is aborted; a silence that is too long also ends it. */
   readonly cut: AbortController;
   opened(): void;
   event(event: WatchEvent): void;
@@ -113,7 +113,7 @@ interface WatchOptions extends Selection {
 
 /**
  * One watch, until the server has ended it.
- * @throws ApiError for one that is refused, breaks, is silent for too long, or tells of an error
+ * @throws ApiError for a watch that is refused, breaks, is silent for too long, or reports an error
  */
 export async function watch(options: WatchOptions): Promise<void> {
   const { api, clock, type, namespace, fieldSelector, labelSelector, version, seconds, cut } = options;

@@ -4,31 +4,31 @@ export interface ObjectKey {
   readonly name: string;
 }
 
-/** Where a reflector keeps what it reads. Calls are synchronous and in the order in which the server tells. */
+/** Where a reflector keeps the objects. Calls are synchronous and in the order of the server's reports. */
 export interface ReflectedSink<T> {
-  /** All there are at this moment: what is not among them is gone. */
+  /** All objects at this moment. An object that is not among them is gone. */
   replace(items: readonly T[]): void;
-  /** One was made or changed. */
+  /** An object was created or changed. */
   put(item: T): void;
-  /** One is gone; it may never have been told of. */
+  /** An object is gone; the sink may never have seen it. */
   remove(key: ObjectKey): void;
 }
 
 /** How up to date a reflector is. */
 export interface ReflectorState {
-  /** It has seen everything once since it was started. */
+  /** The reflector has read all objects once since its start. */
   readonly synced: boolean;
-  /** The kind is not there, or we may not read it. */
+  /** The kind is not there, or this process may not read it. */
   readonly absent: boolean;
-  /** It is absent because we may not read it any more: what was last known of it counts, be it that there was nothing. */
+  /** It is absent because this process may no longer read it. The last known objects, possibly none, stay in force. */
   readonly kept: boolean;
-  /** Monotonic milliseconds of the last word of the server; -Infinity before the first. */
+  /** Monotonic milliseconds of the server's last message; -Infinity before the first. */
   readonly heardAt: number;
   readonly objects: number;
   /** Since the start. */
   readonly lists: number;
   readonly watches: number;
   readonly failures: number;
-  /** What went wrong last, one line; "" while all is well. */
+  /** The last problem, one line; "" while there is none. */
   readonly problem: string;
 }

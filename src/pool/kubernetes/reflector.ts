@@ -9,33 +9,36 @@ import { Backoff } from "./backoff.ts";
 import { keyOfObject, readList, type Selection, versionOf, type WatchEvent, watch } from "./list-watch.ts";
 import type { ObjectKey, ReflectedSink, ReflectorState } from "./reflected.ts";
 
-/** A watch that lasted so long (milliseconds) was a good one: what comes next is no repetition of a failure. */
+/** Milliseconds after which a watch counts as good: a later failure is then no repetition of an earlier one. */
 const GOOD_WATCH = 1000;
-/** Refusals in a row after which what is known of the server's versions is given up: it may have been restored from a backup. */
+/** Refusals in a row after which the known version is dropped: the server may have been restored from a backup. */
 const REFUSALS_BEFORE_RELIST = 3;
-/** Statuses that say nothing of the version: we may not, or the server is busy or only starting. */
+/** Statuses that say nothing about the version: no right, or the server is busy or only starting. */
 const NOT_OF_THE_VERSION: ReadonlySet<number> = new Set([401, 403, 429, 503]);
-/** Attempts for a page while the server is busy; after them the list is begun anew. */
+/** Attempts for a page while the server is busy. After them the list starts again. */
 const ATTEMPTS_PER_PAGE = 10;
-/** Longest time in milliseconds for which `Retry-After` is heeded. */
+/** Longest time in milliseconds for which `Retry-After` is honoured. */
 const LONGEST_ASKED = 60_000;
-/** Milliseconds over which those whose version has expired spread their new lists. */
+/** Milliseconds over which reflectors with an expired version spread their new lists. */
 const RELIST_SPREAD = 1000;
 
-/** Durations, for tests; milliseconds unless said. */
+/** Durations, for tests; milliseconds unless another unit is given. */
 interface ReflectorTuning {
   /**
-   * Objects per page; default 50. One page is read in one stretch, and requests are decided in the same thread: 50 pods of 6 KB
+   * Objects per page; default 50. One page is read in one stretch, and requests are decided in the same thread. 50 pods of 6 KB
    * take about 2 ms, the 500 of other clients 25 (`bench/kubernetes.ts`).
    */
   readonly pageSize?: number;
   /**
-   * Bounds of the pause after failures, before jitter; defaults 250 and 5,000. The longest one is how late a picker may notice
-   * that an outage of the API server is over: until then it sends requests to pods that are gone.
+   * Bounds of the pause after failures, before jitter; defaults 250 and 5,000. The longest pause is the longest time in which a
+   * picker misses the end of an outage of the API server. Until then it sends requests to pods that are gone.
    */
   readonly firstPause?: number;
   readonly longestPause?: number;
-  /** Between two looks whether an optional kind is there by now, and how long one that was there must be missing; 60,000. */
+  /**
+   * Time between two checks whether an optional kind is there, and time for which a kind must be missing to count as absent;
+   * 60,000.
+   */
   readonly absentPause?: number;
   /** Seconds: a watch lasts from this to twice this; default 240. */
   readonly watchSeconds?: number;
@@ -44,15 +47,15 @@ interface ReflectorTuning {
 export interface ReflectorOptions<T> extends Selection {
   readonly api: ApiClient;
   /**
-   * What is kept of an object, as the server sent it: items of a list say neither their kind nor their version. Undefined, or
-   * throwing: the object counts as not there; the latter is told in the log.
+   * Projects an object, as the server sent it: items of a list state neither their kind nor their version. Undefined or an
+   * error: the object counts as absent. An error is logged.
    */
   project(object: unknown): T | undefined;
   keyOf(item: T): ObjectKey;
   readonly sink: ReflectedSink<T>;
   /**
-   * The kind need not be there, nor readable: then that is told once and looked for from time to time. It is a warning where
-   * objects are lost by it: the kind is there and may not be read, or it had objects.
+   * The kind may be absent or unreadable. The log then gets one line, and the reflector checks for the kind from time to time.
+   * The line is a warning where objects are lost: the kind is there and may not be read, or it had objects.
    */
   readonly optional?: boolean;
   readonly clock: Clock;
@@ -62,15 +65,15 @@ export interface ReflectorOptions<T> extends Selection {
 }
 
 /**
- * Whether an optional kind is there. `assumed`: it is, or it was there a moment ago. `unreadable`: the server refuses to show it,
- * and the objects known last stay in force. `gone`: the server does not have it.
+ * Whether an optional kind is there. `assumed`: it is, or it was there a moment ago. `unreadable`: the server refuses to show
+ * it, and the last known objects stay in force. `gone`: the server does not have it.
  */
 type Presence = "assumed" | "unreadable" | "gone";
 
 /**
- * Keeps a sink equal to the objects of one kind: lists them, then watches for changes, and lists again when the server no
- * longer knows the version it left off at (api-resources 3.2). Never gives up; what was told last stays while the server is
- * away. Keeps no object itself.
+ * Keeps a sink equal to the objects of one kind: it lists them, then watches for changes. It lists again when the server no
+ * longer knows the version at which the watch ended (api-resources 3.2). It never gives up, and the last known state stays
+ * while the server is away. It keeps no object itself.
  */
 export class Reflector<T> {
   readonly #options: ReflectorOptions<T>;
@@ -80,17 +83,17 @@ export class Reflector<T> {
   readonly #tuning: Required<ReflectorTuning>;
   /** Called once each. */
   readonly #waiting: (() => void)[] = [];
-  /** Ends whatever is under way. */
+  /** Ends the request or the pause under way. */
   #cut = new AbortController();
   #life: "new" | "running" | "closed" = "new";
-  /** Where the next watch begins; undefined = list first. */
+  /** The version at which the next watch begins; undefined = list first. */
   #version: string | undefined;
   /** The whole list was read once. */
   #synced = false;
   #presence: Presence = "assumed";
   /** Since when an optional kind has been missing. */
   #missingSince: number | undefined;
-  /** The status with which the absence was told. */
+  /** The status with which the absence was logged. */
   #toldAbsent: number | undefined;
   #heardAt = Number.NEGATIVE_INFINITY;
   #objects = 0;
@@ -122,7 +125,7 @@ export class Reflector<T> {
     void this.#run();
   }
 
-  /** Ends: from now on nothing is called any more. */
+  /** Ends: afterwards the reflector calls nothing any more. */
   close(): void {
     this.#life = "closed";
     this.#waiting.length = 0;
@@ -145,8 +148,8 @@ export class Reflector<T> {
   }
 
   /**
-   * Calls `callback` once, as soon as it is known what there is: after the first whole list, or when an optional kind is
-   * absent; at once when that is so already.
+   * Calls `callback` once, as soon as the objects are known: after the first whole list, or when an optional kind is absent. It
+   * calls at once when that is already so.
    */
   onSynced(callback: () => void): void {
     if (this.#synced || this.#presence !== "assumed") callback();
@@ -173,8 +176,8 @@ export class Reflector<T> {
   }
 
   /**
-   * A server refuses whoever has no right to a kind before it looks whether there is such a kind: charts give rights to the kinds of
-   * their own release. So a refusal is asked about in the discovery, which everybody may read.
+   * A server refuses a client without the right to a kind before it checks whether the kind exists. Charts give rights to the
+   * kinds of their own release only. So after a refusal the reflector asks the discovery, which every client may read.
    */
   async #explained(error: unknown): Promise<unknown> {
     const { api, type, optional } = this.#options;
@@ -203,7 +206,7 @@ export class Reflector<T> {
         const item = this.#projected(object);
         if (item !== undefined) items.push(item);
       },
-      // A busy server is not made to give again what it gave already.
+      // A busy server must not give the same pages again.
       refused: async (error, attempts) => {
         const busy = error instanceof ApiError && error.status === 429;
         if (this.#closed || !busy || attempts >= ATTEMPTS_PER_PAGE) throw error;
@@ -214,7 +217,7 @@ export class Reflector<T> {
     const first = !this.#synced;
     this.#lists++;
     this.#objects = objects;
-    // Whoever looks at the state from within the sink sees that it is complete.
+    // The sink may read the state during the call, and must see that it is complete.
     this.#synced = true;
     this.#found();
     try {
@@ -255,7 +258,7 @@ export class Reflector<T> {
       if (good()) this.#backoff.reset();
     }
     this.#refusals = 0;
-    // One that ends at once ends again at once: not without a pause.
+    // A watch that ends at once would end at once again, so the next one waits.
     if (!good()) throw new ApiError(`watch of ${this.#what}: ended as soon as it began`, { status: 0, reason: "" });
   }
 
@@ -266,7 +269,7 @@ export class Reflector<T> {
     if (type !== "BOOKMARK") {
       const item = type === "DELETED" ? undefined : this.#projected(object);
       const key = item === undefined ? keyOfObject(object, namespace) : undefined;
-      // What fails would fail again each time the event is told: those that follow must not wait for that.
+      // A failing event would fail again at each repetition, and later events must not wait for it.
       this.#guarded("a change was not taken", () => {
         if (item !== undefined) sink.put(item);
         else if (key !== undefined) sink.remove(key);
@@ -309,7 +312,7 @@ export class Reflector<T> {
     for (const callback of this.#waiting.splice(0)) this.#guarded("a callback failed", callback);
   }
 
-  /** Takes note of a failure; returns the milliseconds until the next attempt. */
+  /** Records a failure; returns the milliseconds until the next attempt. */
   #failed(error: unknown): number {
     const { random, optional = false } = this.#options;
     const refusal = error instanceof ApiError ? error : undefined;
@@ -329,14 +332,14 @@ export class Reflector<T> {
     return asked === 0 ? pause : Math.max(pause, asked * (1 + random.next() / 4));
   }
 
-  /** An optional kind is not there; false for one that was there a moment ago: what stands between may have answered. */
+  /** An optional kind is not there. False for a kind that was there a moment ago: a proxy in between may have answered. */
   #missing({ status }: ApiError): boolean {
     const now = this.#options.clock.now();
     this.#missingSince ??= now;
     this.#version = undefined;
     if (this.#synced && now - this.#missingSince < this.#tuning.absentPause) return false;
     if (status === 404) this.#presence = "gone";
-    // A refusal does not say that a kind which was gone is there again.
+    // A refusal does not mean that a kind which was gone is there again.
     else if (this.#presence === "assumed") this.#presence = "unreadable";
     if (this.#toldAbsent !== status) {
       this.#toldAbsent = status;
@@ -346,7 +349,7 @@ export class Reflector<T> {
       const level = expected ? "info" : "warn";
       this.#options.log[level]({}, `${this.#what} are not read, ${often}: ${this.#problem}`);
     }
-    // Without the right to read them the last ones known stay; without their kind there are none.
+    // Without the right to read them the last known objects stay; without their kind there are none.
     if (status === 404 && this.#objects > 0) {
       this.#objects = 0;
       this.#guarded("its disappearance was not taken", () => this.#options.sink.replace([]));
@@ -356,7 +359,7 @@ export class Reflector<T> {
   }
 }
 
-/** Whether the server has a kind, by its discovery; undefined where it does not say. */
+/** Whether the server has a kind, by its discovery; undefined where the discovery does not say. */
 async function isServed(
   api: ApiClient,
   { group, version, plural }: ResourceType,

@@ -4,17 +4,17 @@ import { check, type Violation } from "../../base/document/validate.ts";
 import type { InferenceModel, ObjectMeta, ResourceObject } from "./objects.ts";
 import type { UnknownKeys } from "./scalars.ts";
 
-/** What a kind makes of the `spec` of an object. */
+/** The result of reading the `spec` of an object. */
 type SpecReading =
   | { readonly violations: readonly Violation[] }
   | {
-      /** The object, once its metadata is known. */
+      /** Makes the object from its metadata. */
       readonly object: (meta: ObjectMeta) => ResourceObject;
-      /** What is allowed and hardly meant. */
+      /** Parts that are allowed but probably a mistake. */
       readonly warnings: readonly Violation[];
     };
 
-/** One version of one of our kinds. */
+/** One version of one of Sluice's kinds. */
 export interface Kind {
   readonly kind: string;
   readonly group: string;
@@ -22,21 +22,21 @@ export interface Kind {
   readonly apiVersion: string;
   /** False: an object without `spec` is admitted and means nothing (api-resources 1.3, 1.4). */
   readonly specRequired: boolean;
-  /** Undefined for a kind without `spec`, of which nothing is kept. */
+  /** Undefined for a kind without `spec`: nothing of such an object is kept. */
   readonly readSpec: ((spec: unknown, unknownKeys: UnknownKeys) => SpecReading) | undefined;
 }
 
-/** What makes a kind. */
+/** The definition of a kind. */
 interface SpecDefinition<S extends z.ZodType> {
   readonly kind: string;
   readonly group: string;
   readonly version: string;
   readonly specRequired: boolean;
   readonly schema: (unknownKeys: UnknownKeys) => S;
-  /** The CEL rules; they see only what the schema accepts. */
+  /** The CEL rules. They see only values that the schema accepts. */
   readonly rules?: (spec: z.output<S>) => readonly Violation[];
   readonly warnings?: (spec: z.output<S>) => readonly Violation[];
-  /** Ends of messages, by path: what people write here who know another version. */
+  /** Endings for messages, by path: hints for people who know another version. */
   readonly hints?: Readonly<Record<string, string>>;
   readonly object: (meta: ObjectMeta, spec: z.output<S>) => ResourceObject;
 }
@@ -70,10 +70,10 @@ function withHint({ path, problem }: Violation, hints: Readonly<Record<string, s
   return { path, problem: Object.hasOwn(hints, at) ? `${problem}; ${hints[at]}` : problem };
 }
 
-// The rules that the API server evaluates as CEL expressions (api-resources 1.1). Each message begins with the words of
-// the published rule, so that it is found by who searches for them.
+// The rules that the API server evaluates as CEL expressions (api-resources 1.1). Each message begins with the words of the
+// published rule, so that a search for them finds it.
 
-/** `weights`: weights for all targets or for none. @param at where the list stands */
+/** `weights`: weights for all targets or for none. @param at path of the list */
 export function weightsAllOrNone(
   targets: readonly { readonly weight: number | undefined }[],
   at: Path,
@@ -84,14 +84,14 @@ export function weightsAllOrNone(
   return [{ path: at, problem: `${problem} (entry ${without + 1} has no weight)` }];
 }
 
-/** `uniquePorts`. @param at where the list stands */
+/** `uniquePorts`. @param at path of the list */
 export function uniquePorts(ports: readonly number[], at: Path): readonly Violation[] {
   const again = ports.find((port, index) => ports.indexOf(port) < index);
   if (again === undefined) return [];
   return [{ path: at, problem: `port number must be unique (${again} is listed again)` }];
 }
 
-/** `eppPort`: a Service needs a port. @param at where the reference stands */
+/** `eppPort`: a Service needs a port. @param at path of the reference */
 export function servicePort(
   picker: { readonly kind: string; readonly port: unknown } | undefined,
   at: Path,
@@ -102,8 +102,8 @@ export function servicePort(
 }
 
 /**
- * `immutable`, the transition rule of an InferenceModel: seen when an object with the same namespace and name takes the
- * place of another.
+ * `immutable`, the transition rule of an InferenceModel. It applies when an object replaces another one with the same namespace
+ * and name.
  */
 export function transitionViolations(before: InferenceModel, after: InferenceModel): readonly Violation[] {
   if (before.modelName === after.modelName) return [];

@@ -9,20 +9,20 @@ import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 import { objectId, type ResourceObject } from "./objects.ts";
 import { isList, itemOf, type ReadOptions, readResource } from "./read.ts";
 
-/** What a file of manifests says. */
+/** The content of a file of manifests. */
 export interface Manifests {
   /** In the order of the file. */
   readonly objects: readonly ResourceObject[];
-  /** One sentence for each thing that is allowed and hardly meant, beginning with `file:line:column: `. */
+  /** One sentence for each part that is allowed but probably a mistake, beginning with `file:line:column: `. */
   readonly warnings: readonly string[];
 }
 
 /**
- * The objects of our kinds in a file of Kubernetes manifests: YAML with any number of documents, or JSON; lists are
- * looked into; objects of other kinds are left out.
+ * The objects of Sluice's kinds in a file of Kubernetes manifests: YAML with any number of documents, or JSON. Items of lists
+ * count too; objects of other kinds are left out.
  * @param file name for messages
- * @throws SluiceError DOCUMENT_SYNTAX, DOCUMENT_INVALID: the message lists every violation of the file as
- * `file:line:column: path: problem`
+ * @throws SluiceError DOCUMENT_SYNTAX, DOCUMENT_INVALID: the message lists every violation of the file as `file:line:column:
+ * path: problem`
  */
 export function readResources(text: string, file: string, options: ReadOptions = {}): Manifests {
   const objects: ResourceObject[] = [];
@@ -66,27 +66,27 @@ export const MAX_FILES = 1_000;
 export const MAX_MANIFEST_BYTES = 1024 * 1024;
 const MAX_FOLDER_BYTES = 16 * 1024 * 1024;
 
-/** What a folder of manifests says. */
+/** The content of a folder of manifests. */
 export interface FolderContent {
   readonly objects: readonly ResourceObject[];
   /** How many files were found. */
   readonly files: number;
-  /** Of the files that are new or changed since the last reading: what is allowed and hardly meant. */
+  /** Parts that are allowed but probably a mistake, in files that are new or changed since the last reading. */
   readonly warnings: readonly string[];
-  /** One per file that is new or changed and cannot be used; what it said when it last could is still in `objects`. */
+  /** One per file that is new or changed and cannot be used. Its last usable content is still in `objects`. */
   readonly problems: readonly string[];
 }
 
 interface KnownFile {
   readonly signature: string;
-  /** As the file was when it could last be used; none when it never could. */
+  /** The file's last usable content; empty when it was never usable. */
   readonly objects: readonly ResourceObject[];
 }
 
 /**
- * The manifests in a folder: every file in it whose name ends in `.yaml`, `.yml` or `.json` and does not begin with a
- * dot. Folders in it are left alone, as by `kubectl apply -f`: those of a mounted ConfigMap hold each file once more.
- * A file that did not change is not read again.
+ * The manifests in a folder: every file in it whose name ends in `.yaml`, `.yml` or `.json` and does not begin with a dot.
+ * Subfolders are left out, as by `kubectl apply -f`: those of a mounted ConfigMap hold each file once more. An unchanged file
+ * is not read again.
  */
 export class ManifestFolder {
   readonly #path: string;
@@ -99,7 +99,7 @@ export class ManifestFolder {
     this.#namespace = namespace;
   }
 
-  /** A text that is another one whenever a file came, changed or went; "" when the folder cannot be listed. */
+  /** A text that changes whenever a file is added, changed or removed; "" when the folder cannot be listed. */
   async signature(): Promise<string> {
     try {
       const files = await this.#list();
@@ -111,7 +111,7 @@ export class ManifestFolder {
 
   /**
    * @throws SluiceError RESOURCES_FOLDER when the folder cannot be listed, RESOURCE_LIMIT beyond 1,000 files or 16 MiB,
-   * RESOURCE_TWICE when two files, or one, hold the same object; then what was known stays known
+   * RESOURCE_TWICE when two files, or one, hold the same object; the known content then stays
    */
   async read(): Promise<FolderContent> {
     const known = new Map<string, KnownFile>();
@@ -148,7 +148,7 @@ export class ManifestFolder {
     for (const name of names) {
       const path = join(this.#path, name);
       const found = await statOf(path);
-      // Folders; and opening a pipe would wait for its writer.
+      // Skips folders, and also pipes: to open a pipe would mean to wait for its writer.
       if (found !== undefined && !found.isFile()) continue;
       bytes += found?.size ?? 0n;
       files.push({ path, signature: found === undefined ? "gone" : signatureOf(found) });
@@ -190,7 +190,7 @@ function signatureOf({ dev, ino, size, mtimeNs, ctimeNs }: BigIntStats): string 
   return `${dev}:${ino}:${size}:${mtimeNs}:${ctimeNs}`;
 }
 
-/** All objects; the same one twice is nobody's intention, and which one counts would depend on file names. */
+/** All objects. The same object twice is a mistake, and file names would decide which one counts. */
 function together(files: ReadonlyMap<string, KnownFile>): ResourceObject[] {
   const places = new Map<string, string>();
   const all: ResourceObject[] = [];

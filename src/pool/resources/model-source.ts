@@ -7,7 +7,7 @@ import { ResourceDirectory } from "./resource-directory.ts";
 import type { ResourceSettings } from "./resource-settings.ts";
 import { ResourceStore } from "./resource-store.ts";
 
-/** What is known of models and objectives besides the requests: `--objective` flags and, with `--resources`, API objects. */
+/** The configured models and objectives: `--objective` flags and, with `--resources`, API objects. */
 export class ModelSource {
   readonly models: ModelOptions;
   readonly #directory: ResourceDirectory | undefined;
@@ -24,7 +24,7 @@ export class ModelSource {
       return;
     }
     const { directory, pool, namespace, ...counting } = settings;
-    // A folder may hold thousands of objects that say the same nonsense.
+    // A folder may hold thousands of objects with the same mistake.
     const notices = new RateLimitedLog(log, clock, { intervalMs: 10_000, maxKeys: 20 });
     const store = new ResourceStore({ pool, notice: (text) => void notices.log("warn", text, {}, text) });
     this.models = { objectives: flags, resources: store, ...counting };
@@ -39,7 +39,7 @@ export class ModelSource {
   }
 
   /**
-   * Reads what there is and follows it.
+   * Reads the folder and follows it.
    * @throws SluiceError RESOURCES_..., RESOURCE_..., POOL_AMBIGUOUS
    */
   async start(): Promise<void> {

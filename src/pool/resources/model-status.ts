@@ -2,8 +2,8 @@ import type { InferenceModel, ObjectMeta } from "./objects.ts";
 import { codePoints, formatTime } from "./scalars.ts";
 
 /**
- * The conditions of an InferenceModel once it is known who owns its model name: `Accepted`, and `Ready` which mirrors it
- * (api-resources 2.3, X-3). Conditions of other types stay; one of ours that finds no room beside them is left out.
+ * The conditions of an InferenceModel whose owner of the model name is known: `Accepted`, and `Ready` which mirrors it
+ * (api-resources 2.3, X-3). Conditions of other types stay. One of ours is left out when the list has no room for it.
  * @param current the conditions in its status
  * @param winner the object that owns the model name; undefined when this one does
  * @param now wall-clock milliseconds
@@ -54,7 +54,7 @@ const REASON = {
   modelNameInUse: "ModelNameInUse",
 } as const;
 
-/** A condition as it stands in a status (api-resources 1.2). */
+/** A condition in a status (api-resources 1.2). */
 export interface Condition {
   readonly type: string;
   readonly status: "True" | "False" | "Unknown";
@@ -62,11 +62,11 @@ export interface Condition {
   readonly message: string;
   /** RFC 3339. */
   readonly lastTransitionTime: string;
-  /** The `metadata.generation` that was looked at. */
+  /** The `metadata.generation` that the condition describes. */
   readonly observedGeneration?: number | undefined;
 }
 
-/** What a controller has to say; when it became so is found out by comparing. */
+/** A finding of a controller. The time of its last change follows from a comparison. */
 export type ConditionUpdate = Omit<Condition, "lastTransitionTime"> & { readonly observedGeneration: number };
 
 /** Most conditions in one list. */
@@ -75,11 +75,11 @@ const MAX_CONDITIONS = 8;
 export const MAX_MESSAGE = 32_768;
 
 /**
- * Puts a finding into a list of conditions. Conditions of other types stay as they are; `lastTransitionTime` moves only
- * when `status` does.
+ * Puts a finding into a list of conditions. Conditions of other types stay as they are; `lastTransitionTime` moves only when
+ * `status` does.
  * @param now wall-clock milliseconds
- * @returns the same list when it already says so, a new one otherwise; undefined when the type is new and the list holds
- * 8 conditions already
+ * @returns the same list when it already contains the finding, a new one otherwise; undefined when the type is new and the list
+ * holds 8 conditions already
  */
 export function setCondition(
   conditions: readonly Condition[],
@@ -103,7 +103,7 @@ export function setCondition(
   return conditions.with(at, { ...finding, message, lastTransitionTime });
 }
 
-/** A message may quote what others wrote, and the API refuses a status with one that is too long. */
+/** A message may quote a user's text, and the API refuses a status whose message is too long. */
 function cut(message: string): string {
   if (message.length <= MAX_MESSAGE || codePoints(message) <= MAX_MESSAGE) return message;
   return `${message.slice(0, MAX_MESSAGE - 3).toWellFormed()}...`;

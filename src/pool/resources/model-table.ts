@@ -4,14 +4,14 @@ import { TargetDraw } from "./target-draw.ts";
 /** The InferenceModel that speaks for a model name. */
 export interface ModelEntry {
   readonly model: InferenceModel;
-  /** Undefined = it lists no targets: requests go on under the name they came with. */
+  /** Undefined = it lists no targets: requests go on under their own model name. */
   readonly draw: TargetDraw | undefined;
 }
 
 /**
- * The InferenceModels of one pool by model name. Of several with one name the oldest counts; it is chosen anew from all of
- * them whenever one comes, changes or goes, so the order of events cannot matter (api-resources 2.2). Its owner keeps
- * the number of models bounded.
+ * The InferenceModels of one pool by model name. Of several with one name the oldest counts. It is chosen from all of them
+ * whenever one is added, changed or removed, so the order of events cannot matter (api-resources 2.2). The owner of the table
+ * bounds the number of models.
  */
 export class ModelTable {
   /** By `namespace/name`, for an object that comes back with another model name. */
@@ -33,7 +33,7 @@ export class ModelTable {
     const rivals = this.#candidates.get(model.modelName) ?? new Map<string, InferenceModel>();
     rivals.set(id, model);
     this.#candidates.set(model.modelName, rivals);
-    // The oldest of the others is known.
+    // The oldest of the others is already known.
     const winner = this.#winners.get(model.modelName)?.model;
     this.#choose(model.modelName, winner === undefined ? [model] : [winner, model]);
   }

@@ -3,7 +3,7 @@ import { SluiceError } from "../../base/inference/errors.ts";
 /** The most objectives a table holds. */
 const MAX_OBJECTIVES = 1_000;
 
-/** What one InferenceObjective says. */
+/** The content of one InferenceObjective. */
 export interface Objective {
   readonly name: string;
   /** Below 0 = sheddable. */
@@ -29,7 +29,7 @@ export class ObjectiveTable {
     return this.#priorities.has(name);
   }
 
-  /** The priority of an objective; 0 for a name nobody defined. */
+  /** The priority of an objective; 0 for an unknown name. */
   lookup(name: string): number {
     return this.#priorities.get(name) ?? 0;
   }

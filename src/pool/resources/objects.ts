@@ -1,13 +1,13 @@
-/** What every Kubernetes object says of itself, as far as anything here depends on it. */
+/** The metadata of a Kubernetes object, as far as this code depends on it. */
 export interface ObjectMeta {
   readonly name: string;
   readonly namespace: string;
   /** "" where a manifest has none. */
   readonly uid: string;
-  /** Wall-clock milliseconds; 0 where a manifest has none, so that names decide between such objects. */
+  /** Wall-clock milliseconds; 0 where a manifest has none. Names then decide between such objects. */
   readonly creationTimestamp: number;
   readonly generation: number;
-  /** `deletionTimestamp` is set: no candidate for anything. */
+  /** `deletionTimestamp` is set: the object has no effect any more. */
   readonly deleting: boolean;
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
@@ -50,7 +50,7 @@ export interface InferencePool {
   readonly selector: Readonly<Record<string, string>>;
   /** 1 to 8; each pod serves one endpoint per port. */
   readonly targetPorts: readonly number[];
-  /** Undefined = nobody says: a server whose release does not know the field. */
+  /** Undefined = not stated: the API server's release does not know the field. */
   readonly appProtocol: "http" | "kubernetes.io/h2c" | undefined;
   readonly picker: PickerReference | undefined;
 }
@@ -106,7 +106,7 @@ export function objectId({ namespace, name }: ObjectMeta): string {
 }
 
 /**
- * Orders objects as conflicts are decided (api-resources 2.2): the older first, then by name, then by uid, so that every
+ * Orders objects for the resolution of conflicts (api-resources 2.2): the older first, then by name, then by uid. So every
  * replica and every restart decides alike.
  */
 export function byAge(a: ObjectMeta, b: ObjectMeta): number {
@@ -122,8 +122,8 @@ function compare(a: string, b: string): number {
 type Ownership = "ours" | "near" | "other";
 
 /**
- * Whether an object belongs to a pool: same namespace, `poolRef` with the pool's name and group. An InferenceModel must
- * name the kind, too; for the others it does not count. Source: api-resources 2.1.
+ * Whether an object belongs to a pool: same namespace, `poolRef` with the pool's name and group. An InferenceModel must name
+ * the kind, too; for the other kinds the kind does not count. Source: api-resources 2.1.
  */
 export function ownership(object: Exclude<ResourceObject, InferencePool>, pool: InferencePool): Ownership {
   const { poolRef, meta } = object;
@@ -132,7 +132,7 @@ export function ownership(object: Exclude<ResourceObject, InferencePool>, pool: 
   return kind && poolRef.group === pool.group ? "ours" : "near";
 }
 
-/** A reference as people read it. */
+/** A reference as text for people. */
 export function describeReference({ kind, name, group }: PoolReference): string {
   return `${kind} ${name} of group ${group === "" ? '""' : group}`;
 }

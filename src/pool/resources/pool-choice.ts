@@ -4,7 +4,7 @@ import { GROUP, type InferencePool, objectId } from "./objects.ts";
 /** The most pools a message lists. */
 const MAX_LISTED = 20;
 
-/** Which pool is ours; what is undefined is left open. */
+/** The pool that this process serves; an undefined field matches any pool. */
 export interface PoolIdentity {
   readonly name?: string | undefined;
   readonly namespace?: string | undefined;
@@ -12,9 +12,9 @@ export interface PoolIdentity {
 }
 
 /**
- * The pool that `wanted` means: the only one that fits. One that exists in both groups under the same namespace and name
- * counts as that of `inference.networking.k8s.io`. A pool being deleted is none (api-resources 3.1, 3.3).
- * @throws SluiceError POOL_AMBIGUOUS when several fit; the message lists them
+ * The pool that `wanted` means: the only one that matches. A pool that exists in both groups under the same namespace and name
+ * counts as that of `inference.networking.k8s.io`. A pool being deleted does not count (api-resources 3.1, 3.3).
+ * @throws SluiceError POOL_AMBIGUOUS when several match; the message lists them
  */
 export function choosePool(pools: Iterable<InferencePool>, wanted: PoolIdentity): InferencePool | undefined {
   const fitting = new Map<string, InferencePool>();

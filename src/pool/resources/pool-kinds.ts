@@ -16,7 +16,7 @@ import {
   type UnknownKeys,
 } from "./scalars.ts";
 
-/** What `extensionRef` and `endpointPickerRef` have in common. */
+/** The common fields of `extensionRef` and `endpointPickerRef`. */
 const pickerShape = () => ({
   group: defaulting(group(), ""),
   kind: defaulting(kindName(), "Service"),
@@ -95,7 +95,7 @@ function stableSpec(unknownKeys: UnknownKeys) {
         })
         .min(1)
         .max(8),
-      // Servers fill in the default: what has none is of a release that did not know the field, and says nothing.
+      // Servers fill in the default. An object without the field is of a release that did not know it, and states no protocol.
       appProtocol: unknownKeys === "stored" ? optional(APP_PROTOCOL) : defaulting(APP_PROTOCOL, "http"),
       endpointPickerRef: optional(
         mapping(
@@ -144,7 +144,7 @@ export const stablePool: Kind = defineKind({
   }),
 });
 
-/** Labels that no pod can carry: the API server admits them in a selector (api-resources 8.2, P17). */
+/** Labels that no pod can carry, although the API server admits them in a selector (api-resources 8.2, P17). */
 function impossibleLabels(selector: Readonly<Record<string, string>>, at: Path): Violation[] {
   return Object.keys(selector)
     .filter((key) => key.length > 317 || !PATTERN.labelKey.test(key))

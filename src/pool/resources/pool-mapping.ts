@@ -7,22 +7,22 @@ import { readResource } from "./read.ts";
 const DEFAULT_PICKER_PORT = 9002;
 
 /**
- * The port of an Endpoint Picker: as given, else 9002 for a Service.
- * @returns undefined for other kinds, of which nothing is known
+ * The port of an Endpoint Picker: the given one, else 9002 for a Service.
+ * @returns undefined for other kinds, whose port is unknown
  */
 export function effectivePort({ kind, port }: PickerReference): number | undefined {
   return port ?? (kind === "Service" ? DEFAULT_PICKER_PORT : undefined);
 }
 
-/** A pool as one of v1. A port left open stays open; `storableV1` closes it (api-resources 1.6). */
+/** A pool in the form of v1. An open port stays open; `storableV1` closes it (api-resources 1.6). */
 export function asStable(pool: InferencePool): InferencePool {
   return pool.group === GROUP.stable ? pool : { ...pool, group: GROUP.stable };
 }
 
 /**
- * A pool as one of v1alpha2, which knows neither more than one port nor `appProtocol`: the first port is kept, the
- * protocol is dropped (api-resources 1.6, R-6).
- * @throws SluiceError POOL_WITHOUT_PICKER: v1alpha2 can't be without
+ * A pool in the form of v1alpha2, which has only one port and no `appProtocol`: the first port is kept, the protocol is dropped
+ * (api-resources 1.6, R-6).
+ * @throws SluiceError POOL_WITHOUT_PICKER: v1alpha2 needs a picker
  */
 export function asExperimental(pool: InferencePool): InferencePool {
   if (pool.group === GROUP.experimental) return pool;
@@ -35,7 +35,7 @@ export function asExperimental(pool: InferencePool): InferencePool {
   return { ...pool, group: GROUP.experimental, targetPorts: pool.targetPorts.slice(0, 1), appProtocol: "http" };
 }
 
-/** An InferencePool v1 as it may be written to a file or an API server. */
+/** An InferencePool v1 that may be written to a file or an API server. */
 export interface StablePoolManifest {
   readonly apiVersion: string;
   readonly kind: "InferencePool";
@@ -54,9 +54,9 @@ export interface StablePoolManifest {
 }
 
 /**
- * A pool of either group as a manifest of v1 that an API server accepts: an open port of a Service becomes 9002
- * (api-resources 1.6, R-5). What a server adds (uid, times, generation) is left out.
- * @throws SluiceError POOL_NOT_STORABLE for what only v1alpha2 admits, such as a selector without labels
+ * A pool of either group as a manifest of v1 that an API server accepts: an open port of a Service becomes 9002 (api-resources
+ * 1.6, R-5). Fields that a server adds (uid, times, generation) are left out.
+ * @throws SluiceError POOL_NOT_STORABLE for a pool that only v1alpha2 admits, such as one with a selector without labels
  */
 export function storableV1(pool: InferencePool): StablePoolManifest {
   const { meta, selector, targetPorts, appProtocol } = pool;

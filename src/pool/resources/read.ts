@@ -35,17 +35,17 @@ const KINDS: readonly Kind[] = [stablePool, experimentalPool, model, ...objectiv
 const KIND_NAMES: readonly string[] = [...new Set(KINDS.map(({ kind }) => kind))];
 const GROUPS: readonly string[] = Object.values(GROUP);
 
-/** What became of an object of a manifest. Paths of violations begin at the object. */
+/** The result of reading an object of a manifest. Paths of violations begin at the object. */
 type ResourceReading =
   | {
       readonly outcome: "usable";
       readonly object: ResourceObject;
-      /** What is allowed and hardly meant. */
+      /** Parts that are allowed but probably a mistake. */
       readonly warnings: readonly Violation[];
     }
-  /** Admitted, but without a `spec` there is nothing in it to act on. */
+  /** Admitted, but without a `spec` the object has no effect. */
   | { readonly outcome: "empty"; readonly warnings: readonly Violation[] }
-  /** Of a kind that means nothing here. */
+  /** The object is of a kind that Sluice does not use. */
   | { readonly outcome: "ignored" }
   | { readonly outcome: "invalid"; readonly violations: readonly Violation[] };
 
@@ -58,8 +58,8 @@ export interface ReadOptions {
 }
 
 /**
- * Reads one object as the API server would admit it when it is created: nulls dropped, defaults filled in, structure
- * checked, then the CEL rules (api-resources 1.1 to 1.10). `status` is not looked at, as on create.
+ * Reads one object as the API server would admit it when it is created: nulls dropped, defaults filled in, structure checked,
+ * then the CEL rules (api-resources 1.1 to 1.10). `status` is ignored, as on create.
  * @param value a plain object, as parsed from YAML or JSON
  */
 export function readResource(value: unknown, options: ReadOptions = {}): ResourceReading {
@@ -85,14 +85,14 @@ export function readResource(value: unknown, options: ReadOptions = {}): Resourc
   return { outcome: "usable", object: reading.object(meta), warnings: reading.warnings };
 }
 
-/** The kinds of lists that hold our kinds: that of all objects, and `InferencePoolList` and the like. */
+/** The kinds of lists that hold Sluice's kinds: that of all objects, and `InferencePoolList` and the like. */
 export function isList(value: unknown): value is Readonly<Record<string, unknown>> {
   if (!isMapping(value) || typeof value.kind !== "string" || !value.kind.endsWith("List")) return false;
   const of = value.kind.slice(0, -"List".length);
   return of === "" || (KIND_NAMES.includes(of) && GROUPS.includes(groupOf(value.apiVersion)));
 }
 
-/** The items of a list that says of what kind they are need not say it again. */
+/** In a list that states the kind of its items, the items need not state it. */
 export function itemOf(list: Readonly<Record<string, unknown>>, item: unknown): unknown {
   if (list.kind === "List" || !isMapping(item)) return item;
   return { apiVersion: list.apiVersion, kind: String(list.kind).slice(0, -"List".length), ...item };
@@ -116,7 +116,7 @@ function objectSchemas(shape: { readonly spec?: z.ZodType }) {
   return { refuse: schema("refuse"), drop: schema("drop"), stored: schema("stored") };
 }
 
-/** @returns undefined for what isn't ours, or, with a violation, for what looks as if it were meant to be */
+/** @returns undefined for an object of another kind; with a violation, when it is probably a mistake for one of Sluice's kinds */
 function kindOf(value: unknown, into: Violation[]): Kind | undefined {
   const type = check(value, TYPE, [], into)?.output;
   if (type === undefined) return undefined;
@@ -144,7 +144,7 @@ const typeText = (example: string) =>
     .string({ error: ({ input }) => (input === undefined || input === null ? `is missing; ${example}` : undefined) })
     .min(1);
 
-/** What every manifest has. */
+/** The fields that every manifest has. */
 const TYPE = z.object({
   apiVersion: typeText(`every Kubernetes object has one, for example ${GROUP.stable}/v1`),
   kind: typeText("every Kubernetes object has one, for example InferencePool"),
@@ -159,7 +159,7 @@ function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Schema of `metadata`: what an author writes and what a server adds. */
+/** Schema of `metadata`: the fields of an author and those of a server. */
 function metadataSchema(unknownKeys: UnknownKeys) {
   return mapping(
     {
@@ -177,7 +177,7 @@ function metadataSchema(unknownKeys: UnknownKeys) {
       generation: defaulting(whole({ min: 0 }), 0),
       creationTimestamp: defaulting(time(), 0),
       deletionTimestamp: optional(time()),
-      // Nothing here depends on these.
+      // The code depends on none of these fields.
       deletionGracePeriodSeconds: z.unknown().optional(),
       finalizers: z.unknown().optional(),
       generateName: z.unknown().optional(),
@@ -205,19 +205,19 @@ function objectMeta(read: z.output<ReturnType<typeof metadataSchema>>, defaultNa
   };
 }
 
-/** What an object that an API server holds means here. */
+/** The meaning of an object from an API server. */
 interface ServedObject {
-  /** Undefined: it means nothing here, or it is broken. */
+  /** Undefined: the object has no effect, or it is broken. */
   readonly object: ResourceObject | undefined;
-  /** It is one of ours and cannot be read, as opposed to one that has nothing to say. */
+  /** The object is of one of Sluice's kinds and cannot be read. An object that only has no effect is not broken. */
   readonly broken: boolean;
-  /** What is wrong with it, or hardly meant, one line each; each begins with the kind and the name of the object. */
+  /** Violations and probable mistakes, one line each. Each line begins with the kind and the name of the object. */
   readonly problems: readonly string[];
 }
 
 /**
- * Reads an object of one of our kinds as an API server gives it out: unknown fields are those of a newer release and are left
- * alone, and what only a definition of another release admits still means something.
+ * Reads an object of one of Sluice's kinds as an API server sends it. Unknown fields are those of a newer release and are
+ * ignored. Values that only the definition of another release admits are still read.
  * @param value with `apiVersion` and `kind`
  */
 export function readServed(value: Readonly<Record<string, unknown>>): ServedObject {

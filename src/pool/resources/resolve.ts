@@ -10,44 +10,43 @@ import type { ResourceStore } from "./resource-store.ts";
 
 /** The flow of requests that name none. */
 const DEFAULT_FAIRNESS_ID = "default-flow";
-/** A criticality as a priority (docs/spec/decisions.md#criticality); what states none is Standard. */
+/** A criticality as a priority (docs/spec/decisions.md#criticality). A model without one is Standard. */
 const PRIORITY: Readonly<Record<Criticality, number>> = { Critical: 1, Standard: 0, Sheddable: -1 };
-/** Saturation from which Standard requests may be refused, unless it is set. */
+/** Default saturation from which Standard requests may be refused. */
 export const STANDARD_SHED_AT = 2;
 
 /**
- * Whether InferenceModels count. `enforce`: a model name without one is answered 404. `auto`: so for a pool of
- * v1alpha2, from the moment on that an InferenceModel of one was seen, until the process ends; else names without one are
- * passed through.
- * `off`: InferenceModels are ignored.
+ * Whether InferenceModels count. `enforce`: a model name without one is answered 404. `auto`: the same for a pool of v1alpha2,
+ * after the first InferenceModel of such a pool was seen, until the process ends. Otherwise names without one are passed
+ * through. `off`: InferenceModels are ignored.
  */
 export const MODEL_MATCHING = ["auto", "enforce", "off"] as const;
 export type ModelMatching = (typeof MODEL_MATCHING)[number];
 
 export interface ResolverOptions {
   readonly random: Random;
-  /** Of `--objective`; they win over InferenceObjectives of the same name. */
+  /** From `--objective` flags; they win over InferenceObjectives of the same name. */
   readonly objectives: ObjectiveTable;
-  /** Absent = no API objects: every request may be served, under the name it came with. */
+  /** Absent = no API objects: every request may be served, under its own model name. */
   readonly resources?: ResourceStore | undefined;
   /** Default auto. */
   readonly matching?: ModelMatching | undefined;
   /** Saturation from which requests of Standard InferenceModels may be refused, at least 1; default 2. */
   readonly standardShedAt?: number | undefined;
-  /** Standard InferenceModels are shed like Sheddable ones, as v0.3 to v0.5 did. */
+  /** Standard InferenceModels are shed like Sheddable ones, as in v0.3 to v0.5. */
   readonly legacyCriticality?: boolean | undefined;
-  /** Told whenever the rule of an InferenceModelRewrite has chosen a target. */
+  /** Called whenever the rule of an InferenceModelRewrite has chosen a target. */
   readonly onRewrite?: ((rewrite: string, model: string, target: string) => void) | undefined;
 }
 
-/** What is known of models and objectives besides the requests, and how it counts. */
+/** The configured models and objectives, and how they count. */
 export type ModelOptions = Omit<ResolverOptions, "random" | "onRewrite">;
 
-/** What a request is for, as far as its model name and control headers say. */
+/** The meaning of a request's model name and control headers. */
 export interface ResolvedModel {
-  /** What the model server is asked for. */
+  /** The model in the request to the model server. */
   readonly targetModel: string;
-  /** The objective's name; "" when none was named or nobody defined it, so that clients can't make up names. */
+  /** The objective's name; "" when the request names none or an unknown one, so that clients can't invent names. */
   readonly objective: string;
   /** Below 0 = sheddable. */
   readonly priority: number;
@@ -56,7 +55,7 @@ export interface ResolvedModel {
   readonly fairnessId: string;
 }
 
-/** Where a body says which model it wants. */
+/** The parts of a body that name its model. */
 export type NamedBody = Pick<ParsedBody, "model" | "modelRange" | "modelInsertAt">;
 
 /** Finds target model, objective, priority and fairness ID of requests. */
@@ -71,7 +70,7 @@ export class ModelResolver {
     this.#shedAt = { Critical: Number.POSITIVE_INFINITY, Standard: standard, Sheddable: 1 };
   }
 
-  /** There is a pool to serve: without one no endpoint is a candidate (E-130). Always, where no API objects are read. */
+  /** There is a pool to serve: without one no endpoint is a candidate (E-130). Always true where no API objects are read. */
   get poolKnown(): boolean {
     return this.#options.resources?.synced ?? true;
   }
@@ -79,24 +78,24 @@ export class ModelResolver {
   /** A model name without an InferenceModel is answered 404. */
   get enforcing(): boolean {
     const { resources, matching = "auto" } = this.#options;
-    // Without a pool there are no InferenceModels to go by; such requests end with 503.
+    // Without a pool no InferenceModel counts; such requests end with 503.
     if (resources?.pool === undefined) return false;
     if (matching !== "auto") return matching === "enforce";
-    // One of v1alpha2 may have been seen for a moment before that of v1, which needs no InferenceModels.
+    // An InferenceModel of v1alpha2 may have been seen before the pool of v1, which needs no InferenceModels.
     return resources.modelSeen && resources.pool.group === GROUP.experimental;
   }
 
   /**
-   * The target model is that of the first which says something: the InferenceModelRewrite rule for the name in the body,
-   * the InferenceModel of that name, the rewrite header, the body. A body without a name counts as asking for the one in
-   * the header. Bodies that cannot name a model keep none and match nothing.
+   * The first source with a target decides the target model: the InferenceModelRewrite rule for the name in the body, the
+   * InferenceModel of that name, the rewrite header, the body. A body without a name counts as naming the model of the header.
+   * Bodies that cannot name a model keep none and match nothing.
    *
-   * The priority is that of the objective which a header names; else it follows from the criticality of the
-   * InferenceModel; else it is 0. The `x-llm-d-...` headers win over the `x-gateway-...` aliases; an empty value counts as
-   * absent. Source: epp-protocol 10.6-10.9, api-resources 2, docs/spec/decisions.md#unknown-model.
+   * The priority is that of the objective which a header names; else it follows from the criticality of the InferenceModel;
+   * else it is 0. The `x-llm-d-...` headers win over the `x-gateway-...` aliases; an empty value counts as absent. Source:
+   * epp-protocol 10.6-10.9, api-resources 2, docs/spec/decisions.md#unknown-model.
    *
-   * @returns a rejection for a model that is missing (400), has no InferenceModel while one is needed, or whose
-   * InferenceModel leaves no target (404)
+   * @returns a rejection for a model that is missing (400), has no InferenceModel while one is needed, or whose InferenceModel
+   * leaves no target (404)
    */
   resolve(body: NamedBody, headers: HeaderList): ResolvedModel | Rejection {
     const { resources, matching } = this.#options;
@@ -132,7 +131,7 @@ export class ModelResolver {
     };
   }
 
-  /** The target that a rewrite rule draws; undefined when no rule says anything about this name. */
+  /** The target that a rewrite rule draws; undefined when no rule applies to this name. */
   #ruled(model: string): string | undefined {
     const { resources, random, onRewrite } = this.#options;
     const match = resources?.rewrite(model);
@@ -159,10 +158,10 @@ export class ModelResolver {
   }
 }
 
-/** The value of a control header as text, comparable with names from bodies and manifests. */
+/** The value of a control header as text that equals names from bodies and manifests. */
 function controlText(headers: HeaderList, name: string, alias: string): string | undefined {
   const value = firstHeader(headers, name, alias);
-  // Header values hold one character per byte; most are ASCII, and then that is the text.
+  // Header values hold one character per byte. Most are ASCII, and then the value is already the text.
   if (value === undefined || !/[\x80-\xff]/.test(value)) return value;
   return Buffer.from(value, "latin1").toString("utf8");
 }

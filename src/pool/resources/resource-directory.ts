@@ -6,10 +6,10 @@ import { type FolderContent, ManifestFolder } from "./manifests.ts";
 import { type InferencePool, objectId, type ResourceObject } from "./objects.ts";
 import type { ResourceStore } from "./resource-store.ts";
 
-/** The most problems or warnings of one reading that are told one by one. */
+/** The most problems or warnings of one reading that get a line each. */
 const MAX_TOLD = 20;
 
-/** What people should know; each text is one line. */
+/** Reports for people; each text is one line. */
 interface ResourceLog {
   warn(text: string): void;
   info(text: string): void;
@@ -29,7 +29,7 @@ export class ResourceDirectory {
   readonly #options: ResourceDirectoryOptions;
   readonly #folder: ManifestFolder;
   readonly #watch: FolderWatch;
-  /** Told at the last reading: not told again while they stay as they are. */
+  /** Lines of the last reading, which are not repeated while they stay the same. */
   #idle: ReadonlySet<string> = new Set();
 
   constructor(options: ResourceDirectoryOptions) {
@@ -46,10 +46,10 @@ export class ResourceDirectory {
   }
 
   /**
-   * Reads the folder into the store, then follows it. While it runs, a file that becomes unusable keeps the meaning it
-   * last had, and a folder that as a whole makes no sense changes nothing.
-   * @throws SluiceError RESOURCES_FILE when any file is unusable, and what `ManifestFolder.read` and
-   * `ResourceStore.replace` throw
+   * Reads the folder into the store, then follows it. While the process runs, a file that becomes unusable keeps its last
+   * usable content, and a folder that is invalid as a whole changes nothing.
+   * @throws SluiceError RESOURCES_FILE when any file is unusable, and the errors of `ManifestFolder.read` and
+   * `ResourceStore.replace`
    */
   async start(): Promise<void> {
     const seen = await this.#folder.signature();
@@ -62,7 +62,7 @@ export class ResourceDirectory {
     await this.#watch.start(seen);
   }
 
-  /** Stops following the folder; the objects stay. A reading that is under way may still be put in force. */
+  /** Stops following the folder; the objects stay. A reading that is under way may still be applied. */
   close(): void {
     this.#watch.close();
   }
@@ -104,11 +104,10 @@ export class ResourceDirectory {
 }
 
 /**
- * Which objects of a complete set do nothing although nothing is wrong with any of them alone: those whose `poolRef` names a
- * pool that is not in the set, and InferenceModels whose model name another one has. Objects of other pools of the set are
- * somebody else's business; what refers to our pool in another group the store tells itself. A cluster never shows a
- * complete set, so only a folder is asked.
- * @param store what it made of these objects; without a pool nothing is said, since then everything is idle
+ * The objects of a complete set that have no effect although each alone is valid. Their `poolRef` names a pool that is not in
+ * the set, or another InferenceModel has their model name. Objects of other pools of the set are left out. The store itself
+ * reports objects that refer to our pool in another group. A cluster never shows a complete set, so only a folder is checked.
+ * @param store the store with these objects; without a pool the list is empty, since then every object is idle
  * @returns one line for each
  */
 function idleObjects(objects: readonly ResourceObject[], store: ResourceStore): string[] {

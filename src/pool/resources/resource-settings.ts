@@ -7,22 +7,22 @@ import { MODEL_MATCHING, type ResolverOptions, STANDARD_SHED_AT } from "./resolv
 /** How API objects count. */
 export type ResourceCounting = Pick<ResolverOptions, "matching" | "standardShedAt" | "legacyCriticality">;
 
-/** Where API objects come from and how they count. */
+/** The source of API objects, and how they count. */
 export interface ResourceSettings extends ResourceCounting {
   /** Folder of manifests. */
   readonly directory: string;
-  /** Which of its pools is ours. */
+  /** The pool that this process serves. */
   readonly pool: PoolIdentity;
   /** Of objects that name none. */
   readonly namespace: string;
 }
 
-/** The defaults of the flags below, as they are typed. */
+/** The defaults of the flags below, in the form of the command line. */
 export const RESOURCE_DEFAULTS = { modelMatching: "auto", standardShedAt: String(STANDARD_SHED_AT) } as const;
-/** The largest saturation that can be asked for: no detector gets near it. */
+/** The largest saturation that a flag accepts: no detector gets near it. */
 const MAX_SHED_AT = 1_000_000;
 
-/** The flags about API objects that `sluice epp` and `sluice gateway` share, as they were typed. */
+/** The flags about API objects that `sluice epp` and `sluice gateway` share, as given on the command line. */
 export interface ResourceFlags {
   /** `--resources`; undefined = not given. */
   readonly directory: string | undefined;
@@ -34,7 +34,7 @@ export interface ResourceFlags {
   readonly legacyCriticality: boolean;
 }
 
-/** How the flags want API objects to count. @throws SluiceError FLAG_VALUE */
+/** How API objects count according to the flags. @throws SluiceError FLAG_VALUE */
 export function resourceCounting(flags: ResourceFlags): ResourceCounting {
   const { pool, modelMatching, legacyCriticality } = flags;
   const matching = MODEL_MATCHING.find((mode) => mode === modelMatching);
@@ -53,8 +53,8 @@ export function resourceCounting(flags: ResourceFlags): ResourceCounting {
 }
 
 /**
- * What the flags ask for; undefined without `--resources`.
- * @throws SluiceError FLAG_VALUE; FLAG_CONFLICT when a flag asks for what only API objects can give
+ * The settings of the flags; undefined without `--resources`.
+ * @throws SluiceError FLAG_VALUE; FLAG_CONFLICT when a flag needs API objects
  */
 export function resourceSettings(flags: ResourceFlags): ResourceSettings | undefined {
   const { directory, pool, namespace = "default", legacyCriticality } = flags;

@@ -14,24 +14,26 @@ import { choosePool, type PoolIdentity } from "./pool-choice.ts";
 import { type RewriteMatch, RewriteTable } from "./rewrite-table.ts";
 import { isMixed } from "./target-draw.ts";
 
-/** The most objects held that refer to a pool, of all kinds together, those of other pools included; and the most pools. */
+/**
+ * Most objects that refer to a pool, of all kinds together, those of other pools included. It is also the bound of the pools.
+ */
 const MAX_OBJECTS = 10_000;
 
 interface ResourceStoreOptions {
-  /** Which pool is ours; absent = the only one there is. */
+  /** The pool that this process serves; absent = the only one there is. */
   readonly pool?: PoolIdentity;
   /** At least 1. */
   readonly maxObjects?: number;
-  /** Told once of each object that has no effect or hardly the one that was meant; one line. */
+  /** Called once for each object that has no effect or probably a wrong one; one line. */
   readonly notice?: (text: string) => void;
 }
 
 type Dependant = Exclude<ResourceObject, InferencePool>;
 
 /**
- * What the API objects mean at this moment: the pool we serve, and of the objects that refer to it the InferenceModel of a
- * model name, the rewrite rule of a model name and the priority of an objective. Everything else is kept in case the pool
- * changes or comes back (api-resources 2.1, 2.2, 3.3).
+ * The present meaning of the API objects: the pool that this process serves, and the objects that refer to it. Those are the
+ * InferenceModel of a model name, the rewrite rule of a model name and the priority of an objective. Everything else is kept in
+ * case the pool changes or comes back (api-resources 2.1, 2.2, 3.3).
  */
 export class ResourceStore {
   readonly #wanted: PoolIdentity;
@@ -43,7 +45,7 @@ export class ResourceStore {
   readonly #rewrites = new RewriteTable();
   /** By `metadata.name`: all are of the pool's namespace. */
   readonly #objectives = new Map<string, InferenceObjective>();
-  /** What was last told of an object, by its key. */
+  /** The last line about an object, by its key. */
   readonly #told = new Map<string, string>();
   readonly #listeners = new Set<() => void>();
   #pool: InferencePool | undefined;
@@ -55,7 +57,7 @@ export class ResourceStore {
     this.#notice = options.notice ?? (() => {});
   }
 
-  /** The pool we serve; undefined while there is none. */
+  /** The pool that this process serves; undefined while there is none. */
   get pool(): InferencePool | undefined {
     return this.#pool;
   }
@@ -70,7 +72,7 @@ export class ResourceStore {
     return this.#pools.size + this.#dependants.size;
   }
 
-  /** No further object that refers to a pool can be taken. */
+  /** The store takes no further object that refers to a pool. */
   get full(): boolean {
     return this.#dependants.size >= this.#maxObjects;
   }
@@ -106,14 +108,14 @@ export class ResourceStore {
     return found === undefined ? undefined : (found.priority ?? 0);
   }
 
-  /** Calls `listener` after every change, until the function returned is called. */
+  /** Calls `listener` after every change, until the returned function is called. */
   onChange(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
   /**
-   * Puts these objects in the place of all there were; of two with the same kind, namespace and name the last counts.
+   * Replaces all objects by these. Of two with the same kind, namespace and name the last counts.
    * @throws SluiceError RESOURCE_LIMIT, POOL_AMBIGUOUS; then nothing has changed
    */
   replace(objects: Iterable<ResourceObject>): void {
@@ -139,7 +141,7 @@ export class ResourceStore {
    */
   put(object: ResourceObject): void {
     const key = keyOf(object);
-    // Pools are counted apart: whoever may make objects that refer to them must not be able to keep ours out.
+    // Pools are counted apart: a user who may create objects that refer to pools must not be able to keep our pool out.
     const held = object.kind === "InferencePool" ? this.#pools : this.#dependants;
     if (held.size >= this.#maxObjects && !held.has(key)) throw this.#tooMany();
     if (object.kind === "InferencePool") {
@@ -153,7 +155,7 @@ export class ResourceStore {
     this.#changed();
   }
 
-  /** Removes an object; one that is not there changes nothing. Of a pool the group counts, too. */
+  /** Removes an object; an unknown one changes nothing. Of a pool the group counts, too. */
   remove(object: ResourceObject): void {
     const key = keyOf(object);
     if (object.kind === "InferencePool") {
@@ -168,9 +170,9 @@ export class ResourceStore {
   }
 
   /**
-   * Puts these objects in the place of all of one kind and group: what a list of the API server says. Of more than there is room
-   * for the oldest count, so that every replica holds the same ones.
-   * @param group of pools; undefined = of whatever group. The other kinds are in one group at a time
+   * Replaces all objects of one kind and group by these, a list of the API server. When they exceed the room, the oldest count,
+   * so that every replica holds the same ones.
+   * @param group of pools; undefined = any group. The other kinds are in one group at a time
    * @returns how many found no room
    * @throws SluiceError POOL_AMBIGUOUS, and RESOURCE_LIMIT for pools; then nothing has changed
    */

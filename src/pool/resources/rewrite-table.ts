@@ -10,16 +10,16 @@ export interface RewriteMatch {
 }
 
 /**
- * The InferenceModelRewrites of one pool, as one rule per model name: a rule that names the model beats one that names
- * none, then the older object wins, then the earlier rule of an object (api-resources 1.8). Its owner keeps the number of
- * objects bounded.
+ * The InferenceModelRewrites of one pool, as one rule per model name. A rule that names the model beats one that names none.
+ * Then the older object wins, then the earlier rule of an object (api-resources 1.8). The owner of the table bounds the number
+ * of objects.
  */
 export class RewriteTable {
   readonly #objects = new Map<string, InferenceModelRewrite>();
   readonly #exact = new Map<string, RewriteMatch>();
   #generic: RewriteMatch | undefined;
   readonly #names = new Set<string>();
-  /** Built on the next look-up: many objects that come at once cost one building. */
+  /** Built at the next lookup: many objects that arrive at once cost one building. */
   #stale = false;
 
   /** @param model name in the request; "" where it has none */

@@ -2,10 +2,10 @@ import { z } from "zod";
 import { explainIssue } from "../../base/document/validate.ts";
 
 /**
- * What happens to a key that a kind doesn't know. `refuse`: an error with the nearest key, as kubectl does with a file;
- * `drop`: silently left out, as the API server does when an object is made; `stored`: left out, too, for objects that a
- * server holds. Those were admitted by the definition of another release perhaps, older or newer than what is known here:
- * limits and rules that came later do not make them void (api-resources X-1, X-6).
+ * How a key is treated that a kind doesn't know. `refuse`: an error with the nearest key, as kubectl does with a file. `drop`:
+ * silently left out, as the API server does when an object is created. `stored`: left out, too, for objects that a server
+ * holds. The definition of another release may have admitted those, older or newer than this one. Limits and rules of this
+ * definition do not make them void (api-resources X-1, X-6).
  */
 export type UnknownKeys = "refuse" | "drop" | "stored";
 
@@ -25,7 +25,7 @@ export const PATTERN = {
 /** The largest value of an int32 field. */
 const MAX_INT32 = 2 ** 31 - 1;
 
-/** How many characters a text has as the API counts them: Unicode code points. */
+/** The number of characters of a text as the API counts them: Unicode code points. */
 export function codePoints(text: string): number {
   let count = 0;
   for (const _ of text) count++;
@@ -37,17 +37,17 @@ interface TextRule {
   readonly min?: number;
   readonly max?: number;
   readonly pattern?: RegExp;
-  /** What the pattern asks for, behind "must be". */
+  /** The shape that the pattern requires, as text behind "must be". */
   readonly shape?: string;
-  /** Said where the text is missing. */
+  /** End of the message when the text is missing. */
   readonly missing?: string;
 }
 
-/** A string; only the first thing wrong with it is told. */
+/** A string. Only the first violation is reported. */
 export function text({ min = 0, max, pattern, shape, missing }: TextRule) {
   return z.string({ error: ({ input }) => explainType(input, missing) }).superRefine((value, context) => {
     const refuse = (message: string) => context.addIssue({ code: "custom", message });
-    // The cheap test first: a code point takes one or two units.
+    // The cheap test comes first: a code point takes one or two units.
     const tooLong = max !== undefined && value.length > max && codePoints(value) > max;
     if (value === "" && min > 0) refuse("must not be empty");
     else if (tooLong) refuse(`must have at most ${max} characters, has ${codePoints(value)}`);
@@ -66,7 +66,7 @@ function quote(value: string): string {
   return JSON.stringify(value.length <= 80 ? value : `${value.slice(0, 77)}...`);
 }
 
-/** A whole number. @param missing said where it is missing */
+/** A whole number. @param missing end of the message when it is missing */
 export function whole({ min, max, missing }: { min?: number; max?: number; missing?: string }) {
   const schema = z.int({
     error: ({ input }) => {
@@ -79,7 +79,7 @@ export function whole({ min, max, missing }: { min?: number; max?: number; missi
   return schema.min(min ?? Number.MIN_SAFE_INTEGER).max(max ?? Number.MAX_SAFE_INTEGER);
 }
 
-/** A mapping with known keys. @param example said where it is missing or something else */
+/** A mapping with known keys. @param example end of the message when it is missing or another kind of value */
 export function mapping<S extends z.core.$ZodLooseShape>(shape: S, unknownKeys: UnknownKeys, example?: string) {
   const error = (issue: z.core.$ZodRawIssue): string | undefined => {
     if (issue.code !== "invalid_type" || example === undefined) return undefined;
@@ -89,12 +89,12 @@ export function mapping<S extends z.core.$ZodLooseShape>(shape: S, unknownKeys: 
   return (unknownKeys === "refuse" ? z.strictObject(shape, { error }) : z.object(shape, { error })) as z.ZodObject<S>;
 }
 
-/** May be left out or be `null`, which the API server drops before it looks. */
+/** May be left out or be `null`, which the API server drops before validation. */
 export function optional<S extends z.ZodType>(schema: S) {
   return schema.nullish().transform((value) => value ?? undefined);
 }
 
-/** Like `optional`, with the value that it then has. */
+/** Like `optional`, with a default value. */
 export function defaulting<S extends z.ZodType>(schema: S, value: z.output<S>) {
   return schema.nullish().transform((given) => given ?? value);
 }
@@ -114,7 +114,7 @@ export const kindName = () =>
     shape: "letters, digits and hyphens that begin with a letter, such as Service",
   });
 
-/** @param missing what the name is of, for its absence */
+/** @param missing end of the message when the name is missing */
 export const objectName = (missing: string) => text({ min: 1, max: 253, missing });
 
 export const namespace = () =>
@@ -127,7 +127,7 @@ export const namespace = () =>
 
 export const port = (missing?: string) => whole({ min: 1, max: 65_535, ...(missing !== undefined && { missing }) });
 
-/** Older definitions knew a weight of 0, or no limit: see `TargetDraw` for what counts. */
+/** Older definitions allowed a weight of 0, or set no limit: `TargetDraw` describes which weights count. */
 export const weight = (unknownKeys: UnknownKeys): z.ZodType<number> =>
   unknownKeys === "stored" ? z.number() : whole({ min: 1, max: 1_000_000 });
 
@@ -145,9 +145,9 @@ const labelValue = () =>
 export const labels = (missing?: string) => stringMap(labelValue(), missing);
 
 /**
- * A mapping of any keys to strings. An entry that is `null` is refused, while the API server drops it: in a file it is a
- * slip, and a selector with one label less selects more pods.
- * @param missing said where it is missing
+ * A mapping of any keys to strings. An entry that is `null` is refused, while the API server drops it. In a file it is a
+ * mistake, and a selector with one label less selects more pods.
+ * @param missing end of the message when the mapping is missing
  */
 export function stringMap(value: z.ZodType<string>, missing?: string) {
   const record = z.record(z.string(), value, {
@@ -168,7 +168,7 @@ export function parseTime(value: string): number | undefined {
   const day = TIME.exec(value)?.[1];
   if (day === undefined) return undefined;
   const midnight = Date.parse(`${day}T00:00:00Z`);
-  // The platform takes February 30 for March 1.
+  // The platform reads February 30 as March 1.
   if (Number.isNaN(midnight) || new Date(midnight).toISOString().slice(0, 10) !== day) return undefined;
   return Date.parse(value);
 }

@@ -1,22 +1,20 @@
 import type { Random } from "../../base/clock/random.ts";
 import type { WeightedTarget } from "./objects.ts";
 
-/** The largest weight that counts; what is above counts as this. */
+/** The largest weight that counts; a larger one counts as this. */
 const MAX_WEIGHT = 1_000_000;
 
 /**
- * A list of weighted targets, ready to be drawn from: each draw is independent of the others. Without any weight all are
- * equally likely; otherwise target i is drawn with probability weight i / sum, and one without a weight never is.
- * Source: api-resources 1.8, 2.4.
+ * A list of weighted targets for draws. Each draw is independent of the others. Without any weight all targets are equally
+ * likely. Otherwise target i is drawn with probability weight i / sum, and one without a weight is never drawn. Source:
+ * api-resources 1.8, 2.4.
  */
 export class TargetDraw {
   readonly #names: readonly string[];
   /** Sums of the weights up to and including each target. */
   readonly #bounds: Float64Array;
 
-  /**
-   * @param zeroSum what weights that sum up to 0 mean: every target is as likely, or none can be drawn
-   */
+  /** @param zeroSum the meaning of weights with the sum 0: every target is equally likely, or none can be drawn */
   constructor(targets: readonly WeightedTarget[], zeroSum: "uniform" | "none") {
     const given = targets.some(({ weight }) => weight !== undefined);
     const sum = targets.reduce((total, { weight }) => total + usable(weight), 0);
@@ -42,7 +40,10 @@ export class TargetDraw {
   }
 }
 
-/** Whether some have a weight and some have none: admission refuses that for InferenceModels, and it is hardly meant. */
+/**
+ * Whether some targets have a weight and some have none. Admission refuses that for InferenceModels; elsewhere it is probably a
+ * mistake.
+ */
 export function isMixed(targets: readonly WeightedTarget[]): boolean {
   return targets.some(({ weight }) => weight === undefined) && targets.some(({ weight }) => weight !== undefined);
 }

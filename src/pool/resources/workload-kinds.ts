@@ -15,7 +15,7 @@ import {
   whole,
 } from "./scalars.ts";
 
-/** @param poolGroup which of the two groups of InferencePool is meant where none is given */
+/** @param poolGroup the group of InferencePool that is meant where none is given */
 function poolRef(poolGroup: string, unknownKeys: UnknownKeys) {
   return mapping(
     {
@@ -149,8 +149,8 @@ function rewrite(rewriteGroup: string): Kind {
 }
 
 /**
- * InferenceObjective and InferenceModelRewrite in the group they began in and the one they moved to (api-resources 1.7,
- * 1.8). Only the newer group declares the priority as int32.
+ * InferenceObjective and InferenceModelRewrite in their first group and in their present one (api-resources 1.7, 1.8). Only the
+ * newer group declares the priority as int32.
  */
 export const objectives: readonly Kind[] = [
   objective(GROUP.llmd, int32),

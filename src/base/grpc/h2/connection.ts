@@ -12,54 +12,54 @@ import { readInto } from "./socket.ts";
 import { H2Stream, type StreamOwner } from "./stream.ts";
 import { COST, TURN_WORK, type Turns, type TurnTaker } from "./turns.ts";
 
-/** What a connection needs from its server. */
+/** The services that a connection needs from its server. */
 export interface ConnectionHost {
   readonly clock: Clock;
   /** The largest message accepted, bytes. */
   readonly maxMessageBytes: number;
   /** More calls than this at a time on one connection are refused. */
   readonly maxStreams: number;
-  /** Whether there are so many connections that each should read little at a time. */
+  /** Whether the server has so many connections that each should read little at a time. */
   readonly many: boolean;
   /** Shares the event loop among the connections. */
   readonly turns: Turns;
   /** How to answer a request: with a handler, or with an HTTP status. */
   route(head: RequestHead): GrpcHandler | number;
   onHandlerError(error: unknown, path: string): void;
-  /** The peer has said what it had to say first: it speaks HTTP/2. */
+  /** The peer has sent its preface and SETTINGS: it speaks HTTP/2. */
   greeted(connection: Connection): void;
   /** The first call begins, or the last one has ended. */
   busy(connection: Connection, busy: boolean): void;
-  /** Whether all connections together leave room for one more call of this one. */
+  /** Whether the calls of all connections leave room for one more call of this one. */
   hasRoom(connection: Connection): boolean;
   /**
-   * A call was refused because `maxStreams` are open on the connection, or too many on all; or the connection is ended because
-   * of a flood.
+   * A call was refused because `maxStreams` are open on the connection, or too many on all; or the connection ends because of a
+   * flood.
    */
   refuse(what: "streams" | "totalStreams" | "flood"): void;
   /** A call begins. */
   opened(connection: Connection): void;
-  /** A call is over. @param reset its client has reset it */
+  /** A call has ended. @param reset its client has reset it */
   ended(connection: Connection, reset: boolean): void;
   /** The connection is gone. */
   closed(connection: Connection): void;
 }
 
-/** Milliseconds: for preface and SETTINGS; for a peer to hear of a GOAWAY, or to answer the PING of a drain. */
+/** Milliseconds: for preface and SETTINGS; for a peer to receive a GOAWAY, or to answer the PING of a drain. */
 const PREFACE_TIMEOUT = 10_000;
 const LINGER = 1000;
 
-/** Bytes of answers that a peer may leave unread beside the data it has asked for: 40,000 answers to PING. */
+/** Bytes of answers that a peer may leave unread besides the data it has asked for: 40,000 answers to PING. */
 const MAX_UNREAD_OUTPUT = 1024 * 1024;
 
-/** Milliseconds in which a peer must have read what filled its socket. */
+/** Milliseconds in which a peer must have read the bytes that filled its socket. */
 const UNREAD_TIMEOUT = 60_000;
 
 const DRAIN_PING = Buffer.from("draining", "latin1");
 
 /**
- * The life of a connection, which only goes on. While it drains the peer is told so and its new calls are still served;
- * `refusing` ends with the last call; of a failed one nothing is read; a gone one has no socket.
+ * The states of a connection, which it passes in this order. `draining`: GOAWAY is sent, and new calls of the peer are still
+ * served. `refusing` ends with the last call. `failed`: nothing is read any more. `gone`: the socket is closed.
  */
 const LIFE = { open: 0, draining: 1, refusing: 2, failed: 3, gone: 4 } as const;
 type Life = (typeof LIFE)[keyof typeof LIFE];
@@ -69,9 +69,9 @@ function endTurn(connection: Connection): void {
 }
 
 /**
- * One HTTP/2 connection of a server (RFC 9113): its socket, its streams, its turns and its end. What is written while a chunk
- * is read leaves at its end, in one write; what is written otherwise, at the end of the turn. After `TURN_WORK` units of work it
- * stops reading, and goes on when the other connections were served.
+ * One HTTP/2 connection of a server (RFC 9113): its socket, its streams, its turns and its end. Output that arises while a
+ * chunk is read leaves at the end of the chunk, in one write. Other output leaves at the end of the turn. After `TURN_WORK`
+ * units of work the connection stops reading, and continues when the other connections have had their turns.
  */
 export class Connection implements FramedConnection, StreamOwner, TurnTaker {
   readonly host: ConnectionHost;
@@ -84,18 +84,18 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
   readonly #socket: Socket;
   readonly #inbound: Inbound;
   readonly #reader: FrameReader;
-  /** Calls that were answered in this turn and are told so at its end. */
+  /** Calls that were answered in this turn. Their streams are closed at its end. */
   readonly #answered: H2Stream[] = [];
-  /** What was read from the socket and must wait for a turn: two reads at most, the first perhaps in part. */
+  /** Bytes that were read from the socket and must wait for a turn: two reads at most, the first perhaps in part. */
   #rest: Buffer[] = [];
   /** Streams that have messages to deliver in the next turn. */
   readonly #held = new Set<H2Stream>();
   /** Units of work in the present round of turns. */
   #work = 0;
   #round = 0;
-  /** How much of it `Turns` knows. */
+  /** The part of `#work` that was reported to `Turns`. */
   #told = 0;
-  /** A turn was asked for. */
+  /** The connection has asked for a turn. */
   #waiting = false;
   /** The socket is not read. */
   #paused = false;
@@ -133,19 +133,20 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
     this.grant(0, CONNECTION_WINDOW - DEFAULT_WINDOW);
   }
 
-  /** Nothing is read any more. */
+  /** The connection reads nothing any more. */
   get failed(): boolean {
     return this.#life >= LIFE.failed;
   }
 
-  /** Reads what has arrived, or keeps it for a later turn. Never throws. */
+  /** Reads bytes that have arrived, or keeps them for a later turn. Never throws. */
   read(chunk: Buffer): void {
     if (this.failed) return;
     const { turns } = this.host;
     if (turns.round !== this.#round) this.#beginTurn();
     this.#work += COST.chunk;
     if (this.#waiting || turns.crowded) {
-      // One read more is kept, and then no other: to stop reading costs more than a turn is worth, where it is seldom needed.
+      // The connection keeps one further read and only then stops reading. To stop reading costs more than a turn, and is
+      // seldom needed.
       if (this.#rest.length > 0) this.#pause();
       this.#rest.push(Buffer.from(chunk));
       this.#wait();
@@ -159,7 +160,7 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
     this.endTurn();
   }
 
-  /** Goes on with what had to wait. */
+  /** Continues with the bytes that had to wait. */
   turn(): void {
     this.#waiting = false;
     this.#beginTurn();
@@ -204,7 +205,7 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
     process.nextTick(endTurn, this);
   }
 
-  /** Writes what was gathered, then tells the calls that were answered. */
+  /** Writes the gathered output, then closes the streams of the answered calls. */
   endTurn(): void {
     this.#touched = false;
     this.#tellWork();
@@ -222,7 +223,7 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
     this.writer.number(FRAME.windowUpdate, streamId, bytes);
   }
 
-  /** Takes up a request whose header block is complete. */
+  /** Begins a request whose header block is complete. */
   openStream(streamId: number, head: RequestHead, endStream: boolean): void {
     const overLimit = this.streams.size >= this.host.maxStreams;
     const isFull = !overLimit && !this.host.hasRoom(this);
@@ -252,7 +253,7 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
 
   finished(stream: H2Stream): void {
     this.#forget(stream);
-    // The peer has not finished its side: it is told to stop (RFC 9113, section 8.1).
+    // The peer has not finished its side: RST_STREAM asks it to stop (RFC 9113, section 8.1).
     if (!stream.inputEnded) this.#reset(stream.id, ERROR.none, false);
     this.#answered.push(stream);
   }
@@ -272,22 +273,23 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
     this.host.onHandlerError(error, path);
   }
 
-  /** The peer has said what it had to say first. */
+  /** The peer has sent its preface and SETTINGS. */
   settled(): void {
     if (this.#life === LIFE.open) this.#timer.cancel();
     this.host.greeted(this);
   }
 
-  /** The answer to a PING has come, and the only one ever sent is that of a drain. */
+  /** The answer to a PING has arrived. This server sends a PING only in a drain. */
   pinged(): void {
     if (this.#life === LIFE.draining) this.#refuseFurther();
   }
 
-  /** No new calls; closes when the present ones have ended. */
+  /** Announces the end with GOAWAY; closes when the present calls have ended. */
   drain(): void {
     if (this.#life !== LIFE.open) return;
     this.#life = LIFE.draining;
-    // Calls that are on their way are still served: the end begins when the peer must have heard (RFC 9113, section 6.8).
+    // Calls that are under way from the client are still served. Refusing begins when the peer must have received the GOAWAY
+    // (RFC 9113, section 6.8).
     this.#writeGoaway(MAX_31_BITS, ERROR.none, "");
     this.writer.frame(FRAME.ping, 0, 0, DRAIN_PING);
     this.touch();
@@ -302,14 +304,14 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
     this.#hangUp();
   }
 
-  /** Ends a connection without calls whose place another one needs. */
+  /** Ends a connection without calls because another connection needs its place. */
   giveWay(): void {
     if (this.#reader.prefaced && !this.failed) this.#writeGoaway(this.#inbound.lastStreamId, ERROR.none, "idle");
     this.writer.flush();
     this.destroy();
   }
 
-  /** Drops the connection at once; every call is cancelled, many calls within several turns of the event loop. */
+  /** Drops the connection at once. Every call is cancelled; many calls take several turns of the event loop. */
   destroy(): void {
     if (this.#life === LIFE.gone) return;
     this.#stop(LIFE.gone);
@@ -329,7 +331,7 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
     }
   }
 
-  /** Sends what was written, then closes; what the peer still sends is dropped until it has read that. */
+  /** Sends the gathered output, then closes. Until the peer has read it, further bytes of the peer are dropped. */
   #hangUp(): void {
     this.writer.flush();
     this.#stop(LIFE.failed);
@@ -340,7 +342,7 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
     this.#dropStreams();
   }
 
-  /** Nothing is read or written any more. */
+  /** The connection takes no further input or output. */
   #stop(life: Life): void {
     this.#life = life;
     this.#rest = [];
@@ -348,7 +350,7 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
     this.writer.blocked = true;
   }
 
-  /** Asks for a turn; until then nothing more is acted on. */
+  /** Asks for a turn. Until then the connection acts on nothing more. */
   #wait(): void {
     if (this.#waiting) return;
     this.#waiting = true;

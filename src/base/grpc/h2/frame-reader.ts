@@ -1,32 +1,32 @@
 import { DEFAULT_FRAME_SIZE, ERROR, FLAG, FRAME, FRAME_HEADER, PREFACE, uint32 } from "./protocol.ts";
 
-/** Takes frames as they are read. Positions are into `bytes`, which is valid during the call. */
+/** Receives frames as they are read. Positions are into `bytes`, which is valid during the call. */
 export interface FrameSink {
   /** A whole frame of any type but DATA. */
   frame(type: number, flags: number, streamId: number, bytes: Buffer, from: number, to: number): void;
-  /** A DATA frame begins. @param length what it counts against the flow-control windows: payload with padding */
+  /** A DATA frame begins. @param length its size in the flow-control windows: payload with padding */
   dataStart(streamId: number, length: number): void;
-  /** Some of its data, as it arrives. */
+  /** Some data of the DATA frame, as it arrives. */
   data(bytes: Buffer, from: number, to: number): void;
-  /** It is complete. */
+  /** The DATA frame is complete. */
   dataEnd(flags: number): void;
   /** A connection error; `failed` is true from here on. */
   fail(code: number, text: string): void;
   readonly failed: boolean;
-  /** No further frame should be read for now. */
+  /** The reader should read no further frame for now. */
   readonly spent: boolean;
 }
 
-/** What comes next in the byte stream. */
+/** The next part of the byte stream. */
 const PHASE = { preface: 0, header: 1, payload: 2, data: 3, padding: 4 } as const;
 
 /**
- * Cuts what a client sends into frames. Nothing is copied but what spans chunks: a frame header, and the payload of frames
- * other than DATA, at most 16 KiB. The data of a DATA frame is handed on piece by piece.
+ * Cuts the bytes of a client into frames. Only parts that span chunks are copied: a frame header, and the payload of frames
+ * other than DATA, at most 16 KiB. The data of a DATA frame is passed on piece by piece.
  */
 export class FrameReader {
   readonly #sink: FrameSink;
-  /** A frame header, or a payload, that began in an earlier chunk, and how much of it is there. */
+  /** A frame header, or a payload, that began in an earlier chunk, and how many of its bytes have arrived. */
   readonly #head: Buffer = Buffer.allocUnsafe(FRAME_HEADER);
   #payload: Buffer = this.#head;
   #filled = 0;
@@ -38,21 +38,21 @@ export class FrameReader {
   /** Payload bytes still to come, without padding. */
   #left = 0;
   #padding = 0;
-  /** The first payload byte, the length of the padding, is still to come. */
+  /** The first payload byte, the length of the padding, has not arrived yet. */
   #padLengthDue = false;
 
   constructor(sink: FrameSink) {
     this.#sink = sink;
   }
 
-  /** Whether the client has said that it speaks HTTP/2. */
+  /** Whether the client has sent the preface. */
   get prefaced(): boolean {
     return this.#phase !== PHASE.preface;
   }
 
   /**
    * Reads `chunk` from `from` on, to its end unless the connection fails or the sink has had enough.
-   * @returns how far it was read
+   * @returns the position behind the last byte that was read
    */
   push(chunk: Buffer, from = 0): number {
     const sink = this.#sink;
@@ -119,8 +119,8 @@ export class FrameReader {
   }
 
   /**
-   * Takes up the frame whose header is at `head[headAt]` and whose payload begins at `chunk[at]`.
-   * @returns where to go on in `chunk`
+   * Begins the frame whose header is at `head[headAt]` and whose payload begins at `chunk[at]`.
+   * @returns the position in `chunk` where reading continues
    */
   #begin(head: Buffer, headAt: number, chunk: Buffer, at: number, end: number): number {
     const length = (head[headAt]! << 16) | (head[headAt + 1]! << 8) | head[headAt + 2]!;

@@ -1,23 +1,23 @@
 import { DEFAULT_FRAME_SIZE, FRAME, FRAME_HEADER } from "./protocol.ts";
 
-/** Where frames go: a socket, or a stand-in for one in tests. */
+/** The target of frames: a socket, or a stand-in for one in tests. */
 export interface ByteSink {
-  /** @returns false when the sink wants to be waited for */
+  /** @returns false when the writer should wait for the sink */
   write(bytes: Uint8Array): boolean;
-  /** Bytes taken and not yet handed to the system. */
+  /** Bytes that the sink has taken and not yet given to the system. */
   readonly writableLength: number;
 }
 
-/** Bytes gathered before they are written in mid-turn. */
+/** Bytes gathered before a write in mid-turn. */
 export const SLAB_SIZE = 64 * 1024;
 
 /** A DATA frame is not begun with less room than this behind its header. */
 const LEAST_DATA = 256;
 
-/** While the sink still holds earlier bytes, up to this many are copied, so that the slab need not be given away. */
+/** While the sink still holds earlier bytes, up to this many are copied, so that the writer keeps its slab. */
 const COPY_LIMIT = 16 * 1024;
 
-/** Slabs that no connection needs at the moment: a connection holds one only from its first frame of a turn to the flush. */
+/** Slabs that no connection needs at the moment. A connection holds one only from its first frame of a turn to the flush. */
 const FREE: Buffer[] = [];
 const MAX_FREE = 32;
 
@@ -26,25 +26,25 @@ function release(slab: Buffer): void {
 }
 
 /**
- * Gathers the frames of one turn of the event loop in a slab and writes them at once. Data is copied into the slab: up to the
- * 16 KiB a frame may have, that costs less than handing pieces to the system one by one.
+ * Gathers the frames of one turn of the event loop in a slab and writes them at once. Data is copied into the slab. Up to the
+ * 16 KiB of a frame, that costs less than to give pieces to the system one by one.
  */
 export class FrameWriter {
   readonly #sink: ByteSink;
-  /** Everything is copied out of the slab: a TLS socket never takes bytes at once. */
+  /** All bytes are copied out of the slab: a TLS socket never takes bytes at once. */
   readonly #copies: boolean;
   #slab: Buffer | undefined;
   #at = 0;
-  /** The stream whose DATA frame is the last thing in the slab and may grow, 0 = none, and where that frame stands. */
+  /** The stream whose DATA frame is the last frame in the slab and may grow, 0 = none, and the position of that frame. */
   #open = 0;
   #openAt = 0;
 
-  /** Slabs that the sink has not let go of yet. */
+  /** Slabs that the sink still holds. */
   readonly #lent: Buffer[] = [];
 
   /** The sink is full: only control frames may be added until `unblock`. */
   blocked = false;
-  /** What the peer takes in one frame. */
+  /** The largest frame that the peer accepts, in bytes. */
   maxFrame: number = DEFAULT_FRAME_SIZE;
 
   /** @param copies whether the sink never takes bytes at once, as TLS: then they are copied out of the slab */
@@ -54,7 +54,7 @@ export class FrameWriter {
   }
 
   /**
-   * Adds data of a stream, to its last DATA frame if nothing else has come in between.
+   * Adds data of a stream, to its last DATA frame if that is still the last frame.
    * @returns how many bytes were taken; fewer than offered only when the sink became full
    */
   data(streamId: number, bytes: Uint8Array, from: number, to: number): number {
@@ -113,7 +113,7 @@ export class FrameWriter {
     this.#open = 0;
   }
 
-  /** Writes what was gathered. */
+  /** Writes the gathered frames. */
   flush(): void {
     const slab = this.#slab;
     const length = this.#at;
@@ -131,7 +131,7 @@ export class FrameWriter {
     if (!pending && this.#lent.length > 0) this.reclaim();
   }
 
-  /** Takes back what the sink has held: it holds nothing any more. */
+  /** Takes back the slabs of the sink, which holds nothing any more. */
   reclaim(): void {
     for (const slab of this.#lent) release(slab);
     this.#lent.length = 0;

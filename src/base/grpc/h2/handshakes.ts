@@ -7,8 +7,8 @@ import type { ConnectionLimits, Guest } from "./limits.ts";
 export const HANDSHAKE_TIMEOUT = 10_000;
 
 /**
- * Handshakes that wait for their client's second flight. When more are begun the oldest one ends: silence of others must not
- * delay the newest, and as many second flights as this may arrive in one turn of the event loop.
+ * Handshakes that wait for their client's second flight. Beyond this number the oldest one ends: silent clients must not delay
+ * the newest. This is also the most second flights that may arrive in one turn of the event loop.
  */
 const MAX_UNDER_WAY = 64;
 
@@ -30,21 +30,21 @@ class Handshake implements Guest {
 }
 
 /**
- * Lets clients in one by one. A handshake takes half a millisecond of the event loop, so that only one is begun in each of its
- * turns, and not before the client has said something. The newest goes first: its client is the one most likely to wait still.
+ * Admits TLS clients one by one. A handshake takes half a millisecond of the event loop. Therefore only one begins in each
+ * turn, and only after the client has sent its first bytes. The newest goes first: its client most likely still waits.
  */
 export class Handshakes {
   readonly #server: Server;
   readonly #limits: ConnectionLimits;
   readonly #clock: Clock;
   readonly #all = new Set<Handshake>();
-  /** Clients that have spoken, the newest last. */
+  /** Clients that have sent bytes, the newest last. */
   readonly #ready = new Set<Handshake>();
   /** By the client's address and port, the oldest first. */
   readonly #underWay = new Map<string, Handshake>();
   #armed = false;
 
-  /** @param server that does the handshakes; it need not listen */
+  /** @param server does the handshakes; it need not listen */
   constructor(server: Server, limits: ConnectionLimits, clock: Clock) {
     this.#server = server;
     this.#limits = limits;
@@ -78,7 +78,7 @@ export class Handshakes {
     socket.resume();
   }
 
-  /** A handshake is through. @returns false when it was given up meanwhile */
+  /** A handshake is complete. @returns false when it was given up meanwhile */
   finished(socket: TLSSocket): boolean {
     const key = keyOf(socket);
     const handshake = this.#underWay.get(key);
@@ -90,7 +90,7 @@ export class Handshakes {
     return true;
   }
 
-  /** Ends those that are not through. */
+  /** Ends the handshakes that are not complete. */
   close(): void {
     for (const handshake of [...this.#all]) handshake.giveWay();
   }

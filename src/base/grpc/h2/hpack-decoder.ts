@@ -7,14 +7,16 @@ export interface HeaderField {
   readonly value: string;
   /** Length of both plus 32 (RFC 7541, section 4.1). */
   readonly size: number;
-  /** Whether HTTP/2 allows it in a request (RFC 9113, section 8.2). Judged once, for fields are met again and again. */
+  /**
+   * Whether HTTP/2 allows it in a request (RFC 9113, section 8.2). Judged once, because the same fields return in many blocks.
+   */
   readonly legal: boolean;
 }
 
-/** What RFC 7541 section 4.1 adds to the length of name and value. */
+/** Bytes that RFC 7541 section 4.1 adds to the length of name and value. */
 const FIELD_OVERHEAD = 32;
 
-/** Fields that speak of a connection and have no place in HTTP/2 (RFC 9113, section 8.2.2). */
+/** Fields that concern a connection and have no place in HTTP/2 (RFC 9113, section 8.2.2). */
 const FORBIDDEN = new Set(["connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade"]);
 
 /** A token without capitals, behind the colon of a pseudo field (RFC 9113, section 8.2.1). */
@@ -94,15 +96,15 @@ const STATIC_TABLE: readonly (readonly [name: string, value: string])[] = [
   ["www-authenticate", ""],
 ];
 
-/** The size of the dynamic table that is offered by default, and that this decoder never offers more than. */
+/** The size of the dynamic table: the default of HTTP/2, and the most that this decoder offers. */
 const MAX_TABLE_SIZE = 4096;
 
-/** What the smallest entry occupies bounds the number of entries: a ring of this many is always enough. */
+/** The size of the smallest entry bounds the number of entries: a ring of this many is always enough. */
 const RING = MAX_TABLE_SIZE / FIELD_OVERHEAD;
 
 /**
- * Fields of one block: as many as the smallest ones that a list of the permitted size has room for. A reference to a table
- * takes one byte, so that the size of a block says nothing.
+ * Most fields of one block: as many of the smallest size as fit a list of the permitted size. The size of a block says nothing,
+ * because a reference to a table takes one byte.
  */
 const MAX_FIELDS = MAX_HEADER_LIST / FIELD_OVERHEAD;
 
@@ -116,22 +118,22 @@ export interface HeaderSink {
 
 const STATIC: readonly HeaderField[] = STATIC_TABLE.map(([name, value]) => headerField(name, value));
 
-/** Long enough for any string of a block of the permitted size. Shared: decoding is synchronous. */
+/** Long enough for any string of a block of the permitted size. Shared, because decoding is synchronous. */
 const SCRATCH = Buffer.allocUnsafeSlow(2 * MAX_HEADER_LIST);
 
 /**
- * Decodes the header blocks of one connection (RFC 7541). The dynamic table is a ring of at most 128 fields. A field that
- * was in the previous block with the very same bytes (`:path` is sent as a literal each time) is not decoded again.
+ * Decodes the header blocks of one connection (RFC 7541). The dynamic table is a ring of at most 128 fields. A field with the
+ * same bytes as in the previous block (`:path` is sent as a literal each time) is not decoded again.
  */
 export class HpackDecoder {
   readonly #ring: (HeaderField | undefined)[] = new Array(RING).fill(undefined);
-  /** Where the newest entry stands, and how many there are. */
+  /** Position of the newest entry, and the number of entries. */
   #newest = 0;
   #count = 0;
   #size = 0;
   #capacity = MAX_TABLE_SIZE;
 
-  /** The last literal that was not indexed and took its name from the static table: its bytes and what they mean. */
+  /** The last literal that was not indexed and took its name from the static table: its bytes and its field. */
   #lastBytes: Buffer = Buffer.alloc(0);
   #lastField: HeaderField | undefined;
 
@@ -168,7 +170,7 @@ export class HpackDecoder {
         field = this.#literal(0x3f);
         if (field !== undefined) this.#insert(field);
       } else if (first >= 0x20) {
-        // Size updates stand at the beginning of a block.
+        // Size updates are at the beginning of a block.
         if (fields > 0 || ++updates > MAX_UPDATES || !this.#resize(this.#integer(0x1f))) return ERROR.compression;
         continue;
       } else {
@@ -188,7 +190,7 @@ export class HpackDecoder {
     return nth < this.#count ? this.#ring[(this.#newest - nth + RING) % RING] : undefined;
   }
 
-  /** The literal that comes next, when it has the same bytes as the last one of its kind. */
+  /** The next literal, when it has the same bytes as the last one of its kind. */
   #repeated(): HeaderField | undefined {
     const last = this.#lastBytes;
     const at = this.#at;
@@ -221,7 +223,7 @@ export class HpackDecoder {
     return value === undefined ? undefined : headerField(name, value);
   }
 
-  /** An integer with a prefix of as many bits as `mask` has. Anything near 2^28 is more than any use and fails. */
+  /** An integer with a prefix of as many bits as `mask` has. A value near 2^28 has no use and fails. */
   #integer(mask: number): number {
     const bytes = this.#bytes;
     let value = bytes[this.#at++]! & mask;

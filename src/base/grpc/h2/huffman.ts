@@ -1,6 +1,6 @@
 /**
  * Code length of each byte value, then of EOS (RFC 7541, appendix B). The code is canonical: codes of one length are
- * consecutive in the order of the symbols, so the lengths say everything.
+ * consecutive in the order of the symbols. So the lengths define the whole code.
  */
 const LENGTHS = [
   13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28,
@@ -17,8 +17,9 @@ const LENGTHS = [
 const EOS = 256;
 
 /**
- * A trie that eats eight bits per step: 256 cells per node, cell = `node << 9` for a longer code, or
- * `1 << 31 | length in this step << 9 | symbol` for a code that ends within these bits.
+ * A trie that takes eight bits per step, with 256 cells per node. The cell of a longer code is `node << 9`. A code that ends
+ * within these bits has the cell
+ *   `1 << 31 | length in this step << 9 | symbol`.
  */
 const TRIE = buildTrie();
 const LEAF = 1 << 31;

@@ -17,37 +17,38 @@ import type { H2Stream } from "./stream.ts";
 import { COST, UNIT_SHIFT } from "./turns.ts";
 
 /**
- * Noise within NOISE_PERIOD milliseconds after which a peer is taken for an attacker. Noise is what carries nothing: every value
+ * Noise within NOISE_PERIOD milliseconds after which a peer counts as an attacker. Noise is input without content: every value
  * of a SETTINGS frame and every stream that it moves, empty DATA, PING, PRIORITY, WINDOW_UPDATE, frames for streams that are
- * gone, unknown types. A stream that begins or brings data excuses as much noise as FORGIVEN. Resets of open streams never count.
+ * gone, unknown types. A stream that begins or delivers data excuses as much noise as FORGIVEN. Resets of open streams never
+ * count.
  */
 const MAX_NOISE = 10_000;
 const NOISE_PERIOD = 10_000;
 const FORGIVEN = 64;
 
-/** A connection as its frames see it. */
+/** A connection as the reader of its frames sees it. */
 export interface FramedConnection {
   readonly host: { readonly clock: Clock; readonly maxStreams: number };
   readonly writer: FrameWriter;
   readonly outflow: Outflow;
   readonly streams: ReadonlyMap<number, H2Stream>;
-  /** Nothing is read any more. */
+  /** The connection reads nothing any more. */
   readonly failed: boolean;
-  /** Its share of the turn is used up. */
+  /** The connection has used up its share of the turn. */
   readonly spent: boolean;
   /** Counts work, in units of `COST`. */
   spend(units: number): void;
-  /** Lets the client send so many bytes more. @param streamId 0 = on all streams together */
+  /** Lets the client send so many more bytes. @param streamId 0 = on all streams together */
   grant(streamId: number, bytes: number): void;
-  /** Takes up a request whose header block is complete. */
+  /** Begins a request whose header block is complete. */
   openStream(streamId: number, head: RequestHead, endStream: boolean): void;
   /** The peer has reset the stream. */
   cancelled(stream: H2Stream): void;
   /** A stream error. */
   resetStream(stream: H2Stream, code: number): void;
-  /** The peer has said what it had to say first. */
+  /** The peer has sent its preface and SETTINGS. */
   settled(): void;
-  /** The answer to a PING has come. */
+  /** The answer to a PING has arrived. */
   pinged(): void;
   /** A connection error. */
   fail(code: number, text: string): void;
@@ -63,17 +64,17 @@ export class Inbound implements FrameSink, SettingsTarget {
   /** The stream of the DATA frame that is being read, unless its data is dropped. */
   #current: H2Stream | undefined;
   #dataStreamId = 0;
-  /** The frame has brought data. */
+  /** The frame contained data. */
   #carries = false;
-  /** What the client may still send on all streams together. */
+  /** Bytes that the client may still send on all streams together. */
   #window = CONNECTION_WINDOW;
-  /** The first SETTINGS have come. */
+  /** The first SETTINGS have arrived. */
   #settled = false;
-  /** Streams that were looked at because of the SETTINGS frame that is being read. */
+  /** Streams that the SETTINGS frame being read made this side visit. */
   #looks = 0;
   #noise = 0;
   #noiseSince = Number.NEGATIVE_INFINITY;
-  /** Streams that this side has closed and on which frames may still be under way, the oldest first. */
+  /** Streams that this side has closed and whose frames may still be under way, the oldest first. */
   readonly #late = new Set<number>();
 
   constructor(connection: FramedConnection) {
@@ -89,8 +90,9 @@ export class Inbound implements FrameSink, SettingsTarget {
   }
 
   /**
-   * Expects frames on a stream that this side has closed before its peer had finished. What a peer sends before it knows of
-   * that is at most what it has open by its own count, so as many streams as it may have open need to be remembered.
+   * Expects frames on a stream that this side has closed before its peer had finished. Until the peer learns of that, it can
+   * send at most on the streams that are open by its own count. So this side remembers as many streams as the peer may have
+   * open.
    */
   closedEarly(streamId: number): void {
     this.#late.add(streamId);
@@ -113,7 +115,8 @@ export class Inbound implements FrameSink, SettingsTarget {
     if (!this.#inOrder(FRAME.data, streamId)) return;
     const connection = this.#connection;
     this.#window -= length;
-    // Given back at half, read or not: a stream that pauses must not stall the others, and has a window of its own.
+    // The window is given back at half, read or not: a stream that pauses has a window of its own and must not stall the
+    // others.
     if (this.#window < CONNECTION_WINDOW / 2) {
       connection.grant(0, CONNECTION_WINDOW - this.#window);
       this.#window = CONNECTION_WINDOW;
@@ -192,7 +195,7 @@ export class Inbound implements FrameSink, SettingsTarget {
     this.#connection.writer.maxFrame = size;
   }
 
-  /** SETTINGS first, and nothing within a header block but its continuation. */
+  /** SETTINGS come first, and within a header block only its continuation is legal. */
   #inOrder(type: number, streamId: number): boolean {
     if (!this.#settled && type !== FRAME.settings) {
       this.fail(ERROR.protocol, "the first frame is not SETTINGS");

@@ -1,24 +1,24 @@
 /** One connection as its server counts it. */
 export interface Guest {
   readonly address: string;
-  /** Closes it, because another one needs its place. */
+  /** Closes the connection, because another one needs its place. */
   giveWay(): void;
 }
 
-/** New ones among the connections, at most this share of all. */
+/** Share of all connections that new ones may have at most. */
 const NEW_SHARE = 1 / 4;
-/** What the connections of one client address may have of all. */
+/** Share of all connections that those of one client address may have at most. */
 const ADDRESS_SHARE = 1 / 2;
 
 /**
- * Bounds the connections of a server so that nobody who sits on them keeps others out. When there is no room, the connection
- * that has been new for the longest time goes, else the one that has been idle for the longest time; those that carry calls stay.
- * One client address never has all of them.
+ * Bounds the connections of a server so that no client that holds connections keeps others out. When there is no room, the
+ * connection that has been new for the longest time is closed. When none is new, the longest idle one is closed. Connections
+ * with calls stay. One client address never has all connections.
  */
 export class ConnectionLimits {
   readonly #max: number;
   readonly #all = new Set<Guest>();
-  /** In the order in which they came to this stage. */
+  /** In the order in which they reached this stage. */
   readonly #new = new Set<Guest>();
   readonly #idle = new Set<Guest>();
   readonly #byAddress = new Map<string, number>();
@@ -35,7 +35,7 @@ export class ConnectionLimits {
     return this.#all.size;
   }
 
-  /** Takes a connection in; others may have to go. @returns false when there is no room for it */
+  /** Adds a connection, which may close others. @returns false when there is no room for it */
   enter(guest: Guest): boolean {
     const { address } = guest;
     if (!this.#makeRoom(guest)) {
@@ -48,7 +48,7 @@ export class ConnectionLimits {
     return true;
   }
 
-  /** A connection, whose handshake and preface are through, has calls or has none. */
+  /** A connection, whose handshake and preface are complete, now has calls or has none. */
   move(guest: Guest, stage: "idle" | "busy"): void {
     if (!this.#all.has(guest)) return;
     this.#new.delete(guest);
@@ -88,8 +88,8 @@ export class ConnectionLimits {
 }
 
 /**
- * Who has more than `limit / own` of all places for calls must leave `limit / spare` of them to others. Who stays within that
- * may have any place that is free.
+ * A holder of more than `limit / own` of all places for calls must leave `limit / spare` of them to others. A holder of fewer
+ * may take any free place.
  */
 const SHARE = {
   /** One connection. */
@@ -99,9 +99,9 @@ const SHARE = {
 } as const;
 
 /**
- * Bounds the calls of a server over all of its connections, so that no connection and no client address takes every place: who
- * holds many leaves some to others. A call that finds no place is refused, and its client may send it again: nothing was
- * done for it.
+ * Bounds the calls of a server over all of its connections, so that no connection and no client address takes every place. A
+ * holder of many places leaves some to others. A call that finds no place is refused. Its client may send it again, because the
+ * server did no work for it.
  */
 export class StreamLimits {
   readonly #limit: number;
@@ -118,7 +118,7 @@ export class StreamLimits {
     return this.#size;
   }
 
-  /** @param calls that the connection has already */
+  /** @param calls calls that the connection already has */
   hasRoom(address: string, calls: number): boolean {
     const limit = this.#limit;
     const { connection, address: client } = SHARE;

@@ -26,32 +26,35 @@ function copyOut(bytes: Buffer, from: number, to: number): Buffer {
   return copy;
 }
 
-/** Room is made for this many times what has arrived, up to the announced length, so that an announcement alone is cheap. */
+/**
+ * The buffer has room for this many times the bytes that have arrived, up to the announced length. So an announcement alone is
+ * cheap.
+ */
 const GROWTH = 8;
 const FIRST_ROOM = 4096;
 
-/** Why a byte stream is lost. */
+/** Why a byte stream cannot be read any further. */
 export interface MessageFault {
   readonly tooLarge: boolean;
   readonly text: string;
 }
 
 /**
- * Cuts the data of one stream into gRPC messages: positions in the caller's chunk instead of views, so that prefix and frame
- * boundaries cost nothing and a message is copied exactly once, out of a chunk that will be overwritten. What is left unread
- * when the caller returns to the event loop is copied by `keep`; the flow-control window bounds it.
+ * Cuts the data of one stream into gRPC messages. It works with positions in the caller's chunk instead of views, so prefix and
+ * frame boundaries cost nothing. It copies a message exactly once, out of a chunk that will be overwritten. When the caller
+ * returns to the event loop, `keep` copies the unread bytes; the flow-control window bounds them.
  */
 export class MessageReader {
   readonly #limit: number;
   #bytes: Buffer = EMPTY;
   #at = 0;
   #end = 0;
-  /** Whether `#bytes` is our own copy, to which more may be appended. */
+  /** Whether `#bytes` is this reader's own copy, which may grow. */
   #kept = false;
 
   /** Length of the message whose prefix was read; -1 = the prefix comes next. */
   #length = -1;
-  /** Bytes of a prefix read so far, and the part of the length they make up. */
+  /** Bytes of a prefix read so far, and the part of the length that they contain. */
   #prefixBytes = 0;
   #prefixLength = 0;
   /** The part of a message that began in an earlier chunk. */
@@ -60,7 +63,7 @@ export class MessageReader {
 
   /** Whether the message last returned had its compressed flag set. */
   compressed = false;
-  /** Set once, when the bytes stop making sense. */
+  /** Set once, when the bytes can no longer be read. */
   fault: MessageFault | undefined;
 
   /** @param limit the largest message in bytes, before decompression */
@@ -68,17 +71,17 @@ export class MessageReader {
     this.#limit = limit;
   }
 
-  /** Bytes fed and not yet read. */
+  /** Bytes that were fed and not yet read. */
   get unread(): number {
     return this.#end - this.#at;
   }
 
-  /** Whether the bytes read so far end in the middle of a message. Tells after `next` has returned undefined. */
+  /** Whether the bytes read so far end in the middle of a message. Valid after `next` has returned undefined. */
   get midMessage(): boolean {
     return this.#length >= 0 || this.#prefixBytes > 0;
   }
 
-  /** Offers `bytes[from, to)`; they must stay as they are until `keep`. */
+  /** Offers `bytes[from, to)`, which must stay unchanged until `keep`. */
   feed(bytes: Buffer, from: number, to: number): void {
     if (this.#end > this.#at) {
       this.#append(bytes, from, to);
@@ -90,7 +93,7 @@ export class MessageReader {
     this.#kept = false;
   }
 
-  /** Copies what is unread, or lets go of the bytes. */
+  /** Copies the unread bytes, or releases the chunk when there are none. */
   keep(): void {
     if (this.#at === this.#end) {
       this.#bytes = EMPTY;
@@ -101,7 +104,7 @@ export class MessageReader {
     }
   }
 
-  /** Drops everything unread. */
+  /** Drops all unread bytes. */
   clear(): void {
     this.#at = this.#end;
     this.#partial = EMPTY;
@@ -174,13 +177,13 @@ export class MessageReader {
 
   #append(bytes: Buffer, from: number, to: number): void {
     const count = to - from;
-    // Bytes before `#at` may have been given out as messages: they are never overwritten, only left behind.
+    // Bytes before `#at` may already be messages of a caller, so they are never overwritten.
     if (!this.#kept || this.#bytes.length - this.#end < count) this.#move(2 * (this.#end - this.#at + count));
     bytes.copy(this.#bytes, this.#end, from, to);
     this.#end += count;
   }
 
-  /** Moves what is unread to a buffer of our own with room for `capacity` bytes. */
+  /** Moves the unread bytes to a buffer of this reader with room for `capacity` bytes. */
   #move(capacity: number): void {
     const own = Buffer.allocUnsafeSlow(capacity);
     this.#bytes.copy(own, 0, this.#at, this.#end);

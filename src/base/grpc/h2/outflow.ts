@@ -5,21 +5,22 @@ import { RESPONSE_BLOCK } from "./response-head.ts";
 /** `send` says "wait" while a stream has at least this many bytes in its queue. */
 export const QUEUE_MARK = 64 * 1024;
 
-/** What a stream may write before others that wait have their turn. */
+/** Bytes that a stream may write before other waiting streams have their turn. */
 const QUANTUM = 64 * 1024;
 
-/** What waiting streams may write in one turn of the event loop, in bytes; a visit of a stream counts as `VISIT` more. */
+/** Bytes that waiting streams may write in one turn of the event loop; a visit of a stream counts as `VISIT` more. */
 const PUMP_LIMIT = 1024 * 1024;
 const VISIT = 256;
 
 const NO_PIECES: Uint8Array[] = [];
 
-/** The sending half of a stream as flow control sees it. The fields are `Outflow`'s to change. */
+/** The sending half of a stream as flow control sees it. Only `Outflow` changes the fields. */
 export interface Sender {
   readonly id: number;
   /**
-   * What the peer has granted this stream by WINDOW_UPDATE, less what it was sent. With the initial window, which all streams
-   * share, that is the stream's window; it is negative when the peer takes back what it has granted.
+   * Bytes that the peer has granted this stream by WINDOW_UPDATE, less those sent to it. The sum of this and the initial
+   * window, which all streams share, is the stream's window. The window is negative after the peer has lowered the initial
+   * window by much.
    */
   credit: number;
   /** Whether the response headers were sent. */
@@ -28,25 +29,25 @@ export interface Sender {
   queued: number;
   queue: Uint8Array[] | undefined;
   queueAt: number;
-  /** The header block that ends the stream, once the handler has ended it. */
+  /** The header block that ends the stream, after the handler has ended it. */
   trailers: Uint8Array | undefined;
   /** The queue is empty again. */
   queueDrained(): void;
-  /** The trailers are on their way. */
+  /** The trailers have been sent. */
   answered(): void;
 }
 
 /**
- * Sends on behalf of the streams of one connection: straight into the frame writer while the windows and the socket allow,
- * else through a queue per stream. Streams that wait for the connection take turns; one that waits for its own window is
- * not looked at until the window opens.
+ * Sends for the streams of one connection: straight into the frame writer while the windows and the socket allow, else through
+ * a queue per stream. Streams that wait for the connection take turns. A stream that waits for its own window is not visited
+ * until the window opens.
  */
 export class Outflow {
   readonly #writer: FrameWriter;
   readonly #more: () => void;
-  /** What the peer may still be sent on all streams together. */
+  /** Bytes that the peer still accepts on all streams together. */
   #window = DEFAULT_WINDOW;
-  /** The window that every stream starts with: a change of it changes all windows, and no stream is touched. */
+  /** The window that every stream starts with. A change of it changes all windows without a visit of any stream. */
   #initialWindow = DEFAULT_WINDOW;
   /** No stream has more credit than this. */
   #mostCredit = 0;
@@ -57,7 +58,7 @@ export class Outflow {
   /** Streams that have nothing left to send but their trailers, and wait for the socket. */
   readonly #ending = new Set<Sender>();
 
-  /** @param more called when `pump` has written as much as one turn allows and should be called again in a later one */
+  /** @param more called when `pump` has written as much as one turn allows; the callee calls `pump` again in a later turn */
   constructor(writer: FrameWriter, more: () => void) {
     this.#writer = writer;
     this.#more = more;
@@ -119,10 +120,10 @@ export class Outflow {
   }
 
   /**
-   * Takes another initial window. The streams are walked over only where one of them might have too large a window, and of
-   * those that wait only the ones that the new window lets go on are touched.
-   * @param streams all that are open
-   * @returns how many streams were looked at; -1 when the window of one would exceed 2^31 - 1
+   * Applies another initial window. It visits all streams only when one of them might have too large a window. Of the waiting
+   * streams it changes only those that the new window lets continue.
+   * @param streams all open streams
+   * @returns how many streams were visited; -1 when the window of one would exceed 2^31 - 1
    */
   setInitialWindow(size: number, streams: ReadonlyMap<number, Sender>): number {
     const grows = size > this.#initialWindow;
@@ -198,7 +199,7 @@ export class Outflow {
     return written;
   }
 
-  /** Writes what the windows and the socket allow of `bytes` from `from` on. */
+  /** Writes as many of `bytes`, from `from` on, as the windows and the socket allow. */
   #write(sender: Sender, bytes: Uint8Array, from: number): number {
     const writer = this.#writer;
     if (!sender.responded) {

@@ -41,7 +41,7 @@ export const SETTING = {
 /** Bytes in front of every frame's payload. */
 export const FRAME_HEADER = 9;
 
-/** What both sides may send before any SETTINGS: payload of a frame, window of a stream and of a connection, in bytes. */
+/** Limits before any SETTINGS, for both sides: payload of a frame, window of a stream and of a connection, in bytes. */
 export const DEFAULT_FRAME_SIZE = 16_384;
 export const DEFAULT_WINDOW = 65_535;
 
@@ -49,7 +49,7 @@ export const DEFAULT_WINDOW = 65_535;
 export const MAX_31_BITS = 0x7fffffff;
 
 /**
- * Receive window of each stream: what may have to be kept for a handler that pauses, outside of the budget for bodies. 1 MiB
+ * Receive window of each stream: the bytes that may have to wait for a paused handler, outside of the budget for bodies. 1 MiB
  * (envoy-data-plane 1.8) would be a gigabyte for 1,000 uploads that wait.
  */
 export const STREAM_WINDOW = 256 * 1024;
@@ -60,7 +60,7 @@ export const CONNECTION_WINDOW = 16 * 1024 * 1024;
 /** The largest header list accepted, in bytes as RFC 7541 section 4.1 counts them; the same limit holds for its encoding. */
 export const MAX_HEADER_LIST = 64 * 1024;
 
-/** What every client sends first. */
+/** The preface: the first bytes of every client. */
 export const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1");
 
 /** The 32-bit number at `at`, most significant byte first, as an unsigned integer. */
@@ -81,7 +81,7 @@ export function serverSettings(maxStreams: number): Buffer {
   ]);
 }
 
-/** Takes what a client has set, as far as it concerns a server that pushes nothing and indexes no header. */
+/** Applies the settings of a client that concern a server which pushes nothing and indexes no header. */
 export interface SettingsTarget {
   /** @returns false when a stream's window would exceed 2^31 - 1 */
   initialWindowSize(size: number): boolean;
@@ -93,7 +93,7 @@ export const SETTING_SIZE = 6;
 
 /**
  * Checks every value in the payload of a SETTINGS frame, `bytes[from, to)`, then applies the last value of each setting, once
- * (RFC 9113, section 6.5.2). Applying may cost a look at every stream, and a frame has room for 2,730 values.
+ * (RFC 9113, section 6.5.2). To apply a value may mean to visit every stream, and a frame has room for 2,730 values.
  * @returns an error code; `ERROR.none` when every value is legal
  */
 export function applySettings(bytes: Buffer, from: number, to: number, target: SettingsTarget): number {

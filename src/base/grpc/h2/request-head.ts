@@ -2,13 +2,13 @@ import { type HeaderField, type HeaderSink, HpackDecoder } from "./hpack-decoder
 import { ERROR, FLAG, MAX_HEADER_LIST } from "./protocol.ts";
 import { COST } from "./turns.ts";
 
-/** What a server of gRPC needs to know of a request, gathered field by field. One object serves a whole connection. */
+/** The fields of a request that a gRPC server needs, gathered one by one. One object serves a whole connection. */
 export class RequestHead implements HeaderSink {
   method = "";
   path = "";
   contentType = "";
   encoding = "";
-  /** Against RFC 9113, section 8: a stream error. */
+  /** The request violates RFC 9113, section 8: a stream error. */
   malformed = false;
   #scheme = "";
   #regular = false;
@@ -31,7 +31,7 @@ export class RequestHead implements HeaderSink {
     return this.#size > MAX_HEADER_LIST;
   }
 
-  /** Whether the pseudo fields that every request has are there. */
+  /** Whether the pseudo fields that every request has are present. */
   get complete(): boolean {
     return this.method !== "" && this.path !== "" && this.#scheme !== "";
   }
@@ -83,7 +83,7 @@ export class RequestHead implements HeaderSink {
   }
 }
 
-/** CONTINUATION frames per block: a block of the permitted size needs four when its frames are full. */
+/** Most CONTINUATION frames per block. A block of the permitted size needs four when its frames are full. */
 const MAX_CONTINUATIONS = 64;
 
 /** 16 bytes of a header block cost as much to decode as a small frame to read. */
@@ -92,17 +92,17 @@ const HEADER_UNIT_SHIFT = 4;
 const NOTHING = Buffer.alloc(0);
 
 /**
- * Puts the header blocks of a connection together from HEADERS and CONTINUATION frames and decodes them. A block in one
- * frame is decoded where it lies. Every block is decoded, whatever becomes of it, because all share the dynamic table.
+ * Joins the header blocks of a connection from HEADERS and CONTINUATION frames and decodes them. A block in one frame is
+ * decoded in place. Every block is decoded, even for a refused request, because all blocks share the dynamic table.
  */
 export class HeaderBlocks {
-  /** What the last complete block says. */
+  /** The contents of the last complete block. */
   readonly head: RequestHead = new RequestHead();
-  /** The stream of the block that is incomplete, 0 = none: only its CONTINUATION may come. */
+  /** The stream of the incomplete block, 0 = none: only its CONTINUATION may follow. */
   streamId = 0;
   /** Whether its HEADERS frame had END_STREAM. */
   endStream = false;
-  /** What the last frame has cost, in units of work. */
+  /** Cost of the last frame, in units of work. */
   cost = 0;
 
   readonly #decoder = new HpackDecoder();
@@ -147,7 +147,7 @@ export class HeaderBlocks {
     return this.#decode(block, 0, this.#filled);
   }
 
-  /** Room is made as it is needed: nine bytes of HEADERS must not cost 64 KiB. */
+  /** The buffer grows with its content: nine bytes of HEADERS must not cost 64 KiB. */
   #append(bytes: Buffer, from: number, to: number): void {
     const needed = this.#filled + to - from;
     if (needed > this.#block.length) {

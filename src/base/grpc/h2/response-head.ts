@@ -1,16 +1,16 @@
 import { encodeGrpcMessage } from "../status.ts";
 
-/** An encoded `grpc-message` is cut here, so that trailers always fit one frame. */
+/** Most bytes of an encoded `grpc-message`, so that trailers always fit one frame. */
 const MAX_STATUS_MESSAGE = 8 * 1024;
 
-// Everything is sent as static-table references and plain literals: the peer's dynamic table stays empty, so a block means
-// the same in every place of a connection and can be prepared once.
+// Every field is a static-table reference or a plain literal. The peer's dynamic table stays empty, so a block means the same
+// in every place of a connection and can be prepared once.
 const STATUS_200 = Buffer.of(0x88);
 const CONTENT_TYPE = literal("content-type", "application/grpc");
 
 const ACCEPT_ENCODING = literal("grpc-accept-encoding", "identity,gzip");
 
-/** The header block of an answer: `:status 200`, `content-type application/grpc`, and what may be compressed with. */
+/** The header block of an answer: `:status 200`, `content-type application/grpc`, and the accepted compressions. */
 export const RESPONSE_BLOCK: Buffer = Buffer.concat([STATUS_200, CONTENT_TYPE, ACCEPT_ENCODING]);
 
 const STATUS_BLOCKS: readonly Buffer[] = Array.from({ length: 17 }, (_, status) =>

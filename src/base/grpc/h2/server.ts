@@ -12,21 +12,21 @@ import { ConnectionLimits, StreamLimits } from "./limits.ts";
 import type { RequestHead } from "./request-head.ts";
 import { Turns } from "./turns.ts";
 
-/** Calls at a time on one connection: twice what Envoy opens before it uses another connection (envoy-data-plane 1.8). */
+/** Calls at a time on one connection: twice as many as Envoy opens before it uses another connection (envoy-data-plane 1.8). */
 const DEFAULT_MAX_STREAMS = 2048;
 
 /** Connections at a time. Each thread of an Envoy has one, and one more for its health check. */
 const DEFAULT_MAX_CONNECTIONS = 4096;
 
-/** Calls at a time on all connections: 32 connections that have as many as they may. */
+/** Calls at a time on all connections: the most of 32 connections. */
 const DEFAULT_MAX_TOTAL_STREAMS = 65_536;
 
-/** With more connections than this each reads at most 16 KiB at a time. */
+/** Above this number of connections, each reads at most 16 KiB at a time. */
 const MANY_CONNECTIONS = 256;
 
-/** What a server on our own HTTP/2 can do beside what the port asks for. */
+/** Options of a server on our own HTTP/2 besides those of the port. */
 export interface H2ServerOptions extends GrpcServerOptions {
-  /** PEM texts of the authorities whose clients are let in, over TLS only; absent = clients need no certificate. */
+  /** PEM texts of the authorities whose clients may connect, over TLS only; absent = clients need no certificate. */
   readonly clientCa?: string | undefined;
   /** Calls at a time on one connection, advertised to clients; default 2,048. Less than 1,024 makes Envoy fail requests. */
   readonly maxStreams?: number | undefined;
@@ -34,24 +34,24 @@ export interface H2ServerOptions extends GrpcServerOptions {
   readonly maxTotalStreams?: number | undefined;
   /** Connections at a time, at least 4; default 4,096. */
   readonly maxConnections?: number | undefined;
-  /** Told why a client was refused that has shown no certificate, or one that is not accepted. */
+  /** Called with the reason when a client is refused because its certificate is missing or not accepted. */
   readonly onClientRefused?: ((problem: string, address: string) => void) | undefined;
 }
 
 /** A server on our own HTTP/2. */
 export interface H2GrpcServer extends GrpcServer {
-  /** New connections are let in by these authorities, PEM; those that exist stay. Only for a server that has `clientCa`. */
+  /** For new connections these authorities, PEM, decide; existing connections stay. Only for a server that has `clientCa`. */
   useClientCa(clientCa: string): void;
   /** Connections at present. */
   readonly connections: number;
   readonly refused: Refused;
 }
 
-/** What a server has refused since its start. */
+/** Numbers of refusals since the start of the server. */
 interface Refused {
   /** Connections that were refused, or closed for others, because there were too many. */
   readonly connections: number;
-  /** Calls of connections that had as many as they may. */
+  /** Calls on connections that had the most calls already. */
   readonly streams: number;
   /** Calls for which all connections together had no room. */
   readonly totalStreams: number;
@@ -80,7 +80,7 @@ class H2Server implements H2GrpcServer, ConnectionHost {
   readonly #server: net.Server;
   readonly #limits: ConnectionLimits;
   readonly #streamLimits: StreamLimits;
-  /** What speaks TLS on the connections that `#server` accepts. */
+  /** Speaks TLS on the connections that `#server` accepts. */
   #tls: tls.Server | undefined;
   #handshakes: Handshakes | undefined;
   /** Certificate and authorities in use. */
@@ -127,8 +127,8 @@ class H2Server implements H2GrpcServer, ConnectionHost {
   }
 
   drain(): Promise<void> {
-    // The callback comes when the last connection is gone. A server that was not listening reports an error there and has
-    // nothing to drain.
+    // Node calls back when the last connection is gone. A server that was not listening reports an error there and has nothing
+    // to drain.
     return new Promise((resolve) => {
       this.#closing = true;
       this.#server.close(() => resolve());
@@ -209,7 +209,7 @@ class H2Server implements H2GrpcServer, ConnectionHost {
     this.#context = context;
   }
 
-  /** @returns what takes a connection that was accepted */
+  /** @returns the function that takes an accepted connection */
   #secure(settings: GrpcTls): (socket: net.Socket) => void {
     const { clientCa, onClientRefused } = this.#options;
     this.#context = { ...contextOf(settings), ...(clientCa === undefined ? {} : { ca: clientCa }) };
@@ -222,7 +222,7 @@ class H2Server implements H2GrpcServer, ConnectionHost {
     });
     const handshakes = new Handshakes(server, this.#limits, this.clock);
     server.on("secureConnection", (socket) => {
-      // A client that has negotiated nothing speaks something else.
+      // A client that has negotiated no protocol does not speak HTTP/2.
       if (handshakes.finished(socket) && socket.alpnProtocol === "h2" && !this.#closing) this.#accept(socket, true);
       else socket.destroy();
     });
@@ -243,21 +243,21 @@ function isGrpc(contentType: string): boolean {
   return contentType === "application/grpc" || /^application\/grpc([+;]|$)/i.test(contentType);
 }
 
-/** What a client sent, short enough for an error message. */
+/** A value from a client, short enough for an error message. */
 function quoted(text: string): string {
   return oneLine(text).slice(0, 200);
 }
 
 /**
- * The address of a client whose socket may be closed. The accepted socket still knows it then; it is not documented where a TLS
- * socket keeps that one, so that the address may be missing ("") on a Node that works otherwise inside.
+ * The address of a client whose socket may be closed. The accepted socket still knows it then. Node does not document where a
+ * TLS socket keeps its accepted socket, so the address may be missing ("") in another version of Node.
  */
 function addressOf(socket: tls.TLSSocket): string {
   const { _parent: accepted } = socket as { _parent?: net.Socket | null };
   return socket.remoteAddress ?? accepted?.remoteAddress ?? "";
 }
 
-/** Why a handshake failed, if that was for the client's certificate: what OpenSSL calls it. */
+/** Why a handshake failed, in OpenSSL's words, if the client's certificate is the cause. */
 function certificateProblem(error: NodeJS.ErrnoException, socket: tls.TLSSocket): string | undefined {
   if (error.code === "ERR_SSL_PEER_DID_NOT_RETURN_A_CERTIFICATE") return "it shows no certificate";
   const problem: unknown = socket.authorizationError;
@@ -274,9 +274,9 @@ function unimplemented(message: string): GrpcHandler {
 }
 
 /**
- * Binds `server` and tells where.
+ * Binds `server` and returns its address.
  * @param port 0 = any free port
- * @throws SluiceError LISTEN_FAILED when the address cannot be had
+ * @throws SluiceError LISTEN_FAILED when the server cannot bind the address
  */
 export function listenOn(server: Server, host: string, port: number): Promise<{ address: string; port: number }> {
   return new Promise((resolve, reject) => {

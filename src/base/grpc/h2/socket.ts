@@ -1,20 +1,20 @@
 import net from "node:net";
 
 /**
- * Where all clear-text connections read into: reading is synchronous from the system's call to the end of the callback.
- * Without it every read allocates 64 KiB outside the heap, which makes V8 collect the whole heap ten times a second under
- * load (docs/adr/0003).
+ * The read buffer of all clear-text connections: reading is synchronous from the system's call to the end of the callback.
+ * Without it every read allocates 64 KiB outside the heap. V8 then collects the whole heap ten times a second under load
+ * (docs/adr/0003).
  */
 const READ_BUFFER = Buffer.allocUnsafeSlow(256 * 1024);
 
-/** What is read at a time on a server with many connections: each may have to keep what it has read for a later turn. */
+/** Bytes of one read on a server with many connections: each connection may have to keep a read for a later turn. */
 const SMALL_BUFFER = READ_BUFFER.subarray(0, 16 * 1024);
 
 /**
- * Lets `read` take what arrives on an accepted clear-text socket. The bytes it gets are valid during the call.
+ * Passes the bytes that arrive on an accepted clear-text socket to `read`. The bytes are valid during the call.
  *
- * Node offers reading into one's own buffer (`onread`) for sockets that one creates, not for those a server accepts, so the
- * connection is moved to a socket made for it. The server keeps counting the accepted one until the other is closed.
+ * Node can read into a caller's buffer (`onread`) for sockets that the caller creates, but not for those that a server accepts.
+ * So the connection is moved to a socket made for it. The server keeps counting the accepted one until the other is closed.
  * @param accepted a socket that has not been read from (`pauseOnConnect`)
  * @param many whether the server has many connections at the moment
  * @returns the socket to use in place of `accepted`
@@ -23,7 +23,7 @@ export function readInto(accepted: net.Socket, read: (chunk: Buffer) => void, ma
   const holder = accepted as unknown as { _handle?: { useUserBuffer?: unknown } | null };
   const handle = holder._handle;
   if (typeof handle?.useUserBuffer !== "function") {
-    // A Node that works otherwise inside: chunks are allocated.
+    // In a Node with other internals, each read allocates its chunk.
     accepted.on("data", read);
     accepted.resume();
     return accepted;

@@ -7,13 +7,13 @@ import { STREAM_WINDOW } from "./protocol.ts";
 import { trailerBlock } from "./response-head.ts";
 import { COST } from "./turns.ts";
 
-/** What a stream needs from its connection. */
+/** The services that a stream needs from its connection. */
 export interface StreamOwner {
   readonly maxMessageBytes: number;
   readonly outflow: Outflow;
-  /** Something will be written outside of the reading of a chunk, or is finished: end the turn soon. */
+  /** The stream has output outside of the reading of a chunk, or has finished: end the turn soon. */
   touch(): void;
-  /** Gives receive window back. */
+  /** Gives receive window back to the client. */
   grant(streamId: number, bytes: number): void;
   /** Charges work of this stream to its connection. */
   spend(units: number): void;
@@ -55,7 +55,7 @@ export class H2Stream implements GrpcStream, Sender {
   readonly #owner: StreamOwner;
   readonly #reader: MessageReader;
   #events: GrpcStreamEvents | undefined;
-  /** Received and not given back to the window. */
+  /** Bytes received and not given back to the window. */
   #received = 0;
   #writable: (() => void) | undefined;
   #pumping = false;
@@ -128,7 +128,7 @@ export class H2Stream implements GrpcStream, Sender {
     return this.#received <= STREAM_WINDOW;
   }
 
-  /** Some of its data. */
+  /** Some data of the DATA frame. */
   receive(bytes: Buffer, from: number, to: number): void {
     if (this.#ended) this.#grant();
     else {
@@ -144,8 +144,9 @@ export class H2Stream implements GrpcStream, Sender {
   }
 
   /**
-   * Delivers what can be delivered, gives back the window of what was read, and keeps the rest. When the connection has used up
-   * its turn the rest is delivered in its next one: 16 KiB of data may be 3,000 messages, and a stream may have kept 1 MiB.
+   * Delivers as many messages as possible, gives back the window of the bytes that were read, and keeps the rest. When the
+   * connection has used up its turn, the next turn delivers the rest. 16 KiB of data may be 3,000 messages, and a stream may
+   * have kept 1 MiB.
    */
   pump(): void {
     if (this.#pumping || this.#closed) return;
@@ -181,7 +182,7 @@ export class H2Stream implements GrpcStream, Sender {
     this.#owner.finished(this);
   }
 
-  /** The stream is over; told once. */
+  /** The stream has ended. Reported once. */
   close(cause: "ended" | "cancelled"): void {
     this.#closed = true;
     this.#writable = undefined;
@@ -221,7 +222,7 @@ export class H2Stream implements GrpcStream, Sender {
     return false;
   }
 
-  /** Gives window back once enough of it was used and read. */
+  /** Gives window back when enough of it was used and read. */
   #grant(): void {
     const read = this.#received - this.#reader.unread;
     if (read < GRANT_STEP || this.inputEnded || this.#closed) return;
@@ -241,21 +242,21 @@ export class H2Stream implements GrpcStream, Sender {
   }
 }
 
-/** Output is gathered in pieces of this size; bigger ones pay for bigger messages only. */
+/** Output is gathered in pieces of this size. Only a larger message makes a larger piece. */
 const SMALL_CHUNK = 16 * 1024;
 const LARGE_CHUNK = 64 * 1024;
 
-/** How a call ends whose message cannot be inflated. */
+/** Status of a call whose message cannot be inflated. */
 interface InflateFault {
   readonly status: number;
   readonly text: string;
 }
 
 /**
- * The content of a message whose compressed flag is set. On the event loop: a kilobyte takes an eighth of the time that a
- * trip to a worker thread does, messages stay in order, and at most one message's worth of memory is at stake however many
- * calls send bombs at once (64 MiB of zeros take 30 ms).
- * @param encoding what the call announced as `grpc-encoding`
+ * The content of a message whose compressed flag is set. It inflates on the event loop, for three reasons. A kilobyte takes an
+ * eighth of the time of a trip to a worker thread. Messages stay in order. Only one message at a time takes memory, however
+ * many calls send bombs at once (64 MiB of zeros take 30 ms).
+ * @param encoding the call's `grpc-encoding`
  * @param limit the largest content in bytes
  */
 export function inflate(message: Uint8Array, encoding: "identity" | "gzip", limit: number): Buffer | InflateFault {

@@ -1,14 +1,14 @@
 import type { Clock } from "../../clock/clock.ts";
 
 /**
- * How much work is done at a time, in units: a unit is a small frame, a PING for example, and 0.1 to 1 us. A connection that has
- * used up `TURN_WORK` waits for a turn, and in each turn of the event loop one such connection goes on; after `ROUND_WORK` of all
+ * Work at a time, in units. A unit is a small frame, for example a PING, and takes 0.1 to 1 us. A connection that has used up
+ * `TURN_WORK` waits for a turn. In each turn of the event loop one such connection continues. After `ROUND_WORK` of all
  * connections together no further one begins.
  */
 export const TURN_WORK = 1024;
 export const ROUND_WORK = 2 * TURN_WORK;
 
-/** What single pieces of work cost, in units. Sizes are charged beside: one unit for 512 bytes. */
+/** Cost of single pieces of work, in units. Sizes cost extra: one unit for 512 bytes. */
 export const COST = { frame: 1, reset: 4, headers: 12, message: 12, drop: 16, chunk: 2 } as const;
 export const UNIT_SHIFT = 9;
 
@@ -16,11 +16,11 @@ export const UNIT_SHIFT = 9;
 export interface TurnTaker {
   /** The address of its client. */
   readonly address: string;
-  /** Does at most `TURN_WORK` of it, and calls `wait` again when there is more. */
+  /** Does at most `TURN_WORK` of its work, and calls `wait` again when there is more. */
   turn(): void;
 }
 
-/** Connections that wait, one line for each client address: the addresses take turns, and so do the connections of each. */
+/** Connections that wait, one line for each client address. The addresses take turns, and so do the connections of each. */
 class Lane {
   readonly #lines = new Map<string, Set<TurnTaker>>();
 
@@ -48,12 +48,12 @@ class Lane {
 }
 
 /**
- * Shares the event loop among the connections of a server. What a connection has read and may not act on yet waits here, and
- * goes on after the sockets that are ready were read: between two turns of a busy connection every other one is served.
+ * Shares the event loop among the connections of a server. Bytes that a connection has read and may not act on yet wait here.
+ * They continue after the ready sockets were read: between two turns of a busy connection every other connection is served.
  */
 export class Turns {
   readonly #clock: Clock;
-  /** Connections that were put off by the work of others, and those that have used up a turn. */
+  /** Connections that wait because of the work of others, and those that have used up a turn. */
   readonly #quiet = new Lane();
   readonly #busy = new Lane();
   /** Work since the last round. */
@@ -66,18 +66,18 @@ export class Turns {
     this.#clock = clock;
   }
 
-  /** Notes that work was done. */
+  /** Counts work that was done. */
   spend(units: number): void {
     this.#work += units;
   }
 
-  /** Whether so much was done since the last round that what has arrived should wait for the next. */
+  /** Whether so much work was done since the last round that new input should wait for the next. */
   get crowded(): boolean {
     return this.#work >= ROUND_WORK;
   }
 
   /**
-   * Lets `taker` have a turn in one of the next rounds.
+   * Gives `taker` a turn in one of the next rounds.
    * @param busy whether it has used up a turn; others go first
    */
   wait(taker: TurnTaker, busy: boolean): void {
@@ -95,7 +95,7 @@ export class Turns {
     this.#armed = false;
     this.#work = 0;
     this.round++;
-    // However many the quiet ones are, one of the busy ones goes on, and no more than one.
+    // One busy connection continues in each round, and no more than one, for any number of quiet ones.
     this.#busy.next()?.turn();
     while (this.#work < ROUND_WORK) {
       const taker = this.#quiet.next();

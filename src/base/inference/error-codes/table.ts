@@ -15,9 +15,9 @@ export const ERROR_AREAS = {
 } as const satisfies Record<string, Readonly<Record<string, ErrorRow>>>;
 
 /**
- * Every code that a `SluiceError` may have. The table lies on the base floor, although most codes belong to the floors above:
- * `SluiceError` takes no other code, so its type must see all of them, and no import leads up. The table holds sentences and
- * no behavior, and only the command line and the docs read it while they run; the other rooms use the type alone.
+ * Every code that a `SluiceError` may have. The table is on the base floor, although most codes belong to the floors above:
+ * `SluiceError` takes no other code, so its type must see all of them, and no import leads up. The table holds sentences and no
+ * behavior. Only the command line and the docs read it at run time; the other rooms use the type alone.
  */
 export const ERRORS = {
   ...COMMAND_ERRORS,

@@ -10,16 +10,16 @@ import {
   parseSpecification,
 } from "./specification.ts";
 
-/** What a dialect made of one metrics page. */
+/** The values that a dialect read from one metrics page. */
 export interface ReadPage {
   readonly metrics: EndpointMetrics;
-  /** How many of the wanted values the page held; 0 means it is of no use at all. */
+  /** How many of the wanted values the page held; 0 means that the page has no use. */
   readonly found: number;
-  /** Names of what was wanted and is missing, absurd or of the wrong type. */
+  /** Names of wanted values that are missing, absurd or of the wrong type. */
   readonly missing: readonly string[];
 }
 
-/** How one kind of model server names its load on its metrics page. */
+/** The names that one kind of model server gives its load on its metrics page. */
 export interface Dialect {
   /** Engine name as in the label `llm-d.ai/engine-type`. */
   readonly name: string;
@@ -31,7 +31,7 @@ export interface Dialect {
 export interface PageReader {
   /**
    * Reads the first `length` bytes of `page`, synchronously and without keeping them. Never throws for a bad page.
-   * @param previous what is kept where the page is silent about things that do not change (adapters, block sizes)
+   * @param previous source of constant values (adapters, block sizes) that the page omits
    * @param now monotonic milliseconds, the `scrapedAt` of the result
    */
   read(page: Uint8Array, length: number, previous: EndpointMetrics, now: number): ReadPage;
@@ -42,7 +42,7 @@ export class MappedDialect implements Dialect {
   readonly name: string;
   readonly #mapping: ReadMapping;
   readonly #names: readonly string[];
-  /** Its tables are large and it holds nothing from page to page: one serves all endpoints. */
+  /** One reader serves all endpoints: its tables are large, and it keeps nothing from page to page. */
   readonly #reader: ExpositionReader;
 
   /** @throws SluiceError METRIC_SPECIFICATION */
@@ -71,7 +71,7 @@ export class MappedDialect implements Dialect {
 
 const NOTHING_MISSING: readonly string[] = [];
 
-/** A mapping whose specifications were read; undefined = not collected. */
+/** A mapping whose specifications were parsed; undefined = not collected. */
 interface ReadMapping {
   readonly queued: MetricSpecification | undefined;
   readonly running: MetricSpecification | undefined;
@@ -85,13 +85,13 @@ interface ReadMapping {
   readonly blocksLabel: string;
 }
 
-/** What makes a value of samples. */
+/** Makes a value from samples. */
 interface Value {
   reset(): void;
   add(sample: ExpositionSample): void;
 }
 
-/** A value and the samples it is made of, among those of one name. */
+/** A value and its samples, among those of one name. */
 interface Taker {
   readonly labels: readonly MetricLabel[];
   readonly value: Value;
@@ -99,7 +99,7 @@ interface Taker {
 
 /** A number that is collected. */
 interface Wanted {
-  /** As it is called when it is missing. */
+  /** The name of the value when it is missing. */
   readonly text: string;
   readonly scalar: Scalar;
 }
@@ -109,7 +109,7 @@ class MappedPages implements PageReader, SampleSink {
   readonly #reader: ExpositionReader;
   readonly #layout: PageLayout;
   readonly #names: readonly string[];
-  /** By index of the name: of `nv_trt_llm_kv_cache_block_metrics` three values are made. */
+  /** By index of the name. `nv_trt_llm_kv_cache_block_metrics` gives three values. */
   readonly #takers: readonly Taker[][];
   readonly #scalars: Scalar[] = [];
   readonly #queued: Wanted | undefined;
@@ -179,7 +179,7 @@ class MappedPages implements PageReader, SampleSink {
     return { metrics, found: this.#found, missing: gaps.length === 0 ? NOTHING_MISSING : gaps };
   }
 
-  /** NaN when it is not collected or not there. */
+  /** NaN when the value is not collected or not on the page. */
   #take(wanted: Wanted | undefined, gaps: string[]): number {
     if (wanted === undefined) return Number.NaN;
     const { value } = wanted.scalar;
@@ -202,7 +202,7 @@ class MappedPages implements PageReader, SampleSink {
   ): Pick<EndpointMetrics, "maxLora" | "loraRunning" | "loraWaiting"> {
     const lora = this.#lora;
     if (lora === undefined) return UNKNOWN_METRICS;
-    // A server without adapters may leave the family out (S-15); one that has it must say how many fit.
+    // A server without adapters may leave the family out (S-15). A server that has it must say how many fit.
     if (!lora.present) return previous;
     this.#found++;
     if (Number.isNaN(lora.max)) gaps.push(`${formatSpecification(this.#mapping.lora!)} label max_lora`);

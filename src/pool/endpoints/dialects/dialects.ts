@@ -4,18 +4,18 @@ import { ENGINES, type EngineMapping, VLLM } from "./engines.ts";
 
 /** Label of an endpoint that names its kind of model server. */
 export const ENGINE_LABEL = "llm-d.ai/engine-type";
-/** Counts where that one, or the one that is configured in its place, is absent. */
+/** Counts where the label above, or the configured one in its place, is absent. */
 const LEGACY_ENGINE_LABEL = "inference.networking.k8s.io/engine-type";
 
-/** How endpoints are told apart; what is absent is as in the reference. */
+/** How the engine of an endpoint is found. An absent setting is as in the reference. */
 export interface EngineChoice {
   /** Label that names the engine of an endpoint; default `llm-d.ai/engine-type`. */
   readonly engineLabelKey?: string;
-  /** Engine of endpoints without that label, or with a value that nothing is known of; default `vllm`. */
+  /** Engine of endpoints without that label, or with the name of an unknown engine; default `vllm`. */
   readonly defaultEngine?: string;
 }
 
-/** Which dialect the metrics page of an endpoint is written in (scheduling 1.5). */
+/** Finds the dialect of an endpoint's metrics page (scheduling 1.5). */
 export class Dialects {
   readonly #mappings: ReadonlyMap<string, EngineMapping>;
   readonly #made = new Map<string, Dialect>();

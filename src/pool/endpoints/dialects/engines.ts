@@ -1,7 +1,4 @@
-/**
- * Which metrics of one kind of model server say what, as metric specifications (scheduling 1.4, 1.5). Absent or "" = not
- * collected.
- */
+/** The metrics of one kind of model server, as metric specifications (scheduling 1.4, 1.5). Absent or "" = not collected. */
 export interface EngineMapping {
   /** As in the label `llm-d.ai/engine-type`. */
   readonly name: string;
@@ -11,7 +8,7 @@ export interface EngineMapping {
   readonly running?: string;
   /** KV-cache utilisation, 0..1. */
   readonly kvUsage?: string;
-  /** A former name of it, read when `kvUsage` has no value. */
+  /** Its former name, read when `kvUsage` has no value. */
   readonly kvUsageBefore?: string;
   /** A family with the labels of `vllm:lora_requests_info`. */
   readonly lora?: string;

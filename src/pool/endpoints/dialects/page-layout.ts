@@ -1,12 +1,12 @@
 import type { ExpositionReader, ExpositionSample } from "../../../base/telemetry/exposition-reader.ts";
 
-/** Every how many pages the whole page is read although the layout is known. */
+/** One page in this many is read whole although the layout is known. */
 const WHOLE_EVERY = 32;
-/** Bytes a family may move from one page to the next: numbers change their width. */
+/** Bytes that a family may move from one page to the next: numbers change their width. */
 const DRIFT = 1024;
-/** Families that begin closer together than this are read as one stretch, bytes. */
+/** Bytes. Families that begin closer together than this are read as one stretch. */
 const GAP = 1024;
-/** The longest stretch that is kept for comparing, bytes. */
+/** Bytes of the longest stretch that is kept for comparison. */
 const MAX_KEPT = 16 * 1024;
 
 const NEXT_FAMILY = Buffer.from("\n#");
@@ -14,7 +14,7 @@ const NOTHING = Buffer.alloc(0);
 
 /** Takes the samples of a page. */
 export interface SampleSink {
-  /** What was told of the name with this index is void. */
+  /** The samples of the name with this index are void. */
   reset(index: number): void;
   /** A sample of the name `sample.index`, valid only until this returns. */
   add(sample: ExpositionSample): void;
@@ -27,26 +27,26 @@ interface Anchor {
   offset: number;
 }
 
-/** Wanted families that stand close together. */
+/** Wanted families that are close together. */
 interface Stretch {
   readonly anchors: readonly Anchor[];
-  /** Samples in it; another number means that the page has changed its shape. */
+  /** Number of samples in the stretch. Another number means that the page has changed its shape. */
   samples: number;
-  /** Its bytes on the last page. */
+  /** Bytes of the stretch on the last page. */
   bytes: Buffer;
 }
 
 /**
- * Remembers where on an endpoint's page the wanted families stand, so that most pages are read there only, and there only
- * where a byte has changed: of vLLM's 63 KB all but 3 are not even touched. A server prints its families in one order, and
- * all samples of a family behind its `# TYPE` line (text format 0.0.4); a page that keeps to neither, or has no `# TYPE`
- * lines, is always read whole. So is every 32nd, which is how soon a family that is new on the page is seen.
+ * Remembers the places of the wanted families on an endpoint's page. Most pages are then read in these places only, and only
+ * where a byte has changed: of vLLM's 63 KB all but 3 are not even touched. A server prints its families in one order, and all
+ * samples of a family follow its `# TYPE` line (text format 0.0.4). A page that breaks either rule, or has no `# TYPE` lines,
+ * is always read whole. Every 32nd page is also read whole, so a new family is seen by then.
  */
 export class PageLayout {
   readonly #markers: readonly Buffer[];
   readonly #sink: SampleSink;
   readonly #seen: Uint8Array;
-  /** In the order of the page; empty while nothing can be relied on. */
+  /** In the order of the page; empty while the layout is not reliable. */
   #stretches: readonly Stretch[] = [];
   #untilWhole = 0;
   readonly #add = (sample: ExpositionSample): void => {
@@ -54,31 +54,31 @@ export class PageLayout {
     this.#sink.add(sample);
   };
 
-  /** @param names sample names, in the order the readers have them */
+  /** @param names sample names, in the order of the readers' names */
   constructor(names: readonly string[], sink: SampleSink) {
     this.#markers = names.map((name) => Buffer.from(`\n# TYPE ${name} `));
     this.#seen = new Uint8Array(names.length);
     this.#sink = sink;
   }
 
-  /** Brings the sink up to date with the first `length` bytes of `bytes`. */
+  /** Updates the sink from the first `length` bytes of `bytes`. */
   read(reader: ExpositionReader, bytes: Uint8Array, length: number): void {
     const page = Buffer.from(bytes.buffer, bytes.byteOffset, length);
     if (this.#untilWhole-- > 0 && this.#stretches.length > 0 && this.#readStretches(reader, page)) return;
     for (let index = 0; index < this.#markers.length; index++) this.#sink.reset(index);
     this.#seen.fill(0);
     const samples = reader.read(page, length, this.#add);
-    // Where nothing could be learnt, or what was learnt has just failed, the next attempt can wait.
+    // When the page had no layout to learn, or the learned layout has just failed, the next attempt can wait.
     if (this.#untilWhole < 0 || this.#stretches.length > 0) this.#learn(reader, page, samples);
   }
 
-  /** Reads the next page whole and learns its layout anew. */
+  /** Reads the next page whole and learns its layout again. */
   forget(): void {
     this.#stretches = [];
     this.#untilWhole = 0;
   }
 
-  /** @returns false when a family is not where it should be */
+  /** @returns false when a family is not in its place */
   #readStretches(reader: ExpositionReader, page: Buffer): boolean {
     let moved = 0;
     for (const stretch of this.#stretches) {
@@ -99,7 +99,7 @@ export class PageLayout {
       if (end - start === stretch.bytes.length && page.compare(stretch.bytes, 0, end - start, start, end) === 0)
         continue;
       for (const { index } of anchors) this.#sink.reset(index);
-      // From the line on, which begins behind the newline.
+      // Begins at the line itself, behind the newline.
       const text = page.subarray(start + 1, end);
       if (reader.read(text, text.length, this.#add) !== stretch.samples) return false;
       keep(stretch, page, start, end);
@@ -157,7 +157,7 @@ function endOfFamily(page: Buffer, anchor: Anchor): number {
   return next < 0 ? page.length : next + 1;
 }
 
-/** Where the marker stands: most often just where it is expected, else within `DRIFT` bytes of that; -1 if nowhere there. */
+/** The place of the marker: most often the expected one, else within `DRIFT` bytes of it; -1 if it is in neither. */
 function find(page: Buffer, marker: Buffer, expected: number): number {
   if (isAt(page, marker, expected)) return expected;
   const found = page.indexOf(marker, Math.max(0, expected - DRIFT));
@@ -166,7 +166,7 @@ function find(page: Buffer, marker: Buffer, expected: number): number {
 
 function isAt(page: Buffer, marker: Buffer, at: number): boolean {
   if (at < 0 || at + marker.length > page.length) return false;
-  // From the end: the beginnings of all markers are alike.
+  // Compares from the end, because the beginnings of all markers are alike.
   for (let i = marker.length - 1; i >= 0; i--) if (page[at + i] !== marker[i]) return false;
   return true;
 }

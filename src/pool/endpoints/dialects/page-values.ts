@@ -7,8 +7,8 @@ export type RankRule = "sum" | "mean" | "first";
 const RANK_LABEL = "engine";
 
 /**
- * One number from the samples of one name (scheduling 1.4): the greatest explicit timestamp wins, then the first sample.
- * Where none has a timestamp and label sets differ in `engine` alone, the ranks are added up or averaged.
+ * One number from the samples of one name (scheduling 1.4). The sample with the greatest explicit timestamp wins, then the
+ * first sample. Where none has a timestamp and label sets differ in `engine` alone, the ranks are added or averaged.
  */
 export class Scalar {
   readonly #rule: RankRule;
@@ -18,13 +18,13 @@ export class Scalar {
   #value = Number.NaN;
   #timestamp = 0;
   #stamped = false;
-  /** Of the first sample; undefined unless labels are compared. */
+  /** Labels of the first sample; undefined unless labels are compared. */
   #labels: Map<string, string> | undefined;
   #comparing = false;
   #ranks: Set<string> | undefined;
   #ranked = 0;
 
-  /** @param min smallest and @param max largest value that makes sense; others count as missing */
+  /** @param min smallest and @param max largest plausible value; other values count as missing */
   constructor(rule: RankRule, min: number, max: number) {
     this.#rule = rule;
     this.#min = min;
@@ -42,7 +42,7 @@ export class Scalar {
   }
 
   add(sample: ExpositionSample): void {
-    // A histogram or summary of that name measures something else (scheduling 1.3); untyped is taken (S-18).
+    // A histogram or summary of that name measures another quantity (scheduling 1.3). An untyped family is accepted (S-18).
     if (sample.type === "histogram" || sample.type === "summary") return;
     const value = sample.value >= this.#min && sample.value <= this.#max ? sample.value : Number.NaN;
     const timestamp = sample.timestamp ?? 0;
@@ -62,8 +62,8 @@ export class Scalar {
   }
 
   /**
-   * True when the page must be read again for its value: only a page with several samples of the name pays for decoding
-   * labels. It does so from the first such page on.
+   * True when the page must be read again for its value. Only a page with several samples of the name pays for decoding labels.
+   * All pages after the first such page are decoded in one read.
    */
   wantsLabels(): boolean {
     if (this.#comparing || this.#count < 2 || this.#stamped || this.#rule === "first") return false;
@@ -71,7 +71,7 @@ export class Scalar {
     return true;
   }
 
-  /** NaN when the page held none that makes sense. */
+  /** NaN when the page held no plausible value. */
   get value(): number {
     if (this.#stamped || this.#ranks === undefined) return this.#value;
     return this.#rule === "sum" ? this.#ranked : this.#ranked / this.#ranks.size;
@@ -94,8 +94,9 @@ const MAX_ADAPTERS = 1024;
 const NO_ADAPTERS: ReadonlySet<string> = new Set();
 
 /**
- * `vllm:lora_requests_info`: one series per combination of adapters ever seen, its value the time it was last true. The
- * greatest value is the present one, whatever its exposition timestamp, and with both lists empty too (scheduling 1.6).
+ * `vllm:lora_requests_info`: one series per combination of adapters ever seen. Its value is the time when the combination was
+ * last true. The series with the greatest value is the present one, for any exposition timestamp, and with both lists empty too
+ * (scheduling 1.6).
  */
 export class LoraInfo {
   present = false;

@@ -13,12 +13,12 @@ export interface MetricLabel {
 }
 
 const SPECIFICATION = /^\s*([a-zA-Z_:][a-zA-Z0-9_:]*)\s*(?:\{(.*)\}\s*)?$/s;
-/** One pair with what ends it; a value with a comma, an equals sign or a brace in it needs quotes. */
+/** One pair with the character that ends it. A value that contains a comma, an equals sign or a brace needs quotes. */
 const PAIR = /\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^",={}]*))\s*(?:,|$)/sy;
 
 /**
- * Reads `NAME` or `NAME{label=value,...}`; values may stand in double quotes, with the escapes of the Prometheus text
- * format. Blanks around tokens mean nothing.
+ * Reads `NAME` or `NAME{label=value,...}`. Values may be in double quotes, with the escapes of the Prometheus text format.
+ * Blanks around tokens mean nothing.
  * @returns undefined for an empty text: the value is not collected
  * @throws SluiceError METRIC_SPECIFICATION
  */
@@ -29,7 +29,7 @@ export function parseSpecification(text: string): MetricSpecification | undefine
   return { name: match[1]!, labels: readLabels(match[2] ?? "", text) };
 }
 
-/** The specification as a sample is written on a page. */
+/** The specification in the form of a sample on a page. */
 export function formatSpecification({ name, labels }: MetricSpecification): string {
   if (labels.length === 0) return name;
   return `${name}{${labels.map((label) => `${label.name}="${escaped(label.value)}"`).join()}}`;
@@ -42,7 +42,7 @@ function readLabels(inside: string, text: string): MetricLabel[] {
   while (at < inside.length || comma) {
     PAIR.lastIndex = at;
     const pair = PAIR.exec(inside);
-    // A label given twice could only be meant once: no sample carries two values of it.
+    // A label given twice is a mistake: no sample carries two values of it.
     if (pair === null || labels.some(({ name }) => name === pair[1])) {
       const wrong = inside.slice(at).split(",", 1)[0]!.trim();
       throw invalid(`invalid label pair ${shown(wrong)} in specification ${shown(text)}`);

@@ -24,7 +24,7 @@ export class ParserTable {
 
   /**
    * @param families in their configured order. Of two that claim the same suffix or path, the first one gets it; of several
-   * fallbacks the first one counts. Default: the set of epp-protocol 10.1
+   *   fallbacks the first one counts. Default: the set of epp-protocol 10.1
    */
   constructor(families: readonly RequestParser[] = DEFAULT_FAMILIES) {
     const entries: Entry[] = [];

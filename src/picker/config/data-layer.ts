@@ -48,8 +48,8 @@ export function readDiscovery(
 }
 
 /**
- * Returns the sources of metrics: the listed ones, and the default source where the list has none of its type, unless the file
- * forbids it (scheduling 4.3).
+ * Returns the sources of metrics: the listed ones, and the default source where the list has none of its type. The file may
+ * forbid the default source (scheduling 4.3).
  * @param into receives the violations (scheduling 4.4)
  * @param warn called for sources without an extractor, and when no source is scraped
  * @throws SluiceError PLUGIN_TYPE_MISSING

@@ -36,7 +36,7 @@ export interface ScorerWeight {
 /**
  * Completes a configuration.
  * @param producers instance names of the producers in the order of execution; those that are not in the file were added
- * automatically
+ *   automatically
  */
 export function explainConfig(loaded: LoadedConfig, producers: readonly string[]): ExplainedConfig {
   return new Explaining(loaded, producers).run();

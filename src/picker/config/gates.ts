@@ -6,7 +6,7 @@ import type { Violation } from "../../base/document/validate.ts";
 interface Gate {
   /** Values that change nothing and need no warning. */
   readonly silent: readonly boolean[];
-  /** The reason why any other value has no effect; undefined = the code behind the gate warns. */
+  /** The reason why any other value has no effect; undefined = the code that checks the gate warns. */
   readonly because: string | undefined;
 }
 
@@ -38,7 +38,7 @@ const VALUES: ReadonlyMap<string, boolean> = new Map([
  * Checks `featureGates`, each `name`, `name=true` or `name=false`.
  * @param into receives gates that do not exist or whose value is no truth value
  * @param warn called for gates without effect
- * @returns the gates that are on, with the place of the deciding entry
+ * @returns the gates that are on, with the place of the entry that switches each on
  */
 export function checkGates(
   gates: readonly string[],

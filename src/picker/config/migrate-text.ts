@@ -34,7 +34,7 @@ export interface MigratedText {
  * with their entries, unless the text has anchors; JSON stays JSON.
  * @param options.file name for messages
  * @throws SluiceError DOCUMENT_... for a file that doesn't load, CONFIG_MIGRATION where the rewritten one would mean something
- * else
+ *   else
  */
 export function migrateText(
   text: string,

@@ -59,7 +59,7 @@ export function readPlugins(entries: readonly PluginEntry[], registry: PluginReg
 
 /**
  * Checks parameters. A null where the schema allows none counts as absent, because templates leave such nulls (scheduling 4.1).
- * But a null under a key that the author chose, such as a label, is an error: a selector with one label less would select more.
+ * A null under a key that the author chose, such as a label, is an error. A selector with one label less would select more.
  */
 function checkParameters(given: Json, schema: z.ZodType, at: Path, into: Violation[]): ReturnType<typeof check> {
   const wrong: Violation[] = [];

@@ -149,7 +149,10 @@ export function checkCompanions(companions: readonly Companion[], table: PluginT
   }
 }
 
-/** Whether a companion is the one that a member needs. A producer whose name is not its type belongs to the member that added it. */
+/**
+ * Whether a companion is the one that a member needs. A producer with another name than its type belongs to the member that
+ * added it.
+ */
 function serves({ plugin, by }: Companion, member: string, parameters: unknown): boolean {
   const { definition, name } = plugin;
   if (definition.kind === "producer" && name !== definition.type && by !== member) return false;

@@ -17,7 +17,7 @@ const EXCHANGES = 2000;
  * neither the network nor the process's own core.
  *
  * A configuration may refuse these exchanges and serve others, such as gRPC only, or requests with a certain header. Then the
- * code before the refusal is warm. Plugins of users may act on the requests that they see, so they must not see these: with
+ * code before the refusal is warm. Plugins of users may act on the requests that they see, so they must not see these. With
  * such plugins, the warm-up uses the built-in profile.
  * @param ours the plugins that the warm-up may call
  */

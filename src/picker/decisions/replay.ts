@@ -27,7 +27,7 @@ export interface ReplayOutcome {
  * configuration. Producers and screeners do not run: the record holds their results.
  * @param plan with plugins of its own; the replay overwrites the memory of its pickers
  * @returns undefined when there is nothing to replay: the record is not full, or the request was refused before the decision
- * computed anything for it
+ *   computed anything for it
  */
 export function replay(record: DecisionRecord, plan: SchedulingPlan): ReplayOutcome | undefined {
   const { full } = record;

@@ -80,7 +80,7 @@ export interface HolderReport {
   readonly requestId: string;
   readonly bytes: number;
   readonly state: State;
-  /** Milliseconds without the minimum rate, in steps of a tick; 0 for bodies that sluice does not read. */
+  /** Milliseconds without the minimum rate, in steps of a tick; a pause does not count. */
   readonly slowFor: number;
 }
 
@@ -88,8 +88,8 @@ export interface HolderReport {
 const LONGEST = 64;
 
 /**
- * The client of a request in the byte budget: its IP address, or the /64 network of an IPv6 address, because one client has a
- * whole network. "" = unknown.
+ * The client of a request in the byte budget: its IP address, or the /64 network of an IPv6 address. One client has a whole /64
+ * network. "" = unknown.
  *
  * The nearest proxy wrote the last entry of `x-forwarded-for`. A client can forge the earlier entries, and all entries where no
  * proxy adds its own. The budget uses the address only to order clients, so a false address gains little.

@@ -50,7 +50,7 @@ export class BudgetWatch {
 
   #arm(): void {
     this.#armed = true;
-    // After a long turn the timer is due before the bytes that arrived meanwhile are read. Those bytes must count.
+    // After a long turn the timer is due before the bytes that arrived during it are read. Those bytes must count.
     this.#clock.after(this.#interval, () => this.#clock.soon(this.#tick), true);
   }
 

@@ -56,12 +56,12 @@ const MOST_WAITING_COUNTED = 64;
  * When the main pool is full, every body in it pauses except the oldest, which goes on to its end. So half-read bodies cannot
  * block each other for ever.
  *
- * The bytes held are bounded by `limit + reserve`, the rest of one body, 128 KiB and a piece for each body that waits, and
- * bodies that arrive in one piece. Those have arrived before the budget can refuse them.
+ * The bytes held have a bound: `limit + reserve`, the rest of one body, and 128 KiB and a piece for each body that waits. Bodies
+ * that arrive in one piece are not in this bound: they have arrived before the budget can refuse them.
  *
- * The bytes that a body held when it was paused take no room from others: else the beginnings of many waiting bodies would fill
- * the pool. A body goes on only when there is room for the rest of it: else all waiting bodies would go on for a moment and
- * none would end.
+ * The bytes that a body held when it was paused take no room from others. Otherwise the beginnings of many waiting bodies would
+ * fill the pool. A body goes on only when there is room for the rest of it. Otherwise all waiting bodies would go on for a
+ * moment and none would end.
  *
  * The budget reads no clock: its time is the number of `tick` calls.
  */
@@ -158,7 +158,7 @@ export class ByteBudget {
     if (account.pool!.short) this.onShort();
   }
 
-  /** Marks a body as complete and lets other bodies go on. Its bytes still count. */
+  /** Marks a body as complete. Its own stream goes on if it was paused, and other bodies may go on. Its bytes still count. */
   complete(account: BodyAccount): void {
     const { state } = account;
     if (state !== "reading" && state !== "paused") return;

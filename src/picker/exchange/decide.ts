@@ -38,7 +38,7 @@ interface DeciderParts {
   readonly inForce: () => DecisionParts;
   readonly models: ModelResolver;
   readonly scheduler: Scheduler;
-  /** What the process has learned about the text of each model. Absent: 4 bytes count as one token. */
+  /** The bytes per token that the process has learned for each model. Absent: 4 bytes count as one token. */
   readonly bytesPerToken?: BytesPerToken | undefined;
   /** The preparation by producers before a decision. Absent: producers prepare nothing. */
   readonly preparation?: Preparation | undefined;
@@ -61,8 +61,9 @@ export interface Decided {
 }
 
 /**
- * Leads from a complete request to an endpoint: parse and resolve; wait for producers that prepare; then, in one synchronous
- * stretch, header processors, candidates, admission and scheduling. The first failure wins, in this order (epp-protocol 9.3).
+ * Leads from a complete request to an endpoint. First it parses and resolves, then it waits for producers that prepare. Header
+ * processors, candidates, admission and scheduling follow in one synchronous stretch. The first failure wins, in this order
+ * (epp-protocol 9.3).
  */
 export class RequestDecider {
   readonly #parts: DeciderParts;

@@ -91,7 +91,7 @@ export interface NamedHook {
   readonly plugin: RequestHook;
 }
 
-/** What hooks add to a message for the proxy. */
+/** The additions of hooks to a message for the proxy. */
 interface HookAdditions {
   readonly headers: HeaderList | undefined;
   /** Names of received headers to leave out, lower case; none of them is in `headers`. */

@@ -79,7 +79,7 @@ class UtilizationDetector implements SaturationDetector {
   /**
    * @param now monotonic milliseconds
    * @returns 0 = idle, 1 and above = saturated; 1 for an empty set. An endpoint with missing or stale metrics counts 1. Where
-   * it reports only its queue or only its KV use, that value decides.
+   *   it reports only its queue or only its KV use, that value decides.
    */
   saturation(endpoints: readonly Endpoint[], now: number): number {
     this.staleEndpoints = 0;

@@ -10,9 +10,9 @@ const CHAIN = 3;
  */
 export class EntryLru {
   /**
-   * Four numbers per node, side by side in one cache line: entry, newer node, older node, and the next node of the same bucket
-   * or of the free list (0 = none). Node 0 is the anchor of the ring: its successor is the most recent node, its predecessor
-   * the oldest.
+   * Four numbers per node, side by side in one cache line: entry, newer node, older node, and next node (0 = none). The next
+   * node is of the same bucket or of the free list. Node 0 is the anchor of the ring: its successor is the most recent node,
+   * its predecessor the oldest.
    */
   #nodes = new Int32Array(STRIDE * FIRST_NODES);
   #heads = new Int32Array(FIRST_NODES);

@@ -21,8 +21,9 @@ export class HolderTable {
   /** Entry + 1 per bucket; 0 = none. */
   #heads = new Int32Array(FIRST_ENTRIES);
   /**
-   * Four numbers per entry, side by side so that a probe touches one cache line. They are the low and the high half of the
-   * hash, the next entry + 1 of the same bucket or of the free list, and the only holder's slot or ~row.
+   * Four numbers per entry, side by side so that a probe touches one cache line. Two numbers are the halves of the hash, low
+   * and high. The third is the next entry + 1 of the same bucket or of the free list. The fourth is the only holder's slot or
+   * ~row.
    */
   #entries = new Int32Array(STRIDE * FIRST_ENTRIES);
   /** Number of entries ever used; the free entries are among them. */

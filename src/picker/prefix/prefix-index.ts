@@ -98,7 +98,7 @@ export class PrefixIndex {
    * Adds blocks to the endpoint of `slot`. Later blocks count as used before earlier ones, so that the end of a prompt is
    * dropped first and the rest is still a prefix.
    * @param blockTokens tokens in each of these blocks, above 0: their weight in the endpoint's capacity until they are added
-   * again
+   *   again
    * @param capacity of this endpoint; blocks above it are dropped at once
    */
   add(hashes: BlockHashes, slot: number, blockTokens: number, capacity: IndexCapacity): void {

@@ -62,7 +62,7 @@ export interface PlanOptions {
  * Creates the instances of a configuration. Adds the default producer for each required key that no producer writes, until no
  * key is missing (scheduling 3.4).
  * @throws SluiceError PROFILES_MISSING, PLUGIN_NAME_TAKEN, PICKER_TAKEN, WEIGHT_INVALID, PLUGIN_NOT_IN_PROFILE,
- * PRODUCER_MISSING, PLUGIN_UNKNOWN, PLUGIN_CYCLE, HANDLER_MISSING, BINDING_AMBIGUOUS
+ *   PRODUCER_MISSING, PLUGIN_UNKNOWN, PLUGIN_CYCLE, HANDLER_MISSING, BINDING_AMBIGUOUS
  */
 export function buildPlan(options: PlanOptions): SchedulingPlan {
   return new Building(options).run();

@@ -141,9 +141,9 @@ export class Scheduler {
    * Chooses endpoints for a request.
    * @param endpoints the candidates; they must not change during the call
    * @param excludedDown number of endpoints left out before because they are down, for the record
-   * @returns at most eight endpoints, or a rejection: `no_endpoints` (none given, or the screeners left none), `no_target`
-   * (filters left none), `precondition_failed` (conditional decoding), the refusal of a plugin, `internal` (the picker or the
-   * profile handler failed)
+   * @returns at most eight endpoints, or a rejection. Its reason is `no_endpoints` (none given, or the screeners left none),
+   *   `no_target` (filters left none) or `precondition_failed` (conditional decoding). It is the reason of a plugin that
+   *   refused, or `internal` (the picker or the profile handler failed).
    */
   schedule(
     request: InferenceRequest,

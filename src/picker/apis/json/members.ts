@@ -102,7 +102,7 @@ export class JsonMembers<Name extends string> {
   }
 
   /**
-   * Returns the bytes that escapes add to the members in which a range of the prompts begins: to the whole member, with the
+   * Returns the bytes that escapes add to the members in which a range of the prompts begins. The whole member counts, with the
    * keys of objects.
    */
   escapeBytesOf(prompts: readonly (readonly ByteRange[])[]): number {

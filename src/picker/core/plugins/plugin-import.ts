@@ -89,9 +89,9 @@ const OURS: ReadonlyMap<string, string> = new Map(
 let resolving = false;
 
 /**
- * After this call, `sluice/plugin` is the running copy for every importing module, even when another copy is installed beside
- * it: one zod, one Rejection, one set of keys. Call it once in every thread that loads modules of users; further calls do
- * nothing.
+ * After this call, `sluice/plugin` is the running copy for every importing module, even with another copy installed beside it.
+ * So there is one zod, one Rejection, one set of keys. Call it once in every thread that loads modules of users; further calls
+ * do nothing.
  */
 export function resolveOurs(): void {
   if (resolving) return;

@@ -124,7 +124,7 @@ class DecisionTree implements Filter {
   }
 
   /**
-   * Keeps the candidates in the lowest n-th of the range of values, with n candidates. v0.3's tree divides queues in whole
+   * Keeps the candidates in the lowest n-th of the range of values, with n candidates. The tree of v0.3 divides queues in whole
    * numbers, which gives the same result for whole values.
    */
   #least(values: Float64Array): void {

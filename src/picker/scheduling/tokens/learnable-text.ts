@@ -22,7 +22,7 @@ export function isText({ answerFormat, prompts }: ParsedBody, body: Uint8Array):
 /**
  * Returns the bytes of text to compare with the token count of the answer.
  * @returns NaN where the process learns nothing: it is another request's turn, the text is too short, or the prompt is not only
- * text
+ *   text
  */
 export function textToLearnFrom(learner: BytesPerToken, request: InferenceRequest): number {
   const text = textBytes(request);

@@ -43,8 +43,8 @@ const IMAGE_MAGIC: readonly string[] = ["iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR"
 const around = new Uint8Array(MAX_DEPTH);
 
 /**
- * Returns the places of the parts that are no text: `image_url`, `video_url`, `audio_url`, `input_audio` of chats, `image_url`
- * of the responses API, the `source` of images in messages.
+ * Returns the places of the parts that are no text. These are `image_url`, `video_url`, `audio_url`, `input_audio` of chats,
+ * `image_url` of the responses API, and the `source` of images in messages.
  *
  * The function walks over JSON that a parser has found valid, from string to string. The prompts of completions are the inside
  * of one string and hold no parts.

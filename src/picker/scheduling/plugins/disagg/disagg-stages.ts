@@ -27,10 +27,10 @@ const TELL_EVERY = 10_000;
 const NOTHING: readonly string[] = [];
 
 /**
- * Runs up to three profiles per request, each in its own step, so that a later profile can depend on the choice of an earlier
- * one. The order is decode, encode, prefill or prefill, encode, decode. Only decode must find an endpoint, and it is always the
- * primary profile: its endpoint does the work of the missing stages (scheduling 3.7.1). A decider that fails is logged and
- * counts as a no.
+ * Runs up to three profiles per request, each in its own step: a later profile can depend on the choice of an earlier one. The
+ * order is decode, encode, prefill or prefill, encode, decode. Only decode must find an endpoint, and it is always the primary
+ * profile: its endpoint does the work of the missing stages (scheduling 3.7.1). A decider that fails is logged and counts as a
+ * no.
  */
 export class DisaggStages implements ProfileHandler {
   readonly #settings: DisaggSettings;

@@ -26,8 +26,8 @@ export const PREFILL_PROFILE = "prefill";
 /** With this value of `blockSizeTokens`, the deprecated `blockSize` counts. */
 const DEFAULT_BLOCK_TOKENS = 16;
 /**
- * The most blocks per endpoint, in spite of larger values in its metrics: 67 M tokens in the smallest blocks of text with 4
- * bytes a token.
+ * The most blocks per endpoint; larger values in its metrics do not count. These are 67 M tokens in the smallest blocks of text
+ * with 4 bytes a token.
  */
 const MAX_CAPACITY = 2 ** 20;
 /** The limit of hashed bytes per token: text that is nearly all escapes has up to six times as many bytes for a token. */

@@ -56,8 +56,8 @@ const MOST_WAITING_COUNTED = 64;
  * When the main pool is full, every body in it pauses except the oldest, which goes on to its end. So half-read bodies cannot
  * block each other for ever.
  *
- * The bytes held have a bound: `limit + reserve`, the rest of one body, and 128 KiB and a piece for each body that waits. Bodies
- * that arrive in one piece are not in this bound: they have arrived before the budget can refuse them.
+ * The bytes held have a bound: `limit + reserve`, the rest of one body, and 128 KiB and a piece for each body that waits.
+ * Bodies that arrive in one piece are not in this bound: they have arrived before the budget can refuse them.
  *
  * The bytes that a body held when it was paused take no room from others. Otherwise the beginnings of many waiting bodies would
  * fill the pool. A body goes on only when there is room for the rest of it. Otherwise all waiting bodies would go on for a

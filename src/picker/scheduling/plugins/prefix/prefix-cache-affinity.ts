@@ -137,7 +137,7 @@ class PrefixCacheAffinity implements Filter {
       }
     }
     const nobody = sticky === Number.POSITIVE_INFINITY;
-    // 18 s more at 15,928 tokens a second are 286,704 tokens more on an endpoint with the prompt than on one without.
+    // For example, a limit of 18 s at 15,928 tokens a second is a difference of 286,704 tokens.
     if (nobody || sticky - other > this.#maxTokensMore) keep.fill(1, 0, count);
   }
 }

@@ -8,7 +8,7 @@ import { COMMON_MEMBERS, countMember, notJson, parsedJson, rangesOf } from "./js
 
 const members = new JsonMembers([...COMMON_MEMBERS, "messages", "system", "tools", "max_tokens"]);
 
-/** Anthropic messages (epp-protocol 10.2, 10.3): prefixes are those of `tools`, `system`, `messages` (epp-protocol 10.5). */
+/** Anthropic messages (epp-protocol 10.2, 10.3). The prefix consists of `tools`, `system`, `messages` (epp-protocol 10.5). */
 export const messages: BodyParser = {
   name: "messages",
   suffixes: ["/messages"],
@@ -27,5 +27,5 @@ export const messages: BodyParser = {
   },
 };
 
-/** Anthropic's token count: there is nothing to route by, and its answer holds no usage (epp-protocol 10.2). */
+/** Anthropic's token count. The request has no data for routing, and its answer holds no usage (epp-protocol 10.2). */
 export const countTokens: BodyParser = { name: "count-tokens", suffixes: ["/messages/count_tokens"], parse: raw };

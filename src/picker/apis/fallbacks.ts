@@ -5,7 +5,7 @@ import { JsonMembers } from "./json/members.ts";
 import { JsonScanner } from "./json/scanner.ts";
 import { COMMON_MEMBERS, countMember, parsedJson, readPrompts } from "./json-body.ts";
 
-/** What is known of a body that nobody looks into: neither model nor prompt nor usage. */
+/** The result for a body that sluice does not read: no model, no prompt and no usage. */
 const RAW: ParsedBody = {
   model: "",
   modelRange: undefined,
@@ -17,19 +17,19 @@ const RAW: ParsedBody = {
   maxTokens: Number.NaN,
 };
 
-/** Takes any body as it is. */
+/** Accepts any body unchanged. */
 export function raw(): ParsedBody {
   return RAW;
 }
 
-/** Takes every path and every body as it is (epp-protocol 10.2, E-102). */
+/** Accepts every path and every body unchanged (epp-protocol 10.2, E-102). */
 export const passthrough: BodyParser = { name: "passthrough", suffixes: [], parse: raw };
 
 const members = new JsonMembers([...COMMON_MEMBERS, "prompt", "messages", "tools", "max_tokens"]);
 
 /**
- * For paths of no known API: a JSON object that names a model is read like a completion, with nothing else required of
- * it; any other body is taken as it is (epp-protocol 10.1 last paragraph, E-101, E-102).
+ * For paths of no known API. A JSON object that names a model is read like a completion, without other required members. Any
+ * other body is accepted unchanged (epp-protocol 10.1 last paragraph, E-101, E-102).
  */
 export const anyJson: BodyParser = {
   name: "any-json",

@@ -6,7 +6,7 @@ import { unsupportedGrpcPath, vertexChat, vertexPredict, vllmGrpcEmbed, vllmGrpc
 import { chatCompletions, completions, conversations, embeddings, images, responses } from "./openai.ts";
 import { sglangGenerate, vllmGenerate } from "./token-generate.ts";
 
-/** Alone, as in v1.5, it takes every other path for completions (epp-protocol 10.1, scheduling 3.17). */
+/** As the only family, it reads every other path as a completion, as v1.5 does (epp-protocol 10.1, scheduling 3.17). */
 const openai: RequestParser = {
   parsers: [chatCompletions, completions, responses, conversations, embeddings, images],
   aloneFallback: completions,
@@ -18,7 +18,7 @@ const vllmHttp: RequestParser = { parsers: [vllmGenerate] };
 
 const passthroughFamily: RequestParser = { parsers: [], fallback: passthrough };
 
-/** Alone, as in v1.5, it refuses every other path. */
+/** As the only family, it refuses every other path, as v1.5 does. */
 export const vllmGrpc: RequestParser = {
   protocols: ["kubernetes.io/h2c"],
   parsers: [vllmGrpcGenerate, vllmGrpcEmbed],
@@ -33,8 +33,8 @@ export const vertexAi: RequestParser = {
 };
 
 /**
- * What is in force where nothing is configured: on an unknown path a JSON object with a model is read like a completion,
- * everything else passes untouched (epp-protocol 10.1).
+ * The default families. On an unknown path a JSON object with a model is read like a completion, and all other bodies pass
+ * unchanged (epp-protocol 10.1).
  */
 export const DEFAULT_FAMILIES: readonly RequestParser[] = [
   openai,

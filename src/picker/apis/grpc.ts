@@ -7,7 +7,7 @@ import type { BodyParser } from "../../base/plugin/kinds.ts";
 import { anyJson, raw } from "./fallbacks.ts";
 import { chatCompletions, responses } from "./openai.ts";
 
-/** Pieces of one list of token ids that are told apart; encoders write one. Those beyond are joined to the last. */
+/** The most pieces of one list of token ids; encoders write one. Further pieces join the last one. */
 export const MAX_PIECES = 64;
 
 // Fields, as number << 3 | wire type (epp-protocol appendix C).
@@ -21,7 +21,7 @@ const INPUT_ID = (2 << 3) | WIRE.varint;
 const MAX_TOKENS = (8 << 3) | WIRE.varint;
 const MM_HASHES = (6 << 3) | WIRE.bytes;
 
-/** vLLM's gRPC API, `Generate` (epp-protocol 10.4): it names no model. */
+/** `Generate` of vLLM's gRPC API (epp-protocol 10.4): the request names no model. */
 export const vllmGrpcGenerate = method("Generate", "vllm-generate", (reader) => {
   let input: ByteRange[] | undefined;
   let maxTokens = Number.NaN;
@@ -29,7 +29,7 @@ export const vllmGrpcGenerate = method("Generate", "vllm-generate", (reader) => 
   const hashes: ByteRange[] = [];
   while (reader.more) {
     const tag = reader.tag();
-    // `tokenized` and `text` exclude each other: the last one counts.
+    // `tokenized` and `text` exclude each other; the last one counts.
     if (tag === TOKENIZED) input = readTokenized(reader);
     else if (tag === TEXT) input = [rangeOf(reader)];
     else if (tag === SAMPLING_PARAMS) maxTokens = readMaxTokens(reader, maxTokens);
@@ -41,7 +41,7 @@ export const vllmGrpcGenerate = method("Generate", "vllm-generate", (reader) => 
   return { prompt: [...input, ...hashes], streaming, maxTokens };
 });
 
-/** vLLM's gRPC API, `Embed`. */
+/** `Embed` of vLLM's gRPC API. */
 export const vllmGrpcEmbed = method("Embed", "vllm-embed", (reader) => {
   let input: ByteRange[] | undefined;
   while (reader.more) {
@@ -53,7 +53,7 @@ export const vllmGrpcEmbed = method("Embed", "vllm-embed", (reader) => {
   return { prompt: input, streaming: false, maxTokens: Number.NaN };
 });
 
-/** Where vLLM's gRPC parser is the only one, as v1.5 has it: every other path is refused (epp-protocol 10.2). */
+/** The fallback where vLLM's gRPC parser is the only parser, as in v1.5: it refuses every other path (epp-protocol 10.2). */
 export const unsupportedGrpcPath: BodyParser = {
   name: "unsupported-grpc-path",
   suffixes: [],
@@ -66,7 +66,7 @@ interface GrpcRequest {
   readonly maxTokens: number;
 }
 
-/** @param read from the message alone; a text says what is missing */
+/** @param read reads the message without its prefix; a returned text names the missing part */
 function method(name: string, answerFormat: AnswerFormat, read: (reader: Reader) => GrpcRequest | string): BodyParser {
   const refuse = (cause: string): Rejection =>
     new Rejection("bad_request", `parsing gRPC payload for ${name}: ${cause}`);
@@ -96,7 +96,7 @@ function method(name: string, answerFormat: AnswerFormat, read: (reader: Reader)
   };
 }
 
-/** The ids of a `TokenizedInput`, packed or one by one, as bytes. */
+/** Returns the ids of a `TokenizedInput`, packed or one by one, as bytes. */
 function readTokenized(reader: Reader): ByteRange[] {
   const outer = reader.enter();
   const ranges: ByteRange[] = [];
@@ -106,7 +106,7 @@ function readTokenized(reader: Reader): ByteRange[] {
     if (tag === INPUT_IDS) {
       add(ranges, rangeOf(reader));
     } else if (tag === INPUT_ID) {
-      // The tags between ids that come one by one are alike in all requests of a client.
+      // The tags between single ids are equal in all requests of a client.
       reader.varint();
       add(ranges, { start: tagAt, end: reader.position });
     } else {
@@ -139,7 +139,7 @@ function readHashes(reader: Reader, ranges: ByteRange[]): void {
   reader.end = outer;
 }
 
-/** The range of a length-delimited value; the reader then stands behind it. */
+/** Returns the range of a length-delimited value and moves the reader after it. */
 function rangeOf(reader: Reader): ByteRange {
   const length = reader.length();
   const start = reader.position;
@@ -161,12 +161,12 @@ const FIELD_2 = (2 << 3) | WIRE.bytes;
 
 /** Vertex AI's chat over gRPC (epp-protocol 10.2). */
 export const vertexChat = wrapped("vertex-chat", ["ChatCompletions"], [chatCompletions]);
-/** Vertex AI's calls that pass on a body of any API. */
+/** Vertex AI's methods that pass on a body of any API. */
 export const vertexPredict = wrapped("vertex-predict", ["StreamRawPredict", "RawPredict"], [responses, anyJson]);
 
 /**
- * A gRPC message with the JSON of another API in it. What is in no such form is taken as it is; the name of the model is
- * known but stays, because other lengths would have to change with its own.
+ * Reads a gRPC message that wraps the JSON of another API. A body of another form is accepted unchanged. Sluice reads the model
+ * name but does not change it, because the lengths around it would change too.
  */
 function wrapped(name: string, methods: readonly string[], inner: readonly BodyParser[]): BodyParser {
   return {
@@ -189,7 +189,7 @@ function wrapped(name: string, methods: readonly string[], inner: readonly BodyP
   };
 }
 
-/** Where the wrapped body is. */
+/** Returns the place of the wrapped body. */
 function dataOf(body: Uint8Array): ByteRange | undefined {
   try {
     const reader = new Reader(body, FRAME_PREFIX);
@@ -200,7 +200,7 @@ function dataOf(body: Uint8Array): ByteRange | undefined {
   }
 }
 
-/** Narrows the reader to the value of the last field 2 of the message it stands in; false when there is none. */
+/** Narrows the reader to the value of the last field 2 of its message; false when there is none. */
 function enterLast(reader: Reader): boolean {
   let start = -1;
   let end = -1;
@@ -225,8 +225,8 @@ function shifted({ start, end }: ByteRange, by: number): ByteRange {
 }
 
 /**
- * Whether a complete body is one gRPC message, not compressed: a flag of 0, the length, and as many bytes
- * (epp-protocol 10.4). The message is what follows the prefix.
+ * Whether a complete body is one uncompressed gRPC message: a flag of 0, the length, and as many bytes (epp-protocol 10.4). The
+ * message follows this prefix.
  */
 function isOneMessage(body: Uint8Array): boolean {
   if (body.length < FRAME_PREFIX || body[0] !== 0) return false;

@@ -5,12 +5,12 @@ import type { JsonKind, JsonMembers } from "./json/members.ts";
 import { decodeString, isTokenList, readCount } from "./json/ranges.ts";
 import type { JsonScanner } from "./json/scanner.ts";
 
-/** The members every JSON API has (epp-protocol 10.3). */
+/** The members of every JSON API (epp-protocol 10.3). */
 export const COMMON_MEMBERS = ["model", "stream", "cache_salt"] as const;
 
 /**
- * What a JSON body whose own members are in order says: those members, and the common ones. A `model` that is absent,
- * null or empty is no error here, since a rewrite may supply one (E-109); one that is no string is.
+ * Returns a parsed body from its own members, which the caller has checked, and the common members. A `model` that is absent,
+ * null or empty is no error here, because a rewrite may supply one (E-109). A `model` that is no string is an error.
  *
  * @param members filled from the body that `scanner` walks over
  */
@@ -24,7 +24,7 @@ export function parsedJson<Name extends string>(
   const kind = members.kind("model");
   if (kind !== undefined && kind !== "string" && kind !== "null") return modelMissing();
   const body = scanner.bytes;
-  // A null is replaced, too: a second member before it would be the one that doesn't count.
+  // A splice replaces a null too. Of two members the last one counts, so a new one before the null would not.
   const modelRange = kind === undefined ? undefined : members.range("model");
   return {
     model: modelRange !== undefined && kind === "string" ? decodeString(body, modelRange.start, modelRange.end) : "",
@@ -39,21 +39,21 @@ export function parsedJson<Name extends string>(
   };
 }
 
-/** The text of a string member; "" when it is absent or no string. */
+/** Returns the text of a string member; "" when it is absent or no string. */
 export function textMember<Name extends string>(members: JsonMembers<Name>, name: Name, body: Uint8Array): string {
   if (members.kind(name) !== "string") return "";
   const { start, end } = members.range(name);
   return decodeString(body, start, end);
 }
 
-/** The count in a number member; NaN when it is absent, no number or negative. */
+/** Returns the count in a number member; NaN when it is absent, no number or negative. */
 export function countMember<Name extends string>(members: JsonMembers<Name>, name: Name, body: Uint8Array): number {
   if (members.kind(name) !== "number") return Number.NaN;
   const { start, end } = members.range(name);
   return readCount(body, start, end);
 }
 
-/** The ranges of those of `names` that are there and not null, in the order of `names`. */
+/** Returns the ranges of those `names` that are present and not null, in the order of `names`. */
 export function rangesOf<Name extends string>(members: JsonMembers<Name>, ...names: readonly Name[]): ByteRange[] {
   const ranges: ByteRange[] = [];
   for (const name of names) if (members.has(name)) ranges.push(members.range(name));
@@ -61,17 +61,17 @@ export function rangesOf<Name extends string>(members: JsonMembers<Name>, ...nam
 }
 
 /**
- * Prompts of one request that are told apart. A body of 32 MiB has room for ten million; the bytes of those beyond are
- * joined to the last one, so that sizes stay right and equal requests stay equal.
+ * The most separate prompts of one request. A body of 32 MiB has room for ten million prompts. The bytes of further prompts
+ * join the last one, so that sizes stay right and equal requests stay equal.
  */
 export const MAX_PROMPTS = 256;
 
 /**
- * The prompts in a member that holds a string, a list of strings, a list of token ids or a list of such lists: each
- * string (its bytes between the quotes) and each list of ids (its bytes as received) is a prompt.
+ * Returns the prompts in a member. The member holds a string, a list of strings, a list of token ids or a list of such lists.
+ * Each string (its bytes between the quotes) and each list of ids (its bytes as received) is a prompt.
  *
- * @param range of the member's value, known to be valid JSON
- * @returns undefined when it is of no such shape
+ * @param range of the member's value, in valid JSON
+ * @returns undefined when the member has another shape
  */
 export function readPrompts(
   scanner: JsonScanner,
@@ -81,7 +81,7 @@ export function readPrompts(
   if (kind === "string") return [[inside(start, end)]];
   if (kind !== "array") return undefined;
   const first = scanner.firstElement(start);
-  // Whether an empty list is acceptable is the model server's to say.
+  // The model server decides whether it accepts an empty list.
   if (first < 0) return [];
   const bytes = scanner.bytes;
   const opening = bytes[first]!;
@@ -99,22 +99,22 @@ export function readPrompts(
   return prompts;
 }
 
-/** A string's range without its quotes. */
+/** Returns a string's range without its quotes. */
 export function inside(start: number, end: number): ByteRange {
   return { start: start + 1, end: end - 1 };
 }
 
 /**
- * The refusal of a body that is no JSON object (epp-protocol 9.3, 10.2, E-81).
+ * Returns the refusal of a body that is no JSON object (epp-protocol 9.3, 10.2, E-81).
  *
- * @param cause what is wrong, in the words of Go's decoder
- * @param what was being read, in the words of the API's reference parser
+ * @param cause the error in the words of Go's decoder
+ * @param what the name of the body in the words of the API's reference parser
  */
 export function notJson(cause: string, what: "bodyMap" | "body" = "bodyMap"): Rejection {
   return new Rejection("bad_request", oneLine(`error unmarshaling request ${what}: ${cause}`), oneLine(plain(cause)));
 }
 
-/** The same without a word of Go. */
+/** Returns the error in plain words instead of those of Go's decoder. */
 function plain(cause: string): string {
   const kind = /^json: cannot unmarshal (\w+) into/.exec(cause)?.[1];
   if (kind !== undefined) return `the request body must be a JSON object, and is ${KINDS[kind] ?? `a ${kind}`}`;
@@ -123,7 +123,7 @@ function plain(cause: string): string {
     : `the request body is not valid JSON: ${cause}`;
 }
 
-/** Kinds of JSON values by the name that Go's decoder has for them. */
+/** Kinds of JSON values by their name in Go's decoder. */
 const KINDS: Readonly<Record<string, string>> = {
   array: "an array",
   string: "a string",
@@ -131,7 +131,7 @@ const KINDS: Readonly<Record<string, string>> = {
   bool: "true or false",
 };
 
-/** The refusal of a body without a usable `model` (epp-protocol 9.3, E-82). */
+/** Returns the refusal of a body without a usable `model` (epp-protocol 9.3, E-82). */
 function modelMissing(): Rejection {
   return new Rejection("model_missing", "model not found in request body");
 }

@@ -1,6 +1,6 @@
 import type { ByteRange } from "../../base/inference/request.ts";
 
-/** What splicing needs of a parsed body. */
+/** The fields of a parsed body that splicing needs. */
 interface ModelPlace {
   readonly modelRange: ByteRange | undefined;
   readonly modelInsertAt: number;
@@ -9,11 +9,11 @@ interface ModelPlace {
 const CLOSING_BRACE = 0x7d;
 
 /**
- * The body with another model name: the value of its effective `model` member replaced where it stands, or the member
- * added where there was none. Every other byte is the received one, by reference (epp-protocol 3.5, E-31, E-32, E-109).
+ * Returns the body with another model name. It replaces the value of the effective `model` member in its place, or adds the
+ * member where there is none. All other bytes are the received ones, by reference (epp-protocol 3.5, E-31, E-32, E-109).
  *
  * @param body a JSON object
- * @param place where the parser found the member; with neither place the body has no name to change
+ * @param place the member's place from the parser; without a place the body has no name to change
  * @param model the new name, any text
  */
 export function spliceModel(body: Uint8Array, place: ModelPlace, model: string): Uint8Array[] {
@@ -43,16 +43,13 @@ const KEY = '"model":';
 const QUOTE = 0x22;
 const NOTHING = Buffer.alloc(0);
 
-/**
- * Characters of the longest name that is put back. Clients choose its length, and an answer may mention it ten thousand
- * times.
- */
+/** The most characters of a name to restore. Clients choose its length, and an answer may contain it ten thousand times. */
 export const MAX_RESTORED = 1024;
 
 /**
- * Puts the client's model name back into a response that names the model it was rewritten to: `"model":"<target>"` and
- * `"model": "<target>"` (epp-protocol 4.4, E-69). Names are compared and written as JSON strings. A name that is split
- * between two chunks is found, too: only the bytes that may be the beginning of one wait for the next chunk.
+ * Restores the client's model name in a response that names the target model: `"model":"<target>"` and `"model": "<target>"`
+ * (epp-protocol 4.4, E-69). It compares and writes names as JSON strings. It also finds a name that is split between two
+ * chunks. Only bytes that may begin a name wait for the next chunk.
  */
 export class NameRestorer {
   readonly #needles: readonly Buffer[];
@@ -60,9 +57,12 @@ export class NameRestorer {
   readonly #longest: number;
   #held: Buffer = NOTHING;
 
-  /** @param target what the model server was asked for @param incoming what the client asked for; both not empty, `incoming` at most `MAX_RESTORED` long */
+  /**
+   * @param target the model name that the model server got
+   * @param incoming the client's model name; both not empty, `incoming` at most `MAX_RESTORED` long
+   */
   constructor(target: string, incoming: string) {
-    // Python's json module writes other than ASCII characters as escapes, most serialisers don't.
+    // Python's json module escapes all characters outside ASCII; most serialisers do not.
     const spellings = new Set([JSON.stringify(target), ascii(JSON.stringify(target))]);
     const needles: Buffer[] = [];
     const replacements: Buffer[] = [];
@@ -78,8 +78,8 @@ export class NameRestorer {
 
   /**
    * @param chunk the next bytes of the body
-   * @param end nothing follows
-   * @returns the bytes to pass on; `chunk` itself when nothing was held back and nothing is to be changed
+   * @param end no bytes follow
+   * @returns the bytes to pass on; `chunk` itself when no bytes wait and none change
    */
   feed(chunk: Uint8Array, end: boolean): Uint8Array {
     const bytes = this.#joined(chunk);
@@ -92,11 +92,11 @@ export class NameRestorer {
         parts.push(bytes.subarray(from, at), this.#replacements[match]!);
         from = at + this.#needles[match]!.length;
       }
-      // A key that begins with the last quote of a name just found is none.
+      // The last quote of a found name cannot begin a key.
       at = bytes.indexOf(KEY, Math.max(from, at + 1));
     }
     const hold = end ? bytes.length : this.#beginsAt(bytes, from);
-    // A copy: the chunk is a view of a socket's buffer.
+    // A copy, because the chunk is a view of a socket's buffer.
     if (hold < bytes.length) this.#held = Buffer.from(bytes.subarray(hold));
     if (parts.length === 0) return from === 0 && hold === bytes.length ? bytes : bytes.subarray(from, hold);
     parts.push(bytes.subarray(from, hold));
@@ -112,7 +112,7 @@ export class NameRestorer {
     return Buffer.isBuffer(chunk) ? chunk : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length);
   }
 
-  /** Which needle stands at `at`; -1 when none. */
+  /** Returns the needle at `at`; -1 when none. */
   #matchAt(bytes: Buffer, at: number): number {
     return this.#needles.findIndex(
       (needle) =>
@@ -120,7 +120,7 @@ export class NameRestorer {
     );
   }
 
-  /** Where a needle begins that the end of `bytes` cuts off; the length of `bytes` when none does. */
+  /** Returns the beginning of a needle that the end of `bytes` cuts off; the length of `bytes` when there is none. */
   #beginsAt(bytes: Buffer, from: number): number {
     const first = Math.max(from, bytes.length - this.#longest + 1);
     for (let at = bytes.indexOf(QUOTE, first); at >= 0; at = bytes.indexOf(QUOTE, at + 1)) {
@@ -132,7 +132,7 @@ export class NameRestorer {
   }
 }
 
-/** A JSON text with everything but ASCII as `\u` escapes. */
+/** Returns a JSON text with all characters outside ASCII as `\u` escapes. */
 function ascii(json: string): string {
   return json.replaceAll(/[\u0080-\uffff]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }

@@ -8,9 +8,9 @@ import { COMMON_MEMBERS, countMember, inside, notJson, parsedJson, rangesOf, rea
 const chatMembers = new JsonMembers([...COMMON_MEMBERS, "messages", "tools", "max_completion_tokens", "max_tokens"]);
 
 /**
- * OpenAI chat completions, and vLLM's rendering of them (epp-protocol 10.2, 10.3). Prefixes are those of the bytes of
- * `tools`, then `messages`, as received: chat templates put the tools before the conversation, and the turns of one
- * conversation come from one client, which writes its earlier turns the same way each time.
+ * OpenAI chat completions, and vLLM's rendering of them (epp-protocol 10.2, 10.3). The prefix consists of the received bytes of
+ * `tools`, then `messages`: chat templates put the tools before the conversation. The turns of one conversation are from one
+ * client, which writes earlier turns the same way each time.
  */
 export const chatCompletions: BodyParser = {
   name: "chat-completions",
@@ -58,7 +58,7 @@ export const completions: BodyParser = {
 
 const responseMembers = new JsonMembers([...COMMON_MEMBERS, "input", "instructions", "tools", "max_output_tokens"]);
 
-/** OpenAI responses (epp-protocol 10.2, 10.3): prefixes are those of `instructions`, `tools`, `input` (epp-protocol 10.5). */
+/** OpenAI responses (epp-protocol 10.2, 10.3). The prefix consists of `instructions`, `tools`, `input` (epp-protocol 10.5). */
 export const responses: BodyParser = {
   name: "responses",
   suffixes: ["/responses"],
@@ -75,7 +75,7 @@ export const responses: BodyParser = {
 
 const conversationMembers = new JsonMembers([...COMMON_MEMBERS, "items"]);
 
-/** OpenAI conversations (epp-protocol 10.2, 10.3): `items` is a list with something in it. */
+/** OpenAI conversations (epp-protocol 10.2, 10.3): `items` is a list that is not empty. */
 export const conversations: BodyParser = {
   name: "conversations",
   suffixes: ["/conversations"],
@@ -94,8 +94,8 @@ export const conversations: BodyParser = {
 const embeddingMembers = new JsonMembers([...COMMON_MEMBERS, "input"]);
 
 /**
- * Embeddings (epp-protocol 10.2, 10.3). Each string or list of token ids of `input` is a prompt; what else servers take
- * there (lists of images, say) is one prompt, its bytes as received.
+ * Embeddings (epp-protocol 10.2, 10.3). Each string or list of token ids of `input` is a prompt. Any other value that servers
+ * accept, such as a list of images, is one prompt with its bytes as received.
  */
 export const embeddings: BodyParser = {
   name: "embeddings",

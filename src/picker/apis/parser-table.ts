@@ -3,10 +3,10 @@ import { Rejection } from "../../base/inference/outcomes.ts";
 import type { BodyParser, RequestParser } from "../../base/plugin/kinds.ts";
 import { DEFAULT_FAMILIES } from "./families.ts";
 
-/** The parser for a request, and the path to give to it. */
+/** The parser for a request, and the path for it. */
 export interface ChosenParser {
   readonly parser: BodyParser;
-  /** As received, without its query string, which may hold secrets. */
+  /** As received, without the query string, which may hold secrets. */
   readonly path: string;
 }
 
@@ -15,7 +15,7 @@ interface Entry {
   readonly parser: BodyParser;
 }
 
-/** Which parser reads the bodies of which path. */
+/** The parser of each path. */
 export class ParserTable {
   readonly #whole = new Map<string, BodyParser>();
   /** Longest suffix first. */
@@ -23,8 +23,8 @@ export class ParserTable {
   readonly #fallback: BodyParser | undefined;
 
   /**
-   * @param families in their configured order: of two that claim the same suffix or path, the first has it; of several
-   * fallbacks the first counts. Default: the set of epp-protocol 10.1
+   * @param families in their configured order. Of two that claim the same suffix or path, the first one gets it; of several
+   *   fallbacks the first one counts. Default: the set of epp-protocol 10.1
    */
   constructor(families: readonly RequestParser[] = DEFAULT_FAMILIES) {
     const entries: Entry[] = [];
@@ -34,7 +34,7 @@ export class ParserTable {
         for (const path of parser.paths ?? []) if (!this.#whole.has(path)) this.#whole.set(path, parser);
       }
     }
-    // Sorting is stable: the order of families stands among suffixes of one length.
+    // Sorting is stable: suffixes of one length stay in the order of the families.
     this.#entries = entries.sort((a, b) => b.suffix.length - a.suffix.length);
     this.#fallback =
       families.find(({ fallback }) => fallback !== undefined)?.fallback ??
@@ -42,11 +42,11 @@ export class ParserTable {
   }
 
   /**
-   * The parser that claims the whole path, else the one with the longest suffix that matches, else the fallback. Query
-   * string and one trailing slash are cut (epp-protocol 10.1, E-100); a missing first slash is taken as there.
+   * Returns the parser that claims the whole path, else the one with the longest suffix that matches, else the fallback. The
+   * query string and one trailing slash are cut (epp-protocol 10.1, E-100); a missing first slash is added.
    *
    * @param path value of `:path`
-   * @returns the 400 of 9.3 when there is none
+   * @returns the 400 of epp-protocol 9.3 when there is none
    */
   select(path: string): ChosenParser | Rejection {
     const query = path.indexOf("?");
@@ -56,7 +56,7 @@ export class ParserTable {
     return new Rejection("no_parser", oneLine(`no parser registered matching path suffix for: ${bare}`));
   }
 
-  /** Whether a parser claims the path, the fallback not counted. @param path value of `:path` */
+  /** Whether a parser, apart from the fallback, claims the path. @param path value of `:path` */
   claims(path: string): boolean {
     const query = path.indexOf("?");
     const bare = query < 0 ? path : path.slice(0, query);

@@ -13,8 +13,8 @@ const sglangSampling = new JsonMembers(["max_new_tokens"]);
 const features = new JsonMembers(["mm_hashes"]);
 
 /**
- * vLLM's token API (epp-protocol 10.2, 10.3). The hashes of images and sounds are part of the prompt, behind the tokens:
- * so conversations with one picture more still share their beginnings.
+ * vLLM's token API (epp-protocol 10.2, 10.3). The hashes of images and sounds are part of the prompt, after the tokens. So
+ * conversations that differ by one more picture still share their beginnings.
  */
 export const vllmGenerate: BodyParser = {
   name: "vllm-generate",
@@ -43,7 +43,7 @@ export const vllmGenerate: BodyParser = {
   },
 };
 
-/** SGLang's own API, where tokens are given (epp-protocol 10.2, 10.3): it names no model. */
+/** SGLang's own API with token ids (epp-protocol 10.2, 10.3): the request names no model. */
 export const sglangGenerate: BodyParser = {
   name: "sglang-generate",
   suffixes: [],
@@ -78,7 +78,7 @@ function invalid(what: string): Rejection {
   return new Rejection("bad_request", `invalid generate request: ${what}`);
 }
 
-/** Fills `inner` from the object that the member `name` is; returns where that begins. */
+/** Fills `inner` from the object in the member `name`; returns the beginning of the object. */
 function enter<Name extends string, Inner extends string>(
   members: JsonMembers<Name>,
   name: Name,

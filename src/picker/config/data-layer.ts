@@ -9,12 +9,12 @@ import { defaultOf, isOfKind, type PluginTable, referencedPlugin, type TableEntr
 const SOURCE = "metrics-data-source";
 const EXTRACTOR = "core-metrics-extractor";
 
-/** The section by its name of today, else by that of v1.3 and v1.4; and what it is called in the file. */
+/** Returns the section by its present name, else by its name in v1.3 and v1.4, and its name in the file. */
 export function dataLayerOf({ data, dataLayer }: Envelope): readonly ["dataLayer" | "data", Envelope["dataLayer"]] {
   return dataLayer || !data ? ["dataLayer", dataLayer] : ["data", data];
 }
 
-/** The reference to where endpoints come from, and its place in the section; that of v1 wins over the older one. */
+/** Returns the reference to the discovery plugin, and its place in the section; the form of v1 goes before the older one. */
 export function discoveryOf(section: Envelope["dataLayer"]): { readonly ref: string; readonly path: Path } | undefined {
   const { pluginRef, endpoints } = section?.discovery ?? {};
   if (endpoints) return { ref: endpoints.pluginRef, path: ["discovery", "endpoints", "pluginRef"] };
@@ -22,9 +22,9 @@ export function discoveryOf(section: Envelope["dataLayer"]): { readonly ref: str
 }
 
 /**
- * The discovery that the file names; undefined where it names none.
- * @param into receives a name of nothing, or of another kind of plugin
- * @param warn told of the former name of the section
+ * Returns the discovery that the file names; undefined where it names none.
+ * @param into receives a name that no plugin has, or that a plugin of another kind has
+ * @param warn called for the former name of the section
  */
 export function readDiscovery(
   envelope: Envelope,
@@ -48,10 +48,10 @@ export function readDiscovery(
 }
 
 /**
- * The sources of metrics: those that are listed, and unless the file forbids it the usual one where it lists none of its type
- * (scheduling 4.3).
- * @param into receives what is wrong (scheduling 4.4)
- * @param warn told of sources that nobody reads, and where nothing is scraped
+ * Returns the sources of metrics: the listed ones, and the default source where the list has none of its type. The file may
+ * forbid the default source (scheduling 4.3).
+ * @param into receives the violations (scheduling 4.4)
+ * @param warn called for sources without an extractor, and when no source is scraped
  * @throws SluiceError PLUGIN_TYPE_MISSING
  */
 export function readDataSources(

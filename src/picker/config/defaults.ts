@@ -2,12 +2,17 @@ import type { Document } from "../../base/document/document.ts";
 import { parseDocument } from "../../base/document/parse.ts";
 
 /**
- * What is in force when no configuration is given (docs/adr/0015 and 0017, `node bench/routing.ts`). What is known here at once,
- * requests and tokens in flight, weighs more than what was scraped. Only requests that have not begun to answer have tokens in
- * flight; 16,384 of them are one point, and the scale ends at 1,048,576, where a server has more than 20 s of prefill before it. A
- * prefix must not weigh more than the number of requests does: where metrics cannot be read, a hot one would never leave its
- * server. LoRA weighs more because a missing adapter waits for a slot, for seconds; not more than that because a free slot draws
- * requests for the base model, too, where only some servers have slots.
+ * The configuration in force when none is given (docs/adr/0015 and 0017, `node bench/routing.ts`).
+ *
+ * Requests and tokens in flight are known at once, so they weigh more than scraped values. Only requests without a first byte
+ * of their answer have tokens in flight. 16,384 tokens are one point; the scale ends at 1,048,576, where a server has more than
+ * 20 s of prefill before it.
+ *
+ * A prefix must not weigh more than the number of requests. Otherwise, where metrics are unreadable, a hot prefix would never
+ * leave its server.
+ *
+ * LoRA weighs more because a missing adapter waits seconds for a slot. It must not weigh still more: a free slot also draws
+ * requests for the base model, where only some servers have slots.
  */
 export const DEFAULT_CONFIG = `apiVersion: llm-d.ai/v1alpha1
 kind: EndpointPickerConfig
@@ -33,8 +38,8 @@ schedulingProfiles:
 `;
 
 /**
- * Prompts stay with the endpoints that hold them until those are saturated, which they are with 1.4 times their fair share of
- * the requests (docs/adr/0015). Load alone decides among the endpoints that are left; 10,923 tokens are one point.
+ * Keeps prompts with the endpoints that hold them until those are saturated, at 1.4 times their fair share of the requests
+ * (docs/adr/0015). Only load decides among the endpoints that are left; 10,923 tokens are one point.
  */
 export const STICKY_CONFIG = `apiVersion: llm-d.ai/v1alpha1
 kind: EndpointPickerConfig
@@ -84,10 +89,10 @@ const BUILT_IN: ReadonlyMap<string, string> = new Map([
   ["legacy-v0.3", LEGACY_CONFIG],
 ]);
 
-/** Names that `builtInDocument` knows. */
+/** The names that `builtInDocument` knows. */
 export const BUILT_IN_PROFILES: readonly string[] = [...BUILT_IN.keys()];
 
-/** A built-in configuration as if it had been read from a file; undefined when there is none of that name. */
+/** Returns a built-in configuration as a document, as if read from a file; undefined when no configuration has that name. */
 export function builtInDocument(profile: string): Document | undefined {
   const text = BUILT_IN.get(profile);
   if (text === undefined) return undefined;

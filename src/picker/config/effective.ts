@@ -1,67 +1,67 @@
 import type { PluginDefinition, PluginKind } from "../../base/plugin/kinds.ts";
 import type { PluginRegistry } from "../../base/plugin/registry.ts";
 
-/** A plugin as it will be made. */
+/** A plugin with all that its creation needs. */
 export interface ConfiguredPlugin<K extends PluginKind = PluginKind> {
   readonly definition: PluginDefinition<K>;
   /** Instance name; the type when the file gives none. */
   readonly name: string;
-  /** What the definition's schema made of the parameters. */
+  /** The output of the definition's schema for the parameters. */
   readonly parameters: unknown;
 }
 
-/** What may stand in a profile. */
+/** The kinds of plugins in a profile. */
 export type MemberKind = "filter" | "scorer" | "picker";
 
 /** A member of the profile. */
 export interface ProfilePlugin extends ConfiguredPlugin<MemberKind> {
-  /** From 0 up; means something for scorers only. */
+  /** From 0 up; only scorers use it. */
   readonly weight: number;
 }
 
-/** A profile: filters, scorers and exactly one picker, in the order of the file; a picker that was added stands last. */
+/** A profile: filters, scorers and exactly one picker, in the order of the file. A picker that sluice added is last. */
 export interface EffectiveProfile {
   readonly name: string;
   readonly plugins: readonly ProfilePlugin[];
 }
 
-/** A source of metrics and what reads its pages. */
+/** A source of metrics and the extractors that read its pages. */
 export interface EffectiveDataSource {
   readonly source: ConfiguredPlugin<"data-source">;
   readonly extractors: readonly ConfiguredPlugin<"extractor">[];
 }
 
-/** An EndpointPickerConfig with nothing left open. */
+/** A complete EndpointPickerConfig. */
 export interface EffectiveConfig {
-  /** The file or flag it came from. */
+  /** The file or flag of the configuration. */
   readonly source: string;
-  /** The types it may name, those of its modules included: where producers come from that nobody configured. */
+  /** The types that the configuration may name, with those of its modules. Default producers come from it. */
   readonly registry: PluginRegistry;
   /** At least one. */
   readonly profiles: readonly EffectiveProfile[];
-  /** Says which of them run. */
+  /** Chooses the profiles that run. */
   readonly handler: ConfiguredPlugin<"profile-handler">;
-  /** These three kinds work by being configured, in the order of the file. */
+  /** Plugins of these three kinds act whenever they are configured, in the order of the file. */
   readonly headerProcessors: readonly ConfiguredPlugin<"request-header-processor">[];
   readonly screeners: readonly ConfiguredPlugin<"screener">[];
   readonly admitters: readonly ConfiguredPlugin<"admitter">[];
-  /** The producers that are configured explicitly, in the order of the file. Missing ones are made with their defaults. */
+  /** The producers of the file, in its order. The plan adds missing ones with their defaults. */
   readonly producers: readonly ConfiguredPlugin<"producer">[];
   readonly detector: ConfiguredPlugin<"saturation-detector">;
   readonly discovery: ConfiguredPlugin<"discovery"> | undefined;
-  /** The parsers that are chosen, in the order of the file; empty = the default set (epp-protocol 10.1). */
+  /** The chosen parsers, in the order of the file; empty = the default set (epp-protocol 10.1). */
   readonly parsers: readonly ConfiguredPlugin<"parser">[];
   /** Every configured request hook, in the order of the file. */
   readonly hooks: readonly ConfiguredPlugin<"request-hook">[];
-  /** Every plugin of the file, for those that refer to others by name. */
+  /** Every plugin of the file, for plugins that refer to others by name. */
   readonly configured: readonly ConfiguredPlugin[];
-  /** Where metrics come from; empty = nothing is scraped. */
+  /** The sources of metrics; empty = sluice scrapes nothing. */
   readonly dataSources: readonly EffectiveDataSource[];
-  /** What the author of the file should know though it loads: deprecations, plugins without effect. */
+  /** Warnings about a file that loads: deprecations, plugins without effect. */
   readonly warnings: readonly string[];
 }
 
-/** The configuration in force, short enough for one log line. */
+/** Summarizes the configuration in force for one log line. */
 export function effectiveSummary(config: EffectiveConfig): Readonly<Record<string, unknown>> {
   const [only, ...more] = config.profiles.map(profileSummary);
   const rest = {

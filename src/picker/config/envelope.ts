@@ -6,21 +6,24 @@ import type { PluginRegistry } from "../../base/plugin/registry.ts";
 import { policyOf, policyTypes } from "./policies.ts";
 import { renamedType, whyNoMore, whyNotYet } from "./published.ts";
 
-/** The version that is written, then others that are read (scheduling 4.1). */
+/** The version that sluice writes, then the others that it reads (scheduling 4.1). */
 export const API_VERSIONS = ["llm-d.ai/v1alpha1", "llm-d.ai/v1", "inference.networking.x-k8s.io/v1alpha1"] as const;
 
-/** Puts the discovery of endpoints beside that of other replicas, and is otherwise the same as its alpha. */
+/** In this version, `discovery` has a member for endpoints and one for other replicas; otherwise it equals its alpha. */
 export const V1 = API_VERSIONS[1];
 
-/** Whether files of a version are read without a word. */
+/** Whether sluice reads files of a version without a warning. */
 export function isCurrent(version: (typeof API_VERSIONS)[number]): boolean {
   return version !== API_VERSIONS[2];
 }
 
-/** Thresholds that stood in `saturationDetector` itself from v1.2 to v1.4 (scheduling appendix C). */
+/** Thresholds that were in `saturationDetector` itself from v1.2 to v1.4 (scheduling appendix C). */
 export const INLINE_THRESHOLDS = ["queueDepthThreshold", "kvCacheUtilThreshold", "metricsStalenessThreshold"] as const;
 
-/** A key that published releases know and this one doesn't act on: empty it is harmless, with content it is refused. */
+/**
+ * Returns the schema of a key that published releases know and this one does not support: empty it is accepted, with content it
+ * is refused.
+ */
 function notYet() {
   const error = "is not supported yet: each replica keeps what it knows to itself; remove it";
   return z.unknown().refine(isNothing, { error }).optional();
@@ -31,7 +34,7 @@ function isNothing(value: unknown): boolean {
   return typeof value === "object" && Object.keys(value).length === 0;
 }
 
-/** A string that must be there, with its own words for when it isn't. */
+/** Returns the schema of a required string, with its own message for a missing one. */
 function required(missing: string) {
   return z
     .string({ error: ({ input }) => (input === undefined || input === null ? missing : undefined) })
@@ -42,13 +45,13 @@ function reference(missing: string) {
   return z.strictObject({ pluginRef: required(missing) }, { error: asMapping });
 }
 
-/** A message for a name that stands where a mapping with it must, and none of its own for anything else. */
+/** Returns the message for a name in the place of a mapping with that name; none of its own for other values. */
 function asMapping({ code, input }: { readonly code?: string | undefined; readonly input?: unknown }) {
   const isName = code === "invalid_type" && typeof input === "string";
   return isName ? `expected a mapping, got a name; write \`pluginRef: ${input.slice(0, 60)}\`` : undefined;
 }
 
-/** One of the thresholds of v1.2 to v1.4; the detector that is made of it checks it. */
+/** Returns the schema of one of the thresholds of v1.2 to v1.4; the detector made from it checks its value. */
 function inline(what: string) {
   return z.unknown().optional().describe(`Deprecated: ${what}, a parameter of utilization-detector.`);
 }
@@ -73,7 +76,7 @@ function dataLayer() {
   });
 }
 
-/** Where endpoints come from: a reference, which in v1 stands one level deeper. */
+/** Returns the schema of the discovery: a reference, which is one level deeper in v1. */
 function discovery() {
   const missing = "the discovery is missing a pluginRef";
   return z
@@ -87,7 +90,7 @@ function discovery() {
     });
 }
 
-/** Queues of one priority (scheduling 4.2). */
+/** Returns the schema of the queues of one priority (scheduling 4.2). */
 function band() {
   return z.strictObject({
     priority: z.int().nullish(),
@@ -99,14 +102,14 @@ function band() {
   });
 }
 
-/** A message for a number that isn't there, and none of its own for one that is something else. */
+/** Returns the message for a missing number; none of its own for another value. */
 function whole(missing: string) {
   return ({ input }: { readonly input?: unknown }) => (input === undefined || input === null ? missing : undefined);
 }
 
 /**
- * The schema of an EndpointPickerConfig (scheduling 4.1, 4.2): every key of every release is known to it, so that a
- * typing error is told apart from something that isn't built yet.
+ * Returns the schema of an EndpointPickerConfig (scheduling 4.1, 4.2). It knows every key of every release, so that a typing
+ * error differs from a key that is not supported yet.
  */
 export function envelopeSchema(registry: PluginRegistry) {
   const known = registry.types();
@@ -232,23 +235,23 @@ export function envelopeSchema(registry: PluginRegistry) {
   );
 }
 
-/** Plugin types that are named where one is unknown and resembles none. */
+/** The number of plugin types in the message for an unknown type that resembles none. */
 const NEAREST = 3;
 
-/** Characters of a name: as many as those of Kubernetes objects have. */
+/** The most characters of a name, as for Kubernetes objects. */
 const MAX_NAME = 253;
 const SHORT = `a name has at most ${MAX_NAME} characters`;
 const PRINTABLE = "a name must not contain line breaks or other control characters";
 
-/** Names stand in log lines, metrics, headers and on terminals. */
+/** Names appear in log lines, metrics, headers and on terminals. */
 function isPrintable(name: string): boolean {
   return !/[\p{Cc}\u2028\u2029]/u.test(name);
 }
 
-/** Each is fetched from every endpoint. */
+/** The most sources: sluice fetches each one from every endpoint. */
 const MAX_SOURCES = 16;
 
-/** More than the types there are: each can be listed once, and a path is matched against all of them. */
+/** The most parsers: more than there are types. Each type can be listed once, and each path is compared with all of them. */
 const MAX_PARSERS = 64;
 
 /** A structurally valid EndpointPickerConfig. */

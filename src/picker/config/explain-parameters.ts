@@ -3,9 +3,9 @@ import type { Path } from "../../base/document/document.ts";
 import type { PluginDefinition } from "../../base/plugin/kinds.ts";
 
 /**
- * Parameters as given, completed with the defaults that the schema tells.
- * @param where the origin of a value that was given, by its path in the parameters
- * @param note told the origin of each value, by its path in the parameters
+ * Completes given parameters with the defaults of the schema.
+ * @param where returns the origin of a given value, by its path in the parameters
+ * @param note called with the origin of each value, by its path in the parameters
  * @returns undefined when there are none
  */
 export function completeParameters(
@@ -39,14 +39,14 @@ export function completeParameters(
   return there.length === 0 ? undefined : Object.fromEntries(there);
 }
 
-/** The entries of a mapping and those that its schema knows besides, each with its own schema; of other values none. */
+/** Returns the entries of a mapping and the further ones that its schema knows, each with its schema; none for other values. */
 function parts(value: unknown, known: Known | undefined): (readonly [string, unknown, Known | undefined])[] {
   if (typeof value !== "object" || value === null) return [];
   const keys = new Set([...Object.keys(value), ...Object.keys(known?.properties ?? {})]);
   return [...keys].map((key) => [key, (value as Readonly<Record<string, unknown>>)[key], known?.properties?.[key]]);
 }
 
-/** What of a JSON Schema is looked at. */
+/** The parts of a JSON Schema that this file reads. */
 interface Known {
   readonly default?: unknown;
   readonly items?: Known;

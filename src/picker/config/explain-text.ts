@@ -3,8 +3,8 @@ import { formatPath, type Path } from "../../base/document/document.ts";
 import type { ExplainedConfig } from "./explain.ts";
 
 /**
- * An explained configuration as YAML, each value with a comment that says where it comes from; the text is itself a configuration
- * that means the same.
+ * Returns an explained configuration as YAML, with a comment on the origin of each value. The text itself is a configuration
+ * with the same meaning.
  */
 export function explainText({
   source,
@@ -24,7 +24,7 @@ export function explainText({
   visit(document, {
     Collection(_role, node, ancestors) {
       if (node.items.length > 0) return;
-      // Else the comment would stand on a line of its own.
+      // Otherwise the comment would get a line of its own.
       node.flow = true;
       explain(node as YAMLMap | YAMLSeq, ancestors);
     },
@@ -45,7 +45,7 @@ export function explainText({
   return `${head.map((line) => `# ${line}\n`).join("")}${document.toString({ lineWidth: 0, minContentWidth: 0 })}`;
 }
 
-/** A line for each profile that has scorers. */
+/** Returns a line for each profile that has scorers. */
 function weightLines(weights: ExplainedConfig["weights"]): string[] {
   const profiles = new Map<string, string[]>();
   for (const { profile, name, weight, share } of weights) {
@@ -60,7 +60,7 @@ function weightLines(weights: ExplainedConfig["weights"]): string[] {
   );
 }
 
-/** The keys and indices from the top of the document down to a node. */
+/** Returns the keys and indices from the top of the document down to a node. */
 function pathOf(node: Node, ancestors: readonly unknown[]): Path {
   const path: (string | number)[] = [];
   const chain = [...ancestors, node];

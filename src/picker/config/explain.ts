@@ -7,21 +7,21 @@ import { completeParameters } from "./explain-parameters.ts";
 import type { LoadedConfig } from "./load.ts";
 import type { TableEntry } from "./plugins.ts";
 
-/** A configuration with nothing left open, as a file of its own would spell it out, and where each value comes from. */
+/** A complete configuration, as a file without defaults would contain it, and the origin of each value. */
 export interface ExplainedConfig {
-  /** The file or flag it came from. */
+  /** The file or flag of the configuration. */
   readonly source: string;
-  /** An EndpointPickerConfig that means the same and leaves nothing to defaults. */
+  /** An EndpointPickerConfig with the same meaning and without defaults. */
   readonly config: Readonly<Record<string, unknown>>;
-  /** By path in `config`, such as `plugins[0].type`: a line of the file, a default, or why it was made. */
+  /** By path in `config`, such as `plugins[0].type`: a line of the file, a default, or the reason why sluice added it. */
   readonly origins: Readonly<Record<string, string>>;
   /** Plugins that the file does not name. */
   readonly automatic: readonly { readonly name: string; readonly type: string; readonly because: string }[];
-  /** Instance names of the producers in the order in which they run. */
+  /** Instance names of the producers in the order of their execution. */
   readonly producers: readonly string[];
-  /** From which producers each plugin reads. */
+  /** The producers whose data each plugin reads. */
   readonly reads: readonly { readonly plugin: string; readonly producers: readonly string[] }[];
-  /** What each scorer counts in its profile: its weight, and its share of all weights from 0 to 1. */
+  /** The weight of each scorer in its profile, and its share of all weights from 0 to 1. */
   readonly weights: readonly ScorerWeight[];
   readonly warnings: readonly string[];
 }
@@ -34,8 +34,8 @@ export interface ScorerWeight {
 }
 
 /**
- * Spells a configuration out.
- * @param producers instance names of what runs with it, in the order of execution; those that aren't in the file were made
+ * Completes a configuration.
+ * @param producers instance names of the producers in the order of execution; those that are not in the file were added
  *   automatically
  */
 export function explainConfig(loaded: LoadedConfig, producers: readonly string[]): ExplainedConfig {
@@ -118,7 +118,7 @@ class Explaining {
     return { name, type: definition.type, module: entry.module, ...parameters };
   }
 
-  /** The entry of the file at a path, as it was written. */
+  /** Returns the entry of the file at a path, as written. */
   #raw(path: Path): RawEntry | undefined {
     let value = this.#loaded.document.value;
     for (const step of path) value = (value as Readonly<Record<string | number, unknown>> | undefined)?.[step];
@@ -134,7 +134,7 @@ class Explaining {
     this.#automatic.push({ name, type: definition.type, because });
     this.#note([...at, "name"], name === definition.type ? "default: the type" : "made automatically");
     this.#note([...at, "type"], `made automatically: ${because}`);
-    // What is made with its defaults has them in the words of the schema; what a member brings along is told its own.
+    // Default parameters come from the schema. A companion may have other parameters: then those are the given ones.
     const isDefault = JSON.stringify(definition.parameters.safeParse({}).data) === JSON.stringify(parameters ?? {});
     const given = isDefault || parameters === undefined ? {} : (parameters as Readonly<Record<string, unknown>>);
     return {
@@ -144,7 +144,7 @@ class Explaining {
     };
   }
 
-  /** The plugins that take part and aren't in the file, each once, with the reason. */
+  /** Returns the plugins that take part and are not in the file, each once, with the reason. */
   *#made(): Generator<{ readonly plugin: ConfiguredPlugin; readonly because: string }> {
     const { config, table, companions, bindings } = this.#loaded;
     const done = new Set(table.keys());
@@ -174,7 +174,7 @@ class Explaining {
     }
   }
 
-  /** Whether a profile is the one of the built-in configuration. */
+  /** Whether a profile is that of the built-in configuration. */
   #isBuiltIn({ plugins }: EffectiveProfile): boolean {
     return !plugins.some(({ name }) => this.#loaded.table.has(name));
   }
@@ -267,7 +267,7 @@ class Explaining {
     });
   }
 
-  /** The parameters of a plugin with their defaults, where it has any. @param where as `completeParameters` takes it */
+  /** Returns the parameters of a plugin with their defaults, where it has any. @param where as in `completeParameters` */
   #parameters(
     definition: PluginDefinition,
     given: Readonly<Record<string, unknown>>,
@@ -287,7 +287,7 @@ function weightsOf({ name: profile, plugins }: EffectiveProfile): readonly Score
   return scorers.map(({ name, weight }) => ({ profile, name, weight, share: sum === 0 ? 0 : weight / sum }));
 }
 
-/** An entry of `plugins` before it was looked at. */
+/** An entry of `plugins` before any check. */
 interface RawEntry {
   readonly name?: unknown;
   readonly type?: unknown;

@@ -2,13 +2,13 @@ import { createHash } from "node:crypto";
 import type { ConfiguredPlugin, EffectiveConfig } from "./effective.ts";
 import { currentType } from "./published.ts";
 
-/** Characters of a fingerprint: 48 bits, plenty to tell the configurations of a pool's life apart. */
+/** Characters of a fingerprint: 48 bits, enough to distinguish the configurations of a pool. */
 const LENGTH = 12;
 
 /**
- * A short name for what a configuration does: 12 hexadecimal characters of a SHA-256. It does not change with comments, layout,
- * the order of keys, older names, parameters that say their default or plugins without effect, and it does with everything else, the
- * modules of the user's plugins included; what those import is not looked at.
+ * Returns a short name for the effect of a configuration: 12 hexadecimal characters of a SHA-256. Comments, layout, the order
+ * of keys, older names, explicit defaults and plugins without effect do not change it. Everything else does, with the modules
+ * of the user's plugins; but the function does not read the imports of those modules.
  */
 export function configFingerprint(config: EffectiveConfig): string {
   const { configured } = config;
@@ -31,7 +31,7 @@ export function configFingerprint(config: EffectiveConfig): string {
     ...config.profiles.flatMap(({ plugins }) => plugins),
     ...config.dataSources.flatMap(({ source, extractors }) => [source, ...extractors]),
   ];
-  // The list grows while it is read: what is referred to may refer to more.
+  // The loop extends the list that it reads: a plugin in it may refer to further ones.
   const referred: ConfiguredPlugin[] = [];
   const all = [...used];
   for (const { definition, parameters } of all)
@@ -58,7 +58,7 @@ export function configFingerprint(config: EffectiveConfig): string {
   return createHash("sha256").update(canonical(meaning)).digest("hex").slice(0, LENGTH);
 }
 
-/** JSON with keys in order; what JSON has no word for is spelt, so that no two values read the same. */
+/** Returns JSON with keys in order. Values that JSON lacks are spelt out, so that no two values give the same text. */
 function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join()}]`;
   if (value instanceof Map || value instanceof Set) return `${value.constructor.name}${canonical([...value])}`;

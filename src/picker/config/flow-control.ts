@@ -8,19 +8,22 @@ import { DETECTOR, type MigrationPlan } from "./migrate.ts";
 import { defaultOf, isOfKind, type PluginTable, referencedPlugin } from "./plugins.ts";
 import { type PolicyRole, type PolicyTable, policyNamed } from "./policies.ts";
 
-/** What the check of `flowControl` looks at besides the section. */
+/** The parts of the file, besides the section, that the check of `flowControl` needs. */
 export interface FlowControlSurroundings {
-  /** Where the gate is switched on: only then references to policies have to hold (scheduling 4.4); undefined = it is off. */
+  /**
+   * The place where the gate is on; undefined = it is off. References to policies must hold only with the gate on (scheduling
+   * 4.4).
+   */
   readonly gate: Path | undefined;
   readonly table: PluginTable;
   readonly policies: PolicyTable;
 }
 
 /**
- * Checks `flowControl`. Requests are not queued yet: of the section only the detector counts. With the gate on the file is
- * refused; with the gate off the rest of the section means nothing, here as with the reference, and is warned about.
- * @param into receives the gate, priorities that are given twice, and with the gate on references to what is no policy
- * @param warn told of all that has no effect with the gate off
+ * Checks `flowControl`. Sluice does not queue requests yet, so only the detector of the section counts. With the gate on, the
+ * file is refused. With the gate off, the rest of the section has no effect, as in the reference, and sluice warns about it.
+ * @param into receives the gate, repeated priorities and, with the gate on, references to anything but a policy
+ * @param warn called for each part that has no effect with the gate off
  */
 export function checkFlowControl(
   { flowControl }: Envelope,
@@ -62,7 +65,10 @@ export function checkFlowControl(
   }
 }
 
-/** Why the gate is refused, and what its author has to remove. @param keys those of the section that are about queues */
+/**
+ * Returns the reason why the gate is refused, and the keys to remove.
+ * @param keys those of the section that configure queues
+ */
 function notSupported(keys: readonly string[], policies: PolicyTable): string {
   const sections = keys.map((key) => `flowControl.${key}`);
   const plugins = policies.size === 0 ? [] : [`the plugins ${[...policies.keys()].join(", ")}`];
@@ -99,10 +105,11 @@ function article(noun: string): string {
 }
 
 /**
- * The saturation detector that the file names, here or in its former place; else the usual one (scheduling 4.2, 4.3).
- * @param plan what of the file would be written otherwise today
- * @param into receives a name of nothing, or of another kind of plugin
- * @param warn told of the former place
+ * Returns the saturation detector that the file names, in its present or former place; else the default one (scheduling 4.2,
+ * 4.3).
+ * @param plan the outdated parts of the file
+ * @param into receives a name that no plugin has, or that a plugin of another kind has
+ * @param warn called for the former place
  */
 export function readDetector(
   envelope: Envelope,
@@ -123,7 +130,7 @@ export function readDetector(
     );
   const ref = (current ?? old)?.pluginRef ?? undefined;
   const path = current ? ["flowControl", "saturationDetector", "pluginRef"] : ["saturationDetector", "pluginRef"];
-  // The one there always is may be named without an entry of its own.
+  // The file may name the default detector without an entry for it.
   const isUsual = ref === undefined || ref === DETECTOR;
   const named = isUsual ? table.get(DETECTOR) : referencedPlugin(ref, path, "saturationDetector", table, into);
   if (named !== undefined && isDetector(named)) return named;

@@ -2,11 +2,11 @@ import type { Path } from "../../base/document/document.ts";
 import { didYouMean } from "../../base/document/nearest.ts";
 import type { Violation } from "../../base/document/validate.ts";
 
-/** What a feature gate of some release does here (scheduling 4.5, appendix C). */
+/** The effect of a feature gate of some release here (scheduling 4.5, appendix C). */
 interface Gate {
-  /** Values that change nothing and are passed over in silence. */
+  /** Values that change nothing and need no warning. */
   readonly silent: readonly boolean[];
-  /** Why any other value has no effect; undefined = whoever asks whether the gate is on tells of it. */
+  /** The reason why any other value has no effect; undefined = the code that checks the gate warns. */
   readonly because: string | undefined;
 }
 
@@ -20,15 +20,15 @@ const GATES: ReadonlyMap<string, Gate> = new Map([
   ["enableLegacyMetrics", { silent: [false], because: "metrics are read one way only; remove it" }],
 ]);
 
-/** Gates that no current release knows any more. */
+/** Gates that no current release knows. */
 export const RETIRED_GATES: ReadonlySet<string> = new Set(["dataLayer", "prepareDataPlugins", "enableLegacyMetrics"]);
 
-/** The name of a gate, without the value that may follow it. */
+/** Returns the name of a gate, without the value that may follow it. */
 export function gateName(text: string): string {
   return text.split("=", 1)[0]!.trim();
 }
 
-/** Truth as the reference's flag library reads it. */
+/** Truth values as the reference's flag library reads them. */
 const VALUES: ReadonlyMap<string, boolean> = new Map([
   ...["1", "t", "T", "TRUE", "true", "True"].map((text) => [text, true] as const),
   ...["0", "f", "F", "FALSE", "false", "False"].map((text) => [text, false] as const),
@@ -36,9 +36,9 @@ const VALUES: ReadonlyMap<string, boolean> = new Map([
 
 /**
  * Checks `featureGates`, each `name`, `name=true` or `name=false`.
- * @param into receives gates that don't exist or that are no truth value
- * @param warn told of gates without effect
- * @returns those that are on, with the place of the entry that says so
+ * @param into receives gates that do not exist or whose value is no truth value
+ * @param warn called for gates without effect
+ * @returns the gates that are on, with the place of the entry that switches each on
  */
 export function checkGates(
   gates: readonly string[],

@@ -3,7 +3,7 @@ import type { PluginRegistry } from "../../base/plugin/registry.ts";
 import { envelopeSchema } from "./envelope.ts";
 import { policyOf, policyTypes } from "./policies.ts";
 
-/** What the schema says of a type. */
+/** The parts of a type that the schema describes. */
 interface Described {
   readonly type: string;
   readonly kind: string;
@@ -14,8 +14,8 @@ interface Described {
 type Json = Readonly<Record<string, unknown>>;
 
 /**
- * The JSON Schema (draft 2020-12) of an EndpointPickerConfig for editors: keys, plugin types and the parameters of each. What only
- * the loader can see, such as references, it lets pass.
+ * Returns the JSON Schema (draft 2020-12) of an EndpointPickerConfig for editors: keys, plugin types and the parameters of
+ * each. It accepts errors that only the loader can find, such as wrong references.
  */
 export function configJsonSchema(registry: PluginRegistry): Json {
   const schema = jsonSchemaOf(envelopeSchema(registry)) as { properties: Record<string, unknown> };
@@ -36,7 +36,7 @@ export function configJsonSchema(registry: PluginRegistry): Json {
       module: { description: "A file of yours that defines the type.", type: ["string", "null"], minLength: 1 },
       parameters: { type: ["object", "null"] },
     },
-    // What a file of the author's defines is not known here.
+    // The types of the author's own modules are unknown here.
     if: { required: ["module"] },
     else: {
       properties: {
@@ -64,7 +64,7 @@ function jsonSchemaOf(schema: z.ZodType): Json {
   return rest;
 }
 
-/** As the loader takes parameters: unknown keys are refused also where the plugin's author didn't say so. */
+/** Refuses unknown keys, like the loader, even where the plugin's author did not. */
 function strict(schema: Json): Json {
   return schema["type"] === "object" && !("additionalProperties" in schema)
     ? { ...schema, additionalProperties: false }

@@ -31,27 +31,27 @@ const WHAT = "EndpointPickerConfig";
 export interface LoadOptions {
   /** Alpha plugins are refused (scheduling 3.1). */
   readonly refuseExperimental?: boolean;
-  /** What is known to be wrong before the check: modules of entries of `plugins` that cannot be loaded. */
+  /** Violations that are known before the check: modules of entries of `plugins` that cannot be loaded. */
   readonly mistakes?: readonly Violation[];
 }
 
-/** A configuration, and what of it stood where: for those who explain or rewrite the file. */
+/** A configuration with the places of its parts, for callers that explain or rewrite the file. */
 export interface LoadedConfig {
   readonly config: EffectiveConfig;
   readonly document: Document;
   readonly envelope: Envelope;
-  /** What of the file would be written otherwise today. */
+  /** The outdated parts of the file. */
   readonly plan: MigrationPlan;
   /** The plugins of the file. */
   readonly table: PluginTable;
-  /** What members of profiles and the handler bring along. */
+  /** The plugins that members of profiles and the handler add. */
   readonly companions: readonly Companion[];
-  /** Who reads what of whom. */
+  /** The producer that each plugin reads from, by key. */
   readonly bindings: readonly Binding[];
 }
 
 /**
- * Makes an EndpointPickerConfig complete, or says everything that is wrong with it (scheduling 4.3, 4.4).
+ * Completes an EndpointPickerConfig, or reports all of its errors (scheduling 4.3, 4.4).
  * @param document the file, or undefined for the built-in configuration
  * @param registry the plugin types that exist
  * @throws SluiceError DOCUMENT_INVALID, every violation as `file:line:column: path: problem`
@@ -64,7 +64,7 @@ export function loadConfig(
   return loadDetailed(document, registry, options).config;
 }
 
-/** As `loadConfig`, with what is known of the file. */
+/** As `loadConfig`, with the details of the file. */
 export function loadDetailed(
   document: Document | undefined,
   registry: PluginRegistry,
@@ -73,11 +73,11 @@ export function loadDetailed(
   return new Loading(document ?? builtInDocument("default")!, registry, options).run();
 }
 
-/** One pass over one document: later steps see what earlier ones found, violations gather until the end. */
+/** One pass over one document. Later steps use the results of earlier ones; violations gather until the end. */
 class Loading {
   readonly #document: Document;
   readonly #registry: PluginRegistry;
-  /** Of the document as the schema has let it through; `run` looks up where they stand in the file. */
+  /** Paths are those of the document after the schema; `run` finds their places in the file. */
   readonly #violations: Violation[] = [];
   readonly #warnings: string[] = [];
   readonly #options: LoadOptions;
@@ -93,7 +93,7 @@ class Loading {
     const repaired = checkAndRepair(
       this.#document.value,
       envelopeSchema(this.#registry),
-      // Without its module an entry has no type either.
+      // Without its module, the type of an entry is also unknown.
       mistakes.map(({ path, problem }) => ({ path: path.slice(0, 2), problem })),
       SUBSTITUTES,
       mistakes,
@@ -183,13 +183,13 @@ class Loading {
         const plugins = readProfile(entry, path, table, policies, this.#violations, warn);
         return this.#complete({ name: entry.name, plugins }, path, table);
       });
-    // A file that says nothing about scheduling gets what it would get without a file.
+    // A file without scheduling plugins gets the same profiles as no file.
     if (![...table.values()].some(({ definition }) => isMember(definition.kind)))
       return loadConfig(undefined, this.#registry).profiles;
     return [this.#complete({ name: "default", plugins: profileOfAll(table, this.#violations) }, ["plugins"], table)];
   }
 
-  /** The profile with a picker (scheduling 4.3). @param at what a profile without a scorer is reported at */
+  /** Adds a picker to a profile (scheduling 4.3). @param at the place to report for a profile without a scorer */
   #complete({ name, plugins: given }: EffectiveProfile, at: Path, table: PluginTable): EffectiveProfile {
     const plugins = [...given];
     if (!plugins.some(isPicker)) {
@@ -205,7 +205,9 @@ class Loading {
     return { name, plugins };
   }
 
-  /** The current shape lists several parsers, the older one names the only one (scheduling 4.2); the current one wins. */
+  /**
+   * Returns the parsers. The present form lists several, the older one names only one (scheduling 4.2); the present one wins.
+   */
   #parsers(envelope: Envelope, table: PluginTable): ConfiguredPlugin<"parser">[] {
     const listed = envelope.requestHandler?.parsers ?? [];
     const old = envelope.parser;
@@ -234,7 +236,7 @@ class Loading {
     return parsers;
   }
 
-  /** A parser as it is without parameters needs no entry in `plugins`. */
+  /** A parser without parameters needs no entry in `plugins`. */
   #parserOfType(type: string): ConfiguredPlugin<"parser"> | undefined {
     const definition = this.#registry.get(type);
     if (definition?.kind !== "parser" || !definition.parameters.safeParse({}).success) return undefined;
@@ -267,14 +269,14 @@ class Loading {
   }
 }
 
-/** What stands in for what is missing, so that the rest of a file can be checked. */
+/** Substitutes for missing values, so that the rest of a file can be checked. */
 const SUBSTITUTES: Substitutes = {
   apiVersion: () => API_VERSIONS[0],
   kind: () => WHAT,
   name: (n) => `(nameless ${n + 1})`,
 };
 
-/** Whether something is wrong only since a part of the file, which is wrong as well, was left out before the check. */
+/** Whether a violation exists only because another wrong part of the file was removed before the check. */
 function isConsequence({ path }: Violation, envelope: Envelope, { isCut, lost }: Repaired<Envelope>): boolean {
   if (isCut(path)) return true;
   let value: unknown = envelope;
@@ -284,7 +286,7 @@ function isConsequence({ path }: Violation, envelope: Envelope, { isCut, lost }:
 
 const DEFAULT_PICKER = "max-score-picker";
 
-/** Why a configured plugin may be without effect, by kind; the other kinds work by being configured. */
+/** The reason why a configured plugin may have no effect, by kind; plugins of the other kinds always act. */
 const REMEDIES: Readonly<Partial<Record<PluginKind, string>>> = {
   filter: "no profile refers to it",
   scorer: "no profile refers to it",
@@ -305,7 +307,7 @@ const isScreener = isOfKind("screener");
 const isAdmitter = isOfKind("admitter");
 const isHeaderProcessor = isOfKind("request-header-processor");
 
-/** Each plugin once: several profiles may name it. */
+/** Returns each plugin once: several profiles may name it. */
 function distinct(plugins: readonly ConfiguredPlugin[]): readonly ConfiguredPlugin[] {
   return [...new Map(plugins.map((plugin) => [`${plugin.definition.kind} ${plugin.name}`, plugin])).values()];
 }

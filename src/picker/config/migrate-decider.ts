@@ -3,47 +3,47 @@ import type { Violation } from "../../base/document/validate.ts";
 import type { PluginRegistry } from "../../base/plugin/registry.ts";
 import type { Envelope } from "./envelope.ts";
 
-/** Where a parameter comes from that doesn't stand in its own entry under its own name. */
+/** The origin of a parameter that is not in its own entry under its own name. */
 export interface ParameterOrigin {
   readonly path: Path;
-  /** How it is called there. */
+  /** The name of the parameter there. */
   readonly as: string;
 }
 
-/** One entry of `plugins`, and where in the file it stands. */
+/** One entry of `plugins`, and its place in the file. */
 export type PluginEntry = NonNullable<Envelope["plugins"]>[number] & {
   readonly path: Path;
-  /** Of parameters that were moved or renamed, by today's name. */
+  /** The origins of moved or renamed parameters, by their present name. */
   readonly origins?: ReadonlyMap<string, ParameterOrigin>;
 };
 
-/** What stands where pd-profile-handler had a threshold of its own, up to release 0.5 of llm-d. */
+/** The change for a pd-profile-handler with a threshold of its own, as up to release 0.5 of llm-d. */
 export interface DeciderPlan {
   /** Index of the handler in `plugins`. */
   readonly at: number;
-  /** Parameters of the handler that go. */
+  /** Parameters of the handler to remove. */
   readonly keys: readonly string[];
-  /** The decider that does their work; undefined where the file has one. */
+  /** The decider that replaces them; undefined where the file has one. */
   readonly decider: { readonly name: string; readonly type: string; readonly nonCachedTokens: number } | undefined;
-  /** Whether it gets an entry of its own; else there is one that does the same. */
+  /** Whether the decider gets a new entry; else the file has an equal one. */
   readonly isNew: boolean;
 }
 
 const HANDLER = "pd-profile-handler";
-/** Decides where the handler names none. */
+/** The decider of a handler that names none. */
 const USUAL = "prefix-based-pd-decider";
 const ALWAYS = "always-disagg-pd-decider";
-/** Names the decider, and is absent from older files. */
+/** The parameter that names the decider; older files lack it. */
 export const DECIDER = "deciderPluginName";
-/** Characters of a prompt outside the prefix cache from which it is worth a stage of its own. */
+/** The number of uncached characters of a prompt from which a stage of its own pays off. */
 const THRESHOLD = "threshold";
-/** Of prefixes; the handler computed by it how much was cached. */
+/** Characters of a prefix block, by which the handler computed the cached part. */
 const BLOCK_CHARACTERS = "hashBlockSize";
 const CHARACTERS_PER_TOKEN = 4;
 
 /**
- * A handler that names no decider in a file without the usual one comes from a release before there were deciders: 0 or no
- * threshold meant both stages for every request. With a decider its threshold and block size were passed over.
+ * A handler without a decider, in a file without the default decider, comes from a release without deciders. There, 0 or no
+ * threshold meant both stages for every request. A handler with a decider ignored its threshold and block size.
  */
 export function planDecider({ plugins }: Envelope, registry: PluginRegistry): DeciderPlan | undefined {
   const at = plugins?.findIndex(({ type }) => type === HANDLER) ?? -1;
@@ -63,17 +63,17 @@ export function planDecider({ plugins }: Envelope, registry: PluginRegistry): De
   return { at, keys, decider: { name, type, nonCachedTokens }, isNew: same === undefined };
 }
 
-/** 0 where there is none, undefined for what is no threshold. */
+/** Returns 0 without a threshold, undefined for an invalid one. */
 function thresholdOf(parameters: Readonly<Record<string, unknown>>): number | undefined {
   const given = parameters[THRESHOLD] ?? 0;
   return typeof given === "number" && Number.isInteger(given) && given >= 0 ? given : undefined;
 }
 
 /**
- * Carries a plan out.
- * @param entries of `plugins`; changed and added to
- * @param into receives what is wrong
- * @param warn told what to write instead
+ * Carries out a plan.
+ * @param entries of `plugins`; the function changes them and adds to them
+ * @param into receives the violations
+ * @param warn called with the new form
  */
 export function migrateDecider(
   { at, keys, decider, isNew }: DeciderPlan,

@@ -23,17 +23,18 @@ import { DECIDER, type DeciderPlan } from "./migrate-decider.ts";
 import { currentType } from "./published.ts";
 
 export interface MigratedText {
-  /** The configuration in its newest form; the very text that was given when it is in it already. */
+  /** The configuration in its newest form; the given text itself when it already has that form. */
   readonly text: string;
-  /** What the person who asked should know. */
+  /** Notes for the user. */
   readonly notes: readonly string[];
 }
 
 /**
- * Rewrites a configuration of any release into its newest form. It means the same, which is checked; comments stay where the
- * entries they belong to do, unless the text has anchors; JSON stays JSON.
+ * Rewrites a configuration of any release in its newest form. The function checks that the meaning is the same. Comments stay
+ * with their entries, unless the text has anchors; JSON stays JSON.
  * @param options.file name for messages
- * @throws SluiceError DOCUMENT_... for a file that doesn't load, CONFIG_MIGRATION where the rewritten one would mean something else
+ * @throws SluiceError DOCUMENT_... for a file that doesn't load, CONFIG_MIGRATION where the rewritten one would mean something
+ *   else
  */
 export function migrateText(
   text: string,
@@ -61,7 +62,7 @@ export function migrateText(
   return { text: rewritten, notes };
 }
 
-/** Everything that a configuration says, its defaults included, in a form that can be compared. */
+/** Returns the whole meaning of a configuration, with its defaults, as a text to compare. */
 export function meaningOf({ config, table }: LoadedConfig): string {
   const named = ({ name, definition }: ConfiguredPlugin) => {
     const parameters = table.get(name)?.entry.parameters ?? {};
@@ -84,7 +85,7 @@ export function meaningOf({ config, table }: LoadedConfig): string {
   ]);
 }
 
-/** What of the author's habits the library can follow. */
+/** Returns the parts of the author's style that the library can follow. */
 function styleOf(text: string): { readonly flowCollectionPadding: boolean; readonly indentSeq: boolean } {
   return { flowCollectionPadding: !/\{\w/.test(text), indentSeq: !/^\w+:[ \t]*\n(?:[ \t]*#.*\n)*- /m.test(text) };
 }
@@ -120,7 +121,7 @@ class Rewriting {
     this.#loaded = loaded;
   }
 
-  /** Whether anything had to be changed. */
+  /** Rewrites the tree. @returns whether anything changed */
   run(): boolean {
     const { envelope } = this.#loaded;
     if (!isCurrent(envelope.apiVersion)) this.#set(this.#top, "apiVersion", API_VERSIONS[0]);
@@ -138,7 +139,7 @@ class Rewriting {
     this.#changed = true;
     if (!this.#loaded.envelope.data) this.#top.delete("data");
     else {
-      // An empty section of that name is in the way.
+      // An empty section with that name would be a duplicate.
       this.#top.delete("dataLayer");
       (old.key as Scalar).value = "dataLayer";
     }
@@ -161,7 +162,7 @@ class Rewriting {
       for (const { at, from, to } of plan.renamed) {
         const entry = list.items[at] as YAMLMap;
         this.#set(entry, "type", to);
-        // What refers to it did so by its type.
+        // Other entries refer to it by its type.
         if (!entry.get("name")) this.#set(entry, "name", from);
       }
       for (const { at, moves } of plan.producers) {
@@ -185,7 +186,7 @@ class Rewriting {
     if (plan.detector !== undefined) this.#thresholds(plan.detector.name);
   }
 
-  /** A handler that decided for itself names the decider that does it now. */
+  /** Names the decider in a handler that decided by its own threshold, and removes those parameters. */
   #decider({ at, keys, decider, isNew }: DeciderPlan, list: YAMLSeq): void {
     const handler = list.items[at] as YAMLMap;
     const given = handler.get("parameters");
@@ -202,7 +203,7 @@ class Rewriting {
     list.items.push(entryOf(name === type ? { type } : { name, type }, own));
   }
 
-  /** Thresholds that stand in place go to an entry of their own, which is then referred to. */
+  /** Moves thresholds from the section into an entry of their own, and refers to that entry. */
   #thresholds(name: string): void {
     const old = this.#top.get("saturationDetector") as YAMLMap;
     const parameters = new YAMLMap();
@@ -230,7 +231,7 @@ class Rewriting {
       if (!hasCurrent && isMap(old.value)) this.#set(section as YAMLMap, "saturationDetector", old.value);
       this.#top.delete("saturationDetector");
     } else if (isMap(old.value)) {
-      // An empty section of that name is in the way.
+      // An empty section with that name would be a duplicate.
       this.#top.delete("flowControl");
       this.#wrap(old, "flowControl", "saturationDetector", old.value);
     } else this.#top.delete("saturationDetector");
@@ -268,7 +269,7 @@ class Rewriting {
   }
 
   #set(map: YAMLMap, key: string, value: unknown): void {
-    // A name stands before the rest of its entry.
+    // The name is the first key of an entry.
     if (key === "name" && !map.has(key)) map.items.unshift(plainPair(key, value));
     else map.set(key, value);
     this.#changed = true;
@@ -276,7 +277,7 @@ class Rewriting {
 
   #move(from: YAMLMap, moves: readonly PluginMove[], into: YAMLMap): void {
     this.#changed = true;
-    // First: what goes may stand where something else is moved to.
+    // Deletes come first: a deleted key may have the name of a moved one.
     for (const { key, to } of moves) if (to === undefined) from.delete(key);
     for (const { key, to, value } of moves) {
       if (to === undefined) continue;
@@ -291,7 +292,7 @@ class Rewriting {
   }
 }
 
-/** What stands above the first key of a mapping the library takes for the mapping's own. */
+/** The library gives the comment above the first key to the mapping itself. This function moves it. */
 function takeComment(from: YAMLMap, into: YAMLMap): void {
   if (from.commentBefore) into.commentBefore = from.commentBefore;
   from.commentBefore = null;

@@ -11,40 +11,40 @@ import {
 } from "./migrate-decider.ts";
 import { renamedType } from "./published.ts";
 
-/** A parameter of the prefix cache under its old name and under today's; `to` undefined = it means nothing any more. */
+/** A parameter of the prefix cache with its old and its present name; `to` undefined = it has no meaning any more. */
 export interface PluginMove {
   readonly key: string;
   readonly to: string | undefined;
   readonly value: unknown;
 }
 
-/** What of a file would be written otherwise today. */
+/** The outdated parts of a file. */
 export interface MigrationPlan {
-  /** Types that have another name now. */
+  /** Types with a new name. */
   readonly renamed: readonly { readonly at: number; readonly from: string; readonly to: string }[];
-  /** Parameters of the prefix cache on a scorer, which go to a producer of their own. */
+  /** Parameters of the prefix cache on a scorer, which move to a producer of their own. */
   readonly prefix:
     | { readonly at: number; readonly moves: readonly PluginMove[]; readonly noTokenLimit: boolean }
     | undefined;
   /** Producers with parameters under old names. */
   readonly producers: readonly { readonly at: number; readonly moves: readonly PluginMove[] }[];
-  /** A detector given by thresholds in place, which gets an entry under this name. */
+  /** A detector given only by thresholds, which gets an entry under this name. */
   readonly detector: { readonly name: string; readonly keys: readonly Threshold[] } | undefined;
-  /** A handler of two stages that decides for itself. */
+  /** A handler of two stages that has no decider yet. */
   readonly decider: DeciderPlan | undefined;
 }
 
 const SCORER = "prefix-cache-scorer";
 export const PREFIX_PRODUCER = "approx-prefix-cache-producer";
 export const DETECTOR = "utilization-detector";
-/** Characters, where its successor `blockSizeTokens` counts tokens. */
+/** Counts characters; its successor `blockSizeTokens` counts tokens. */
 const BLOCK_CHARACTERS = "hashBlockSize";
 const BLOCK_TOKENS = "blockSizeTokens";
-/** An older name of `blockSizeTokens`, which counts while that is left at its default. */
+/** An older name of `blockSizeTokens`. It counts while `blockSizeTokens` has its default. */
 const BLOCK_ALIAS = "blockSize";
 const DEFAULT_BLOCK_TOKENS = 16;
 const CHARACTERS_PER_TOKEN = 4;
-/** What the scorer of v1.0 or v1.5 took and its producer takes now (scheduling 3.9.1). */
+/** Parameters of the scorer of v1.0 or v1.5 that its producer takes now (scheduling 3.9.1). */
 const MOVED: ReadonlySet<string> = new Set([
   BLOCK_CHARACTERS,
   "autoTune",
@@ -57,7 +57,7 @@ const MOVED: ReadonlySet<string> = new Set([
 
 type Threshold = (typeof INLINE_THRESHOLDS)[number];
 
-/** Finds everything that would be written otherwise today. */
+/** Finds all outdated parts. */
 export function planMigration(envelope: Envelope, registry: PluginRegistry): MigrationPlan {
   const plugins = envelope.plugins ?? [];
   const renamed: MigrationPlan["renamed"][number][] = [];
@@ -80,7 +80,7 @@ export function planMigration(envelope: Envelope, registry: PluginRegistry): Mig
   };
 }
 
-/** With a producer in the file the scorer's parameters stay where they are, and are refused like any unknown key. */
+/** With a producer in the file, the scorer's parameters stay in place and are refused like any unknown key. */
 function prefixOf(plugins: NonNullable<Envelope["plugins"]>, registry: PluginRegistry): MigrationPlan["prefix"] {
   const at = plugins.findIndex(
     ({ type, parameters }) => type === SCORER && Object.keys(parameters ?? {}).some((key) => MOVED.has(key)),
@@ -88,14 +88,15 @@ function prefixOf(plugins: NonNullable<Envelope["plugins"]>, registry: PluginReg
   if (at < 0 || registry.get(PREFIX_PRODUCER) === undefined) return undefined;
   if (plugins.some(({ type, name }) => type === PREFIX_PRODUCER || name === PREFIX_PRODUCER)) return undefined;
   const moves = movesOf(plugins[at]!.parameters ?? {}, "scorer");
-  // Then the limit in tokens was off unless given, and would win now.
+  // Then the limit in tokens was off by default, but would win now.
   const has = (key: string): boolean => moves.some((move) => move.key === key);
   return { at, moves, noTokenLimit: has("maxPrefixBlocksToMatch") && !has("maxPrefixTokensToMatch") };
 }
 
 /**
- * Of several block sizes one counts. On a producer: today's key unless it is left at its default beside the alias, else that,
- * else characters. On a scorer: today's key, else the alias, which counted characters from v1.1 to v1.3, else the older name.
+ * Of several block sizes one counts. On a producer: the present key, unless it has its default beside the alias; else the
+ * alias, else characters. On a scorer: the present key, else the alias, which counted characters from v1.1 to v1.3, else the
+ * older name.
  */
 function movesOf(parameters: Readonly<Record<string, unknown>>, on: "scorer" | "producer"): PluginMove[] {
   const tokens = parameters[BLOCK_TOKENS];
@@ -136,9 +137,9 @@ function detectorOf(
 }
 
 /**
- * The entries of `plugins` as they would be written today.
- * @param into receives what is wrong
- * @param warn told what to write instead
+ * Returns the entries of `plugins` in their present form.
+ * @param into receives the violations
+ * @param warn called with the new form
  */
 export function migratePlugins(
   envelope: Envelope,
@@ -150,7 +151,7 @@ export function migratePlugins(
   const entries: PluginEntry[] = (envelope.plugins ?? []).map((entry, at) => ({ ...entry, path: ["plugins", at] }));
   for (const { at, from, to } of plan.renamed) {
     const entry = entries[at]!;
-    // Where the process knows the type under its old name, too, that one tells of it.
+    // Where the process knows the type under its old name too, that definition warns.
     if (registry.get(from) !== undefined) continue;
     const name = entry.name || from;
     const instead = JSON.stringify({ name, type: to });

@@ -16,16 +16,16 @@ export type TableEntry = ConfiguredPlugin & { readonly path: Path; readonly entr
 /** The configured plugins by instance name, in the order of the file. */
 export type PluginTable = Map<string, TableEntry>;
 
-/** What `plugins` of a file comes to. */
+/** The result of reading `plugins` of a file. */
 interface ReadPlugins {
   readonly table: PluginTable;
-  /** Policies of flow control, which are no plugins yet. */
+  /** Policies of flow control; they are not plugins yet. */
   readonly policies: PolicyTable;
 }
 
 /**
  * Reads the entries of `plugins`: names, duplicates, parameters.
- * @param into receives what is wrong; a plugin with wrong parameters stays in the table, so that references to it hold
+ * @param into receives the violations; a plugin with wrong parameters stays in the table, so that references to it hold
  */
 export function readPlugins(entries: readonly PluginEntry[], registry: PluginRegistry, into: Violation[]): ReadPlugins {
   const table: PluginTable = new Map();
@@ -39,7 +39,7 @@ export function readPlugins(entries: readonly PluginEntry[], registry: PluginReg
       continue;
     }
     const policy = policyOf(type, registry);
-    // The envelope's schema let through only what one of the two knows.
+    // The schema of the envelope accepts only types that one of the two knows.
     const schema = (policy ?? registry.get(type)!).parameters;
     const wrong: Violation[] = [];
     const parsed = checkParameters(entry.parameters ?? {}, strictly(schema), [...path, "parameters"], wrong);
@@ -58,8 +58,8 @@ export function readPlugins(entries: readonly PluginEntry[], registry: PluginReg
 }
 
 /**
- * Checks parameters. A parameter that is null and may not be is as if it were not there, as templates leave it (scheduling 4.1);
- * what an author named, such as a label, is none: with one label less a selector would take more.
+ * Checks parameters. A null where the schema allows none counts as absent, because templates leave such nulls (scheduling 4.1).
+ * A null under a key that the author chose, such as a label, is an error. A selector with one label less would select more.
  */
 function checkParameters(given: Json, schema: z.ZodType, at: Path, into: Violation[]): ReturnType<typeof check> {
   const wrong: Violation[] = [];
@@ -74,7 +74,7 @@ function checkParameters(given: Json, schema: z.ZodType, at: Path, into: Violati
 
 type Json = Record<string, unknown>;
 
-/** Whether at the path there was a null under a key that the schema knows, and it is gone now. */
+/** Removes a null at the path under a key that the schema knows. @returns whether it did */
 function removeNull(from: Json, path: Path, schema: z.ZodType): boolean {
   const outer = path.slice(0, -1);
   const key = path.at(-1);
@@ -85,7 +85,7 @@ function removeNull(from: Json, path: Path, schema: z.ZodType): boolean {
   return mapping?.[key] === null && delete mapping[key];
 }
 
-/** A problem with a key that nothing known resembles says what to do about it. @param inner place in the parameters */
+/** Adds a remedy to a problem with a key that resembles no known one. @param inner place in the parameters */
 function withRemedy(problem: string, type: string, schema: z.ZodType, inner: Path): string {
   const key = String(inner.at(-1));
   if (problem !== `unknown key \`${key}\``) return problem;
@@ -96,7 +96,7 @@ function withRemedy(problem: string, type: string, schema: z.ZodType, inner: Pat
   return `${problem}; remove it${inner.length === 1 ? `, ${type} has no parameters` : ""}`;
 }
 
-/** The place in the file of a part of an entry's parameters, which may have been moved there. */
+/** Returns the place in the file of a part of an entry's parameters, which a migration may have moved. */
 export function whereItStands({ path, origins }: PluginEntry, place: Path): Path {
   const key = path.length + 1;
   const origin = origins?.get(String(place[key]));
@@ -104,9 +104,9 @@ export function whereItStands({ path, origins }: PluginEntry, place: Path): Path
 }
 
 /**
- * The plugin of the file that a section refers to by its name.
- * @param what the section, as the message calls it
- * @param into receives a name of nothing
+ * Returns the plugin of the file that a section refers to by name.
+ * @param what the name of the section in messages
+ * @param into receives a violation for a name that no plugin has
  */
 export function referencedPlugin(
   ref: string,
@@ -121,14 +121,14 @@ export function referencedPlugin(
   return plugin;
 }
 
-/** A plugin as it is when nothing configures it. */
+/** Returns a plugin with its default parameters. */
 export function defaultPlugin<K extends PluginKind>(definition: PluginDefinition<K>): ConfiguredPlugin<K> {
   return { definition, name: definition.type, parameters: definition.parameters.parse({}) };
 }
 
 /**
- * The plugin of a type as it is when nothing configures it.
- * @throws SluiceError PLUGIN_TYPE_MISSING when the process was put together without a type the defaults need
+ * Returns the plugin of a type with its default parameters.
+ * @throws SluiceError PLUGIN_TYPE_MISSING when the process lacks a type that the defaults need
  */
 export function defaultOf<K extends PluginKind>(type: string, kind: K, registry: PluginRegistry): ConfiguredPlugin<K> {
   const definition = registry.get(type);
@@ -137,19 +137,19 @@ export function defaultOf<K extends PluginKind>(type: string, kind: K, registry:
   return defaultPlugin(definition as PluginDefinition<K>);
 }
 
-/** Tells plugins of one kind from others. */
+/** Returns a test for plugins of one kind. */
 export function isOfKind<K extends PluginKind>(kind: K) {
   return <P extends ConfiguredPlugin>(plugin: P): plugin is P & ConfiguredPlugin<K> => plugin.definition.kind === kind;
 }
 
 /**
- * Unknown parameters are refused also where a plugin's author wrote a plain `z.object`, with whatever stands around it:
- * `transform`, `pipe`, `preprocess`, `default` and the like, and the alternatives of a union. Objects within are as their
- * author made them, and so are intersections, in which each side knows its own keys alone.
+ * Returns a schema that refuses unknown parameters, even where a plugin's author wrote a plain `z.object`. This also holds
+ * inside `transform`, `pipe`, `preprocess`, `default` and the like, and inside the alternatives of a union. Inner objects stay
+ * as their author made them. So do intersections, in which each side knows only its own keys.
  */
 function strictly<S extends z.core.$ZodType>(schema: S): S {
   const def = (schema as unknown as z.core.$ZodTypes)._zod.def;
-  // Some parts of a definition are made when they are first asked for, and stay so.
+  // zod computes some parts of a definition at their first use and keeps them.
   const changed = (change: object): S =>
     z.core.clone(schema, z.core.util.mergeDefs(schema._zod.def, change) as S["_zod"]["def"]);
   switch (def.type) {
@@ -176,9 +176,9 @@ function strictly<S extends z.core.$ZodType>(schema: S): S {
 }
 
 /**
- * What the author of a file should know of plugins that load: deprecated types, once each; numbers out of range that count as
- * others; the plugins' own notes.
- * @param warn told each, with its place in the file
+ * Warns about plugins that load: deprecated types, once each; numbers out of range, which count as other numbers; notes of the
+ * plugins.
+ * @param warn called for each, with its place in the file
  */
 export function advise(
   entries: readonly PluginEntry[],
@@ -194,7 +194,7 @@ export function advise(
       deprecated.add(definition.type);
       warn(entry.path, `plugin type ${definition.type} is deprecated; ${definition.deprecated}`);
     }
-    // Wrong parameters have been reported already.
+    // Wrong parameters are already reported.
     if (typeof parameters !== "object" || parameters === null) continue;
     for (const [key, given] of Object.entries(entry.parameters ?? {})) {
       const taken = (parameters as Readonly<Record<string, unknown>>)[key];

@@ -2,17 +2,17 @@ import { z } from "zod";
 import type { Path } from "../../base/document/document.ts";
 import type { PluginRegistry } from "../../base/plugin/registry.ts";
 
-/** What a policy of flow control decides (scheduling 6.6). */
+/** The role of a policy of flow control (scheduling 6.6). */
 export type PolicyRole = "ordering policy" | "fairness policy" | "usage limit policy" | "eviction policy";
 
-/** A type of policy: its parameters are checked, but there is no queue yet in which it would have an effect. */
+/** A type of policy: sluice checks its parameters, but has no queue yet for it. */
 interface Policy {
   readonly role: PolicyRole;
   readonly describe: string;
   readonly parameters: z.ZodType;
 }
 
-/** A policy as the file configures it. */
+/** A policy of the file. */
 export interface ConfiguredPolicy {
   readonly type: string;
   readonly policy: Policy;
@@ -70,24 +70,24 @@ const POLICIES: ReadonlyMap<string, Policy> = new Map([
   ["eviction-priority-then-time-ordering", LOWEST_FIRST],
 ]);
 
-/** What the reference has without being told (scheduling 4.3). */
+/** Policies that the reference has without an entry (scheduling 4.3). */
 const ALWAYS_THERE: ReadonlySet<string> = new Set([
   "fcfs-ordering-policy",
   "global-strict-fairness-policy",
   "static-usage-limit-policy",
 ]);
 
-/** The policy of a type that the process itself does not know. */
+/** Returns the policy of a type that the process itself does not know. */
 export function policyOf(type: string, registry: PluginRegistry): Policy | undefined {
   return registry.get(type) === undefined ? POLICIES.get(type) : undefined;
 }
 
-/** The types of policies that the process itself does not know. */
+/** Returns the types of policies that the process itself does not know. */
 export function policyTypes(registry: PluginRegistry): string[] {
   return [...POLICIES.keys()].filter((type) => policyOf(type, registry) !== undefined);
 }
 
-/** The policy that goes by a name, configured or there without being told. */
+/** Returns the policy with a name, configured or present without an entry. */
 export function policyNamed(name: string, policies: PolicyTable): Policy | undefined {
   return policies.get(name)?.policy ?? (ALWAYS_THERE.has(name) ? POLICIES.get(name) : undefined);
 }

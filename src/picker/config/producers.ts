@@ -9,7 +9,7 @@ import { cycleAmong } from "./references.ts";
 
 type ConfiguredProducer = ConfiguredPlugin<"producer">;
 
-/** From which producer a plugin reads a key. */
+/** The producer from which a plugin reads a key. */
 export interface Binding {
   readonly reader: ConfiguredPlugin;
   readonly key: DataKey;
@@ -17,11 +17,11 @@ export interface Binding {
 }
 
 /**
- * Says who reads what of whom, and checks that whatever is read is written by a configured producer or by one that can be made
- * with its defaults, and that no producer waits for itself (scheduling 3.4).
- * @param readers all that take part in decisions, producers excepted
- * @param companions what members of profiles bring along
- * @param into receives what is wrong, at the entry of the plugin concerned
+ * Finds the producer for each key that a plugin reads. Checks that each key has a configured producer or a default one, and
+ * that no producer waits for itself (scheduling 3.4).
+ * @param readers all plugins that take part in decisions, except producers
+ * @param companions the plugins that members of profiles need
+ * @param into receives the violations, at the entry of the plugin
  */
 export function bindProducers(
   readers: readonly ConfiguredPlugin[],
@@ -32,7 +32,7 @@ export function bindProducers(
 ): readonly Binding[] {
   const producers = [...table.values(), ...companions].filter(isOfKind("producer")) as ConfiguredProducer[];
   const place = (name: string) => table.get(name)?.path ?? [];
-  // The list grows while it is read: what is made may require more.
+  // The loop extends the list that it reads: an added producer may require further ones.
   const all: ConfiguredPlugin[] = [...readers, ...producers];
   const refused = new Set<string>();
   for (const reader of all)
@@ -74,7 +74,7 @@ export function bindProducers(
 }
 
 /**
- * Checks that plugins which look at the same figures take them of the same producer.
+ * Checks that plugins which work together read each key from the same producer.
  * @param together the profile handler and the plugins it works with
  * @param into receives the first pair that differs
  */
@@ -95,8 +95,8 @@ export function checkShared(
 }
 
 /**
- * Configured producers that nobody reads though somebody reads what they write, of another one: the reader lacks the parameter
- * that chooses among them.
+ * Returns configured producers without a reader, where another producer serves the readers of their keys: a reader lacks the
+ * parameter that chooses among them.
  */
 export function passedOver(
   bindings: readonly Binding[],
@@ -109,22 +109,22 @@ export function passedOver(
   });
 }
 
-/** A plugin that comes along with another one. */
+/** A plugin that another plugin needs and adds. */
 export interface Companion {
   readonly plugin: ConfiguredPlugin;
-  /** Instance name of the other one. */
+  /** Instance name of the plugin that needs it. */
   readonly by: string;
 }
 
 /**
- * The plugins that members of profiles and the handler bring along. Those that want the same one share it; what wants other
- * parameters gets one of its own. A configured plugin of the type, by whatever name of it, takes their place.
+ * Returns the companions of the handler and of the members of profiles. Members with equal parameters share one; other
+ * parameters get one of their own. A configured plugin of the type, under any of its names, replaces them.
  */
 export function companionsOf(members: readonly ConfiguredPlugin[], table: PluginTable): readonly Companion[] {
   const configured = new Set([...table.values()].map(({ definition }) => currentType(definition.type)));
   const made: Companion[] = [];
   for (const member of members) {
-    // Wrong parameters have been reported already.
+    // Wrong parameters are already reported.
     if (member.parameters === undefined) continue;
     for (const { definition, parameters } of member.definition.companions?.(member.parameters) ?? []) {
       const { type } = definition;
@@ -139,7 +139,7 @@ export function companionsOf(members: readonly ConfiguredPlugin[], table: Plugin
   return made;
 }
 
-/** Refuses plugins of the file that have the name of one that comes along with another: of two of a name one would get lost. */
+/** Refuses plugins of the file that have the name of a companion: of two plugins with one name, one would be lost. */
 export function checkCompanions(companions: readonly Companion[], table: PluginTable, into: Violation[]): void {
   for (const { plugin, by } of companions) {
     const other = table.get(plugin.name);
@@ -149,7 +149,10 @@ export function checkCompanions(companions: readonly Companion[], table: PluginT
   }
 }
 
-/** Whether a companion is what a member wants. A producer is found by its name: by its type, or by that of the one reader. */
+/**
+ * Whether a companion is the one that a member needs. A producer with another name than its type belongs to the member that
+ * added it.
+ */
 function serves({ plugin, by }: Companion, member: string, parameters: unknown): boolean {
   const { definition, name } = plugin;
   if (definition.kind === "producer" && name !== definition.type && by !== member) return false;

@@ -10,10 +10,10 @@ import type { PolicyTable } from "./policies.ts";
 
 type ProfileEntry = NonNullable<Envelope["schedulingProfiles"]>[number];
 
-/** What a scorer weighs when the file doesn't say (scheduling 4.3). */
+/** The weight of a scorer without one in the file (scheduling 4.3). */
 const DEFAULT_WEIGHT = 1;
 
-/** Kinds that the reference lets stand in a profile, where they do nothing. */
+/** Kinds that the reference accepts in a profile without any effect. */
 const HARMLESS: Readonly<Partial<Record<PluginKind, string>>> = {
   parser: "name it in requestHandler.parsers",
   "request-hook": "a hook works by being configured",
@@ -29,11 +29,11 @@ const HARMLESS: Readonly<Partial<Record<PluginKind, string>>> = {
 };
 
 /**
- * The members that one entry of `schedulingProfiles` names, in its order; without a picker when it names none.
+ * Returns the members that one entry of `schedulingProfiles` names, in its order; without a picker when it names none.
  * @param at place of the entry in the document
- * @param into receives what is wrong
- * @param policies of flow control, which are without effect in a profile, too
- * @param warn receives what is without effect: other kinds stand in profiles of published configurations
+ * @param into receives the violations
+ * @param policies of flow control, which also have no effect in a profile
+ * @param warn called for members without effect: published configurations have other kinds in profiles
  */
 export function readProfile(
   entry: ProfileEntry,
@@ -84,7 +84,9 @@ export function readProfile(
   return members;
 }
 
-/** Every configured filter, scorer and picker: the profile of a file that has plugins and no profiles (scheduling 4.3). */
+/**
+ * Returns every configured filter, scorer and picker: the profile of a file that has plugins and no profiles (scheduling 4.3).
+ */
 export function profileOfAll(table: PluginTable, into: Violation[]): ProfilePlugin[] {
   const members: ProfilePlugin[] = [];
   let picker: string | undefined;
@@ -101,12 +103,12 @@ export function profileOfAll(table: PluginTable, into: Violation[]): ProfilePlug
   return members;
 }
 
-/** What a plugin is in a profile: where its own kind has no place there, the filter that it is besides, if it is one. */
+/** Returns the definition that a plugin has in a profile. A plugin of a kind that has no place there may also be a filter. */
 function inProfile(definition: PluginDefinition): PluginDefinition {
   return isMember(definition.kind) ? definition : (definition.inProfile ?? definition);
 }
 
-/** Whether plugins of a kind stand in profiles. */
+/** Whether plugins of a kind belong in profiles. */
 export function isMember(kind: string): kind is MemberKind {
   return kind === "filter" || kind === "scorer" || kind === "picker";
 }
@@ -114,9 +116,9 @@ export function isMember(kind: string): kind is MemberKind {
 const SINGLE = "single-profile-handler";
 
 /**
- * The profile handler: the configured one, or for a single profile the one that runs it (scheduling 4.3).
- * @param profiles how many there are
- * @param into receives several handlers, and several profiles without one that copes with them
+ * Returns the profile handler: the configured one, or the default one for a single profile (scheduling 4.3).
+ * @param profiles the number of profiles
+ * @param into receives several handlers, and several profiles without a handler for several
  * @throws SluiceError PLUGIN_TYPE_MISSING
  */
 export function readHandler(
@@ -149,7 +151,7 @@ export function readHandler(
   return first ?? defaultOf(SINGLE, "profile-handler", registry);
 }
 
-/** Handlers that can't do without a certain profile: its name (scheduling 3.7). */
+/** Handlers that need a certain profile, with its name (scheduling 3.7). */
 const NEEDED: ReadonlyMap<string, (parameters: StageNames) => string> = new Map(
   ["disagg-profile-handler", "pd-profile-handler"].map((type) => [
     type,
@@ -162,26 +164,26 @@ interface StageNames {
   readonly decodeProfile?: string | undefined;
 }
 
-/** Refuses a handler whose requests would all be refused, as the profile that answers them is missing. */
+/** Refuses a handler without the profile that it needs, because it would refuse every request. */
 export function checkNeededProfile(
   { definition, name, parameters }: ConfiguredPlugin,
   profiles: readonly string[],
   table: PluginTable,
   into: Violation[],
 ): void {
-  // Wrong parameters have been reported already.
+  // Wrong parameters are already reported.
   const needed = parameters === undefined ? undefined : NEEDED.get(definition.type)?.(parameters as StageNames);
   if (needed === undefined || profiles.includes(needed)) return;
   const problem = `plugin ${name} answers every request by the profile ${needed}, which does not exist; add it to schedulingProfiles, or name another one in the parameters of the plugin; there ${profiles.length === 1 ? "is" : "are"} ${profiles.join(", ")}`;
   into.push({ path: table.get(name)?.path ?? [], problem });
 }
 
-/** Parameters that name a profile; those in `profiles` do, too. */
+/** Parameters that name a profile, besides those in `profiles`. */
 const NAMES_PROFILE = /(^p|P)rofile(Name)?$/;
 
 /**
- * Tells of parameters that name a profile which does not exist: requests would be refused, or a stage never run.
- * @param warn told each, with its place in the file
+ * Warns about parameters that name a profile that does not exist: requests would be refused, or a stage would never run.
+ * @param warn called for each, with its place in the file
  */
 export function warnOfProfiles(
   profiles: readonly string[],

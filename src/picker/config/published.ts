@@ -18,8 +18,8 @@ const REMOTE =
   "it weighs other clusters, of which Sluice reads one metrics page each, as of any endpoint; use the plugin for endpoints meanwhile, such as queue-scorer";
 
 /**
- * Plugin types of the reference releases that don't exist here yet (scheduling 1.8, 3.7-3.17, appendix C): why, and what
- * to do instead. What a process knows by now it takes, whatever stands here.
+ * Plugin types of the reference releases that do not exist here yet (scheduling 1.8, 3.7-3.17, appendix C), each with the
+ * reason and a remedy. A type that the process already has is accepted in spite of this list.
  */
 const NOT_YET: ReadonlyMap<string, string> = new Map([
   // latency goals
@@ -37,7 +37,7 @@ const NOT_YET: ReadonlyMap<string, string> = new Map([
     "data-parallel-profile-handler",
     "it leaves it to a sidecar which rank serves, and here each rank is an endpoint of its own; remove it and list the ports of all ranks in targetPorts of the InferencePool",
   ],
-  // what engines have in their caches
+  // the caches of engines
   ["precise-prefix-cache-scorer", KV_EVENTS],
   ["precise-prefix-cache-producer", KV_EVENTS],
   ["mm-embeddings-cache-scorer", MULTIMODAL],
@@ -54,7 +54,7 @@ const NOT_YET: ReadonlyMap<string, string> = new Map([
     "lmetric-scorer",
     "it multiplies tokens to compute by requests in flight, which no scorer of Sluice does; use token-load-scorer with prefix-cache-scorer meanwhile",
   ],
-  // what is known of endpoints
+  // attributes of endpoints
   ["endpoint-attribute-scorer", `${ATTRIBUTES}; load-aware-scorer and kv-cache-utilization-scorer go by those`],
   ["endpoint-attribute-filter", `${ATTRIBUTES}; utilization-filter goes by those`],
   ["topology-affinity-scorer", TOPOLOGY],
@@ -73,14 +73,14 @@ const NOT_YET: ReadonlyMap<string, string> = new Map([
   ],
 ]);
 
-/** Why a type of the reference does not exist here yet, with a remedy; undefined for types that no release knows. */
+/** Returns the reason why a type of the reference does not exist here yet, with a remedy; undefined for types of no release. */
 export function whyNotYet(type: string): string | undefined {
   return NOT_YET.get(type) ?? (/^multicluster-(?!file-discovery$)/.test(type) ? REMOTE : undefined);
 }
 
 const TREE = "it was a step of the decision tree of v0.5; use decision-tree-filter without parameters, the whole tree";
 
-/** Plugin types that no release has had since v1.0, and what came of them. */
+/** Plugin types that no release has had since v1.0, each with its replacement. */
 const NO_MORE: ReadonlyMap<string, string> = new Map([
   ["low-queue-filter", TREE],
   ["least-queue-filter", TREE],
@@ -88,7 +88,7 @@ const NO_MORE: ReadonlyMap<string, string> = new Map([
   ["lora-affinity-filter", TREE],
 ]);
 
-/** Why a type of releases before v1.0 does not exist any more, with a remedy; undefined for all others. */
+/** Returns the reason why a type of releases before v1.0 does not exist any more, with a remedy; undefined for all others. */
 export function whyNoMore(type: string): string | undefined {
   return NO_MORE.get(type);
 }
@@ -98,7 +98,7 @@ const IN_A_CACHE =
 const IN_A_TREE = "is not supported any more: the tree of v0.3 is the only one; remove it";
 const OF_PREFIXES = "has no effect here, block sizes belong to the producer of prefix matches; remove it";
 
-/** Parameters that published files give to plugins that don't take them (any more, or yet), and what came of them. */
+/** Parameters in published files that the plugin does not take (any more, or yet), each with the reason. */
 const PARAMETERS: ReadonlyMap<string, ReadonlyMap<string, string>> = new Map([
   [
     "prefix-cache-scorer",
@@ -128,7 +128,7 @@ const PARAMETERS: ReadonlyMap<string, ReadonlyMap<string, string>> = new Map([
   ],
 ]);
 
-/** Why a plugin doesn't take a parameter that published files give it, with a remedy; undefined for all others. */
+/** Returns the reason why a plugin does not take a parameter of published files, with a remedy; undefined for all others. */
 export function whyNoParameter(type: string, key: string): string | undefined {
   return PARAMETERS.get(type)?.get(key);
 }
@@ -162,7 +162,7 @@ export function isExperimental(type: string): boolean {
   return EXPERIMENTAL_TYPES.has(type) || type.startsWith("multicluster-");
 }
 
-/** Types under their former names: they took the same parameters (scheduling 3.7, 3.10, 3.15, appendix C). */
+/** Former names of types, with the same parameters (scheduling 3.7, 3.10, 3.15, appendix C). */
 const RENAMED_TYPES: ReadonlyMap<string, string> = new Map([
   ["tokenizer", "token-producer"],
   ["kv-cache-scorer", "kv-cache-utilization-scorer"],
@@ -171,12 +171,12 @@ const RENAMED_TYPES: ReadonlyMap<string, string> = new Map([
   ["prefill-header-handler", "disagg-headers-handler"],
 ]);
 
-/** What a type is called now. */
+/** Returns the present name of a type. */
 export function currentType(type: string): string {
   return RENAMED_TYPES.get(type) ?? type;
 }
 
-/** What a type is called now, if it has another name and that one exists here. */
+/** Returns the present name of a type, if it differs and exists here. */
 export function renamedType(type: string, registry: PluginRegistry): string | undefined {
   const now = RENAMED_TYPES.get(type);
   return now === undefined || registry.get(now) === undefined ? undefined : now;

@@ -8,13 +8,13 @@ import type { ConfiguredPlugin } from "./effective.ts";
 import { type PluginTable, type TableEntry, whereItStands } from "./plugins.ts";
 import type { PolicyTable } from "./policies.ts";
 
-/** Parameters that name another plugin, whatever its kind (scheduling 4.3). */
+/** Parameters that name another plugin of any kind (scheduling 4.3). */
 const PLUGIN_REF = /PluginRef$/;
 
 /**
- * Checks the parameters that name other plugins: those of which a definition tells, and those whose key ends in `PluginRef` or
+ * Checks the parameters that name other plugins: those that a definition declares, and those whose key ends in `PluginRef` or
  * `ProducerName` (scheduling 3.4, 4.3).
- * @param into receives names of nothing, of the wrong kind of plugin, and plugins that refer to each other in a circle
+ * @param into receives names that no plugin has, plugins of the wrong kind, and plugins that refer to each other in a circle
  * @returns instance names that something refers to
  */
 export function checkReferences(
@@ -55,7 +55,7 @@ export function checkReferences(
 type Reference = Omit<PluginReference, "kind"> & { readonly kind: PluginReference["kind"] | undefined };
 
 function referencesOf({ definition, parameters }: TableEntry): Reference[] {
-  // Wrong parameters have been reported already.
+  // Wrong parameters are already reported.
   if (typeof parameters !== "object" || parameters === null) return [];
   const found: Reference[] = [...(definition.references?.(parameters) ?? [])];
   const told = new Set(found.map(({ path }) => formatPath(path)));
@@ -81,7 +81,7 @@ function isProducerName(path: Path): boolean {
   return PRODUCER_NAME.test(String(path.at(-1)));
 }
 
-/** Whether `name` is what a producer goes by that is made with its defaults since nothing configured does its work. */
+/** Whether `name` is the name of a default producer that will be added, because no configured one does its work. */
 function willBeMade(name: string, table: PluginTable, registry: PluginRegistry): boolean {
   const definition = registry.get(name);
   if (definition?.kind !== "producer" || !definition.parameters.safeParse({}).success) return false;
@@ -90,11 +90,11 @@ function willBeMade(name: string, table: PluginTable, registry: PluginRegistry):
   );
 }
 
-/** The plugins that a plugin refers to, near or far. */
+/** Returns the plugins that a plugin refers to, directly or through others. */
 export function referredBy(plugin: ConfiguredPlugin, table: PluginTable): readonly TableEntry[] {
   const found: TableEntry[] = [];
   const visit = ({ definition, parameters }: ConfiguredPlugin): void => {
-    // Wrong parameters have been reported already.
+    // Wrong parameters are already reported.
     if (parameters === undefined) return;
     for (const { name, kind } of definition.references?.(parameters) ?? []) {
       const other = table.get(name);
@@ -107,7 +107,7 @@ export function referredBy(plugin: ConfiguredPlugin, table: PluginTable): readon
   return found;
 }
 
-/** Plugins of which each names the next and the last one the first; undefined when there are none. */
+/** Returns a cycle of plugins, in which each names the next and the last one the first; undefined when there is none. */
 function findCycle(table: PluginTable): readonly TableEntry[] | undefined {
   return cycleAmong([...table.values()], ({ definition, parameters }) =>
     parameters === undefined
@@ -117,8 +117,8 @@ function findCycle(table: PluginTable): readonly TableEntry[] | undefined {
 }
 
 /**
- * Things of which each leads to the next and the last one back to the first; undefined when there are none.
- * @param next where one leads to
+ * Returns a cycle of things, in which each leads to the next and the last one to the first; undefined when there is none.
+ * @param next returns the things that one leads to
  */
 export function cycleAmong<T>(things: readonly T[], next: (thing: T) => readonly T[]): readonly T[] | undefined {
   const done = new Set<T>();

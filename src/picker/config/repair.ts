@@ -3,33 +3,33 @@ import { formatPath, type Path } from "../../base/document/document.ts";
 import { nearest } from "../../base/document/nearest.ts";
 import { check, isUnknownKey, knownKeys, type Violation } from "../../base/document/validate.ts";
 
-/** A document that keeps its schema since what was wrong with it is renamed, filled in or left out. */
+/** A document that fits its schema, because its wrong parts were renamed, filled in or removed. */
 export interface Repaired<T> {
   readonly output: T;
-  /** The place in the file of a place in the repaired document. */
+  /** Returns the place in the file of a place in the repaired document. */
   original(path: Path): Path;
-  /** Whether something below a place of the repaired document was left out. */
+  /** Whether a part below a place of the repaired document was removed. */
   isCut(path: Path): boolean;
-  /** Texts of list entries that were left out, such as names: what refers to one of these is not at fault. */
+  /** Texts of removed list entries, such as names: a reference to one of these is no error. */
   readonly lost: ReadonlySet<string>;
 }
 
-/** What stands in for a value that is missing or wrong, by its key. @param n counts the substitutes of a document */
+/** The substitutes for missing or wrong values, by key. @param n counts the substitutes of a document */
 export type Substitutes = Readonly<Record<string, (n: number) => unknown>>;
 
-/** How often a document is repaired: leaving a key out makes its entry wrong, and so on outwards. */
+/** The most rounds of repair of a document: a removed key makes its entry wrong, and so on outwards. */
 const ROUNDS = 10;
 const HOLE = Symbol("left out");
 
 type Container = Record<string | number, unknown>;
 
 /**
- * Checks a document, and repairs a copy of it as far as possible, so that a further check may find what else is wrong. An
- * unknown key that resembles a missing one takes its place; what is missing is taken from `substitutes`; anything else that
- * is wrong is left out, and its list entry with it where the entry cannot do without.
- * @param known mistakes that were found before; what they stand at is left out
- * @param into receives what is wrong, by place in the file
- * @returns undefined where nothing is left that could be checked
+ * Checks a document and repairs a copy of it as far as possible, so that a further check may find other violations. An unknown
+ * key that resembles a missing one replaces it. `substitutes` supplies missing values. Any other wrong part is removed, with
+ * its list entry where the entry needs it.
+ * @param known violations that were found before; the parts at their places are removed
+ * @param into receives the violations, by place in the file
+ * @returns undefined when nothing is left to check
  */
 export function checkAndRepair<S extends z.ZodType>(
   value: unknown,
@@ -68,12 +68,12 @@ class Repair {
   readonly lost = new Set<string>();
   readonly #schema: z.ZodType;
   readonly #substitutes: Substitutes;
-  /** Of containers that were changed: the key in the file of each key that is another one there. */
+  /** For changed containers: the key in the file for each key that differs there. */
   readonly #keys = new WeakMap<object, Map<string | number, string | number>>();
   /** The keys of containers that have a substitute. */
   readonly #mended = new WeakMap<object, Set<string>>();
   #count = 0;
-  /** Containers of which something was left out. */
+  /** Containers with removed parts. */
   readonly #cut = new WeakSet<object>();
 
   constructor(value: unknown, schema: z.ZodType, substitutes: Substitutes) {
@@ -98,9 +98,9 @@ class Repair {
     return (at !== undefined && this.#cut.has(at)) || (isGone && this.#cut.has(parent));
   }
 
-  /** Makes good for violations of the value as it is now; false when nothing is left of it. */
+  /** Repairs the violations of the present value; false when nothing is left of it. */
   mend(violations: readonly Violation[]): boolean {
-    // A key in its place may be all that others are wrong for.
+    // One renamed key may solve all other violations.
     if (violations.filter(({ path, problem }) => isUnknownKey(problem) && this.#renamed(path)).length > 0) return true;
     for (const { path } of violations) {
       if (path.length === 0) return false;
@@ -114,7 +114,7 @@ class Repair {
     return true;
   }
 
-  /** The containers on the way down a path, the whole value first; shorter where the path leads out of it. */
+  /** Returns the containers along a path, the whole value first; fewer where the path leads out of the value. */
   #containers(path: Path): Container[] {
     const found: Container[] = [];
     let at = this.value;
@@ -144,7 +144,7 @@ class Repair {
       return false;
     if (typeof parent[key] === "string") this.lost.add(parent[key]);
     parent[key] = this.#substitutes[key]!(this.#count++);
-    // Where that is no remedy either, it is left out the next time.
+    // When the substitute is wrong too, the next round removes it.
     this.#mended.set(parent, new Set(this.#mended.get(parent)).add(key));
     return true;
   }
@@ -159,10 +159,10 @@ class Repair {
     else delete parent[key];
   }
 
-  /** Leaves out the innermost list entry, or key, that holds what is missing at a path. */
+  /** Removes the innermost list entry, or key, around a missing value at a path. */
   #leaveOutEntry(path: Path): boolean {
     const containers = this.#containers(path);
-    // The last container is the one that lacks something.
+    // The last container is the one with the missing value.
     const at = containers.length - 2;
     const outer = containers[at];
     const key = path[at];
@@ -171,7 +171,7 @@ class Repair {
     return true;
   }
 
-  /** Closes the holes in lists, and notes where what follows them stood. */
+  /** Closes the holes in lists, and keeps the former places of the entries after them. */
   #close(at: unknown): void {
     if (!isContainer(at)) return;
     if (Array.isArray(at) && at.includes(HOLE)) {

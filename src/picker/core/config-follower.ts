@@ -11,13 +11,13 @@ import { sameDataLayer } from "./metrics-settings.ts";
 
 export interface ConfigFollowerOptions {
   readonly file: string;
-  /** The configuration in force, which was read from the file. */
+  /** The configuration in force, read from the file. */
   readonly config: EffectiveConfig;
-  /** What the file was when that was read, by `fileSignature`. */
+  /** The signature of the file when it was read, by `fileSignature`. */
   readonly seen: string;
-  /** Reads the file anew, without putting it in force. Throws what is wrong with it. */
+  /** Reads the file again, without putting it in force. Throws the errors of the file. */
   read(): Promise<EffectiveConfig>;
-  /** Puts a configuration in force. Throws what the making of a plugin throws; then the old one stays. */
+  /** Puts a configuration in force. Throws the error of a plugin's creation; then the old configuration stays. */
   use(config: EffectiveConfig): void;
   readonly metrics: Metrics;
   readonly clock: Clock;
@@ -25,9 +25,9 @@ export interface ConfigFollowerOptions {
 }
 
 /**
- * Follows the configuration file. A new one is in force from the next request on, and plugins that it describes as before
- * go on with what they have learnt. A broken one leaves the old one in force, and says so: in the log, with every problem and
- * its line, and in `sluice_config_refused`. Where metrics and endpoints come from is settled at the start of the process.
+ * Follows the configuration file. A new configuration is in force from the next request on. Plugins whose description is
+ * unchanged keep their state. A broken one leaves the old one in force. The log then shows every problem with its line, and
+ * `sluice_config_refused` is 1. Sources of metrics and the discovery change only at the next start of the process.
  */
 export class ConfigFollower {
   readonly #options: ConfigFollowerOptions;
@@ -39,7 +39,7 @@ export class ConfigFollower {
     this.#options = options;
     this.#config = config;
     this.#tell(config, false);
-    // On the page from the start: an alert on a counter that is not there never fires.
+    // The page shows both from the start: an alert on a missing counter never fires.
     for (const result of ["applied", "refused"]) options.metrics.configReloadsTotal.with(result);
     this.#watch = new FolderWatch({
       folder: dirname(file),
@@ -50,7 +50,7 @@ export class ConfigFollower {
     });
   }
 
-  /** Begins to follow; what changed since the configuration was read is not missed. */
+  /** Begins to follow. It also finds a change since the configuration was read. */
   start(): Promise<void> {
     return this.#watch.start(this.#options.seen);
   }
@@ -76,7 +76,7 @@ export class ConfigFollower {
     } catch (error) {
       metrics.configReloadsTotal.with("refused").inc();
       this.#tell(this.#config, true);
-      // Ours names every problem with its line, and is as long as it takes.
+      // A SluiceError names every problem with its line, so its message is not shortened.
       const problems = error instanceof SluiceError ? error.message : messageOf(error);
       log.error({ file }, `the changed configuration is refused, the old one stays in force: ${problems}`);
     }
@@ -90,7 +90,7 @@ export class ConfigFollower {
   }
 }
 
-/** Follows the file that a process takes its configuration from, if there is one. @returns what stops that */
+/** Follows the configuration file of a process, if there is one. @returns a function that stops this */
 export async function followConfig(options: {
   readonly file: string | undefined;
   readonly config: EffectiveConfig;

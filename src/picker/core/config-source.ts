@@ -13,26 +13,26 @@ import { loadConfig } from "../config/load.ts";
 import { type DecisionTreeParameters, decisionTreeFilter } from "../scheduling/plugins/decision-tree-filter.ts";
 import { PluginModules } from "./plugins/plugin-modules.ts";
 
-/** The largest configuration, bytes. */
+/** The largest configuration in bytes. */
 export const MAX_CONFIG_BYTES = 1024 * 1024;
 
-/** Modules of users, as this process has imported them. */
+/** The modules of users that this process has imported. */
 export const PLUGIN_MODULES = new PluginModules(realClock);
 
-/** Where a configuration comes from; nothing = the built-in default. */
+/** The origin of a configuration; an empty object = the built-in default. */
 export interface ConfigSource {
   readonly configFile?: string | undefined;
   readonly configText?: string | undefined;
-  /** Name of a built-in profile, instead of a file or a text. */
+  /** Name of a built-in profile, in place of a file or a text. */
   readonly profile?: string | undefined;
-  /** Alpha plugins may be named (scheduling 3.1). */
+  /** The configuration may name alpha plugins (scheduling 3.1). */
   readonly allowExperimental?: boolean | undefined;
-  /** Environment, of which v0.3's scheduler took its constants. */
+  /** The environment, in which v0.3's scheduler found its constants. */
   readonly env?: Readonly<Record<string, string | undefined>> | undefined;
 }
 
 /**
- * Reads the configuration and says in the log what is in force.
+ * Reads the configuration and logs it.
  * @throws SluiceError DOCUMENT_..., PLUGIN_LOAD, with every problem and its line; FLAG_CONFLICT, FLAG_VALUE
  */
 export async function readConfig(source: ConfigSource, log: Logger): Promise<EffectiveConfig> {
@@ -41,7 +41,7 @@ export async function readConfig(source: ConfigSource, log: Logger): Promise<Eff
   return config;
 }
 
-/** As `readConfig`, for a configuration that may yet come into force. */
+/** As `readConfig`, for a configuration that is not in force yet. */
 export async function checkedConfig(source: ConfigSource, log: Logger): Promise<EffectiveConfig> {
   const document = await documentOf(source);
   const { registry, warnings } = await PLUGIN_MODULES.load(document, folderOf(source.configFile));
@@ -51,7 +51,7 @@ export async function checkedConfig(source: ConfigSource, log: Logger): Promise<
   return config;
 }
 
-/** Where the modules start that a configuration names by relative paths; undefined = nowhere. */
+/** Returns the folder for relative paths of modules; undefined = none. */
 export function folderOf(configFile: string | undefined): string | undefined {
   return configFile === undefined ? undefined : dirname(resolve(configFile));
 }
@@ -74,7 +74,7 @@ async function documentOf({ configFile, configText, profile }: ConfigSource): Pr
 const WHOLE = /^[+-]?\d{1,15}$/;
 const REAL = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
 
-/** v0.3's environment variables (scheduling 2.1), and what each is the default of. */
+/** v0.3's environment variables (scheduling 2.1), each with the parameter whose default it sets. */
 const VARIABLES: readonly (readonly [name: string, parameter: keyof DecisionTreeParameters, syntax: RegExp])[] = [
   ["KV_CACHE_THRESHOLD", "kvCacheThreshold", REAL],
   ["QUEUE_THRESHOLD_CRITICAL", "queueThresholdCritical", WHOLE],
@@ -83,8 +83,8 @@ const VARIABLES: readonly (readonly [name: string, parameter: keyof DecisionTree
 ];
 
 /**
- * `config` with the decision trees in it taking from v0.3's environment variables what the file does not say. A value that
- * is no number is reported and ignored; its range is not checked, as it was not then.
+ * Returns `config` with values of v0.3's environment variables for the parameters of decision trees that the file lacks. A
+ * value that is no number is reported and ignored. The range is not checked, as in v0.3.
  */
 function withLegacyEnvironment(
   config: EffectiveConfig,

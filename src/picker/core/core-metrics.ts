@@ -8,24 +8,24 @@ import type { ResourceStore } from "../../pool/resources/resource-store.ts";
 import type { PluginCalls } from "../exchange/request-hooks.ts";
 import type { SchedulerHooks } from "../scheduling/plugin-calls.ts";
 
-/** Distinct model names in labels, for the life of the process (scheduling 8.1). */
+/** The most distinct model names in labels, for the life of the process (scheduling 8.1). */
 const MAX_MODELS = 1000;
 
 /**
- * What keeps model names in labels bounded, one for all metrics of a process: a name then looks the same in each. Names that
- * InferenceModelRewrites use keep their own label (S-96).
+ * Returns the guard that bounds the model names in labels. All metrics of a process share one guard, so that a name looks the
+ * same in each. Names in InferenceModelRewrites keep their own label (S-96).
  * @param resources undefined = there are none
  */
 export function modelGuard(resources: Pick<ResourceStore, "rewriteNames"> | undefined): LabelGuard {
   return new LabelGuard(MAX_MODELS, (name) => resources?.rewriteNames(name) ?? false);
 }
 
-/** Distinct label sets of attempts that are kept at hand: one per endpoint and model. */
+/** The most label sets of attempts in the cache: one per endpoint and model. */
 const MAX_CACHED = 4096;
 
 /**
- * Counts and times what the scheduler does, under the reference's names (scheduling 8.5).
- * @param models keeps the names that clients choose in bounds
+ * Counts and times the scheduler's work, under the reference's names (scheduling 8.5).
+ * @param models bounds the names that clients choose
  */
 export function schedulerHooks(metrics: Metrics, log: RateLimitedLog, models = modelGuard(undefined)): SchedulerHooks {
   const duration = metrics.schedulerDuration.with();
@@ -74,7 +74,7 @@ export function schedulerHooks(metrics: Metrics, log: RateLimitedLog, models = m
   };
 }
 
-/** Times the plugins that exchanges call themselves, in the same family. */
+/** Times the plugins that exchanges call, in the same metric family. */
 export function pluginCalls(metrics: Metrics, clock: Clock): PluginCalls {
   return {
     now: () => clock.now(),
@@ -83,9 +83,8 @@ export function pluginCalls(metrics: Metrics, clock: Clock): PluginCalls {
 }
 
 /**
- * Counts what InferenceModelRewrites decide, under the reference's name (scheduling 8.5).
- * @param models keeps the names that clients choose in bounds; rewrite and target come from objects, whose number and size
- *   are bounded
+ * Counts the decisions of InferenceModelRewrites, under the reference's name (scheduling 8.5).
+ * @param models bounds the names that clients choose; rewrite and target are from objects, whose number and size are bounded
  */
 export function rewriteCounter(
   metrics: Metrics,
@@ -95,17 +94,17 @@ export function rewriteCounter(
     metrics.modelRewriteDecisionsTotal.with(rewrite, models.admit(model), target).inc();
 }
 
-/** What a detector says of the pool. */
+/** The detector's measurement of the pool. */
 export interface PoolSaturation {
   /** Instance name. */
   readonly detector: string;
   /** 1 and above = saturated. */
   readonly value: number;
-  /** Endpoints without fresh metrics, where the detector needs those. */
+  /** Number of endpoints without fresh metrics, where the detector needs those. */
   readonly staleEndpoints: number | undefined;
 }
 
-/** What `showSaturation` needs of the core. */
+/** The parts of the core that `showSaturation` needs. */
 interface Saturable {
   readonly registry: MetricsRegistry;
   readonly metrics: Metrics;
@@ -113,15 +112,15 @@ interface Saturable {
 }
 
 /**
- * Shows how saturated the pool is, and how many endpoints the detector could not judge (scheduling 5.3, 8.6): from 1 on
- * sheddable requests are refused. Worked out whenever the page is rendered.
- * @returns what stops it
+ * Shows the saturation of the pool, and the number of endpoints without fresh metrics (scheduling 5.3, 8.6). From 1 on, sluice
+ * refuses sheddable requests. The value is computed for each scrape of the page.
+ * @returns a function that stops this
  */
 export function showSaturation(core: Saturable, poolName: string): () => void {
   const { registry, metrics } = core;
   const saturation = metrics.poolSaturation.with(poolName, "effective");
   return registry.onRender(() => {
-    // Where the detector fails, nothing is known: the page must not go on showing what was.
+    // When the detector fails, the value is unknown: the page must not show the previous one.
     saturation.set(Number.NaN);
     metrics.staleEndpoints.clear();
     const { detector, value, staleEndpoints } = core.saturation();

@@ -8,9 +8,9 @@ import type { InferenceCore } from "./inference-core.ts";
 import { instancesOf } from "./plan.ts";
 
 /**
- * Starts the discovery: the file of `--endpoints`, which may hold host names and is watched, or the plugin that the
- * configuration names, which is stricter.
- * @throws SluiceError FLAG_CONFLICT, ENDPOINTS_MISSING, and whatever is wrong with the file
+ * Starts the discovery. It is either the file of `--endpoints`, which may contain host names and is watched, or the plugin that
+ * the configuration names, which is stricter.
+ * @throws SluiceError FLAG_CONFLICT, ENDPOINTS_MISSING, and the errors of the file
  */
 export async function startDiscovery(
   core: InferenceCore,

@@ -9,25 +9,25 @@ import { LegacyAdmission } from "../flowcontrol/legacy-admission.ts";
 import type { SchedulingPlan } from "../scheduling/profile.ts";
 import { type InstancesParts, instancesOf, planOf } from "./plan.ts";
 
-/** What is made of one configuration. */
+/** The parts made from one configuration. */
 export interface InForce extends DecisionParts {
   readonly instances: PluginInstances;
   readonly plan: SchedulingPlan;
   readonly detector: { readonly name: string; readonly plugin: SaturationDetector };
   readonly hooks: RequestHooks;
-  /** The configured parsers; none = the default ones, which get along with every protocol. */
+  /** The configured parsers; none = the default ones, which work with every protocol. */
   readonly named: readonly { readonly name: string; readonly plugin: RequestParser }[];
 }
 
-/** What a configuration is put into. */
+/** The parts of the process that a configuration needs. */
 export interface InForceParts extends InstancesParts {
-  /** Request hooks besides those of the configuration, behind them. */
+  /** Request hooks that run after those of the configuration. */
   readonly ownHooks: readonly OwnHook[];
   readonly failures: RateLimitedLog;
   readonly calls: PluginCalls;
 }
 
-/** Makes all plugins of a configuration. Throws what the making of a plugin throws; then none of them is left open. */
+/** Creates all plugins of a configuration. Throws the error of a plugin's creation; then no created plugin stays open. */
 export function makeInForce(config: EffectiveConfig, parts: InForceParts): InForce {
   const instances = instancesOf(config, parts);
   try {

@@ -35,15 +35,15 @@ import { Scheduler } from "../scheduling/scheduler.ts";
 import { modelGuard, type PoolSaturation, pluginCalls, rewriteCounter, schedulerHooks } from "./core-metrics.ts";
 import { type InForce, makeInForce } from "./in-force.ts";
 
-/** One request body, by default (docs/spec/decisions.md#sizes). */
+/** The default limit of one request body (docs/spec/decisions.md#sizes). */
 const MAX_REQUEST_BYTES = 32 * 1024 * 1024;
 const FULL_RECORDS_EVERY = 256;
 
-/** How much a process keeps and tells of its decisions. */
+/** The settings for decision records and for decisions in answers. */
 export interface ExplainSettings {
-  /** Answers to requests that ask for it carry the decision; default false. */
+  /** Answers carry the decision for requests that ask for it; default false. */
   readonly decisionHeader: boolean;
-  /** One decision in this many is recorded in full, 0 = only those that are asked for; default 256. */
+  /** One decision in this many gets a full record, 0 = only those that are asked for; default 256. */
   readonly fullRecordsEvery: number;
 }
 
@@ -51,43 +51,43 @@ export interface CoreOptions extends Partial<ExplainSettings> {
   readonly clock: Clock;
   readonly random: SeededRandom;
   readonly config: EffectiveConfig;
-  /** Request hooks besides those of the configuration, behind them. */
+  /** Request hooks that run after those of the configuration. */
   readonly hooks?: readonly OwnHook[];
-  /** Objectives and API objects, and how they count. */
+  /** Objectives and API objects, and their effect. */
   readonly models: ModelOptions;
-  /** How often endpoints are scraped; absent = adaptive from 50 ms to 1 s. */
+  /** The scrape interval of endpoints; absent = adaptive from 50 ms to 1 s. */
   readonly cadence?: CadenceOptions;
-  /** How metrics pages are read; the built-in engines' by default. */
+  /** The dialects of metrics pages; default: those of the built-in engines. */
   readonly dialects?: Dialects;
-  /** Where they are. */
+  /** The address of metrics pages. */
   readonly metricsPage?: MetricsPage;
-  /** Milliseconds after which metrics no longer count an endpoint as ready. */
+  /** Milliseconds after which old metrics no longer show that an endpoint is ready. */
   readonly staleness: number;
   readonly ignoreSubset: boolean;
-  /** The wire walks down the list of endpoints by itself. */
+  /** The wire uses the endpoints of a result in order. */
   readonly retries?: boolean;
   /** `--emit-endpoint-scores`. */
   readonly emitScores?: boolean;
-  /** How many endpoints a proxy is offered, 1 to 8; absent = as the picker says. */
+  /** The number of endpoints that a proxy is offered, 1 to 8; absent = the picker decides. */
   readonly maxEndpoints?: number | undefined;
-  /** How many bytes of bodies are held, and what happens when they are too many. */
+  /** The byte budget: the limits of the bytes of bodies. */
   readonly bodies?: Partial<BudgetSettings> | undefined;
   /** Bytes of one request body; default 32 MiB. */
   readonly maxRequestBytes?: number;
-  /** Inference requests without a body are refused; else they go anywhere, as with the reference. */
+  /** Sluice refuses inference requests without a body. False: any endpoint gets them, as in the reference. */
   readonly refusesEmptyBodies?: boolean;
-  /** Request metrics are shown under the names of v0.3 to v1.0, too; default true. */
+  /** Request metrics also appear under the names of v0.3 to v1.0; default true. */
   readonly inferenceModelMetrics?: boolean;
-  /** Default: nothing is traced. */
+  /** Default: sluice traces nothing. */
   readonly tracing?: Tracing | undefined;
-  /** Whether bytes per token are learned from answers; default true. Otherwise 4 bytes are a token. */
+  /** Whether the process learns the bytes per token from answers; default true. False: 4 bytes count as one token. */
   readonly learnsBytesPerToken?: boolean | undefined;
-  /** Whether producers get what they have to wait for, such as answers of other servers; default true. */
+  /** Whether producers may prepare, for example ask other servers; default true. */
   readonly prepares?: boolean;
   readonly log: Logger;
 }
 
-/** Everything between a wire and the model servers, put together: what both `sluice epp` and `sluice gateway` are made of. */
+/** All parts between a wire and the model servers, connected. `sluice epp` and `sluice gateway` both use it. */
 export class InferenceCore {
   readonly clock: Clock;
   readonly random: SeededRandom;
@@ -98,7 +98,7 @@ export class InferenceCore {
   readonly records = new DecisionRecords();
   readonly budget: ByteBudget;
   readonly models: ModelResolver;
-  /** What answers have taught of the models' text; undefined where 4 bytes are a token. */
+  /** The bytes per token of each model, learned from answers; undefined where 4 bytes count as one token. */
   readonly bytesPerToken: BytesPerToken | undefined;
   readonly #options: CoreOptions;
   readonly #log: RateLimitedLog;
@@ -246,7 +246,7 @@ export class InferenceCore {
     this.#collector.start();
   }
 
-  /** Ends the scraping, and the plugins: to be called when nothing is under way any more. */
+  /** Ends the scraping and closes the plugins. Call it when no request runs any more. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#endpointLog.close();
@@ -254,7 +254,7 @@ export class InferenceCore {
     this.#inForce.instances.close();
   }
 
-  /** The plugins in force, and what those know that can tell it (scheduling 9.2). */
+  /** Returns the plugins in force, with their state where they can report it (scheduling 9.2). */
   pluginStates(): readonly PluginState[] {
     return [...this.#inForce.instances.list()].map(({ name, type, instance }) => {
       const { debugState } = instance as { debugState?: () => unknown };
@@ -262,7 +262,7 @@ export class InferenceCore {
     });
   }
 
-  /** How saturated the pool is for the detector in force (scheduling 5.3). Throws what that throws. */
+  /** Returns the saturation of the pool by the detector in force (scheduling 5.3). Throws the detector's error. */
   saturation(): PoolSaturation {
     const { name, plugin } = this.#inForce.detector;
     const value = plugin.saturation(this.endpoints.list(), this.clock.now());
@@ -270,12 +270,15 @@ export class InferenceCore {
     return { detector: name, value, staleEndpoints: plugin.staleEndpoints };
   }
 
-  /** Name of the parser in force that no server of this protocol can be used with; undefined = each can (api-resources 3.6). */
+  /**
+   * Returns the name of a parser in force that no server of this protocol works with; undefined = each parser works
+   * (api-resources 3.6).
+   */
   parserAgainst(protocol: AppProtocol): string | undefined {
     return this.#inForce.named.find(({ plugin }) => plugin.protocols?.includes(protocol) === false)?.name;
   }
 
-  /** Why the plugins in force cannot all do their part yet; undefined = they can (api-resources 3.6). */
+  /** The reason why some plugins in force cannot work yet; undefined = all can (api-resources 3.6). */
   get unready(): string | undefined {
     const found = this.#inForce.instances.unready();
     return found && `the plugin ${found.name} is not ready yet${found.failure === "" ? "" : `: ${found.failure}`}`;
@@ -286,11 +289,11 @@ export class InferenceCore {
   }
 
   /**
-   * Puts another configuration in force. Throws what the making of a plugin throws; then the old one stays, as a whole.
-   * @param keep plugins that are described as before go on with what they have learnt; else all of it is forgotten
+   * Puts another configuration in force. Throws the error of a plugin's creation; then the whole old configuration stays.
+   * @param keep plugins whose description is unchanged keep their state; else all state is lost
    */
   useConfig(config: EffectiveConfig, keep: boolean): void {
-    // Its plugins would never be closed.
+    // Nothing would close its plugins.
     if (this.#closed) return;
     const { instances } = this.#inForce;
     const next = this.#make(config, keep ? instances : undefined);
@@ -300,19 +303,19 @@ export class InferenceCore {
     else instances.close();
   }
 
-  /** Tells people of a failure of our own; clients have their 500 already. */
+  /** Logs a failure of sluice itself; the client has already got a 500. */
   onError(error: unknown): void {
     this.#log.log("error", "internal", { err: error }, "internal error");
   }
 
-  /** @param previous plugins that may go on with what they have learnt */
+  /** @param previous plugins that may keep their state */
   #make(config: EffectiveConfig, previous: PluginInstances | undefined): InForce {
     const { clock, random, log, hooks: ownHooks = [] } = this.#options;
     return makeInForce(config, { clock, random, log, previous, ownHooks, failures: this.#log, calls: this.#calls });
   }
 }
 
-/** A plugin in force; `state` is there when it can tell what it knows, and may throw. */
+/** A plugin in force. `state` exists when the plugin can report its state, and may throw. */
 export interface PluginState {
   readonly name: string;
   readonly type: string;

@@ -22,12 +22,12 @@ export const METRIC_FLAGS = [
 
 type MetricFlag = (typeof METRIC_FLAGS)[number];
 
-/** Metric specifications by flag; "" = not collected, absent = as built in. */
+/** Metric specifications by flag; "" = not collected, absent = the built-in one. */
 type MetricNames = Readonly<Partial<Record<MetricFlag, string>>>;
 
 type PageSettings = Pick<MetricsPage, "scheme" | "path" | "port" | "insecureSkipVerify">;
 
-/** Flags that say where metrics pages are. */
+/** Flags for the address of metrics pages. */
 export const PAGE_FLAGS = {
   scheme: "model-server-metrics-scheme",
   path: "model-server-metrics-path",
@@ -35,55 +35,55 @@ export const PAGE_FLAGS = {
   insecureSkipVerify: "model-server-metrics-https-insecure-skip-verify",
 } as const satisfies Readonly<Record<keyof PageSettings, string>>;
 
-/** How model servers are read, as far as flags say: what was not given is absent. */
+/** The settings of the flags for reading model servers; a flag that was not given is absent. */
 interface ModelServerSettings {
-  /** In place of what the sources of the configuration say. */
+  /** Replaces the settings of the sources in the configuration. */
   readonly page: PageSettings;
   readonly metrics: MetricNames;
 }
 
-/** What flags say of the scraping of metrics. */
+/** The flags for scraping metrics. */
 export interface MetricsFlags {
   readonly modelServers: ModelServerSettings;
   /** Milliseconds, at least 50. */
   readonly refreshMetricsInterval: number;
-  /** The interval was given: it holds for idle endpoints, too. */
+  /** The interval was given, so it also holds for idle endpoints. */
   readonly fixedCadence: boolean;
 }
 
-/** Where there are no such flags. */
+/** The values for commands without such flags. */
 export const NO_METRICS_FLAGS: MetricsFlags = {
   modelServers: { page: {}, metrics: {} },
   refreshMetricsInterval: MIN_INTERVAL,
   fixedCadence: false,
 };
 
-/** How the metrics of endpoints are scraped. */
+/** The settings for scraping endpoints. */
 interface MetricsSettings {
-  /** Nothing is scraped at all; the rest then means nothing. */
+  /** Sluice scrapes nothing, and the other settings have no meaning. */
   readonly none: boolean;
   readonly dialects: Dialects;
   readonly metricsPage: MetricsPage;
   readonly cadence: CadenceOptions;
 }
 
-/** A source that is fetched, made of the configuration and the flags over it. */
+/** A scraped source, from the configuration and the flags that replace its values. */
 interface Scraped {
   readonly page: FurtherPage;
-  /** Milliseconds, at least 50; undefined = as the flag says. */
+  /** Milliseconds, at least 50; undefined = the value of the flag. */
   readonly interval: number | undefined;
 }
 
 /**
- * The data layer of a configuration (scheduling 1.2, 1.5, 1.8) with the flags of older releases laid over it.
- * @param parts what plugins are made with; `log` is told of what has no effect
+ * Returns the data layer of a configuration (scheduling 1.2, 1.5, 1.8) with the values of the flags of older releases.
+ * @param parts for the creation of plugins; their `log` gets a warning for each flag without effect
  * @throws SluiceError FLAG_VALUE, FLAG_CONFLICT for flags; TLS_... for files that a source names
  */
 export function metricsSettings(config: EffectiveConfig, flags: MetricsFlags, parts: InstanceParts): MetricsSettings {
   const instances = new PluginInstances(parts);
   const scraped: Scraped[] = [];
   for (const { source, extractors } of config.dataSources) {
-    // The loader lets one extractor of a type through, and there is one type; it has warned of a source without.
+    // The loader accepts one extractor of each type, and there is only one type. It has warned about a source without one.
     const [extractor] = extractors;
     if (extractor === undefined) continue;
     const fetched = instances.make(source);
@@ -111,7 +111,10 @@ export function metricsSettings(config: EffectiveConfig, flags: MetricsFlags, pa
   };
 }
 
-/** Begins to scrape, or to do without. @returns what stops that, apart from the core's own end */
+/**
+ * Starts scraping. Without a source, only endpoints that are down are tried again.
+ * @returns a function that stops the retries; the core's own end stops the scraping
+ */
 export function startMetrics(
   core: Pick<InferenceCore, "clock" | "endpoints" | "start">,
   { none }: MetricsSettings,
@@ -125,8 +128,8 @@ export function startMetrics(
 }
 
 /**
- * Whether both configurations find the same endpoints and scrape the same in the same way: what differs there takes effect at
- * the next start.
+ * Whether both configurations have the same discovery and scrape the same sources in the same way. A difference takes effect
+ * only at the next start.
  */
 export function sameDataLayer(a: EffectiveConfig, b: EffectiveConfig): boolean {
   return sameParameters(dataLayerOf(a), dataLayerOf(b));
@@ -197,7 +200,7 @@ function certificatesOf(name: string, source: DataSource): Pick<MetricsPage, "ca
   }
 }
 
-/** What was given and changes nothing. */
+/** Returns a warning for each given flag that changes nothing. */
 function deadFlags(scraped: readonly Scraped[], { page, metrics }: ModelServerSettings): readonly string[] {
   if (scraped.length === 0) {
     const given = [...Object.keys(metrics), ...Object.keys(page).map((key) => PAGE_FLAGS[key as keyof typeof page])];
@@ -207,7 +210,7 @@ function deadFlags(scraped: readonly Scraped[], { page, metrics }: ModelServerSe
   return [`--${PAGE_FLAGS.insecureSkipVerify} has no effect: metrics pages are read over http`];
 }
 
-/** Flags that name a metric, and what of the default engine's mapping each replaces (epp-protocol 13.2, 13.3). */
+/** Flags that name a metric, and the field of the default engine's mapping that each replaces (epp-protocol 13.2, 13.3). */
 const FIELDS = {
   "total-queued-requests-metric": "queued",
   "total-running-requests-metric": "running",
@@ -217,16 +220,16 @@ const FIELDS = {
 } as const satisfies Readonly<Record<MetricFlag, keyof EngineMapping>>;
 
 /**
- * The dialects of the process: the built-in ones, with the metrics that flags name laid over those of the default engine, as
- * the reference's charts mean them: beside `defaultEngine: sglang` they name SGLang's metrics. What no flag names stays as the
- * engine has it. A KV metric that is named has no former name to fall back to (S-13).
- * @param choice how endpoints are told apart
- * @throws SluiceError FLAG_VALUE for what is no metric specification, FLAG_CONFLICT when none is left, ENGINE_UNKNOWN
+ * Returns the dialects of the process: the built-in ones, with the metrics of the flags in place of those of the default
+ * engine. The reference's charts expect this: beside `defaultEngine: sglang` the flags name SGLang's metrics. A metric without
+ * a flag stays as the engine has it. A KV metric from a flag has no former name to fall back to (S-13).
+ * @param choice how sluice finds the engine of an endpoint
+ * @throws SluiceError FLAG_VALUE for a wrong metric specification, FLAG_CONFLICT when no metric is left, ENGINE_UNKNOWN
  */
 export function dialectsWith(names: MetricNames, choice: EngineChoice = {}): Dialects {
   const given = Object.entries(names) as [MetricFlag, string][];
   const base = ENGINES.find(({ name }) => name === (choice.defaultEngine ?? VLLM.name));
-  // An engine that is not known is refused by the dialects themselves.
+  // The constructor of Dialects refuses an unknown engine.
   if (given.length === 0 || base === undefined) return new Dialects([], choice);
   const engine: { -readonly [K in keyof EngineMapping]: EngineMapping[K] } = { ...base };
   for (const [flag, text] of given) {

@@ -11,16 +11,16 @@ export interface InstancesParts {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Logger;
-  /** Of the configuration that is replaced, where its plugins may go on with what they have learnt. */
+  /** The plugins of the previous configuration; they may keep their state. */
   readonly previous?: PluginInstances | undefined;
 }
 
-/** A place for the plugins of a configuration. */
+/** Returns a container for the plugins of a configuration. */
 export function instancesOf(config: EffectiveConfig, parts: InstancesParts): PluginInstances {
   return new PluginInstances({ ...parts, configured: config.configured });
 }
 
-/** Makes what decides about requests, as a configuration says. @throws SluiceError what `buildPlan` throws */
+/** Builds the plan of a configuration. @throws SluiceError as `buildPlan` does */
 export function planOf(config: EffectiveConfig, instances: PluginInstances): SchedulingPlan {
   const { profiles, handler, screeners, admitters, producers, configured, registry } = config;
   return buildPlan({

@@ -9,15 +9,17 @@ import { loadConfig } from "../config/load.ts";
 import { InferenceCore } from "./inference-core.ts";
 import { PLUGIN_REGISTRY } from "./plugins/plugins.ts";
 
-/** Enough calls for the engine to compile the hot path, in about a tenth of a second. */
+/** Enough calls for V8 to compile the hot path, in about a tenth of a second. */
 const EXCHANGES = 2000;
 
 /**
- * Runs synthetic exchanges through a core of its own, so that the first real request meets compiled code.
- * Touches neither the network nor the process's own core. A configuration may refuse these exchanges and serve others,
- * gRPC alone, or requests with a certain header: then what comes before the refusal is warm. Plugins of users may do
- * something with the requests they see, so they see none of these: with such plugins the built-in profile is warmed.
- * @param ours the plugins that may be called
+ * Runs synthetic exchanges through a core of its own, so that the first real request finds compiled code. The warm-up uses
+ * neither the network nor the process's own core.
+ *
+ * A configuration may refuse these exchanges and serve others, such as gRPC only, or requests with a certain header. Then the
+ * code before the refusal is warm. Plugins of users may act on the requests that they see, so they must not see these. With
+ * such plugins, the warm-up uses the built-in profile.
+ * @param ours the plugins that the warm-up may call
  */
 export async function warmUp(clock: Clock, config: EffectiveConfig, ours = PLUGIN_REGISTRY): Promise<void> {
   const isOurs = config.configured.every(({ definition }) => ours.get(definition.type) === definition);
@@ -61,7 +63,7 @@ export async function warmUp(clock: Clock, config: EffectiveConfig, ours = PLUGI
       exchange.responseHeaders(200, HeaderList.of([["content-type", "text/event-stream"]]), false);
       exchange.responseBody(answer, true);
     }
-    // Other starts of the process go on in between.
+    // Lets other work of the start run in between.
     if (i % 250 === 249) await new Promise<void>((resolve) => clock.soon(resolve));
   }
   await core.close();

@@ -5,7 +5,7 @@ import { randomPicker, weightedRandomPicker } from "../scheduling/plugins/picker
 import { digitsApart, percent, points } from "./explain-words.ts";
 
 /**
- * What became of a request: `went to default/a (10.0.0.1:8000)`, `went to default/a (10.0.0.1:8000) and on to default/b
+ * Returns the outcome of a request: `went to default/a (10.0.0.1:8000)`, `went to default/a (10.0.0.1:8000) and on to default/b
  * (10.0.0.2:8000), which answered` or `was refused with 429`.
  */
 export function outcomeOf({ top, others, profile, refusal, served }: DecisionRecord): string {
@@ -20,7 +20,7 @@ export function outcomeOf({ top, others, profile, refusal, served }: DecisionRec
     : `${to} and on to ${served.id} (${served.hostPort}), which answered`;
 }
 
-/** Why, with a full stop. */
+/** Returns the reason, with a full stop. */
 export function reasonOf(record: DecisionRecord): string {
   const { refusal, top } = record;
   if (refusal !== undefined) return refusalReason(record, refusal.reason, refusal.detail);
@@ -28,9 +28,9 @@ export function reasonOf(record: DecisionRecord): string {
   return pick === undefined ? "the record names no endpoint." : pickReason(record, pick);
 }
 
-/** Candidates of a routed request that were scored: those the screeners and filters left. */
+/** Returns the number of scored candidates of a routed request: those that the screeners and filters left. */
 export function leftOf({ candidates, filters, top }: DecisionRecord): number {
-  // Two screeners may both have dropped the same endpoint; whoever is listed was certainly left.
+  // Two screeners may drop the same endpoint, so the sum may be too large. The listed endpoints were certainly left.
   return Math.max(top.length, candidates - dropped(filters));
 }
 
@@ -45,11 +45,11 @@ function refusalReason(record: DecisionRecord, reason: keyof typeof OUTCOMES, de
     return "no endpoint is known, or the proxy's subset hint allows none of those that are.";
   if ((reason === "no_endpoints" || reason === "no_target") && filters.length > 0 && dropped(filters) >= candidates)
     return `none of ${counted(candidates, "candidate")} was left; ${droppers(record)}.`;
-  // Whoever denies it, an admitter or a profile handler, says so itself: the record does not know which it was.
+  // The detail is the text of the admitter or profile handler that denied the request; the record does not name it.
   return sentenceEnd(detail);
 }
 
-/** `label-filter dropped 3, utilization-filter the 2 left`. */
+/** Returns what each filter dropped: `label-filter dropped 3, utilization-filter the 2 left`. */
 function droppers({ candidates, filters }: DecisionRecord): string {
   let left = candidates;
   const parts = filters.map((filter, at) => {
@@ -84,7 +84,7 @@ function pickReason(record: DecisionRecord, pick: RecordedCandidate): string {
   return `${own} points against ${other} of the next, ${rival.id}; ${leadReason(record, pick, rival, digits)}.`;
 }
 
-/** A picker that draws whatever the totals are. */
+/** Returns the reason for a picker that draws at random for any totals. */
 function chanceReason(record: DecisionRecord, pick: RecordedCandidate, left: number): string {
   const { picker, top } = record;
   const drew = `${picker} drew it by chance among ${counted(left, "candidate")}`;
@@ -99,7 +99,7 @@ function chanceReason(record: DecisionRecord, pick: RecordedCandidate, left: num
   return `${drew}: its ${points(pick.total)} points were ${percent(pick.total / weight)} of the draw's weight.`;
 }
 
-/** Sum of all totals; undefined where not all of them are known. */
+/** Returns the sum of all totals; undefined where some are unknown. */
 function weightOfDraw({ full, top }: DecisionRecord, left: number): number | undefined {
   const totals =
     full !== undefined
@@ -114,7 +114,7 @@ function best(candidates: readonly RecordedCandidate[]): RecordedCandidate {
   return candidates.reduce((a, b) => (b.total > a.total ? b : a));
 }
 
-/** Which scorers made the lead, and which worked against it; what rounds to nothing is not mentioned. */
+/** Returns the scorers that made the lead and those that worked against it, without those that round to nothing. */
 function leadReason(
   { scorers }: DecisionRecord,
   pick: RecordedCandidate,

@@ -7,18 +7,18 @@ import { SluiceError } from "../../base/inference/errors.ts";
 import { OUTCOMES, type OutcomeReason } from "../../base/inference/outcomes.ts";
 import { USUAL_BYTES_PER_TOKEN } from "../../base/inference/request.ts";
 
-/** The largest file, bytes: some ten thousand endpoints. */
+/** The largest file in bytes: about ten thousand endpoints. */
 const MAX_BYTES = 16 * 1024 * 1024;
 
-/** The most milliseconds since 1970 that have a date (ECMAScript 21.4.1.1), and before it. */
+/** The largest distance of a date from 1970 in milliseconds, before or after (ECMAScript 21.4.1.1). */
 const LATEST = 8.64e15;
 
-/** A record whose `full` is there. */
+/** A record with its `full` part. */
 export type RecordInFull = DecisionRecord & { readonly full: FullRecord };
 
 /**
- * A record as JSON from which `readRecord` makes the same one, bit by bit: JSON has no words for NaN, the infinities and
- * -0, so those are written as texts, and sets as lists.
+ * Returns a record as JSON from which `readRecord` makes the same one, bit by bit. JSON lacks NaN, the infinities and -0, so
+ * they become texts; sets become lists.
  */
 export function recordJson(record: DecisionRecord): string {
   return JSON.stringify(record, (_key, value: unknown) => {
@@ -31,10 +31,7 @@ function wordFor(value: number): string {
   return value === 0 ? "-0" : String(value);
 }
 
-/**
- * Reads a file that `sluice explain --full` has printed.
- * @throws SluiceError DOCUMENT_..., RECORD_NOT_FULL
- */
+/** Reads a file that `sluice explain --full` has printed. @throws SluiceError DOCUMENT_..., RECORD_NOT_FULL */
 export async function readRecord(path: string): Promise<RecordInFull> {
   const document = await readDocument(path, { maxBytes: MAX_BYTES });
   const { full, ...record } = validate(document, recordSchema, { what: "decision record" });
@@ -47,8 +44,8 @@ export async function readRecord(path: string): Promise<RecordInFull> {
 }
 
 /**
- * A record from what JSON held: the one that `recordJson` wrote, in full or not.
- * @returns what is wrong with anything else
+ * Returns the record in a JSON value that `recordJson` wrote, full or not.
+ * @returns a text with the problem for any other value
  */
 export function recordOf(value: unknown): DecisionRecord | string {
   const { success, data, error } = recordSchema.safeParse(value, { reportInput: true, error: explainIssue });
@@ -109,7 +106,7 @@ const fullSchema = z
       maxTokens: number,
       shedAt: number,
       promptBytes: count,
-      // Records of releases before this one had them have neither.
+      // Records of earlier releases lack these two fields.
       escapeBytes: count.default(0),
       bytesPerToken: z.number().min(LEAST_BYTES_PER_TOKEN).max(MOST_BYTES_PER_TOKEN).default(USUAL_BYTES_PER_TOKEN),
       headers: z.array(z.tuple([z.string(), z.string()])),
@@ -153,7 +150,7 @@ const recordSchema = z
     excludedDown: count,
     filters: z.array(z.object({ name: z.string(), dropped: count, ids: z.array(z.string()) })),
     scorers: z.array(z.object({ name: z.string(), weight: number })),
-    // Records of releases before this one had it have none.
+    // Records of earlier releases lack this field.
     failed: z.array(z.string()).default([]),
     top: z.array(
       z.object({

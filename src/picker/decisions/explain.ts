@@ -4,7 +4,7 @@ import { OUTCOMES, type OutcomeReason } from "../../base/inference/outcomes.ts";
 import { leftOf, outcomeOf, reasonOf } from "./explain-reason.ts";
 import { points, span, weightText } from "./explain-words.ts";
 
-/** One scorer's part in a candidate's total. */
+/** The part of one scorer in a candidate's total. */
 export interface ExplainedScore {
   readonly scorer: string;
   /** 0..1 */
@@ -16,7 +16,7 @@ export interface ExplainedScore {
   readonly text: string;
 }
 
-/** One candidate, ready to be shown. Numbers nobody knew are null: JSON has no NaN. */
+/** One candidate, ready to display. Unknown numbers are null, because JSON has no NaN. */
 export interface ExplainedCandidate {
   /** 1 = the pick. */
   readonly place: number;
@@ -31,28 +31,28 @@ export interface ExplainedCandidate {
   readonly inFlight: number;
   /** Milliseconds; null when it was never scraped. */
   readonly ageMs: number | null;
-  /** Whether the worst known values stand in place of its own. */
+  /** Whether the worst known values replace its own. */
   readonly stale: boolean;
   /** For example `metrics 120 ms old` or `never scraped: counted as the worst known`. */
   readonly age: string;
 }
 
-/** Who left candidates out, ready to be shown. */
+/** A filter that dropped candidates, ready to display. */
 export interface ExplainedFilter {
   readonly name: string;
   readonly dropped: number;
-  /** At most eight of those dropped. */
+  /** At most eight of the dropped candidates. */
   readonly ids: readonly string[];
   /** For example `label-filter dropped 9 candidates: default/a, default/b and 7 more`. */
   readonly text: string;
 }
 
-/** Why a request was refused. */
+/** The refusal of a request. */
 export interface ExplainedRefusal {
   readonly reason: OutcomeReason;
   /** HTTP status. */
   readonly status: number;
-  /** What the client was told. */
+  /** The text in the answer to the client. */
   readonly detail: string;
 }
 
@@ -66,33 +66,33 @@ export interface Explanation {
   readonly targetModel: string;
   readonly priority: number;
   readonly promptBytes: number;
-  /** "" where nobody gave one. */
+  /** "" where none was given. */
   readonly configHash: string;
-  /** "" when it was refused before one ran. */
+  /** "" when the request was refused before a profile ran. */
   readonly profile: string;
   readonly picker: string;
-  /** What became of the request, and why, in one sentence. */
+  /** The outcome of the request and its reason, in one sentence. */
   readonly sentence: string;
-  /** The same without the request and where it went. */
+  /** The reason alone, without the request and the outcome. */
   readonly reason: string;
   /** Null when it was routed. */
   readonly refusal: ExplainedRefusal | null;
   /** Candidates before screeners and filters. */
   readonly candidateCount: number;
   readonly filters: readonly ExplainedFilter[];
-  /** How many shared the best total, the pick included. */
+  /** The number of candidates with the best total, the pick included. */
   readonly tied: number;
-  /** What other profiles chose. */
+  /** The choices of other profiles. */
   readonly others: readonly { readonly profile: string; readonly id: string }[];
-  /** What else mattered: endpoints left out, candidates not shown, values nobody knew. */
+  /** Further facts: endpoints left out, candidates not shown, unknown values. */
   readonly notes: readonly string[];
   /** The best eight, the pick first; empty when the request was refused. */
   readonly candidates: readonly ExplainedCandidate[];
-  /** Whether everything the decision depended on was kept, for `?full=1`. */
+  /** Whether the record is full, for `?full=1`. */
   readonly full: boolean;
 }
 
-/** Says why a request went where it went, or why it was refused, from the record alone. */
+/** Explains from the record why a request went to its endpoint, or why it was refused. */
 export function explain(record: DecisionRecord): Explanation {
   const { refusal, top } = record;
   const reason = reasonOf(record);
@@ -180,7 +180,7 @@ function explainCandidate(record: DecisionRecord, candidate: RecordedCandidate, 
     inFlight: candidate.inFlight,
     ageMs: known(candidate.ageMs),
     stale,
-    // Where a whole column is unknown there is no worst value either.
+    // When a whole column is unknown, it has no worst value either.
     age: stale && METRICS.some(([, of]) => !Number.isNaN(of(candidate))) ? `${age}: counted as the worst known` : age,
   };
 }

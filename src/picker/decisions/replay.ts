@@ -10,22 +10,24 @@ import { Scheduler } from "../scheduling/scheduler.ts";
 
 const NO_TOKENS = new Uint8Array(0);
 
-/** What a recorded decision comes to when it is made again. */
+/** The result of a recorded decision that was made again. */
 export interface ReplayOutcome {
-  /** Of the decision made again; its `top` names the pick, its `refusal` says why there is none. */
+  /** The record of the new decision. Its `top` names the pick; its `refusal` gives the reason when there is none. */
   readonly record: DecisionRecord;
-  /** Data that the plan reads and the record lacks, as `producer/key`: it counted as zero. */
+  /** Data that the plan reads and the record lacks, as `producer/key`; it counted as zero. */
   readonly missing: readonly string[];
-  /** In what the two decisions differ, a sentence each; empty = same endpoints in the same order, same totals, bit by bit. */
+  /**
+   * The differences of the two decisions, a sentence each. Empty = same endpoints in the same order, same totals, bit by bit.
+   */
   readonly differences: readonly string[];
 }
 
 /**
- * Makes a recorded decision again: the same candidates, data and chance, through a plan of the same or another
- * configuration. Producers are not run, nor are screeners: what they said is in the record.
- * @param plan with plugins of its own; what its pickers remember is overwritten
- * @returns undefined when there is nothing to replay: no full record, or the request was refused before anything was
- *   computed for it
+ * Makes a recorded decision again, with the same candidates, data and random state, through a plan of the same or another
+ * configuration. Producers and screeners do not run: the record holds their results.
+ * @param plan with plugins of its own; the replay overwrites the memory of its pickers
+ * @returns undefined when there is nothing to replay: the record is not full, or the request was refused before the decision
+ *   computed anything for it
  */
 export function replay(record: DecisionRecord, plan: SchedulingPlan): ReplayOutcome | undefined {
   const { full } = record;
@@ -33,7 +35,7 @@ export function replay(record: DecisionRecord, plan: SchedulingPlan): ReplayOutc
   const missing: string[] = [];
   const producers = plan.producers.map((producer) => recorded(producer, plan, full, missing));
   for (const { picker } of plan.profiles) {
-    // Names are the operator's: some are those of what every object has.
+    // Operators choose these names; one may equal a property that every object inherits.
     if (Object.hasOwn(full.memories, picker.name)) picker.plugin.memory = full.memories[picker.name]!;
   }
   const scheduler = new Scheduler({
@@ -48,7 +50,7 @@ export function replay(record: DecisionRecord, plan: SchedulingPlan): ReplayOutc
   return { record: again, missing: [...new Set(missing)], differences: differencesOf(record, again) };
 }
 
-/** A producer that says what the record says. */
+/** Returns a producer that writes the values of the record. */
 function recorded(
   producer: ProfileMember<Producer>,
   plan: SchedulingPlan,
@@ -87,7 +89,7 @@ function requestOf(record: DecisionRecord, full: FullRecord): InferenceRequest {
   };
 }
 
-/** Time stands still, and nothing is ever due. */
+/** A clock that does not move and whose timers never fire. */
 function clockAt(now: number, wall: number): Clock {
   return { now: () => now, wall: () => wall, after: () => ({ cancel() {} }), soon() {} };
 }

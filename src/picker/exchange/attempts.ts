@@ -5,24 +5,24 @@ import type { InFlight, InFlightTicket } from "../../pool/endpoints/in-flight.ts
 
 const NO_TICKETS: readonly InFlightTicket[] = [];
 
-/** The walk of one exchange down its list of endpoints, and its in-flight count along the way. */
+/** The attempts of one exchange along its list of endpoints, and its in-flight count on the current one. */
 export class Attempts {
   readonly #list: readonly Endpoint[];
   readonly #tried = new Set<Endpoint>();
   readonly #ticket: InFlightTicket | undefined;
   readonly #tokens: number;
-  /** The tokens stay until the end of the answer. */
+  /** Whether the tokens count until the end of the answer. */
   readonly #keepsTokens: boolean;
-  /** Counts on endpoints that work for the exchange before its answer begins. */
+  /** Counts on other endpoints that work for the exchange before its answer begins. */
   readonly #sides: readonly InFlightTicket[];
   #current: Endpoint;
 
   /**
    * @param list in order of preference, at least one
-   * @param ticket counts on the first of the list; undefined for header-only requests, which count nowhere
-   * @param tokens prompt tokens that move along
-   * @param sides counts on other endpoints, which stay where they are
-   * @param keepsTokens the tokens stay until the end of the answer
+   * @param ticket the count on the first endpoint of the list; undefined for requests without a body, which count nowhere
+   * @param tokens prompt tokens that move with the count
+   * @param sides counts on other endpoints, which do not move
+   * @param keepsTokens whether the tokens count until the end of the answer
    */
   constructor(list: readonly Endpoint[], ticket?: InFlightTicket, tokens = 0, sides = NO_TICKETS, keepsTokens = false) {
     this.#list = list;
@@ -34,8 +34,8 @@ export class Attempts {
   }
 
   /**
-   * Counts what scheduling has decided: on the first of the list, and on those that other profiles chose (scheduling 3.12).
-   * @param flow whose request it is
+   * Counts a scheduled request on the first endpoint of the list and on those that other profiles chose (scheduling 3.12).
+   * @param flow the flow of the request
    */
   static open(inFlight: InFlight, result: SchedulingResult, flow?: Flow): Attempts {
     const { endpoints, uncachedTokens, sideLoads, keepsTokens } = result;
@@ -48,17 +48,17 @@ export class Attempts {
     );
   }
 
-  /** Where the exchange is now. */
+  /** The endpoint of the current attempt. */
   get current(): Endpoint {
     return this.#current;
   }
 
-  /** Whether that is another endpoint than the first of the list. */
+  /** Whether the current endpoint is not the first of the list. */
   get moved(): boolean {
     return this.#current !== this.#list[0];
   }
 
-  /** After `failed`: the next endpoint that was not tried and is not down. */
+  /** Returns the next endpoint that was not tried and is not down. @param failed the endpoint of the failed attempt */
   next(failed: Endpoint): Endpoint | undefined {
     this.#tried.add(failed);
     for (const endpoint of this.#list) {
@@ -69,14 +69,14 @@ export class Attempts {
     return undefined;
   }
 
-  /** The proxy chose by itself: the count follows. */
+  /** The proxy chose another endpoint: moves the count there. */
   moveTo(endpoint: Endpoint): void {
     if (endpoint === this.#current) return;
     this.#current = endpoint;
     this.#ticket?.moveTo(endpoint, this.#tokens);
   }
 
-  /** The first byte of the answer is here: the prompt is computed. */
+  /** The first byte of the answer has arrived, so the prompt is computed. */
   answered(): void {
     if (!this.#keepsTokens) this.#ticket?.firstResponseByte();
     for (const side of this.#sides) side.release();

@@ -1,28 +1,28 @@
 import type { HeaderList } from "../../base/inference/headers.ts";
 
-/** What a body asks of whoever receives it. */
+/** The budget's calls on the receiver of a body. */
 export interface BudgetHolder {
   /** `x-request-id`, for the report. */
   readonly requestId: string;
-  /** Stop reading this body. */
+  /** Stops reading this body. */
   pause(): void;
   resume(): void;
   /** The body stalls while memory is short: end the request and release its account. */
   letGo(): void;
 }
 
-/** What one client address holds in one pool. */
+/** The bytes that one client address holds in one pool. */
 export interface Party {
   readonly address: string;
   held: number;
   bodies: number;
 }
 
-/** Small bodies have a pool of their own: the reserve. */
+/** One of the two pools: small bodies have a pool of their own, the reserve. */
 export class Pool {
   readonly limit: number;
   used = 0;
-  /** Bodies that are not complete, in the order of their arrival in this pool. */
+  /** Incomplete bodies, in the order of their arrival in this pool. */
   readonly members = new Set<BodyAccount>();
   /** Addresses of `members`. */
   readonly parties = new Map<string, Party>();
@@ -31,7 +31,7 @@ export class Pool {
     this.limit = limit;
   }
 
-  /** More than half of it is in use: who stalls must go. */
+  /** More than half of the pool is in use, so stalled bodies must end. */
   get short(): boolean {
     return 2 * this.used > this.limit;
   }
@@ -42,15 +42,15 @@ export class Pool {
  * |---|---|---|---|
  * | empty | not yet, or no longer | no | no |
  * | reading | yes | yes | yes |
- * | paused | no: we stopped it | is | no |
+ * | paused | no: sluice reads nothing | is | no |
  * | complete | no | no | no |
  */
 export type State = "empty" | "reading" | "paused" | "complete";
 
-/** What one exchange holds. Only the budget writes to it. */
+/** The bytes that one exchange holds. Only the budget writes to it. */
 export class BodyAccount {
   readonly holder: BudgetHolder;
-  /** The client's address; "" = unknown, and then the body has no share but its own. Set before the first piece. */
+  /** The client's address; "" = unknown, and then only the share of one body applies. Set before the first piece. */
   address = "";
   /** Bytes announced for the body, 0 = unknown. Set before the first piece. */
   expected = 0;
@@ -58,13 +58,13 @@ export class BodyAccount {
   held = 0;
   state: State = "empty";
   pool: Pool | undefined;
-  /** Of a member of a pool with a known address. */
+  /** The party of a pool member whose address is known. */
   party: Party | undefined;
-  /** Of `held` while the body is paused: bytes that take no room from others. */
+  /** The part of `held` that takes no room from others, while the body is paused. */
   parked = 0;
-  /** Bytes that room is kept for, since the body was told to go on. */
+  /** Bytes for which the pool keeps room, since the body was resumed. */
   promised = 0;
-  /** What was held when the present stretch of too few bytes began, and how many ticks it lasts. */
+  /** Bytes held when the present stretch of too few bytes began; `slowTicks` is its length in ticks. */
   mark = 0;
   slowTicks = 0;
 
@@ -73,14 +73,14 @@ export class BodyAccount {
   }
 }
 
-/** One line of the report of a spent budget. */
+/** One body in the report of a full budget. */
 export interface HolderReport {
   /** "" = unknown. */
   readonly address: string;
   readonly requestId: string;
   readonly bytes: number;
   readonly state: State;
-  /** Milliseconds without the minimum rate, in steps of a tick; 0 for bodies that nobody waits for. */
+  /** Milliseconds without the minimum rate, in steps of a tick; a pause does not count. */
   readonly slowFor: number;
 }
 
@@ -88,12 +88,12 @@ export interface HolderReport {
 const LONGEST = 64;
 
 /**
- * Who a request counts for in the byte budget: the client's IP address, or the /64 network of an IPv6 address, which is
- * what one client has. "" = unknown.
+ * The client of a request in the byte budget: its IP address, or the /64 network of an IPv6 address. One client has a whole /64
+ * network. "" = unknown.
  *
- * The last entry of `x-forwarded-for` is the one that the nearest proxy wrote: earlier entries, and all of them where no
- * proxy adds its own, are the client's word. The budget only orders clients by it, so a false address wins little.
- * @param known what the wire knows of the client, an IP address with or without a port; it wins over the headers
+ * The nearest proxy wrote the last entry of `x-forwarded-for`. A client can forge the earlier entries, and all entries where no
+ * proxy adds its own. The budget uses the address only to order clients, so a false address gains little.
+ * @param known the client's address as the wire knows it, with or without a port; it wins over the headers
  */
 export function clientAddressOf(headers: HeaderList, known: string | undefined): string {
   if (known !== undefined) return addressIn(known);

@@ -2,32 +2,32 @@ import type { Clock } from "../../base/clock/clock.ts";
 import type { HolderReport } from "./body-account.ts";
 import { type ByteBudget, TICKS_PER_WINDOW } from "./byte-budget.ts";
 
-/** A budget does not move when bodies wait for so many ticks and no bytes of the main pool are given back. */
+/** A budget does not move when bodies wait and the main pool frees no bytes for this number of ticks. */
 const STILL_TICKS = 3;
 const TOP_HOLDERS = 5;
 
-/** Bodies wait and nothing moves. Sizes in bytes. */
+/** Bodies wait and the budget does not move. Sizes in bytes. */
 export interface BudgetReport {
   readonly waiting: number;
   readonly used: number;
   readonly limit: number;
-  /** Of `used`: bodies that are complete and wait for a decision, a proxy or a model server. */
+  /** The part of `used` in complete bodies, which wait for a decision, a proxy or a model server. */
   readonly complete: number;
-  /** Of the other bodies those that hold most, at most five. */
+  /** At most five of the incomplete bodies: those that hold most. */
   readonly holders: readonly HolderReport[];
 }
 
-/** What people are told. */
+/** Receives the events of the budget, for logs and metrics. */
 export interface BudgetListener {
-  /** A body was let go. */
+  /** The budget ended a stalled body. */
   letGo(holder: HolderReport): void;
-  /** Once per episode. */
+  /** The budget does not move. Called once per episode. */
   stuck(report: BudgetReport): void;
-  /** Nobody waits any more. @param milliseconds since `stuck` */
+  /** No body waits any more. @param milliseconds since `stuck` */
   moving(milliseconds: number): void;
 }
 
-/** Gives the byte budget its sense of time, while it is short, and tells of a budget that does not move. */
+/** Calls `tick` of the byte budget while it is short, and reports a budget that does not move. */
 export class BudgetWatch {
   readonly #budget: ByteBudget;
   readonly #clock: Clock;
@@ -50,7 +50,7 @@ export class BudgetWatch {
 
   #arm(): void {
     this.#armed = true;
-    // After a turn that took long the timer is due before the bytes that came meanwhile are read: they must count.
+    // After a long turn the timer is due before the bytes that arrived during it are read. Those bytes must count.
     this.#clock.after(this.#interval, () => this.#clock.soon(this.#tick), true);
   }
 

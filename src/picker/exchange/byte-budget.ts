@@ -2,13 +2,13 @@ import { type BodyAccount, type HolderReport, type Party, Pool } from "./body-ac
 
 /** Sizes in bytes. Each field has a flag in `commands/common/exchange-flags.ts`. */
 export interface BudgetSettings {
-  /** All bodies together that are not small. */
+  /** The most bytes of all bodies that are not small, together. */
   readonly limit: number;
-  /** The longest body that is small; 0 = none is. */
+  /** The most bytes of a small body; 0 = no body is small. */
   readonly small: number;
-  /** All small bodies together, beside `limit`. */
+  /** The most bytes of all small bodies together, beside `limit`. */
   readonly reserve: number;
-  /** Bytes per second. A body that brings less over the window stalls. */
+  /** Bytes per second. A body that receives less over the window stalls. */
   readonly minRate: number;
   /** Milliseconds. */
   readonly window: number;
@@ -25,12 +25,12 @@ export const BUDGET_DEFAULTS: BudgetSettings = {
   window: 10_000,
 };
 
-/** `tick` is called this many times per window. */
+/** The number of calls of `tick` per window. */
 export const TICKS_PER_WINDOW = 10;
 
 /**
- * A share: an owner that holds more than `limit / own` must leave `limit / spare` of a pool to the others. An owner within
- * its shares may use the whole pool, so bodies of an owner above its share never fill it.
+ * A share. An owner that holds more than `limit / own` must leave `limit / spare` of a pool to the others. An owner within its
+ * shares may use the whole pool, so bodies of an owner above its share never fill it.
  */
 const SHARE = {
   /** Of one body, in the main pool. */
@@ -39,37 +39,44 @@ const SHARE = {
   address: { own: 4, spare: 8 },
 } as const;
 
-/** So many bytes of a body that waits take no room from others: what it had brought when it was stopped. */
+/** The most bytes of a waiting body that take no room from others: bytes that it held when it was paused. */
 const MOST_PARKED = 128 * KiB;
 
-/** The body that all others wait for must bring the minimum rate for each of them, up to this many. */
+/**
+ * While other bodies wait for the oldest one, the oldest must receive the minimum rate once for each of them, up to this many.
+ */
 const MOST_WAITING_COUNTED = 64;
 
 /**
- * The bytes that all buffered and replayed bodies of the process hold together.
+ * Counts the bytes of all bodies that the process holds, buffered or kept for a retry.
  *
- * A body of at most `small` bytes counts in the reserve and never waits, unless the reserve and the main pool are both
- * spent. A longer one counts in the main pool. When the main pool is spent, every body in it stops except the oldest, which
- * goes on to its end. So no set of half-read bodies can block each other for ever, and the bytes held are bounded by
- * `limit + reserve`, the rest of one body, 128 KiB and a piece for each body that waits, and bodies that arrive in one
- * piece: those are there before anyone can say no. What a waiting body had brought when it was stopped takes no room from
- * others, or many bodies that wait would fill the pool with their beginnings. A body goes on when there is room for the rest
- * of it, or all that wait would go on for a moment and none would come to its end.
+ * A body of at most `small` bytes counts in the reserve. It waits only when the reserve and the main pool are both full. A
+ * longer body counts in the main pool.
  *
- * Nothing here knows the time: `tick` stands for it.
+ * When the main pool is full, every body in it pauses except the oldest, which goes on to its end. So half-read bodies cannot
+ * block each other for ever.
+ *
+ * The bytes held have a bound: `limit + reserve`, the rest of one body, and 128 KiB and a piece for each body that waits.
+ * Bodies that arrive in one piece are not in this bound: they have arrived before the budget can refuse them.
+ *
+ * The bytes that a body held when it was paused take no room from others. Otherwise the beginnings of many waiting bodies would
+ * fill the pool. A body goes on only when there is room for the rest of it. Otherwise all waiting bodies would go on for a
+ * moment and none would end.
+ *
+ * The budget reads no clock: its time is the number of `tick` calls.
  */
 export class ByteBudget {
   readonly settings: BudgetSettings;
-  /** Called when a pool gets short: `tick` is wanted until `short` is false. */
+  /** Called when a pool becomes short. From that call until `short` is false, the owner must call `tick`. */
   onShort: () => void = () => {};
   readonly #main: Pool;
   readonly #reserve: Pool;
-  /** Members of the main pool, the one that waits longest first. */
+  /** Paused members of the main pool; the one that waits longest is first. */
   readonly #paused = new Set<BodyAccount>();
-  /** The one body that went on beyond the limit, until it is released or fits. */
+  /** The one body that went on beyond the limit, until it is released or the main pool is within its limit. */
   #beyond: BodyAccount | undefined;
   readonly #mostParked: number;
-  /** Of all bodies. */
+  /** The sum of `parked` of all bodies. */
   #parked = 0;
   #promised = 0;
   #releases = 0;
@@ -81,7 +88,7 @@ export class ByteBudget {
     this.#mostParked = Math.min(MOST_PARKED, Math.floor(this.settings.limit / SHARE.body.own));
   }
 
-  /** What the client of a stalled body is told. */
+  /** The reason in the answer to the client of a stalled body. */
   get stallReason(): string {
     const { minRate, window } = this.settings;
     return `the request body stalled: less than ${minRate} bytes/s for ${window / 1000} s while others need the memory`;
@@ -107,31 +114,31 @@ export class ByteBudget {
     return this.#paused.size;
   }
 
-  /** How many addresses are told apart now, each pool counted by itself: never more than bodies that are not complete. */
+  /**
+   * The number of client addresses in both pools. An address with bodies in both pools counts twice. Never more than the number
+   * of incomplete bodies.
+   */
   get addresses(): number {
     return this.#main.parties.size + this.#reserve.parties.size;
   }
 
-  /** How often bytes of the main pool were given back; a figure that stands still is a budget that does not move. */
+  /** The number of releases of bytes from the main pool. The budget does not move while this number stays the same. */
   get releases(): number {
     return this.#releases;
   }
 
-  /** Whether a pool is more than half in use, or somebody waits. */
+  /** Whether a pool is more than half full, or a body waits. */
   get short(): boolean {
     return this.#main.short || this.#reserve.short || this.#paused.size > 0;
   }
 
-  /**
-   * Accounts `bytes` that were already received, and pauses the body when it must not read on.
-   * @param last nothing follows
-   */
+  /** Counts `bytes` that were already received, and pauses the body when it must not read on. @param last no bytes follow */
   add(account: BodyAccount, bytes: number, last: boolean): void {
     if (account.state === "empty") {
       const pool = this.#poolOf(account, bytes);
       account.pool = pool;
       if (last) {
-        // The usual case: a body in one piece. It can neither wait nor stall, so nobody needs to find it.
+        // The usual case: a body in one piece. It can neither wait nor stall, so it does not become a member.
         account.state = "complete";
         account.held = bytes;
         pool.used += bytes;
@@ -140,7 +147,7 @@ export class ByteBudget {
       }
       this.#join(account, pool);
     }
-    // More than was announced.
+    // More bytes came than the headers announced.
     else if (account.state === "complete") this.#reopen(account);
     this.#charge(account, bytes);
     if (account.pool === this.#reserve && !this.#staysSmall(account)) this.#moveToMain(account);
@@ -151,7 +158,7 @@ export class ByteBudget {
     if (account.pool!.short) this.onShort();
   }
 
-  /** The body has ended: what is behind it must flow again. Its bytes stay accounted. */
+  /** Marks a body as complete. Its own stream goes on if it was paused, and other bodies may go on. Its bytes still count. */
   complete(account: BodyAccount): void {
     const { state } = account;
     if (state !== "reading" && state !== "paused") return;
@@ -162,7 +169,10 @@ export class ByteBudget {
     if (this.#paused.size > 0) this.#resumeSome();
   }
 
-  /** Takes `bytes` only if they fit; never pauses. For buffers that can be given up instead. */
+  /**
+   * Counts `bytes` if they fit in the main pool; never pauses. For buffers that the caller can drop.
+   * @returns whether they fit
+   */
   tryAdd(account: BodyAccount, bytes: number): boolean {
     if (this.#main.used + bytes > this.#main.limit) return false;
     if (account.state === "empty") {
@@ -174,7 +184,7 @@ export class ByteBudget {
     return true;
   }
 
-  /** Gives back everything the account has; doing so twice does nothing. */
+  /** Frees all bytes of the account. A second call does nothing. */
   release(account: BodyAccount): void {
     const { pool, state } = account;
     if (pool === undefined) return;
@@ -190,16 +200,16 @@ export class ByteBudget {
   }
 
   /**
-   * A tenth of the window has passed, and what had arrived by then was read. Lets bodies go that stall in a pool that is
-   * short, slowest first, until it no longer is. The main pool is short, too, while a body waits: room is kept for the rest
-   * of bodies that bring nothing.
-   * @returns who was let go
+   * A tenth of the window has passed, and all bytes that had arrived by then were read. Ends stalled bodies of a short pool,
+   * the slowest first, until the pool is no longer short. The main pool is short also while a body waits, because stalled
+   * bodies keep room for the rest of their bytes.
+   * @returns the bodies that were ended
    */
   tick(): readonly HolderReport[] {
     const gone: HolderReport[] = [];
     for (const pool of [this.#main, this.#reserve]) {
       const slow = this.#slowOf(pool);
-      // The slowest first; of equals the one that gives back most.
+      // The slowest is first; of equally slow ones, the one that frees most bytes.
       slow.sort((a, b) => b.slowTicks - a.slowTicks || b.held - a.held);
       for (const account of slow) {
         if (!pool.short && (pool !== this.#main || this.#paused.size === 0)) break;
@@ -209,19 +219,19 @@ export class ByteBudget {
         this.release(account);
       }
     }
-    // Whoever was stopped meanwhile takes less room than before.
+    // Bodies that were paused since then take less room than before.
     if (this.#paused.size > 0) this.#resumeSome();
     return gone;
   }
 
-  /** Bytes of the main pool in bodies that are still being received, or that wait. */
+  /** Bytes of the main pool in bodies that are not complete. */
   get unfinished(): number {
     let sum = 0;
     for (const { held } of this.#main.members) sum += held;
     return sum;
   }
 
-  /** Who holds most of the main pool, of the bodies that are not complete. @param count at most this many */
+  /** Returns the incomplete bodies that hold most bytes of the main pool. @param count at most this many */
   topHolders(count: number): readonly HolderReport[] {
     return [...this.#main.members]
       .sort((a, b) => b.held - a.held)
@@ -255,7 +265,7 @@ export class ByteBudget {
     if (account.party !== undefined) account.party.held += account.held;
   }
 
-  /** The first piece of several. */
+  /** Called at the first of several pieces. */
   #join(account: BodyAccount, pool: Pool): void {
     account.state = "reading";
     account.mark = 0;
@@ -317,7 +327,7 @@ export class ByteBudget {
     return account.promised > 0 || this.#busy <= this.#roomFor(account) || account === this.#oldest();
   }
 
-  /** Bytes of the main pool that take room. */
+  /** Bytes of the main pool that take room: held and promised bytes without the parked ones. */
   get #busy(): number {
     return this.#main.used - this.#parked + this.#promised;
   }
@@ -330,7 +340,7 @@ export class ByteBudget {
     account.holder.pause();
   }
 
-  /** It is no longer one of those that wait, whatever it is now. */
+  /** Takes the body out of the waiting ones; its new state is already set. */
   #unpause(account: BodyAccount): void {
     this.#parked -= account.parked;
     account.parked = 0;
@@ -338,21 +348,21 @@ export class ByteBudget {
     account.holder.resume();
   }
 
-  /** How much of the main pool may be in use for this body to read on. */
+  /** The most bytes of the main pool that may be in use while this body reads on. */
   #roomFor({ held, expected, party }: BodyAccount): number {
     const { limit } = this.#main;
     const room = roomFor(party, this.#main);
     return Math.max(held, expected) * SHARE.body.own > limit ? room - limit / SHARE.body.spare : room;
   }
 
-  /** The body that may go on beyond the limit: the first in the order of arrival, unless another one went beyond it. */
+  /** The body that may go on beyond the limit: the one that already did, else the first to arrive. */
   #oldest(): BodyAccount | undefined {
     if (this.#beyond !== undefined) return this.#beyond;
     for (const first of this.#main.members) return first;
     return undefined;
   }
 
-  /** Bodies may go on: the oldest in any case, others in the order of their waiting, as far as there is room for them. */
+  /** Lets paused bodies go on: the oldest always, the others in the order of their waiting while there is room for them. */
   #resumeSome(): void {
     const oldest = this.#oldest();
     if (oldest?.state === "paused") this.#resume(oldest, 0);
@@ -364,7 +374,7 @@ export class ByteBudget {
     }
   }
 
-  /** @param promised bytes that room is kept for */
+  /** @param promised bytes for which the pool keeps room */
   #resume(account: BodyAccount, promised: number): void {
     account.state = "reading";
     account.mark = account.held;
@@ -374,7 +384,7 @@ export class ByteBudget {
     this.#unpause(account);
   }
 
-  /** Who has brought too little for a whole window. */
+  /** Bodies that received too little for a whole window. */
   #slowOf(pool: Pool): BodyAccount[] {
     const slow: BodyAccount[] = [];
     const { minRate, window } = this.settings;
@@ -393,7 +403,7 @@ export class ByteBudget {
   }
 }
 
-/** How much of a pool may be in use for a body of this address to read on. */
+/** The most bytes of a pool that may be in use while a body of this address reads on. */
 function roomFor(party: Party | undefined, { limit }: Pool): number {
   return party !== undefined && party.held * SHARE.address.own > limit ? limit - limit / SHARE.address.spare : limit;
 }

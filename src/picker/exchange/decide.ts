@@ -23,7 +23,7 @@ import type { Routed, SubsetHint } from "./wire.ts";
 const MAX_LISTED = 8;
 const NO_CANDIDATES = { endpoints: [], down: [] };
 
-/** What a configuration decides with, besides the scheduler. */
+/** The parts of a configuration that decide, besides the scheduler. */
 export interface DecisionParts {
   readonly parsers: ParserTable;
   readonly headerProcessors: readonly NamedHeaderProcessor[];
@@ -34,36 +34,36 @@ interface DeciderParts {
   readonly clock: Clock;
   readonly random: Random;
   readonly endpoints: EndpointRegistry;
-  /** What the configuration in force made. */
+  /** Returns the parts of the configuration in force. */
   readonly inForce: () => DecisionParts;
   readonly models: ModelResolver;
   readonly scheduler: Scheduler;
-  /** What was learned of the models' text; absent = 4 bytes are a token, whatever answers say. */
+  /** The bytes per token that the process has learned for each model. Absent: 4 bytes count as one token. */
   readonly bytesPerToken?: BytesPerToken | undefined;
-  /** What producers wait for before a decision; absent = they wait for nothing, and do without. */
+  /** The preparation by producers before a decision. Absent: producers prepare nothing. */
   readonly preparation?: Preparation | undefined;
   /** `--disable-endpoint-subset-filter`. */
   readonly ignoreSubset: boolean;
   /** A request-header processor threw; the request went on without it. */
   onPluginError(plugin: string, error: unknown): void;
-  /** Told how long those take. */
+  /** Measures the calls of header processors. */
   readonly calls?: PluginCalls | undefined;
 }
 
-/** A request that was understood, and what became of it. */
+/** A request that was understood, and the decision about it. */
 export interface Decided {
   readonly request: InferenceRequest;
   readonly result: SchedulingResult | Rejection;
-  /** How many of the endpoints the picker offers to a proxy. */
+  /** The number of endpoints that the picker offers to a proxy. */
   readonly offered: number;
-  /** Why it became of it what did. */
+  /** The reasons of the decision. */
   readonly record: DecisionRecord;
 }
 
 /**
- * From complete request to endpoint: parse and resolve; wait for producers, if any has to; then, in one
- * synchronous stretch, header processors, candidates, admit, schedule. The first failure wins, in this order (epp-protocol
- * 9.3).
+ * Leads from a complete request to an endpoint. First it parses and resolves, then it waits for producers that prepare. Header
+ * processors, candidates, admission and scheduling follow in one synchronous stretch. The first failure wins, in this order
+ * (epp-protocol 9.3).
  */
 export class RequestDecider {
   readonly #parts: DeciderParts;
@@ -72,7 +72,10 @@ export class RequestDecider {
     this.#parts = parts;
   }
 
-  /** A header-only request (`GET /v1/models`): uniformly among the candidates, no scheduling (epp-protocol 3.2). */
+  /**
+   * Routes a request without a body (`GET /v1/models`) to candidates in uniformly random order, without scheduling
+   * (epp-protocol 3.2).
+   */
   withoutBody(subset: SubsetHint | undefined): Routed | Rejection {
     const { endpoints } = this.#candidates(subset);
     if (endpoints.length === 0) return new Rejection("no_endpoints", "no pods available in datastore");
@@ -90,15 +93,15 @@ export class RequestDecider {
     };
   }
 
-  /** Whether a request without a body lacks it: a POST to a path of which a parser reads the bodies. */
+  /** Whether a request without a body needs one: a POST to a path whose bodies a parser reads. */
   needsBody(headers: HeaderList): boolean {
     return headers.get(":method") === "POST" && this.#parts.inForce().parsers.claims(requestPath(headers));
   }
 
   /**
-   * Reads a request and finds out what it is for.
+   * Parses a request and resolves its model and objective.
    * @param body contiguous and complete
-   * @returns a rejection when it cannot be understood
+   * @returns a rejection when the parser or the models refuse the request
    */
   understand(id: string, headers: HeaderList, body: Uint8Array): InferenceRequest | Rejection {
     const { models } = this.#parts;
@@ -111,7 +114,7 @@ export class RequestDecider {
     if (resolved instanceof Rejection) return resolved;
     const { bytesPerToken } = this.#parts;
     const learned = bytesPerToken !== undefined && isText(parsed, body);
-    // Named one by one: to spread two objects takes four times as long, in every request.
+    // The code names each field, because spreading two objects takes four times as long, in every request.
     return {
       id,
       headers,
@@ -134,12 +137,12 @@ export class RequestDecider {
     } satisfies Required<InferenceRequest>;
   }
 
-  /** Begins what producers have to wait for; undefined = nothing, decide at once. */
+  /** Starts the producers that prepare. Undefined when none does: the caller decides at once. */
   prepare(understood: InferenceRequest): Preparing | undefined {
     return this.#parts.preparation?.begin(understood);
   }
 
-  /** Decides where a request goes, on what is known at this moment. */
+  /** Decides where a request goes, from the state at this moment. */
   decide(understood: InferenceRequest, subset: SubsetHint | undefined, extras?: ScheduleExtras): Decided {
     const { scheduler, onPluginError, calls } = this.#parts;
     const { headerProcessors } = this.#parts.inForce();
@@ -155,7 +158,7 @@ export class RequestDecider {
     return { request, result, offered: scheduler.offered, record: scheduler.records.newest! };
   }
 
-  /** A detector that fails says nothing of the pool: the request goes on without its word. */
+  /** A detector that fails says nothing about the pool, so the request goes on as admitted. */
   #admit(request: InferenceRequest, endpoints: readonly Endpoint[]): Rejection | undefined {
     try {
       return this.#parts.inForce().admission.admit(request, endpoints, this.#parts.clock.now());
@@ -170,13 +173,13 @@ export class RequestDecider {
     readonly down: readonly Endpoint[];
   } {
     const { endpoints, models, ignoreSubset } = this.#parts;
-    // No pool to serve: what endpoints there are belong to none (E-130).
+    // Without a pool, the known endpoints belong to no pool (E-130).
     if (!models.poolKnown) return NO_CANDIDATES;
     return endpoints.candidates(ignoreSubset ? undefined : subset);
   }
 }
 
-/** Up to eight distinct endpoints in uniformly random order. */
+/** Returns up to eight distinct endpoints in uniformly random order. */
 function draw(from: readonly Endpoint[], random: Random): Endpoint[] {
   const pool = [...from];
   const count = Math.min(MAX_LISTED, pool.length);
@@ -195,9 +198,9 @@ interface NamedHeaderProcessor {
 }
 
 /**
- * Lets the request-header processors look at a request whose model and objective are known (scheduling 3.2). The fairness
- * ID that one of them sets counts where the client names none; the first that sets one wins.
- * @param onError told of one that throws; the request goes on without it
+ * Calls the request-header processors for a request whose model and objective are known (scheduling 3.2). The fairness ID that
+ * a processor sets counts where the client names none; the first processor that sets one wins.
+ * @param onError receives the error of a processor that throws; the request goes on without that processor
  */
 export function processHeaders(
   processors: readonly NamedHeaderProcessor[],

@@ -5,15 +5,15 @@ import { explain } from "../decisions/explain.ts";
 /** Bytes of the sentence in a header. */
 const MAX_REASON = 512;
 
-/** Whether a request asks for the decision about it in the headers of its answer. */
+/** Whether a request asks for the decision in the headers of its answer. */
 export function asksForDecision(headers: HeaderList): boolean {
   const value = headers.get(HEADER.explain)?.trim().toLowerCase();
   return value === "1" || value === "true";
 }
 
-/** A decision as headers of the answer: its number, and what became of the request and why, in printable ASCII. */
+/** Returns a decision as response headers: its number, its outcome and its reason, in printable ASCII. */
 export function decisionHeaders(record: DecisionRecord): HeaderList {
-  // Ids and names may hold anything; one character stands for each that a header should not.
+  // Ids and names may contain any character; each that a header must not contain becomes a question mark.
   const sentence = explain(record).sentence.replace(/[^\x20-\x7e]/gu, "?");
   return HeaderList.of([
     [HEADER.decision, String(record.sequence)],
@@ -21,7 +21,7 @@ export function decisionHeaders(record: DecisionRecord): HeaderList {
   ]);
 }
 
-/** Two lists one after the other. */
+/** Joins two lists. */
 export function together(first: HeaderList | undefined, second: HeaderList | undefined): HeaderList | undefined {
   if (first === undefined || second === undefined) return first ?? second;
   const both = new HeaderList();

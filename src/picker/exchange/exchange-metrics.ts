@@ -7,19 +7,19 @@ import type { Flow } from "../../pool/endpoints/flow-loads.ts";
 import type { ResponseObserver } from "./response-observer.ts";
 import type { EndCause } from "./wire.ts";
 
-/** Distinct model names, and distinct fairness IDs, for the life of the process (scheduling 8.1). */
+/** The most distinct model names, and the most distinct fairness IDs, for the life of the process (scheduling 8.1). */
 const MAX_NAMES = 1000;
-/** Label sets that clients choose freely. */
+/** The most label sets that clients choose freely. */
 const MAX_SETS = 1000;
-/** Label sets with a pinned name besides; clients choose the fairness ID with it, so those share one. */
+/** The most further label sets with a pinned name. Clients choose the fairness ID in them, so they share one limit. */
 const MAX_PINNED_SETS = 1000;
 
-/** What is known of an exchange when it ends. */
+/** The state of an exchange at its end. */
 interface EndedExchange {
   readonly cause: EndCause;
-  /** Undefined when it was never routed, or had no body to schedule. */
+  /** Undefined when the request was never routed, or had no body to schedule. */
   readonly series: RequestSeries | undefined;
-  /** What `refused` gave. */
+  /** The series that `refused` returned. */
   readonly refused: RequestSeries | undefined;
   readonly rejection: Rejection | undefined;
   readonly response: ResponseObserver;
@@ -37,12 +37,12 @@ export class ExchangeMetrics {
   /** By label set. */
   readonly #series = new Map<string, RequestSeries>();
   readonly #unrouted: RequestSeries;
-  /** What no label set of its own is left for. */
+  /** The series for all label sets beyond the limits. */
   readonly #others: RequestSeries;
   readonly #requestProcessing: ReturnType<Metrics["requestProcessing"]["with"]>;
   readonly #responseProcessing: ReturnType<Metrics["responseProcessing"]["with"]>;
 
-  /** @param models keeps the names that clients choose in bounds */
+  /** @param models bounds the names that clients choose */
   constructor(metrics: Metrics, models = new LabelGuard(MAX_NAMES)) {
     this.#metrics = metrics;
     this.#models = models;
@@ -53,8 +53,8 @@ export class ExchangeMetrics {
   }
 
   /**
-   * Rules 1 and 3: a routed request counts, with the bytes received, and is running from now on.
-   * @param tookMs from its headers to here
+   * Rules 1 and 3: counts a routed request and its received bytes; the request runs until `ended`.
+   * @param tookMs from its headers to the decision
    */
   routed(request: InferenceRequest, bodyBytes: number, tookMs: number): RequestSeries {
     const series = this.#seriesOf(request);
@@ -65,20 +65,17 @@ export class ExchangeMetrics {
     return series;
   }
 
-  /** Rule 12: a request that was understood and refused is counted, as an error alone, under its own names. */
+  /** Rule 12: a request that was understood and refused counts only as an error, under its own names. */
   refused(request: InferenceRequest): RequestSeries {
     return this.#seriesOf(request);
   }
 
-  /**
-   * Closes the books of one exchange: called exactly once for each.
-   * @returns the `error_code` it was counted with; undefined when it was no error
-   */
+  /** Counts the end of one exchange; called exactly once for each. @returns its `error_code`; undefined when it was no error */
   ended(exchange: EndedExchange): string | undefined {
     const { cause, series, refused, rejection, response } = exchange;
     this.#metrics.exchangesTotal.with(cause).inc();
     series?.running.dec();
-    // Rule 2: once per exchange, what the model server said before what we said.
+    // Rule 2: one error per exchange; an error of the model server goes before one of sluice.
     const failed = response.status !== 0 && !response.succeeded;
     const code = failed ? "ModelServerError" : (rejection?.code ?? (cause === "error" ? "Internal" : undefined));
     if (code !== undefined) (series ?? refused ?? this.#unrouted).error(code);
@@ -101,7 +98,7 @@ export class ExchangeMetrics {
     }
     if (output > 0) series.ntpot.observe(duration / output);
     if (Number.isNaN(response.firstByteAt)) return;
-    // Rule 7: an answer that is not streamed is handled as a whole, so its first token comes with its last.
+    // Rule 7: an answer that is not streamed counts as a whole, so its first token arrives with its last.
     const ttft = streaming ? (response.firstByteAt - receivedAt) / 1000 : duration;
     series.ttft(streaming).observe(ttft);
     if (streaming && output > 1) series.tpot.observe((duration - ttft) / (output - 1));
@@ -137,11 +134,11 @@ type Histogram = ReturnType<Metrics["requestSize"]["with"]>;
 type Counter = ReturnType<Metrics["requestTotal"]["with"]>;
 type Gauge = ReturnType<Metrics["requestRunning"]["with"]>;
 
-/** The request metrics of one label set, each series looked up on first use and kept: one set serves many requests. */
+/** The request metrics of one label set. It looks up each series on first use and keeps it: one set serves many requests. */
 export class RequestSeries {
   readonly #metrics: Metrics;
   readonly #labels: Labels;
-  /** Whose requests these are, as labels say it. */
+  /** The model and the fairness ID of these requests, as labels show them. */
   readonly flow: Flow;
   readonly #histograms = new Map<string, Histogram>();
   #requests: Counter | undefined;

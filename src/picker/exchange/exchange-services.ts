@@ -8,7 +8,7 @@ import type { RequestDecider } from "./decide.ts";
 import type { ExchangeMetrics } from "./exchange-metrics.ts";
 import type { RequestHooks } from "./request-hooks.ts";
 
-/** What every exchange of a process shares. */
+/** The services that all exchanges of a process share. */
 export interface ExchangeServices {
   readonly clock: Clock;
   readonly random: Random;
@@ -17,18 +17,24 @@ export interface ExchangeServices {
   readonly metrics: ExchangeMetrics;
   readonly hooks: () => RequestHooks;
   readonly budget: ByteBudget;
-  /** Learns from answers; absent = nobody does. */
+  /** Learns the length of tokens from answers. Absent: the process does not learn. */
   readonly bytesPerToken?: BytesPerToken | undefined;
-  /** Undefined = nothing is traced, and what carries a client's trace goes on as it came. */
+  /** Undefined: sluice traces nothing, and the trace headers of a client go on unchanged. */
   readonly tracing?: Tracing | undefined;
-  /** Bytes; a longer request body is refused with 413. */
+  /** Bytes. Sluice refuses a longer request body with 413. */
   readonly maxRequestBytes: number;
-  /** A POST without a body to a path whose bodies are read is refused with 400; else any endpoint gets it (epp-protocol 3.2). */
+  /**
+   * Sluice refuses a POST without a body with 400, where a parser reads the bodies of the path. False: any endpoint gets it
+   * (epp-protocol 3.2).
+   */
   readonly refusesEmptyBodies: boolean;
-  /** Answers to requests that ask for it carry the decision (`--decision-header`). */
+  /** Answers carry the decision for requests that ask for it (`--decision-header`). */
   readonly decisionHeader: boolean;
-  /** Told of failures of our own, which the client sees as 500. */
+  /** Receives a failure of sluice itself, which the client sees as 500. */
   onError(error: unknown): void;
-  /** Told of a report that somebody served who is no endpoint of the pool. @param reported one line, `ip:port` at best */
+  /**
+   * Called when the proxy reports that an address outside of the pool served the request.
+   * @param reported one line, at best `ip:port`
+   */
   onStrangerServed(reported: string): void;
 }

@@ -6,31 +6,28 @@ import type { DecisionTrace, TracedStep } from "../scheduling/plugin-calls.ts";
 import { shortened } from "../scheduling/record.ts";
 import type { EndCause, Routed } from "./wire.ts";
 
-/** What carries a trace from service to service (W3C trace context and baggage). */
+/** The headers that carry a trace between services (W3C trace context and baggage). */
 const CARRIERS = ["traceparent", "tracestate", "baggage"] as const;
 
-/** Headers by which a model server is told of further stages (scheduling 3.7.1). */
+/** The header that names the prefill endpoint to a model server (scheduling 3.7.1). */
 const PREFILLER = "x-prefiller-host-port";
 const ENCODERS = "x-encoder-hosts-ports";
 
 /**
- * One exchange as a trace shows it: `gateway.request` from its headers to its end, in it `gateway.request_orchestration`
- * with what was decided (scheduling 9.1). What nobody samples costs the first of them alone. Holds no prompt text, and
- * names and ids at bounded length.
+ * The spans of one exchange: `gateway.request` from its headers to its end, and in it `gateway.request_orchestration` with the
+ * decision (scheduling 9.1). An unsampled exchange has only the first. Spans contain no prompt text, and names and ids of
+ * bounded length.
  */
 export class ExchangeTrace {
   readonly #span: Span;
   readonly #id: string;
-  /** The client named a state of its trace. */
+  /** The client sent a `tracestate`. */
   readonly #carried: boolean;
   #orchestration: Span | undefined;
   #steps: StepSpans | undefined;
   #disaggregation: Span | undefined;
 
-  /**
-   * @param headers of the request: they say which trace this belongs to
-   * @param id of the request
-   */
+  /** @param headers of the request, with the trace that it belongs to @param id of the request */
   constructor(tracing: Tracing, headers: HeaderList, id: string) {
     const carrier = carrierOf(headers);
     this.#carried = carrier["tracestate"] !== undefined;
@@ -38,7 +35,10 @@ export class ExchangeTrace {
     this.#span = tracing.start("gateway.request", carrier, { "gen_ai.request.id": this.#id }, "server");
   }
 
-  /** The request is complete, and an endpoint is looked for. @returns where the steps go; undefined = nobody wants them */
+  /**
+   * The request is complete, and the decision begins.
+   * @returns the receiver of the steps; undefined when the trace is not sampled
+   */
   deciding(): DecisionTrace | undefined {
     if (!this.#span.sampled) return undefined;
     const common = { "gen_ai.request.id": this.#id };
@@ -47,7 +47,7 @@ export class ExchangeTrace {
     return this.#steps;
   }
 
-  /** It was decided about: routed or refused. */
+  /** The decision is made: routed or refused. */
   decided({ targetModel, priority }: InferenceRequest): void {
     const span = this.#orchestration;
     if (span === undefined) return;
@@ -60,13 +60,13 @@ export class ExchangeTrace {
     if (this.#steps?.disaggregated) this.#disaggregation = span.child("prepare_disaggregation", common);
   }
 
-  /** The request gets this instead of an endpoint. */
+  /** The request gets this rejection instead of an endpoint. */
   refused({ code }: Rejection): void {
     this.#orchestration?.fail(code);
     this.#endDeciding();
   }
 
-  /** @returns the decision with what makes the model server a part of the trace */
+  /** @returns the decision with the headers that make the model server a part of the trace */
   forwarded(routed: Routed): Routed {
     const told = this.#disaggregation;
     if (told !== undefined)
@@ -74,15 +74,15 @@ export class ExchangeTrace {
     this.#endDeciding();
     const trace = new HeaderList();
     this.#span.inject((name, value) => trace.add(name, value));
-    // A state belongs to its traceparent: where that could not be read, to none that goes on.
+    // A `tracestate` belongs to its `traceparent`. If sluice could not read that, the state must not go on.
     if (!this.#carried || trace.get("tracestate") !== undefined) return { ...routed, trace };
     return { ...routed, trace, removed: [...(routed.removed ?? []), "tracestate"] };
   }
 
   /**
    * The exchange is over.
-   * @param error what it counts as in `request_error_total`; undefined = it does not
-   * @param status of the model server; 0 = it has not answered
+   * @param error its code in `request_error_total`; undefined when it is no error
+   * @param status of the model server; 0 when it has not answered
    */
   ended(cause: EndCause, error: string | undefined, status: number): void {
     this.#endDeciding();
@@ -102,7 +102,10 @@ export class ExchangeTrace {
   }
 }
 
-/** A header that was sent several times is one list (RFC 9110 5.3); of `traceparent` that leaves none that can be read. */
+/**
+ * Returns the trace headers. A header that was sent several times becomes one list (RFC 9110 5.3); a list in `traceparent` is
+ * unreadable.
+ */
 function carrierOf({ keys, values }: HeaderList): Record<string, string> {
   const carrier: Record<string, string> = {};
   for (let i = 0; i < keys.length; i++) {
@@ -113,7 +116,7 @@ function carrierOf({ keys, values }: HeaderList): Record<string, string> {
   return carrier;
 }
 
-/** What the handler has told the model server about further stages. */
+/** The span attributes for the headers by which a handler names further stages to the model server. */
 function disaggregation(headers: HeaderList | undefined): SpanAttributes {
   const prefiller = headers?.get(PREFILLER);
   const encoders = headers?.get(ENCODERS);
@@ -133,26 +136,26 @@ function disaggregation(headers: HeaderList | undefined): SpanAttributes {
   };
 }
 
-/** Most steps of one decision that are shown; a configuration has no limit of its own. */
+/** Steps of one decision up to which filters and scorers are kept; a configuration has no limit of its own. */
 const MAX_STEPS = 256;
-/** Of these, those that are the place of others come last: they have as much room again. */
+/** Steps up to which all others are kept: they contain filters and scorers and end after them. */
 const MAX_PLACES = 2 * MAX_STEPS;
 
-/** Handlers whose choice of profiles has a span of its own, by type. */
+/** Handlers whose choice of profiles has its own span, by type. */
 const HANDLER_SPANS: ReadonlyMap<string, string> = new Map([
   ["disagg-profile-handler", "pick_disagg_profile"],
   ["pd-profile-handler", "pick_pd_profile"],
 ]);
 
-/** A name or an id as spans show it: some come from clients, and spans wait until they are sent. */
+/** Shortens a name or an id for spans: some come from clients, and spans wait in memory until they are sent. */
 export function spanText(text: string): string {
   const kept = shortened(text);
   return kept === text ? text : kept.toWellFormed();
 }
 
 /**
- * Gathers the steps of one decision and shows them as spans once it is over (scheduling 9.1): profiles, in each the
- * filters together, the scoring with every scorer below it, and the picker.
+ * Gathers the steps of one decision and makes spans of them at its end (scheduling 9.1). Each profile has one span for all
+ * filters, one for the scoring with a span for each scorer below it, and one for the picker.
  */
 export class StepSpans implements DecisionTrace {
   readonly #steps: TracedStep[] = [];
@@ -167,11 +170,7 @@ export class StepSpans implements DecisionTrace {
     return this.#steps.some(({ kind, plugin }) => kind === "handler" && HANDLER_SPANS.has(plugin?.type ?? ""));
   }
 
-  /**
-   * Makes the spans.
-   * @param parent of the profiles
-   * @param common what every span carries
-   */
+  /** Makes the spans. @param parent of the profiles @param common attributes of every span */
   show(parent: Span, common: SpanAttributes): void {
     const steps = this.#steps;
     for (const { kind, plugin, started, ended, decision = "" } of steps) {
@@ -200,7 +199,7 @@ export class StepSpans implements DecisionTrace {
   }
 }
 
-/** One span for all filters of a profile, as the reference has it; none where there are none. */
+/** Makes one span for all filters of a profile, as the reference does; none for a profile without filters. */
 function showFilters(filters: readonly TracedStep[], parent: Span, common: SpanAttributes): void {
   const first = filters[0];
   const last = filters.at(-1);
@@ -242,7 +241,7 @@ function showPicker({ started, ended, candidates, top = [] }: TracedStep, parent
   });
 }
 
-/** In the reference's words: `run_decode`, `complete`. */
+/** Returns the reference's name of a decision: `run_decode`, `complete`. */
 function decisionOf(decision: string): string {
   if (decision.startsWith("complete")) return decision;
   return decision

@@ -22,10 +22,10 @@ import type { Decision, DynamicMetadata, EndCause, Exchange, Routed, SubsetHint,
 
 const NOTHING = new Uint8Array(0);
 const EMPTY_BODY = "the request body is empty; send a JSON object";
-/** What a decision comes to that nobody waits for any more. */
+/** The result of a decision for an exchange that is already over. */
 const OVER = new Rejection("internal", "the request was over before it was decided about");
 
-/** Gathers the body, asks for the decision, keeps the books. */
+/** Gathers the body, asks for the decision, counts the exchange. */
 export class InferenceExchange implements Exchange, BudgetHolder {
   requestIdGenerated = false;
   readonly #services: ExchangeServices;
@@ -35,26 +35,26 @@ export class InferenceExchange implements Exchange, BudgetHolder {
   #receivedAt: number;
   #subset: SubsetHint | undefined;
   readonly #body = new BodyAssembler();
-  /** Bytes that the headers announce for the body; 0 = none. */
+  /** Bytes that the headers announce for the body; 0 = unknown. */
   #declared = 0;
-  /** What the exchange holds of the byte budget: the request body, later perhaps the answer. */
+  /** The account of the exchange in the byte budget: for the request body, later for the answer that it holds. */
   #account: BodyAccount | undefined;
   #requestedStream = false;
   readonly #hooks: HookRun;
   #requestId = "";
   #moved: ((endpoint: Endpoint) => void) | undefined;
-  /** Of the decision: it is told who answers. */
+  /** The record of the decision, which later gets the endpoint that served the request. */
   #record: DecisionRecord | undefined;
   #restorer: NameRestorer | undefined;
   #series: RequestSeries | undefined;
   #refused: RequestSeries | undefined;
   #attempts: Attempts | undefined;
-  /** Bytes of the prompt's text, where the answer's count of its tokens is to be learned from; else NaN. */
+  /** Bytes of the prompt's text, where sluice learns the length of tokens from the answer; else NaN. */
   #text = Number.NaN;
   #targetModel = "";
   #rejection: Rejection | undefined;
   #trace: ExchangeTrace | undefined;
-  /** What producers still wait for. */
+  /** The preparation that is under way. */
   #preparing: Preparing | undefined;
   #decided = false;
   #ended = false;
@@ -70,7 +70,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
   }
 
   get requestId(): string {
-    // What is refused before its headers came is known by an id, too.
+    // A request that is refused before its headers arrive has an id too.
     if (this.#requestId === "") this.#identify();
     return this.#requestId;
   }
@@ -88,7 +88,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
   }
 
   requestHeaders(headers: HeaderList, end: boolean, subset?: SubsetHint): Decision | undefined {
-    // A second set of headers must not open a second attempt.
+    // A second set of headers must not start a second decision.
     if (this.#decided || this.#ended) return undefined;
     this.#receivedAt = this.#services.clock.now();
     this.#headers = headers;
@@ -105,7 +105,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
   }
 
   requestBody(chunk: Uint8Array, end: boolean, subset?: SubsetHint): Decision | Promise<Decision> | undefined {
-    // A second end, or bytes behind a refusal: answered by nobody (epp-protocol 3.3).
+    // A second end, or bytes after a refusal, get no answer (epp-protocol 3.3).
     if (this.#decided || this.#ended) return undefined;
     if (this.#requestId === "") this.#identify();
     if (subset !== undefined) this.#subset = subset;
@@ -163,9 +163,9 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     metadata?: Readonly<Record<string, unknown>>,
   ): HeaderList | undefined {
     this.#response.headers(status, headers, this.#services.clock.now());
-    // Somebody has answered a request that still waits for its destination: it needs none.
+    // The request was answered while it waits for its decision: it needs none.
     this.#preparing?.abort();
-    // Nothing can be found, or put back, in bytes that somebody compressed.
+    // Sluice cannot find or replace names in compressed bytes.
     if (this.#response.isEncoded) this.#restorer = undefined;
     const added = this.#hooks.received(this.#attempts?.current, status, headers, metadata);
     if (end) {
@@ -181,7 +181,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     return rest;
   }
 
-  /** Gives the running exchange up in favour of others (epp-protocol 5.5); without effect once it is over. */
+  /** Ends the running exchange to make room for others (epp-protocol 5.5). No effect once it is over. */
   evict(): void {
     if (this.#ended) return;
     this.#rejection = new Rejection("evicted", "request evicted by flow control");
@@ -203,10 +203,11 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     }
     const now = this.#services.clock.now();
     const gap = this.#response.chunk(chunk, end, now);
-    // Given up or complete: what is only passed on is not paid for.
+    // The answer was dropped or is complete: bytes that are only passed on do not count in the budget.
     if (held && !this.#response.holding && this.#account !== undefined) budget.release(this.#account);
     if (this.streaming && gap >= 0) this.#series?.itl.observe(gap / 1000);
-    // A second look at the clock costs as much as the rest of a chunk's handling: one chunk in sixteen stands for all.
+    // A second read of the clock costs as much as the rest of the handling of a chunk. So the time of one chunk in sixteen
+    // counts for all.
     if ((this.#response.chunks & 15) === 1) this.#response.handling += 16 * (this.#services.clock.now() - now);
     const out = this.#restorer?.feed(chunk, end) ?? chunk;
     if (end) this.end("complete");
@@ -231,7 +232,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
       cause,
       series: this.#series,
       refused: this.#refused,
-      // A model server's answer that was passed on is no refusal, even if a retry would have been.
+      // An answer of a model server that was passed on is no refusal, even if a retry would have been one.
       rejection: cause === "complete" && this.#response.status !== 0 ? undefined : (rejection ?? this.#rejection),
       response: this.#response,
       streaming: this.streaming,
@@ -249,7 +250,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     if (tracing !== undefined) this.#trace ??= new ExchangeTrace(tracing, this.#headers, this.#requestId);
   }
 
-  /** Accounts a piece of the request body. */
+  /** Counts a piece of the request body in the byte budget. */
   #charge(bytes: number, end: boolean): void {
     const { budget } = this.#services;
     let account = this.#account;
@@ -257,7 +258,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
       if (end && account !== undefined) budget.complete(account);
       return;
     }
-    // Whoever announced a length and sent as much sends no more.
+    // A client that sent the announced length sends no more.
     const last = end || this.#body.length + bytes === this.#declared;
     if (account === undefined) {
       account = new BodyAccount(this);
@@ -283,7 +284,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
 
   #decide(body: Uint8Array): Decision | Promise<Decision> {
     const { decider } = this.#services;
-    // Whatever comes of it, and whenever: nothing behind the end of the body opens another decision.
+    // Set before the decision starts: bytes after the end of the body must not start another one.
     this.#decided = true;
     const trace = this.#trace?.deciding();
     try {
@@ -302,7 +303,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     }
   }
 
-  /** The synchronous stretch, on what is known now. */
+  /** The synchronous stretch: decides on the present state. */
   #conclude(understood: InferenceRequest, trace: DecisionTrace | undefined, prepared: Prepared | undefined): Decision {
     const { decider, endpoints, metrics } = this.#services;
     try {
@@ -386,15 +387,15 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     endpoints.attemptSucceeded(current);
     if (this.#record !== undefined)
       this.#record.served = attempts.moved ? { id: current.id, hostPort: current.hostPort } : undefined;
-    // An endpoint that has left the pool learns nothing from this.
+    // An endpoint that has left the pool keeps no state to change.
     if (attempts.moved && endpoints.get(current.id) === current) this.#moved?.(current);
   }
 
-  /** The proxy could not reach the endpoint and answered in its place. */
+  /** The proxy could not reach the endpoint and answered instead. */
   #proxyFailed(): void {
     const detail = "the proxy could not connect";
     if (this.#record !== undefined) this.#record.served = "nobody";
-    // The model server has said nothing: neither its error nor its times are counted.
+    // The model server has not answered, so neither its error nor its times count.
     this.#response.status = 0;
     this.#rejection = new Rejection("upstream_connect", detail);
     const attempts = this.#attempts;

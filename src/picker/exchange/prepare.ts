@@ -3,12 +3,12 @@ import { SluiceError } from "../../base/inference/errors.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { Producer } from "../../base/plugin/kinds.ts";
 
-/** Milliseconds for a producer that names no budget of its own (scheduling 3.3 step 8). */
+/** The budget in milliseconds of a producer that names none (scheduling 3.3 step 8). */
 const DEFAULT_BUDGET = 400;
-/** Requests of the process that may be under way here at a time. */
+/** The most requests of the process in preparation at a time. */
 const MAX_UNDER_WAY = 4096;
 
-/** A producer with something to do before the decision. */
+/** A producer that prepares before the decision. */
 export interface Preparer {
   /** Instance name. */
   readonly name: string;
@@ -16,31 +16,33 @@ export interface Preparer {
   readonly plugin: Pick<Producer, "prepare" | "prepareBudget">;
 }
 
-/** What producers found out, by instance name; those that found nothing, failed or took too long are not in it. */
+/** The values that producers found, by instance name. A producer that found nothing, failed or took too long has no entry. */
 export type Prepared = ReadonlyMap<string, unknown>;
 
 /** The preparation of one request. */
 export interface Preparing {
-  /** Never rejects, and takes no longer than the largest budget; undefined once it was given up. */
+  /** Never rejects, and takes no longer than the largest budget. Undefined after `abort`. */
   readonly prepared: Promise<Prepared | undefined>;
-  /** Gives up: the request needs no decision any more. Without effect once `prepared` is there. */
+  /** Ends the preparation, because the request needs no decision any more. No effect once `prepared` is resolved. */
   abort(): void;
 }
 
 export interface PreparationParts {
   readonly clock: Clock;
-  /** All producers of the configuration in force that have a `prepare`; the same list as long as it stays. */
+  /**
+   * Returns all producers of the configuration in force that have a `prepare`: the same array until the configuration changes.
+   */
   readonly preparers: () => readonly Preparer[];
-  /** Requests that may be under way at a time, from 1 up; default 4,096. Those beyond go on unprepared. */
+  /** The most requests in preparation at a time, from 1 up; default 4,096. Further requests go on unprepared. */
   readonly limit?: number;
-  /** A producer is left out of a decision: it failed, took too long, or too many requests wait already. */
+  /** A decision does without a producer, because it failed or took too long, or because too many requests wait. */
   onFailed(preparer: Preparer, error: unknown): void;
 }
 
 /**
- * The one asynchronous step, before the decision: producers that must wait for something do so here, all
- * at the same time, each with a budget of its own. None can read what another one prepares, so no order among them is
- * needed; what they write is in order when `produce` is called.
+ * The one asynchronous step, before the decision. Producers that must wait for something do so here, all at the same time, each
+ * within its own budget. No producer can read the values of another one here, so their order does not matter. `produce` writes
+ * in order later.
  *
  * @remarks scheduling 3.3, S-43
  */
@@ -54,12 +56,12 @@ export class Preparation {
     this.#limit = parts.limit ?? MAX_UNDER_WAY;
   }
 
-  /** Requests under way. One counts until its last producer has answered, even if nobody waits for that any more. */
+  /** Requests in preparation. A request counts until its last producer has answered, even after its decision. */
   get underWay(): number {
     return this.#underWay;
   }
 
-  /** @returns undefined when there is nothing to wait for */
+  /** @returns undefined when no producer prepares, or when too many requests are in preparation */
   begin(request: InferenceRequest): Preparing | undefined {
     const preparers = this.#parts.preparers();
     if (preparers.length === 0) return undefined;
@@ -117,7 +119,7 @@ class Run implements Preparing {
     if (this.#open.size === 0) this.#resolve(this.#inForce());
   }
 
-  /** What was found for the plugins in force now: a new configuration may have come meanwhile. */
+  /** Returns the values of the plugins in force now: the configuration may have changed during the preparation. */
   #inForce(): Prepared {
     const now = this.#parts.preparers();
     if (now !== this.#asked)
@@ -127,7 +129,7 @@ class Run implements Preparing {
   }
 }
 
-/** One producer at work for one request. */
+/** The call of one producer for one request. */
 class Call {
   readonly preparer: Preparer;
   readonly #run: Run;
@@ -140,7 +142,7 @@ class Call {
     this.preparer = preparer;
   }
 
-  /** @param settled called when the producer has answered at last, whether in time or not */
+  /** @param settled called when the producer has answered, in time or late */
   start(clock: Clock, request: InferenceRequest, settled: () => void): void {
     const { name, plugin } = this.preparer;
     const budget = plugin.prepareBudget ?? DEFAULT_BUDGET;
@@ -164,7 +166,7 @@ class Call {
     this.#end(new SluiceError("PREPARE_ABORTED", "the request is over"));
   }
 
-  /** @returns whether it was over already */
+  /** @returns whether the call was over already */
   #end(reason?: SluiceError): boolean {
     if (this.#over) return true;
     this.#over = true;
@@ -174,7 +176,7 @@ class Call {
   }
 }
 
-/** What a plugin throws at once is a failure like any other. */
+/** Turns a synchronous throw of a plugin into a rejection. */
 async function invoke(plugin: Preparer["plugin"], request: InferenceRequest, signal: AbortSignal): Promise<unknown> {
   return plugin.prepare?.(request, signal);
 }

@@ -1,26 +1,26 @@
 import type { AnswerFormat, InferenceRequest } from "../../base/inference/request.ts";
 import { MAX_RESTORED, NameRestorer, spliceModel } from "../apis/model-name.ts";
 
-/** What is reserved on the word of a `content-length`; beyond it the buffer grows with what really arrives. */
+/** The most bytes that a `content-length` reserves at once. Beyond it the buffer grows with the bytes that arrive. */
 const TRUSTED = 1024 * 1024;
 const SMALLEST = 16 * 1024;
 const NOTHING = new Uint8Array(0);
 
 /**
- * Puts a body that arrives in pieces together in one buffer, each byte copied once. Pieces are views of socket reads: a
- * copy lets those go, and parsers want one contiguous array. A body in one piece is not copied at all.
+ * Joins the pieces of a body in one buffer and copies each byte once. Pieces are views of socket reads: the copy frees those,
+ * and parsers need one contiguous array. A body in one piece is not copied.
  */
 export class BodyAssembler {
   #buffer: Buffer | undefined;
   #length = 0;
   #expected = 0;
 
-  /** Bytes so far. */
+  /** Bytes received so far. */
   get length(): number {
     return this.#length;
   }
 
-  /** @param bytes the declared length, when there is one; a false one costs time, not correctness */
+  /** @param bytes the declared length, if any; a false one costs time but does no harm */
   expect(bytes: number): void {
     if (bytes > 0) this.#expected = Math.min(bytes, TRUSTED);
   }
@@ -38,7 +38,7 @@ export class BodyAssembler {
     this.#length = needed;
   }
 
-  /** Takes the last piece and gives the whole body away. */
+  /** Takes the last piece. @returns the whole body, which the assembler no longer keeps */
   finish(last: Uint8Array): Uint8Array {
     const whole = this.#length === 0 ? last : this.#with(last);
     this.clear();
@@ -56,19 +56,19 @@ export class BodyAssembler {
   }
 }
 
-/** What goes on to the model server, and what puts its answer right. */
+/** The body for the model server, and the restorer of model names for its answer. */
 interface ForwardedBody {
   readonly pieces: readonly Uint8Array[];
   /** Sum of the lengths of `pieces`. */
   readonly length: number;
-  /** Undefined where the answer needs no other model name. */
+  /** Undefined where the model name in the answer is right already. */
   readonly restorer: NameRestorer | undefined;
 }
 
 /** Answers that may name their model in plain JSON. */
 const NAMED_ANSWERS: ReadonlySet<AnswerFormat> = new Set(["http", "sglang"]);
 
-/** The received bytes; where the model has another name at its server, spliced (epp-protocol 3.5, 4.4). */
+/** Returns the received bytes. Where the target model has another name, splices it in (epp-protocol 3.5, 4.4). */
 export function forwardedBody(request: InferenceRequest): ForwardedBody {
   const { body, model, targetModel } = request;
   if (targetModel === model || targetModel === "")

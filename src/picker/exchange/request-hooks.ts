@@ -6,10 +6,12 @@ import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { RequestHook, ResponseCompleteContext, ResponseReceivedContext } from "../../base/plugin/kinds.ts";
 import type { DynamicMetadata, EndCause, MetadataValue } from "./wire.ts";
 
-/** Where plugins are called outside of the scheduler: values of the label `extension_point` (scheduling 3.2). */
+/** The extension points outside of the scheduler: values of the label `extension_point` (scheduling 3.2). */
 type ExchangePoint = "RequestHeader" | "PreRequest" | "ResponseReceived" | "ResponseComplete";
 
-/** Told how long plugins take. Not only of some calls: who configures such a plugin pays more for the plugin itself. */
+/**
+ * Measures how long plugins take. It measures every call: a user who configures such a plugin pays more for the plugin itself.
+ */
 export interface PluginCalls {
   /** Monotonic milliseconds. */
   now(): number;
@@ -18,7 +20,7 @@ export interface PluginCalls {
 
 export const UNTIMED: PluginCalls = { now: () => 0, called() {} };
 
-/** What hooks are told of an end (scheduling 3.2). */
+/** The cause that hooks get for each way in which an exchange ends (scheduling 3.2). */
 const CAUSES: Record<EndCause, ResponseCompleteContext["cause"]> = {
   complete: "natural",
   "no-response-phase": "natural",
@@ -28,26 +30,26 @@ const CAUSES: Record<EndCause, ResponseCompleteContext["cause"]> = {
   error: "error",
 };
 
-/** The stations of one exchange as the hooks hear of them, all from the same configuration whatever is in force later. */
+/** Calls the hooks for one exchange. All calls use the configuration of the first call, also after a reload. */
 export class HookRun {
   readonly #inForce: () => RequestHooks;
   #hooks: RequestHooks | undefined;
-  /** The scheduled request without its body, where a hook may ask for it. */
+  /** The scheduled request without its body: hooks may read it later. */
   #request: InferenceRequest | undefined;
 
-  /** @param inForce the hooks of the configuration at the moment */
+  /** @param inForce returns the hooks of the configuration in force */
   constructor(inForce: () => RequestHooks) {
     this.#inForce = inForce;
   }
 
-  /** The request was scheduled. */
+  /** Call this when the request was scheduled. */
   routed(request: InferenceRequest, result: SchedulingResult): HookAdditions {
     const hooks = this.#take();
     if (!hooks.empty) this.#request = withoutBody(request);
     return hooks.preRequest(request, result);
   }
 
-  /** Response headers have arrived, with or without a request phase before them. */
+  /** Call this when response headers have arrived, with or without a request phase before them. */
   received(
     endpoint: Endpoint | undefined,
     status: number,
@@ -60,7 +62,7 @@ export class HookRun {
   }
 
   /**
-   * The exchange is over; only a scheduled one concerns the hooks.
+   * Call this when the exchange is over. Hooks hear only of exchanges that were scheduled.
    * @returns metadata for the last message of a complete response
    */
   ended(
@@ -84,12 +86,12 @@ export class HookRun {
 /** A configured hook. */
 export interface NamedHook {
   readonly name: string;
-  /** Default: its name. */
+  /** Default: `name`. */
   readonly type?: string;
   readonly plugin: RequestHook;
 }
 
-/** What hooks add to a message for the proxy. */
+/** The additions of hooks to a message for the proxy. */
 interface HookAdditions {
   readonly headers: HeaderList | undefined;
   /** Names of received headers to leave out, lower case; none of them is in `headers`. */
@@ -97,10 +99,10 @@ interface HookAdditions {
   readonly metadata: DynamicMetadata | undefined;
 }
 
-/** Headers that the hooks of one request may remove: with the control headers they stay below what Envoy accepts. */
+/** The most headers that the hooks of one request may remove. Together with the control headers, Envoy accepts so many. */
 const MAX_REMOVED = 64;
 
-/** What the stations are called in metrics (scheduling 3.2). */
+/** The name of each extension point in metrics (scheduling 3.2). */
 const POINTS = {
   preRequest: "PreRequest",
   responseReceived: "ResponseReceived",
@@ -110,7 +112,7 @@ const POINTS = {
 const NO_ADDITIONS: HookAdditions = { headers: undefined, removed: undefined, metadata: undefined };
 const NO_BODY = new Uint8Array(0);
 
-/** Calls the request hooks of a configuration, in its order. One that throws is reported; the exchange goes on without. */
+/** Calls the request hooks of a configuration, in its order. Reports a hook that throws; the exchange goes on without it. */
 export class RequestHooks {
   readonly #hooks: readonly NamedHook[];
   readonly #onError: (hook: string, error: unknown) => void;
@@ -168,7 +170,7 @@ export class RequestHooks {
     const started = this.#calls.now();
     try {
       const result = called.call(plugin, context);
-      // Nothing stops an author from writing `async`, and a rejection that nobody takes ends the process.
+      // A plugin author may write `async`, and an unhandled rejection ends the process.
       if (result instanceof Promise) result.catch((error: unknown) => this.#onError(name, error));
     } catch (error) {
       this.#onError(name, error);
@@ -177,18 +179,18 @@ export class RequestHooks {
   }
 }
 
-/** What a hook may know of a request once its body is gone: everything else. */
+/** Returns a request without its body and the values that refer to the body. */
 function withoutBody(request: InferenceRequest): InferenceRequest {
   return { ...request, body: NO_BODY, prompts: [], modelRange: undefined, modelInsertAt: -1 };
 }
 
-/** Gathers what the hooks of one station set; a later one wins. */
+/** Gathers the additions of the hooks at one extension point. A later hook overwrites an earlier one. */
 class Additions {
   headers: HeaderList | undefined;
   metadata: Record<string, Record<string, MetadataValue>> | undefined;
   #removed: Set<string> | undefined;
 
-  /** Whoever sets a header wants it more than whoever removes it, in whatever order they are asked. */
+  /** A header that one hook sets and another hook removes stays set, in either order of the calls. */
   get removed(): readonly string[] | undefined {
     if (this.#removed === undefined) return undefined;
     const removed = [...this.#removed].filter((name) => this.headers?.get(name) === undefined);
@@ -221,7 +223,7 @@ class Additions {
           "PLUGIN_METADATA",
           oneLine(`a plugin set the metadata ${namespace}/${key} to something else than a text, a number or a boolean`),
         );
-      // Without prototypes: no name is special.
+      // Objects without prototypes: a plugin may use any name, such as `__proto__`.
       this.metadata ??= Object.create(null) as Record<string, Record<string, MetadataValue>>;
       this.metadata[namespace] ??= Object.create(null) as Record<string, MetadataValue>;
       this.metadata[namespace][key] = value;

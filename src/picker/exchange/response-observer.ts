@@ -4,23 +4,23 @@ import { MAX_OBSERVED_BODY } from "../apis/usage/json-usage.ts";
 import type { Usage, UsageReader } from "../apis/usage/usage.ts";
 import { usageReaderFor } from "../apis/usage/usage-reader.ts";
 
-/** How an event stream begins: with a field, or with a comment. No JSON begins like this. */
+/** The beginning of an event stream: a field, or a comment. No JSON begins like this. */
 const EVENT_FIELD = /^(data|event|id|retry)?:/;
 const LONGEST_FIELD = "event:".length;
 
-/** Answers that are one gRPC message, unless a stream was asked for. */
+/** Answers that are one gRPC message, unless the request asks for a stream. */
 const SINGLE_ANSWERS: ReadonlySet<AnswerFormat> = new Set(["vllm-generate", "vllm-embed"]);
 
-/** Times and sizes of a response, and its usage, seen from the bytes that pass by; holds back nothing. */
+/** Measures times, sizes and usage of a response from the bytes that pass. Holds back no byte. */
 export class ResponseObserver {
-  /** How the answer is read; known once the request was understood. */
+  /** The format of the answer; known once the request was understood. */
   format: AnswerFormat = "http";
-  /** The answer is one gRPC message: given back as a whole, as a JSON document is (epp-protocol appendix B). */
+  /** The answer is one gRPC message: sluice returns it as a whole, like a JSON document (epp-protocol appendix B). */
   single = false;
   status = 0;
   /** Monotonic ms of the response headers; NaN before them. */
   headersAt = Number.NaN;
-  /** Milliseconds spent on handling chunks. */
+  /** Milliseconds that sluice spent on handling chunks. */
   handling = 0;
   /** Monotonic ms of the first non-empty chunk; NaN before it. */
   firstByteAt = Number.NaN;
@@ -29,39 +29,39 @@ export class ResponseObserver {
   chunks = 0;
   /** Lower case. */
   contentType = "";
-  /** Whether the body is compressed: it can be passed on, not read. */
+  /** Whether the body is compressed: sluice passes it on but cannot read it. */
   isEncoded = false;
   #lastChunkAt = Number.NaN;
-  /** Undefined before the first need, and where there is nothing to read. */
+  /** Undefined before the first need, and where the answer holds no usage. */
   #reader: UsageReader | undefined;
   #ready = false;
-  /** Complete, or given up. */
+  /** The body is complete, or the observer dropped it. */
   #over = false;
 
-  /** Usage as far as it is known now. */
+  /** Usage as known so far. */
   get usage(): Usage | undefined {
     return this.#reader?.usage;
   }
 
   /**
-   * How many tokens the model server counted in a prompt that was text, in a successful answer of its own.
+   * The number of tokens that the model server counted in a text prompt. Only a successful answer of the model server counts.
    * @param path of the request
-   * @returns undefined where it did not count, or where the API leaves some of them out
+   * @returns undefined where the answer has no count, or where the API leaves some tokens out of it
    */
   countedPromptTokens(path: string): number | undefined {
     const { usage } = this;
     if (usage === undefined || !this.succeeded) return undefined;
-    // Anthropic's API leaves what was read from the cache out of the input tokens; who follows it cannot be told.
+    // Anthropic's API leaves cached tokens out of the input tokens. The answer does not show whether a model server does so.
     return usage.cachedTokens > 0 && path.endsWith("/messages") ? undefined : usage.promptTokens;
   }
 
-  /** Whether the bytes that pass are kept to the end: for their usage, or because they are one message. */
+  /** Whether sluice keeps the passing bytes to the end: for their usage, or because they are one gRPC message. */
   get holding(): boolean {
     if (this.single) return !this.#over && this.bytes <= MAX_OBSERVED_BODY;
     return this.#readerNow()?.holding ?? false;
   }
 
-  /** The request was understood: how its answer is read. */
+  /** Sets the format of the answer, once the request was understood. */
   expect({ answerFormat, streaming }: Pick<InferenceRequest, "answerFormat" | "streaming">): void {
     this.format = answerFormat;
     this.single = !streaming && SINGLE_ANSWERS.has(answerFormat);
@@ -77,9 +77,9 @@ export class ResponseObserver {
   }
 
   /**
-   * The proxy shows the body alone (`response_header_mode: SKIP`), so nothing says that the answer failed, and its first bytes say
-   * whether it is a stream of events.
-   * @param chunk the first one of the body that is not empty
+   * The proxy shows only the body (`response_header_mode: SKIP`). So the answer counts as successful, and its first bytes show
+   * whether it is an event stream.
+   * @param chunk the first chunk of the body that is not empty
    * @param now monotonic ms
    */
   beginWithoutHeaders(chunk: Uint8Array, now: number): void {
@@ -89,7 +89,7 @@ export class ResponseObserver {
     if (EVENT_FIELD.test(start)) this.contentType = "text/event-stream";
   }
 
-  /** Its headers are known, or the lack of them. */
+  /** Whether the headers have arrived, or the body began without them. */
   get begun(): boolean {
     return !Number.isNaN(this.headersAt);
   }
@@ -98,7 +98,7 @@ export class ResponseObserver {
     return this.contentType.includes("text/event-stream");
   }
 
-  /** Also when the server agreed to another protocol: then no answer follows that could say more. */
+  /** True also for status 101, a change of protocol: no answer follows that could say more. */
   get succeeded(): boolean {
     return (this.status >= 200 && this.status < 300) || this.status === 101;
   }
@@ -121,13 +121,13 @@ export class ResponseObserver {
     return gap;
   }
 
-  /** The body is complete: its usage is known now. Later calls do nothing. */
+  /** Reads the usage of the complete body. Later calls do nothing. */
   finish(): void {
     this.#over = true;
     this.#reader?.finish();
   }
 
-  /** Forgets the body without reading it. */
+  /** Drops the body without reading it. */
   drop(): void {
     this.#over = true;
     this.#readerNow()?.drop();
@@ -142,11 +142,11 @@ export class ResponseObserver {
   }
 }
 
-/** How Envoy's own answer to a failed upstream connection begins (D-85). */
+/** The beginnings of Envoy's own answer to a failed upstream connection (D-85). */
 const BEGINNINGS = ["upstream connect error", "no healthy upstream"];
 
 /**
- * Whether a response comes from the proxy, which could not reach the endpoint and answered in its place.
+ * Whether a response is the proxy's own answer, because the proxy could not reach the endpoint.
  * @param chunk the first bytes of its body
  */
 export function isProxyFailure(response: ResponseObserver, chunk: Uint8Array): boolean {

@@ -4,8 +4,8 @@ import type { HeaderList } from "../../base/inference/headers.ts";
 import type { Rejection } from "../../base/inference/outcomes.ts";
 
 /**
- * The endpoints a proxy allows for one request (epp-protocol 6): each entry an address with or without a port.
- * An empty list allows none; no hint at all (undefined) allows the whole pool.
+ * The endpoints that a proxy allows for one request (epp-protocol 6): each entry is an address with or without a port. An empty
+ * list allows none. Without a hint (undefined), the whole pool is allowed.
  */
 export type SubsetHint = readonly { readonly address: string; readonly port: number | undefined }[];
 
@@ -19,30 +19,30 @@ export type MetadataValue =
   | readonly MetadataValue[]
   | { readonly [key: string]: MetadataValue };
 
-/** The request goes to the first of `endpoints`; a wire that retries walks on. */
+/** The request goes to the first of `endpoints`. A wire that retries uses the others in order. */
 export interface Routed {
   readonly kind: "routed";
   /** In order of preference, at least one, at most eight. */
   readonly endpoints: readonly Endpoint[];
-  /** How many of them the picker offers to a proxy that takes a list (`maxNumOfEndpoints`). */
+  /** The number of endpoints that the picker offers to a proxy that takes a list (`maxNumOfEndpoints`). */
   readonly offered: number;
-  /** The bytes to forward, in pieces; the received ones, spliced where a model name changed. Empty without a body. */
+  /** The bytes to forward, in pieces: the received bytes, spliced where the model name changed. Empty without a body. */
   readonly body: readonly Uint8Array[];
   /** Sum of the lengths of `body`. */
   readonly bodyLength: number;
-  /** Absent for header-only requests, which are spread uniformly without scheduling. */
+  /** Undefined for a request without a body: it goes to a random endpoint without scheduling. */
   readonly record: DecisionRecord | undefined;
   /** Headers that plugins set on the forwarded request. */
   readonly headers: HeaderList | undefined;
-  /** Names of received headers, lower case, that plugins leave out of the forwarded request, or a trace; at most 65. */
+  /** Names of received headers, lower case, that the wire must leave out of the forwarded request; at most 65. */
   readonly removed?: readonly string[] | undefined;
-  /** Headers that make the model server a part of the request's trace; they win over everybody's. */
+  /** Headers that make the model server a part of the request's trace. They win over the headers of clients and plugins. */
   readonly trace?: HeaderList | undefined;
   /** Dynamic metadata that plugins add for the proxy. */
   readonly metadata: DynamicMetadata | undefined;
-  /** Weighted sum of every endpoint that was scored, by `ip:port`; only where `emitScores` asks for it. */
+  /** The weighted sum of each scored endpoint, by `ip:port`. Only with `emitScores`. */
   readonly scores: Readonly<Record<string, number>> | undefined;
-  /** Nothing is read from the answer: a wire may leave it alone (epp-protocol 4.6). */
+  /** Sluice reads nothing from the answer, so a wire may skip it (epp-protocol 4.6). */
   readonly skipResponse: boolean;
 }
 
@@ -51,81 +51,81 @@ export type Decision = Routed | Rejection;
 
 /** How an exchange ended, as the wire saw it. */
 export type EndCause =
-  /** The response was passed on completely. */
+  /** The wire passed on the whole response. */
   | "complete"
-  /** The client, or the proxy in its name, went away first. */
+  /** The client, or the proxy for the client, ended the request early. */
   | "client-gone"
-  /** The model server was lost after the response had begun. */
+  /** The connection to the model server broke after the response had begun. */
   | "interrupted"
-  /** The proxy never showed us a response, and none is expected (it processes the request phase only). */
+  /** The proxy never showed a response, and none is expected: it processes only the request phase. */
   | "no-response-phase"
-  /** Answered by us with a rejection. */
+  /** Sluice answered with a rejection. */
   | "rejected"
-  /** A failure of our own. */
+  /** Sluice itself failed. */
   | "error";
 
-/** What an exchange asks of the wire that carries it. */
+/** The calls that an exchange makes on the wire that carries it. */
 export interface Wire {
-  /** Stop reading the request body: the byte budget of the process is spent. */
+  /** Stops reading the request body, because the byte budget of the process is full. */
   pauseRequest(): void;
   resumeRequest(): void;
   /**
-   * The running exchange is given up in favour of others (epp-protocol 5.5): answer with `rejection` if that is still
-   * possible, else cut the response. A wire that has passed on the whole response ignores it.
+   * Ends the running exchange to make room for others (epp-protocol 5.5). The wire answers with `rejection` if that is still
+   * possible, else it cuts the response. A wire that has passed on the whole response ignores the call.
    */
   evict(rejection: Rejection): void;
-  /** What the wire knows of the client's address besides the headers: an IP address, perhaps with a port. */
+  /** The client's address as the wire knows it, apart from the headers: an IP address, perhaps with a port. */
   clientAddress?(): string | undefined;
 }
 
 /**
- * One inference exchange, from first header to last byte, as both wires drive it.
- * Calls come in the order of the interface; `end` may come at any time and counts once.
+ * One inference exchange, from first header to last byte. Both wires use this interface. Calls come in the order of the
+ * interface; `end` may come at any time and counts once.
  */
 export interface Exchange {
-  /** `x-request-id` of the client, or the UUID generated for it. An id of its own before `requestHeaders`. */
+  /** `x-request-id` of the client, or a generated UUID. Before `requestHeaders`, a generated id. */
   readonly requestId: string;
-  /** Whether the request id was generated here. */
+  /** Whether sluice generated the request id. */
   readonly requestIdGenerated: boolean;
-  /** Whether the response is passed on chunk by chunk: `stream: true` in the request or an SSE content type. */
+  /** Whether the wire passes on the response chunk by chunk: `stream: true` in the request or an SSE content type. */
   readonly streaming: boolean;
   /**
-   * Whether a wire that gives a response back as a whole may go on holding it: its bytes are in the budget. False once it
-   * is too large or the budget is spent, and at its end.
+   * Whether a wire that returns a response as a whole may go on holding it: the byte budget counts its bytes. False when the
+   * response is too large, when the budget is full, and after the end of the response.
    */
   readonly holdsResponse: boolean;
 
   /**
-   * Pseudo headers (`:method`, `:path`) included.
-   * @param end no body follows: the answer is a decision at once
-   * @returns undefined while the body is awaited
+   * @param headers with the pseudo headers (`:method`, `:path`)
+   * @param end no body follows, and the call returns the decision at once
+   * @returns undefined while the body is missing
    */
   requestHeaders(headers: HeaderList, end: boolean, subset?: SubsetHint): Decision | undefined;
   /**
-   * @param chunk copied, unless it is the whole body: then it is kept by reference until the exchange is routed
-   * @returns undefined until the body is complete or refused; afterwards the decision, or its promise while it queues
+   * @param chunk copied, unless it is the whole body: then the exchange keeps a reference to it until it is routed
+   * @returns undefined until the body is complete or refused; then the decision, or its promise while the request waits
    */
   requestBody(chunk: Uint8Array, end: boolean, subset?: SubsetHint): Decision | Promise<Decision> | undefined;
-  /** The forwarded body is no longer needed, for a retry or at all: gives its bytes back to the budget. */
+  /** Returns the bytes of the forwarded body to the byte budget: the wire no longer needs the body, not even for a retry. */
   releaseBody(): void;
   /**
-   * An attempt failed before any response byte: moves the in-flight count, marks the endpoint, and names the next one
-   * on the list that was not tried and is not down, or the rejection to answer with.
+   * An attempt failed before any response byte. Moves the in-flight count and marks the endpoint.
+   * @returns the next endpoint of the list that was not tried and is not down, or the rejection to answer with
    */
   attemptFailed(endpoint: Endpoint, failure: AttemptFailure, detail: string): Endpoint | Rejection;
-  /** The proxy reports who really served (`ip:port`); an address of no endpoint changes nothing. */
+  /** The proxy reports the address that served the request (`ip:port`). The address of no endpoint changes nothing. */
   servedBy(hostPort: string): void;
   /**
-   * What the answer says about the decision, where the request asked for it: among what `responseHeaders` returns, and for
-   * the wire to send with a rejection. Undefined before the decision.
+   * The decision as response headers, where the request asked for them. `responseHeaders` returns them too; the wire adds them
+   * to a rejection. Undefined before the decision.
    */
   readonly decisionHeaders: HeaderList | undefined;
-  /** Whether the response's body may change its length on the way: a declared `content-length` does not hold. */
+  /** Whether the length of the response body may change on the way, so that a declared `content-length` is wrong. */
   readonly rewritesResponse: boolean;
   /**
    * @param status HTTP status of the model server
    * @param end no body follows
-   * @param metadata what the proxy attached in the namespace `envoy.lb`
+   * @param metadata the values that the proxy attached in the namespace `envoy.lb`
    * @returns headers that plugins set on the response; undefined when none did
    */
   responseHeaders(
@@ -134,15 +134,17 @@ export interface Exchange {
     end: boolean,
     metadata?: Readonly<Record<string, unknown>>,
   ): HeaderList | undefined;
-  /** Returns the bytes to pass on: the same ones unless a model name is restored; then the end of a chunk may wait. */
+  /**
+   * Returns the bytes to pass on. They are the same bytes, unless a model name is restored: then the end of a chunk may wait.
+   */
   responseBody(chunk: Uint8Array, end: boolean): Uint8Array;
-  /** Trailers end the response body. Returns bytes that waited. */
+  /** Trailers end the response body. Returns the bytes that waited. */
   responseTrailers(): Uint8Array;
-  /** Metadata that plugins made of the complete response; undefined before its end, or when there is none. */
+  /** Metadata that plugins made from the complete response. Undefined before its end, or when there is none. */
   readonly responseMetadata: DynamicMetadata | undefined;
   /**
-   * Closes the books: exactly once, later calls do nothing.
-   * @param rejection what the client was answered, where the wire decided that itself
+   * Ends the exchange and counts it, exactly once: later calls do nothing.
+   * @param rejection the answer to the client, where the wire itself decided it
    */
   end(cause: EndCause, rejection?: Rejection): void;
 }

@@ -4,13 +4,13 @@ import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { SaturationDetector } from "../../base/plugin/kinds.ts";
 
-/** In the reference's words. */
+/** The words of the reference. */
 const SHEDDABLE = "system saturated, sheddable request dropped";
 const STANDARD = "system saturated, request of standard criticality dropped";
 
 /**
- * Admission without flow control: nothing queues; refused are sheddable requests, and under higher saturation those of
- * InferenceModels of Standard criticality (scheduling 5.4, docs/spec/decisions.md#criticality).
+ * Admission without flow control: no request queues. A saturated pool refuses sheddable requests and, at higher saturation,
+ * those of InferenceModels of Standard criticality (scheduling 5.4, docs/spec/decisions.md#criticality).
  */
 export class LegacyAdmission {
   readonly #detector: SaturationDetector;
@@ -22,7 +22,7 @@ export class LegacyAdmission {
   /**
    * @param endpoints the candidates of the request
    * @param now monotonic milliseconds
-   * @returns undefined when admitted: while the saturation is under the request's `shedAt`
+   * @returns undefined when the saturation is below the request's `shedAt`; else the rejection
    */
   admit(request: InferenceRequest, endpoints: readonly Endpoint[], now: number): Rejection | undefined {
     if (request.shedAt === Number.POSITIVE_INFINITY) return undefined;
@@ -31,7 +31,7 @@ export class LegacyAdmission {
       saturation.catch(() => {});
       throw new SluiceError("PLUGIN_ASYNC", "the saturation detector returned a promise, but a decision does not wait");
     }
-    // Written so that a detector which answers NaN counts as saturated.
+    // With this comparison, a detector that answers NaN counts as saturated.
     if ((saturation as number) < request.shedAt) return undefined;
     return new Rejection("saturated", request.priority < 0 ? SHEDDABLE : STANDARD);
   }

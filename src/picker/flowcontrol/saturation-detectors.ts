@@ -4,7 +4,7 @@ import { defineFilter, defineSaturationDetector, duration } from "../../base/plu
 import { IN_FLIGHT_REQUESTS, IN_FLIGHT_TOKENS } from "../../base/plugin/keys.ts";
 import type { Filter, PluginContext, SaturationDetector } from "../../base/plugin/kinds.ts";
 
-/** Parameters that say from where on the metrics of an endpoint mean that it is busy (scheduling 5.2, 5.3). */
+/** Parameters with the metric values from which an endpoint counts as busy (scheduling 5.2, 5.3). */
 const thresholds = {
   queueDepthThreshold: z
     .number("queueDepthThreshold must be a number")
@@ -29,7 +29,7 @@ const headroom = z
   .default(0)
   .describe("Share above saturation that the filter role tolerates: 0.2 is a fifth.");
 
-/** What the author of a configuration should know of a headroom. */
+/** Returns notes on a headroom for the author of a configuration. */
 function headroomNotes(value: number): readonly string[] {
   if (value <= 1) return [];
   return [`headroom ${value} tolerates ${value * 100} percent above saturation; did you mean ${value / 100}?`];
@@ -37,7 +37,7 @@ function headroomNotes(value: number): readonly string[] {
 
 const utilizationParameters = z.strictObject({ ...thresholds, headroom });
 
-/** Milliseconds between two warnings at least (scheduling 5.3). */
+/** The least milliseconds between two warnings (scheduling 5.3). */
 const WARNING_INTERVAL = 30_000;
 
 /** The role in a profile: fails open (scheduling 3.15). */
@@ -78,8 +78,8 @@ class UtilizationDetector implements SaturationDetector {
 
   /**
    * @param now monotonic milliseconds
-   * @returns 0 = idle, 1 and above = saturated; 1 for an empty set. An endpoint without believable metrics counts 1; of
-   *   one that reports only queue or only KV use, that one decides.
+   * @returns 0 = idle, 1 and above = saturated; 1 for an empty set. An endpoint with missing or stale metrics counts 1. Where
+   *   it reports only its queue or only its KV use, that value decides.
    */
   saturation(endpoints: readonly Endpoint[], now: number): number {
     this.staleEndpoints = 0;
@@ -100,7 +100,7 @@ class UtilizationDetector implements SaturationDetector {
     return sum / endpoints.length;
   }
 
-  /** For `/debug/plugins/state`. */
+  /** Returns the state for `/debug/plugins/state`. */
   debugState(): unknown {
     return { staleEndpoints: this.staleEndpoints };
   }
@@ -114,7 +114,10 @@ class UtilizationDetector implements SaturationDetector {
   }
 }
 
-/** An endpoint that reports only queue or only KV use is judged by that one; one without believable metrics is dropped. */
+/**
+ * Keeps or drops an endpoint by its queue and its KV use, or by the one of them that it reports. Drops an endpoint with missing
+ * or stale metrics.
+ */
 function utilizationFilterOf(settings: z.output<typeof utilizationParameters>): Filter {
   const queueLimit = settings.queueDepthThreshold * (1 + settings.headroom);
   const kvLimit = settings.kvCacheUtilThreshold * (1 + settings.headroom);
@@ -158,7 +161,7 @@ const concurrencyParameters = z.strictObject({
 
 type Settings = z.output<typeof concurrencyParameters>;
 
-/** What has no limit in a mode has this one. */
+/** The limit of a value that has none in a mode. */
 const NO_LIMIT = Number.POSITIVE_INFINITY;
 
 /** The role in a profile: fails closed (scheduling 3.15). */
@@ -212,12 +215,12 @@ function concurrencyFilterOf(settings: Settings): Filter {
   };
 }
 
-/** Whole requests or tokens; a hair is added because 100 * (1 + 0.15) is 114.99999999999999. */
+/** Returns whole requests or tokens. The function adds a small value first, because 100 * (1 + 0.15) is 114.99999999999999. */
 function withHeadroom(limit: number, share: number): number {
   return Math.floor(limit * (1 + share) * (1 + Number.EPSILON * 2));
 }
 
-/** Not a published type: the detector of v1.0 to v1.4, which had no name (scheduling 5.2). */
+/** Not a published type. The detector of v1.0 to v1.4, which had no name (scheduling 5.2). */
 export const noCapacityDetector = defineSaturationDetector({
   type: "no-capacity-detector",
   describe:
@@ -236,7 +239,7 @@ export const noCapacityDetector = defineSaturationDetector({
   }),
 });
 
-/** Not a published type: v0.3 had no saturation, its tree alone said who is refused (scheduling 5.1). */
+/** Not a published type. v0.3 had no saturation: only its tree refused requests (scheduling 5.1). */
 export const neverSaturatedDetector = defineSaturationDetector({
   type: "never-saturated-detector",
   describe: "Never saturated: what is sheddable is left to the profile's filters.",

@@ -1,23 +1,23 @@
 import type { ParsedBody } from "../../base/inference/request.ts";
 
-/** What is hashed of a request. */
+/** The fields of a request that are hashed. */
 export interface HashedRequest extends Pick<ParsedBody, "prompts" | "cacheSalt"> {
   readonly body: Uint8Array;
   readonly targetModel: string;
 }
 
-/** Bytes that count as one token where nothing has been tokenised (scheduling 3.11, backend `estimate`). */
+/** Bytes that count as one token without a tokenizer (scheduling 3.11, backend `estimate`). */
 export const HASHED_BYTES_PER_TOKEN = 4;
-/** The least tokens of a block, whatever the engine or the configuration says (scheduling 3.10.1). */
+/** The least tokens of a block: smaller sizes of the engine or the configuration do not count (scheduling 3.10.1). */
 export const MIN_BLOCK_TOKENS = 64;
 
-/** Scratch memory up to this size is kept between requests. */
+/** The hasher keeps scratch memory up to this size between requests. */
 const KEPT_SCRATCH_BYTES = 1 << 20;
 const KEPT_SEED_CHARACTERS = 256;
-/** Beyond the units of a string: no model's name can be taken for another one's with a part of the salt behind it. */
+/** Above all UTF-16 units: it separates model and salt, so that no other pair of them gives the same sequence. */
 const NO_CHARACTER = 0x10000;
 
-// Odd constants with about half of their bits set: per lane one for the state and one for the words.
+// Odd constants with about half of their bits set: per lane, one for the state and one for the words.
 const K0 = 0x9e3779b1 | 0;
 const K1 = 0x85ebca77 | 0;
 const K2 = 0xc2b2ae3d | 0;
@@ -27,17 +27,17 @@ const W1 = 0xcc9e2d51 | 0;
 const W2 = 0x1b873593 | 0;
 const W3 = 0xab0e9789 | 0;
 
-/** The 64-bit hashes of a request's blocks, as two 32-bit halves each; the arrays are reused and may be longer. */
+/** The 64-bit hashes of a request's blocks, as two 32-bit halves each. The arrays are reused and may be longer than `count`. */
 export class BlockHashes {
   low = new Int32Array(64);
   high = new Int32Array(64);
-  /** Blocks of all prompts together. */
+  /** Number of blocks of all prompts together. */
   count = 0;
-  /** Index behind the last block of each prompt. */
+  /** The index after the last block of each prompt. */
   ends = new Int32Array(16);
   prompts = 0;
 
-  /** The same list, for keeping. */
+  /** Returns a copy that the next `hash` does not overwrite. */
   copy(): BlockHashes {
     const copy = new BlockHashes();
     copy.low = this.low.slice(0, this.count);
@@ -62,29 +62,29 @@ export class BlockHashes {
 }
 
 /**
- * Hashes prompts block by block. A block's hash depends on every byte before it, on the target model and on the cache
- * salt, so equal hashes mean equal prefixes of one model and one tenant (scheduling 3.10.3). Each prompt of a request is
- * hashed on its own; a trailing partial block is included.
+ * Hashes prompts block by block. A block's hash depends on every byte before it, on the target model and on the cache salt. So
+ * equal hashes mean equal prefixes of one model and one tenant (scheduling 3.10.3). Each prompt of a request is hashed
+ * separately, and a trailing partial block is included.
  *
- * The function is our own (docs/adr/0004-prefix-hash.md): four 32-bit lanes that take 16 bytes a round. A round is a
- * bijection of the state and, for a given state, of the words, so texts that differ in one round only cannot meet in one
- * state. Hashes never leave the process and differ between processes.
+ * The function is our own (docs/adr/0004-prefix-hash.md): four 32-bit lanes that take 16 bytes a round. A round is a bijection
+ * of the state and, for a given state, of the words. So two texts that differ in only one round cannot give the same state.
+ * Hashes never leave the process and differ between processes.
  */
 export class BlockHasher {
   readonly #key0: number;
   readonly #key1: number;
   #scratch = new Uint8Array(0);
-  // State of the chain at the beginning of a prompt.
+  // The state of the chain at the beginning of a prompt.
   #a = 0;
   #b = 0;
   #c = 0;
   #d = 0;
-  /** Target model and cache salt of that state; undefined = none. */
+  /** Target model and cache salt of that state; undefined = no state yet. */
   #model: string | undefined;
   #salt = "";
 
   /**
-   * @param key0 32 secret random bits; with `key1` they keep clients from choosing texts whose hashes meet
+   * @param key0 32 secret random bits; with `key1` they keep clients from choosing texts with equal hashes
    * @param key1 32 more
    */
   constructor(key0: number, key1: number) {
@@ -93,8 +93,8 @@ export class BlockHasher {
   }
 
   /**
-   * Replaces the contents of `out` by the hashes of the request's blocks.
-   * @param blockTokens tokens per block, an integer from 1 up; a block is 4 times as many bytes
+   * Replaces the contents of `out` with the hashes of the request's blocks.
+   * @param blockTokens tokens per block, an integer from 1 up; a block has 4 times as many bytes
    * @param maxBlocks the most blocks of all prompts together; the rest of the request is ignored
    */
   hash(request: HashedRequest, blockTokens: number, maxBlocks: number, out: BlockHashes): void {
@@ -120,10 +120,10 @@ export class BlockHasher {
     }
   }
 
-  /** Seeds the chain with the target model, a mark that is no character, the cache salt. */
+  /** Starts the chain with the target model, a mark that is no character, and the cache salt. */
   #seed(model: string, salt: string): void {
     if (model === this.#model && salt === this.#salt) return;
-    // Names are chosen by clients: a long one is not kept.
+    // Clients choose these names, so the hasher does not keep long ones.
     const keep = model.length + salt.length <= KEPT_SEED_CHARACTERS;
     this.#model = keep ? model : undefined;
     this.#salt = keep ? salt : "";
@@ -145,7 +145,7 @@ export class BlockHasher {
     this.#d = mix(b + Math.imul(a, K3));
   }
 
-  /** Appends the hashes of the blocks of bytes [start, end), the last one perhaps partial. */
+  /** Appends the hashes of the blocks of bytes [start, end); the last block may be partial. */
   #chain(view: DataView, start: number, end: number, blockBytes: number, out: BlockHashes): void {
     const { low, high } = out;
     let a = this.#a;
@@ -169,7 +169,7 @@ export class BlockHasher {
         d = (Math.imul((d << 19) | (d >>> 13), K3) + a) | 0;
       }
       if (at < blockEnd) {
-        // Padded with zeros; the block's length in the hash tells them from zeros in the text.
+        // Zeros fill the last word. The hash contains the length of the block, so these zeros differ from zeros in the text.
         a = (a + Math.imul(wordAt(view, at, blockEnd), W0)) | 0;
         a = (Math.imul((a << 13) | (a >>> 19), K0) + b) | 0;
         b = (b + Math.imul(wordAt(view, at + 4, blockEnd), W1)) | 0;
@@ -180,7 +180,7 @@ export class BlockHasher {
         d = (Math.imul((d << 19) | (d >>> 13), K3) + a) | 0;
         at = blockEnd;
       }
-      // The state runs on over the whole prompt; only its digest is taken at each boundary.
+      // The state runs over the whole prompt; each block boundary takes only a digest of it.
       const x = mix((mix(a ^ (blockEnd - blockStart)) + b) | 0);
       const y = mix((mix(c ^ x) + d) | 0);
       low[count] = mix((x + ((y << 16) | (y >>> 16))) | 0);
@@ -190,7 +190,7 @@ export class BlockHasher {
     out.count = count;
   }
 
-  /** The first `length` bytes of the ranges as one sequence. */
+  /** Returns the first `length` bytes of the ranges as one sequence. */
   #join(body: Uint8Array, ranges: HashedRequest["prompts"][number], length: number): Uint8Array<ArrayBuffer> {
     let scratch = this.#scratch;
     if (length > scratch.length) {
@@ -213,7 +213,7 @@ function lengthOf(ranges: HashedRequest["prompts"][number]): number {
   return length;
 }
 
-/** Up to four bytes from `at`, little endian, those from `end` on read as zero. */
+/** Returns up to four bytes from `at`, little endian; bytes from `end` on are zero. */
 function wordAt(view: DataView, at: number, end: number): number {
   if (at + 4 <= end) return view.getInt32(at, true);
   let word = 0;
@@ -221,7 +221,7 @@ function wordAt(view: DataView, at: number, end: number): number {
   return word;
 }
 
-/** A bijection of 32-bit integers in which every input bit changes about half of the output's (murmur3's finaliser). */
+/** A bijection of 32-bit integers. Every input bit changes about half of the output bits (murmur3's finaliser). */
 function mix(value: number): number {
   let x = value | 0;
   x = Math.imul(x ^ (x >>> 16), 0x85ebca6b);

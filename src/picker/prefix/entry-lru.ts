@@ -5,18 +5,18 @@ const OLDER = 2;
 const CHAIN = 3;
 
 /**
- * The entries one endpoint holds, by recency of use, each with a weight: a doubly linked list and a hash map from entry to
+ * The entries of one endpoint in the order of their use, each with a weight. A doubly linked list and a hash map from entry to
  * node, both in typed arrays. 24 to 28 bytes per entry, up to twice that allocated.
  */
 export class EntryLru {
   /**
-   * Four numbers per node, side by side in one cache line: entry, newer node, older node, and the next node of the same
-   * bucket or of the free list (0 = none). Node 0 is the ring's anchor: its successor is the most recent node, its
-   * predecessor the oldest.
+   * Four numbers per node, side by side in one cache line: entry, newer node, older node, and next node (0 = none). The next
+   * node is of the same bucket or of the free list. Node 0 is the anchor of the ring: its successor is the most recent node,
+   * its predecessor the oldest.
    */
   #nodes = new Int32Array(STRIDE * FIRST_NODES);
   #heads = new Int32Array(FIRST_NODES);
-  /** One per node. In 32 bits: their sum, in 64, is exact, so it comes back to 0 however often entries come and go. */
+  /** One weight per node, in 32 bits. Their sum in 64 bits is exact, so it returns to 0 after any number of changes. */
   #weights = new Float32Array(FIRST_NODES);
   /** 32 less the bits of a bucket's number. */
   #shift = shiftFor(FIRST_NODES);
@@ -29,7 +29,7 @@ export class EntryLru {
     return this.#size;
   }
 
-  /** Of all entries together. */
+  /** The sum of the weights of all entries. */
   get weight(): number {
     return this.#weight;
   }
@@ -40,9 +40,9 @@ export class EntryLru {
   }
 
   /**
-   * Makes `entry` the most recent, with this weight from now on.
+   * Makes `entry` the most recent one and sets its weight.
    * @param weight above 0, below 2^20; kept with 24 bits of precision
-   * @returns whether it is new here
+   * @returns whether the entry is new here
    */
   touch(entry: number, weight: number): boolean {
     let node = this.#heads[this.#bucket(entry)]!;
@@ -69,7 +69,7 @@ export class EntryLru {
     return true;
   }
 
-  /** Forgets the least recently used entry and returns it; the list must not be empty. */
+  /** Removes the least recently used entry and returns it; the list must not be empty. */
   evict(): number {
     const node = this.#nodes[NEWER]!;
     const entry = this.#nodes[STRIDE * node]!;
@@ -88,7 +88,7 @@ export class EntryLru {
     return entry;
   }
 
-  /** Gives memory back after many evictions. */
+  /** Frees memory after many evictions. */
   trim(): void {
     let nodes = this.#heads.length;
     while (nodes > FIRST_NODES && this.#size + 1 <= nodes / 4) nodes /= 2;
@@ -96,7 +96,7 @@ export class EntryLru {
   }
 
   #bucket(entry: number): number {
-    // Entries are dense integers, but one endpoint's may share their low bits: the high bits of a product do not.
+    // Entries are dense integers, but those of one endpoint may share their low bits. The high bits of a product differ.
     return Math.imul(entry, 0x9e3779b1) >>> this.#shift;
   }
 
@@ -121,7 +121,7 @@ export class EntryLru {
     this.#nodes[STRIDE * second + NEWER] = node;
   }
 
-  /** Moves everything into arrays of `nodes` nodes, a power of two above the size, keeping the order. */
+  /** Moves all entries into arrays of `nodes` nodes, a power of two above the size, in the same order. */
   #rebuild(nodes: number): void {
     const old = this.#nodes;
     const weights = this.#weights;
@@ -133,7 +133,7 @@ export class EntryLru {
     this.#free = 0;
     this.#size = 0;
     this.#weight = 0;
-    // From the oldest to the newest, so that the newest ends up first.
+    // From the oldest to the newest, so that the newest becomes the first.
     for (let from = old[NEWER]!; from !== 0; from = old[STRIDE * from + NEWER]!)
       this.touch(old[STRIDE * from]!, weights[from]!);
   }

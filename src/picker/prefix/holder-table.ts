@@ -8,24 +8,25 @@ const NEXT = 2;
 const HOLDER = 3;
 
 /**
- * Which endpoints hold which block: an open map from a 64-bit hash to a set of endpoint slots, over typed arrays.
+ * The endpoints that hold each block: a hash map from a 64-bit hash to a set of endpoint slots, over typed arrays.
  *
- * A set of one, the usual case where routing follows prefixes, is kept in the entry; larger ones are bit sets, so that
- * asking for all candidates at once costs one word per 32 slots. An entry lives as long as it has a holder, and its
- * number is stable for that time.
+ * The entry itself keeps a set of one slot, the usual case where routing follows prefixes. Larger sets are bit sets, so that a
+ * lookup for all candidates costs one word per 32 slots. An entry exists while it has a holder, and its number does not change
+ * in that time.
  *
- * Memory: 16 bytes per entry and 4 to 8 for the bucket, and 4 + slots/8 bytes per entry with two or more holders;
- * the arrays double, so up to twice that is allocated.
+ * Memory: 16 bytes per entry and 4 to 8 for the bucket, and 4 + slots/8 bytes per entry with two or more holders. The arrays
+ * double, so up to twice that is allocated.
  */
 export class HolderTable {
   /** Entry + 1 per bucket; 0 = none. */
   #heads = new Int32Array(FIRST_ENTRIES);
   /**
-   * Four numbers per entry, side by side so that a probe touches one cache line: the hash's low and high half, the next
-   * entry + 1 of the same bucket or of the free list, and the only holder's slot or ~row.
+   * Four numbers per entry, side by side so that a probe touches one cache line. Two numbers are the halves of the hash, low
+   * and high. The third is the next entry + 1 of the same bucket or of the free list. The fourth is the only holder's slot or
+   * ~row.
    */
   #entries = new Int32Array(STRIDE * FIRST_ENTRIES);
-  /** Entries ever used; below it lie the free ones. */
+  /** Number of entries ever used; the free entries are among them. */
   #used = 0;
   #freeEntry = 0;
   #size = 0;
@@ -35,16 +36,16 @@ export class HolderTable {
   #rows = new Uint32Array(FIRST_ROWS);
   #rowCounts = new Int32Array(FIRST_ROWS);
   #rowsUsed = 0;
-  /** Row + 1; the list runs through #rowCounts. */
+  /** Row + 1; `#rowCounts` links the free rows. */
   #freeRow = 0;
   #sharedSize = 0;
 
-  /** Hashes that somebody holds. */
+  /** The number of hashes with a holder. */
   get size(): number {
     return this.#size;
   }
 
-  /** Hashes that two or more hold. */
+  /** The number of hashes with two or more holders. */
   get sharedSize(): number {
     return this.#sharedSize;
   }
@@ -54,7 +55,7 @@ export class HolderTable {
     return this.#heads.byteLength + this.#entries.byteLength + this.#rows.byteLength + this.#rowCounts.byteLength;
   }
 
-  /** The entry of a hash, or -1 when nobody holds it. */
+  /** Returns the entry of a hash, or -1 when it has no holder. */
   find(low: number, high: number): number {
     const entries = this.#entries;
     let entry = this.#heads[low & (this.#heads.length - 1)]! - 1;
@@ -66,7 +67,7 @@ export class HolderTable {
     return entry;
   }
 
-  /** Adds `slot` to the holders of a hash, which may hold it already. @returns the entry */
+  /** Adds `slot` to the holders of a hash; it may be one already. @returns the entry */
   hold(low: number, high: number, slot: number): number {
     const found = this.find(low, high);
     if (found < 0) return this.#insert(low, high, slot);
@@ -83,7 +84,7 @@ export class HolderTable {
     return found;
   }
 
-  /** Takes `slot` out of the holders of an entry; the last one takes the entry with it. */
+  /** Removes `slot` from the holders of an entry; without a holder the entry is freed. */
   release(entry: number, slot: number): void {
     const holder = this.#entries[STRIDE * entry + HOLDER]!;
     if (holder >= 0) {
@@ -99,9 +100,9 @@ export class HolderTable {
   }
 
   /**
-   * Keeps of `alive`, a bit set of slots, those that hold the entry; those that do not are left in `gone`.
-   * @param words how many words of both count
-   * @returns bit 0: somebody is alive; bit 1: somebody has gone
+   * Splits `alive`, a bit set of slots: slots that hold the entry stay in it, the others go to `gone`.
+   * @param words number of words of both sets
+   * @returns bit 0: `alive` is not empty; bit 1: `gone` is not empty
    */
   narrow(entry: number, alive: Uint32Array, gone: Uint32Array, words: number): number {
     const holder = this.#entries[STRIDE * entry + HOLDER]!;
@@ -162,7 +163,7 @@ export class HolderTable {
   #grow(): void {
     const size = this.#heads.length * 2;
     this.#entries = enlarged(this.#entries, STRIDE * size);
-    // Called only when no entry is free: every chain is rebuilt.
+    // Called only when no entry is free, so this rebuilds every chain.
     this.#heads = new Int32Array(size);
     for (let entry = 0; entry < this.#used; entry++) {
       const bucket = this.#entries[STRIDE * entry]! & (size - 1);
@@ -197,7 +198,7 @@ export class HolderTable {
     this.#rowCounts[row]!++;
   }
 
-  /** Empties and frees a row that has one holder left, and names it. */
+  /** Returns the slot of the last holder of a row, and frees the row. */
   #lastOf(row: number): number {
     const start = row * this.#width;
     let word = 0;
@@ -210,7 +211,7 @@ export class HolderTable {
     return slot;
   }
 
-  /** Makes every row wide enough for `slot`: happens when the pool outgrows the next power of two. */
+  /** Makes every row wide enough for `slot`. This happens when the number of slots passes the next power of two. */
   #widen(slot: number): void {
     const old = this.#width;
     let width = old;

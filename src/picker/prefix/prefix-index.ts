@@ -2,16 +2,16 @@ import type { BlockHashes } from "./block-hash.ts";
 import { EntryLru } from "./entry-lru.ts";
 import { HolderTable } from "./holder-table.ts";
 
-/** Blocks an endpoint is believed to hold when its engine does not say (scheduling 3.10.1). */
+/** Blocks that an endpoint can hold when its engine reports no number (scheduling 3.10.1). */
 export const DEFAULT_CAPACITY = 31_250;
-/** Pairs of block and endpoint in one index: 134 endpoints at the default capacity. */
+/** The most pairs of block and endpoint in one index: 134 endpoints at the default capacity. */
 const DEFAULT_MAX_PAIRS = 2 ** 22;
 
-/** What an endpoint can hold; the first bound that is reached counts. */
+/** The capacity of an endpoint; the first bound that is reached counts. */
 export interface IndexCapacity {
   /** From 1 up. */
   readonly blocks: number;
-  /** Tokens of its blocks together, above 0; Infinity = the number of blocks decides. */
+  /** Tokens of its blocks together, above 0; Infinity = only the number of blocks counts. */
   readonly tokens: number;
 }
 
@@ -19,25 +19,29 @@ const SHARD_BITS = 6;
 const SHARDS = 1 << SHARD_BITS;
 
 /**
- * Which endpoint probably has which prompt prefix in its KV cache (scheduling 3.10.4): remembered when a request is
- * routed, forgotten least recently used first, per endpoint.
+ * The prompt prefixes that each endpoint probably has in its KV cache (scheduling 3.10.4). A routed request adds its blocks.
+ * Each endpoint drops its least recently used blocks first.
  *
- * Bounds: an endpoint holds at most its capacity, in blocks and in tokens, and all together at most `maxPairs` pairs of block and endpoint, shared
- * out evenly when the capacities add up to more. A pair takes 52 bytes (28 in the endpoint's list, 24 in the table, the
- * latter once per distinct block), a block of several endpoints 4 + slots/8 bytes more; arrays double, so up to twice
- * that is allocated, and 90 KB for an empty index. A lookup costs one probe per block of the longest match plus one word
- * per block and 32 slots.
+ * Bounds: an endpoint holds at most its capacity, in blocks and in tokens. All endpoints together hold at most `maxPairs` pairs
+ * of block and endpoint, in equal shares when the capacities add up to more.
+ *
+ * A pair takes 52 bytes: 28 in the endpoint's list, and 24 in the table, once per distinct block. A block of several endpoints
+ * takes 4 + slots/8 bytes more. Arrays double, so up to twice that is allocated; an empty index takes 90 KB. A lookup costs one
+ * probe per block of the longest match plus one word per block and 32 slots.
  */
 export class PrefixIndex {
   readonly #maxPairs: number;
-  /** By the high bits of a hash: small tables grow in small steps, a single one of 4 M pairs stops everything for 50 ms. */
+  /**
+   * By the high bits of a hash. Small tables grow in small steps; the growth of a single table of 4 M pairs stops the process
+   * for 50 ms.
+   */
   readonly #tables = Array.from({ length: SHARDS }, () => new HolderTable());
   readonly #lists: (EntryLru | undefined)[] = [];
   #endpoints = 0;
   #size = 0;
   #alive = new Uint32Array(1);
   #gone = new Uint32Array(1);
-  /** Blocks matched, per slot; all zero between calls. */
+  /** Matched blocks per slot; all zero between calls. */
   #matched = new Int32Array(32);
 
   /** @param maxPairs from 1 up */
@@ -50,12 +54,12 @@ export class PrefixIndex {
     return this.#size;
   }
 
-  /** Blocks that the endpoint of `slot` is believed to hold. */
+  /** Returns the number of blocks that the endpoint of `slot` probably holds. */
   blocksOf(slot: number): number {
     return this.#lists[slot]?.size ?? 0;
   }
 
-  /** Distinct blocks. */
+  /** Number of distinct blocks. */
   get blocks(): number {
     let blocks = 0;
     for (const table of this.#tables) blocks += table.size;
@@ -71,8 +75,8 @@ export class PrefixIndex {
   }
 
   /**
-   * How many leading blocks each endpoint holds, summed over the prompts. Strict: an endpoint counts until its first
-   * miss.
+   * Counts the leading blocks that each endpoint holds, summed over the prompts. The count of an endpoint ends at its first
+   * missing block.
    * @param out receives the sum for endpoints[i] at i, for i below `count`
    */
   match(hashes: BlockHashes, endpoints: readonly { readonly slot: number }[], count: number, out: Float64Array): void {
@@ -91,11 +95,11 @@ export class PrefixIndex {
   }
 
   /**
-   * The blocks are now with the endpoint of `slot`. Later blocks count as used before earlier ones, so tails are
-   * forgotten first and what remains is a prefix.
-   * @param blockTokens tokens that each of these blocks stands for, above 0: what it takes of the endpoint's capacity until
-   *   it is added again
-   * @param capacity of this endpoint; what it holds above is forgotten at once
+   * Adds blocks to the endpoint of `slot`. Later blocks count as used before earlier ones, so that the end of a prompt is
+   * dropped first and the rest is still a prefix.
+   * @param blockTokens tokens in each of these blocks, above 0: their weight in the endpoint's capacity until they are added
+   *   again
+   * @param capacity of this endpoint; blocks above it are dropped at once
    */
   add(hashes: BlockHashes, slot: number, blockTokens: number, capacity: IndexCapacity): void {
     const list = this.#lists[slot] ?? this.#open(slot);
@@ -110,7 +114,7 @@ export class PrefixIndex {
     }
   }
 
-  /** Forgets everything about the endpoint of `slot`. */
+  /** Drops all blocks of the endpoint of `slot`. */
   remove(slot: number): void {
     const list = this.#lists[slot];
     if (list === undefined) return;
@@ -169,7 +173,7 @@ export class PrefixIndex {
     while (this.#lists.length <= slot) this.#lists.push(undefined);
     this.#lists[slot] = list;
     this.#endpoints++;
-    // One more to share with: the others make room now, so that the bound holds at every moment.
+    // One more endpoint shares the index. The others drop blocks now, so that the bound always holds.
     const share = this.#share();
     this.#lists.forEach((other, at) => {
       if (other !== undefined) this.#shrink(other, at, share, Number.POSITIVE_INFINITY);
@@ -204,7 +208,7 @@ export class PrefixIndex {
   }
 }
 
-/** One block always stays, whatever it stands for. */
+/** Whether the list is over its capacity. One block always stays, with any number of tokens. */
 function isOver(list: EntryLru, blocks: number, tokens: number): boolean {
   return list.size > blocks || (list.weight > tokens && list.size > 1);
 }

@@ -29,38 +29,38 @@ import {
   type WrittenAt,
 } from "./profile.ts";
 
-/** A filter, scorer or picker as a profile names it. */
+/** A filter, scorer or picker of a profile. */
 export interface MemberDescription extends PluginDescription {
   /** Of a scorer: finite, from 0 up; default 1. */
   readonly weight?: number | undefined;
 }
 
-/** A profile as the configuration describes it. */
+/** A profile of the configuration. */
 export interface ProfileDescription {
   readonly name: string;
-  /** Filters, scorers and at most one picker, in order; without one it gets `max-score-picker`. */
+  /** Filters, scorers and at most one picker, in order. A profile without a picker gets `max-score-picker`. */
   readonly plugins: readonly MemberDescription[];
 }
 
 export interface PlanOptions {
   readonly profiles: readonly ProfileDescription[];
-  /** Undefined, or a single-profile-handler: the only profile runs. */
+  /** Undefined, or a single-profile-handler: then the only profile runs. */
   readonly handler?: PluginDescription<"profile-handler"> | undefined;
   readonly screeners?: readonly PluginDescription<"screener">[];
   readonly admitters?: readonly PluginDescription<"admitter">[];
   /** Every configured producer, in configuration order. */
   readonly producers?: readonly PluginDescription<"producer">[];
-  /** Plugins that others refer to by name, such as deciders. */
+  /** Plugins that others name, such as deciders. */
   readonly referable?: readonly PluginDescription[];
-  /** Where producers that nobody named come from. */
+  /** The source of producers that the configuration does not name. */
   readonly registry: PluginRegistry;
   readonly instances: PluginInstances;
   readonly configHash?: string;
 }
 
 /**
- * Makes the instances of a configuration. Data that a plugin requires and nobody writes gets its default producer, until
- * nothing is missing (scheduling 3.4).
+ * Creates the instances of a configuration. Adds the default producer for each required key that no producer writes, until no
+ * key is missing (scheduling 3.4).
  * @throws SluiceError PROFILES_MISSING, PLUGIN_NAME_TAKEN, PICKER_TAKEN, WEIGHT_INVALID, PLUGIN_NOT_IN_PROFILE,
  *   PRODUCER_MISSING, PLUGIN_UNKNOWN, PLUGIN_CYCLE, HANDLER_MISSING, BINDING_AMBIGUOUS
  */
@@ -71,14 +71,14 @@ export function buildPlan(options: PlanOptions): SchedulingPlan {
 export interface SinglePlanOptions {
   /** Name of the profile; default `default`. */
   readonly name?: string;
-  /** What the profile names, and every producer, screener, admitter and decider, in configuration order. */
+  /** The plugins of the profile, and every producer, screener, admitter and decider, in configuration order. */
   readonly plugins: readonly MemberDescription[];
   readonly registry: PluginRegistry;
   readonly clock: Clock;
   readonly random: Random;
 }
 
-/** A plan of one profile out of a single list, with instances of its own; throws as `buildPlan` does. */
+/** Builds a plan of one profile from a single list, with its own instances; throws as `buildPlan` does. */
 export function planOfOne({ name = "default", plugins, registry, clock, random }: SinglePlanOptions): SchedulingPlan {
   const ofKind = <K extends PluginKind>(kind: K): PluginDescription<K>[] =>
     plugins.filter(({ definition }) => definition.kind === kind) as unknown as PluginDescription<K>[];
@@ -96,7 +96,7 @@ export function planOfOne({ name = "default", plugins, registry, clock, random }
 }
 
 /**
- * A plugin with its type as name; `parameters` as a configuration would give them, those not named at their defaults.
+ * Describes a plugin whose name is its type. `parameters` are as in a configuration; missing ones get their defaults.
  * @throws ZodError for parameters that the plugin does not take
  */
 export function described<K extends PluginKind>(
@@ -107,13 +107,13 @@ export function described<K extends PluginKind>(
   return { definition, name: definition.type, parameters: definition.parameters.parse(parameters), weight };
 }
 
-/** One making of a plan. */
+/** The state of one call of `buildPlan`. */
 class Building {
   readonly #options: PlanOptions;
   readonly #producers: readonly PluginDescription<"producer">[];
   readonly #columns: string[] = [];
   readonly #attributes: string[] = [];
-  /** Where the keys of each producer are kept. */
+  /** The places of the keys of each producer. */
   readonly #written = new Map<PluginDescription, Map<DataKey, WrittenAt>>();
 
   constructor(options: PlanOptions) {
@@ -198,7 +198,7 @@ class Building {
     return { ...this.#member(handler), scope: joinedScope(scopes.map(({ scope }) => scope)) };
   }
 
-  /** The plugins that another one refers to, near or far. */
+  /** Returns the plugins that a plugin refers to, directly or through others. */
   #referredBy(plugin: PluginDescription): PluginDescription[] {
     const found: PluginDescription[] = [];
     const visit = ({ definition, parameters }: PluginDescription): void => {
@@ -258,7 +258,7 @@ class Building {
     return writer === undefined ? undefined : this.#written.get(writer)?.get(key);
   }
 
-  /** What the books of the process are kept by: the columns of the default instances. */
+  /** Returns the places of the default producers' columns, which the scheduler itself reads. */
   #figures() {
     const reader: PluginDescription = { ...described(maxScorePicker), name: "" };
     const placeOf = (key: ColumnKey): number => this.#writtenFor(key, reader)?.place ?? NO_WRITER;

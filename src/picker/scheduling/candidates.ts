@@ -4,34 +4,34 @@ import type { AttributeKey, ColumnKey } from "../../base/plugin/keys.ts";
 import type { Candidates } from "../../base/plugin/kinds.ts";
 import { type DataScope, NO_WRITER, NOTHING_IN_SCOPE } from "./profile.ts";
 
-/** Milliseconds after which metrics are stale, unless the endpoint is scraped more rarely. */
+/** Milliseconds after which metrics are stale, unless the scrape interval of the endpoint is longer. */
 export const DEFAULT_STALENESS_MS = 200;
 
 const FIRST_ROOM = 16;
 
 /**
- * The candidates of one decision as columns, and what producers attached to the request. One instance serves all
- * decisions of a scheduler: it is filled anew each time and grows to the largest pool seen.
+ * The candidates of one decision as columns, with the attributes that producers write for the request. One instance serves all
+ * decisions of a scheduler: each decision fills it again, and it grows to the largest pool.
  */
 export class CandidateColumns implements Candidates {
   count = 0;
   now = 0;
   endpoints: readonly Endpoint[] = [];
-  /** Some of those that `fill` was given are down, and some are not. */
+  /** Some of the given endpoints are down, and some are not. */
   mixed = false;
   waiting = new Float64Array(FIRST_ROOM);
   running = new Float64Array(FIRST_ROOM);
   kvUsage = new Float64Array(FIRST_ROOM);
   fresh = new Uint8Array(FIRST_ROOM);
-  /** What the plugin whose turn it is may read. */
+  /** The data that the current plugin may read. */
   scope: DataScope = NOTHING_IN_SCOPE;
   readonly #columns: Float64Array[];
   #attributes: unknown[];
   readonly #staleness: number;
 
   /**
-   * @param columns how many columns the producers write
-   * @param attributes how many request attributes they write
+   * @param columns number of columns that the producers write
+   * @param attributes number of request attributes that they write
    * @param staleness milliseconds, above 0
    */
   constructor(columns: number, attributes: number, staleness = DEFAULT_STALENESS_MS) {
@@ -40,15 +40,15 @@ export class CandidateColumns implements Candidates {
     this.#attributes = new Array<unknown>(attributes).fill(undefined);
   }
 
-  /** How many candidates the arrays have room for. */
+  /** The number of candidates that fit in the arrays. */
   get room(): number {
     return this.waiting.length;
   }
 
   /**
-   * Reads the endpoints' metrics once. A value that is missing or stale becomes the worst, that is the largest, known
-   * value of its column; where nobody's is known the column is NaN throughout. Producers' columns become zero, and the
-   * request has no attributes.
+   * Reads the endpoints' metrics once. A missing or stale value becomes the worst, that is the largest, known value of its
+   * column. A column without any known value is NaN throughout. Producers' columns become zero, and the request has no
+   * attributes.
    * @param endpoints not copied; must not change until the next call
    * @param now monotonic milliseconds
    */
@@ -78,7 +78,7 @@ export class CandidateColumns implements Candidates {
     this.#attributes.fill(undefined);
   }
 
-  /** Becomes a copy of `other`, which has the same columns; attributes are shared with it. */
+  /** Copies `other`, which has the same columns; both share the attributes. */
   copyFrom(other: CandidateColumns): void {
     const { count } = other;
     if (count > this.room) this.#grow(count);
@@ -94,7 +94,7 @@ export class CandidateColumns implements Candidates {
     this.#attributes = other.#attributes;
   }
 
-  /** Drops the candidates whose `keep` is 0, keeping the order of the others. @returns how many are left */
+  /** Drops the candidates whose `keep` is 0; the others stay in order. @returns the number of candidates that are left */
   retain(keep: Uint8Array): number {
     let kept = 0;
     while (kept < this.count && keep[kept] !== 0) kept++;
@@ -115,7 +115,7 @@ export class CandidateColumns implements Candidates {
     return kept;
   }
 
-  /** Forgets what a producer wrote that failed half-way. */
+  /** Clears the data of a producer that failed half-way. */
   clear(scope: DataScope): void {
     for (const at of scope.writes.values()) {
       if (at.of === "endpoint") this.#columns[at.place]!.fill(0, 0, this.count);
@@ -139,12 +139,12 @@ export class CandidateColumns implements Candidates {
     return place === NO_WRITER ? undefined : this.#columns[place]!;
   }
 
-  /** The column at a place of the plan, for the scheduler itself; undefined for `NO_WRITER`. */
+  /** Returns the column at a place of the plan, for the scheduler itself; undefined for `NO_WRITER`. */
   at(place: number): Float64Array | undefined {
     return this.#columns[place];
   }
 
-  /** The attribute at a place of the plan, for the scheduler itself. */
+  /** Returns the attribute at a place of the plan, for the scheduler itself. */
   attributeAt(place: number): unknown {
     return this.#attributes[place];
   }

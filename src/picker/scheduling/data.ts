@@ -8,14 +8,14 @@ import { type CallReporter, refusalIn, refusePromise } from "./plugin-calls.ts";
 import type { SchedulingPlan } from "./profile.ts";
 import { NO_REQUEST } from "./profile-run.ts";
 
-/** Runs what comes before the profiles and sees all candidates: producers, in order, and admitters (scheduling 3.3). */
+/** Runs the plugins before the profiles, which see all candidates: producers, in order, and admitters (scheduling 3.3). */
 export class Data {
   readonly #plan: SchedulingPlan;
   readonly #columns: CandidateColumns;
   readonly #clock: Clock;
   readonly #calls: CallReporter;
 
-  // The one context object each plugin call gets, reused.
+  // The one context object of all plugin calls.
   readonly #context: {
     request: InferenceRequest;
     prepared: unknown;
@@ -40,7 +40,7 @@ export class Data {
     };
   }
 
-  /** @param prepared what waited for producers, by their names */
+  /** @param prepared the values of producers that prepared, by producer name */
   produce(request: InferenceRequest, timed: boolean, prepared: ReadonlyMap<string, unknown> | undefined): void {
     const context = this.#context;
     context.request = request;
@@ -60,7 +60,7 @@ export class Data {
     context.request = NO_REQUEST;
   }
 
-  /** @returns what the first admitter that refuses the request says */
+  /** @returns the rejection of the first admitter that refuses the request */
   admit(request: InferenceRequest, timed: boolean): Rejection | undefined {
     for (const admitter of this.#plan.admitters) {
       const started = timed ? this.#clock.now() : 0;

@@ -1,10 +1,10 @@
 import type { RecordedFilter } from "../../base/inference/decision-record.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 
-/** Ids that a compact record keeps of those that one filter dropped. */
+/** The most ids that a compact record keeps of the endpoints that one filter dropped. */
 const KEPT_IDS = 8;
 
-/** What a compact record says of one filter or screener. */
+/** Returns the entry of a compact record for one filter or screener. */
 export function droppedOnes(
   name: string,
   endpoints: readonly Endpoint[],
@@ -21,11 +21,11 @@ export function droppedOnes(
   return { name, dropped, ids };
 }
 
-/** Which filter or screener dropped each endpoint, for a full record. */
+/** The filter or screener that dropped each endpoint, for a full record. */
 export class DroppedBy {
   readonly #by = new Map<string, Map<Endpoint, string>>();
 
-  /** @param profile the filter's; "" for a screener, whose word holds for all profiles */
+  /** @param profile of the filter; "" for a screener, which drops endpoints for all profiles */
   note(profile: string, name: string, endpoints: readonly Endpoint[], keep: Uint8Array, count: number): void {
     let by = this.#by.get(profile);
     if (by === undefined) {

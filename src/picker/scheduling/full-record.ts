@@ -9,12 +9,12 @@ import type { SchedulingPlan } from "./profile.ts";
 import type { ProfileRun } from "./profile-run.ts";
 import { shortened } from "./record.ts";
 
-/** What conditional decoding goes by, whatever plugins read. */
+/** The header of conditional decoding: the scheduler reads it in every configuration. */
 const ALWAYS_KEPT = ["prefer"];
-/** Of a tokenized prompt only the number of tokens is kept: no filter and no scorer reads more of it. */
+/** Of a tokenized prompt, a record keeps only the number of tokens: no filter and no scorer reads more of it. */
 const TOKENS = `/${TOKENIZED_PROMPT.name}`;
 
-/** Copies everything a decision depends on while it is being made: most of it changes right afterwards. */
+/** Copies the inputs of a decision while it is made: most of them change right afterwards. */
 export class FullCapture {
   readonly dropped = new DroppedBy();
   readonly #plan: SchedulingPlan;
@@ -28,7 +28,7 @@ export class FullCapture {
   #attributes: Record<string, number | boolean> = {};
 
   /**
-   * To be made before anything of the decision is run.
+   * Create it before any part of the decision runs.
    * @param endpoints all candidates
    * @param randomState state of the generator that the decision draws from
    */
@@ -50,8 +50,8 @@ export class FullCapture {
   }
 
   /**
-   * To be called when the producers have run and no admitter and no filter has.
-   * @param randomState what a replay begins with: it runs no producers, and those may have drawn, too
+   * Call this after the producers and before any admitter or filter.
+   * @param randomState the start of a replay: a replay runs no producers, and producers may draw random numbers too
    */
   produced(columns: CandidateColumns, randomState: number): void {
     this.#randomState = randomState;
@@ -68,7 +68,7 @@ export class FullCapture {
     });
   }
 
-  /** @param run the primary profile's, while its arrays still hold it; undefined when the request was refused before */
+  /** @param run of the primary profile, while its arrays still hold it; undefined when the request was refused before */
   finish(run: ProfileRun | undefined): FullRecord {
     const { objective, fairnessId, streaming, maxTokens, shedAt, headers } = this.#request;
     const { escapeBytes = 0, bytesPerToken = USUAL_BYTES_PER_TOKEN } = this.#request;
@@ -108,7 +108,7 @@ export class FullCapture {
         state,
         scrapeInterval,
         inFlight: this.#loads[at]!,
-        // Replaced as a whole on each scrape: this one stays as it is.
+        // Each scrape replaces the whole object, so this one does not change.
         metrics: endpoint.metrics,
         droppedBy: this.dropped.of(run?.profile.name ?? "", endpoint),
         total: place === undefined ? Number.NaN : run!.totals[place]!,
@@ -118,12 +118,12 @@ export class FullCapture {
   }
 }
 
-/** Every value that a request has of a header, shortened. */
+/** Returns every value of one request header, shortened. */
 function kept({ keys, values }: HeaderList, name: string): [string, string][] {
   return keys.flatMap((key, at) => (key === name ? [[name, shortened(values[at]!)]] : []));
 }
 
-/** Bytes a full record keeps alive, by estimate. */
+/** Estimates the bytes that a full record keeps alive. */
 export function fullRecordBytes(record: FullRecord): number {
   const columns = Object.values(record.columns).reduce((sum, column) => sum + 8 * column.length, 0);
   const headers = record.request.headers.reduce((sum, [, value]) => sum + 64 + 2 * value.length, 0);

@@ -6,7 +6,7 @@ import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { Profile, WeightedScorer } from "./profile.ts";
 
-/** Where in a request's way a plugin is called: values of the label `extension_point` (scheduling 3.2). */
+/** The point at which the scheduler calls a plugin: values of the label `extension_point` (scheduling 3.2). */
 type ExtensionPoint =
   | "RequestHeader"
   | "Screener"
@@ -25,25 +25,19 @@ interface PluginIdentity {
   readonly type: string;
 }
 
-/** What a scheduler tells about itself, all of it optional and called within the decision: be quick, do not throw. */
+/** Callbacks of a scheduler, all optional. They run within the decision: they must be quick and must not throw. */
 export interface SchedulerHooks {
-  /** Every decision, and how long it took. */
+  /** Called for every decision, with its duration. */
   decided?(outcome: SchedulingResult | Rejection, request: InferenceRequest, seconds: number): void;
-  /** Each plugin call of one decision in sixteen: two readings of the clock cost as much as a scorer. */
+  /** Called for each plugin call of one decision in sixteen: two readings of the clock cost as much as a scorer. */
   pluginCalled?(point: ExtensionPoint, plugin: PluginIdentity, seconds: number): void;
-  /** A plugin threw; the decision went on without it, unless it was the picker. */
+  /** A plugin threw. The decision went on without it, unless it was the picker or the profile handler. */
   pluginFailed?(point: ExtensionPoint, plugin: PluginIdentity, error: unknown): void;
-  /** A plugin touched data that it does not declare (scheduling 3.4); `pluginFailed` follows. */
+  /** A plugin used data that it does not declare (scheduling 3.4); `pluginFailed` follows. */
   scopeViolated?(point: ExtensionPoint, plugin: PluginIdentity, access: "read" | "write"): void;
-  /**
-   * How much of the prompt the chosen endpoint was believed to hold.
-   * @param ratio 0..1, undefined for an empty prompt
-   */
+  /** The part of the prompt that the chosen endpoint probably held. @param ratio 0..1, undefined for an empty prompt */
   prefixMatched?(producer: PluginIdentity, bytes: number, ratio: number | undefined): void;
-  /**
-   * Which stages of disaggregated serving a profile handler chose.
-   * @param model what the model server is asked for
-   */
+  /** The stages of disaggregated serving that a profile handler chose. @param model the target model */
   disaggregated?(handler: PluginIdentity, decisionType: string, model: string): void;
 }
 
@@ -57,14 +51,14 @@ export interface TracedStep {
   readonly ended: number;
   readonly candidates: number;
   readonly left: number;
-  /** Of a scorer: its weight, the best and the mean score, and how many got more than 0. */
+  /** Of a scorer: its weight, the best and the mean score, and the number of candidates with more than 0. */
   readonly weight?: number;
   readonly max?: number;
   readonly mean?: number;
   readonly scored?: number;
-  /** Of a picker: the best five. */
+  /** Of a picker: the best five endpoints. */
   readonly top?: readonly { readonly id: string; readonly score: number }[];
-  /** Of a handler: the profiles it chose, comma separated, or `complete`. */
+  /** Of a handler: the chosen profiles, comma separated, or `complete`. */
   readonly decision?: string;
 }
 
@@ -73,18 +67,18 @@ export interface DecisionTrace {
   step(step: TracedStep): void;
 }
 
-/** Best endpoints that the trace of a pick names. */
+/** The most endpoints that the trace of a pick names. */
 const TRACED_TOP = 5;
 
-/** Failed plugins that are remembered of a decision. */
+/** The most failed plugins that a decision keeps. */
 const MAX_FAILED = 8;
 const NONE_FAILED: readonly string[] = [];
 
-/** Tells what the plugins of a decision did: how long each call took, and which of them failed. */
+/** Reports the plugin calls of a decision: their duration and their failures. */
 export class CallReporter {
-  /** Of the decision under way; undefined when it is not traced. */
+  /** The trace of the current decision; undefined when it is not traced. */
   trace: DecisionTrace | undefined;
-  /** Names of the plugins that failed in the decision under way, each once. */
+  /** Names of the plugins that failed in the current decision, each once. */
   failures = NONE_FAILED;
   readonly #clock: Clock;
   readonly #hooks: SchedulerHooks;
@@ -94,13 +88,13 @@ export class CallReporter {
     this.#hooks = hooks;
   }
 
-  /** A decision begins, or has ended. */
+  /** Call this at the beginning and at the end of a decision. */
   begin(trace: DecisionTrace | undefined): void {
     this.trace = trace;
     this.failures = NONE_FAILED;
   }
 
-  /** @param started monotonic milliseconds @returns when it ended */
+  /** @param started monotonic milliseconds @returns the monotonic milliseconds of the end of the call */
   called(point: ExtensionPoint, plugin: PluginIdentity, started: number): number {
     const ended = this.#clock.now();
     this.#hooks.pluginCalled?.(point, plugin, (ended - started) / 1000);
@@ -178,8 +172,8 @@ export class CallReporter {
 }
 
 /**
- * To be given what a plugin's method returned, within what watches its call: nothing stops an author from writing `async`
- * or from handing on a promise, and a rejection that nobody takes ends the process.
+ * Throws when a plugin's method returned a promise. Call it inside the `try` of the plugin call. A plugin author may write
+ * `async` or return a promise, and an unhandled rejection ends the process.
  * @throws SluiceError PLUGIN_ASYNC
  */
 export function refusePromise(result: unknown): void {
@@ -192,7 +186,7 @@ export function refusePromise(result: unknown): void {
 }
 
 /**
- * What a plugin that may refuse requests has answered.
+ * Returns the answer of a plugin that may refuse requests.
  * @returns undefined when it did not refuse
  * @throws SluiceError PLUGIN_ASYNC, PLUGIN_ANSWER for anything but a rejection and nothing
  */

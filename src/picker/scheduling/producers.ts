@@ -6,8 +6,7 @@ import type { PluginRegistry } from "../../base/plugin/registry.ts";
 type ProducerDescription = PluginDescription<"producer">;
 
 /**
- * The configured producers, and behind them those that are made with their defaults because somebody requires what
- * nobody writes.
+ * Returns the configured producers, then a default producer for each required key that no producer writes.
  * @throws SluiceError PRODUCER_MISSING
  */
 export function withDefaultProducers(
@@ -16,7 +15,7 @@ export function withDefaultProducers(
   registry: PluginRegistry,
 ): ProducerDescription[] {
   const producers = [...configured];
-  // The list grows while it is read: what was added may require more.
+  // The loop extends the list that it reads: an added producer may require further ones.
   const all: PluginDescription[] = [...readers, ...producers];
   for (const plugin of all)
     for (const key of plugin.definition.requires) {
@@ -31,7 +30,10 @@ export function withDefaultProducers(
   return producers;
 }
 
-/** Producers behind those whose data they read; otherwise in the order given. @throws SluiceError PLUGIN_CYCLE */
+/**
+ * Returns the producers, each after those whose data it reads; otherwise in the given order.
+ * @throws SluiceError PLUGIN_CYCLE
+ */
 export function inOrder(producers: readonly ProducerDescription[]): ProducerDescription[] {
   const done: ProducerDescription[] = [];
   const open = new Set<ProducerDescription>();

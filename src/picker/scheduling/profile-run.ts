@@ -10,32 +10,32 @@ import { type DroppedBy, droppedOnes } from "./dropped.ts";
 import { type CallReporter, refusePromise } from "./plugin-calls.ts";
 import type { Profile } from "./profile.ts";
 
-/** The most endpoints a result lists. */
+/** The most endpoints of a result. */
 export const MAX_LISTED = 8;
 
 const NONE_DROPPED: readonly RecordedFilter[] = [];
 
-/** What records call the rule that a down endpoint is no choice while another one is left. */
+/** The name in records of the rule that drops down endpoints while another one is left. */
 const DOWN = "down";
 
-/** Runs one profile: filters, scorers, picker (scheduling 3.6). Its arrays hold the last run until the next one. */
+/** Runs one profile: filters, scorers, picker (scheduling 3.6). Its arrays keep the last run until the next one. */
 export class ProfileRun {
   readonly profile: Profile;
   readonly columns: CandidateColumns;
-  /** How many share the first place. */
+  /** The number of candidates that share the first place. */
   tied = 0;
-  /** Filters of this run that dropped somebody. */
+  /** Filters of this run that dropped candidates. */
   dropped: readonly RecordedFilter[] = NONE_DROPPED;
   /** Clamped scores, one array per scorer. */
   scores: Float64Array[] = [];
   readonly #calls: CallReporter;
   readonly #clock: Clock;
-  // Handed out in the context, where a plugin may put others in their place: each call gets ours again.
+  // A plugin may replace these arrays in its context, so each call gets the original ones again.
   #keep = new Uint8Array(0);
   #totals = new Float64Array(0);
   #order = new Uint32Array(0);
 
-  // The one context object each plugin call gets, reused.
+  // The one context object of all plugin calls.
   readonly #context: {
     request: InferenceRequest;
     candidates: CandidateColumns;
@@ -47,7 +47,7 @@ export class ProfileRun {
     readonly attribute: <T>(key: AttributeKey<T>) => T | undefined;
   };
 
-  /** @param columns what it runs over; it drops candidates from them */
+  /** @param columns the candidates of the run; filters drop some of them */
   constructor(profile: Profile, columns: CandidateColumns, clock: Clock, random: Random, calls: CallReporter) {
     this.profile = profile;
     this.columns = columns;
@@ -65,21 +65,21 @@ export class ProfileRun {
     };
   }
 
-  /** Places of the candidates that are left, best first. */
+  /** Places of the remaining candidates, best first. */
   get order(): Uint32Array {
     return this.#order;
   }
 
-  /** Weighted sum per candidate that is left. */
+  /** The weighted sum of each remaining candidate. */
   get totals(): Float64Array {
     return this.#totals;
   }
 
   /**
-   * Runs the profile over what its columns hold.
-   * @param timed whether the calls of its plugins are timed
-   * @param tracked where every single candidate that a filter drops is noted, for a full record
-   * @returns undefined when it has a pick, else why not
+   * Runs the profile over the candidates in its columns.
+   * @param timed whether to time the calls of its plugins
+   * @param tracked receives each candidate that a filter drops, for a full record
+   * @returns undefined when the run has a pick, else the reason why not
    */
   run(request: InferenceRequest, timed: boolean, tracked: DroppedBy | undefined): Rejection | undefined {
     if (this.columns.room > this.#keep.length) this.#reserve(this.columns.room);
@@ -123,7 +123,10 @@ export class ProfileRun {
     return undefined;
   }
 
-  /** Only the filters know whom this profile can use: a down endpoint stays where they left no other. */
+  /**
+   * Drops down endpoints after the filters, because only filters know which endpoints this profile can use. Down endpoints stay
+   * when no other one is left.
+   */
   #dropDown(tracked: DroppedBy | undefined): void {
     const { columns } = this;
     const { count, endpoints } = columns;
@@ -157,7 +160,7 @@ export class ProfileRun {
       const { weight } = scorer;
       for (let i = 0; i < count; i++) {
         const raw = out[i]!;
-        // Written so that NaN becomes 0.
+        // This form of the comparison turns NaN into 0.
         const score = raw >= 0 ? (raw <= 1 ? raw : 1) : 0;
         out[i] = score;
         totals[i]! += score * weight;
@@ -199,7 +202,7 @@ export class ProfileRun {
   }
 }
 
-/** Whether the places a result is made of name distinct candidates. */
+/** Whether the listed places name distinct candidates. */
 function isOrder(order: Uint32Array, count: number): boolean {
   const listed = Math.min(count, MAX_LISTED);
   for (let i = 0; i < listed; i++) {
@@ -209,5 +212,5 @@ function isOrder(order: Uint32Array, count: number): boolean {
   return true;
 }
 
-/** Stands in the context between decisions, so that it keeps no body alive. */
+/** The request in the context between decisions: the context then keeps no body alive. */
 export const NO_REQUEST = {} as InferenceRequest;

@@ -12,7 +12,7 @@ import { type CallReporter, refusePromise, type SchedulerHooks } from "./plugin-
 import type { DataScope, ProfileMember, SchedulingPlan } from "./profile.ts";
 import { MAX_LISTED, ProfileRun } from "./profile-run.ts";
 
-/** What a profile chose that is not the primary one. */
+/** The choice of a profile that is not the primary one. */
 export interface OtherRun {
   /** Its name. */
   readonly profile: string;
@@ -22,9 +22,9 @@ export interface OtherRun {
 
 /** Runs the profiles that a handler asks for, each over all candidates (scheduling 3.6). */
 export class ProfileRuns {
-  /** Of the last decision. */
+  /** The primary profile's run in the last decision. */
   primary: ProfileRun;
-  /** The first profile of the last decision that was left without a candidate. */
+  /** The first profile of the last decision whose run had no pick. */
   failed: ProfileRun | undefined;
   readonly #handler: ProfileMember<ProfileHandler>;
   readonly #base: CandidateColumns;
@@ -35,7 +35,7 @@ export class ProfileRuns {
   readonly #hooks: SchedulerHooks;
   #results = new Map<string, ProfileResult | Rejection>();
 
-  /** @param base the candidates with all columns; stay as they are */
+  /** @param base the candidates with all columns; a run does not change them */
   constructor(
     plan: SchedulingPlan,
     handler: ProfileMember<ProfileHandler>,
@@ -48,7 +48,7 @@ export class ProfileRuns {
     this.#clock = parts.clock;
     this.#hooks = parts.hooks ?? {};
     this.#calls = calls;
-    // Handlers see it in every decision.
+    // Frozen, because every decision passes this array to handlers.
     this.#names = Object.freeze(plan.profiles.map(({ name }) => name));
     for (const profile of plan.profiles) {
       const columns = new CandidateColumns(plan.columns.length, plan.attributes.length);
@@ -57,14 +57,14 @@ export class ProfileRuns {
     this.primary = this.#runs.get(this.#names[0]!)!;
   }
 
-  /** @returns the primary profile's run, or why there is none */
+  /** @returns the run of the primary profile, or the reason why there is none */
   run(request: InferenceRequest, timed: boolean, tracked: DroppedBy | undefined): ProfileRun | Rejection {
     this.#results = new Map();
     this.failed = undefined;
     const context = { request, profiles: this.#names, results: this.#results };
     const { plugin } = this.#handler;
     try {
-      // A handler that goes on choosing is stopped by its own results, unless it takes those back.
+      // A choice that repeats a profile throws. The count stops a handler that deletes its results and chooses again.
       for (let left = this.#names.length; ; ) {
         const started = timed ? this.#clock.now() : 0;
         const chosen = namesIn(plugin.pick(context));
@@ -91,7 +91,7 @@ export class ProfileRuns {
     }
   }
 
-  /** What the other profiles of the last decision chose, in the order in which they ran. */
+  /** Returns the choices of the other profiles in the last decision, in the order in which they ran. */
   others(primary: ProfileRun): OtherRun[] {
     const others: OtherRun[] = [];
     for (const [profile, result] of this.#results)
@@ -100,7 +100,7 @@ export class ProfileRuns {
     return others;
   }
 
-  /** What it came to is for a counter alone: the decision stands without it. */
+  /** Reports the decision type for a counter. A failure here does not change the decision. */
   #count(context: ProfilePickContext): void {
     const { plugin } = this.#handler;
     try {
@@ -132,14 +132,14 @@ export class ProfileRuns {
   }
 }
 
-/** The names in a handler's choice. @throws SluiceError PLUGIN_ASYNC, PLUGIN_ANSWER */
+/** Returns the names in a handler's choice. @throws SluiceError PLUGIN_ASYNC, PLUGIN_ANSWER */
 function namesIn(chosen: unknown): readonly string[] {
   refusePromise(chosen);
   if (Array.isArray(chosen)) return chosen;
   throw new SluiceError("PLUGIN_ANSWER", `it chose a ${typeof chosen}; a list of names of profiles is needed`);
 }
 
-/** What one run came to, until the next decision. */
+/** The result of one run; valid until the next decision. */
 class RunResult implements ProfileResult {
   readonly endpoints: readonly Endpoint[];
   readonly #run: ProfileRun;

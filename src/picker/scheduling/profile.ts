@@ -11,20 +11,20 @@ export interface ProfileMember<P> {
 }
 
 export interface WeightedScorer extends ProfileMember<Scorer> {
-  /** Finite, from 0 up; only ratios count, and 0 means measure only. */
+  /** Finite, from 0 up. Only ratios count; 0 means that the scorer only measures. */
   readonly weight: number;
 }
 
-/** One way to choose among candidates. */
+/** The plugins of one profile. */
 export interface Profile {
   readonly name: string;
-  /** Each sees what the ones before it left. */
+  /** Each filter sees the candidates that the earlier filters left. */
   readonly filters: readonly ProfileMember<Filter>[];
   readonly scorers: readonly WeightedScorer[];
   readonly picker: ProfileMember<Picker>;
 }
 
-/** Places of the columns that the scheduler itself looks at; `NO_WRITER` where nobody writes them. */
+/** Places of the columns that the scheduler itself reads; `NO_WRITER` where no producer writes them. */
 export interface PlanFigures {
   readonly matchedBlocks: number;
   readonly totalBlocks: number;
@@ -32,9 +32,9 @@ export interface PlanFigures {
   readonly uncachedTokens: number;
 }
 
-/** What one decision runs, in this order (scheduling 3.3, 3.6): made by `buildPlan`. */
+/** The plugins that each decision runs, in this order (scheduling 3.3, 3.6). `buildPlan` makes it. */
 export interface SchedulingPlan {
-  /** Fingerprint of the configuration it was made of; "" where nobody gave one. */
+  /** Fingerprint of the configuration of the plan; "" when none was given. */
   readonly configHash: string;
   readonly screeners: readonly ProfileMember<Screener>[];
   /** In the order of their dependencies. */
@@ -44,29 +44,31 @@ export interface SchedulingPlan {
   readonly profiles: readonly Profile[];
   /** Undefined: the only profile runs once. */
   readonly handler: ProfileMember<ProfileHandler> | undefined;
-  /** What each column holds, by place: `producer/key`. */
+  /** The name of each column, by place: `producer/key`. */
   readonly columns: readonly string[];
-  /** The same of request attributes. */
+  /** The name of each request attribute, by place. */
   readonly attributes: readonly string[];
   readonly figures: PlanFigures;
-  /** Whether the tokens that a request adds to its endpoint stay there until the end of the answer. */
+  /** Whether the tokens of a request count on its endpoint until the end of the answer. */
   readonly keepsTokens: boolean;
   /** The producer of prefix matches, if there is one. */
   readonly prefixProducer: ProfileMember<Producer> | undefined;
-  /** Request headers that decisions depend on, in lower case: what full records keep. */
+  /** Request headers that decisions depend on, in lower case: full records keep them. */
   readonly headers: readonly string[];
 }
 
-/** Stands for the place of a column that a plugin may read and that no producer writes. */
+/** The place of a column that a plugin may read and that no producer writes. */
 export const NO_WRITER = -1;
 
-/** Where one of a producer's keys is kept. */
+/** The place of one of a producer's keys. */
 export interface WrittenAt {
   readonly of: DataKey["of"];
   readonly place: number;
 }
 
-/** What one plugin may read and write: the places of its keys, of the instance of the producer that it chose (scheduling 3.4). */
+/**
+ * The data that one plugin may read and write: the places of its keys, of the producer instance that it chose (scheduling 3.4).
+ */
 export interface DataScope {
   /** `NO_WRITER` where no producer writes a key that it declares. */
   readonly columns: ReadonlyMap<ColumnKey, number>;
@@ -77,7 +79,7 @@ export interface DataScope {
 
 export const NOTHING_IN_SCOPE: DataScope = { columns: new Map(), attributes: new Map(), writes: new Map() };
 
-/** What several plugins may read together; where they differ, the first counts. */
+/** Joins the data that several plugins may read; where they differ, the first one counts. */
 export function joinedScope(scopes: readonly DataScope[]): DataScope {
   const merge = <K, V>(pick: (scope: DataScope) => ReadonlyMap<K, V>): Map<K, V> =>
     new Map(scopes.toReversed().flatMap((scope) => [...pick(scope)]));

@@ -9,7 +9,10 @@ import {
 import type { PlanFigures, SchedulingPlan } from "./profile.ts";
 import type { ProfileRun } from "./profile-run.ts";
 
-/** Prompt tokens that the first endpoint of a run must compute, by whoever knows them, else by the length of the prompt. */
+/**
+ * Returns the prompt tokens that the first endpoint of a run must compute. Without a producer that knows them, returns all
+ * tokens of the prompt.
+ */
 export function tokensToCompute(
   request: InferenceRequest,
   { columns, order }: ProfileRun,
@@ -19,16 +22,16 @@ export function tokensToCompute(
   return uncached === undefined ? promptTokens(request) : uncached[order[0]!]!;
 }
 
-/** How much of the prompt the first endpoint of a run is believed to hold. */
+/** The part of the prompt that the first endpoint of a run probably holds. */
 interface HeldPrefix {
-  /** Bytes of the prompt that were hashed. */
+  /** Bytes of the prompt that are hashed. */
   readonly hashedBytes: number;
   readonly matchedBytes: number;
   /** 0..1; undefined for a prompt without a block. */
   readonly ratio: number | undefined;
 }
 
-/** @returns undefined where no producer knows */
+/** @returns undefined where no producer writes prefix matches */
 export function heldPrefix(
   request: InferenceRequest,
   { columns, order }: ProfileRun,
@@ -48,9 +51,10 @@ export function heldPrefix(
 }
 
 /**
- * Conditional decoding: whoever asks for it is served only where some of the prompt is held (scheduling 3.3 step 12).
+ * Conditional decoding: a request that asks for it is refused where the endpoint holds no part of the prompt (scheduling 3.3
+ * step 12).
  * @param run of the primary profile
- * @returns why the request is refused, if it is
+ * @returns the rejection; undefined when the request may go on
  */
 export function precondition(
   { headers }: InferenceRequest,
@@ -63,7 +67,7 @@ export function precondition(
   return new Rejection("precondition_failed", "no endpoint that may be chosen holds the beginning of the prompt");
 }
 
-/** Whether one of the `prefer` headers (RFC 7240 2) has the token `if-available`, whatever its parameters and case. */
+/** Whether one of the `prefer` headers (RFC 7240 2) has the token `if-available`, with any parameters and in any case. */
 function prefersAvailable({ keys, values }: HeaderList): boolean {
   for (let at = keys.indexOf("prefer"); at >= 0; at = keys.indexOf("prefer", at + 1))
     for (const preference of values[at]!.split(","))

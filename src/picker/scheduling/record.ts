@@ -11,31 +11,33 @@ import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { Profile } from "./profile.ts";
 import type { ProfileRun } from "./profile-run.ts";
 
-/** Characters kept of a name or an id that a client chose. */
+/** Characters of a name or an id that a record keeps, if a client chose it. */
 const KEPT_CHARACTERS = 256;
 const STATES: readonly EndpointState[] = ["up", "blind", "down"];
 /** Numbers per candidate before its scores: total, waiting, running, KV usage, in flight, age, freshness, state. */
 const FIXED = 8;
 
-/** One decision, while its columns are still there. */
+/** One decision, while its columns are still valid. */
 export interface DecidedNow {
   readonly sequence: number;
   readonly request: InferenceRequest;
   /** Wall-clock milliseconds. */
   readonly at: number;
-  /** Monotonic milliseconds of the decision, which ages are counted from. */
+  /** Monotonic milliseconds of the decision; ages count up to it. */
   readonly now: number;
   readonly promptBytes: number;
   readonly configHash: string;
-  /** The run of the primary profile, or of the one that left nobody; undefined when it was refused before one ran. */
+  /**
+   * The run of the primary profile, or of the profile without a pick. Undefined when the request was refused before any run.
+   */
   readonly run: ProfileRun | undefined;
   readonly candidates: number;
   readonly excludedDown: number;
-  /** Of the screeners. */
+  /** The screeners that dropped candidates. */
   readonly screened: readonly RecordedFilter[];
-  /** Names of plugins. */
+  /** Names of the plugins that failed. */
   readonly failed: readonly string[];
-  /** The endpoints of the result, in order: those that are recorded. */
+  /** The endpoints of the result, in order: the record holds their numbers. */
   readonly listed: readonly Endpoint[];
   readonly others: DecisionRecord["others"];
   readonly refusal: Rejection | undefined;
@@ -43,8 +45,8 @@ export interface DecidedNow {
 }
 
 /**
- * Copies what explains a decision out of the columns, which the next one overwrites. Its numbers lie in one array and
- * `top` is put together when somebody looks: as objects, most of a decision's time went into them and their collection.
+ * Copies the data that explains a decision out of the columns, before the next decision overwrites them. Its numbers are in one
+ * array, and a read builds `top`. As objects, they would take most of the time of a decision, with their garbage collection.
  */
 export class CompactRecord implements DecisionRecord {
   readonly sequence: number;
@@ -67,7 +69,7 @@ export class CompactRecord implements DecisionRecord {
   readonly others: DecisionRecord["others"];
   readonly refusal: DecisionRecord["refusal"];
   served: DecisionRecord["served"] = undefined;
-  /** Let go of before the rest of it: full records are few. */
+  /** Removed earlier than the rest of the record, because only few records are full. */
   full: FullRecord | undefined;
   readonly #listed: readonly Endpoint[];
   readonly #numbers: number[];
@@ -123,12 +125,15 @@ export class CompactRecord implements DecisionRecord {
     });
   }
 
-  /** `top` is no property of the object itself, and JSON would leave it out. */
+  /** Includes `top`: it is a getter of the class, which JSON would leave out. */
   toJSON(): DecisionRecord {
     return { ...this, top: this.top };
   }
 
-  /** Bytes it keeps alive, rounded up: strings at two bytes per character, endpoints as if nobody shared them. */
+  /**
+   * Estimates the bytes that the record keeps alive, rounded up: two bytes per character, and endpoints as if no other record
+   * shared them.
+   */
   get estimatedBytes(): number {
     return (
       400 +
@@ -143,11 +148,11 @@ export class CompactRecord implements DecisionRecord {
   }
 }
 
-/** Eight ids that endpoints share, and their list. */
+/** Eight ids, which belong to endpoints, and their array. */
 const FILTER_BYTES = 256;
-/** A pointer: the names are the configuration's. */
+/** A pointer: the configuration owns the names. */
 const NAME_BYTES = 8;
-/** A pointer, and what of an endpoint may live on in records alone. */
+/** A pointer, and the parts of an endpoint that only records may keep alive. */
 const ENDPOINT_BYTES = 256;
 
 const NO_SCORERS: readonly RecordedScorer[] = [];
@@ -160,7 +165,7 @@ function numbersOf({ columns, order, totals, scores }: ProfileRun, listed: reado
     const i = order[place]!;
     const endpoint = listed[place]!;
     numbers[at++] = totals[i]!;
-    // As the scorers saw them: a missing or stale value stands replaced by the worst known one.
+    // The values that the scorers saw: the worst known value replaces a missing or stale one.
     numbers[at++] = columns.waiting[i]!;
     numbers[at++] = columns.running[i]!;
     numbers[at++] = columns.kvUsage[i]!;
@@ -175,7 +180,7 @@ function numbersOf({ columns, order, totals, scores }: ProfileRun, listed: reado
 
 const scorersOf = new WeakMap<Profile, readonly RecordedScorer[]>();
 
-/** The list is the same for all records of a profile: they share it. */
+/** All records of a profile share this list. */
 function recordedScorers(profile: Profile): readonly RecordedScorer[] {
   let scorers = scorersOf.get(profile);
   if (scorers === undefined) {
@@ -186,8 +191,8 @@ function recordedScorers(profile: Profile): readonly RecordedScorer[] {
 }
 
 /**
- * A name or an id as records keep it: clients choose how long theirs are, and a record must not keep a megabyte alive.
- * The cut is built from its characters because a slice would refer to the whole of `text`.
+ * Shortens a name or an id for a record: clients choose the length, and a record must not keep a megabyte alive. The function
+ * joins characters, because a slice would refer to the whole of `text`.
  */
 export function shortened(text: string): string {
   if (text.length <= KEPT_CHARACTERS) return text;

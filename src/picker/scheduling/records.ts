@@ -12,14 +12,14 @@ import { CompactRecord, shortened } from "./record.ts";
 
 /** The most subscribers at a time. */
 const MAX_SUBSCRIBERS = 64;
-/** The most full records at a time, and their bytes by estimate. */
+/** The most full records at a time; `MAX_FULL_BYTES` limits their estimated bytes. */
 const MAX_FULL = 64;
 const MAX_FULL_BYTES = 8 << 20;
 
 /**
- * The latest decisions: at most 4,096 and at most 16 MiB by estimate, whichever is less; the oldest go first. At most 64 of
- * them, with at most 8 MiB of it, are full records; what is full about the oldest of those is forgotten first. Numbers
- * run from 1 without gaps, over all schedulers that share the ring.
+ * The latest decisions: at most 4,096 records and at most 16 MiB by estimate; the oldest are dropped first. At most 64 of them,
+ * with at most 8 MiB by estimate, are full records; the full part of the oldest one is dropped first. Numbers run from 1
+ * without gaps, over all schedulers that share the store.
  */
 export class DecisionRecords {
   readonly #capacity: number;
@@ -30,15 +30,12 @@ export class DecisionRecords {
   #oldest = 1;
   #next = 1;
   #bytes = 0;
-  /** Those that hold a full record, the oldest first, and its bytes. */
+  /** The records with a full part, the oldest first, and the bytes of that part. */
   readonly #fulls: { readonly record: CompactRecord; readonly bytes: number }[] = [];
   #fullBytes = 0;
   readonly #subscribers = new Set<(record: DecisionRecord) => void>();
 
-  /**
-   * @param capacity records, from 1 up
-   * @param maxBytes by estimate; the newest record is kept even if it alone is larger
-   */
+  /** @param capacity records, from 1 up @param maxBytes by estimate; the newest record stays even if it alone is larger */
   constructor(capacity = 4096, maxBytes = 16 << 20) {
     this.#capacity = capacity;
     this.#maxBytes = maxBytes;
@@ -46,17 +43,17 @@ export class DecisionRecords {
     this.#sizes = new Float64Array(capacity);
   }
 
-  /** The number the next record has to carry. */
+  /** The number that the next record must have. */
   get nextSequence(): number {
     return this.#next;
   }
 
-  /** Records kept. */
+  /** The number of records. */
   get size(): number {
     return this.#next - this.#oldest;
   }
 
-  /** Estimated bytes kept, full records included. */
+  /** Estimated bytes of all records, full parts included. */
   get bytes(): number {
     return this.#bytes + this.#fullBytes;
   }
@@ -66,7 +63,7 @@ export class DecisionRecords {
     return this.#ring[(this.#next - 1) % this.#capacity];
   }
 
-  /** Keeps a record, which must carry `nextSequence`, and tells the subscribers. */
+  /** Keeps a record, which must have the number `nextSequence`, and calls the subscribers. */
   add(record: CompactRecord): void {
     const bytes = record.estimatedBytes;
     const full = record.full === undefined ? 0 : fullRecordBytes(record.full);
@@ -85,19 +82,19 @@ export class DecisionRecords {
       try {
         subscriber(record);
       } catch {
-        // Whoever watches must not be able to disturb a decision.
+        // A subscriber must not be able to disturb a decision.
         this.#subscribers.delete(subscriber);
       }
     }
   }
 
-  /** The record with this number, if it is still kept. */
+  /** Returns the record with this number, if it is still kept. */
   bySequence(sequence: number): DecisionRecord | undefined {
     if (!(sequence >= this.#oldest && sequence < this.#next)) return undefined;
     return this.#ring[sequence % this.#capacity];
   }
 
-  /** The newest record of a request id (`x-request-id`; clients may repeat one). Reads the whole ring. */
+  /** Returns the newest record of a request id (`x-request-id`; clients may repeat one). Reads all records. */
   byRequestId(requestId: string): DecisionRecord | undefined {
     const kept = shortened(requestId);
     for (let sequence = this.#next - 1; sequence >= this.#oldest; sequence--) {
@@ -107,7 +104,7 @@ export class DecisionRecords {
     return undefined;
   }
 
-  /** Distinct request ids that begin with `start`, the newest first, at most `count`. Reads the whole ring. */
+  /** Returns distinct request ids that begin with `start`, the newest first, at most `count`. Reads all records. */
   idsBeginning(start: string, count: number): string[] {
     const found = new Set<string>();
     for (let sequence = this.#next - 1; sequence >= this.#oldest && found.size < count; sequence--) {
@@ -117,7 +114,7 @@ export class DecisionRecords {
     return [...found];
   }
 
-  /** The newest records, newest first, at most `count`; with `since`, only those after that number. */
+  /** Returns the newest records, newest first, at most `count`; with `since`, only those after that number. */
   latest(count: number, since = 0): DecisionRecord[] {
     const records: DecisionRecord[] = [];
     const stop = Math.max(this.#oldest, since + 1);
@@ -127,7 +124,7 @@ export class DecisionRecords {
   }
 
   /**
-   * Calls back with each new record, within the decision: copy and return. A callback that throws is unsubscribed.
+   * Calls back with each new record, within the decision: copy it and return. A callback that throws is unsubscribed.
    * @returns a function that ends the subscription
    * @throws SluiceError TOO_MANY_SUBSCRIBERS above 64
    */
@@ -138,7 +135,7 @@ export class DecisionRecords {
     return () => this.#subscribers.delete(callback);
   }
 
-  /** The newest full record is kept even if it alone is larger than the limit. */
+  /** Drops older full parts. The newest one stays even if it alone is larger than the limit. */
   #makeRoomForFull(bytes: number): void {
     while (this.#fulls.length > 0 && (this.#fulls.length >= MAX_FULL || this.#fullBytes + bytes > MAX_FULL_BYTES))
       this.#dropOldestFull();
@@ -162,12 +159,12 @@ const NO_FILTERS: readonly RecordedFilter[] = [];
 const NO_OTHERS: DecisionRecord["others"] = [];
 const NO_ENDPOINTS: readonly Endpoint[] = [];
 
-/** What is known of a decision so far. */
+/** The state of a decision so far. */
 export interface Deciding {
   readonly request: InferenceRequest;
   readonly candidates: number;
   readonly excludedDown: number;
-  /** Monotonic milliseconds of its beginning. */
+  /** Monotonic milliseconds of the beginning of the decision. */
   readonly now: number;
   readonly screened?: readonly RecordedFilter[];
   readonly capture?: FullCapture | undefined;
@@ -184,20 +181,20 @@ export class DecisionLog {
   readonly #clock: Clock;
   readonly #calls: CallReporter;
 
-  /** @param calls what is known of plugins that failed */
+  /** @param calls knows the plugins that failed */
   constructor(records: DecisionRecords, clock: Clock, calls: CallReporter) {
     this.#records = records;
     this.#clock = clock;
     this.#calls = calls;
   }
 
-  /** Remembers a refusal. @returns it */
+  /** Records a refusal. @returns the refusal */
   refuse(plan: SchedulingPlan, deciding: Deciding & { readonly refusal: Rejection }): Rejection {
     this.#records.add(this.record(plan, deciding));
     return deciding.refusal;
   }
 
-  /** The record of a decision, to be handed to `add`; made while everything is as it was decided on. */
+  /** Returns the record of a decision, for `add`. Call it while the state of the decision is unchanged. */
   record({ configHash }: SchedulingPlan, deciding: Deciding): CompactRecord {
     return new CompactRecord({
       sequence: this.#records.nextSequence,

@@ -12,9 +12,9 @@ type Members = readonly ProfileMember<Producer>[];
 const NO_OTHERS: ReadonlyMap<string, Endpoint> = new Map();
 
 /**
- * Tells the producers where the request goes.
- * @param clock times the calls; undefined = they are not timed
- * @param columns the primary profile's: what producers read meanwhile
+ * Tells the producers which endpoint gets the request.
+ * @param clock times the calls; undefined = no timing
+ * @param columns of the primary profile, which producers may read here
  * @param primary name of that profile
  */
 export function tellRouted(
@@ -42,7 +42,7 @@ export function tellRouted(
   }
 }
 
-/** Tells the producers that a request they have seen goes nowhere: its body need not wait for the next one. */
+/** Tells the producers that a request they have seen gets no endpoint, so that they free its body at once. */
 export function tellRefused(producers: Members, request: InferenceRequest, calls: CallReporter): void {
   for (const producer of producers) {
     if (producer.plugin.refused === undefined) continue;
@@ -54,7 +54,7 @@ export function tellRefused(producers: Members, request: InferenceRequest, calls
   }
 }
 
-/** @returns what to call with the endpoint that served after all; undefined when no producer wants to know */
+/** @returns a function to call with the endpoint that served; undefined when no producer needs it */
 export function servedListener(
   producers: Members,
   request: InferenceRequest,
@@ -76,8 +76,8 @@ export function servedListener(
   return told.length === 0 ? undefined : allOf(told);
 }
 
-// Both are functions of their own because what they return outlives the request, and a closure keeps alive whatever
-// any closure beside it refers to: the body of every answer under way, in one that was made in `followers`.
+// `watched` and `allOf` are functions of their own, because their results outlive the request. A closure inside
+// `servedListener` would share its scope with the request, and so keep the body of every running exchange in memory.
 
 function watched(
   call: (served: Endpoint) => void,

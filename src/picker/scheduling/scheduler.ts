@@ -17,40 +17,40 @@ import { type Deciding, DecisionLog, DecisionRecords } from "./records.ts";
 import { servedListener, tellRefused, tellRouted } from "./routed.ts";
 import { Screening } from "./screening.ts";
 
-/** One decision in this many has its plugin calls timed. */
+/** The scheduler times the plugin calls of one decision in this many. */
 const TIMED_EVERY = 16;
 
 export interface SchedulerOptions {
   readonly plan: SchedulingPlan;
   readonly clock: Clock;
-  /** Its state is kept in full records. */
+  /** Full records keep its state. */
   readonly random: SeededRandom;
   readonly hooks?: SchedulerHooks;
-  /** Where decisions are remembered; one of its own by default. */
+  /** The store of decision records; default: one of its own. */
   readonly records?: DecisionRecords;
   /**
-   * Whether the wire walks down the list by itself: then every result can be told who served. Otherwise only where the
-   * picker offers more than one endpoint.
+   * Whether the wire uses the endpoints of a result in order. Then each result may learn the endpoint that served. Otherwise
+   * this is so only where the picker offers more than one endpoint.
    */
   readonly retries?: boolean;
-  /** Puts the totals of all scored endpoints into the result (`--emit-endpoint-scores`). */
+  /** Adds the totals of all scored endpoints to the result (`--emit-endpoint-scores`). */
   readonly emitScores?: boolean;
-  /** How many endpoints are offered, 1 to 8, whatever the picker says; absent = as it says. */
+  /** The number of endpoints to offer, 1 to 8, in place of the picker's own; absent = the picker decides. */
   readonly maxEndpoints?: number | undefined;
   /** Milliseconds of `isFresh`; default 200. */
   readonly staleness?: number | undefined;
-  /** One decision in this many is recorded in full; default 0 = none but those that are asked for. */
+  /** One decision in this many gets a full record; default 0 = only those with `full` set. */
   readonly fullEvery?: number | undefined;
 }
 
-/** What one decision is given besides request and candidates. */
+/** Optional inputs of one decision, besides request and candidates. */
 export interface ScheduleExtras {
-  /** Records everything the decision depends on. */
+  /** Makes a full record. */
   readonly full?: boolean | undefined;
   readonly trace?: DecisionTrace | undefined;
-  /** What `prepare` of producers resolved to, by their names. */
+  /** The values that `prepare` of producers resolved to, by producer name. */
   readonly prepared?: ReadonlyMap<string, unknown> | undefined;
-  /** Endpoints that were left out because they are down: candidates after all where the others leave a profile nobody. */
+  /** Endpoints that were left out because they are down. They become candidates when the filters leave no other. */
   readonly down?: readonly Endpoint[] | undefined;
 }
 
@@ -58,11 +58,12 @@ const NOBODY: readonly Endpoint[] = [];
 const NO_EXTRAS: ScheduleExtras = {};
 
 /**
- * Runs the plan for each request: screeners, producers, admitters, then filters, scorers and picker of one or several
- * profiles, and the record (scheduling 3.3, 3.6). Synchronous, so each decision sees the effects of the one before it.
+ * Runs the plan for each request: screeners, producers, admitters, then filters, scorers and picker of one or several profiles,
+ * and the record (scheduling 3.3, 3.6). It is synchronous, so each decision sees the effects of the one before it.
  *
- * A plugin that throws is reported and left out of that decision: a screener and a filter keep everybody, an admitter
- * admits, a scorer and a producer count as zeros. Only without a working picker or profile handler there is no answer.
+ * The scheduler reports a plugin that throws and leaves it out of that decision. Then a screener or a filter keeps all
+ * candidates, an admitter admits, and a scorer or a producer gives zeros. Only a failed picker or profile handler ends the
+ * decision with a rejection.
  */
 export class Scheduler {
   readonly records: DecisionRecords;
@@ -77,7 +78,7 @@ export class Scheduler {
   #columns!: CandidateColumns;
   #screening!: Screening;
   #data!: Data;
-  /** The only profile's; undefined where a handler decides. */
+  /** The run of the only profile; undefined where a handler chooses profiles. */
   #only: ProfileRun | undefined;
   #runs: ProfileRuns | undefined;
   #untilTimed = 1;
@@ -95,7 +96,7 @@ export class Scheduler {
     this.usePlan(options.plan);
   }
 
-  /** How many endpoints of a result are offered to a proxy, 1 to 8; a result may hold fewer. */
+  /** The number of endpoints that a proxy is offered, 1 to 8; a result may hold fewer. */
   get offered(): number {
     const { picker } = this.#runs === undefined ? this.#plan.profiles[0]! : this.#runs.primary.profile;
     return Math.min(MAX_LISTED, this.#maxEndpoints ?? picker.plugin.maxNumOfEndpoints);
@@ -105,12 +106,12 @@ export class Scheduler {
     return this.#plan;
   }
 
-  /** The producers that have something to wait for before a decision, in the order of their dependencies. */
+  /** The producers that prepare before a decision, in the order of their dependencies. */
   get preparers(): readonly ProfileMember<Producer>[] {
     return this.#preparers;
   }
 
-  /** Replaces the plan; what its plugins had learnt goes with them; the records stay. */
+  /** Replaces the plan. The state of the old plugins is lost; the records stay. */
   usePlan(plan: SchedulingPlan): void {
     const { clock, random, staleness } = this.#options;
     this.#plan = plan;
@@ -125,7 +126,7 @@ export class Scheduler {
     else this.#runs = new ProfileRuns(plan, plan.handler, this.#columns, this.#options, this.#calls);
   }
 
-  /** Lets the plugins forget an endpoint that has left the pool. */
+  /** Tells the plugins that an endpoint has left the pool. */
   endpointRemoved(endpoint: Endpoint): void {
     for (const producer of this.#plan.producers) {
       try {
@@ -138,11 +139,11 @@ export class Scheduler {
 
   /**
    * Chooses endpoints for a request.
-   * @param endpoints the candidates; not changed, and not to be changed meanwhile
-   * @param excludedDown how many were left out before because they are down, for the record
-   * @returns at most eight endpoints, or `no_endpoints` (none given, or the screeners left none), `no_target` (filters left
-   *   none), `precondition_failed` (conditional decoding), what a plugin refused with, `internal` (the picker or the
-   *   profile handler failed)
+   * @param endpoints the candidates; they must not change during the call
+   * @param excludedDown number of endpoints left out before because they are down, for the record
+   * @returns at most eight endpoints, or a rejection. Its reason is `no_endpoints` (none given, or the screeners left none),
+   *   `no_target` (filters left none) or `precondition_failed` (conditional decoding). It is the reason of a plugin that
+   *   refused, or `internal` (the picker or the profile handler failed).
    */
   schedule(
     request: InferenceRequest,
@@ -161,7 +162,7 @@ export class Scheduler {
     return outcome;
   }
 
-  /** The answer to a request for which there is no endpoint: `no_endpoints`, unless a filter of a profile has its own. */
+  /** Returns the rejection of a request without candidates: `no_endpoints`, unless a filter of a profile has its own. */
   noCandidates(): Rejection {
     for (const { filters } of this.#plan.profiles)
       for (const { plugin } of filters)
@@ -169,12 +170,12 @@ export class Scheduler {
     return new Rejection("no_endpoints", "failed to find endpoint candidates for serving the request");
   }
 
-  /** Remembers that a request was refused before it came to be scheduled. @returns the rejection */
+  /** Records a request that was refused before scheduling. @returns the rejection */
   refused(request: InferenceRequest, rejection: Rejection, candidates: number, excludedDown: number): Rejection {
     return this.#refuse({ request, candidates, excludedDown, now: this.#clock.now(), refusal: rejection });
   }
 
-  /** @returns undefined, and leaves no trace, where nobody is left and there are `others` to try */
+  /** @returns undefined, without a record, when no candidate is left and there are `others` to try */
   #run(
     request: InferenceRequest,
     endpoints: readonly Endpoint[],
@@ -276,7 +277,7 @@ export class Scheduler {
     return { ...result, profiles, sideLoads };
   }
 
-  /** The totals of the candidates that passed the filters; undefined when nobody scored them (epp-protocol 3.6). */
+  /** Returns the totals of the candidates that passed the filters; undefined without a scorer (epp-protocol 3.6). */
   #scored({ profile, columns, totals }: ProfileRun): Record<string, number> | undefined {
     if (!this.#options.emitScores || profile.scorers.length === 0) return undefined;
     const scores: Record<string, number> = {};
@@ -284,7 +285,7 @@ export class Scheduler {
     return scores;
   }
 
-  /** Refuses what the producers have seen. */
+  /** Refuses a request that the producers have seen. */
   #refuseSeen(deciding: Deciding & { readonly refusal: Rejection }): Rejection {
     const { producers } = this.#plan;
     const rejection = this.#refuse(deciding);

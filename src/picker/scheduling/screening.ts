@@ -10,9 +10,9 @@ import type { ProfileMember } from "./profile.ts";
 
 const NONE: readonly RecordedFilter[] = [];
 
-/** Runs the screeners: each sees all candidates, and what they leave is intersected (scheduling 3.2). */
+/** Runs the screeners. Each one sees all candidates; only candidates that every screener keeps are left (scheduling 3.2). */
 export class Screening {
-  /** Screeners of the last run that dropped somebody. */
+  /** Screeners of the last run that dropped candidates. */
   dropped: readonly RecordedFilter[] = NONE;
   readonly #screeners: readonly ProfileMember<Screener>[];
   readonly #clock: Clock;
@@ -24,7 +24,9 @@ export class Screening {
     this.#calls = calls;
   }
 
-  /** @returns those that every screener keeps, `endpoints` itself where nobody drops any; or a screener's refusal */
+  /**
+   * @returns the candidates that every screener keeps, `endpoints` itself where no screener drops any; or a screener's refusal
+   */
   run(
     request: InferenceRequest,
     endpoints: readonly Endpoint[],

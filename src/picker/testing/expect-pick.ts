@@ -10,28 +10,28 @@ import { Pick } from "./pick.ts";
 import { BUILT_IN, describedBy, failureOf, ofKind, type PluginUse } from "./plugin-uses.ts";
 import { type EndpointSketch, endpointOf, type RequestSketch, requestOf } from "./sketches.ts";
 
-/** A decision to be tried. */
+/** The input of a decision in a test. */
 export interface PickScene {
-  /** Everything that takes part, in order. Producers that are required and not listed are made with their defaults. */
+  /** All plugins that take part, in order. Producers that are required and not listed are added with their defaults. */
   readonly plugins: readonly PluginUse[];
   /**
-   * Filters, scorers and picker of several profiles by their names; `plugins` then holds the profile handler and what
-   * belongs to no profile. Default: one profile of `plugins`.
+   * Filters, scorers and picker of several profiles by their names; `plugins` then holds the profile handler and the plugins
+   * that belong to no profile. Default: one profile of `plugins`.
    */
   readonly profiles?: Readonly<Record<string, readonly PluginUse[]>>;
   readonly endpoints: readonly EndpointSketch[];
   readonly request?: RequestSketch;
-  /** Requests that were scheduled before on the same endpoints, for plugins that remember. */
+  /** Requests that were scheduled before on the same endpoints, for plugins with a memory. */
   readonly earlier?: readonly RequestSketch[];
-  /** What `prepare` of producers resolved to, by the names of the producers. */
+  /** The values that `prepare` of producers resolved to, by the names of the producers. */
   readonly prepared?: Readonly<Record<string, unknown>>;
-  /** Seed of chance: with it a pick that chance decides may be asserted. */
+  /** The seed of random numbers: with it a test may assert a random pick. */
   readonly seed?: number;
 }
 
 /**
- * Schedules a request as the running process would, with a clock that stands still, and returns what came of it, with
- * assertions: `expectPick({ plugins: [mine], endpoints: [...] }).toBe("pod-a")`. Needs no test framework.
+ * Schedules a request as the running process would, with a clock that does not move. Returns the outcome with assertions:
+ * `expectPick({ plugins: [mine], endpoints: [...] }).toBe("pod-a")`. Needs no test framework.
  * @throws Error when the scene is wrong, or a plugin throws
  */
 export function expectPick(scene: PickScene): Pick {
@@ -76,7 +76,7 @@ function planOf({ plugins, profiles }: PickScene, random: SeededRandom): Schedul
   });
 }
 
-/** What a scorer alone gives each endpoint, 0..1, by name. */
+/** Returns the score that a scorer alone gives each endpoint, 0..1, by name. */
 export function scoreWith(
   scorer: PluginUse,
   scene: Omit<PickScene, "plugins" | "profiles">,
@@ -85,7 +85,7 @@ export function scoreWith(
   return expectPick({ ...scene, plugins: [scorer] }).scores[name] ?? {};
 }
 
-/** The endpoints that a filter or a screener alone keeps, by name, in the order given. */
+/** Returns the endpoints that a filter or a screener alone keeps, by name, in the given order. */
 export function filterWith(filter: PluginUse, scene: Omit<PickScene, "plugins" | "profiles">): readonly string[] {
   const { droppedBy } = expectPick({ ...scene, plugins: [filter] });
   return scene.endpoints.map(({ name }) => name).filter((name) => droppedBy[name] === undefined);

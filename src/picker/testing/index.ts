@@ -1,4 +1,4 @@
-/** What plugin authors import as `sluice/plugin/testing`. */
+/** The module that plugin authors import as `sluice/plugin/testing`. */
 export { expectPick, filterWith, type PickScene, scoreWith } from "./expect-pick.ts";
 export type { Pick } from "./pick.ts";
 export type { PluginSettings, PluginUse } from "./plugin-uses.ts";

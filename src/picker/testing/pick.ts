@@ -4,30 +4,30 @@ import type { OutcomeReason, Rejection } from "../../base/inference/outcomes.ts"
 import { replay } from "../decisions/replay.ts";
 import type { SchedulingPlan } from "../scheduling/profile.ts";
 
-/** Scores that differ by less are taken for equal. */
+/** Scores that differ by less count as equal. */
 const CLOSE = 1e-9;
 
 /**
- * What became of a request in a test. Endpoints go by their names, plugins by theirs. Each assertion returns the pick, so
- * that they can be chained, and throws an Error whose message shows the whole decision.
+ * The outcome of a request in a test. Endpoints and plugins appear by their names. Each assertion returns the pick, so that
+ * assertions can be chained. A failed one throws an Error whose message shows the whole decision.
  */
 export class Pick {
   /** The endpoint that gets the request; undefined when it was refused. */
   readonly endpoint: string | undefined;
   /** At most eight endpoints, the pick first; empty when the request was refused. */
   readonly order: readonly string[];
-  /** Those that share the first place; one where chance did not decide. */
+  /** The endpoints that share the first place; only one where the pick is not random. */
   readonly tied: readonly string[];
-  /** What each scorer gave, 0..1: by name of the scorer, then of the endpoint. Those that were left out have no score. */
+  /** The scores of each scorer, 0..1: by name of the scorer, then of the endpoint. Dropped endpoints have no score. */
   readonly scores: Readonly<Record<string, Readonly<Record<string, number>>>>;
-  /** Weighted sums. */
+  /** Weighted sums by endpoint. */
   readonly totals: Readonly<Record<string, number>>;
-  /** Who was left out, by which filter or screener. */
+  /** The filter or screener that dropped each endpoint. */
   readonly droppedBy: Readonly<Record<string, string>>;
-  /** What other profiles chose, by their names. */
+  /** The choices of other profiles, by their names. */
   readonly others: Readonly<Record<string, string>>;
   readonly rejection: Rejection | undefined;
-  /** Everything the decision depended on, as the running process keeps it. */
+  /** The full decision record, as the running process keeps it. */
   readonly record: DecisionRecord;
   readonly #plan: SchedulingPlan;
   readonly #isSeeded: boolean;
@@ -63,12 +63,12 @@ export class Pick {
     this.#isSeeded = isSeeded;
   }
 
-  /** The decision as a table: places, endpoints, scores and weights, totals, and who was left out. */
+  /** The decision as a table: places, endpoints, scores and weights, totals, and the dropped endpoints. */
   get table(): string {
     return pickTable(this);
   }
 
-  /** The request goes to this endpoint, and not by chance, unless the test fixed the seed. */
+  /** Asserts that the request goes to this endpoint, and not at random, unless the test sets the seed. */
   toBe(name: string): this {
     if (this.endpoint !== name) this.#fail(`expected ${name} to be picked, but ${this.#outcome()}`);
     if (this.tied.length > 1 && !this.#isSeeded)
@@ -78,7 +78,7 @@ export class Pick {
     return this;
   }
 
-  /** Chance decides among exactly these endpoints. */
+  /** Asserts that the pick is random among exactly these endpoints. */
   toBeOneOf(names: readonly string[]): this {
     const [wanted, tied] = [names.toSorted().join(", "), this.tied.toSorted().join(", ")];
     if (wanted !== tied)
@@ -88,7 +88,7 @@ export class Pick {
     return this;
   }
 
-  /** These are the first endpoints, in order of preference. */
+  /** Asserts that these are the first endpoints, in order of preference. */
   toBeInOrder(names: readonly string[]): this {
     if (names.some((name, place) => this.order[place] !== name))
       this.#fail(
@@ -97,7 +97,7 @@ export class Pick {
     return this;
   }
 
-  /** A scorer gives these endpoints these scores, 0..1; those not named do not matter. */
+  /** Asserts that a scorer gives these endpoints these scores, 0..1; other endpoints do not matter. */
   toScore(scorer: string, scores: Readonly<Record<string, number>>): this {
     const given = this.scores[scorer];
     if (given === undefined)
@@ -111,7 +111,7 @@ export class Pick {
     return this;
   }
 
-  /** A filter or screener leaves out exactly these endpoints. */
+  /** Asserts that a filter or screener drops exactly these endpoints. */
   toDrop(plugin: string, names: readonly string[]): this {
     const dropped = Object.keys(this.droppedBy).filter((name) => this.droppedBy[name] === plugin);
     const [wanted, found] = [names.toSorted().join(", "), dropped.toSorted().join(", ")];
@@ -120,10 +120,7 @@ export class Pick {
     return this;
   }
 
-  /**
-   * The request is refused.
-   * @param text part of what the client is told
-   */
+  /** Asserts that the request is refused. @param text part of the text in the answer to the client */
   toBeRefused(reason: OutcomeReason, text = ""): this {
     if (this.rejection === undefined)
       this.#fail(`expected the request to be refused (${reason}), but ${this.#outcome()}`);
@@ -135,8 +132,8 @@ export class Pick {
   }
 
   /**
-   * The decision can be made again from its record alone: what every scorer, filter and picker owes. Fails where one reads a
-   * header that it does not declare, the clock, or something that it remembers.
+   * Asserts that the decision can be made again from its record alone, as required of every scorer, filter and picker. Fails
+   * where one of them reads an undeclared header, the clock, or its own memory.
    */
   toRepeat(): this {
     const again = replay(this.record, this.#plan);
@@ -159,7 +156,7 @@ export class Pick {
   }
 }
 
-/** A decision for people, endpoints in order of preference, those that were left out last. */
+/** Returns a decision as a table, endpoints in order of preference, dropped ones last. */
 function pickTable({ record, order, scores, totals, droppedBy }: Pick): string {
   const scorers = record.scorers.map(({ name, weight }) => ({ name, title: `${name} x ${weight}` }));
   const head = ["", "endpoint", ...scorers.map(({ title }) => title), "total"];

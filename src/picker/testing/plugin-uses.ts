@@ -5,13 +5,13 @@ import { PluginRegistry } from "../../base/plugin/registry.ts";
 import type { MemberDescription } from "../scheduling/build.ts";
 import { SCHEDULING_PLUGINS } from "../scheduling/plugins/index.ts";
 
-/** What a test may say of a plugin, as the configuration file does. */
+/** The settings of a plugin in a test, as in the configuration file. */
 export interface PluginSettings {
   /** Default: the type. */
   readonly name?: string;
-  /** Checked by the plugin's own schema. */
+  /** The plugin's own schema checks them. */
   readonly parameters?: Readonly<Record<string, unknown>>;
-  /** Of a scorer; default 1. */
+  /** The weight of a scorer; default 1. */
   readonly weight?: number;
 }
 
@@ -21,10 +21,10 @@ export type PluginUse =
   | string
   | readonly [plugin: PluginDefinition | string, settings: PluginSettings];
 
-/** The built-in plugins: where producers come from that a test does not name. */
+/** The built-in plugins: the source of producers that a test does not name. */
 export const BUILT_IN = new PluginRegistry(SCHEDULING_PLUGINS);
 
-/** What takes part in a decision. */
+/** The kinds that take part in a decision. */
 const SCHEDULING: readonly PluginKind[] = [
   "filter",
   "scorer",
@@ -36,7 +36,7 @@ const SCHEDULING: readonly PluginKind[] = [
   "admitter",
 ];
 
-/** A plugin as the configuration would describe it. @throws Error that says what is wrong with it */
+/** Returns a plugin as the configuration would describe it. @throws Error with the problem of the plugin */
 export function describedBy(use: PluginUse): MemberDescription {
   const [plugin, { name, parameters = {}, weight }] = isPair(use) ? use : [use, {}];
   const definition = typeof plugin === "string" ? BUILT_IN.get(plugin) : plugin;
@@ -53,12 +53,12 @@ export function describedBy(use: PluginUse): MemberDescription {
   return { definition, name: name ?? type, parameters: parsed.data, weight };
 }
 
-/** Those of one kind. */
+/** Returns the plugins of one kind. */
 export function ofKind<K extends PluginKind>(kind: K, plugins: readonly PluginDescription[]): PluginDescription<K>[] {
   return plugins.filter((plugin) => plugin.definition.kind === kind) as unknown as PluginDescription<K>[];
 }
 
-/** What a plugin threw while it was tested, with its name. */
+/** Returns the error of a plugin under test, with its name. */
 export function failureOf(name: string, point: string, cause: unknown): Error {
   return new Error(`plugin ${name} threw (${point}): ${messageOf(cause)}`, { cause });
 }
@@ -67,7 +67,7 @@ function isPair(use: PluginUse): use is readonly [PluginDefinition | string, Plu
   return Array.isArray(use);
 }
 
-/** As in a configuration, an unknown parameter is refused also where the schema is a plain `z.object`. */
+/** An unknown parameter is refused, as in a configuration, even where the schema is a plain `z.object`. */
 function strictly({ parameters }: PluginDefinition): PluginDefinition["parameters"] {
   const object = parameters as PluginDefinition["parameters"] & {
     readonly def: { readonly type?: string; readonly catchall?: unknown };

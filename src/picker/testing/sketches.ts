@@ -2,7 +2,7 @@ import { type Endpoint, type EndpointState, hostPort, UNKNOWN_METRICS } from "..
 import { HeaderList } from "../../base/inference/headers.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 
-/** What a test says of a model server; the rest is that of an idle one whose metrics were read just now. */
+/** A model server in a test. Missing values are those of an idle one with fresh metrics. */
 export interface EndpointSketch {
   /** Unique among the endpoints of the test. */
   readonly name: string;
@@ -13,19 +13,19 @@ export interface EndpointSketch {
   /** KV-cache utilisation, 0..1; default 0. */
   readonly kvUsage?: number;
   readonly labels?: Readonly<Record<string, string>>;
-  /** Requests sent from here and not yet answered, or those and their prompt tokens; default 0. */
+  /** Requests sent from this process and not yet answered, or those and their prompt tokens; default 0. */
   readonly inFlight?: number | { readonly requests: number; readonly tokens: number };
   readonly lora?: {
     readonly running?: readonly string[];
     readonly waiting?: readonly string[];
-    /** How many fit a batch. */
+    /** The number of adapters that fit in a batch. */
     readonly max?: number;
   };
   /** Tokens per KV block. */
   readonly blockSize?: number;
   /** KV blocks on the device. */
   readonly blocks?: number;
-  /** Milliseconds since its metrics were read; default 0, Infinity = never. Above 200 they are not believed. */
+  /** Milliseconds since the last scrape; default 0, Infinity = never. Above 200 the metrics are stale. */
   readonly metricsAge?: number;
   readonly state?: EndpointState;
   readonly namespace?: string;
@@ -35,7 +35,7 @@ export interface EndpointSketch {
 }
 
 /**
- * An endpoint as plugins see it, at monotonic 0.
+ * Returns an endpoint as plugins see it, at monotonic 0.
  * @param slot its number, from 0 up, different for each endpoint of a test
  */
 export function endpointOf(sketch: EndpointSketch, slot = 0): Endpoint {
@@ -61,28 +61,28 @@ export function endpointOf(sketch: EndpointSketch, slot = 0): Endpoint {
   };
 }
 
-/** What a test says of a request; the rest is that of a request without anything special. */
+/** A request in a test. Missing values are the usual ones. */
 export interface RequestSketch {
   /** Text of the prompt; default "". */
   readonly prompt?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** What the client asks for; default `model`. */
+  /** The model that the client asks for; default `model`. */
   readonly model?: string;
-  /** What the model server is asked for; default: the same. */
+  /** The target model; default: the same. */
   readonly targetModel?: string;
-  /** Below 0 = may be refused when the pool is saturated; default 0. */
+  /** Below 0 the request is sheddable; default 0. */
   readonly priority?: number;
   /** Name of the InferenceObjective. */
   readonly objective?: string;
   readonly fairnessId?: string;
   readonly streaming?: boolean;
-  /** Default: the request does not say. */
+  /** Default: the request has no limit. */
   readonly maxTokens?: number;
   readonly cacheSalt?: string;
   readonly id?: string;
 }
 
-/** A request as plugins see it. */
+/** Returns a request as plugins see it. */
 export function requestOf(sketch: RequestSketch = {}): InferenceRequest {
   const { prompt = "", headers = {}, model = "model", priority = 0 } = sketch;
   const body = new TextEncoder().encode(prompt);

@@ -2,10 +2,10 @@ import type { ByteRange } from "../../../base/inference/request.ts";
 import { decodeString } from "./ranges.ts";
 import type { JsonScanner } from "./scanner.ts";
 
-/** What a member's value is, told by its first byte. */
+/** The kind of a member's value; the first byte of the value shows it. */
 export type JsonKind = "string" | "number" | "object" | "array" | "true" | "false" | "null";
 
-/** How Go's decoder names a document that should have been an object. */
+/** The name in Go's decoder for each kind of document that should have been an object. */
 const GO_KIND: Readonly<Record<JsonKind, string>> = {
   string: "string",
   number: "number",
@@ -16,7 +16,7 @@ const GO_KIND: Readonly<Record<JsonKind, string>> = {
   null: "null",
 };
 
-/** The kind of the value whose first byte is `byte`, of JSON known to be valid. */
+/** Returns the kind of a value from its first byte, in valid JSON. */
 export function kindOf(byte: number): JsonKind {
   switch (byte) {
     case 0x22:
@@ -37,8 +37,8 @@ export function kindOf(byte: number): JsonKind {
 }
 
 /**
- * Where the wanted members of a JSON object are. One table is made per parser and filled again by each `read`: it holds
- * only numbers, never a body. Of duplicate members the last counts, as everywhere in practice.
+ * The places of the wanted members of a JSON object. A parser has one table, and each `read` fills it again: it holds only
+ * numbers, never a body. Of duplicate members the last one counts, as in other decoders.
  */
 export class JsonMembers<Name extends string> {
   readonly #names: readonly Name[];
@@ -48,10 +48,10 @@ export class JsonMembers<Name extends string> {
   readonly #starts: Int32Array;
   readonly #ends: Int32Array;
   readonly #kinds: (JsonKind | undefined)[];
-  /** Per name: bytes that escapes add to its value. */
+  /** Per name: the bytes that escapes add to its value. */
   readonly #escapes: Int32Array;
 
-  /** @param names the members of interest, a handful: each key is compared with each of them */
+  /** @param names the wanted members; only a few, because each key is compared with each of them */
   constructor(names: readonly Name[]) {
     this.#names = names;
     this.#keys = names.map((name) => new Uint8Array(Buffer.from(name)));
@@ -63,10 +63,10 @@ export class JsonMembers<Name extends string> {
   }
 
   /**
-   * Checks the complete document and notes the wanted members of its top level. A document `null` counts as an object
-   * without members, as in Go.
+   * Checks the complete document and keeps the places of the wanted members of its top level. A document `null` counts as an
+   * object without members, as in Go.
    *
-   * @returns undefined, or what is wrong, in the words of Go's decoder (epp-protocol 9.3)
+   * @returns undefined, or the error in the words of Go's decoder (epp-protocol 9.3)
    */
   read(scanner: JsonScanner): string | undefined {
     this.#starts.fill(-1);
@@ -89,21 +89,21 @@ export class JsonMembers<Name extends string> {
     return this.#kinds[this.#names.indexOf(name)];
   }
 
-  /** Whether the member is there and not null. */
+  /** Whether the member is present and not null. */
   has(name: Name): boolean {
     const kind = this.kind(name);
     return kind !== undefined && kind !== "null";
   }
 
-  /** Range of a present member's value, quotes and brackets included. */
+  /** Returns the range of a present member's value, with quotes and brackets. */
   range(name: Name): ByteRange {
     const index = this.#names.indexOf(name);
     return { start: this.#starts[index]!, end: this.#ends[index]! };
   }
 
   /**
-   * Bytes that escapes add to those members in which a range of the prompts begins: in all of such a member, keys of
-   * objects included.
+   * Returns the bytes that escapes add to the members in which a range of the prompts begins. The whole member counts, with the
+   * keys of objects.
    */
   escapeBytesOf(prompts: readonly (readonly ByteRange[])[]): number {
     let bytes = 0;
@@ -115,7 +115,7 @@ export class JsonMembers<Name extends string> {
     return bytes;
   }
 
-  /** @returns the offset behind the object, or -1 */
+  /** @returns the offset after the object, or -1 */
   #readObject(scanner: JsonScanner, start: number): number {
     const bytes = scanner.bytes;
     let at = scanner.skipSpace(start + 1);
@@ -145,7 +145,7 @@ export class JsonMembers<Name extends string> {
     }
   }
 
-  /** Which wanted name the key with the quotes at `start` and `end - 1` is; -1 when none. */
+  /** Returns the index of the wanted name that equals the key with the quotes at `start` and `end - 1`; -1 when none does. */
   #indexOf(bytes: Uint8Array, start: number, end: number): number {
     const length = end - start - 2;
     if (length > this.#longestName * 3) return -1;
@@ -160,7 +160,7 @@ export class JsonMembers<Name extends string> {
   }
 
   #indexOfEscaped(bytes: Uint8Array, start: number, end: number): number {
-    // A character takes at most six bytes (\u0061): a longer key is no wanted one and needs no decoding.
+    // A character takes at most six bytes (\u0061), so a longer key equals no wanted name and needs no decoding.
     if (end - start - 2 > this.#longestName * 6) return -1;
     return this.#names.indexOf(decodeString(bytes, start, end) as Name);
   }

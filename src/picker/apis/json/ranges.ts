@@ -1,16 +1,16 @@
-/** Longer literals are no token count; also bounds the work of turning one into a number. */
+/** The longest literal of a token count; it also bounds the work of converting one to a number. */
 const LONGEST_NUMBER = 32;
 
-/** The same memory as a Buffer, for its native searches and decoding. */
+/** Returns the same memory as a Buffer, for its native search and decoding. */
 export function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
 /**
- * The value of a JSON string.
+ * Returns the value of a JSON string.
  *
- * @param start of the opening quote, in JSON known to be valid
- * @param end behind the closing quote
+ * @param start the offset of the opening quote, in valid JSON
+ * @param end the offset after the closing quote
  */
 export function decodeString(bytes: Uint8Array, start: number, end: number): string {
   const text = asBuffer(bytes).toString("utf8", start, end);
@@ -18,9 +18,9 @@ export function decodeString(bytes: Uint8Array, start: number, end: number): str
 }
 
 /**
- * A count of something, from a JSON number known to be valid.
+ * Returns a count from a valid JSON number.
  *
- * @returns NaN for what is negative or absurdly long
+ * @returns NaN for a negative or much too long number
  */
 export function readCount(bytes: Uint8Array, start: number, end: number): number {
   if (end - start > LONGEST_NUMBER) return Number.NaN;
@@ -29,15 +29,15 @@ export function readCount(bytes: Uint8Array, start: number, end: number): number
 }
 
 /**
- * Whether an array, known to be valid JSON, holds nothing but token ids: integers without sign, or nothing at all.
+ * Whether an array in valid JSON holds only token ids, that is integers without sign, or is empty.
  *
- * @param start of the opening bracket
- * @param end behind the closing bracket
+ * @param start the offset of the opening bracket
+ * @param end the offset after the closing bracket
  */
 export function isTokenList(bytes: Uint8Array, start: number, end: number): boolean {
   for (let i = start + 1; i < end - 1; i++) {
     const c = bytes[i]!;
-    // In valid JSON only digits, commas and white space between the brackets can mean just that.
+    // In valid JSON, an array of token ids has only digits, commas and white space between the brackets.
     if (c > 0x39 || (c < 0x30 && c !== 0x2c && c > 0x20)) return false;
   }
   return true;

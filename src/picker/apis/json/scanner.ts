@@ -1,4 +1,4 @@
-/** Deepest nesting accepted, that of Go's decoder: the reference refuses the same documents. */
+/** The deepest accepted nesting, as in Go's decoder: the reference refuses the same documents. */
 export const MAX_DEPTH = 10_000;
 
 const SPACE = 0x20;
@@ -18,7 +18,7 @@ const TRUE = Buffer.from("true");
 const FALSE = Buffer.from("false");
 const NULL = Buffer.from("null");
 
-/** Value of each byte as a hexadecimal digit; -1 = it is none. */
+/** The value of each byte as a hexadecimal digit; -1 = it is no hexadecimal digit. */
 const HEX = new Int8Array(256).fill(-1);
 for (let digit = 0; digit < 16; digit++) {
   const character = digit.toString(16);
@@ -26,16 +26,16 @@ for (let digit = 0; digit < 16; digit++) {
   HEX[character.toUpperCase().charCodeAt(0)] = digit;
 }
 
-/** Bytes; a shorter document is not worth the word view (about 40 ns). */
+/** Bytes; for a shorter document the word view (about 40 ns) costs more than it saves. */
 const WORDS_FROM = 128;
-/** Offsets within a word are told from its bits, so its first byte has to be its lowest. */
+/** The scan finds an offset within a word from its bits, so the first byte of a word must be its lowest. */
 const LITTLE_ENDIAN = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
 const NO_WORDS = new Int32Array(0);
 
 /**
- * Marks, in their highest bits, the bytes of a word that may end a run of plain string bytes: below 0x20, a quote or a
- * backslash. The lowest mark is right; higher ones may be false, as subtraction borrows from a byte that is a hit
- * ("Bit Twiddling Hacks", hasless and haszero).
+ * Marks the bytes of a word that may end a run of plain string bytes: below 0x20, a quote or a backslash. The mark is the
+ * highest bit of the byte. The lowest mark is right. Higher ones may be false, because subtraction borrows from a byte that is
+ * a hit ("Bit Twiddling Hacks", hasless and haszero).
  */
 function suspects(word: number): number {
   const quote = word ^ 0x22222222;
@@ -44,28 +44,28 @@ function suspects(word: number): number {
   return (low | ((quote - 0x01010101) & ~quote) | ((slash - 0x01010101) & ~slash)) & 0x80808080;
 }
 
-/** Open containers of the value being skipped, as their opening bytes; shared because a scan never yields. */
+/** Open containers of the skipped value, as their opening bytes. All scans share the array, because a scan never yields. */
 const containers = new Uint8Array(MAX_DEPTH + 1);
 
 /**
- * Walks over JSON in place: checks it as strictly as `JSON.parse` and finds where values end, without building anything.
- * Bytes that are not valid UTF-8 are let through inside strings, as a lenient decoder would replace them.
+ * Walks over JSON in place. The scanner checks JSON as strictly as `JSON.parse` and finds the ends of values, without building
+ * them. Inside strings it accepts bytes that are not valid UTF-8, because a lenient decoder would replace them.
  *
- * Strings are checked four bytes at a time through an `Int32Array` over the same memory: up to 3 GB/s for long ones
- * against 1.1 GB/s byte by byte (`bench/json-scan.ts`).
+ * It checks strings four bytes at a time through an `Int32Array` over the same memory. Long strings reach up to 3 GB/s, against
+ * 1.1 GB/s byte by byte (`bench/json-scan.ts`).
  *
- * Methods take and return offsets into `bytes`; -1 means failure, and `error` says why in the words of Go's decoder.
+ * Methods take and return offsets into `bytes`. -1 means failure; `error` then holds the reason in the words of Go's decoder.
  */
 export class JsonScanner {
   readonly bytes: Uint8Array;
-  /** Why the last call returned -1. */
+  /** The reason why the last call returned -1. */
   error = "";
   /** Whether the last string skipped holds a backslash. */
   escaped = false;
-  /** How many bytes escapes have added to the strings skipped so far: what these have as received, less their UTF-8. */
+  /** The bytes that escapes added to the strings skipped so far: their received length less their length in UTF-8. */
   escapeBytes = 0;
   readonly #words: Int32Array;
-  /** Offset in `bytes` of the first word: 0 to 3, what alignment asks for. */
+  /** Offset in `bytes` of the first word: 0 to 3, as alignment requires. */
   readonly #wordsAt: number;
 
   /** @param bytes one contiguous document; not copied, must not change while it is scanned */
@@ -81,7 +81,7 @@ export class JsonScanner {
     }
   }
 
-  /** Offset of the first byte from `at` on that is not white space; the length when there is none. */
+  /** Returns the offset of the first byte from `at` on that is not white space; the length when there is none. */
   skipSpace(at: number): number {
     const bytes = this.bytes;
     const length = bytes.length;
@@ -95,9 +95,9 @@ export class JsonScanner {
   }
 
   /**
-   * @param at where the value begins, behind any white space
-   * @param depth containers already open around it
-   * @returns the offset behind the value, or -1
+   * @param at the beginning of the value, after any white space
+   * @param depth number of open containers around it
+   * @returns the offset after the value, or -1
    */
   skipValue(at: number, depth = 0): number {
     const bytes = this.bytes;
@@ -113,7 +113,7 @@ export class JsonScanner {
         if (open >= MAX_DEPTH) return this.fail(i, "exceeded max depth");
         containers[open++] = c;
         i = this.skipSpace(i + 1);
-        // The closing byte is the opening one plus two, in ASCII, for both kinds.
+        // In ASCII the closing byte is the opening one plus two, for both kinds.
         if (i < length && bytes[i] === c + 2) {
           open--;
           i++;
@@ -134,7 +134,7 @@ export class JsonScanner {
         return this.fail(i, "looking for beginning of value");
       }
       if (i < 0) return -1;
-      // Behind a value: close what ends here, then step over the comma to the next value.
+      // After a value: close each container that ends here, then step over the comma to the next value.
       for (;;) {
         if (open === depth) return i;
         const container = containers[open - 1]!;
@@ -158,8 +158,8 @@ export class JsonScanner {
   /**
    * Steps over a key and its colon.
    *
-   * @param at where the key should begin, behind any white space
-   * @returns where its value should begin, or -1
+   * @param at the expected beginning of the key, after any white space
+   * @returns the expected beginning of its value, or -1
    */
   skipKey(at: number): number {
     if (at >= this.bytes.length || this.bytes[at] !== QUOTE) {
@@ -169,20 +169,14 @@ export class JsonScanner {
     return end < 0 ? -1 : this.skipColon(end);
   }
 
-  /**
-   * @param at behind a key's closing quote
-   * @returns where the value should begin, or -1
-   */
+  /** @param at the offset after a key's closing quote @returns the expected beginning of the value, or -1 */
   skipColon(at: number): number {
     const i = this.skipSpace(at);
     if (i >= this.bytes.length || this.bytes[i] !== COLON) return this.fail(i, "after object key");
     return this.skipSpace(i + 1);
   }
 
-  /**
-   * @param at behind the opening quote
-   * @returns the offset behind the closing quote, or -1
-   */
+  /** @param at the offset after the opening quote @returns the offset after the closing quote, or -1 */
   skipString(at: number): number {
     const bytes = this.bytes;
     const length = bytes.length;
@@ -195,7 +189,7 @@ export class JsonScanner {
       // Negative before the first word, at most three bytes into the document.
       let w = (i - wordsAt) >> 2;
       if (w >= 0 && w < count) {
-        // In the first word the bytes before i don't count.
+        // In the first word the bytes before `i` do not count.
         let marks = suspects(words[w]!) & (-1 << (((i - wordsAt) & 3) << 3));
         while (marks === 0 && ++w < count) marks = suspects(words[w]!);
         i = wordsAt + (w << 2);
@@ -216,28 +210,22 @@ export class JsonScanner {
     }
   }
 
-  /**
-   * @param at where an array begins
-   * @returns where its first element begins; -1 when it has none
-   */
+  /** @param at the beginning of an array @returns the beginning of its first element; -1 when it has none */
   firstElement(at: number): number {
     const i = this.skipSpace(at + 1);
     return this.bytes[i] === CLOSE_ARRAY ? -1 : i;
   }
 
   /**
-   * @param end behind an element of an array known to be valid
-   * @returns where the next element begins; -1 behind the last
+   * @param end the offset after an element of a valid array
+   * @returns the beginning of the next element; -1 after the last one
    */
   nextElement(end: number): number {
     const i = this.skipSpace(end);
     return this.bytes[i] === COMMA ? this.skipSpace(i + 1) : -1;
   }
 
-  /**
-   * @param at behind the top-level value
-   * @returns whether only white space follows
-   */
+  /** @param at the offset after the top-level value @returns whether only white space follows */
   isEnd(at: number): boolean {
     const i = this.skipSpace(at);
     if (i === this.bytes.length) return true;
@@ -245,14 +233,14 @@ export class JsonScanner {
     return false;
   }
 
-  /** Fails for finding `bytes[at]`, or the end of the input, while doing `context`. */
+  /** Fails: `bytes[at]`, or the end of the input, is wrong during `context`. */
   fail(at: number, context: string): -1 {
     const bytes = this.bytes;
     this.error = at >= bytes.length ? UNEXPECTED_END : invalidCharacter(bytes[at]!, context);
     return -1;
   }
 
-  /** The same inside a literal, number or escape, where Go's decoder takes the end of the input for a space. */
+  /** As `fail`, inside a literal, number or escape, where Go's decoder reads the end of the input as a space. */
   #failInside(at: number, context: string): -1 {
     this.error = invalidCharacter(this.#byte(at), context);
     return -1;
@@ -287,7 +275,7 @@ export class JsonScanner {
       if (!this.#isDigit(i)) return this.#failInside(i, "after decimal point in numeric literal");
       i = this.#skipDigits(i + 1);
     }
-    // 0x20 makes a letter small.
+    // 0x20 turns a letter into lower case.
     if ((this.#byte(i) | 0x20) === 0x65) {
       i++;
       const sign = this.#byte(i);
@@ -308,7 +296,7 @@ export class JsonScanner {
     return at + literal.length;
   }
 
-  /** @param at behind the backslash */
+  /** @param at the offset after the backslash */
   #skipEscape(at: number): number {
     switch (this.#byte(at)) {
       case QUOTE:
@@ -328,7 +316,7 @@ export class JsonScanner {
     }
   }
 
-  /** @param at behind the `u` */
+  /** @param at the offset after the `u` */
   #skipUnit(at: number): number {
     const bytes = this.bytes;
     let unit = -1;
@@ -340,14 +328,14 @@ export class JsonScanner {
       while (HEX[this.#byte(i)]! >= 0) i++;
       return this.#failInside(i, "in \\u hexadecimal character escape");
     }
-    // Six bytes for one, two or three; both halves of a surrogate pair together for four.
+    // The escape has six bytes for one, two or three bytes of UTF-8; both halves of a surrogate pair together are four.
     const isSurrogate = unit >= 0xd800 && unit < 0xe000;
     this.escapeBytes += unit < 0x80 ? 5 : unit < 0x800 || isSurrogate ? 4 : 3;
     return at + 4;
   }
 }
 
-/** What the reference says of a document that ends too early (Go's encoding/json, epp-protocol 9.3). */
+/** The reference's message for a document that ends too early (Go's encoding/json, epp-protocol 9.3). */
 const UNEXPECTED_END = "unexpected end of JSON input";
 
 const SHORT_ESCAPES: Readonly<Record<number, string>> = {
@@ -363,10 +351,10 @@ const SHORT_ESCAPES: Readonly<Record<number, string>> = {
 };
 
 /**
- * The text of a syntax error in the words of Go's decoder, which clients of the reference see and its tests compare.
+ * Returns the text of a syntax error in the words of Go's decoder. Clients of the reference see it, and its tests compare it.
  *
- * @param byte the offending byte, shown as the character with that code, as Go does, also inside a UTF-8 sequence
- * @param context what the decoder was doing, for example `looking for beginning of value`
+ * @param byte the wrong byte, shown as the character with that code, as Go does, also inside a UTF-8 sequence
+ * @param context the current step of the decoder, for example `looking for beginning of value`
  */
 function invalidCharacter(byte: number, context: string): string {
   return `invalid character '${quoted(byte)}' ${context}`;
@@ -377,7 +365,7 @@ function quoted(byte: number): string {
   if (short !== undefined) return short;
   const hex = byte.toString(16).padStart(2, "0");
   if (byte < 0x20 || byte === 0x7f) return `\\x${hex}`;
-  // C1 controls, the no-break space and the soft hyphen are the characters of Latin-1 that Go calls unprintable.
+  // Of Latin-1, Go calls these characters unprintable: C1 controls, the no-break space and the soft hyphen.
   if ((byte >= 0x80 && byte <= 0xa0) || byte === 0xad) return `\\u00${hex}`;
   return String.fromCharCode(byte);
 }

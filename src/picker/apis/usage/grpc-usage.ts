@@ -22,7 +22,7 @@ export class GrpcUsageReader implements UsageReader {
     };
   }
 
-  /** Merged over all messages so far. */
+  /** The merged usage of all messages so far. */
   get usage(): Usage | undefined {
     return this.#usage === undefined ? undefined : withTotal(this.#usage);
   }
@@ -31,15 +31,15 @@ export class GrpcUsageReader implements UsageReader {
     this.#messages.feed(chunk, this.#read);
   }
 
-  /** A message without its end says nothing. */
+  /** An unfinished message has no usage. */
   finish(): void {}
 
   drop(): void {}
 }
 
 /**
- * The usage in a `GenerateResponse`. Counts of zero are not on the wire and so count as unsaid, which leaves those of
- * earlier messages standing.
+ * Returns the usage in a `GenerateResponse`. Protobuf does not send counts of zero. They count as unknown and do not replace
+ * the counts of earlier messages.
  *
  * @throws SluiceError PROTOBUF_MALFORMED
  */
@@ -48,7 +48,7 @@ export function generateUsage(message: Uint8Array): Usage | undefined {
   let usage: Usage | undefined;
   while (reader.more) {
     const tag = reader.tag();
-    // In a chunk the counts are fields 2 to 4, in the complete answer 3 to 5.
+    // The counts are fields 2 to 4 in a chunk, and fields 3 to 5 in the complete answer.
     if (tag === CHUNK) usage = counts(reader, 2);
     else if (tag === COMPLETE) usage = counts(reader, 3);
     else reader.skip(tag);
@@ -56,7 +56,7 @@ export function generateUsage(message: Uint8Array): Usage | undefined {
   return usage;
 }
 
-/** The usage in an `EmbedResponse`. @throws SluiceError PROTOBUF_MALFORMED */
+/** Returns the usage in an `EmbedResponse`. @throws SluiceError PROTOBUF_MALFORMED */
 export function embedUsage(message: Uint8Array): Usage | undefined {
   const reader = new Reader(message);
   let tokens = 0;
@@ -65,11 +65,11 @@ export function embedUsage(message: Uint8Array): Usage | undefined {
     if (tag === EMBED_PROMPT_TOKENS) tokens = reader.varint();
     else reader.skip(tag);
   }
-  // An embedding has no output: all tokens are the prompt's.
+  // An embedding has no output, so all tokens are prompt tokens.
   return tokens > 0 ? { ...NO_USAGE, promptTokens: tokens, totalTokens: tokens } : undefined;
 }
 
-/** @param first field number of the prompt's tokens; those of the output and the cached ones follow it */
+/** @param first field number of the prompt tokens; output tokens and cached tokens are the next two fields */
 function counts(reader: Reader, first: number): Usage | undefined {
   const outer = reader.enter();
   let [promptTokens, completionTokens, cachedTokens] = [Number.NaN, Number.NaN, Number.NaN];
@@ -91,20 +91,20 @@ function counts(reader: Reader, first: number): Usage | undefined {
 }
 
 /**
- * Bytes; a stream with a longer message is not read on. Room for 350,000 token ids in one message, and a bound to what is
- * kept of one that spans chunks.
+ * Bytes; the reader stops at a longer message. One message has room for 350,000 token ids. The limit also bounds the memory for
+ * a message that spans chunks.
  */
 export const MAX_ANSWER_MESSAGE = 1024 * 1024;
 
-/** The gRPC messages of an answer that passes by in chunks; never throws, whatever the bytes. */
+/** Cuts a passing answer into gRPC messages; never throws, for any bytes. */
 export class MessageStream {
   #deframer: Deframer | undefined = new Deframer(MAX_ANSWER_MESSAGE);
 
   /**
-   * Calls `read` for each message that is complete now. Compressed ones are left out, and so is one that `read` throws
-   * for; behind a broken frame nothing can be found any more.
+   * Calls `read` for each complete message. It skips compressed messages and messages for which `read` throws. After a broken
+   * frame it cannot find another message.
    *
-   * @param read gets a view that is good only during the call
+   * @param read gets a view that is valid only during the call
    */
   feed(chunk: Uint8Array, read: (message: Buffer) => void): void {
     const deframer = this.#deframer;
@@ -123,7 +123,7 @@ export class MessageStream {
       try {
         read(message);
       } catch {
-        // Malformed; the next frame begins where it should all the same.
+        // The message is malformed, but the next frame begins at its place.
       }
     }
   }

@@ -4,7 +4,7 @@ import { asBuffer, readCount } from "../json/ranges.ts";
 import { JsonScanner } from "../json/scanner.ts";
 import { NO_USAGE, type Usage, type UsageReader, usageFromValue, withTotal } from "./usage.ts";
 
-/** Bytes; a longer `usage` member is not decoded: real ones have a few hundred. */
+/** Bytes; the reader does not decode a longer `usage` member. Real ones have a few hundred bytes. */
 export const MAX_USAGE_BYTES = 16 * 1024;
 
 const document = new JsonMembers(["usage", "response", "message", "meta_info"]);
@@ -12,9 +12,9 @@ const wrapper = new JsonMembers(["usage"]);
 const metaInfo = new JsonMembers(["prompt_tokens", "completion_tokens", "cached_tokens"]);
 
 /**
- * The usage in a JSON document: a complete answer, or the data of one server-sent event. Looked for as `usage`, then
- * `response.usage` (Responses API), then `message.usage` (Anthropic's first event), then `meta_info` (SGLang's own API);
- * `null` counts as absent (epp-protocol 12). The document is scanned in place, only the usage itself is decoded.
+ * Returns the usage in a JSON document: a complete answer, or the data of one server-sent event. The function searches `usage`,
+ * then `response.usage` (Responses API), then `message.usage` (Anthropic's first event), then `meta_info` (SGLang's own API).
+ * `null` counts as absent (epp-protocol 12). It scans the document in place and decodes only the usage.
  *
  * @returns undefined when the document is no valid JSON object or has no usage
  */
@@ -31,7 +31,7 @@ export function usageFromJson(body: Uint8Array): Usage | undefined {
   return document.kind("meta_info") === "object" ? readMetaInfo(body, document.range("meta_info")) : undefined;
 }
 
-/** Beside the counts there may be log probabilities of every token: too much to decode. */
+/** Reads only the counts: the object may also hold log probabilities of every token, too much to decode. */
 function readMetaInfo(body: Uint8Array, { start, end }: ByteRange): Usage | undefined {
   const inner = body.subarray(start, end);
   metaInfo.read(new JsonScanner(inner));
@@ -51,12 +51,12 @@ function decode(body: Uint8Array, { start, end }: ByteRange): Usage | undefined 
   return usageFromValue(JSON.parse(asBuffer(body).toString("utf8", start, end)));
 }
 
-/** Bytes; the usage of a longer answer is not read (docs/spec/decisions.md#response-body). */
+/** Bytes; sluice does not read the usage of a longer answer (docs/spec/decisions.md#response-body). */
 export const MAX_OBSERVED_BODY = 4 * 1024 * 1024;
 
-/** Reads the usage of an answer that is one JSON document, at its end; keeps its chunks by reference until then. */
+/** Reads the usage of an answer that is one JSON document, at its end. It keeps references to the chunks until then. */
 export class JsonUsageReader implements UsageReader {
-  /** Undefined once read or given up. */
+  /** Undefined after the document was read or dropped. */
   #chunks: Uint8Array[] | undefined = [];
   #length = 0;
   #usage: Usage | undefined;

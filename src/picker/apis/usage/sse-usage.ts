@@ -2,52 +2,52 @@ import { asBuffer } from "../json/ranges.ts";
 import { usageFromJson } from "./json-usage.ts";
 import { mergeUsage, type Usage, type UsageReader, withTotal } from "./usage.ts";
 
-/** Bytes; a longer line is skipped. Bounds what is kept per stream when a line is split over chunks. */
+/** Bytes; the reader skips a longer line. Bounds the memory per stream for a line that is split over chunks. */
 export const MAX_LINE = 64 * 1024;
 
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
 const DATA = Buffer.from("data:");
 const DONE = Buffer.from("[DONE]");
-/** The end of one event and the beginning of the next, where no line end is between them. */
+/** The end of one event and the beginning of the next, without a line end between them. */
 const JOINT = Buffer.from("}data:");
-/** What a tail begins with; most are one event. */
+/** The first size of the tail buffer; most tails are one event. */
 const FIRST_TAIL = 1024;
 const META_INFO = Buffer.from('"meta_info"');
 
 /**
- * Reads token usage out of a stream of server-sent events while it passes by (epp-protocol 12, E-71). Chunks may be cut
- * anywhere; only a line that has no end yet is kept, copied. A chunk without usage costs one search for its name.
+ * Reads token usage from a passing stream of server-sent events (epp-protocol 12, E-71). Chunks may be cut anywhere. The reader
+ * keeps only a copy of an unfinished line. A chunk without usage costs one search for its name.
  *
- * Lines end in LF or CR LF; an event's JSON is on one `data:` line, as every model server sends it.
+ * Lines end in LF or CR LF. The JSON of an event is on one `data:` line, as every model server sends it.
  */
 export class SseUsageReader implements UsageReader {
   readonly holding = false;
   readonly #key: "usage" | "meta_info";
   #usage: Usage | undefined;
   #done = false;
-  /** The unterminated line, in a buffer that grows up to MAX_LINE and serves for the whole stream. */
+  /** The unfinished line, in a buffer that grows up to MAX_LINE and stays for the whole stream. */
   #tail: Buffer | undefined;
   #tailLength = 0;
-  /** The unterminated line grew too long: nothing counts before its end. */
+  /** The unfinished line is too long: the reader skips to its end. */
   #skipping = false;
 
-  /** @param key the member that says that an event has counts; SGLang's own API has its `meta_info` in every event */
+  /** @param key the member that marks an event with counts; SGLang's own API has its `meta_info` in every event */
   constructor(key: "usage" | "meta_info" = "usage") {
     this.#key = key;
   }
 
-  /** Merged over all events so far; undefined while there was none. */
+  /** The merged usage of all events so far; undefined before the first one. */
   get usage(): Usage | undefined {
     return this.#usage === undefined ? undefined : withTotal(this.#usage);
   }
 
-  /** Whether the last line that is complete and not empty is `data: [DONE]`. */
+  /** Whether the last complete, non-empty line is `data: [DONE]`. */
   get done(): boolean {
     return this.#done;
   }
 
-  /** @param chunk looked at only during the call */
+  /** @param chunk read only during the call */
   feed(chunk: Uint8Array): void {
     const bytes = asBuffer(chunk);
     let start = 0;
@@ -67,12 +67,12 @@ export class SseUsageReader implements UsageReader {
     if (rest < bytes.length) this.#keep(bytes, rest, bytes.length);
   }
 
-  /** The stream is over: a last line without an end counts too. */
+  /** Ends the stream: a last line without an end counts too. */
   finish(): void {
     this.#endLine();
   }
 
-  /** What is kept is bounded and small: there is nothing to give up. */
+  /** The kept memory is small and bounded, so there is nothing to drop. */
   drop(): void {}
 
   #endLine(): void {
@@ -105,10 +105,7 @@ export class SseUsageReader implements UsageReader {
     this.#tailLength = length;
   }
 
-  /**
-   * @param start of a line
-   * @param end of the last line, with or without its LF
-   */
+  /** @param start of a line @param end of the last line, with or without its LF */
   #readLines(bytes: Buffer, start: number, end: number): void {
     this.#noteDone(bytes, start, end);
     let hit = this.#find(bytes, start, end);
@@ -138,7 +135,7 @@ export class SseUsageReader implements UsageReader {
     if (usage !== undefined) this.#usage = mergeUsage(this.#usage, usage);
   }
 
-  /** Looks at the last line of [start, end) that is not empty. */
+  /** Checks the last line of [start, end) that is not empty. */
   #noteDone(bytes: Buffer, start: number, end: number): void {
     let last = end;
     while (last > start && (bytes[last - 1] === LINE_FEED || bytes[last - 1] === CARRIAGE_RETURN)) last--;
@@ -156,8 +153,8 @@ export class SseUsageReader implements UsageReader {
 }
 
 /**
- * The usage in events without line ends between them: servers in tests of the reference send one per chunk (epp-protocol
- * appendix B). Where they stand in a string of one document, the pieces are no JSON.
+ * Returns the usage in events without line ends between them: servers in tests of the reference send one event per chunk
+ * (epp-protocol appendix B). If the joint is inside a string of one document, the pieces are not JSON.
  */
 function usageOfJoined(text: Buffer): Usage | undefined {
   let at = text.indexOf(JOINT);
@@ -176,7 +173,7 @@ function mergedWith(usage: Usage | undefined, document: Buffer): Usage | undefin
   return more === undefined ? usage : mergeUsage(usage, more);
 }
 
-/** Whether the key that ends at `end` has the value null: what events say that do not carry usage yet. */
+/** Whether the key that ends at `end` has the value null, as in events that carry no usage yet. */
 function isNull(bytes: Buffer, end: number): boolean {
   let i = end;
   if (bytes[i] === 0x3a) i++;
@@ -193,15 +190,15 @@ function startsWith(bytes: Buffer, start: number, end: number, prefix: Buffer): 
 const QUOTE = 0x22;
 const LENGTH = '"usage"'.length;
 
-/** How far the search may move when the byte under the needle's last place is this one (Horspool 1980). */
+/** The distance that the search may move, by the byte under the last place of the needle (Horspool 1980). */
 const SHIFT = new Uint8Array(256).fill(LENGTH);
 for (let i = 0; i < LENGTH - 1; i++) SHIFT['"usage"'.charCodeAt(i)] = LENGTH - 1 - i;
 
 /**
- * Where `"usage"`, quotes included, begins in `bytes[start, end)`; -1 when it does not.
+ * Returns the beginning of `"usage"`, with its quotes, in `bytes[start, end)`; -1 when absent.
  *
- * Runs over every chunk of every stream. For one event of 160 bytes it takes 45 ns; `Buffer.indexOf` takes 220 ns, most
- * of it for crossing into native code.
+ * The function runs over every chunk of every stream. For one event of 160 bytes it takes 45 ns; `Buffer.indexOf` takes 220 ns,
+ * most of it for the call into native code.
  */
 export function findUsage(bytes: Uint8Array, start: number, end: number): number {
   let i = start + LENGTH - 1;

@@ -8,11 +8,11 @@ import { mergeUsage, type Usage, type UsageReader, withTotal } from "./usage.ts"
 const EVENT_STREAM = /text\/event-stream/i;
 
 /**
- * The reader for an answer (epp-protocol 12, E-71, E-72).
+ * Returns the reader for an answer (epp-protocol 12, E-71, E-72).
  *
  * @param format of the parsed request
  * @param contentType of the answer; "" when it has none
- * @returns undefined when there is nothing to read
+ * @returns undefined when the answer has no usage to read
  */
 export function usageReaderFor(format: AnswerFormat, contentType: string): UsageReader | undefined {
   switch (format) {
@@ -35,12 +35,12 @@ export function usageReaderFor(format: AnswerFormat, contentType: string): Usage
 const DATA = (2 << 3) | WIRE.bytes;
 
 const COLON = 0x3a;
-/** What an event stream begins with; a JSON document begins otherwise. */
+/** The beginnings of an event stream; a JSON document begins in another way. */
 const FIELD_NAMES = ["data", "event", "id", "retry", ""];
 
 /**
- * Reads the usage of gRPC answers that wrap HTTP bodies: each message a JSON document, or all of them together a stream
- * of server-sent events.
+ * Reads the usage of gRPC answers that wrap HTTP bodies. Either each message is a JSON document, or all messages together are a
+ * stream of server-sent events.
  */
 class WrappedUsageReader implements UsageReader {
   readonly holding = false;
@@ -77,7 +77,7 @@ class WrappedUsageReader implements UsageReader {
   }
 }
 
-/** The last field of that number, as protobuf has it. @throws SluiceError PROTOBUF_MALFORMED */
+/** Returns the last field of that number, which counts in protobuf. @throws SluiceError PROTOBUF_MALFORMED */
 function dataOf(message: Buffer): Buffer | undefined {
   const reader = new Reader(message);
   let data: Buffer | undefined;

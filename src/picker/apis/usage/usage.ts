@@ -1,9 +1,9 @@
 import type { TokenUsage } from "../../../base/plugin/kinds.ts";
 
-/** Tokens a model server says a request took; NaN where it does not say. */
+/** The token counts of a request as the model server reports them; NaN where it reports none. */
 export type Usage = TokenUsage;
 
-/** A usage that says nothing. */
+/** A usage without any count. */
 export const NO_USAGE: Usage = {
   promptTokens: Number.NaN,
   completionTokens: Number.NaN,
@@ -11,7 +11,7 @@ export const NO_USAGE: Usage = {
   cachedTokens: Number.NaN,
 };
 
-/** `later` where it says something, else `earlier`: streams deliver usage in parts (epp-protocol 12). */
+/** Returns each count of `later`, or of `earlier` where `later` has none: streams deliver usage in parts (epp-protocol 12). */
 export function mergeUsage(earlier: Usage | undefined, later: Usage): Usage {
   if (earlier === undefined) return later;
   return {
@@ -22,7 +22,7 @@ export function mergeUsage(earlier: Usage | undefined, later: Usage): Usage {
   };
 }
 
-/** With the sum as the total, where only its parts are given: as Anthropic, SGLang and gRPC answers do. */
+/** Adds the total where an answer gives only its parts, as Anthropic, SGLang and gRPC answers do. */
 export function withTotal(usage: Usage): Usage {
   const total = usage.promptTokens + usage.completionTokens;
   return Number.isNaN(usage.totalTokens) && !Number.isNaN(total) ? { ...usage, totalTokens: total } : usage;
@@ -33,10 +33,10 @@ function known(first: number, second: number): number {
 }
 
 /**
- * Reads a decoded `usage` member: the names of OpenAI (old and Responses API) and Anthropic, either per field, numbers
- * given as strings included, and the misspelt details name some servers send (epp-protocol 12).
+ * Reads a decoded `usage` member. It accepts the names of OpenAI (old and Responses API) and Anthropic for each field, and
+ * numbers given as strings. It also accepts a misspelt name that some servers send for the details (epp-protocol 12).
  *
- * @returns undefined when it is no object or says nothing
+ * @returns undefined when the value is no object or has no count
  */
 export function usageFromValue(value: unknown): Usage | undefined {
   const usage = fields(value);
@@ -64,22 +64,22 @@ function fields(value: unknown): Fields {
   return typeof value === "object" && value !== null ? (value as Fields) : NO_FIELDS;
 }
 
-/** NaN for anything that is no finite count. */
+/** Returns NaN for anything but a finite count. */
 function count(value: unknown): number {
   const number = typeof value === "string" && /^\d{1,15}$/.test(value) ? Number(value) : value;
   return typeof number === "number" && number >= 0 && Number.isFinite(number) ? number : Number.NaN;
 }
 
-/** Reads token counts out of an answer while it passes by; never throws, whatever the bytes. */
+/** Reads token counts from a passing answer; never throws, for any bytes. */
 export interface UsageReader {
-  /** As far as it is known now; complete after `finish`. */
+  /** The usage known so far; complete after `finish`. */
   readonly usage: Usage | undefined;
-  /** Whether chunks are kept by reference until the end: they are to be paid for. */
+  /** Whether the reader keeps references to the chunks until the end: the byte budget must count them. */
   readonly holding: boolean;
-  /** @param chunk in order, cut anywhere; unless `holding` it is looked at only during the call */
+  /** @param chunk in order, cut anywhere; unless `holding`, the reader reads it only during the call */
   feed(chunk: Uint8Array): void;
-  /** The answer is complete. */
+  /** Call this when the answer is complete. */
   finish(): void;
-  /** Forgets what is held: its usage will not be known. */
+  /** Frees the kept chunks; the usage will stay unknown. */
   drop(): void;
 }

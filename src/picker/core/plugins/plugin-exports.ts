@@ -4,7 +4,7 @@ import type { DataKey } from "../../../base/plugin/keys.ts";
 import type { PluginDefinition, PluginKind } from "../../../base/plugin/kinds.ts";
 import type { ModuleExports } from "./plugin-import.ts";
 
-/** What makes the definitions of each kind. */
+/** The function that makes the definitions of each kind. */
 const MAKERS: Readonly<Record<PluginKind, string>> = {
   filter: "defineFilter",
   scorer: "defineScorer",
@@ -23,18 +23,18 @@ const MAKERS: Readonly<Record<PluginKind, string>> = {
   extractor: "defineExtractor",
 };
 
-/** Type names reach metrics, logs and messages. */
+/** Type names appear in metrics, logs and messages. */
 const TYPE = /^[a-z0-9]+(-[a-z0-9]+)*$/;
 const MAX_TYPE = 100;
 
-/** The plugins of a module, or what is wrong with it in words that follow its name. */
+/** The plugins of a module, or its problem in words that follow its name. */
 export type FoundDefinitions =
   | { readonly definitions: readonly PluginDefinition[]; readonly problem?: undefined }
   | { readonly problem: string };
 
 /**
- * The plugins that a module exports, by whatever name. Other named exports are its own affair, as long as it has a plugin
- * and its default export, if any, is one.
+ * Returns the plugins that a module exports, under any name. Other named exports are allowed, as long as the module has a
+ * plugin. Its default export, if any, must be a plugin.
  */
 export function definitionsIn(module: ModuleExports): FoundDefinitions {
   const found = new Set<PluginDefinition>();
@@ -55,15 +55,15 @@ export function definitionsIn(module: ModuleExports): FoundDefinitions {
 }
 
 /**
- * Why a module does not give an entry its type, in words that follow the module's name.
- * @param definitions all that it exports
+ * Returns the reason why a module lacks the type of an entry, in words that follow the module's name.
+ * @param definitions all exports of the module
  */
 export function typeNotFound(type: string, definitions: readonly PluginDefinition[]): string {
   const types = definitions.map((definition) => definition.type);
   return `exports ${types.join(", ")}, but no plugin of type ${oneLine(type)}${didYouMean(type, types)}`;
 }
 
-/** CommonJS modules, such as compilers write, have what they export in one object. */
+/** A CommonJS module, such as compilers write, has its exports in one object. */
 function exportsOf(module: ModuleExports): readonly (readonly [string, unknown])[] {
   const whole = module["module.exports"];
   if (whole === undefined) return Object.entries(module);
@@ -88,7 +88,7 @@ function notMade(value: unknown): string {
   return `is an object that no define function made${keys === "" ? "" : ` (it has ${keys})`}: pass it to defineScorer or its like`;
 }
 
-/** What somebody can get wrong whose editor checks no types. */
+/** Returns an error that an author without a type checker can make. */
 function mistakeIn(definition: PluginDefinition): string | undefined {
   const { kind, type, describe, parameters, create } = definition as Readonly<Record<keyof PluginDefinition, unknown>>;
   const maker = MAKERS[kind as PluginKind];

@@ -8,27 +8,27 @@ import { didYouMean } from "../../../base/document/nearest.ts";
 import { messageOf, SluiceError } from "../../../base/inference/errors.ts";
 import * as contract from "../../../base/plugin/index.ts";
 
-/** What Node runs as it is. */
+/** The endings of files that Node runs unchanged. */
 const ENDINGS: readonly string[] = [".ts", ".mts", ".cts", ".js", ".mjs", ".cjs"];
-/** The largest module, bytes. */
+/** The largest module in bytes. */
 const MAX_MODULE_BYTES = 16 * 1024 * 1024;
 
 /** The file of a module. */
 export interface ModuleFile {
-  /** Absolute, symlinks left as they are. */
+  /** Absolute, with symlinks. */
   readonly path: string;
   /** Absolute, without symlinks. */
   readonly real: string;
-  /** Of its bytes. */
+  /** The hash of the file's bytes. */
   readonly hash: string;
 }
 
 /**
- * Finds the file that a configuration means by `module`: inside the configuration's folder, symlinks included, or
- * wherever an absolute path says. The symlinks of a mounted ConfigMap stay inside their mount.
- * @param folder of the configuration; undefined = it lies in none
- * @param source what messages call the configuration
- * @returns the file, or why there is none, in words that follow the module's name
+ * Finds the file of a `module` in a configuration. It is inside the configuration's folder, also after symlinks, or at any
+ * absolute path. The symlinks of a mounted ConfigMap stay inside their mount.
+ * @param folder of the configuration; undefined = it is in none
+ * @param source the name of the configuration in messages
+ * @returns the file, or the reason why there is none, in words that follow the module's name
  */
 export async function locateModule(
   module: string,
@@ -59,7 +59,7 @@ export async function locateModule(
 
 const REMEDY = "relative paths stay inside it: put the module there, or write its absolute path";
 
-/** Names such as `..data` begin with two dots and lie inside all the same. */
+/** Names such as `..data` begin with two dots but are inside the folder. */
 function isOutside(folder: string, path: string): boolean {
   const way = relative(folder, path);
   return way === ".." || way.startsWith(`..${sep}`);
@@ -75,10 +75,10 @@ async function unreadable(path: string, module: string, error: unknown): Promise
   return `does not exist${didYouMean(module, modules) || `: there is no ${path}`}`;
 }
 
-/** Milliseconds that a module may take to load, what it awaits at its top included. */
+/** The most milliseconds that a module may take to load, with its top-level `await`. */
 const LOAD_BUDGET = 10_000;
 
-/** What users' modules import, and which file of ours that is: a source file or a built one, as this one is. */
+/** The names that users' modules import, and the file of sluice behind each: a source file or a built one, like this file. */
 const OURS: ReadonlyMap<string, string> = new Map(
   [
     ["sluice/plugin", "../../../base/plugin/index"] as const,
@@ -89,9 +89,9 @@ const OURS: ReadonlyMap<string, string> = new Map(
 let resolving = false;
 
 /**
- * From here on `sluice/plugin` means the copy that runs, wherever the importing module lies and whatever is installed
- * beside it: one zod, one Rejection, one set of keys. To be called once in every thread that loads modules of users;
- * further calls do nothing.
+ * After this call, `sluice/plugin` is the running copy for every importing module, even with another copy installed beside it.
+ * So there is one zod, one Rejection, one set of keys. Call it once in every thread that loads modules of users; further calls
+ * do nothing.
  */
 export function resolveOurs(): void {
   if (resolving) return;
@@ -104,13 +104,13 @@ export function resolveOurs(): void {
   });
 }
 
-/** What a module exports, by name. */
+/** The exports of a module, by name. */
 export type ModuleExports = Readonly<Record<string, unknown>>;
 
 /**
- * Imports a module of the user. It runs with the rights of this process.
+ * Imports a module of the user. The module runs with the rights of this process.
  * @param path absolute
- * @throws SluiceError PLUGIN_LOAD; the message is the cause alone, in one line
+ * @throws SluiceError PLUGIN_LOAD; the message is only the cause, in one line
  */
 export async function importModule(path: string, clock: Clock): Promise<ModuleExports> {
   resolveOurs();
@@ -134,16 +134,17 @@ export async function importModule(path: string, clock: Clock): Promise<ModuleEx
 }
 
 /**
- * Why a module could not be imported, in one line for its author: where, what, and the remedy where one is known.
+ * Returns the reason why the import of a module failed, in one line for its author: place, problem, and a remedy where one is
+ * known.
  * @param path of the module, absolute and without symlinks
- * @param error what `import` threw: anything, if the module did
+ * @param error thrown by `import`: any value, if the module threw it
  */
 export function importFailure(path: string, error: unknown): string {
   const text = messageOf(error).trim();
   return `${placeOf(path, error)}${text}${remedyOf(error, text)}`;
 }
 
-/** A syntax error's stack begins with the place; of anything else the first frame in a file of the author's counts. */
+/** The stack of a syntax error begins with the place. For other errors the first frame in a file of the author counts. */
 function placeOf(path: string, error: unknown): string {
   const stack = error instanceof Error ? (error.stack ?? "") : "";
   const [, head, headLine] = /^(?:file:\/\/)?(\/.*):(\d+)\n/.exec(stack) ?? [];
@@ -168,7 +169,7 @@ function fileOf(url: string): string | undefined {
   }
 }
 
-/** Where our own frames are: an error thrown by what a module calls is the module's. */
+/** The folder of sluice's own stack frames: the module causes an error that sluice throws when the module calls it. */
 const SOURCES = fileURLToPath(new URL("../../..", import.meta.url));
 
 function remedyOf(error: unknown, text: string): string {

@@ -11,46 +11,46 @@ import { importModule, locateModule, type ModuleFile } from "./plugin-import.ts"
 import { PLUGIN_REGISTRY, PLUGINS } from "./plugins.ts";
 import { watched } from "./user-definition.ts";
 
-/** Modules of one process: what was imported stays in memory, whatever later configurations say. */
+/** The most modules of one process: an imported module stays in memory, even without a configuration that names it. */
 export const MAX_MODULES = 64;
 
 /** The plugin types that a configuration may name. */
 export interface KnownPlugins {
-  /** Ours, and those of the modules it names. */
+  /** The built-in types, and those of the modules that the configuration names. */
   readonly registry: PluginRegistry;
-  /** What its author should know though it loads. */
+  /** Warnings about modules that load. */
   readonly warnings: readonly string[];
 }
 
-/** The plugin types of those modules that can be loaded, and what is wrong with the others. */
+/** The plugin types of the modules that load, and the violations of the others. */
 export interface InspectedPlugins extends KnownPlugins {
   readonly mistakes: readonly Violation[];
 }
 
-/** A module that was looked at once. */
+/** The result of the first import of a module. */
 interface Module {
   readonly definitions: readonly PluginDefinition[];
-  /** Why it gives no plugins, in words that follow its name. */
+  /** The reason why the module gives no plugins, in words that follow its name. */
   readonly problem: string | undefined;
-  /** Of its bytes. */
+  /** The hash of the file's bytes. */
   readonly hash: string;
 }
 
 /** An entry of `plugins` that names a module. */
 interface Entry {
   readonly path: Path;
-  /** As it stands in the file. */
+  /** The module's name in the file. */
   readonly module: string;
-  /** Undefined = the schema will say what is wrong with it. */
+  /** Undefined = the type is wrong, and the schema will report it. */
   readonly type: string | undefined;
 }
 
 /** The modules with plugins that configurations of this process have named. */
 export class PluginModules {
   readonly #clock: Clock;
-  /** By absolute path, symlinks left as they are: a mounted ConfigMap swaps them, and that is still the same module. */
+  /** By absolute path, with symlinks: a mounted ConfigMap swaps them, and the module is still the same. */
   readonly #modules = new Map<string, Module>();
-  /** Reads go one after the other: two at a time could import one module as two. */
+  /** Reads run one after the other: two at a time could import one module twice. */
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(clock: Clock) {
@@ -58,9 +58,9 @@ export class PluginModules {
   }
 
   /**
-   * Imports the modules that a configuration names (`plugins[].module`). Each is imported once in the life of the process.
-   * @param document not yet checked against any schema
-   * @param folder where relative paths start, and what they must not leave; undefined = the document lies in none
+   * Imports the modules that a configuration names (`plugins[].module`). The process imports each module once.
+   * @param document before any check against a schema
+   * @param folder the start of relative paths, which they must not leave; undefined = the document is in none
    * @throws SluiceError PLUGIN_LOAD, every problem as `file:line:column: path: problem`
    */
   async load(document: Document | undefined, folder: string | undefined): Promise<KnownPlugins> {
@@ -70,7 +70,7 @@ export class PluginModules {
     throw new SluiceError("PLUGIN_LOAD", message);
   }
 
-  /** As `load`, with what is wrong among the results: for those who look for further mistakes. */
+  /** As `load`, but returns the violations: for callers that search for further ones. */
   inspect(document: Document | undefined, folder: string | undefined): Promise<InspectedPlugins> {
     const loading = this.#last.then(() => this.#inspect(document, folder));
     this.#last = loading.catch(() => undefined);
@@ -83,7 +83,7 @@ export class PluginModules {
       return { registry: PLUGIN_REGISTRY, warnings: [], mistakes: [] };
     const violations: Violation[] = [];
     const warnings: string[] = [];
-    /** Which module brings which type. */
+    /** The module of each type. */
     const types = new Map<string, { readonly definition: PluginDefinition; readonly module: string }>();
     const files = new Map<string, ModuleFile | string>();
     const seen = new Set<string>();
@@ -127,7 +127,7 @@ export class PluginModules {
   }
 
   async #import({ path, real, hash }: ModuleFile, name: string, again: boolean): Promise<Omit<Module, "hash">> {
-    // What ran is not run a second time, nor is what failed as it ran.
+    // A module that ran, even with an error, does not run again.
     const hint = again ? "; if it was corrected meanwhile, restart: a process runs a module once" : "";
     try {
       const found = definitionsIn(await importModule(path, this.#clock));
@@ -148,7 +148,7 @@ const TOO_MANY = {
 };
 const CHANGED = "has changed since it was loaded; restart to run what it says now";
 
-/** The entries with a module, read with care: nothing has checked the document yet. */
+/** Returns the entries with a module. Nothing has checked the document yet, so each value may have any type. */
 function entriesOf(value: unknown): readonly Entry[] {
   const plugins = (value as { readonly plugins?: unknown } | null | undefined)?.plugins;
   if (!Array.isArray(plugins)) return [];
@@ -161,12 +161,15 @@ function entriesOf(value: unknown): readonly Entry[] {
   return entries;
 }
 
-/** Published names that are not built here yet, and those of policies, which are no plugins. */
+/** Whether a type is a published name that does not exist here yet, or the name of a policy, which is no plugin. */
 function isReserved(type: string): boolean {
   return whyNotYet(type) !== undefined || policyOf(type, PLUGIN_REGISTRY) !== undefined;
 }
 
-/** Adds a module's plugins to those there are. @returns what keeps them out, in words that follow the module's name */
+/**
+ * Adds a module's plugins to the known types.
+ * @returns the problems that prevent this, in words that follow the module's name
+ */
 function claim(
   types: Map<string, { readonly definition: PluginDefinition; readonly module: string }>,
   definitions: readonly PluginDefinition[],

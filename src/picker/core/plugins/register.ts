@@ -1,7 +1,4 @@
-/**
- * For `node --import`: modules of users find `sluice/plugin` without having the package installed, in their own tests for
- * example.
- */
+/** For `node --import`: modules of users find `sluice/plugin` without an installed package, for example in their own tests. */
 import { resolveOurs } from "./plugin-import.ts";
 
 resolveOurs();

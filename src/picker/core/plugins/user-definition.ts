@@ -7,7 +7,7 @@ interface Methods {
   readonly optional?: readonly string[];
 }
 
-/** What is called within a decision or an exchange: it has to be there, and its result is used at once. */
+/** The methods that a decision or an exchange calls: they must exist, and the caller uses their result at once. */
 const METHODS: Readonly<Partial<Record<PluginKind, Methods>>> = {
   filter: { needed: ["filter"] },
   scorer: { needed: ["score"] },
@@ -23,12 +23,12 @@ const METHODS: Readonly<Partial<Record<PluginKind, Methods>>> = {
 };
 
 /**
- * A definition of the user whose `create` is watched: what it throws becomes an error that names plugin and module, and so
- * does an instance that could not take part. Without it a missing method would fail in every decision instead of at start,
- * and what an asynchronous one throws would end the process.
- * @param module as the configuration names it
- * @param path where that is, absolute and without symlinks
- * @param code stands for what the module says
+ * Returns a definition of the user whose `create` is watched. An error of `create` becomes an error that names plugin and
+ * module; so does an instance with missing or wrong methods. Without this check, a missing method would fail in every decision
+ * instead of at the start. An error of an asynchronous method would end the process.
+ * @param module the name in the configuration
+ * @param path of the module, absolute and without symlinks
+ * @param code the hash of the module's code
  */
 export function watched(definition: PluginDefinition, module: string, path: string, code: string): PluginDefinition {
   const known = WATCHED.get(definition);
@@ -69,7 +69,7 @@ export function watched(definition: PluginDefinition, module: string, path: stri
   return wrapped;
 }
 
-/** What a definition may tell of its parameters, and what that has to be. */
+/** The functions of a definition that report on its parameters, and the required type of their result. */
 const TELLS = {
   references: (value: unknown) => Array.isArray(value) || "a list of references",
   companions: (value: unknown) => Array.isArray(value) || "a list of plugins",
@@ -82,7 +82,7 @@ function areTexts(value: unknown): boolean {
   return Array.isArray(value) && value.every((text) => typeof text === "string");
 }
 
-/** These run while a configuration is read: what they throw must say whose they are, and be an error of the configuration. */
+/** These functions run while a configuration is read. Their errors must name the plugin and be errors of the configuration. */
 function told(definition: PluginDefinition, module: string, path: string): Partial<PluginDefinition> {
   const whose = (name: string): string => `the plugin type ${definition.type} of ${module}: its ${name}`;
   const guarded = (Object.keys(TELLS) as (keyof typeof TELLS)[]).flatMap((name) => {
@@ -104,7 +104,7 @@ function told(definition: PluginDefinition, module: string, path: string): Parti
   return Object.fromEntries(guarded);
 }
 
-/** Two modules may export one plugin, which is one plugin then. */
+/** Two modules may export the same plugin; then it counts as one. */
 const WATCHED = new WeakMap<PluginDefinition, PluginDefinition>();
 
 function mistakeIn(kind: PluginKind, instance: unknown): string | undefined {

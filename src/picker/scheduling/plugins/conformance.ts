@@ -4,12 +4,12 @@ import type { Candidates, Filter, FilterContext } from "../../../base/plugin/kin
 
 const SELECTION_HEADER = "test-epp-endpoint-selection";
 
-/** Entries of the header that are read; the rest is ignored. The conformance suite sends six. */
+/** The most entries of the header; further ones are ignored. The conformance suite sends six. */
 const MAX_ENTRIES = 256;
 
 /**
- * Of the conformance suite (epp-protocol 8, api-resources 5.3). The order of the header decides which endpoint of an
- * address is meant; among what is kept the picker chooses, as the reference's pickers do.
+ * For the conformance suite (epp-protocol 8, api-resources 5.3). The order of the header decides which endpoint of an address
+ * counts. The picker chooses among the remaining endpoints, as the reference's pickers do.
  */
 export const headerBasedTestingFilter = defineFilter({
   type: "header-based-testing-filter",
@@ -33,7 +33,7 @@ export const headerBasedTestingFilter = defineFilter({
   }),
 });
 
-/** The first candidate at an address; at any port when none is given. */
+/** Returns the first candidate at an address; at any port when none is given. */
 function find({ endpoints, count }: Candidates, address: string, port: number | undefined): number {
   for (let i = 0; i < count; i++) {
     const endpoint = endpoints[i]!;
@@ -52,16 +52,16 @@ function entryOf(text: string): { readonly address: string; readonly port: numbe
   return { address: canonical(bracketed ?? plain ?? ""), port: port === undefined ? undefined : Number(port) };
 }
 
-/** One spelling per IPv6 address: the URL parser's. */
+/** Returns one spelling for each IPv6 address: the spelling of the URL parser. */
 function canonical(address: string): string {
   if (!address.includes(":")) return address;
   return URL.parse(`http://[${address}]`)?.hostname.slice(1, -1) ?? address;
 }
 
-/** Where the conformance suite looks; it compares the value exactly. */
+/** The header that the conformance suite reads; it compares the value exactly. */
 const RESULT_HEADER = "x-conformance-test-served-endpoint";
 
-/** Of the conformance suite (epp-protocol 8, E-75): it alone tells whether a proxy reports who served. */
+/** For the conformance suite (epp-protocol 8, E-75). Only this hook shows whether a proxy reports the endpoint that served. */
 export const destinationEndpointServedVerifier = defineRequestHook({
   type: "destination-endpoint-served-verifier",
   describe:

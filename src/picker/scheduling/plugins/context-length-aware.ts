@@ -6,16 +6,16 @@ import { TOKENIZED_PROMPT } from "../../../base/plugin/keys.ts";
 import type { DecisionContext } from "../../../base/plugin/kinds.ts";
 import { labelOf } from "./labels.ts";
 
-/** Labels of a pool whose values are kept; more than there are kinds of servers in any. */
+/** The most label values of a pool to keep; more than any pool has kinds of servers. */
 const MAX_KEPT = 256;
 
-/** Lengths of requests, in tokens, that an endpoint is meant for; both bounds belong to it. */
+/** The lengths of requests, in tokens, for an endpoint; both bounds are included. */
 interface ContextLengthRange {
   readonly min: number;
   readonly max: number;
 }
 
-/** Reads ranges out of a label, each value once. */
+/** Reads ranges from a label and parses each value once. */
 export class ContextLengthRanges {
   readonly #label: string;
   readonly #known = new Map<string, ContextLengthRange | null>();
@@ -24,12 +24,12 @@ export class ContextLengthRanges {
     this.#label = label;
   }
 
-  /** How many values are kept, at most 256. */
+  /** The number of kept values, at most 256. */
   get size(): number {
     return this.#known.size;
   }
 
-  /** @returns undefined without the label, null when it holds no range */
+  /** @returns undefined without the label, null when its value is no range */
   of({ labels }: Endpoint): ContextLengthRange | null | undefined {
     const text = labelOf(labels, this.#label);
     if (text === undefined) return undefined;
@@ -110,7 +110,7 @@ export const contextLengthAware = defineScorer({
   },
 });
 
-/** Tokens of the prompt: as counted, else estimated from its text. */
+/** Returns the counted tokens of the prompt; without a count, estimates them from its text. */
 function lengthOf({ request, attribute }: DecisionContext): number {
   return attribute(TOKENIZED_PROMPT)?.count ?? promptTokens(request);
 }

@@ -3,7 +3,7 @@ import type { Random } from "../../../base/clock/random.ts";
 import { defineFilter } from "../../../base/plugin/define.ts";
 import type { Candidates, Filter, FilterContext } from "../../../base/plugin/kinds.ts";
 
-/** The constants of the tree as v0.3 had them (scheduling 2.1). */
+/** The constants of v0.3's tree (scheduling 2.1). */
 const DEFAULTS = {
   kvCacheThreshold: 0.8,
   queueThresholdCritical: 5,
@@ -40,8 +40,8 @@ const parameters = z.strictObject({
 export type DecisionTreeParameters = z.output<typeof parameters>;
 
 /**
- * scheduling 2.2, 2.3. With `random-picker` behind it the whole scheduler of v0.3. What is not given comes from v0.3's
- * environment variables where the command finds them, else from `DEFAULTS`.
+ * scheduling 2.2, 2.3. With `random-picker` after it, this filter is the whole scheduler of v0.3. A missing parameter comes
+ * from v0.3's environment variables where the command finds them, else from `DEFAULTS`.
  */
 export const decisionTreeFilter = defineFilter({
   type: "decision-tree-filter",
@@ -52,16 +52,16 @@ export const decisionTreeFilter = defineFilter({
 });
 
 /**
- * The tree as steps that narrow one set. No step here can fail but the two predicates at the top and the one for LoRA, and
- * where those leave nothing the set stays as it was, which is what the tree's on-failure branches are about.
+ * The tree as steps that narrow one set. Only the two predicates at the top and the one for LoRA can fail. When they leave no
+ * candidate, the set stays as before: this is the on-failure branch of the tree.
  */
 class DecisionTree implements Filter {
   readonly refusal = "the request was dropped because backend resources are limited";
   readonly #settings: typeof DEFAULTS;
-  /** Indices of the candidates still in, ascending; the first `#size` count. */
+  /** Indices of the remaining candidates, ascending; only the first `#size` count. */
   #set = new Uint32Array(16);
   #size = 0;
-  /** By candidate; grown together with `#set`. */
+  /** By candidate; as long as `#set`. */
   #waiting = new Float64Array(16);
   #kvUsage = new Float64Array(16);
   #affinity = new Uint8Array(16);
@@ -79,8 +79,8 @@ class DecisionTree implements Filter {
   }
 
   /**
-   * Every candidate, with the figures of its last page whatever their age: v0.3 knew no stale ones, and an endpoint never
-   * scraped had zeros (scheduling 2.3(4)).
+   * Loads every candidate with its last scraped values, of any age. v0.3 knew no stale values, and an endpoint never scraped
+   * had zeros (scheduling 2.3(4)).
    */
   #load({ endpoints, count }: Candidates): void {
     if (count > this.#set.length) this.#grow(count);
@@ -98,7 +98,7 @@ class DecisionTree implements Filter {
     const all = this.#size;
     let short = 0;
     for (let i = 0; i < all; i++) if (this.#waiting[i]! < queuingThresholdLoRA) this.#set[short++] = i;
-    // With none the set has not been written to: it is still everybody.
+    // When `short` is 0, the loop has written nothing: the set still has all candidates.
     if (short > 0) {
       this.#size = short;
       this.#loraAffinity(candidates, model, random);
@@ -124,8 +124,8 @@ class DecisionTree implements Filter {
   }
 
   /**
-   * Keeps the lowest n-th of the range of values, n = how many they are. The tree divides queues in whole numbers, which for
-   * whole values is the same.
+   * Keeps the candidates in the lowest n-th of the range of values, with n candidates. The tree of v0.3 divides queues in whole
+   * numbers, which gives the same result for whole values.
    */
   #least(values: Float64Array): void {
     let low = Number.POSITIVE_INFINITY;
@@ -144,7 +144,10 @@ class DecisionTree implements Filter {
     this.#size = kept;
   }
 
-  /** Keeps those that have the adapter, or now and then those with room for it; everybody when there are neither. */
+  /**
+   * Keeps the candidates that have the adapter, or with some probability those with room for it. Keeps all when there are
+   * neither.
+   */
   #loraAffinity({ endpoints }: Candidates, model: string, random: Random): void {
     let having = 0;
     let roomy = 0;
@@ -179,7 +182,10 @@ const HAS = 1;
 const ROOM = 2;
 const NEITHER = 0;
 
-/** In v0.3 adapters that wait counted as active, too (scheduling 1.6); without LoRA figures there is never room (scheduling 2.3(6)). */
+/**
+ * v0.3 counted waiting adapters as active too (scheduling 1.6). Without LoRA metrics an endpoint has no room (scheduling
+ * 2.3(6)).
+ */
 function affinityOf(
   { loraRunning, loraWaiting, maxLora }: Candidates["endpoints"][number]["metrics"],
   model: string,

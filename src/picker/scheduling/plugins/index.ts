@@ -39,7 +39,7 @@ import { sessionIdProducer } from "./session/session-id-producer.ts";
 import { sessionTokenHook } from "./session/session-token-hook.ts";
 import { tokenizer, tokenProducer } from "./token-producer.ts";
 
-/** Every plugin type of this room. */
+/** All plugin types of this room. */
 export const SCHEDULING_PLUGINS: readonly PluginDefinition[] = [
   queueScorer,
   kvCacheUtilizationScorer,
@@ -82,7 +82,7 @@ export const SCHEDULING_PLUGINS: readonly PluginDefinition[] = [
   encodeFilter,
   disaggHeadersHandler,
   prefillHeaderHandler,
-  // The one that is made where none is configured comes first.
+  // The default producer of its keys must be the first one.
   tokenProducer,
   tokenizer,
   prefixCacheAffinityFilter,

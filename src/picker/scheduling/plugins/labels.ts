@@ -22,7 +22,7 @@ const requirement = z
 
 type Requirement = z.output<typeof requirement>;
 
-/** A selector of labels as Kubernetes writes them. */
+/** A label selector as in Kubernetes. */
 const labelSelector = z.strictObject({
   matchLabels: z.record(z.string(), z.string()).nullish().describe("Labels and the values they must have."),
   matchExpressions: z
@@ -33,14 +33,14 @@ const labelSelector = z.strictObject({
     ),
 });
 
-/** Whether labels have everything that a selector asks for; one that asks for nothing takes all. */
+/** Whether labels meet all conditions of a selector. A selector without conditions takes all. */
 function selects({ matchLabels, matchExpressions }: z.output<typeof labelSelector>, labels: Labels): boolean {
   for (const key in matchLabels) if (labelOf(labels, key) !== matchLabels[key]) return false;
   for (const condition of matchExpressions ?? []) if (!holds(condition, labelOf(labels, condition.key))) return false;
   return true;
 }
 
-/** The value of a label, or undefined: no label is what every object inherits. */
+/** Returns the value of a label, or undefined. Inherited properties of an object are no labels. */
 export function labelOf(labels: Labels, key: string): string | undefined {
   return Object.hasOwn(labels, key) ? labels[key] : undefined;
 }
@@ -105,7 +105,7 @@ function byLabels(selector: Parameters<typeof selects>[0]): Filter {
   };
 }
 
-/** The label of a pod that says for which stages of disaggregated serving it is there (scheduling 3.7.1). */
+/** The pod label that names the stages of disaggregated serving for which the pod exists (scheduling 3.7.1). */
 const ROLE = "llm-d.ai/role";
 
 /** scheduling 3.15 */

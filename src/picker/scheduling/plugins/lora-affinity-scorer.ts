@@ -1,10 +1,7 @@
 import type { EndpointMetrics } from "../../../base/inference/endpoint.ts";
 import { defineScorer } from "../../../base/plugin/define.ts";
 
-/**
- * scheduling 3.9. An endpoint whose metrics cannot be believed gets the worst score of those that can, as every stale
- * value does.
- */
+/** scheduling 3.9. An endpoint with stale metrics gets the worst score of the others, as for every stale value. */
 export const loraAffinityScorer = defineScorer({
   type: "lora-affinity-scorer",
   describe: "Prefers endpoints that run the requested LoRA adapter, then those with room for one more.",

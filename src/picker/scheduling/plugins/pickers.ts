@@ -3,14 +3,14 @@ import type { Random } from "../../../base/clock/random.ts";
 import { definePicker } from "../../../base/plugin/define.ts";
 import type { PickContext, Picker } from "../../../base/plugin/kinds.ts";
 
-/** The parameter all pickers share (scheduling 3.8). */
+/** The parameter of all pickers (scheduling 3.8). */
 const maxNumOfEndpoints = z
   .int()
   .default(1)
   .transform((value) => Math.max(1, value))
   .describe("How many endpoints are offered to the proxy, best first, at most 8; 0 or less counts as 1.");
 
-/** Places that are put in order: as many as a scheduling result lists. */
+/** Places that a picker puts in order: as many as a result lists. */
 const ORDERED = 8;
 
 /** scheduling 3.8 */
@@ -22,8 +22,8 @@ export const maxScorePicker = definePicker({
 });
 
 /**
- * Orders the first eight places only, in two passes over the candidates: the first finds the eighth best total, the
- * second parts those above it from those equal to it. Chance is drawn where totals are equal and nowhere else.
+ * Orders only the first eight places, in two passes over the candidates. The first pass finds the eighth best total. The second
+ * pass separates the totals above it from those equal to it. Only equal totals draw random numbers.
  */
 class MaxScorePicker implements Picker {
   readonly maxNumOfEndpoints: number;
@@ -66,7 +66,7 @@ class MaxScorePicker implements Picker {
     return tied;
   }
 
-  /** The total of the last place that is ordered. */
+  /** Returns the total of the last ordered place. */
   #threshold(totals: Float64Array, count: number, places: number): number {
     const best = this.#best;
     best.fill(Number.NEGATIVE_INFINITY, 0, places);
@@ -129,7 +129,7 @@ export const randomPicker = definePicker({
   }),
 });
 
-/** Half a step of `Random.next`: keeps draws off 0, whose logarithm is none. */
+/** Half a step of `Random.next`: keeps draws above 0, because 0 has no logarithm. */
 const HALF_STEP = 2 ** -33;
 
 /** scheduling 3.8 */
@@ -141,9 +141,9 @@ export const weightedRandomPicker = definePicker({
 });
 
 /**
- * Weighted sampling without replacement by keys U^(1/total), the highest first (Efraimidis and Spirakis, 2006). Kept as
- * logarithms, ln(U)/total, which have the same order and do not run out at small totals. One draw per candidate with a total
- * above 0; those without come behind, in random order.
+ * Weighted sampling without replacement by keys U^(1/total), the highest first (Efraimidis and Spirakis, 2006). The keys are
+ * logarithms, ln(U)/total: they have the same order and do not underflow at small totals. Each candidate with a total above 0
+ * needs one draw. The others follow in random order.
  */
 class WeightedRandomPicker implements Picker {
   readonly byChance = true;
@@ -155,7 +155,7 @@ class WeightedRandomPicker implements Picker {
     this.maxNumOfEndpoints = max;
   }
 
-  /** @returns how many had a chance to be first */
+  /** @returns the number of candidates that had a chance to be first */
   pick({ candidates, totals, random, order }: PickContext): number {
     const { count } = candidates;
     if (count > this.#keys.length) this.#keys = new Float64Array(2 ** Math.ceil(Math.log2(count)));
@@ -184,7 +184,7 @@ function swap(order: Uint32Array, a: number, b: number): void {
   order[b] = index;
 }
 
-/** Not a published type: the yardstick that the demo and the benchmarks compare with. */
+/** Not a published type. The demo and the benchmarks compare other policies with it. */
 export const roundRobinPicker = definePicker({
   type: "round-robin-picker",
   describe: "Takes the candidates in turn and ignores their scores; for comparisons, not for production.",
@@ -194,7 +194,7 @@ export const roundRobinPicker = definePicker({
 
 class RoundRobinPicker implements Picker {
   readonly maxNumOfEndpoints: number;
-  /** Whose turn it was, as a place among the candidates. */
+  /** The place of the last pick among the candidates. */
   memory = -1;
 
   constructor(max: number) {

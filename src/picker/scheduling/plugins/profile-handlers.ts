@@ -8,7 +8,7 @@ import type { ProfileHandler } from "../../../base/plugin/kinds.ts";
 
 const NOTHING: readonly string[] = [];
 
-/** scheduling 3.7: what runs where the configuration names no handler. */
+/** scheduling 3.7. The handler of a configuration that names none. */
 export const singleProfileHandler = defineProfileHandler({
   type: "single-profile-handler",
   describe: "Runs the only profile, once; its result is the answer.",
@@ -35,7 +35,7 @@ const parameters = z.strictObject({
     .describe("The profile of requests without that header, or with a blank one."),
 });
 
-/** scheduling 3.7, for callers that ask once per stage and know themselves for which. */
+/** scheduling 3.7. For clients that send one request for each stage and name the profile in a header. */
 export const headerProfileHandler = defineProfileHandler({
   type: "header-profile-handler",
   describe:

@@ -5,7 +5,7 @@ import { defineRequestHook } from "../../../base/plugin/define.ts";
 import type { RequestHook, ResponseCompleteContext, TokenUsage } from "../../../base/plugin/kinds.ts";
 
 const DEFAULT_NAMESPACE = "envoy.lb";
-/** Characters of an expression. */
+/** The most characters of an expression. */
 const MAX_EXPRESSION = 4096;
 
 const attribute = z.strictObject({
@@ -36,12 +36,12 @@ export const requestAttributeReporter = defineRequestHook({
 });
 
 /**
- * Makes a bad expression a mistake of the configuration. The parameters keep its text all the same: by what they say two
- * configurations are told apart, and of functions nobody can say whether they do the same.
+ * Reports a bad expression as an error of the configuration. The parameters keep the text of the expression, because two
+ * configurations are compared by their text: compiled functions cannot be compared.
  */
 function compilesTo(result: "number" | "boolean") {
   return (text: string, context: z.RefinementCtx): void => {
-    // Told already, or allowed.
+    // Already reported, or allowed.
     if (text === "" || text.length > MAX_EXPRESSION) return;
     try {
       compileUsageExpression(text, result);
@@ -62,7 +62,7 @@ class AttributeReporter implements RequestHook {
     this.#condition = condition === "" ? undefined : compileUsageExpression(condition, "boolean");
   }
 
-  /** @throws SluiceError EXPRESSION_FAILED; nothing is written then */
+  /** @throws SluiceError EXPRESSION_FAILED; then no metadata is written */
   responseComplete(context: ResponseCompleteContext): void {
     if (context.usage === undefined || context.cause !== "natural") return;
     const key = this.#key;
@@ -72,15 +72,15 @@ class AttributeReporter implements RequestHook {
     const value = typeof result === "bigint" ? Number(result) : result;
     if (typeof value !== "number" || !Number.isFinite(value))
       throw new SluiceError("EXPRESSION_FAILED", `the expression of ${key.name} yields ${kindOf(value)}, not a number`);
-    // Costs are whole numbers in the reference, which cuts fractions off.
+    // A cost is a whole number in the reference, which cuts off fractions.
     const whole = Math.trunc(value);
     if (whole !== 0) context.setMetadata(key.namespace || DEFAULT_NAMESPACE, key.name, whole);
   }
 }
 
 /**
- * The variable `usage`: the three counts always, 0 where the answer doesn't say, and the cached tokens where it does,
- * also under the name that v1.5 misspelt.
+ * Returns the variable `usage`. It always has the three counts, 0 where the answer has none. It has the cached tokens where the
+ * answer has them, also under the name that v1.5 misspelt.
  */
 function variableOf(usage: TokenUsage): Readonly<Record<string, unknown>> {
   const counts = {
@@ -103,7 +103,7 @@ function kindOf(value: unknown): string {
  */
 type UsageExpression = (usage: Readonly<Record<string, unknown>>) => unknown;
 
-/** What a result may be; `dyn` = known at run time only. */
+/** The types of a result; `dyn` = known only at run time. */
 const RESULTS = {
   number: new Set(["int", "double", "dyn"]),
   boolean: new Set(["bool", "dyn"]),
@@ -113,7 +113,7 @@ let environment: Environment | undefined;
 
 /**
  * Compiles a CEL expression.
- * @param result what it must yield, as far as that can be told without running it
+ * @param result the type that it must return, as far as the compiler can check
  * @throws SluiceError EXPRESSION_INVALID with line and column inside `text`
  */
 function compileUsageExpression(text: string, result: keyof typeof RESULTS): UsageExpression {
@@ -137,7 +137,7 @@ function compileUsageExpression(text: string, result: keyof typeof RESULTS): Usa
   };
 }
 
-/** What is wrong, in one line with the place: the library's own message draws the expression over several. */
+/** Returns the problem and its place in one line: the library's own message draws the expression over several lines. */
 function problemOf(error: unknown, text: string): string {
   const { summary, range } = error as Partial<ParseError>;
   if (summary === undefined || range === undefined) return messageOf(error);
@@ -146,8 +146,8 @@ function problemOf(error: unknown, text: string): string {
 }
 
 /**
- * Token counts are doubles, as they are in the reference, whose documentation nevertheless adds and multiplies them with
- * integer literals: plain CEL refuses that, so the mixed operators are added.
+ * Token counts are doubles, as in the reference. The reference's documentation adds and multiplies them with integer literals,
+ * which plain CEL refuses. So this environment adds the mixed operators.
  */
 function createEnvironment(): Environment {
   const created = new Environment({ limits: { maxAstNodes: 1000, maxDepth: 50 } }).registerVariable("usage", "map");

@@ -53,9 +53,9 @@ const parameters = z
 type Settings = z.output<typeof parameters>;
 
 /**
- * scheduling 3.11. What it writes is read by whatever hashes or counts prompts; where it writes nothing, they take the
- * bytes of the prompt, four to a token. So does the backend `estimate` itself: it writes only where images or films make
- * a difference, and costs nothing but a look for them otherwise.
+ * scheduling 3.11. Plugins that hash or count prompts read its values. Without a value, they use the bytes of the prompt, four
+ * to a token. The backend `estimate` writes a value only for prompts with images or films: for other prompts it costs only the
+ * search for such parts.
  */
 export const tokenProducer = defineProducer({
   type: "token-producer",
@@ -94,7 +94,7 @@ function create(settings: Settings, { clock, random }: PluginContext): Producer 
   const client = new RenderClient({ ...options, modelName: settings.modelName }, clock);
   return {
     prepare: (request, signal) => client.tokens(request, signal),
-    // Which of the two counts for a request, the client knows.
+    // Which of the two timeouts applies depends on the request, so the budget is the larger one.
     prepareBudget: Math.max(options.timeout, options.mmTimeout),
     produce(context) {
       const { prepared } = context;

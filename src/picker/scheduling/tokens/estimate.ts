@@ -6,28 +6,24 @@ import { type EstimateParameters, imageSize, imageTokens, videoTokens } from "./
 import { TokenBuffer } from "./token-buffer.ts";
 
 /**
- * Tokens without a tokenizer: text counts by what is known of the model's bytes per token, four bytes of it as received
- * are packed into one number; an image or a film is as many copies of one number as it is estimated to take tokens
- * (scheduling 3.11).
+ * Counts tokens without a tokenizer. Text counts by the known bytes per token of the model, and four received bytes are packed
+ * into one number. An image or a film is one number, repeated as often as its estimated tokens (scheduling 3.11).
  *
- * The bytes are those that are hashed where nothing was tokenised, so a text has the same prefix either way; only a
- * prompt with images or films is worth a copy. Sounds count by their size, which is what their bytes do anyway.
+ * These are the bytes that are hashed where no producer has tokenized, so a text has the same prefix either way. Only prompts
+ * with images or films need the copy. Sounds count by their size, as their bytes already do.
  */
 export class TokenEstimate {
   readonly #parameters: EstimateParameters;
   readonly #hasher: BlockHasher;
   readonly #hashes = new BlockHashes();
 
-  /**
-   * @param key0 32 secret random bits: whose image is whose cannot be forged
-   * @param key1 32 more
-   */
+  /** @param key0 32 secret random bits: with them clients cannot forge the number of an image @param key1 32 more */
   constructor(parameters: EstimateParameters, key0: number, key1: number) {
     this.#parameters = parameters;
     this.#hasher = new BlockHasher(key0, key1);
   }
 
-  /** Undefined where the bytes themselves are the tokens: there are no images and no films. */
+  /** Undefined for a prompt without images and films: its bytes count as the tokens. */
   of(request: InferenceRequest): TokenizedPrompt | undefined {
     const parts = mediaParts(request).filter(({ kind }) => kind !== "audio");
     if (parts.length === 0) return undefined;
@@ -60,7 +56,7 @@ export class TokenEstimate {
     return imageTokens(this.#parameters, imageSize(body, start, end));
   }
 
-  /** One hash over the whole address or data. */
+  /** Returns one hash of the whole address or data. */
   #placeholder(body: Uint8Array, part: MediaPart): number {
     const blockTokens = Math.ceil((part.end - part.start) / HASHED_BYTES_PER_TOKEN);
     this.#hasher.hash({ body, prompts: [[part]], cacheSalt: "", targetModel: "" }, blockTokens, 1, this.#hashes);
@@ -68,7 +64,7 @@ export class TokenEstimate {
   }
 }
 
-/** Tokens that four received bytes of the prompts' text stand for. */
+/** Returns the tokens in four received bytes of the prompts' text. */
 function tokensPerUnit(request: InferenceRequest, parts: readonly MediaPart[]): number {
   const { bytesPerToken = USUAL_BYTES_PER_TOKEN, escapeBytes = 0 } = request;
   const received = parts.reduce((sum, { start, end }) => sum - (end - start), promptBytes(request));
@@ -76,7 +72,7 @@ function tokensPerUnit(request: InferenceRequest, parts: readonly MediaPart[]): 
   return (HASHED_BYTES_PER_TOKEN * share) / bytesPerToken;
 }
 
-/** What a buffer for all of it needs, in tokens; each part and each prompt may begin with padding. */
+/** Returns the tokens that a buffer for the whole prompt needs; each part and each prompt may begin with padding. */
 function capacity(request: InferenceRequest, parts: readonly MediaPart[], counts: readonly number[]): number {
   let bytes = promptBytes(request);
   let tokens = request.prompts.length + parts.length + 1;

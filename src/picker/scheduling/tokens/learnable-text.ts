@@ -6,8 +6,8 @@ const QUOTE = 0x22;
 const OPEN_ARRAY = 0x5b;
 
 /**
- * Whether the prompts are text, and no lists of token ids, whose bytes per token say nothing of text's.
- * @param request its prompts as ranges of `body`
+ * Whether the prompts are text. Lists of token ids show nothing about the bytes per token of text.
+ * @param request its prompts are ranges of `body`
  */
 export function isText({ answerFormat, prompts }: ParsedBody, body: Uint8Array): boolean {
   // vLLM's gRPC API takes token ids.
@@ -20,20 +20,21 @@ export function isText({ answerFormat, prompts }: ParsedBody, body: Uint8Array):
 }
 
 /**
- * Bytes of text that the answer's count of tokens is to be held against.
- * @returns NaN where nothing is to be learned: another request's turn, too little text, or something else than text
+ * Returns the bytes of text to compare with the token count of the answer.
+ * @returns NaN where the process learns nothing: it is another request's turn, the text is too short, or the prompt is not only
+ *   text
  */
 export function textToLearnFrom(learner: BytesPerToken, request: InferenceRequest): number {
   const text = textBytes(request);
-  // Asked last of what costs nothing: a request that nothing can be learned from takes nobody's turn.
+  // `isDue` uses up the turn, so it is the last cheap check: a request that fails the others takes no turn.
   const isWorthALook =
     text >= LEAST_TEXT && promptBytes(request) <= MOST_RECEIVED && learner.isDue(request.targetModel);
   return isWorthALook && isTextAlone(request) ? text : Number.NaN;
 }
 
 /**
- * Whether there is nothing else than text: no token ids, images, films, sounds. What those come to in tokens has nothing to
- * do with the bytes of their data or of their address.
+ * Whether the prompt is only text, without token ids, images, films and sounds. Their token count does not depend on the bytes
+ * of their data or address.
  */
 function isTextAlone(request: InferenceRequest): boolean {
   return isText(request, request.body) && mediaParts(request).length === 0;

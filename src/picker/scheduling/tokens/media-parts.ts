@@ -1,16 +1,16 @@
 import type { ByteRange, InferenceRequest } from "../../../base/inference/request.ts";
 
-/** An image, a film or a sound in a conversation: where in the body its address or its data stands, without the quotes. */
+/** An image, a film or a sound in a conversation: the place in the body of its address or its data, without the quotes. */
 export interface MediaPart extends ByteRange {
   readonly kind: "image" | "video" | "audio";
 }
 
-/** Parts of one request that are told from text. */
+/** The most parts of one request; the rest counts as text. */
 export const MAX_PARTS = 1024;
-/** Objects that deep may hold a part; nothing that the APIs know comes near. */
+/** The deepest object that may hold a part. No API comes near this depth. */
 const MAX_DEPTH = 64;
 
-/** Bytes in which a string's end is looked for one by one. */
+/** Bytes in which a loop searches for the end of a string. */
 const NEAR = 64;
 
 const QUOTE = 0x22;
@@ -18,7 +18,7 @@ const COMMA = 0x2c;
 const COLON = 0x3a;
 const BACKSLASH = 0x5c;
 
-// Keys that matter, as small integers.
+// The keys that matter, as small integers.
 const OTHER = 0;
 const URL = 1;
 const DATA = 2;
@@ -36,19 +36,19 @@ const KEYS: readonly (readonly [number, string])[] = [
   [AUDIO_URL, "audio_url"],
   [INPUT_AUDIO, "input_audio"],
 ];
-/** What base64 of PNG, JPEG, GIF and WebP files begins with. */
+/** The beginnings of PNG, JPEG, GIF and WebP files in base64. */
 const IMAGE_MAGIC: readonly string[] = ["iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR"];
 
-/** The key of each object that is open around the place of the walk; shared because a walk never yields. */
+/** The key of each object around the current position. One array serves all walks, because a walk never yields. */
 const around = new Uint8Array(MAX_DEPTH);
 
 /**
- * Where the parts of a request's prompts are that are no text: `image_url`, `video_url`, `audio_url`, `input_audio` of
- * chats, `image_url` of the responses API, the `source` of images in messages.
+ * Returns the places of the parts that are no text. These are `image_url`, `video_url`, `audio_url`, `input_audio` of chats,
+ * `image_url` of the responses API, and the `source` of images in messages.
  *
- * A walk over JSON that a parser has found to be valid, from string to string; the inside of a string, which is what
- * the prompts of completions are, holds no parts.
- * @returns in the order of the body's ranges, `MAX_PARTS` at most
+ * The function walks over JSON that a parser has found valid, from string to string. The prompts of completions are the inside
+ * of one string and hold no parts.
+ * @returns in the order of the body's ranges, at most `MAX_PARTS`
  */
 export function mediaParts({ body, prompts }: Pick<InferenceRequest, "body" | "prompts">): MediaPart[] {
   const parts: MediaPart[] = [];
@@ -78,7 +78,7 @@ function walk(body: Uint8Array, { start, end }: ByteRange, parts: MediaPart[]): 
     } else if (c === COMMA) {
       key = OTHER;
     } else if ((c | 0x20) === 0x7b) {
-      // 0x20 makes a bracket a brace.
+      // 0x20 turns a bracket into a brace.
       depth++;
       if (depth < MAX_DEPTH) around[depth] = key;
       key = OTHER;
@@ -86,11 +86,11 @@ function walk(body: Uint8Array, { start, end }: ByteRange, parts: MediaPart[]): 
   }
 }
 
-/** Offset of the quote that ends the string whose inside begins at `from`; `end` when there is none. */
+/** Returns the offset of the quote that ends the string whose inside begins at `from`; `end` when there is none. */
 function closingQuote(body: Uint8Array, from: number, end: number): number {
   let at = from;
   for (;;) {
-    // A call costs as much as a hundred bytes here, and text that holds JSON has a quote every ten.
+    // A call costs as much as a hundred bytes here, and text that holds JSON has a quote every ten bytes.
     const near = Math.min(end, at + NEAR);
     while (at < near && body[at] !== QUOTE) at++;
     if (at === near) at = body.indexOf(QUOTE, at);
@@ -125,7 +125,7 @@ function kindOf(
   if (key === VIDEO_URL || (parent === VIDEO_URL && key === URL)) return "video";
   if (key === AUDIO_URL || (parent === AUDIO_URL && key === URL) || (parent === INPUT_AUDIO && key === DATA))
     return "audio";
-  // Documents have a source, too, whose data may be plain text.
+  // Documents have a source too, whose data may be plain text.
   if (parent === SOURCE && key === DATA)
     return IMAGE_MAGIC.some((magic) => startsWith(body, start, end, magic)) ? "image" : undefined;
   return parent === SOURCE && key === URL ? "image" : undefined;

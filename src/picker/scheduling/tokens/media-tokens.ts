@@ -2,7 +2,9 @@ import { z } from "zod";
 import type { HeaderList } from "../../../base/inference/headers.ts";
 import { startsWith } from "./media-parts.ts";
 
-/** The most that one image or film counts, whatever its head, the configuration or a header says. */
+/**
+ * The most tokens that one image or film counts. This limit goes before its file header, the configuration and request headers.
+ */
 const MAX_PART_TOKENS = 65_536;
 
 const pixels = z.int().min(1).max(65_535);
@@ -48,18 +50,15 @@ export const estimateParameters = z.strictObject({ image: image.prefault({}), vi
 
 export type EstimateParameters = z.output<typeof estimateParameters>;
 
-/**
- * Tokens that an image takes in a prompt, from 1 up.
- * @param size as its head says, where that could be read
- */
+/** Returns the tokens of an image in a prompt, from 1 up. @param size from the file header, where it is readable */
 export function imageTokens({ image }: EstimateParameters, size: Resolution | undefined): number {
   if (image.mode === "static") return image.static.staticToken;
   return area(size ?? image.defaultResolution, image.dynamic.factor);
 }
 
 /**
- * Tokens that each film of a request takes, from 1 up. What its headers `x-llm-d-video-*` say of length, size and rate
- * goes before the configuration.
+ * Returns the tokens of each film of a request, from 1 up. The request headers `x-llm-d-video-*` with length, size and rate go
+ * before the configuration.
  */
 export function videoTokens({ video }: EstimateParameters, headers: HeaderList): number {
   const { tokensPerFrame, maxVideoTokens } = video;
@@ -113,9 +112,9 @@ interface Resolution {
   readonly height: number;
 }
 
-/** Segments looked at on the way to a JPEG file's dimensions. */
+/** The most segments to read on the way to the dimensions of a JPEG file. */
 const MAX_SEGMENTS = 256;
-/** Characters within which the data of a `data:` address begins. */
+/** The most characters before the data of a `data:` address. */
 const LONGEST_MEDIA_TYPE = 128;
 
 const SEXTETS = new Int8Array(256).fill(-1);
@@ -123,9 +122,8 @@ for (const [value, letter] of [..."ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrs
   SEXTETS[letter.charCodeAt(0)] = value;
 
 /**
- * The dimensions of a PNG, GIF or JPEG file that is given as a `data:` address or as bare base64, read from its head
- * alone.
- * @returns undefined for addresses of other kinds, other formats and damaged files
+ * Reads the dimensions of a PNG, GIF or JPEG file from its file header. The file is a `data:` address or bare base64.
+ * @returns undefined for other addresses, other formats and damaged files
  */
 export function imageSize(body: Uint8Array, start: number, end: number): Resolution | undefined {
   const data = startsWith(body, start, end, "data:") ? base64Begin(body, start, end) : start;
@@ -154,14 +152,14 @@ function sizeOf(at: (index: number) => number): Resolution | undefined {
   return undefined;
 }
 
-/** Offset of the first character of the data; -1 when it is not base64. */
+/** Returns the offset of the first character of the data; -1 when it is not base64. */
 function base64Begin(body: Uint8Array, start: number, end: number): number {
   const comma = body.indexOf(0x2c, start);
   if (comma < 0 || comma >= Math.min(end, start + LONGEST_MEDIA_TYPE)) return -1;
   return comma - start >= 7 && startsWith(body, comma - 7, comma, ";base64") ? comma + 1 : -1;
 }
 
-/** Byte `index` of base64 text; NaN where there is none, which no comparison above takes for anything. */
+/** Returns byte `index` of base64 text; NaN where there is none, which equals no value in a comparison. */
 function byteAt(body: Uint8Array, start: number, end: number, index: number): number {
   const rest = index % 3;
   const first = start + Math.floor(index / 3) * 4 + rest;

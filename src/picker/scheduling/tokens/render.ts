@@ -6,26 +6,26 @@ import type { TokenizedPrompt } from "../../../base/plugin/keys.ts";
 import { mediaParts } from "./media-parts.ts";
 import { TokenBuffer } from "./token-buffer.ts";
 
-/** Bytes of one answer. Token lists take about seven a token; features of images come along. */
+/** The most bytes of one answer. A token takes about seven bytes in a list; features of images come in addition. */
 export const MAX_RENDER_BYTES = 16 * 2 ** 20;
-/** Bytes of all questions and answers under way together. */
+/** The most bytes of all running calls, requests and answers together. */
 export const MAX_BYTES_UNDER_WAY = 128 * 2 ** 20;
 
 export interface RenderOptions {
-  /** Without a slash at its end. */
+  /** Without a slash at the end. */
   readonly url: string;
-  /** Milliseconds for a request of text alone. */
+  /** Milliseconds for a request with text only. */
   readonly timeout: number;
-  /** Milliseconds for one with images, films or sounds, which the server may have to fetch. */
+  /** Milliseconds for a request with images, films or sounds, which the server may have to fetch. */
   readonly mmTimeout: number;
-  /** Takes the place of the model's name in what is sent; undefined = as the client named it. */
+  /** The model name in the request to the render server; undefined = the client's name. */
   readonly modelName: string | undefined;
 }
 
 /**
- * Asks a vLLM render server for the tokens of a prompt (scheduling 3.11). It is sent the body and nothing else of a
- * request, is asked at the one configured address only (a redirect is a failure), and its words appear in no error: they
- * may hold parts of prompts.
+ * Asks a vLLM render server for the tokens of a prompt (scheduling 3.11). The client sends only the body of a request, and only
+ * to the configured address (a redirect is a failure). Error messages never quote the server's answer, because it may hold
+ * parts of prompts.
  */
 export class RenderClient {
   readonly #options: RenderOptions;
@@ -37,13 +37,13 @@ export class RenderClient {
     this.#clock = clock;
   }
 
-  /** Bytes of questions and answers under way, at most `MAX_BYTES_UNDER_WAY`. */
+  /** Bytes of the running calls, at most `MAX_BYTES_UNDER_WAY`. */
   get bytesUnderWay(): number {
     return this.#bytes;
   }
 
   /**
-   * @returns undefined for APIs that such servers do not render, and for prompts without tokens
+   * @returns undefined for APIs that render servers do not support, and for prompts without tokens
    * @throws SluiceError RENDER_FAILED, RENDER_STATUS, RENDER_ANSWER, RENDER_TIMEOUT, RENDER_LIMIT; the signal's reason
    */
   async tokens(request: InferenceRequest, signal: AbortSignal): Promise<TokenizedPrompt | undefined> {
@@ -97,13 +97,13 @@ export class RenderClient {
   }
 }
 
-/** The whole answer. @param take called with the size of each piece before it is kept */
+/** Returns the whole answer. @param take called with the size of each piece before the piece is kept */
 async function read(response: Response, take: (bytes: number) => void): Promise<string> {
   const pieces: string[] = [];
   if (response.body === null) return "";
   const decoder = new TextDecoder();
   let length = 0;
-  // Leaving the loop by an error cancels the stream, and with it the connection.
+  // An error that leaves the loop cancels the stream and closes the connection.
   const reader = response.body.getReader();
   try {
     for (;;) {
@@ -129,7 +129,7 @@ function parse(text: string, url: string): unknown {
   }
 }
 
-/** Where a request of that API is rendered; undefined = nowhere. */
+/** Returns the path that renders a request of that API; undefined = none. */
 function renderPath(headers: HeaderList): string | undefined {
   const [path = ""] = requestPath(headers).split("?", 1);
   const api = path.endsWith("/render") ? path.slice(0, -"/render".length) : path;
@@ -137,12 +137,12 @@ function renderPath(headers: HeaderList): string | undefined {
   return api.endsWith("/completions") ? "/v1/completions/render" : undefined;
 }
 
-/** The body with another value of its member `model`. */
+/** Returns the body with another value of its member `model`. */
 function withModel({ body, modelRange, modelInsertAt }: InferenceRequest, model: string): Uint8Array {
   if (modelRange === undefined && modelInsertAt < 0) return body;
   const start = modelRange?.start ?? modelInsertAt;
   const end = modelRange?.end ?? modelInsertAt;
-  // Whatever has a prompt has another member behind the one that is put in.
+  // Each body with a prompt has another member after the inserted one, so the comma is right.
   const name = modelRange === undefined ? `"model":${JSON.stringify(model)},` : JSON.stringify(model);
   const bytes = new TextEncoder().encode(name);
   const changed = new Uint8Array(body.length - (end - start) + bytes.length);
@@ -155,11 +155,12 @@ function withModel({ body, modelRange, modelInsertAt }: InferenceRequest, model:
 const MAX_TOKEN = 2 ** 32 - 1;
 
 /**
- * The tokens in a render server's answer. Servers answer with one object for a chat and a list of them for completions,
- * tokens in `token_ids`; earlier ones with `[conversation, [prompt]]` and `[prompt, ...]`, tokens in `prompt_token_ids`.
+ * Returns the tokens in a render server's answer. Newer servers answer with one object for a chat and a list of objects for
+ * completions, with the tokens in `token_ids`. Earlier ones answer with `[conversation, [prompt]]` and `[prompt, ...]`, with
+ * the tokens in `prompt_token_ids`.
  *
- * Where images stand, their placeholders are all the same token: each gets another one that is made from the image's
- * hash, so that prompts with different images differ.
+ * All images have the same placeholder token. Each gets another token, made from the image's hash, so that prompts with
+ * different images differ.
  *
  * @returns one prompt per object; undefined when there are no tokens at all
  * @throws SluiceError RENDER_ANSWER for anything else
@@ -179,7 +180,7 @@ export function renderedTokens(answer: unknown): TokenizedPrompt | undefined {
 
 function prompts(answer: unknown): readonly unknown[] {
   if (!Array.isArray(answer)) return [answer];
-  // A conversation is a list of messages; prompts are objects.
+  // A conversation is an array of messages; prompts are objects.
   return answer.length === 2 && Array.isArray(answer[0]) && Array.isArray(answer[1]) ? answer[1] : answer;
 }
 
@@ -192,7 +193,9 @@ function tokenList(prompt: unknown): readonly number[] {
   return tokens;
 }
 
-/** @param features `mm_hashes` and `mm_placeholders`, each a list per modality; whatever is not of that shape is left alone */
+/**
+ * @param features `mm_hashes` and `mm_placeholders`, each a list per modality; the function ignores anything of another shape
+ */
 function markMedia(tokens: unknown[], features: unknown): void {
   const { mm_hashes: hashes, mm_placeholders: placeholders } = objectOf(features);
   for (const [modality, places] of Object.entries(objectOf(placeholders))) {
@@ -210,7 +213,7 @@ function objectOf(value: unknown): Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
 }
 
-/** The 32-bit hash of Fowler, Noll and Vo, over UTF-16 units: what it is given is a good hash already. */
+/** The 32-bit hash of Fowler, Noll and Vo, over UTF-16 units. Its input is already a good hash. */
 function fnv1a(text: string): number {
   let hash = 0x811c9dc5;
   for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);

@@ -43,7 +43,7 @@ export const alwaysDisaggPdDecider = defineDecider({
   create: () => ({ decide: () => true }),
 });
 
-/** scheduling 3.7.1; what counts as a part, and what goes unseen, is `mediaParts`' to say: bodies that are not JSON have none. */
+/** scheduling 3.7.1. `mediaParts` defines the parts that count; bodies that are not JSON have none. */
 export const alwaysDisaggMultimodalDecider = defineDecider({
   type: "always-disagg-multimodal-decider",
   describe: "In favour of a stage for every request with images, sounds or videos in its prompt.",

@@ -6,31 +6,31 @@ import type { Logger } from "../../../../base/telemetry/logger.ts";
 import { RateLimitedLog } from "../../../../base/telemetry/rate-limited-log.ts";
 import { refusePromise } from "../../plugin-calls.ts";
 
-/** The stages of disaggregated serving, and who decides about them. */
+/** The stages of disaggregated serving and their deciders. */
 interface DisaggSettings {
   readonly prefillFirst: boolean;
-  /** Names of profiles; undefined = there is no such stage. */
+  /** Names of profiles; undefined = the stage does not exist. */
   readonly decode: string;
   readonly prefill: string;
   readonly encode: string | undefined;
-  /** Undefined: the stage is skipped, unless prefill comes first. */
+  /** Undefined: sluice skips the stage, unless prefill is first. */
   readonly prefillDecider: Decider | undefined;
   readonly encodeDecider: Decider | undefined;
-  /** Told of deciders that fail. */
+  /** Gets the errors of deciders. */
   readonly log: Logger;
   readonly clock: Clock;
 }
 
-/** Milliseconds between two words about one stage's decider. */
+/** Milliseconds between two log lines about the decider of one stage. */
 const TELL_EVERY = 10_000;
 
 const NOTHING: readonly string[] = [];
 
 /**
- * Runs up to three profiles per request, each in a step of its own so that a later one can depend on what an earlier one
- * chose: decode, encode, prefill or prefill, encode, decode. Only decode has to find an endpoint, and it is always the
- * primary one: what another stage would have done, its endpoint does itself (scheduling 3.7.1). A decider that fails is told
- * in the log and counts as one that says no.
+ * Runs up to three profiles per request, each in its own step: a later profile can depend on the choice of an earlier one. The
+ * order is decode, encode, prefill or prefill, encode, decode. Only decode must find an endpoint, and it is always the primary
+ * profile: its endpoint does the work of the missing stages (scheduling 3.7.1). A decider that fails is logged and counts as a
+ * no.
  */
 export class DisaggStages implements ProfileHandler {
   readonly #settings: DisaggSettings;
@@ -69,7 +69,7 @@ export class DisaggStages implements ProfileHandler {
     return prefilled ? "prefill-decode" : "decode-only";
   }
 
-  /** Each decider is asked at most once: what comes behind a stage that ran does not ask for it again. */
+  /** Each decider runs at most once: after a stage that ran, its decider does not run again. */
   #decodeFirst({ request, profiles, results }: ProfilePickContext): readonly string[] {
     const { decode, prefill, encode } = this.#settings;
     if (!results.has(decode)) return profiles.includes(decode) ? this.#decode : NOTHING;
@@ -89,14 +89,17 @@ export class DisaggStages implements ProfileHandler {
     return profiles.includes(decode) ? this.#decode : NOTHING;
   }
 
-  /** Handlers see no request attributes, so a prompt's tokens are estimated from its text also where somebody counted them. */
+  /**
+   * Handlers have no access to request attributes. So the prompt's tokens are estimated from its text, even where a producer
+   * counted them.
+   */
   #decides(stage: "prefill" | "encode", request: InferenceRequest, result: ProfileResult | undefined): boolean {
     const decider = this.#settings[`${stage}Decider`];
     if (decider === undefined) return false;
     const inputTokens = promptTokens(request);
     try {
       const answer: unknown = decider.decide({ request, result, inputTokens });
-      // One that is waited for would be a yes every time.
+      // A promise is truthy, so it would always count as a yes.
       refusePromise(answer);
       return Boolean(answer);
     } catch (error) {

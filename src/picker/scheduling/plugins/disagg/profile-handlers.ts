@@ -74,7 +74,7 @@ type Given = {
   readonly deciders?: Readonly<Record<"prefill" | "encode", string>> | undefined;
 } & { readonly [key in (typeof FLAT)[number]]?: string | undefined };
 
-/** What to write instead of each field of the older form. */
+/** The replacement for each field of the older form. */
 const REPLACEMENTS = {
   decodeProfile: "profiles.decode",
   prefillProfile: "profiles.prefill",
@@ -139,7 +139,7 @@ function profilesOf({ profiles, decodeProfile, prefillProfile, encodeProfile }: 
   };
 }
 
-/** The deciders that are named, and by which parameter. */
+/** Returns the named deciders with their parameters. */
 function decidersOf({ deciders, prefillDeciderPluginName, deciderPluginName, encodeDeciderPluginName }: Given) {
   const all = [
     { stage: PREFILL, path: ["deciders", "prefill"], name: deciders?.prefill },

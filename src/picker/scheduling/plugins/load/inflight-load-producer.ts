@@ -33,8 +33,8 @@ const parameters = z.strictObject({
 });
 
 /**
- * scheduling 3.12. The counts are the endpoints' own (`Endpoint.inFlight`), kept by the exchange from routing to the
- * last byte, so two decisions in a row see each other.
+ * scheduling 3.12. Each endpoint has its counts (`Endpoint.inFlight`). The exchange keeps them from routing to the last byte,
+ * so each decision sees the one before it.
  */
 export const inflightLoadProducer = defineProducer({
   type: "inflight-load-producer",
@@ -71,7 +71,7 @@ export const inflightLoadProducer = defineProducer({
   }),
 });
 
-/** The estimate, or the request's own limit where that is lower. */
+/** Returns the estimate, or the request's own limit if that is lower. */
 function estimatedOutput({ maxTokens }: InferenceRequest, estimate: number): number {
   return maxTokens < estimate ? maxTokens : Math.round(estimate);
 }

@@ -8,7 +8,7 @@ const METRICS = ["active-requests", "running-requests", "waiting-queue", "kv-cac
 const condition = z.strictObject({ metric: z.enum(METRICS), maxValue: z.number() });
 
 /**
- * scheduling 3.15. A value that only some candidates lack is the worst of the others', as everywhere; one that nobody knows
+ * scheduling 3.15. A value that only some candidates lack becomes the worst of the others. A value that all candidates lack
  * counts as 0.
  */
 export const utilizationFilter = defineFilter({
@@ -55,8 +55,8 @@ function columnOf(metric: (typeof METRICS)[number], candidates: Candidates): Flo
 }
 
 /**
- * Consistent hashing with bounded loads (Mirrokni, Thorup, Zadimoghaddam 2016) has this bound for its bins; here it says how long
- * affinity may hold on. It is a share of the pool's load, so it fits every model and machine, and it needs no metrics.
+ * The bound of consistent hashing with bounded loads (Mirrokni, Thorup, Zadimoghaddam 2016), used here to limit affinity. The
+ * bound is a share of the pool's load. So it fits every model and machine, and it needs no metrics.
  */
 export const boundedLoadFilter = defineFilter({
   type: "bounded-load-filter",
@@ -85,7 +85,7 @@ export const boundedLoadFilter = defineFilter({
       const { count } = candidates;
       let total = 1;
       for (let i = 0; i < count; i++) total += inFlight[i]!;
-      // Above the mean, so there is always an endpoint below it.
+      // The bound is above the mean, so at least one endpoint is always below it.
       const bound = Math.max(minRequests, Math.ceil((meanLoadFactor * total) / count));
       for (let i = 0; i < count; i++) if (inFlight[i]! + 1 > bound) keep[i] = 0;
     },

@@ -3,8 +3,8 @@ import { defineScorer } from "../../../../base/plugin/define.ts";
 import { IN_FLIGHT_REQUESTS, IN_FLIGHT_TOKENS, UNCACHED_TOKENS } from "../../../../base/plugin/keys.ts";
 
 /**
- * `(max - v) / (max - min)` per candidate: 1 for the least, 0 for the most. Where all are equal, or nobody's value is
- * known (NaN), everybody gets 1.
+ * `(max - v) / (max - min)` per candidate: 1 for the least, 0 for the most. Where all values are equal, or all are unknown
+ * (NaN), all candidates get 1.
  */
 function lowerIsBetter(values: Float64Array, count: number, out: Float64Array): void {
   let min = Number.POSITIVE_INFINITY;
@@ -58,7 +58,7 @@ export const kvCacheUtilizationScorer = defineScorer({
 
 const DEFAULT_WAITING = 128;
 
-/** scheduling 3.9. A queue that nobody knows counts as empty. */
+/** scheduling 3.9. An unknown queue counts as empty. */
 export const loadAwareScorer = defineScorer({
   type: "load-aware-scorer",
   describe: "Prefers endpoints with a shorter queue: 0.5 when it is empty, 0 from the threshold on.",

@@ -42,7 +42,7 @@ export const probabilisticAdmitter = defineAdmitter({
   }),
 });
 
-/** The mean over the candidates; one without believable metrics counts 1, as for the saturation detector. */
+/** Returns the mean over the candidates. A candidate with stale metrics counts 1, as for the saturation detector. */
 function saturationOf({ endpoints, fresh, count }: Candidates, queueDepth: number, kvCacheUtil: number): number {
   let sum = 0;
   for (let i = 0; i < count; i++) {

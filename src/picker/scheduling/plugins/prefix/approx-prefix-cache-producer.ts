@@ -20,16 +20,19 @@ import {
 import { DEFAULT_CAPACITY, type IndexCapacity, PrefixIndex } from "../../../prefix/prefix-index.ts";
 import type { SchedulingPlan } from "../../profile.ts";
 
-/** The profile whose endpoint computes the prompt in disaggregated serving: it is known by this name (scheduling 3.10.4). */
+/** The name of the profile whose endpoint computes the prompt in disaggregated serving (scheduling 3.10.4). */
 export const PREFILL_PROFILE = "prefill";
 
-/** Left at this, `blockSizeTokens` gives way to the deprecated `blockSize`. */
+/** With this value of `blockSizeTokens`, the deprecated `blockSize` counts. */
 const DEFAULT_BLOCK_TOKENS = 16;
-/** Blocks per endpoint, whatever its metrics page claims: 67 M tokens in the smallest blocks of text with 4 bytes a token. */
+/**
+ * The most blocks per endpoint; larger values in its metrics do not count. These are 67 M tokens in the smallest blocks of text
+ * with 4 bytes a token.
+ */
 const MAX_CAPACITY = 2 ** 20;
-/** Hashing stops there: text that is nearly all escapes has up to six times as many bytes for a token. */
+/** The limit of hashed bytes per token: text that is nearly all escapes has up to six times as many bytes for a token. */
 const MOST_HASHED_BYTES_PER_TOKEN = 16;
-/** Endpoints that the state shown to people lists. */
+/** The most endpoints in the debug state. */
 const MAX_SHOWN = 100;
 
 const parameters = z
@@ -80,11 +83,11 @@ class ApproxPrefixCache implements Producer {
   readonly #configuredTokens: number;
   readonly #hasher: BlockHasher;
   readonly #hashes = new BlockHashes();
-  /** Ids by slot, of the endpoints in the index. */
+  /** Ids of the endpoints in the index, by slot. */
   readonly #names = new Map<number, string>();
-  /** The request whose blocks are in #hashes; let go of as soon as it is routed or refused. */
+  /** The request whose blocks are in #hashes; set to undefined as soon as it is routed or refused. */
   #request: InferenceRequest | undefined;
-  /** Tokens that each of those blocks stands for. */
+  /** Tokens in each of those blocks. */
   #blockTokens = 0;
 
   constructor(settings: Settings, { random }: PluginContext) {
@@ -101,8 +104,8 @@ class ApproxPrefixCache implements Producer {
     const tokenized = context.attribute(TOKENIZED_PROMPT);
     const hashed = tokenized === undefined ? request : tokensOf(request, tokenized);
     const blockSize = this.#blockSizeFor(endpoints);
-    // A block has the same bytes whatever is known of the model, or its hash would not be found again; what it stands for
-    // in tokens follows what is known.
+    // The bytes of a block do not depend on the learned bytes per token: else later requests would not find its hash. Only its
+    // number of tokens follows the learned value.
     const blockTokens = (blockSize * HASHED_BYTES_PER_TOKEN) / hashedBytesPerToken(request, tokenized);
     this.#request = undefined;
     this.#hasher.hash(hashed, blockSize, this.#maxBlocks(blockSize, blockTokens), this.#hashes);
@@ -113,7 +116,7 @@ class ApproxPrefixCache implements Producer {
     candidates.column(PREFIX_BLOCK_TOKENS).fill(blockTokens, 0, count);
   }
 
-  /** The prompt is as good as cached there once it is on its way: the next request with the same prefix follows it. */
+  /** The endpoint will soon hold the prompt, so the next request with the same prefix should follow this one. */
   routed(request: InferenceRequest, endpoint: Endpoint, others: ReadonlyMap<string, Endpoint>): void {
     if (request !== this.#request) return;
     this.#request = undefined;
@@ -138,7 +141,7 @@ class ApproxPrefixCache implements Producer {
     this.#names.delete(endpoint.slot);
   }
 
-  /** Blocks per endpoint, most first (scheduling 9.2). */
+  /** Returns the number of blocks per endpoint, most first (scheduling 9.2). */
   debugState(): unknown {
     const pods = [...this.#names].map(([slot, pod]) => ({ pod, blocks: this.index.blocksOf(slot) }));
     pods.sort((a, b) => b.blocks - a.blocks || (a.pod < b.pod ? -1 : 1));
@@ -152,8 +155,8 @@ class ApproxPrefixCache implements Producer {
   }
 
   /**
-   * A block's size: a block is 4 times as many bytes. The first candidate that knows its block size decides: the pool is
-   * expected to be of one kind.
+   * Returns the tokens of a block; a block has 4 times as many bytes. The first candidate with a known block size decides,
+   * because the endpoints of a pool should be alike.
    */
   #blockSizeFor(endpoints: readonly Endpoint[]): number {
     if (!this.#settings.autoTune) return this.#configuredTokens;
@@ -174,7 +177,10 @@ class ApproxPrefixCache implements Producer {
     return maxPrefixBlocksToMatch === 0 ? Number.POSITIVE_INFINITY : maxPrefixBlocksToMatch;
   }
 
-  /** Engines count tokens in blocks of their own size. Where they do not say, the configured number of ours counts. */
+  /**
+   * Engines count tokens in blocks of their own size. Without their block size, the configured number of sluice's blocks
+   * counts.
+   */
   #capacityOf({ metrics }: Endpoint): IndexCapacity {
     const tokens = metrics.blocks * metrics.blockSize;
     if (!this.#settings.autoTune || !(tokens > 0))
@@ -183,19 +189,19 @@ class ApproxPrefixCache implements Producer {
   }
 }
 
-/** Tokens have as many bytes as are taken for one where there are none: blocks are of the same size either way. */
+/** A token has as many bytes as one counts for in text, so blocks have the same size either way. */
 function tokensOf({ cacheSalt, targetModel }: InferenceRequest, { tokens, prompts }: TokenizedPrompt): HashedRequest {
   return { body: tokens, prompts: prompts.map((prompt) => [prompt]), cacheSalt, targetModel };
 }
 
-/** Bytes of what is hashed for each token that the engine will have. */
+/** Returns the hashed bytes per token of the engine. */
 function hashedBytesPerToken(request: InferenceRequest, tokenized: TokenizedPrompt | undefined): number {
   if (tokenized === undefined) return receivedBytesPerToken(request);
   const { units = tokenized.count, count } = tokenized;
   return count > 0 ? (HASHED_BYTES_PER_TOKEN * units) / count : HASHED_BYTES_PER_TOKEN;
 }
 
-/** What the gauge of the index's size shows: name and type of each prefix producer of a plan, and its entries. */
+/** Returns name, type and number of entries of each prefix producer of a plan, for the gauge of the index size. */
 export function prefixIndexSizes(
   plan: SchedulingPlan,
 ): { readonly name: string; readonly type: string; readonly size: number }[] {

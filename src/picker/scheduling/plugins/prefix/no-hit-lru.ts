@@ -8,23 +8,23 @@ import { PREFILL_PROFILE } from "./approx-prefix-cache-producer.ts";
 
 const DEFAULT_SIZE = 1024;
 const MAX_SIZE = 65_536;
-/** Endpoints that the state shown to people lists. */
+/** The most endpoints in the debug state. */
 const MAX_SHOWN = 100;
 
-/** How many endpoints are remembered. */
+/** The most endpoints in the memory. */
 const lruSize = z
   .int()
   .default(DEFAULT_SIZE)
   .transform((value) => (value > 0 ? Math.min(value, MAX_SIZE) : DEFAULT_SIZE))
   .describe("Endpoints whose last cold prompt is remembered, at most 65536; 0 or less counts as 1024.");
 
-/** Whose prefix matches say that a prompt is cold: the scorer's and this have to be the same. */
+/** The producer whose prefix matches show that a prompt is cold. The scorer and this producer must use the same one. */
 const prefixMatchInfoProducerName = z
   .string()
   .default("")
   .describe("Instance name of the producer of prefix matches; empty = the only one.");
 
-/** Not a published type: the memory of `no-hit-lru-scorer`, kept apart so that the score depends on columns alone. */
+/** Not a published type. The memory of `no-hit-lru-scorer`, apart from it so that the score depends only on columns. */
 export const noHitLruProducer = defineProducer({
   type: "no-hit-lru-producer",
   describe:
@@ -37,13 +37,13 @@ export const noHitLruProducer = defineProducer({
 
 class ColdUses implements Producer {
   readonly #capacity: number;
-  /** Slots of endpoints and their ids, the one that was used longest ago first. */
+  /** Slots of endpoints and their ids, the least recently used first. */
   readonly #used = new Map<number, string>();
-  /** Place of each slot in `#used`, from 1 up; 0 = not there. */
+  /** Place of each slot in `#used`, from 1 up; 0 = absent. */
   #places = new Uint32Array(16);
   /**
-   * The decision under way. Where a single profile runs, candidates and column are what its filters left by the time it comes
-   * to `routed`; where several run, each over candidates of its own, they are all of them.
+   * The current decision. With one profile, candidates and column hold what its filters left when `routed` is called. With
+   * several profiles, each runs over its own candidates, and these hold all candidates.
    */
   #request: InferenceRequest | undefined;
   #candidates: Candidates | undefined;
@@ -91,13 +91,13 @@ class ColdUses implements Producer {
     this.#used.delete(slot);
   }
 
-  /** The endpoints in the order in which they get cold prompts again (scheduling 9.2). */
+  /** Returns the endpoints in the order in which they next get cold prompts (scheduling 9.2). */
   debugState(): unknown {
     const endpoints = [...this.#used.values()];
     return { endpoints: endpoints.slice(0, MAX_SHOWN), totalEndpoints: endpoints.length, maxEndpoints: MAX_SHOWN };
   }
 
-  /** Whether none of the candidates that were scored holds the prompt's beginning. */
+  /** Whether no scored candidate holds the beginning of the prompt. */
   #isCold(request: InferenceRequest): boolean {
     if (request !== this.#request || this.#candidates === undefined) return false;
     const { count } = this.#candidates;
@@ -117,7 +117,7 @@ class ColdUses implements Producer {
 
 const parameters = z.strictObject({ lruSize, prefixMatchInfoProducerName });
 
-/** scheduling 3.9.3. What it remembers is `no-hit-lru-producer`'s. */
+/** scheduling 3.9.3. Its memory is in `no-hit-lru-producer`. */
 export const noHitLruScorer = defineScorer({
   type: "no-hit-lru-scorer",
   describe:

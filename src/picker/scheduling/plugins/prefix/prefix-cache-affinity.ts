@@ -109,7 +109,7 @@ export const prefixCacheAffinityFilter = defineFilter({
 class PrefixCacheAffinity implements Filter {
   readonly #threshold: number;
   readonly #exploration: number;
-  /** Tokens in flight that an endpoint with the prompt may have more than the best other one. */
+  /** Tokens in flight that an endpoint with the prompt may have above those of the best other endpoint. */
   readonly #maxTokensMore: number;
 
   constructor(settings: z.output<typeof filterParameters>) {
@@ -137,7 +137,7 @@ class PrefixCacheAffinity implements Filter {
       }
     }
     const nobody = sticky === Number.POSITIVE_INFINITY;
-    // Of endpoints with and without the prompt, 18 s more at 15,928 tokens a second are 286,704 tokens more.
+    // For example, a limit of 18 s at 15,928 tokens a second is a difference of 286,704 tokens.
     if (nobody || sticky - other > this.#maxTokensMore) keep.fill(1, 0, count);
   }
 }

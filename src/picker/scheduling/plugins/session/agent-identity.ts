@@ -4,10 +4,10 @@ import { defineRequestHeaderProcessor } from "../../../../base/plugin/define.ts"
 import type { RequestHeaderContext, RequestHeaderProcessor } from "../../../../base/plugin/kinds.ts";
 import { headerName, sessionIdIn } from "./session-affinity-parameters.ts";
 
-/** Where coding agents say which session a request belongs to: Claude Code, OpenCode, Codex and an older Codex. */
+/** The headers in which coding agents send their session: Claude Code, OpenCode, Codex and an older Codex. */
 const AGENT_HEADERS = ["x-claude-code-session-id", "x-session-affinity", "session-id", "session_id"];
 
-/** scheduling 3.10.5. Session affinity may ask it, too, for the session of a request. */
+/** scheduling 3.10.5. Session affinity may also use it as the source of the session. */
 export const agentIdentity = defineRequestHeaderProcessor({
   type: "agent-identity",
   describe:
@@ -36,7 +36,7 @@ export class AgentIdentity implements RequestHeaderProcessor {
     if (session !== undefined) setFairnessId(session);
   }
 
-  /** The agent's session, if the headers name one. */
+  /** Returns the agent's session, if the headers name one. */
   sessionOf(headers: HeaderList): string | undefined {
     return sessionIdIn(headers, this.#headers);
   }

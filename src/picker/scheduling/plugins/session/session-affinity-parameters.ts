@@ -4,21 +4,21 @@ import type { PluginReference } from "../../../../base/plugin/kinds.ts";
 
 const seconds = z.number().positive({ error: "must be greater than 0" });
 
-/** A header of requests, in lower case as they are kept. */
+/** A request header, in lower case as sluice keeps it. */
 export const headerName = z
   .string()
   .trim()
   .min(1, { error: "must not be empty" })
   .transform((given) => given.toLowerCase());
 
-/** Both the name of an attribute and of the plugin that knows it. */
+/** The name of an attribute and also of the plugin that writes it. */
 const AGENT_IDENTITY = "agent-identity";
 
 const source = z
   .strictObject({
     header: headerName.optional(),
     attribute: z
-      // What a session-id-producer writes goes by its published name, and by the one it has here.
+      // The session-id-producer's key has a published name and a name in sluice.
       .enum(["SessionIDDataKey", "session-id", AGENT_IDENTITY], {
         error:
           "names no attribute that holds a session: there is SessionIDDataKey of a session-id-producer, and agent-identity",
@@ -33,10 +33,10 @@ const source = z
       context.addIssue({ code: "custom", path: ["producer"], message: "goes with attribute, not with header" });
   });
 
-/** One place that a session is looked for in. */
+/** One source of the session. */
 export type SessionSource = z.output<typeof source>;
 
-/** Parameters of everything that keeps sessions with their endpoint (scheduling 3.9.2). */
+/** Parameters of all plugins of session affinity (scheduling 3.9.2). */
 export const sessionAffinityParameters = z.strictObject({
   strategy: z
     .enum(["encoded_endpoint_header", "session_id"])
@@ -76,17 +76,17 @@ export const sessionAffinityParameters = z.strictObject({
 
 export type SessionAffinityParameters = z.output<typeof sessionAffinityParameters>;
 
-/** Whether a source is what a session-id-producer has found. */
+/** Whether a source is the key of a session-id-producer. */
 export function isSessionId({ attribute }: SessionSource): boolean {
   return attribute !== undefined && attribute !== AGENT_IDENTITY;
 }
 
-/** Name of the plugin that knows the attribute of a source. */
+/** Returns the name of the plugin that knows the attribute of a source. */
 export function pluginOf({ attribute, producer }: SessionSource): string {
   return producer ?? (attribute === AGENT_IDENTITY ? AGENT_IDENTITY : "session-id-producer");
 }
 
-/** The plugins that the sources name. */
+/** Returns the plugins that the sources name. */
 export function sessionAffinityReferences(parameters: SessionAffinityParameters): readonly PluginReference[] {
   if (parameters.strategy !== "session_id") return [];
   return parameters.sessionIdConfig.sources.flatMap((source, at) => {
@@ -96,10 +96,10 @@ export function sessionAffinityReferences(parameters: SessionAffinityParameters)
   });
 }
 
-/** Longer ids are ignored: clients choose them, and they are kept. */
+/** Sluice ignores longer ids, because clients choose them and the process keeps them. */
 export const MAX_SESSION_ID = 256;
 
-/** What stands in one of `names`, in lower case, the first one that holds an id that is neither blank nor too long. */
+/** Returns the value of the first header in `names` (lower case) that holds an id that is neither blank nor too long. */
 export function sessionIdIn(headers: HeaderList, names: readonly string[]): string | undefined {
   for (const name of names) {
     const id = firstHeader(headers, name);

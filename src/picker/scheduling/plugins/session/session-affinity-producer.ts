@@ -20,7 +20,7 @@ import {
 } from "./session-affinity-parameters.ts";
 import { decodeSessionToken } from "./session-token-hook.ts";
 
-/** Endpoints that the state shown to people lists. */
+/** The most endpoints in the debug state. */
 const MAX_SHOWN = 100;
 
 const parameters = sessionAffinityParameters
@@ -33,11 +33,11 @@ const parameters = sessionAffinityParameters
   .transform((given) => {
     const { strategy, sessionIdConfig } = given;
     const read = strategy === "session_id" ? sessionIdConfig.sources.find(isSessionId) : undefined;
-    // By its name this chooses the producer whose SESSION_ID is read (scheduling 3.4).
+    // This name chooses the producer whose SESSION_ID the plugin reads (scheduling 3.4).
     return { ...given, sessionIdProducerName: read === undefined ? "" : pluginOf(read) };
   });
 
-/** Not a published type: what the scorer and the filter of session affinity know (scheduling 3.9.2). */
+/** Not a published type. The data of the scorer and the filter of session affinity (scheduling 3.9.2). */
 export const sessionAffinityProducer = defineProducer({
   type: "session-affinity-producer",
   describe:
@@ -52,7 +52,7 @@ export const sessionAffinityProducer = defineProducer({
       : tokens(parameters.encodedEndpointHeaderConfig.header),
 });
 
-/** Sessions that name their endpoint themselves: nothing is remembered, so replicas agree. */
+/** Sessions that name their endpoint themselves. This producer has no memory, so replicas agree. */
 function tokens(header: string): Producer {
   return {
     produce({ request, candidates }) {
@@ -63,7 +63,7 @@ function tokens(header: string): Producer {
   };
 }
 
-/** Marks the candidate of that id. @returns whether there is one */
+/** Marks the candidate with that id. @returns whether there is one */
 function mark(id: string, candidates: Candidates): boolean {
   const { endpoints, count } = candidates;
   for (let i = 0; i < count; i++) {
@@ -74,7 +74,7 @@ function mark(id: string, candidates: Candidates): boolean {
   return false;
 }
 
-/** Finds the session of a request in one place. */
+/** Reads the session of a request from one source. */
 type Reader = (context: ProduceContext) => string | undefined;
 
 /** @throws SluiceError PLUGIN_UNKNOWN when a source names a plugin that knows no sessions */
@@ -89,16 +89,16 @@ function readerOf(source: SessionSource, plugin: PluginContext["plugin"]): Reade
   throw new SluiceError("PLUGIN_UNKNOWN", `${pluginOf(source)} is no agent-identity, so it knows no sessions`);
 }
 
-/** Sessions by an id that clients choose. */
+/** Sessions with an id that the client chooses. */
 class BoundSessions implements Producer {
   readonly #readers: readonly Reader[];
   readonly #profile: string;
   readonly #table: SessionTable;
-  /** The decision under way: whose it is, its session, and whether the bound endpoint was a candidate. */
+  /** The current decision: its request, its session, and whether the bound endpoint was a candidate. */
   #request: InferenceRequest | undefined;
   #session = "";
   #present = false;
-  /** Shared with what `follow` gave out for it: whether the session is bound to the endpoint that serves. */
+  /** Shared with the function that `follow` returned: whether the session is bound to the endpoint that serves. */
   #binds = { served: true };
 
   constructor({ sessionIdConfig, profileName }: SessionAffinityParameters, { clock, plugin }: PluginContext) {
@@ -142,7 +142,7 @@ class BoundSessions implements Producer {
     };
   }
 
-  /** How many sessions each endpoint has, most first. */
+  /** Returns the number of sessions of each endpoint, most first. */
   debugState(): unknown {
     const endpoints = [...this.#table.counts()].map(([endpoint, sessions]) => ({ endpoint, sessions }));
     endpoints.sort((a, b) => b.sessions - a.sessions || (a.endpoint < b.endpoint ? -1 : 1));
@@ -164,17 +164,17 @@ class BoundSessions implements Producer {
   }
 }
 
-/** Sessions known at a time; the one idle for longest is forgotten first. */
+/** The most known sessions; the one idle for longest is dropped first. */
 export const MAX_SESSIONS = 65_536;
 
 interface Binding {
-  /** Id of the endpoint: it may come back under its name. */
+  /** Id of the endpoint, because an endpoint may come back under its name. */
   readonly endpoint: string;
-  /** Monotonic milliseconds. */
+  /** Monotonic milliseconds of the last use. */
   readonly usedAt: number;
 }
 
-/** Which endpoint each session is bound to, by ids that clients choose; bounded by `MAX_SESSIONS` (scheduling 3.9.2). */
+/** The endpoint of each session, by ids that clients choose; bounded by `MAX_SESSIONS` (scheduling 3.9.2). */
 export class SessionTable {
   readonly #ttl: number;
   readonly #sweepEvery: number;
@@ -184,8 +184,8 @@ export class SessionTable {
   #sweptAt: number;
 
   /**
-   * @param ttl milliseconds after which an idle session is forgotten, above 0
-   * @param sweepEvery milliseconds between two looks for such, above 0
+   * @param ttl milliseconds after which an idle session is dropped, above 0
+   * @param sweepEvery milliseconds between two searches for idle sessions, above 0
    */
   constructor(ttl: number, sweepEvery: number, clock: Clock) {
     this.#ttl = ttl;
@@ -194,19 +194,19 @@ export class SessionTable {
     this.#sweptAt = clock.now();
   }
 
-  /** Sessions known. */
+  /** The number of known sessions. */
   get size(): number {
     return this.#bindings.size;
   }
 
-  /** The id of the endpoint that a session is bound to; it need not be in the pool any more. */
+  /** Returns the id of the endpoint of a session; that endpoint may have left the pool. */
   endpointOf(session: string): string | undefined {
     return this.#bindings.get(session)?.endpoint;
   }
 
   /**
-   * The session went to an endpoint.
-   * @param keep whether the endpoint that it is bound to could have been chosen: it then stays bound to that one
+   * Binds a session to the endpoint that it went to.
+   * @param keep whether the endpoint that it is bound to was a candidate: then the session stays bound to that one
    */
   bind(session: string, endpoint: string, keep: boolean): void {
     const binding = this.#bindings.get(session);
@@ -218,7 +218,7 @@ export class SessionTable {
     this.#bindings.delete(idlest!);
   }
 
-  /** Forgets sessions that were idle for too long, unless it has done so a moment ago. */
+  /** Drops sessions that were idle for too long, at most once per sweep interval. */
   sweep(): void {
     const now = this.#clock.now();
     if (now - this.#sweptAt < this.#sweepEvery) return;
@@ -229,7 +229,7 @@ export class SessionTable {
     }
   }
 
-  /** Sessions per endpoint. */
+  /** Returns the number of sessions per endpoint. */
   counts(): Map<string, number> {
     const counts = new Map<string, number>();
     for (const { endpoint } of this.#bindings.values()) counts.set(endpoint, (counts.get(endpoint) ?? 0) + 1);

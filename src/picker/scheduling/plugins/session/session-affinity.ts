@@ -9,7 +9,10 @@ import {
 import { sessionAffinityProducer } from "./session-affinity-producer.ts";
 import { sessionTokenHook } from "./session-token-hook.ts";
 
-/** What scorer and filter bring along: the memory and, where answers carry tokens, what writes them. */
+/**
+ * Returns the plugins that the scorer and the filter need: the memory and, where answers carry tokens, the hook that writes
+ * them.
+ */
 function sessionAffinityCompanions(parameters: SessionAffinityParameters): readonly PluginCompanion[] {
   const { strategy, encodedEndpointHeaderConfig, profileName } = parameters;
   const producer = { definition: sessionAffinityProducer, parameters };

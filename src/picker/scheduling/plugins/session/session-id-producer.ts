@@ -38,8 +38,8 @@ export const sessionIdProducer = defineProducer({
 });
 
 /**
- * The value of a cookie of the request, as it was sent, without blanks around it (RFC 6265 4.2). The pairs may be spread over
- * several headers (RFC 9113 8.2.3); of several cookies of that name the first counts, which is the one with the longest path.
+ * Returns the value of a cookie of the request, unchanged but without blanks around it (RFC 6265 4.2). The pairs may be in
+ * several headers (RFC 9113 8.2.3). Of several cookies of that name the first counts, which is the one with the longest path.
  * @param name compared exactly
  * @returns undefined when there is none, or an empty one
  */

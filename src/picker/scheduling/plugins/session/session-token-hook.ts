@@ -5,15 +5,15 @@ import { defineRequestHook } from "../../../../base/plugin/define.ts";
 import type { PreRequestContext, RequestHook, ResponseReceivedContext } from "../../../../base/plugin/kinds.ts";
 import { headerName } from "./session-affinity-parameters.ts";
 
-/** Longer ones are not looked at: no endpoint has such a name. */
+/** The longest token that is decoded: no endpoint has a longer name. */
 const MAX_LENGTH = 1024;
 
-/** The token of an endpoint: its id in standard base64 (scheduling 3.9.2). */
+/** Returns the token of an endpoint: its id in standard base64 (scheduling 3.9.2). */
 export function encodeSessionToken(endpointId: string): string {
   return btoa(String.fromCharCode(...new TextEncoder().encode(endpointId)));
 }
 
-/** The endpoint id of a token; undefined when it is none. */
+/** Returns the endpoint id of a token; undefined when the text is no token. */
 export function decodeSessionToken(token: string): string | undefined {
   if (token.length > MAX_LENGTH) return undefined;
   try {
@@ -23,7 +23,7 @@ export function decodeSessionToken(token: string): string | undefined {
   }
 }
 
-/** Not a published type: the response side of session affinity (scheduling 3.9.2). */
+/** Not a published type. The response side of session affinity (scheduling 3.9.2). */
 export const sessionTokenHook = defineRequestHook({
   type: "session-token-hook",
   describe: "Writes the token of an endpoint into a header of the response; comes along with session affinity.",
@@ -44,13 +44,13 @@ export const sessionTokenHook = defineRequestHook({
       : new TokenOfProfile(header, profileName),
 });
 
-/** What a profile chose is known when the request leaves, and told when the answer comes. */
+/** Keeps the choice of a profile from the request to the response, and writes its token then. */
 class TokenOfProfile implements RequestHook {
   readonly #header: string;
   readonly #profile: string;
   /**
-   * By the headers of the request: the answer finds it without its body, as an object of its own. Undefined: the profile is
-   * the one that serves, and that may yet be another endpoint.
+   * The chosen endpoint by the headers of the request: the response has the request without its body, as another object, but
+   * with the same headers. Undefined: the profile chose the endpoint that serves, which a retry may still change.
    */
   readonly #chosen = new WeakMap<HeaderList, Endpoint | undefined>();
 

@@ -55,8 +55,8 @@ const NO_HASHES = new Uint32Array(0);
 const LONGEST_TIMER = 2 ** 30;
 
 /**
- * The scheduler of a vLLM-like model server (envoy-data-plane 5.3): a FIFO queue, a fixed number of slots, a KV cache, and
- * durations from a latency model. A request may wait for an adapter slot while others overtake it. The engine only counts
+ * The scheduler of a vLLM-like model server (envoy-data-plane 5.3). It has a FIFO queue, a fixed number of slots, a KV cache,
+ * and durations from a latency model. A request may wait for an adapter slot while others overtake it. The engine only counts
  * tokens, and owns no socket. It lives in the time of its clock, virtual or real, and holds one timer for any number of running
  * sequences. It draws all chance from `random` in the order of submission, so equal seeds and equal submissions give equal
  * answers and equal timings.

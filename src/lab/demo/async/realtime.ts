@@ -25,7 +25,7 @@ interface RealtimeOptions {
 }
 
 /**
- * Requests with a wave in the middle; the same seed gives the same list. Gaps are half to one and a half of the mean gap:
+ * Requests with a wave in the middle; the same seed gives the same list. Gaps are half to one and a half of the mean gap.
  * Poisson arrivals on a few dozen slots vary so much that they would hide the wave.
  */
 export function realtimeList({ seed, lengthMs, slots }: RealtimeOptions): DemoRequest[] {

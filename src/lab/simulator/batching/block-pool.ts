@@ -1,10 +1,7 @@
 /** No block. */
 export const NO_BLOCK = -1;
 
-/**
- * Words of a record: two for the hash, one for the next block of the same bucket, and one that says whether the block has
- * contents.
- */
+/** Words of a record: two for the hash, one for the next block of the same bucket, one for whether the block has contents. */
 const WORDS = 4;
 const SECOND = 1;
 const CHAIN = 2;
@@ -21,8 +18,8 @@ export class BlockPool {
   readonly #holders: Int32Array;
   /**
    * Hash table: head block of each bucket, and a record for each block, with the next one of the same bucket. The block
-   * remembered first is in front. The lookup of the 450 blocks of a prompt is most of the cost of a request, and nearly all of
-   * that is waiting for memory. So the data of one lookup is in one place.
+   * remembered first is in front. The lookup of the 450 blocks of a prompt is most of the cost of a request. Nearly all of that
+   * is waiting for memory, so the data of one lookup is in one place.
    */
   readonly #bucket: Int32Array;
   readonly #record: Int32Array;
@@ -70,8 +67,8 @@ export class BlockPool {
 
   /**
    * Counts the events that may help a sequence that did not fit: released blocks, remembered contents, and the loss of contents
-   * that are there twice (another sequence may hold the other block). While the count stays the same, a sequence that did not
-   * fit does not fit.
+   * that two blocks hold (another sequence may hold the other block). While the count stays the same, a sequence that did not
+   * fit still does not fit.
    */
   get changes(): number {
     return this.#changes;

@@ -78,9 +78,9 @@ export interface EnginePreset {
 }
 
 /**
- * The defaults of vLLM V1: blocks of 16 tokens, prefix caching, 8,192 tokens in a step (of a server on an H100), one adapter
- * slot, a queue without limit, and 256 sequences in a step, of which newer versions allow more. To load an adapter takes no
- * time unless a workload says so.
+ * The defaults of vLLM V1: blocks of 16 tokens, prefix caching, one adapter slot, and a queue without limit. A step has 8,192
+ * tokens (on an H100) and 256 sequences; newer versions allow more sequences. To load an adapter takes no time unless a
+ * workload says so.
  */
 const VLLM = {
   tokenBudget: 8192,
@@ -94,9 +94,9 @@ const VLLM = {
 
 /**
  * The coefficients come with the two set-ups to reproduce; they were not measured here. A note beside each says what share of
- * the hardware it means, from the models' published configurations and the card's data sheet (80 GB at 3.35 TB/s, 989 Tflop/s
- * in bf16). All are plausible. The rate for prompt tokens includes attention, so the coefficient of attention is 0. That is
- * right for prompts of some thousand tokens, and too fast for those of 30,000 and more.
+ * the hardware it means. The notes use the models' published configurations and the card's data sheet (80 GB at 3.35 TB/s, 989
+ * Tflop/s in bf16). All are plausible. The rate for prompt tokens includes attention, so the coefficient of attention is 0.
+ * That is right for prompts of some thousand tokens, and too fast for those of 30,000 and more.
  */
 export const PRESETS: readonly EnginePreset[] = [
   {

@@ -21,7 +21,7 @@ export function poissonArrivals(port: WorkloadPort, rate: number, untilMs: numbe
 }
 
 /**
- * A number of arrivals at uniformly random times within a window, in ascending order and without a list of them: the least of n
+ * A number of arrivals at uniformly random times within a window, in ascending order and without a list of them. The least of n
  * uniform draws is distributed as 1 - u^(1/n). Drawn from `port.random` as with `poissonArrivals`.
  * @param count >= 0
  * @param fromMs virtual time, not before now

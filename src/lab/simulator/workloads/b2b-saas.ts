@@ -78,9 +78,8 @@ function shuffled<T>(list: T[], random: Random): T[] {
 const LAGS = [0, 0.2, 1, 2, 5];
 
 /**
- * The traffic of `b2b-saas` at four fifths of the rate that the servers can serve with the prefixes shared among them (51
- * requests/s under the default profile). There a wrong decision costs most. All of them scrape every 50 ms; the figures arrive
- * later by the lag.
+ * The traffic of `b2b-saas` at four fifths of the servers' limit with prefixes shared among them (51 requests/s under the
+ * default profile). There a wrong decision costs most. All of them scrape every 50 ms; the figures arrive later by the lag.
  */
 export const STALENESS: readonly WorkloadDefinition[] = LAGS.map((seconds) => ({
   name: `staleness-${seconds}s`,

@@ -200,7 +200,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
   }
 
   requestSent(): void {
-    // undici holds no reference to the body now, so the bytes are free while the driver waits for the answer.
+    // Neither the driver nor undici needs the body now, so its bytes are free while the driver waits for the answer.
     if (this.#forwarded === undefined && this.#phase === "waiting") this.#exchange!.releaseBody();
   }
 

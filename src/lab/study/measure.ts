@@ -117,9 +117,9 @@ function quantiles(values: number[]): Quantiles {
 
 /**
  * A separate function, so that its loop does not make `quantiles` hot. While `quantiles` held the loop, Node 26.10 sometimes
- * gave the three objects that a run makes with it the same figures. It happened in 6 of 39 runs of one script, and in none of 39
- * of another. Since the loop moved, it has not been seen in 24 runs of the first script. The cause is not established; a fault
- * of the optimising compiler is a guess.
+ * gave the three objects that a run makes with it the same figures. It happened in 6 of 39 runs of one script, and in none of
+ * 39 of another. Since the loop moved, it has not been seen in 24 runs of the first script. The cause is not established; a
+ * fault of the optimising compiler is a guess.
  */
 function sumOf(values: Float64Array): number {
   let sum = 0;

@@ -109,11 +109,12 @@ class Session {
 }
 
 /*
- * From the conversation trace published with Mooncake (FAST '25; kvcache-ai/Mooncake, FAST25-release/traces/
- * conversation_trace.jsonl: 12,031 requests to Kimi within an hour). The trace names no sessions, so requests are linked by their
- * blocks of 512 tokens. A request is the next turn of the latest earlier request that meets two conditions: the whole blocks of
- * the earlier one, at least two, are the first blocks of the request; and prompt and answer of the earlier one fit into the
- * prompt of the request. That links 3,682 requests; the first prompts are those of the other 8,349.
+ * From the conversation trace published with Mooncake (FAST '25; kvcache-ai/Mooncake,
+ * FAST25-release/traces/conversation_trace.jsonl: 12,031 requests to Kimi within an hour). The trace names no sessions, so
+ * requests are linked by their blocks of 512 tokens. A request is the next turn of the latest earlier request that meets two
+ * conditions: the whole blocks of the earlier one, at least two, are the first blocks of the request; and prompt and answer of
+ * the earlier one fit into the prompt of the request. That links 3,682 requests; the first prompts are those of the other
+ * 8,349.
  */
 
 /** Tokens of the first prompt of a session, the system prompt included. */

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
-// The first file that any Node.js reads, however old it is: it says which one is needed instead of failing somewhere in the
-// sources. So it has no import of its own, and no syntax that is younger than import().
+// The first file that Node.js reads. An old Node.js must reach the message about the required version. So this file has no
+// static import, and no syntax that is newer than import().
 
-/** As "engines" in package.json says. */
+/** The minimum of "engines" in package.json. */
 const NEEDED = [24, 15] as const;
 
 const version = process.versions.node.split(".").map(Number);

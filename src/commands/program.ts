@@ -1,4 +1,4 @@
-/** What `sluice` on a command line does; `main.ts` comes here once it knows that this Node.js will do. */
+/** The command line of `sluice`. `main.ts` loads this file after its check of the Node.js version. */
 import { Command, CommanderError } from "commander";
 import { errorRow } from "../base/inference/error-codes/table.ts";
 import { SluiceError } from "../base/inference/errors.ts";
@@ -48,7 +48,7 @@ for (const make of [
 ])
   program.addCommand(make());
 
-// Whoever reads may stop before the end, as `head` does: then the rest is for nobody.
+// A reader such as `head` may close the pipe early. The rest of the output then has no reader.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   if (error.code !== "EPIPE") throw error;
 });

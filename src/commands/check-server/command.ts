@@ -22,7 +22,7 @@ interface CheckFlags {
 /** Milliseconds. */
 const MAX_TIMEOUT = 10 * 60_000;
 
-/** `sluice check-server`: what the model server protocol asks of a server, looked at on a live one. */
+/** `sluice check-server`: checks a live server against the model server protocol. */
 export function checkServerCommand(): Command {
   return command("check-server", "check a live model server against the model server protocol, one verdict per line")
     .argument("[url]", "required: the server, for example http://10.0.0.7:8000")
@@ -71,7 +71,7 @@ function timeoutOf(text: string): number {
   try {
     timeout = parseDuration(text);
   } catch {
-    // Told below, with the range.
+    // The error below names the legal range.
   }
   if (timeout >= 1 && timeout <= MAX_TIMEOUT) return timeout;
   throw new SluiceError("FLAG_VALUE", `--timeout is "${text}"; give a duration from 1ms to 10m, for example 30s`);

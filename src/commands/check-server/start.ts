@@ -3,7 +3,7 @@ import { checkServer } from "../../lab/check/check-server.ts";
 import { type MetricNames, parseHeader, parseMetricsPath, parseTarget } from "../../lab/check/options.ts";
 import { reportJson, summaryLine, verdictLine } from "../../lab/check/report.ts";
 
-/** What `sluice check-server` was told, as it was written. */
+/** The flags of `sluice check-server`, as text. */
 export interface CheckServerFlags {
   readonly url: string;
   readonly metricsPath: string;
@@ -13,7 +13,7 @@ export interface CheckServerFlags {
   readonly lora: string | undefined;
   /** `Name: value` each. */
   readonly headers: readonly string[];
-  /** Milliseconds per request. */
+  /** Milliseconds for each request. */
   readonly timeout: number;
   readonly skipGeneration: boolean;
   readonly json: boolean;
@@ -21,7 +21,7 @@ export interface CheckServerFlags {
 
 /**
  * Checks a model server and prints one verdict per line, or one JSON document.
- * @returns the exit status: 0, 1 when a MUST is broken, 2 when it could not be told
+ * @returns the exit status: 0, 1 when the server breaks a MUST, 2 when the check is not conclusive
  * @throws SluiceError FLAG_VALUE, CHECK_UNREACHABLE
  */
 export async function runCheckServer(flags: CheckServerFlags): Promise<number> {

@@ -6,14 +6,14 @@ import type { BudgetSettings } from "../../picker/exchange/byte-budget.ts";
 import { durationOf, wholeNumber } from "./command.ts";
 import type { FlagRow, GivenFlags } from "./go-flags.ts";
 
-/** Bytes: far above what a process has. */
+/** Bytes: far more than the memory of a process. */
 const MOST_BYTES = 2 ** 40;
-/** Bytes: one read of a socket. Below it nothing but small bodies would ever move. */
+/** Bytes: one read of a socket. With less, only small bodies would ever proceed. */
 const LEAST_BUDGET = 64 * 1024;
 /** Milliseconds. */
 const LEAST_WINDOW = 100;
 
-/** Of `--learn-bytes-per-token` of `sluice epp` and `sluice gateway`. */
+/** Help of `--learn-bytes-per-token` of `sluice epp` and `sluice gateway`. */
 export const LEARN_HELP =
   "learn from answers how many bytes of prompt text make a token of each model; false = 4 bytes are a token";
 
@@ -26,7 +26,7 @@ const HELP = {
   window: "how long a request body may bring less than that",
 } as const;
 
-/** How many bytes of bodies are held, and who is let go. */
+/** Flags for the bytes of bodies in memory, and for the requests that sluice refuses when the memory is full. */
 export const BODY_FLAGS = [
   row("body-budget", "quantity", LEAST_BUDGET, "256Mi", HELP.budget),
   row("small-body", "quantity", 0, "64Ki", HELP.small),
@@ -57,7 +57,7 @@ export function bodySettingsOf({ values }: GivenFlags<typeof BODY_FLAGS>): Budge
   });
 }
 
-/** The same as options of `sluice gateway`. */
+/** The options of `sluice gateway` for bodies. */
 export interface BodyOptions {
   readonly bodyBudget: string;
   readonly smallBody: string;
@@ -91,13 +91,13 @@ function bytesOf(text: string, flag: string, least: number): number {
   try {
     bytes = Math.ceil(parseQuantity(text));
   } catch {
-    // Told below.
+    // The error below reports it.
   }
   if (bytes >= least && bytes <= MOST_BYTES) return bytes;
   throw new SluiceError("FLAG_VALUE", `${flag} is "${text}"; give a size of at least ${least} bytes, such as 64Mi`);
 }
 
-/** A reserve that no small body fits into would make every small body wait, whatever --small-body says. */
+/** A small body that is larger than the reserve would always wait, so such settings are refused. */
 function checked(settings: BudgetSettings): BudgetSettings {
   const { small, reserve } = settings;
   if (small <= reserve) return settings;
@@ -113,7 +113,7 @@ const HEADER_HELP =
   "to a request with x-sluice-explain: 1 answer with x-sluice-decision, the number of the decision, and x-sluice-decision-reason, and record the decision in full; clients then see endpoints by name";
 const EVERY_HELP = "record one decision in so many in full, for sluice explain --full; 0 = only where it is asked for";
 
-/** What is kept and told of decisions. */
+/** Flags for the records and the headers that explain decisions. */
 export const EXPLAIN_FLAGS = [
   { name: "decision-header", type: "bool", default: "false", since: "ours", help: sentence(HEADER_HELP) },
   {
@@ -132,7 +132,7 @@ export function explainSettingsOf({ values }: GivenFlags<typeof EXPLAIN_FLAGS>):
   return { decisionHeader: values["decision-header"], fullRecordsEvery: values["full-records-every"] };
 }
 
-/** The same as options of `sluice gateway`. */
+/** The options of `sluice gateway` that explain decisions. */
 export interface ExplainOptions {
   readonly decisionHeader: boolean;
   readonly fullRecordsEvery: string;

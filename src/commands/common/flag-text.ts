@@ -1,6 +1,6 @@
 import type { FlagRow } from "./go-flags.ts";
 
-/** The flags that do something, for a terminal: name, what it takes, default; the explanation below it. */
+/** The flags that have an effect, for a terminal: name, value and default, with the explanation below. */
 export function flagsHelp(table: readonly FlagRow[]): string {
   return table
     .filter(({ inert }) => inert === undefined)
@@ -8,7 +8,7 @@ export function flagsHelp(table: readonly FlagRow[]): string {
     .join("");
 }
 
-/** The flags as Markdown: those that do something, and those that are known and do nothing yet. */
+/** The flags as Markdown: those that have an effect, then those that sluice accepts without effect. */
 export function flagsMarkdown(table: readonly FlagRow[]): string {
   const active = table.filter(({ inert }) => inert === undefined);
   const rows = active.map(
@@ -35,7 +35,7 @@ export function flagsMarkdown(table: readonly FlagRow[]): string {
   ].join("\n");
 }
 
-/** Flags that others have replaced, as Markdown. */
+/** Flags that other flags have replaced, as Markdown. */
 export function legacyMarkdown(table: readonly (FlagRow & { readonly instead: string })[]): string {
   const rows = table.map(
     (row) =>

@@ -3,41 +3,41 @@ import { didYouMean, nearest } from "../../base/document/nearest.ts";
 import { parseQuantity } from "../../base/document/quantity.ts";
 import { messageOf, SluiceError } from "../../base/inference/errors.ts";
 
-/** Duration: milliseconds. Quantity: a Kubernetes quantity, a trailing B allowed. List: comma-separated, repeatable. */
+/** Duration: milliseconds. Quantity: a Kubernetes quantity, with an optional trailing B. List: comma-separated, repeatable. */
 type FlagType = "bool" | "int" | "string" | "duration" | "list" | "quantity";
 
-/** One flag of a program that is called like the reference's Go programs. */
+/** One flag of a program with the same command line as the reference's Go programs. */
 export interface FlagRow {
   /** Current name, without dashes. */
   readonly name: string;
   /** Older spellings. */
   readonly aliases?: readonly string[];
   readonly type: FlagType;
-  /** As it would be typed; "" for an empty string or list. */
+  /** The default as typed; "" for an empty string or list. */
   readonly default: string;
-  /** Release of the reference that introduced it; "ours" for flags only this program has. */
+  /** Release of the reference that introduced the flag; "ours" for flags that only sluice has. */
   readonly since: string;
   readonly help: string;
   /** Placeholder of the value in help texts; the type when absent. */
   readonly takes?: string;
-  /** The only texts it takes, in any case of letters. */
+  /** The only legal texts, in any case of letters. */
   readonly choices?: readonly string[];
   /** Bounds of an int, a duration (milliseconds) or a quantity. */
   readonly min?: number;
   readonly max?: number;
-  /** Environment variable that counts when the flag isn't given. */
+  /** Environment variable that sets the value when the flag is absent. */
   readonly env?: string;
-  /** Why it should not be used any more: it works and warns. */
+  /** The reason why users should stop using the flag. It works, with a warning. */
   readonly deprecated?: string;
-  /** For a flag of the reference that does nothing here yet. */
+  /** For a flag of the reference that has no effect in sluice. */
   readonly inert?: Inert;
 }
 
-/** How a flag that does nothing is treated when it is given. */
+/** The treatment of a flag that has no effect. */
 export interface Inert {
-  /** Values that ask for what happens anyway: accepted in silence. */
+  /** Values that ask for the behaviour that sluice has anyway: accepted without a warning. */
   readonly harmless?: readonly string[];
-  /** Other values: a warning, or the end. */
+  /** Any other value causes a warning, or an error. */
   readonly otherwise: "warn" | "refuse";
   /** The rest of the sentence that begins with the flag. */
   readonly because: string;
@@ -57,19 +57,19 @@ type ValueOf<R extends FlagRow> = R extends { readonly choices: readonly (infer 
 /** The values of a table's flags by name. */
 export type FlagValues<T extends readonly FlagRow[]> = { [R in T[number] as R["name"]]: ValueOf<R> };
 
-/** What the flags of one part of a larger table were given. */
+/** The values of the flags of one part of a larger table. */
 export interface GivenFlags<T extends readonly FlagRow[]> {
   readonly values: FlagValues<T>;
-  /** Names of the flags that were given on the command line, of other parts, too. */
+  /** Names of the flags on the command line, including those of other parts. */
   readonly explicit: ReadonlySet<string>;
 }
 
-/** A command line that was read. */
+/** A parsed command line. */
 export interface ParsedFlags<T extends readonly FlagRow[]> {
   readonly values: FlagValues<T>;
-  /** Names of the flags that were given on the command line. */
+  /** Names of the flags on the command line. */
   readonly explicit: ReadonlySet<T[number]["name"]>;
-  /** `--help` or `-h` was met; what stands behind it was not read. */
+  /** True for `--help` or `-h`; the parser does not read the words after it. */
   readonly help: boolean;
   readonly warnings: readonly string[];
 }
@@ -80,9 +80,9 @@ const TRUE = new Set(["1", "t", "T", "TRUE", "true", "True"]);
 const FALSE = new Set(["0", "f", "F", "FALSE", "false", "False"]);
 
 /**
- * Reads a command line in the ways of Go's `flag` and `pflag` together: one or two dashes for every name, `--name value`
- * and `--name=value`, a bare boolean for true. Source: epp-protocol 13.1, api-resources 6B.2.
- * @param env environment; a malformed value in it is warned about and counts as absent
+ * Reads a command line by the rules of Go's `flag` and `pflag` together: one or two dashes for every name, `--name value` and
+ * `--name=value`, and a boolean without a value for true. Source: epp-protocol 13.1, api-resources 6B.2.
+ * @param env environment; a malformed value in it causes a warning and counts as absent
  * @throws SluiceError FLAG_UNKNOWN, FLAG_SYNTAX, FLAG_VALUE, FLAG_UNSUPPORTED; the caller chooses the exit code
  */
 export function parseGoFlags<const T extends readonly FlagRow[]>(
@@ -106,7 +106,7 @@ export function parseGoFlags<const T extends readonly FlagRow[]>(
     const value = parseValue(row, text);
     warnings.push(...checkInert(row, value));
     if (row.deprecated !== undefined) warnings.push(`--${row.name} is deprecated: ${row.deprecated}`);
-    // The first one given replaces the default, the following ones add to it.
+    // The first list replaces the default; each further list adds to it.
     const before = row.type === "list" && explicit.has(row.name) ? (values[row.name] as readonly string[]) : [];
     values[row.name] = row.type === "list" ? [...before, ...(value as readonly string[])] : value;
     explicit.add(row.name);
@@ -114,7 +114,8 @@ export function parseGoFlags<const T extends readonly FlagRow[]>(
     function boolWord(): string {
       const next = args[at + 1];
       if (next === undefined || next.startsWith("-")) return "true";
-      // Charts render maps as two words, which Go would take for the end of the flags (api-resources 6B.2).
+      // Charts that render flags from maps write a boolean as two words. Go would take the second word for the end of the flags
+      // (api-resources 6B.2).
       if (next === "true" || next === "false") return args[++at]!;
       throw new SluiceError(
         "FLAG_SYNTAX",
@@ -149,7 +150,7 @@ const KINDS: Readonly<Record<FlagType, string>> = {
   quantity: "a size such as 64Mi",
 };
 
-/** Splits `--name=text`, and `-v4` as pflag does; refuses what is no flag at all. */
+/** Splits `--name=text`, and `-v4` as pflag does; throws for a word that is not a flag. */
 function split(word: string, rows: ReadonlyMap<string, FlagRow>): { name: string; text: string | undefined } {
   if (!/^--?[^-=]/.test(word)) {
     const hint = nearest(word, rows.keys());
@@ -198,9 +199,9 @@ function parseValue(row: FlagRow, text: string): unknown {
     case "duration":
       return bounded(row, text, orWrong(row, text, parseDuration), row.max ?? MAX_DURATION);
     case "quantity":
-      // The reference's own default is the empty text, and 0 means the same.
+      // The reference's default is the empty text, which means 0.
       if (text === "") return row.default === "" ? 0 : parseValue(row, row.default);
-      // `10MiB` and `25MB` are what people write: the B says nothing.
+      // People write `10MiB` and `25MB`; the B has no meaning.
       return bounded(row, text, orWrong(row, text.replace(/[bB]$/, ""), parseQuantity), row.max);
   }
 }
@@ -244,7 +245,7 @@ function unknown(name: string, rows: ReadonlyMap<string, FlagRow>): SluiceError 
  */
 export function checkInert({ name, inert, type }: FlagRow, value: unknown): string[] {
   if (inert === undefined) return [];
-  // Values in quotes of their own: charts for other engines render them so (api-resources 6B.2).
+  // Charts for other engines render values with quotes inside (api-resources 6B.2).
   const text = type === "string" ? String(value).replace(/^"(.*)"$/, "$1") : String(value);
   if (inert.harmless?.includes(text)) return [];
   if (inert.otherwise === "warn") return [`--${name} ${inert.because}`];

@@ -2,7 +2,7 @@ import { SluiceError } from "../../base/inference/errors.ts";
 import { type LoggerOptions, type LogLevel, levelOfVerbosity } from "../../base/telemetry/logging.ts";
 import type { FlagRow, GivenFlags } from "./go-flags.ts";
 
-/** Logging, as the reference's libraries name it (epp-protocol 13.2, 13.3). */
+/** Flags for logging, with the names of the reference's libraries (epp-protocol 13.2, 13.3). */
 export const LOG_FLAGS = [
   {
     name: "v",
@@ -61,13 +61,13 @@ const LEVELS: ReadonlyMap<string, LogLevel> = new Map([
   ["debug", "debug"],
   ["info", "info"],
   ["error", "error"],
-  // Nothing is ever logged at that level.
+  // Sluice logs nothing at that level.
   ["panic", "silent"],
 ]);
 
 /**
- * The logger that the flags ask for.
- * @throws SluiceError FLAG_VALUE for a level that is none
+ * The logger settings of the flags.
+ * @throws SluiceError FLAG_VALUE for an unknown level
  */
 export function loggingOf({
   values,

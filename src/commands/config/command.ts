@@ -8,7 +8,7 @@ interface ValidateFlags {
   readonly allowExperimentalPlugins: boolean;
 }
 
-/** `sluice validate`: says whether configurations would be accepted, and what is wrong with those that wouldn't. Exit code 0 or 1. */
+/** `sluice validate`: reports whether sluice accepts each configuration, and the faults of the others. Exit code 0 or 1. */
 export function validateCommand(output = STANDARD, stdin: AsyncIterable<Uint8Array> = process.stdin): Command {
   return command("validate", "check EndpointPickerConfig files as a start would")
     .argument("[files...]", "YAML or JSON; - = standard input")
@@ -43,7 +43,7 @@ interface ExplainConfigFlags {
   readonly allowExperimentalPlugins: boolean;
 }
 
-/** `sluice explain-config`: the configuration in force with a file, spelt out, and where each value of it comes from. */
+/** `sluice explain-config`: prints the configuration that a file puts in force, in full, with the source of each value. */
 export function explainConfigCommand(output = STANDARD, stdin: AsyncIterable<Uint8Array> = process.stdin): Command {
   return command("explain-config", "print what an EndpointPickerConfig amounts to, and where each value comes from")
     .argument("<file>", "YAML or JSON; - = standard input")
@@ -65,7 +65,7 @@ interface MigrateConfigFlags {
   readonly allowExperimentalPlugins: boolean;
 }
 
-/** `sluice migrate-config`: an EndpointPickerConfig of any release in its newest form, on standard output. */
+/** `sluice migrate-config`: prints an EndpointPickerConfig of any release in the newest form on standard output. */
 export function migrateConfigCommand(output = STANDARD, stdin: AsyncIterable<Uint8Array> = process.stdin): Command {
   return command("migrate-config", "print an EndpointPickerConfig of any release in its newest form")
     .argument("<file>", "YAML or JSON; - = standard input")

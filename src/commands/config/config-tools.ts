@@ -15,27 +15,27 @@ import { instancesOf, planOf } from "../../picker/core/plan.ts";
 import { PLUGIN_REGISTRY } from "../../picker/core/plugins/plugins.ts";
 import type { SchedulingPlan } from "../../picker/scheduling/profile.ts";
 
-/** A configuration that a command of ours looks at without putting it in force. */
+/** A configuration that a command reads without putting it in force. */
 export interface ConfigInput {
   /** A path; `-` = standard input. */
   readonly file: string;
-  /** As `--allow-experimental-plugins`. */
+  /** The value of `--allow-experimental-plugins`. */
   readonly allowExperimental: boolean;
-  /** What `-` reads. */
+  /** The content for the path `-`. */
   readonly stdin: AsyncIterable<Uint8Array>;
 }
 
 export interface ConfigVerdict {
-  /** As messages name the file. */
+  /** The name of the file in messages. */
   readonly file: string;
-  /** What it says, in one line; undefined when it is refused. */
+  /** The contents in one line; undefined when the configuration is refused. */
   readonly summary: string | undefined;
-  /** Why it is refused. */
+  /** The reason for the refusal. */
   readonly error: string | undefined;
   readonly warnings: readonly string[];
 }
 
-/** Checks a configuration as far as a start would: it is read, completed, and its plugins are made. */
+/** Checks a configuration in the same steps as a start: reads it, completes it, and creates its plugins. */
 export async function validateConfig(input: ConfigInput): Promise<ConfigVerdict> {
   const file = nameOf(input);
   try {
@@ -47,7 +47,7 @@ export async function validateConfig(input: ConfigInput): Promise<ConfigVerdict>
   }
 }
 
-/** The configuration spelt out, each value with where it comes from. @throws SluiceError what is wrong with it */
+/** The configuration in full, each value with its source. @throws SluiceError for a fault in the configuration */
 export async function explainConfigFile(input: ConfigInput): Promise<{ explained: ExplainedConfig; text: string }> {
   const { loaded, plan } = await check(input);
   const explained = explainConfig(
@@ -57,7 +57,7 @@ export async function explainConfigFile(input: ConfigInput): Promise<{ explained
   return { explained, text: explainText(explained) };
 }
 
-/** The configuration as it would be written today. @throws SluiceError what is wrong with it */
+/** The configuration in the newest form. @throws SluiceError for a fault in the configuration */
 export async function migrateConfigFile(input: ConfigInput): Promise<MigratedText> {
   const file = nameOf(input);
   const text = await textOf(input);
@@ -84,7 +84,7 @@ async function check(input: ConfigInput): Promise<Checked> {
   const { registry, warnings, mistakes } = await PLUGIN_MODULES.inspect(document, modulesFolder(input));
   const loaded = loadDetailed(document, registry, { refuseExperimental: !input.allowExperimental, mistakes });
   const { config } = loaded;
-  // Nothing made here runs: the clock stands still.
+  // The instances never run, so a clock that does not advance is enough.
   const instances = instancesOf(config, { clock: new VirtualClock(), random: new SeededRandom(1), log: silentLogger });
   const failures = new Set<string>();
   const attempt = <T>(make: () => T): T | undefined => {
@@ -98,7 +98,7 @@ async function check(input: ConfigInput): Promise<Checked> {
   };
   try {
     const plan = attempt(() => planOf(config, instances));
-    // A plan ends with the first plugin that cannot be made: then the others are looked at one by one.
+    // `planOf` ends at the first plugin that fails. Then each other plugin is created alone, to find its faults.
     const others = plan === undefined ? loaded.table.values() : [];
     for (const plugin of [
       ...others,

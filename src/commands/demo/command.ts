@@ -12,11 +12,11 @@ interface DemoFlags {
   readonly async: boolean;
 }
 
-/** Shortest time in which the demo shows what it is about, milliseconds: in two halves, or in three acts. */
+/** Shortest duration of the demo in milliseconds: two halves, or three acts with --async, must fit. */
 const LEAST_MS = 6000;
 const LEAST_ASYNC_MS = 15_000;
 
-/** `sluice demo`: simulators, gateway, traffic and a page to look at. */
+/** `sluice demo`: simulators, gateway, traffic and the admin page. */
 export function demoCommand(): Command {
   return command("demo", "simulated model servers, the gateway and live traffic: watch requests go where they should")
     .option("--servers <number>", "simulated model servers", "3")

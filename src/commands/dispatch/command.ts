@@ -5,7 +5,7 @@ import { createLogger } from "../../base/telemetry/logging.ts";
 import { command } from "../common/command.ts";
 import { dispatchHelp } from "./dispatch-flag-table.ts";
 
-/** What the command touches besides files. */
+/** The effects of the command other than files. */
 interface Surroundings {
   readonly env: Readonly<Record<string, string | undefined>>;
   stdout(text: string): void;
@@ -14,7 +14,10 @@ interface Surroundings {
   run(options: DispatchOptions): Promise<number>;
 }
 
-/** `sluice dispatch`: the Async Processor. Its flags are those of the reference, which are Go's and not commander's to read. */
+/**
+ * `sluice dispatch`: the Async Processor. Its flags are those of the reference, in Go's syntax, so commander does not parse
+ * them.
+ */
 export function dispatchCommand(): Command {
   const dispatch = command("dispatch", "queued requests into spare capacity; takes the reference's flags (--help)")
     .helpOption(false)
@@ -24,7 +27,7 @@ export function dispatchCommand(): Command {
     .addOption(new Option("--until-stdin-closes").hideHelp())
     .argument("[flags...]")
     .action(async (args: string[], { untilStdinCloses }: { readonly untilStdinCloses?: boolean }) => {
-      // Whoever holds the other end of stdin is gone: what was under way is in the queue again when its leases run out.
+      // The process at the other end of stdin is gone. Messages in work return to their queue when their leases expire.
       if (untilStdinCloses === true) process.stdin.resume().once("end", () => process.exit(1));
       process.exitCode = await runDispatch(args, {
         env: process.env,
@@ -34,14 +37,14 @@ export function dispatchCommand(): Command {
       });
       if (untilStdinCloses === true) process.stdin.pause();
     });
-  // `sluice help dispatch` says what `sluice dispatch --help` does: commander knows none of the flags.
+  // `sluice help dispatch` prints the same as `sluice dispatch --help`: commander knows none of the flags.
   dispatch.helpInformation = dispatchHelp;
   return dispatch;
 }
 
 /**
- * @returns the exit status: 2 for a command line that cannot be read, 1 for combinations that are not allowed
- * @throws SluiceError for what is wrong with files, and what else keeps the dispatcher from starting
+ * @returns the exit status: 2 for an unreadable command line, 1 for an illegal combination of flags
+ * @throws SluiceError for faults in files, and for other reasons why the dispatcher cannot start
  */
 export async function runDispatch(
   args: readonly string[],
@@ -54,7 +57,7 @@ export async function runDispatch(
     line = parseDispatchFlags(args, env);
   } catch (error) {
     if (!(error instanceof SluiceError)) throw error;
-    // Go's parser shows the usage first, so that what is wrong stands last.
+    // Go's parser prints the usage first, so the error is the last line.
     stderr(`${dispatchHelp()}\n${error.message.replace(/^unknown flag --/, "unknown flag: --")}\n`);
     return 2;
   }

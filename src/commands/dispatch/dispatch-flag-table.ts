@@ -4,11 +4,11 @@ import { LOG_FLAGS } from "../common/log-flags.ts";
 import { LEGACY_FLAGS } from "./dispatch-legacy-table.ts";
 
 const PORT = { type: "int", min: 0, max: 65535 } as const;
-/** The reference has had them from its beginning. */
+/** The flag exists since the first release of the reference. */
 const FIRST = { since: "v0.1" } as const;
 const FILE = { type: "string", takes: "FILE", default: "" } as const;
 
-/** As the reference logs: for people, unless told otherwise (async-processor 8.1). */
+/** The format of the reference's log: for people by default (async-processor 8.1). */
 const [VERBOSITY, ENCODER, LEVEL, DEVEL, TIME, STACKTRACE] = LOG_FLAGS;
 const DISPATCH_LOG_FLAGS = [
   { ...VERBOSITY, ...FIRST, help: `${VERBOSITY.help} Not given, the environment's LOG_LEVEL counts.` },
@@ -23,7 +23,7 @@ const DISPATCH_LOG_FLAGS = [
   { ...STACKTRACE, ...FIRST },
 ] as const satisfies readonly FlagRow[];
 
-/** Every current flag of the reference's Async Processor, and ours (async-processor 8.1). */
+/** Every current flag of the reference's Async Processor, and sluice's own flags (async-processor 8.1). */
 export const DISPATCH_FLAGS = [
   {
     ...FILE,
@@ -173,7 +173,7 @@ export const DISPATCH_FLAGS = [
     name: "max-response-bytes",
     type: "quantity",
     min: 1,
-    // Six times as long as JSON text, at worst: still a string for Node, and a value for Redis.
+    // JSON text is at most six times as long. Node can still hold that string, and Redis that value.
     max: 80 * 1024 * 1024,
     default: "64Mi",
     since: "ours",

@@ -13,12 +13,12 @@ import { ALL_FLAGS, DispatchSettings, type DispatchValues } from "./dispatch-set
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** What `sluice dispatch` was asked for, validated. */
+/** The command line of `sluice dispatch`, validated. */
 export interface DispatchCommandLine {
   readonly options: DispatchOptions;
   /** For the log. */
   readonly warnings: readonly string[];
-  /** Every flag by name with what counts, for the log: without secrets. */
+  /** Every flag by name with the value in force, for the log; without secrets. */
   readonly flags: Readonly<Record<string, string>>;
 }
 
@@ -28,14 +28,14 @@ export interface DispatchCommandLine {
  */
 export function parseDispatchFlags(args: readonly string[], env: Environment): ParsedFlags<typeof ALL_FLAGS> {
   const line = parseGoFlags(args, ALL_FLAGS, env);
-  // A level that is none is told like every malformed value.
+  // Reports an unknown level in the same way as every malformed value.
   loggingOf(line);
   return line;
 }
 
 /**
- * Weighs the command line against the file that it names, and reads everything that they point at.
- * @throws SluiceError FLAG_... for combinations that are not allowed; DOCUMENT_..., TLS_FILE_INVALID for what is wrong with files
+ * Combines the command line with the file that it names, and reads every file that the two name.
+ * @throws SluiceError FLAG_... for illegal combinations; DOCUMENT_..., TLS_FILE_INVALID for faults in files
  */
 export async function dispatchOptionsOf(
   line: ParsedFlags<typeof ALL_FLAGS>,
@@ -101,7 +101,7 @@ export async function dispatchOptionsOf(
   };
 }
 
-/** Whether any of the flags that have replaced those per backend is there. */
+/** Whether at least one of the flags that replace the flags per backend is set. */
 function usesTransport({ given, file }: DispatchSettings): boolean {
   return (
     ["transport", "transport-config", "transport-config-file"].some((flag) => given.has(flag)) ||
@@ -121,7 +121,7 @@ function hasQueueList(values: DispatchValues): boolean {
   return lists.some((flag) => values[flag] !== "");
 }
 
-/** The transport and where its configuration stands. @throws SluiceError FLAG_CONFLICT, DOCUMENT_... */
+/** The transport and the document that holds its configuration. @throws SluiceError FLAG_CONFLICT, DOCUMENT_... */
 export async function transportOf(settings: DispatchSettings): Promise<{
   readonly name: TransportName;
   readonly document: ConfigDocument;
@@ -140,7 +140,7 @@ export async function transportOf(settings: DispatchSettings): Promise<{
     throw new SluiceError("FLAG_CONFLICT", "--transport-config or --transport-config-file is required");
   const explicit = settings.isExplicit("transport");
   if (!explicit && file?.transport !== undefined) return { name: file.transport, document, gated: true };
-  // The default is the one that keeps nothing: nobody who writes a file of ours wants that unasked.
+  // The default transport keeps no messages. The user of a dispatch.yaml must ask for it by name.
   if (!explicit && inline === "" && !explicitFile)
     throw new SluiceError(
       "FLAG_CONFLICT",
@@ -179,7 +179,7 @@ const LEVELS: ReadonlyMap<string, LogLevel> = new Map([
   ["error", "error"],
 ]);
 
-/** The logger that the flags ask for; LOG_LEVEL counts when they say nothing of a level (async-processor 8.2). */
+/** The logger settings of the flags; LOG_LEVEL applies when the flags set no level (async-processor 8.2). */
 export function dispatchLogging(
   values: DispatchValues,
   given: ReadonlySet<string>,
@@ -199,7 +199,7 @@ export function dispatchLogging(
   };
 }
 
-/** Flags whose whole value is kept back: URLs with passwords, and JSON that may have some. */
+/** Flags whose whole value stays out of the log: URLs with passwords, and JSON that may contain some. */
 const SECRET: ReadonlySet<string> = new Set([
   "redis.url",
   "transport-config",

@@ -1,8 +1,8 @@
 import type { FlagRow } from "../common/go-flags.ts";
 
-/** A flag that another one, or a field of the transport's configuration, has replaced. */
+/** A flag that another flag, or a field of the transport's configuration, replaces. */
 export interface LegacyRow extends FlagRow {
-  /** What to write instead. */
+  /** The replacement. */
   readonly instead: string;
 }
 
@@ -12,7 +12,7 @@ const QUEUE = "queues in --transport-config";
 const TOPIC = "topics in --transport-config";
 const PATH = { type: "string", default: "/v1/completions" } as const;
 
-/** The reference's flags per backend, from before `--transport` (async-processor 8.1): still honoured, with a warning. */
+/** The reference's flags per backend, from before `--transport` (async-processor 8.1). They still work, with a warning. */
 export const LEGACY_FLAGS = [
   {
     name: "message-queue-impl",

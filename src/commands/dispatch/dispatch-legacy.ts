@@ -11,14 +11,14 @@ import type { LEGACY_FLAGS } from "./dispatch-legacy-table.ts";
 
 type Given = GivenFlags<typeof LEGACY_FLAGS>;
 type LegacyFlag = keyof Given["values"];
-/** Fields of a section, and the flags that they come from. */
+/** Fields of a section, each with the flag that sets it. */
 type Fields = Readonly<Record<string, LegacyFlag>>;
 
-/** What the flags per backend ask for, in the shape of the configuration that has replaced them. */
+/** The values of the flags per backend, in the shape of the configuration that replaces them. */
 interface LegacyTransport {
   readonly name: TransportName;
   readonly document: ConfigDocument;
-  /** False: gates of queues do not count. */
+  /** False: the gates of queues have no effect. */
   readonly gated: boolean;
 }
 
@@ -32,8 +32,8 @@ const IMPLEMENTATIONS: Readonly<Record<string, TransportName>> = {
 const CONNECTION: Fields = { url: "redis.url", enable_tracing: "redis-tracing" };
 
 /**
- * Translates the flags from before `--transport`: inline queues win over a file of queues, that over a single queue
- * (async-processor 8.1).
+ * Translates the flags from before `--transport`. Inline queues take precedence over a file of queues, and a file over a single
+ * queue (async-processor 8.1).
  * @throws SluiceError FLAG_CONFLICT, DOCUMENT_... for a file of queues
  */
 export async function legacyTransport(flags: Given): Promise<LegacyTransport> {
@@ -93,7 +93,7 @@ export async function legacyTransport(flags: Given): Promise<LegacyTransport> {
     ),
   };
 
-  /** A batch size counts when it is given: nothing needs one. */
+  /** A batch size is optional: the field exists only when the flag is set. */
   function given(flag: "pubsub.batch-size" | "redis.ss.batch-size"): Fields {
     return flags.explicit.has(flag) && values[flag] !== 0 ? { batch_size: flag } : {};
   }
@@ -127,8 +127,8 @@ function missing(what: string, implementation: string): SluiceError {
 }
 
 /**
- * A document of the values of flags.
- * @param entries where the queues come from: a list that was read, or the flags of a single one
+ * A document made from the values of flags.
+ * @param entries the source of the queues: a list from a document, or the flags of a single queue
  */
 function documentOf(flags: Given, fields: Fields, list: string, entries: ConfigDocument | Fields): ConfigDocument {
   const read = isDocument(entries) ? entries : undefined;
@@ -152,7 +152,7 @@ function isDocument(entries: ConfigDocument | Fields): entries is ConfigDocument
   return typeof entries.positionOf === "function";
 }
 
-/** A flag is a text of its own: what is wrong with it is so from its beginning. */
+/** A flag has no lines, so a fault in it is at its first character. */
 function atFlag(flag: string): Position {
   return { file: `--${flag}`, line: 1, column: 1 };
 }

@@ -16,7 +16,7 @@ export const ALL_FLAGS = [...DISPATCH_FLAGS, ...LEGACY_FLAGS] as const;
 
 export type DispatchValues = FlagValues<typeof ALL_FLAGS>;
 
-/** Flags that are no keys of the file: what has a section of that name, and the file itself. */
+/** Flags that are not keys of the file: the file has sections for three of them, and the fourth names the file. */
 const NOT_IN_FILE: ReadonlySet<string> = new Set([
   "config",
   "transport",
@@ -27,10 +27,10 @@ const NOT_IN_FILE: ReadonlySet<string> = new Set([
 /** The flags that are keys of a dispatch.yaml. */
 export const FILE_FLAGS: readonly FlagRow[] = DISPATCH_FLAGS.filter(({ name }) => !NOT_IN_FILE.has(name));
 
-/** What counts: the command line, and where that is silent, a dispatch.yaml. */
+/** The settings in force: those of the command line, then those of a dispatch.yaml. */
 export class DispatchSettings {
   readonly values: DispatchValues;
-  /** Names of the flags that were given, on the command line or in the file. */
+  /** Names of the flags on the command line or in the file. */
   readonly given: ReadonlySet<string>;
   readonly file: DispatchFile | undefined;
   readonly warnings: readonly string[];
@@ -50,7 +50,7 @@ export class DispatchSettings {
     ];
   }
 
-  /** @throws SluiceError DOCUMENT_... for what is wrong with the file */
+  /** @throws SluiceError DOCUMENT_... for a fault in the file */
   static async read(line: ParsedFlags<typeof ALL_FLAGS>): Promise<DispatchSettings> {
     const path = line.values.config;
     if (path === "") return new DispatchSettings(line, undefined);
@@ -58,19 +58,19 @@ export class DispatchSettings {
     return new DispatchSettings(line, await readDispatchFile(path, schemas));
   }
 
-  /** Whether it stands on the command line, not in the file. */
+  /** Whether the flag is on the command line, not in the file. */
   isExplicit(flag: keyof DispatchValues): boolean {
     return this.#explicit.has(flag);
   }
 
-  /** What a message calls a flag: `--name`, or its place in the file. */
+  /** The name of a flag in messages: `--name`, or its place in the file. */
   nameOf(flag: keyof DispatchValues): string {
     return this.file !== undefined && !this.#explicit.has(flag) && this.given.has(flag)
       ? this.file.placeOf(flag)
       : `--${flag}`;
   }
 
-  /** The path that a flag names; undefined = none. One in the file starts at its folder. */
+  /** The path that a flag names; undefined = none. A path in the file is relative to the folder of the file. */
   pathOf(flag: PathFlag): string | undefined {
     const path = this.values[flag];
     if (path === "") return undefined;
@@ -78,7 +78,7 @@ export class DispatchSettings {
   }
 
   /**
-   * The document that a flag names, or that stands in the file.
+   * The document that a flag names, or that the file contains.
    * @throws SluiceError FLAG_CONFLICT when the file has both, DOCUMENT_...
    */
   async document(flag: PathFlag, section: SectionName): Promise<ConfigDocument | undefined> {
@@ -89,7 +89,7 @@ export class DispatchSettings {
     return path === undefined ? inline : readConfigDocument(path);
   }
 
-  /** What no single value is to blame for, and what a type does not say. @throws SluiceError FLAG_... */
+  /** Checks combinations of flags, and values that their type does not limit. @throws SluiceError FLAG_... */
   validate(): void {
     const { values } = this;
     if (this.given.has("metrics-endpoint-auth") && values["metrics-endpoint-auth"])
@@ -109,7 +109,7 @@ export class DispatchSettings {
       throw this.#wrong("bind-address", "is not an IP address; write for example 127.0.0.1, 0.0.0.0 or ::");
     if (!/^([\w!#$%&'*+.^`|~-]{1,256})?$/.test(values["deadline-header"]))
       throw this.#wrong("deadline-header", "is no legal header name");
-    // It may hold a password: not repeated.
+    // The URL may contain a password, so the message does not repeat it.
     if (values["prometheus-url"] !== "" && !isHttpUrl(values["prometheus-url"]))
       throw new SluiceError(
         "FLAG_CONFLICT",
@@ -139,7 +139,7 @@ type PathFlag =
   | "tls-cert"
   | "tls-key";
 
-/** The schema of a flag's value where it stands in a file: what the command line takes as text, with its own kinds. */
+/** The schema of a flag's value in a file: the same values as on the command line, but with YAML types. */
 export function flagSchema(row: FlagRow): z.ZodType {
   switch (row.type) {
     case "bool":
@@ -151,7 +151,7 @@ export function flagSchema(row: FlagRow): z.ZodType {
         .max(row.max ?? Number.MAX_SAFE_INTEGER);
     case "duration":
       return z.preprocess(
-        // The one duration that needs no unit, on the command line, too.
+        // 0 is the one duration that needs no unit, on the command line, too.
         (value) => (value === 0 ? "0" : value),
         duration({ min: row.min ?? 0 }).pipe(z.number().max(row.max ?? MAX_DURATION)),
       );

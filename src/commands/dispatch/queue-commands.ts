@@ -18,7 +18,7 @@ interface EnqueueFlags extends PlaceFlags, RequestFlags {
   readonly lines: boolean;
 }
 
-/** `sluice enqueue`: requests into a queue; their ids on standard output. */
+/** `sluice enqueue`: puts requests into a queue and prints their ids on standard output. */
 export function enqueueCommand(): Command {
   const enqueue = withPlaceFlags(
     command("enqueue", "put requests on a queue of the Async Processor; prints their ids, one per line").argument(
@@ -77,10 +77,10 @@ export function resultsCommand(): Command {
     });
 }
 
-/** Entries that are shown at most. */
+/** The most entries in a list. */
 const MOST_SHOWN = 1000;
 
-/** `sluice queue`: looks into queues and mends them. */
+/** `sluice queue`: shows and repairs queues. */
 export function queueCommand(): Command {
   const queue = command("queue", "look into the queues of the Async Processor, and mend them");
   for (const make of [listCommand, peekCommand, cancelCommand, requeueCommand]) queue.addCommand(make());
@@ -142,7 +142,7 @@ interface BatchFlags extends PlaceFlags, RequestFlags {
   readonly skipInvalid: boolean;
 }
 
-/** `sluice batch`: a file of requests through the Async Processor into a file of answers. */
+/** `sluice batch`: sends a file of requests through the Async Processor and writes a file of answers. */
 export function batchCommand(): Command {
   const batch = withPlaceFlags(
     command("batch", "send a batch file (OpenAI's format) through the Async Processor; started again it goes on")

@@ -18,7 +18,7 @@ export function withPlaceFlags(command: Command): Command {
     .option("--sqlite <file>", "instead of --config: a queue file that is there");
 }
 
-/** @throws SluiceError FLAG_MISSING, FLAG_VALUE; DOCUMENT_... for what is wrong with the file */
+/** @throws SluiceError FLAG_MISSING, FLAG_VALUE; DOCUMENT_... for a fault in the file */
 export async function placeOf({ config, redis, sqlite }: PlaceFlags): Promise<QueueStoreLocation> {
   const given = [config, redis, sqlite].filter((value) => value !== undefined);
   if (given.length === 0)
@@ -44,7 +44,7 @@ export interface RequestFlags {
   readonly label: readonly string[];
 }
 
-/** @param deadline what --deadline is when it is not given */
+/** @param deadline default of --deadline */
 export function withRequestFlags(command: Command, deadline: string): Command {
   return command
     .option(
@@ -78,10 +78,10 @@ function deadlineOf({ deadline, deadlineAt }: RequestFlags): DeadlineChoice {
   throw new SluiceError("FLAG_VALUE", `--deadline-at is "${deadlineAt}"; give a moment: ${problem}`);
 }
 
-/** Unix seconds; NaN when it is no moment. */
+/** Unix seconds; NaN when the text is not a time. */
 function momentOf(text: string): number {
   if (/^\d{1,11}$/.test(text)) return Number(text);
-  // A date alone, or a time without a zone, means another moment on another machine.
+  // A date alone, or a time without a zone, would mean another time on another machine.
   return /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/.test(text)
     ? Math.floor(Date.parse(text) / 1000)
     : Number.NaN;

@@ -29,12 +29,12 @@ import { importModule, type ModuleExports } from "../../picker/core/plugins/plug
 import { loopbackOnly } from "../../wires/admin/access.ts";
 import { startDispatchAdmin } from "../../wires/admin/dispatch-server.ts";
 
-/** Milliseconds that everything may take which ends after the requests in flight (async-processor 8.4). */
+/** Milliseconds for all work after the end of the requests in flight (async-processor 8.4). */
 const LAST_MOMENTS = 4800;
-/** Milliseconds after which a process that has ended its work ends, whatever is left in it. */
+/** Milliseconds between the end of the work and the end of the process, even if timers or sockets remain. */
 const LINGER = 100;
 
-/** A dispatcher that runs. */
+/** A running dispatcher. */
 export interface RunningDispatcher extends Running {
   /** The probes, then the metrics. */
   readonly listening: readonly Listening[];
@@ -42,8 +42,9 @@ export interface RunningDispatcher extends Running {
 }
 
 /**
- * Starts the Async Processor: gates, broker, probes, metrics, workers. A broker that is away delays it and fails nothing.
- * @throws SluiceError for anything that is wrong with configuration, plugins or ports
+ * Starts the Async Processor: gates, broker, probes, metrics, workers. A broker that is not available delays the start but does
+ * not make it fail.
+ * @throws SluiceError for a fault in configuration, plugins or ports
  */
 export async function startDispatcher(options: DispatchOptions & { readonly log: Logger }): Promise<RunningDispatcher> {
   const { log, transport } = options;
@@ -70,14 +71,17 @@ export async function startDispatcher(options: DispatchOptions & { readonly log:
     clock,
   });
   const broker = await makeBroker(transport, { clock, random, log, tracing });
-  // In the reverse order of what depends on what.
+  // `close` ends the parts from last to first, so each part ends before the parts that it uses.
   const parts: (() => Promise<void> | void)[] = [
     () => tracing.close(),
     () => gates.close(),
     () => client.close(),
     () => broker.close(),
   ];
-  /** What does not end, or fails to, keeps neither the others nor the process. @param limit milliseconds for all of them */
+  /**
+   * Ends all parts. A part that hangs or fails stops neither the other parts nor the end of the process. @param limit
+   * milliseconds for all of them
+   */
   const close = async (limit = LAST_MOMENTS): Promise<void> => {
     const ended = (async (): Promise<boolean> => {
       for (const end of parts.splice(0).reverse())
@@ -158,8 +162,8 @@ export async function startDispatcher(options: DispatchOptions & { readonly log:
 }
 
 /**
- * Runs the Async Processor until a signal; returns the exit status. Everything it says goes to stderr. What is still there
- * after that, such as a timer of somebody's gate, does not keep the process.
+ * Runs the Async Processor until a signal; returns the exit status. Writes only to stderr. Remaining work, such as a timer of a
+ * user's gate, does not keep the process alive.
  */
 export async function runDispatcher(options: DispatchOptions): Promise<number> {
   const log = createLogger({ ...options.logging, name: "dispatch" });
@@ -180,7 +184,7 @@ export interface BrokerDeps {
 }
 
 /**
- * Makes the broker that a configuration names; each is loaded on use, with the client it needs.
+ * Creates the broker that a configuration names. Each broker is loaded on use, with the client that it needs.
  * @throws SluiceError PUBSUB_CLIENT_MISSING
  */
 export async function makeBroker(settings: TransportSettings, deps: BrokerDeps): Promise<Broker> {
@@ -194,21 +198,21 @@ export async function makeBroker(settings: TransportSettings, deps: BrokerDeps):
     case "gcp-pubsub": {
       const { pubSubBroker } = await import("../../async/brokers/gcp-pubsub/pubsub-broker.ts");
       const { loadPubSub } = await import("../../async/brokers/gcp-pubsub/client.ts");
-      // Google's client is the user's to install: its absence shall be said now, not at the first message.
+      // Users install Google's client themselves. A missing client must fail the start, not the first message.
       await loadPubSub();
       return pubSubBroker(settings, deps);
     }
   }
 }
 
-/** Gates and metric sources of the user. */
+/** Gates and metric sources from users' modules. */
 export interface DispatchPlugins {
   readonly gates: readonly GateDefinition[];
   readonly sources: readonly MetricSourceDefinition[];
 }
 
 /**
- * Loads modules that export gates (`defineGate`) or metric sources (`defineMetricSource`), by whatever name.
+ * Loads modules that export gates (`defineGate`) or metric sources (`defineMetricSource`), under any name.
  * @param paths absolute
  * @throws SluiceError PLUGIN_LOAD naming the file
  */
@@ -222,7 +226,7 @@ export async function loadDispatchPlugins(paths: readonly string[], clock: Clock
     } catch (cause) {
       throw new SluiceError("PLUGIN_LOAD", `plugin ${path} cannot be loaded: ${messageOf(cause)}`, { cause });
     }
-    // A default export often has a name as well.
+    // A default export often has a name as well, so the set removes the duplicate.
     const exported = new Set(Object.values(module));
     let found = 0;
     for (const value of exported) {

@@ -22,8 +22,8 @@ interface EnvoyConfigFlags {
 }
 
 /**
- * `sluice envoy-config`: an Envoy bootstrap made from an InferencePool, on standard output; what Envoy cannot keep of the
- * pool's wishes, on standard error.
+ * `sluice envoy-config`: writes an Envoy bootstrap for an InferencePool to standard output, and the settings of the pool that
+ * Envoy cannot follow to standard error.
  */
 export function envoyConfigCommand(output = STANDARD): Command {
   return command("envoy-config", "print an Envoy configuration made from an InferencePool")
@@ -73,7 +73,7 @@ export function envoyConfigCommand(output = STANDARD): Command {
     });
 }
 
-/** The command in one order, whatever the order it was typed in. */
+/** The command line with the options of the user in a fixed order. */
 function asTyped(self: Command): string {
   const words = ["sluice", self.name()];
   for (const option of self.options) {

@@ -20,7 +20,7 @@ import {
 } from "../../wires/envoy/options.ts";
 import { planBootstrap } from "../../wires/envoy/plan.ts";
 
-/** What `sluice envoy-config` was asked for; addresses and choices are still text. */
+/** The options of `sluice envoy-config`; addresses and choices are still text. */
 export interface EnvoyConfigRequest extends Pick<BootstrapOptions, "tls" | "subset" | "subsetHeader" | "command"> {
   readonly variant: string;
   readonly envoyVersion: string;
@@ -33,15 +33,15 @@ export interface EnvoyConfigRequest extends Pick<BootstrapOptions, "tls" | "subs
   readonly listen: string;
   readonly admin: string;
   readonly picker: string | undefined;
-  /** File of the model servers, as `sluice gateway --endpoints` reads it. */
+  /** File of the model servers, in the format of `sluice gateway --endpoints`. */
   readonly endpointsFile: string | undefined;
 }
 
 /**
  * Makes an Envoy bootstrap from an InferencePool.
- * @returns the text, and sentences for whoever asked: of manifests, and of wishes that Envoy cannot keep
- * @throws SluiceError RESOURCES_FILE when a manifest is wrong, ENVOY_RESOURCES when none holds that pool, POOL_AMBIGUOUS, FLAG_VALUE,
- *   ENVOY_PICKER, ENVOY_ENDPOINTS, and whatever is wrong with the files
+ * @returns the text, and sentences for the user: about the manifests, and about settings that Envoy cannot follow
+ * @throws SluiceError RESOURCES_FILE when a manifest is wrong, ENVOY_RESOURCES when none holds that pool, POOL_AMBIGUOUS,
+ *   FLAG_VALUE, ENVOY_PICKER, ENVOY_ENDPOINTS, and the errors of unreadable files
  */
 export async function envoyConfig(
   request: EnvoyConfigRequest,

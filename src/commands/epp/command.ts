@@ -2,7 +2,9 @@ import type { Command } from "commander";
 import { command } from "../common/command.ts";
 import { eppHelp, parseEppFlags } from "./epp-flags.ts";
 
-/** `sluice epp`: the Endpoint Picker. Its flags are those of the reference, which are Go's and not commander's to read. */
+/**
+ * `sluice epp`: the Endpoint Picker. Its flags are those of the reference, in Go's syntax, so commander does not parse them.
+ */
 export function eppCommand(): Command {
   const epp = command("epp", "the Endpoint Picker behind Envoy's ext_proc filter; takes the reference's flags (--help)")
     .helpOption(false)
@@ -19,7 +21,7 @@ export function eppCommand(): Command {
       const { runEpp } = await import("./start.ts");
       process.exitCode = await runEpp(options);
     });
-  // `sluice help epp` says what `sluice epp --help` does: commander knows none of the flags.
+  // `sluice help epp` prints the same as `sluice epp --help`: commander knows none of the flags.
   epp.helpInformation = eppHelp;
   return epp;
 }

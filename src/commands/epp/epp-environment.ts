@@ -5,7 +5,7 @@ import { type FlagRow, parseGoFlags } from "../common/go-flags.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Switches of older releases that were environment variables; read as boolean flags are. */
+/** Environment variables that switched features in older releases, with the syntax of boolean flags. */
 const SWITCHES = [
   { name: "USE_STREAMING", type: "bool", default: "true", since: "v0.3", help: "", env: "USE_STREAMING" },
   {
@@ -26,7 +26,7 @@ const SWITCHES = [
   },
 ] as const satisfies readonly FlagRow[];
 
-/** Every environment variable that counts, for the reference: name, release, default, meaning (epp-protocol 13.4). */
+/** Every environment variable with an effect, for the reference pages: name, release, default, meaning (epp-protocol 13.4). */
 const VARIABLES: readonly (readonly [name: string, since: string, fallback: string, meaning: string])[] = [
   ["NAMESPACE", "v1.5", "", "`--pool-namespace`, when that is not given."],
   [
@@ -61,8 +61,9 @@ const VARIABLES: readonly (readonly [name: string, since: string, fallback: stri
 ];
 
 /**
- * What the environment says that no flag does.
- * @returns `streaming`: false when v0.3's buffered server was asked for; malformed values are warned about and ignored
+ * Reads the settings that only the environment has.
+ * @returns `streaming`: false when the environment asks for v0.3's buffered server; a malformed value causes a warning and is
+ *   ignored
  */
 export function readEnvironment(env: Environment): {
   readonly streaming: boolean;
@@ -86,20 +87,20 @@ export function environmentMarkdown(): string {
 
 type Parameters = Readonly<Record<string, unknown>>;
 
-/** v1.0's environment variables (epp-protocol 13.4), and the parameter of the detector that each one is the default of. */
+/** v1.0's environment variables (epp-protocol 13.4), each with the parameter of the detector whose default it sets. */
 const SATURATION_VARIABLES: readonly (readonly [name: string, parameter: string, kind: "number" | "duration"])[] = [
   ["SD_QUEUE_DEPTH_THRESHOLD", "queueDepthThreshold", "number"],
   ["SD_KV_CACHE_UTIL_THRESHOLD", "kvCacheUtilThreshold", "number"],
   ["SD_METRICS_STALENESS_THRESHOLD", "metricsStalenessThreshold", "duration"],
 ];
 
-/** Those that judge by these parameters. */
+/** The detectors that have these parameters. */
 const DETECTORS = [utilizationDetector, noCapacityDetector];
 
 /**
- * `config` with the saturation detector taking from v1.0's environment variables what the configuration leaves at its
- * default. Whoever sets one is told what has come of it: the releases from v1.5 on do not read them. A value that is malformed or
- * out of range is ignored.
+ * Returns `config` with v1.0's environment variables in the saturation detector, for parameters that the configuration leaves
+ * at their default. Each variable causes a warning that says how it took effect, because releases from v1.5 on do not read it.
+ * A malformed value and a value out of range are ignored.
  */
 export function withSaturationEnvironment(
   config: EffectiveConfig,
@@ -134,7 +135,7 @@ export function withSaturationEnvironment(
       warn(`is deprecated; write ${parameter} into the parameters of the ${type}`);
     } else warn("is ignored: its value is not valid", parsed.error.issues[0]?.message);
   }
-  // What a detector of the user has made of its parameters need not survive copying.
+  // A user's detector may hold parameters that a copy would damage.
   if (Object.keys(found).length === 0) return config;
   return { ...config, detector: { ...detector, parameters: { ...given, ...found } } };
 }

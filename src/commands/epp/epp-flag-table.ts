@@ -13,8 +13,8 @@ function ignored(because: string, ...harmless: readonly string[]): Inert {
 }
 
 /**
- * Every flag of the reference EPP, from v0.3 to HEAD, and ours (epp-protocol 13.2, 13.3; scheduling appendix A). Those
- * with `inert` are known but do nothing yet.
+ * Every flag of the reference EPP, from v0.3 to HEAD, and sluice's own flags (epp-protocol 13.2, 13.3; scheduling appendix A).
+ * Flags with `inert` are known but have no effect.
  */
 export const EPP_FLAGS = [
   {

@@ -25,8 +25,8 @@ const MIN_REFRESH = 50;
 
 /**
  * Reads the command line of `sluice epp` (epp-protocol 13).
- * @returns "help" when help is asked for
- * @throws SluiceError FLAG_...; every problem of one flag is its own error, the first one ends the reading
+ * @returns "help" when the command line asks for help
+ * @throws SluiceError FLAG_... for the first faulty flag
  */
 export function parseEppFlags(
   args: readonly string[],
@@ -72,7 +72,7 @@ export function parseEppFlags(
     tracing: values.tracing,
     inferenceModelMetrics: values["inference-model-metrics"],
     pprof: values["enable-pprof"],
-    // The Envoy of published standalone charts checks this port, whether or not they write the flag (api-resources 3.6).
+    // The Envoy of published standalone charts checks this port, with or without the flag (api-resources 3.6).
     healthChecking: explicit.has("health-checking") ? values["health-checking"] : values.parity !== "v1.5",
     refreshMetricsInterval: Math.max(MIN_REFRESH, values["refresh-metrics-interval"]),
     fixedCadence: parsed.explicit.has("refresh-metrics-interval"),
@@ -97,7 +97,7 @@ function resourceFlags({ values, explicit }: ParsedFlags<typeof EPP_FLAGS>): Res
     directory: values.resources || undefined,
     pool: {
       name: values["pool-name"] || undefined,
-      // The default is no wish: a pool in another namespace is ours, too, if it is the only one.
+      // The default is no restriction: a single pool in another namespace is served, too.
       namespace: explicit.has("pool-namespace") || namespace !== "default" ? namespace : undefined,
       group: explicit.has("pool-group") ? values["pool-group"] : undefined,
     },
@@ -134,7 +134,7 @@ A value that is malformed is logged and counts as absent.
 ${environmentMarkdown()}`;
 }
 
-/** What no single value is to blame for. */
+/** Checks combinations of flags. */
 function validate({ values }: ParsedFlags<typeof EPP_FLAGS>): void {
   if (values["config-file"] && values["config-text"])
     throw new SluiceError(
@@ -171,7 +171,7 @@ function validate({ values }: ParsedFlags<typeof EPP_FLAGS>): void {
   checkTargetPorts(values);
 }
 
-/** Without Kubernetes there is nobody to ask. */
+/** Without Kubernetes no API server can authorize readers. */
 function checkMetricsAuth({ values, explicit }: ParsedFlags<typeof EPP_FLAGS>, kubernetes: boolean): void {
   if (!kubernetes && explicit.has("metrics-endpoint-auth") && values["metrics-endpoint-auth"])
     throw new SluiceError(
@@ -190,7 +190,7 @@ function checkTargetPorts(values: Values): void {
     );
 }
 
-/** Flags that change nothing in this combination. */
+/** Warnings for flags without effect in this combination. */
 function effectless(values: Values, kubernetes: KubernetesSettings | undefined): string[] {
   const warnings = effectlessOf(values, kubernetes);
   if (values["refresh-metrics-interval"] < MIN_REFRESH)
@@ -199,8 +199,8 @@ function effectless(values: Values, kubernetes: KubernetesSettings | undefined):
 }
 
 /**
- * What of a cluster is to be served; undefined where a file names the endpoints, or nothing names a pool.
- * @param counting how API objects count, as other flags say
+ * The Kubernetes settings of the picker; undefined when a file names the endpoints, or no flag names a pool.
+ * @param counting the settings for API objects from other flags
  */
 function kubernetesOf(
   { values, explicit }: ParsedFlags<typeof EPP_FLAGS>,
@@ -222,7 +222,7 @@ function kubernetesOf(
   };
 }
 
-/** The pool's name in labels; that of the Deployment where a selector takes its place. @throws SluiceError POD_NAME */
+/** The pool's name in labels; with a selector, the name of the Deployment. @throws SluiceError POD_NAME */
 function poolNameOf(
   values: Values,
   kubernetes: KubernetesSettings | undefined,
@@ -232,7 +232,7 @@ function poolNameOf(
   return values["pool-name"] || "epp";
 }
 
-/** Flags that are about Kubernetes while a file names the endpoints, and have no effect then. */
+/** Warnings for flags about Kubernetes, which have no effect while a file names the endpoints. */
 function effectlessOf(values: Values, kubernetes: KubernetesSettings | undefined): string[] {
   if (kubernetes !== undefined) return [];
   const given: readonly [flag: string, isGiven: boolean][] = [
@@ -247,7 +247,7 @@ function effectlessOf(values: Values, kubernetes: KubernetesSettings | undefined
   );
 }
 
-/** What to say when nothing names endpoints. */
+/** The error for a command line that names no endpoints. */
 function missingEndpoints(): SluiceError {
   return new SluiceError(
     "ENDPOINTS_MISSING",

@@ -7,7 +7,7 @@ import { type PoolSource, protocolOf } from "../../pool/controllers/pool-source.
 import type { ModelSource } from "../../pool/resources/model-source.ts";
 import type { ModelOptions } from "../../pool/resources/resolve.ts";
 
-/** Endpoints from a file, objects from a folder: no Kubernetes anywhere (api-resources 6A). */
+/** Endpoints from a file and objects from a folder, without Kubernetes (api-resources 6A). */
 export class FilePool implements PoolSource {
   readonly hooks = [];
   readonly reviews = undefined;
@@ -17,7 +17,7 @@ export class FilePool implements PoolSource {
   #stop: (() => void) | undefined;
   #core: InferenceCore | undefined;
 
-  /** @param source of models and objectives; started and closed here */
+  /** @param source of models and objectives; this pool starts and closes it */
   constructor(source: ModelSource, endpointsFile: string | undefined, config: EffectiveConfig, log: Logger) {
     this.#source = source;
     this.#options = { endpointsFile, config };
@@ -28,7 +28,7 @@ export class FilePool implements PoolSource {
     return this.#source.models;
   }
 
-  /** @throws SluiceError what is wrong with the files */
+  /** @throws SluiceError for a fault in the files */
   async start(core: InferenceCore): Promise<void> {
     const { endpointsFile, config } = this.#options;
     const discovery = await startDiscovery(core, endpointsFile, config, this.#log);
@@ -37,7 +37,7 @@ export class FilePool implements PoolSource {
     this.#core = core;
   }
 
-  /** Without `--resources` the endpoints are a pool of their own: held from the moment they were read. */
+  /** Without `--resources` the file of endpoints is the pool, so the pool is known after the first read. */
   synced(): boolean {
     return this.#core?.models.poolKnown ?? false;
   }

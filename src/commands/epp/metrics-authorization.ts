@@ -3,18 +3,18 @@ import type { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
 import type { AccessReview } from "../../pool/kubernetes/access-review.ts";
 import type { AccessVerdict, AdminRequest, Authorize } from "../../wires/admin/access.ts";
 
-/** What asks the API server about people. */
+/** The two questions to the API server: the identity behind a token, and the rights of that identity. */
 export type AccessReviews = Pick<AccessReview, "authenticate" | "authorize">;
 
-/** What load balancers and kubelets ask without a token. */
+/** The paths that load balancers and kubelets read without a token. */
 const HEALTH: ReadonlySet<string> = new Set(["/healthz", "/ready"]);
 const BEARER = /^bearer +([^\s]+) *$/i;
 
 /**
- * Lets those read metrics, debug pages and the page who may by the cluster's RBAC: the bearer token by TokenReview, then the
- * path as a nonResourceURL by SubjectAccessReview, with the HTTP method as the verb (epp-protocol 15.3). Loopback peers need a
- * token, too. While the API server cannot be asked nobody may.
- * @param log told why it could not be asked, which is nobody's business who did not show a token
+ * Guards metrics, debug pages and the page by the cluster's RBAC. TokenReview checks the bearer token. SubjectAccessReview
+ * checks the path as a nonResourceURL, with the HTTP method as the verb (epp-protocol 15.3). Loopback peers need a token, too.
+ * While the API server does not answer, all requests are denied.
+ * @param log gets the cause when the API server does not answer; the answer to the client leaves the cause out
  */
 export function metricsAuthorization(reviews: AccessReviews, log: Pick<RateLimitedLog, "log">): Authorize {
   return (request) => (HEALTH.has(request.path) ? undefined : review(request, reviews, log));

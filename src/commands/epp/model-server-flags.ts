@@ -3,7 +3,7 @@ import { METRIC_FLAGS, PAGE_FLAGS } from "../../picker/core/metrics-settings.ts"
 import type { FlagRow, FlagValues } from "../common/go-flags.ts";
 import type { EppSettings } from "./start.ts";
 
-/** A metric on the pages of endpoints that are taken for vLLM's. */
+/** A flag that names a metric on the pages of endpoints that count as vLLM. */
 function metric(what: string): Pick<FlagRow, "takes" | "help" | "deprecated"> & { readonly type: "string" } {
   return {
     type: "string",
@@ -14,12 +14,12 @@ function metric(what: string): Pick<FlagRow, "takes" | "help" | "deprecated"> & 
   };
 }
 
-/** Why a flag that says where metrics pages are should not be used any more. */
+/** The deprecation text of a flag that locates metrics pages. */
 function sourceParameter(name: string): string {
   return `it is the parameter ${name} of metrics-data-source in the configuration; given here it wins`;
 }
 
-/** Where the metrics pages of the model servers are and what they say (epp-protocol 13.2, 13.3; scheduling 1.4, 1.8). */
+/** Flags for the place and the metric names of the metrics pages (epp-protocol 13.2, 13.3; scheduling 1.4, 1.8). */
 export const MODEL_SERVER_FLAGS = [
   {
     name: "model-server-metrics-scheme",
@@ -97,8 +97,8 @@ export const MODEL_SERVER_FLAGS = [
 ] as const satisfies readonly FlagRow[];
 
 /**
- * How the flags say that model servers are read.
- * @param explicit names of the flags that were given
+ * The scrape settings of the flags.
+ * @param explicit names of the flags on the command line
  * @throws SluiceError FLAG_VALUE
  */
 export function modelServersOf(
@@ -128,7 +128,7 @@ export function modelServersOf(
   return { page: Object.fromEntries(given), metrics: Object.fromEntries(names) };
 }
 
-/** Charts of v1.5 write metrics and the path of sglang and trtllm-serve in quotes of their own (api-resources 6B.2). */
+/** Charts of v1.5 write metrics and the path of sglang and trtllm-serve with quotes inside (api-resources 6B.2). */
 function unquoted(text: string): string {
   return text.trim().replace(/^"(.*)"$/s, "$1");
 }

@@ -6,31 +6,31 @@ import type { GrpcTls } from "../../base/grpc/transport.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import type { AdminTls } from "../../wires/admin/listen.ts";
 
-/** How the ports of the picker speak TLS. */
+/** The TLS settings of the picker's ports. */
 export interface TlsSettings {
   /** TLS on the ext_proc port. */
   readonly secureServing: boolean;
   /** Directory with tls.crt and tls.key; undefined = a self-signed pair. */
   readonly certPath: string | undefined;
-  /** Follow changes of that directory. */
+  /** Reload the pair when that directory changes. */
   readonly certReload: boolean;
   readonly minVersion: "TLSv1.2" | "TLSv1.3";
-  /** OpenSSL's names, colons between them; undefined = the runtime's own choice. */
+  /** OpenSSL's names, separated by colons; undefined = the default of Node.js. */
   readonly ciphers: string | undefined;
-  /** Authorities of the clients of the ext_proc port, always followed; undefined = clients need no certificate. */
+  /** Authorities of the clients of the ext_proc port, always reloaded on a change; undefined = clients need no certificate. */
   readonly extProcClientCaFile: string | undefined;
-  /** Directory with tls.crt and tls.key of the metrics port, always followed; undefined = plain HTTP. */
+  /** Directory with tls.crt and tls.key of the metrics port, always reloaded on a change; undefined = plain HTTP. */
   readonly metricsCertDir: string | undefined;
   /** Authorities of the clients of the metrics port; undefined = clients need no certificate. */
   readonly clientCaFile: string | undefined;
 }
 
-/** A server that can be given another certificate. */
+/** A server that accepts a new certificate while it runs. */
 interface TlsServer {
   useTlsPair(pair: TlsPair): void;
 }
 
-/** A server that can be given other authorities, too. */
+/** A server that also accepts new authorities while it runs. */
 interface ClientCaServer extends TlsServer {
   useClientCa(clientCa: string): void;
 }
@@ -38,7 +38,7 @@ interface ClientCaServer extends TlsServer {
 /** Milliseconds before the same reason is logged again. */
 const REFUSED_AGAIN = 60_000;
 
-/** Logs why clients of the ext_proc port are refused: each reason, of which OpenSSL has some eighty, once a minute. */
+/** Logs why the ext_proc port refuses clients: each reason once a minute. OpenSSL has some eighty reasons. */
 export function refusedClientLog(clock: Clock, log: Logger): (problem: string, address: string) => void {
   const toldAt = new Map<string, number>();
   return (problem, address) => {
@@ -50,8 +50,8 @@ export function refusedClientLog(clock: Clock, log: Logger): (problem: string, a
 }
 
 /**
- * The certificates of a process: read once, then followed where that was asked for.
- * Source: epp-protocol 15.2, 15.3.
+ * The certificates of a process: read once, then reloaded on a change if the settings ask for it. Source: epp-protocol 15.2,
+ * 15.3.
  */
 export class ServingTls {
   /** For the ext_proc port; undefined = clear text. */
@@ -69,7 +69,7 @@ export class ServingTls {
     this.metrics = made.metrics;
   }
 
-  /** @throws SluiceError TLS_... for files that cannot be read or do not hold what they should */
+  /** @throws SluiceError TLS_... for files that are unreadable or have wrong contents */
   static async load(settings: TlsSettings, clock: Clock): Promise<ServingTls> {
     const { secureServing, certPath, metricsCertDir, clientCaFile, minVersion, ciphers } = settings;
     const { extProcClientCaFile } = settings;
@@ -87,7 +87,7 @@ export class ServingTls {
     return new ServingTls(settings, { extProc, clientCa, metrics });
   }
 
-  /** Begins to follow the files for these servers; returns what stops that. */
+  /** Begins to reload the files for these servers; returns a function that stops it. */
   follow(extProc: ClientCaServer, metrics: TlsServer, clock: Clock, log: Logger): () => void {
     const { certPath, certReload, metricsCertDir, extProcClientCaFile } = this.#settings;
     const followed = [

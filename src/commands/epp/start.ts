@@ -50,50 +50,50 @@ import { FilePool } from "./file-pool.ts";
 import { metricsAuthorization } from "./metrics-authorization.ts";
 import { refusedClientLog, ServingTls, type TlsSettings } from "./serving-tls.ts";
 
-/** How the Endpoint Picker runs; times in milliseconds, sizes in bytes. */
+/** The settings of the Endpoint Picker; times in milliseconds, sizes in bytes. */
 export interface EppSettings extends ConfigSource, MetricsFlags {
   /** An IP address. */
   readonly bindAddress: string;
-  /** Ports: 0 = any. */
+  /** Ports: 0 = any free port. */
   readonly grpcPort: number;
   readonly grpcHealthPort: number;
   readonly metricsPort: number;
   readonly poolName: string;
   readonly endpointsFile: string | undefined;
-  /** What to say when neither a flag nor the configuration names endpoints. */
+  /** The error when neither a flag nor the configuration names endpoints. */
   readonly missingEndpoints: SluiceError;
   /** `NAME=PRIORITY` each. */
   readonly objectives: readonly string[];
   /** Undefined = no API objects. */
   readonly resources: ResourceSettings | undefined;
-  /** Where endpoints come from when neither a flag nor the configuration names a file; undefined = nowhere. */
+  /** The source of endpoints when neither a flag nor the configuration names a file; undefined = none. */
   readonly kubernetes: KubernetesSettings | undefined;
   readonly tls: TlsSettings;
   readonly wire: WireOptions;
   /** Sends the score of each candidate in the metadata. */
   readonly emitScores: boolean;
-  /** How many endpoints a proxy is offered, 1 to 8; undefined = as the picker says. */
+  /** The number of endpoints in an offer to a proxy, 1 to 8; undefined = the number of the picker plugin. */
   readonly maxEndpoints: number | undefined;
-  /** Bytes of one request body; a longer one is refused with 413. */
+  /** Bytes of one request body; a longer body gets a 413. */
   readonly maxRequestBytes: number;
-  /** Answers teach how many bytes of text make a token; otherwise 4 do. */
+  /** True: answers teach how many bytes of text make a token. False: 4 bytes make a token. */
   readonly learnsBytesPerToken: boolean;
-  /** What is held of bodies. */
+  /** Limits of the bytes of bodies in memory. */
   readonly bodies: BudgetSettings;
   readonly healthChecking: boolean;
-  /** Counts ext_proc streams and measures how long they are open. */
+  /** Counts ext_proc streams and measures their duration. */
   readonly streamMetrics: boolean;
-  /** Requests are traced, if the environment says where the traces go. */
+  /** Traces requests, if the environment names a destination for traces. */
   readonly tracing: boolean;
-  /** Shows request metrics under their oldest names, too: `inference_model_...` of v0.3 to v1.0. */
+  /** Also shows request metrics under their oldest names: `inference_model_...` of v0.3 to v1.0. */
   readonly inferenceModelMetrics: boolean;
-  /** Profiles on the metrics port. */
+  /** Serves profiles on the metrics port. */
   readonly pprof: boolean;
   readonly refreshPrometheusMetricsInterval: number;
   readonly metricsStalenessThreshold: number;
   /** 0 = the default. */
   readonly grpcMaxRecvMsgSize: number;
-  /** Streams of one connection of the ext_proc port, and its connections. */
+  /** Limits of the ext_proc port: streams of one connection, and connections. */
   readonly grpcMaxStreams: number;
   readonly grpcMaxTotalStreams: number;
   readonly grpcMaxConnections: number;
@@ -102,11 +102,11 @@ export interface EppSettings extends ConfigSource, MetricsFlags {
   readonly logging: Pick<LoggerOptions, "level" | "encoder" | "time">;
   readonly debugOpen: boolean;
   readonly explain: ExplainSettings;
-  /** For the log, once it exists. */
+  /** For the log, which does not exist yet when the flags are read. */
   readonly warnings: readonly string[];
 }
 
-/** A picker that runs. */
+/** A running picker. */
 export interface Epp extends Running {
   readonly listening: readonly Listening[];
 }
@@ -114,7 +114,7 @@ export interface Epp extends Running {
 /**
  * Starts the picker in the order of epp-protocol 15.4: configuration, certificates, health port (NOT_SERVING), endpoints,
  * warm-up, ext_proc port, then SERVING.
- * @throws SluiceError for anything that is wrong with files, flags or ports
+ * @throws SluiceError for a fault in files, flags or ports
  */
 export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp> {
   const clock = realClock;
@@ -240,10 +240,10 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
         { name: "admin", address: hostPort(host, admin.port) },
       ],
       async drain() {
-        // New streams are served on: Envoy needs time to hear that it should send them elsewhere (epp-protocol 15.4).
+        // The picker still serves new streams: Envoy needs time to learn that it must send them elsewhere (epp-protocol 15.4).
         state.draining = true;
         processor.drain();
-        // An API server that does not answer must not make the drain longer than was asked for.
+        // The drain time runs in parallel, so a slow API server takes no drain time away from the requests.
         await Promise.all([pool.resign(), delay(clock, settings.drainTimeout)]);
         await untilHardStop(clock, extProc.drain());
         await close();
@@ -256,7 +256,10 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
   }
 }
 
-/** Whether the parsers get along with how the pool's servers speak; says once why not (api-resources 3.6, R-35). */
+/**
+ * Returns a check that the parser supports the protocol of the pool's servers. The check logs each new reason once
+ * (api-resources 3.6, R-35).
+ */
 function protocolCheck(core: InferenceCore, pool: PoolSource, log: Logger): () => boolean {
   let told = "";
   return () => {
@@ -272,7 +275,7 @@ function protocolCheck(core: InferenceCore, pool: PoolSource, log: Logger): () =
   };
 }
 
-/** Whether every plugin can do its part yet; says once each time why not (api-resources 3.6). */
+/** Returns a check that every plugin is ready. The check logs each change once (api-resources 3.6). */
 function pluginCheck(core: InferenceCore, log: Logger): () => boolean {
   let told: string | undefined;
   return () => {
@@ -283,11 +286,14 @@ function pluginCheck(core: InferenceCore, log: Logger): () => boolean {
   };
 }
 
-/** Flags cannot know it: whether the configuration names a file is known when it has been read (api-resources 6A.1). */
+/** The flags cannot give this warning: only the configuration says whether it names a file (api-resources 6A.1). */
 const NO_KUBERNETES =
   "the endpoints come from the file that dataLayer.discovery names, so nothing of Kubernetes is used: no pool, no API objects, no leader election, and metrics are not authenticated";
 
-/** A file of endpoints wherever one is named, else Kubernetes. @throws SluiceError what is missing or wrong */
+/**
+ * A pool from a file of endpoints when a flag or the configuration names one, else from Kubernetes. @throws SluiceError for a
+ * missing or wrong source
+ */
 async function poolOf(
   settings: EppSettings,
   config: EffectiveConfig,
@@ -300,14 +306,14 @@ async function poolOf(
     return new FilePool(source, endpointsFile, config, parts.log);
   }
   if (kubernetes === undefined) throw settings.missingEndpoints;
-  // Loaded where it is needed: without Kubernetes nothing of it takes time or memory.
+  // Loaded on use: without Kubernetes it costs neither time nor memory.
   const { KubernetesPool } = await import("../../pool/controllers/kubernetes-pool.ts");
   return KubernetesPool.connect({ settings: kubernetes, objectives, ...parts });
 }
 
 /**
- * In a cluster its RBAC decides, if the flags say so. Otherwise clients that had to show a certificate may see everything; where
- * anybody can connect, `/debug` is for this machine.
+ * With the flag for it, the cluster's RBAC decides. Otherwise clients with a required certificate may read everything. Without
+ * either, `/debug` answers loopback peers only.
  */
 function authorizeOf({ tls, debugOpen }: EppSettings, { reviews }: PoolSource, clock: Clock, log: Logger): Authorize {
   if (reviews !== undefined)

@@ -3,7 +3,7 @@ import { SluiceError } from "../../base/inference/errors.ts";
 import type { FlagRow, GivenFlags } from "../common/go-flags.ts";
 import type { TlsSettings } from "./serving-tls.ts";
 
-/** TLS on the ext_proc port and on the metrics port (epp-protocol 13.3, 15.2, 15.3). */
+/** TLS flags of the ext_proc port and of the metrics port (epp-protocol 13.3, 15.2, 15.3). */
 export const TLS_FLAGS = [
   {
     name: "secure-serving",
@@ -71,7 +71,9 @@ export const TLS_FLAGS = [
   },
 ] as const satisfies readonly FlagRow[];
 
-/** Go's names of the cipher suites for TLS 1.2 and below, with OpenSSL's; undefined = built into no OpenSSL of Node.js. */
+/**
+ * Go's names of the cipher suites for TLS 1.2 and below, with OpenSSL's names. Undefined = no OpenSSL of Node.js has the suite.
+ */
 const SUITES: ReadonlyMap<string, string | undefined> = new Map([
   ["TLS_RSA_WITH_RC4_128_SHA", undefined],
   ["TLS_RSA_WITH_3DES_EDE_CBC_SHA", undefined],
@@ -95,15 +97,15 @@ const SUITES: ReadonlyMap<string, string | undefined> = new Map([
   ["TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "ECDHE-ECDSA-AES256-GCM-SHA384"],
   ["TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-RSA-CHACHA20-POLY1305"],
   ["TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-ECDSA-CHACHA20-POLY1305"],
-  // The older names of the two above.
+  // Older names of the two suites above.
   ["TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305", "ECDHE-RSA-CHACHA20-POLY1305"],
   ["TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305", "ECDHE-ECDSA-CHACHA20-POLY1305"],
 ]);
 const TLS_1_3 = ["TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"];
 
 /**
- * The TLS that the flags ask for.
- * @throws SluiceError FLAG_VALUE for a cipher suite that isn't offered, FLAG_CONFLICT for a combination that isn't allowed
+ * The TLS settings of the flags.
+ * @throws SluiceError FLAG_VALUE for a cipher suite that is not available, FLAG_CONFLICT for an illegal combination
  */
 export function tlsOf({ values, explicit }: GivenFlags<typeof TLS_FLAGS>): {
   readonly tls: TlsSettings;
@@ -145,7 +147,7 @@ export function tlsOf({ values, explicit }: GivenFlags<typeof TLS_FLAGS>): {
   };
 }
 
-/** OpenSSL's list for Go's names; undefined = the runtime's own choice. */
+/** OpenSSL's list for Go's names; undefined = the default of Node.js. */
 function ciphersOf(names: readonly string[]): string | undefined {
   if (names.length === 0) return undefined;
   const chosen = names.flatMap((name) => {
@@ -160,7 +162,7 @@ function ciphersOf(names: readonly string[]): string | undefined {
       `--tls-cipher-suites: ${JSON.stringify(name.slice(0, 100))} ${problem}${didYouMean(name, OFFERED)}`,
     );
   });
-  // A list without them would switch TLS 1.3 off.
+  // A list without the suites of TLS 1.3 would switch TLS 1.3 off.
   return [...new Set(chosen), ...TLS_1_3].join(":");
 }
 

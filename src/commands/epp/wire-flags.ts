@@ -3,10 +3,10 @@ import { LEARN_HELP } from "../common/exchange-flags.ts";
 import type { FlagRow, GivenFlags } from "../common/go-flags.ts";
 import type { EppSettings } from "./start.ts";
 
-/** Bytes: what a body in one buffer may have. */
+/** Bytes: the most that one buffer may hold for a body. */
 const LARGEST_BODY = 2 ** 30;
 
-/** How the picker speaks to the proxy (epp-protocol 7, 19; docs/spec/decisions.md). */
+/** Flags for the messages between picker and proxy (epp-protocol 7, 19; docs/spec/decisions.md). */
 export const WIRE_FLAGS = [
   {
     name: "destination-endpoint-hint-key",
@@ -164,7 +164,7 @@ export const WIRE_FLAGS = [
   },
 ] as const satisfies readonly FlagRow[];
 
-/** What `--parity v1.5` sets (epp-protocol 19: C-1, C-4, C-10, C-13, C-21). */
+/** The values that `--parity v1.5` sets (epp-protocol 19: C-1, C-4, C-10, C-13, C-21). */
 const V1_5 = {
   "legacy-header-only-500": true,
   "subset-match": "ip",
@@ -175,12 +175,12 @@ const V1_5 = {
   "learn-bytes-per-token": false,
 } as const;
 
-/** A header that a proxy may set: a token of RFC 9110, so no pseudo header either. */
+/** A header that a proxy may set: a token of RFC 9110, so no pseudo header. */
 const HEADER_NAME = /^[\w!#$%&'*+.^`|~-]{1,256}$/;
 
 /**
- * The wire that the flags ask for.
- * @param streaming what USE_STREAMING of v0.3 says: false chooses buffered bodies where no flag says more
+ * The wire options of the flags.
+ * @param streaming the value of USE_STREAMING of v0.3: false chooses buffered bodies, unless a flag sets the mode
  * @throws SluiceError FLAG_VALUE
  */
 export function wireOf(flags: GivenFlags<typeof WIRE_FLAGS>, streaming: boolean): EppSettings["wire"] {
@@ -213,12 +213,12 @@ export function wireOf(flags: GivenFlags<typeof WIRE_FLAGS>, streaming: boolean)
   };
 }
 
-/** Bytes that a request body may have. */
+/** The most bytes of a request body. */
 export function maxRequestBodyOf(flags: GivenFlags<typeof WIRE_FLAGS>): number {
   return parityOf(flags, "max-request-body");
 }
 
-/** Whether answers teach how many bytes of text make a token. */
+/** Whether sluice learns from answers how many bytes of text make a token. */
 export function learnsBytesPerTokenOf(flags: GivenFlags<typeof WIRE_FLAGS>): boolean {
   return parityOf(flags, "learn-bytes-per-token");
 }

@@ -19,7 +19,7 @@ interface ExplainFlags {
   readonly allowExperimentalPlugins: boolean;
 }
 
-/** `sluice explain`: why a request went where it went, asked of a running process. */
+/** `sluice explain`: asks a running process why a request went to its endpoint. */
 export function explainCommand(output = STANDARD): Command {
   return command("explain", "say why a request went where it went, or why it was refused")
     .argument("[id]", "the x-request-id of the request, its first eight characters, or the number of the decision")
@@ -70,7 +70,7 @@ export function explainCommand(output = STANDARD): Command {
     });
 }
 
-/** Prints what became of it; the exit status is 1 when it came out otherwise. */
+/** Replays a record and prints the comparison. The exit status is 1 when the decisions differ. */
 async function replayed(file: string, flags: ExplainFlags, output: Output): Promise<void> {
   const { replayFile, replayText } = await import("./explain-replay.ts");
   const { configFile, profile, allowExperimentalPlugins: allowExperimental } = flags;

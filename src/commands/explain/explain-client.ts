@@ -5,21 +5,21 @@ import { readText } from "../../base/document/read.ts";
 import { messageOf, oneLine, SluiceError } from "../../base/inference/errors.ts";
 import type { Explanation } from "../../picker/decisions/explain.ts";
 
-/** Where the admin pages of the commands are unless they are told otherwise: of `sluice epp`, then of `sluice gateway`. */
+/** The default addresses of admin pages: of `sluice epp`, then of `sluice gateway`. */
 export const USUAL_ADMINS = ["http://127.0.0.1:9090", "http://127.0.0.1:19001"] as const;
 
-/** Milliseconds for one answer. */
+/** The longest wait for one answer, in milliseconds. */
 const TIMEOUT = 10_000;
-/** Bytes of an answer: a full record of ten thousand endpoints. */
+/** The longest answer in bytes: a full record of ten thousand endpoints fits. */
 const MAX_BYTES = 16 * 1024 * 1024;
 const MAX_PEM_BYTES = 1024 * 1024;
 const MAX_TOKEN_BYTES = 64 * 1024;
 
-/** How the admin port of a running process is reached. */
+/** The way to the admin port of a running process. */
 export interface AdminAccess {
-  /** `http://host:port`, `https://...` or `host:port`; undefined = the usual places of this machine, one after the other. */
+  /** `http://host:port`, `https://...` or `host:port`; undefined = `USUAL_ADMINS`, one after the other. */
   readonly admin: string | undefined;
-  /** Files with PEM texts: who is trusted, and what we show. */
+  /** Files with PEM texts: the trusted authority, and the certificate and key of the client. */
   readonly caCert: string | undefined;
   readonly cert: string | undefined;
   readonly key: string | undefined;
@@ -27,16 +27,16 @@ export interface AdminAccess {
   readonly tokenFile?: string | undefined;
 }
 
-/** What an admin port answered, as JSON; of JSON lines a list of them. */
+/** The answer of an admin port, as JSON. JSON lines become a list. */
 export interface AdminAnswer {
   readonly status: 200 | 404;
   readonly value: unknown;
-  /** As it was received. */
+  /** The text as received. */
   readonly text: string;
 }
 
 /**
- * Asks the admin port of a running `sluice epp` or `sluice gateway`.
+ * Sends a request to the admin port of a running `sluice epp` or `sluice gateway`.
  * @param path with its query
  * @throws SluiceError FLAG_VALUE, FLAG_CONFLICT, ADMIN_UNREACHABLE, ADMIN_REFUSED, ADMIN_FOREIGN, DOCUMENT_...
  */
@@ -49,7 +49,7 @@ export async function askAdmin(access: AdminAccess, path: string): Promise<Admin
     try {
       return await ask(origin, path, tls, token);
     } catch (error) {
-      // Others may use one of the usual ports, as Prometheus does.
+      // Other programs, such as Prometheus, may use one of the default ports.
       if (!(error instanceof SluiceError) || error.code === "ADMIN_REFUSED") throw error;
       nobody ??= error;
     }
@@ -90,7 +90,7 @@ async function tlsOf({ caCert, cert, key }: AdminAccess): Promise<Tls> {
 async function tokenOf({ tokenFile }: AdminAccess): Promise<string | undefined> {
   if (tokenFile === undefined) return undefined;
   const token = (await readText(tokenFile, { maxBytes: MAX_TOKEN_BYTES })).trim();
-  // What a header cannot hold would fail as a connection that broke.
+  // An illegal character in the header would look like a broken connection.
   if (/^[\x21-\x7e]+$/.test(token)) return token;
   throw new SluiceError("FLAG_VALUE", `--token-file: ${tokenFile} holds no token, one line of printable characters`);
 }
@@ -132,7 +132,7 @@ async function ask(origin: string, path: string, tls: Tls, token: string | undef
     const value: unknown = JSON.parse(lines ? `[${text.trimEnd().split("\n").join()}]` : text);
     if (status === 200 || status === 404) return { status, value, text };
   } catch {
-    // Told below.
+    // The error below reports it.
   }
   throw new SluiceError(
     "ADMIN_FOREIGN",
@@ -178,12 +178,12 @@ function problemOf(origin: string, code: string, message: string): string {
   return `cannot ask ${origin}: ${message}`;
 }
 
-/** Which decision is asked for: its number or its request's id, or the newest one. */
+/** The decision to explain: its number, the id of its request, or the newest one. */
 export type WhichDecision = { readonly id: string } | "newest";
 
 /**
  * A decision of a running process, explained.
- * @throws SluiceError DECISION_UNKNOWN, and what `askAdmin` throws
+ * @throws SluiceError DECISION_UNKNOWN, and the errors of `askAdmin`
  */
 export async function explainedDecision(access: AdminAccess, which: WhichDecision): Promise<Explanation> {
   const { value } = await askAboutDecision(access, which, "");
@@ -196,20 +196,20 @@ export async function explainedDecision(access: AdminAccess, which: WhichDecisio
 }
 
 /**
- * The full record of a decision of a running process, as JSON that can be replayed.
- * @throws SluiceError DECISION_UNKNOWN, and what `askAdmin` throws
+ * The full record of a decision of a running process, as JSON for a replay.
+ * @throws SluiceError DECISION_UNKNOWN, and the errors of `askAdmin`
  */
 export async function fullDecision(access: AdminAccess, which: WhichDecision): Promise<string> {
   return (await askAboutDecision(access, which, "?full=1")).text;
 }
 
 /**
- * The full records of all decisions of which a running process has kept everything, as JSON lines, oldest first.
- * @throws SluiceError DECISION_UNKNOWN, and what `askAdmin` throws
+ * All full records that a running process has kept, as JSON lines, oldest first.
+ * @throws SluiceError DECISION_UNKNOWN, and the errors of `askAdmin`
  */
 export async function fullDecisions(access: AdminAccess): Promise<string> {
   const { value, text } = await askAdmin(access, "/debug/decisions?full=1");
-  // Other versions answer with the list without full records.
+  // Other versions answer with a list without full records.
   if (!Array.isArray(value) || value.some((record) => record?.full === undefined))
     throw new SluiceError("ADMIN_FOREIGN", "the answer is no list of full records; is it a sluice of another version?");
   if (value.length > 0) return text;
@@ -240,7 +240,7 @@ async function newest(access: AdminAccess): Promise<string> {
   throw new SluiceError("DECISION_UNKNOWN", "there is no decision yet");
 }
 
-/** Whether it has what is printed of it. */
+/** Whether the value has the members that `explanationText` prints. */
 function isExplanation(value: unknown): value is Explanation {
   if (typeof value !== "object" || value === null) return false;
   const { sentence, refusal, candidates, filters, notes, others } = value as Partial<Explanation>;

@@ -9,31 +9,31 @@ import { explain } from "../../picker/decisions/explain.ts";
 import { readRecord } from "../../picker/decisions/explain-record.ts";
 import { replay } from "../../picker/decisions/replay.ts";
 
-/** Differences that are listed in the text. */
+/** The most differences in the text. */
 const MAX_LISTED = 20;
 
-/** What became of a recorded decision that was made again. */
+/** The comparison of a recorded decision with its replay. */
 export interface ReplayReport {
   readonly sequence: number;
   readonly requestId: string;
-  /** Where the configuration came from that it was made again with. */
+  /** The source of the configuration of the replay. */
   readonly configuration: string;
-  /** Fingerprints of the configurations; "" where there is none. */
+  /** Fingerprints of the configurations; "" when there is none. */
   readonly configHash: { readonly recorded: string; readonly replayed: string };
-  /** Same endpoints in the same order, same totals, bit by bit. */
+  /** The replay has the same endpoints in the same order and the same totals, bit by bit. */
   readonly same: boolean;
   readonly differences: readonly string[];
   /** Data that the configuration reads and the record lacks. */
   readonly missing: readonly string[];
-  /** Why it went where it goes now. */
+  /** The reason for the choice of the replay. */
   readonly sentence: string;
 }
 
 /**
- * Makes the decision of a full record again.
- * @param file what `sluice explain ID --full` has printed
+ * Replays the decision of a full record.
+ * @param file the output of `sluice explain ID --full`
  * @param source the configuration; nothing = the built-in one
- * @throws SluiceError RECORD_NOT_REPLAYABLE, what `readRecord` and `readConfig` throw
+ * @throws SluiceError RECORD_NOT_REPLAYABLE, the errors of `readRecord` and `readConfig`
  */
 export async function replayFile(file: string, source: ConfigSource): Promise<ReplayReport> {
   const record = await readRecord(file);

@@ -3,12 +3,12 @@ import { columns } from "../../base/process/screen.ts";
 import type { ExplainedCandidate, Explanation } from "../../picker/decisions/explain.ts";
 import { digitsApart, percent, points, span, weightText } from "../../picker/decisions/explain-words.ts";
 
-/** Characters of a line of words. Tables may be wider: names are not cut. */
+/** The most characters in a line of words. Tables may be wider, because names stay whole. */
 const WIDTH = 80;
 
 /**
- * A decision for a terminal: the sentence, the candidates with each scorer's part, what was known of them, who was left out.
- * @param strong marks what matters most; plain text without it
+ * A decision for a terminal: the sentence, the candidates with the part of each scorer, their load, and the excluded endpoints.
+ * @param strong marks the most important text; plain text without it
  */
 export function explanationText(given: Explanation, strong: (text: string) => string = (text) => text): string {
   const explained = printable(given);
@@ -27,7 +27,7 @@ export function explanationText(given: Explanation, strong: (text: string) => st
   return `${blocks.map((lines) => lines.join("\n")).join("\n\n")}\n`;
 }
 
-/** Without control characters: ids and model names are the clients', and a terminal obeys what it is shown. */
+/** Removes control characters: clients choose ids and model names, and a terminal executes control characters. */
 function printable(explained: Explanation): Explanation {
   return JSON.parse(JSON.stringify(explained), (_key, value: unknown) =>
     // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it replaces
@@ -66,7 +66,7 @@ function scoreTable({ candidates }: Explanation, strong: (text: string) => strin
   return [...withPick(rows, strong), ...(legend.length === 0 ? [] : joinedWithin(legend, "   "))];
 }
 
-/** What was known of each candidate at that moment, and how old it was. */
+/** The load of each candidate at the time of the decision, and the age of its metrics. */
 function loadTable(candidates: readonly ExplainedCandidate[], strong: (text: string) => string): string[] {
   const rows = columns([
     ["   address", "state", "waiting", "running", "KV", "in flight", "metrics age"],
@@ -95,7 +95,7 @@ function letter(at: number): string {
   return at < 26 ? String.fromCharCode(65 + at) : `S${at + 1}`;
 }
 
-/** Words in lines of at most `WIDTH` characters; a longer word has a line of its own. */
+/** Words in lines of at most `WIDTH` characters; a longer word has its own line. */
 function wrapped(text: string, indent = ""): string[] {
   return joinedWithin(text.split(" "), " ").map((line) => indent + line);
 }

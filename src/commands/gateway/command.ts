@@ -65,7 +65,7 @@ export function gatewayCommand(): Command {
     .option("--learn-bytes-per-token <true|false>", LEARN_HELP, "true")
     .option("--debug-open", "answer /debug and the page to everyone, not to loopback alone", false);
   return withExplainOptions(withBodyOptions(made)).action(async (flags: GatewayFlags) => {
-    // Not commander's to demand: it would do so before it looks for mistyped options.
+    // Commander would check a required option before it reports mistyped options. So this command checks it.
     if (flags.endpoints === undefined)
       throw new SluiceError(
         "FLAG_MISSING",

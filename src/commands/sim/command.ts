@@ -2,12 +2,12 @@ import { type Command, Option } from "commander";
 import { IGNORED_VLLM_FLAGS, parseSimOptions, SIM_OPTIONS, type SimOption } from "../../lab/simulator/options.ts";
 import { command } from "../common/command.ts";
 
-/** `sluice sim`: a simulated model server; the options keep the names of vLLM and its known simulator. */
+/** `sluice sim`: a simulated model server. Its options have the names of vLLM and of vLLM's known simulator. */
 export function simCommand(): Command {
   const sim = command("sim", "a simulated model server: HTTP, streaming, metrics, latency, LoRA, faults");
   for (const option of SIM_OPTIONS) sim.addOption(optionOf(option));
   sim.addOption(new Option("--until-stdin-closes").hideHelp());
-  // Manifests written for vLLM carry these; they mean nothing here.
+  // Manifests for vLLM contain these flags, which have no effect here.
   for (const name of IGNORED_VLLM_FLAGS) sim.addOption(new Option(`--${name} [value]`).hideHelp());
   return sim.action(async () => {
     const raw: Record<string, unknown> = {};

@@ -5,7 +5,7 @@ import { startInstances } from "../../lab/simulator/server.ts";
 
 /**
  * Runs one simulated model server, or several in one process, until a signal.
- * @param untilStdinCloses also ends when whoever holds the other end of stdin is gone
+ * @param untilStdinCloses the process also ends when stdin closes
  * @throws SluiceError LISTEN_FAILED
  */
 export async function runSim(options: SimOptions, untilStdinCloses: boolean): Promise<number> {

@@ -32,13 +32,13 @@ interface Stream {
   write(text: string): unknown;
 }
 
-/** Where the command writes: tables and JSON to the one, progress to the other. */
+/** The outputs of the command: tables and JSON go to stdout, progress goes to stderr. */
 export interface SimulateOutput {
   readonly stdout: Stream;
   readonly stderr: Stream;
 }
 
-/** What one form of the command takes and the others do not. */
+/** The options that only one form of the command takes. */
 const LIST_ONLY: readonly string[] = ["list", "json"];
 const NOT_FOR_REPLAY: readonly string[] = [
   "duration",
@@ -50,7 +50,7 @@ const NOT_FOR_REPLAY: readonly string[] = [
 ];
 const REPLAY_ONLY: readonly string[] = ["profile", "recordedWith", "field", "promptTokens"];
 
-/** `sluice simulate`: routing policies against each other on simulated engines, in virtual time. */
+/** `sluice simulate`: compares routing policies on simulated engines, in virtual time. */
 export function simulateCommand({ stdout, stderr }: SimulateOutput = process): Command {
   return command(
     "simulate",
@@ -120,7 +120,7 @@ export function simulateCommand({ stdout, stderr }: SimulateOutput = process): C
     });
 }
 
-/** What was typed, for a shell; undefined where the command stands alone. */
+/** The command line as typed, for a shell; undefined when no program contains the command. */
 function commandLine({ parent }: Command): string | undefined {
   if (parent === null) return undefined;
   const word = (text: string): string => (/^[\w./:=,@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);

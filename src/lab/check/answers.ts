@@ -4,7 +4,7 @@ import { Finding, type ObligationName, skipped, type Verdict } from "./verdict.t
 
 const MAX_EXCERPT = 160;
 
-/** How an answer begins: the message of an OpenAI-shaped error, else the first characters of the body. */
+/** The start of an answer: the message of an OpenAI-shaped error, else the first characters of the body. */
 export function excerpt({ body, mediaType }: ProbeAnswer): string {
   if (body.length === 0) return "an empty body";
   const json = parseJson(body);
@@ -16,8 +16,8 @@ export function excerpt({ body, mediaType }: ProbeAnswer): string {
 }
 
 /**
- * The verdict on a request that got no answer, or none with status 200; undefined for one that did.
- * @param request how it is shown, `POST /v1/completions`
+ * The verdict on a request without an answer, or with a status other than 200; undefined for status 200.
+ * @param request as shown in the verdict, such as `POST /v1/completions`
  */
 export function refusal(
   obligation: ObligationName,
@@ -56,7 +56,7 @@ function remedyFor(status: number): string {
   return "see its log";
 }
 
-/** @param where a usage stands, for the sentence, @param remedy where none does */
+/** @param where the place of the usage, for the sentence, @param remedy for an answer without usage */
 export function checkUsage(obligation: ObligationName, usage: unknown, where: string, remedy: string): Verdict {
   const finding = new Finding(obligation);
   if (usage === undefined || usage === null) {
@@ -77,14 +77,14 @@ export function checkUsage(obligation: ObligationName, usage: unknown, where: st
   return finding.verdict(`${prompt} prompt and ${completion} completion tokens`);
 }
 
-/** Prompt tokens that were found in the prefix cache; undefined where the answer does not say. */
+/** Prompt tokens found in the prefix cache; undefined when the answer does not report them. */
 export function cachedTokens(usage: unknown): number | undefined {
   const cached =
     at(usage, "prompt_tokens_details", "cached_tokens") ?? at(usage, "prompt_token_details", "cached_tokens");
   return isCount(cached) ? cached : undefined;
 }
 
-/** The JSON a body holds, or undefined when it holds none; `null` is JSON. */
+/** The JSON of a body, or undefined when the body is not JSON; `null` is JSON. */
 export function parseJson(body: Uint8Array | string): unknown {
   try {
     return JSON.parse(
@@ -95,7 +95,7 @@ export function parseJson(body: Uint8Array | string): unknown {
   }
 }
 
-/** What stands at a path of member names and indices; undefined where there is nothing. */
+/** The value at a path of member names and indices; undefined when the path does not exist. */
 export function at(value: unknown, ...path: readonly (string | number)[]): unknown {
   let here = value;
   for (const step of path) {

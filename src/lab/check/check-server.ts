@@ -20,28 +20,30 @@ import { type ObligationName, skipped, type Verdict } from "./verdict.ts";
 
 /** About twelve tokens. */
 const SENTENCE = "The picker reads what a server says about itself. ";
-/** Bytes of a prompt that surely fill two KV blocks, whatever the tokenizer; and the most that are sent. */
+/**
+ * Bytes of prompt text per token of a block: enough to fill two KV blocks with any tokenizer. And the longest prompt in bytes.
+ */
 const BYTES_PER_BLOCK_TOKEN = 16;
 const MAX_PROMPT_BYTES = 8192;
 const USUAL_BLOCK_SIZE = 16;
 
-/** What a check has found. */
+/** The result of a check. */
 export interface CheckReport {
   readonly origin: string;
-  /** The model that was asked; undefined when none was known. */
+  /** The model in the requests; undefined when no model is known. */
   readonly model: string | undefined;
-  /** The engine whose metric names were looked for. */
+  /** The engine whose metric names the check expects. */
   readonly engine: string;
   readonly verdicts: readonly Verdict[];
-  /** 0 = every MUST holds as far as it was to be checked, 1 = one is broken, 2 = one could not be checked. */
+  /** 0 = no MUST is broken, 1 = at least one MUST is broken, 2 = a MUST could not be checked. */
   readonly exitStatus: 0 | 1 | 2;
 }
 
 /**
- * Checks a live model server against the model server protocol (api-resources 7) with at most ten requests, of
- * which seven ask for four tokens each.
- * @param tell called with each verdict as soon as it stands
- * @throws SluiceError CHECK_UNREACHABLE when there is no connection at all; FLAG_VALUE
+ * Checks a live model server against the model server protocol (api-resources 7) with at most ten requests, of which seven ask
+ * for four tokens each.
+ * @param tell called with each verdict as soon as it is final
+ * @throws SluiceError CHECK_UNREACHABLE when no connection opens; FLAG_VALUE
  */
 export async function checkServer(
   options: CheckOptions,
@@ -63,7 +65,7 @@ class ServerCheck {
   readonly #probe: HttpProbe;
   readonly #verdicts: Verdict[] = [];
   readonly #secrets: readonly string[];
-  /** Cached tokens that the answer to the repeated prompt told of. */
+  /** Cached tokens in the answer to the repeated prompt. */
   #cached: number | undefined;
 
   constructor(options: CheckOptions, clock: Clock, tell: (verdict: Verdict) => void) {
@@ -165,7 +167,7 @@ class ServerCheck {
   #unreachable({ answer }: Reading): SluiceError {
     const detail = answer.kind === "none" ? answer.detail : "";
     const { origin } = this.#options;
-    // OpenSSL's words for an answer that is no TLS; the rest of its text is an address in its sources.
+    // OpenSSL reports an answer without TLS in these words. The rest of its text is an address in its sources.
     const why = detail.includes("wrong version number")
       ? `what listens there speaks no TLS; is it ${origin.replace("https:", "http:")}?`
       : detail;
@@ -194,7 +196,7 @@ const METRICS: readonly ObligationName[] = [
   "prefixReuse",
 ];
 
-/** A prompt long enough for a prefix cache that works in blocks to keep some of it. @param blockSize tokens */
+/** A prompt long enough that a prefix cache with blocks keeps a part of it. @param blockSize tokens */
 function promptFor(blockSize: number | undefined): string {
   const bytes = Math.min(MAX_PROMPT_BYTES, (blockSize ?? USUAL_BLOCK_SIZE) * BYTES_PER_BLOCK_TOKEN);
   return SENTENCE.repeat(Math.ceil(bytes / SENTENCE.length));
@@ -205,7 +207,7 @@ function exitStatusOf(verdicts: readonly Verdict[]): 0 | 1 | 2 {
   return verdicts.some(({ level, inconclusive }) => level === "MUST" && inconclusive) ? 2 : 0;
 }
 
-/** What must not be shown: the values of headers, and their words where they are long enough to be a key. */
+/** Texts that must not be shown: the values of headers, and those of their words that are long enough for a key. */
 function secretsOf(headers: CheckOptions["headers"]): string[] {
   const secrets = headers.flatMap(([, value]) => [value, ...value.split(/\s+/).filter((word) => word.length >= 8)]);
   return [...new Set(secrets)].filter((secret) => secret.length >= 4).sort((a, b) => b.length - a.length);

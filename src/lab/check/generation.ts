@@ -2,7 +2,7 @@ import { at, checkUsage, excerpt, parseJson, refusal } from "./answers.ts";
 import type { HttpProbe, NoAnswer, ProbeAnswer } from "./http-probe.ts";
 import { Finding, skipped, type Verdict } from "./verdict.ts";
 
-/** Bytes of an answer that are read: four tokens need a thousandth of it. */
+/** The most bytes of an answer that are read: four tokens need a thousandth of it. */
 export const MAX_ANSWER_BYTES = 1024 * 1024;
 
 /** The two generation APIs of the protocol. */
@@ -62,7 +62,7 @@ export function checkWhole(api: Api, model: string, answer: ProbeAnswer | NoAnsw
   if (answer.mediaType !== "application/json")
     finding.doubtful(`its content type is ${JSON.stringify(answer.mediaType)}`, "declare application/json");
   const content = at(json, "choices", 0, ...text);
-  // A model that thinks first may have used up its four tokens: then the content is null.
+  // A model that thinks first may use up its four tokens. Then the content is null.
   if (typeof content !== "string" && !(api === "chat" && content === null))
     finding.broken(`there is no string at choices[0].${text.join(".")}`, "answer in the shape of the OpenAI API");
   checkNames(finding, json, object, model);
@@ -129,20 +129,20 @@ function checkNames(finding: Finding, json: unknown, object: string, model: stri
     finding.doubtful(`object is ${JSON.stringify(kind)?.slice(0, 100) ?? "missing"}`, `set object to "${object}"`);
 }
 
-/** What a finished event stream holds. */
+/** The contents of a finished event stream. */
 interface EventStream {
-  /** The data of each event, lines joined, `[DONE]` left out; the first `MAX_EVENTS`. */
+  /** The data of each event, lines joined, without `[DONE]`; at most the first `MAX_EVENTS`. */
   readonly events: readonly string[];
-  /** `data: [DONE]` came. */
+  /** The stream contained `data: [DONE]`. */
   readonly done: boolean;
-  /** Something came behind it. */
+  /** An event followed `[DONE]`. */
   readonly afterDone: boolean;
 }
 
-/** Far above what a request for four tokens yields. */
+/** Far more than the events of four tokens. */
 const MAX_EVENTS = 4096;
 
-/** Reads a complete `text/event-stream` body (WHATWG HTML 9.2); comments and fields other than `data` are passed over. */
+/** Reads a complete `text/event-stream` body (WHATWG HTML 9.2); skips comments and fields other than `data`. */
 export function readEvents(body: Uint8Array): EventStream {
   const events: string[] = [];
   let done = false;
@@ -160,7 +160,7 @@ export function readEvents(body: Uint8Array): EventStream {
     if (line === "") dispatch();
     else if (line.startsWith("data:")) data.push(line.slice(line[5] === " " ? 6 : 5));
   }
-  // Strictly, an event without its empty line is none; readers of this API take it all the same.
+  // An event without its empty line is incomplete by the standard, but readers of this API accept it.
   dispatch();
   return { events, done, afterDone };
 }

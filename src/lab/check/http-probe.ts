@@ -2,28 +2,28 @@ import { Client } from "undici";
 import type { Clock } from "../../base/clock/clock.ts";
 import { messageOf } from "../../base/inference/errors.ts";
 
-/** Requests in a row that may go unanswered before no more are sent. */
+/** Unanswered requests in a row after which the probe stops. */
 const PATIENCE = 3;
 /** The most bytes of response headers. */
 const MAX_HEADER_BYTES = 64 * 1024;
 
-/** A response that came to its end, or to the limit of what is read of it. */
+/** A response that was read to its end, or to the limit of bytes. */
 export interface ProbeAnswer {
   readonly kind: "answer";
   readonly status: number;
   /** Lower case, without parameters; "" when there is none. */
   readonly mediaType: string;
   readonly body: Buffer;
-  /** There was more than is read. */
+  /** The response is longer than the limit of bytes. */
   readonly cut: boolean;
   /** Milliseconds from the request to the end of the response. */
   readonly took: number;
 }
 
-/** No response, or not a whole one. */
+/** The request got no response, or an incomplete one. */
 export interface NoAnswer {
   readonly kind: "none";
-  /** `connect`: there was no connection; `timeout`: none in time; `broken`: cut off, or no HTTP; `untried`: given up. */
+  /** `connect`: no connection; `timeout`: no response in time; `broken`: cut off, or not HTTP; `untried`: not sent. */
   readonly reason: "connect" | "timeout" | "broken" | "untried";
   readonly detail: string;
 }
@@ -38,8 +38,8 @@ export interface ProbeOptions {
 }
 
 /**
- * Sends requests one after the other, each on a connection of its own and each bounded in time and size. After three in
- * a row without an answer in time no more are sent: a server that hangs costs three timeouts, not one per check.
+ * Sends requests one after the other, each on its own connection and with limits of time and size. After three timeouts in a
+ * row it sends no more: a server that hangs costs three timeouts, not one per check.
  */
 export class HttpProbe {
   readonly #clock: Clock;
@@ -57,13 +57,13 @@ export class HttpProbe {
       headersTimeout: 0,
       bodyTimeout: 0,
       maxHeaderSize: MAX_HEADER_BYTES,
-      // A connection of its own for each request: what one breaks does not show in the next.
+      // Each request has its own connection, so a broken connection affects no later request.
       pipelining: 0,
     });
     this.#client.on("connect", () => this.#connections++);
   }
 
-  /** Whether there ever was a connection. */
+  /** Whether any connection has opened. */
   get connected(): boolean {
     return this.#connections > 0;
   }
@@ -130,7 +130,7 @@ export class HttpProbe {
     for await (const piece of response.body as AsyncIterable<Buffer>) {
       pieces.push(piece);
       size += piece.length;
-      // Leaving the loop destroys the body and with it the connection.
+      // The end of the loop destroys the body, and with it the connection.
       if (size > maxBytes) break;
     }
     const type = response.headers["content-type"];

@@ -3,18 +3,18 @@ import { formatSpecification, parseSpecification } from "../../pool/endpoints/di
 import type { PageSample, PageSamples, Series } from "./metrics-page.ts";
 import { Finding, type ObligationName, skipped, type Verdict } from "./verdict.ts";
 
-/** Where to find a load metric. */
+/** A load metric, and how to find it. */
 interface Wanted {
   readonly obligation: ObligationName;
-  /** Metric specifications in order of preference; empty where the engine has none. */
+  /** Metric specifications in order of preference; empty when the engine has none. */
   readonly specifications: readonly (string | undefined)[];
-  /** The option that names another one. */
+  /** The option that sets another specification. */
   readonly option: string;
-  /** Says what is wrong with one value. */
+  /** Adds the faults of one value to the finding. */
   readonly check: (finding: Finding, name: string, value: number) => void;
 }
 
-/** A number of requests: a gauge of whole numbers from 0 up. @param pages one per reading, at least one */
+/** Checks a number of requests: a gauge of whole numbers from 0 up. @param pages one per reading, at least one */
 export function checkCount(
   obligation: "queued" | "running",
   pages: readonly PageSamples[],
@@ -24,7 +24,7 @@ export function checkCount(
   return checkGauge(pages, { obligation, specifications: [specification], option, check: count });
 }
 
-/** KV-cache utilisation: a gauge from 0 to 1. @param former an older name that is as good */
+/** Checks the KV-cache utilisation: a gauge from 0 to 1. @param former an older name that is also valid */
 export function checkKvUsage(
   pages: readonly PageSamples[],
   specification: string | undefined,
@@ -65,7 +65,7 @@ function checkGauge(pages: readonly PageSamples[], wanted: Wanted): Verdict {
   return finding.verdict(last);
 }
 
-/** Whether a series is declared as what the protocol demands of all its metrics. */
+/** Checks the type of a series: the protocol demands a gauge. */
 function checkType(finding: Finding, { specification, type }: Series): void {
   const { name } = specification;
   if (type === "gauge") return;
@@ -91,15 +91,16 @@ function fraction(finding: Finding, name: string, value: number): void {
 }
 
 const DAY = 86_400;
-/** Before 2001-09-09 nobody served a model: a smaller value is no time. */
+/** Unix seconds of 2001-09-09: no model server is older, so a smaller value is not a time. */
 const FIRST_PLAUSIBLE = 1e9;
-/** Series beyond this many grow the page without end: one per combination of adapters ever seen. */
+/** With more series than this the page grows without limit: one series for each combination of adapters since the start. */
 const MANY_SERIES = 500;
 
 /**
- * The LoRA family (scheduling 1.6): a gauge whose value is the Unix time, in seconds, at which its labels were last true.
+ * Checks the LoRA family (scheduling 1.6): a gauge whose value is the Unix time, in seconds, at which its labels were last
+ * true.
  * @param pages one per reading
- * @param specification undefined where the engine has none
+ * @param specification undefined when the engine has none
  * @param adapters whether the server is known to have adapters
  * @param wall milliseconds since the epoch
  */
@@ -180,7 +181,7 @@ const UNITS = [
   ["nanoseconds", 1e9],
 ] as const;
 
-/** The series that is current: the one with the largest value. */
+/** The current series: the one with the largest value. */
 function newestOf({ samples }: Series): PageSample {
   return samples.reduce((best, sample) => (sample.value > best.value ? sample : best));
 }
@@ -190,7 +191,7 @@ function listed({ labels }: PageSample, label: string): string {
   return names.length === 0 ? "none" : names.map((name) => name.trim()).join(", ");
 }
 
-/** Counters of prompt tokens found in the prefix cache, under the names of the engines that have them. */
+/** The counters of prompt tokens found in the prefix cache, by engine. */
 export const PREFIX_HITS: readonly string[] = [
   "vllm:prefix_cache_hits_total",
   "vllm:prefix_cache_hits",
@@ -199,7 +200,7 @@ export const PREFIX_HITS: readonly string[] = [
   "sglang:cached_tokens_total",
 ];
 
-/** Tokens per KV block and number of blocks (scheduling 1.7): labels of one family, or two values. */
+/** Checks tokens per KV block and number of blocks (scheduling 1.7): labels of one family, or two values. */
 export function checkCacheConfig(page: PageSamples, engine: EngineMapping): Verdict {
   const numbers = cacheConfig(page, engine);
   if (numbers === undefined)
@@ -216,7 +217,7 @@ export function checkCacheConfig(page: PageSamples, engine: EngineMapping): Verd
   return finding.verdict(numbers.map(([what, value]) => `${what} ${value}`).join(", "));
 }
 
-/** Tokens per KV block, where the page tells. */
+/** Tokens per KV block; undefined when the page does not report them. */
 export function blockSizeOf(page: PageSamples | undefined, engine: EngineMapping): number | undefined {
   const size = page === undefined ? Number.NaN : Number(cacheConfig(page, engine)?.[0][1] ?? Number.NaN);
   return Number.isInteger(size) && size > 0 ? size : undefined;
@@ -242,8 +243,8 @@ function cacheConfig(page: PageSamples, engine: EngineMapping): Numbers | undefi
 }
 
 /**
- * Whether a prompt that was just answered is found again.
- * @param cached what the second answer says of it; undefined where it does not
+ * Checks whether the prefix cache keeps a prompt that was just answered.
+ * @param cached the cached tokens in the second answer; undefined when it does not report them
  * @param pages the readings before and after
  */
 export function checkPrefixReuse(cached: number | undefined, pages: readonly PageSamples[]): Verdict {

@@ -6,7 +6,7 @@ import { excerpt } from "./answers.ts";
 import type { HttpProbe, NoAnswer, ProbeAnswer } from "./http-probe.ts";
 import { Finding, skipped, type Verdict } from "./verdict.ts";
 
-/** Samples of one name that are kept; the others are counted. */
+/** The most samples of one name that are kept; further ones are counted. */
 const MAX_SAMPLES = 1000;
 
 export interface PageSample {
@@ -14,13 +14,13 @@ export interface PageSample {
   readonly labels: ReadonlyMap<string, string>;
 }
 
-/** What a page says under one metric specification. */
+/** The samples of a page under one metric specification. */
 export interface Series {
   readonly specification: MetricSpecification;
-  /** What `# TYPE` says; `untyped` also where it says nothing. */
+  /** The type of `# TYPE`; `untyped` also without that line. */
   readonly type: SampleType;
   readonly samples: readonly PageSample[];
-  /** Samples beyond those kept. */
+  /** Number of samples that are not kept. */
   readonly more: number;
 }
 
@@ -33,10 +33,10 @@ interface Family {
 /** The wanted families of one metrics page. */
 export class PageSamples {
   readonly #families = new Map<string, Family>();
-  /** Lines of wanted names that cannot be read. */
+  /** Unreadable lines with wanted names. */
   readonly malformed: number;
 
-  /** @param names sample names that are wanted, each once */
+  /** @param names wanted sample names, each once */
   constructor(page: Uint8Array, names: readonly string[]) {
     const reader = new ExpositionReader(names);
     for (const name of names) this.#families.set(name, { type: "untyped", samples: [], count: 0 });
@@ -61,7 +61,7 @@ export class PageSamples {
     return { specification, type: family.type, samples, more: family.count - family.samples.length };
   }
 
-  /** As `find`, for a text that the mapping of an engine holds. */
+  /** Like `find`, for a specification in the text of an engine mapping. */
   findText(text: string | undefined): Series | undefined {
     const specification = text === undefined ? undefined : parseSpecification(text);
     return specification === undefined ? undefined : this.find(specification);
@@ -75,7 +75,7 @@ export class PageSamples {
   }
 }
 
-/** The names of the metrics that a mapping speaks of. */
+/** The names of all metrics in a mapping. */
 export function namesOf(mapping: EngineMapping): string[] {
   const { queued, running, kvUsage, kvUsageBefore, lora, cacheInfo, blockSize, blocks } = mapping;
   return [queued, running, kvUsage, kvUsageBefore, lora, cacheInfo, blockSize, blocks].flatMap((text) => {
@@ -84,7 +84,7 @@ export function namesOf(mapping: EngineMapping): string[] {
   });
 }
 
-/** The engine whose metrics the page has most of; undefined when it has none of anybody's. */
+/** The engine with the most metrics on the page; undefined when the page has none of any engine. */
 export function engineOf(page: PageSamples, engines: readonly EngineMapping[]): EngineMapping | undefined {
   let best: EngineMapping | undefined;
   let most = 0;
@@ -102,29 +102,31 @@ export function engineOf(page: PageSamples, engines: readonly EngineMapping[]): 
 /** Milliseconds after which the reference gives up a scrape. */
 const SCRAPE_TIMEOUT = 1000;
 const MEDIA_TYPES: ReadonlySet<string> = new Set(["text/plain", "application/openmetrics-text"]);
-/** A line that holds a sample. No two parts can share blanks: a page of nothing else would take hours. */
+/**
+ * A line that holds a sample. No two parts of the pattern match the same blanks: otherwise a page of blanks would take hours.
+ */
 const SAMPLE = /^[a-zA-Z_:][a-zA-Z0-9_:]*(?:[ \t]*\{[^\n]*\})?[ \t]+[+-]?(?:\.?\d|nan|inf)/im;
 
 /** One reading of the metrics page. */
 export interface Reading {
   readonly answer: ProbeAnswer | NoAnswer;
-  /** Undefined when what came is no metrics page. */
+  /** Undefined when the answer is not a metrics page. */
   readonly page: PageSamples | undefined;
 }
 
-/** @param names sample names that are wanted, each once */
+/** @param names wanted sample names, each once */
 export async function readPage(probe: HttpProbe, path: string, names: readonly string[]): Promise<Reading> {
   const answer = await probe.get(path, MAX_PAGE_BYTES);
   const readable = answer.kind === "answer" && answer.status === 200 && !answer.cut && looksLikeMetrics(answer);
   return { answer, page: readable ? new PageSamples(answer.body, names) : undefined };
 }
 
-/** Whether the page can be scraped at all. @param readings at least one */
+/** Whether the page can be scraped. @param readings at least one */
 export function checkPage(readings: readonly Reading[], path: string): Verdict {
   const finding = new Finding("page");
   for (const { answer, page } of readings) {
     if (answer.kind === "none") {
-      // Given up because of other requests: the readings before count.
+      // The probe had stopped because of other requests, so only the earlier readings count.
       if (answer.reason !== "untried") finding.broken(`GET ${path}: ${answer.detail}`, NO_PAGE[answer.reason]);
       else if (readings.length === 1) return skipped("page", answer.detail, { inconclusive: true });
       continue;

@@ -3,22 +3,22 @@ import { APIS, ask } from "./generation.ts";
 import type { HttpProbe, NoAnswer, ProbeAnswer } from "./http-probe.ts";
 import { Finding, skipped, type Verdict } from "./verdict.ts";
 
-/** Entries of a model list that are looked at. */
+/** The most entries of a model list that are read. */
 const MAX_MODELS = 10_000;
 
-/** A name that no server has. */
+/** A name that no server uses. */
 const UNKNOWN_MODEL = "sluice-check-no-such-model";
 
-/** What `GET /v1/models` told. */
+/** The answer to `GET /v1/models`. */
 export interface ModelList {
   readonly verdict: Verdict;
-  /** The first model that is no adapter; undefined when the list names none. */
+  /** The first model that is not an adapter; undefined when the list has none. */
   readonly first: string | undefined;
-  /** The first entry that has a parent: vLLM lists adapters so. */
+  /** The first entry with a parent: vLLM lists adapters in this way. */
   readonly adapter: string | undefined;
 }
 
-/** @param wanted the model that was asked for by name */
+/** @param wanted the model that the user named */
 export function checkModels(answer: ProbeAnswer | NoAnswer, wanted: string | undefined): ModelList {
   const refused = refusal("models", "GET /v1/models", answer);
   if (refused !== undefined || answer.kind === "none")
@@ -47,7 +47,7 @@ export function checkModels(answer: ProbeAnswer | NoAnswer, wanted: string | und
   };
 }
 
-/** A model that does not exist is refused with 404. */
+/** Checks that the server refuses an unknown model with 404. */
 export async function checkUnknownModel(probe: HttpProbe): Promise<Verdict> {
   const answer = await ask(probe, "completions", UNKNOWN_MODEL, "Hello");
   const { path } = APIS.completions;
@@ -67,7 +67,7 @@ export async function checkUnknownModel(probe: HttpProbe): Promise<Verdict> {
   return finding.verdict(`a request for the model ${UNKNOWN_MODEL} was answered 404`);
 }
 
-/** An adapter is served under its own name. @param adapter undefined when none is known */
+/** Checks that an adapter is served under its own name. @param adapter undefined when none is known */
 export async function checkAdapter(probe: HttpProbe, adapter: string | undefined): Promise<Verdict> {
   if (adapter === undefined)
     return skipped("adapter", "no adapter is listed", { remedy: "name one with --lora, where there is one" });

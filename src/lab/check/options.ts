@@ -3,7 +3,7 @@ import { HOP_BY_HOP_HEADERS } from "../../base/inference/headers.ts";
 import { ENGINES, type EngineMapping } from "../../pool/endpoints/dialects/engines.ts";
 import { parseSpecification } from "../../pool/endpoints/dialects/specification.ts";
 
-/** Metric specifications (scheduling 1.4) that take the place of the engine's own; undefined = the engine's. */
+/** Metric specifications (scheduling 1.4) that replace those of the engine; undefined = the engine's. */
 export interface MetricNames {
   readonly queued?: string | undefined;
   readonly running?: string | undefined;
@@ -12,18 +12,18 @@ export interface MetricNames {
   readonly cacheInfo?: string | undefined;
 }
 
-/** What is checked, and how. */
+/** The settings of a check. */
 export interface CheckOptions {
   /** `http://host:port`, as `parseTarget` returns it. */
   readonly origin: string;
   /** Begins with a slash. */
   readonly metricsPath: string;
-  /** Name of a built-in engine; undefined = the one whose metrics the page has. */
+  /** Name of a built-in engine; undefined = the engine whose metrics the page shows. */
   readonly engine: string | undefined;
   readonly metricNames: MetricNames;
   /** Undefined = the first of the model list. */
   readonly model: string | undefined;
-  /** Name of a LoRA adapter; undefined = the first adapter of the model list, where there is one. */
+  /** Name of a LoRA adapter; undefined = the first adapter of the model list, if any. */
   readonly lora: string | undefined;
   /** Sent with every request; their values are never shown. */
   readonly headers: readonly (readonly [name: string, value: string])[];
@@ -34,13 +34,13 @@ export interface CheckOptions {
 }
 
 /**
- * The origin of a model server from what a person writes: `http://host:port`, `host:port`, also with `/v1` behind it.
+ * The origin of a model server from a person's input: `http://host:port`, `host:port`, also with `/v1` behind it.
  * @throws SluiceError FLAG_VALUE; the message holds no credentials
  */
 export function parseTarget(text: string): string {
   const written = /^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? text : `http://${text}`;
   const url = URL.parse(written);
-  // What cannot be parsed may hold a password all the same.
+  // A text that is not a URL may still contain a password.
   const shown = text.includes("@") ? "the URL" : `the URL ${JSON.stringify(text.slice(0, 200))}`;
   if (url === null || !/^https?:$/.test(url.protocol) || url.hostname === "")
     throw new SluiceError(
@@ -82,7 +82,7 @@ export function parseMetricsPath(text: string): string {
   );
 }
 
-/** @throws SluiceError FLAG_VALUE for an engine that is not built in */
+/** @throws SluiceError FLAG_VALUE for an unknown engine */
 export function engineNamed(name: string): EngineMapping {
   const found = ENGINES.find((engine) => engine.name === name);
   if (found !== undefined) return found;
@@ -94,7 +94,7 @@ export function engineNamed(name: string): EngineMapping {
 }
 
 /**
- * The mapping of an engine with names that the author of the server gave.
+ * The mapping of an engine with the metric names of the user.
  * @throws SluiceError FLAG_VALUE
  */
 export function withNames(engine: EngineMapping, names: MetricNames): EngineMapping {

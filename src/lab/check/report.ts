@@ -1,7 +1,7 @@
 import type { CheckReport } from "./check-server.ts";
 import type { Result, Verdict } from "./verdict.ts";
 
-/** A verdict as one line: what it is, what was seen, what it is owed to, what to do. */
+/** A verdict as one line: title, observation, level with paragraph, remedy. */
 export function verdictLine({ result, title, seen, level, paragraph, remedy }: Verdict): string {
   const advice = remedy === undefined ? "" : ` -> ${remedy}`;
   return `${result.padEnd(4)}  ${title}: ${seen} (${level}, ${paragraph})${advice}`;

@@ -4,10 +4,10 @@ import { oneLine } from "../../base/inference/errors.ts";
 type Level = "MUST" | "SHOULD" | "MAY";
 
 interface Obligation {
-  /** As people read it. */
+  /** The name for people. */
   readonly title: string;
   readonly level: Level;
-  /** The heading it stands under in the model server protocol of the Gateway API Inference Extension. */
+  /** The heading in the model server protocol of the Gateway API Inference Extension. */
   readonly paragraph: string;
 }
 
@@ -17,7 +17,7 @@ const LORA = "LoRA Adapter Serving";
 const PREFIX = "Prefix Cache Reuse";
 
 /**
- * What a model server owes an Endpoint Picker, in the order it is looked at. The paragraph "Prefix Cache Reuse", the
+ * The obligations of a model server to an Endpoint Picker, in the order of the checks. The paragraph "Prefix Cache Reuse", the
  * running requests and the waiting adapters joined the protocol after its first version; api-resources 7 has all of them.
  */
 const OBLIGATIONS = {
@@ -44,10 +44,10 @@ const OBLIGATIONS = {
 
 export type ObligationName = keyof typeof OBLIGATIONS;
 
-/** `FAIL` = a MUST is broken; `warn` = anything else that should be better; `skip` = not looked at, with the reason. */
+/** `FAIL` = a MUST is broken; `warn` = any other problem; `skip` = not checked, with the reason. */
 export type Result = "ok" | "warn" | "FAIL" | "skip";
 
-/** What was found out about one obligation. One line each: texts of the server are cut and hold no secrets. */
+/** The result of one obligation. One line each: texts of the server are cut and hold no secrets. */
 export interface Verdict {
   readonly result: Result;
   readonly obligation: ObligationName;
@@ -55,17 +55,17 @@ export interface Verdict {
   readonly level: Level;
   readonly paragraph: string;
   readonly seen: string;
-  /** What to do about it; absent where there is nothing to do. */
+  /** The action that solves the problem; absent when there is no problem. */
   readonly remedy: string | undefined;
-  /** Skipped though it was asked for: the run proves nothing about this obligation. */
+  /** A requested check was skipped, so the run proves nothing about this obligation. */
   readonly inconclusive: boolean;
 }
 
-/** The most problems one line tells. */
+/** The most problems in one line. */
 const MAX_PROBLEMS = 3;
 const MAX_SEEN = 400;
 
-/** Gathers what is wrong with one obligation. */
+/** Gathers the problems of one obligation. */
 export class Finding {
   readonly #obligation: ObligationName;
   readonly #problems: { readonly seen: string; readonly remedy: string; readonly broken: boolean }[] = [];
@@ -78,17 +78,17 @@ export class Finding {
     return this.#problems.length === 0;
   }
 
-  /** The obligation is not met. */
+  /** The server does not meet the obligation. */
   broken(seen: string, remedy: string): void {
     this.#add(seen, remedy, true);
   }
 
-  /** It is met, but not well. */
+  /** The server meets the obligation, but not well. */
   doubtful(seen: string, remedy: string): void {
     this.#add(seen, remedy, false);
   }
 
-  /** @param seen what there is to see where nothing is wrong */
+  /** @param seen the observation when there is no problem */
   verdict(seen: string): Verdict {
     const problems = this.#problems.slice(0, MAX_PROBLEMS);
     if (problems.length === 0) return verdictOf(this.#obligation, "ok", seen);
@@ -104,14 +104,14 @@ export class Finding {
   }
 
   #add(seen: string, remedy: string, broken: boolean): void {
-    // The same thing seen in both readings of a page is one problem.
+    // A problem that both readings of a page show counts once.
     if (!this.#problems.some((problem) => problem.seen === seen)) this.#problems.push({ seen, remedy, broken });
   }
 }
 
 /**
- * An obligation that is not looked at.
- * @param inconclusive it was to be looked at, and could not
+ * The verdict on an obligation that is not checked.
+ * @param inconclusive the check was requested, but not possible
  */
 export function skipped(
   obligation: ObligationName,
@@ -131,7 +131,7 @@ function verdictOf(
   return { result, obligation, ...OBLIGATIONS[obligation], seen: printable(seen), remedy, inconclusive };
 }
 
-/** One line without control characters, C1 included: it goes to a terminal and parts of it come from the server. */
+/** One line without control characters, C1 included: it goes to a terminal, and the server writes parts of it. */
 function printable(text: string): string {
   const flat = oneLine(text).replace(/[\u0080-\u009f\u2028\u2029]+/g, " ");
   return flat.length <= MAX_SEEN ? flat : `${flat.slice(0, MAX_SEEN - 3)}...`;

@@ -8,16 +8,16 @@ import { DEFAULT_LATENCY } from "../simulator/latency.ts";
 import { freePort, PartProcess } from "./part-process.ts";
 
 const FIRST_PORT = 8000;
-/** A server that says nothing for this long is left out, milliseconds. */
+/** Milliseconds without an answer after which a server is left out. */
 const ASK_LIMIT_MS = 2000;
-/** How long a killed server stays away, in milliseconds. */
+/** Milliseconds between the kill of a server and its restart. */
 const ABSENCE_MS = 3000;
 
 interface ClusterOptions {
   readonly servers: number;
   readonly modelServer: ModelServer;
   readonly seed: number;
-  /** What runs `sluice` in a child process. */
+  /** Program and arguments that run `sluice` in a child process. */
   readonly program: readonly string[];
   readonly clock: Clock;
   say(line: string): void;
@@ -28,7 +28,7 @@ export class Cluster {
   readonly servers: readonly PartProcess[];
   readonly caches = new CacheCounters();
   readonly #options: ClusterOptions;
-  /** For files of the demo; it goes with the servers. */
+  /** The folder for files of the demo; deleted with the servers. */
   readonly folder = mkdtempSync(join(tmpdir(), "sluice-demo-"));
 
   constructor(options: ClusterOptions) {
@@ -52,7 +52,7 @@ export class Cluster {
     );
   }
 
-  /** Starts all of them, on ports from 8000 up that are free, and writes the endpoints file. @returns its path */
+  /** Starts all servers, on free ports from 8000 up, and writes the endpoints file. @returns its path */
   async start(): Promise<string> {
     const starts: Promise<void>[] = [];
     let port = FIRST_PORT;
@@ -69,7 +69,7 @@ export class Cluster {
     return file;
   }
 
-  /** Empties the prefix caches and counts hits from here. */
+  /** Empties the prefix caches and sets the hit counts to 0. */
   async reset(): Promise<void> {
     await this.#each((url) =>
       fetch(`${url}/admin/reset`, { method: "POST", signal: AbortSignal.timeout(ASK_LIMIT_MS) }),
@@ -78,7 +78,7 @@ export class Cluster {
     this.caches.restart();
   }
 
-  /** Takes the cache counters of the servers that answer. */
+  /** Reads the cache counters of the servers that answer. */
   async readCaches(): Promise<void> {
     await this.#each(async (url, server) =>
       this.caches.add(
@@ -88,7 +88,7 @@ export class Cluster {
     );
   }
 
-  /** Kills one server, never the last; it comes back by itself. */
+  /** Kills one server, but never the last one; the server then restarts. */
   killOne(random: Random): void {
     const alive = this.servers.filter((server) => server.pid !== undefined);
     if (alive.length > 1) alive[random.below(alive.length)]!.kill();
@@ -100,7 +100,7 @@ export class Cluster {
     rmSync(this.folder, { recursive: true, force: true });
   }
 
-  /** Asks every server something; one that is away just now is left out. */
+  /** Asks every server; leaves out a server that does not run at the moment. */
   async #each(ask: (url: string, server: PartProcess) => Promise<unknown>): Promise<void> {
     await Promise.all(
       this.servers.map((server) => ask(`http://127.0.0.1:${server.port}`, server).catch(() => undefined)),
@@ -111,14 +111,16 @@ export class Cluster {
 const HITS = "vllm:prefix_cache_hits_total";
 const QUERIES = "vllm:prefix_cache_queries_total";
 
-/** The prefix-cache counters of the simulators, summed over restarts: a counter that fell began again at zero. */
+/**
+ * The prefix-cache counters of the simulators, summed over restarts. A counter that is lower than before has restarted at zero.
+ */
 export class CacheCounters {
   readonly #last = new Map<string, { hits: number; queries: number }>();
   readonly #reader = new ExpositionReader([HITS, QUERIES]);
   #hits = 0;
   #queries = 0;
 
-  /** @param server any name @param page its metrics page */
+  /** @param server any name @param page the server's metrics page */
   add(server: string, page: string): void {
     const now = { hits: 0, queries: 0 };
     const bytes = Buffer.from(page);
@@ -133,12 +135,12 @@ export class CacheCounters {
     this.#queries += now.queries >= last.queries ? now.queries - last.queries : now.queries;
   }
 
-  /** Cached prompt tokens by all prompt tokens since the start or the last `restart`, 0..1. */
+  /** Cached prompt tokens divided by all prompt tokens since the start or the last `restart`, 0..1. */
   get hitRate(): number {
     return this.#queries === 0 ? 0 : this.#hits / this.#queries;
   }
 
-  /** Counts from here. */
+  /** Sets the counts to 0. */
   restart(): void {
     this.#hits = 0;
     this.#queries = 0;
@@ -146,8 +148,8 @@ export class CacheCounters {
 }
 
 /**
- * One server of the demo. 768 blocks of 16 tokens hold six of the twelve prefixes: three servers hold all of them, one
- * does not. Prefill is slow enough to be felt: 0.4 s for a prefix that is not in the cache, 10 ms for one that is.
+ * One server of the demo. 768 blocks of 16 tokens hold six of the twelve prefixes: three servers hold all of them, one does
+ * not. Prefill is slow enough to notice: 0.4 s for a prefix that is not in the cache, 10 ms for one that is.
  */
 export const MODEL_SERVER = {
   kvCacheSize: 768,
@@ -156,12 +158,12 @@ export const MODEL_SERVER = {
   latency: { ...DEFAULT_LATENCY, prefillTimePerToken: 0.2, prefillOverhead: 8, interTokenLatency: 12 },
 };
 
-/** What a server of a demo is set to. */
+/** The settings of a server of a demo. */
 export type ModelServer = typeof MODEL_SERVER;
 
 /**
- * One server of the demo with a backlog, where slots are what is scarce: no prompt is long, and a token takes long enough that a
- * small machine can serve all slots of three servers at once.
+ * One server of the demo with a backlog, where slots are the bottleneck. All prompts are short. Tokens are slow, so a small
+ * machine can serve all slots of three servers at once.
  */
 export const SLOT_SERVER: ModelServer = {
   kvCacheSize: 2048,
@@ -170,7 +172,7 @@ export const SLOT_SERVER: ModelServer = {
   latency: { ...DEFAULT_LATENCY, prefillTimePerToken: 0.05, prefillOverhead: 20, interTokenLatency: 25 },
 };
 
-/** The same as arguments of `sluice sim`. */
+/** The settings as arguments of `sluice sim`. */
 function modelServerArgs({ kvCacheSize, blockSize, maxNumSeqs, latency }: ModelServer): readonly string[] {
   return [
     ...["--kv-cache-size", String(kvCacheSize), "--block-size", String(blockSize)],

@@ -15,17 +15,17 @@ interface EnvironmentOptions {
   /** Progress on stderr, one line of figures on stdout. */
   readonly json: boolean;
   readonly seed: number;
-  /** What runs `sluice` in a child process. */
+  /** Program and arguments that run `sluice` in a child process. */
   readonly program: readonly string[];
 }
 
-/** What a demo lets its stage's gateway do differently. */
+/** The settings of the gateway that a demo may change. */
 type GatewaySettings = Pick<GatewayOptions, "configText" | "backlog">;
 
 const GATEWAY_PORT = 8080;
 const ADMIN_PORT = 19001;
 
-/** What is running, ready for traffic. */
+/** The running parts, ready for traffic. */
 export interface RunningDemo {
   readonly gateway: Gateway;
   readonly gatewayUrl: string;
@@ -33,7 +33,7 @@ export interface RunningDemo {
   readonly client: Pool;
 }
 
-/** What every demo stands on: simulated model servers, the gateway, a client, a screen and the keys. */
+/** The parts of every demo: simulated model servers, the gateway, a client, a screen and the keys. */
 export class DemoEnvironment {
   readonly clock: Clock = realClock;
   readonly screen: Screen;
@@ -42,7 +42,7 @@ export class DemoEnvironment {
   readonly #stop = new AbortController();
   #gateway: Gateway | undefined;
   #client: Pool | undefined;
-  /** The last one is called first. The servers before the gateway: with them gone nothing that is left to close waits for them. */
+  /** Called from last to first. Servers end before the gateway, so no later close waits for an answer of a server. */
   readonly #closes: (() => Promise<void> | void)[] = [
     () => this.#gateway?.close(),
     () => this.#client?.destroy(),
@@ -56,7 +56,7 @@ export class DemoEnvironment {
     this.cluster = new Cluster({ ...options, clock: this.clock, say: (line) => this.tell(line) });
   }
 
-  /** Aborted when the demo shall end before its time. */
+  /** Aborted when the demo must end early. */
   get signal(): AbortSignal {
     return this.#stop.signal;
   }
@@ -65,12 +65,12 @@ export class DemoEnvironment {
     this.#stop.abort();
   }
 
-  /** Says what became of a part; of those that a Ctrl-C has reached, too, nobody needs to hear. */
+  /** Reports a change of a part. After an abort it reports nothing: Ctrl-C reaches the parts, too. */
   tell(line: string): void {
     if (!this.signal.aborted) this.screen.say(line);
   }
 
-  /** Starts servers and gateway, and says where they are. */
+  /** Starts servers and gateway, and prints their addresses. */
   async start(settings: GatewaySettings): Promise<RunningDemo> {
     const say = (line: string): void => this.screen.say(line);
     say(`starting ${this.#options.servers} simulated model servers`);
@@ -97,7 +97,7 @@ export class DemoEnvironment {
       headersTimeout: ANSWER_LIMIT_MS,
       bodyTimeout: ANSWER_LIMIT_MS,
     });
-    // Whoever ends the demo does not wait for answers.
+    // After an abort the demo does not wait for answers.
     this.signal.addEventListener("abort", () => void client.destroy());
     this.#client = client;
     say(`look:   ${adminUrl}/`);
@@ -105,7 +105,7 @@ export class DemoEnvironment {
     return { gateway, gatewayUrl, adminUrl, client };
   }
 
-  /** Lets keys do something where there is a keyboard; `q` and Ctrl-C end the demo. @param help what the keys do */
+  /** Handles keys if there is a keyboard; `q` and Ctrl-C end the demo. @param help describes the keys */
   listenToKeys(help: string, pressed: (key: string) => void): void {
     const giveBack = onKey((key) => {
       if (key === "q" || key === "\u0003") this.end();
@@ -116,7 +116,7 @@ export class DemoEnvironment {
     this.beforeEnd(giveBack);
   }
 
-  /** @param close called when the demo is over, before whatever was there when it was given */
+  /** @param close called at the end of the demo, before the functions that were given earlier */
   beforeEnd(close: () => Promise<void> | void): void {
     this.#closes.push(close);
   }
@@ -127,7 +127,7 @@ export class DemoEnvironment {
 }
 
 /**
- * Plays a demo: takes everything down when it ends, and when a signal ends it.
+ * Plays a demo. Ends all parts after it, or on a signal.
  * @param play resolves to the exit status
  */
 export async function inEnvironment(
@@ -148,8 +148,8 @@ export async function inEnvironment(
 }
 
 /**
- * Calls back for every key that is pressed, when there is a terminal to press it on.
- * @returns what gives the terminal back; undefined without one
+ * Calls back for every pressed key, if there is a terminal.
+ * @returns a function that restores the terminal; undefined without a terminal
  */
 function onKey(callback: (key: string) => void): (() => void) | undefined {
   const input = process.stdin;

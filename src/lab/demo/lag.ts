@@ -1,19 +1,19 @@
 import type { Clock, Timer } from "../../base/clock/clock.ts";
 import { quantile } from "../../base/telemetry/quantile.ts";
 
-/** How late timers were, milliseconds. */
+/** Delays of timers in milliseconds. */
 export interface LagSummary {
   readonly p90: number;
   readonly max: number;
 }
 
-/** How often it is looked, milliseconds, and how many looks are kept, the latest ones: 80 s. */
+/** Milliseconds between two measurements, and how many of the latest ones are kept: 80 s. */
 const EVERY_MS = 20;
 const KEPT = 4096;
-/** Times to first token of the demo are 20 ms and up: what is late by as much measures the machine. */
+/** Times to first token of the demo are 20 ms and up. With a delay as long, they measure the machine. */
 const BUSY_MS = 20;
 
-/** Measures how late the event loop of this process is: its own figures are late by as much. */
+/** Measures the delay of the event loop of this process. The times that the process measures have the same delay. */
 export class LagMeter {
   readonly #clock: Clock;
   readonly #lags: number[] = [];
@@ -21,7 +21,7 @@ export class LagMeter {
   #timer: Timer;
   #due: number;
 
-  /** Begins at once. */
+  /** Starts to measure immediately. */
   constructor(clock: Clock) {
     this.#clock = clock;
     this.#due = clock.now() + EVERY_MS;
@@ -45,12 +45,12 @@ export class LagMeter {
   }
 }
 
-/** Whether times that were taken meanwhile say more about the machine than about what was measured. */
+/** Whether the machine was so busy that it dominates the times measured meanwhile. */
 export function isTooBusy({ p90 }: LagSummary): boolean {
   return p90 >= BUSY_MS;
 }
 
-/** What is said below a table of times; nothing where they count. @param parts of the demo, by name */
+/** The note below a table of times; empty when the times are valid. @param parts of the demo, by name */
 export function busyNote(parts: readonly { readonly name: string; readonly lagMs: LagSummary }[]): string[] {
   const busy = parts.filter(({ lagMs }) => isTooBusy(lagMs));
   if (busy.length === 0) return [];

@@ -9,20 +9,20 @@ interface PartProcessOptions {
   readonly name: string;
   /** Program and arguments that run `sluice`. */
   readonly program: readonly string[];
-  /** Of `sluice`. */
+  /** The command of `sluice`. */
   readonly command: string;
-  /** Flags of the command. @param port that it shall listen on, 0 = any */
+  /** Flags of the command. @param port to listen on, 0 = any free port */
   flags(port: number): readonly string[];
-  /** Name in the ready line that tells the part's port. */
+  /** Name in the ready line that contains the part's port. */
   readonly ready: string;
-  /** Milliseconds that it stays away when it was killed. */
+  /** Milliseconds between its kill and its restart. */
   readonly absence: number;
   readonly clock: Clock;
-  /** Told when the process came, was killed or died. */
+  /** Called when the process started, was killed or died. */
   onChange(text: string): void;
 }
 
-/** One part of the demo in a process of its own, which can be killed and comes back on the same port. */
+/** One part of the demo in its own process. After a kill it restarts on the same port. */
 export class PartProcess {
   readonly name: string;
   readonly #options: PartProcessOptions;
@@ -40,26 +40,26 @@ export class PartProcess {
     return this.#port;
   }
 
-  /** Undefined while it is away. */
+  /** Undefined while the process does not run. */
   get pid(): number | undefined {
     return this.#child?.pid;
   }
 
   /**
-   * Starts it and waits for its ready line.
-   * @param port 0 = any
-   * @throws SluiceError DEMO_SERVER when it ends before it is ready
+   * Starts the process and waits for its ready line.
+   * @param port 0 = any free port
+   * @throws SluiceError DEMO_SERVER when the process ends before it is ready
    */
   start(port: number): Promise<void> {
     return new Promise((resolve, reject) => this.#spawn(port, resolve, reject));
   }
 
-  /** Kills it without warning, as anybody may who knows its pid; it returns on the same port. */
+  /** Kills the process without warning, as an outside kill would; it restarts on the same port. */
   kill(): void {
     this.#child?.kill("SIGKILL");
   }
 
-  /** Ends it for good, and resolves when it is gone. */
+  /** Ends the process for good; resolves after its exit. */
   async stop(): Promise<void> {
     this.#stopped = true;
     const child = this.#child;
@@ -69,10 +69,10 @@ export class PartProcess {
     await gone;
   }
 
-  /** @param failed told when the very first process ends before it is ready; those that follow are begun again */
+  /** @param failed called when the very first process ends before it is ready; later processes are restarted */
   #spawn(port: number, resolve: () => void, failed: (error: SluiceError) => void): void {
     const { program, command, flags, onChange } = this.#options;
-    // The pipe to its stdin closes with this process, however that ends: nothing is left behind.
+    // The pipe to stdin closes when this process ends in any way, so no child process remains.
     const [file, ...words] = [...program, command, "--until-stdin-closes", ...flags(port)];
     const child = spawn(file!, words, { stdio: ["pipe", "pipe", "pipe"] });
     this.#child = child;
@@ -90,7 +90,7 @@ export class PartProcess {
     createInterface({ input: child.stdout }).on("line", onLine);
     createInterface({ input: child.stderr }).on("line", onLine);
     child.on("error", (cause) => {
-      // Without a pid it never was: there is no end of it to wait for.
+      // A child without a pid never started, so it will never exit.
       if (child.pid === undefined) this.#child = undefined;
       failed(new SluiceError("DEMO_SERVER", `cannot start ${this.name}: ${cause.message}`));
     });
@@ -117,11 +117,11 @@ export class PartProcess {
   }
 }
 
-/** How many ports are tried. */
+/** The number of ports to try. */
 const TRIES = 100;
 
 /**
- * The first port from `port` up on which nobody listens on `host`.
+ * The first port from `port` up without a listener on `host`.
  * @throws SluiceError NO_FREE_PORT
  */
 export async function freePort(host: string, port: number): Promise<number> {

@@ -14,13 +14,13 @@ export interface PolicySummary {
   readonly ttftMs: { readonly p50: number; readonly p90: number };
   readonly outputTokensPerSecond: number;
   readonly cacheHitRate: number;
-  /** How late timers of this process were meanwhile. */
+  /** Delays of timers of this process during the half. */
   readonly lagMs: LagSummary;
-  /** The times say more about the machine than about the policy. */
+  /** The machine was too busy: it dominates the measured times. */
   readonly tooBusy: boolean;
 }
 
-/** Gathers the outcomes of one half. */
+/** Gathers the results of the requests of one half. */
 export class PolicyFigures {
   readonly name: string;
   readonly #ttfts: number[] = [];
@@ -28,7 +28,7 @@ export class PolicyFigures {
   #failed = 0;
   #interrupted = 0;
   #tokens = 0;
-  /** The first few things that went wrong, for people. */
+  /** The first few problems, for people. */
   readonly problems: string[] = [];
 
   constructor(name: string) {
@@ -44,7 +44,7 @@ export class PolicyFigures {
     if (outcome.kind === "failed" && this.problems.length < 5) this.problems.push(outcome.detail);
   }
 
-  /** @param seconds that the half has lasted @param hitRate cached prompt tokens by all prompt tokens, 0..1 */
+  /** @param seconds since the start of the half @param hitRate cached prompt tokens divided by all prompt tokens, 0..1 */
   summary(seconds: number, hitRate: number, lagMs: LagSummary): PolicySummary {
     const sorted = [...this.#ttfts].sort((a, b) => a - b);
     return {
@@ -67,12 +67,12 @@ function round(value: number): number {
 
 const HEAD = ["policy", "requests", "failed", "cut", "TTFT p50", "TTFT p90", "tokens/s", "cache hits"];
 
-/** The halves side by side. */
+/** The halves in columns. */
 export function policyFiguresTable(summaries: readonly PolicySummary[]): string[] {
   return columns([HEAD, ...summaries.map(row)]);
 }
 
-/** The live table: the halves so far, and what is in flight at each server. */
+/** The live table: the halves so far, and the requests in flight at each server. */
 export function livePicture(
   summaries: readonly PolicySummary[],
   servers: readonly PartProcess[],
@@ -93,7 +93,7 @@ export function livePicture(
   return ["", ...policyFiguresTable(summaries), "", ...columns(rows)];
 }
 
-/** The newest half in one line, for output that can't be redrawn. */
+/** The newest half in one line, for output that cannot be redrawn. */
 export function policyLine(
   summary: PolicySummary,
   servers: readonly PartProcess[],

@@ -8,18 +8,18 @@ import { type DemoRequest, demoWorkload, type RequestOutcome, runTraffic } from 
 
 export interface DemoOptions {
   readonly servers: number;
-  /** Both halves together; undefined = two halves of 15 s, then on until a signal. */
+  /** Duration of both halves together; undefined = two halves of 15 s, then the demo continues until a signal. */
   readonly durationMs: number | undefined;
   /** Progress on stderr, one line of figures on stdout. */
   readonly json: boolean;
   readonly seed: number;
   readonly killAtMs: number | undefined;
-  /** What runs `sluice` in a child process. */
+  /** Program and arguments that run `sluice` in a child process. */
   readonly program: readonly string[];
 }
 
 const DEFAULT_HALF_MS = 15_000;
-/** A round of the traffic that goes on after both halves. */
+/** Milliseconds of a round of the traffic after both halves. */
 const LATER_MS = 600_000;
 
 /** Runs the demo; returns the exit status. */
@@ -72,13 +72,13 @@ class Demo {
 
     screen.say("\nthe traffic goes on; Ctrl-C ends it");
     for (let round = 1; !signal.aborted; round++) {
-      // The servers' caches are emptied for a round, so what the picker believes of them is, too.
+      // The servers' caches are emptied for a round, so the prefix index must be empty, too.
       await gateway.useDefaultConfig();
       await this.#half(setting, "sluice, on", demoWorkload(seed + round, LATER_MS, servers), LATER_MS);
     }
   }
 
-  /** One half: the caches start empty, the list is sent, the table is drawn every second. */
+  /** One half: starts with empty caches, sends the list and draws the table every second. */
   async #half(
     { client, gateway }: RunningDemo,
     name: string,
@@ -92,7 +92,7 @@ class Demo {
     const begin = clock.now();
     const seconds = (): number => (clock.now() - begin) / 1000;
     const ended = (outcome: RequestOutcome): void => {
-      // What is cut off because the demo ends is nobody's failure.
+      // A request that the end of the demo cuts off does not count as failed.
       if (signal.aborted) return;
       if (!this.#firstAnswered) {
         this.#firstAnswered = true;
@@ -124,7 +124,7 @@ class Demo {
   }
 }
 
-/** The configuration of the demo's first half: a picker that looks at nothing. */
+/** The configuration of the demo's first half: a picker without any scorer. */
 export const ROUND_ROBIN = `
 apiVersion: llm-d.ai/v1alpha1
 kind: EndpointPickerConfig

@@ -7,7 +7,7 @@ export interface DemoRequest {
   readonly number: number;
   /** Milliseconds after the start of the half. */
   readonly at: number;
-  /** Which shared prefix it begins with. */
+  /** Index of the shared prefix at its start. */
   readonly prefix: number;
   readonly system: string;
   readonly question: string;
@@ -20,9 +20,9 @@ interface WorkloadOptions {
   readonly ratePerSecond: number;
 }
 
-/** Requests per second and server: a server works at a third of its slots. */
+/** Requests per second and server: they occupy a third of the server's slots. */
 const RATE_PER_SERVER = 8;
-/** The end of a half in which nothing new is sent, so that it ends with nothing in flight. */
+/** Milliseconds at the end of a half without new requests, so that no request is in flight at the end. */
 const TAIL_MS = 1200;
 
 /** The list of one half of the demo. @param halfMs length of the half */
@@ -37,7 +37,7 @@ export const PREFIX_TOKENS = 2048;
 const CONSONANTS = "bdfghklmnprstvz";
 const VOWELS = "aeiou";
 
-/** Words of three letters: with the space four bytes to a token, which is also what the prefix index assumes of text. */
+/** Words of three letters: with the space four bytes to a token. The prefix index assumes the same size. */
 export function words(random: SeededRandom, count: number): string {
   let text = "";
   for (let i = 0; i < count; i++) {
@@ -68,15 +68,15 @@ export function makeWorkload({ seed, durationMs, ratePerSecond }: WorkloadOption
   }
 }
 
-/** Told of every request. */
+/** Receives the events of every request. */
 interface TrafficObserver {
   sent?(): void;
   ended(outcome: RequestOutcome): void;
 }
 
 /**
- * Sends every request of a list at its time, whether or not earlier ones were answered, and resolves when the last answer
- * is there. Aborting stops the sending, not what is under way.
+ * Sends every request of a list at its time, whether or not earlier ones were answered. Resolves after the last answer. An
+ * abort stops the sending, but not the requests in flight.
  */
 export async function runTraffic(
   client: Dispatcher,
@@ -101,21 +101,21 @@ export async function runTraffic(
   await Promise.all(answers);
 }
 
-/** What became of one request, as its client saw it. */
+/** The result of one request, as its client saw it. */
 export interface RequestOutcome {
-  /** `interrupted`: the answer had begun and was cut. */
+  /** `interrupted`: the answer broke off after its start. */
   readonly kind: "completed" | "failed" | "interrupted";
-  /** Milliseconds from sending to the first token; NaN without one. */
+  /** Milliseconds from the send to the first token; NaN without one. */
   readonly ttftMs: number;
   readonly outputTokens: number;
-  /** What went wrong, for people. */
+  /** The problem, for people. */
   readonly detail: string;
 }
 
-/** An answer without a byte for this long counts as failed. */
+/** Milliseconds without a byte after which an answer counts as failed. */
 export const ANSWER_LIMIT_MS = 15_000;
 
-/** What went wrong between the demo and the gateway, for people who know neither of the libraries in between. */
+/** The problem between the demo and the gateway, for people who know none of the libraries. */
 function reasonOf(error: unknown): string {
   const { code, message } = error as { readonly code?: string; readonly message?: string };
   switch (code) {

@@ -1,12 +1,12 @@
 import { SluiceError } from "../../base/inference/errors.ts";
 import { SimApiError } from "./api-error.ts";
 
-/** Adapters a server can know at the same time. */
+/** The most adapters of a server at a time. */
 export const MAX_ADAPTERS = 1024;
 
-/** An adapter that was loaded. */
+/** A loaded adapter. */
 interface Adapter extends LoraModule {
-  /** Differs for each load, so that prefixes cached under an earlier load of the same name are not found. */
+  /** Differs for each load, so prefixes cached under an earlier load of the same name are not found. */
   readonly generation: number;
 }
 
@@ -47,7 +47,7 @@ export class Adapters {
   }
 }
 
-/** An adapter as `--lora-modules` or a load request names it. */
+/** An adapter as in `--lora-modules` or in a load request. */
 export interface LoraModule {
   readonly name: string;
   readonly path: string;
@@ -68,7 +68,7 @@ export function parseLoraModule(value: string): LoraModule {
       const { name, path } = JSON.parse(value) as Record<string, unknown>;
       if (typeof name === "string" && isAdapterName(name) && typeof path === "string") return { name, path };
     } catch {
-      // Not JSON: the message below says what is expected.
+      // Not JSON: the message below states the legal forms.
     }
   } else {
     const at = value.indexOf("=");

@@ -12,11 +12,11 @@ export const FAILURE_TYPES = [
 
 type FailureType = (typeof FAILURE_TYPES)[number];
 
-/** An answer that is an error, in the shape of the OpenAI API (envoy-data-plane 5.3, "Errors"). */
+/** An error answer in the shape of the OpenAI API (envoy-data-plane 5.3, "Errors"). */
 export class SimApiError extends SluiceError {
   /** HTTP status, 400..599. */
   readonly status: number;
-  /** The member of the request that is to blame. */
+  /** The faulty member of the request. */
   readonly param: string | null;
 
   constructor(status: number, message: string, param: string | null = null) {

@@ -1,11 +1,11 @@
 const MIX = 0x85ebca6b;
 
 /**
- * Chained hashes of the full blocks of a prompt: 64 bits per block as two words, each block's value depending on all
- * tokens before it and on `key`, so that equal hashes mean equal prefixes under the same model, adapter and salt.
+ * Chained hashes of the full blocks of a prompt: 64 bits per block as two words. Each value depends on all tokens before it and
+ * on `key`. So equal hashes mean equal prefixes under the same model, adapter and salt.
  * @param blockSize tokens per block
- * @param key what must differ for prefixes not to be shared
- * @param limit blocks to hash at most (what a cache could hold)
+ * @param key prefixes are shared only between equal keys
+ * @param limit the most blocks to hash, for example the size of a cache
  */
 export function blockHashes(tokens: Uint32Array, blockSize: number, key: string, limit: number): Uint32Array {
   const out = new Uint32Array(2 * Math.min(Math.floor(tokens.length / blockSize), limit));
@@ -15,9 +15,9 @@ export function blockHashes(tokens: Uint32Array, blockSize: number, key: string,
 }
 
 /**
- * The hashes of prompt and answer in one: those of the prompt, then those of the blocks that end in the answer.
- * @param hashes what `blockHashes` says of `prompt`, all of its full blocks
- * @param answerTokens how many tokens of `answer` count, at most its length
+ * The hashes of prompt and answer together: those of the prompt, then those of the blocks that end in the answer.
+ * @param hashes result of `blockHashes` for all full blocks of `prompt`
+ * @param answerTokens number of tokens of `answer` to hash, at most its length
  * @param key as in `blockHashes`
  */
 export function extendHashes(
@@ -39,7 +39,7 @@ export function extendHashes(
   out.set(hashes);
   let [first, second] = seedOf(key);
   if (done > 0) {
-    // x ^ (x >>> 16) undoes itself: the state behind the last block of the prompt.
+    // x ^ (x >>> 16) is its own inverse: it yields the state after the last block of the prompt.
     first = hashes[2 * done - 2]! ^ (hashes[2 * done - 2]! >>> 16);
     second = hashes[2 * done - 1]!;
   }
@@ -80,7 +80,7 @@ function chain(
   }
 }
 
-/** Hashes under so many keys are kept for one piece of memory: enough for a few adapters, or a few prompts in one buffer. */
+/** Number of keys for which the hashes of one buffer are kept: enough for a few adapters, or a few prompts in one buffer. */
 const KEPT_PER_BUFFER = 8;
 
 interface Kept {
@@ -91,13 +91,13 @@ interface Kept {
   readonly hashes: Uint32Array;
 }
 
-/** They live as long as the prompt does. */
+/** An entry lives as long as its prompt. */
 const KEPT = new WeakMap<ArrayBufferLike, Kept[]>();
 
 /**
- * As `blockHashes` of all full blocks, but the same memory is hashed only once: many requests share few prompts, and hashing
- * 7,200 tokens takes longer than everything else that is done about a request.
- * @param tokens nobody may change them from here on
+ * As `blockHashes` of all full blocks, but hashes the same memory only once. Many requests share few prompts, and to hash 7,200
+ * tokens takes longer than all other work on a request.
+ * @param tokens must not change after the call
  */
 export function promptHashes(tokens: Uint32Array, blockSize: number, key: string): Uint32Array {
   let kept = KEPT.get(tokens.buffer);

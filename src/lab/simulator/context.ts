@@ -7,42 +7,42 @@ import type { SimMetrics } from "./metrics.ts";
 import type { SimOptions } from "./options.ts";
 import type { RequestLog } from "./request-log.ts";
 
-/** What the routes of one server share. */
+/** The data that the routes of one server share. */
 export interface SimContext {
-  /** As started, with the live settings of the moment. */
+  /** The options at the start, with the current live settings. */
   settings: SimOptions;
   readonly engine: SimEngine;
   readonly adapters: Adapters;
   readonly metrics: SimMetrics;
   readonly log: RequestLog;
   readonly clock: Clock;
-  /** For ids and injected failures; the engine has its own. */
+  /** For ids and injected failures; the engine has its own generator. */
   readonly random: Random;
   /** Monotonic and wall-clock milliseconds of the start. */
   readonly startedAt: number;
   readonly startedWall: number;
-  /** Names of the base model; the first one is reported. At least one. */
+  /** Names of the base model, at least one; responses report the first one. */
   readonly modelNames: readonly string[];
-  /** Inference requests seen, for `error-until`. */
+  /** Inference requests so far, for `error-until`. */
   inferenceRequests: number;
-  /** Answers under way. */
+  /** Answers in progress. */
   readonly generations: Set<{ interrupt(error: SimApiError): void }>;
-  /** Dies `ms` milliseconds from now, unless an earlier end is planned already. */
+  /** Crashes `ms` milliseconds from now, unless an earlier crash is planned already. */
   crashAfter(ms: number): void;
 }
 
 /** A model that a client may name. */
 export interface ModelChoice {
-  /** As responses report it. */
+  /** The name in responses. */
   readonly name: string;
   readonly adapter: string | undefined;
-  /** Prefixes cached under one key are not found under another. */
+  /** Prefixes are shared only between equal keys. */
   readonly cacheKey: string;
 }
 
 /**
- * The model a request asks for; none named means the base model.
- * @throws SimApiError 404 for an unknown one, 400 for something that is no name
+ * The model that a request names; without a name, the base model.
+ * @throws SimApiError 404 for an unknown one, 400 for a value that is not a name
  */
 export function chooseModel(context: SimContext, model: unknown): ModelChoice {
   const base = context.modelNames[0]!;

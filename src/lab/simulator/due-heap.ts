@@ -18,12 +18,12 @@ export class DueHeap {
     this.#up(sequence, this.#items.length - 1);
   }
 
-  /** Puts the first one where its later due time belongs. */
+  /** Moves the first sequence to the place of its later due time. */
   firstMoved(): void {
     this.#down(this.#items[0]!, 0);
   }
 
-  /** Without effect on a sequence that isn't in. */
+  /** Does nothing for a sequence outside the heap. */
   remove(sequence: Sequence): void {
     const at = sequence.heapAt;
     if (at < 0) return;

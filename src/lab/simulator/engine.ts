@@ -14,7 +14,7 @@ import { type RefusalReason, Sequence, type SequenceListener, type SequenceSpec 
 export interface EngineConfig {
   /** Sequences that run at the same time, >= 1. */
   readonly maxNumSeqs: number;
-  /** Sequences that may wait, >= 0; one more is refused. */
+  /** The most waiting sequences, >= 0; the engine refuses further ones. */
   readonly maxWaitingQueueLength: number;
   /** Context window in tokens: prompt and answer together, >= 2. */
   readonly maxModelLen: number;
@@ -24,14 +24,14 @@ export interface EngineConfig {
   readonly kvCacheSize: number;
   /** Tokens per block, >= 1. */
   readonly blockSize: number;
-  /** Whether prefixes are kept and found again; blocks are counted either way. */
+  /** Whether the engine caches prefixes; blocks are counted either way. */
   readonly enableKvcache: boolean;
   /** Mixed into every block hash. */
   readonly hashSeed: string;
   readonly latency: LatencyConfig;
   /**
-   * Tokens due within this many milliseconds come together, under one timer. 0 (exact) suits virtual time; about 1
-   * suits a real clock, whose timers are no finer.
+   * Tokens that are due within this many milliseconds appear together, under one timer. 0 (exact) suits virtual time. About 1
+   * suits a real clock, whose timers have no finer resolution.
    */
   readonly resolution: number;
 }
@@ -55,11 +55,11 @@ const NO_HASHES = new Uint32Array(0);
 const LONGEST_TIMER = 2 ** 30;
 
 /**
- * The scheduler of a vLLM-like model server (envoy-data-plane 5.3): a FIFO queue, a fixed number of slots, adapter slots that
- * a request may have to wait for while others pass it, a KV cache, and durations from a latency model. It computes
- * nothing and owns no socket: tokens are counted, not made. It lives in the time of its clock, virtual or real, holds one timer
- * however many sequences run, and draws all chance from `random` in the order of submission, so equal seeds and equal
- * submissions give equal answers and equal timings.
+ * The scheduler of a vLLM-like model server (envoy-data-plane 5.3). It has a FIFO queue, a fixed number of slots, a KV cache,
+ * and durations from a latency model. A request may wait for an adapter slot while others overtake it. The engine only counts
+ * tokens, and owns no socket. It lives in the time of its clock, virtual or real, and holds one timer for any number of running
+ * sequences. It draws all chance from `random` in the order of submission, so equal seeds and equal submissions give equal
+ * answers and equal timings.
  */
 export class SimEngine implements ModelEngine {
   readonly config: EngineConfig;
@@ -84,7 +84,7 @@ export class SimEngine implements ModelEngine {
 
   /**
    * @param parts.config deviations from `DEFAULT_ENGINE`
-   * @param parts.observer hears about every sequence, before the sequence's own listener does
+   * @param parts.observer gets the events of every sequence, before the sequence's own listener
    */
   constructor(parts: {
     config?: Partial<EngineConfig>;
@@ -117,12 +117,12 @@ export class SimEngine implements ModelEngine {
     return this.#latency.config;
   }
 
-  /** Changes the latency of everything drawn from now on; what is already under way keeps its due time. */
+  /** Sets the latency of all later draws. Tokens with a due time keep it. */
   setLatency(latency: LatencyConfig): void {
     this.#latency = new LatencyModel(latency, this.config.maxNumSeqs);
   }
 
-  /** What a scrape of this engine would say now. Adapter sets are shared between calls until they change. */
+  /** The figures that a scrape of this engine would get now. Adapter sets are shared between calls until they change. */
   snapshotMetrics(): EndpointMetrics {
     return {
       waiting: this.#waiting,
@@ -138,8 +138,8 @@ export class SimEngine implements ModelEngine {
   }
 
   /**
-   * Takes a prompt: it starts at once, waits, or is refused (`onReject`, state "rejected"). Tokens never come from
-   * within this call.
+   * Takes a prompt: it starts at once, waits, or is refused (`onReject`, state "rejected"). `submit` itself never produces
+   * tokens.
    */
   submit(spec: SequenceSpec, listener: SequenceListener): Sequence {
     const c = this.config;
@@ -162,7 +162,7 @@ export class SimEngine implements ModelEngine {
     return sequence;
   }
 
-  /** Ends a waiting or running sequence and frees its slot and blocks at once; without effect on any other. */
+  /** Ends a waiting or running sequence and frees its slot and blocks at once; does nothing for any other. */
   abort(sequence: Sequence): void {
     if (sequence.state === "waiting") {
       this.#dequeue(sequence);
@@ -181,7 +181,7 @@ export class SimEngine implements ModelEngine {
     this.#arm();
   }
 
-  /** Empties the prefix cache and sets the counters to 0; sequences under way go on. */
+  /** Empties the prefix cache and sets the counters to 0; running sequences continue. */
   reset(): void {
     this.kv.clear();
     Object.assign(this.counters, NO_COUNTS);
@@ -216,7 +216,7 @@ export class SimEngine implements ModelEngine {
     this.lora.countWaiting(sequence.adapter, -1);
   }
 
-  /** Starts whoever can start, in the order of the queue; who has no adapter slot is passed by. */
+  /** Starts all sequences that can start, in the order of the queue. A sequence without an adapter slot is overtaken. */
   #admit(): void {
     while (this.#running < this.config.maxNumSeqs) {
       let sequence = this.#head;
@@ -254,7 +254,7 @@ export class SimEngine implements ModelEngine {
     this.#arm();
   }
 
-  /** Slot, adapter and blocks are free again. */
+  /** Frees slot, adapter and blocks. */
   #leave(sequence: Sequence): void {
     this.#due.remove(sequence);
     this.#running--;
@@ -279,7 +279,7 @@ export class SimEngine implements ModelEngine {
     }
   }
 
-  /** Hands out every token of the first sequence in the heap that is due; the next one is due relative to the last. */
+  /** Produces every due token of the first sequence in the heap. The due time of each token counts from the token before it. */
   #advance(sequence: Sequence, now: number, until: number): void {
     const limit = Math.min(sequence.target, sequence.stallAfter);
     let count = 0;
@@ -318,7 +318,7 @@ export class SimEngine implements ModelEngine {
     this.#admit();
   }
 
-  /** Keeps the one timer on the first due token. */
+  /** Sets the one timer to the first due token. */
   #arm(): void {
     if (this.#pumping) return;
     const first = this.#due.first;

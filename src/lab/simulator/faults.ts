@@ -7,8 +7,8 @@ import { type SimOptions, withFaults } from "./options.ts";
 const PREFIX = "x-sim-";
 
 /**
- * The settings for one request: those of the server, changed by its `X-Sim-*` headers (`X-Sim-Drop-After-Tokens: 3`).
- * @throws SimApiError 400 for a header that names no fault or holds a wrong value
+ * The settings for one request: those of the server, changed by the request's `X-Sim-*` headers (`X-Sim-Drop-After-Tokens: 3`).
+ * @throws SimApiError 400 for a header with an unknown fault or a wrong value
  */
 export function settingsFor(context: SimContext, headers: IncomingHttpHeaders): SimOptions {
   let changes: Record<string, unknown> | undefined;
@@ -27,7 +27,7 @@ export function settingsFor(context: SimContext, headers: IncomingHttpHeaders): 
 }
 
 /**
- * Counts an inference request and fails it if the faults say so.
+ * Counts an inference request, and fails the request if a fault applies.
  * @throws SimApiError the failure
  */
 export function failIfDue(context: SimContext, settings: SimOptions, headers: IncomingHttpHeaders): void {

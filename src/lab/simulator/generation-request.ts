@@ -3,10 +3,10 @@ import { chooseModel, type ModelChoice, type SimContext } from "./context.ts";
 import type { JsonObject } from "./json-body.ts";
 import { tokenize, tokenizePieces } from "./tokenizer.ts";
 
-/** Answers to one prompt in one request. */
+/** The most answers to one prompt in one request. */
 const MAX_N = 128;
 
-/** What a client wants generated. */
+/** The generation that a client asks for. */
 export interface GenerationRequest {
   readonly chat: boolean;
   readonly model: ModelChoice;
@@ -23,7 +23,7 @@ export interface GenerationRequest {
 }
 
 /**
- * Reads the body of a chat or text completion; members that change nothing here (temperature, stop, ...) are ignored.
+ * Reads the body of a chat or text completion; ignores members without effect in the simulator (temperature, stop, ...).
  * @throws SimApiError 400 or 404
  */
 export function readGenerationRequest(context: SimContext, chat: boolean, body: JsonObject): GenerationRequest {
@@ -82,10 +82,10 @@ function member(body: JsonObject, name: string): JsonObject {
   return value as JsonObject;
 }
 
-/** Prompts in one request. */
+/** The most prompts in one request. */
 const MAX_PROMPTS = 128;
 
-/** One prompt: its tokens, and what echo mode answers to it. */
+/** One prompt: its tokens, and its text for echo mode. */
 export interface Prompt {
   readonly tokens: Uint32Array;
   /** At least one piece. */
@@ -93,8 +93,8 @@ export interface Prompt {
 }
 
 /**
- * The prompt of a chat: tool definitions, then every message as `role: content`, then the cue for the answer, so that
- * a longer conversation starts with the tokens of the shorter one.
+ * The prompt of a chat: tool definitions, then every message as `role: content`, then the cue for the answer. So a longer
+ * conversation starts with the tokens of the shorter one.
  * @throws SimApiError 400 when `messages` is not a list of messages
  */
 export function chatPrompt(body: JsonObject): Prompt {
@@ -147,7 +147,7 @@ function isTokenId(value: unknown): boolean {
   return typeof value === "number" && Number.isInteger(value) && value >= 0 && value < 2 ** 32;
 }
 
-/** Text of a message: a string, the parts of a list, or nothing. Media count with their address. */
+/** Text of a message: a string, the parts of a list, or nothing. For media, the text is their address. */
 function contentText(content: unknown, at: number): string {
   if (typeof content === "string") return content;
   if (content === null || content === undefined) return "";

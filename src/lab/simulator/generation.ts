@@ -16,16 +16,16 @@ import {
 } from "./response.ts";
 import type { RefusalReason, Sequence, SequenceListener } from "./sequence.ts";
 
-/** Characters put together before they are offered to the client. */
+/** Characters that are joined before one write to the client. */
 const WRITE_SIZE = 32 * 1024;
 
-/** One answer of a response: counts tokens as the engine produces them; their text is made when it can be written. */
+/** One answer of a response. Counts the tokens of the engine, and makes their text when the client can take it. */
 class Choice implements SequenceListener {
   readonly #owner: Generation;
   readonly tokenStart: string;
   sequence: Sequence | undefined;
   text: TextSource | undefined;
-  /** Tokens that may be written, and those that were. */
+  /** Tokens that may be written, and tokens that were written. */
   available = 0;
   written = 0;
   opened = false;
@@ -43,7 +43,7 @@ class Choice implements SequenceListener {
 
   onToken(sequence: Sequence, count: number): void {
     this.available += count;
-    // The last token goes out together with the end of the answer, which follows at once.
+    // The last token goes out together with the end of the answer, which follows immediately.
     this.#owner.tokens(this, sequence.produced === sequence.target);
   }
 
@@ -57,9 +57,9 @@ class Choice implements SequenceListener {
 }
 
 /**
- * One inference request from its sequences in the engine to the last byte of its response. Tokens appear in the engine
- * at their times whether or not the client keeps up; for a slow client they are only counted, so that memory per request is
- * bounded by what one write holds. When the client goes away, its sequences end at once.
+ * One inference request, from its sequences in the engine to the last byte of its response. The engine produces tokens at their
+ * times, even if the client is slow. For a slow client, tokens are only counted, so one write bounds the memory of a request.
+ * When the client leaves, its sequences end at once.
  */
 export class Generation {
   readonly #context: SimContext;
@@ -102,7 +102,7 @@ export class Generation {
 
   /**
    * Submits every prompt.
-   * @throws SimApiError 429 when the queue is full, 400 when a prompt doesn't fit the context; nothing runs then
+   * @throws SimApiError 429 when the queue is full, 400 when a prompt does not fit the context; then no prompt runs
    */
   start(): void {
     const { prompts, n } = this.#request;
@@ -121,7 +121,7 @@ export class Generation {
     this.#response.on("close", () => this.#stop());
   }
 
-  /** Tokens arrived; `last` = the end of that answer follows. */
+  /** Handles new tokens; `last` = the end of that answer follows. */
   tokens(choice: Choice, last: boolean): void {
     this.#record.firstTokenAt ??= this.#context.clock.wall();
     const limit = this.#faults.dropAfterTokens;
@@ -140,7 +140,7 @@ export class Generation {
     else if (this.#choices.every((choice) => choice.finished)) this.#sendDocument();
   }
 
-  /** Ends the response early, as far as it can still say why. */
+  /** Ends the response early, with the reason if the response can still carry it. */
   interrupt(error: SimApiError): void {
     if (this.#done) return;
     this.#stop();
@@ -271,7 +271,7 @@ export class Generation {
     this.#writer.end();
   }
 
-  /** The fault `drop-after-tokens`: the tokens before it go out, then the connection is reset. */
+  /** The fault `drop-after-tokens`: the tokens before the drop go out, then the connection is reset. */
   #drop(): void {
     this.#record.fault = "drop-after-tokens";
     this.#dropping = true;

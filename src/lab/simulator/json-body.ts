@@ -7,7 +7,7 @@ import type { RequestRecord } from "./request-log.ts";
 export type JsonObject = Readonly<Record<string, unknown>>;
 
 /**
- * The one JSON object a body must hold. Bytes behind it are noted in the record, and whether they repeat it.
+ * Parses a body, which must be one JSON object. Records bytes after the object, and whether they repeat it.
  * @throws SimApiError 400 for anything else
  */
 export function parseJsonBody(bytes: Buffer, record: RequestRecord): JsonObject {
@@ -33,7 +33,7 @@ export function parseJsonBody(bytes: Buffer, record: RequestRecord): JsonObject 
   return value as JsonObject;
 }
 
-/** Index behind the object that `text` starts with; -1 when it starts with none or the object has no end. */
+/** Index after the object at the start of `text`; -1 when there is no object, or no end of it. */
 function endOfObject(text: string): number {
   let at = 0;
   while (at < text.length && " \t\r\n".includes(text[at]!)) at++;
@@ -66,11 +66,11 @@ function isJson(text: string): boolean {
 }
 
 /**
- * Reads a request body to its end and notes length and digest in the record.
+ * Reads a request body to its end and records length and digest.
  * @param limit bytes
- * @returns the body, or undefined when the client went away first
- * @throws SimApiError 413 as soon as the body is known to be longer; the rest of it is read and thrown away, so that the
- * client gets to read the answer
+ * @returns the body, or undefined when the client leaves first
+ * @throws SimApiError 413 as soon as the body is known to be longer; the rest is read and discarded, so that the client can
+ *   read the answer
  */
 export function readBody(request: IncomingMessage, limit: number, record: RequestRecord): Promise<Buffer | undefined> {
   return new Promise((resolve, reject) => {
@@ -106,7 +106,7 @@ export function readBody(request: IncomingMessage, limit: number, record: Reques
       record.lengthMismatch = declared !== null;
       resolve(undefined);
     });
-    // An aborted request is reported by "close"; the error itself says nothing more.
+    // "close" reports an aborted request; the error adds nothing.
     request.on("error", () => {});
   });
 }

@@ -1,18 +1,18 @@
-/** The blocks one sequence holds, in prompt order; the owner hands it back with `release`. */
+/** The blocks of one sequence, in prompt order. The owner passes it to `release` at the end. */
 export interface BlockTable {
   readonly blocks: number[];
-  /** How many of the leading blocks were already there when the sequence started. */
+  /** Number of leading blocks that were cached when the sequence started. */
   readonly cachedBlocks: number;
 }
 
 const NONE = -1;
 
 /**
- * The KV cache of one engine: a fixed number of blocks, shared between sequences with the same prefix, pinned while a
- * sequence runs and kept afterwards in least-recently-used order until somebody needs the room
- * (envoy-data-plane 5.3, "KV cache"). Everything lives in typed arrays sized once.
+ * The KV cache of one engine: a fixed number of blocks, shared between sequences with the same prefix. Blocks are pinned while
+ * a sequence runs. Afterwards they stay in least-recently-used order until their room is needed (envoy-data-plane 5.3, "KV
+ * cache"). All data is in typed arrays of fixed size.
  *
- * A sequence takes what it can get: when every block is pinned, the rest of its prompt simply isn't cached. It never
+ * A sequence takes the blocks that are available: when every block is pinned, the rest of its prompt is not cached. It never
  * waits for blocks, because in this model a request waits for a slot or for an adapter only (D-63).
  */
 export class KvCache {
@@ -66,15 +66,15 @@ export class KvCache {
     return this.#pinned;
   }
 
-  /** Blocks that hold a prefix nobody runs on at the moment. */
+  /** Blocks with a prefix that no running sequence holds. */
   get idle(): number {
     return this.capacity - this.#pinned - this.#freeCount;
   }
 
   /**
    * Pins the blocks of a prompt: the longest cached prefix of `hashes`, then new blocks for the rest.
-   * @param hashes two words per full block, as `blockHashes` returns them; empty = nothing to look up or to keep
-   * @param promptTokens length of the whole prompt, the part behind the last full block included
+   * @param hashes two words per full block, from `blockHashes`; empty = no lookup and no caching
+   * @param promptTokens length of the whole prompt, including the part after the last full block
    */
   acquire(hashes: Uint32Array, promptTokens: number): BlockTable {
     const blocks: number[] = [];
@@ -100,15 +100,15 @@ export class KvCache {
     return { blocks, cachedBlocks };
   }
 
-  /** Adds one block for generated tokens; without effect when every block is pinned. */
+  /** Adds one block for generated tokens; does nothing when every block is pinned. */
   grow(table: BlockTable): void {
     const block = this.#take();
     if (block !== NONE) table.blocks.push(block);
   }
 
   /**
-   * Unpins a sequence's blocks. Prefix blocks that nobody else holds stay cached, the last one first in the order of
-   * eviction: a chain then loses its tail before its head, which alone keeps the rest reachable.
+   * Unpins a sequence's blocks. Prefix blocks without another holder stay cached, the last one first in the order of eviction.
+   * A chain then loses its tail before its head, and without its head the rest cannot be found.
    */
   release(table: BlockTable): void {
     for (let i = table.blocks.length - 1; i >= 0; i--) {
@@ -121,7 +121,7 @@ export class KvCache {
     table.blocks.length = 0;
   }
 
-  /** Forgets every prefix; blocks of running sequences stay theirs but are not found again. */
+  /** Empties the prefix index. Running sequences keep their blocks, but no other sequence finds them. */
   clear(): void {
     this.#bucket.fill(NONE);
     this.#hashed.fill(0);
@@ -139,7 +139,7 @@ export class KvCache {
     return block;
   }
 
-  /** A pinned block without contents, evicting the least recently used prefix if need be; NONE when all are pinned. */
+  /** A pinned block without contents; evicts the least recently used prefix if necessary. NONE when all blocks are pinned. */
   #take(): number {
     let block: number;
     if (this.#freeCount > 0) {

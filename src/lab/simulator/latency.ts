@@ -1,8 +1,8 @@
 import type { Random } from "../../base/clock/random.ts";
 
-/** How time passes in the engine; all durations in milliseconds (envoy-data-plane 5.1 and 5.3, "Latency"). */
+/** Durations in the engine; all in milliseconds (envoy-data-plane 5.1 and 5.3, "Latency"). */
 export interface LatencyConfig {
-  /** Which formula gives the time to first token; "" = `constant` if `timeToFirstToken` is not 0, else `per-token`. */
+  /** The formula for the time to first token; "" = `constant` if `timeToFirstToken` is not 0, else `per-token`. */
   readonly latencyCalculator: "" | "constant" | "per-token";
   readonly timeToFirstToken: number;
   readonly timeToFirstTokenStdDev: number;
@@ -15,13 +15,13 @@ export interface LatencyConfig {
   readonly kvCacheTransferLatencyStdDev: number;
   readonly kvCacheTransferTimePerToken: number;
   readonly kvCacheTransferTimeStdDev: number;
-  /** Slow-down of a full engine against an idle one, >= 1. */
+  /** Duration in a full engine divided by that in an idle one, >= 1. */
   readonly timeFactorUnderLoad: number;
   /** Multiplies every duration, > 0: 0.1 = ten times faster than configured. */
   readonly timeScale: number;
 }
 
-/** Brisk but visible: a cold prompt of 2,048 tokens takes about 120 ms to its first token, a cached one 20 ms. */
+/** Fast but visible: a cold prompt of 2,048 tokens takes about 120 ms to its first token, a cached one 20 ms. */
 export const DEFAULT_LATENCY: LatencyConfig = {
   latencyCalculator: "",
   timeToFirstToken: 0,
@@ -53,7 +53,7 @@ export class LatencyModel {
   /**
    * Milliseconds from the start of a sequence to its first token.
    * @param cachedTokens prompt tokens found in the prefix cache
-   * @param remotePrefill the prompt was computed elsewhere and only its KV blocks are transferred; load doesn't matter
+   * @param remotePrefill another server computed the prompt, so only its KV blocks are transferred; load has no effect
    * @param running sequences running, this one included
    */
   firstToken(

@@ -1,23 +1,23 @@
 import type { Random } from "../../base/clock/random.ts";
 import { gaussian } from "./latency.ts";
 
-/** Cumulative probabilities of the six length ranges of an answer whose caller set a maximum (envoy-data-plane 5.1). */
+/** Cumulative probabilities of the six length ranges of an answer with a maximum from the caller (envoy-data-plane 5.1). */
 const CUMULATIVE = [0.2, 0.5, 0.7, 0.75, 0.85, 1];
 const RANGES = CUMULATIVE.length;
-/** From this maximum on, ranges are this wide, except the one below, which takes up the rest. */
+/** From this maximum on, ranges have this width, except the one below, which takes the rest. */
 const FIXED_WIDTH = 20;
 const FLEXIBLE_RANGE = 3;
 const MEAN_TOKENS = 40;
 const DEVIATION_TOKENS = 20;
 
-/** How an answer ends: by itself, or because it may not get longer. */
+/** The end of an answer: the model stopped, or the answer reached its limit. */
 export type FinishReason = "stop" | "length";
 
 /**
  * Number of tokens to generate.
- * @param maxTokens the caller's maximum, >= 1; undefined = none set
+ * @param maxTokens the caller's maximum, >= 1; undefined = none
  * @param room tokens left in the context window, >= 1
- * @param ignoreEos generate exactly as many as allowed
+ * @param ignoreEos generate exactly the maximum
  * @returns 1 .. min(maxTokens, room)
  */
 export function outputLength(random: Random, maxTokens: number | undefined, room: number, ignoreEos: boolean): number {

@@ -1,8 +1,8 @@
 const NO_ADAPTERS: ReadonlySet<string> = new Set();
 
 /**
- * Which LoRA adapters the running batch uses: at most `maxLoras` distinct ones at a time. A sequence without an adapter
- * needs no slot. Its maps hold an entry per adapter of a running or waiting sequence, so those bound them.
+ * The LoRA adapters of the running batch: at most `maxLoras` distinct ones at a time. A sequence without an adapter needs no
+ * slot. The maps have an entry for each adapter of a running or waiting sequence, so the number of sequences bounds them.
  */
 export class LoraSlots {
   /** Distinct adapters that fit one batch. */
@@ -27,7 +27,7 @@ export class LoraSlots {
     return this.#running.has(adapter);
   }
 
-  /** Whether some adapter might not fit: a reason to look past the head of the queue. */
+  /** Whether all slots are in use: then a later sequence of the queue may start before its head. */
   get full(): boolean {
     return this.#running.size >= this.maxLoras;
   }
@@ -42,13 +42,13 @@ export class LoraSlots {
     if (adapter !== undefined && count(this.#waiting, adapter, by)) this.#waitingNames = undefined;
   }
 
-  /** Adapters in the running batch; the set returned is never changed afterwards. */
+  /** Adapters in the running batch. A returned set never changes. */
   get running(): ReadonlySet<string> {
     this.#runningNames ??= new Set(this.#running.keys());
     return this.#runningNames;
   }
 
-  /** Adapters of queued sequences; the set returned is never changed afterwards. */
+  /** Adapters of queued sequences. A returned set never changes. */
   get waiting(): ReadonlySet<string> {
     this.#waitingNames ??= new Set(this.#waiting.keys());
     return this.#waitingNames;
@@ -67,12 +67,12 @@ function count(counts: Map<string, number>, adapter: string, by: number): boolea
 }
 
 /**
- * The LoRA adapters in the memory of an engine: as many as fit one batch. One stays when its last sequence has ended, until
- * an adapter that is not there needs the room; then the one goes that has not been used for longest, as in vLLM.
+ * The LoRA adapters in the memory of an engine: as many as fit one batch. An adapter stays after its last sequence until
+ * another adapter needs its place. Then the least recently used one is unloaded, as in vLLM.
  */
 export class ResidentAdapters {
   readonly capacity: number;
-  /** The one not used for longest comes first. */
+  /** The least recently used adapter comes first. */
   readonly #names = new Set<string>();
 
   /** @param capacity adapters, >= 1 */
@@ -80,15 +80,15 @@ export class ResidentAdapters {
     this.capacity = capacity;
   }
 
-  /** Adapters that are loaded, the one not used for longest first. */
+  /** Loaded adapters, the least recently used one first. */
   get names(): readonly string[] {
     return [...this.#names];
   }
 
   /**
-   * A sequence starts.
+   * Starts a sequence.
    * @param running the adapters of all other running sequences, fewer than `capacity` besides this one; they stay
-   * @returns whether its adapter has to be loaded
+   * @returns whether the adapter must be loaded
    */
   begin(adapter: string | undefined, running: LoraSlots): boolean {
     if (adapter === undefined) return false;
@@ -104,7 +104,7 @@ export class ResidentAdapters {
     return load;
   }
 
-  /** A sequence stops: its adapter was in use until now. */
+  /** Ends a sequence: its adapter was in use until now. */
   end(adapter: string | undefined): void {
     if (adapter !== undefined && this.#names.delete(adapter)) this.#names.add(adapter);
   }

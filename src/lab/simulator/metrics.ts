@@ -12,7 +12,7 @@ const PER_TOKEN = [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75
 const REQUEST = [0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680];
 const MODEL = ["model_name"] as const;
 
-/** The metrics page of one server, under vLLM's names (envoy-data-plane 5.2). Watches the engine it is given to. */
+/** The metrics page of one server, under vLLM's names (envoy-data-plane 5.2). Observes one engine. */
 export class SimMetrics implements SequenceListener {
   readonly #clock: Clock;
   readonly #model: string;
@@ -68,18 +68,18 @@ export class SimMetrics implements SequenceListener {
     this.#page.success.with(this.#model, "abort").inc();
   }
 
-  /** All counters and histograms back to 0, as after a restart. */
+  /** Sets all counters and histograms to 0, as after a restart. */
   reset(): void {
     this.#page = newPage(this.#model, this.#maxModelLen);
   }
 
-  /** The page in the Prometheus text format, gauges as the engine is now. */
+  /** The page in the Prometheus text format, with the engine's current gauges. */
   render(engine: SimEngine): string {
     const page = this.#page;
     page.running.set(engine.running);
     page.waiting.set(engine.waiting);
     page.kvUsage.set(engine.kv.usage);
-    // One series: the adapters of this moment. Whoever reads it takes the latest time stamp, which this always is.
+    // One series: the current adapters. Readers take the series with the latest time stamp, and this one always has it.
     page.loraInfo.clear();
     page.loraInfo
       .with(String(engine.config.maxLoras), [...engine.lora.running].join(","), [...engine.lora.waiting].join(","))
@@ -166,8 +166,8 @@ type Labels = Readonly<Record<string, string>>;
 type Gauge = readonly [name: string, value: number, labels?: Labels];
 
 /**
- * The metrics page of another engine: its load under that engine's names (scheduling 1.5) and nothing else.
- * @param model value of the label that names the model
+ * The metrics page of another engine: only its load, under that engine's names (scheduling 1.5).
+ * @param model value of the label for the model
  */
 export function foreignPage(type: ForeignEngine, model: string, engine: SimEngine): string {
   const registry = new MetricsRegistry();

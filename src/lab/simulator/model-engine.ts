@@ -1,40 +1,42 @@
 import type { EndpointMetrics } from "../../base/inference/endpoint.ts";
 import type { Sequence, SequenceListener, SequenceSpec } from "./sequence.ts";
 
-/** What a simulation needs of an engine, whatever its model of time. */
+/** The interface of an engine for a simulation, with any model of time. */
 export interface ModelEngine {
   /** Sequences that compute, and sequences in the queue. */
   readonly running: number;
   readonly waiting: number;
-  /** Since it was built or last reset. */
+  /** Counts since the engine was built or last reset. */
   readonly counters: Readonly<EngineCounters>;
-  /** What a scrape would say now. */
+  /** The figures that a scrape would get now. */
   snapshotMetrics(): EndpointMetrics;
-  /** Takes a prompt: it starts, waits, or is refused (`onReject` from within the call). Tokens never come from within it. */
+  /** Takes a prompt: it starts, waits, or is refused (`onReject` during the call). `submit` itself never produces tokens. */
   submit(spec: SequenceSpec, listener: SequenceListener): Sequence;
-  /** Ends a waiting or running sequence; without effect on any other. */
+  /** Ends a waiting or running sequence; does nothing for any other. */
   abort(sequence: Sequence): void;
 }
 
-/** What an engine has done since it was built or last reset. */
+/** Counts of an engine since it was built or last reset. */
 export interface EngineCounters {
   promptTokens: number;
   generationTokens: number;
-  /** Prompt tokens looked up in the prefix cache, and those of them that were found. */
+  /** Prompt tokens in lookups of the prefix cache, and the found ones among them. */
   prefixQueries: number;
   prefixHits: number;
   finished: number;
   aborted: number;
   rejected: number;
-  /** Times that a running sequence went back to the queue for lack of KV blocks; 0 where sequences never wait for blocks. */
+  /**
+   * Returns of a running sequence to the queue for lack of KV blocks; 0 for an engine whose sequences never wait for blocks.
+   */
   preemptions: number;
-  /** LoRA adapters that were not resident when a sequence started on them. */
+  /** LoRA adapters that had to be loaded when a sequence started. */
   adapterLoads: number;
-  /** Batches computed; 0 where sequences take their time each by itself. */
+  /** Computed batches; 0 for an engine without batches. */
   steps: number;
 }
 
-/** Of an engine that has done nothing yet. */
+/** The counts of an engine without work. */
 export const NO_COUNTS: Readonly<EngineCounters> = {
   promptTokens: 0,
   generationTokens: 0,

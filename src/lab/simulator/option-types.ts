@@ -1,14 +1,14 @@
 import { z } from "zod";
 import { parseDuration } from "../../base/document/duration.ts";
 
-/** What kind of value an option takes; a duration is a number of milliseconds or a Go duration such as "1.5s". */
+/** The kind of an option's value; a duration is a number of milliseconds or a Go duration such as "1.5s". */
 export type OptionType = "string" | "number" | "boolean" | "list" | "duration";
 
-/** What the table of options and `/admin/config` need to know of an option beside its schema. */
+/** The properties of an option beside its schema, for the table of options and `/admin/config`. */
 export interface OptionMeta {
   readonly type: OptionType;
   readonly help: string;
-  /** Whether it may be changed while the server runs: failures and latency. */
+  /** Whether it may change while the server runs: failures and latency. */
   readonly live: boolean;
   /** Whether an `X-Sim-*` request header may set it for one request: faults. */
   readonly fault: boolean;
@@ -16,7 +16,7 @@ export interface OptionMeta {
 
 type Flags = { readonly live?: boolean; readonly fault?: boolean };
 
-/** Milliseconds of a Go duration ("1m30s", "50ms"); anything else unchanged, for the schema behind it to refuse. */
+/** Milliseconds of a Go duration ("1m30s", "50ms"). Any other value stays unchanged, and the schema refuses it. */
 function milliseconds(value: unknown): unknown {
   if (typeof value !== "string") return value;
   if (/^\d+(\.\d+)?$/.test(value)) return Number(value);
@@ -36,12 +36,12 @@ function meta(type: OptionType, help: string, flags: Flags = {}): OptionMeta {
   return { type, help, live: flags.live ?? flags.fault ?? false, fault: flags.fault ?? false };
 }
 
-/** A text. */
+/** A text option. */
 export function textOption(fallback: string, help: string, flags?: Flags) {
   return z.preprocess((v) => v, z.string().max(4096).default(fallback)).meta({ ...meta("string", help, flags) });
 }
 
-/** One of a few words. */
+/** An option with a fixed list of values. */
 export function choice<const V extends readonly [string, ...string[]]>(
   values: V,
   fallback: V[number],
@@ -64,7 +64,7 @@ export function real(fallback: number, min: number, max: number, help: string, f
     .meta({ ...meta("number", help, flags) });
 }
 
-/** On or off; "true" and "false" as words. */
+/** An option that is on or off; also takes the words "true" and "false". */
 export function flag(fallback: boolean, help: string, flags?: Flags) {
   const schema = z.boolean().default(fallback);
   return z
@@ -78,7 +78,7 @@ export function durationOption(fallback: number, help: string, flags?: Flags) {
   return z.preprocess(milliseconds, schema).meta({ ...meta("duration", help, flags) });
 }
 
-/** Up to 256 values; a lone one counts as a list of one. */
+/** Up to 256 values; a single value counts as a list of one. */
 export function list<T extends z.ZodType<string>>(item: T, help: string, flags?: Flags) {
   const schema = z.array(item).max(256).default([]);
   return z.preprocess((v) => (typeof v === "string" ? [v] : v), schema).meta({ ...meta("list", help, flags) });

@@ -21,7 +21,9 @@ const BIG = 2 ** 31 - 1;
 const LIVE = { live: true };
 const FAULT = { fault: true };
 
-/** Every option of `sluice sim` under its reference name (envoy-data-plane 5.1, 5.3); "(ours)" marks those of no vLLM. */
+/**
+ * Every option of `sluice sim` under its reference name (envoy-data-plane 5.1, 5.3); "(ours)" marks options that vLLM lacks.
+ */
 const SHAPE = {
   host: textOption("0.0.0.0", "address to listen on"),
   port: integer(8000, 0, 65535, "first port to listen on; 0 = any free one"),
@@ -130,13 +132,13 @@ const SHAPE = {
 } as const;
 
 const SCHEMA = z.strictObject(SHAPE);
-/** Errors for somebody who typed an option, not for somebody who knows zod. */
+/** Error messages for users of the command line, who do not know zod. */
 const PLAIN_WORDS = { error: explainIssue, reportInput: true } as const;
 
 type Camel<S extends string> = S extends `${infer A}-${infer B}` ? `${A}${Capitalize<Camel<B>>}` : S;
 type Kebab = z.infer<typeof SCHEMA>;
 
-/** A name of the table, as on the command line. */
+/** The name of an option on the command line. */
 type SimOptionName = keyof typeof SHAPE;
 
 /** The options of one simulator under camel-case names; durations in milliseconds, `loraModules` parsed. */
@@ -160,7 +162,7 @@ export const SIM_OPTIONS: readonly SimOption[] = Object.entries(SHAPE).map(([nam
 
 const BY_NAME = new Map<string, SimOption>(SIM_OPTIONS.map((option) => [option.name, option]));
 
-/** Flags of vLLM that existing manifests carry and that mean nothing here; each also with `no-` in front. */
+/** Flags of vLLM in existing manifests that have no effect here; each also with `no-` in front. */
 export const IGNORED_VLLM_FLAGS: readonly string[] = [
   "enforce-eager",
   "tensor-parallel-size",
@@ -170,10 +172,10 @@ export const IGNORED_VLLM_FLAGS: readonly string[] = [
 ].flatMap((name) => [name, `no-${name}`]);
 
 /**
- * Options from words or values by their names in the table; what is absent takes its default.
+ * Options from texts or values by their option names; an absent option takes its default.
  * @param raw values as text or typed, `undefined` = absent; ignored vLLM flags are dropped
- * @param env environment: POD_NAME, POD_NAMESPACE and PYTHONHASHSEED stand in for their options
- * @throws SluiceError SIM_OPTION: unknown name, wrong value, or values that contradict each other
+ * @param env environment: POD_NAME, POD_NAMESPACE and PYTHONHASHSEED replace absent options
+ * @throws SluiceError SIM_OPTION: unknown name, wrong value, or contradictory values
  */
 export function parseSimOptions(
   raw: Readonly<Record<string, unknown>>,
@@ -191,7 +193,7 @@ export function parseSimOptions(
   return settle(given);
 }
 
-/** The part of the options that `/admin/config` shows, by their names in the table. */
+/** The options that `/admin/config` shows, by their option names. */
 export function liveSettings(options: SimOptions): Record<string, unknown> {
   const settings: Record<string, unknown> = {};
   for (const { name, live } of SIM_OPTIONS) if (live) settings[name] = options[camel(name) as keyof SimOptions];
@@ -200,13 +202,13 @@ export function liveSettings(options: SimOptions): Record<string, unknown> {
 
 /**
  * `options` with some live settings changed: all of them or, on an error, none.
- * @throws SluiceError SIM_OPTION as `parseSimOptions`, also for an option that can't change while the server runs
+ * @throws SluiceError SIM_OPTION as `parseSimOptions`, also for an option that cannot change while the server runs
  */
 export function withLiveSettings(options: SimOptions, changes: Readonly<Record<string, unknown>>): SimOptions {
   return merged(options, changes, (option) => option.live, "cannot be changed while the server runs");
 }
 
-/** `options` with some faults changed for one request; errors as `withLiveSettings`. */
+/** `options` with some faults changed for one request; same errors as `withLiveSettings`. */
 export function withFaults(options: SimOptions, changes: Readonly<Record<string, unknown>>): SimOptions {
   return merged(options, changes, (option) => option.fault, "cannot be set by a request");
 }
@@ -249,7 +251,7 @@ function explain(name: string, value: unknown, message: string): string {
     : `${name}: ${message}, got ${JSON.stringify(value)?.slice(0, 200)}`;
 }
 
-/** Checks what concerns two options at once. */
+/** Checks pairs of options. */
 function consistent(o: SimOptions): SimOptions {
   const deviations = [
     ["time-to-first-token", o.timeToFirstToken, o.timeToFirstTokenStdDev],
@@ -257,7 +259,7 @@ function consistent(o: SimOptions): SimOptions {
     ["kv-cache-transfer-latency", o.kvCacheTransferLatency, o.kvCacheTransferLatencyStdDev],
   ] as const;
   for (const [name, mean, deviation] of deviations) {
-    // A mean of 0 switches the duration off, whatever its deviation would have been.
+    // A mean of 0 switches the duration off, with any deviation.
     if (mean > 0 && deviation > 0.3 * mean + 1e-9) {
       throw new SluiceError("SIM_OPTION", `${name}-std-dev: ${deviation} ms is more than 30 % of ${name} (${mean} ms)`);
     }

@@ -1,6 +1,6 @@
-/** What is remembered of one request (envoy-data-plane 5.3, "Introspection"). Times are wall-clock milliseconds. */
+/** The record of one request (envoy-data-plane 5.3, "Introspection"). Times are wall-clock milliseconds. */
 export interface RequestRecord {
-  /** `x-request-id`, or one made up here. */
+  /** `x-request-id`, or a generated id. */
   readonly id: string;
   readonly method: string;
   readonly path: string;
@@ -11,23 +11,23 @@ export interface RequestRecord {
   model: string | null;
   /** Hex digest of the body; null until it was read to its end. */
   bodySha256: string | null;
-  /** Bytes of body that arrived. */
+  /** Received bytes of the body. */
   bodyLength: number;
-  /** More than white space followed the JSON document ... */
+  /** Bytes other than white space followed the JSON document. */
   trailingBytes: boolean;
-  /** ... namely the same document again: what a retry that replays a body wrongly sends. */
+  /** The bytes after the document repeat it: a retry that replays a body wrongly sends this. */
   repeatedDocument: boolean;
-  /** The declared length and the bytes that came differ, more or fewer. */
+  /** The declared length differs from the number of received bytes. */
   lengthMismatch: boolean;
   readonly receivedAt: number;
   firstTokenAt: number | null;
   endedAt: number | null;
-  /** The client went away before the answer was complete. */
+  /** The client left before the answer was complete. */
   aborted: boolean;
   abortedAt: number | null;
-  /** Status sent; null when none was. */
+  /** The sent status; null when none was sent. */
   status: number | null;
-  /** The fault that cut the connection, if one did. */
+  /** The fault that cut the connection, if any. */
   fault: "fail-connect" | "drop-after-tokens" | null;
 }
 

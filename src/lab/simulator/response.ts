@@ -21,8 +21,8 @@ interface FinishedChoice {
 export const DONE_EVENT = "data: [DONE]\n\n";
 
 /**
- * The JSON of one response, chat or text, streamed or whole, in the field shapes of the OpenAI API. What is the same
- * for every token of a stream is put together once.
+ * The JSON of one response, chat or text, streamed or whole, in the field shapes of the OpenAI API. The constant parts of a
+ * stream are built once.
  */
 export class ResponseShape {
   readonly #chat: boolean;
@@ -30,9 +30,9 @@ export class ResponseShape {
   readonly #created: number;
   readonly #model: string;
   readonly #chunkStart: string;
-  /** Behind `choices`: OpenAI sends `usage: null` on every chunk but the last when usage was asked for. */
+  /** The text after `choices`: OpenAI sends `usage: null` on every chunk but the last if the request asks for usage. */
   readonly #chunkEnd: string;
-  /** Behind the text of a token. */
+  /** The text after a token. */
   readonly tokenEnd: string;
 
   /**
@@ -50,13 +50,13 @@ export class ResponseShape {
     this.tokenEnd = `${parts.chat ? "}" : ""},"logprobs":null,"finish_reason":null}${this.#chunkEnd}`;
   }
 
-  /** What comes before the tokens of choice `index`: the role chunk of a chat, nothing for text. */
+  /** The text before the tokens of choice `index`: the role chunk of a chat, nothing for text. */
   opening(index: number): string {
     if (!this.#chat) return "";
     return `${this.#chunkStart}{"index":${index},"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}${this.#chunkEnd}`;
   }
 
-  /** The event of one token is this, the token as a JSON string, and `tokenEnd`. */
+  /** An event is `tokenStart`, the token as a JSON string, and `tokenEnd`. */
   tokenStart(index: number): string {
     return `${this.#chunkStart}{"index":${index},${this.#chat ? '"delta":{"content":' : '"text":'}`;
   }
@@ -67,7 +67,7 @@ export class ResponseShape {
     return `${this.#chunkStart}{"index":${index},${empty},"logprobs":null,"finish_reason":"${reason}"}${this.#chunkEnd}`;
   }
 
-  /** The event with the token counts: no choices. */
+  /** The event with the token counts, without choices. */
   usageEvent(usage: AnswerUsage): string {
     return `${this.#chunkStart}],"usage":${JSON.stringify(usageJson(usage))}}\n\n`;
   }
@@ -99,19 +99,19 @@ function usageJson({ promptTokens, completionTokens, cachedTokens }: AnswerUsage
   };
 }
 
-/** Writes a response body: as fast as the client reads, or at a set pace. */
+/** Writes a response body at the speed of the client, or at a set pace. */
 export interface BodyWriter {
-  /** Returns false when the client (or the pace) lags behind: write more only after `onDrain`. */
+  /** Returns false when the client (or the pace) lags behind: the caller must wait for `onDrain`. */
   write(text: string): boolean;
-  /** Ends the body once everything written has gone out. */
+  /** Ends the body after all written text has gone out. */
   end(): void;
-  /** Calls back once everything written so far has been handed to the operating system. */
+  /** Calls back when the operating system has all text written so far. */
   flushed(callback: () => void): void;
-  /** Nothing more is wanted: the client is gone. */
+  /** Stops writing: the client is gone. */
   stop(): void;
 }
 
-/** @param onDrain called when writing may go on after `write` returned false */
+/** @param onDrain called when writing may continue after `write` returned false */
 export function bodyWriter(
   response: ServerResponse,
   bytesPerSecond: number,
@@ -146,7 +146,7 @@ class DirectWriter implements BodyWriter {
   stop(): void {}
 }
 
-/** Twenty portions a second; what waits is bounded because writers stop at false. */
+/** Writes twenty portions a second. The waiting text is bounded, because callers stop when `write` returns false. */
 class PacedWriter implements BodyWriter {
   static readonly #PERIOD_MS = 50;
   readonly #response: ServerResponse;
@@ -201,7 +201,7 @@ class PacedWriter implements BodyWriter {
       this.#pending = this.#pending.subarray(this.#portion);
     }
     if (this.#pending.length > 0) {
-      // A client slower than the pace: "drain" goes on from here.
+      // The client is slower than the pace: "drain" continues the writing.
       if (writable) this.#schedule();
     } else if (this.#ending) {
       this.#response.end();
@@ -237,7 +237,7 @@ const SENTENCES = [
 ].map(tokenizePieces);
 const SENTENCES_JSON = SENTENCES.map((pieces) => pieces.map((piece) => JSON.stringify(piece)));
 
-/** Canned sentences in an order that `seed` alone decides, without end. */
+/** Canned sentences without end, in an order that depends only on `seed`. */
 export class CannedText implements TextSource {
   readonly #random: SeededRandom;
   #sentence = 0;
@@ -264,7 +264,7 @@ export class CannedText implements TextSource {
   }
 }
 
-/** Given tokens, once. */
+/** The given tokens, once. */
 export class GivenText implements TextSource {
   readonly #pieces: readonly string[];
   #at = 0;

@@ -13,7 +13,7 @@ import { liveSettings, type SimOptions, withLiveSettings } from "./options.ts";
 import type { RequestRecord } from "./request-log.ts";
 import { tokenize, tokenizePieces } from "./tokenizer.ts";
 
-/** One request as a route sees it. */
+/** One request with its response, for a route. */
 interface Exchange {
   readonly context: SimContext;
   readonly request: IncomingMessage;
@@ -29,8 +29,8 @@ interface Exchange {
 type Handler = (exchange: Exchange) => void | Promise<void>;
 
 /**
- * The JSON object a client sent; undefined when it went away first.
- * @throws SimApiError 413, or 400 when it is not one JSON object
+ * The JSON object of a client; undefined when the client left first.
+ * @throws SimApiError 413, or 400 when the body is not one JSON object
  */
 async function jsonBody({ context, request, record }: Exchange): Promise<JsonObject | undefined> {
   const limit = context.settings.maxRequestBodySizeMb * 1024 * 1024;
@@ -64,7 +64,7 @@ async function complete(exchange: Exchange, chat: boolean): Promise<void> {
   if (typeof body.model === "string") record.model = body.model.slice(0, 256);
   failIfDue(context, settings, request.headers);
   const wanted = readGenerationRequest(context, chat, body);
-  // The client may have left while its body was read.
+  // The client may have left while the server read its body.
   if (response.destroyed) return;
   new Generation(context, wanted, response, record, settings).start();
 }
@@ -160,7 +160,7 @@ const metrics: Handler = ({ context, response }) => {
 /** `GET /admin/config`: failure and latency settings by their option names, durations in milliseconds. */
 const showConfig: Handler = ({ context, response }) => sendJson(response, 200, liveSettings(context.settings));
 
-/** `POST /admin/config` with any of them: all are taken, or none and a 400. */
+/** `POST /admin/config` with any of them: sets all of them, or none and answers 400. */
 const changeConfig: Handler = async (exchange) => {
   const body = await jsonBody(exchange);
   if (!body) return;
@@ -182,7 +182,7 @@ const listRequests: Handler = ({ context, response, query }) => {
   sendJson(response, 200, { requests: id === null ? all : all.filter((record) => record.id === id) });
 };
 
-/** `POST /admin/reset`: prefix cache, counters and request list as after a start; requests under way go on. */
+/** `POST /admin/reset`: prefix cache, counters and request list as after a start; running requests continue. */
 const reset: Handler = ({ context, response }) => {
   context.engine.reset();
   context.metrics.reset();
@@ -207,12 +207,12 @@ export const ROUTES: ReadonlyMap<string, Readonly<Partial<Record<string, Handler
   ["/admin/reset", { POST: reset }],
 ]);
 
-/** Whether requests for this path are shown by `/admin/requests`: not those that only watch or steer the server. */
+/** Whether `/admin/requests` shows requests for this path: not for paths that only monitor or control the server. */
 export function isRecorded(path: string): boolean {
   return !isAdmin(path) && path !== "/metrics" && path !== "/health" && path !== "/health/ready";
 }
 
-/** Whether the path steers the server: then no fault applies to it. */
+/** Whether the path controls the server: no fault applies to such a path. */
 export function isAdmin(path: string): boolean {
   return path.startsWith("/admin/");
 }

@@ -15,33 +15,33 @@ import type { SimOptions } from "./options.ts";
 import { RequestLog, type RequestRecord } from "./request-log.ts";
 import { isAdmin, isRecorded, ROUTES, sendJson } from "./routes.ts";
 
-/** Longer than the idle time of any proxy's connection pool, so that it is the proxy who closes. */
+/** Longer than the idle time of any proxy's connection pool, so the proxy closes first. */
 const KEEP_ALIVE_MS = 75_000;
 
 /** The last request of each connection. */
 type LatestExchange = WeakMap<Socket, { readonly record: RequestRecord; readonly response: ServerResponse }>;
 
-/** A model server that runs. */
+/** A running model server. */
 export interface Simulator {
-  /** `http://address:port`, loopback when it listens on every address. */
+  /** `http://address:port`; the loopback address when the server listens on every address. */
   readonly url: string;
   readonly port: number;
   readonly engine: SimEngine;
-  /** Answers what is under way with an error, closes every connection and stops listening. */
+  /** Ends running answers with an error, closes every connection and stops listening. */
   close(): Promise<void>;
 }
 
-/** What a simulator runs on; by default the machine's clock and chance from the option `seed`. */
+/** The clock and the chance of a simulator; by default the machine's clock and chance from the option `seed`. */
 export interface SimulatorParts {
   readonly clock?: Clock;
   readonly random?: Random;
-  /** Called when the fault `crash-after` strikes, once every connection is cut: the place to end the process. */
+  /** Called when the fault `crash-after` applies, after every connection is cut: the callback may end the process. */
   readonly onCrash?: () => void;
 }
 
 /**
- * Starts one model server (envoy-data-plane 5.3) on `options.port`; options that concern several servers are not looked at.
- * @throws SluiceError LISTEN_FAILED when it can't listen there
+ * Starts one model server (envoy-data-plane 5.3) on `options.port`; ignores options that concern several servers.
+ * @throws SluiceError LISTEN_FAILED when it cannot listen there
  */
 export async function startSimulator(options: SimOptions, parts: SimulatorParts = {}): Promise<Simulator> {
   const { clock = realClock, random = new SeededRandom(options.seed) } = parts;
@@ -100,16 +100,16 @@ export async function startSimulator(options: SimOptions, parts: SimulatorParts 
         server.close(() => resolve());
         for (const generation of context.generations)
           generation.interrupt(new SimApiError(503, "The server is stopping"));
-        // Later than the last words of the streams just ended.
+        // Only after the last words of the ended streams.
         clock.soon(() => server.closeAllConnections());
       }),
   };
 }
 
 /**
- * As many servers as `instances` times `dataParallelSize` says, on consecutive ports (any, when `port` is 0), each with its own
- * engine. Equal seeds: equal requests get equal answers wherever they go.
- * @throws SluiceError LISTEN_FAILED when one of them can't listen; none is left running then
+ * Starts `instances` times `dataParallelSize` servers on consecutive ports (any free ports, when `port` is 0), each with its
+ * own engine. With equal seeds, equal requests get equal answers from every server.
+ * @throws SluiceError LISTEN_FAILED when one of them cannot listen; then none keeps running
  */
 export async function startInstances(options: SimOptions, parts: SimulatorParts = {}): Promise<Simulator[]> {
   const started: Simulator[] = [];
@@ -211,8 +211,8 @@ function close(context: SimContext, record: RequestRecord, response: ServerRespo
 }
 
 /**
- * Bytes that are no HTTP request. Right behind a body of declared length they are what was sent beyond it: the record of
- * that request says so, and its answer is still finished.
+ * Handles bytes that are not an HTTP request. Directly after a body of declared length they are excess bytes of that body. Then
+ * the record of that request says so, and its answer continues.
  */
 function refuseBytes(error: Error, socket: Socket, latest: LatestExchange): void {
   const exchange = latest.get(socket);

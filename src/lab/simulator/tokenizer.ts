@@ -3,7 +3,9 @@ const FNV_PRIME = 0x01000193;
 
 const WORD = 1;
 const SPACE = 2;
-/** Class of each ASCII character: part of a word, white space, or (0) a token by itself. Beyond ASCII: word. */
+/**
+ * Class of each ASCII character: part of a word, white space, or (0) a separate token. Characters beyond ASCII count as words.
+ */
 const CLASS = new Uint8Array(128);
 for (let unit = 0; unit < 128; unit++) {
   const char = String.fromCharCode(unit);
@@ -14,9 +16,9 @@ for (let unit = 0; unit < 128; unit++) {
 type OnPiece = (start: number, end: number, id: number) => void;
 
 /**
- * The token ids of a text (envoy-data-plane 5.3, "Tokens"). A token is a word or a single other character, with the white
- * space that follows it (`(\w+|\W)\s*`, letters beyond ASCII counting as \w); white space at the start is a token of its own. Its id is the
- * 32-bit FNV-1a of its UTF-8 bytes. Pieces joined are the text again.
+ * The token ids of a text (envoy-data-plane 5.3, "Tokens"). A token is a word or a single other character, with the white space
+ * that follows it (`(\w+|\W)\s*`, letters beyond ASCII counting as \w). White space at the start is a separate token. The id is
+ * the 32-bit FNV-1a of the token's UTF-8 bytes. The joined pieces are the text again.
  */
 export function tokenize(text: string): Uint32Array {
   let ids = new Uint32Array(Math.max(16, text.length >> 2));

@@ -4,13 +4,13 @@ import { wrapped } from "./figure-text.ts";
 import { filePolicy, POLICIES } from "./policies.ts";
 import type { SimulateCatalogue } from "./simulate-settings.ts";
 
-/** Everything that `sluice simulate` knows by name. */
+/** All names that `sluice simulate` knows. */
 export const CATALOGUE: SimulateCatalogue = { workloads: WORKLOADS, policies: POLICIES, presets: PRESETS, filePolicy };
 
 const WIDTH = 100;
 const INDENT = 2;
 
-/** Everything that has a name, with its sentence. */
+/** All names, each with its sentence. */
 export function catalogueText({ workloads, policies, presets }: SimulateCatalogue): string {
   const all = [...workloads, ...policies, ...presets];
   const left = INDENT + Math.max(...all.map(({ name }) => name.length)) + 2;
@@ -40,7 +40,7 @@ export function catalogueText({ workloads, policies, presets }: SimulateCatalogu
   return `${sections.map((lines) => lines.join("\n")).join("\n\n")}\n`;
 }
 
-/** The same for programs. */
+/** The same lists for programs. */
 export function catalogueJson({ workloads, policies, presets }: SimulateCatalogue): unknown {
   return {
     workloads: workloads.map(({ name, about, rates, rateUnit, servers, preset, durationMs, warmUp }) => ({

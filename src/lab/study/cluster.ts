@@ -16,7 +16,7 @@ import type { ModelEngine } from "../simulator/model-engine.ts";
 import type { SequenceListener, SequenceSpec } from "../simulator/sequence.ts";
 import type { Rule } from "./policies.ts";
 
-/** How often the simulated collector reads an engine's figures unless told otherwise, milliseconds. */
+/** Default interval at which the simulated collector scrapes an engine, milliseconds. */
 export const SCRAPE_INTERVAL = 50;
 
 export interface SimClusterOptions {
@@ -25,15 +25,15 @@ export interface SimClusterOptions {
   readonly config: EffectiveConfig;
   /** Whether the servers have metrics to read; default true. */
   readonly metrics?: boolean | undefined;
-  /** Milliseconds between two readings of a server, > 0; default `SCRAPE_INTERVAL`. */
+  /** Milliseconds between two scrapes of a server, > 0; default `SCRAPE_INTERVAL`. */
   readonly scrapeIntervalMs?: number | undefined;
-  /** Milliseconds by which figures are older than they claim to be; default 0. */
+  /** Difference between the real and the stated age of figures, in milliseconds; default 0. */
   readonly metricsLagMs?: number | undefined;
   readonly clock: Clock;
   readonly random: SeededRandom;
 }
 
-/** One server: what the scheduler knows of it, and what it does. */
+/** One server: the scheduler's endpoint, and the engine. */
 interface Place {
   readonly endpoint: PoolEndpoint;
   readonly engine: ModelEngine;
@@ -58,7 +58,7 @@ export class SimCluster {
       const address = `10.0.${Math.floor(i / 250)}.${(i % 250) + 1}`;
       const place = { namespace: "sim", name: `s${i}`, address, port: 8000, rank: 0, labels: {} };
       const endpoint = this.#endpoints.upsert(place)!;
-      // By which figures are told from stale ones, as the collector says it.
+      // Staleness depends on the interval, so the cluster sets it as the collector does.
       endpoint.scrapeInterval = scrapeIntervalMs;
       this.#serverOf.set(endpoint, i);
       return { endpoint, engine };
@@ -78,11 +78,14 @@ export class SimCluster {
     this.#instances.close();
   }
 
-  /** Reads the engines now and then, as the collector does, for as long as `open` says; not at all where they have no metrics. */
+  /**
+   * Scrapes the engines at intervals, as the collector does, while `open` returns true. Does nothing if the engines have no
+   * metrics.
+   */
   scrape(open: () => boolean): void {
     const { metrics = true, scrapeIntervalMs = SCRAPE_INTERVAL, clock } = this.#options;
     if (!metrics) return;
-    // All are known before the first request; from then on each has its own phase, as with the collector.
+    // All engines are scraped before the first request. Later each has its own phase, as with the collector.
     this.#places.forEach((place, i) => {
       this.#read(place);
       const again = (): void => {
@@ -94,7 +97,7 @@ export class SimCluster {
     });
   }
 
-  /** Admits and schedules a request and hands it to the engine that was picked. */
+  /** Admits and schedules a request and hands it to the chosen engine. */
   submit(understood: InferenceRequest, spec: SequenceSpec, listener: SimListener): void {
     const { endpoints } = this.#endpoints.candidates();
     const { targetModel } = understood;
@@ -113,7 +116,7 @@ export class SimCluster {
       if (!result.keepsTokens) ticket.firstResponseByte();
     };
     const text = textToLearnFrom(this.#bytesPerToken, request);
-    // As the engine counts them, which says so at the end of its answer.
+    // The engine's count, which it reports at the end of its answer.
     const tokens = typeof spec.prompt === "number" ? spec.prompt : spec.prompt.length;
     const learning: SimListener = {
       ...listener,
@@ -140,7 +143,7 @@ export class SimCluster {
   }
 }
 
-/** A rule in front of simulated engines: what a balancer does that knows nothing but what it sent. */
+/** A rule in front of simulated engines: a balancer that knows only the requests it has sent. */
 export class BareCluster {
   readonly #engines: readonly ModelEngine[];
   readonly #rule: Rule;
@@ -169,11 +172,11 @@ export class BareCluster {
   }
 }
 
-/** What happens to one request. Exactly one of `finished` and `rejected` is called, later or from within the sending. */
+/** Receives the events of one request. Exactly one of `finished` and `rejected` is called, later or during the send. */
 export interface SimListener {
-  /** It goes to this server, by number. */
+  /** The request goes to this server, by number. */
   placed?: ((server: number) => void) | undefined;
-  /** Its first token is there. */
+  /** The first token appeared. */
   started?(): void;
   finished(): void;
   rejected(): void;
@@ -181,8 +184,8 @@ export interface SimListener {
 
 /**
  * The listener that an engine gets for a request.
- * @param first called at its first token, before `listener` is told
- * @param ended called when the engine is done with it, refused or answered, before `listener` is told
+ * @param first called at its first token, before `listener`
+ * @param ended called when the engine refused or answered it, before `listener`
  */
 function sequenceListener(listener: SimListener, first: () => void, ended: () => void): SequenceListener {
   let started = false;

@@ -1,19 +1,19 @@
 import { grouped } from "../../base/document/words.ts";
 import type { Spread } from "./result.ts";
 
-/** Stands where there is no figure: of nothing, nothing is known. */
+/** Shown in place of a missing figure. */
 export const NO_FIGURE = "-";
 
-/** What a figure is, and so how it is written. */
+/** The kind of a figure, which decides its format. */
 export type FigureKind = "time" | "count" | "share" | "load" | "ratio";
 
-/** A figure over seeds: its median with the unit, and from the least to the most in the same unit; "" where all read the same. */
+/** A figure over seeds: its median with the unit, and its range in the same unit; "" when all texts are the same. */
 export interface SpreadText {
   readonly median: string;
   readonly range: string;
 }
 
-/** A figure in the unit that its median asks for, so that its two lines can be compared at a glance. */
+/** A figure in a unit that fits its median, so its two lines are easy to compare. */
 export function spreadText(given: Spread, figure: FigureKind): SpreadText {
   const typical = [given.median, given.max, given.min].find(Number.isFinite);
   if (typical === undefined) return { median: NO_FIGURE, range: "" };
@@ -30,15 +30,15 @@ export function figureText(value: number, figure: FigureKind): string {
 }
 
 interface Unit {
-  /** By what the value is multiplied. */
+  /** Factor for the value. */
   readonly scale: number;
-  /** Behind the point. */
+  /** Digits after the point. */
   readonly digits: number;
   readonly unit: string;
 }
 
 const UNITS: Readonly<Record<FigureKind, (typical: number) => Unit>> = {
-  /** Of milliseconds. */
+  /** From milliseconds. */
   time(ms) {
     if (ms < 999.5) return { scale: 1, digits: 0, unit: " ms" };
     return { scale: 1 / 1000, digits: ms < 9995 ? 2 : ms < 99_950 ? 1 : 0, unit: " s" };
@@ -49,7 +49,7 @@ const UNITS: Readonly<Record<FigureKind, (typical: number) => Unit>> = {
   ratio: (value) => ({ scale: 1, digits: value < 0.095 ? 3 : value < 0.95 ? 2 : value < 9.95 ? 1 : 0, unit: "x" }),
 };
 
-/** Words in lines of at most `width` characters; a longer word has a line of its own. */
+/** Words in lines of at most `width` characters; a longer word has its own line. */
 export function wrapped(text: string, width: number): string[] {
   const lines: string[] = [];
   for (const word of text.split(" ")) {
@@ -60,7 +60,7 @@ export function wrapped(text: string, width: number): string[] {
   return lines;
 }
 
-/** A sentence of a list, in lines. */
+/** A sentence of a list, as lines. */
 export function bullet(text: string, width: number): string[] {
   return wrapped(text, width - 2).map((line, at) => `${at === 0 ? "* " : "  "}${line}`);
 }

@@ -2,7 +2,7 @@ import { parseDuration } from "../../base/document/duration.ts";
 import { didYouMean } from "../../base/document/nearest.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 
-/** Characters of what was typed that a message repeats. */
+/** The most characters of the input that a message repeats. */
 const MAX_REPEATED = 100;
 
 /** @throws SluiceError FLAG_VALUE */
@@ -13,7 +13,7 @@ export function wholeFlag(text: string, flag: string, least: number, most: numbe
   return value;
 }
 
-/** How long something may take, and how to say so. */
+/** The legal range of a time, and its description. */
 export interface TimeRange {
   /** Milliseconds. */
   readonly least: number;
@@ -22,7 +22,7 @@ export interface TimeRange {
   readonly wanted: string;
 }
 
-/** @returns milliseconds; undefined when the flag was not given @throws SluiceError FLAG_VALUE */
+/** @returns milliseconds; undefined when the flag is absent @throws SluiceError FLAG_VALUE */
 export function timeFlag(
   text: string | undefined,
   flag: string,
@@ -33,7 +33,7 @@ export function timeFlag(
   try {
     ms = parseDuration(text);
   } catch {
-    // Told below, with the range.
+    // The error below names the legal range.
   }
   if (ms >= least && ms <= most) return ms;
   throw wrong(flag, text, `give ${wanted}`);
@@ -46,7 +46,10 @@ export function rateFlag(text: string, flag: string, most: number): number {
   throw wrong(flag, text, `give numbers from 0.01 to ${most}, for example --rate 10 20 40`);
 }
 
-/** What has that name. @param flag undefined = it stands without one @throws SluiceError FLAG_VALUE, with the nearest name */
+/**
+ * The item with that name. @param flag undefined = the name is no value of a flag @throws SluiceError FLAG_VALUE, with the
+ * nearest name
+ */
 export function named<T extends { readonly name: string }>(
   name: string,
   noun: string,
@@ -61,7 +64,7 @@ export function named<T extends { readonly name: string }>(
   throw new SluiceError("FLAG_VALUE", `${flag === undefined ? "" : `${flag} `}${shown} is no ${noun}${hint}`);
 }
 
-/** Lists may be written with commas, too. */
+/** Splits lists with commas. */
 export function separate(texts: readonly string[]): string[] {
   return texts
     .flatMap((text) => text.split(","))

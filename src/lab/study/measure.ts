@@ -3,10 +3,10 @@ import { quantile } from "../../base/telemetry/quantile.ts";
 import type { ModelEngine } from "../simulator/model-engine.ts";
 import type { KindResult, LoadSample, Quantiles } from "./result.ts";
 
-/** Kinds of requests that are told apart; the rest of them count in the sums alone. */
+/** The most kinds of requests with their own figures; further kinds count in the sums alone. */
 const MAX_KINDS = 64;
 
-/** Times and counts of a group of requests while a run goes on. */
+/** Times and counts of a group of requests during a run. */
 class Tally {
   readonly ttfts: number[] = [];
   readonly tpots: number[] = [];
@@ -17,11 +17,11 @@ class Tally {
   outputTokens = 0;
 }
 
-/** One request while it is under way. */
+/** One request in progress. */
 interface Measured {
-  /** Whether it came behind the warm-up. */
+  /** Whether it arrived after the warm-up. */
   readonly counted: boolean;
-  /** Its first token is there. */
+  /** Its first token appeared. */
   started(): void;
   finished(): void;
   rejected(): void;
@@ -29,7 +29,7 @@ interface Measured {
 
 const UNCOUNTED: Measured = { counted: false, started() {}, finished() {}, rejected() {} };
 
-/** Gathers what becomes of the requests of a run. Memory: three numbers per request. */
+/** Gathers the results of the requests of a run. Memory: three numbers per request. */
 export class Measure {
   readonly #now: () => number;
   readonly #from: number;
@@ -38,13 +38,13 @@ export class Measure {
   #first = Number.NaN;
   #last = 0;
 
-  /** @param now milliseconds @param from what arrives before does not count */
+  /** @param now milliseconds @param from requests that arrive before this time do not count */
   constructor(now: () => number, from: number) {
     this.#now = now;
     this.#from = from;
   }
 
-  /** A request arrives now. */
+  /** Registers a request that arrives now. */
   begin(kind: string | undefined, promptTokens: number, outputTokens: number): Measured {
     const at = this.#now();
     if (at < this.#from) return UNCOUNTED;
@@ -75,7 +75,7 @@ export class Measure {
     };
   }
 
-  /** To be called when the run is over. */
+  /** The results; call it when the run is over. */
   result() {
     const all = this.#all;
     const finished = all.e2es.length;
@@ -116,9 +116,10 @@ function quantiles(values: number[]): Quantiles {
 }
 
 /**
- * A function of its own, so that its loop does not make `quantiles` hot. While `quantiles` held the loop, Node 26.10 sometimes gave
- * the three objects that a run makes with it the same figures: in 6 of 39 runs of one script, in none of 39 of another. It was
- * not seen in 24 runs of the first script since. The cause is not established; a fault of the optimising compiler is a guess.
+ * A separate function, so that its loop does not make `quantiles` hot. While `quantiles` held the loop, Node 26.10 sometimes
+ * gave the three objects that a run makes with it the same figures. It happened in 6 of 39 runs of one script, and in none of
+ * 39 of another. Since the loop moved, it has not been seen in 24 runs of the first script. The cause is not established; a
+ * fault of the optimising compiler is a guess.
  */
 function sumOf(values: Float64Array): number {
   let sum = 0;
@@ -130,7 +131,7 @@ const INTERVAL = 50;
 const SAMPLE_EVERY = 1000;
 const MAX_SAMPLES = 600;
 
-/** Looks at the engines' loads, 20 times a second of virtual time. */
+/** Samples the engines' loads, 20 times a second of virtual time. */
 export class Loads {
   readonly #engines: readonly ModelEngine[];
   readonly #clock: Clock;
@@ -142,7 +143,7 @@ export class Loads {
   #max = 0;
   #total = 0;
 
-  /** @param keep whether there are samples for plots */
+  /** @param keep whether to keep samples for plots */
   constructor(engines: readonly ModelEngine[], clock: Clock, keep: boolean) {
     this.#engines = engines;
     this.#clock = clock;
@@ -150,18 +151,20 @@ export class Loads {
     this.#keep = keep;
   }
 
-  /** Looks from now on for as long as `open` says; what is seen while `counted` says counts for the spread. */
+  /** Samples while `open` returns true. Samples count for the spread while `counted` returns true. */
   watch(open: () => boolean, counted: () => boolean): void {
     this.#look(counted());
     if (open()) this.#clock.after(INTERVAL, () => this.watch(open, counted));
   }
 
-  /** Requests at the busiest server by those at the mean one, each added up over time; 1 = even, and of nothing. */
+  /**
+   * Requests at the busiest server divided by those at the mean one, each summed over time; 1 = even, also without requests.
+   */
   get maxToMean(): number {
     return this.#total === 0 ? 1 : (this.#max * this.#engines.length) / this.#total;
   }
 
-  /** Requests at each server at a time, on average. */
+  /** Mean number of requests at each server at a time. */
   get means(): readonly number[] {
     return this.#sums.map((sum) => (this.#looks === 0 ? 0 : sum / this.#looks));
   }
@@ -182,7 +185,7 @@ export class Loads {
     this.#max += Math.max(...loads);
   }
 
-  /** Half of the samples go, and half as many come, whenever there are too many. */
+  /** When there are too many samples, drops half of them and halves the rate of further ones. */
   #sample(loads: readonly number[]): void {
     this.#samples.push({ at: this.#clock.now() / 1000, loads });
     if (this.#samples.length <= MAX_SAMPLES) return;

@@ -1,7 +1,7 @@
 import { basename } from "node:path";
 import type { ConfigSource } from "../../picker/core/config-source.ts";
 
-/** A configuration with scorers, `type: weight`, and the picker of the built-in ones. */
+/** A configuration with scorers, `type: weight`, and the built-in picker plugin. */
 function blend(name: string, weights: Readonly<Record<string, number>>): ConfigSource {
   const types = Object.keys(weights);
   const plugins = [...types, "max-score-picker"].map((type) => `- type: ${type}\n`);
@@ -18,7 +18,7 @@ ${refs.join("")}  - {pluginRef: max-score-picker}
   };
 }
 
-/** What can be asked for by name, simplest first. */
+/** All named policies, simplest first. */
 export const POLICIES: readonly Policy[] = [
   {
     name: "round-robin",
@@ -66,26 +66,26 @@ export const POLICIES: readonly Policy[] = [
   },
 ];
 
-/** A configuration file as a policy, by the name of the file. It is read when a study begins. */
+/** A configuration file as a policy with the name of the file. A study reads the file when it begins. */
 export function filePolicy(file: string, allowExperimental = false): Policy {
   return { name: basename(file), about: `the configuration ${file}`, source: { configFile: file, allowExperimental } };
 }
 
-/** What decides where requests go in a simulation: a configuration that the scheduler runs, or a rule without one. */
+/** The part of a simulation that routes requests: a configuration for the scheduler, or a rule without one. */
 export interface Policy {
-  /** As given on the command line and shown in tables, such as `sticky-until-saturated`. */
+  /** The name on the command line and in tables, such as `sticky-until-saturated`. */
   readonly name: string;
   /** A sentence for people. */
   readonly about: string;
-  /** The configuration; undefined = the policy chooses by itself. */
+  /** The configuration; undefined = the policy has a rule. */
   readonly source?: ConfigSource | undefined;
-  /** A rule of its own for each run. */
+  /** Creates a new rule for each run. */
   readonly rule?: (() => Rule) | undefined;
 }
 
 /**
- * Chooses without any scheduler, as a plain proxy does.
- * @param loads requests at each server that it knows of: sent and not ended
+ * Chooses without a scheduler, as a plain proxy does.
+ * @param loads requests at each server that the rule knows of: sent and not ended
  * @param draw uniform integer in [0, bound)
  * @returns index of a server
  */

@@ -3,25 +3,27 @@ import { grouped } from "../../base/document/words.ts";
 import { ProgressLine, type ProgressOut } from "../../base/process/screen.ts";
 import type { StudyProgress } from "./study.ts";
 
-/** Milliseconds between two lines: on a terminal, where they replace each other, and elsewhere, where they stay. */
+/**
+ * Milliseconds between two lines: on a terminal, where a line replaces the one before, and in other output, where lines stay.
+ */
 const REDRAW_MS = 100;
 const LINE_MS = 5000;
-/** Milliseconds from the start after which what is left can be told from what is done. */
+/** Milliseconds from the start after which the remaining time can be estimated. */
 const TELLING_MS = 1000;
 
-/** Shows how far a study is, no more often than somebody can read. */
+/** Shows the progress of a study, at a rate that people can read. */
 export class SimulateProgress {
   readonly #line: ProgressLine;
   readonly #clock: Clock;
   readonly #started: number;
   #shownAt: number;
 
-  /** The study begins now. */
+  /** Starts the clock of the study. */
   constructor(out: ProgressOut, clock: Clock) {
     this.#line = new ProgressLine(out);
     this.#clock = clock;
     this.#started = clock.now();
-    // A study that is over within seconds needs no lines in a log.
+    // A study of a few seconds needs no lines in a log.
     this.#shownAt = this.#line.terminal ? Number.NEGATIVE_INFINITY : this.#started;
   }
 
@@ -29,7 +31,7 @@ export class SimulateProgress {
     this.#show((passed) => progressText(progress, passed));
   }
 
-  /** @param items of recordings, so far */
+  /** @param items of recordings read so far */
   showRead(items: number): void {
     this.#show(() => `read ${grouped(items)} entries`);
   }
@@ -41,7 +43,7 @@ export class SimulateProgress {
     this.#line.show(text(now - this.#started));
   }
 
-  /** Takes the line off the terminal. */
+  /** Removes the line from the terminal. */
   end(): void {
     this.#line.clear();
   }
@@ -60,7 +62,7 @@ export function progressText(progress: StudyProgress, passed: number): string {
   return `${parts.join(", ")}: ${running}`;
 }
 
-/** `3 s`, `2 min`; never nothing. @param ms >= 0 */
+/** `3 s`, `2 min`; at least `1 s`. @param ms >= 0 */
 export function timeText(ms: number): string {
   return ms < 90_000 ? `${Math.max(1, Math.round(ms / 1000))} s` : `${grouped(ms / 60_000)} min`;
 }

@@ -4,7 +4,7 @@ import { named, rateFlag, separate, wholeFlag } from "./flag-values.ts";
 import type { ReplayOptions } from "./replay/replay-recorded.ts";
 import { MAX_RATE, MAX_SEEDS, MAX_SERVERS, type SimulateCatalogue, type SimulateFlags } from "./simulate-settings.ts";
 
-/** The words of the command line, as they were typed. */
+/** The flags of the command line, as text. */
 export interface ReplayFlags
   extends Pick<
     SimulateFlags,
@@ -16,13 +16,13 @@ export interface ReplayFlags
   readonly promptTokens?: string | undefined;
 }
 
-/** What recordings are fed through, and how. */
+/** The target of a replay, and its settings. */
 export interface ReplaySettings {
   readonly source: ConfigSource;
   readonly options: ReplayOptions;
 }
 
-/** The longest prompt that can be assumed, tokens. */
+/** The longest legal default of a prompt, in tokens. */
 const MAX_PROMPT = 1_000_000;
 
 /** @throws SluiceError FLAG_VALUE, FLAG_CONFLICT */

@@ -1,7 +1,7 @@
 import { listed } from "../../base/document/words.ts";
 import type { WarmUp } from "../simulator/workloads/workload.ts";
 
-/** Milliseconds, or whatever unit the name says; NaN of nothing. */
+/** Milliseconds, or the unit in the name; NaN without values. */
 export interface Quantiles {
   readonly p50: number;
   readonly p90: number;
@@ -10,7 +10,7 @@ export interface Quantiles {
   readonly max: number;
 }
 
-/** What became of the requests of one kind. */
+/** The results of the requests of one kind. */
 export interface KindResult {
   readonly kind: string;
   readonly requests: number;
@@ -21,13 +21,13 @@ export interface KindResult {
   readonly outputTokens: number;
 }
 
-/** What one server did. */
+/** The results of one server. */
 export interface ServerResult {
-  /** Those that count and have ended there. */
+  /** Counted requests that ended there. */
   readonly requests: number;
-  /** Requests there at a time, on average while requests arrived that count. */
+  /** Mean number of requests at the server, during the counted arrivals. */
   readonly meanLoad: number;
-  /** Cached prompt tokens by all prompt tokens, 0..1; NaN without any. */
+  /** Cached prompt tokens divided by all prompt tokens, 0..1; NaN without any. */
   readonly hitRate: number;
 }
 
@@ -50,28 +50,31 @@ export interface RunResult {
   readonly rejected: number;
   /** Milliseconds from arrival to the first token. */
   readonly ttft: Quantiles;
-  /** Milliseconds per token behind the first, a request each. */
+  /** Milliseconds per token after the first, one value per request. */
   readonly tpot: Quantiles;
   /** Milliseconds from arrival to the last token. */
   readonly e2e: Quantiles;
   /** Seconds from the first arrival to the last token. */
   readonly makespan: number;
-  /** Over the makespan. */
+  /** Mean over the makespan. */
   readonly outputTokensPerSecond: number;
   readonly requestsPerSecond: number;
-  /** Cached prompt tokens by all prompt tokens, 0..1. */
+  /** Cached prompt tokens divided by all prompt tokens, 0..1. */
   readonly hitRate: number;
-  /** Requests at the busiest server by those at the mean one, each added up over the time of the arrivals that count; 1 = even. */
+  /**
+   * Requests at the busiest server divided by those at the mean one, each summed over the time of the counted arrivals; 1 =
+   * even.
+   */
   readonly maxToMeanLoad: number;
   readonly preemptions: number;
   readonly adapterLoads: number;
-  /** Realised lengths, means. */
+  /** Mean lengths of the run. */
   readonly promptTokens: number;
   readonly outputTokens: number;
-  /** Empty where the workload has no kinds. */
+  /** Empty when the workload has no kinds. */
   readonly kinds: readonly KindResult[];
   readonly servers: readonly ServerResult[];
-  /** A sample per second, at most 600 (then thinned); only where asked for. */
+  /** A sample per second, at most 600 (then thinned); only on request. */
   readonly samples: readonly LoadSample[];
   /** Events of the virtual clock, and seconds of real time. */
   readonly events: number;
@@ -93,16 +96,16 @@ export function spread(values: readonly number[]): Spread {
   return { min: sorted[0]!, median, max: sorted.at(-1)! };
 }
 
-/** Everything that was simulated, and with what: what tables and reports are made of, and `--json` prints. */
+/** All results of a simulation, with its settings: the source of tables and reports, and the output of `--json`. */
 export interface Study {
-  /** Of Sluice. */
+  /** Version of Sluice. */
   readonly version: string;
   readonly workloads: readonly StudiedWorkload[];
-  /** In the order they are shown; ratios are to the first. */
+  /** In the order of display; ratios are to the first. */
   readonly policies: readonly StudiedPolicy[];
   readonly seeds: readonly number[];
   readonly runs: readonly RunResult[];
-  /** Runs there were to be; absent = each workload at each rate under each policy with each seed. */
+  /** Number of planned runs; absent = each workload at each rate under each policy with each seed. */
   readonly planned?: number | undefined;
   /** Simulated requests per second of real time: of a run, and of the same arrivals and engines without a scheduler. */
   readonly speed: { readonly requestsPerSecond: number; readonly bareRequestsPerSecond: number } | undefined;
@@ -116,7 +119,7 @@ export interface StudiedWorkload {
   readonly servers: number;
   readonly preset: string;
   readonly durationMs: number;
-  /** What came before, measured by nobody; undefined = the servers began with empty caches. */
+  /** Traffic before the measurement; undefined = the servers began with empty caches. */
   readonly warmUp: WarmUp | undefined;
   readonly scrapeIntervalMs: number;
   readonly metricsLagMs: number;
@@ -128,15 +131,15 @@ export interface StudiedPolicy {
   readonly about: string;
 }
 
-/** Waits of less tell nothing about a queue, however short the arrivals. */
+/** Shorter waits prove no queue, even with a short time of arrivals. */
 const LEAST_MS = 1000;
-/** Of the time during which requests arrive: who waits for more of it stands in a queue that has grown with it. */
+/** Share of the time of arrivals. A longer wait means a queue that grew during that time. */
 const SHARE = 0.1;
 
 /**
- * Whether a policy keeps up with a rate: where it does not its queues grow for as long as requests arrive, and its times,
- * and the ratios to them, are as large as the run is long.
- * @param ttftP90 milliseconds; NaN = nothing finished, of which nothing can be said
+ * Whether a policy keeps up with a rate. Otherwise its queues grow while requests arrive, and its times and ratios depend on
+ * the length of the run.
+ * @param ttftP90 milliseconds; NaN = no request finished, so no statement is possible
  * @param durationMs of the arrivals
  */
 export function keepsUp(ttftP90: number, durationMs: number): boolean {
@@ -144,8 +147,8 @@ export function keepsUp(ttftP90: number, durationMs: number): boolean {
 }
 
 /**
- * What ratios to those who do not keep up are worth; undefined where all do.
- * @param names of those who do not @param at such as `60 requests/s`
+ * A warning about ratios to policies that do not keep up; undefined when all keep up.
+ * @param names of the policies that do not keep up @param at such as `60 requests/s`
  * @param lower whether lower rates were run, too
  */
 export function behindText(names: readonly string[], at: string, lower: boolean): string | undefined {

@@ -13,27 +13,27 @@ import { planSize, type SimulateFlags, simulateSettings } from "./simulate-setti
 import { runStudy, type StudyOptions, type StudyPlan } from "./study.ts";
 import { planText, studyText } from "./study-text.ts";
 
-/** Where results and words go. */
+/** The outputs of the command. */
 export interface SimulateStreams {
-  /** Tables, or the study as JSON. */
+  /** Receives tables, or the study as JSON. */
   out(text: string): void;
-  /** What is about to be done, and how far it is. */
+  /** Receives the plan and the progress. */
   readonly progress: ProgressOut;
-  /** Characters of the terminal that tables go to; undefined = they do not go to one. */
+  /** Characters of the terminal for tables; undefined = the output is not a terminal. */
   readonly width: number | undefined;
 }
 
-/** How results are told. */
+/** The form of the results. */
 export interface SimulateShape {
-  /** File of the report. */
+  /** Path of the report. */
   readonly html: string | undefined;
-  /** The command line, which the report repeats. */
+  /** The command line, for the report. */
   readonly command?: string | undefined;
   readonly json: boolean;
   readonly quiet: boolean;
 }
 
-/** Exit status of what a signal has cut short. */
+/** Exit status after a signal. */
 const INTERRUPTED: Readonly<Record<string, number>> = { SIGINT: 130, SIGTERM: 143 };
 
 /** The names of workloads, policies and engines, with their sentences. */
@@ -42,10 +42,10 @@ export function simulateNames(json: boolean): string {
 }
 
 /**
- * Plays what was asked for and prints what came of it; a signal ends it with what is finished by then.
+ * Runs the simulations of the command line and prints the results. A signal ends it with the runs that are finished.
  * @param names of workloads
  * @returns the exit status
- * @throws SluiceError what is wrong with a flag or a configuration, before anything runs; SIMULATE_REPORT
+ * @throws SluiceError for a faulty flag or configuration, before anything runs; SIMULATE_REPORT
  */
 export async function runSimulate(
   names: readonly string[],
@@ -70,9 +70,9 @@ export async function runSimulate(
 }
 
 /**
- * Feeds what was recorded through another configuration, and prints what would have changed.
+ * Replays recordings with another configuration, and prints the differences.
  * @returns the exit status
- * @throws SluiceError what is wrong with a flag, a configuration or the files; SIMULATE_REPORT
+ * @throws SluiceError for a faulty flag, configuration or file; SIMULATE_REPORT
  */
 export async function runReplay(
   files: readonly string[],
@@ -120,7 +120,7 @@ interface Watching extends StudyOptions {
   onRead?(items: number): void;
 }
 
-/** Shows how far `work` is, until it ends. */
+/** Shows the progress of `work` until it ends. */
 async function watched<T>(out: ProgressOut | undefined, work: (options: Watching) => Promise<T>): Promise<T> {
   if (out === undefined) return work({});
   const progress = new SimulateProgress(out, realClock);
@@ -132,7 +132,7 @@ async function watched<T>(out: ProgressOut | undefined, work: (options: Watching
 }
 
 /**
- * A study takes its time: where its report cannot be written it should not begin.
+ * A study takes long, so an unwritable report file must fail before it begins.
  * @throws SluiceError FLAG_VALUE
  */
 export async function checkReportFile(file: string): Promise<void> {
@@ -154,7 +154,7 @@ function isMissing(cause: unknown): boolean {
   return cause instanceof Error && "code" in cause && cause.code === "ENOENT";
 }
 
-/** @param command what makes this study again @throws SluiceError SIMULATE_REPORT */
+/** @param command the command line that repeats this study @throws SluiceError SIMULATE_REPORT */
 export async function writeReport(file: string, study: Study, command: string | undefined): Promise<void> {
   const { renderReport } = await import("./report/report.ts");
   const page = await renderReport(study, { command });

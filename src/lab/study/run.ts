@@ -14,43 +14,43 @@ import { Loads, Measure } from "./measure.ts";
 import type { Rule } from "./policies.ts";
 import type { RunResult, ServerResult } from "./result.ts";
 
-/** What decides: a configuration for the scheduler, or a rule without one. */
+/** The part that routes: a configuration for the scheduler, or a rule without one. */
 export type Decides = { readonly config: EffectiveConfig } | { readonly rule: Rule };
 
-/** How one engine is made, by its number. */
+/** Creates the engine with this number. */
 type MakeEngine = (server: number, parts: { clock: VirtualClock; random: SeededRandom }) => ModelEngine;
 
 export interface RunOptions {
   readonly workload: Workload;
-  /** Milliseconds during which requests arrive that count. Nothing may arrive later, but what waits for an answer. */
+  /** Milliseconds during which counted requests arrive. Later arrivals must be requests that wait for answers. */
   readonly durationMs: number;
-  /** Milliseconds before those; default 0. */
+  /** Milliseconds of warm-up before those; default 0. */
   readonly warmUpMs?: number | undefined;
   readonly servers: number;
   readonly engine: MakeEngine;
   readonly decides: Decides;
   readonly seed: number;
-  /** Default: there are metrics, read every 50 ms and as new as they claim to be. */
+  /** Default: the engines have metrics, scraped every 50 ms, without a lag. */
   readonly metrics?: boolean | undefined;
   readonly scrapeIntervalMs?: number | undefined;
   readonly metricsLagMs?: number | undefined;
-  /** Bytes that a token of the prompts has on the wire, 1 to 16; default 4. The engines compute the same tokens whatever it is. */
+  /** Bytes of a prompt token on the wire, 1 to 16; default 4. The engines compute the same tokens with any value. */
   readonly bytesPerToken?: number | undefined;
-  /** Whether loads are kept for plots; default false. */
+  /** Whether to keep loads for plots; default false. */
   readonly samples?: boolean | undefined;
-  /** Told which server each request goes to that the scheduler lets in, in the order of their arrival. */
+  /** Called with the server of each admitted request, in the order of arrival. */
   readonly placed?: ((server: number) => void) | undefined;
 }
 
-/** What a run measures by itself; the names around it are the study's. */
+/** The measured figures of a run; the study adds the names around them. */
 type RunFigures = Omit<RunResult, "workload" | "rate" | "policy" | "seconds">;
 
-/** Chance of arrivals, of engines and of decisions is kept apart: the seed of each is this far from the next. */
+/** Arrivals, engines and decisions have separate chance: their seeds are this far apart. */
 const SEED_STEP = 0x9e3779b9;
 /** Milliseconds of virtual time between two turns of `Run.advance`. */
 const SLICE = 1000;
 
-/** One workload through one policy, in virtual time: the same input gives the same result, however busy the machine is. */
+/** One workload under one policy, in virtual time: the same input gives the same result on any machine. */
 export class Run {
   readonly #options: RunOptions;
   readonly #clock = new VirtualClock();
@@ -59,7 +59,7 @@ export class Run {
   readonly #loads: Loads;
   readonly #submit: (request: WorkloadRequest, spec: SequenceSpec, listener: SimListener) => void;
   readonly #end: number;
-  /** Of each server: requests that count and have ended there. */
+  /** For each server: counted requests that ended there. */
   readonly #finished: number[];
   #before: readonly EngineCounters[];
   #cluster: SimCluster | undefined;
@@ -75,7 +75,7 @@ export class Run {
     this.#finished = this.#engines.map(() => 0);
     this.#end = warmUpMs + durationMs;
     const counted = (): readonly EngineCounters[] => this.#engines.map(({ counters }) => ({ ...counters }));
-    // At once where there is no warm-up: what a workload sends in the very first moment counts, too.
+    // Without a warm-up the counting starts here: requests of the very first moment count, too.
     this.#before = counted();
     if (warmUpMs > 0)
       clock.after(warmUpMs, () => {
@@ -103,33 +103,33 @@ export class Run {
     workload.start({ clock, random: chance(1), send: (request, ended) => this.#send(request, ended) });
   }
 
-  /** Requests so far, those of the warm-up included. */
+  /** Requests so far, including those of the warm-up. */
   get requests(): number {
     return this.#number;
   }
 
-  /** Timers of the virtual clock that have fired. */
+  /** Timers of the virtual clock that fired. */
   get events(): number {
     return this.#clock.fired;
   }
 
-  /** Share of the arrivals' time that has passed, 0..1. */
+  /** Elapsed share of the arrivals' time, 0..1. */
   get share(): number {
     return Math.min(1, this.#clock.now() / this.#end);
   }
 
-  /** Plays a second more of virtual time. @returns whether there is more to come; timers that plugins keep armed are nothing to wait for */
+  /** Simulates one more second of virtual time. @returns whether work remains; timers of plugins do not count */
   advance(): boolean {
     this.#clock.advance(SLICE);
     return this.#isOpen();
   }
 
-  /** Closes the plugins; to be called once no more is played. */
+  /** Closes the plugins; call it after the last `advance`. */
   close(): void {
     this.#cluster?.close();
   }
 
-  /** What came of it; to be asked for when `advance` has said that nothing is left. */
+  /** The figures; call it after `advance` has returned false. */
   figures(): RunFigures {
     const counters = this.#engines.map(({ counters: after }, i) => since(this.#before[i]!, after));
     const sum = (of: (one: EngineCounters) => number): number => counters.reduce((total, one) => total + of(one), 0);
@@ -193,13 +193,13 @@ export class Run {
   }
 }
 
-/** What has been counted since. */
+/** The difference of two counter readings. */
 function since(before: EngineCounters, after: Readonly<EngineCounters>): EngineCounters {
   const names = Object.keys(before) as (keyof EngineCounters)[];
   return Object.fromEntries(names.map((name) => [name, after[name] - before[name]])) as unknown as EngineCounters;
 }
 
-/** Plays a whole run. */
+/** Simulates a whole run. */
 export function simulate(options: RunOptions): RunFigures {
   const run = new Run(options);
   try {
@@ -219,7 +219,7 @@ function share(part: number, of: number): number {
   return of === 0 ? Number.NaN : part / of;
 }
 
-/** The request as its parser would see it, after the resolution of its model. */
+/** The request as its parser and the model resolution would produce it. */
 function inferenceRequest(number: number, request: WorkloadRequest, bytesPerToken: number): InferenceRequest {
   const { adapter = "base", priority = 0, tenant = "default-flow", session } = request;
   const prompt = stretched(request.prompt, bytesPerToken);
@@ -233,7 +233,7 @@ function inferenceRequest(number: number, request: WorkloadRequest, bytesPerToke
     priority,
     shedAt: priority < 0 ? 1 : Number.POSITIVE_INFINITY,
     fairnessId: tenant,
-    // How long the answer gets is known to nobody before it is there.
+    // The length of an answer is unknown before its end.
     maxTokens: Number.NaN,
   };
 }
@@ -264,15 +264,15 @@ export function simRequest(id: string): InferenceRequest {
 const TURN_MS = 100;
 
 interface PlayOptions {
-  /** Ends it. */
+  /** Ends the run. */
   readonly signal?: AbortSignal | undefined;
-  /** Told at every turn, and at the end. @param seconds of real time that the run has taken so far */
+  /** Called at every turn, and at the end. @param seconds of real time that the run has taken so far */
   onTurn?(seconds: number): void;
 }
 
 /**
- * Plays a whole run, in slices: what else the process has to do gets its turn between them. Closes the run.
- * @returns seconds of real time that it took by itself; undefined when it was cut short
+ * Simulates a whole run in slices: other work of the process runs between them. Closes the run.
+ * @returns seconds of real time of the run alone; undefined when it was interrupted
  */
 export async function play(run: Run, { signal, onTurn }: PlayOptions = {}): Promise<number | undefined> {
   try {
@@ -284,7 +284,7 @@ export async function play(run: Run, { signal, onTurn }: PlayOptions = {}): Prom
       if (now - turned < TURN_MS && more) continue;
       busy += now - turned;
       onTurn?.(busy / 1000);
-      // Behind the last slice, too: runs may be short and many.
+      // Also after the last slice: runs may be short and many.
       await turn();
       if (signal?.aborted && more) return undefined;
       turned = realClock.now();

@@ -8,7 +8,7 @@ import { named, rateFlag, separate, type TimeRange, timeFlag, wholeFlag } from "
 import type { Policy } from "./policies.ts";
 import { expectedRequests, type StudyPlan } from "./study.ts";
 
-/** What there is to choose from by name. */
+/** The named things of a study. */
 export interface SimulateCatalogue {
   readonly workloads: readonly WorkloadDefinition[];
   readonly policies: readonly Policy[];
@@ -17,7 +17,7 @@ export interface SimulateCatalogue {
   filePolicy(file: string, allowExperimental: boolean): Policy;
 }
 
-/** The words of the command line, as they were typed. */
+/** The flags of the command line, as text. */
 export interface SimulateFlags {
   readonly policy?: readonly string[] | undefined;
   readonly configFile?: readonly string[] | undefined;
@@ -36,11 +36,11 @@ export interface SimulateFlags {
   readonly quick?: boolean | undefined;
 }
 
-/** How much there is to do. */
+/** The amount of work in a plan. */
 export interface PlanSize {
   /** One for each workload, rate, policy and seed. */
   readonly runs: number;
-  /** About. */
+  /** Approximate number. */
   readonly requests: number;
 }
 
@@ -62,15 +62,15 @@ const MAX_RATES = 16;
 export const MAX_RATE = 10_000;
 export const MAX_SEEDS = 100;
 export const MAX_SERVERS = 512;
-/** Rates of a workload's ladder that are run when none is given: in about 20 s there is something to look at. */
+/** Number of rates of a workload's ladder that run by default: the first results appear after about 20 s. */
 const DEFAULT_RATES = 4;
-/** Those of `--quick`: the least, one in the middle and the most. */
+/** Number of rates with `--quick`: the least, one in the middle and the most. */
 const QUICK_RATES = 3;
-/** About half an hour of a core; a result stays in memory for each run, not for each request. */
+/** About half an hour of a core. Results stay in memory for each run, not for each request. */
 const MAX_REQUESTS = 10_000_000;
 
 /**
- * From words to what is to be simulated.
+ * The plan of a study from the command line.
  * @param names of workloads; none = `b2b-saas`, `all` = all of them
  * @throws SluiceError FLAG_VALUE, FLAG_CONFLICT
  */
@@ -111,7 +111,7 @@ export function simulateSettings(
   };
 }
 
-/** The same requests ahead, as thick for each of the servers that there are as for its own: what is right for eight floods two. */
+/** The warm-up with the same requests per server as in the definition: a warm-up for eight servers would flood two. */
 function warmedFor(servers: number, definition: WorkloadDefinition, cold: boolean): WorkloadDefinition {
   const { warmUp } = definition;
   if (warmUp === undefined || (!cold && servers === definition.servers)) return definition;
@@ -121,8 +121,8 @@ function warmedFor(servers: number, definition: WorkloadDefinition, cold: boolea
 }
 
 /**
- * How much a plan is.
- * @throws SluiceError FLAG_VALUE where it is more than anybody would wait for
+ * The amount of work in a plan.
+ * @throws SluiceError FLAG_VALUE for more than `MAX_REQUESTS`
  */
 export function planSize({ workloads, policies, seeds }: StudyPlan): PlanSize {
   const times = policies.length * seeds.length;
@@ -137,7 +137,7 @@ export function planSize({ workloads, policies, seeds }: StudyPlan): PlanSize {
   return { runs: expected.length * times, requests };
 }
 
-/** At most `count` of `values`, the first and the last among them, evenly taken. @param count >= 2 */
+/** At most `count` of `values`, evenly spaced, with the first and the last among them. @param count >= 2 */
 function thinned(values: readonly number[], count: number): readonly number[] {
   if (values.length <= count) return values;
   return Array.from({ length: count }, (_, i) => values[Math.round((i * (values.length - 1)) / (count - 1))]!);
@@ -162,7 +162,7 @@ function policiesOf(flags: SimulateFlags, catalogue: SimulateCatalogue): readonl
   for (const file of new Set(flags.configFile)) {
     refuseEaten(file, "--config-file", [], workloads);
     const policy = catalogue.filePolicy(file, flags.allowExperimentalPlugins === true);
-    // Two files may have one name in two folders: then each goes by its path.
+    // Two files in two folders may have one name. Then the name of each is its path.
     const taken = chosen.some(({ name }) => name === policy.name);
     if (taken && chosen.some(({ name }) => name === file))
       throw new SluiceError(
@@ -179,7 +179,7 @@ function policiesOf(flags: SimulateFlags, catalogue: SimulateCatalogue): readonl
   return chosen;
 }
 
-/** An option that takes several values takes the workloads behind it, too. */
+/** An option with several values also takes the names of workloads after it. */
 function refuseEaten(
   word: string,
   flag: string,

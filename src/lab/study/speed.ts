@@ -4,20 +4,20 @@ import { play, Run, type RunOptions } from "./run.ts";
 /** Simulated requests per second of real time. */
 export interface Speed {
   readonly requestsPerSecond: number;
-  /** The same arrivals at the same engines, each put where the scheduler had put it, without a scheduler. */
+  /** The rate of the same arrivals at the same engines without a scheduler, with the placements of the scheduler. */
   readonly bareRequestsPerSecond: number;
-  /** Of one run. */
+  /** Requests of one run. */
   readonly requests: number;
   readonly events: number;
 }
 
-/** Times that both are run, in turn; the fastest of each counts. */
+/** Rounds in which both run in turn; the fastest of each counts. */
 const ROUNDS = 2;
 
 /**
- * How fast a run goes with the scheduler, and without.
+ * The speed of a run with the scheduler, and without.
  * @param signal ends it
- * @returns undefined where requests were refused, as then there is no bare twin, or when it was cut short
+ * @returns undefined when it was interrupted, or when requests were refused: then no run without a scheduler is the same
  */
 export async function speedOf(
   options: () => Omit<RunOptions, "decides">,
@@ -44,7 +44,7 @@ export async function speedOf(
   return { requestsPerSecond: requests / best, bareRequestsPerSecond: requests / bare, requests, events };
 }
 
-/** The same run, each request put where it was put then. @param placements servers in the order of arrival */
+/** The same run without a scheduler, with the given placements. @param placements servers in the order of arrival */
 export function bareTwin(options: Omit<RunOptions, "decides">, placements: readonly number[]): Run {
   let next = 0;
   return new Run({ ...options, decides: { rule: () => placements[next++]! } });

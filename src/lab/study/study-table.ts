@@ -4,10 +4,10 @@ import { type RunResult, type Spread, spread } from "./result.ts";
 
 /** The longest name of a policy or kind that a table shows in full. */
 const MAX_NAME = 28;
-/** Between two columns. */
+/** Blanks between two columns. */
 const GAP = 2;
 
-/** The runs of one policy at one rate, a seed each, and those of the first policy for comparison. */
+/** The runs of one policy at one rate, one per seed, and those of the first policy for comparison. */
 interface Row {
   readonly runs: readonly RunResult[];
   readonly first: readonly RunResult[];
@@ -16,9 +16,9 @@ interface Row {
 interface Column {
   readonly head: string;
   readonly figure: FigureKind;
-  /** One figure a seed. */
+  /** One figure per seed. */
   values(row: Row): readonly number[];
-  /** Shown only where a run has any. */
+  /** Shown only if at least one run has a value above zero. */
   readonly unlessZero?: true;
 }
 
@@ -26,7 +26,7 @@ function column(head: string, figure: FigureKind, of: (run: RunResult) => number
   return { head, figure, values: ({ runs }) => runs.map(of) };
 }
 
-/** What becomes of a figure against that of the first policy with the same seed, so with the same arrivals. */
+/** The ratio of a figure to that of the first policy with the same seed, so with the same arrivals. */
 function ratio(head: string, of: (run: RunResult, first: RunResult) => number): Column {
   const values = ({ runs, first }: Row): readonly number[] =>
     runs.flatMap((run) => {
@@ -52,8 +52,8 @@ const REST: readonly Column[] = [
 ];
 
 /**
- * Policies by figures: medians over seeds, and below each the least and the most where there are several seeds. Where it is
- * too wide it comes in parts, latencies first.
+ * Policies by figures: medians over seeds, and below each its range if there are several seeds. A table that is too wide has
+ * several parts, latencies first.
  * @param policies names in order; ratios are to the first
  * @param runs of one workload at one rate
  * @param width characters, >= 60
@@ -63,7 +63,7 @@ export function policyTable(policies: readonly string[], runs: readonly RunResul
   const first = of(policies[0]!);
   const rows = policies.map((policy): Row => ({ runs: of(policy), first }));
   const isShown = ({ figure, unlessZero, values }: Column): boolean => {
-    // Faster and more than what?
+    // With one policy there is nothing to compare.
     if (figure === "ratio" && policies.length === 1) return false;
     return unlessZero === undefined || rows.some((row) => values(row).some((value) => value > 0));
   };
@@ -92,12 +92,12 @@ function cellOf(values: readonly number[], figure: FigureKind): SpreadText {
 export interface Cell {
   readonly row: string;
   readonly column: string;
-  /** Over seeds. */
+  /** The spread over seeds. */
   readonly spread: Spread;
 }
 
 /**
- * Medians of one figure: rows by columns, in as many parts below each other as the width asks for.
+ * Medians of one figure, rows by columns, in as many parts as the width requires.
  * @param head above the rows
  */
 export function crossTable(head: string, cells: readonly Cell[], figure: FigureKind, width: number): readonly string[] {
@@ -114,7 +114,7 @@ export function crossTable(head: string, cells: readonly Cell[], figure: FigureK
   return joined(blocksOf(table, width));
 }
 
-/** A table in parts that are narrow enough, each with the first column; a part has at least one more. */
+/** A table in parts of legal width. Each part has the first column and at least one more. */
 function blocksOf(rows: readonly (readonly string[])[], width: number): (readonly string[])[] {
   const widthOf = (at: number): number => Math.max(...rows.map((row) => row[at]!.length));
   const blocks: number[][] = [];
@@ -138,7 +138,7 @@ function joined(blocks: readonly (readonly string[])[]): readonly string[] {
   return blocks.flatMap((lines, at) => (at === 0 ? lines : ["", ...lines]));
 }
 
-/** Without control characters, which a terminal would obey, and not longer than a table bears. */
+/** A name without control characters, which a terminal would execute, and not longer than `MAX_NAME`. */
 export function nameText(name: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it replaces
   const plain = name.replace(/[\u0000-\u001f\u007f-\u009f]/g, "?");

@@ -6,22 +6,22 @@ import type { PlanSize } from "./simulate-settings.ts";
 import type { StudyPlan } from "./study.ts";
 import { type Cell, crossTable, nameText, policyTable } from "./study-table.ts";
 
-/** Characters of a line: as many as a terminal has, within these. */
+/** Limits of a line's width in characters; within them, the width of the terminal counts. */
 const NARROWEST = 60;
 const WIDEST = 120;
-/** Kinds that a table shows; `--json` and the report have all of them. */
+/** The most kinds in a table; `--json` and the report have all of them. */
 const MAX_KINDS = 10;
-/** Simulated requests per second of one core, as `sluice simulate` tells at its end; for the estimate alone. */
+/** Simulated requests per second of one core, as `sluice simulate` prints them at its end; only for the estimate. */
 const USUAL_SPEED = 4000;
 
 interface StudyTextOptions {
-  /** Characters of the terminal; undefined = it is none, and lines may be as wide as they get. */
+  /** Characters of the terminal; undefined = the output is not a terminal, and lines have the greatest width. */
   readonly width?: number | undefined;
-  /** Runs that were planned. */
+  /** Number of planned runs. */
   readonly planned: number;
 }
 
-/** What is about to be done, in one line. */
+/** The plan in one line. */
 export function planText({ workloads, policies, seeds }: StudyPlan, size: PlanSize): string {
   const of = [
     ...(workloads.length === 1 ? [workloads[0]!.definition.name] : [`${workloads.length} workloads`]),
@@ -32,8 +32,8 @@ export function planText({ workloads, policies, seeds }: StudyPlan, size: PlanSi
 }
 
 /**
- * A study for a terminal: per workload a table of policies at the top rate, the times to first token over the rates and by
- * kind; then how fast it was simulated. No colours.
+ * A study for a terminal. Each workload has a table of policies at the top rate, and the times to first token over the rates
+ * and by kind. The speed of the simulation follows. No colours.
  */
 export function studyText(study: Study, { width = WIDEST, planned }: StudyTextOptions): string {
   const room = Math.min(WIDEST, Math.max(NARROWEST, width));
@@ -80,7 +80,7 @@ function workloadBlocks(study: Study, workload: StudiedWorkload, width: number):
   return [...blocks, ...kindBlocks(top, rate, unit, width)];
 }
 
-/** The highest rate that all policies have been through; the highest of all as long as there is none. */
+/** The highest rate with runs of all policies, else the highest rate. */
 function topRate(runs: readonly RunResult[], policies: readonly string[]): number {
   const rates = [...new Set(runs.map(({ rate }) => rate))].sort((a, b) => b - a);
   const whole = (rate: number): boolean =>
@@ -104,7 +104,7 @@ function settingText({ seeds }: Study, workload: StudiedWorkload): string {
   ].join("; ");
 }
 
-/** What was drawn: lengths are means of a run each. */
+/** The realised lengths; each value is the mean of a run. */
 function realisedText(runs: readonly RunResult[]): string {
   const requests = runs.map((run) => run.requests);
   const prompts = runs.map((run) => run.promptTokens);
@@ -123,18 +123,18 @@ function between(values: readonly number[]): string {
 const ttftP90 = (run: RunResult): number => run.ttft.p90;
 const tokensPerSecond = (run: RunResult): number => run.outputTokensPerSecond;
 
-/** One figure a seed. */
+/** One value per seed. */
 function valuesOf(runs: readonly RunResult[], policy: string, of: (run: RunResult) => number): number[] {
   return runs.filter((run) => run.policy === policy).map(of);
 }
 
-/** NaN where it was not run, or has no such figure. */
+/** NaN without runs, or without such a figure. */
 function medianOf(runs: readonly RunResult[], policy: string, of: (run: RunResult) => number): number {
   const values = valuesOf(runs, policy, of);
   return values.length === 0 ? Number.NaN : spread(values).median;
 }
 
-/** Who was best, and who is not to be told from it; undefined where there is nothing to compare. */
+/** The best policy, and those too close to tell apart; undefined when there is nothing to compare. */
 function verdictText(policies: readonly string[], runs: readonly RunResult[]): string | undefined {
   const quickest = bestText("Shortest TTFT p90", "time", ttftP90, policies, runs, (a, b) => a < b);
   const most = bestText("Most output tokens/s", "count", tokensPerSecond, policies, runs, (a, b) => a > b);
@@ -168,7 +168,9 @@ function bestText(
   return `${title}: ${nameText(best)} with ${shown(best)}${same}${beside}.`;
 }
 
-/** Figures of so near a size that chance may have put them in this order: ranges that meet, of one seed 5 %. */
+/**
+ * Whether chance may have decided the order of two figures: their ranges meet, or with one seed they differ by less than 5 %.
+ */
 function overlap(some: readonly number[], others: readonly number[]): boolean {
   const near = some.length > 1 && others.length > 1 ? 1 : 1.05;
   const [a, b] = [spread(some), spread(others)];
@@ -202,7 +204,7 @@ function kindBlocks(runs: readonly RunResult[], rate: number, unit: string, widt
   ];
 }
 
-/** One cell for the seeds of each. */
+/** One cell for the seeds of each row and column. */
 function medians(values: readonly { readonly row: string; readonly column: string; readonly value: number }[]): Cell[] {
   const groups = new Map<string, { row: string; column: string; values: number[] }>();
   for (const { row, column, value } of values) {
@@ -214,7 +216,7 @@ function medians(values: readonly { readonly row: string; readonly column: strin
   return [...groups.values()].map(({ row, column, values: all }) => ({ row, column, spread: spread(all) }));
 }
 
-/** What the words of the tables mean. */
+/** The terms of the tables. */
 function legend({ policies }: Study, width: number): string[] {
   const first = nameText(policies[0]!.name);
   const words: readonly (readonly [string, string])[] = [
@@ -240,12 +242,12 @@ function speedText({ requestsPerSecond, bareRequestsPerSecond }: NonNullable<Stu
   return `Simulated ${grouped(requestsPerSecond)} requests/s; the same arrivals and engines without a scheduler ${grouped(bareRequestsPerSecond)}/s (${share.toFixed(2)}).`;
 }
 
-/** Four digits at most: `50`, `3.75`, `0.7813`. */
+/** At most four digits: `50`, `3.75`, `0.7813`. */
 function short(value: number): string {
   return String(Number(value.toPrecision(4)));
 }
 
-/** `50 ms`, `2 s`: as it was set, without rounding. @param ms >= 0 */
+/** `50 ms`, `2 s`: without rounding. @param ms >= 0 */
 function duration(ms: number): string {
   return ms < 1000 ? `${ms} ms` : `${ms / 1000} s`;
 }

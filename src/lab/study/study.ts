@@ -14,7 +14,7 @@ import type { RunResult, Study } from "./result.ts";
 import { type Decides, play, Run, type RunOptions } from "./run.ts";
 import { type Speed, speedOf } from "./speed.ts";
 
-/** A workload as it is to be run. */
+/** A workload with its settings for a study. */
 interface PlannedWorkload {
   readonly definition: WorkloadDefinition;
   readonly rates: readonly number[];
@@ -31,17 +31,17 @@ export interface StudyPlan {
   readonly workloads: readonly PlannedWorkload[];
   readonly policies: readonly Policy[];
   readonly seeds: readonly number[];
-  /** Whether loads over time are kept, for plots. */
+  /** Whether to keep loads over time, for plots. */
   readonly samples: boolean;
 }
 
 export interface StudyProgress {
-  /** Runs that are over, of all. */
+  /** Number of finished runs, and of all runs. */
   readonly done: number;
   readonly total: number;
-  /** What runs now, for people. */
+  /** The current run, for people. */
   readonly running: string;
-  /** Of all requests to come, 0..1. */
+  /** Share of all expected requests that are done, 0..1. */
   readonly share: number;
   /** Simulated requests per second of real time so far. */
   readonly requestsPerSecond: number;
@@ -49,28 +49,28 @@ export interface StudyProgress {
 
 export interface StudyOptions {
   onProgress?(progress: StudyProgress): void;
-  /** Ends the study with what is finished by then. */
+  /** Ends the study with the runs that are finished. */
   readonly signal?: AbortSignal;
 }
 
-/** One run to be made. */
+/** One run of the plan. */
 interface PlannedRun {
   readonly workload: PlannedWorkload;
   readonly rate: number;
   readonly policy: Policy;
   readonly config: EffectiveConfig | undefined;
   readonly seed: number;
-  /** Requests it will have, about. */
+  /** Approximate number of its requests. */
   readonly weight: number;
 }
 
 /**
- * Plays every workload at every rate with every seed under every policy, one after the other.
- * @throws SluiceError what is wrong with a policy's configuration, before anything runs
+ * Runs every workload at every rate with every seed under every policy, one after the other.
+ * @throws SluiceError for a faulty configuration of a policy, before anything runs
  */
 export async function runStudy(plan: StudyPlan, options: StudyOptions = {}): Promise<Study> {
   const planned = await plannedRuns(plan);
-  // A rate may be so small that nothing is expected at all.
+  // With a very low rate, no request may be expected at all.
   const whole = Math.max(
     Number.MIN_VALUE,
     planned.reduce((sum, { weight }) => sum + weight, 0),
@@ -110,7 +110,7 @@ export async function runStudy(plan: StudyPlan, options: StudyOptions = {}): Pro
   };
 }
 
-/** Seed by seed at each rate, so that a study which is cut short has all policies at its last rate. */
+/** Seed by seed at each rate, so an interrupted study has all policies at its last rate. */
 async function plannedRuns({ workloads, policies, seeds }: StudyPlan): Promise<PlannedRun[]> {
   const configs = new Map<Policy, EffectiveConfig>();
   for (const policy of policies)
@@ -125,7 +125,7 @@ async function plannedRuns({ workloads, policies, seeds }: StudyPlan): Promise<P
   });
 }
 
-/** @throws SluiceError what is wrong with it; FLAG_VALUE where it has plugins that simulated time cannot wait for */
+/** @throws SluiceError for a faulty configuration; FLAG_VALUE for plugins that virtual time cannot wait for */
 async function playable(policy: string, source: ConfigSource): Promise<EffectiveConfig> {
   const config = await checkedConfig(source, silentLogger);
   const instances = instancesOf(config, { clock: new VirtualClock(), random: new SeededRandom(1), log: silentLogger });
@@ -144,7 +144,10 @@ async function playable(policy: string, source: ConfigSource): Promise<Effective
   }
 }
 
-/** Of the run with the most requests among those that the scheduler decides, but not of one that takes long: it is run again. */
+/**
+ * The speed of the largest run of at most `SPEED_REQUESTS` requests that the scheduler decides, else of the smallest run. The
+ * measurement repeats the run, so a long one would take too long.
+ */
 async function studySpeed(planned: readonly PlannedRun[], signal: AbortSignal | undefined): Promise<Speed | undefined> {
   const candidates = planned.filter(({ config }) => config !== undefined).sort((a, b) => b.weight - a.weight);
   const one = candidates.find(({ weight }) => weight <= SPEED_REQUESTS) ?? candidates.at(-1);
@@ -153,7 +156,7 @@ async function studySpeed(planned: readonly PlannedRun[], signal: AbortSignal | 
 
 const SPEED_REQUESTS = 20_000;
 
-/** @returns undefined when it was cut short */
+/** @returns undefined when it was interrupted */
 async function played(
   planned: PlannedRun,
   samples: boolean,
@@ -169,7 +172,7 @@ async function played(
   return { result: { ...named, ...run.figures(), seconds }, requests: run.requests };
 }
 
-/** A planned workload, but for what decides. */
+/** The options of a planned workload, without the policy. */
 export function runOptions(workload: PlannedWorkload, rate: number, seed: number): Omit<RunOptions, "decides"> {
   const { definition, durationMs, servers, preset, scrapeIntervalMs, metricsLagMs, bytesPerToken } = workload;
   const config = {
@@ -184,11 +187,11 @@ export function runOptions(workload: PlannedWorkload, rate: number, seed: number
   };
 }
 
-/** Where arrivals are what the rate says they are. */
+/** The unit of workloads whose arrivals follow the rate exactly. */
 const PLAIN = "requests/s";
-/** Milliseconds after which every request is answered: only what waits for answers by its nature depends on it. */
+/** Assumed duration of every answer, in milliseconds: only requests that wait for answers depend on it. */
 const ANSWER_MS = 10_000;
-/** Requests that are counted at most, then the rest of the time is taken for alike. */
+/** The most requests that are counted; the rest of the time is assumed to be the same. */
 const MOST_COUNTED = 20_000;
 
 interface ExpectedOptions {
@@ -199,8 +202,8 @@ interface ExpectedOptions {
 }
 
 /**
- * About how many requests a run has at each of the rates. A rate of something else than requests is tried out, without
- * servers, at the lowest one; the others are taken to be in proportion.
+ * The approximate number of requests of a run at each of the rates. A workload with another unit is tried without servers at
+ * its lowest rate; the other rates are assumed to be in proportion.
  */
 export function expectedRequests({ definition, rates, durationMs, servers }: ExpectedOptions): readonly number[] {
   const { rate: warmRate = 0, durationMs: warmMs = 0 } = definition.warmUp ?? {};

@@ -2,9 +2,9 @@ import { getConnInfo } from "@hono/node-server/conninfo";
 import { Hono } from "hono";
 import { CONTENT_TYPES, type ExpositionFormat, negotiateFormat } from "../../base/telemetry/exposition.ts";
 
-/** Who asks, for the check that guards a path. */
+/** A request to the admin port, as the access check sees it. */
 export interface AdminRequest {
-  /** Address of the peer, as the socket knows it. */
+  /** Address of the peer, from the socket. */
   readonly peer: string;
   readonly method: string;
   readonly path: string;
@@ -14,40 +14,41 @@ export interface AdminRequest {
   readonly authorization: string | undefined;
 }
 
-/** Undefined = allowed; else what to answer. */
+/** Undefined: the request is allowed. Otherwise: the status and the message of the answer. */
 export type AccessVerdict = { readonly status: 401 | 403 | 500; readonly message: string } | undefined;
 
-/** Decides about every request to the admin port; whoever starts the port passes one in. */
+/** Decides about every request to the admin port. The code that starts the port passes it in. */
 export type Authorize = (request: AdminRequest) => AccessVerdict | Promise<AccessVerdict>;
 
-/** Whether an address is this machine talking to itself. */
+/** True for a loopback address (IPv4, IPv6, or IPv4 mapped into IPv6). */
 export function isLoopback(address: string): boolean {
   const plain = address.startsWith("::ffff:") ? address.slice(7) : address;
   return plain === "::1" || plain.startsWith("127.");
 }
 
 /**
- * The rule without authentication (docs/spec/decisions.md#debug-and-page): `/metrics` and health answer everyone, `/debug` and the page
- * answer loopback peers only.
- * @param open answer everyone everything (`--debug-open`)
+ * The rule without authentication (docs/spec/decisions.md#debug-and-page): `/metrics` and health answer every peer. `/debug`
+ * and the page answer loopback peers only.
+ * @param open answer every request of every peer (`--debug-open`)
  */
 export function loopbackOnly(open: boolean): Authorize {
   return ({ peer, path, host }) => {
     if (open || PUBLIC.has(path)) return undefined;
     if (!isLoopback(peer))
       return { status: 403, message: `${path} answers loopback peers only; start with --debug-open to change that` };
-    // A page from elsewhere can make a browser here ask us under a name of its own; it cannot make it say localhost.
+    // A foreign web page can make a browser on this machine send requests to us under the page's host name, but not as
+    // localhost.
     if (host !== undefined && !ADDRESS.test(host))
       return { status: 403, message: `${path} is asked for by address or as localhost, not as ${host.slice(0, 100)}` };
     return undefined;
   };
 }
 
-/** A host without a name that somebody else could own: an IP, or localhost, each with or without a port. */
+/** A host that no foreign site can own: an IP address or localhost, each with or without a port. */
 const ADDRESS = /^(localhost|[\d.]+|\[[\da-fA-F:.]+\])(:\d+)?$/;
 const PUBLIC: ReadonlySet<string> = new Set(["/metrics", "/healthz", "/ready"]);
 
-/** An app that asks `authorize` about every request, and has `/metrics` in the format the scraper prefers. */
+/** An app that passes every request to `authorize` and serves `/metrics` in the format that the scraper prefers. */
 export function guardedApp(authorize: Authorize, metrics: (format: ExpositionFormat) => string): Hono {
   const app = new Hono();
   app.use(async (context, next) => {
@@ -59,7 +60,7 @@ export function guardedApp(authorize: Authorize, metrics: (format: ExpositionFor
       authorization: context.req.header("authorization"),
     });
     if (verdict === undefined) return next();
-    // Clients learn from it what to send (RFC 9110, 11.6.1).
+    // The header tells clients which kind of credentials to send (RFC 9110, 11.6.1).
     if (verdict.status === 401) context.header("www-authenticate", "Bearer");
     return context.text(`${verdict.message}\n`, verdict.status);
   });

@@ -7,22 +7,24 @@ import { explain } from "../../picker/decisions/explain.ts";
 import { recordJson } from "../../picker/decisions/explain-record.ts";
 import type { AdminViews, BacklogPicture } from "./views.ts";
 
-/** Endpoints on the page and in one answer of `/debug/endpoints`. */
+/** The most endpoints on the page and in one answer of `/debug/endpoints`. */
 const MAX_SHOWN = 1000;
-/** Characters of one answer with full records: `sluice explain` takes 16 MiB, and a character has three bytes at most. */
+/**
+ * Limit of one answer with full records, in characters. `sluice explain` takes 16 MiB, and a character has three bytes at most.
+ */
 const MAX_FULL_ANSWER = 5 << 20;
-/** Decisions in one picture of the page. */
+/** The most decisions in one picture of the page. */
 const PICTURED = 40;
 
-/** Characters of a request id, at least, that stand for all of it: as many as people read off a log line. */
+/** The shortest start of a request id that may name it, in characters: as many as people read off a log line. */
 const SHORTEST_START = 8;
-/** Request ids that are named where several begin alike. */
+/** The most request ids in a list of ids with the same start. */
 const MAX_NAMED = 10;
 
 /**
- * Joins what the admin pages show from the rooms that own it.
+ * Joins the data that the admin pages show from the rooms that own the data.
  * @param name of the pool or the process, for the page's title
- * @param backlog what waits in front of the endpoints, where somebody knows
+ * @param backlog the queue in front of the endpoints; absent when no dispatcher runs in this process
  */
 export function viewsOf(
   core: InferenceCore,
@@ -112,7 +114,7 @@ function pictured(record: DecisionRecord): object {
   };
 }
 
-/** One plugin in `/debug/plugins/state` (scheduling 9.2): with its state, or why there is none. */
+/** One plugin in `/debug/plugins/state` (scheduling 9.2): its state, or the reason why it has none. */
 interface ShownState {
   readonly name: string;
   readonly type: string;
@@ -123,7 +125,7 @@ interface ShownState {
 /** The longest state shown, in characters of JSON. */
 const MAX_STATE = 1024 * 1024;
 
-/** What plugins say of themselves, by instance name; where one name stands for two, the one with a state is shown. */
+/** The states that plugins report, by instance name. When two plugins share a name, the one with a state is shown. */
 export function pluginStates(plugins: Iterable<PluginState>): Readonly<Record<string, ShownState>> {
   const shown = new Map<string, ShownState>();
   for (const { name, type, state } of plugins)

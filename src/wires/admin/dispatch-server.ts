@@ -6,29 +6,29 @@ import type { ExpositionFormat } from "../../base/telemetry/exposition.ts";
 import { type Authorize, guardedApp } from "./access.ts";
 import { listen, shut } from "./listen.ts";
 
-/** What the Async Processor shows of itself; `commands/dispatch` joins it from the rooms that own the data. */
+/** The data that the Async Processor shows; `commands/dispatch` joins it from the rooms that own the data. */
 export interface DispatchViews {
   /** The page of `/metrics`. */
   metrics(format: ExpositionFormat): string;
-  /** True from the moment messages are taken until the process is told to end. */
+  /** True from the first claim of messages until the process receives a signal to end. */
   ready(): boolean;
-  /** Rejects with the reason while requests cannot be claimed or results cannot be written. Settles some time. */
+  /** Rejects with the reason while messages cannot be claimed or results cannot be written. Always settles. */
   check(): Promise<void>;
-  /** Every gate with its reading, what it allows, and why it is closed. */
+  /** Every gate with its reading, the budget that it allows, and the reason why it is closed. */
   gates(): object | Promise<object>;
-  /** Every queue with what is in it. */
+  /** Every queue with its contents. */
   queues(): object | Promise<object>;
 }
 
 interface DispatchAdminOptions {
   readonly host: string;
-  /** 0 = any. */
+  /** 0 = any free port. */
   readonly healthPort: number;
-  /** 0 = any. */
+  /** 0 = any free port. */
   readonly metricsPort: number;
   readonly clock: Clock;
   readonly views: DispatchViews;
-  /** Asked about everything on the metrics port; probes answer everyone. */
+  /** Decides about every request to the metrics port. The probes answer every peer. */
   readonly authorize: Authorize;
 }
 
@@ -39,9 +39,8 @@ export interface DispatchAdmin {
 }
 
 /**
- * Serves `/healthz` and `/readyz` on one port, `/metrics`, `/debug/gates` and `/debug/queues` on another
- * (async-processor 8.3).
- * @throws SluiceError LISTEN_FAILED when a port cannot be had; the other one is free again then
+ * Serves `/healthz` and `/readyz` on one port, `/metrics`, `/debug/gates` and `/debug/queues` on another (async-processor 8.3).
+ * @throws SluiceError LISTEN_FAILED when a port is not available; the function then frees the other port
  */
 export async function startDispatchAdmin(options: DispatchAdminOptions): Promise<DispatchAdmin> {
   const { host, views, clock, authorize } = options;
@@ -85,19 +84,19 @@ function metricsApp(views: DispatchViews, authorize: Authorize): Hono {
 /** Milliseconds that a probe waits for the broker (async-processor 8.3). */
 const LIMIT = 3_000;
 
-/** Asks the broker whether it can be reached, once at a time however many probes want to know. */
+/** Checks whether the broker answers. Probes that arrive during a check share that check. */
 class ReadinessCheck {
   readonly #check: () => Promise<void>;
   readonly #clock: Clock;
   #running: Promise<string | undefined> | undefined;
 
-  /** @param check rejects with what is wrong; settles some time */
+  /** @param check rejects with the reason when the broker fails; always settles */
   constructor(check: () => Promise<void>, clock: Clock) {
     this.#check = check;
     this.#clock = clock;
   }
 
-  /** What is wrong; undefined = nothing. Never rejects, and takes no longer than 3 s. */
+  /** The reason why the broker is not available; undefined when it is. Never rejects, and takes at most 3 s. */
   problem(): Promise<string | undefined> {
     const asked = this.#running ?? this.#begin();
     return new Promise((resolve) => {

@@ -4,10 +4,10 @@ import type { Clock, Timer } from "../../base/clock/clock.ts";
 const INTERVAL_MS = 500;
 /** Readers at one time; the next one is refused. */
 const MAX_READERS = 32;
-/** A reader that leaves this much unread is dropped. */
+/** The stream drops a reader that leaves this many pictures unread. */
 const MAX_BACKLOG = 64;
 
-/** Sends the page a picture of the state twice a second, to as many readers as are there and none when there is none. */
+/** Sends a picture of the state to every reader twice a second. The timer runs only while there is a reader. */
 export class EventStream<T> {
   readonly #clock: Clock;
   readonly #picture: (since: T | undefined) => { readonly data: string; readonly mark: T };
@@ -15,7 +15,7 @@ export class EventStream<T> {
   #timer: Timer | undefined;
 
   /**
-   * @param picture renders what happened since a mark (undefined: a first picture) as one line, and the mark reached
+   * @param picture renders the events since a mark as one line, and returns the new mark; undefined asks for a first picture
    */
   constructor(clock: Clock, picture: (since: T | undefined) => { readonly data: string; readonly mark: T }) {
     this.#clock = clock;
@@ -26,7 +26,7 @@ export class EventStream<T> {
     return this.#readers.size;
   }
 
-  /** A body for one reader, or undefined when there are too many. */
+  /** A body for one reader; undefined when `MAX_READERS` are connected. */
   open(): ReadableStream<Uint8Array> | undefined {
     if (this.#readers.size >= MAX_READERS) return undefined;
     let reader: { controller: ReadableStreamDefaultController<Uint8Array>; mark: T | undefined } | undefined;
@@ -73,7 +73,7 @@ export class EventStream<T> {
     try {
       reader.controller.close();
     } catch {
-      // Already closed by the reader's side.
+      // The reader has closed the stream already.
     }
   }
 }

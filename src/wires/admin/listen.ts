@@ -5,20 +5,20 @@ import { serve } from "@hono/node-server";
 import type { Hono } from "hono";
 import { SluiceError } from "../../base/inference/errors.ts";
 
-/** How TLS is spoken on the admin port; PEM texts. */
+/** The TLS settings of the admin port; certificates and keys are PEM texts. */
 export interface AdminTls {
   readonly cert: string;
   readonly key: string;
-  /** Clients must show a certificate that one of these has signed; absent = they need none. */
+  /** Clients must show a certificate that one of these authorities signed; absent = clients need no certificate. */
   readonly clientCa?: string | undefined;
   readonly minVersion?: "TLSv1.2" | "TLSv1.3" | undefined;
-  /** OpenSSL's names, colons between them. */
+  /** OpenSSL's names, separated by colons. */
   readonly ciphers?: string | undefined;
 }
 
 export interface ListenOptions {
   readonly host: string;
-  /** 0 = any. */
+  /** 0 = any free port. */
   readonly port: number;
   /** Absent = plain HTTP. */
   readonly tls?: AdminTls | undefined;
@@ -26,8 +26,8 @@ export interface ListenOptions {
 
 /**
  * Serves `app`.
- * @param what it serves, for the message: "the admin pages"
- * @throws SluiceError LISTEN_FAILED when the port cannot be had
+ * @param what name of the served app for the error message, such as "the admin pages"
+ * @throws SluiceError LISTEN_FAILED when the port is not available
  */
 export function listen(app: Hono, { host, port, tls }: ListenOptions, what: string): Promise<Server> {
   return new Promise((resolve, reject) => {
@@ -59,7 +59,7 @@ export function tlsSettings({ cert, key, clientCa, minVersion, ciphers }: AdminT
   };
 }
 
-/** Takes no more connections and cuts those there are. */
+/** Accepts no more connections and cuts the open ones. */
 export function shut(server: Server): Promise<void> {
   return new Promise((resolve) => {
     server.close(() => resolve());

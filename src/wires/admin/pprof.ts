@@ -4,22 +4,22 @@ import { WIRE, Writer } from "../../base/grpc/protobuf.ts";
 export interface CallFrame {
   readonly functionName: string;
   readonly url: string;
-  /** From 0 up; -1 where there is none. */
+  /** Counts from 0; -1 = unknown. */
   readonly lineNumber: number;
 }
 
-/** What was measured on one stack. */
+/** The measured values of one stack. */
 export interface StackSample {
   /** Innermost function first. */
   readonly frames: readonly CallFrame[];
-  /** One value per type. */
+  /** One value for each of `ProfileHead.types`. */
   readonly values: readonly number[];
 }
 
 export interface ProfileHead {
-  /** What the values are, such as `cpu` in `nanoseconds`. */
+  /** The meaning and the unit of each value, such as `cpu` in `nanoseconds`. */
   readonly types: readonly (readonly [type: string, unit: string])[];
-  /** What was counted to decide when to sample, and how much of it lies between two samples. */
+  /** The quantity that triggers samples, and its amount between two samples. */
   readonly periodType: readonly [type: string, unit: string];
   readonly period: number;
   /** Wall-clock milliseconds of the start, and the length in milliseconds. */
@@ -47,14 +47,17 @@ const FUNCTION = { id: 1, name: 2, filename: 4, startLine: 5 };
 const NANOSECONDS = 1e6;
 
 /**
- * A profile as pprof reads it, a `perftools.profiles.Profile`, not compressed. Every function is one location, at the line
- * where it begins.
+ * Encodes a `perftools.profiles.Profile` for pprof, without compression. Every function is one location, at the line where the
+ * function begins.
  */
 export function encodeProfile(head: ProfileHead, samples: readonly StackSample[]): Uint8Array {
   return new Encoding().encode(head, samples);
 }
 
-/** One encoding. Its writer works back to front, so lists are written in reverse and the strings, known last, come first. */
+/**
+ * One encoding. The writer works back to front, so it writes lists in reverse order. The strings are complete last and come
+ * first.
+ */
 class Encoding {
   readonly #writer = new Writer();
   readonly #strings = new Map<string, number>([["", 0]]);
@@ -88,7 +91,7 @@ class Encoding {
     this.#close(PROFILE.sample, mark);
   }
 
-  /** The function, and the location of the same number. */
+  /** Writes the function, and the location with the same number. */
   #function(id: number, { functionName, url, lineNumber }: CallFrame): void {
     const line = lineNumber + 1;
     let mark = this.#writer.length;

@@ -28,7 +28,7 @@ async function openSession(): Promise<InspectorSession | undefined> {
   }
 }
 
-/** Profiles this process with V8's own samplers, in pprof's format. Costs nothing while no profile is taken. */
+/** Profiles this process with V8's samplers, in pprof's format. Costs nothing while no profile runs. */
 export function inspectorProfiler(
   clock: Clock,
   open: () => Promise<InspectorSession | undefined> = openSession,
@@ -46,7 +46,7 @@ export function inspectorProfiler(
         const startMs = clock.wall();
         const start = clock.now();
         const wait = async (): Promise<number> => {
-          // Someone who has left wants the profile to end, not to fail.
+          // When the client leaves, the profile ends early. That is no failure.
           await delay(clock, seconds * 1000, signal).catch(() => {});
           return clock.now() - start;
         };
@@ -60,7 +60,7 @@ export function inspectorProfiler(
   };
 }
 
-/** What both kinds need: the session, when it began, and the wait that says how long it was. */
+/** The inputs of both kinds: the session, its start, and a wait that returns the duration. */
 type Taking = (session: InspectorSession, startMs: number, wait: () => Promise<number>) => Promise<Uint8Array>;
 
 const cpu: Taking = async (session, startMs, wait) => {
@@ -99,7 +99,7 @@ const heap: Taking = async (session, startMs, wait) => {
   return encodeProfile(head, heapSamples(profile.head));
 };
 
-/** The stacks of a CPU profile with their samples and time; waiting for events is no use of CPU and left out. */
+/** The stacks of a CPU profile with their samples and time. Time spent waiting for events is no CPU time and is left out. */
 export function cpuSamples({ nodes, samples = [], timeDeltas = [] }: CpuProfiler.Profile): StackSample[] {
   const parents = new Map<number, number>();
   const byId = new Map(nodes.map((node) => [node.id, node]));

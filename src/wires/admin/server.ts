@@ -19,13 +19,13 @@ interface AdminOptions extends ListenOptions {
 export interface AdminServer {
   readonly host: string;
   readonly port: number;
-  /** New connections are shown another certificate. Throws what the TLS library says of a pair it cannot use. */
+  /** Sets the certificate for new connections. Throws the error of the TLS library when the pair is not usable. */
   useTlsPair(pair: { readonly cert: string; readonly key: string }): void;
   close(): Promise<void>;
 }
 
 const PAGE = readFileSync(new URL("./page.html", import.meta.url), "utf8");
-/** The latest decisions that a list shows. */
+/** The most decisions in a list. */
 const LISTED = 100;
 const PATHS =
   "/metrics /healthz /ready /debug/endpoints /debug/decisions /debug/decisions/ID /debug/plugins/state /debug/models /debug/pprof/";
@@ -35,7 +35,7 @@ const NO_FULL_RECORD =
 
 /**
  * Serves `/metrics`, `/debug/...`, health and the page.
- * @throws SluiceError LISTEN_FAILED when the port cannot be had
+ * @throws SluiceError LISTEN_FAILED when the port is not available
  */
 export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
   const { views, authorize, clock } = options;
@@ -104,7 +104,7 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
   };
 }
 
-/** What can be profiled: where CPU time goes, and what was allocated and stays. */
+/** The kinds of profiles: where CPU time goes, and allocations that are still alive. */
 export type ProfileKind = "profile" | "heap";
 
 /** Takes profiles of this process. */
@@ -120,11 +120,11 @@ export interface Profiler {
   ): Promise<Uint8Array<ArrayBuffer> | "busy" | "unavailable">;
 }
 
-/** As many as Go's own handler takes without being asked, and the most. */
+/** Seconds of a profile without a `seconds` parameter; for the CPU as in Go's handler. */
 const DEFAULT_SECONDS: Readonly<Record<ProfileKind, number>> = { profile: 30, heap: 10 };
 const MAX_SECONDS = 60;
 
-/** Of the profiles that Go programs offer, those that this runtime has nothing for (epp-protocol 15.3). */
+/** Profiles of Go programs that Node.js cannot provide (epp-protocol 15.3). */
 const GO_ONLY = ["goroutine", "allocs", "threadcreate", "block", "mutex"] as const;
 
 const INDEX = `profiles of this process, in pprof format; seconds is 1 to ${MAX_SECONDS}

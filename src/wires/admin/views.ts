@@ -9,29 +9,33 @@ export interface AdminViews {
   endpoints(): object;
   /** The newest decisions first, at most `count`. */
   decisions(count: number): readonly object[];
-  /** One decision, explained; by its number, the request's `x-request-id`, or how that begins where no other begins so. */
+  /**
+   * One decision, explained. `id`: its number, the `x-request-id`, or the start of an `x-request-id` if no other has that
+   * start.
+   */
   decision(id: string): object | undefined;
-  /** The request ids that begin so, the newest first; none for a text that is too short to stand for one. */
+  /** The request ids that begin with `start`, newest first; none when `start` is too short to name one. */
   requestIds(start: string): readonly string[];
-  /** Everything that decision depended on, as JSON; null when no full record of it is kept, undefined when it is unknown. */
+  /** All inputs of that decision, as JSON; null when its full record is not kept, undefined when the decision is unknown. */
   fullDecision(id: string): string | null | undefined;
   /**
-   * The decisions after record number `since` of which everything was kept, as `fullDecision`, oldest first; where they
-   * are more than fits an answer, the newest of them.
+   * The full records after record number `since`, each as `fullDecision`, oldest first. When they are more than fits an answer:
+   * the newest of them.
    */
   fullDecisions(since: number): readonly string[];
-  /** What the plugins say of themselves: `{timestamp, plugins}` (scheduling 9.2). */
+  /** The states that the plugins report: `{timestamp, plugins}` (scheduling 9.2). */
   pluginStates(): object;
-  /** What was learned of each model's text: `{models, otherBytesPerToken}`. */
+  /** The learned bytes per token of each model: `{models, otherBytesPerToken}`. */
   models(): object;
   /**
-   * What the page shows as one line of JSON: endpoints, the decisions after record number `since`, and a backlog if there is one.
+   * The data of the page as one line of JSON: endpoints, the decisions after record number `since`, and a backlog if there is
+   * one.
    * @returns the line and the number of the newest record in it
    */
   picture(since: number | undefined): { readonly data: string; readonly mark: number };
 }
 
-/** How a queue in front of the endpoints stands, for the page; figures are undefined while the dispatcher says nothing. */
+/** The state of a queue in front of the endpoints, for the page. Figures are undefined while the dispatcher reports none. */
 export interface BacklogPicture {
   readonly waiting: number;
   readonly inFlight: number | undefined;

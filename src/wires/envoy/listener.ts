@@ -3,14 +3,14 @@ import { HEADER } from "../../base/inference/headers.ts";
 import type { BootstrapPlan } from "./plan.ts";
 import { address, commented, type Tree, typed } from "./tree.ts";
 
-/** Where a whole request waits in Envoy, as much of it as the picker takes (`maxRequestBodyBytes`). */
+/** Bytes of a whole request body that Envoy may hold: as many as the picker takes (`maxRequestBodyBytes`). */
 const WHOLE_BODY = 32 << 20;
 const SOME_CHUNKS = 1 << 20;
 
-/** After the first attempt; a picker had better list that many more. */
+/** Retries after the first attempt. The picker should list as many further endpoints. */
 export const MAX_RETRIES = 2;
 
-/** Answers may be silent for long: a model that thinks sends nothing. */
+/** A model server may be silent for long: a model that thinks sends nothing. */
 const IDLE = "3600s";
 
 /** Only the picker and the proxy write these (epp-protocol 7, 8, 10.8). */
@@ -73,7 +73,7 @@ function connectionManager(plan: BootstrapPlan): Tree {
   };
 }
 
-/** How often the fallback policy, which draws by chance, may draw again for a server that was not tried yet. */
+/** How often the fallback policy may draw again. It draws by chance, so it may draw a server that was already tried. */
 const HOST_DRAWS = 30;
 
 function route({ variant }: BootstrapPlan): Tree {
@@ -105,7 +105,7 @@ function route({ variant }: BootstrapPlan): Tree {
 const NAMESPACE = "envoy.lb";
 const HINT_NAMESPACE = "envoy.lb.subset_hint";
 
-/** Response header that carries the address of the served endpoint from the router to `header_to_metadata`. */
+/** Response header that carries the address of the endpoint that served from the router to `header_to_metadata`. */
 const UPSTREAM_ADDRESS = "x-upstream-address";
 
 /** The HTTP filters, in the order in which a request meets them; a response meets them in reverse. */
@@ -122,7 +122,7 @@ function httpFilters(plan: BootstrapPlan): Tree {
   return filters;
 }
 
-/** What a route has to add for the served report, where that needs a header. */
+/** The header that a route adds for the served report, when the report needs a header. */
 function servedHeader(plan: BootstrapPlan): Tree | undefined {
   if (plan.servedReport !== "header") return undefined;
   return commented("The router adds it before the filters see the response; header_to_metadata takes it away again.", [

@@ -4,7 +4,7 @@ import { GROUP, type InferencePool } from "../../pool/resources/objects.ts";
 import { effectivePort } from "../../pool/resources/pool-mapping.ts";
 import type { BootstrapOptions, PickerTls, SocketAddress } from "./options.ts";
 
-/** Everything about a bootstrap that had to be decided; the rest is writing it down. */
+/** A bootstrap with every decision made; the renderer only writes it down. */
 export interface BootstrapPlan extends BootstrapOptions {
   readonly picker: SocketAddress;
   readonly tls: PickerTls | undefined;
@@ -12,9 +12,9 @@ export interface BootstrapPlan extends BootstrapOptions {
   readonly requestBodyMode: "full-duplex" | "buffered";
   /** The model servers speak HTTP/2 without TLS. */
   readonly h2c: boolean;
-  /** How the served endpoint comes back to the picker (envoy-data-plane 2.4). */
+  /** How the picker learns which endpoint served (envoy-data-plane 2.4). */
   readonly servedReport: "selected-host" | "attribute" | "header";
-  /** What of the pool's wishes Envoy cannot keep, in sentences. */
+  /** The settings of the pool that Envoy cannot follow, in sentences. */
   readonly warnings: readonly string[];
 }
 
@@ -51,7 +51,7 @@ export function planBootstrap(options: BootstrapOptions): BootstrapPlan {
   };
 }
 
-/** `selected_host_key` is rejected at load time before 1.38; the attribute works with every release and cluster. */
+/** Releases before 1.38 reject `selected_host_key` at load time. The attribute works with every release and cluster. */
 function servedReport({ variant, envoyVersion }: BootstrapOptions): BootstrapPlan["servedReport"] {
   if (variant === "subset-hint") return "header";
   return variant === "override-host" && envoyVersion >= "1.38" ? "selected-host" : "attribute";

@@ -10,7 +10,7 @@ export type Tree =
   | readonly Tree[]
   | { readonly [key: string]: Tree | undefined };
 
-/** A member with the reason for it: the text stands above its key, or above the item in a list. */
+/** A member with the reason for it. The YAML shows the reason above the key, or above the item in a list. */
 class Commented {
   readonly comment: string;
   readonly value: Tree;
@@ -78,7 +78,7 @@ function mapping(members: { readonly [key: string]: Tree | undefined }): YAMLMap
   return made;
 }
 
-/** Collections of collections stay in blocks beyond two levels: they are what a person edits. */
+/** Collections that are nested deeper than two levels stay in blocks, because people edit them. */
 function fitsOneLine(collection: YAMLMap | YAMLSeq): boolean {
   const parts = childrenOf(collection);
   if (parts.some((part) => part.commentBefore || (isCollection(part) && !part.flow))) return false;
@@ -97,12 +97,14 @@ function childrenOf(collection: YAMLMap | YAMLSeq): Node[] {
   return (collection.items as Pair<Node, Node>[]).flatMap(({ key, value }) => (value === null ? [key] : [key, value]));
 }
 
-/** A comment's lines as `yaml` wants them: each with a leading blank, wrapped between words; control characters gone. */
+/**
+ * The lines of a comment as `yaml` needs them: each with a leading blank, wrapped between words, without control characters.
+ */
 function comment(text: string): string {
   const lines: string[] = [];
   for (const paragraph of text.split("\n")) {
     let line = "";
-    // An indented line is a command: it is not wrapped.
+    // An indented line is a command, which must not be wrapped.
     const words = paragraph.startsWith(" ") ? [paragraph] : paragraph.split(" ");
     for (const word of words) {
       if (line !== "" && line.length + 1 + word.length > WIDTH) {
@@ -117,7 +119,7 @@ function comment(text: string): string {
   return lines.map((line) => ` ${line.replace(/[\u0000-\u001f\u007f\u0085\u2028\u2029]/g, " ")}`).join("\n");
 }
 
-/** A message of Envoy's API with its type, as `typed_config` wants it. @param type without the `envoy.` in front */
+/** A message of Envoy's API with its type, as `typed_config` needs it. @param type without the leading `envoy.` */
 export function typed(type: string, members: { readonly [key: string]: Tree | undefined } = {}): Tree {
   return { "@type": `type.googleapis.com/envoy.${type}`, ...members };
 }

@@ -4,7 +4,7 @@ import type { GrpcStream } from "../../base/grpc/transport.ts";
 import type { CommonReply, HeaderChanges, ImmediateReply, Phase, Struct } from "./messages.ts";
 import { writeStruct } from "./metadata.ts";
 
-// Tags: field number << 3 | wire type. The writer works back to front, so every function names the last field first.
+// Tags: field number << 3 | wire type. The writer works back to front, so every function writes the last field first.
 const LEN_1 = 0x0a;
 const LEN_2 = 0x12;
 const LEN_3 = 0x1a;
@@ -46,7 +46,7 @@ export function encodeTrailersReply(
 }
 
 /**
- * Asks for more time before the next reply, with its gRPC prefix: a response that holds nothing else (envoy-data-plane 1.6).
+ * Asks for more time before the next reply: a response without any other field, with its gRPC prefix (envoy-data-plane 1.6).
  * @param ms whole milliseconds, at least 1
  */
 export function encodeTimeoutOverride(writer: Writer, ms: number): Uint8Array {
@@ -65,7 +65,7 @@ export function encodeTimeoutOverride(writer: Writer, ms: number): Uint8Array {
   return finishFramed(writer);
 }
 
-/** An answer in place of the model server's, with its gRPC prefix. Nothing may follow it on the stream. */
+/** An answer in place of the model server's answer, with its gRPC prefix. It must be the last message on the stream. */
 export function encodeImmediateReply(writer: Writer, reply: ImmediateReply): Uint8Array {
   writer.begin();
   writer.bytes(reply.body);
@@ -79,7 +79,7 @@ export function encodeImmediateReply(writer: Writer, reply: ImmediateReply): Uin
   return finishFramed(writer);
 }
 
-/** The field `dynamic_metadata`; nothing at all without metadata. */
+/** Writes the field `dynamic_metadata`; writes nothing without metadata. */
 function writeMetadata(writer: Writer, metadata: Struct | undefined): void {
   if (metadata === undefined) return;
   const mark = writer.length;
@@ -87,7 +87,7 @@ function writeMetadata(writer: Writer, metadata: Struct | undefined): void {
   writer.close(DYNAMIC_METADATA, mark);
 }
 
-/** What a `CommonResponse` says about headers and route. */
+/** Writes the members of a `CommonResponse` for headers and route. */
 function writeChanges(writer: Writer, reply: CommonReply): void {
   if (reply.clearRouteCache === true) {
     writer.byte(1);
@@ -96,7 +96,7 @@ function writeChanges(writer: Writer, reply: CommonReply): void {
   writeHeaderMutation(writer, LEN_2, reply);
 }
 
-/** A `HeaderMutation` in the field `tag`; nothing at all when nothing changes. */
+/** Writes a `HeaderMutation` in the field `tag`; writes nothing when nothing changes. */
 function writeHeaderMutation(writer: Writer, tag: number, changes: HeaderChanges): void {
   const { set, remove } = changes;
   const mutation = writer.length;
@@ -125,7 +125,7 @@ function writeHeaderMutation(writer: Writer, tag: number, changes: HeaderChanges
   if (writer.length > mutation) writer.close(tag, mutation);
 }
 
-/** A text of one byte per character; an empty one is left out, as in every canonical encoding. */
+/** Writes a text of one byte per character. Leaves out an empty text, as every canonical encoding does. */
 function writeText(writer: Writer, tag: number, text: string): void {
   if (text === "") return;
   const mark = writer.length;
@@ -135,7 +135,7 @@ function writeText(writer: Writer, tag: number, text: string): void {
 
 /**
  * The message with its gRPC prefix.
- * @param following bytes of the message that are sent right behind, without being copied
+ * @param following number of body bytes of the message that the caller sends right behind, without a copy
  */
 function finishFramed(writer: Writer, following = 0): Uint8Array {
   prependPrefix(writer, following);
@@ -147,16 +147,16 @@ const BODY_RESPONSE = { request: 0x1a, response: 0x22 } as const;
 /** The most body bytes in one reply: some deployments cap messages at 64 KiB (envoy-data-plane 1.4(7), E-18). */
 export const MAX_BODY_CHUNK = 62_000;
 
-/** A body up to this size is copied behind its header, for one write instead of two; above, it is sent as it is. */
+/** A body up to this size is copied behind its header, so one write is enough. A longer body is sent without a copy. */
 const COPY_LIMIT = 8 * 1024;
 
 /**
- * Sends body bytes as `streamed_response` replies of at most 62,000 bytes each; no bytes at all are one empty reply.
- * Bytes are not copied unless they are few. The only dialect of FULL_DUPLEX_STREAMED, and of no other mode.
+ * Sends body bytes as `streamed_response` replies of at most 62,000 bytes each. An empty body is one empty reply. Only short
+ * bodies are copied. FULL_DUPLEX_STREAMED needs this form of reply, and no other mode allows it.
  * @param pieces the bytes in order, cut anywhere
- * @param endOfStream sets the flag on the last reply; legal only after the data plane has set it in this direction
+ * @param endOfStream sets the flag on the last reply; legal only after the proxy has set it in this direction
  * @param metadata dynamic metadata on the last reply
- * @returns false when more should wait for `whenWritable`
+ * @returns false when the caller must wait for `whenWritable` before it sends more
  */
 export function sendBody(
   stream: GrpcStream,
@@ -198,10 +198,10 @@ export function sendBody(
 }
 
 /**
- * Sends one `body` reply: the whole body of the mode BUFFERED, with what else that reply may change. Without bytes the
- * received body stays as it is, which is also the reply to a chunk in the mode STREAMED.
- * @param pieces the bytes in order, cut anywhere; not copied unless they are few
- * @returns false when more should wait for `whenWritable`
+ * Sends one `body` reply: the whole body of the mode BUFFERED, with the other changes that this reply may make. Without bytes
+ * the received body stays unchanged. That is also the reply to a chunk in the mode STREAMED.
+ * @param pieces the bytes in order, cut anywhere; copied only when they are few
+ * @returns false when the caller must wait for `whenWritable` before it sends more
  */
 export function sendWholeBody(
   stream: GrpcStream,
@@ -230,10 +230,10 @@ export function sendWholeBody(
 }
 
 /**
- * What stands in front of the body bytes of a chunk. Flag and metadata are written before the body, against the order of
- * the field numbers (decoders must not care), so that the body is the last thing in the message and need not be copied.
+ * The part of a message in front of the body bytes of a chunk. Flag and metadata come before the body, against the order of the
+ * field numbers (decoders must accept any order). So the body is last in the message and needs no copy.
  * @param size body bytes in this reply
- * @param following how many of them are sent behind it; the others are in the writer already
+ * @param following how many of them the caller sends behind the message; the writer already holds the others
  */
 function encodeChunkHeader(
   writer: Writer,

@@ -6,7 +6,7 @@ import { STREAM_METRICS } from "../../base/telemetry/process-metrics.ts";
 import { type MetricsRegistry, registerTable } from "../../base/telemetry/registry.ts";
 import { Notices } from "./notices.ts";
 
-/** What is shown of the ext_proc port. */
+/** The figures of the ext_proc port for the metrics page. */
 interface ExtProcCounts {
   /** Open streams. */
   readonly streams: number;
@@ -14,15 +14,15 @@ interface ExtProcCounts {
   readonly resets: number;
   /** Open connections. */
   readonly connections: number;
-  /** What was refused since the start, by kind. */
+  /** Refusals since the start, by kind. */
   readonly refused: Readonly<Record<(typeof REFUSED)[number], number>>;
 }
 
 const REFUSED = ["connections", "streams", "totalStreams", "certificate", "flood"] as const;
 
 /**
- * Shows streams, resets and what proxies were forgiven on the metrics page.
- * @returns stops showing them
+ * Shows streams, resets and tolerated faults of proxies on the metrics page.
+ * @returns a function that removes them from the page
  */
 export function showExtProc(
   { registry, metrics }: { readonly registry: MetricsRegistry; readonly metrics: Metrics },
@@ -46,7 +46,7 @@ export function showExtProc(
   });
 }
 
-/** `handler`, with the metrics of `--enable-grpc-stream-metrics`; once per registry. */
+/** Returns `handler` with the metrics of `--enable-grpc-stream-metrics`. Call it once for each registry. */
 export function countStreams(handler: GrpcHandler, registry: MetricsRegistry, clock: Clock): GrpcHandler {
   const { streamsInflight, streamDuration, streamsTotal } = registerTable(registry, STREAM_METRICS);
   const open = streamsInflight.with();

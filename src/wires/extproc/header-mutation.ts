@@ -2,40 +2,41 @@ import { CONTROL_HEADERS, HEADER, HeaderList, HOP_BY_HOP_HEADERS } from "../../b
 import type { HeaderChanges } from "./messages.ts";
 import type { WireOptions } from "./wire-options.ts";
 
-/** What a reply changes about headers: entries to set in order, and names to remove. */
+/** The header changes of a reply: entries to set in order, and names to remove. */
 export interface HeaderMutation extends HeaderChanges {
   readonly set: HeaderList;
   readonly remove: readonly string[];
 }
 
-/** What plugins want otherwise. */
+/** The changes that plugins ask for. */
 type Changes = Pick<RequestMutation, "added" | "removed">;
 
-/** Envoy refuses a mutation of more entries than its connection manager allows headers. */
+/** Envoy refuses a mutation with more entries than its connection manager allows headers. */
 const MAX_ENTRIES = 100;
 
 const NOTHING_REMOVED: readonly string[] = [];
 const CONTENT_LENGTH_REMOVED: readonly string[] = ["content-length"];
 
-/** What a header's name may be made of (RFC 9110 5.6.2), lower case. */
+/** The legal characters of a header name (RFC 9110 5.6.2), lower case. */
 const NAME = /^:?[!#$%&'*+.^_`|~0-9a-z-]+$/;
 
 export interface RequestMutation {
   readonly destination: string;
-  /** Bytes of the body forwarded; 0 writes no `Content-Length`. */
+  /** Bytes of the forwarded body; 0 writes no `Content-Length`. */
   readonly contentLength: number;
   /** The generated request id, when the client sent none. */
   readonly requestId: string | undefined;
-  /** What plugins set: wins over what was received, but not over the destination. */
+  /** Headers that plugins set. They replace received headers, but not the destination. */
   readonly added: HeaderList | undefined;
-  /** Names of received headers, lower case, that plugins leave out; at most 64. */
+  /** Names of received headers, lower case, that plugins remove; at most 64. */
   readonly removed?: readonly string[] | undefined;
 }
 
 /**
- * The mutation of a routed request: the destination, the length, the request id, what plugins set, then every header that
- * may be echoed; control headers that a client sent are removed. Source: epp-protocol 3.4, E-20 to E-27, D-26.
- * @param echoes whether unchanged headers are named: the option, but for bodies in the mode BUFFERED, which name none (epp-protocol 3.9)
+ * The mutation of a routed request: destination, length, request id, headers that plugins set, then every header that may be
+ * echoed. It removes control headers that a client sent. Source: epp-protocol 3.4, E-20 to E-27, D-26.
+ * @param echoes whether the mutation repeats unchanged headers: the value of the option, but false for the mode BUFFERED
+ *   (epp-protocol 3.9)
  */
 export function requestMutation(
   headers: HeaderList,
@@ -58,9 +59,9 @@ export function requestMutation(
 }
 
 /**
- * The mutation of response headers: the debug marker first, then what plugins set, then the echo. Source: epp-protocol
+ * The mutation of response headers: the debug marker, then the headers that plugins set, then the echo. Source: epp-protocol
  * 4.2, E-60, E-61.
- * @param lengthChanges the body may be rewritten on its way, so that a declared length does not hold
+ * @param lengthChanges the body may change later, so the declared length may be wrong
  */
 export function responseMutation(
   headers: HeaderList,
@@ -78,8 +79,8 @@ export function responseMutation(
 }
 
 /**
- * The control headers in a request, and what plugins leave out of it. Not the destination: it is overwritten, an ORIGINAL_DST
- * cluster reads it after us.
+ * The control headers of a request, and the headers that plugins remove. The destination stays: the picker overwrites it, and
+ * an ORIGINAL_DST cluster reads it later.
  */
 function removals(
   headers: HeaderList,
@@ -97,15 +98,15 @@ function removals(
   return remove;
 }
 
-/** Not what frames the message, belongs to the connection or to Envoy, nor the id by which a request is known. */
+/** False for headers that frame the message, belong to the connection or to Envoy, and for the request id. */
 function isRemovable(key: string): boolean {
   if (key.charCodeAt(0) === 0x3a || key.startsWith("x-envoy-") || HOP_BY_HOP_HEADERS.has(key)) return false;
   return key !== "host" && key !== "content-length" && key !== HEADER.requestId;
 }
 
 /**
- * Adds what plugins set, each name once with its last value. Left out is what Envoy refuses or what breaks the message: an
- * illegal name or value, a length, a header of the connection, a pseudo header other than `pseudo`.
+ * Adds the headers that plugins set, each name once with its last value. Leaves out headers that Envoy refuses or that break
+ * the message: an illegal name or value, a length, a header of the connection, a pseudo header other than `pseudo`.
  */
 function addAll(added: HeaderList, set: HeaderList, limit: number, reserved: string, pseudo: string): void {
   const { keys, values } = added;
@@ -119,7 +120,7 @@ function addAll(added: HeaderList, set: HeaderList, limit: number, reserved: str
   }
 }
 
-/** One byte per character, and none that would end the line. */
+/** One byte per character, and no byte that would end the line. */
 function isLegalValue(value: string): boolean {
   for (let i = 0; i < value.length; i++) {
     const code = value.charCodeAt(i);
@@ -128,7 +129,9 @@ function isLegalValue(value: string): boolean {
   return true;
 }
 
-/** Adds what may be echoed unchanged, up to `limit` entries in all: an echo changes nothing, so it is what gives way. */
+/**
+ * Adds the headers that may be echoed, up to `limit` entries in all. An echo changes nothing, so it comes last and gives way.
+ */
 function echo(
   headers: HeaderList,
   set: HeaderList,
@@ -142,13 +145,13 @@ function echo(
     const key = keys[i]!;
     const value = values[i]!;
     if (key.charCodeAt(0) === 0x3a && key !== ":path") continue;
-    // Envoy lets nobody set these, unchanged or not, and counts every attempt as a rejected mutation.
+    // Envoy rejects these headers in a mutation, even unchanged, and counts every attempt as a rejected mutation.
     if (key.startsWith("x-envoy-") || key === "host") continue;
     if (CONTROL_HEADERS.has(key) || key === reserved || key === "content-length") continue;
     if (HOP_BY_HOP_HEADERS.has(key) && !(key === "te" && value === "trailers")) continue;
     if (ownRequestId && key === HEADER.requestId) continue;
     if (removed?.includes(key) === true && isRemovable(key)) continue;
-    // Echoing one value of a repeated header would erase the others.
+    // The echo of one value of a repeated header would erase the other values.
     if (headers.isRepeated(key) || added?.keys.includes(key)) continue;
     append(set, key, value);
   }

@@ -31,19 +31,19 @@ export interface ProtocolConfig {
   readonly sendBodyWithoutWaitingForHeaderResponse: boolean;
 }
 
-/** `ProcessingRequest`: one message from the data plane. */
+/** `ProcessingRequest`: one message from the proxy. */
 export interface ProcessingRequest {
   readonly kind: RequestKind;
-  /** Of the kinds that carry headers or trailers; undefined otherwise. */
+  /** The headers or trailers, for the kinds that carry them; undefined for the other kinds. */
   readonly headers: HeaderList | undefined;
-  /** Of the body kinds, a view of `message`; empty otherwise. */
+  /** The body, a view of `message`, for the body kinds; empty for the other kinds. */
   readonly body: Uint8Array;
-  /** Of headers and bodies: nothing follows in this direction. False for trailers. */
+  /** For headers and bodies: true when nothing follows in this direction. Always false for trailers. */
   readonly endOfStream: boolean;
-  /** The data plane wants no replies on this stream. */
+  /** The proxy wants no replies on this stream. */
   readonly observabilityMode: boolean;
   readonly protocolConfig: ProtocolConfig | undefined;
-  /** The whole message as received. Envoy repeats metadata on every chunk, so it is decoded on demand (`metadataOf`). */
+  /** The whole message as received. Envoy repeats metadata on every chunk, so only `metadataOf` decodes it, on demand. */
   readonly message: Uint8Array;
 }
 
@@ -67,15 +67,15 @@ export interface HeaderChanges {
   readonly literalAppendAction?: boolean | undefined;
 }
 
-/** The reply to headers, or to a whole body: the one place in the mode BUFFERED where headers can still change. */
+/** The reply to headers, or to a whole body. In the mode BUFFERED no other reply can still change headers. */
 export interface CommonReply extends HeaderChanges {
-  /** Choose the route again; Envoy acts on it only next to a header change, and not in the response phase. */
+  /** Asks Envoy to choose the route again. Envoy obeys only next to a header change, and not in the response phase. */
   readonly clearRouteCache?: boolean | undefined;
-  /** By namespace; Envoy wants a struct for each, v0.3 without a namespace wrote a string at the top level. */
+  /** By namespace. Envoy requires a struct for each; v0.3 without a namespace wrote a string at the top level. */
   readonly dynamicMetadata?: Struct | undefined;
 }
 
-/** An answer given in place of the model server's. */
+/** An answer in place of the model server's answer. */
 export interface ImmediateReply extends HeaderChanges {
   /** A member of `type.v3.StatusCode`, which is not every HTTP status (418 and 499 are none). */
   readonly status: number;

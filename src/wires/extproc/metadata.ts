@@ -2,7 +2,7 @@ import { Reader, type Writer } from "../../base/grpc/protobuf.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import type { ProcessingRequest, Struct, StructValue } from "./messages.ts";
 
-// Tags: field number << 3 | wire type. A map entry is a message with key (1) and value (2); a Struct's fields, a map entry's
+// Tags: field number << 3 | wire type. A map entry is a message with key (1) and value (2). A Struct's fields, a map entry's
 // key and a ListValue's values are all field 1.
 const LEN_1 = 0x0a;
 const LEN_2 = 0x12;
@@ -13,8 +13,8 @@ const ATTRIBUTES = 0x4a;
 const ATTRIBUTE_NAMESPACE = "envoy.filters.http.ext_proc";
 
 /**
- * One namespace of `metadata_context.filter_metadata`, or undefined when the message does not carry it. Decoded anew on
- * each call; other namespaces are stepped over.
+ * One namespace of `metadata_context.filter_metadata`; undefined when the message does not carry it. Decodes again on each call
+ * and skips other namespaces.
  * @throws SluiceError PROTOBUF_MALFORMED
  */
 export function metadataOf(request: ProcessingRequest, namespace: string): Struct | undefined {
@@ -22,7 +22,7 @@ export function metadataOf(request: ProcessingRequest, namespace: string): Struc
 }
 
 /**
- * The same before it is decoded: a view of the message.
+ * The bytes that `metadataOf` decodes: a view of the message.
  * @throws SluiceError PROTOBUF_MALFORMED
  */
 export function metadataBytesOf(request: ProcessingRequest, namespace: string): Buffer | undefined {
@@ -46,8 +46,8 @@ export function metadataBytesOf(request: ProcessingRequest, namespace: string): 
 }
 
 /**
- * The attribute `upstream.address` (`ip:port` of the endpoint that answered), which Envoy adds to `response_headers` when
- * configured to; undefined otherwise.
+ * The attribute `upstream.address`: `ip:port` of the endpoint that answered. Envoy adds it to `response_headers` when its
+ * configuration asks for it; undefined otherwise.
  * @throws SluiceError PROTOBUF_MALFORMED
  */
 export function upstreamAddressOf(request: ProcessingRequest): string | undefined {
@@ -55,8 +55,8 @@ export function upstreamAddressOf(request: ProcessingRequest): string | undefine
 }
 
 /**
- * The attribute `source.address` (`ip:port` of the client as Envoy knows it), which Envoy adds to `request_headers` when
- * configured to; undefined otherwise.
+ * The attribute `source.address`: `ip:port` of the client as Envoy sees it. Envoy adds it to `request_headers` when its
+ * configuration asks for it; undefined otherwise.
  * @throws SluiceError PROTOBUF_MALFORMED
  */
 export function sourceAddressOf(request: ProcessingRequest): string | undefined {
@@ -109,11 +109,11 @@ const BOOL_VALUE = 0x20;
 const STRUCT_VALUE = 0x2a;
 const LIST_VALUE = 0x32;
 
-/** Structs and lists inside each other; the reference decoders stop at 100 messages, which is about as deep. */
+/** The most levels of structs and lists. The reference decoders stop at 100 messages, which is about as deep. */
 const MAX_DEPTH = 32;
 
 /**
- * Decodes the `google.protobuf.Struct` that `reader` is narrowed to.
+ * Decodes the `google.protobuf.Struct` that `reader` is limited to.
  * @throws SluiceError PROTOBUF_MALFORMED, also for values nested deeper than 32 levels
  */
 export function readStruct(reader: Reader): Struct {
@@ -144,7 +144,7 @@ function entryAt(reader: Reader, depth: number, into: { [key: string]: StructVal
   into[key] = value;
 }
 
-/** The last member of the oneof wins; a value with none is null. */
+/** The last member of the oneof counts. A value without a member is null. */
 function valueAt(reader: Reader, depth: number): StructValue {
   if (depth >= MAX_DEPTH) {
     throw new SluiceError("PROTOBUF_MALFORMED", `malformed protobuf: values nested deeper than ${MAX_DEPTH} levels`);
@@ -196,7 +196,10 @@ function listAt(reader: Reader, depth: number): StructValue[] {
   return values;
 }
 
-/** Encodes the fields of a `google.protobuf.Struct`, in the order of its keys; the caller closes the field it is in. */
+/**
+ * Encodes the fields of a `google.protobuf.Struct`, in the order of its keys. The caller closes the field that contains the
+ * struct.
+ */
 export function writeStruct(writer: Writer, struct: Struct): void {
   const keys = Object.keys(struct);
   for (let at = keys.length - 1; at >= 0; at--) {

@@ -1,4 +1,4 @@
-/** What proxies do that is put up with, but that somebody should know of. */
+/** Faults of proxies that sluice tolerates and reports to the operator. */
 const NOTICES = {
   "repeated-end": "a proxy sent body messages behind the end of a body; they are ignored",
   "streamed-request-body":
@@ -7,7 +7,7 @@ const NOTICES = {
 
 export type Notice = keyof typeof NOTICES;
 
-/** Counts them, and tells of each the first time. */
+/** Counts the notices, and reports each kind the first time. */
 export class Notices {
   readonly #tell: (text: string) => void;
   readonly #counts = new Map<Notice, number>();
@@ -23,12 +23,12 @@ export class Notices {
     if (before === 0) this.#tell(NOTICES[notice]);
   }
 
-  /** Every kind there is. */
+  /** Every kind of notice. */
   static get kinds(): readonly Notice[] {
     return Object.keys(NOTICES) as Notice[];
   }
 
-  /** How often since the start. */
+  /** How often the notice occurred since the start. */
   countOf(notice: Notice): number {
     return this.#counts.get(notice) ?? 0;
   }

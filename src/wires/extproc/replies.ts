@@ -13,21 +13,24 @@ import {
 import type { CommonReply, HeaderChanges, Phase, Struct } from "./messages.ts";
 import type { WireOptions } from "./wire-options.ts";
 
-/** Replies are encoded one after the other on one thread: all streams share the buffer they are written in. */
+/** One thread encodes the replies one after the other, so all streams share one buffer for writing. */
 const WRITER = new Writer();
 
 const NO_CHANGES: HeaderChanges = {};
 const NO_PIECES: readonly Uint8Array[] = [];
 const NO_HEADERS = new HeaderList();
 
-/** What a session says on its stream. Whoever calls knows what is legal; this encodes it and minds back-pressure. */
+/**
+ * The replies of a session on its stream. The caller knows which reply is legal; this class encodes it and handles
+ * back-pressure.
+ */
 export class Replies {
   readonly #stream: GrpcStream;
   readonly #gate: ReadGate;
   readonly #options: WireOptions;
-  /** Sending threw: nothing more can be said. */
+  /** A send threw an error: no further reply is possible. */
   broken = false;
-  /** The peer has yet to take what was sent. */
+  /** The peer has not yet taken all sent bytes. */
   #queued = false;
   #whenTaken: (() => void) | undefined;
 
@@ -44,7 +47,7 @@ export class Replies {
 
   /**
    * Body bytes in FULL_DUPLEX_STREAMED.
-   * @param end the last of this direction
+   * @param end true for the last message of this direction
    * @param metadata dynamic metadata, on the last message
    */
   chunks(phase: Phase, pieces: readonly Uint8Array[], end: boolean, metadata?: Struct): void {
@@ -58,7 +61,7 @@ export class Replies {
     if (!writable) this.#waitForReader();
   }
 
-  /** The reply to a body message of the other modes; without pieces the body stays as it is. */
+  /** The reply to a body message of the other modes; without pieces the body stays unchanged. */
   body(phase: Phase, reply: CommonReply, pieces: readonly Uint8Array[] = NO_PIECES): void {
     let writable: boolean;
     try {
@@ -81,8 +84,8 @@ export class Replies {
   }
 
   /**
-   * An answer in place of the model server's; nothing may follow (epp-protocol 9.2, 9.4).
-   * @param requestId by which the request is known here
+   * An answer in place of the model server's answer; it must be the last reply (epp-protocol 9.2, 9.4).
+   * @param requestId the id of the request in logs and decision records
    * @param more further headers of the answer
    */
   immediate(rejection: Rejection, requestId: string, more: HeaderList = NO_HEADERS): void {
@@ -100,7 +103,10 @@ export class Replies {
     );
   }
 
-  /** Calls back when the peer has taken everything said so far: at once, unless it reads too slowly. One at a time. */
+  /**
+   * Calls back when the peer has taken all replies so far: immediately, unless the peer reads too slowly. Takes one callback at
+   * a time.
+   */
   whenTaken(callback: () => void): void {
     if (this.#queued) this.#whenTaken = callback;
     else callback();
@@ -115,7 +121,7 @@ export class Replies {
     }
   }
 
-  /** Stops the reading of this stream alone: Envoy then stops reading from where the bytes come (envoy-data-plane 1.8). */
+  /** Stops reading this stream alone. Envoy then stops reading from the sender of the bytes (envoy-data-plane 1.8). */
   #waitForReader(): void {
     this.#queued = true;
     this.#gate.hold(HOLD.backPressure);
@@ -131,17 +137,17 @@ export class Replies {
   }
 }
 
-/** Why the reading of a stream is stopped; each reason is one bit. */
+/** The reasons why the reading of a stream is stopped; each reason is one bit. */
 export const HOLD = {
-  /** The process holds as many bytes of bodies as it may. */
+  /** The bodies in this process fill the byte budget. */
   budget: 1,
-  /** The peer does not take what was sent. */
+  /** The peer does not read the replies fast enough. */
   backPressure: 2,
 } as const;
 
 type Reason = (typeof HOLD)[keyof typeof HOLD];
 
-/** Stops the reading of a stream while any reason holds: one reason that ends does not end another. */
+/** Stops the reading of a stream while at least one reason holds. The end of one reason does not end another. */
 export class ReadGate {
   readonly #stream: GrpcStream;
   #reasons = 0;
@@ -155,7 +161,7 @@ export class ReadGate {
     this.#reasons |= reason;
   }
 
-  /** Without effect when the reason does not hold. */
+  /** Does nothing when the reason does not hold. */
   release(reason: Reason): void {
     if ((this.#reasons & reason) === 0) return;
     this.#reasons &= ~reason;

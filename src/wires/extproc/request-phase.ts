@@ -9,7 +9,7 @@ import type { Replies } from "./replies.ts";
 import { SubsetHints } from "./subset-hint.ts";
 import { isBuffered, type WireOptions } from "./wire-options.ts";
 
-/** The answer to a message: none yet, one now, or one later. */
+/** The answer to a message: undefined (none yet), a decision now, or a decision later. */
 export type Pending = Decision | Promise<Decision> | undefined;
 
 const NOTHING = new Uint8Array(0);
@@ -27,19 +27,19 @@ export class RequestPhase {
   #headers: HeaderList | undefined;
   /** The client as the attribute `source.address` names it; read only where a body follows. */
   clientAddress: string | undefined;
-  /** The headers were answered without a destination. */
+  /** The headers were answered without a destination, because the mode is buffered. */
   #headersAnswered = false;
   #bodySeen = false;
-  /** No more of the body will come. */
+  /** No more of the body follows. */
   #ended = false;
-  /** The flag `end_of_stream` came with the body: it goes back on the last chunk. */
+  /** The proxy set `end_of_stream` on the body; the last chunk of the reply carries the flag again. */
   #endOfStream = false;
   #trailers: "none" | "received" | "answered" = "none";
-  /** Something was received and not yet given back. */
+  /** The proxy sent a part of the request that has no reply yet. */
   #unanswered = false;
   #routed = false;
   #tunnel = false;
-  /** Picked for from its headers alone: no request is read, so none is echoed (epp-protocol 3.2). */
+  /** The decision used the headers alone: no request was read, so the reply echoes no headers (epp-protocol 3.2). */
   #unread = false;
 
   constructor(exchange: Exchange, replies: Replies, options: WireOptions, notices: Notices) {
@@ -50,38 +50,38 @@ export class RequestPhase {
     this.#hints = new SubsetHints(options);
   }
 
-  /** @param mode a number of `BODY_MODE`, known before the first message is given */
+  /** @param mode a number of `BODY_MODE`; the caller knows it before the first message */
   begin(mode: number): void {
     this.#mode = mode;
     if (mode === BODY_MODE.streamed) this.#notices.add("streamed-request-body");
   }
 
-  /** The destination was given. */
+  /** The picker has sent the destination. */
   get routed(): boolean {
     return this.#routed;
   }
 
-  /** Closing now would lose bytes, or leave a request without its destination. */
+  /** A close now would lose bytes, or leave a request without its destination. */
   get outstanding(): boolean {
     return this.#unanswered;
   }
 
-  /** The request was given back whole. */
+  /** The picker has replied to the whole request. */
   get complete(): boolean {
     return this.#routed && !this.#unanswered && (this.#ended || this.#mode === BODY_MODE.none);
   }
 
-  /** The destination was given, but not all of the body behind it. */
+  /** The picker has sent the destination, but not yet the whole body. */
   get partial(): boolean {
     return this.#routed && this.#unanswered;
   }
 
-  /** Bytes flow both ways from here on, and mean nothing to us: an HTTP upgrade, or CONNECT. */
+  /** Bytes flow both ways from here, and sluice does not read them: an HTTP upgrade, or CONNECT. */
   get tunnel(): boolean {
     return this.#tunnel;
   }
 
-  /** The proxy times how long each reply takes (envoy-data-plane 1.6). */
+  /** The proxy limits the time until each reply (envoy-data-plane 1.6). */
   get timed(): boolean {
     return this.#mode !== BODY_MODE.fullDuplexStreamed;
   }
@@ -99,7 +99,7 @@ export class RequestPhase {
     const subset = this.#hints.of(request);
     const decision = this.#exchange.requestHeaders(headers, now, subset);
     if (decision === undefined && isBuffered(this.#mode)) {
-      // No body comes before this reply; what it leaves open, the reply to the body says (epp-protocol 3.9).
+      // The proxy sends no body before this reply. The reply to the body carries the rest of the changes (epp-protocol 3.9).
       this.#replies.headers("request", CLEAR_ROUTE_CACHE);
       this.#headersAnswered = true;
       this.#unanswered = false;
@@ -110,14 +110,14 @@ export class RequestPhase {
   }
 
   onBody(request: ProcessingRequest): Pending {
-    // Reported for some builds of Envoy; nothing is owed for it (epp-protocol 3.3, E-29).
+    // Some builds of Envoy are reported to repeat the end; the repeat needs no reply (epp-protocol 3.3, E-29).
     if (this.#ended) {
       this.#notices.add("repeated-end");
       return undefined;
     }
     this.#bodySeen = true;
     this.#endOfStream = request.endOfStream;
-    // With trailers the one message of a buffered body lacks the flag.
+    // When trailers follow, the one message of a buffered body lacks the flag.
     this.#ended = request.endOfStream || isBuffered(this.#mode);
     if (this.#routed) {
       this.#passOn(request);
@@ -127,7 +127,7 @@ export class RequestPhase {
     return this.#exchange.requestBody(request.body, this.#ended, this.#hints.of(request));
   }
 
-  /** Trailers end the body (epp-protocol 3.7); they are answered last. */
+  /** Trailers end the body (epp-protocol 3.7). Their reply comes last. */
   onTrailers(request: ProcessingRequest): Pending {
     if (this.#trailers !== "none") return undefined;
     this.#trailers = "received";
@@ -141,14 +141,14 @@ export class RequestPhase {
     return ended ? undefined : this.#exchange.requestBody(NOTHING, true, this.#hints.of(request));
   }
 
-  /** Sends the destination, and gives back everything that was received. */
+  /** Sends the destination, and replies to everything received so far. */
   route(routed: Routed): void {
     if (isBuffered(this.#mode) && this.#bodySeen) this.#replyToBody(routed);
     else if (this.#headersAnswered) this.#replyToTrailers(routed);
     else this.#replyToHeaders(routed);
     if (this.#trailers === "received") this.#answerTrailers();
     this.#unanswered = false;
-    // Bytes that wait for a slow reader are held as much as before.
+    // Bytes that wait for a slow reader still count in the byte budget.
     this.#replies.whenTaken(() => this.#exchange.releaseBody());
   }
 
@@ -156,19 +156,19 @@ export class RequestPhase {
     const echoes = this.#options.echoUnchangedHeaders && !this.#unread;
     this.#replies.headers("request", this.#changes(routed, routed.bodyLength, echoes));
     this.#routed = true;
-    // Where trailers end the body no chunk carries the flag, and no bytes are no chunk.
+    // When trailers end the body, no chunk carries the flag. An empty body without the flag needs no chunk.
     if (this.#endOfStream || routed.bodyLength > 0) this.#replies.chunks("request", routed.body, this.#endOfStream);
   }
 
-  /** The one reply in which a buffered request can still be changed; it names changed headers only (epp-protocol 3.9). */
+  /** The one reply that can still change a buffered request. It names changed headers only (epp-protocol 3.9). */
   #replyToBody(routed: Routed): void {
-    // A body cut off by the proxy's limit is followed by the rest of it: its length is not ours to say.
+    // When the proxy's limit cut the body, the rest of it follows later: sluice does not know its length.
     const whole = this.#endOfStream || this.#mode === BODY_MODE.buffered;
     this.#replies.body("request", this.#changes(routed, whole ? routed.bodyLength : 0, false), routed.body);
     this.#routed = true;
   }
 
-  /** A proxy that buffers and sends trailers without a body leaves room for metadata alone. */
+  /** When a proxy buffers and sends trailers without a body, only metadata can carry the destination. */
   #replyToTrailers(routed: Routed): void {
     this.#replies.trailers("request", routeMetadata(routed, destinationOf(routed, this.#options), this.#options));
     this.#trailers = "answered";
@@ -199,7 +199,7 @@ export class RequestPhase {
     };
   }
 
-  /** A body message behind an early answer to the headers (epp-protocol 2(5)). */
+  /** Handles a body message after an early answer to the headers (epp-protocol 2(5)). */
   #passOn({ body, endOfStream }: ProcessingRequest): void {
     if (this.#mode !== BODY_MODE.fullDuplexStreamed) this.#replies.body("request", UNCHANGED);
     else if (body.length > 0 || endOfStream) this.#replies.chunks("request", [body], endOfStream);
@@ -211,7 +211,7 @@ export class RequestPhase {
   }
 }
 
-/** What plugins set; behind it, so that it wins, what carries the trace. */
+/** The headers that plugins set, then the trace headers. The trace headers come last, so they win. */
 function addedTo({ headers, trace }: Routed): HeaderList | undefined {
   if (trace === undefined || headers === undefined) return trace ?? headers;
   const added = new HeaderList();
@@ -221,23 +221,23 @@ function addedTo({ headers, trace }: Routed): HeaderList | undefined {
 }
 
 /**
- * Whether the body will never end before it is answered (epp-protocol pitfall 25). An offer of `h2c` is none: the body of
- * such a request is an ordinary one.
+ * True when the body never ends before its reply (epp-protocol pitfall 25). An offer of `h2c` does not count: the body of such
+ * a request is an ordinary one.
  */
 function isTunnel(headers: HeaderList): boolean {
   const upgrade = headers.get("upgrade");
   return (upgrade !== undefined && !/^(h2c)?$/i.test(upgrade)) || headers.get(":method") === "CONNECT";
 }
 
-/** Where v0.3's text puts the one endpoint to fall back to (epp-protocol 7.2). */
+/** The key that v0.3 specifies for the one fallback endpoint (epp-protocol 7.2). */
 const FALLBACK_KEY = "x-gateway-destination-endpoint-fallback";
 
-/** Where the scores of all endpoints go (epp-protocol 3.6). */
+/** The key for the scores of all endpoints (epp-protocol 3.6). */
 const SCORES_KEY = "x-gateway-destination-endpoint-scores";
 
 type Entries = { [key: string]: StructValue };
 
-/** The value of the destination: one endpoint, or what the picker offers, primary first, comma-separated (epp-protocol 7). */
+/** The value of the destination: one endpoint, or all offered endpoints, primary first, comma-separated (epp-protocol 7). */
 function destinationOf({ endpoints, offered }: Routed, { fallbackMode }: WireOptions): string {
   let text = endpoints[0]!.hostPort;
   if (fallbackMode !== "list") return text;
@@ -246,8 +246,8 @@ function destinationOf({ endpoints, offered }: Routed, { fallbackMode }: WireOpt
 }
 
 /**
- * The dynamic metadata of a routed request: what plugins add, by namespace, and in the destination's namespace our own
- * entries, which no plugin can replace. Source: epp-protocol 3.6, E-40, E-44, E-46 to E-48.
+ * The dynamic metadata of a routed request: the entries of plugins, by namespace, and sluice's entries in the namespace of the
+ * destination. No plugin can replace sluice's entries. Source: epp-protocol 3.6, E-40, E-44, E-46 to E-48.
  */
 function routeMetadata(routed: Routed, destination: string, options: WireOptions): Struct {
   const { destinationKey: key, destinationNamespace: namespace } = options;

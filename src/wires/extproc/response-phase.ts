@@ -8,10 +8,12 @@ import type { Notices } from "./notices.ts";
 import type { Replies } from "./replies.ts";
 import { isBuffered, type WireOptions } from "./wire-options.ts";
 
-/** What proxies tell of the chosen endpoint comes in this namespace (epp-protocol 8); it was never configurable. */
+/** The namespace in which proxies report the chosen endpoint (epp-protocol 8); it was never configurable. */
 const NAMESPACE = "envoy.lb";
 
-/** The response half of a stream, in every body mode; it may never begin. Source: epp-protocol 4, envoy-data-plane 1.4(11). */
+/**
+ * The response half of a stream, in every body mode. Some streams have none. Source: epp-protocol 4, envoy-data-plane 1.4(11).
+ */
 export class ResponsePhase {
   readonly #exchange: Exchange;
   readonly #replies: Replies;
@@ -22,7 +24,7 @@ export class ResponsePhase {
   #headersSeen = false;
   #started = false;
   #answered = false;
-  /** The end of the body has passed. */
+  /** The end of the body was received. */
   #ended = false;
   #trailersSeen = false;
 
@@ -33,22 +35,22 @@ export class ResponsePhase {
     this.#notices = notices;
   }
 
-  /** @param mode a number of `BODY_MODE`, known before the first message is given */
+  /** @param mode a number of `BODY_MODE`; the caller knows it before the first message */
   begin(mode: number): void {
     this.#mode = mode;
   }
 
-  /** The proxy has shown something of the response. */
+  /** The proxy has sent a part of the response. */
   get started(): boolean {
     return this.#started;
   }
 
-  /** Something of the response was given back. */
+  /** The picker has replied to a part of the response. */
   get answered(): boolean {
     return this.#answered;
   }
 
-  /** Everything the proxy will show was answered. */
+  /** The picker has replied to everything that the proxy will send. */
   get done(): boolean {
     return this.#ended || (this.#headersSeen && this.#mode === BODY_MODE.none);
   }
@@ -76,7 +78,7 @@ export class ResponsePhase {
     if (request.endOfStream) this.#ended = true;
   }
 
-  /** @param tunnel bytes of an upgraded connection: nothing is held back */
+  /** @param tunnel the bytes belong to an upgraded connection: the phase holds nothing back */
   onBody(request: ProcessingRequest, tunnel: boolean): void {
     if (this.done) {
       this.#notices.add("repeated-end");
@@ -89,7 +91,10 @@ export class ResponsePhase {
     this.#answered = true;
   }
 
-  /** Trailers end the body: what was held back goes out before them, without the flag that they replace (epp-protocol 4.1). */
+  /**
+   * Trailers end the body. Held bytes go out before the trailers, without the end flag, which the trailers replace
+   * (epp-protocol 4.1).
+   */
   onTrailers(): void {
     if (this.#trailersSeen) return;
     this.#trailersSeen = true;
@@ -98,7 +103,7 @@ export class ResponsePhase {
       const rest = this.#exchange.responseTrailers();
       metadata = this.#exchange.responseMetadata;
       const pieces = this.#buffer.take();
-      // In the other modes the proxy has kept the bytes.
+      // In the other modes the proxy itself holds the bytes.
       if (rest.length > 0 && this.#mode === BODY_MODE.fullDuplexStreamed) pieces.push(rest);
       if (pieces.some((piece) => piece.length > 0)) {
         this.#replies.chunks("response", pieces, false, metadata);
@@ -111,11 +116,11 @@ export class ResponsePhase {
 
   #duplexChunk({ body, endOfStream: end }: ProcessingRequest, tunnel: boolean): void {
     const exchange = this.#exchange;
-    // A piece that waits for the rest must not keep the whole socket read alive that it is a view of.
+    // The body is a view of a whole socket read. A held piece must not keep that buffer alive.
     const chunk = exchange.responseBody(end || !exchange.holdsResponse ? body : detach(body), end);
-    // The hooks have seen the end by now: what they made of it goes on the last message (epp-protocol 4.5).
+    // The hooks have seen the end by now. Their metadata goes on the last message (epp-protocol 4.5).
     const metadata = end ? exchange.responseMetadata : undefined;
-    // A body before its headers is passed through: holding it back would only add a second fault to the proxy's.
+    // A body before its headers is a fault of the proxy. The phase passes it through: a held body would add a second fault.
     if (tunnel || exchange.streaming || !this.#headersSeen) {
       if (chunk.length > 0 || end) this.#replies.chunks("response", [chunk], end, metadata);
     } else {
@@ -125,7 +130,7 @@ export class ResponsePhase {
     this.#ended = end;
   }
 
-  /** One message is the whole body; its headers have not left, so a length that changes can be told. */
+  /** One message is the whole body. Its headers have not left, so the reply can still change the length. */
   #wholeBody({ body, endOfStream }: ProcessingRequest): void {
     const chunk = this.#exchange.responseBody(body, true);
     this.#ended = true;
@@ -134,14 +139,14 @@ export class ResponsePhase {
       this.#replies.body("response", { dynamicMetadata });
       return;
     }
-    // A body cut off by the proxy's limit is followed by the rest of it: its length is not ours to say.
+    // When the proxy's limit cut the body, the rest of it follows later: sluice does not know its length.
     const whole = endOfStream || this.#mode === BODY_MODE.buffered;
     const set = whole ? HeaderList.of([["content-length", String(chunk.length)]]) : undefined;
     const { literalAppendAction } = this.#options;
     this.#replies.body("response", { set, literalAppendAction, dynamicMetadata }, [chunk]);
   }
 
-  /** The proxy keeps each chunk until it is answered and forwards it as it is: there is no later one to put a rest in. */
+  /** The proxy keeps each chunk until its reply and forwards the chunk unchanged. No later chunk could carry a rest. */
   #streamedChunk({ body, endOfStream }: ProcessingRequest): void {
     this.#exchange.responseBody(endOfStream || !this.#exchange.holdsResponse ? body : detach(body), endOfStream);
     this.#ended = endOfStream;
@@ -150,13 +155,13 @@ export class ResponsePhase {
   }
 }
 
-/** A response that states no status is none that failed, as in the reference (epp-protocol 4.2). */
+/** A response without a status counts as 200, as in the reference (epp-protocol 4.2). */
 function statusOf(headers: HeaderList): number {
   const stated = headers.get(":status") ?? headers.get("status");
   return stated !== undefined && /^[1-9]\d\d$/.test(stated) ? Number(stated) : 200;
 }
 
-/** Who served, by metadata, else by attribute (epp-protocol 8, envoy-data-plane 2.4). */
+/** The endpoint that served, from metadata, else from the attribute (epp-protocol 8, envoy-data-plane 2.4). */
 function servedOf(request: ProcessingRequest, metadata: Struct | undefined): string | undefined {
   const reported = metadata?.[HEADER.destinationServed];
   if (typeof reported === "string" && reported !== "") return reported;
@@ -168,7 +173,7 @@ class ResponseBuffer {
   #pieces: Uint8Array[] = [];
 
   /**
-   * @param hold whether to go on holding: whoever accounts for the bytes says so
+   * @param hold whether to go on holding; the exchange, which accounts for the bytes, decides
    * @returns the pieces to send now, in order; undefined while the body is held
    */
   add(chunk: Uint8Array, hold: boolean): readonly Uint8Array[] | undefined {
@@ -176,7 +181,7 @@ class ResponseBuffer {
     return hold ? undefined : this.take();
   }
 
-  /** What is held, in order; it is held no longer. */
+  /** Returns the held pieces in order and holds them no longer. */
   take(): Uint8Array[] {
     const pieces = this.#pieces;
     this.#pieces = [];

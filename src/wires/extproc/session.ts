@@ -11,7 +11,7 @@ import { type Pending, RequestPhase } from "./request-phase.ts";
 import { ResponsePhase } from "./response-phase.ts";
 import { bodyModesOf, type WireOptions } from "./wire-options.ts";
 
-/** gRPC statuses a session ends with. */
+/** The gRPC statuses with which a session ends. */
 const OK = 0;
 const CANCELLED = 1;
 const UNKNOWN = 2;
@@ -20,16 +20,16 @@ const INTERNAL = 13;
 interface SessionOptions {
   readonly wire: WireOptions;
   readonly clock: Clock;
-  /** What proxies do that is put up with. */
+  /** Faults of proxies that sluice tolerates. */
   readonly notices: Notices;
   openExchange(wire: Wire): Exchange;
-  /** Told of failures of our own. */
+  /** Receives internal errors of sluice. */
   onError(error: unknown): void;
 }
 
 /**
- * One stream of a proxy: one HTTP exchange. Learns the body modes, hands each message to the phase it belongs to, brings
- * the decision back, and sees to it that the stream ends as it should. Source: epp-protocol 2, 5, 9.
+ * One stream of a proxy: one HTTP exchange. The session learns the body modes and hands each message to its phase. It sends the
+ * decision back and ends the stream with the right status. Source: epp-protocol 2, 5, 9.
  */
 export class Session implements GrpcStreamEvents, Wire {
   readonly #stream: GrpcStream;
@@ -42,7 +42,7 @@ export class Session implements GrpcStreamEvents, Wire {
   #begun = false;
   #observing = false;
   #closed = false;
-  /** Runs while a proxy that times us waits for a decision. */
+  /** Runs while a proxy with a reply timeout waits for a decision. */
   #patience: Timer | undefined;
 
   constructor(stream: GrpcStream, options: SessionOptions) {
@@ -72,7 +72,10 @@ export class Session implements GrpcStreamEvents, Wire {
     }
   }
 
-  /** The proxy's client left, or everything was answered (epp-protocol 5.2): bytes not given back never end with OK. */
+  /**
+   * The proxy's client left, or the proxy has all replies (epp-protocol 5.2). While bytes lack a reply, the stream does not end
+   * with OK.
+   */
   halfClosed(): void {
     if (this.#closed) return;
     const outstanding = this.#request.outstanding || (this.#response.started && !this.#response.done);
@@ -110,7 +113,7 @@ export class Session implements GrpcStreamEvents, Wire {
   #handle(request: ProcessingRequest): void {
     if (request.kind === "none") return;
     if (request.observabilityMode) this.#observing = true;
-    // Nothing is ever sent on such a stream (epp-protocol 2(4)), so nothing needs to be decided.
+    // The picker never replies on such a stream (epp-protocol 2(4)), so it needs no decision.
     if (this.#observing) return;
     if (!this.#begun && !this.#begin(request)) return;
     switch (request.kind) {
@@ -147,7 +150,10 @@ export class Session implements GrpcStreamEvents, Wire {
     return true;
   }
 
-  /** The proxy gave an answer of its own while the request still waited for its destination: it needs none any more. */
+  /**
+   * The proxy answered the request itself while the request waited for its destination. The request needs no destination any
+   * more.
+   */
   #answeredByProxy(): boolean {
     return this.#response.started && !this.#request.routed;
   }
@@ -174,7 +180,7 @@ export class Session implements GrpcStreamEvents, Wire {
       this.#finish("no-response-phase", OK);
   }
 
-  /** Asks a proxy that times us for more time, once, when half of what it grants has passed (envoy-data-plane 1.6, D-24). */
+  /** Asks a proxy with a reply timeout for more time, once, after half of the timeout (envoy-data-plane 1.6, D-24). */
   #beginWaiting(): void {
     const { messageTimeoutHint: hint, messageTimeoutMax: most = 10 * hint } = this.#options.wire;
     if (hint <= 0 || !this.#request.timed) return;
@@ -193,7 +199,10 @@ export class Session implements GrpcStreamEvents, Wire {
     this.#finish("rejected", OK, undefined, rejection);
   }
 
-  /** Something threw: a 500 while nothing was answered in that direction, a broken stream once it was (epp-protocol 5.2). */
+  /**
+   * An error was thrown. Before the first reply of that direction the client gets a 500; after it the stream breaks
+   * (epp-protocol 5.2).
+   */
   #fail(error: unknown): void {
     this.#options.onError(error);
     if (this.#closed) return;
@@ -224,7 +233,7 @@ export class Session implements GrpcStreamEvents, Wire {
   }
 }
 
-/** Accepts a `Process` stream: one session each. */
+/** Accepts a `Process` stream: one session for each. */
 export function processHandler(options: SessionOptions): GrpcHandler {
   return (stream) => new Session(stream, options);
 }

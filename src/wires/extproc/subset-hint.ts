@@ -8,16 +8,16 @@ import type { WireOptions } from "./wire-options.ts";
 /** The metadata namespace of the hint (epp-protocol 6). */
 const NAMESPACE = "envoy.lb.subset_hint";
 
-/** More entries than any pool has: what lies behind them is not read. */
+/** More entries than any pool has. Entries beyond this number are not read. */
 const MAX_ENTRIES = 8192;
 
 /**
- * The hints of one stream. Envoy repeats its metadata with every message, and a list of a hundred endpoints takes 0.1 ms
- * to read, more than the rest of a chunk's handling: what is there again is not read again.
+ * The hints of one stream. Envoy repeats its metadata with every message. To read a list of a hundred endpoints takes 0.1 ms,
+ * more than all other work on a chunk. So a repeated hint is not read again.
  */
 export class SubsetHints {
   readonly #anyPort: boolean;
-  /** What was read last, and what it said. */
+  /** The bytes of the last hint, and the hint itself. */
   #bytes: Buffer | undefined;
   #hint: SubsetHint | undefined;
 
@@ -26,7 +26,7 @@ export class SubsetHints {
   }
 
   /**
-   * The hint that came with a message of the request phase; undefined when it brought none.
+   * The hint of a message of the request phase; undefined when the message has none.
    * @throws SluiceError PROTOBUF_MALFORMED
    */
   of(request: ProcessingRequest): SubsetHint | undefined {
@@ -42,10 +42,10 @@ export class SubsetHints {
 }
 
 /**
- * Reads the value of `x-gateway-destination-endpoint-subset`: a list of strings, each possibly comma-separated, or one
- * string (epp-protocol 6.2, 6.3). Members that are no address match nothing; a value of another kind allows nothing.
- * @param value as it stood in the metadata; not undefined
- * @param anyPort ports are read over, as v1.5 does
+ * Reads the value of `x-gateway-destination-endpoint-subset`: one string or a list of strings, each possibly comma-separated
+ * (epp-protocol 6.2, 6.3). A member that is no address matches nothing. A value of another kind allows nothing.
+ * @param value from the metadata; not undefined
+ * @param anyPort ignore ports, as v1.5 does
  */
 export function parseSubsetHint(value: unknown, anyPort = false): SubsetHint {
   const entries: { address: string; port: number | undefined }[] = [];

@@ -1,22 +1,22 @@
 import { Rejection } from "../../base/inference/outcomes.ts";
 import { BODY_MODE, type ProtocolConfig } from "./messages.ts";
 
-/** The body modes that can be presumed (`BodySendMode`). */
+/** The body modes that an operator can presume (`BodySendMode`). */
 type DefaultBodyMode = "full-duplex" | "buffered" | "streamed" | "none";
 
 /** How the picker speaks to the proxy; the defaults are the protocol's (epp-protocol 19, docs/spec/decisions.md). */
 export interface WireOptions {
   /** Header and metadata key of the destination. */
   readonly destinationKey: string;
-  /** Metadata namespace of the destination; "" = the key stands at the top level. */
+  /** Metadata namespace of the destination; "" = the key is at the top level. */
   readonly destinationNamespace: string;
-  /** How endpoints after the first are offered: in the same list, in v0.3's key of their own, or not at all. */
+  /** How the picker offers endpoints after the first: in the same list, in v0.3's separate key, or not at all. */
   readonly fallbackMode: "list" | "legacy-key" | "none";
-  /** `ip` = ports in a subset hint are ignored, as v1.5 does. */
+  /** `ip` = the picker ignores ports in a subset hint, as v1.5 does. */
   readonly subsetMatch: "exact" | "ip";
-  /** Sends `x-llm-d-request-dropped-reason` with drops. */
+  /** Sends `x-llm-d-request-dropped-reason` with refusals. */
   readonly emitDroppedReason: boolean;
-  /** Tells the request id in the headers of a refusal. */
+  /** Sends the request id in the headers of a refusal. */
   readonly emitRequestId: boolean;
   /** False = a mutation names changed headers only. */
   readonly echoUnchangedHeaders: boolean;
@@ -24,23 +24,23 @@ export interface WireOptions {
   readonly removeControlHeaders: boolean;
   /** Writes `append_action: OVERWRITE_IF_EXISTS_OR_ADD`, for proxies that take the enum literally. */
   readonly literalAppendAction: boolean;
-  /** Which body mode holds where the proxy does not announce one. */
+  /** The body mode when the proxy does not announce one. */
   readonly defaultBodyMode: DefaultBodyMode;
-  /** The same for response bodies alone; absent = as `defaultBodyMode`. */
+  /** The mode of response bodies alone when the proxy does not announce one; absent = `defaultBodyMode`. */
   readonly defaultResponseBodyMode?: DefaultBodyMode | undefined;
-  /** Refuses modes other than FULL_DUPLEX_STREAMED instead of making the best of them. */
+  /** Refuses modes other than FULL_DUPLEX_STREAMED. By default the picker works with them as far as they allow. */
   readonly strictBodyMode: boolean;
-  /** Ends the stream after the request phase where nothing is read from the response. */
+  /** Ends the stream after the request phase when no plugin reads the response. */
   readonly closeEarly: boolean;
   /** Answers header-only requests to an empty pool with 500, as v1.5 does, instead of 503. */
   readonly legacyHeaderOnly500: boolean;
   /**
-   * Milliseconds the proxy waits for one reply where it does wait (not in FULL_DUPLEX_STREAMED); when a decision takes
-   * longer, more time is asked for once. 0 = never asked.
+   * Milliseconds that the proxy waits for one reply; FULL_DUPLEX_STREAMED has no such limit. When a decision takes half as
+   * long, the picker asks once for more time. 0 = it never asks.
    */
   readonly messageTimeoutHint: number;
   /**
-   * Milliseconds asked for then, at least 1: the proxy's `max_message_timeout`, above which it ignores the question.
+   * Milliseconds that the picker asks for, at least 1: the proxy's `max_message_timeout`. The proxy ignores a higher number.
    * Absent = ten times the hint.
    */
   readonly messageTimeoutMax?: number | undefined;
@@ -81,10 +81,10 @@ const DEFAULTS: Record<DefaultBodyMode, number> = {
 const NAMES: Record<number, string> = { 0: "NONE", 1: "STREAMED", 2: "BUFFERED", 3: "BUFFERED_PARTIAL", 5: "GRPC" };
 
 /**
- * What the proxy announced in the first message of the stream, else what the options presume (epp-protocol 2,
+ * The modes that the proxy announced in the first message of the stream, else the modes of the options (epp-protocol 2,
  * envoy-data-plane 1.4(2)).
- * @returns a rejection for modes that strict options forbid, and for those whose dialect is not known: an answer in the
- * wrong one is a 500 for the client, or a damaged body
+ * @returns a rejection for modes that strict options forbid, and for unknown modes: a reply in the wrong form gives the client
+ *   a 500 or a damaged body
  */
 export function bodyModesOf(config: ProtocolConfig | undefined, options: WireOptions): BodyModes | Rejection {
   const modes = config === undefined ? presumedModes(options) : announcedModes(config);

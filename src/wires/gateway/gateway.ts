@@ -38,12 +38,12 @@ export interface GatewayOptions extends ConfigSource {
   /** Absent = no API objects. */
   readonly resources?: ResourceSettings | undefined;
   readonly debugOpen: boolean;
-  /** What is held of bodies. */
+  /** Limits of the bytes of bodies in memory. */
   readonly bodies?: BudgetSettings | undefined;
   readonly explain?: ExplainSettings | undefined;
-  /** Whether answers teach how many bytes of text make a token; default true. */
+  /** Whether sluice learns from answers how many bytes of text make a token; default true. */
   readonly learnsBytesPerToken?: boolean;
-  /** What waits in front of the endpoints, for the page: whoever runs a dispatcher beside the gateway may know. */
+  /** The queue in front of the endpoints, for the page. A caller that also runs a dispatcher passes it. */
   readonly backlog?: () => BacklogPicture | undefined;
 }
 
@@ -56,14 +56,16 @@ export interface Gateway extends Running {
   useDefaultConfig(): Promise<void>;
 }
 
-/** Milliseconds after which metrics no longer count an endpoint as ready. */
+/** Milliseconds without a scrape after which metrics no longer count an endpoint as ready. */
 const STALENESS = 2000;
-/** The pool's averages are those of the moment on every page: a dispatcher's gate may read how busy the servers are there. */
+/**
+ * Every page shows the pool's averages of the moment, because a dispatcher's gate may read from it how busy the servers are.
+ */
 const POOL_INTERVAL = 0;
 
 /**
- * Starts the gateway: endpoints, collector, proxy, admin pages; ready when it returns.
- * @throws SluiceError for anything that is wrong with files, flags or ports
+ * Starts the gateway: endpoints, collector, proxy, admin pages. The gateway is ready when the promise resolves.
+ * @throws SluiceError for a fault in files, flags or ports
  */
 export async function startGateway(options: GatewayOptions & { readonly log: Logger }): Promise<Gateway> {
   const { log } = options;
@@ -128,7 +130,7 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
     });
     servers.push(admin);
     const { metrics } = core;
-    // On the page from the start: an alert on a counter that is not there never fires.
+    // The page shows these counters from the start: an alert on an absent counter never fires.
     for (const cause of ["connect", "timeout", "reset", "status"] as const) metrics.gatewayRetriesTotal.with(cause);
     const proxy = await startProxy({
       ...options.listen,

@@ -4,7 +4,7 @@ import { messageOf } from "../../base/inference/errors.ts";
 import { CONNECT_TIMEOUT } from "./connector.ts";
 import { type ResponseHead, readResponseHead } from "./response-head.ts";
 
-/** Who an attempt reports to; never after `cancel`. */
+/** Receives the events of an attempt. After `cancel`, only `attemptOver` follows. */
 export interface AttemptListener {
   answerHead(head: ResponseHead): void;
   /** The request was written to its end. */
@@ -12,17 +12,17 @@ export interface AttemptListener {
   answerChunk(chunk: Buffer): void;
   /** The answer is complete. */
   answerEnd(): void;
-  /** Not one byte of an answer came: another endpoint may be asked. */
+  /** The attempt failed before the first byte of an answer: another endpoint may get the request. */
   attemptFailed(failure: AttemptFailure, detail: string): void;
   /** The answer broke off, before or after its head was complete. */
   answerLost(detail: string): void;
   /** The request cannot be sent to any endpoint. */
   attemptRefused(error: Error): void;
-  /** The attempt is over, in whatever way. Exactly once, also after `cancel`. */
+  /** The attempt is over, for any reason. Called exactly once, also after `cancel`. */
   attemptOver(endpoint: Endpoint): void;
 }
 
-/** Handed to undici when we give an attempt up; one object, since nobody reads its stack. */
+/** undici gets this error when the proxy gives up an attempt. One object is enough, because no code reads its stack. */
 const GIVEN_UP = new Error("the attempt was given up");
 
 /** One request to one endpoint, as a handler of undici's `dispatch`. */
@@ -42,7 +42,8 @@ export class Attempt implements Dispatcher.DispatchHandler {
   /** Stops listening and destroys the connection, which is never used again. */
   cancel(): void {
     this.#live = false;
-    // Without a controller there is no connection yet: `onRequestStart` finds the attempt dead and destroys it then.
+    // Without a controller there is no connection yet. `onRequestStart` then finds the attempt cancelled and destroys the
+    // connection.
     this.#controller?.abort(GIVEN_UP);
   }
 
@@ -64,13 +65,13 @@ export class Attempt implements Dispatcher.DispatchHandler {
     if (this.#live) this.#listener.requestSent();
   }
 
-  /** The first byte of an answer, also where the bytes turn out to be no HTTP. */
+  /** The first byte of an answer, even if the bytes turn out not to be HTTP. */
   onResponseStarted(): void {
     this.#answered = true;
   }
 
   onResponseStart(controller: Dispatcher.DispatchController, status: number): void {
-    // Interim answers (100-199) concern the hop alone.
+    // Interim answers (100-199) concern this connection alone.
     if (!this.#live || status < 200) return;
     this.#listener.answerHead(readResponseHead(status, controller.rawHeaders as Buffer[]));
   }

@@ -1,9 +1,9 @@
-/** A request that no exchange is opened for: it breaks HTTP, or a limit. Its connection is closed after the answer. */
+/** A request that opens no exchange, because it breaks HTTP or a limit. The proxy closes its connection after the answer. */
 export class BadRequest {
   readonly status: number;
   /** Value of `x-gateway-error`. */
   readonly slug: string;
-  /** One sentence for the client; says what to change. */
+  /** One sentence for the client; names the necessary change. */
   readonly message: string;
 
   constructor(status: number, slug: string, message: string) {
@@ -13,7 +13,7 @@ export class BadRequest {
   }
 }
 
-/** 400 with the slug every violation of HTTP itself has. */
+/** A 400 with the slug of every violation of HTTP. */
 export function malformed(message: string): BadRequest {
   return new BadRequest(400, "bad-request", message);
 }
@@ -28,7 +28,7 @@ export const BODY_TIMEOUT = new BadRequest(408, "request-timeout", "no byte of t
 export const EXPECTATION_UNKNOWN = new BadRequest(417, "bad-request", "the only expectation served is 100-continue");
 
 /**
- * What to answer when node's parser gave up on a connection (envoy-data-plane 4.5). Undefined: nobody is left to answer.
+ * The answer after node's parser gave up on a connection (envoy-data-plane 4.5). Undefined: the client is gone.
  * @param code `code` of the error of node's `clientError` event
  * @param reason its `reason`, a few words of the parser
  */

@@ -12,11 +12,11 @@ interface Waiting {
   readonly expectation: Expectation;
 }
 
-/** One client connection: its requests one after the other, its end. */
+/** One client connection: serves its requests one after the other, and ends the connection. */
 export class ClientConnection {
   /** Address of the client. */
   readonly peer: string;
-  /** No further request is taken from it. */
+  /** The connection accepts no further request. */
   closing = false;
   readonly #services: ProxyServices;
   readonly #socket: Socket;
@@ -28,7 +28,7 @@ export class ClientConnection {
     this.#services = services;
     this.#socket = socket;
     const address = socket.remoteAddress ?? "unknown";
-    // An IPv4 client of a dual-stack listener.
+    // The address of an IPv4 client on a dual-stack listener has this prefix.
     this.peer = address.startsWith("::ffff:") ? address.slice(7) : address;
   }
 
@@ -42,13 +42,13 @@ export class ClientConnection {
       this.destroy();
       return;
     }
-    // Answers leave in order anyway; a second exchange at the same time would only hold memory.
+    // Answers leave in order in any case; a second exchange at the same time would only hold memory.
     this.#waiting.push({ request, response, expectation });
     this.#paused = true;
     this.#socket.pause();
   }
 
-  /** The current answer has left completely, or the connection is gone. */
+  /** The current answer has completely left, or the connection is gone. */
   finished(): void {
     this.#current = undefined;
     if (this.#socket.destroyed) {
@@ -64,19 +64,19 @@ export class ClientConnection {
     }
   }
 
-  /** The client sent its last byte: it is taken to have left, as Envoy does. */
+  /** The client closed its sending half: the proxy treats the client as gone, as Envoy does. */
   ended(): void {
     this.closing = true;
     this.#current?.clientGone();
   }
 
-  /** Node's parser gave up, a read failed, or a timer of node's ran out. */
+  /** Node's parser gave up, a read failed, or one of node's timers expired. */
   failed(code: string | undefined, reason: string | undefined): void {
     const verdict = parserVerdict(code, reason);
     const current = this.#current;
-    // Whatever follows a refused request is not read as HTTP.
+    // The proxy does not read the bytes after a refused request as HTTP.
     if (this.closing && verdict !== undefined) return;
-    // While an answer is under way or due, a second one would be taken for it.
+    // While an answer is under way or due, the client would read a second answer as part of it.
     if (verdict === undefined || (current !== undefined && (current.requestComplete || current.headWritten))) {
       this.destroy();
       return;
@@ -102,13 +102,13 @@ export class ClientConnection {
     socket.end(
       rawAnswer(badRequestAnswer(bad, this.#current?.requestId ?? requestIdOf(undefined, this.#services.random))),
     );
-    // Bytes that still come are read and dropped, so that the answer is not lost to a reset.
+    // The proxy reads and discards further bytes: a reset could destroy the answer.
     socket.resume();
     const timer = this.#services.clock.after(this.#services.timers.linger, () => socket.destroy(), true);
     socket.once("close", () => timer.cancel());
   }
 
-  /** The proxy drains: a connection without a request has no reason to stay. */
+  /** The proxy drains: a connection without a request closes. */
   endIfIdle(): void {
     if (this.#current === undefined && !this.closing) this.#socket.destroySoon();
   }
@@ -121,8 +121,8 @@ export class ClientConnection {
   }
 
   /**
-   * Once the parser has seen all bytes that came with the request: if they break HTTP, in its body or behind it, the
-   * request does not begin at all.
+   * Runs after the parser has seen all bytes that came with the request. If these bytes break HTTP, in the body or behind it,
+   * the request does not begin.
    */
   #begin(next: Waiting): void {
     this.#current = new ClientStream(this.#services, this, next.request, next.response, next.expectation);

@@ -8,13 +8,13 @@ import { readHead } from "./request-head.ts";
 import { flat, type ResponseHead } from "./response-head.ts";
 import type { ProxyServices } from "./services.ts";
 
-/** What the request asked for in `Expect`. */
+/** The value of the request header `Expect`. */
 export type Expectation = "none" | "continue" | "unknown";
 
 const STREAM = Symbol("client stream");
 type Tagged = { [STREAM]: ClientStream };
 
-// One function per event for all requests, the stream being found on the emitter: no closures per request.
+// All requests share one function per event, which finds the stream on the emitter. So a request creates no closures.
 function onData(this: unknown, chunk: Buffer): void {
   (this as Tagged)[STREAM].requestData(chunk);
 }
@@ -27,7 +27,7 @@ function onDrain(this: unknown): void {
 function onClose(this: unknown): void {
   (this as Tagged)[STREAM].closed();
 }
-/** Writing to a client that has just left; its `close` tells us. */
+/** Ignores errors of writes to a client that has just left; the `close` event reports that. */
 function ignore(): void {}
 function flushHead(stream: ClientStream): void {
   stream.flushHead();
@@ -38,29 +38,29 @@ function endSoon(socket: Socket): void {
 }
 
 /**
- * How far the answer is. `head`: node has the status line and keeps it for the first bytes of the body. `lingering`: complete, and
- * the rest of the request is still read.
+ * The progress of the answer. `head`: node holds the status line until the first bytes of the body. `lingering`: the answer is
+ * complete, and the proxy still reads the rest of the request.
  */
 type Answer = "none" | "head" | "body" | "lingering" | "ended";
 
-/** The connection that a request came on. */
+/** The connection that carries the request. */
 interface OwnConnection {
   /** Address of the client. */
   readonly peer: string;
-  /** No further request is taken from it. */
+  /** The connection accepts no further request. */
   closing: boolean;
-  /** The answer has left completely, or the connection is gone. */
+  /** The answer has completely left, or the connection is gone. */
   finished(): void;
 }
 
 /**
- * The client's side of one exchange: request body in, answer out, over node's request and response. Every piece is
- * written at once; nothing is collected. After the last byte it watches that the client takes it.
+ * The client's side of one exchange, over node's request and response: request body in, answer out. It writes every piece at
+ * once and collects nothing. After the last byte it watches that the client reads the answer.
  */
 export class ClientStream implements ClientSide, Timed {
-  /** Set by the driver while its exchange is open, afterwards here. */
+  /** The driver sets it while its exchange is open; afterwards this class sets it. */
   deadline = Number.POSITIVE_INFINITY;
-  /** The client has not yet taken what was written; it will be told through `clientDrained`. */
+  /** The client has not yet read all written bytes; `clientDrained` follows. */
   needsDrain = false;
   readonly #services: ProxyServices;
   readonly #connection: OwnConnection;
@@ -71,7 +71,7 @@ export class ClientStream implements ClientSide, Timed {
   #answer: Answer = "none";
   #continued = false;
   #listensDrain = false;
-  /** The end of the body is the end of the connection: HTTP/1.0 without a length. */
+  /** The end of the connection marks the end of the body: HTTP/1.0 without a length. */
   #closeDelimited = false;
 
   constructor(
@@ -110,12 +110,12 @@ export class ClientStream implements ClientSide, Timed {
     this.#driver.start(this.#expectation === "continue");
   }
 
-  /** The status line of an answer was handed to node. */
+  /** Node has the status line of an answer. */
   get headWritten(): boolean {
     return this.#answer !== "none";
   }
 
-  /** `x-request-id` of the client, or a fresh one each time. */
+  /** `x-request-id` of the client; without it a new id on each read. */
   get requestId(): string {
     return requestIdOf(this.#request.rawHeaders, this.#services.random);
   }
@@ -139,7 +139,7 @@ export class ClientStream implements ClientSide, Timed {
   }
 
   /**
-   * The head of the model server's answer. It leaves with the first bytes of the body if they are there in the same turn,
+   * Writes the head of the model server's answer. It leaves with the first bytes of the body if they arrive in the same turn,
    * else alone.
    */
   writeHead(head: ResponseHead, bodyless: boolean): void {
@@ -155,7 +155,7 @@ export class ClientStream implements ClientSide, Timed {
     if (this.#answer === "head") this.#response.flushHeaders();
   }
 
-  /** @returns false: stop until `clientDrained` */
+  /** @returns false: the caller must wait for `clientDrained` */
   write(bytes: Uint8Array): boolean {
     this.#answer = "body";
     if (this.#response.write(bytes)) return true;
@@ -174,20 +174,20 @@ export class ClientStream implements ClientSide, Timed {
     this.#watch(this.#services.timers.responseIdle);
   }
 
-  /** The answer will never be complete: what was written goes out, then the connection ends so that the client notices. */
+  /** The answer will never be complete. The written bytes go out, then the connection ends, so the client notices. */
   cut(): void {
     const { socket } = this.#response;
     this.#answer = "ended";
     this.#connection.closing = true;
     if (socket === null) return;
-    // Without framing an orderly end would look like a complete answer.
+    // Without framing, an orderly end would look like a complete answer.
     if (this.#closeDelimited) socket.resetAndDestroy();
     // Node hands a written piece to the socket only in the next tick.
     else process.nextTick(endSoon, socket);
     this.#watch(this.#services.timers.linger);
   }
 
-  /** An answer of our own. @param last the connection ends with it, since the request is broken or not read to its end */
+  /** An answer of the proxy. @param last the connection ends with it: the request is broken or not read to its end */
   answer(answer: LocalAnswer, last: boolean): void {
     const response = this.#response;
     if (response.destroyed) return;
@@ -201,7 +201,7 @@ export class ClientStream implements ClientSide, Timed {
       this.#watch(this.#services.timers.linger);
       return;
     }
-    // Closing with unread bytes resets the connection, and the client may never see the answer: read on for a moment.
+    // A close with unread bytes resets the connection, and the client may lose the answer. So the proxy reads on for a moment.
     response.write(answer.body);
     this.#answer = "lingering";
     this.#listen();
@@ -215,7 +215,7 @@ export class ClientStream implements ClientSide, Timed {
   }
 
   requestData(chunk: Buffer): void {
-    // A connection that is closing broke HTTP after these bytes: nothing is done with them.
+    // When the connection is closing, the bytes after these broke HTTP: the proxy ignores these bytes.
     if (this.#answer !== "lingering" && !this.#connection.closing) this.#driver!.requestChunk(chunk);
   }
 

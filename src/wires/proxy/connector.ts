@@ -6,15 +6,15 @@ import { SluiceError } from "../../base/inference/errors.ts";
 /** Opens a socket; emits `connect` or `error`. */
 export type Connect = (options: NetConnectOpts) => Socket;
 
-/** `code` of the error of a connection that was not there in time. */
+/** `code` of the error of a connection that did not open in time. */
 export const CONNECT_TIMEOUT = "UPSTREAM_CONNECT_TIMEOUT";
 
-/** Milliseconds of silence after which the kernel asks whether the model server's machine is still there. */
+/** Milliseconds of silence after which the kernel checks whether the model server's machine still answers. */
 const KEEP_ALIVE_PROBE = 60_000;
 
 /**
- * How undici opens a connection to an endpoint: plain TCP without Nagle's delay, given up after `timeout` milliseconds
- * of `clock` with an error of code `CONNECT_TIMEOUT`.
+ * Opens undici's connections to an endpoint: plain TCP without Nagle's delay. After `timeout` milliseconds of `clock` the
+ * connection fails with an error of code `CONNECT_TIMEOUT`.
  */
 export function connector(clock: Clock, timeout: number, connect: Connect = netConnect): buildConnector.connector {
   return (options, callback) => {
@@ -23,7 +23,7 @@ export function connector(clock: Clock, timeout: number, connect: Connect = netC
     const port = Number(options.port) || 80;
     const socket = connect({ host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_PROBE });
     const timer = clock.after(timeout, () =>
-      // Timers run before sockets are looked at: where this process stood still, the connection may be there already.
+      // Node runs timers before it polls sockets. After a pause of this process, the connection may be open already.
       clock.soon(() => {
         if (!settled)
           socket.destroy(new SluiceError(CONNECT_TIMEOUT, `no connection to ${host}:${port} within ${timeout} ms`));
@@ -34,7 +34,7 @@ export function connector(clock: Clock, timeout: number, connect: Connect = netC
       settled = true;
       callback(null, socket);
     });
-    // Stays for the life of the socket, so that an error between two owners is never unhandled.
+    // The listener stays for the life of the socket: an error between two owners would otherwise crash the process.
     socket.on("error", (error) => {
       timer.cancel();
       if (settled) return;

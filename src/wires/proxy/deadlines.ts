@@ -1,16 +1,16 @@
 import type { Clock } from "../../base/clock/clock.ts";
 
-/** Someone who must be told when a moment has passed. */
+/** An object with a deadline, called after the deadline. */
 export interface Timed {
-  /** Monotonic milliseconds; Infinity = none. Set freely at any time: it is only read by the sweep. */
+  /** Monotonic milliseconds; Infinity = none. Its owner may change it at any time: only the sweep reads it. */
   readonly deadline: number;
-  /** The deadline has passed. Called at every sweep until it is moved or the member leaves. */
+  /** The deadline has passed. Called at every sweep until the deadline moves or the member leaves. */
   expired(now: number): void;
 }
 
 /**
- * The deadlines of everything in flight, checked by one timer for all: moving a deadline is a store, which a streamed
- * answer does for every chunk. A deadline is noticed up to one interval late.
+ * The deadlines of everything in flight, checked by one timer for all. A streamed answer moves its deadline with every chunk,
+ * which is one store. A sweep notices a deadline up to one interval late.
  */
 export class Deadlines {
   readonly #clock: Clock;
@@ -50,7 +50,7 @@ export class Deadlines {
   };
 }
 
-/** How often to sweep so that the shortest of `durations` (0 = off) is at most a quarter late: 5 ms to 1 s. */
+/** The sweep interval in milliseconds, 5 ms to 1 s: the shortest of `durations` (0 = off) is then at most a quarter late. */
 export function sweepInterval(durations: readonly number[]): number {
   const shortest = Math.min(...durations.filter((ms) => ms > 0));
   return Math.max(5, Math.min(1000, shortest / 4));

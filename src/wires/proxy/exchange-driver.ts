@@ -15,22 +15,22 @@ import type { ProxyServices } from "./services.ts";
 
 const NOTHING = Buffer.alloc(0);
 
-/** What the exchange is waiting for. */
+/** The event that the exchange waits for. */
 type Phase =
-  /** The client's body. */
+  /** The rest of the client's body. */
   | "receiving"
-  /** Room in the byte budget, to go on receiving. */
+  /** Room in the byte budget. */
   | "held"
   /** The decision. */
   | "deciding"
-  /** The first byte of an endpoint, or the moment of the next attempt. */
+  /** The first byte of an endpoint's answer, or the time of the next attempt. */
   | "waiting"
   /** The rest of the answer. */
   | "answering"
-  /** Nothing: the books are closed. */
+  /** Nothing: the exchange has ended. */
   | "done";
 
-/** What the client is told when the retries, or the list, are used up (envoy-data-plane 4.4). */
+/** The reason in the client's answer when no retry or no endpoint is left (envoy-data-plane 4.4). */
 const USED_UP: Record<AttemptFailure, OutcomeReason> = {
   connect: "upstream_connect",
   timeout: "upstream_connect",
@@ -38,15 +38,15 @@ const USED_UP: Record<AttemptFailure, OutcomeReason> = {
   status: "upstream_reset",
 };
 
-/** The client's side of one exchange: its request comes from there, its answer goes there. */
+/** The client's side of one exchange: the source of its request and the destination of its answer. */
 export interface ClientSide {
-  /** When it is given up unless something happens; monotonic milliseconds. */
+  /** Time at which the exchange is given up unless something happens; monotonic milliseconds. */
   deadline: number;
-  /** The status line of an answer was handed over. */
+  /** Node has the status line of an answer. */
   readonly headWritten: boolean;
-  /** The client has not yet taken what was written; `clientDrained` follows. */
+  /** The client has not yet read all written bytes; `clientDrained` follows. */
   readonly needsDrain: boolean;
-  /** `x-request-id` of the client, or a fresh one each time. */
+  /** `x-request-id` of the client; without it a new id on each read. */
   readonly requestId: string;
   /** Whether the request has arrived completely. */
   readonly requestComplete: boolean;
@@ -55,19 +55,19 @@ export interface ClientSide {
   resumeRequest(): void;
   /** The head of the model server's answer. */
   writeHead(head: ResponseHead, bodyless: boolean): void;
-  /** @returns false: stop until `clientDrained` */
+  /** @returns false: the caller must wait for `clientDrained` */
   write(bytes: Uint8Array): boolean;
   /** The answer is complete. */
   end(): void;
-  /** The answer will never be complete: the connection ends so that the client notices. */
+  /** The answer will never be complete. The connection ends, so the client notices. */
   cut(): void;
-  /** An answer of our own. @param last the connection ends with it */
+  /** An answer of the proxy. @param last the connection ends with it */
   answer(answer: LocalAnswer, last: boolean): void;
 }
 
 /**
- * Drives one exchange for one client request: feeds it the request, sends what it decided to the endpoints of the list
- * one after the other, passes the answer back and closes the books, exactly once whatever happens
+ * Drives one exchange for one client request. The driver feeds the request to the exchange. It sends the decided request to the
+ * endpoints of the list one after the other, and passes the answer back. It ends the exchange exactly once in every case
  * (envoy-data-plane 4.1).
  */
 export class ExchangeDriver implements Wire, AttemptListener {
@@ -79,16 +79,16 @@ export class ExchangeDriver implements Wire, AttemptListener {
   #received = 0;
   #forwarded: Dispatcher.DispatchOptions | undefined;
   #replayable = false;
-  /** Endpoints behind the first. */
+  /** Number of endpoints in the decision after the first. */
   #others = 0;
-  /** Plugins set headers of the forwarded request: what is wrong with it may be theirs. */
+  /** Plugins set headers of the forwarded request, so a fault in it may be theirs. */
   #changedByPlugins = false;
   #retries = 0;
   #attempt: Attempt | undefined;
   #eventStream = false;
-  /** The exchange has seen the end of the answer. */
+  /** The exchange has received the end of the answer. */
   #told = false;
-  /** The last bytes passed on, to know whether an event ended with them. */
+  /** The last bytes of the answer that went to the client; they show whether an event is complete. */
   #tail: Uint8Array = NOTHING;
 
   constructor(services: ProxyServices, client: ClientSide, head: HttpRequestHead) {
@@ -109,7 +109,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
       return;
     }
     this.#client.deadline = this.#in(timers.bodyIdle);
-    // Otherwise the exchange is opened with the first byte of the body.
+    // Otherwise the first byte of the body opens the exchange.
     if (expectsContinue) {
       this.#open(false);
       if (this.#phase === "receiving") this.#client.sendContinue();
@@ -143,7 +143,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
     this.#close("client-gone");
   }
 
-  /** The client has read on. */
+  /** The client has read the written bytes. */
   clientDrained(): void {
     if (this.#phase !== "answering") return;
     this.#client.deadline = this.#in(this.#services.timers.responseIdle);
@@ -168,7 +168,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
     if (this.#phase !== "done") this.#reject(rejection);
   }
 
-  /** Whether the books are closed. */
+  /** True after the exchange has ended. */
   get done(): boolean {
     return this.#phase === "done";
   }
@@ -189,7 +189,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
         this.#reject(new Rejection("upstream_timeout", `${this.#where()} did not begin to answer in time`));
         return;
       case "answering":
-        // Whoever was silent: the one we are waiting for.
+        // The silent side is the one that the driver waits for.
         if (this.#client.needsDrain) this.clientGone();
         else {
           this.#services.metrics?.interrupted();
@@ -200,7 +200,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
   }
 
   requestSent(): void {
-    // Nobody has it any more: it makes room while its answer is waited for.
+    // Neither the driver nor undici needs the body now, so its bytes are free while the driver waits for the answer.
     if (this.#forwarded === undefined && this.#phase === "waiting") this.#exchange!.releaseBody();
   }
 
@@ -258,10 +258,10 @@ export class ExchangeDriver implements Wire, AttemptListener {
     this.#exchange!.releaseBody();
     this.#told = bodyless;
     const set = this.#exchange!.responseHeaders(status, head.headers, bodyless);
-    // A restored model name is seldom as long as the one it stands for.
+    // The length changes: a restored model name seldom has the length of the name that it replaces.
     const resized = this.#exchange!.rewritesResponse && !bodyless;
     const headers = changedHeaders(head.headers, set, resized);
-    // Whoever sent no id learns the one to ask /debug/decisions for.
+    // A client that sent no id gets the id for /debug/decisions.
     if (this.#exchange!.requestIdGenerated && headers.get(HEADER.requestId) === undefined)
       headers.add(HEADER.requestId, this.#exchange!.requestId);
     this.#client.writeHead({ ...head, headers, contentLength: resized ? -1 : head.contentLength }, bodyless);
@@ -345,7 +345,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
     );
   }
 
-  /** A failure of our own. */
+  /** An internal error of sluice. */
   #failed(error: unknown): void {
     if (this.#phase === "done") return;
     this.#services.onError(error);
@@ -357,7 +357,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
   }
 
   #decided(decision: Decision): void {
-    // The client may have left while its request was queued; then the books are closed already.
+    // The client may have left while its request was queued; then the exchange has ended already.
     if (this.#settled()) return;
     if (decision instanceof Rejection) {
       this.#reject(decision);
@@ -368,7 +368,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
     this.#replayable = decision.bodyLength <= this.#services.limits.replayBytes;
     this.#others = decision.endpoints.length - 1;
     this.#send(decision.endpoints[0]!);
-    // A long one that is sent once is let go of when it was written (`requestSent`).
+    // A long body that is sent once is released later, in `requestSent`.
     if (!this.#replayable && this.#forwarded !== undefined && this.#phase === "waiting") {
       this.#forwarded = undefined;
       this.#exchange!.releaseBody();
@@ -395,7 +395,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
     return this.#retries < this.#services.maxRetries && this.#replayable;
   }
 
-  /** A server that says it has too much to do is a hint to slow down; one that is dead is not. */
+  /** A server that reports overload needs a pause before the retry. A dead server needs none. */
   #retryLater(endpoint: Endpoint): void {
     const { clock, random, metrics } = this.#services;
     const wait = Math.min(BACKOFF.longest, BACKOFF.first * 2 ** this.#retries) * (0.5 + random.next() / 2);
@@ -430,7 +430,7 @@ export class ExchangeDriver implements Wire, AttemptListener {
     else this.#client.answer(rejectionAnswer(rejection, this.#requestId, this.#exchange?.decisionHeaders), !complete);
   }
 
-  /** Closes the books. What the client still gets is up to the caller. */
+  /** Ends the exchange. The caller decides which answer the client still gets. */
   #close(cause: EndCause, rejection?: Rejection): void {
     if (this.#phase === "done") return;
     this.#phase = "done";

@@ -1,11 +1,11 @@
 import { HOP_BY_HOP_HEADERS } from "../../base/inference/headers.ts";
 
-/** What `Connection` says about the connection itself, naming no header. */
+/** Options of `Connection` that concern the connection itself and name no header. */
 const NOT_HEADERS: ReadonlySet<string> = new Set(["", "close", "keep-alive"]);
 
 /**
- * The headers that `Connection` declares to be its own (RFC 9110 7.6.1), lower case; undefined when there are none,
- * which is nearly always.
+ * The headers that `Connection` lists as its own (RFC 9110 7.6.1), lower case; undefined when there are none, which is the
+ * usual case.
  * @param value all values of `Connection`, joined with commas
  */
 export function listedIn(value: string): ReadonlySet<string> | undefined {
@@ -21,8 +21,8 @@ export function listedIn(value: string): ReadonlySet<string> | undefined {
 }
 
 /**
- * Whether a plugin may set a header: not those that frame the message, name the host or belong to the connection, nor
- * `x-envoy-...`, so that a plugin does the same behind Envoy and here (envoy-data-plane 1.7, D-50).
+ * Whether a plugin may set a header. Forbidden are headers that frame the message, name the host or belong to the connection,
+ * and `x-envoy-...`. So a plugin does the same behind Envoy and here (envoy-data-plane 1.7, D-50).
  * @param name lower case
  */
 export function isSettable(name: string): boolean {

@@ -7,16 +7,15 @@ import { isSettable } from "./forwarded-headers.ts";
 import type { ProxyLimits } from "./options.ts";
 import { type HttpRequestHead, originForm } from "./request-head.ts";
 
-/** Headers that the proxy adds to those of the client: they are in nobody's limit. */
+/** Headers that the proxy adds to those of the client; they do not count toward the limits. */
 const OWN_HEADERS = 3;
 
 /**
- * The request as every endpoint of the list gets it: the head the exchange saw without pseudo and control headers
- * (D-26) and those that plugins leave out, one `x-request-id`, the headers that plugins set, the length of the
- * routed body.
+ * The request that every endpoint of the list gets. Its headers: those of the exchange without pseudo headers, control headers
+ * (D-26) and headers that plugins remove; one `x-request-id`; the headers that plugins set; the length of the routed body.
  *
- * Plugins may set another `:path`; what they may not set or leave out is as it was (D-50).
- * @throws SluiceError PLUGIN_HEADERS when they set a path that is none, or more than the limits allow a client
+ * Plugins may set another `:path`. A header that plugins may not set or remove stays unchanged (D-50).
+ * @throws SluiceError PLUGIN_HEADERS when plugins set an illegal path, or exceed the limits for clients
  */
 export function forwardedRequest(
   head: HttpRequestHead,
@@ -46,11 +45,11 @@ export function forwardedRequest(
     path = changedPath(set.get(":path"), head, limits);
     checkSize(headers, limits);
   }
-  // Neither the client's doing nor a plugin's: in nobody's limit.
+  // Neither the client nor a plugin sets these headers, so they do not count toward the limits.
   if (trace !== undefined) for (let i = 0; i < trace.length; i++) headers.push(trace.keys[i]!, trace.values[i]!);
   const { body, bodyLength } = routed;
   const options: Dispatcher.DispatchOptions = { path, method: head.method, headers };
-  // One piece is written as it is. Several go piece by piece, by reference; then undici needs to be told their length.
+  // One piece needs no array. Several pieces are passed by reference, and undici needs their length as a header.
   if (body.length === 1) options.body = body[0]!;
   else if (body.length > 1) {
     headers.push("content-length", String(bodyLength));
@@ -59,20 +58,20 @@ export function forwardedRequest(
   return options;
 }
 
-/** Bytes of a body from which on it is worth the trouble to let it go before its answer comes. */
+/** From this size in bytes, it pays to release a body before its answer begins. */
 const LONG_BODY = 64 * 1024;
 
 /**
- * The same request for an attempt that no other can follow: its body is let go of piece by piece, as it is written, while
- * undici keeps the body of any other request until its answer has ended.
- * @returns undefined for a short body, for which that is not worth it
+ * The same request for an attempt that no retry can follow. undici releases its body piece by piece during the write. With any
+ * other request, undici holds the body until the answer has ended.
+ * @returns undefined for a short body, which is not worth the work
  */
 export function sentOnce(request: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions | undefined {
   const pieces = (Array.isArray(request.body) ? [...request.body] : [request.body]) as (Uint8Array | undefined)[];
   const length = pieces.reduce((sum, piece) => sum + (piece?.byteLength ?? 0), 0);
   if (length < LONG_BODY) return undefined;
   const headers = [...(request.headers as string[])];
-  // Several pieces have their length there already.
+  // With several pieces, the headers hold the length already.
   if (pieces.length === 1) headers.push("content-length", String(length));
   return { ...request, headers, body: handedOver(pieces as Uint8Array[]) as unknown as Uint8Array };
 }

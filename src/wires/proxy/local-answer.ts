@@ -5,15 +5,15 @@ import type { OutcomeReason, Rejection } from "../../base/inference/outcomes.ts"
 import type { BadRequest } from "./bad-request.ts";
 import { flat } from "./response-head.ts";
 
-/** An answer of our own, in the shape OpenAI clients understand (envoy-data-plane 4.4). */
+/** An answer that the proxy itself gives, in the shape that OpenAI clients understand (envoy-data-plane 4.4). */
 export interface LocalAnswer {
   readonly status: number;
-  /** Name, value, name, value; without those that frame the message. */
+  /** Name, value, name, value; without the headers that frame the message. */
   readonly headers: readonly string[];
   readonly body: Buffer;
 }
 
-/** `error.type` where the status alone does not tell it. */
+/** The `error.type` of outcomes whose status does not determine it. */
 const TYPES: Partial<Record<OutcomeReason, string>> = {
   upstream_connect: "upstream_error",
   upstream_reset: "upstream_error",
@@ -22,7 +22,7 @@ const TYPES: Partial<Record<OutcomeReason, string>> = {
   no_target: "overloaded_error",
 };
 
-/** What may stand in a header: an answer must not fail for its id. */
+/** The legal values of a header. An illegal id must not make the answer fail. */
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]+$/;
 
 function typeOf(status: number): string {
@@ -62,8 +62,8 @@ export function rejectionSlug(rejection: Rejection): string {
 }
 
 /**
- * The answer to a refused exchange; status and dropped-reason header from the outcome table.
- * @param requestId by which the request is known here
+ * The answer to a refused exchange; status and dropped-reason header are those of the outcome table.
+ * @param requestId the id of the request in logs and decision records
  * @param more further headers of the answer
  */
 export function rejectionAnswer(rejection: Rejection, requestId: string, more?: HeaderList): LocalAnswer {
@@ -73,15 +73,15 @@ export function rejectionAnswer(rejection: Rejection, requestId: string, more?: 
   return localAnswer(status, rejectionSlug(rejection), rejection.plain, type, requestId, headers);
 }
 
-/** The answer to a request that no exchange was opened for. @param requestId see `requestIdOf` */
+/** The answer to a request that opened no exchange. @param requestId see `requestIdOf` */
 export function badRequestAnswer(bad: BadRequest, requestId: string): LocalAnswer {
   return localAnswer(bad.status, bad.slug, bad.message, typeOf(bad.status), requestId, []);
 }
 
 /**
- * The id of a request that no exchange was opened for: the client's, else a fresh one, which at least tells two reports of
- * the same answer from two answers.
- * @param headers name, value, name, value as they arrived; undefined where nothing readable did
+ * The id of a request that opened no exchange: the client's id, else a new one. With it, a reader can tell two reports of one
+ * answer from two answers.
+ * @param headers name, value, name, value as they arrived; undefined when no header was readable
  */
 export function requestIdOf(headers: readonly string[] | undefined, random: Random): string {
   let id = "";
@@ -90,7 +90,7 @@ export function requestIdOf(headers: readonly string[] | undefined, random: Rand
   return id || uuidFrom(random);
 }
 
-/** The bytes of an answer that closes its connection, for sockets that have no response object. */
+/** The bytes of an answer that closes its connection, for a socket without a response object. */
 export function rawAnswer(answer: LocalAnswer): Buffer {
   let head = `HTTP/1.1 ${answer.status} ${STATUS_CODES[answer.status] ?? "Error"}\r\n`;
   for (let i = 0; i < answer.headers.length; i += 2) head += `${answer.headers[i]}: ${answer.headers[i + 1]}\r\n`;
@@ -98,8 +98,8 @@ export function rawAnswer(answer: LocalAnswer): Buffer {
 }
 
 /**
- * What the client of an event stream gets instead of `[DONE]` when the model server is lost.
- * @param tail the last bytes it got: an event they leave open is ended first
+ * The event that the client of an event stream gets in place of `[DONE]` when the model server is lost.
+ * @param tail the last bytes that the client got; an event that they leave open is ended first
  */
 export function lastEvent(tail: Uint8Array, detail: string): Buffer {
   const message = `the model server was lost in the middle of the answer: ${detail}`;

@@ -4,23 +4,23 @@ import type { AttemptFailure } from "../../base/inference/endpoint.ts";
 import type { Exchange, Wire } from "../../picker/exchange/wire.ts";
 import type { Connect } from "./connector.ts";
 
-/** Sizes a client may not exceed (envoy-data-plane 4.5), and what the proxy holds for one request. */
+/** Limits for clients (envoy-data-plane 4.5), and for the memory of one request. */
 export interface ProxyLimits {
-  /** Bytes of all header names and values of a request; more is answered 431. */
+  /** Bytes of all header names and values of a request; above it the answer is 431. */
   readonly headerBytes: number;
-  /** Header lines of a request; more is answered 431. */
+  /** Header lines of a request; above it the answer is 431. */
   readonly headerCount: number;
-  /** Bytes of the request target; more is answered 414. */
+  /** Bytes of the request target; above it the answer is 414. */
   readonly targetBytes: number;
-  /** Bytes of a request body; more is answered 413, while it streams in. */
+  /** Bytes of a request body; above it the answer is 413, during the body. */
   readonly bodyBytes: number;
-  /** Bytes of a body that are kept for a retry; a longer body is sent once. */
+  /** Bytes of a body that is kept for a retry. A longer body is sent only once. */
   readonly replayBytes: number;
-  /** Client connections; further ones are closed at once. */
+  /** Client connections; the proxy closes further ones at once. */
   readonly connections: number;
-  /** Requests of one connection that wait behind the one being answered; more cut the connection. */
+  /** Requests of one connection that wait behind the current one. With more, the proxy cuts the connection. */
   readonly pipelined: number;
-  /** Endpoints to which connections are kept open; beyond it idle ones are given up, the least recently used first. */
+  /** Endpoints with open connections. Above it, the proxy closes idle connections, the least recently used first. */
   readonly upstreamPools: number;
 }
 
@@ -39,7 +39,7 @@ export const DEFAULT_LIMITS: ProxyLimits = {
 export interface ProxyTimers {
   /** Until the headers of a request are complete; then 408. */
   readonly requestHeaders: number;
-  /** Without a byte of an unfinished request body; then 408. */
+  /** Time without a byte of an unfinished request body; then 408. */
   readonly bodyIdle: number;
   /** From the complete request to its decision, queueing included; then 504. */
   readonly picking: number;
@@ -47,13 +47,13 @@ export interface ProxyTimers {
   readonly connect: number;
   /** From the request sent to the first byte of the answer; then 504. 0 = off. */
   readonly firstByte: number;
-  /** Without a byte of the answer in either direction; then both sides are cut. */
+  /** Time without a byte of the answer in either direction; then the proxy cuts both sides. */
   readonly responseIdle: number;
-  /** A client connection without a request. */
+  /** Idle time of a client connection between requests. */
   readonly clientKeepAlive: number;
-  /** A connection to an endpoint without a request. */
+  /** Idle time of a connection to an endpoint between requests. */
   readonly upstreamKeepAlive: number;
-  /** How long an answer that ends a connection may take to reach the client, unread request bytes being discarded. */
+  /** Time for the last answer of a connection to reach the client, during which the proxy discards request bytes. */
   readonly linger: number;
 }
 
@@ -69,16 +69,16 @@ export const DEFAULT_TIMERS: ProxyTimers = {
   linger: 2_000,
 };
 
-/** Waits before an attempt that follows a status, in milliseconds: the first one, and the longest. */
+/** Waits before a retry that follows a status, in milliseconds: the first one, and the longest. */
 export const BACKOFF = { first: 25, longest: 250 } as const;
 
-/** What the proxy counts; each call is one event. */
+/** The counters of the proxy; each call is one event. */
 export interface ProxyMetrics {
   /** A connection beyond `ProxyLimits.connections` was closed. */
   connectionRefused(): void;
-  /** Answered before any exchange was opened. @param slug the value of `x-gateway-error`, of a fixed set */
+  /** The proxy answered a request that opened no exchange. @param slug the value of `x-gateway-error`, of a fixed set */
   badRequest(slug: string): void;
-  /** One more endpoint is tried because the one before failed this way. */
+  /** The proxy tries one more endpoint, because the previous attempt failed with `cause`. */
   retried(cause: AttemptFailure): void;
   /** A client left before its answer was complete. */
   clientGone(): void;
@@ -94,19 +94,19 @@ export interface ProxyOptions {
   readonly clock: Clock;
   /** For the jitter of the back-off. */
   readonly random: Random;
-  /** Opens the exchange of one request; called once its headers are acceptable. */
+  /** Opens the exchange of one request, after its headers are checked. */
   openExchange(wire: Wire): Exchange;
-  /** Further endpoints tried after the first one failed; default 2. */
+  /** The most endpoints that the proxy tries after the first one failed; default 2. */
   readonly maxRetries?: number;
-  /** Statuses of a model server after which the next endpoint is tried; default 503 alone. */
+  /** Statuses of a model server after which the proxy tries the next endpoint; default 503 alone. */
   readonly retryStatuses?: readonly number[];
   readonly limits?: Partial<ProxyLimits>;
   readonly timers?: Partial<ProxyTimers>;
-  /** Whether header names with `_` are passed on; by default they are answered 400, since many servers read `_` as `-`. */
+  /** Whether the proxy forwards header names with `_`. The default answer is 400, since many servers read `_` as `-`. */
   readonly allowUnderscores?: boolean;
   readonly metrics?: ProxyMetrics;
-  /** Told of failures of our own, which the client sees as 500. */
+  /** Receives internal errors of the proxy, which the client sees as 500. */
   readonly onError?: (error: unknown) => void;
-  /** How sockets to endpoints are opened; `net.connect` by default. */
+  /** Opens the sockets to endpoints; `net.connect` by default. */
   readonly connect?: Connect;
 }

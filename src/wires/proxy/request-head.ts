@@ -4,7 +4,7 @@ import { BadRequest, malformed } from "./bad-request.ts";
 import { listedIn } from "./forwarded-headers.ts";
 import type { ProxyLimits } from "./options.ts";
 
-/** A request whose head was found acceptable. */
+/** The head of a request that passed all checks. */
 export interface HttpRequestHead {
   readonly method: string;
   /** Origin form: path and query. */
@@ -12,22 +12,22 @@ export interface HttpRequestHead {
   /** The Host header. */
   readonly authority: string;
   /**
-   * What the exchange sees: `:method`, `:path`, `:authority`, `:scheme`, then the client's headers without those of its
+   * The headers of the exchange: `:method`, `:path`, `:authority`, `:scheme`, then the client's headers without those of its
    * connection, in arrival order, then `x-forwarded-for` with `peer` appended and `x-forwarded-proto`.
    */
   readonly headers: HeaderList;
   /** No body follows. */
   readonly end: boolean;
-  /** Announced bytes of the body; -1 when it is chunked. */
+  /** Declared bytes of the body; -1 when it is chunked. */
   readonly contentLength: number;
 }
 
-/** What a host may not hold: it would be read as something else behind us. */
+/** Characters that a host may not contain: servers behind the proxy would read them as something else. */
 const NOT_A_HOST = /[\s/\\@?#,]/;
 
 /**
- * Checks the head of a request and takes the client's connection out of it (envoy-data-plane 4.1(2), 4.5). Node's strict
- * parser has already refused what breaks the grammar; here is what it lets through.
+ * Checks the head of a request and removes the headers of the client's connection (envoy-data-plane 4.1(2), 4.5). Node's strict
+ * parser has already refused violations of the grammar; this function checks the rest.
  * @param peer address of the client
  */
 export function readHead(
@@ -126,12 +126,12 @@ function endToEnd(
 
 /** Encoded separators and dot segments: two readers may disagree about which path they name. */
 const AMBIGUOUS = /%2f|%5c|%00|\\|\/(?:\.|%2e){1,2}(?:[/;]|$)/i;
-/** What a request target may consist of (RFC 3986, with a few characters that clients send unencoded). */
+/** The legal characters of a request target (RFC 3986, with a few characters that clients send unencoded). */
 const TARGET = /^\/[!-"$-~]*$/;
 
 /**
- * Path and query of a request target (envoy-data-plane 4.5): the origin form as it is, the absolute form for our own authority
- * without its beginning. Refused: other authorities, the asterisk form, fragments, dot segments, encoded separators.
+ * Path and query of a request target (envoy-data-plane 4.5). The origin form stays unchanged; the absolute form for the own
+ * authority loses its beginning. Refused: other authorities, the asterisk form, fragments, dot segments, encoded separators.
  */
 export function originForm(target: string, authority: string): string | BadRequest {
   let path = target;

@@ -6,13 +6,13 @@ export interface ResponseHead {
   readonly status: number;
   /** Repeated headers stay repeated. */
   readonly headers: HeaderList;
-  /** Announced bytes of the body; -1 when unknown. */
+  /** Declared bytes of the body; -1 when unknown. */
   readonly contentLength: number;
-  /** Server-sent events that nobody compressed: an event of our own may follow. */
+  /** Uncompressed server-sent events: the proxy may append an event. */
   readonly eventStream: boolean;
 }
 
-/** @param raw name, value, name, value, as undici hands them over: bytes */
+/** @param raw name, value, name, value, in the form that undici delivers: bytes */
 export function readResponseHead(status: number, raw: readonly (Buffer | string)[]): ResponseHead {
   const headers = new HeaderList();
   let connection = "";
@@ -46,7 +46,7 @@ function without(headers: HeaderList, listed: ReadonlySet<string>): HeaderList {
 }
 
 /**
- * The headers with those set that plugins want and may set, and without a `content-length` that will not hold.
+ * The headers with those that plugins set and may set. A `content-length` that no longer holds is removed.
  * @param set undefined = nothing to set
  */
 export function changedHeaders(headers: HeaderList, set: HeaderList | undefined, dropLength: boolean): HeaderList {
@@ -64,7 +64,7 @@ function text(value: Buffer | string): string {
   return typeof value === "string" ? value : value.toString("latin1");
 }
 
-/** As `ServerResponse.writeHead` takes them. */
+/** The headers in the form that `ServerResponse.writeHead` takes. */
 export function flat(headers: HeaderList): string[] {
   const out: string[] = new Array(headers.length * 2);
   for (let i = 0; i < headers.length; i++) {

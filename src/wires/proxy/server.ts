@@ -15,13 +15,13 @@ export interface RunningProxy {
   readonly port: number;
   /** Client connections that are open now. */
   readonly connections: number;
-  /** Accepts no further connection, lets requests in progress end, then closes. Resolves when the last one has ended. */
+  /** Accepts no further connection, lets running requests end, then closes. Resolves when the last one has ended. */
   drain(): Promise<void>;
-  /** Cuts everything. */
+  /** Cuts all connections. */
   close(): Promise<void>;
 }
 
-/** Where a socket's connection is kept. */
+/** The property of a socket that holds its connection. */
 const CONNECTION = Symbol("client connection");
 type Tagged = Socket & { [CONNECTION]?: ClientConnection };
 
@@ -59,14 +59,14 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
   const connections = new Set<ClientConnection>();
   const server = createServer({
     insecureHTTPParser: false,
-    // Node counts the request target, too; what it lets through is counted again, so that 414 and 431 are told apart.
+    // Node's limit includes the request target. The proxy checks both sizes again, so 414 and 431 stay distinct.
     maxHeaderSize: limits.headerBytes + limits.targetBytes,
     headersTimeout: timers.requestHeaders,
-    // Counts the body, too, which may take as long as it moves.
+    // Node's limit includes the body, which may take long while bytes still arrive.
     requestTimeout: 0,
     connectionsCheckingInterval: Math.max(20, Math.min(5_000, timers.requestHeaders / 4)),
     keepAliveTimeout: timers.clientKeepAlive,
-    // A missing Host is ours to answer.
+    // The proxy itself answers a request without Host.
     requireHostHeader: false,
     noDelay: true,
   });
@@ -91,7 +91,7 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
     (socket as Tagged)[CONNECTION]?.failed(error.code, error.reason);
   });
   const refuse = (_request: IncomingMessage, socket: unknown): void => {
-    // Node has let go of the socket, its error listener included.
+    // Node has removed its listeners from the socket, the error listener included.
     (socket as Tagged).on("error", () => (socket as Tagged).destroy());
     (socket as Tagged)[CONNECTION]?.refuse(UPGRADE_REFUSED);
   };

@@ -5,7 +5,7 @@ import type { Deadlines } from "./deadlines.ts";
 import type { ProxyLimits, ProxyMetrics, ProxyTimers } from "./options.ts";
 import type { UpstreamPools } from "./upstream-pools.ts";
 
-/** What all requests of one proxy share. */
+/** The objects that all requests of one proxy share. */
 export interface ProxyServices {
   readonly clock: Clock;
   readonly random: Random;
@@ -20,19 +20,19 @@ export interface ProxyServices {
   readonly pools: UpstreamPools;
   readonly deadlines: Deadlines;
   readonly beginnings: BeginQueue;
-  /** No request after the ones in progress: their answers close their connections. */
+  /** Connections take no further request: the answers to running requests close their connections. */
   draining: boolean;
 }
 
-/** Something that begins a little later. */
+/** A request that begins later in the same turn. */
 interface Beginning {
   begin(): void;
 }
 
 /**
- * Lets requests begin once the parser has seen every byte that arrived with them. Node reports a request as soon as its
- * headers are parsed, and runs ticks between the pieces of its body: only after the I/O events of this turn is it known
- * whether the bytes that followed break HTTP. One timer for all requests of a turn.
+ * Lets a request begin after the parser has seen every byte that arrived with it. Node reports a request as soon as its headers
+ * are parsed, and runs ticks between the pieces of its body. Only after the I/O events of this turn does the proxy know whether
+ * the following bytes break HTTP. One timer serves all requests of a turn.
  */
 export class BeginQueue {
   readonly #clock: Clock;

@@ -7,9 +7,9 @@ import type { ProxyLimits, ProxyTimers } from "./options.ts";
 /** The connections to one endpoint. */
 class UpstreamPool {
   readonly pool: Pool;
-  /** Attempts that were dispatched and not given back. */
+  /** Dispatched attempts that are not yet released. */
   inUse = 0;
-  /** Monotonic milliseconds when `inUse` last became 0. */
+  /** Time at which `inUse` last became 0; monotonic milliseconds. */
   idleSince = 0;
 
   constructor(pool: Pool) {
@@ -18,12 +18,12 @@ class UpstreamPool {
 }
 
 /**
- * One undici pool per endpoint, HTTP/1.1 with keep-alive and one request per connection at a time. A pool that was idle
- * for the keep-alive time is closed; beyond the limit the longest idle one goes at once, so that a changing set of
- * endpoints leaves nothing behind.
+ * One undici pool for each endpoint: HTTP/1.1 with keep-alive, one request per connection at a time. A pool closes after it was
+ * idle for the keep-alive time. Above the limit, the longest idle pool closes at once. So a changing set of endpoints leaves no
+ * pools behind.
  */
 export class UpstreamPools implements Timed {
-  /** Read by the sweep that closes idle pools. */
+  /** The sweep that closes idle pools reads it. */
   deadline: number;
   readonly #clock: Clock;
   readonly #keepAlive: number;
@@ -40,7 +40,8 @@ export class UpstreamPools implements Timed {
       connect: connector(clock, timers.connect, connect),
       keepAliveTimeout: timers.upstreamKeepAlive,
       keepAliveMaxTimeout: timers.upstreamKeepAlive,
-      // The proxy's own deadlines watch over answers: one clock for all, and a paused client is no silent server.
+      // The proxy's own deadlines limit answers: they use one clock for all, and a paused client does not count as a silent
+      // server.
       headersTimeout: 0,
       bodyTimeout: 0,
       maxHeaderSize: limits.headerBytes,
@@ -49,12 +50,12 @@ export class UpstreamPools implements Timed {
     };
   }
 
-  /** How many endpoints have a pool. */
+  /** Number of endpoints with a pool. */
   get size(): number {
     return this.#pools.size;
   }
 
-  /** Sends a request to `hostPort`; `release` must follow once, when the attempt is over. */
+  /** Sends a request to `hostPort`. The caller calls `release` once, when the attempt is over. */
   dispatch(hostPort: string, options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): void {
     let entry = this.#pools.get(hostPort);
     if (entry === undefined) {
@@ -88,7 +89,7 @@ export class UpstreamPools implements Timed {
     await Promise.all(entries.map((entry) => entry.pool.destroy()));
   }
 
-  /** Pools in use stay, whatever the limit says: they are bounded by the client connections. */
+  /** Pools in use stay open above the limit: the number of client connections bounds them. */
   #closeLongestIdle(): void {
     let longest: [string, UpstreamPool] | undefined;
     for (const candidate of this.#pools) {

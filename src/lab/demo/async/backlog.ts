@@ -7,32 +7,32 @@ import { words } from "../traffic.ts";
 import type { DemoDispatcher, DispatcherView } from "./dispatcher.ts";
 import { WAVE } from "./realtime.ts";
 
-/** Seconds until a request of the backlog is no longer wanted: none of them gets there. */
+/** Seconds until the deadline of a backlog request. No request of the demo reaches it. */
 const PATIENCE = 900;
 
 interface BacklogOptions {
-  /** Of the queue file. */
+  /** Path of the queue file. */
   readonly path: string;
   readonly queueName: string;
-  /** How many requests it is made of. */
+  /** Number of requests. */
   readonly count: number;
   readonly seed: number;
   readonly clock: Clock;
 }
 
-/** What became of a backlog. */
+/** The results of a backlog. */
 interface BacklogTally {
   readonly queued: number;
   readonly results: number;
-  /** Requests without a result, with more than one, and with one that is no answer of a model server. */
+  /** Requests without a result, with more than one, and with a result that is not an answer of a model server. */
   readonly lost: number;
   readonly twice: number;
   readonly failed: number;
 }
 
 /**
- * Requests that can wait, on an embedded queue. Nothing is written while realtime traffic runs in this process, since SQLite
- * waits for the disk: all are queued at once, and results are taken when they all are there.
+ * Requests that can wait, on an embedded queue. SQLite waits for the disk, so nothing is written while realtime traffic runs in
+ * this process. All requests are queued at once, and the results are taken after the last one is written.
  */
 export class DemoBacklog {
   readonly #options: BacklogOptions;
@@ -53,7 +53,7 @@ export class DemoBacklog {
     return this.#options.count;
   }
 
-  /** Queues all of it: answers of 60 to 100 tokens, about two seconds each. */
+  /** Queues all requests: answers of 60 to 100 tokens, about two seconds each. */
   async enqueue(): Promise<void> {
     const { seed, clock } = this.#options;
     const random = new SeededRandom(seed);
@@ -67,13 +67,13 @@ export class DemoBacklog {
     );
   }
 
-  /** Requests that nobody has claimed, and results that are there. */
+  /** Number of unclaimed requests, and of written results. */
   async depths(): Promise<{ readonly waiting: number; readonly done: number }> {
     const [waiting, done] = [await this.#producer.requestQueueDepth(), await this.#producer.resultQueueDepth()];
     return { waiting, done };
   }
 
-  /** Takes the results that are there and counts them against what was queued. Closes the queue. */
+  /** Takes the results and compares them with the queued requests. Closes the queue. */
   async collect(): Promise<BacklogTally> {
     const seen = new Map<string, number>(this.#ids.map((id) => [id, 0]));
     let results = 0;
@@ -100,8 +100,8 @@ export class DemoBacklog {
 }
 
 /**
- * Shares of an act at which the backlog comes, and at which the dispatcher is killed: when it has caught up after the wave, and so
- * late that what it takes a small machine to start another one slows down no realtime request.
+ * Shares of an act at which the backlog arrives and at which the dispatcher is killed. The kill comes after the backlog has
+ * recovered from the wave. It also comes late, so that the restart on a small machine slows down no realtime request.
  */
 const ARRIVAL = 0.05;
 const KILL = 0.92;
@@ -109,11 +109,11 @@ const KILL = 0.92;
 export interface BacklogRunOptions {
   readonly work: DemoBacklog;
   readonly dispatcher: DemoDispatcher;
-  /** Whether the dispatcher is killed on the way. */
+  /** Whether the demo kills the dispatcher during the act. */
   readonly kill: boolean;
 }
 
-/** What became of a backlog, in the shape of `--json`. */
+/** The results of a backlog, in the shape of `--json`. */
 export interface BacklogSummary extends BacklogTally {
   /** From the first request queued to the last result. */
   readonly seconds: number;
@@ -121,15 +121,15 @@ export interface BacklogSummary extends BacklogTally {
   readonly inFlight: InFlightSummary;
 }
 
-/** How a backlog stands at one moment. */
+/** The state of a backlog at one moment. */
 export interface BacklogStatus {
   readonly waiting: number;
   readonly done: number;
-  /** Undefined while the dispatcher is away. */
+  /** Undefined while the dispatcher does not run. */
   readonly view: DispatcherView | undefined;
 }
 
-/** A backlog in the course of an act: when it comes, how it goes on, and what has become of it. */
+/** A backlog during an act: its arrival, its progress and its results. */
 export class BacklogRun {
   readonly #options: BacklogRunOptions;
   readonly #clock: Clock;
@@ -148,7 +148,7 @@ export class BacklogRun {
     return this.#doneAt !== undefined;
   }
 
-  /** Does what is due and looks how it stands. @param share of the act that is over, above 1 after its end */
+  /** Does the work that is due and reads the state. @param share elapsed share of the act, above 1 after its end */
   async step(share: number): Promise<BacklogStatus> {
     const { work, dispatcher, kill } = this.#options;
     if (this.#queuedAt === undefined && share >= ARRIVAL) {
@@ -166,7 +166,7 @@ export class BacklogRun {
     return { ...depths, view };
   }
 
-  /** Ends the dispatcher, so that nothing can come after it, and counts the results. */
+  /** Ends the dispatcher, so no further result can follow, and counts the results. */
   async finish(): Promise<BacklogSummary> {
     const { work, dispatcher } = this.#options;
     await dispatcher.stop();
@@ -176,27 +176,30 @@ export class BacklogRun {
   }
 }
 
-/** Shares of an act over which the mean is taken: long enough after each turn that what began before it has ended. */
+/**
+ * Shares of an act over which the mean is taken. They begin long enough after each change that requests from before it have
+ * ended.
+ */
 const BEFORE = [WAVE.from - 0.1, WAVE.from] as const;
 const DURING = [WAVE.to - 0.1, WAVE.to] as const;
 const AFTER = [WAVE.to + 0.25, WAVE.to + 0.35] as const;
-/** In which it yields, also where a busy machine makes the metrics late. */
+/** The share in which the backlog yields. The margin covers late metrics on a busy machine. */
 const YIELDING = [WAVE.from, WAVE.to + 0.25] as const;
 
-/** Mean number of requests of the backlog in flight before, in and after the wave of realtime traffic. */
+/** Mean number of backlog requests in flight before, in and after the wave of realtime traffic. */
 interface InFlightSummary {
   readonly before: number;
   readonly during: number;
   readonly after: number;
-  /** The fewest from the beginning of the wave until some time after it. */
+  /** The least number from the beginning of the wave until some time after it. */
   readonly least: number;
 }
 
-/** How many requests of the backlog were in flight in the course of an act. */
+/** The number of backlog requests in flight during an act. */
 export class InFlightCourse {
   readonly #samples: { readonly share: number; readonly inFlight: number }[] = [];
 
-  /** @param share of the act that is over, 0..1 */
+  /** @param share elapsed share of the act, 0..1 */
   add(share: number, inFlight: number): void {
     this.#samples.push({ share, inFlight });
   }

@@ -2,38 +2,38 @@ import type { Clock } from "../../../base/clock/clock.ts";
 import { freePort, PartProcess } from "../part-process.ts";
 
 const METRICS_PORT = 9090;
-/** How long a killed dispatcher stays away, in milliseconds. */
+/** Milliseconds between the kill of a dispatcher and its restart. */
 const ABSENCE_MS = 1000;
-/** A dispatcher that says nothing for this long counts as away, milliseconds. */
+/** Milliseconds without an answer after which a dispatcher counts as away. */
 const ASK_LIMIT_MS = 1000;
 
 interface DispatcherOptions {
-  /** Of its configuration. */
+  /** Path of its configuration. */
   readonly file: string;
-  /** What runs `sluice` in a child process. */
+  /** Program and arguments that run `sluice` in a child process. */
   readonly program: readonly string[];
   readonly clock: Clock;
   say(line: string): void;
 }
 
-/** What a dispatcher says of itself on its `/debug` pages. */
+/** The state of a dispatcher from its `/debug` pages. */
 export interface DispatcherView {
   readonly running: number;
   readonly etaSeconds: number | null;
-  /** Of the gate; undefined when it knows none of this. */
+  /** The state of the gate; undefined when the dispatcher does not report it. */
   readonly gate: GateView | undefined;
 }
 
 interface GateView {
   readonly state: string;
   readonly because: string;
-  /** null before it was read. */
+  /** null before the first reading. */
   readonly D: number | null;
   readonly B: number;
   readonly N: number;
 }
 
-/** `sluice dispatch` in a process of its own: its queue waits for the disk, which must hold up nothing else. */
+/** `sluice dispatch` in its own process: its queue waits for the disk, and that must block no other part of the demo. */
 export class DemoDispatcher {
   readonly #process: PartProcess;
   #kills = 0;
@@ -63,7 +63,7 @@ export class DemoDispatcher {
     await this.#process.start(await freePort("127.0.0.1", METRICS_PORT));
   }
 
-  /** SIGKILL; it comes back by itself. */
+  /** Sends SIGKILL; the dispatcher then restarts. */
   kill(): void {
     if (this.#process.pid === undefined) return;
     this.#kills++;
@@ -74,7 +74,7 @@ export class DemoDispatcher {
     return this.#process.stop();
   }
 
-  /** Undefined while it is away. */
+  /** Reads the state; undefined while the dispatcher is away. */
   async look(): Promise<DispatcherView | undefined> {
     const ask = async <T>(path: string): Promise<T> =>
       (await (await fetch(this.url + path, { signal: AbortSignal.timeout(ASK_LIMIT_MS) })).json()) as T;
@@ -95,26 +95,26 @@ export class DemoDispatcher {
 }
 
 interface DispatchConfig {
-  /** Of the queue file. */
+  /** Path of the queue file. */
   readonly path: string;
   readonly queueName: string;
   readonly gatewayUrl: string;
   readonly workers: number;
-  /** Undefined: a gate that lets everything pass. */
+  /** Undefined: no gate limits the queue. */
   readonly gate: BudgetGate | undefined;
 }
 
 export interface BudgetGate {
-  /** The gateway's page of metrics. */
+  /** URL of the gateway's metrics page. */
   readonly url: string;
-  /** Requests that one server runs at a time, and all of them. */
+  /** Requests that one server runs at a time, and the sum over all servers. */
   readonly slotsPerServer: number;
   readonly slots: number;
   /** B. */
   readonly baseline: number;
 }
 
-/** The file that `sluice dispatch` is started with. Times are shorter than one would choose for anything but a demo. */
+/** The configuration file of the demo's `sluice dispatch`. Its times are shorter than they should be in production. */
 export function dispatchConfig({ path, queueName, gatewayUrl, workers, gate }: DispatchConfig): string {
   return `transport: sqlite
 transport-config:
@@ -136,7 +136,7 @@ health-port: 0
 `;
 }
 
-/** The gate needs no Prometheus: the gateway's own page tells how much runs in a server on average. */
+/** The gate needs no Prometheus: the gateway's own page shows the mean number of running requests per server. */
 function gateText(gate: BudgetGate | undefined): string {
   if (gate === undefined) return "    gate_type: constant";
   return `    gate_type: endpoint-scrape

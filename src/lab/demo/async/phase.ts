@@ -8,10 +8,10 @@ import { BacklogRun, type BacklogRunOptions, type BacklogStatus } from "./backlo
 import { RealtimeFigures } from "./realtime.ts";
 import { endLine, type PhaseSummary } from "./summary.ts";
 
-/** Milliseconds between looks, and looks from one line to the next. */
+/** Milliseconds between two readings of the state, and number of readings per line. */
 const LOOK_MS = 200;
 const LOOKS_PER_LINE = 5;
-/** Milliseconds that a backlog may go on after its act: what has no result then counts as lost. */
+/** Milliseconds that a backlog may continue after its act. A request without a result then counts as lost. */
 const PATIENCE_MS = 60_000;
 
 interface Phase {
@@ -22,11 +22,13 @@ interface Phase {
   readonly slots: number;
   /** Undefined = realtime traffic alone. */
   readonly backlog?: BacklogRunOptions;
-  /** Told at every look how things stand. */
+  /** Called with the state after every reading. */
   onStatus(status: PhaseStatus): void;
 }
 
-/** Plays one act: realtime traffic, and beside it the backlog until its last result. Every second a line says how it stands. */
+/**
+ * Plays one act: realtime traffic, and beside it the backlog until its last result. Prints a line with the state every second.
+ */
 export async function playPhase(
   { clock, cluster, screen, signal }: DemoEnvironment,
   client: Pool,
@@ -67,25 +69,25 @@ export async function playPhase(
   return { name, realtime, backlog: summary, ...machine };
 }
 
-/** Characters of the bar that shows all slots. */
+/** Length of the bar for all slots, in characters. */
 const WIDTH = 24;
 
-/** How things stand at one moment of an act. */
+/** The state at one moment of an act. */
 export interface PhaseStatus {
-  /** Since the act began. */
+  /** Seconds since the act began. */
   readonly seconds: number;
   readonly slots: number;
   readonly figures: RealtimeFigures;
   readonly backlog: BacklogStatus | undefined;
 }
 
-/** Above the lines of an act; with them it fits into 80 columns. */
+/** The heading of the lines of an act; the lines fit into 80 columns. */
 export const HEAD = [
   `    ${"slots taken by".padEnd(WIDTH)} realtime     the backlog         the gate`,
   `    ${"# realtime, = backlog".padEnd(WIDTH)}   # TTFT p99 wait   = done  ETA    D  N`,
 ].join("\n");
 
-/** One moment in one line. */
+/** The state at one moment in one line. */
 export function statusLine({ seconds, slots, figures, backlog }: PhaseStatus): string {
   const { inFlight, latelyP99 } = figures;
   const view = backlog?.view;
@@ -112,7 +114,7 @@ export function statusLine({ seconds, slots, figures, backlog }: PhaseStatus): s
   return cells.join(" ");
 }
 
-/** What is in flight, as parts of the slots; `>` at the end when it is more than there are. */
+/** The requests in flight as parts of the slots; `>` at the end when they are more than the slots. */
 export function bar(realtime: number, backlog: number, slots: number): string {
   const per = WIDTH / slots;
   const first = Math.round(realtime * per);
@@ -121,7 +123,7 @@ export function bar(realtime: number, backlog: number, slots: number): string {
   return taken.length > WIDTH ? `${taken.slice(0, WIDTH - 1)}>` : taken.padEnd(WIDTH, ".");
 }
 
-/** The same for the gateway's page. */
+/** The same state for the gateway's page. */
 export function backlogPicture(status: PhaseStatus | undefined): BacklogPicture | undefined {
   if (status?.backlog === undefined) return undefined;
   const { waiting, done, view } = status.backlog;

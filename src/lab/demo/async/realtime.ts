@@ -3,30 +3,30 @@ import { SeededRandom } from "../../../base/clock/random.ts";
 import { quantile } from "../../../base/telemetry/quantile.ts";
 import { type DemoRequest, type RequestOutcome, words } from "../traffic.ts";
 
-/** When the wave of realtime traffic comes and goes, as shares of an act. */
+/** Begin and end of the wave of realtime traffic, as shares of an act. */
 export const WAVE = { from: 0.3, to: 0.55 } as const;
-/** Share of an act in which it rises. */
+/** Duration of the rise, as a share of an act. */
 const RISE = 0.06;
 /** Shares of the slots that realtime traffic takes before and after the wave, and at its height. */
 const CALM = 0.2;
 const HIGH = 0.6;
-/** Seconds that one request takes a slot: 20 tokens of 25 ms and the time to the first. */
+/** Seconds that one request occupies a slot: 20 tokens of 25 ms and the time to the first token. */
 const SECONDS = 0.53;
 const TOKENS = 20;
-/** The end of an act in which nothing new is sent. */
+/** Milliseconds at the end of an act without new requests. */
 const TAIL_MS = 800;
 
 interface RealtimeOptions {
   readonly seed: number;
-  /** Of the act, milliseconds. */
+  /** Length of the act in milliseconds. */
   readonly lengthMs: number;
   /** Requests that all servers together run at a time. */
   readonly slots: number;
 }
 
 /**
- * Requests with a wave in the middle; the same seed gives the same list. Their distances are half to one and a half of the mean:
- * with Poisson arrivals a few dozen slots go up and down so much that nobody sees the wave.
+ * Requests with a wave in the middle; the same seed gives the same list. Gaps are half to one and a half of the mean gap.
+ * Poisson arrivals on a few dozen slots vary so much that they would hide the wave.
  */
 export function realtimeList({ seed, lengthMs, slots }: RealtimeOptions): DemoRequest[] {
   const random = new SeededRandom(seed);
@@ -41,13 +41,13 @@ export function realtimeList({ seed, lengthMs, slots }: RealtimeOptions): DemoRe
   }
 }
 
-/** Share of the slots that is taken at a time. @param time share of the act that is over */
+/** Share of the slots in use at a time. @param time elapsed share of the act */
 function shareAt(time: number): number {
   if (time < WAVE.from || time >= WAVE.to) return CALM;
   return CALM + (HIGH - CALM) * Math.min(1, (time - WAVE.from) / RISE);
 }
 
-/** How far back "lately" reaches, milliseconds. */
+/** The window of `latelyP99`, in milliseconds. */
 const LATELY_MS = 3000;
 
 /** The realtime requests of one act, in the shape of `--json`. */
@@ -66,7 +66,7 @@ export class RealtimeFigures {
   #ended = 0;
   #failed = 0;
   #interrupted = 0;
-  /** The first few things that went wrong, for people. */
+  /** The first few problems, for people. */
   readonly problems: string[] = [];
 
   constructor(clock: Clock) {
@@ -90,7 +90,10 @@ export class RealtimeFigures {
     return this.#sent - this.#ended;
   }
 
-  /** The p99 of the time to first token of what ended lately, milliseconds; undefined when nothing did. */
+  /**
+   * The p99 of the time to first token of the requests that ended in the last `LATELY_MS`, in milliseconds; undefined when none
+   * ended.
+   */
   get latelyP99(): number | undefined {
     const since = this.#clock.now() - LATELY_MS;
     let first = this.#ttfts.length;

@@ -12,35 +12,35 @@ import { type PhaseSummary, phaseTable } from "./summary.ts";
 
 export interface AsyncDemoOptions {
   readonly servers: number;
-  /** All three acts together; undefined = three acts of 20 s, then on until a signal. */
+  /** Duration of the three acts together; undefined = three acts of 20 s, then the demo continues until a signal. */
   readonly durationMs: number | undefined;
   /** Progress on stderr, one line of figures on stdout. */
   readonly json: boolean;
   readonly seed: number;
-  /** What runs `sluice` in a child process. */
+  /** Program and arguments that run `sluice` in a child process. */
   readonly program: readonly string[];
 }
 
 const DEFAULT_ACT_MS = 20_000;
 /** B: the share of the slots that the backlog leaves free for realtime traffic to grow into (`bench/closed-loop`). */
 const BASELINE = 0.35;
-/** Requests of the backlog per slot and second of an act: what takes an act behind the gate. */
+/** Backlog requests per slot and second of an act: as many as an act with the gate can finish. */
 const WORK = 1 / 5;
-/** Milliseconds of traffic that nobody counts, for code that has to become fast first. */
+/** Milliseconds of traffic that are not measured, so that Node.js compiles the code first. */
 const WARM_UP_MS = 2500;
 
 const NEXT = "Next: a queue in front of your own servers, see docs/use/async.md.";
 
-/** What an act has besides realtime traffic. */
+/** The backlog of an act. */
 interface BacklogPlan {
   readonly gated: boolean;
-  /** Whether the dispatcher is killed on the way. */
+  /** Whether the demo kills the dispatcher during the act. */
   readonly kill: boolean;
 }
 
 interface ActPlan {
   readonly name: string;
-  /** @param count of the requests in the backlog */
+  /** @param count number of backlog requests */
   title(count: number, slots: number): string;
   readonly backlog: BacklogPlan | undefined;
 }
@@ -67,7 +67,7 @@ const ACTS: readonly ActPlan[] = [
   },
 ];
 
-/** Runs the demo with a backlog; returns the exit status, which is 1 when a message was lost or has two results. */
+/** Runs the demo with a backlog; returns the exit status, which is 1 when a message is lost or has two results. */
 export function runAsyncDemo(options: AsyncDemoOptions): Promise<number> {
   return inEnvironment({ ...options, modelServer: SLOT_SERVER }, (stage) => new AsyncDemo(options, stage).run());
 }
@@ -138,7 +138,7 @@ class AsyncDemo {
   async #act(setting: RunningDemo, name: string, seed: number, plan: BacklogPlan | undefined): Promise<PhaseSummary> {
     const lengthMs = this.#lengthMs;
     const slots = this.#slots;
-    // What the picker believes of the servers' caches is emptied with them.
+    // The servers' caches are empty now, so the prefix index must be empty, too.
     await setting.gateway.useDefaultConfig();
     const realtime = realtimeList({ seed, lengthMs, slots });
     const onStatus = (status: PhaseStatus): void => {
@@ -149,7 +149,7 @@ class AsyncDemo {
     return playPhase(this.#stage, setting.client, { ...act, backlog: await this.#backlog(setting, seed, plan) });
   }
 
-  /** A backlog in a queue of its own, and a dispatcher for it that runs. */
+  /** A backlog with its own queue, and a running dispatcher for it. */
   async #backlog(setting: RunningDemo, seed: number, { gated, kill }: BacklogPlan): Promise<BacklogRunOptions> {
     const { cluster, clock, screen } = this.#stage;
     const path = join(cluster.folder, "queue.db");
@@ -157,7 +157,7 @@ class AsyncDemo {
     const work = new DemoBacklog({ path, queueName, count: this.#count, seed, clock });
     const file = join(cluster.folder, "dispatch.yaml");
     const gate = gated ? this.#gate(setting) : undefined;
-    // Without the gate all workers are busy, and there are more of them than slots: what a gate is for.
+    // Without the gate all workers are busy, and there are more workers than slots. The demo shows why that needs a gate.
     const workers = 2 * this.#slots;
     writeFileSync(file, dispatchConfig({ path, queueName, gatewayUrl: setting.gatewayUrl, workers, gate }));
     const { program } = this.#options;

@@ -3,20 +3,20 @@ import type { LagSummary } from "../lag.ts";
 import type { BacklogSummary } from "./backlog.ts";
 import type { RealtimeSummary } from "./realtime.ts";
 
-/** What came of one act, in the shape of `--json`. */
+/** The results of one act, in the shape of `--json`. */
 export interface PhaseSummary {
   readonly name: string;
   readonly realtime: RealtimeSummary;
   readonly backlog?: BacklogSummary;
-  /** How late timers of this process were meanwhile. */
+  /** Delays of timers of this process during the act. */
   readonly lagMs: LagSummary;
-  /** The times say more about the machine than about the gate. */
+  /** The machine was too busy: it dominates the measured times. */
   readonly tooBusy: boolean;
 }
 
 const HEAD = ["", "requests", "failed", "TTFT p50", "TTFT p99", "", "backlog", "done in"];
 
-/** The acts side by side, and what became of the messages. */
+/** The acts in columns, and the results of the messages. */
 export function phaseTable(acts: readonly PhaseSummary[]): string[] {
   const alone = acts[0]?.realtime.ttftMs.p99 ?? 0;
   const rows = acts.map(({ name, realtime, backlog }, at) => [
@@ -43,7 +43,7 @@ export function phaseTable(acts: readonly PhaseSummary[]): string[] {
   ];
 }
 
-/** What became of one backlog. */
+/** The results of one backlog. */
 export function endLine({ queued, results, lost, twice, failed, seconds }: BacklogSummary): string {
   const trouble = failed > 0 ? `, ${failed} of them no answer of a server` : "";
   return `${results} results for ${queued} messages after ${seconds.toFixed(1)} s: ${lost} lost, ${twice} twice${trouble}`;

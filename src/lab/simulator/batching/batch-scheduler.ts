@@ -4,22 +4,22 @@ import { Sequence } from "../sequence.ts";
 import { BlockPool, NO_BLOCK } from "./block-pool.ts";
 import type { BatchingConfig, StepLoad } from "./config.ts";
 
-/** The head of the queue that did not fit, and what would have to change before it can. */
+/** The head of the queue that did not fit, and the condition for a new attempt. */
 interface Blocked {
   readonly sequence: BatchSequence;
   readonly changes: number;
 }
 
 /**
- * Forms batches as the scheduler of vLLM V1 does (`Scheduler.schedule`, first come first served, chunked prefill): running
- * sequences in the order of admission take what they need of the token budget, who finds no block preempts the one
- * admitted last, and with what is left waiting ones start. It knows no time and calls nobody.
+ * Forms batches as the scheduler of vLLM V1 does (`Scheduler.schedule`, first come first served, chunked prefill). Running
+ * sequences take tokens of the budget in the order of admission. A sequence that finds no free block preempts the one admitted
+ * last. The rest of the budget starts waiting sequences. The scheduler has no clock and calls no listener.
  */
 export class BatchScheduler {
   readonly pool: BlockPool;
   readonly lora: LoraSlots;
   readonly queue = new WaitingQueue();
-  /** Of the batch formed last. */
+  /** The load of the latest batch. */
   readonly load: StepLoad = {
     prefillTokens: 0,
     attention: 0,
@@ -28,12 +28,12 @@ export class BatchScheduler {
     sequences: 0,
     adapterLoads: 0,
   };
-  /** Who started, for the first time or again, with the batch formed last. */
+  /** The sequences that started with the latest batch, for the first time or again. */
   readonly started: BatchSequence[] = [];
   readonly #config: BatchingConfig;
   readonly #counters: EngineCounters;
   readonly #residents: ResidentAdapters;
-  /** In order of admission; those that have left are still in it until the next batch is formed. */
+  /** In order of admission. Sequences that have left stay in it until the next batch is formed. */
   readonly #running: BatchSequence[] = [];
   #runningCount = 0;
   readonly #found: number[] = [];
@@ -48,12 +48,12 @@ export class BatchScheduler {
     this.#residents = new ResidentAdapters(config.maxLoras);
   }
 
-  /** Sequences that run, in the batch or not. */
+  /** Running sequences, in the batch or not. */
   get runningCount(): number {
     return this.#runningCount;
   }
 
-  /** Those in order of admission; some may have left, which their states say. */
+  /** The running sequences in order of admission. Some may have left; their states say so. */
   get running(): readonly BatchSequence[] {
     return this.#running;
   }
@@ -69,7 +69,7 @@ export class BatchScheduler {
     this.lora.countWaiting(sequence.adapter, -1);
   }
 
-  /** Frees the blocks of a running sequence and its adapter. Its state has to change with it. */
+  /** Frees the blocks and the adapter of a running sequence. The caller must change its state. */
   leave(sequence: BatchSequence): void {
     this.#runningCount--;
     this.lora.countRunning(sequence.adapter, -1);
@@ -81,7 +81,7 @@ export class BatchScheduler {
     sequence.scheduled = 0;
   }
 
-  /** Says what the next step computes, in `load`, and of each running sequence in `scheduled`. */
+  /** Forms the next batch: sets `load`, and `scheduled` of each running sequence. */
   form(): void {
     this.#sweep();
     const { load } = this;
@@ -94,8 +94,8 @@ export class BatchScheduler {
       load.sequences = 0;
       load.adapterLoads = 0;
       this.#budget = this.#config.tokenBudget;
-      // Nobody starts in a step in which somebody had to stop. Where that leaves nothing to do (those that hold the blocks
-      // have stalled) the next one is formed at once.
+      // No sequence starts in a step that preempts one. If that leaves no work (all sequences that hold blocks have stalled),
+      // the next step is formed at once.
       if (this.#formRunning()) {
         this.#formWaiting();
         break;
@@ -111,7 +111,7 @@ export class BatchScheduler {
     running.length = kept;
   }
 
-  /** Returns whether all that run could go on: false = somebody was preempted. */
+  /** Returns whether all running sequences could continue: false = one was preempted. */
   #formRunning(): boolean {
     const running = this.#running;
     let undisturbed = true;
@@ -150,7 +150,7 @@ export class BatchScheduler {
     }
   }
 
-  /** Starts a waiting sequence unless there are not enough blocks for what the budget allows of it. */
+  /** Starts a waiting sequence if there are enough blocks for the tokens that the budget allows. */
   #start(sequence: BatchSequence): boolean {
     const { blockSize } = this.#config;
     const whole = sequence.known <= this.#budget;
@@ -162,8 +162,8 @@ export class BatchScheduler {
     let needed = blocks;
     for (const block of this.#found) if (!this.pool.held(block)) needed++;
     if (needed > this.pool.available) {
-      // Its whole rest needs as many blocks as it has tokens for, less those found that others hold. Nothing but what
-      // `changes` counts makes these more, or the blocks available; where only a part is to start, evictions might.
+      // The whole rest needs one block per block of tokens, less the found blocks that other sequences hold. Only events that
+      // `changes` counts can lower this need or free blocks. When only a part is to start, evictions might do so, too.
       this.#blocked = whole ? { sequence, changes: this.pool.changes } : undefined;
       return false;
     }
@@ -192,8 +192,8 @@ export class BatchScheduler {
   }
 
   /**
-   * Puts the blocks that hold the longest known prefix into `#found` and returns their number. The last token is always
-   * computed, for the one behind it to be sampled: of a prompt that is there in whole, the last block is not taken.
+   * Writes the blocks of the longest known prefix into `#found` and returns their number. The last token is always computed,
+   * because the next token is sampled from it. So when the whole prompt is known, its last block is not used.
    */
   #lookUp({ hashes, known }: BatchSequence): number {
     const found = this.#found;
@@ -229,8 +229,8 @@ export class BatchScheduler {
   }
 
   /**
-   * Blocks can be found as soon as a step is formed that fills them, as in vLLM (`KVCacheManager.allocate_slots`): who starts
-   * with the same step shares them already, as each layer writes keys and values before it reads them.
+   * A block can be found from the moment a step is formed that fills it, as in vLLM (`KVCacheManager.allocate_slots`).
+   * Sequences that start with the same step share it already, as each layer writes keys and values before it reads them.
    * @param upTo tokens that the step completes
    */
   #remember(sequence: BatchSequence, upTo: number): void {
@@ -240,7 +240,9 @@ export class BatchScheduler {
     if (full > sequence.findable) sequence.findable = full;
   }
 
-  /** Back to the head of the queue: it is computed again, all of it that is not found in the cache then. */
+  /**
+   * Puts the sequence back at the head of the queue. All its tokens that the cache does not hold by then are computed again.
+   */
   #preempt(sequence: BatchSequence): void {
     this.leave(sequence);
     sequence.state = "waiting";
@@ -252,7 +254,7 @@ export class BatchScheduler {
   }
 }
 
-/** Sequences that wait, linked through themselves: first come, first served, but who was preempted comes first. */
+/** Waiting sequences in a linked list: first come, first served, but preempted sequences come first. */
 class WaitingQueue {
   #head: BatchSequence | undefined;
   #tail: BatchSequence | undefined;
@@ -282,7 +284,7 @@ class WaitingQueue {
     this.#length++;
   }
 
-  /** Only for one that is in. */
+  /** Only for a sequence in the queue. */
   remove(sequence: BatchSequence): void {
     if (sequence.before) sequence.before.after = sequence.after;
     else this.#head = sequence.after;
@@ -294,24 +296,24 @@ class WaitingQueue {
   }
 }
 
-/** A sequence with what a batching engine knows of it besides. */
+/** A sequence with the additional data of a batching engine. */
 export class BatchSequence extends Sequence {
-  /** Blocks it holds, in the order of its tokens, and the tokens that they have room for. */
+  /** The blocks that it holds, in the order of its tokens, and the number of tokens that fit them. */
   readonly blocks: number[] = [];
   room = 0;
-  /** Of its blocks, how many others can find. */
+  /** Number of its blocks that other sequences can find. */
   findable = 0;
-  /** Tokens whose keys and values are in its blocks. */
+  /** Number of tokens whose keys and values are in its blocks. */
   computed = 0;
-  /** Tokens it consists of now: once all are computed the next one appears. */
+  /** Number of its tokens now. When all are computed, the next token appears. */
   known = 0;
-  /** What `known` was when it started, last time: until so many are computed it is at its prompt. */
+  /** The value of `known` at its latest start. Until so many tokens are computed, the sequence is in its prefill. */
   prompt = 0;
-  /** Tokens that the step under way computes for it. */
+  /** Number of its tokens in the current step. */
   scheduled = 0;
-  /** Tokens it produces before it is finished, or stalls. */
+  /** Number of tokens that it produces before it finishes or stalls. */
   limit = 0;
-  /** How often it lost its blocks. */
+  /** Number of times that it lost its blocks. */
   preemptions = 0;
   declare before: BatchSequence | undefined;
   declare after: BatchSequence | undefined;

@@ -10,23 +10,23 @@ import { type BatchingConfig, type StepLoad, stepDuration } from "./config.ts";
 
 const NO_HASHES = new Uint32Array(0);
 
-/** What a batching engine is made of. */
+/** The parts of a batching engine. */
 interface BatchingParts {
   readonly config: BatchingConfig;
   readonly clock: Clock;
   readonly random: Random;
-  /** Hears about every sequence, before the sequence's own listener does. */
+  /** Gets the events of every sequence, before the sequence's own listener. */
   readonly observer?: SequenceListener | undefined;
-  /** Hears of every step when it begins: what it computes (the object changes with the next step) and milliseconds. */
+  /** Called at the start of every step with its load (the object changes with the next step) and its milliseconds. */
   readonly onStep?: ((load: Readonly<StepLoad>, duration: number) => void) | undefined;
 }
 
 /**
- * A model server with continuous batching, modelled on vLLM V1: one step after another, each computing a batch that was formed
- * at its begin, with tokens at its end. What arrives during a step is looked at when it ends; an idle engine starts
- * at once and holds no timer. It draws all chance from `random` in the order of submission: equal seeds and equal
- * submissions give equal times. Two things differ from vLLM: a step takes what its formula says, with no overlap of
- * scheduling; and a prompt whose prefill is said to be remote is computed like any other.
+ * A model server with continuous batching, modelled on vLLM V1: one step after another. A step computes a batch that is formed
+ * at its start; its tokens appear at its end. Arrivals during a step are considered at its end. An idle engine starts at once
+ * and holds no timer. It draws all chance from `random` in the order of submission: equal seeds and equal submissions give
+ * equal times. Two things differ from vLLM. A step takes as long as its formula says, without overlap of scheduling. And a
+ * prompt with remote prefill is computed like any other.
  */
 export class BatchingEngine implements ModelEngine {
   readonly config: BatchingConfig;
@@ -37,14 +37,14 @@ export class BatchingEngine implements ModelEngine {
   readonly #observer: SequenceListener | undefined;
   readonly #onStep: BatchingParts["onStep"];
   readonly #onTimer = (): void => this.#end();
-  /** Tokens of the longest sequence there can be. */
+  /** Tokens of the longest possible sequence. */
   readonly #context: number;
   #nextId = 1;
-  /** A step is under way, or about to begin. */
+  /** A step is in progress, or about to begin. */
   #busy = false;
-  /** Who waited when the batch under way had been formed. */
+  /** Number of sequences that waited when the current batch was formed. */
   #left = 0;
-  /** What a scrape says, but for its time. */
+  /** The figures of a scrape without its time. */
   #figures: EndpointMetrics;
 
   constructor(parts: BatchingParts) {
@@ -54,7 +54,7 @@ export class BatchingEngine implements ModelEngine {
     this.#random = parts.random;
     this.#observer = parts.observer;
     this.#onStep = parts.onStep;
-    // vLLM does not start with a context that its cache could not hold.
+    // vLLM does not start with a context that its cache cannot hold.
     this.#context = Math.min(parts.config.maxModelLen, parts.config.kvBlocks * parts.config.blockSize);
     this.#figures = this.#figuresNow();
   }
@@ -64,7 +64,7 @@ export class BatchingEngine implements ModelEngine {
     return this.#scheduler.runningCount;
   }
 
-  /** Sequences in the queue; those preempted may be more than it admits. */
+  /** Sequences in the queue. With preempted sequences, they may exceed the limit of the queue. */
   get waiting(): number {
     return this.#scheduler.queue.length;
   }
@@ -75,8 +75,8 @@ export class BatchingEngine implements ModelEngine {
   }
 
   /**
-   * What a scrape of this engine would say now: as in vLLM, what the last step left behind. Who has arrived since waits unseen
-   * until the next one is over, which with a long prompt in it takes hundreds of milliseconds. Adapter sets are shared
+   * The figures that a scrape of this engine would get now: as in vLLM, those at the end of the last step. Later arrivals do
+   * not show until the end of the next step. With a long prompt a step takes hundreds of milliseconds. Adapter sets are shared
    * between calls until they change.
    */
   snapshotMetrics(): EndpointMetrics {
@@ -84,8 +84,8 @@ export class BatchingEngine implements ModelEngine {
   }
 
   /**
-   * Takes a prompt: it starts, waits for the end of the step or for room, or is refused ("context-length" where prompt and
-   * answer together can never fit, "queue-full"). Tokens never come from within this call.
+   * Takes a prompt: it starts, waits for the end of the step or for room, or is refused. The refusal is "context-length" when
+   * prompt and answer together can never fit, or "queue-full". `submit` itself never produces tokens.
    */
   submit(spec: SequenceSpec, listener: SequenceListener): Sequence {
     const seed = spec.seed ?? this.#random.below(2 ** 32);
@@ -103,7 +103,7 @@ export class BatchingEngine implements ModelEngine {
     this.#scheduler.enqueue(sequence);
     if (this.#busy) return sequence;
     this.#begin();
-    // It alone can have started: for whoever waited before nothing has changed.
+    // Only this sequence can have started: nothing has changed for the sequences that waited before.
     if (sequence.state === "waiting" && this.waiting > this.config.maxWaitingQueueLength) {
       this.#scheduler.dequeue(sequence);
       return this.#reject(sequence, "queue-full");
@@ -112,8 +112,8 @@ export class BatchingEngine implements ModelEngine {
   }
 
   /**
-   * Ends a waiting or running sequence and frees its blocks at once; without effect on any other. A step that computes it
-   * takes no less time.
+   * Ends a waiting or running sequence and frees its blocks at once; does nothing for any other. The current step does not get
+   * shorter.
    */
   abort(sequence: Sequence): void {
     if (!(sequence instanceof BatchSequence)) return;
@@ -166,7 +166,7 @@ export class BatchingEngine implements ModelEngine {
     this.#onStep?.(load, duration);
     const now = this.#clock.now();
     for (const sequence of started) {
-      // One that another one's listener has just ended never started for anybody outside.
+      // If another sequence's listener has just ended this one, it has never started for any listener.
       if (sequence.preemptions === 0 && sequence.state === "running") this.#start(sequence, now);
     }
   }
@@ -181,7 +181,7 @@ export class BatchingEngine implements ModelEngine {
     sequence.listener.onStart?.(sequence);
   }
 
-  /** The step is over: tokens appear, then the next one begins. */
+  /** The end of a step: tokens appear, then the next step begins. */
   #end(): void {
     const now = this.#clock.now();
     const { running } = this.#scheduler;
@@ -199,7 +199,7 @@ export class BatchingEngine implements ModelEngine {
     }
   }
 
-  /** What there is, without those who have arrived since the last batch was formed. */
+  /** The current figures, without sequences that arrived after the last batch was formed. */
   #figuresNow(): EndpointMetrics {
     const { pool, lora, runningCount } = this.#scheduler;
     return {
@@ -218,7 +218,7 @@ export class BatchingEngine implements ModelEngine {
   #produce(sequence: BatchSequence, now: number): void {
     sequence.produced++;
     this.counters.generationTokens++;
-    // The last token is never computed: nothing comes after it.
+    // The last token is never computed, because no token follows it.
     if (sequence.produced < sequence.limit) sequence.known++;
     if (Number.isNaN(sequence.firstTokenAt)) sequence.firstTokenAt = now;
     this.#observer?.onToken?.(sequence, 1);

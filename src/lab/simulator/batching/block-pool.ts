@@ -1,25 +1,25 @@
 /** No block. */
 export const NO_BLOCK = -1;
 
-/** Words of a record: the hash in two of them, the next block of the same bucket, and whether there are contents at all. */
+/** Words of a record: two for the hash, one for the next block of the same bucket, one for whether the block has contents. */
 const WORDS = 4;
 const SECOND = 1;
 const CHAIN = 2;
 const HASHED = 3;
 
 /**
- * The blocks of a KV cache as vLLM keeps them: one queue of all blocks that nobody holds, whether they have contents or not,
- * the one released first at its head; a table that finds those with contents, held or not; and a count of holders each.
- * A block loses its contents when it is taken from the queue, not before. Everything lives in typed arrays sized once.
+ * The blocks of a KV cache as vLLM keeps them. One queue holds all blocks without a holder, with or without contents, the one
+ * released first at its head. A table finds blocks with contents, held or not. A counter for each block counts its holders. A
+ * block loses its contents when it is taken from the queue, not before. All data is in typed arrays of fixed size.
  */
 export class BlockPool {
   /** Number of blocks. */
   readonly capacity: number;
   readonly #holders: Int32Array;
   /**
-   * Hash table: head block of each bucket, and a record for each block, with the next one of the same bucket; the one
-   * remembered first is in front. Looking up 450 blocks of a prompt is most of what a request costs, and nearly all
-   * of that is waiting for memory: what belongs together lies together.
+   * Hash table: head block of each bucket, and a record for each block, with the next one of the same bucket. The block
+   * remembered first is in front. The lookup of the 450 blocks of a prompt is most of the cost of a request. Nearly all of that
+   * is waiting for memory, so the data of one lookup is in one place.
    */
   readonly #bucket: Int32Array;
   readonly #record: Int32Array;
@@ -45,7 +45,7 @@ export class BlockPool {
     this.#queued = capacity;
   }
 
-  /** Blocks that can be taken. */
+  /** Number of blocks that `take` can return. */
   get available(): number {
     return this.#queued;
   }
@@ -55,25 +55,26 @@ export class BlockPool {
     return this.capacity - this.#queued;
   }
 
-  /** Blocks that hold contents and that nobody runs on. */
+  /** Blocks with contents that no running sequence holds. */
   get idle(): number {
     return this.#idle;
   }
 
-  /** Share of blocks that running sequences hold, 0..1; cached blocks that nobody holds count as free, as in vLLM. */
+  /** Share of blocks that running sequences hold, 0..1. Cached blocks without a holder count as free, as in vLLM. */
   get usage(): number {
     return this.pinned / this.capacity;
   }
 
   /**
-   * Counts whatever may help a sequence that did not fit: blocks let go, contents remembered, and the loss of contents that
-   * are there twice (the other block may be held already). While it stands still, who did not fit does not fit now.
+   * Counts the events that may help a sequence that did not fit: released blocks, remembered contents, and the loss of contents
+   * that two blocks hold (another sequence may hold the other block). While the count stays the same, a sequence that did not
+   * fit still does not fit.
    */
   get changes(): number {
     return this.#changes;
   }
 
-  /** The block with these contents, the one remembered first where there are several; NO_BLOCK without. */
+  /** The block with these contents, the one remembered first when there are several; NO_BLOCK when there is none. */
   find(first: number, second: number): number {
     const record = this.#record;
     let block = this.#bucket[first & (this.#bucket.length - 1)]!;
@@ -85,19 +86,19 @@ export class BlockPool {
     return NO_BLOCK;
   }
 
-  /** Whether somebody holds it. */
+  /** Whether any sequence holds the block. */
   held(block: number): boolean {
     return this.#holders[block]! > 0;
   }
 
-  /** One holder more of a block that was found. */
+  /** Adds one holder to a found block. */
   pin(block: number): void {
     if (this.#holders[block]!++ > 0) return;
     this.#unlink(block);
     this.#idle--;
   }
 
-  /** An empty block from the head of the queue; only while `available` > 0. */
+  /** Returns an empty block from the head of the queue; only while `available` > 0. */
   take(): number {
     const block = this.#next[this.capacity]!;
     this.#unlink(block);
@@ -109,7 +110,7 @@ export class BlockPool {
     return block;
   }
 
-  /** The contents of a held block that had none are known now, whether another block has the same or not. */
+  /** Sets the contents of a held block that had none. Another block may have the same contents. */
   remember(block: number, first: number, second: number): void {
     const record = this.#record;
     record[WORDS * block] = first;
@@ -128,9 +129,9 @@ export class BlockPool {
   }
 
   /**
-   * One holder less of each block of a sequence, in the order of its tokens; the list is empty afterwards. What nobody else
-   * holds goes to the end of the queue, the last block first: a chain then loses its tail before its head, which alone
-   * keeps the rest reachable.
+   * Removes one holder from each block of a sequence, in the order of its tokens, and empties the list. Blocks without a holder
+   * go to the end of the queue, the last block first. A chain then loses its tail before its head, and without its head the
+   * rest cannot be found.
    */
   release(blocks: number[]): void {
     this.#changes++;

@@ -1,10 +1,12 @@
 /**
- * What one step of a batching engine takes, milliseconds:
- * `base + prefill x P + attention x A + context x K + sequence x S` with P = prompt tokens computed in the step (of a
- * sequence that starts again after a preemption also the tokens it had generated),
- * A = sum over the prompt chunks of chunk length x (tokens before it + half of it), K = tokens of context of the sequences that
- * generate in it, each its prompt and its answer so far, S = sequences in it. A sequence whose prompt is completed by the
- * step counts for P and A, not for K, although its first token comes at the end of it.
+ * Milliseconds of one step of a batching engine:
+ * `base + prefill x P + attention x A + context x K + sequence x S`.
+ * P = prompt tokens computed in the step; after a preemption also the tokens that the sequence had generated.
+ * A = sum over the prompt chunks of chunk length x (tokens before it + half of it).
+ * K = tokens of context of the sequences that generate, each its prompt and its answer so far.
+ * S = sequences in the step.
+ * A sequence whose prompt ends with the step counts for P and A, not for K, although its first token appears at the end of the
+ * step.
  */
 interface StepCost {
   readonly base: number;
@@ -17,28 +19,31 @@ interface StepCost {
 /** The size and speed of an engine with continuous batching. */
 export interface BatchingConfig {
   readonly cost: StepCost;
-  /** Tokens that one step computes at most, prompts and answers together, >= 1. */
+  /** The most tokens that one step computes, prompts and answers together, >= 1. */
   readonly tokenBudget: number;
   /** Sequences in a batch, >= 1. */
   readonly maxNumSeqs: number;
-  /** Sequences that may wait, >= 0; one more is refused. */
+  /** The most waiting sequences, >= 0; the engine refuses further ones. */
   readonly maxWaitingQueueLength: number;
-  /** Context window in tokens: prompt and answer together, >= 2; what the KV cache holds counts if that is less. */
+  /** Context window in tokens: prompt and answer together, >= 2. The size of the KV cache may lower it. */
   readonly maxModelLen: number;
   /** Blocks of the KV cache, >= 1, and tokens per block, >= 1. */
   readonly kvBlocks: number;
   readonly blockSize: number;
-  /** Whether prefixes are kept and found again. */
+  /** Whether the engine caches prefixes. */
   readonly prefixCache: boolean;
-  /** Adapters that are loaded at a time, >= 1; the least recently used one that no sequence runs on makes room. */
+  /**
+   * The most loaded adapters at a time, >= 1. For a new one, the least recently used adapter without a running sequence is
+   * unloaded.
+   */
   readonly maxLoras: number;
-  /** Milliseconds that the step waits in which an adapter is loaded, for each one. */
+  /** Milliseconds that a step takes longer for each adapter that it loads. */
   readonly loraLoadMs: number;
 }
 
-/** What one step computes. */
+/** The load of one step. */
 export interface StepLoad {
-  /** Prompt tokens computed, and tokens of answers computed again after a preemption. */
+  /** Prompt tokens in the step, and answer tokens that are computed again after a preemption. */
   prefillTokens: number;
   /** Sum over the chunks of prompts: chunk length x (tokens before it + half of it). */
   attention: number;
@@ -46,13 +51,13 @@ export interface StepLoad {
   contextTokens: number;
   /** Sequences that generate, one token computed each. */
   decoding: number;
-  /** Sequences in it, generating or at their prompts. */
+  /** Sequences in the step, in decode or in prefill. */
   sequences: number;
-  /** Adapters that have to be loaded first. */
+  /** Adapters that the step loads first. */
   adapterLoads: number;
 }
 
-/** Milliseconds that a step takes: the formula of `StepCost`, and the loading of adapters. */
+/** Milliseconds of a step: the formula of `StepCost`, and the time to load adapters. */
 export function stepDuration(cost: StepCost, load: Readonly<StepLoad>, loraLoadMs: number): number {
   return (
     cost.base +
@@ -66,16 +71,16 @@ export function stepDuration(cost: StepCost, load: Readonly<StepLoad>, loraLoadM
 
 /** A model on a machine. */
 export interface EnginePreset {
-  /** As given on the command line, such as `qwen3-32b-2xh100`. */
+  /** The name on the command line, such as `qwen3-32b-2xh100`. */
   readonly name: string;
   readonly about: string;
   readonly config: BatchingConfig;
 }
 
 /**
- * As vLLM V1 has it by itself: blocks of 16 tokens, prefix caching, 8,192 tokens in a step (of a server on an H100), one adapter
- * slot, a queue without limit; 256 sequences in a step, of which newer versions allow more. Loading an adapter
- * takes no time until a workload says what it takes.
+ * The defaults of vLLM V1: blocks of 16 tokens, prefix caching, one adapter slot, and a queue without limit. A step has 8,192
+ * tokens (on an H100) and 256 sequences; newer versions allow more sequences. To load an adapter takes no time unless a
+ * workload says so.
  */
 const VLLM = {
   tokenBudget: 8192,
@@ -88,10 +93,10 @@ const VLLM = {
 };
 
 /**
- * The coefficients were given with the two set-ups that are to be reproduced, not measured here. What they come to is said
- * beside each, from the models' published configurations and the card's data sheet (80 GB at 3.35 TB/s, 989 Tflop/s in
- * bf16), and is plausible throughout. The rate for prompt tokens holds attention, too, whose own coefficient is
- * therefore 0: fair for prompts of some thousand tokens, too kind to those of 30,000 and more.
+ * The coefficients come with the two set-ups to reproduce; they were not measured here. A note beside each says what share of
+ * the hardware it means. The notes use the models' published configurations and the card's data sheet (80 GB at 3.35 TB/s, 989
+ * Tflop/s in bf16). All are plausible. The rate for prompt tokens includes attention, so the coefficient of attention is 0.
+ * That is right for prompts of some thousand tokens, and too fast for those of 30,000 and more.
  */
 export const PRESETS: readonly EnginePreset[] = [
   {
@@ -102,7 +107,7 @@ export const PRESETS: readonly EnginePreset[] = [
       cost: {
         // To read 65.5 GB of weights, half on each card, takes 9.8 ms; the rest is overhead.
         base: 13.5,
-        // 20,480 tokens per second: at 2 x 32.8e9 operations each 68 % of what both cards could do.
+        // 20,480 tokens per second: at 2 x 32.8e9 operations each, 68 % of the peak rate of both cards.
         prefill: 1000 / 20_480,
         attention: 0,
         // 256 KiB per token (64 layers, 8 KV heads of 128, two bytes, keys and values), half on each card: 51 % of their bandwidth.
@@ -111,7 +116,7 @@ export const PRESETS: readonly EnginePreset[] = [
       },
       // `max_position_embeddings` of the model's configuration.
       maxModelLen: 40_960,
-      // 307,328 tokens, 75.0 GiB: what is left of 0.9 x 2 x 79.2 GiB when 61.0 of weights and 6.5 for all else are taken off.
+      // 307,328 tokens, 75.0 GiB: the rest of 0.9 x 2 x 79.2 GiB after 61.0 of weights and 6.5 for all else.
       kvBlocks: 307_328 / 16,
     },
   },
@@ -123,7 +128,7 @@ export const PRESETS: readonly EnginePreset[] = [
       cost: {
         // To read 16.1 GB of weights takes 4.8 ms; the rest is overhead.
         base: 7.7,
-        // 43,478 tokens per second: at 2 x 8.03e9 operations each 71 % of what the card could do.
+        // 43,478 tokens per second: at 2 x 8.03e9 operations each, 71 % of the peak rate of the card.
         prefill: 0.023,
         attention: 0,
         // 128 KiB per token (32 layers, 8 KV heads of 128, two bytes, keys and values): 51 % of the bandwidth.
@@ -132,8 +137,8 @@ export const PRESETS: readonly EnginePreset[] = [
       },
       // Of Llama 3.1; the first Llama 3 has the same sizes and 8,192.
       maxModelLen: 131_072,
-      // Derived: of 0.9 x 79.2 GiB weights take 14.99 (as vLLM prints) and activations and graphs about 2.6; the 53.71 that are
-      // left have room for 27,499 blocks of 2 MiB, 439,984 tokens. The 2.6 are the uncertain part: 1 GiB more or less is 512 blocks.
+      // Derived. Of 0.9 x 79.2 GiB, weights take 14.99 (as vLLM prints), activations and graphs about 2.6. The remaining 53.71
+      // hold 27,499 blocks of 2 MiB, 439,984 tokens. The 2.6 are uncertain: 1 GiB more or less is 512 blocks.
       kvBlocks: 27_499,
     },
   },

@@ -10,24 +10,24 @@ import {
   type WorkloadSettings,
 } from "./workload.ts";
 
-/** Kinds of agents, each with instructions and descriptions of its tools. */
+/** Kinds of agents, each with its instructions and the descriptions of its tools. */
 const ROLES = 8;
 const ROLE_TOKENS = 6000;
 const TASK: TokenLengths = { mean: 1000, sigma: 0.7, least: 16, most: 8000 };
-/** What a tool returns: half of them less than 1,400 tokens, a file now and then. */
+/** Tokens of a tool's result: half of them less than 1,400 tokens, sometimes a file. */
 const TOOL_RESULT: TokenLengths = { mean: 3000, sigma: 1.2, least: 16, most: 40_000 };
 const STEP: TokenLengths = { mean: 150, sigma: 0.6, least: 8, most: 1000 };
 /** Chance that a step is the last one: 15 steps on average. */
 const LAST_STEP = 1 / 15;
-/** Milliseconds that a tool takes: exponential. */
+/** Mean duration of a tool in milliseconds; exponential. */
 const TOOL_MS = 3000;
-/** A session ends before prompt and answer come to more. */
+/** A session ends before prompt and answer together exceed this many tokens. */
 const MAX_TOKENS = 120_000;
 
 /**
- * Agents that call tools: each prompt is the one before it, the answer and what the tool returned, so that prompts grow to
- * tens of thousands of tokens of which nearly all are cached at one server. The next prompt comes when the tool is done. Each
- * session has generators of its own, so every policy sees the same sessions; when their later steps come depends on answers.
+ * Agents that call tools. Each prompt is the one before it, the answer and the result of the tool. So prompts grow to tens of
+ * thousands of tokens, and nearly all of them are cached at one server. The next prompt follows when the tool ends. Each
+ * session has its own generators, so every policy sees the same sessions. The times of later steps depend on answers.
  */
 export const AGENTS: WorkloadDefinition = {
   name: "agents",
@@ -55,17 +55,17 @@ function agents({ rate, durationMs }: WorkloadSettings): Workload {
   };
 }
 
-/** One agent at work. Its text is one stream from a generator that can be had again, as that of a conversation is. */
+/** One agent at work. Its text is one stream from a generator that can be created again, like the text of a conversation. */
 class Session {
   readonly #port: WorkloadPort;
   readonly #untilMs: number;
   readonly #role: Uint8Array;
   readonly #base: number;
   readonly #number: number;
-  /** Of lengths and pauses. */
+  /** Draws lengths and pauses. */
   readonly #random: SeededRandom;
   #isFirst = true;
-  /** Of the next prompt. */
+  /** Length of the next prompt. */
   #promptTokens: number;
 
   constructor(port: WorkloadPort, untilMs: number, role: Uint8Array, base: number, number: number) {
@@ -78,7 +78,7 @@ class Session {
     this.#promptTokens = ROLE_TOKENS + drawTokens(this.#random, TASK);
   }
 
-  /** Sends the next prompt, and arms the one after it. */
+  /** Sends the next prompt, and schedules the one after it. */
   next(): void {
     const { clock } = this.#port;
     const random = this.#random;

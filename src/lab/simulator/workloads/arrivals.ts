@@ -1,10 +1,10 @@
 import type { WorkloadPort } from "./workload.ts";
 
 /**
- * Poisson arrivals: the gaps between them are exponential and independent, drawn from `port.random` one at a time, each
- * behind whatever the arrival before it drew. Only the next one is armed.
+ * Poisson arrivals: the gaps between them are exponential and independent. Each gap is drawn from `port.random` after all draws
+ * of the arrival before it. Only the next arrival has a timer.
  * @param rate per second on average, > 0
- * @param untilMs virtual time behind the last of them
+ * @param untilMs virtual time; all arrivals are before it
  */
 export function poissonArrivals(port: WorkloadPort, rate: number, untilMs: number, arrive: () => void): void {
   const { clock, random } = port;
@@ -21,8 +21,8 @@ export function poissonArrivals(port: WorkloadPort, rate: number, untilMs: numbe
 }
 
 /**
- * A number of arrivals at uniformly random times within a window, in ascending order and without a list of them: the least
- * of n uniform draws is distributed as 1 - u^(1/n). Drawn from `port.random` as with `poissonArrivals`.
+ * A number of arrivals at uniformly random times within a window, in ascending order and without a list of them. The least of n
+ * uniform draws is distributed as 1 - u^(1/n). Drawn from `port.random` as with `poissonArrivals`.
  * @param count >= 0
  * @param fromMs virtual time, not before now
  * @param widthMs of the window, >= 0

@@ -9,19 +9,20 @@ const PROMPTS_PER_GROUP = 5;
 const SYSTEM_TOKENS = 6000;
 const QUESTION_TOKENS = 1200;
 /**
- * The published benchmark asks for 1,000 tokens and gets about 250 on average; nothing is published of how they spread.
- * Log-normal with half of the answers between 125 and 310 tokens, cut where the benchmark cuts.
+ * The published benchmark asks for 1,000 tokens and gets about 250 on average; it publishes no distribution. Here it is
+ * log-normal with half of the answers between 125 and 310 tokens, cut at the benchmark's limit.
  */
 const ANSWER: TokenLengths = { mean: 252, sigma: 0.67, least: 1, most: 1000 };
 
-/** Under round robin the last of its answers end 45 s behind it. */
+/** Under round robin its last answers end 45 s after its end. */
 const B2B_WARM_UP: WarmUp = { rate: 15, durationMs: 50_000, restMs: 60_000 };
 
 /**
  * The shared-prefix traffic of the llm-d guides: `guide_optimized-baseline_1` and `guide_precise-prefix-cache-routing_1` of
- * llm-d-benchmark, run by inference-perf. Like its generator, all 750 prompts are made at the start, shuffled once, and sent
- * in that order, again and again. It begins with a stage of 50 s at 15/s, which nobody measures, before it climbs its ladder; here that
- * stage goes ahead of every rate. inference-perf begins a stage when all of the one before is answered (`run_stage`): here after a rest.
+ * llm-d-benchmark, run by inference-perf. As in its generator, all 750 prompts are made at the start, shuffled once, and sent
+ * in that order, repeatedly. The benchmark begins with a stage of 50 s at 15/s that is not measured, then raises the rate. Here
+ * that stage precedes every rate. inference-perf begins a stage after all answers of the one before (`run_stage`); here a stage
+ * begins after a rest.
  */
 export const B2B_SAAS: WorkloadDefinition = {
   name: "b2b-saas",
@@ -54,7 +55,7 @@ function b2bTraffic({ rate, durationMs, warmUp }: WorkloadSettings): Workload {
   };
 }
 
-/** 22 MB of text, whatever the number of requests. */
+/** 22 MB of text, for any number of requests. */
 function prompts750(random: Random): Uint8Array[] {
   const prompts: Uint8Array[] = [];
   for (let group = 0; group < GROUPS; group++) {
@@ -64,7 +65,7 @@ function prompts750(random: Random): Uint8Array[] {
   return prompts;
 }
 
-/** In place, every order as likely as any other. */
+/** Shuffles in place; every order has the same probability. */
 function shuffled<T>(list: T[], random: Random): T[] {
   for (let i = list.length - 1; i > 0; i--) {
     const other = random.below(i + 1);
@@ -73,13 +74,12 @@ function shuffled<T>(list: T[], random: Random): T[] {
   return list;
 }
 
-/** Seconds by which what is known of the servers is behind. */
+/** Age of the metrics on arrival, in seconds. */
 const LAGS = [0, 0.2, 1, 2, 5];
 
 /**
- * The traffic of `b2b-saas` at four fifths of what the servers can do once each has its share of the prefixes (51 requests/s
- * under the default profile), where a wrong decision costs most. Servers are read every 50 ms in all of them; the readings
- * arrive so much later.
+ * The traffic of `b2b-saas` at four fifths of the servers' limit with prefixes shared among them (51 requests/s under the
+ * default profile). There a wrong decision costs most. All of them scrape every 50 ms; the figures arrive later by the lag.
  */
 export const STALENESS: readonly WorkloadDefinition[] = LAGS.map((seconds) => ({
   name: `staleness-${seconds}s`,

@@ -3,15 +3,15 @@ import { drawTokens, type TokenLengths } from "./draws.ts";
 import { joined, randomText } from "./prompt-text.ts";
 import type { Workload, WorkloadDefinition, WorkloadSettings } from "./workload.ts";
 
-/** A wave is in flight as a whole before its first answers end, and mostly gone when the next one comes. */
+/** The whole wave is in flight before its first answers end. It is mostly over when the next one arrives. */
 const WAVE_EVERY_MS = 15_000;
 const WAVE_WIDTH_MS = 250;
 const SYSTEM_TOKENS = 64;
-/** Wide, so that as many requests are not as much work. */
+/** A wide distribution: equal numbers of requests are not equal work. */
 const QUESTION: TokenLengths = { mean: 500, sigma: 0.9, least: 16, most: 8000 };
 const ANSWER: TokenLengths = { mean: 200, sigma: 0.7, least: 1, most: 1000 };
 
-/** Everybody at once, then nobody: decisions come faster than any metric. */
+/** All requests of a wave at once, then none: decisions come faster than any metric. */
 export const BURSTS: WorkloadDefinition = {
   name: "bursts",
   about: "waves of requests at once, every 15 s, with little in common: shows who counts what was just sent",

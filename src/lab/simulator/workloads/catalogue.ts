@@ -12,7 +12,7 @@ import { TENANTS_FRESH, TENANTS_OVERLOAD } from "./tenants.ts";
 import { WORKING_SETS } from "./working-sets.ts";
 import type { Workload, WorkloadDefinition, WorkloadSettings } from "./workload.ts";
 
-/** Every workload that can be named, in the order in which they are listed. */
+/** All workloads, in the order of lists. */
 export const WORKLOADS: readonly WorkloadDefinition[] = [
   B2B_SAAS,
   LOW_PREFIX_SHARE,
@@ -35,7 +35,7 @@ export function workloadNamed(name: string): WorkloadDefinition | undefined {
   return WORKLOADS.find((workload) => workload.name === name);
 }
 
-/** The same definition, whose `make` refuses settings that it cannot work with. */
+/** The same definition with a `make` that refuses unusable settings. */
 function checked(definition: WorkloadDefinition): WorkloadDefinition {
   return {
     ...definition,

@@ -10,19 +10,18 @@ import {
   type WorkloadSettings,
 } from "./workload.ts";
 
-/** The first block of the trace's prompts, which all of them have in common. */
+/** The first block of the trace's prompts, which is common to all of them. */
 const SYSTEM_TOKENS = 512;
-/** A session ends before prompt and answer come to more: the context window of the preset. */
+/** A session ends before prompt and answer together exceed the context window of the preset. */
 const MAX_TOKENS = 131_072;
-/** Milliseconds that a person needs at least between an answer's end and the next question. */
+/** The least time between an answer's end and the next question of a person, in milliseconds. */
 const READING_MS = 1000;
 
 /**
- * Dialogues as the conversation trace of Mooncake has them. Sessions begin by Poisson; a turn's prompt is the one before it,
- * its answer and a new question. The next turn comes as long after the last as people took in the trace, but not before
- * the answer is read; a refused turn ends its session. Each session has generators of its own, so every policy sees the
- * same dialogues. Turns that would come behind the end are not sent, so a run must be longer than people think: half of them
- * take more than two minutes.
+ * Dialogues with the distributions of Mooncake's conversation trace. Sessions begin as a Poisson process. A turn's prompt is
+ * the one before it, its answer and a new question. The next turn follows after a gap of the trace, but not before the answer
+ * is read. A refused turn ends its session. Each session has its own generators, so every policy sees the same dialogues. Turns
+ * after the end of the run are not sent. So a run must be longer than the pauses of people: half of them exceed two minutes.
  */
 export const CONVERSATIONS: WorkloadDefinition = {
   name: "conversations",
@@ -48,8 +47,8 @@ function conversations({ rate, durationMs }: WorkloadSettings): Workload {
 }
 
 /**
- * One dialogue. All of its text, answers included, is one stream from a generator that can be had again, so between turns a
- * session is a few numbers and not its text.
+ * One dialogue. All of its text, including answers, is one stream from a generator that can be created again. So between turns
+ * a session holds a few numbers and no text.
  */
 class Session {
   readonly #port: WorkloadPort;
@@ -57,11 +56,11 @@ class Session {
   readonly #system: Uint8Array;
   readonly #base: number;
   readonly #number: number;
-  /** Of lengths and pauses. */
+  /** Draws lengths and pauses. */
   readonly #random: SeededRandom;
   #turnsLeft: number;
   #isFirst = true;
-  /** Of the next prompt. */
+  /** Length of the next prompt. */
   #promptTokens: number;
 
   constructor(port: WorkloadPort, untilMs: number, system: Uint8Array, base: number, number: number) {
@@ -75,7 +74,7 @@ class Session {
     this.#promptTokens = Math.round(FIRST_PROMPT.at(this.#random.next()));
   }
 
-  /** Sends the next prompt, and arms the one after it. */
+  /** Sends the next prompt, and schedules the one after it. */
   next(): void {
     const { clock } = this.#port;
     const random = this.#random;
@@ -103,17 +102,19 @@ class Session {
     });
   }
 
-  /** The first `tokens` of everything that is said; more than `SYSTEM_TOKENS`. */
+  /** The first `tokens` tokens of the whole dialogue; more than `SYSTEM_TOKENS`. */
   #text(tokens: number): Uint8Array {
     return joined(this.#system, randomText(numberedRandom(this.#base, 2 * this.#number + 1), tokens - SYSTEM_TOKENS));
   }
 }
 
 /*
- * From the conversation trace published with Mooncake (FAST '25; kvcache-ai/Mooncake, FAST25-release/traces/
- * conversation_trace.jsonl: 12,031 requests to Kimi within an hour). The trace names no sessions; a request counts as the next
- * turn of the latest earlier one whose whole blocks of 512 tokens, at least two, its own blocks begin with and whose prompt
- * and answer fit into its prompt. That links 3,682 requests; the first prompts are those of the other 8,349.
+ * From the conversation trace published with Mooncake (FAST '25; kvcache-ai/Mooncake,
+ * FAST25-release/traces/conversation_trace.jsonl: 12,031 requests to Kimi within an hour). The trace names no sessions, so
+ * requests are linked by their blocks of 512 tokens. A request is the next turn of the latest earlier request that meets two
+ * conditions: the whole blocks of the earlier one, at least two, are the first blocks of the request; and prompt and answer of
+ * the earlier one fit into the prompt of the request. That links 3,682 requests; the first prompts are those of the other
+ * 8,349.
  */
 
 /** Tokens of the first prompt of a session, the system prompt included. */
@@ -176,8 +177,8 @@ export const GAP_SECONDS = new QuantileFunction([
 ]);
 
 /**
- * Turns of a session, to be rounded down: the share of sessions with fewer than `value` turns. Of the 2,292 sessions that
- * begin in the first third of the hour with two whole blocks or more, as shorter first prompts cannot be linked.
+ * Turns of a session, to be rounded down: the share of sessions with fewer than `value` turns. From the 2,292 sessions that
+ * begin in the first third of the hour with two whole blocks or more. Shorter first prompts cannot be linked.
  */
 export const TURNS = new QuantileFunction([
   [0, 1],

@@ -4,11 +4,11 @@ import { gaussian } from "../latency.ts";
 
 /** Log-normal lengths in tokens, cut at both ends. */
 export interface TokenLengths {
-  /** Of the distribution before it is cut, > 0. */
+  /** Mean of the distribution before the cut, > 0. */
   readonly mean: number;
-  /** Standard deviation of the logarithm, >= 0: at 0.7 a tenth are longer than twice the mean. */
+  /** Standard deviation of the logarithm, >= 0. At 0.7 a tenth of the lengths exceed twice the mean. */
   readonly sigma: number;
-  /** >= 1. */
+  /** The shortest length, >= 1. */
   readonly least: number;
   readonly most: number;
 }
@@ -19,11 +19,11 @@ export function drawTokens(random: Random, { mean, sigma, least, most }: TokenLe
   return Math.round(Math.min(most, Math.max(least, length)));
 }
 
-/** A share of all values, and the value that so many are at most. */
+/** A share of all values, and the value that this share does not exceed. */
 export type Quantile = readonly [share: number, value: number];
 
 /**
- * A distribution as its quantiles say: between two of them the logarithm of the value grows evenly, which suits lengths and
+ * A distribution given by its quantiles. Between two of them the logarithm of the value grows evenly. That suits lengths and
  * times, where each quantile is a multiple of the one before it.
  */
 export class QuantileFunction {
@@ -47,7 +47,7 @@ export class QuantileFunction {
     this.#quantiles = quantiles;
   }
 
-  /** The value that a share of all are at most. @param share 0..1; draw it uniformly for a value by chance */
+  /** The value that a share of all values does not exceed. @param share 0..1; draw it uniformly for a random value */
   at(share: number): number {
     const quantiles = this.#quantiles;
     let i = 1;
@@ -59,13 +59,13 @@ export class QuantileFunction {
 }
 
 /**
- * A generator of its own for the number of a thing, so that what is drawn for it does not depend on when. For one `base`
- * different numbers below 2^32 have generators that start differently.
- * @param base 32 bits that stand for the run's seed
+ * A separate generator for each number, so its draws do not depend on the time of the draw. With one `base`, different numbers
+ * below 2^32 have generators with different starts.
+ * @param base 32 bits derived from the run's seed
  * @param number 0 .. 2^32 - 1
  */
 export function numberedRandom(base: number, number: number): SeededRandom {
-  // Every step can be undone, so two numbers never meet (the finalizer of MurmurHash3).
+  // Every step is invertible, so two numbers never get the same state (the finalizer of MurmurHash3).
   let state = (base + Math.imul(number, 0x9e3779b1)) >>> 0;
   state = Math.imul(state ^ (state >>> 16), 0x85ebca6b);
   state = Math.imul(state ^ (state >>> 13), 0xc2b2ae35);

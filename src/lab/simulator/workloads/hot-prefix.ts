@@ -12,10 +12,10 @@ const QUESTION: TokenLengths = { mean: 300, sigma: 0.5, least: 16, most: 4000 };
 const ANSWER: TokenLengths = { mean: 250, sigma: 0.67, least: 1, most: 1000 };
 
 /**
- * One prefix in seven of ten requests, from the first moment to the last, beside a hundred that share the rest. A server
- * that has the hot prefix can do 6.8 requests/s with it, half of what the least rate asks for, so it must be released to
- * others. How evenly the load lies is read off the whole run, the time before it is let go included; traffic that turned even by
- * itself would spread under any policy and show nothing. The kinds tell how the others fare meanwhile.
+ * One prefix in seven of ten requests for the whole run, beside a hundred prefixes that share the rest. One server can serve
+ * 6.8 requests/s with the hot prefix, half of the lowest rate. So a policy must spread the prefix over several servers. The
+ * load balance covers the whole run, including the time before the policy spreads the prefix. Traffic that became even later
+ * would spread under any policy and show nothing. The kinds show the times of the other requests meanwhile.
  */
 export const HOT_PREFIX: WorkloadDefinition = {
   name: "hot-prefix",
@@ -30,8 +30,8 @@ export const HOT_PREFIX: WorkloadDefinition = {
 };
 
 /**
- * The same with documents: at 30,000 tokens a copy is expensive, and a policy that weighs the length of a prefix may keep
- * everybody at one server.
+ * The same with documents. At 30,000 tokens a copy is expensive. A policy that weighs the length of a prefix may keep all
+ * requests at one server.
  */
 export const HOT_DOCUMENT: WorkloadDefinition = {
   name: "hot-document",

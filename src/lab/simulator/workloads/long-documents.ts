@@ -3,21 +3,21 @@ import { drawTokens, type TokenLengths } from "./draws.ts";
 import { joined, randomText } from "./prompt-text.ts";
 import type { WorkloadDefinition } from "./workload.ts";
 
-/** Assistants that the chats belong to, each with a system prompt of its own. */
+/** Assistants of the chats, each with its own system prompt. */
 const ASSISTANTS = 40;
 const SYSTEM_TOKENS = 2000;
 const QUESTION: TokenLengths = { mean: 500, sigma: 0.7, least: 16, most: 8000 };
 const ANSWER: TokenLengths = { mean: 250, sigma: 0.67, least: 1, most: 1000 };
 
 const DOCUMENT_SHARE = 0.08;
-/** All lengths between these are equally likely. */
+/** The range of document lengths, with a uniform distribution. */
 const LEAST_DOCUMENT = 20_000;
 const MOST_DOCUMENT = 100_000;
 
 /**
- * Chats with cached system prompts, and among them documents that no server has seen. A server computes a document in 0.5 to
- * 2.3 s, and every request that arrives there meanwhile waits. The documents are 8 % of the requests and 70 % of the prompt
- * tokens. The KV caches bound the rate before the prefill does: from 30 requests/s on the documents in flight do not fit.
+ * Chats with cached system prompts, and documents that no server has seen. A server computes a document in 0.5 to 2.3 s, and
+ * every request that arrives there meanwhile waits. The documents are 8 % of the requests and 70 % of the prompt tokens. The KV
+ * caches limit the rate before the prefill does: from 30 requests/s on, the documents in flight do not fit.
  */
 export const LONG_DOCUMENTS: WorkloadDefinition = {
   name: "long-documents",

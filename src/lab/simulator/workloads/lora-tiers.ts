@@ -13,9 +13,9 @@ const QUESTION: TokenLengths = { mean: 400, sigma: 0.8, least: 16, most: 1024 };
 const ANSWER: TokenLengths = { mean: 300, sigma: 0.7, least: 1, most: 1024 };
 
 /**
- * The multi-LoRA test of the Gateway API Inference Extension (its regression-testing guide, until 2026): 15 adapters in three
- * tiers of five, 12 %, 6 % and 2 % of the requests each, and room for three in a server. Its prompts come from a data set of
- * single questions, cut at 1,024 tokens like the answers, so nothing is shared; the lengths are ours.
+ * The multi-LoRA test of the Gateway API Inference Extension (its regression-testing guide, until 2026). It has 15 adapters in
+ * three tiers of five, with 12 %, 6 % and 2 % of the requests each, and room for three in a server. Its prompts are single
+ * questions from a data set, cut at 1,024 tokens like the answers, so no prefix is shared. The lengths are ours.
  */
 export const LORA_TIERS: WorkloadDefinition = {
   name: "lora-tiers",

@@ -3,15 +3,15 @@ import { drawTokens, type TokenLengths } from "./draws.ts";
 import { joined, randomText } from "./prompt-text.ts";
 import type { WorkloadDefinition } from "./workload.ts";
 
-/** Seven blocks of 16: one system prompt for everybody, about 7.5 % of a prompt. */
+/** Seven blocks of 16: one system prompt for all requests, about 7.5 % of a prompt. */
 const SYSTEM_TOKENS = 112;
 /** Half of the questions between 790 and 1,770 tokens. */
 const QUESTION: TokenLengths = { mean: 1400, sigma: 0.6, least: 16, most: 16_000 };
 const ANSWER: TokenLengths = { mean: 250, sigma: 0.7, least: 1, most: 1000 };
 
 /**
- * Prompts that begin alike and then have nothing in common. What little they share they share with all, so a policy that
- * follows prefixes at any price sends everything to one place. The servers can do 67 requests/s of it, whoever divides them.
+ * Prompts with the same start and nothing else in common. All requests share that start, so a policy that always follows
+ * prefixes sends all of them to one place. The servers can serve 67 requests/s of it under any policy.
  */
 export const LOW_PREFIX_SHARE: WorkloadDefinition = {
   name: "low-prefix-share",

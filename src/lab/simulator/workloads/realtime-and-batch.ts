@@ -7,20 +7,20 @@ const SYSTEM_TOKENS = 512;
 const QUESTION: TokenLengths = { mean: 500, sigma: 0.7, least: 16, most: 8000 };
 const ANSWER: TokenLengths = { mean: 200, sigma: 0.7, least: 1, most: 1000 };
 
-/** Batch requests that are in flight or waiting for their next try, per server: more than it has room for. */
+/** Batch requests per server, in flight or waiting for their next try: more than fit the server. */
 const BATCH_PER_SERVER = 96;
 const BATCH_PRIORITY = -1;
 const BATCH_QUESTION: TokenLengths = { mean: 2000, sigma: 0.5, least: 64, most: 16_000 };
 const BATCH_ANSWER: TokenLengths = { mean: 400, sigma: 0.5, least: 16, most: 2000 };
-/** Milliseconds within which the backlog gets going: dispatchers do not send all they have in one moment. */
+/** Milliseconds in which the backlog starts: dispatchers do not send all requests in one moment. */
 const RAMP_MS = 10_000;
-/** Milliseconds until a refused one is sent again: as long as this, or up to twice as long. */
+/** Milliseconds until a refused request is sent again: this long, or up to twice as long. */
 const PAUSE_MS = 2000;
 
 /**
- * Traffic for people at 40 to 50 % of what the servers can do (148 requests/s of it alone), and a backlog that takes whatever
- * it is given: so many of it are always out, a refused one among them, until the time is over. Whose turn it is depends on
- * answers; what the n-th batch request is does not.
+ * Traffic of people at 40 to 50 % of the servers' limit (148 requests/s of it alone), and a backlog that uses all remaining
+ * capacity. A fixed number of backlog requests is always in flight or waiting for a retry, until the end of the run. The order
+ * of the batch requests depends on answers; the content of the n-th batch request does not.
  */
 export const REALTIME_AND_BATCH: WorkloadDefinition = {
   name: "realtime-and-batch",
@@ -49,7 +49,7 @@ function realtimeAndBatch({ rate, durationMs, servers }: WorkloadSettings): Work
   };
 }
 
-/** Requests one after the other, each known by its number. */
+/** Numbered requests, one after the other. */
 class Backlog {
   readonly #port: WorkloadPort;
   readonly #untilMs: number;
@@ -62,13 +62,13 @@ class Backlog {
     this.#base = base;
   }
 
-  /** Sends `count` within `ms` milliseconds, evenly; from then on so many are out. */
+  /** Sends `count` requests within `ms` milliseconds, evenly. Afterwards that many are always in flight. */
   open(count: number, ms: number): void {
     this.#next();
     if (count > 1) this.#port.clock.after(ms / count, () => this.open(count - 1, ms - ms / count));
   }
 
-  /** Sends one more, and another one when it is answered. */
+  /** Sends one more request, and another one after its answer. */
   #next(): void {
     const random = numberedRandom(this.#base, this.#sent++);
     const prompt = randomText(random, drawTokens(random, BATCH_QUESTION));

@@ -6,20 +6,20 @@ import type { Workload, WorkloadDefinition, WorkloadSettings } from "./workload.
 
 const TENANTS = 40;
 /**
- * Zipf's law with Mandelbrot's offset, fitted to two figures: the top tenant has 16.0 %, the top ten 63.0 %.
- * Without the offset they would have 23 % and 68 %.
+ * Zipf's law with Mandelbrot's offset, fitted to two figures: the top tenant has 16.0 %, the top ten 63.0 %. Without the offset
+ * the shares would be 23 % and 68 %.
  */
 const EXPONENT = 1.0593;
 const OFFSET = 1.08;
-/** What the largest tenant, the two largest, and so on have of all requests; the last is 1. */
+/** The share of all requests of the largest tenant, of the two largest, and so on; the last is 1. */
 const SHARE_UP_TO = cumulated(Array.from({ length: TENANTS }, (_, i) => (i + 1 + OFFSET) ** -EXPONENT));
 const TOP = 10;
 
 const ANSWER: TokenLengths = { mean: 250, sigma: 0.67, least: 1, most: 1000 };
 
 /**
- * Tenants of very different sizes, each with a system prompt, who want half as much again as there is: under the default
- * profile the servers do 47 requests/s of it, however many wait.
+ * Tenants of very different sizes, each with a system prompt. They ask for half as much again as the servers can serve: 47
+ * requests/s under the default profile, with any number of waiting requests.
  */
 export const TENANTS_OVERLOAD: WorkloadDefinition = {
   name: "tenants",
@@ -34,8 +34,8 @@ export const TENANTS_OVERLOAD: WorkloadDefinition = {
 };
 
 /**
- * The same tenants with long questions that nobody asked before: a system prompt is 40 % of a prompt. The servers can do about
- * 24 requests/s of it.
+ * The same tenants with long new questions: a system prompt is 40 % of a prompt. The servers can serve about 24 requests/s of
+ * it.
  */
 export const TENANTS_FRESH: WorkloadDefinition = {
   name: "tenants-fresh",
@@ -50,7 +50,7 @@ export const TENANTS_FRESH: WorkloadDefinition = {
 };
 
 /**
- * Poisson arrivals of requests, each with its tenant's system prompt and a question that was never asked.
+ * Poisson arrivals of requests, each with its tenant's system prompt and a new question.
  * @param systemTokens tokens of a system prompt
  */
 function tenantTraffic(systemTokens: number, question: TokenLengths, { rate, durationMs }: WorkloadSettings): Workload {
@@ -68,7 +68,7 @@ function tenantTraffic(systemTokens: number, question: TokenLengths, { rate, dur
   };
 }
 
-/** By size, 0 = the largest. */
+/** Index of a random tenant by size, 0 = the largest. */
 function drawTenant(random: Random): number {
   const share = random.next();
   return SHARE_UP_TO.findIndex((upTo) => share < upTo);
@@ -82,7 +82,7 @@ function cumulated(weights: readonly number[]): number[] {
     sum += weight;
     shares.push(sum / whole);
   }
-  // Rounding leaves no gap behind the last.
+  // Rounding must leave no gap after the last share.
   shares[shares.length - 1] = 1;
   return shares;
 }

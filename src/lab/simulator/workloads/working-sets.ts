@@ -6,16 +6,16 @@ import { joined, randomText } from "./prompt-text.ts";
 import { leadMs, type WarmUp, type Workload, type WorkloadDefinition, type WorkloadSettings } from "./workload.ts";
 
 const PRESET = "llama-3-8b-h100";
-/** All lengths between these are equally likely. */
+/** The range of document lengths, with a uniform distribution. */
 const LEAST_DOCUMENT = 10_000;
 const MOST_DOCUMENT = 50_000;
 const QUESTION: TokenLengths = { mean: 300, sigma: 0.5, least: 16, most: 4000 };
 const ANSWER: TokenLengths = { mean: 200, sigma: 0.67, least: 1, most: 1000 };
 
-/** 360 requests: at `0.5x` and `1x` nearly every document is asked about at least once. */
+/** 360 requests: at `0.5x` and `1x` nearly every document gets at least one question. */
 const WARM_UP: WarmUp = { rate: 6, durationMs: 60_000, restMs: 30_000 };
 
-/** Tokens of all documents as a multiple of what the caches of all servers hold. */
+/** Tokens of all documents as a multiple of the capacity of all caches. */
 const SETS = [
   { times: 0.5, rates: [10, 20] },
   { times: 1, rates: [5, 10, 15] },
@@ -23,9 +23,9 @@ const SETS = [
 ];
 
 /**
- * Questions about documents, about each as often as about any other. Up to `1x` the caches of the pool hold every document
- * once, if the questions about a document go to one server. At `4x` at least three of four documents are computed again, 30,000
- * tokens each.
+ * Questions about documents, with about equal frequency for each document. Up to `1x` the caches of the pool hold every
+ * document once, if all questions about a document go to one server. At `4x` at least three of four documents are computed
+ * again, 30,000 tokens each.
  */
 export const WORKING_SETS: readonly WorkloadDefinition[] = SETS.map(({ times, rates }) => ({
   name: `working-set-${times}x`,
@@ -59,7 +59,7 @@ function questions(times: number, { rate, durationMs, servers, warmUp }: Workloa
   };
 }
 
-/** So many that they have `tokens` together, the last one in whole: 56 MB of text at `4x` on eight servers. */
+/** Documents with `tokens` tokens together, the last one whole: 56 MB of text at `4x` on eight servers. */
 function documentsOf(random: Random, tokens: number): Uint8Array[] {
   const documents: Uint8Array[] = [];
   for (let left = tokens; left > 0; ) {

@@ -6,11 +6,11 @@ export const BYTES_PER_TOKEN = 4;
 
 /** One request of a workload. */
 export interface WorkloadRequest {
-  /** Four bytes per token, at least one token. May be shared between requests; nobody changes it. */
+  /** Four bytes per token, at least one token. Requests may share it, and it must not change. */
   readonly prompt: Uint8Array;
-  /** Tokens that the answer comes to, >= 1. */
+  /** Tokens of the answer, >= 1. */
   readonly outputTokens: number;
-  /** The text of the answer, four bytes per token, where a later prompt holds it: engines keep it in their caches, too. */
+  /** The text of the answer, four bytes per token, if a later prompt contains it: engines cache it, too. */
   readonly answer?: Uint8Array | undefined;
   /** LoRA adapter; absent = the base model. */
   readonly adapter?: string | undefined;
@@ -18,80 +18,80 @@ export interface WorkloadRequest {
   readonly priority?: number | undefined;
   /** Fairness ID; absent = all in one flow. */
   readonly tenant?: string | undefined;
-  /** Conversation that it belongs to. */
+  /** The conversation of the request. */
   readonly session?: string | undefined;
-  /** By what results are broken down, such as `realtime` and `batch`; absent = not at all. At most 64 in a workload. */
+  /** The group of the request in results, such as `realtime` and `batch`; absent = none. At most 64 in a workload. */
   readonly kind?: string | undefined;
 }
 
-/** What a workload drives. */
+/** The interface through which a workload sends requests. */
 export interface WorkloadPort {
   /** Virtual time; starts at 0. */
   readonly clock: Clock;
-  /** Of this run alone. Whatever may be drawn in an order that depends on answers is drawn from a generator of its own. */
+  /** For this run alone. Draws whose order depends on answers must use a separate generator. */
   readonly random: SeededRandom;
-  /** Sends a request now. @param ended called once, later: all of the answer is there, or it was refused */
+  /** Sends a request now. @param ended called once, later: the answer is complete, or the request was refused */
   send(request: WorkloadRequest, ended?: (outcome: "finished" | "rejected") => void): void;
 }
 
 /**
- * Requests over time. The same seed gives the same requests at the same times under every policy, but for what waits for
- * answers by its nature (turns of a conversation, a backlog).
+ * Requests over time. The same seed gives the same requests at the same times under every policy. Exceptions are requests that
+ * wait for answers (turns of a conversation, a backlog).
  */
 export interface Workload {
-  /** Arms what is to come. Without arrivals and answers left to come a run is over. */
+  /** Schedules the requests. A run is over when no arrivals and no answers remain. */
   start(port: WorkloadPort): void;
 }
 
-/** What may be asked of a workload. */
+/** The settings of a workload. */
 export interface WorkloadSettings {
-  /** Requests per second on average, > 0; where arrivals have no rate it scales their number. */
+  /** Requests per second on average, > 0. For a workload without such a rate, it scales the number of requests. */
   readonly rate: number;
-  /** Milliseconds during which requests arrive, > 0; a warm-up comes on top. */
+  /** Milliseconds during which requests arrive, > 0; a warm-up is additional. */
   readonly durationMs: number;
   readonly servers: number;
-  /** Traffic that comes before, so that caches are as they are in a pool that has been running; absent = none. */
+  /** Traffic before the measurement, so the caches are as in a pool that has run for a while; absent = none. */
   readonly warmUp?: WarmUp | undefined;
 }
 
-/** Traffic that nobody measures, ahead of what is measured. */
+/** Traffic before the measurement that does not count. */
 export interface WarmUp {
-  /** As the rate of a workload. */
+  /** The rate, in the unit of the workload's rate. */
   readonly rate: number;
   readonly durationMs: number;
   /**
-   * Milliseconds behind it without arrivals, in which its answers end; absent = 0. Whoever is slow would go into what is
-   * measured with a backlog otherwise.
+   * Milliseconds after it without arrivals, in which its answers end; absent = 0. Otherwise a slow policy would start the
+   * measurement with a backlog.
    */
   readonly restMs?: number | undefined;
 }
 
-/** Milliseconds from the start to what is measured. */
+/** Milliseconds from the start to the measurement. */
 export function leadMs(warmUp: WarmUp | undefined): number {
   return warmUp === undefined ? 0 : warmUp.durationMs + (warmUp.restMs ?? 0);
 }
 
 /** A kind of traffic that can be simulated by name. */
 export interface WorkloadDefinition {
-  /** As given on the command line, such as `b2b-saas`. */
+  /** The name on the command line, such as `b2b-saas`. */
   readonly name: string;
-  /** A sentence for people: what it is like, and what it shows. */
+  /** A sentence for people: the traffic, and the effect that it shows. */
   readonly about: string;
-  /** Rates that are run when none is given, ascending. */
+  /** Default rates, ascending. */
   readonly rates: readonly number[];
-  /** What `rate` means: "requests/s" nearly everywhere. */
+  /** The unit of `rate`: "requests/s" for nearly all workloads. */
   readonly rateUnit: string;
-  /** Its servers, and what is peculiar about them. */
+  /** The number of its servers, and their special settings. */
   readonly servers: number;
   /** Name of a preset of `batching/config.ts`. */
   readonly preset: string;
-  /** LoRA adapters that a server holds at a time; absent = as the preset says. */
+  /** LoRA adapters in a server at a time; absent = the number of the preset. */
   readonly loraSlots?: number | undefined;
-  /** Milliseconds between two scrapes of a server, and how old their figures are on arrival; absent = 50 and 0. */
+  /** Milliseconds between two scrapes of a server, and the age of the figures on arrival; absent = 50 and 0. */
   readonly scrapeIntervalMs?: number | undefined;
   readonly metricsLagMs?: number | undefined;
   readonly durationMs: number;
-  /** What comes before, under every rate; absent = the servers begin with empty caches. */
+  /** Traffic before the measurement, at every rate; absent = the servers begin with empty caches. */
   readonly warmUp?: WarmUp | undefined;
   make(settings: WorkloadSettings): Workload;
 }

@@ -1,60 +1,60 @@
-/** A request as an access log tells of it. Texts are at most 256 characters; undefined = the log does not say. */
+/** One request of an access log. Texts are at most 256 characters; undefined = the log does not contain the value. */
 export interface AccessEntry {
-  /** Wall-clock milliseconds at which the request arrived, or at which it ended. */
+  /** Wall-clock milliseconds of the arrival, and of the end of the request. */
   readonly start: number | undefined;
   readonly end: number | undefined;
   readonly durationMs: number | undefined;
   readonly method: string;
-  /** Without the query. */
+  /** The path without the query. */
   readonly path: string;
-  /** 0 = there was no answer. */
+  /** 0 = no answer. */
   readonly status: number | undefined;
   readonly bytesReceived: number | undefined;
   readonly bytesSent: number | undefined;
-  /** Whether the answer was a stream of events. */
+  /** Whether the answer was an event stream. */
   readonly streamed: boolean | undefined;
   readonly upstream: string | undefined;
   readonly model: string | undefined;
-  /** Conversation. */
+  /** The conversation of the request. */
   readonly session: string | undefined;
-  /** Who asked. */
+  /** The client. */
   readonly tenant: string | undefined;
   readonly promptTokens: number | undefined;
   readonly outputTokens: number | undefined;
 }
 
-/** The longest text that is kept of an entry. */
+/** The longest text of an entry, in characters. */
 const MAX_TEXT = 256;
 
-/** A text of a log; undefined of what logs write for nothing. */
+/** A text of a log; undefined for the placeholders of logs for an absent value. */
 export function textIn(value: unknown): string | undefined {
   const text = typeof value === "number" ? String(value) : value;
   if (typeof text !== "string" || text === "" || text === "-" || text === "null") return undefined;
   return text.slice(0, MAX_TEXT);
 }
 
-/** `POST /v1/completions HTTP/1.1`, as many logs write a request in one. */
+/** Parses `POST /v1/completions HTTP/1.1`, the form in which many logs write a request. */
 export function requestLineIn(value: unknown): { readonly method: string; readonly path: string } | undefined {
   const [, method, path] = /^([A-Z]+) (\S+)(?: HTTP\/[\d.]+)?$/.exec(typeof value === "string" ? value : "") ?? [];
   return method === undefined ? undefined : { method, path: pathIn(path!) };
 }
 
-/** The path of a target, which may be a whole URL. */
+/** The path of a request target, which may be a whole URL. */
 export function pathIn(target: string): string {
   const path = target.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i, "").replace(/[?#].*$/s, "");
   return (path === "" ? "/" : path).slice(0, MAX_TEXT);
 }
 
-/** Times and durations as logs write them. */
+/** The formats of times and durations in logs. */
 
 const MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 /** `10/Oct/2000:13:55:36 -0700`, of the Common Log Format; some add milliseconds. */
 const COMMON = /^(\d{1,2})\/([A-Za-z]{3})\/(\d{4}):(\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?)(?: ([+-]\d{2}):?(\d{2}))?$/;
 
 /**
- * Wall-clock milliseconds of a time: ISO 8601 (without a zone: UTC), the Common Log Format's, or a number of seconds,
- * milliseconds, microseconds or nanoseconds since 1970, told apart by their size.
- * @returns undefined of anything else
+ * Wall-clock milliseconds of a time: ISO 8601 (without a zone: UTC), the Common Log Format's, or a number since 1970. The size
+ * of the number tells seconds, milliseconds, microseconds and nanoseconds apart.
+ * @returns undefined for any other value
  */
 export function timeIn(value: unknown): number | undefined {
   if (typeof value === "number") return sinceEpoch(value);
@@ -84,7 +84,7 @@ function parsed(text: string): number | undefined {
   return Number.isNaN(time) ? undefined : time;
 }
 
-/** Seconds have ten digits between 2001 and 2286, and so on by thousands. */
+/** Seconds have ten digits between 2001 and 2286; each smaller unit has three more. */
 function sinceEpoch(value: number): number | undefined {
   if (!(value >= 0 && value < 1e20)) return undefined;
   if (value < 1e11) return value * 1000;
@@ -94,7 +94,10 @@ function sinceEpoch(value: number): number | undefined {
 
 const UNITS: Readonly<Record<string, number>> = { ns: 1e-6, us: 1e-3, µs: 1e-3, ms: 1, s: 1000, m: 60_000 };
 
-/** Milliseconds of a number in `unit` milliseconds, or of a text that may name its unit, as `1.5s`; undefined of anything else. */
+/**
+ * Milliseconds of a number in `unit` milliseconds, or of a text that may name its unit, such as `1.5s`; undefined for any other
+ * value.
+ */
 export function durationIn(value: unknown, unit: number): number | undefined {
   const number = numberIn(value);
   if (number !== undefined) return number * unit;
@@ -103,7 +106,7 @@ export function durationIn(value: unknown, unit: number): number | undefined {
   return named === undefined ? undefined : Number(digits) * UNITS[named]!;
 }
 
-/** A number from 0 up, or a text of one; undefined of anything else, such as the `-` of logs. */
+/** A number from 0 up, or a text of one; undefined for any other value, such as the `-` of logs. */
 export function numberIn(value: unknown): number | undefined {
   if (typeof value === "string" && !/^\s*\d+(\.\d+)?\s*$/.test(value)) return undefined;
   const number = typeof value === "string" ? Number(value) : value;

@@ -3,19 +3,20 @@ import { SluiceError } from "../../../base/inference/errors.ts";
 import { type AccessEntry, durationIn, numberIn, pathIn, requestLineIn, textIn, timeIn } from "./access-entry.ts";
 
 /**
- * Under which names JSON access logs have what, the likelier first: members, or paths of members with points between them.
- * Those of Envoy (typical `json_format`, and Istio's), nginx, Traefik, OpenTelemetry's conventions and Elastic's schema.
+ * The names of each value in JSON access logs, the likelier first: members, or paths of members with points between them. They
+ * are the names of Envoy (typical `json_format`, and Istio's), nginx, Traefik, OpenTelemetry's conventions and Elastic's
+ * schema.
  */
 const NAMES = {
-  /** When the request arrived. */
+  /** Time of arrival of the request. */
   start: ["start_time", "startTime", "StartUTC", "StartLocal", "request_start", "arrival", "started_at"],
-  /** When the entry was written, which is at the end of the answer. */
+  /** Time of the entry, which is the end of the answer. */
   end: ["end_time", "@timestamp", "timestamp", "time", "ts", "time_iso8601", "time_local", "msec"],
-  /** Milliseconds, unless a text names its unit. */
+  /** Milliseconds, unless the text names its unit. */
   duration: ["duration", "duration_ms", "latency_ms", "response_time_ms", "total_time_ms"],
   duration_s: ["request_time", "duration_s", "duration_seconds", "latency_s"],
   duration_ns: ["Duration", "event.duration", "duration_ns"],
-  /** Method and path in one, as `POST /v1/completions HTTP/1.1`. */
+  /** Method and path together, such as `POST /v1/completions HTTP/1.1`. */
   request: ["request", "request_line"],
   method: [
     "method",
@@ -77,26 +78,26 @@ const NAMES = {
   ],
 } as const satisfies Readonly<Record<string, readonly string[]>>;
 
-/** Characters of an entry that a message repeats. */
+/** The most characters of an entry that a message repeats. */
 const MAX_REPEATED = 40;
 
 type FieldName = keyof typeof NAMES;
 
-/** Names of what can be read of an access log, for help. */
+/** Names of the readable fields of an access log, for help. */
 const ACCESS_FIELDS: readonly string[] = Object.keys(NAMES);
 
-/** Per field its names, each followed by the members that lead there. */
+/** The names of each field, each as a path of members. */
 type Names = Readonly<Record<FieldName, readonly (readonly string[])[]>>;
 
 type Value = Readonly<Record<string, unknown>>;
 
-/** Finds in JSON entries what a replay goes by. */
+/** Reads the fields that a replay needs from JSON entries. */
 export class AccessFields {
   readonly #names: Names;
   readonly #given: ReadonlySet<FieldName>;
 
   /**
-   * @param given where this log has something else than the usual names, as `name=path.of.members`
+   * @param given the places of fields that differ from the usual names, as `name=path.of.members`
    * @throws SluiceError FLAG_VALUE
    */
   constructor(given: readonly string[] = []) {
@@ -111,7 +112,7 @@ export class AccessFields {
     ) as unknown as Names;
   }
 
-  /** @returns what is missing, where it is no entry of an access log */
+  /** @returns the missing fields as text when the value is not an entry of an access log */
   entry(value: Value): AccessEntry | string {
     const line = this.#first("request", value, requestLineIn);
     const method = this.#first("method", value, textIn) ?? line?.method;
@@ -123,7 +124,7 @@ export class AccessFields {
     const end = this.#first("end", value, timeIn);
     if (start === undefined && end === undefined) return this.#notTime(value) ?? this.#lacks("start", "end");
     const type = this.#first("content_type", value, textIn);
-    // nginx lists every server that was tried, the one that answered last.
+    // nginx lists every server that it tried; the last one answered.
     const upstream = this.#first("upstream", value, textIn)
       ?.split(/[,\s]+/)
       .at(-1);
@@ -148,14 +149,14 @@ export class AccessFields {
 
   #first<T>(field: FieldName, value: Value, read: (found: unknown) => T | undefined): T | undefined {
     for (const [name, ...path] of this.#names[field]) {
-      // A name with points in it may be a member as it stands.
+      // A name with points may be a single member, too.
       const found = read(member(value, name!) ?? (path.length > 1 ? path.reduce<unknown>(member, value) : undefined));
       if (found !== undefined) return found;
     }
     return undefined;
   }
 
-  /** Where there is something in the place of a time, which is none. */
+  /** The problem as text when the field of a time holds no time; undefined when the field is absent. */
   #notTime(value: Value): string | undefined {
     const found = this.#first("start", value, textIn) ?? this.#first("end", value, textIn);
     return found === undefined ? undefined : `no start: ${JSON.stringify(found.slice(0, MAX_REPEATED))} is no time`;
@@ -169,7 +170,7 @@ export class AccessFields {
   }
 }
 
-/** Caddy counts in seconds, under the name under which others count in milliseconds. */
+/** Caddy writes seconds under the name that others use for milliseconds. */
 function isCaddys({ ts, request }: Value): boolean {
   return typeof ts === "number" && typeof request === "object" && request !== null;
 }

@@ -1,17 +1,17 @@
 import type { AccessEntry } from "./access-entry.ts";
 import { type Counted, Counts } from "./replay-result.ts";
 
-/** Requests that are kept of logs. */
+/** The most requests that are kept. */
 const MAX_REQUESTS = 100_000;
-/** Different reasons for leaving entries out that are told apart. */
+/** The most reasons for skipped entries that are counted separately. */
 const MAX_REASONS = 20;
 
 /** Ends of paths whose answers are generated token by token. */
 const GENERATING = ["/completions", "/messages", "/responses", "/generate"];
-/** Ends of paths whose answers cost no more than the prompt. */
+/** Ends of paths that cost only the computation of the prompt. */
 const READING = ["/embeddings"];
 
-/** A request that is played again. */
+/** A request to replay. */
 export interface RecordedRequest extends AccessEntry {
   /** Wall-clock milliseconds of its arrival. */
   readonly at: number;
@@ -19,14 +19,14 @@ export interface RecordedRequest extends AccessEntry {
   readonly generates: boolean;
 }
 
-/** Gathers from an access log what is worth playing again: inference requests that were answered. */
+/** Gathers the requests of an access log to replay: answered inference requests. */
 export class AccessLog {
   readonly #most: number;
   readonly #requests: RecordedRequest[] = [];
   readonly #skipped = new Counts(MAX_REASONS);
   #beyond = 0;
 
-  /** @param most requests that are kept, >= 1 */
+  /** @param most limit of kept requests, >= 1 */
   constructor(most = MAX_REQUESTS) {
     this.#most = most;
   }
@@ -35,21 +35,21 @@ export class AccessLog {
     const reason = whyNot(entry);
     if (reason !== undefined) this.#skipped.add(reason);
     else if (this.#requests.length >= this.#most) this.#beyond++;
-    // Entries are written when answers end: the order of arrivals is another one.
+    // A log writes entries when answers end, so they are not in the order of arrival.
     else this.#requests.push({ ...entry, at: arrivalOf(entry), generates: isAt(entry.path, GENERATING) });
   }
 
-  /** In the order in which they arrived. */
+  /** The requests in the order of their arrival. */
   get requests(): readonly RecordedRequest[] {
     return [...this.#requests].sort((a, b) => a.at - b.at);
   }
 
-  /** Usable ones that are not among the requests because there are too many. */
+  /** Number of usable requests that were not kept because of the limit. */
   get beyond(): number {
     return this.#beyond;
   }
 
-  /** What was left out, and why. */
+  /** The skipped entries, counted by reason. */
   get skipped(): readonly Counted[] {
     return this.#skipped.list("other requests that are no inference");
   }

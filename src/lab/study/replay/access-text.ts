@@ -3,23 +3,28 @@ import { type AccessEntry, numberIn, requestLineIn, textIn, timeIn } from "./acc
 const QUOTED = '"((?:[^"\\\\]|\\\\.)*)"';
 
 /**
- * Envoy's own format, `[time] "request" status flags`, then behind what Istio puts in between: bytes received and sent,
- * duration, time of the upstream, and five quoted texts of which the last is the upstream
+ * Envoy's own format: `[time] "request" status flags`, then optional fields of Istio, then bytes received and sent, duration,
+ * and time of the upstream. Five quoted texts follow; the last one is the upstream
  * (https://www.envoyproxy.io/docs/envoy/latest/configuration/observability/access_log/usage, "Default format string").
  */
 const ENVOY = new RegExp(
   `^\\[([^\\]]+)\\] ${QUOTED} (\\d+) \\S+(?: \\S+ \\S+ ${QUOTED})? (\\d+|-) (\\d+|-) (\\d+|-) \\S+ ${QUOTED} ${QUOTED} ${QUOTED} ${QUOTED} ${QUOTED}`,
 );
 
-/** Common Log Format, and what Combined adds to it: `host ident user [time] "request" status bytes "referer" "agent"`. */
+/**
+ * The Common Log Format with the fields of the Combined one: `host ident user [time] "request" status bytes "referer" "agent"`.
+ */
 const COMMON = new RegExp(`^(\\S+) (\\S+) (\\S+) \\[([^\\]]+)\\] ${QUOTED} (\\d{3}|-) (\\d+|-)(?: |$)`);
 
-/** Whether a line is of one of the formats that `textEntry` reads. */
+/** Whether a line has one of the formats that `textEntry` reads. */
 export function isLogLine(text: string): boolean {
   return ENVOY.test(text) || COMMON.test(text);
 }
 
-/** Reads a line of Envoy's default format or the Common or Combined Log Format. @returns what is wrong with any other */
+/**
+ * Reads a line of Envoy's default format or of the Common or Combined Log Format. @returns the problem of any other line as
+ * text
+ */
 export function textEntry(text: string): AccessEntry | string {
   const envoy = ENVOY.exec(text);
   if (envoy !== null) return envoyEntry(envoy);
@@ -61,7 +66,7 @@ function commonEntry([, , , user, time, request, status, sent]: RegExpExecArray)
   return {
     ...UNSAID,
     ...line,
-    // Apache writes when the request came, nginx when it ended. Without a duration it makes no difference here.
+    // Apache writes the time of arrival, nginx the time of the end. Without a duration the difference has no effect here.
     ...{ start: undefined, end, durationMs: undefined, bytesReceived: undefined, upstream: undefined },
     status: numberIn(status) ?? 0,
     bytesSent: numberIn(sent),

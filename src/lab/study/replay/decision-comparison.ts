@@ -13,10 +13,10 @@ import {
 } from "./replay-result.ts";
 import type { ReplayedConfiguration } from "./replayed-configuration.ts";
 
-/** Records that are made again. */
+/** The most records to replay. */
 const MAX_RECORDS = 100_000;
 const MAX_REASONS = 20;
-/** Different moves, data, configurations, and endpoints that are told apart. */
+/** The most different moves, data, configurations and endpoints that are counted separately. */
 const MAX_MOVES = 100_000;
 const LISTED_MOVES = 20;
 const MAX_MISSING = 100;
@@ -25,10 +25,10 @@ const MAX_ENDPOINTS = 10_000;
 const LISTED_ENDPOINTS = 1000;
 const EXAMPLES = 5;
 
-/** Header names that records hold whatever their configuration reads. */
+/** Headers that every record holds, under any configuration. */
 const ALWAYS_RECORDED = ["prefer"];
 
-/** Stands for the configurations that are not told apart. */
+/** The name for all configurations beyond the limit. */
 const FURTHER = "further configurations";
 
 /** Decisions of one configuration. */
@@ -36,13 +36,13 @@ interface Decided {
   decisions: number;
   same: number;
   difference: string | undefined;
-  /** Those that lack data, or that their own configuration does not make again as they were. */
+  /** Decisions that lack data, or that the replay with their own configuration changes. */
   doubtful: number;
-  /** Headers that were seen in records. */
+  /** Headers that occur in records. */
   readonly headers: Set<string>;
 }
 
-/** Makes recorded decisions again with another configuration, one after the other, and keeps what came of them in sums. */
+/** Replays recorded decisions with another configuration, one after the other, and keeps sums of the results. */
 export class DecisionComparison {
   readonly #other: ReplayedConfiguration;
   readonly #known: ReadonlyMap<string, ReplayedConfiguration>;
@@ -53,7 +53,7 @@ export class DecisionComparison {
   readonly #missing = new Counts(MAX_MISSING);
   readonly #moves = new Map<string, { readonly from: string | null; readonly to: string | null; count: number }>();
   readonly #picks = new Map<string, { before: number; after: number }>();
-  /** One of each kind of move, and more of them in case there are fewer kinds. */
+  /** One example of each kind of move, and further ones in case there are fewer kinds. */
   readonly #examples: ReplayExample[] = [];
   readonly #spare: ReplayExample[] = [];
   readonly #sums = { records: 0, repeated: 0, beyond: 0, replayed: 0, elsewhere: 0, tossUps: 0, otherProfiles: 0 };
@@ -63,9 +63,9 @@ export class DecisionComparison {
   #to = Number.NEGATIVE_INFINITY;
 
   /**
-   * @param other the configuration that is tried
-   * @param known configurations that may have decided
-   * @param most records that are made again, >= 1
+   * @param other the configuration to try
+   * @param known configurations that may have made the recorded decisions
+   * @param most limit of replayed records, >= 1
    */
   constructor(other: ReplayedConfiguration, known: readonly ReplayedConfiguration[], most = MAX_RECORDS) {
     this.#other = other;
@@ -140,7 +140,7 @@ export class DecisionComparison {
     this.#sums.replayed++;
     this.#from = Math.min(this.#from, record.at);
     this.#to = Math.max(this.#to, record.at);
-    // What a configuration lacks of its own records makes no difference to it, or it shows as one.
+    // Data that a configuration lacks in its own records has no effect on it, or shows as a difference.
     const missing = known === this.#other ? [] : outcome.missing;
     for (const name of missing) this.#missing.add(name);
     this.#note(record, full, known, own, missing.length > 0);
@@ -148,8 +148,8 @@ export class DecisionComparison {
   }
 
   /**
-   * @param known the configuration that decided, where it is known
-   * @param own the decision as that one makes it again
+   * @param known the configuration of the recorded decision, if it is known
+   * @param own the decision in the replay with that configuration
    */
   #note(
     { configHash }: DecisionRecord,
@@ -216,7 +216,7 @@ export class DecisionComparison {
     return { configHash, decisions, configuration: this.#known.get(configHash)?.source, same, difference };
   }
 
-  /** Headers that the other configuration reads and that records of this one may not have kept. */
+  /** Headers that the other configuration reads and that records of this one may lack. */
   #headersLacking({ headers }: Decided): readonly string[] {
     return this.#other.headers.filter((name) => !headers.has(name) && !ALWAYS_RECORDED.includes(name));
   }
@@ -251,7 +251,7 @@ function othersOf({ others }: DecisionRecord): string {
   return others.map(({ profile, id }) => `${profile} ${id}`).join("\n");
 }
 
-/** Whether the other configuration might as well have picked the same endpoint again. */
+/** Whether the other configuration might equally pick the recorded endpoint. */
 function isTossUp(from: string, to: string, again: DecisionRecord): boolean {
   if (again.pickerByChance) return true;
   const totals = new Map(again.full!.endpoints.map(({ id, total }) => [id, total]));

@@ -7,30 +7,30 @@ import { isLogLine } from "./access-text.ts";
 /** The longest line, bytes: a full record of some ten thousand endpoints. */
 const MAX_LINE = 16 << 20;
 
-/** How much is read, bytes: of a file, and of a JSON document over several lines. */
+/** The most bytes that are read of a file, and of a JSON document over several lines. */
 const LIMITS = { file: 4 * 1024 ** 3, document: 64 << 20 };
 
-/** Something that a file holds: a JSON value, a line of text, or what is wrong with it. */
+/** One item of a file: a JSON value, a line of text, or the problem with a broken item. */
 export type Item = { /** `line 7`, or `member 7` of an array. */ readonly place: string } & (
   | { readonly kind: "value"; readonly value: unknown }
   | { readonly kind: "text"; readonly text: string }
   | { readonly kind: "broken"; readonly problem: string }
 );
 
-/** An item with the line that it was. */
+/** An item with its line. */
 interface Line {
   readonly item: Item;
   readonly text: string;
 }
 
-/** A file while it is read, from its first byte to its last and only once: it may be a pipe. */
+/** Reads a file once from start to end: it may be a pipe. */
 export class ItemFile {
   readonly name: string;
   readonly #limits: typeof LIMITS;
-  /** Read so far. */
+  /** Bytes read so far. */
   bytes = 0;
   items = 0;
-  /** Whether there is more than is read. */
+  /** Whether the file is longer than the limit. */
   cut = false;
 
   /** @param name path */
@@ -40,8 +40,8 @@ export class ItemFile {
   }
 
   /**
-   * What is in the file, one after the other, whatever its size: JSON lines, lines of an access log, or one JSON document
-   * over several lines, of which an array gives its members. Empty lines, and those that begin with `#`, are passed over.
+   * The items of a file of any size, one after the other: JSON lines, lines of an access log, or one JSON document over several
+   * lines. An array yields its members. Skips empty lines and lines that begin with `#`.
    * @throws SluiceError DOCUMENT_MISSING, DOCUMENT_UNREADABLE
    */
   async *read(): AsyncGenerator<Item> {
@@ -59,7 +59,7 @@ export class ItemFile {
     for await (const bytes of this.#lines()) {
       const line = lineOf(bytes);
       if (line === undefined) continue;
-      // A document may go on in the next line: it takes the whole file to tell.
+      // A document may continue in the next line: only the whole file shows that.
       if (first && line.item.kind === "broken") text = [];
       if (first && line.item.kind === "value" && Array.isArray(line.item.value)) yield* members(line.item.value);
       else if (text === undefined) yield line.item;
@@ -82,7 +82,7 @@ export class ItemFile {
     try {
       if ((await stat(this.name)).isDirectory())
         throw new SluiceError("DOCUMENT_UNREADABLE", `${this.name} is a directory, not a file`);
-      // One byte behind the bound is read, too, so as to know whether there is one.
+      // Reads one byte beyond the limit, to learn whether the file is longer.
       for await (const chunk of createReadStream(this.name, { end: this.#limits.file })) {
         const room = this.#limits.file - this.bytes;
         const bytes = (chunk as Buffer).subarray(0, room);
@@ -93,12 +93,12 @@ export class ItemFile {
     } catch (error) {
       throw error instanceof SluiceError ? error : unreadable(this.name, error);
     }
-    // A line that the bound cuts through is nobody's mistake.
+    // A line that the limit cuts is not a fault of the file.
     if (!this.cut) yield* splitter.end();
   }
 }
 
-/** @returns undefined of what is passed over */
+/** @returns undefined for a skipped line */
 function lineOf({ number, bytes }: TextLine): Line | undefined {
   const place = `line ${number}`;
   const broken = (problem: string, text = ""): Line => ({ item: { place, kind: "broken", problem }, text });
@@ -114,11 +114,11 @@ function lineOf({ number, bytes }: TextLine): Line | undefined {
   }
 }
 
-/** What lines are together, or else each by itself. */
+/** The lines together as one document if that is valid JSON, else each line separately. */
 function* documentIn(lines: readonly Item[], text: readonly string[]): Generator<Item> {
   let whole: unknown;
   try {
-    // What cannot be read of it must not be lost.
+    // Unreadable lines must not be lost.
     if (text.includes("")) throw new SyntaxError("a line of it is no text");
     whole = JSON.parse(text.join("\n"));
   } catch {

@@ -11,43 +11,43 @@ import {
 import type { RecordedRequest } from "./access-log.ts";
 import { Counts, type LogSummary } from "./replay-result.ts";
 
-/** Milliseconds of a log that are played. */
+/** The longest part of a log to replay, in milliseconds. */
 const MAX_SPAN = 24 * 3_600_000;
-/** Tokens of a prompt of which a log says nothing, as the Common Log Format. */
+/** Default tokens of a prompt for logs without a length, such as the Common Log Format. */
 const USUAL_PROMPT = 1024;
 /** Bytes of one token of a streamed answer: an event of the chat API with an id, a time and the name of a model. */
 const EVENT_BYTES = 220;
 /** Bytes of an answer besides its text: the rest of the JSON object, or the first event and the last ones. */
 const ENVELOPE = 400;
-/** Different models and upstreams that are told apart. */
+/** The most models and upstreams that are counted separately. */
 const MAX_MODELS = 64;
 const MAX_UPSTREAMS = 512;
 
-/** What is not in a log. */
+/** Settings that a log does not contain. */
 export interface TrafficOptions {
   readonly preset: EnginePreset;
-  /** Tokens of a prompt where nothing is known of it; default `USUAL_PROMPT`. */
+  /** Tokens of a prompt of unknown length; default `USUAL_PROMPT`. */
   readonly promptTokens?: number | undefined;
 }
 
-/** Recorded traffic, ready to be played. */
+/** Recorded traffic, ready for a replay. */
 interface RecordedTraffic {
   readonly summary: Omit<LogSummary, "skipped" | "beyond">;
-  /** Requests that lie outside of the time that is played. */
+  /** Requests outside of the replayed time. */
   readonly outside: number;
-  /** But for the number of servers, which a log may not tell. */
+  /** The definition without the number of servers, which a log may not contain. */
   readonly definition: Omit<WorkloadDefinition, "servers">;
 }
 
-/** One request with everything that it takes to play it. */
+/** One request with all data for its replay. */
 interface Played {
-  /** Milliseconds after the first. */
+  /** Milliseconds after the first request. */
   readonly at: number;
   readonly promptTokens: number;
   readonly outputTokens: number;
   readonly guessedPrompt: boolean;
   readonly guessedOutput: boolean;
-  /** Of its text: of its session, or of itself. */
+  /** Number of its text: that of its session, or its own. */
   readonly text: number;
   readonly adapter: string | undefined;
   readonly session: string | undefined;
@@ -101,14 +101,15 @@ export function recordedTraffic(requests: readonly RecordedRequest[], options: T
       name: "recorded",
       about: `${list.length} requests of an access log, at the times at which they came`,
       ...{ rates: [rate], rateUnit: "requests/s", preset: preset.name, durationMs },
-      // Nothing says how many fit a server: all of them, so that no loading of adapters is made up.
+      // The log does not say how many adapters fit a server. The assumption is all of them, so the replay invents no loading of
+      // adapters.
       ...(adapterNames.size === 0 ? {} : { loraSlots: adapterNames.size }),
       make: (settings) => new Playback(list, rate / settings.rate),
     },
   };
 }
 
-/** The part of a log, not longer than is played, in which most requests lie: a few wrong times must not decide. */
+/** The part of a log with the most requests, within the longest time: a few wrong times must not decide. */
 function densest(requests: readonly RecordedRequest[]): readonly RecordedRequest[] {
   let best = { from: 0, to: 0 };
   for (let from = 0, to = 0; to < requests.length; from++) {
@@ -118,14 +119,14 @@ function densest(requests: readonly RecordedRequest[]): readonly RecordedRequest
   return requests.slice(best.from, best.to);
 }
 
-/** How long prompt and answer are, as far as a log tells: never more than fits the engine. */
+/** The lengths of prompt and answer, from the log where it has them; never more than fits the engine. */
 function lengthsOf(request: RecordedRequest, { preset, promptTokens = USUAL_PROMPT }: TrafficOptions) {
   const { bytesReceived, bytesSent, streamed, durationMs, generates } = request;
   const { cost, maxModelLen } = preset.config;
   const guess = bytesReceived === undefined ? promptTokens : bytesReceived / BYTES_PER_TOKEN;
   const prompt = whole(request.promptTokens ?? guess, maxModelLen - 1);
   const sent = Math.max(0, (bytesSent ?? 0) - ENVELOPE) / (streamed ? EVENT_BYTES : BYTES_PER_TOKEN);
-  // A stream that is not marked as one looks far too long: but an engine takes a step for each token.
+  // Without a mark, a stream has far too many bytes for its tokens. But an engine needs a step for each token.
   const possible = durationMs === undefined ? Number.POSITIVE_INFINITY : durationMs / cost.base;
   const output = generates ? (request.outputTokens ?? Math.min(sent, possible)) : 1;
   return {
@@ -183,12 +184,12 @@ function notesOf(
   return notes;
 }
 
-/** Sends the requests at their times, the text of each made only then: all of them together fit no memory. */
+/** Sends the requests at their times. Makes the text of each only then: all texts together do not fit into memory. */
 class Playback implements Workload {
   readonly #list: readonly Played[];
   readonly #scale: number;
 
-  /** @param scale by what the times are multiplied, > 0 */
+  /** @param scale factor of the times, > 0 */
   constructor(list: readonly Played[], scale: number) {
     this.#list = list;
     this.#scale = scale;
@@ -213,20 +214,20 @@ function requestOf(played: Played, text: RecordedText): WorkloadRequest {
   return {
     prompt: text.tokens(played.text, 0, promptTokens),
     ...{ outputTokens, adapter, tenant, session },
-    // A later turn begins with it.
+    // The prompt of a later turn begins with it.
     ...(session === undefined ? {} : { answer: text.tokens(played.text, promptTokens, promptTokens + outputTokens) }),
   };
 }
 
-/** Tokens of text there are; longer prompts repeat themselves. */
+/** Tokens of text in memory; longer prompts repeat them. */
 const TAPE = 1 << 18;
-/** Tokens in front that make a text unlike any other. */
+/** Tokens at the start that make a text unlike any other. */
 const HEAD = 4;
 
 const CONSONANTS = "bdfghklmnprstvz";
 const VOWELS = "aeiou";
 
-/** Words of three letters and a space, by number: four bytes, the first letter first. */
+/** The word of a number: three letters and a space as four bytes, the first letter first. */
 function word(number: number): number {
   const a = CONSONANTS.charCodeAt(number % 15);
   const b = VOWELS.charCodeAt(Math.floor(number / 15) % 5);
@@ -237,8 +238,8 @@ function word(number: number): number {
 const WORDS = 15 * 5 * 15;
 
 /**
- * Text for requests of which only the length is known. A text has a number: the same number gives the same text, of which
- * a shorter one is the beginning of a longer one; texts of different numbers share no beginning.
+ * Text for requests of known length but unknown content. Each text has a number, and the same number gives the same text. A
+ * shorter text is the beginning of a longer one. Texts of different numbers share no beginning.
  */
 export class RecordedText {
   readonly #tape = new Uint32Array(TAPE);
@@ -251,7 +252,7 @@ export class RecordedText {
   /**
    * @param number from 0 up, below 1,125^4
    * @param from first token, from 0 up
-   * @param to behind the last
+   * @param to end, not included
    * @returns four bytes per token
    */
   tokens(number: number, from: number, to: number): Uint8Array {

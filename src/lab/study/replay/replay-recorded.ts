@@ -17,40 +17,40 @@ import { recordedTraffic } from "./recorded-traffic.ts";
 import type { BrokenItem, ReplayStudy, TrafficStudy } from "./replay-result.ts";
 import { knownConfigurations, ReplayedConfiguration } from "./replayed-configuration.ts";
 
-/** Broken items that are named. */
+/** The most broken items that the result names. */
 const NAMED_BROKEN = 5;
 const MAX_FILES = 1000;
 const MAX_SERVERS = 512;
 const USUAL_POLICIES = ["round-robin", "default"];
 const USUAL_PRESET = "qwen3-32b-2xh100";
 
-/** What is not in the files. All but `recordedWith` and `onRead` is for access logs. */
+/** Settings that the files do not contain. All but `recordedWith` and `onRead` apply to access logs only. */
 export interface ReplayOptions extends StudyOptions {
-  /** The configuration that decided, where it is no built-in one: recorded decisions are checked against it. */
+  /** The configuration of the recorded decisions, if it is not built in. It serves to check them. */
   readonly recordedWith?: ConfigSource | undefined;
-  /** Where an access log has what, as `name=path.of.members`. */
+  /** The places of fields in an access log, as `name=path.of.members`. */
   readonly fields?: readonly string[] | undefined;
-  /** 1 to 512; default: as many as the log names. */
+  /** 1 to 512; default: the number of servers in the log. */
   readonly servers?: number | undefined;
-  /** What the servers are; default `qwen3-32b-2xh100`. */
+  /** The engine of the servers; default `qwen3-32b-2xh100`. */
   readonly preset?: EnginePreset | undefined;
-  /** What is played besides the configuration, simplest first; default `round-robin` and `default`. */
+  /** The policies besides the configuration, simplest first; default `round-robin` and `default`. */
   readonly policies?: readonly Policy[] | undefined;
   /** Default: 1. */
   readonly seeds?: readonly number[] | undefined;
-  /** Requests per second, > 0: the recorded times are pressed together or drawn apart; default as recorded. */
+  /** Requests per second, > 0: scales the recorded times; default as recorded. */
   readonly rate?: number | undefined;
-  /** Tokens of a prompt where the log says nothing of its length, >= 1. */
+  /** Tokens of a prompt when the log does not contain its length, >= 1. */
   readonly promptTokens?: number | undefined;
-  /** Told now and then how many items were read. */
+  /** Called at intervals with the number of items read. */
   onRead?(items: number): void;
 }
 
 /**
- * Feeds what was recorded through another configuration. Records of decisions (`sluice explain --full`) are decided again,
- * entries of access logs become traffic for simulated servers; a file may hold both.
+ * Replays recordings with another configuration. Records of decisions (`sluice explain --full`) are decided again. Entries of
+ * access logs become traffic for simulated servers. A file may hold both.
  * @param source the other configuration; nothing = the built-in one
- * @throws SluiceError REPLAY_INPUT when nothing can be used; what `checkedConfig` throws, FLAG_VALUE, DOCUMENT_...
+ * @throws SluiceError REPLAY_INPUT when no item is usable; the errors of `checkedConfig`, FLAG_VALUE, DOCUMENT_...
  */
 export async function replayRecorded(
   files: readonly string[],
@@ -81,7 +81,7 @@ export async function replayRecorded(
   }
 }
 
-/** Sorts what is in files: into decisions, into requests, and into what cannot be read. */
+/** Sorts the items of files into decisions, requests, and broken items. */
 class Reading {
   readonly comparison: DecisionComparison;
   readonly log = new AccessLog();
@@ -112,7 +112,7 @@ class Reading {
     }
   }
 
-  /** @returns what is wrong with it */
+  /** @returns the problem of a broken item */
   #take(item: Item): string | undefined {
     if (item.kind === "broken") return item.problem;
     if (item.kind === "text") return this.#entry(textEntry(item.text));
@@ -161,14 +161,14 @@ async function trafficStudy(log: AccessLog, source: ConfigSource, options: Repla
   return { log: { ...summary, notes, skipped: log.skipped, beyond: log.beyond + outside }, study };
 }
 
-/** What is played: the usual ones, and the configuration that is tried. */
+/** The policies of a replay: the usual ones, and the configuration to try. */
 function policiesOf(source: ConfigSource, { policies }: ReplayOptions): readonly Policy[] {
   const { configFile, configText, profile } = source;
   const tried =
     configFile === undefined ? (profile ?? (configText === undefined ? "default" : "tried")) : basename(configFile);
   const others = policies ?? POLICIES.filter(({ name }) => USUAL_POLICIES.includes(name));
   const builtIn = configFile === undefined && configText === undefined;
-  // A file may be called as a policy is.
+  // A file may have the name of a policy.
   const taken = !builtIn && others.some(({ name }) => name === tried);
   const name = taken ? `./${tried}` : tried;
   return [...others.filter((other) => other.name !== name), { name, about: "the configuration that is tried", source }];

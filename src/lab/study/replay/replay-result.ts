@@ -1,18 +1,18 @@
 import type { Study } from "../result.ts";
 
-/** What recorded decisions, or recorded traffic, come to under another configuration. Plain JSON. */
+/** The results of recorded decisions, or of recorded traffic, under another configuration. Plain JSON. */
 export interface ReplayStudy {
-  /** Of Sluice. */
+  /** Version of Sluice. */
   readonly version: string;
-  /** Where the other configuration came from, and its fingerprint. */
+  /** Source and fingerprint of the other configuration. */
   readonly configuration: string;
   readonly configHash: string;
   readonly files: readonly ReplayedFile[];
-  /** What could not be read: how many, and the first of them. */
+  /** The unreadable items: their number, and the first of them. */
   readonly broken: { readonly count: number; readonly first: readonly BrokenItem[] };
-  /** Undefined where the files hold none. */
+  /** Undefined when the files hold no records. */
   readonly decisions: DecisionStudy | undefined;
-  /** Undefined where no request of an access log can be played; then `notPlayed` says what there was instead. */
+  /** Undefined when no request of an access log can be replayed; then `notPlayed` says what the files hold instead. */
   readonly traffic: TrafficStudy | undefined;
   readonly notPlayed: readonly Counted[];
 }
@@ -20,9 +20,9 @@ export interface ReplayStudy {
 interface ReplayedFile {
   readonly name: string;
   readonly bytes: number;
-  /** Lines, or members of a JSON array, that were not empty. */
+  /** Lines, or members of a JSON array, that are not empty. */
   readonly items: number;
-  /** It is larger than is read; the rest was not looked at. */
+  /** The file is longer than the limit; the rest was not read. */
   readonly cut: boolean;
 }
 
@@ -33,68 +33,68 @@ export interface BrokenItem {
   readonly problem: string;
 }
 
-/** Something with how often it occurred. */
+/** A thing with the number of its occurrences. */
 export interface Counted {
   readonly what: string;
   readonly count: number;
 }
 
-/** Every recorded decision made again, each by itself. */
+/** Every recorded decision, replayed separately. */
 export interface DecisionStudy {
-  /** Different records, but for those behind the bound. */
+  /** Different records within the limit. */
   readonly records: number;
-  /** Given more than once. */
+  /** Records that occurred before. */
   readonly repeated: number;
-  /** Behind the bound, not looked at. */
+  /** Records beyond the limit, not read. */
   readonly beyond: number;
   readonly replayed: number;
-  /** Why the others were not, the most frequent first. */
+  /** The reasons why records were not replayed, the most frequent first. */
   readonly notReplayable: readonly Counted[];
-  /** Wall-clock milliseconds of the first and the last replayed one. */
+  /** Wall-clock milliseconds of the first and the last replayed record. */
   readonly from: number;
   readonly to: number;
-  /** Fingerprints of the configurations that decided. */
+  /** Fingerprints of the configurations of the recorded decisions. */
   readonly decidedBy: readonly DecidedBy[];
-  /** Routed then and now, to another endpoint. */
+  /** Routed in the record and in the replay, to different endpoints. */
   readonly elsewhere: number;
-  /** Of those: it might as well have stayed, since both are equal to the configuration, or its picker draws lots. */
+  /** Those of `elsewhere` in which both endpoints have equal scores, or the picker plugin draws by chance. */
   readonly tossUps: number;
-  /** Same endpoint, but another profile (prefill, encode) chose otherwise. */
+  /** Same endpoint, but another profile (prefill, encode) chose a different one. */
   readonly otherProfiles: number;
-  /** Refused then, routed now. */
+  /** Refused in the record, routed in the replay. */
   readonly becameRouted: number;
-  /** Routed then, refused now. */
+  /** Routed in the record, refused in the replay. */
   readonly becameRefused: number;
   /** The most frequent moves; null = refused. */
   readonly moves: readonly Move[];
-  /** Changes that are not among them. */
+  /** Changes that `moves` does not contain. */
   readonly otherMoves: number;
   readonly endpoints: readonly EndpointPicks[];
-  /** Endpoints behind the bound. */
+  /** Endpoints beyond the limit. */
   readonly otherEndpoints: number;
-  /** Picks of the most picked endpoint by those of the mean one; NaN without picks. */
+  /** Picks of the most picked endpoint divided by those of the mean one; NaN without picks. */
   readonly maxToMean: { readonly before: number; readonly after: number };
-  /** Data that the configuration reads and records lack: it counted as 0. */
+  /** Data that the configuration reads and records lack: it counts as 0. */
   readonly missing: readonly Counted[];
-  /** Headers that the configuration reads and that the records may lack: they counted as absent. */
+  /** Headers that the configuration reads and that the records may lack: they count as absent. */
   readonly missingHeaders: readonly Counted[];
-  /** Comparisons in which something counted that was not known. */
+  /** Comparisons that depend on unknown data. */
   readonly doubtful: number;
-  /** What else a reader has to know. */
+  /** Further notes for the reader. */
   readonly notes: readonly string[];
   readonly examples: readonly ReplayExample[];
 }
 
-/** The decisions of one configuration, and whether its own decisions come out the same when they are made again. */
+/** The decisions of one configuration, and whether a replay with that configuration gives the same decisions. */
 export interface DecidedBy {
-  /** "" where nobody gave one. */
+  /** "" when the record has none. */
   readonly configHash: string;
   readonly decisions: number;
-  /** Where that configuration was found; undefined = nowhere, so that nothing could be checked. */
+  /** The source of that configuration; undefined = not found, so no check was possible. */
   readonly configuration: string | undefined;
-  /** Of `decisions`, those that came out bit by bit the same with it. */
+  /** Of `decisions`, those whose replay with it is the same bit by bit. */
   readonly same: number;
-  /** In what the first of the others differed. */
+  /** The difference in the first of the others. */
   readonly difference: string | undefined;
 }
 
@@ -117,41 +117,41 @@ export interface ReplayExample {
   readonly after: string;
 }
 
-/** Recorded traffic played against simulated servers. */
+/** Recorded traffic, replayed with simulated servers. */
 export interface TrafficStudy {
   readonly log: LogSummary;
   readonly study: Study;
 }
 
-/** What an access log holds, and what had to be assumed. */
+/** The contents of an access log, and the assumptions about it. */
 export interface LogSummary {
-  /** Requests that are played. */
+  /** Replayed requests. */
   readonly requests: number;
-  /** Usable ones behind the bound of requests or of time. */
+  /** Usable requests beyond the limit of requests or of time. */
   readonly beyond: number;
-  /** What is not played, and why, the most frequent first. */
+  /** Entries that are not replayed, by reason, the most frequent first. */
   readonly skipped: readonly Counted[];
-  /** Wall-clock milliseconds of the first arrival; 0 where the log counts from its own beginning. */
+  /** Wall-clock milliseconds of the first arrival; 0 when the log has relative times. */
   readonly from: number;
   readonly durationMs: number;
   /** Requests per second. */
   readonly rate: number;
-  /** Recorded milliseconds from the arrival to the last byte; undefined where the log has none. */
+  /** Recorded milliseconds from the arrival to the last byte; undefined when the log has no durations. */
   readonly recorded: { readonly p50: number; readonly p90: number; readonly p99: number } | undefined;
   /** Requests by recorded upstream, the busiest first. */
   readonly upstreams: readonly Counted[];
   readonly sessions: number;
   readonly models: readonly Counted[];
-  /** Means. */
+  /** Mean lengths in tokens. */
   readonly promptTokens: number;
   readonly outputTokens: number;
-  /** In how many requests a length is a guess. */
+  /** Number of requests with a guessed length. */
   readonly guessedPrompts: number;
   readonly guessedOutputs: number;
   readonly notes: readonly string[];
 }
 
-/** How often what occurred, for no more than so many different things; the rest is counted together. */
+/** Counts occurrences of at most so many different things. Further things share one count. */
 export class Counts {
   readonly #most: number;
   readonly #counts = new Map<string, number>();
@@ -162,7 +162,7 @@ export class Counts {
     this.#most = most;
   }
 
-  /** Different things, at most as many as are told apart. */
+  /** Number of different things with their own count. */
   get size(): number {
     return this.#counts.size;
   }
@@ -173,7 +173,7 @@ export class Counts {
     else this.#counts.set(what, (before ?? 0) + count);
   }
 
-  /** The most frequent first. @param others how those are called that were not told apart */
+  /** The counts, most frequent first. @param others name of the shared count */
   list(others = "others"): readonly Counted[] {
     const counted = [...this.#counts].map(([what, count]) => ({ what, count }));
     counted.sort((a, b) => b.count - a.count || (a.what < b.what ? -1 : 1));

@@ -8,12 +8,12 @@ import type { Counted, DecidedBy, DecisionStudy, LogSummary, ReplayStudy, Traffi
 
 const WIDEST = 120;
 const NARROWEST = 60;
-/** Models, upstreams and reasons that are listed. */
+/** The most models, upstreams and reasons in a list. */
 const LISTED = 8;
 
 /**
- * What a replay came to, for a terminal. No colours, and no control characters of what was recorded.
- * @param options.width characters of the terminal; undefined = it is none
+ * The result of a replay, for a terminal. No colours, and no control characters from the recording.
+ * @param options.width characters of the terminal; undefined = the output is not a terminal
  */
 export function replayStudyText(study: ReplayStudy, options: { readonly width?: number | undefined } = {}): string {
   const width = Math.min(WIDEST, Math.max(NARROWEST, options.width ?? WIDEST));
@@ -70,7 +70,7 @@ function logBlocks(log: LogSummary, width: number): (readonly string[])[] {
   return [lines.flatMap((line) => wrapped(line, width)), log.notes.flatMap((note) => bullet(note, width))];
 }
 
-/** The study's own tables, and beside them the whole times, which are what a log records. */
+/** The tables of the study, and the durations of whole answers, which a log records, too. */
 function trafficLines({ log, study }: TrafficStudy, width: number): readonly string[] {
   const planned = study.policies.length * study.seeds.length;
   const lines = studyText(study, { width, planned }).trimEnd().split("\n");
@@ -110,12 +110,12 @@ function listText(list: readonly Counted[], most: number): string {
   return `${shown.join(", ")}${more > 0 ? ` and ${more} more kinds` : ""}`;
 }
 
-/** Endpoints that the table shows; `--json` has a thousand. */
+/** The most endpoints in the table; `--json` has a thousand. */
 const LISTED_ENDPOINTS = 20;
-/** Data and configurations that are named. */
+/** The most data and configurations with names. */
 const NAMED = 10;
 
-/** What recorded decisions came to with another configuration. */
+/** The results of recorded decisions with another configuration. */
 export function decisionBlocks(study: ReplayStudy, decisions: DecisionStudy, width: number): (readonly string[])[] {
   const { replayed, examples, notes } = decisions;
   const blocks: (readonly string[])[] = [gathered(study, decisions).flatMap((line) => wrapped(line, width))];
@@ -155,7 +155,7 @@ function gathered({ configuration, configHash }: ReplayStudy, decisions: Decisio
   return lines;
 }
 
-/** Whether the decisions of a configuration come out the same with it. */
+/** Says whether the decisions of a configuration are the same in a replay with it. */
 function checkText({ configHash, decisions, configuration, same, difference }: DecidedBy, study: ReplayStudy): string {
   const by = `${counted(decisions, "decision")} of configuration ${configHash === "" ? "(unnamed)" : configHash}`;
   if (configuration === undefined)

@@ -20,13 +20,13 @@ import { type ReplayOutcome, replay } from "../../../picker/decisions/replay.ts"
 import { inflightLoadProducer } from "../../../picker/scheduling/plugins/load/inflight-load-producer.ts";
 import type { SchedulingPlan } from "../../../picker/scheduling/profile.ts";
 
-/** A configuration that recorded decisions are made again with. To be closed. */
+/** A configuration for replays of recorded decisions. The caller must close it. */
 export class ReplayedConfiguration {
   readonly config: EffectiveConfig;
   readonly #instances: ReturnType<typeof instancesOf>;
   readonly #plan: SchedulingPlan;
 
-  /** @throws SluiceError what `planOf` throws */
+  /** @throws SluiceError the errors of `planOf` */
   constructor(config: EffectiveConfig) {
     this.config = config;
     const parts = { clock: new VirtualClock(), random: new SeededRandom(1), log: silentLogger };
@@ -39,7 +39,7 @@ export class ReplayedConfiguration {
     }
   }
 
-  /** Where it came from. */
+  /** The source of the configuration. */
   get source(): string {
     return this.config.source;
   }
@@ -48,17 +48,17 @@ export class ReplayedConfiguration {
     return this.#plan.configHash;
   }
 
-  /** Headers by which it goes, in lower case. */
+  /** Headers that the configuration reads, in lower case. */
   get headers(): readonly string[] {
     return this.#plan.headers;
   }
 
-  /** Whether it would have left endpoints out before anything was recorded. */
+  /** Whether the configuration has screeners: they would remove endpoints before the record is made. */
   get screens(): boolean {
     return this.#plan.screeners.length > 0;
   }
 
-  /** @returns undefined where nothing was computed for the request */
+  /** @returns undefined when the record holds no data for the request */
   replay(record: DecisionRecord, full: FullRecord): ReplayOutcome | undefined {
     return replay({ ...record, full: withDerivedColumns(full, this.#plan) }, this.#plan);
   }
@@ -69,8 +69,8 @@ export class ReplayedConfiguration {
 }
 
 /**
- * The configurations that may have decided, by their fingerprints: those that are built in, and the one that is said to
- * have. To be closed, each.
+ * The configurations that may have made the recorded decisions, by their fingerprints: the built-in ones, and the given one.
+ * The caller must close each.
  * @throws SluiceError DOCUMENT_..., PLUGIN_LOAD, FLAG_VALUE, FLAG_CONFLICT
  */
 export async function knownConfigurations(given: ConfigSource | undefined): Promise<ReplayedConfiguration[]> {
@@ -89,13 +89,13 @@ export async function knownConfigurations(given: ConfigSource | undefined): Prom
 }
 
 /**
- * A full record with what a plan reads of the load in flight, where its own configuration did not: that load is in the
- * record with every endpoint. Estimates of output are not made up: whoever reads those lacks them still.
+ * Adds the columns of load in flight that a plan reads and the record's own configuration did not. Every record holds that load
+ * for each endpoint. Estimates of output are not added: plugins that read them still lack them.
  */
 function withDerivedColumns(full: FullRecord, plan: SchedulingPlan): FullRecord {
   const columns: Record<string, readonly number[]> = {};
   for (const { type, scope, plugin } of plan.producers) {
-    // Others may mean something else by the same keys.
+    // Other plugins may use the same keys with another meaning.
     if (type !== inflightLoadProducer.type) continue;
     const nameOf = (key: ColumnKey): string | undefined => {
       const at = scope.writes.get(key);
@@ -114,11 +114,11 @@ function withDerivedColumns(full: FullRecord, plan: SchedulingPlan): FullRecord 
       columns[uncached] = uncachedTokens(full, prefix, plan.attributes);
     }
   }
-  // What was recorded counts.
+  // Recorded columns take precedence.
   return { ...full, columns: { ...columns, ...full.columns } };
 }
 
-/** As that producer counts them. @param prefix blocks of the prompt, blocks found, tokens of a block */
+/** The count of that producer. @param prefix blocks of the prompt, blocks found, tokens of a block */
 function uncachedTokens(
   full: FullRecord,
   prefix: readonly (readonly number[] | undefined)[],

@@ -1,6 +1,6 @@
 import type { KindResult, RunResult } from "../result.ts";
 
-/** Something measured in a run, and which direction is good. */
+/** A measured quantity of a run, and its good direction. */
 export interface Figure<Of = RunResult> {
   readonly name: string;
   readonly unit: Unit;
@@ -21,7 +21,7 @@ export const LOAD_SPREAD: Figure = {
 };
 const REJECTED: Figure = { name: "Rejected", unit: "count", better: "less", of: (run) => run.rejected };
 
-/** In the order of the tables. */
+/** All figures in the order of the tables. */
 export const FIGURES: readonly Figure[] = [
   { name: "TTFT p50", unit: "ms", better: "less", of: (run) => run.ttft.p50 },
   TTFT_P90,
@@ -37,7 +37,7 @@ export const FIGURES: readonly Figure[] = [
   { name: "Adapter loads", unit: "count", better: "less", of: (run) => run.adapterLoads },
 ];
 
-/** Of each kind of requests, in the order of the tables. */
+/** The figures of each kind of requests, in the order of the tables. */
 export const KIND_FIGURES: readonly Figure<KindResult>[] = [
   { name: "TTFT p50", unit: "ms", better: "less", of: (kind) => kind.ttft.p50 },
   { name: "TTFT p90", unit: "ms", better: "less", of: (kind) => kind.ttft.p90 },
@@ -48,22 +48,22 @@ export const KIND_FIGURES: readonly Figure<KindResult>[] = [
   { name: "Output tokens", unit: "tokens", better: "more", of: (kind) => kind.outputTokens },
 ];
 
-/** What a figure is counted in. */
+/** The unit of a figure. */
 export type Unit = "ms" | "tokens/s" | "share" | "ratio" | "count" | "tokens";
 
-/** Shown where there is no number, for example the TTFT of a run in which nothing finished. */
+/** Shown in place of a missing number, for example the TTFT of a run in which no request finished. */
 export const NO_NUMBER = "–";
 
 const small = new Intl.NumberFormat("en-GB", { maximumSignificantDigits: 3 });
 const large = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 0 });
 
-/** Three digits below 1,000, all of them from there on. */
+/** Three digits below 1,000, all digits above. */
 export function number(value: number): string {
   if (!Number.isFinite(value)) return NO_NUMBER;
   return Math.abs(value) < 1000 ? small.format(value) : large.format(value);
 }
 
-/** A figure for people, with its unit where it has one. */
+/** A figure for people, with its unit if it has one. */
 export function formatted(value: number, unit: Unit): string {
   if (!Number.isFinite(value)) return NO_NUMBER;
   switch (unit) {
@@ -78,25 +78,25 @@ export function formatted(value: number, unit: Unit): string {
   }
 }
 
-/** How much better the better one is, for a sentence. @param factor worse by better, >= 1: 142x from 2 on, 4 % below */
+/** The advantage of the better one, for a sentence. @param factor worse divided by better, >= 1: 142x from 2 on, 4 % below */
 export function advantage(factor: number): string {
   if (factor >= 2) return `${factor >= 10 ? large.format(factor) : factor.toFixed(1)}x`;
   return `${Math.round((factor - 1) * 100)} %`;
 }
 
-/** Two figures that differ by less are called equal: 1 %. */
+/** Two figures with a smaller factor between them count as equal: 1 %. */
 const SAME = 1.01;
 
-/** How one figure stands to another. */
+/** The comparison of two figures. */
 interface Standing {
-  /** False where they are equal. */
+  /** False when they are equal. */
   readonly ahead: boolean;
   readonly equal: boolean;
-  /** Worse by better, >= 1. */
+  /** Worse divided by better, >= 1. */
   readonly factor: number;
 }
 
-/** @returns undefined where one of the two is no positive number, unless they are the same */
+/** @returns undefined when one of the two is not a positive number, unless they are equal */
 export function standing(one: number, other: number, better: "less" | "more"): Standing | undefined {
   if (one === other) return { ahead: false, equal: true, factor: 1 };
   if (!(one > 0 && other > 0 && Number.isFinite(one) && Number.isFinite(other))) return undefined;

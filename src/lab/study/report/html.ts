@@ -21,19 +21,19 @@ function rendered(part: Part): string {
   return "html" in part ? part.html : part.map(({ html }) => html).join("");
 }
 
-/** HTML from a template: what is put in is escaped, for text and quoted attributes alike, unless it is HTML itself. */
+/** HTML from a template. Inserted parts are escaped, for text and quoted attributes alike, unless they are HTML. */
 export function html(strings: TemplateStringsArray, ...parts: readonly Part[]): Html {
   return { html: strings.reduce((text, string, i) => text + rendered(parts[i - 1]!) + string) };
 }
 
-/** Takes text for HTML: only for what this program or a library of it holds, never for what came from outside. */
+/** Marks text as HTML: only for text of this program or its libraries, never for text from outside. */
 export function trusted(text: string): Html {
   return { html: text };
 }
 
 /**
- * JSON for the inside of a script element. `<` is escaped, so that no string in it ends the element or starts a comment;
- * numbers that JSON has no word for become null.
+ * JSON for the inside of a script element. `<` is escaped, so no string in it ends the element or starts a comment. Numbers
+ * without a form in JSON become null.
  */
 export function scriptData(value: unknown): Html {
   return trusted(JSON.stringify(value).replaceAll("<", "\\u003c"));

@@ -2,16 +2,16 @@ import type { LoadSample, RunResult, Spread, StudiedWorkload } from "../result.t
 import { type Figure, HIT_RATE, LOAD_SPREAD, number, THROUGHPUT, TTFT_P90 } from "./figures.ts";
 import { type StudyIndex, spreadOf } from "./study-index.ts";
 
-/** Moments of a plot over time: more than that no screen shows in a small multiple. */
+/** The most moments in a plot over time: a small plot cannot show more. */
 const MOMENTS = 120;
 
-/** A number to draw; null = nothing is drawn there. */
+/** A number to draw; null = draw nothing. */
 type Value = number | null;
 
 /** A line or a bar with the range around it. */
 interface RangeSeries {
   readonly name: string;
-  /** Which colour and dash: the place of the policy in the study. */
+  /** Index of the policy in the study; decides colour and dash. */
   readonly policy: number;
   readonly median: readonly Value[];
   readonly min: readonly Value[];
@@ -22,15 +22,15 @@ interface PlotHead {
   readonly title: string;
   readonly xLabel: string;
   readonly yLabel: string;
-  /** Behind a value, such as `s`; may be empty. */
+  /** Text after a value, such as `s`; may be empty. */
   readonly unit: string;
 }
 
-/** A figure of every policy: over rates as lines with bands, of a single rate as bars. */
+/** One figure of every policy: lines with bands over rates, or bars for a single rate. */
 export interface RangePlot extends PlotHead {
   readonly form: "lines" | "bars";
   readonly log: boolean;
-  /** Rates, ascending; the numbers of the policies for bars. */
+  /** Rates, ascending; for bars, the indexes of the policies. */
   readonly x: readonly number[];
   readonly series: readonly RangeSeries[];
   /** Plots of the same name share the cursor. */
@@ -45,7 +45,7 @@ export interface LoadPlot extends PlotHead {
   readonly x: readonly number[];
   /** A list for each server. */
   readonly servers: readonly (readonly number[])[];
-  /** The top of the scale and its last second, which the plots of one workload share. */
+  /** The top of the scale and its last second, common to the plots of one workload. */
   readonly top: number;
   readonly end: number;
 }
@@ -57,7 +57,7 @@ interface Drawn {
   readonly label: string;
   readonly unit: string;
   readonly figure: Figure;
-  /** What a figure is multiplied with to be drawn. */
+  /** Factor from the figure to the drawn value. */
   readonly scale: number;
   readonly log: boolean;
 }
@@ -69,7 +69,7 @@ const DRAWN: readonly Drawn[] = [
   { title: "Load spread", label: "max/mean load", unit: "", figure: LOAD_SPREAD, scale: 1, log: false },
 ];
 
-/** Four significant digits: more than a plot shows. Zero and less have no place on a log scale. */
+/** Four significant digits: more than a plot shows. A log scale cannot show zero or less. */
 function value(of: number, { scale, log }: Drawn): Value {
   const scaled = Number((of * scale).toPrecision(4));
   return Number.isFinite(scaled) && (scaled > 0 || !log) ? scaled : null;
@@ -131,7 +131,7 @@ function thinned(samples: readonly LoadSample[]): LoadSample[] {
   });
 }
 
-/** The load of every server over time at the highest rate that has samples: a plot per policy, of its first such run. */
+/** The load of every server over time at the highest rate with samples: a plot per policy, from its first such run. */
 export function loadPlots(index: StudyIndex, workload: StudiedWorkload): { title: string; plots: LoadPlot[] } {
   const sampled = index.runsOf(workload).filter(({ samples }) => samples.length > 0);
   const rate = spreadOf(sampled.map((run) => run.rate)).max;

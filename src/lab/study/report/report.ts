@@ -12,11 +12,11 @@ import { overall, type PolicyVerdict, verdicts } from "./verdicts.ts";
 
 const NOTHING = html``;
 
-/** The plots of a page, numbered as they come. */
+/** The plots of a page, numbered in order. */
 class Plots {
   readonly all: Plot[] = [];
 
-  /** @param heading above plots that are small multiples of one thing */
+  /** @param heading above a group of small plots of one subject */
   figures(plots: readonly Plot[], heading?: string): Html {
     if (plots.length === 0) return NOTHING;
     const figures = plots.map((plot) => {
@@ -29,7 +29,7 @@ class Plots {
   }
 }
 
-/** A mean length in every run that finished something: the median, and the range where there is one. */
+/** A mean length over all runs with a finished request: the median, and the range if there is one. */
 function length(means: readonly number[]): string {
   const { min, median, max } = spreadOf(means.filter(Number.isFinite));
   const range = number(min) === number(max) ? "" : ` (${number(min)} to ${number(max)})`;
@@ -66,7 +66,7 @@ function facts(index: StudyIndex, workload: StudiedWorkload): Html {
   return html`<dl class="facts">${all.map(([name, text]) => html`<div><dt>${name}</dt><dd>${text}</dd></div>`)}</dl>\n`;
 }
 
-/** The figures of the top rate are open, those of the other rates wait behind a line. */
+/** The figures of the top rate are visible; those of the other rates are folded. */
 function figureTables(index: StudyIndex, workload: StudiedWorkload): Html {
   const top = index.topRate(workload);
   if (top === undefined) return NOTHING;
@@ -157,15 +157,15 @@ ${trusted(assets.licence)}-->
 `;
 }
 
-/** What a report says besides the study. */
+/** The additional contents of a report. */
 export interface ReportOptions {
-  /** The command line that makes this study again. */
+  /** The command line that repeats this study. */
   readonly command?: string | undefined;
 }
 
 /**
- * A study as one HTML page for people who ask which policy to run. It needs no network and no other file; its
- * Content-Security-Policy lets nothing run but its own script. Names in the study may come from anywhere: they are escaped.
+ * A study as one HTML page for people who must choose a policy. It needs no network and no other file. Its
+ * Content-Security-Policy allows only its own script. Names in the study may come from any source, so they are escaped.
  * @throws Error when the installation lacks the plot library
  */
 export function renderReport(study: Study, { command }: ReportOptions = {}): string {
@@ -178,19 +178,19 @@ export function renderReport(study: Study, { command }: ReportOptions = {}): str
 }
 
 const { resolve } = createRequire(import.meta.url);
-/** With line ends as HTML parsers leave them: the hash is of what the browser sees. */
+/** Line ends as HTML parsers produce them: the browser hashes the parsed text. */
 const read = (path: string | URL): string => readFileSync(path, "utf8").replaceAll("\r\n", "\n");
 
-/** What a page holds beside its text. */
+/** The scripts, styles and licence of a page. */
 export interface Assets {
-  /** In this order: the library, then what draws with it. */
+  /** The library first, then the script that draws with it. */
   readonly scripts: readonly string[];
   readonly styles: readonly string[];
-  /** Terms of the library, which go where its code goes. */
+  /** Licence of the library: it must accompany the code of the library. */
   readonly licence: string;
 }
 
-/** Read afresh at every call: a report is rendered once in a process. @throws Error when the installation lacks a file */
+/** Reads the files at every call: a process renders one report. @throws Error when the installation lacks a file */
 export function readAssets(): Assets {
   return {
     scripts: [read(resolve("uplot/dist/uPlot.iife.min.js")), read(new URL("./page-script.js", import.meta.url))],
@@ -202,12 +202,12 @@ export function readAssets(): Assets {
 const hashes = (texts: readonly string[]): string =>
   texts.map((text) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`).join(" ");
 
-/** A Content-Security-Policy under which these scripts and styles run, no others, and nothing is loaded or sent. */
+/** A Content-Security-Policy that allows only these scripts and styles, and no network access. */
 export function contentSecurityPolicy({ scripts, styles }: Assets): string {
   return `default-src 'none'; script-src ${hashes(scripts)}; style-src ${hashes(styles)}; base-uri 'none'; form-action 'none'`;
 }
 
-/** Where the simulation is simpler than the world: a reader who knows these can judge the figures. */
+/** The simplifications of the simulation: a reader needs them to judge the figures. */
 export const LEFT_OUT: readonly string[] = [
   "A step of an engine takes a time that is linear in what it computes (base, prompt tokens, context, sequences). The coefficients come from published figures; nothing was run on a GPU.",
   "Decisions take no virtual time, and neither do networks, gateways and tokenizers: real TTFTs are higher by theirs.",

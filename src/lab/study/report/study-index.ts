@@ -10,12 +10,12 @@ import { type Figure, formatted, number, standing, TTFT_P90 } from "./figures.ts
 
 const NOTHING: Spread = { min: Number.NaN, median: Number.NaN, max: Number.NaN };
 
-/** The least, the median and the most of what there is; NaN where there is nothing. */
+/** The least, the median and the most of the values; NaN without values. */
 export function spreadOf(values: readonly number[]): Spread {
   return values.length === 0 ? NOTHING : spread(values);
 }
 
-/** The runs of a study, found by workload, rate and policy. A study that was cut short lacks some of them. */
+/** The runs of a study by workload, rate and policy. An interrupted study lacks some of them. */
 export class StudyIndex {
   readonly study: Study;
   readonly #runs: Map<string, RunResult[]>;
@@ -25,12 +25,12 @@ export class StudyIndex {
     this.#runs = Map.groupBy(study.runs, ({ workload, rate, policy }) => JSON.stringify([workload, rate, policy]));
   }
 
-  /** One per seed; empty where that was not run. */
+  /** One run per seed; empty when none was made. */
   runs({ name }: StudiedWorkload, rate: number, policy: string): readonly RunResult[] {
     return this.#runs.get(JSON.stringify([name, rate, policy])) ?? [];
   }
 
-  /** Of a figure over seeds; NaN where there are no runs. */
+  /** The spread of a figure over seeds; NaN without runs. */
   spread(workload: StudiedWorkload, rate: number, policy: string, figure: Figure): Spread {
     return spreadOf(this.runs(workload, rate, policy).map((run) => figure.of(run)));
   }
@@ -40,12 +40,12 @@ export class StudyIndex {
     return this.study.runs.filter(({ workload }) => workload === name);
   }
 
-  /** The rates that were run, ascending. */
+  /** The rates with runs, ascending. */
   rates(workload: StudiedWorkload): readonly number[] {
     return [...new Set(this.runsOf(workload).map(({ rate }) => rate))].sort((a, b) => a - b);
   }
 
-  /** The highest rate that all policies have been through, else the highest of all; undefined where nothing was run. */
+  /** The highest rate with runs of all policies, else the highest rate; undefined without runs. */
   topRate(workload: StudiedWorkload): number | undefined {
     const rates = this.rates(workload);
     const whole = (rate: number): boolean =>
@@ -54,7 +54,7 @@ export class StudyIndex {
   }
 }
 
-/** One workload at one rate: the figures that sentences are made of. */
+/** One workload at one rate: the figures for the sentences. */
 export class Scene {
   readonly #index: StudyIndex;
   readonly #workload: StudiedWorkload;
@@ -81,12 +81,12 @@ export class Scene {
     return formatted(this.median(policy, figure), figure.unit);
   }
 
-  /** Rejected by all requests, 0..1, the median over seeds. */
+  /** Rejected requests divided by all requests, 0..1, the median over seeds. */
   rejected(policy: string): number {
     return spreadOf(this.runs(policy).map((run) => run.rejected / run.requests)).median;
   }
 
-  /** Why a policy has no figure to compare; undefined where it has. */
+  /** The reason why a policy has no figure to compare; undefined when it has one. */
   silence(policy: string): string | undefined {
     const runs = this.runs(policy);
     if (runs.length === 0) return `${policy} was not run at ${this.at}`;
@@ -101,7 +101,10 @@ export class Scene {
       : `${policy} has no TTFT p90 at ${this.at}`;
   }
 
-  /** In how many seeds `winner` beats `loser` by a figure, such as `better in 2 of 3 seeds`: the same seed is the same arrivals. No figure loses. */
+  /**
+   * In how many seeds `winner` beats `loser` by a figure, such as `better in 2 of 3 seeds`. The same seed has the same
+   * arrivals. A missing figure loses.
+   */
   seeds(winner: string, loser: string, figure: Figure): string {
     const others = new Map(this.runs(loser).map((run) => [run.seed, figure.of(run)]));
     const paired = this.runs(winner).filter(({ seed }) => others.has(seed));
@@ -113,7 +116,7 @@ export class Scene {
     return paired.length === 1 ? "one seed" : `better in ${won.length} of ${paired.length} seeds`;
   }
 
-  /** The policies that have a figure, the best first. */
+  /** The policies with a figure, the best first. */
   ranked(policies: readonly StudiedPolicy[]): string[] {
     return policies
       .map(({ name }) => name)
@@ -121,7 +124,7 @@ export class Scene {
       .sort((a, b) => this.median(a, TTFT_P90) - this.median(b, TTFT_P90));
   }
 
-  /** How far behind the best one a policy is, and behind whom; undefined where nobody is more than 1 % better. */
+  /** The distance of a policy from the best one, and the best one's name; undefined when no policy is more than 1 % better. */
   behind(policy: string, policies: readonly StudiedPolicy[]): { factor: number; leader: string } | undefined {
     const [leader] = this.ranked(policies);
     if (leader === undefined || leader === policy) return undefined;

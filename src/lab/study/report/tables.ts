@@ -13,7 +13,7 @@ import {
 import { type Html, html } from "./html.ts";
 import { type StudyIndex, spreadOf } from "./study-index.ts";
 
-/** From this many kinds on (tenants) the table has fewer figures: the page stays small. */
+/** From this many kinds on (tenants) the table has fewer figures, so the page stays small. */
 const MANY_KINDS = 12;
 const FEW_FIGURES = KIND_FIGURES.filter(({ name }) => ["TTFT p90", "Finished", "Rejected"].includes(name));
 
@@ -23,11 +23,11 @@ const NOTHING = html``;
 interface Row {
   readonly figure: Figure<never>;
   readonly spreads: readonly Spread[];
-  /** Whether a policy is compared at all: one that finished nothing has the fewest preemptions, too. */
+  /** Whether each policy takes part in the comparison: without a finished request it would have the fewest preemptions, too. */
   readonly eligible: readonly boolean[];
 }
 
-/** What is as good as the best one, as far as people can see; nobody where all are. */
+/** Which policies are as good as the best one within the shown digits; none when all are. */
 function best({ figure, spreads, eligible }: Row): boolean[] {
   const able = spreads.map(({ median }, i) => eligible[i]! && Number.isFinite(median));
   const medians = spreads.filter((_, i) => able[i]).map(({ median }) => median);
@@ -37,14 +37,14 @@ function best({ figure, spreads, eligible }: Row): boolean[] {
   return found.filter(Boolean).length === medians.length ? spreads.map(() => false) : found;
 }
 
-/** Such as `142x better`, held against the first policy; empty where one of the two has no figure. */
+/** The comparison with the first policy, such as `142x better`; empty when one of the two has no figure. */
 function held(median: number, first: number, { better }: Figure<never>): string {
   const stands = standing(median, first, better);
   if (stands === undefined || (median === 0 && first === 0)) return "";
   return stands.equal ? "same" : `${advantage(stands.factor)} ${stands.ahead ? "better" : "worse"}`;
 }
 
-/** The median; the range over seeds where there is one; how it stands to the first policy. */
+/** The median, the range over seeds if there is one, and the comparison with the first policy. */
 function cell({ min, median, max }: Spread, { unit }: Figure<never>, against: string, winner: boolean): Html {
   const [low, middle, high] = [formatted(min, unit), formatted(median, unit), formatted(max, unit)];
   const mark = winner ? html` <em>best</em>` : NOTHING;
@@ -70,7 +70,7 @@ ${bodies}</table></div>
 `;
 }
 
-/** Rows that say nothing are left out: adapter loads where no policy ever loads one. */
+/** Leaves out rows without information, such as adapter loads when no policy loads an adapter. */
 function worthShowing({ figure, spreads }: Row): boolean {
   return figure.name !== "Adapter loads" || spreads.some(({ max }) => max > 0);
 }
@@ -88,12 +88,12 @@ export function rateTable(index: StudyIndex, workload: StudiedWorkload, rate: nu
   return table(caption, "Median over seeds", index.study, [body]);
 }
 
-/** The kinds that runs of a workload had, in the order of their names as they first come. */
+/** The kinds in the runs of a workload, in the order of their first appearance. */
 function kindsOf(index: StudyIndex, workload: StudiedWorkload): string[] {
   return [...new Set(index.runsOf(workload).flatMap(({ kinds }) => kinds.map(({ kind }) => kind)))];
 }
 
-/** What became of each kind of requests at one rate: a group of rows for each figure; undefined where there are no kinds. */
+/** The results of each kind of requests at one rate: a group of rows for each figure; undefined without kinds. */
 export function kindTable(index: StudyIndex, workload: StudiedWorkload, rate: number): Html | undefined {
   const { policies } = index.study;
   const kinds = kindsOf(index, workload);
@@ -129,7 +129,7 @@ export function glanceTable(index: StudyIndex): Html {
   return table("TTFT p90 at each workload's top rate", "Workload", index.study, [html`<tbody>${rows}</tbody>`]);
 }
 
-/** How the tables are read. */
+/** The explanation of the tables. */
 export function legend(study: Study): Html {
   const first = study.policies[0]?.name ?? "";
   return html`<p class="note">In each cell: the median over seeds; below it the least and the most of the seeds, where they differ, and how it stands to ${first}.

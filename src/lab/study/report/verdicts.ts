@@ -2,20 +2,20 @@ import { behindText, keepsUp, type StudiedPolicy, type Study } from "../result.t
 import { advantage, E2E_P90, formatted, standing, THROUGHPUT, TTFT_P90 } from "./figures.ts";
 import { Scene, StudyIndex } from "./study-index.ts";
 
-/** What a study says about one workload, in plain sentences. */
+/** The result of a study for one workload, in plain sentences. */
 export interface PolicyVerdict {
   readonly workload: string;
-  /** Who is best at the top rate. */
+  /** The best policies at the top rate. */
   readonly headline: string;
-  /** The policy that verdicts are about against each other one at the top rate. */
+  /** The subject policy compared with each other policy at the top rate. */
   readonly comparisons: readonly string[];
-  /** What the comparisons do not say: who does not keep up at the top rate. */
+  /** The policies that do not keep up at the top rate. */
   readonly caution?: string | undefined;
-  /** How it does over all rates; absent where there is one rate, or one policy. */
+  /** The subject policy over all rates; absent with one rate, or with one policy. */
   readonly ladder?: string | undefined;
 }
 
-/** Where rejections differ by a percentage point or more, times are not the whole story. */
+/** If rejections differ by a percentage point or more, times alone mislead. */
 function rejections(scene: Scene, ours: string, theirs: string): string {
   const [a, b] = [scene.rejected(ours), scene.rejected(theirs)];
   if (!(Math.abs(a - b) >= 0.01)) return "";
@@ -34,7 +34,7 @@ function throughput(scene: Scene, ours: string, theirs: string): string {
   return ` ${one} makes ${advantage(stands.factor)} more output tokens/s (${of}).`;
 }
 
-/** Named where whole answers say something else than first tokens do. */
+/** A note when whole answers rank the policies differently from first tokens. */
 function wholeAnswers(scene: Scene, ours: string, theirs: string, ttftAhead: boolean): string {
   const stands = standing(scene.median(ours, E2E_P90), scene.median(theirs, E2E_P90), "less");
   if (stands === undefined || stands.equal || stands.ahead === ttftAhead) return "";
@@ -94,14 +94,14 @@ function ladder(scenes: readonly Scene[], ours: string, policies: readonly Studi
   return `${best} Furthest behind: ${lag(worst, ours, `at ${worst.at}`)}.`;
 }
 
-/** Who verdicts are about: what runs without a configuration, else the last policy, as the simplest come first. */
+/** The subject of the verdicts: the policy `default` if the study has it, else the last policy, as the simplest come first. */
 export function subjectOf({ policies }: Study): string | undefined {
   return (policies.find(({ name }) => name === "default") ?? policies.at(-1))?.name;
 }
 
 /**
- * What the medians over seeds say of each workload. One policy, see `subjectOf`, is held against every other one; "N %
- * better" means that the worse figure is N % above the better one.
+ * The verdicts from the medians over seeds for each workload. One policy, see `subjectOf`, is compared with every other one. "N
+ * % better" means that the worse figure is N % above the better one.
  */
 export function verdicts(study: Study): PolicyVerdict[] {
   const index = new StudyIndex(study);
@@ -127,7 +127,7 @@ export function verdicts(study: Study): PolicyVerdict[] {
   });
 }
 
-/** The same policy over all workloads, each at its top rate; undefined where there is nothing to compare it with. */
+/** The same policy over all workloads, each at its top rate; undefined when there is no other policy. */
 export function overall(study: Study): string | undefined {
   const index = new StudyIndex(study);
   const ours = subjectOf(study);

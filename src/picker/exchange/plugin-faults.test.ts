@@ -32,7 +32,7 @@ describe("a request-header processor", () => {
   );
 
   it.each([
-    ["a promise", late, "a decision waits for nobody"],
+    ["a promise", late, "a decision does not wait"],
     ["a text", () => "no", "a Rejection refuses it"],
     ["true", () => true, "a Rejection refuses it"],
   ])("that answers with %s has not refused the request, and is reported", (_, process, message) => {
@@ -81,7 +81,7 @@ describe("a parser", () => {
     exchange.requestHeaders(HEADERS, false);
     expect(exchange.requestBody(Buffer.from("{}"), true)).toMatchObject({
       status: 500,
-      detail: expect.stringContaining("a decision waits for nobody"),
+      detail: expect.stringContaining("a decision does not wait"),
     });
     expect(core.errors).toHaveLength(1);
   });

@@ -94,7 +94,7 @@ describe("a plugin that is asynchronous all the same", () => {
   ] as const)("is reported and left out: %s", (point, plan) => {
     const { failed, outcome } = decided(plan, { retries: true });
     expect(outcome).toMatchObject(best);
-    expect(failed).toEqual([expect.stringMatching(`^${point}: .*a decision waits for nobody`)]);
+    expect(failed).toEqual([expect.stringMatching(`^${point}: .*a decision does not wait`)]);
   });
 
   it.each([
@@ -104,7 +104,7 @@ describe("a plugin that is asynchronous all the same", () => {
   ] as const)("is reported where there is no doing without it: %s", (point, plan) => {
     const { failed, outcome } = decided(plan);
     expect(outcome).toMatchObject({ reason: "internal" });
-    expect(failed).toEqual([expect.stringMatching(`^${point}: .*a decision waits for nobody`)]);
+    expect(failed).toEqual([expect.stringMatching(`^${point}: .*a decision does not wait`)]);
   });
 
   it("is reported for what it is told later", () => {
@@ -113,8 +113,8 @@ describe("a plugin that is asynchronous all the same", () => {
     (outcome as SchedulingResult).moved?.(pool[1]!);
     scheduler.endpointRemoved(pool[1]!);
     expect(failed).toEqual([
-      expect.stringMatching("^PreRequest: .*a decision waits for nobody"),
-      expect.stringMatching("^DataProducer: .*a decision waits for nobody"),
+      expect.stringMatching("^PreRequest: .*a decision does not wait"),
+      expect.stringMatching("^DataProducer: .*a decision does not wait"),
     ]);
   });
 });

@@ -41,7 +41,7 @@ const SUMMARY: Readonly<Record<BootstrapPlan["variant"], readonly string[]>> = {
     "The picked endpoint travels in a request header, and an ORIGINAL_DST cluster connects to exactly that address. The picker is dialled with TLS. Fails closed.",
   ],
   "subset-hint": [
-    "The picker is told which endpoints it may choose from; the picked one travels as dynamic metadata to an ORIGINAL_DST cluster. Fails closed.",
+    "The subset hint names the endpoints that the picker may choose from. The picked one travels as dynamic metadata to an ORIGINAL_DST cluster. Fails closed.",
   ],
   "override-host": [
     "The model servers are known to Envoy. The picker's list travels as dynamic metadata, and retries walk down that list: --max-endpoints says how long it is, else it has one entry.",

@@ -154,7 +154,9 @@ describe("why a request went where it went, of a running gateway", () => {
     const { code: without, err } = await explain("silent", "--full");
     expect([without, err]).toEqual([
       1,
-      expect.stringMatching(/^sluice: no full record is kept .*--decision-header is on\n {2}[A-Z_]+: docs\/reference\/errors\.md#[a-z_]+\n$/),
+      expect.stringMatching(
+        /^sluice: no full record is kept .*--decision-header is on\n {2}[A-Z_]+: docs\/reference\/errors\.md#[a-z_]+\n$/,
+      ),
     ]);
   });
 

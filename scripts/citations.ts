@@ -3,13 +3,14 @@
  * and ADRs. Each must be in docs/spec or docs/adr; docs/spec/README.md says how to cite. `--list` names the clauses and IDs
  * that no test cites.
  */
-import { readdirSync, readFileSync } from "node:fs";
-import { join, sep } from "node:path";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { anchorOf, type Citation, citationsIn, LETTERS, onPage, SPEC } from "./citation-text.ts";
+import { filesBelow } from "./files-below.ts";
 
 /** Folders and files that cite, relative to the root of the repository. */
 const CITING = ["src", "test", "bench", "scripts", "deploy", "examples", "docs", "README.md", "CONTRIBUTING.md"];
-const TEXT = /\.(ts|js|md|yaml|html|css|lua|proto|sh)$/;
+const TEXT = [".ts", ".js", ".md", ".yaml", ".html", ".css", ".lua", ".proto", ".sh"];
 /** This check and its test: they hold citations that lead nowhere. */
 const THIS = /^scripts\/citation[\w.-]*\.ts$/;
 /** Files whose citations count as a test of what they cite. */
@@ -102,12 +103,9 @@ export function untested(citations: readonly Citation[], { anchors }: Definition
 
 if (import.meta.main) {
   const root = join(import.meta.dirname, "..");
-  const paths = CITING.flatMap((name) => {
-    if (TEXT.test(name)) return [name];
-    return readdirSync(join(root, name), { recursive: true, encoding: "utf8" })
-      .map((file) => `${name}/${file.split(sep).join("/")}`)
-      .filter((file) => TEXT.test(file) && !THIS.test(file));
-  });
+  const paths = CITING.flatMap((name) =>
+    name.endsWith(".md") ? [name] : filesBelow(join(root, name), TEXT).map((file) => `${name}/${file}`),
+  ).filter((file) => !THIS.test(file));
   const files = new Map(paths.map((path) => [path, readFileSync(join(root, path), "utf8")]));
   const pages = [...files].filter(([path]) => path.startsWith(SPEC));
   const definitions = merged(pages.map(([path, text]) => definitionsIn(path.slice(SPEC.length, -".md".length), text)));

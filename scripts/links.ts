@@ -4,7 +4,8 @@
  */
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
-import { filesBelow, withoutBlocks, withoutSpans } from "./markdown.ts";
+import { filesBelow } from "./files-below.ts";
+import { withoutBlocks, withoutSpans } from "./markdown.ts";
 
 const root = join(import.meta.dirname, "..");
 /** Files that name pages in messages and comments. */

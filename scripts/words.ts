@@ -6,7 +6,8 @@
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { filesBelow, withoutBlocks, withoutSpans } from "./markdown.ts";
+import { filesBelow } from "./files-below.ts";
+import { withoutBlocks, withoutSpans } from "./markdown.ts";
 
 /** A sentence of more words is long. */
 const LONG = 30;

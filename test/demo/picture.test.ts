@@ -1,8 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { chromium } from "playwright-core";
 import { describe, expect, it } from "vitest";
-import { chromium as findChromium } from "../../scripts/test-parts.ts";
+import { startChromium } from "../support/chromium.ts";
 import { onFreePorts } from "../support/free-port.ts";
 import { poll } from "../support/poll.ts";
 import { ROOT, sluice } from "../support/process.ts";
@@ -32,10 +31,7 @@ describe("the picture in README.md", () => {
       await process.until("the second half", () => process.stdout.includes("second half"), 60_000);
       return process;
     });
-    const browser = await chromium.launch({
-      executablePath: findChromium(),
-      args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"],
-    });
+    const browser = await startChromium();
     try {
       const page = await browser.newPage({ viewport: VIEWPORT, deviceScaleFactor: SCALE, colorScheme: "light" });
       page.setDefaultTimeout(fixedLimit(30_000));

@@ -1,13 +1,13 @@
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type Browser, chromium } from "playwright-core";
+import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { chromium as findChromium } from "../../scripts/test-parts.ts";
 import { realClock } from "../../src/base/clock/real.ts";
 import { startAdmin } from "../../src/wires/admin/server.ts";
 import type { BacklogPicture } from "../../src/wires/admin/views.ts";
 import { EMPTY_VIEWS } from "../support/admin-port.ts";
+import { startChromium } from "../support/chromium.ts";
 import { ask, chat, JSON_HEADERS } from "../support/client.ts";
 import { freePort } from "../support/free-port.ts";
 import { startGateway, type TestGateway } from "../support/gateway.ts";
@@ -53,19 +53,7 @@ describe("the page, in Chromium", () => {
     gateway = await startGateway(file("endpoints.yaml", `endpoints:\n${entries.join("\n")}\n`), [
       ...["--config-file", file("config.yaml", CONFIG)],
     ]);
-    browser = await chromium.launch({
-      executablePath: findChromium(),
-      timeout: fixedLimit(30_000),
-      args: [
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-quic",
-        "--no-first-run",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
-      ],
-    });
+    browser = await startChromium();
   });
   afterAll(async () => {
     await browser?.close();

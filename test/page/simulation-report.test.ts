@@ -2,10 +2,10 @@ import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { chromium as findChromium } from "../../scripts/test-parts.ts";
 import { renderReport } from "../../src/lab/study/report/report.ts";
+import { startChromium } from "../support/chromium.ts";
 import { fixedLimit } from "../support/slowness.ts";
 import { fullStudy } from "../support/study/report/report.cases.ts";
 
@@ -92,18 +92,7 @@ describe("the report of a simulation, in Chromium", () => {
 
   beforeAll(async () => {
     writeFileSync(FILE, renderReport(fullStudy(), { command: "sluice simulate all --seeds 3 --html report.html" }));
-    browser = await chromium.launch({
-      executablePath: findChromium(),
-      timeout: fixedLimit(30_000),
-      args: [
-        "--no-sandbox",
-        "--disable-gpu",
-        "--no-first-run",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
-      ],
-    });
+    browser = await startChromium();
   });
   afterAll(async () => {
     await browser?.close();

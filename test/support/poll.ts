@@ -13,7 +13,7 @@ export interface PollWorld {
   measureSlowness(): Promise<number>;
 }
 
-/** Milliseconds between two looks, and what a look may be late by before it counts: a timer of an idle machine is. */
+/** Milliseconds between two probes. A timer of an idle machine is late, too: such a delay does not count as slowness. */
 const PAUSE = 20;
 const PAUSE_GRACE = 5;
 
@@ -27,8 +27,8 @@ const REAL: PollWorld = {
 /**
  * Waits until `probe` returns something truthy and returns that. A probe that throws counts as "not yet", unless it throws
  * {@link InVain}; its last error is part of the message when the limit is reached. The limit is multiplied by the slowness
- * of the machine, which is measured again when the limit is reached: where the machine has become slower, or was so between
- * the looks, the wait goes on. It never ends without a last look after that.
+ * of the machine. `poll` measures the slowness again at the limit, and the wait goes on where the machine is slower, or was
+ * slower between the probes. One last probe follows each limit.
  * @param limitMs milliseconds on an idle machine
  */
 export async function poll<T>(
@@ -41,7 +41,7 @@ export async function poll<T>(
   let limit = limitMs * world.slownessAtStart();
   let last: unknown = "never true";
   let slept = 0;
-  let looks = 0;
+  let probes = 0;
   let over = false;
   for (;;) {
     try {
@@ -57,17 +57,17 @@ export async function poll<T>(
       throw new Error(`${what}: not within ${limitMs} ms, stretched to ${waited} ms; last: ${String(last)}`);
     }
     if (world.now() - begun > limit) {
-      // A machine that is taken away in bursts may be quick just now: the pauses of this wait were measured all the time.
-      const meanwhile = slept / Math.max(1, looks) / (PAUSE + PAUSE_GRACE);
+      // A machine that stalls in bursts can be quick at this moment. The pauses of this wait show how slow it was before.
+      const meanwhile = slept / Math.max(1, probes) / (PAUSE + PAUSE_GRACE);
       const longer = limitMs * Math.max(meanwhile, await world.measureSlowness());
       over = world.now() - begun > longer;
-      // This process may have stood still since the last look, which began before.
+      // The last probe began before the limit, and this process may have stalled since: one more probe decides.
       if (over) continue;
       limit = longer;
     }
     const asleep = world.now();
     await world.sleep(PAUSE);
     slept += world.now() - asleep;
-    looks++;
+    probes++;
   }
 }

@@ -1,7 +1,7 @@
 /**
- * Set-up of every test file: properties are tried with the same cases in each run, so that a red run tells of the change and
- * not of the day. The soak lane looks for new cases, as `SLUICE_SEED=random` does anywhere; fast-check names the seed of a
- * failure, and `SLUICE_SEED=<that seed>` repeats it.
+ * Set-up of every test file. Each run tries properties with the same cases, so a red run shows a fault of the change. The soak
+ * lane tries new cases, and so does every lane with `SLUICE_SEED=random`. fast-check prints the seed of a failure;
+ * `SLUICE_SEED=<that seed>` repeats it.
  */
 import fc from "fast-check";
 

@@ -21,6 +21,26 @@ export interface Clock {
   soon(callback: () => void): void;
 }
 
+/**
+ * Runs `expired` after `ms` milliseconds, once the I/O events that are waiting by then have run. Node runs timers before it reads
+ * sockets: after a pause of the process, an answer that arrived in time must not count as late. `cancel` holds until `expired` runs.
+ * @param background as in {@link Clock.after}
+ */
+export function expireAfter(clock: Clock, ms: number, expired: () => void, background = false): Timer {
+  let isCancelled = false;
+  const onDue = (): void =>
+    clock.soon(() => {
+      if (!isCancelled) expired();
+    });
+  const timer = clock.after(ms, onDue, background);
+  return {
+    cancel() {
+      isCancelled = true;
+      timer.cancel();
+    },
+  };
+}
+
 /** Resolves after `ms` milliseconds of `clock`; rejects with the signal's reason when it is aborted first. */
 export function delay(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {

@@ -54,7 +54,7 @@ export const WIRE_METRICS = {
   extprocNoticesTotal: {
     type: "counter",
     name: "sluice_extproc_notices_total",
-    help: "Deviations of proxies from the protocol that the picker accepts, by kind: repeated-end, streamed-request-body.",
+    help: "Protocol faults of proxies that the picker tolerates, by kind: repeated-end, streamed-request-body.",
     labels: ["kind"],
   },
   gatewayRetriesTotal: {

@@ -22,7 +22,7 @@ const HELP = {
     "bytes of all bodies held at a time, small ones aside; when they are spent, bodies wait, and the oldest alone goes on",
   small: "a request body of at most so many bytes never waits for that budget; 0 = none is small",
   reserve: "bytes of all small bodies held at a time",
-  rate: "least bytes per second of a request body while memory is short: half of the budget or of the reserve is in use, or a body waits. Slower bodies get 408; 0 = no limit",
+  rate: "least bytes per second of a request body while memory is short: more than half of the budget or of the reserve is in use, or a body waits. Slower bodies get 408; 0 = no limit",
   window: "how long a request body may bring less than that",
 } as const;
 

@@ -58,7 +58,7 @@ export function gatewayCommand(): Command {
     )
     .option(
       "--standard-shed-at <saturation>",
-      "saturation above which requests for InferenceModels of Standard criticality can be shed",
+      "saturation from which requests for InferenceModels of Standard criticality can be shed",
       RESOURCE_DEFAULTS.standardShedAt,
     )
     .option("--legacy-criticality", "shed Standard like Sheddable, as v0.3 did", false)

@@ -1,4 +1,4 @@
-import type { Clock } from "../../base/clock/clock.ts";
+import { type Clock, expireAfter } from "../../base/clock/clock.ts";
 import type { HolderReport } from "./body-account.ts";
 import { type ByteBudget, TICKS_PER_WINDOW } from "./byte-budget.ts";
 
@@ -50,8 +50,8 @@ export class BudgetWatch {
 
   #arm(): void {
     this.#armed = true;
-    // After a long turn the timer is due before the bytes that arrived during it are read. Those bytes must count.
-    this.#clock.after(this.#interval, () => this.#clock.soon(this.#tick), true);
+    // Bytes that arrived during a long turn must count.
+    expireAfter(this.#clock, this.#interval, this.#tick, true);
   }
 
   readonly #tick = (): void => {

@@ -1,6 +1,6 @@
 import { type NetConnectOpts, connect as netConnect, type Socket } from "node:net";
 import type { buildConnector } from "undici";
-import type { Clock } from "../../base/clock/clock.ts";
+import { type Clock, expireAfter } from "../../base/clock/clock.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 
 /** Opens a socket; emits `connect` or `error`. */
@@ -22,12 +22,8 @@ export function connector(clock: Clock, timeout: number, connect: Connect = netC
     const host = options.hostname;
     const port = Number(options.port) || 80;
     const socket = connect({ host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_PROBE });
-    const timer = clock.after(timeout, () =>
-      // Node runs timers before it polls sockets. After a pause of this process, the connection may be open already.
-      clock.soon(() => {
-        if (!settled)
-          socket.destroy(new SluiceError(CONNECT_TIMEOUT, `no connection to ${host}:${port} within ${timeout} ms`));
-      }),
+    const timer = expireAfter(clock, timeout, () =>
+      socket.destroy(new SluiceError(CONNECT_TIMEOUT, `no connection to ${host}:${port} within ${timeout} ms`)),
     );
     socket.once("connect", () => {
       timer.cancel();

@@ -1,5 +1,5 @@
 import { ErrorReply, RESP_TYPES } from "@redis/client";
-import type { Clock, Timer } from "../../../base/clock/clock.ts";
+import { type Clock, expireAfter, type Timer } from "../../../base/clock/clock.ts";
 import type { Random } from "../../../base/clock/random.ts";
 import { messageOf, type SluiceError } from "../../../base/inference/errors.ts";
 import type { Logger } from "../../../base/telemetry/logger.ts";
@@ -301,17 +301,12 @@ class RedisLink implements Redis {
 
   /** The connection is dead when an answer was due during a whole span of time, and none came. */
   #watchAnswers(): void {
-    const { clock } = this.#deps;
-    const client = this.#client;
     const before = this.#answers;
-    const judge = (): void => {
-      if (client === undefined || client !== this.#client) return;
+    this.#watch = expireAfter(this.#deps.clock, this.#silence, () => {
       this.#watch = undefined;
-      if (this.#due === 0) return;
-      if (this.#answers === before) this.#broken(client, `no answer within ${this.#silence} ms`);
+      if (this.#due === 0 || this.#client === undefined) return;
+      if (this.#answers === before) this.#broken(this.#client, `no answer within ${this.#silence} ms`);
       else this.#watchAnswers();
-    };
-    // After a standstill of the process, its timers are due before it has read the answers that came meanwhile.
-    this.#watch = clock.after(this.#silence, () => clock.soon(judge));
+    });
   }
 }

@@ -43,7 +43,8 @@ const PROJECTS: TestProjectConfiguration[] = [
 ];
 
 const LANES = {
-  unit: { ...COMMON, include: UNIT, exclude: LONG_FORMS },
+  // Unit tests are bound by the processor; Vitest would leave one core idle.
+  unit: { ...COMMON, include: UNIT, exclude: LONG_FORMS, maxWorkers: "100%" },
   parts: { projects: PROJECTS, globalSetup: "test/support/compiled.ts" },
   soak: {
     ...{ ...COMMON, include: [...PARTS, "src/**/*.prop.test.ts"], exclude: [] },

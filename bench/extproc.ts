@@ -2,11 +2,12 @@
  * CPU and rate of whole ext_proc exchanges at 1 KB, 16 KB and 400 KB, beside a bare node:http2 echo of the same run.
  *
  *   node bench/extproc.ts [--seconds 4] [--rounds 3]
- *   node bench/extproc.ts --against ../before/src/commands/main.ts [--seconds 1] [--rounds 20] [--match "16 KB"]
+ *   node bench/extproc.ts --against ../before/src/commands/main.ts [--seconds 0.5] [--rounds 12] [--starts 5] [--match "16 KB"]
  *
- * With `--against`, the picker of another checkout takes the place of the echo, and the figure of a case is the median of
- * the rounds' ratios: the two servers of a round run seconds apart, in turns first, so that a machine that changes its
- * speed within minutes changes both.
+ * With `--against`, the picker of another checkout takes the place of the echo. The two servers of a round run a second apart,
+ * in turns first, so that a machine that changes its speed within minutes changes both. Both servers start again `--starts`
+ * times, because one checkout beside itself differs by several percent from start to start: the figure of a case is the median
+ * of the rounds' ratios over all starts.
  *
  * Server and client are pinned to a core each; rounds alternate between the two servers, and the smallest figure of each
  * counts: what other work on the machine adds is never negative. The client is `extproc-load` (C), built into .cache/
@@ -26,6 +27,7 @@ const { values } = parseArgs({
   options: {
     seconds: { type: "string", default: "4" },
     rounds: { type: "string", default: "3" },
+    starts: { type: "string", default: "1" },
     against: { type: "string" },
     match: { type: "string", default: "" },
   },
@@ -113,6 +115,7 @@ function start(args: readonly string[], name: string): Promise<Server> {
       const line = new RegExp(`listening name=${name} address=\\S+:(\\d+) pid=(\\d+)`).exec(text);
       if (line !== null) resolve({ port: Number(line[1]), pid: Number(line[2]) });
     });
+    // Also the end of a started server by besideOther; its promise is settled by then.
     child.on("exit", (code) => reject(new Error(`${name} ended with ${code}`)));
   });
 }
@@ -226,19 +229,25 @@ async function besideEcho(): Promise<number> {
 
 /** @returns how many cases are more than 3 % slower */
 async function besideOther(other: string): Promise<number> {
-  const [epp, before] = [await startPicker(MAIN), await startPicker(other)];
+  const here = CASES.map((): Figures[] => []);
+  const there = CASES.map((): Figures[] => []);
+  for (let run = 0; run < Number(values.starts); run++) {
+    const servers = run % 2 === 0 ? [await startPicker(MAIN)] : [];
+    const before = await startPicker(other);
+    const epp = servers[0] ?? (await startPicker(MAIN));
+    for (const [index, { args }] of CASES.entries())
+      for (let round = 0; round < Number(values.rounds); round++) {
+        if (round % 2 === 0) here[index]!.push(measure(client, epp, args));
+        there[index]!.push(measure(client, before, args));
+        if (round % 2 === 1) here[index]!.push(measure(client, epp, args));
+      }
+    for (const { pid } of [epp, before]) process.kill(pid, "SIGKILL");
+  }
   let failed = 0;
   console.log("case                          us here  us there  least: here / there  median of the rounds' ratios");
-  for (const { name, args } of CASES) {
-    const here: Figures[] = [];
-    const there: Figures[] = [];
-    for (let round = 0; round < Number(values.rounds); round++) {
-      if (round % 2 === 0) here.push(measure(client, epp, args));
-      there.push(measure(client, before, args));
-      if (round % 2 === 1) here.push(measure(client, epp, args));
-    }
-    const [us, beforeUs] = [least(here).us, least(there).us];
-    const ratios = here.map((figures, round) => figures.us / there[round]!.us);
+  for (const [index, { name }] of CASES.entries()) {
+    const [us, beforeUs] = [least(here[index]!).us, least(there[index]!).us];
+    const ratios = here[index]!.map((figures, round) => figures.us / there[index]![round]!.us);
     const ratio = quantile(
       ratios.toSorted((a, b) => a - b),
       0.5,

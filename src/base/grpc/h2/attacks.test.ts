@@ -421,7 +421,7 @@ function sentBytes(peer: H2Peer): () => number {
 }
 
 describe("a connection that waits for a turn", () => {
-  const pings = fill(() => frame(FRAME.ping, 0, 0, Buffer.alloc(8)), 50_000);
+  const pings = fill(() => frame(FRAME.ping, 0, 0, Buffer.alloc(8)), 30_000);
 
   it("keeps one more read, is then not read any more until it has acted on both, and loses nothing", () => {
     const peer = new H2Peer(silent);
@@ -435,6 +435,25 @@ describe("a connection that waits for a turn", () => {
     expect(answers()).toBe((2 * pings.length) / 17);
     peer.feed(open(1));
     expect(peer.streams).toBe(1);
+  });
+
+  it("is not read any more when the read was long, and loses nothing", () => {
+    const peer = new H2Peer(silent);
+    const answers = sent(peer, FRAME.ping);
+    peer.arrive(pings, pings);
+    expect([peer.waiting, peer.socket.paused]).toEqual([true, true]);
+    peer.clock.advance(0);
+    expect([peer.waiting, peer.socket.paused]).toEqual([false, false]);
+    expect(answers()).toBe((2 * pings.length) / 17);
+  });
+
+  it("is read on when a long read has made it fail, so that its end is noticed", () => {
+    const peer = new H2Peer(silent);
+    const almost = fill(() => frame(FRAME.ping, 0, 0, Buffer.alloc(8)), 1000 * 17);
+    // This frame ends both the turn, by its size, and the connection: no stream is open.
+    const last = frame(FRAME.data, 0, 1, Buffer.alloc(16 * 1024));
+    peer.arrive(almost, last, pings);
+    expect([peer.socket.ended, peer.socket.paused]).toEqual([true, false]);
   });
 
   it("is read again when it fails, so that its end is noticed", () => {

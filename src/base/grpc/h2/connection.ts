@@ -55,6 +55,9 @@ const MAX_UNREAD_OUTPUT = 1024 * 1024;
 /** Milliseconds in which a peer must have read the bytes that filled its socket. */
 const UNREAD_TIMEOUT = 60_000;
 
+/** Bytes. A copy of so many bytes costs more than to stop reading and to begin again. */
+const LONG_READ = 32 * 1024;
+
 const DRAIN_PING = Buffer.from("draining", "latin1");
 
 /**
@@ -155,7 +158,11 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
     this.#reading = true;
     const read = this.#consume(chunk);
     if (read < chunk.length && !this.failed) this.#rest.push(Buffer.from(chunk.subarray(read)));
-    if (this.spent) this.#wait();
+    if (this.spent) {
+      this.#wait();
+      // Another long read is likely, and a copy of it would cost more than to stop.
+      if (chunk.length >= LONG_READ && !this.failed) this.#pause();
+    }
     this.#reading = false;
     this.endTurn();
   }

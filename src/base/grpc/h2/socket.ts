@@ -5,7 +5,7 @@ import net from "node:net";
  * Without it every read allocates 64 KiB outside the heap. V8 then collects the whole heap ten times a second under load
  * (docs/adr/0003).
  */
-const READ_BUFFER = Buffer.allocUnsafeSlow(256 * 1024);
+const READ_BUFFER = Buffer.allocUnsafeSlow(64 * 1024);
 
 /** Bytes of one read on a server with many connections: each connection may have to keep a read for a later turn. */
 const SMALL_BUFFER = READ_BUFFER.subarray(0, 16 * 1024);

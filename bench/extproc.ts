@@ -2,23 +2,22 @@
  * CPU and rate of whole ext_proc exchanges at 1 KB, 16 KB and 400 KB, beside a bare node:http2 echo of the same run.
  *
  *   node bench/extproc.ts [--seconds 4] [--rounds 3]
- *   node bench/extproc.ts --against ../before/src/commands/main.ts [--seconds 0.5] [--rounds 12] [--starts 5] [--match "16 KB"]
+ *   node bench/extproc.ts --against ../before/src/commands/main.ts [--seconds 4] [--rounds 5] [--match "16 KB"]
  *
- * With `--against`, the picker of another checkout takes the place of the echo. The two servers of a round run a second apart,
- * in turns first, so that a machine that changes its speed within minutes changes both. Both servers start again `--starts`
- * times, because one checkout beside itself differs by several percent from start to start: the figure of a case is the median
- * of the rounds' ratios over all starts.
+ * With `--against`, the picker of another checkout takes the place of the echo. Both pickers serve a client each at the same
+ * time and on the same core, so that whatever else happens on the machine slows both. Both start again in each round: one
+ * checkout beside itself differs by some percent from start to start. The figure of a case is the median of the rounds' ratios.
  *
  * Server and client are pinned to a core each; rounds alternate between the two servers, and the smallest figure of each
  * counts: what other work on the machine adds is never negative. The client is `extproc-load` (C), built into .cache/
  * from bench/extproc-load/; it needs libnghttp2, OpenSSL and zlib headers. Without them a client in Node does, and says so:
  * it is slower, so that batches are smaller.
  */
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { type ChildProcess, execFile, execFileSync, spawn } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { parseArgs } from "node:util";
+import { parseArgs, promisify } from "node:util";
 import { quantile } from "../src/base/telemetry/quantile.ts";
 
 const root = join(import.meta.dirname, "..");
@@ -27,7 +26,6 @@ const { values } = parseArgs({
   options: {
     seconds: { type: "string", default: "4" },
     rounds: { type: "string", default: "3" },
-    starts: { type: "string", default: "1" },
     against: { type: "string" },
     match: { type: "string", default: "" },
   },
@@ -120,27 +118,11 @@ function start(args: readonly string[], name: string): Promise<Server> {
   });
 }
 
-function measure(client: readonly string[], server: Server, args: readonly string[]): Figures {
-  const out = execFileSync(
-    "taskset",
-    [
-      "-c",
-      "1",
-      ...client,
-      "--addr",
-      `127.0.0.1:${server.port}`,
-      "--server-pid",
-      String(server.pid),
-      "--duration",
-      values.seconds,
-      "--warmup",
-      against === undefined ? "2" : "0.5",
-      "--json",
-      ...args,
-    ],
-    { encoding: "utf8" },
-  );
-  const figures = JSON.parse(out) as {
+async function measure(client: readonly string[], server: Server, args: readonly string[]): Promise<Figures> {
+  const address = ["--addr", `127.0.0.1:${server.port}`, "--server-pid", String(server.pid)];
+  const time = ["--duration", values.seconds, "--warmup", "2", "--json"];
+  const { stdout } = await promisify(execFile)("taskset", ["-c", "1", ...client, ...address, ...time, ...args]);
+  const figures = JSON.parse(stdout) as {
     srv_us_req: number | null;
     rps: number;
     errors: number;
@@ -148,8 +130,9 @@ function measure(client: readonly string[], server: Server, args: readonly strin
     pick_us: { p99: number };
   };
   // NaN leaves JSON as null.
-  if (figures.srv_us_req === null) throw new Error(`no exchange ended in ${values.seconds} s; give more --seconds`);
-  if (figures.errors > 0 || Object.keys(figures.immediate).length > 0) throw new Error(`the exchange failed: ${out}`);
+  if (!figures.srv_us_req) throw new Error(`no exchange ended in ${values.seconds} s; give more --seconds`);
+  if (figures.errors > 0 || Object.keys(figures.immediate).length > 0)
+    throw new Error(`the exchange failed: ${stdout}`);
   return { us: figures.srv_us_req, rps: figures.rps, pickP99: figures.pick_us.p99 };
 }
 
@@ -206,8 +189,8 @@ async function besideEcho(): Promise<number> {
     const ours: Figures[] = [];
     const bare: Figures[] = [];
     for (let round = 0; round < Number(values.rounds); round++) {
-      bare.push(measure(client, echo, args));
-      ours.push(measure(client, epp, args));
+      bare.push(await measure(client, echo, args));
+      ours.push(await measure(client, epp, args));
     }
     const [us, bareUs] = [least(ours), least(bare)];
     const ratio = us.us / bareUs.us;
@@ -231,17 +214,16 @@ async function besideEcho(): Promise<number> {
 async function besideOther(other: string): Promise<number> {
   const here = CASES.map((): Figures[] => []);
   const there = CASES.map((): Figures[] => []);
-  for (let run = 0; run < Number(values.starts); run++) {
-    const servers = run % 2 === 0 ? [await startPicker(MAIN)] : [];
-    const before = await startPicker(other);
-    const epp = servers[0] ?? (await startPicker(MAIN));
-    for (const [index, { args }] of CASES.entries())
-      for (let round = 0; round < Number(values.rounds); round++) {
-        if (round % 2 === 0) here[index]!.push(measure(client, epp, args));
-        there[index]!.push(measure(client, before, args));
-        if (round % 2 === 1) here[index]!.push(measure(client, epp, args));
-      }
-    for (const { pid } of [epp, before]) process.kill(pid, "SIGKILL");
+  for (let round = 0; round < Number(values.rounds); round++) {
+    const mains = round % 2 === 0 ? [MAIN, other] : [other, MAIN];
+    const servers = [await startPicker(mains[0]!), await startPicker(mains[1]!)];
+    const [ours, theirs] = (round % 2 === 0 ? servers : servers.toReversed()) as [Server, Server];
+    for (const [index, { args }] of CASES.entries()) {
+      const [us, before] = await Promise.all([measure(client, ours, args), measure(client, theirs, args)]);
+      here[index]!.push(us);
+      there[index]!.push(before);
+    }
+    for (const { pid } of servers) process.kill(pid, "SIGKILL");
   }
   let failed = 0;
   console.log("case                          us here  us there  least: here / there  median of the rounds' ratios");

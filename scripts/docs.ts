@@ -102,9 +102,22 @@ function errorsReference(): string {
     "## On the inference path",
     "",
     "Through Envoy the client reads the text `inference error: <code> - <detail>`; `sluice gateway` answers with an object in OpenAI's",
-    "shape. The code is also the value of the label `error_code`. The dropped reason is the header `x-llm-d-request-dropped-reason`.",
+    "shape; its member `help` names the place on this page. The code is also the value of the label `error_code`. The dropped reason is",
+    "the header `x-llm-d-request-dropped-reason`.",
     "",
     ...refusals,
+    "### Bad HTTP requests",
+    "",
+    "`sluice gateway` refuses these requests and closes the connection. The message names the fault.",
+    "",
+    "| Status | `x-gateway-error` | Cause and remedy |",
+    "|---|---|---|",
+    "| 400, 417 | `bad-request` | The request breaks HTTP/1.1, or a proxy could read it in two ways. Correct the client. |",
+    "| 408 | `request-timeout` | The headers, or the next bytes of the body, did not arrive in time. Send the request again. |",
+    "| 414 | `uri-too-long` | The request target is over its limit. Send parameters in the body. |",
+    "| 431 | `headers-too-large` | The headers are over their limit in bytes or in number. Send fewer. |",
+    "| 501 | `not-supported` | The client asked for `Upgrade` or `CONNECT`. Send a plain HTTP/1.1 request. |",
+    "",
   ].join("\n");
 }
 

@@ -38,7 +38,13 @@ describe("what the gateway says to a request that it refuses", () => {
     const answer = await ask(`${gateway.url}${CHAT}`, { method: "POST", headers: own, body });
     expect(answer.status).toBe(400);
     expect(JSON.parse(answer.text)).toEqual({
-      error: { message, type: "invalid_request_error", param: null, code: 400 },
+      error: {
+        message,
+        type: "invalid_request_error",
+        param: null,
+        code: 400,
+        help: "docs/reference/errors.md#bad_request",
+      },
     });
     expect(answer.headers["x-request-id"]).toBe("mine");
     const fresh = await ask(`${gateway.url}${CHAT}`, { method: "POST", headers: JSON_HEADERS, body });

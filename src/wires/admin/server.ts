@@ -130,7 +130,7 @@ const GO_ONLY = ["goroutine", "allocs", "threadcreate", "block", "mutex"] as con
 const INDEX = `profiles of this process, in pprof format; seconds is 1 to ${MAX_SECONDS}
 
 /debug/pprof/profile?seconds=${DEFAULT_SECONDS.profile}  where CPU time goes
-/debug/pprof/heap?seconds=${DEFAULT_SECONDS.heap}     what is allocated on V8's heap within that time and still there at its end
+/debug/pprof/heap?seconds=${DEFAULT_SECONDS.heap}     objects allocated on V8's heap in that time and alive at its end
 `;
 
 /** Adds `/debug/pprof/...` to the admin pages. */

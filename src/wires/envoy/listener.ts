@@ -206,7 +206,7 @@ function constantHint(plan: BootstrapPlan): Tree {
 
 function headerHint({ subsetHeader, subset }: BootstrapPlan): Tree {
   const instead = subset.length > 0 ? " It replaces the constant one." : "";
-  const why = `The same from a request header, a comma-separated list.${instead} Whoever may send the header chooses among the endpoints: strip it from clients that may not.`;
+  const why = `The same from a request header, a comma-separated list.${instead} A client that sends the header chooses among the endpoints: strip it from clients without that right.`;
   const script = [
     "function envoy_on_request(handle)",
     `  local given = handle:headers():get("${subsetHeader}")`,

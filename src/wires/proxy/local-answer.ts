@@ -29,20 +29,28 @@ function typeOf(status: number): string {
   return status < 500 ? "invalid_request_error" : "server_error";
 }
 
-/** The error object of every local answer and of the last event of a broken stream. */
-function errorJson(message: string, type: string, code: number): string {
-  return JSON.stringify({ error: { message, type, param: null, code } });
+const ERRORS_PAGE = "docs/reference/errors.md";
+/** The heading of that page for requests that opened no exchange. */
+const BAD_HTTP = "bad-http-requests";
+
+/**
+ * The error object of every local answer and of the last event of a broken stream.
+ * @param anchor the heading of the errors page that explains it
+ */
+function errorJson(message: string, type: string, code: number, anchor: string): string {
+  return JSON.stringify({ error: { message, type, param: null, code, help: `${ERRORS_PAGE}#${anchor}` } });
 }
 
 function localAnswer(
   status: number,
   slug: string,
+  anchor: string,
   message: string,
   type: string,
   requestId: string,
   more: readonly string[],
 ): LocalAnswer {
-  const body = Buffer.from(errorJson(message, type, status));
+  const body = Buffer.from(errorJson(message, type, status, anchor));
   const headers = [
     "content-type",
     "application/json",
@@ -70,12 +78,12 @@ export function rejectionAnswer(rejection: Rejection, requestId: string, more?: 
   const { reason, status } = rejection;
   const type = TYPES[reason] ?? typeOf(status);
   const headers = [...(rejection.droppedHeader ?? []), ...(more === undefined ? [] : flat(more))];
-  return localAnswer(status, rejectionSlug(rejection), rejection.plain, type, requestId, headers);
+  return localAnswer(status, rejectionSlug(rejection), reason, rejection.plain, type, requestId, headers);
 }
 
 /** The answer to a request that opened no exchange. @param requestId see `requestIdOf` */
 export function badRequestAnswer(bad: BadRequest, requestId: string): LocalAnswer {
-  return localAnswer(bad.status, bad.slug, bad.message, typeOf(bad.status), requestId, []);
+  return localAnswer(bad.status, bad.slug, BAD_HTTP, bad.message, typeOf(bad.status), requestId, []);
 }
 
 /**
@@ -105,5 +113,5 @@ export function lastEvent(tail: Uint8Array, detail: string): Buffer {
   const message = `the model server was lost in the middle of the answer: ${detail}`;
   const end = Buffer.from(tail.subarray(-4)).toString("latin1");
   const gap = tail.length === 0 || end.endsWith("\n\n") || end.endsWith("\r\n\r\n") ? "" : "\n\n";
-  return Buffer.from(`${gap}data: ${errorJson(message, "upstream_error", 502)}\n\n`);
+  return Buffer.from(`${gap}data: ${errorJson(message, "upstream_error", 502, "upstream_reset")}\n\n`);
 }

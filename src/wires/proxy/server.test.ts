@@ -343,6 +343,7 @@ describe("refusals", () => {
         message: "too busy",
         type: "overloaded_error",
         param: null,
+        help: "docs/reference/errors.md#saturated",
         code: 429,
       },
     });

@@ -167,7 +167,13 @@ describe("D-53: a model server lost in the middle of its answer", () => {
       const events = body.split("\n").filter((line) => line.startsWith("data: "));
       expect(events).toHaveLength(2);
       expect(JSON.parse(events[1]!.slice(6))).toEqual({
-        error: { message: expect.stringContaining("lost"), type: "upstream_error", param: null, code: 502 },
+        error: {
+          message: expect.stringContaining("lost"),
+          type: "upstream_error",
+          param: null,
+          code: 502,
+          help: "docs/reference/errors.md#upstream_reset",
+        },
       });
       expect(body).not.toContain("[DONE]");
       expect(body).not.toContain("0\r\n\r\n");

@@ -136,7 +136,7 @@ describe("D-56: what could be read in two ways is refused", () => {
     expect(text).toMatch(/connection: close/i);
     expect(text).toContain("x-gateway-error: bad-request");
     expect(JSON.parse(text.split("\r\n\r\n")[1]!)).toMatchObject({
-      error: { type: "invalid_request_error", code: 400 },
+      error: { type: "invalid_request_error", code: 400, help: "docs/reference/errors.md#bad-http-requests" },
     });
     expect(harness.exchanges).toHaveLength(0);
     expect(model.sockets).toHaveLength(0);

@@ -1,0 +1,28 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { OUTCOMES, type OutcomeReason, Rejection } from "../../base/inference/outcomes.ts";
+import { UPGRADE_REFUSED } from "./bad-request.ts";
+import { badRequestAnswer, type LocalAnswer, lastEvent, rejectionAnswer } from "./local-answer.ts";
+
+const root = join(import.meta.dirname, "..", "..", "..");
+
+/** Whether the page that the answer names has the heading that it names. */
+function leadsToHeading(json: string): boolean {
+  const { help } = (JSON.parse(json) as { error: { help: string } }).error;
+  const [page, anchor] = help.split("#") as [string, string];
+  const headings = [...readFileSync(join(root, page), "utf8").matchAll(/^#+ (.*)$/gm)].map((match) => match[1]!);
+  return headings.some((heading) => heading.toLowerCase().replaceAll(" ", "-") === anchor);
+}
+const text = ({ body }: LocalAnswer): string => body.toString();
+
+describe("the help of an answer leads to a heading of the errors page", () => {
+  it.each(Object.keys(OUTCOMES) as OutcomeReason[])("for a refusal: %s", (reason) => {
+    expect(leadsToHeading(text(rejectionAnswer(new Rejection(reason, "no"), "id")))).toBe(true);
+  });
+
+  it("for a request that breaks HTTP, and for a stream that broke", () => {
+    expect(leadsToHeading(text(badRequestAnswer(UPGRADE_REFUSED, "id")))).toBe(true);
+    expect(leadsToHeading(lastEvent(Buffer.alloc(0), "gone").toString().slice("data: ".length))).toBe(true);
+  });
+});

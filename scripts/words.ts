@@ -1,13 +1,13 @@
 /**
- * The words check: measures how the pages for people read, prints a row for each page, and fails above the limits below. The
- * pages: README, CONTRIBUTING, SECURITY, and docs/ without adr/ and spec/. docs/reference/ is among them: it has the help of
- * flags, metrics and parameters, and the text of errors. `--list` names every long sentence, passive sentence and avoided word
- * of each page and never fails.
+ * The words check: measures how the texts for people read, prints a row for each, and fails above the limits below. The texts:
+ * README, CONTRIBUTING, SECURITY, docs/ without adr/ and spec/, and the messages, help and labels in src/. `--list` names every
+ * long sentence, passive sentence and avoided word of each text and never fails.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { filesBelow } from "./files-below.ts";
 import { withoutBlocks, withoutSpans } from "./markdown.ts";
+import { messagesIn } from "./messages.ts";
 
 /** A sentence of more words is long. */
 const LONG = 30;
@@ -23,6 +23,9 @@ export interface Limits {
 }
 
 const LIMITS: Limits = { long: 0, passive: 10, avoided: 0 };
+/** A message that says a state is passive by this measure: "is not supported", "is limited". */
+const MESSAGE_LIMITS: Limits = { long: 0, passive: 17, avoided: 0 };
+const MESSAGES = "messages in src/";
 const OWN_PAGES = /^(README|CONTRIBUTING|SECURITY)\.md$|^docs\/(?!(adr|spec)\/)/;
 
 /** Words that a reader goes over twice, and phrases that say nothing; each with what to write. */
@@ -138,24 +141,32 @@ export function faultsOf(reading: Reading, limits: Limits): string[] {
 if (import.meta.main) {
   const root = join(import.meta.dirname, "..");
   const pages = filesBelow(root, [".md"]).filter((name) => OWN_PAGES.test(name));
+  const texts = new Map(pages.map((page) => [page, readFileSync(join(root, page), "utf8")]));
+  const messages = filesBelow(join(root, "src"), [".ts"])
+    .filter((file) => !file.endsWith(".test.ts"))
+    .flatMap((file) => messagesIn(file, readFileSync(join(root, "src", file), "utf8")));
+  // An empty line ends a sentence.
+  texts.set(MESSAGES, messages.join("\n\n"));
   const all = process.argv.includes("--list");
   const faults: string[] = [];
   let words = 0;
-  console.log(`${"page".padEnd(34)} words  sentences  over ${LONG}  passive  avoided`);
-  for (const page of pages) {
-    const reading = readingOf(readFileSync(join(root, page), "utf8"));
+  console.log(`${"text".padEnd(34)} words  sentences  over ${LONG}  passive  avoided`);
+  for (const [page, text] of texts) {
+    const reading = readingOf(text);
     words += reading.words;
     const figures = [reading.words, reading.sentences, reading.long.length, `${passiveShare(reading)} %`];
     const [w, s, l, p] = figures.map(String) as [string, string, string, string];
     console.log(
       `${page.padEnd(34)} ${w.padStart(5)}  ${s.padStart(9)}  ${l.padStart(7)}  ${p.padStart(7)}  ${String(reading.avoided.length).padStart(7)}`,
     );
-    const found = faultsOf(reading, all ? { long: -1, passive: -1, avoided: -1 } : LIMITS);
+    const limits = page === MESSAGES ? MESSAGE_LIMITS : LIMITS;
+    const found = faultsOf(reading, all ? { long: -1, passive: -1, avoided: -1 } : limits);
     faults.push(...found.map((fault) => `${page}: ${fault}`));
   }
-  console.log(`${pages.length} pages, ${words} words`);
+  console.log(`${pages.length} pages, ${messages.length} messages, ${words} words`);
   for (const fault of faults) console.error(fault);
   if (all) process.exit(0);
-  if (pages.length === 0) console.error("the words check found no page: it proves nothing");
-  if (faults.length > 0 || pages.length === 0) process.exit(1);
+  const proves = pages.length > 0 && messages.length > 0;
+  if (!proves) console.error("the words check found no page or no message: it proves nothing");
+  if (faults.length > 0 || !proves) process.exit(1);
 }

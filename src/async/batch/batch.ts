@@ -98,7 +98,7 @@ async function recordOf(files: BatchFiles, place: QueueStore, { queue }: BatchOp
     if (begun.queueName === chosen.name && begun.place === place.client.place) return begun;
     throw new SluiceError(
       "BATCH_CHANGED",
-      `the batch was begun in queue ${begun.queueName} of ${begun.place}, not ${chosen.name} of ${place.client.place}, and requests may wait there: name that one; or remove ${journal.path}, and what has no answer is submitted here`,
+      `the batch began in queue ${begun.queueName} of ${begun.place}, not ${chosen.name} of ${place.client.place}, and requests may wait there. Name that queue; or remove ${journal.path} to submit all requests without an answer here`,
     );
   }
   const batch = randomBytes(8).toString("hex");

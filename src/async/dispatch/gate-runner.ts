@@ -270,7 +270,7 @@ export class GateRunner {
         if (cancelled[i] === true) this.#leave(waiting, cancelledOutcome(waiting.delivery));
         else waiting.delivery.checkedAt = now;
     } catch (error) {
-      log.debug({ problem: messageOf(error) }, "cannot ask what was cancelled");
+      log.debug({ problem: messageOf(error) }, "cannot read the list of cancelled requests");
       // An unknown answer is not a "no". A message that keeps a worker is put off; in front of a queue it may wait on.
       if (place === "pool") for (const waiting of asked) this.#leave(waiting, IN_A_SECOND);
     }

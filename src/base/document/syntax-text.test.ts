@@ -49,7 +49,7 @@ describe("a syntax error in plain words", () => {
     ["name: a\nport=8000\n", "f.yaml:2:1: `port=8000` is no key and value: write `port: 8000`"],
     ["name: a\noops\n", "f.yaml:2:1: `oops` is no key and value: write `key: value`"],
     ["a: 1\n- b\n", "f.yaml:2:1: a list item (`-`) among the keys of a mapping; a list has a key of its own above it"],
-    ['a: "x" y\n', "f.yaml:1:8: `y` stands behind a value that is already complete"],
+    ['a: "x" y\n', "f.yaml:1:8: `y` follows a value that is already complete"],
   ])("shows how to write the line of %j", (text, message) => {
     expect(failureOf(text)).toBe(message);
   });

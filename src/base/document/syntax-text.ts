@@ -11,7 +11,7 @@ const EXPLAINED: Readonly<Record<string, string>> = {
   TAB_AS_INDENT: "a tab is used for indentation; YAML takes only spaces there",
   BAD_INDENT: "the indentation doesn't fit the lines before it; entries that belong together start in the same column",
   BLOCK_AS_IMPLICIT_KEY: "a second `: ` on one line; put the value in quotes if the colon belongs to it",
-  BLOCK_IN_FLOW: "entries by indentation can't stand between brackets; use `[...]` or `{...}` inside them too",
+  BLOCK_IN_FLOW: "indented entries are not allowed between brackets; use `[...]` or `{...}` inside them too",
   BAD_SCALAR_START: "a plain value can't start with this character; put the value in quotes",
   BAD_DQ_ESCAPE: "no such escape in double quotes; write `\\\\` for a backslash, or use single quotes",
 };
@@ -53,7 +53,7 @@ export function explainSyntax(text: string, error: YAMLError, lineOf: (offset: n
     if (/^Unexpected flow-(seq|map)-end token/.test(message))
       return { offset: from, problem: `\`${text[from]}\` closes nothing: no bracket of its kind is open here` };
     if (message.endsWith("at node end"))
-      return { offset: from, problem: `${wordAt(text, from)} stands behind a value that is already complete` };
+      return { offset: from, problem: `${wordAt(text, from)} follows a value that is already complete` };
   }
   return { offset: from, problem: EXPLAINED[code] ?? message };
 }

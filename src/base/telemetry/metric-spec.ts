@@ -67,7 +67,7 @@ export function checkMetricSpec(spec: MetricSpec, type: MetricType): void {
 export function checkBuckets(name: string, buckets: readonly number[]): void {
   for (let i = 0; i < buckets.length; i++) {
     const bound = buckets[i]!;
-    if (!Number.isFinite(bound)) fail(name, `bucket bound ${bound} is not finite (+Inf is added by itself)`);
+    if (!Number.isFinite(bound)) fail(name, `bucket bound ${bound} is not finite (Sluice adds +Inf)`);
     if (i > 0 && bound <= buckets[i - 1]!) fail(name, `bucket bounds ${buckets[i - 1]}, ${bound} are not ascending`);
   }
 }

@@ -70,7 +70,7 @@ describe("sluice simulate", () => {
     const { out, err, error, status } = await run(TINY);
     expect([error, status]).toEqual([undefined, 0]);
     expect(err).toBe(
-      "b2b-saas, 2 policies, 1 seed: 2 runs, about 16 requests, about 1 s; Ctrl-C shows what is finished\n",
+      "b2b-saas, 2 policies, 1 seed: 2 runs, about 16 requests, about 1 s; Ctrl-C shows the finished runs\n",
     );
     expect(out).toMatch(/^b2b-saas: 150 customers/);
     expect(out).toContain("\nAt 4 requests/s, one seed\npolicy ");
@@ -179,7 +179,7 @@ describe("sluice simulate", () => {
     ["fields without a replay", ["--field", "a=b"], "FLAG_CONFLICT: --field is for --replay FILE"],
     [
       ...(["a replay of a workload", ["bursts", "--replay", "x"]] as const),
-      "FLAG_CONFLICT: --replay plays what is in its files: leave the workload away",
+      "FLAG_CONFLICT: --replay plays the requests in its files: leave the workload out",
     ],
     [
       ...(["a replay with a duration", ["--replay", "x", "--duration", "1s"]] as const),

@@ -115,7 +115,7 @@ export function simulateCommand({ stdout, stderr }: SimulateOutput = process): C
       }
       refuse("means nothing beside --replay, whose files say it", (name) => NOT_FOR_REPLAY.includes(name));
       if (workloads.length > 0)
-        throw new SluiceError("FLAG_CONFLICT", "--replay plays what is in its files: leave the workload away");
+        throw new SluiceError("FLAG_CONFLICT", "--replay plays the requests in its files: leave the workload out");
       process.exitCode = await runReplay(replay, settings, shape, streams);
     });
 }

@@ -225,7 +225,7 @@ const SENTENCES = [
   "The harbour was quiet before the first boats came in. ",
   "A good map leaves out almost everything. ",
   "Bread rises faster in a warm kitchen, but it tastes better after a slow night. ",
-  "Nobody remembered who had planted the walnut tree behind the school. ",
+  "No one remembered who had planted the walnut tree behind the school. ",
   "The train was late, so we read the timetable of a line that no longer runs. ",
   "Glass is made of sand, heat and patience. ",
   "Every bridge has a number of steps after which walkers fall into rhythm. ",

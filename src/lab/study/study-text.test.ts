@@ -43,8 +43,8 @@ default                     65 ms     130 ms    308x     143 ms         21,926  
 sticky-until-saturated      75 ms     150 ms    267x     165 ms         20,412   16x  80 %      1.10         0
                             69-81    138-163            151-179  19,612-21,320
 
-Shortest TTFT p90: default with 130 ms, not told apart from sticky-until-saturated, against 40.0 s of round-robin. Most
-output tokens/s: default with 21,926, not told apart from sticky-until-saturated, against 1,250 of round-robin.
+Shortest TTFT p90: default with 130 ms, not distinct from sticky-until-saturated, against 40.0 s of round-robin. Most
+output tokens/s: default with 21,926, not distinct from sticky-until-saturated, against 1,250 of round-robin.
 At 60 requests/s round-robin does not keep up: its queues grow for as long as requests arrive, and so do its times. How
 many times faster another is says little then; the lower rates say more.
 
@@ -127,12 +127,12 @@ Simulated 12,340 requests/s; the same arrivals and engines without a scheduler 2
     const three = (policy: string, p90s: readonly number[]) => p90s.map((p90, i) => runOf(policy, 60, i + 1, p90));
     const verdict = (given: readonly RunResult[]) => block(text(given), "Shortest").join(" ");
     const apart = verdict([...three("a", [100, 110, 120]), ...three("b", [90, 95, 99]), ...three("c", [92, 94, 98])]);
-    expect(apart).toContain("Shortest TTFT p90: c with 94 ms, not told apart from b, against 110 ms of a.");
+    expect(apart).toContain("Shortest TTFT p90: c with 94 ms, not distinct from b, against 110 ms of a.");
     expect(apart).not.toContain("One seed");
     const first = verdict([...three("a", [100, 110, 120]), ...three("b", [90, 95, 101])]);
-    expect(first).toContain("Shortest TTFT p90: b with 95 ms, not told apart from a.");
+    expect(first).toContain("Shortest TTFT p90: b with 95 ms, not distinct from a.");
     const one = verdict([runOf("a", 60, 1, 104), runOf("b", 60, 1, 100), runOf("c", 60, 1, 106)]);
-    expect(one).toContain("Shortest TTFT p90: b with 100 ms, not told apart from a.");
+    expect(one).toContain("Shortest TTFT p90: b with 100 ms, not distinct from a.");
     expect(one).toContain("One seed tells no small differences: --seeds 5 does.");
     expect(one).not.toContain("keep up");
   });
@@ -227,7 +227,7 @@ describe("planText", () => {
     };
     const plan = { workloads: [workload], policies: [{ name: "a", about: "" }], seeds: [1, 2, 3], samples: false };
     expect(planText(plan, { runs: 6, requests: 9450 })).toMatch(
-      /^b2b-saas, 1 policy, 3 seeds: 6 runs, about 9,450 requests, about \d+ s; Ctrl-C shows what is finished$/,
+      /^b2b-saas, 1 policy, 3 seeds: 6 runs, about 9,450 requests, about \d+ s; Ctrl-C shows the finished runs$/,
     );
     const more = { ...plan, workloads: [workload, workload], policies: [...plan.policies, ...plan.policies] };
     expect(planText(more, { runs: 24, requests: 37_800.4 })).toMatch(

@@ -28,7 +28,7 @@ export function planText({ workloads, policies, seeds }: StudyPlan, size: PlanSi
     ...[counted(policies.length, "policy", "policies"), counted(seeds.length, "seed")],
   ];
   const time = timeText((size.requests / USUAL_SPEED) * 1000);
-  return `${of.join(", ")}: ${counted(size.runs, "run")}, about ${grouped(size.requests)} requests, about ${time}; Ctrl-C shows what is finished`;
+  return `${of.join(", ")}: ${counted(size.runs, "run")}, about ${grouped(size.requests)} requests, about ${time}; Ctrl-C shows the finished runs`;
 }
 
 /**
@@ -164,7 +164,7 @@ function bestText(
   );
   const shown = (policy: string): string => figureText(medianOf(runs, policy, of), figure);
   const beside = best === first || alike.includes(first) ? "" : `, against ${shown(first)} of ${nameText(first)}`;
-  const same = alike.length === 0 ? "" : `, not told apart from ${listed(alike.map(nameText))}`;
+  const same = alike.length === 0 ? "" : `, not distinct from ${listed(alike.map(nameText))}`;
   return `${title}: ${nameText(best)} with ${shown(best)}${same}${beside}.`;
 }
 

@@ -148,7 +148,7 @@ export function envelopeSchema(registry: PluginRegistry) {
               .nullish()
               .describe("A file of yours that defines the type, beside the configuration."),
             weight: z
-              .never({ error: "a weight stands in schedulingProfiles, beside the pluginRef of a scorer" })
+              .never({ error: "put a weight in schedulingProfiles, beside the pluginRef of a scorer" })
               .optional(),
             pluginRef: z
               .never({ error: "an entry here has a `type`; by pluginRef profiles and other sections refer to it" })
@@ -171,7 +171,7 @@ export function envelopeSchema(registry: PluginRegistry) {
                     .min(0, { error: "a weight must not be negative; 0 switches a scorer off" })
                     .nullish(),
                   parameters: z
-                    .never({ error: "parameters stand in plugins, in the entry that pluginRef names" })
+                    .never({ error: "put parameters in plugins, in the entry that pluginRef names" })
                     .optional(),
                 }),
               )

@@ -60,7 +60,7 @@ export function checkFlowControl(
     const problem =
       kind === undefined
         ? `plugin ${ref} not found${didYouMean(ref, policies.keys()) || `; add a plugin of that name, which must be a${article(role)} ${role}`}`
-        : `plugin ${ref} does not implement the policy interface: it is a${article(kind)} ${kind}, here stands a${article(role)} ${role}`;
+        : `plugin ${ref} does not implement the policy interface: it is a${article(kind)} ${kind}, this place needs a${article(role)} ${role}`;
     into.push({ path, problem });
   }
 }

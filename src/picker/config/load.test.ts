@@ -490,7 +490,7 @@ colour: red
         'c.yaml:1:1: apiVersion: expected one of `llm-d.ai/v1alpha1`, `llm-d.ai/v1`, `inference.networking.x-k8s.io/v1alpha1`, got the string "llm-d.ai/v1alpha2"; did you mean `llm-d.ai/v1alpha1`?',
         "c.yaml:3:1: plugns: unknown key `plugns`; did you mean `plugins`?",
         "c.yaml:4:24: plugns[0].wieght: unknown key `wieght`; did you mean `weight`?",
-        "c.yaml:4:24: plugns[0].wieght: a weight stands in schedulingProfiles, beside the pluginRef of a scorer",
+        "c.yaml:4:24: plugns[0].wieght: put a weight in schedulingProfiles, beside the pluginRef of a scorer",
         "c.yaml:5:41: plugns[1].parameters.maxNumOfEndpoint: failed to create plugin max-score-picker (type: max-score-picker): unknown key `maxNumOfEndpoint`; did you mean `maxNumOfEndpoints`?",
         "c.yaml:6:44: plugns[2].parameters.prefixMatchInfoProducerName: plugin prefix-cache-scorer has a dependency on the unregistered plugin nobody; a producer of that name must be among the plugins",
         "c.yaml:8:3: schedulingProfiles[0].name: the scheduling profile is missing a name",

@@ -139,7 +139,7 @@ describe("what the author of a configuration is told (scheduling 4.4)", () => {
     [
       "a weight where it doesn't belong",
       `${HEAD}plugins: [{type: queue-scorer, weight: 2}]\n`,
-      `${ONE}c.yaml:3:32: plugins[0].weight: a weight stands in schedulingProfiles, beside the pluginRef of a scorer`,
+      `${ONE}c.yaml:3:32: plugins[0].weight: put a weight in schedulingProfiles, beside the pluginRef of a scorer`,
     ],
     [
       "parameters where a profile refers to a plugin, and a reference where plugins are defined",
@@ -147,7 +147,7 @@ describe("what the author of a configuration is told (scheduling 4.4)", () => {
       `invalid EndpointPickerConfig, 3 problems:
   c.yaml:3:11: plugins[0].type: the plugin is missing a type; write for example \`type: queue-scorer\`
   c.yaml:3:12: plugins[0].pluginRef: an entry here has a \`type\`; by pluginRef profiles and other sections refer to it
-  c.yaml:4:68: schedulingProfiles[0].plugins[0].parameters: parameters stand in plugins, in the entry that pluginRef names`,
+  c.yaml:4:68: schedulingProfiles[0].plugins[0].parameters: put parameters in plugins, in the entry that pluginRef names`,
     ],
     [
       "S-60: nothing at all",
@@ -239,9 +239,9 @@ flowControl:
       `invalid EndpointPickerConfig, 5 problems:
   c.yaml:3:16: featureGates[0]: feature gate flowControl is not supported yet: requests are not queued, they are admitted by priority and saturation alone; remove the gate, and with it flowControl.defaultPriorityBand, flowControl.priorityBands, flowControl.usageLimitPolicyPluginRef, the plugins edf-ordering-policy
   c.yaml:7:25: flowControl.defaultPriorityBand.fairnessPolicyRef: plugin round-robin-fairness-policy not found; add a plugin of that name, which must be a fairness policy
-  c.yaml:9:19: flowControl.priorityBands[0].fairnessPolicyRef: plugin edf-ordering-policy does not implement the policy interface: it is an ordering policy, here stands a fairness policy
+  c.yaml:9:19: flowControl.priorityBands[0].fairnessPolicyRef: plugin edf-ordering-policy does not implement the policy interface: it is an ordering policy, this place needs a fairness policy
   c.yaml:9:59: flowControl.priorityBands[0].orderingPolicyRef: plugin edf-ordring-policy not found; did you mean \`edf-ordering-policy\`?
-  c.yaml:10:19: flowControl.priorityBands[1].orderingPolicyRef: plugin queue-scorer does not implement the policy interface: it is a scorer, here stands an ordering policy`,
+  c.yaml:10:19: flowControl.priorityBands[1].orderingPolicyRef: plugin queue-scorer does not implement the policy interface: it is a scorer, this place needs an ordering policy`,
     ],
     [
       "parameter of a policy",
@@ -339,7 +339,7 @@ flowControl:
   parameters: {path: /e, period: 3s}
 `,
       `invalid EndpointPickerConfig, 4 problems:
-  c.yaml:5:16: plugins[0].parameters.mode: failed to create plugin prefix-cache-scorer (type: prefix-cache-scorer): is not supported yet: it needs the KV-cache events of the engines, which Sluice does not receive yet; remove it, then prefixes are matched by what was routed
+  c.yaml:5:16: plugins[0].parameters.mode: failed to create plugin prefix-cache-scorer (type: prefix-cache-scorer): is not supported yet: it needs the KV-cache events of the engines, which Sluice does not receive yet; remove it, then Sluice matches prefixes by the requests that it routed
   c.yaml:5:38: plugins[0].parameters.lookahead: failed to create plugin prefix-cache-scorer (type: prefix-cache-scorer): unknown key \`lookahead\`; remove it, known are prefixMatchInfoProducerName, matchLengthWeight
   c.yaml:7:16: plugins[1].parameters.current: failed to create plugin decision-tree-filter (type: decision-tree-filter): is not supported any more: the tree of v0.3 is the only one; remove it
   c.yaml:9:26: plugins[2].parameters.period: failed to create plugin file-discovery (type: file-discovery): unknown key \`period\`; remove it, known are path, watchFile`,

@@ -35,7 +35,7 @@ const NOT_YET: ReadonlyMap<string, string> = new Map([
   // profile handlers
   [
     "data-parallel-profile-handler",
-    "it leaves it to a sidecar which rank serves, and here each rank is an endpoint of its own; remove it and list the ports of all ranks in targetPorts of the InferencePool",
+    "it leaves the choice of the rank to a sidecar, but in Sluice each rank is an endpoint. Remove it, and list the ports of all ranks in targetPorts of the InferencePool",
   ],
   // the caches of engines
   ["precise-prefix-cache-scorer", KV_EVENTS],
@@ -94,7 +94,7 @@ export function whyNoMore(type: string): string | undefined {
 }
 
 const IN_A_CACHE =
-  "is not supported yet: it needs the KV-cache events of the engines, which Sluice does not receive yet; remove it, then prefixes are matched by what was routed";
+  "is not supported yet: it needs the KV-cache events of the engines, which Sluice does not receive yet; remove it, then Sluice matches prefixes by the requests that it routed";
 const IN_A_TREE = "is not supported any more: the tree of v0.3 is the only one; remove it";
 const OF_PREFIXES = "has no effect here, block sizes belong to the producer of prefix matches; remove it";
 

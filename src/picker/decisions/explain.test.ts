@@ -130,7 +130,9 @@ describe("explanation of a decision", () => {
     expect(reason(unscored, { scorers: [], picker: "round-robin-picker" })).toBe(
       "round-robin-picker chose among 2 candidates without scores.",
     );
-    expect(reason(unscored, { scorers: [], tied: 2 })).toBe("no scorer told 2 candidates apart, and chance decided.");
+    expect(reason(unscored, { scorers: [], tied: 2 })).toBe(
+      "all scorers rated 2 candidates alike, and chance decided.",
+    );
   });
 
   it("gives a picker that draws its chances, and no lead", () => {

@@ -199,7 +199,7 @@ describe("a failing assertion", () => {
     ],
     [
       () => expectPick({ plugins: [zone], endpoints: [] }).toBeRefused("no_endpoints", "zone"),
-      'expected the client to be told "zone", but it is told "failed to find endpoint candidates for serving the request"',
+      'expected the client to get "zone", but it gets "failed to find endpoint candidates for serving the request"',
     ],
   ])("says what was expected and what is: %#", (run, message) => {
     expect(failure(run).split("\n")[0]).toBe(message);

@@ -127,7 +127,7 @@ export class Pick {
     const { reason: given, detail } = this.rejection;
     if (given !== reason) this.#fail(`expected the request to be refused (${reason}), but ${this.#outcome()}`);
     if (!detail.includes(text))
-      this.#fail(`expected the client to be told ${JSON.stringify(text)}, but it is told ${JSON.stringify(detail)}`);
+      this.#fail(`expected the client to get ${JSON.stringify(text)}, but it gets ${JSON.stringify(detail)}`);
     return this;
   }
 

@@ -121,7 +121,7 @@ describe("EventWriter", () => {
     for (const name of ["a", "b", "c"]) events.write({ ...ABOUT, name }, EVENT);
     expect((await written()).length).toBe(1);
     const told = [
-      "no events are written, tried again every 10 minutes at most, which is not told again: give it a Role with create on events {}",
+      "no events are written, tried again every 10 minutes at most, and this is logged once: give it a Role with create on events {}",
     ];
     expect(at("warn")).toEqual(told);
     // A day in which there is one to write every minute.

@@ -167,7 +167,7 @@ export class EventWriter {
     for (const counted of this.#waiting.splice(0)) counted.waiting = false;
     const { clock, log } = this.#options;
     if (this.#forbiddenUntil === undefined) {
-      const often = `tried again every ${FORBIDDEN_PAUSE / MINUTE} minutes at most, which is not told again`;
+      const often = `tried again every ${FORBIDDEN_PAUSE / MINUTE} minutes at most, and this is logged once`;
       log.warn({}, `no events are written, ${often}: ${messageOf(error)}`);
     }
     this.#forbiddenUntil = clock.now() + FORBIDDEN_PAUSE;

@@ -265,7 +265,7 @@ describe("LeaderElector", () => {
     await clock.advanceAsync(1000);
     server.away.set("a", "refuse");
     await electors[0]!.release();
-    expect(at("warn").at(-1)).toContain("could not be given back, it ends by itself: it cannot be reached");
+    expect(at("warn").at(-1)).toContain("could not be released and expires: it cannot be reached");
   });
 
   it("says what to do when it may not read leases, not at every attempt", async () => {

@@ -228,7 +228,7 @@ export class LeaderElector {
       // A write that was under way may or may not have arrived: the second round finds out.
       for (let round = 0; round < 2; round++) if (await this.#writeFree()) return;
     } catch (error) {
-      const text = `the lease ${this.#options.name} could not be given back, it ends by itself: ${messageOf(error)}`;
+      const text = `the lease ${this.#options.name} could not be released and expires: ${messageOf(error)}`;
       this.#options.log.warn({}, text);
     }
   }

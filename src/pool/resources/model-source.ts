@@ -34,7 +34,7 @@ export class ModelSource {
     const stop = store.onChange(() => {
       if (!store.modelSeen) return;
       stop();
-      log.info({}, "InferenceModels were found: from now on a model name without one is answered 404");
+      log.info({}, "InferenceModels were found: a model name without one now gets 404");
     });
   }
 

@@ -27,7 +27,7 @@ const B2B_WARM_UP: WarmUp = { rate: 15, durationMs: 50_000, restMs: 60_000 };
 export const B2B_SAAS: WorkloadDefinition = {
   name: "b2b-saas",
   about:
-    "150 customers' system prompts of 6,000 tokens, 5 questions of 1,200 tokens each: shows what is won where one server keeps a prefix",
+    "150 customers' system prompts of 6,000 tokens, 5 questions of 1,200 tokens each: shows the gain when one server keeps a prefix",
   rates: [3, 10, 15, 18, 20, 25, 30, 40, 50, 60],
   rateUnit: "requests/s",
   servers: 8,

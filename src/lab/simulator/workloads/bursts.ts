@@ -14,7 +14,8 @@ const ANSWER: TokenLengths = { mean: 200, sigma: 0.7, least: 1, most: 1000 };
 /** All requests of a wave at once, then none: decisions come faster than any metric. */
 export const BURSTS: WorkloadDefinition = {
   name: "bursts",
-  about: "waves of requests at once, every 15 s, with little in common: shows who counts what was just sent",
+  about:
+    "waves of requests at once, every 15 s, with little in common: shows which policies count the requests just sent",
   rates: [200, 400, 800],
   rateUnit: "requests a wave",
   servers: 8,

@@ -235,11 +235,11 @@ export class DecisionComparison {
 
   #notes(): string[] {
     const notes = [
-      "Each decision stands alone: loads and caches are as they were, not as the other configuration would have made them in the course of time.",
+      "Loads and caches of each decision are as recorded, not as the other configuration would have made them over time.",
     ];
     if ([...this.#decided.keys()].some((hash) => hash !== this.#other.hash)) {
       notes.push(
-        "What producers said, such as prefix matches, is as recorded: other parameters of theirs have no effect here.",
+        "Results of producers, such as prefix matches, are as recorded: other parameters of a producer have no effect here.",
       );
       if (this.#other.screens) notes.push("Screeners are not run again: the candidates are those that were left then.");
     }

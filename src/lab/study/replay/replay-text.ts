@@ -97,7 +97,7 @@ function trafficLines({ log, study }: TrafficStudy, width: number): readonly str
     ...columns([["policy", "p50", "p90", "p99", "requests a server"], ...rows, ["as recorded", ...recorded, spread]]),
     "",
     ...wrapped(
-      "The servers are a model of some: what tells is how the policies stand to each other. Where the row as recorded is far from all of them, another --engine or number of --servers comes closer.",
+      "The servers are a model: compare the policies with each other. If the row as recorded is far from all of them, try another --engine or number of --servers.",
       width,
     ),
   ];

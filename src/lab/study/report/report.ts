@@ -104,11 +104,11 @@ function head(index: StudyIndex, found: readonly PolicyVerdict[]): Html {
 ${runs.length < planned ? partial : NOTHING}${summary === undefined ? NOTHING : html`<p class="lead verdict">${summary}</p>`}
 <ul>${found.map(({ workload, headline }) => html`<li><b>${workload}:</b> ${headline}</li>`)}</ul>
 ${glanceTable(index)}
-<noscript><p class="note">The plots need JavaScript. Every figure stands in the tables as well.</p></noscript>
+<noscript><p class="note">The plots need JavaScript. The tables have every figure, too.</p></noscript>
 <h3>Policies</h3>
 <dl class="policies">${policies.map(({ name, about }) => html`<dt>${name}</dt><dd>${about}</dd>`)}</dl>
 ${legend(index.study)}
-<p class="note">Verdicts compare medians over seeds. "4 % better" means that the worse figure is 4 % above the better one. A seed gives every policy the same arrivals; how many seeds agree is said with each comparison. Two policies whose ranges over the seeds meet are not told apart, and one seed tells no small differences: take more (--seeds). In the plots a line is the median, its band the least to the most of the seeds.</p>
+<p class="note">Verdicts compare medians over seeds. "4 % better" means that the worse figure is 4 % above the better one. A seed gives every policy the same arrivals; each comparison says how many seeds agree. Two policies whose ranges over the seeds meet count as equal, and one seed shows no small differences: take more (--seeds). In the plots a line is the median, its band the least to the most of the seeds.</p>
 </header>
 `;
 }

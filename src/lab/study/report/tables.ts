@@ -132,7 +132,7 @@ export function glanceTable(index: StudyIndex): Html {
 /** The explanation of the tables. */
 export function legend(study: Study): Html {
   const first = study.policies[0]?.name ?? "";
-  return html`<p class="note">In each cell: the median over seeds; below it the least and the most of the seeds, where they differ, and how it stands to ${first}.
+  return html`<p class="note">In each cell: the median over seeds; below it the least and the most of the seeds, where they differ, and its ratio to ${first}.
 <em>best</em> marks the best median. ${NO_NUMBER} means that there is no figure because no request finished; it counts as the most.
 TTFT: from arrival to the first token; e2e: to the last; TPOT: per token behind the first. Max/mean load: requests at the busiest server by those at the mean one, 1 = even.</p>`;
 }

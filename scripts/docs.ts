@@ -90,7 +90,7 @@ function errorsReference(): string {
     "|---|---|",
     "| 0 | The command did its work. |",
     "| 1 | An error, or a negative result, such as lines of a batch without an answer. |",
-    "| 2 | The command line is wrong, or the input that it names. |",
+    "| 2 | The command line is wrong; for some commands also a file that it names. Each code below has its exit status. |",
     "| 130, 143 | SIGINT or SIGTERM ended the command before its work was done. |",
     "",
     "`sluice check-server` also ends with 2 when it cannot check the server. `sluice dispatch` ends with 1, as the reference does, when",

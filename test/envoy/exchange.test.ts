@@ -112,7 +112,7 @@ describe.each(CONFIGURATIONS)("real Envoy 1.40, %s", (config, variant, options) 
       const id = `bytes-${config}-${size}`;
       const body = Buffer.alloc(size);
       for (let i = 0; i < size; i++) body[i] = i * 31 + (i >> 8);
-      // The simulator reads it, sees that it is no JSON and says so.
+      // The simulator reads it, sees that not valid JSON and says so.
       const answer = await ask(`${stack.url}/tokenize`, { method: "POST", headers: { "x-test-id": id }, body });
       expect(answer.status, answer.text.slice(0, 300)).toBe(400);
       expect(await seenBy(stack.sims, id)).toMatchObject([{ bodyLength: size, bodySha256: sha256(body) }]);

@@ -155,7 +155,7 @@ describe("why a request went where it went, of a running gateway", () => {
     expect([without, err]).toEqual([
       1,
       expect.stringMatching(
-        /^sluice: no full record is kept .*--decision-header is on\n {2}[A-Z_]+: docs\/reference\/errors\.md#[a-z_]+\n$/,
+        /^sluice: this decision has no full record\. .*x-sluice-explain: 1\n {2}[A-Z_]+: docs\/reference\/errors\.md#[a-z_]+\n$/,
       ),
     ]);
   });

@@ -22,7 +22,7 @@ describe("openBatchFiles", () => {
     await expect(h.open()).rejects.toMatchObject({
       code: "BATCH_INVALID",
       message: expect.stringMatching(
-        /in\.jsonl has 3 lines that cannot be sent; nothing was submitted.*\n {2}line 3: it is no JSON.*\n {2}line 4: url must be a path.*\n {2}line 5: custom_id "a" is that of line 1 already$/,
+        /in\.jsonl has 3 lines that cannot be sent; nothing was submitted.*\n {2}line 3: not valid JSON.*\n {2}line 4: url must be a path.*\n {2}line 5: custom_id "a" is that of line 1 already$/,
       ),
     });
     expect(existsSync(h.outputPath)).toBe(false);

@@ -17,7 +17,7 @@ describe("readBatchLine", () => {
     const line = (over: object): string =>
       JSON.stringify({ custom_id: "a", method: "POST", url: "/v1/x", body: {}, ...over });
     for (const [text, problem, customId] of [
-      ["{", /^it is no JSON: /, undefined],
+      ["{", /^not valid JSON: /, undefined],
       ["7", /must be a JSON object with custom_id, method, url and body/, undefined],
       [
         line({ custom_id: undefined, customID: "a" }),

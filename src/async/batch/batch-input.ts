@@ -33,7 +33,7 @@ export function readBatchLine(text: string): BatchLine | BadLine {
   try {
     value = JSON.parse(text);
   } catch (error) {
-    return { problem: `it is no JSON: ${messageOf(error)}` };
+    return { problem: `not valid JSON: ${messageOf(error)}` };
   }
   if (!isObject(value)) return { problem: "it must be a JSON object with custom_id, method, url and body" };
   const { custom_id: customId, method, url, body } = value;

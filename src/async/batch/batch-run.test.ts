@@ -114,7 +114,7 @@ describe("BatchRun", () => {
     expect(lines.filter(({ error }) => error !== null)).toEqual([
       expect.objectContaining({
         custom_id: null,
-        error: { code: "INVALID_LINE", message: expect.stringContaining("line 2: it is no JSON") },
+        error: { code: "INVALID_LINE", message: expect.stringContaining("line 2: not valid JSON") },
       }),
       expect.objectContaining({
         custom_id: "b",

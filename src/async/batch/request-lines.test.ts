@@ -53,7 +53,7 @@ describe("readRequestText", () => {
 
   it("says what is wrong with it", () => {
     for (const [text, problem] of [
-      ["{", /^it is no JSON: /],
+      ["{", /^not valid JSON: /],
       ["[]", /must be a JSON object/],
       ['{"payload":{},"deadlne":5}', /no member "deadlne", but id, .*; did you mean `deadline`\?$/],
       ['{"id":"a","paylod":{}}', /no member "paylod"; did you mean `payload`\?/],

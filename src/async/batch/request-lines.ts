@@ -39,7 +39,7 @@ export function readRequestText(text: string, defaults: RequestDefaults): Submit
   try {
     value = JSON.parse(text);
   } catch (error) {
-    throw invalid(`it is no JSON: ${messageOf(error)}`);
+    throw invalid(`not valid JSON: ${messageOf(error)}`);
   }
   if (!isObject(value)) throw invalid("it must be a JSON object: a payload, or a request with a payload in it");
   if (!isObject(value["payload"])) {

@@ -55,7 +55,17 @@ export function explainSyntax(text: string, error: YAMLError, lineOf: (offset: n
     if (message.endsWith("at node end"))
       return { offset: from, problem: `${wordAt(text, from)} follows a value that is already complete` };
   }
+  if (code === "BLOCK_AS_IMPLICIT_KEY" && !/:(?:\s|$)/.test(lineFrom(text, from))) {
+    // A plain value runs on in the deeper lines below it, so the second colon is on one of those.
+    const next = from + lineFrom(text, from).length;
+    return { offset: next + text.slice(next).search(/\S|$/), problem: EXPLAINED["BAD_INDENT"]! };
+  }
   return { offset: from, problem: EXPLAINED[code] ?? message };
+}
+
+/** The rest of a line. */
+function lineFrom(text: string, offset: number): string {
+  return /^[^\r\n]*/.exec(text.slice(offset))![0];
 }
 
 function unclosedQuote(text: string, offset: number, lineOf: (offset: number) => number): SyntaxProblem {

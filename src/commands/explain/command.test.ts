@@ -81,7 +81,7 @@ describe("sluice explain", () => {
   it("prints a full record as it was received, or says how to have one", async () => {
     const url = await start();
     expect(await run("2", "--full", "--admin", url)).toBe('{"full":{"now":0.1}}\n');
-    expect(await failure("1", "--full", "--admin", url)).toMatch(/no full record .*--full-records-every/);
+    expect(await failure("1", "--full", "--admin", url)).toMatch(/no full record\..*--full-records-every/);
   });
 
   it("prints all full records as lines, or says how to have some", async () => {
@@ -92,7 +92,7 @@ describe("sluice explain", () => {
     await admin?.close();
     const none = await start({ fullDecisions: () => [] });
     expect(await failure("--all", "--full", "--admin", none)).toMatch(
-      /^no decision is kept in full: .*--full-records-every/,
+      /^no decision has a full record\. Start .*--full-records-every/,
     );
     await admin?.close();
     // A version without the list of full records answers with the other one.

@@ -57,8 +57,7 @@ export async function askAdmin(access: AdminAccess, path: string): Promise<Admin
   if (origins.length === 1) throw nobody!;
   throw new SluiceError(
     "ADMIN_UNREACHABLE",
-    `no admin port answers at ${origins.join(" or ")}; name its address with --admin, or start one: it is what ` +
-      "sluice epp opens by --metrics-port and sluice gateway by --admin",
+    `no admin port answers at ${origins.join(" or ")}; start sluice gateway or sluice epp, or name the address of the admin port with --admin`,
   );
 }
 
@@ -215,7 +214,7 @@ export async function fullDecisions(access: AdminAccess): Promise<string> {
   if (value.length > 0) return text;
   throw new SluiceError(
     "DECISION_UNKNOWN",
-    "no decision is kept in full: one of every so many is (--full-records-every), and those whose request asks with x-sluice-explain: 1 where --decision-header is on",
+    "no decision has a full record. Start the process with --full-records-every 1 and send a request; or start it with --decision-header and send a request with x-sluice-explain: 1",
   );
 }
 

@@ -122,7 +122,7 @@ export function envelopeSchema(registry: PluginRegistry) {
       const reason =
         (notYet && `is not supported yet: ${notYet}`) ??
         (noMore && `is not supported any more: ${noMore}`) ??
-        `is not registered${didYouMean(type, near) || `; the nearest are ${nearestFew(type, known, NEAREST).join(", ")}, and docs/reference/plugins.md lists all; a type of your own takes a \`module\``}`;
+        `is not registered${didYouMean(type, near) || `; the nearest are ${nearestFew(type, known, NEAREST).join(", ")}, and docs/reference/plugins.md lists all; for a type of your own, add \`module\`, the path of its file`}`;
       context.addIssue({ code: "custom", message: `plugin type ${type} ${reason}` });
     },
   );

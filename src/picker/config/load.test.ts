@@ -512,7 +512,7 @@ schedulingProfiles:
 `,
       [
         "c.yaml:4:4: plugins[0].type: plugin type queue-score is not registered; did you mean `queue-scorer`?",
-        "c.yaml:5:16: plugins[1].type: plugin type astrology is not registered; the nearest are cost-hook, hot-scorer, hot-producer, and docs/reference/plugins.md lists all; a type of your own takes a `module`",
+        "c.yaml:5:16: plugins[1].type: plugin type astrology is not registered; the nearest are cost-hook, hot-scorer, hot-producer, and docs/reference/plugins.md lists all; for a type of your own, add `module`, the path of its file",
         "c.yaml:6:41: plugins[2].parameters.maxNumOfEndpoint: failed to create plugin max-score-picker (type: max-score-picker): unknown key `maxNumOfEndpoint`; did you mean `maxNumOfEndpoints`?",
         "c.yaml:9:59: schedulingProfiles[0].plugins[2].pluginRef: this entry of the profile is missing a pluginRef",
         "c.yaml:9:73: schedulingProfiles[0].plugins[3].pluginRef: schedulingProfiles[p] references undefined plugin ghost",

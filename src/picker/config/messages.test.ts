@@ -52,7 +52,7 @@ describe("what the author of a configuration is told (scheduling 4.4)", () => {
     [
       "type not registered, nothing like it",
       `${HEAD}plugins:\n- type: astrology\n`,
-      `${ONE}c.yaml:4:3: plugins[0].type: plugin type astrology is not registered; the nearest are cost-hook, hot-scorer, hot-producer, and docs/reference/plugins.md lists all; a type of your own takes a \`module\``,
+      `${ONE}c.yaml:4:3: plugins[0].type: plugin type astrology is not registered; the nearest are cost-hook, hot-scorer, hot-producer, and docs/reference/plugins.md lists all; for a type of your own, add \`module\`, the path of its file`,
     ],
     [
       "S-59: unknown parameter",

@@ -121,22 +121,38 @@ function leadReason(
   rival: RecordedCandidate,
   digits: number,
 ): string {
-  const leads = scorers.map(({ name, weight }, at) => ({
+  const leads: readonly Lead[] = scorers.map(({ name, weight }, at) => ({
     name,
     lead: ((pick.scores[at] ?? 0) - (rival.scores[at] ?? 0)) * weight,
   }));
-  const counts = ({ lead }: { readonly lead: number }): boolean => Math.abs(lead) >= 0.5 * 10 ** -digits;
+  const counts = ({ lead }: Lead): boolean => Math.abs(lead) >= 0.5 * 10 ** -digits;
   const first = leads.reduce((a, b) => (b.lead > a.lead ? b : a));
   const against = leads.filter((one) => one.lead < 0 && counts(one));
+  const further = leads.filter((one) => one !== first && one.lead > 0 && counts(one));
   if (against.length > 0) {
-    const back = -against.reduce((sum, { lead }) => sum + lead, 0);
-    const who = against.length === 1 ? against[0]!.name : counted(against.length, "other scorer");
-    return `${first.name} put it ${points(first.lead, digits)} ahead, ${who} took ${points(back, digits)} of it back`;
+    // All parts of the lead, so that the reader can add them up.
+    const parts = [`${first.name} put it ${points(first.lead, digits)} ahead`];
+    if (further.length > 0) parts.push(`${namesOf(further)} ${sumOf(further, digits)} more`);
+    return `${parts.join(", ")}, ${namesOf(against)} took ${sumOf(against, digits)} back`;
   }
   const lead = pick.total - rival.total;
-  if (leads.filter((one) => one.lead > 0 && counts(one)).length < 2) return `all of the lead came from ${first.name}`;
+  if (further.length === 0) return `all of the lead came from ${first.name}`;
   const part = first.lead * 2 > lead ? "most" : "the largest part";
   return `${part} of the lead, ${points(first.lead, digits)} of ${points(lead, digits)}, came from ${first.name}`;
+}
+
+/** What one scorer adds to the lead; below 0 = takes from it. */
+interface Lead {
+  readonly name: string;
+  readonly lead: number;
+}
+
+function namesOf(leads: readonly Lead[]): string {
+  return leads.length === 1 ? leads[0]!.name : counted(leads.length, "other scorer");
+}
+
+function sumOf(leads: readonly Lead[], digits: number): string {
+  return points(Math.abs(leads.reduce((sum, { lead }) => sum + lead, 0)), digits);
 }
 
 function sentenceEnd(text: string): string {

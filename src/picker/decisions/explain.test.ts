@@ -98,7 +98,7 @@ describe("explanation of a decision", () => {
     const b = (...scores: number[]) => candidate("b", scores, W);
     expect(reason([a(1, 1), b(0.5, 1)])).toContain("; all of the lead came from queue-scorer.");
     expect(reason([a(0.5, 1), b(1, 0.25)])).toContain(
-      "; prefix-cache-scorer put it 2.25 ahead, queue-scorer took 1.00 of it back.",
+      "; prefix-cache-scorer put it 2.25 ahead, queue-scorer took 1.00 back.",
     );
     expect(reason([a(1, 1), b(1, 0.9999)])).toBe(
       "5.0000 points against 4.9997 of the next, default/b; all of the lead came from prefix-cache-scorer.",
@@ -109,7 +109,10 @@ describe("explanation of a decision", () => {
       "the largest part of the lead, 0.50 of 1.25, came from x.",
     );
     expect(reason([candidate("a", [0.9, 0, 0], three), candidate("b", [0, 0.2, 0.1], three)], { scorers })).toContain(
-      "x put it 0.90 ahead, 2 other scorers took 0.30 of it back.",
+      "x put it 0.90 ahead, 2 other scorers took 0.30 back.",
+    );
+    expect(reason([candidate("a", [0.9, 0.3, 0], three), candidate("b", [0, 0, 0.2], three)], { scorers })).toBe(
+      "1.20 points against 0.20 of the next, default/b; x put it 0.90 ahead, y 0.30 more, z took 0.20 back.",
     );
   });
 

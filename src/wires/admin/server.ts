@@ -31,7 +31,7 @@ const PATHS =
   "/metrics /healthz /ready /debug/endpoints /debug/decisions /debug/decisions/ID /debug/plugins/state /debug/models /debug/pprof/";
 
 const NO_FULL_RECORD =
-  "no full record is kept of this decision; one is made of every so many decisions (--full-records-every), and of those whose request asks with x-sluice-explain: 1 where --decision-header is on";
+  "this decision has no full record. Start the process with --full-records-every 1 and send the request again; or start it with --decision-header and send the request with x-sluice-explain: 1";
 
 /**
  * Serves `/metrics`, `/debug/...`, health and the page.

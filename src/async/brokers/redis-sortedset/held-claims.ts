@@ -29,6 +29,8 @@ export class HeldClaims {
   readonly #server: QueueServer;
   readonly #settings: RedisSortedSetSettings;
   readonly #lost: LostAnswers;
+  /** Claims whose loss was reported when the call that puts them back failed. That call may have taken effect. */
+  readonly #reported = new WeakSet<Claim>();
 
   constructor(server: QueueServer, settings: RedisSortedSetSettings, lost: LostAnswers) {
     this.#server = server;
@@ -134,12 +136,22 @@ export class HeldClaims {
   }
 
   async #reinstate(redis: Redis, claims: readonly Claim[]): Promise<readonly Reinstated[]> {
-    const outcomes = await reinstate(redis, claims, this.#settings);
-    const counts = new Map<QueueSettings, number>();
-    for (const [i, { queue }] of claims.entries())
-      if (outcomes[i] === "reinstated") counts.set(queue, (counts.get(queue) ?? 0) + 1);
-    for (const [queue, count] of counts) this.#server.events?.forgotten(queue, count);
+    let outcomes: readonly Reinstated[];
+    try {
+      outcomes = await reinstate(redis, claims, this.#settings);
+    } catch (error) {
+      this.#report(claims.filter((claim) => !this.#reported.has(claim)));
+      for (const claim of claims) this.#reported.add(claim);
+      throw error;
+    }
+    this.#report(claims.filter((claim, i) => outcomes[i] === "reinstated" && !this.#reported.delete(claim)));
     return outcomes;
+  }
+
+  #report(forgotten: readonly Claim[]): void {
+    const counts = new Map<QueueSettings, number>();
+    for (const { queue } of forgotten) counts.set(queue, (counts.get(queue) ?? 0) + 1);
+    for (const [queue, count] of counts) this.#server.events?.forgotten(queue, count);
   }
 }
 
@@ -166,6 +178,8 @@ async function reinstate(
       args.push(first(queue.name), id, entry, String(request.deadline), request.id, routing.requestToken);
       volume += entry.length;
     }
+    // Also when the answer of this call is lost: the store does not know these claims, so one that is there later was put back.
+    for (const claim of claims.slice(from, end)) claim.recovered = true;
     let answers: readonly (number | string)[];
     try {
       answers = (await redis.run(REINSTATE, keys, args)) as typeof answers;
@@ -173,11 +187,7 @@ async function reinstate(
       if (from === 0) throw error;
       return [...outcomes, ...claims.slice(from).map(() => ({ failed: String(error) }))];
     }
-    for (let i = from; i < end; i++) {
-      const outcome = outcomeOf(answers[i - from]!);
-      if (outcome === "reinstated") claims[i]!.recovered = true;
-      outcomes.push(outcome);
-    }
+    for (let i = from; i < end; i++) outcomes.push(outcomeOf(answers[i - from]!));
   }
   return outcomes;
 }

@@ -43,8 +43,7 @@ const PROJECTS: TestProjectConfiguration[] = [
 ];
 
 const LANES = {
-  // Unit tests are bound by the processor; Vitest would leave one core idle.
-  unit: { ...COMMON, include: UNIT, exclude: LONG_FORMS, maxWorkers: "100%" },
+  unit: { ...COMMON, include: UNIT, exclude: LONG_FORMS },
   parts: { projects: PROJECTS, globalSetup: "test/support/compiled.ts" },
   soak: {
     ...{ ...COMMON, include: [...PARTS, "src/**/*.prop.test.ts"], exclude: [] },

@@ -59,7 +59,8 @@ describe("a study", () => {
       signal: ending.signal,
       onProgress: ({ done }) => done === 3 && ending.abort(),
     });
-    expect(study.runs.length).toBe(4);
+    // The fourth run has begun: it ends in the same slice of time, or the abort cuts it.
+    expect([3, 4]).toContain(study.runs.length);
     expect(study.speed).toBeUndefined();
     for (const { requests, finished } of study.runs) expect(finished).toBe(requests);
   });

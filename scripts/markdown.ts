@@ -1,5 +1,3 @@
-/** The text of a Markdown file without its code. */
-
 /** The text with empty lines in place of fenced blocks and HTML comments, so that line numbers stay. */
 export function withoutBlocks(text: string): string {
   const blank = (part: string): string => part.replace(/[^\n]/g, "");

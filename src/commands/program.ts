@@ -1,7 +1,7 @@
 /** The command line of `sluice`. `main.ts` loads this file after its check of the Node.js version. */
 import { Command, CommanderError } from "commander";
 import { errorRow } from "../base/inference/error-codes/table.ts";
-import { SluiceError } from "../base/inference/errors.ts";
+import { ERRORS_PAGE, SluiceError } from "../base/inference/errors.ts";
 import { VERSION } from "../base/process/version.ts";
 import { checkServerCommand } from "./check-server/command.ts";
 import { explainConfigCommand, migrateConfigCommand, validateCommand } from "./config/command.ts";
@@ -15,8 +15,6 @@ import { gatewayCommand } from "./gateway/command.ts";
 import { simCommand } from "./sim/command.ts";
 import { simulateCommand } from "./simulate/command.ts";
 
-/** The page lies in the repository and in the package. */
-const ERRORS_PAGE = "docs/reference/errors.md";
 const EXIT_STATUSES = `
 Exit status: 0 = success, 1 = an error, 2 = a wrong command line or wrong input, 130 or 143 = a signal ended the work.
 ${ERRORS_PAGE} lists the cause and the remedy of every error.`;

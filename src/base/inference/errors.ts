@@ -1,5 +1,8 @@
 import type { SluiceErrorCode } from "./error-codes/table.ts";
 
+/** The page with the cause and the remedy of every error: its path in the repository and in the package. */
+export const ERRORS_PAGE = "docs/reference/errors.md";
+
 /** Where in a file something is wrong: both 1-based. */
 export interface Position {
   readonly file: string;

@@ -1,4 +1,5 @@
 import { setImmediate as turn } from "node:timers/promises";
+import type { Clock } from "../../base/clock/clock.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { realClock } from "../../base/clock/real.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
@@ -268,26 +269,31 @@ interface PlayOptions {
   readonly signal?: AbortSignal | undefined;
   /** Called at every turn, and at the end. @param seconds of real time that the run has taken so far */
   onTurn?(seconds: number): void;
+  /** Real time; default `realClock`. */
+  readonly clock?: Pick<Clock, "now"> | undefined;
 }
 
 /**
  * Simulates a whole run in slices: other work of the process runs between them. Closes the run.
  * @returns seconds of real time of the run alone; undefined when it was interrupted
  */
-export async function play(run: Run, { signal, onTurn }: PlayOptions = {}): Promise<number | undefined> {
+export async function play(
+  run: Run,
+  { signal, onTurn, clock = realClock }: PlayOptions = {},
+): Promise<number | undefined> {
   try {
     let busy = 0;
-    let turned = realClock.now();
+    let turned = clock.now();
     for (let more = true; more; ) {
       more = run.advance();
-      const now = realClock.now();
+      const now = clock.now();
       if (now - turned < TURN_MS && more) continue;
       busy += now - turned;
       onTurn?.(busy / 1000);
       // Also after the last slice: runs may be short and many.
       await turn();
       if (signal?.aborted && more) return undefined;
-      turned = realClock.now();
+      turned = clock.now();
     }
     return busy / 1000;
   } finally {

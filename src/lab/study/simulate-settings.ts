@@ -131,7 +131,7 @@ export function planSize({ workloads, policies, seeds }: StudyPlan): PlanSize {
   if (requests > MAX_REQUESTS)
     throw new SluiceError(
       "FLAG_VALUE",
-      `this study has about ${grouped(requests)} requests, more than the ${grouped(MAX_REQUESTS)} of one study; ` +
+      `this study has about ${grouped(requests)} requests, and one study may have ${grouped(MAX_REQUESTS)}; ` +
         "give fewer of --rate, --seeds and --policy, or a shorter --duration",
     );
   return { runs: expected.length * times, requests };

@@ -1,3 +1,4 @@
+import type { Clock } from "../../base/clock/clock.ts";
 import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
@@ -51,6 +52,8 @@ export interface StudyOptions {
   onProgress?(progress: StudyProgress): void;
   /** Ends the study with the runs that are finished. */
   readonly signal?: AbortSignal;
+  /** Real time, for progress and speed; default `realClock`. */
+  readonly clock?: Pick<Clock, "now">;
 }
 
 /** One run of the plan. */
@@ -80,7 +83,7 @@ export async function runStudy(plan: StudyPlan, options: StudyOptions = {}): Pro
   let requests = 0;
   let seconds = 0;
   for (const one of planned) {
-    const ended = await played(one, plan.samples, options.signal, (share, more, busy) =>
+    const ended = await played(one, plan.samples, options, (share, more, busy) =>
       options.onProgress?.({
         done: runs.length,
         total: planned.length,
@@ -160,13 +163,13 @@ const SPEED_REQUESTS = 20_000;
 async function played(
   planned: PlannedRun,
   samples: boolean,
-  signal: AbortSignal | undefined,
+  { signal, clock }: StudyOptions,
   onProgress: (share: number, requests: number, seconds: number) => void,
 ): Promise<{ readonly result: RunResult; readonly requests: number } | undefined> {
   const { workload, rate, policy, config, seed } = planned;
   const decides: Decides = config === undefined ? { rule: policy.rule!() } : { config };
   const run = new Run({ ...runOptions(workload, rate, seed), decides, samples });
-  const seconds = await play(run, { signal, onTurn: (busy) => onProgress(run.share, run.requests, busy) });
+  const seconds = await play(run, { signal, clock, onTurn: (busy) => onProgress(run.share, run.requests, busy) });
   if (seconds === undefined) return undefined;
   const named = { workload: workload.definition.name, rate, policy: policy.name };
   return { result: { ...named, ...run.figures(), seconds }, requests: run.requests };

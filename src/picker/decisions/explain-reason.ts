@@ -72,7 +72,7 @@ function pickReason(record: DecisionRecord, pick: RecordedCandidate): string {
   if (record.pickerByChance) return chanceReason(record, pick, left);
   if (scorers.length === 0)
     return tied > 1
-      ? `all scorers rated ${among} alike, and chance decided.`
+      ? `none of ${among} had a score, and chance decided.`
       : `${picker} chose among ${among} without scores.`;
   if (tied > 1) return `${tied} of ${among} shared the best total, ${points(pick.total)}, and chance decided.`;
   const rival = best(top.slice(1));

@@ -133,9 +133,7 @@ describe("explanation of a decision", () => {
     expect(reason(unscored, { scorers: [], picker: "round-robin-picker" })).toBe(
       "round-robin-picker chose among 2 candidates without scores.",
     );
-    expect(reason(unscored, { scorers: [], tied: 2 })).toBe(
-      "all scorers rated 2 candidates alike, and chance decided.",
-    );
+    expect(reason(unscored, { scorers: [], tied: 2 })).toBe("none of 2 candidates had a score, and chance decided.");
   });
 
   it("gives a picker that draws its chances, and no lead", () => {

@@ -1,5 +1,6 @@
 import { STATUS_CODES } from "node:http";
 import { type Random, uuidFrom } from "../../base/clock/random.ts";
+import { ERRORS_PAGE } from "../../base/inference/errors.ts";
 import { HEADER, type HeaderList } from "../../base/inference/headers.ts";
 import type { OutcomeReason, Rejection } from "../../base/inference/outcomes.ts";
 import type { BadRequest } from "./bad-request.ts";
@@ -29,7 +30,6 @@ function typeOf(status: number): string {
   return status < 500 ? "invalid_request_error" : "server_error";
 }
 
-const ERRORS_PAGE = "docs/reference/errors.md";
 /** The heading of that page for requests that opened no exchange. */
 const BAD_HTTP = "bad-http-requests";
 
@@ -41,15 +41,20 @@ function errorJson(message: string, type: string, code: number, anchor: string):
   return JSON.stringify({ error: { message, type, param: null, code, help: `${ERRORS_PAGE}#${anchor}` } });
 }
 
-function localAnswer(
-  status: number,
-  slug: string,
-  anchor: string,
-  message: string,
-  type: string,
-  requestId: string,
-  more: readonly string[],
-): LocalAnswer {
+interface Answer {
+  readonly status: number;
+  /** The value of `x-gateway-error`. */
+  readonly slug: string;
+  /** The heading of the errors page. */
+  readonly anchor: string;
+  readonly message: string;
+  readonly type: string;
+  readonly requestId: string;
+  /** Further headers: name, value, name, value. */
+  readonly more: readonly string[];
+}
+
+function localAnswer({ status, slug, anchor, message, type, requestId, more }: Answer): LocalAnswer {
   const body = Buffer.from(errorJson(message, type, status, anchor));
   const headers = [
     "content-type",
@@ -77,13 +82,15 @@ export function rejectionSlug(rejection: Rejection): string {
 export function rejectionAnswer(rejection: Rejection, requestId: string, more?: HeaderList): LocalAnswer {
   const { reason, status } = rejection;
   const type = TYPES[reason] ?? typeOf(status);
+  const slug = rejectionSlug(rejection);
   const headers = [...(rejection.droppedHeader ?? []), ...(more === undefined ? [] : flat(more))];
-  return localAnswer(status, rejectionSlug(rejection), reason, rejection.plain, type, requestId, headers);
+  return localAnswer({ status, slug, anchor: reason, message: rejection.plain, type, requestId, more: headers });
 }
 
 /** The answer to a request that opened no exchange. @param requestId see `requestIdOf` */
 export function badRequestAnswer(bad: BadRequest, requestId: string): LocalAnswer {
-  return localAnswer(bad.status, bad.slug, BAD_HTTP, bad.message, typeOf(bad.status), requestId, []);
+  const { status, slug, message } = bad;
+  return localAnswer({ status, slug, anchor: BAD_HTTP, message, type: typeOf(status), requestId, more: [] });
 }
 
 /**

@@ -8,11 +8,12 @@ import { HeldClaims } from "./held-claims.ts";
 import { LostAnswers } from "./lost-answers.ts";
 import { REINSTATE, REINSTATED, RENEW } from "./scripts.ts";
 import type { QueueServer } from "./server.ts";
+import { MOST_BYTES } from "./settle-batch.ts";
 
 const q = queueOf("q");
 
-function claimOf(id: string): Claim {
-  const entry = JSON.stringify({ internal: {}, request_kind: "redis", data: { id, deadline: 9, payload: {} } });
+function claimOf(id: string, text = ""): Claim {
+  const entry = JSON.stringify({ internal: {}, request_kind: "redis", data: { id, deadline: 9, payload: { text } } });
   return { id, queue: q, message: readEntry(entry, q), cancelled: false, publishedAt: Number.NaN, lost: false };
 }
 
@@ -21,11 +22,11 @@ function emptied(answers: (number[] | Error)[]): { readonly held: HeldClaims; re
   const reported: number[] = [];
   let there = 0;
   const run = async (script: unknown, _keys: unknown, args: readonly string[]): Promise<unknown> => {
-    const claims = (args.length - 1) / 2;
-    if (script === RENEW) return [0, ...Array.from({ length: claims - there }, (_, i) => i)];
+    // A claim has two arguments of RENEW, and six of REINSTATE.
+    if (script === RENEW) return [0, ...Array.from({ length: (args.length - 1) / 2 - there }, (_, i) => there + i)];
     expect(script).toBe(REINSTATE);
     const answer = answers.shift()!;
-    there = claims;
+    there += (args.length - 2) / 6;
     if (answer instanceof Error) throw answer;
     return answer;
   };
@@ -52,5 +53,18 @@ describe("claims that the store has lost", () => {
     expect(await held.renew(claims)).toEqual([]);
     expect(claims.map(({ recovered }) => recovered)).toEqual([true, true]);
     expect(reported).toEqual([2]);
+  });
+
+  it("are recovered and reported once, also when the answer of a later call is lost", async () => {
+    const long = "x".repeat(MOST_BYTES);
+    const claims = [claimOf("a", long), claimOf("b", long), claimOf("c", long)];
+    const { held, reported } = emptied([[REINSTATED], new Error("the connection broke"), [REINSTATED]]);
+    await expect(held.renew(claims)).rejects.toThrow("cannot be made again: Error: the connection broke");
+    expect(claims.map(({ recovered }) => recovered ?? false)).toEqual([true, true, false]);
+    // The first and the second: the third was not sent.
+    expect(reported).toEqual([2]);
+    expect(await held.renew(claims)).toEqual([]);
+    expect(claims.map(({ recovered }) => recovered)).toEqual([true, true, true]);
+    expect(reported).toEqual([2, 1]);
   });
 });

@@ -21,15 +21,21 @@ import {
 import type { QueueServer } from "./server.ts";
 import { MOST_BYTES, SettleBatch } from "./settle-batch.ts";
 
-/** The outcome of a claim that the store had lost. `{ failed }`: unchanged, with the server's reason. */
-type Reinstated = "reinstated" | "taken" | "answered" | { readonly failed: string };
+/** The outcome of a claim that the store had lost. */
+type Reinstated = "reinstated" | "taken" | "answered" | NotReinstated;
+
+interface NotReinstated {
+  readonly failed: string;
+  /** Whether the store may have put the claim back: the answer of the call was lost. */
+  readonly unknown: boolean;
+}
 
 /** Renews and settles the claims of this process, and first puts back the claims that the store has lost. */
 export class HeldClaims {
   readonly #server: QueueServer;
   readonly #settings: RedisSortedSetSettings;
   readonly #lost: LostAnswers;
-  /** Claims whose loss was reported when the call that puts them back failed. That call may have taken effect. */
+  /** Claims whose loss was reported when the answer of the call that puts them back was lost. */
   readonly #reported = new WeakSet<Claim>();
 
   constructor(server: QueueServer, settings: RedisSortedSetSettings, lost: LostAnswers) {
@@ -135,16 +141,19 @@ export class HeldClaims {
     }
   }
 
+  /** @throws the error of the first call */
   async #reinstate(redis: Redis, claims: readonly Claim[]): Promise<readonly Reinstated[]> {
-    let outcomes: readonly Reinstated[];
-    try {
-      outcomes = await reinstate(redis, claims, this.#settings);
-    } catch (error) {
-      this.#report(claims.filter((claim) => !this.#reported.has(claim)));
-      for (const claim of claims) this.#reported.add(claim);
-      throw error;
+    const { outcomes, error } = await reinstate(redis, claims, this.#settings);
+    const forgotten: Claim[] = [];
+    for (const [i, claim] of claims.entries()) {
+      const outcome = outcomes[i]!;
+      const unknown = typeof outcome === "object" && outcome.unknown;
+      if ((unknown || outcome === "reinstated") && !this.#reported.has(claim)) forgotten.push(claim);
+      if (unknown) this.#reported.add(claim);
+      else this.#reported.delete(claim);
     }
-    this.#report(claims.filter((claim, i) => outcomes[i] === "reinstated" && !this.#reported.delete(claim)));
+    this.#report(forgotten);
+    if (error !== undefined) throw error;
     return outcomes;
   }
 
@@ -157,14 +166,13 @@ export class HeldClaims {
 
 /**
  * Puts back claims that the store has lost, and marks them as recovered (store-state.lua). Repeating it is safe.
- * @returns one outcome per claim, in order; when a call fails, the outcomes of later calls are failures
- * @throws SluiceError of the connection when the first call fails
+ * @returns one outcome per claim, in order; after a call that failed, all are failures. `error`: when it was the first call
  */
 async function reinstate(
   redis: Redis,
   claims: readonly Claim[],
   { retryQueueName, leases }: RedisSortedSetSettings,
-): Promise<readonly Reinstated[]> {
+): Promise<{ readonly outcomes: readonly Reinstated[]; readonly error?: unknown }> {
   const outcomes: Reinstated[] = [];
   while (outcomes.length < claims.length) {
     const from = outcomes.length;
@@ -184,12 +192,13 @@ async function reinstate(
     try {
       answers = (await redis.run(REINSTATE, keys, args)) as typeof answers;
     } catch (error) {
-      if (from === 0) throw error;
-      return [...outcomes, ...claims.slice(from).map(() => ({ failed: String(error) }))];
+      const failed = String(error);
+      for (let i = from; i < claims.length; i++) outcomes.push({ failed, unknown: i < end });
+      return from === 0 ? { outcomes, error } : { outcomes };
     }
     for (let i = from; i < end; i++) outcomes.push(outcomeOf(answers[i - from]!));
   }
-  return outcomes;
+  return { outcomes };
 }
 
 function outcomeOf(answer: number | string): Reinstated {
@@ -201,7 +210,7 @@ function outcomeOf(answer: number | string): Reinstated {
     case HAS_ANSWER:
       return "answered";
     default:
-      return { failed: String(answer) };
+      return { failed: String(answer), unknown: false };
   }
 }
 

@@ -38,12 +38,14 @@ const REFUSALS: Readonly<Record<OutcomeReason, string>> = {
   too_large:
     "The body is larger than the limit. Send less, or raise the limit; [bodies.md](../operate/bodies.md) has the flags.",
   saturated:
-    "The endpoints are saturated beyond the limit for the priority or the criticality of the request. Try again later, add endpoints, or raise the priority.",
+    "The endpoints are saturated beyond the limit for the priority or the criticality of the request, or the queue of its priority is full. Try again later, add endpoints, or raise the priority.",
   no_target:
     "Endpoints exist, and the filters of the profile leave none of them for this request. `sluice explain` names the filter. Try again later, or correct the configuration.",
   denied:
     "A plugin refused the request; the detail is the sentence of the plugin. The plugin decides what the client can do.",
   evicted: "Flow control ended the request before its answer was complete. Send the request again later.",
+  ttl_expired:
+    "The request waited in a queue of flow control, and the endpoints had no room for it in time. Send it again later, add endpoints, or raise `defaultRequestTTL`.",
   internal:
     "A plugin failed, or the picker has a fault; the detail has the message of the error. The log has it too. Report it if no plugin of yours is involved.",
   not_supported: "The proxy processes bodies in a mode that the picker refuses. Configure `FULL_DUPLEX_STREAMED`.",
@@ -55,6 +57,8 @@ const REFUSALS: Readonly<Record<OutcomeReason, string>> = {
     "The picker found no endpoint in time, or the model server did not begin its answer in time. Look at the load of the endpoint, or raise the timeout.",
   no_endpoints:
     "The pool has no endpoint that is ready. Check the endpoints file or the pods of the pool; the admin page has the state of each endpoint.",
+  context_cancelled:
+    "The client left while its request waited in a queue of flow control, and no one reads this answer.",
   shutting_down: "The process drains and takes no new request. Send the request again: another replica answers it.",
 };
 

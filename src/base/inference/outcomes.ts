@@ -18,12 +18,14 @@ export const OUTCOMES = {
   no_target: { status: 429, code: "ResourceExhausted", dropped: "rejected-saturated" },
   denied: { status: 429, code: "ResourceExhausted" },
   evicted: { status: 429, code: "ResourceExhausted", dropped: "evicted" },
+  ttl_expired: { status: 429, code: "ResourceExhausted", dropped: "rejected-ttl-expired" },
   internal: { status: 500, code: "Internal" },
   not_supported: { status: 501, code: "NotImplemented" },
   upstream_connect: { status: 503, code: "ServiceUnavailable" },
   upstream_reset: { status: 502, code: "BadGateway" },
   upstream_timeout: { status: 504, code: "GatewayTimeout" },
   no_endpoints: { status: 503, code: "ServiceUnavailable", dropped: "rejected-no-endpoints" },
+  context_cancelled: { status: 503, code: "ServiceUnavailable", dropped: "rejected-context-cancelled" },
   shutting_down: { status: 503, code: "ServiceUnavailable", dropped: "rejected-shutting-down" },
 } as const satisfies Record<string, OutcomeRow>;
 

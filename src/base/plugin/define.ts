@@ -93,6 +93,12 @@ export const defineAdmitter = define("admitter");
 export const defineRequestHeaderProcessor = define("request-header-processor");
 /** Defines a saturation detector. */
 export const defineSaturationDetector = define("saturation-detector");
+/** Defines an ordering policy: which request of a queue leaves first. */
+export const defineOrderingPolicy = define("ordering-policy");
+/** Defines a fairness policy: which flow of a band is served next. */
+export const defineFairnessPolicy = define("fairness-policy");
+/** Defines a usage limit policy: how much of the pool each priority may use. */
+export const defineUsageLimitPolicy = define("usage-limit-policy");
 /** Defines a discovery: the source of endpoints where there is no Kubernetes. */
 export const defineDiscovery = define("discovery");
 /** Defines a parser: reads the bodies of one family of APIs. */

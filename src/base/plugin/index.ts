@@ -5,7 +5,9 @@ export {
   defineAdmitter,
   defineDecider,
   defineDiscovery,
+  defineFairnessPolicy,
   defineFilter,
+  defineOrderingPolicy,
   defineParser,
   definePicker,
   defineProducer,
@@ -15,6 +17,7 @@ export {
   defineSaturationDetector,
   defineScorer,
   defineScreener,
+  defineUsageLimitPolicy,
   duration,
 } from "./define.ts";
 export * from "./gate.ts";

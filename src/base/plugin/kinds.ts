@@ -1,7 +1,6 @@
 import type { z } from "zod";
 import type { Clock } from "../clock/clock.ts";
 import type { Random } from "../clock/random.ts";
-import type { Endpoint } from "../inference/endpoint.ts";
 import type { Logger } from "../telemetry/logger.ts";
 import type {
   Admitter,
@@ -15,10 +14,12 @@ import type {
   Screener,
 } from "./decision-kinds.ts";
 import type { RequestHook, RequestParser } from "./exchange-kinds.ts";
+import type { FairnessPolicy, OrderingPolicy, SaturationDetector, UsageLimitPolicy } from "./flow-kinds.ts";
 import type { DataKey } from "./keys.ts";
 
 export type * from "./decision-kinds.ts";
 export type * from "./exchange-kinds.ts";
+export type * from "./flow-kinds.ts";
 
 /** The context in which a plugin instance is made. */
 export interface PluginContext {
@@ -33,15 +34,6 @@ export interface PluginContext {
    * @throws SluiceError PLUGIN_UNKNOWN when there is none of that name and kind
    */
   plugin<K extends PluginKind>(name: string, kind: K): PluginKinds[K];
-}
-
-/** Maps endpoints to a load figure; 1 and above means saturated. An empty set is saturated. */
-export interface SaturationDetector {
-  saturation(endpoints: readonly Endpoint[], now: number): number;
-  /**
-   * Endpoints that the detector could not judge at its last measurement, for want of fresh metrics. Absent where it needs none.
-   */
-  readonly staleEndpoints?: number;
 }
 
 /** Finds endpoints; made and run by `picker/core`. */
@@ -79,6 +71,9 @@ export interface PluginKinds {
   admitter: Admitter;
   "request-header-processor": RequestHeaderProcessor;
   "saturation-detector": SaturationDetector;
+  "ordering-policy": OrderingPolicy;
+  "fairness-policy": FairnessPolicy;
+  "usage-limit-policy": UsageLimitPolicy;
   discovery: Discovery;
   parser: RequestParser;
   "request-hook": RequestHook;

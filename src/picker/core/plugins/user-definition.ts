@@ -18,7 +18,10 @@ const METHODS: Readonly<Partial<Record<PluginKind, Methods>>> = {
   screener: { needed: ["screen"] },
   admitter: { needed: ["admit"] },
   "request-header-processor": { needed: ["process"] },
-  "saturation-detector": { needed: ["saturation"] },
+  "saturation-detector": { needed: ["saturation"], optional: ["expected"] },
+  "ordering-policy": { needed: ["rank"] },
+  "fairness-policy": { needed: ["choice"], optional: ["ended"] },
+  "usage-limit-policy": { needed: ["limit"] },
   "request-hook": { needed: [], optional: ["preRequest", "responseReceived", "responseComplete"] },
 };
 

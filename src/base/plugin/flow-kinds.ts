@@ -1,0 +1,96 @@
+import type { Endpoint } from "../inference/endpoint.ts";
+import type { InferenceRequest } from "../inference/request.ts";
+
+/** Maps endpoints to a load figure; 1 and above means saturated. An empty set is saturated. */
+export interface SaturationDetector {
+  saturation(endpoints: readonly Endpoint[], now: number): number;
+  /**
+   * The saturation once everything counts that this process has sent, and `further` requests that it is about to send. Flow
+   * control dispatches by this figure: a scrape shows a request only later. Absent = `saturation`.
+   * @param further requests that are dispatched and have no endpoint yet, at least 0
+   */
+  expected?(endpoints: readonly Endpoint[], now: number, further: number): number;
+  /**
+   * Endpoints that the detector could not judge at its last measurement, for want of fresh metrics. Absent where it needs none.
+   */
+  readonly staleEndpoints?: number;
+}
+
+/** A request in a queue of flow control, as policies see it. Times are monotonic milliseconds. */
+export interface QueuedRequest {
+  readonly request: InferenceRequest;
+  /** When its headers arrived. */
+  readonly receivedAt: number;
+  readonly enqueuedAt: number;
+  /** Milliseconds that it may wait while the pool has endpoints; Infinity = any time. */
+  readonly ttl: number;
+  /** Bytes of its body. */
+  readonly bytes: number;
+}
+
+/** Orders the requests of one queue. */
+export interface OrderingPolicy {
+  /**
+   * The place of a request in its queue: the lowest leaves first, and of equals the one that came first. Called once for each
+   * request, when it enters. NaN counts as Infinity.
+   */
+  rank(queued: QueuedRequest): number;
+}
+
+/** A flow of a band that has requests queued. */
+export interface QueuedFlow {
+  readonly fairnessId: string;
+  /** The request that leaves next. */
+  readonly head: QueuedRequest;
+  /** Queued requests, at least 1. */
+  readonly length: number;
+}
+
+/** Chooses among the flows of one band. Calls come from one band, one at a time. */
+export interface FlowChoice {
+  /** The flow had no request queued and has one now. */
+  joined(flow: QueuedFlow): void;
+  /** The last queued request of the flow has left. */
+  left(flow: QueuedFlow): void;
+  /**
+   * The flow whose head leaves next: one that has joined and not left. Called only while there is one. Two calls in a row give
+   * the same flow.
+   * @param now monotonic milliseconds
+   */
+  next(now: number): QueuedFlow;
+  /** The head of the flow is about to be dispatched. `left` follows when it was the last one. */
+  served(flow: QueuedFlow): void;
+}
+
+/** What a request has cost, as its answer reports. */
+export interface ServedTokens {
+  /** NaN where the answer says nothing; the same for the second. */
+  readonly promptTokens: number;
+  readonly completionTokens: number;
+}
+
+/** Shares a band among its flows. One instance serves all bands that name it. */
+export interface FairnessPolicy {
+  /** Whether all flows of a band share one queue, in the order of its ordering policy. Then nothing else is called. */
+  readonly oneQueue?: boolean;
+  /** Makes the choice of one band. */
+  choice(): FlowChoice;
+  /** A request that was dispatched has ended. @param now monotonic milliseconds */
+  ended?(fairnessId: string, tokens: ServedTokens, now: number): void;
+}
+
+/** Sets how much of the pool each priority may use. */
+export interface UsageLimitPolicy {
+  /**
+   * Whether ceilings change with the number of calls, at the same saturation. Flow control then asks each millisecond while
+   * requests wait.
+   */
+  readonly alternates?: boolean;
+  /**
+   * Writes a ceiling for each band: a band dispatches while the saturation is below its ceiling.
+   * @param saturation of the pool, from 0 up
+   * @param priorities of all bands, highest first
+   * @param ceilings one for each, 1 until the policy changes it
+   */
+  limit(saturation: number, priorities: readonly number[], ceilings: number[]): void;
+}

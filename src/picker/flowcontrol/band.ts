@@ -1,0 +1,209 @@
+import type { Rejection } from "../../base/inference/outcomes.ts";
+import type { InferenceRequest } from "../../base/inference/request.ts";
+import type {
+  FairnessPolicy,
+  FlowChoice,
+  OrderingPolicy,
+  QueuedFlow,
+  QueuedRequest,
+} from "../../base/plugin/flow-kinds.ts";
+import { type HeapOrder, IndexedHeap } from "./indexed-heap.ts";
+
+/** The limits and policies of the requests of one priority (scheduling 4.2, 6.1). */
+export interface BandSettings {
+  /** Infinity = no limit; the same for the second. */
+  readonly maxBytes: number;
+  readonly maxRequests: number;
+  /** Milliseconds that a request may wait while the pool has endpoints; Infinity = any time. */
+  readonly ttl: number;
+  readonly ordering: OrderingPolicy;
+  readonly fairness: FairnessPolicy;
+}
+
+/** Learns how the wait of a request ended. */
+export interface Waiter {
+  /** The request may go on. The waiter calls `decided` of its ticket once it counts at an endpoint. */
+  dispatched(): void;
+  /** The request is refused. */
+  evicted(rejection: Rejection): void;
+}
+
+/** The life of a request in flow control. Each state leads to a later one only. */
+export const STAGE = { queued: 0, dispatched: 1, decided: 2, ended: 3 } as const;
+export type Stage = (typeof STAGE)[keyof typeof STAGE];
+
+/** One request in flow control. */
+export class Item implements QueuedRequest {
+  readonly request: InferenceRequest;
+  readonly receivedAt: number;
+  readonly enqueuedAt: number;
+  readonly ttl: number;
+  readonly bytes: number;
+  readonly waiter: Waiter;
+  /** Arrival number: requests of the same rank leave in this order. */
+  readonly order: number;
+  stage: Stage = STAGE.queued;
+  rank = 0;
+  /** Monotonic milliseconds at which it expires. */
+  deadline = Number.POSITIVE_INFINITY;
+  /** Places in the heaps of its queue and of all deadlines; -1 = not there. */
+  queuePlace = -1;
+  deadlinePlace = -1;
+  band: Band | undefined;
+  flow: Flow | undefined;
+
+  constructor(waiter: Waiter, order: number, { request, receivedAt, enqueuedAt, ttl, bytes }: Readonly<QueuedRequest>) {
+    this.waiter = waiter;
+    this.order = order;
+    this.request = request;
+    this.receivedAt = receivedAt;
+    this.enqueuedAt = enqueuedAt;
+    this.ttl = ttl;
+    this.bytes = bytes;
+  }
+
+  get waiting(): boolean {
+    return this.stage === STAGE.queued;
+  }
+}
+
+/** By rank, then by arrival. */
+const BY_RANK: HeapOrder<Item> = {
+  before: (a, b) => a.rank < b.rank || (a.rank === b.rank && a.order < b.order),
+  place: (item) => item.queuePlace,
+  setPlace: (item, place) => {
+    item.queuePlace = place;
+  },
+};
+
+/** The queued requests of one flow; of a band with one queue, those of all flows. */
+export class Flow implements QueuedFlow {
+  readonly fairnessId: string;
+  readonly items = new IndexedHeap(BY_RANK);
+
+  constructor(fairnessId: string) {
+    this.fairnessId = fairnessId;
+  }
+
+  get head(): Item {
+    return this.items.first!;
+  }
+
+  get length(): number {
+    return this.items.size;
+  }
+}
+
+/** Receives the failure of a policy; the band goes on without its answer. */
+export type PolicyFailed = (policy: string, error: unknown) => void;
+
+/** The queues of one priority. A flow exists while it has requests, so flows are never more than requests. */
+export class Band {
+  readonly priority: number;
+  readonly settings: BandSettings;
+  /** Queued requests and the bytes of their bodies. */
+  requests = 0;
+  bytes = 0;
+  /** Monotonic milliseconds since which it has been empty. */
+  emptySince: number;
+  readonly #flows = new Map<string, Flow>();
+  readonly #choice: FlowChoice | undefined;
+  readonly #failed: PolicyFailed;
+
+  constructor(priority: number, settings: BandSettings, now: number, failed: PolicyFailed) {
+    this.priority = priority;
+    this.settings = settings;
+    this.emptySince = now;
+    this.#failed = failed;
+    this.#choice = settings.fairness.oneQueue === true ? undefined : settings.fairness.choice();
+  }
+
+  /** The flows that have requests. */
+  get flows(): number {
+    return this.#flows.size;
+  }
+
+  /** Whether one more request of this size fits. */
+  fits(bytes: number): boolean {
+    return this.requests + 1 <= this.settings.maxRequests && this.bytes + bytes <= this.settings.maxBytes;
+  }
+
+  add(item: Item): void {
+    item.rank = this.#rankOf(item);
+    const id = this.#choice === undefined ? "" : item.request.fairnessId;
+    let flow = this.#flows.get(id);
+    const isNew = flow === undefined;
+    if (flow === undefined) {
+      flow = new Flow(id);
+      this.#flows.set(id, flow);
+    }
+    flow.items.add(item);
+    item.flow = flow;
+    item.band = this;
+    this.requests++;
+    this.bytes += item.bytes;
+    if (isNew) this.#call((choice) => choice.joined(flow));
+  }
+
+  /** @param now monotonic milliseconds */
+  remove(item: Item, now: number): void {
+    const flow = item.flow!;
+    flow.items.remove(item);
+    this.requests--;
+    this.bytes -= item.bytes;
+    if (this.requests === 0) this.emptySince = now;
+    if (flow.length > 0) return;
+    this.#flows.delete(flow.fairnessId);
+    this.#call((choice) => choice.left(flow));
+  }
+
+  /** The request that leaves next; undefined when none is queued. The caller removes it. */
+  take(now: number): Item | undefined {
+    if (this.requests === 0) return undefined;
+    const flow = this.#next(now);
+    this.#call((choice) => choice.served(flow));
+    return flow.head;
+  }
+
+  /** All queued requests, in no order. */
+  *items(): Iterable<Item> {
+    for (const flow of this.#flows.values()) yield* flow.items.entries;
+  }
+
+  /** The fairness IDs of the flows with queued requests, the longest first, with their lengths. */
+  longest(count: number): readonly { readonly fairnessId: string; readonly requests: number }[] {
+    return [...this.#flows.values()]
+      .map(({ fairnessId, length }) => ({ fairnessId, requests: length }))
+      .sort((a, b) => b.requests - a.requests)
+      .slice(0, count);
+  }
+
+  #next(now: number): Flow {
+    const first = (): Flow => this.#flows.values().next().value!;
+    if (this.#choice === undefined) return first();
+    const chosen = this.#call((choice) => choice.next(now));
+    if (chosen instanceof Flow && chosen.length > 0 && this.#flows.get(chosen.fairnessId) === chosen) return chosen;
+    if (chosen !== undefined) this.#failed("fairness policy", new TypeError("the policy chose no flow of its band"));
+    return first();
+  }
+
+  #rankOf(item: Item): number {
+    try {
+      const rank: unknown = this.settings.ordering.rank(item);
+      return typeof rank === "number" && !Number.isNaN(rank) ? rank : Number.POSITIVE_INFINITY;
+    } catch (error) {
+      this.#failed("ordering policy", error);
+      return Number.POSITIVE_INFINITY;
+    }
+  }
+
+  #call<T>(use: (choice: FlowChoice) => T): T | undefined {
+    if (this.#choice === undefined) return undefined;
+    try {
+      return use(this.#choice);
+    } catch (error) {
+      this.#failed("fairness policy", error);
+      return undefined;
+    }
+  }
+}

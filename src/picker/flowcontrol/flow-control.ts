@@ -1,0 +1,514 @@
+import { type Clock, expireAfter, type Timer } from "../../base/clock/clock.ts";
+import type { Endpoint } from "../../base/inference/endpoint.ts";
+import type { Rejection } from "../../base/inference/outcomes.ts";
+import type { InferenceRequest } from "../../base/inference/request.ts";
+import type { SaturationDetector, ServedTokens, UsageLimitPolicy } from "../../base/plugin/flow-kinds.ts";
+import { Band, type BandSettings, Item, STAGE, type Waiter } from "./band.ts";
+import { type HeapOrder, IndexedHeap } from "./indexed-heap.ts";
+import { NOT_YET_FINALIZED, type QueueOutcome, rejectionOf } from "./queue-outcomes.ts";
+import { type Stages, stagesOf } from "./stages.ts";
+
+/** The configuration of flow control (scheduling 4.2), with its policies made. */
+export interface FlowControlSettings {
+  /** Limits over all bands; Infinity = no limit. */
+  readonly maxBytes: number;
+  readonly maxRequests: number;
+  /** Milliseconds that a request may wait while the pool has no endpoint; Infinity = any time. */
+  readonly noEndpointTtl: number;
+  /** The configured bands, by priority. */
+  readonly bands: ReadonlyMap<number, BandSettings>;
+  /** For priorities of objectives without a band of their own: from 0 up, and below 0. */
+  readonly template: BandSettings;
+  readonly negativeTemplate: BandSettings;
+  readonly usageLimit: UsageLimitPolicy;
+  readonly detector: SaturationDetector;
+}
+
+/** The labels of a request in metrics. */
+export interface FlowLabels {
+  readonly fairnessId: string;
+  /** The priority of the request itself, also where another band holds it. */
+  readonly priority: number;
+}
+
+/** What metrics and logs learn. Times are in milliseconds. */
+export interface FlowControlEvents {
+  /** A request has entered. `left` follows, once. */
+  entered(flow: FlowLabels, bytes: number): void;
+  /** A request has left. @param waited since it entered */
+  left(flow: FlowLabels, bytes: number, outcome: QueueOutcome, waited: number): void;
+  /** The capacity check and the insertion took `took`. */
+  enqueued(flow: FlowLabels, outcome: QueueOutcome | typeof NOT_YET_FINALIZED, took: number): void;
+  cycled(took: number): void;
+  /** No band and no objective has this priority: band 0 holds the request. */
+  strangePriority(priority: number): void;
+  /** A policy or the detector failed; flow control goes on without its answer. */
+  failed(policy: string, error: unknown): void;
+}
+
+export interface FlowControlParts {
+  readonly clock: Clock;
+  /** All endpoints that may serve: the same array until one comes or goes. */
+  readonly pool: () => readonly Endpoint[];
+  readonly settings: FlowControlSettings;
+  readonly events: FlowControlEvents;
+}
+
+/** The saturation of each stage that has endpoints, and the one that counts. */
+export interface StageSaturation {
+  readonly prefill: number | undefined;
+  readonly decode: number | undefined;
+  readonly effective: number;
+}
+
+/** The place of a request in flow control. */
+export interface Ticket {
+  /** Whether the request waits: then its waiter is called later. False: it may go on. */
+  readonly waiting: boolean;
+  /** Monotonic milliseconds. */
+  readonly enqueuedAt: number;
+}
+
+/** A band as the debug page shows it. */
+export interface BandView {
+  readonly priority: number;
+  readonly requests: number;
+  readonly bytes: number;
+  readonly maxRequests: number;
+  readonly maxBytes: number;
+  readonly ceiling: number;
+  readonly flows: number;
+  /** The flows with the most requests. */
+  readonly longest: readonly { readonly fairnessId: string; readonly requests: number }[];
+}
+
+/** Dispatches of one cycle; then other work of the process runs. */
+const MOST_PER_CYCLE = 64;
+/** Milliseconds between two looks at the pool while requests wait, in case no event announces new room. */
+const TICK = 20;
+/** The same for policies whose ceilings alternate (scheduling 6.3). */
+const ALTERNATING_TICK = 1;
+/** Milliseconds after which the empty band of a priority that no objective has any more is removed. */
+const BAND_IDLE = 600_000;
+/** The most bands, configured or by template. */
+const MAX_BANDS = 1024;
+/** Flows of a band that the debug page names. */
+const SHOWN_FLOWS = 16;
+
+const BY_DEADLINE: HeapOrder<Item> = {
+  before: (a, b) => a.deadline < b.deadline || (a.deadline === b.deadline && a.order < b.order),
+  place: (item) => item.deadlinePlace,
+  setPlace: (item, place) => {
+    item.deadlinePlace = place;
+  },
+};
+
+/**
+ * Holds requests until the pool has room for them, and decides which one goes next (scheduling 6). Single-threaded: every
+ * method takes effect before it returns. One request leaves at a time, and the saturation is read again before the next one, so
+ * that a burst exceeds no ceiling by more than one request.
+ *
+ * A request that leaves has no endpoint yet: candidates, producers and scorers see the state at that moment (late binding).
+ */
+export class FlowControl {
+  readonly #parts: FlowControlParts;
+  #settings: FlowControlSettings;
+  /** Highest priority first. */
+  #bands: Band[] = [];
+  readonly #byPriority = new Map<number, Band>();
+  /** The priorities in the order of `#bands`, and their ceilings. */
+  #priorities: number[] = [];
+  #ceilings: number[] = [];
+  /** The priorities that objectives have. */
+  #wanted: ReadonlySet<number> = new Set();
+  readonly #deadlines = new IndexedHeap(BY_DEADLINE);
+  #requests = 0;
+  #bytes = 0;
+  #arrivals = 0;
+  /** Requests that were dispatched and count at no endpoint yet. */
+  #undecided = 0;
+  #poolEmpty = false;
+  /** Monotonic milliseconds of the last change of `#poolEmpty`. */
+  #poolSince: number;
+  #stagesFor: readonly Endpoint[] | undefined;
+  #stages: Stages = { prefill: [], decode: [] };
+  #closed = false;
+  #cycling = false;
+  /** A cycle is due after the events that wait. */
+  #woken = false;
+  #tick: Timer | undefined;
+  #expiry: Timer | undefined;
+  #expiryAt = Number.POSITIVE_INFINITY;
+  #sweep: Timer | undefined;
+
+  constructor(parts: FlowControlParts) {
+    this.#parts = parts;
+    this.#settings = parts.settings;
+    this.#poolSince = parts.clock.now();
+    this.#makeBands();
+  }
+
+  /** Queued requests. */
+  get requests(): number {
+    return this.#requests;
+  }
+
+  /** Bytes of the bodies of queued requests. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Requests that were dispatched and count at no endpoint yet. */
+  get undecided(): number {
+    return this.#undecided;
+  }
+
+  /**
+   * Takes a request in.
+   * @param bytes of its body
+   * @param receivedAt monotonic milliseconds at which its headers arrived
+   * @returns a ticket, to be given back with `decided`, `cancel` and `ended`; a rejection when there is no room
+   */
+  enter(request: InferenceRequest, bytes: number, receivedAt: number, waiter: Waiter): Ticket | Rejection {
+    const { clock, events } = this.#parts;
+    const enqueuedAt = clock.now();
+    const band = this.#bandOf(request.priority);
+    const item = new Item(waiter, this.#arrivals++, { request, receivedAt, enqueuedAt, ttl: band.settings.ttl, bytes });
+    events.entered(request, bytes);
+    const refusal = this.#refusal(band, bytes);
+    if (refusal !== undefined) {
+      events.enqueued(request, refusal, clock.now() - enqueuedAt);
+      return this.#reject(item, refusal);
+    }
+    band.add(item);
+    this.#requests++;
+    this.#bytes += bytes;
+    this.#watchDeadline(item);
+    events.enqueued(request, NOT_YET_FINALIZED, clock.now() - enqueuedAt);
+    this.#cycle(item);
+    return item;
+  }
+
+  /** The request of a dispatched ticket counts at an endpoint, or was refused. No effect the second time. */
+  decided(ticket: Ticket): void {
+    const item = ticket as Item;
+    if (item.stage !== STAGE.dispatched) return;
+    item.stage = STAGE.decided;
+    this.#undecided--;
+  }
+
+  /** The client of the request has left. No effect once the request was dispatched. */
+  cancel(ticket: Ticket): void {
+    const item = ticket as Item;
+    if (item.stage !== STAGE.queued) return;
+    this.#take(item);
+    this.#finish(item, "EvictedContextCancelled");
+  }
+
+  /** The request of a dispatched ticket is over. No effect the second time. */
+  ended(ticket: Ticket, tokens: ServedTokens): void {
+    const item = ticket as Item;
+    this.decided(item);
+    if (item.stage !== STAGE.decided) return;
+    item.stage = STAGE.ended;
+    try {
+      item.band!.settings.fairness.ended?.(item.request.fairnessId, tokens, this.#parts.clock.now());
+    } catch (error) {
+      this.#parts.events.failed("fairness policy", error);
+    }
+    this.changed();
+  }
+
+  /** Endpoints came, went, were scraped or got room. Runs per request, so it costs nothing while no request waits. */
+  changed(): void {
+    if (this.#requests === 0 || this.#woken || this.#closed) return;
+    this.#woken = true;
+    this.#parts.clock.soon(() => {
+      this.#woken = false;
+      this.#cycle(undefined);
+    });
+  }
+
+  /** Names the priorities that objectives have: each gets a band (scheduling 6.1). */
+  usePriorities(wanted: ReadonlySet<number>): void {
+    this.#wanted = wanted;
+    for (const priority of wanted) this.#bandFor(priority);
+    this.#sweepLater();
+  }
+
+  /** Puts another configuration in force. Queued requests stay, in their order of arrival, and keep their time to live. */
+  configure(settings: FlowControlSettings): void {
+    const items = [...this.#deadlines.entries].sort((a, b) => a.order - b.order);
+    this.#settings = settings;
+    this.#makeBands();
+    for (const item of items) this.#bandOf(item.request.priority).add(item);
+    for (const item of items) this.#deadline(item);
+    this.#deadlines.rebuild();
+    this.#armExpiry();
+    this.changed();
+  }
+
+  /** Refuses all queued requests, and further ones. */
+  close(): void {
+    this.#closed = true;
+    for (const item of [...this.#deadlines.entries].sort((a, b) => a.order - b.order)) {
+      if (item.stage !== STAGE.queued) continue;
+      this.#take(item);
+      this.#finish(item, "EvictedOther");
+    }
+    this.#tick?.cancel();
+    this.#expiry?.cancel();
+    this.#sweep?.cancel();
+  }
+
+  /** The present saturation by the formula of the detector, without what scrapes have yet to show (scheduling 5.3). */
+  saturation(): StageSaturation {
+    const { detector } = this.#settings;
+    const now = this.#parts.clock.now();
+    return this.#saturationBy((endpoints) => detector.saturation(endpoints, now));
+  }
+
+  /** The bands, highest priority first. */
+  bands(): readonly BandView[] {
+    this.#limit(this.#expected());
+    return this.#bands.map((band, at) => ({
+      priority: band.priority,
+      requests: band.requests,
+      bytes: band.bytes,
+      maxRequests: band.settings.maxRequests,
+      maxBytes: band.settings.maxBytes,
+      ceiling: this.#ceilings[at]!,
+      flows: band.flows,
+      longest: band.longest(SHOWN_FLOWS),
+    }));
+  }
+
+  #refusal(band: Band, bytes: number): "RejectedOther" | "RejectedNoEndpoints" | "RejectedCapacity" | undefined {
+    if (this.#closed) return "RejectedOther";
+    const { maxBytes, maxRequests } = this.#settings;
+    if (this.#requests + 1 <= maxRequests && this.#bytes + bytes <= maxBytes && band.fits(bytes)) return undefined;
+    this.#lookAtPool();
+    return this.#poolEmpty ? "RejectedNoEndpoints" : "RejectedCapacity";
+  }
+
+  /** Dispatches while there is room. @param entering the request that has just entered: its caller sees its stage */
+  #cycle(entering: Item | undefined): void {
+    // A waiter may change the pool while it is called; the loop below sees that anyway.
+    if (this.#cycling || this.#closed) return;
+    this.#cycling = true;
+    const started = this.#parts.clock.now();
+    let dispatched = 0;
+    try {
+      while (dispatched < MOST_PER_CYCLE && this.#dispatchNext(entering)) dispatched++;
+    } finally {
+      this.#cycling = false;
+    }
+    this.#parts.events.cycled(this.#parts.clock.now() - started);
+    if (dispatched === MOST_PER_CYCLE) this.changed();
+    else this.#lookLater();
+  }
+
+  /** @returns whether a request was dispatched */
+  #dispatchNext(entering: Item | undefined): boolean {
+    if (this.#requests === 0) return false;
+    this.#lookAtPool();
+    if (this.#poolEmpty) return false;
+    const saturation = this.#expected();
+    this.#limit(saturation);
+    for (const [at, band] of this.#bands.entries()) {
+      // The comparison with NaN is false: a detector that answers NaN counts as saturated.
+      if (band.requests === 0 || !(saturation < this.#ceilings[at]!)) continue;
+      this.#dispatch(band.take(this.#parts.clock.now())!, entering);
+      return true;
+    }
+    return false;
+  }
+
+  #dispatch(item: Item, entering: Item | undefined): void {
+    this.#take(item);
+    item.stage = STAGE.dispatched;
+    this.#undecided++;
+    this.#report(item, "Dispatched");
+    if (item !== entering) item.waiter.dispatched();
+  }
+
+  /** Saturation as it will be when scrapes show all that was sent. A detector that fails holds nothing back. */
+  #expected(): number {
+    const { detector } = this.#settings;
+    const now = this.#parts.clock.now();
+    const further = this.#undecided;
+    try {
+      return this.#saturationBy((endpoints) =>
+        detector.expected === undefined
+          ? detector.saturation(endpoints, now)
+          : detector.expected(endpoints, now, further),
+      ).effective;
+    } catch (error) {
+      this.#parts.events.failed("saturation detector", error);
+      return 0;
+    }
+  }
+
+  /** The saturation of each stage; the higher one counts. Without any stage the whole pool counts (scheduling 6.5). */
+  #saturationBy(measure: (endpoints: readonly Endpoint[]) => number): StageSaturation {
+    const pool = this.#parts.pool();
+    if (pool !== this.#stagesFor) {
+      this.#stagesFor = pool;
+      this.#stages = stagesOf(pool);
+    }
+    const { prefill, decode } = this.#stages;
+    const first = prefill.length === 0 ? undefined : measure(prefill);
+    const second = decode.length === 0 ? undefined : measure(decode);
+    if (first === undefined && second === undefined)
+      return { prefill: undefined, decode: undefined, effective: measure(pool) };
+    return { prefill: first, decode: second, effective: Math.max(first ?? 0, second ?? 0) };
+  }
+
+  #limit(saturation: number): void {
+    this.#ceilings.fill(1);
+    try {
+      this.#settings.usageLimit.limit(saturation, this.#priorities, this.#ceilings);
+    } catch (error) {
+      this.#parts.events.failed("usage limit policy", error);
+      this.#ceilings.fill(1);
+    }
+  }
+
+  /** Notices that the pool became empty or got its first endpoint: then another time to live counts, from now on. */
+  #lookAtPool(): void {
+    const isEmpty = this.#parts.pool().length === 0;
+    if (isEmpty === this.#poolEmpty) return;
+    this.#poolEmpty = isEmpty;
+    this.#poolSince = this.#parts.clock.now();
+    for (const item of this.#deadlines.entries) this.#deadline(item);
+    this.#deadlines.rebuild();
+    this.#armExpiry();
+  }
+
+  #deadline(item: Item): void {
+    const ttl = this.#poolEmpty ? this.#settings.noEndpointTtl : item.ttl;
+    item.deadline = Math.max(item.enqueuedAt, this.#poolSince) + ttl;
+  }
+
+  #watchDeadline(item: Item): void {
+    this.#deadline(item);
+    this.#deadlines.add(item);
+    this.#armExpiry();
+  }
+
+  /** Arms the timer for the first deadline. A timer that is armed for an earlier time stays: it arms the next one. */
+  #armExpiry(): void {
+    const first = this.#deadlines.first?.deadline ?? Number.POSITIVE_INFINITY;
+    if (first >= this.#expiryAt || this.#closed) return;
+    this.#expiry?.cancel();
+    this.#expiryAt = first;
+    const { clock } = this.#parts;
+    this.#expiry = expireAfter(clock, first - clock.now(), () => this.#expire(), true);
+  }
+
+  #expire(): void {
+    this.#expiryAt = Number.POSITIVE_INFINITY;
+    this.#lookAtPool();
+    const now = this.#parts.clock.now();
+    for (;;) {
+      const first = this.#deadlines.first;
+      if (first === undefined || first.deadline > now) break;
+      this.#take(first);
+      this.#finish(first, this.#poolEmpty ? "EvictedNoEndpoints" : "EvictedTTL");
+    }
+    this.#armExpiry();
+  }
+
+  /** Removes a request from its queue. */
+  #take(item: Item): void {
+    item.band!.remove(item, this.#parts.clock.now());
+    this.#deadlines.remove(item);
+    this.#requests--;
+    this.#bytes -= item.bytes;
+  }
+
+  #finish(item: Item, outcome: Exclude<QueueOutcome, "Dispatched">): void {
+    const rejection = this.#reject(item, outcome);
+    item.waiter.evicted(rejection);
+  }
+
+  #reject(item: Item, outcome: Exclude<QueueOutcome, "Dispatched">): Rejection {
+    item.stage = STAGE.ended;
+    this.#report(item, outcome);
+    return rejectionOf(outcome);
+  }
+
+  #report(item: Item, outcome: QueueOutcome): void {
+    const { clock, events } = this.#parts;
+    events.left(item.request, item.bytes, outcome, clock.now() - item.enqueuedAt);
+  }
+
+  #lookLater(): void {
+    if (this.#requests === 0 || this.#tick !== undefined || this.#closed) return;
+    const ms = this.#settings.usageLimit.alternates === true ? ALTERNATING_TICK : TICK;
+    this.#tick = this.#parts.clock.after(
+      ms,
+      () => {
+        this.#tick = undefined;
+        this.#cycle(undefined);
+      },
+      true,
+    );
+  }
+
+  #makeBands(): void {
+    this.#bands = [];
+    this.#byPriority.clear();
+    this.#bandFor(0);
+    for (const priority of this.#settings.bands.keys()) this.#bandFor(priority);
+    for (const priority of this.#wanted) this.#bandFor(priority);
+  }
+
+  /** The band of a request: that of its priority, or band 0 where no configuration and no objective names the priority. */
+  #bandOf(priority: number): Band {
+    const band = this.#byPriority.get(priority);
+    if (band !== undefined) return band;
+    this.#parts.events.strangePriority(priority);
+    return this.#byPriority.get(0)!;
+  }
+
+  #bandFor(priority: number): void {
+    if (this.#byPriority.has(priority) || this.#bands.length >= MAX_BANDS) return;
+    const { bands, template, negativeTemplate } = this.#settings;
+    const settings = bands.get(priority) ?? (priority < 0 ? negativeTemplate : template);
+    const { clock, events } = this.#parts;
+    const band = new Band(priority, settings, clock.now(), (policy, error) => events.failed(policy, error));
+    this.#byPriority.set(priority, band);
+    this.#bands.push(band);
+    this.#bands.sort((a, b) => b.priority - a.priority);
+    this.#renumber();
+  }
+
+  #renumber(): void {
+    this.#priorities = this.#bands.map(({ priority }) => priority);
+    this.#ceilings = this.#bands.map(() => 1);
+  }
+
+  #isKept(band: Band): boolean {
+    return band.priority === 0 || this.#settings.bands.has(band.priority) || this.#wanted.has(band.priority);
+  }
+
+  /** Removes the bands of former priorities once they have been empty for long. */
+  #sweepLater(): void {
+    if (this.#sweep !== undefined || this.#closed || this.#bands.every((band) => this.#isKept(band))) return;
+    this.#sweep = this.#parts.clock.after(
+      BAND_IDLE,
+      () => {
+        this.#sweep = undefined;
+        const now = this.#parts.clock.now();
+        const isOver = (band: Band): boolean =>
+          !this.#isKept(band) && band.requests === 0 && now - band.emptySince >= BAND_IDLE;
+        for (const band of this.#bands.filter(isOver)) this.#byPriority.delete(band.priority);
+        this.#bands = this.#bands.filter((band) => !isOver(band));
+        this.#renumber();
+        this.#sweepLater();
+      },
+      true,
+    );
+  }
+}

@@ -1,0 +1,63 @@
+import { Rejection } from "../../base/inference/outcomes.ts";
+
+/** How the time of a request in flow control ends: the values of the label `outcome` (scheduling 6.7). */
+export type QueueOutcome =
+  | "Dispatched"
+  | "RejectedCapacity"
+  | "RejectedNoEndpoints"
+  | "RejectedOther"
+  | "EvictedTTL"
+  | "EvictedNoEndpoints"
+  | "EvictedContextCancelled"
+  | "EvictedOther";
+
+/** The label `outcome` of the enqueue histogram for a request that is queued. */
+export const NOT_YET_FINALIZED = "NotYetFinalized";
+
+/** The rejection of each outcome in which a request does not go on: the text for Envoy's clients and the plain one. */
+const REJECTIONS = {
+  RejectedCapacity: [
+    "saturated",
+    "request rejected pre-queue: queue at capacity",
+    "the model servers are busy and the queue is full; send the request again later",
+  ],
+  RejectedNoEndpoints: [
+    "no_endpoints",
+    "no endpoints available: request rejected pre-queue: no endpoints available",
+    "no model server is running and the queue is full; send the request again later",
+  ],
+  RejectedOther: [
+    "shutting_down",
+    "flow controller shutting down: request rejected pre-queue: flow controller is not running",
+    "the gateway is shutting down; send the request again",
+  ],
+  EvictedTTL: [
+    "ttl_expired",
+    "request timed out in queue: request evicted from queue: request TTL expired",
+    "no model server had room within the time that a request may wait; send the request again later",
+  ],
+  EvictedNoEndpoints: [
+    "no_endpoints",
+    "request timed out in queue and no endpoints are available: request evicted from queue: request TTL expired",
+    "no model server was running within the time that a request may wait; send the request again later",
+  ],
+  EvictedContextCancelled: [
+    "context_cancelled",
+    "client disconnected: request evicted from queue: request context cancelled",
+    "the client left while the request waited",
+  ],
+  EvictedOther: [
+    "shutting_down",
+    "flow controller shutting down: request evicted from queue: flow controller is not running",
+    "the gateway is shutting down; send the request again",
+  ],
+} as const satisfies Record<
+  Exclude<QueueOutcome, "Dispatched">,
+  readonly [ConstructorParameters<typeof Rejection>[0], string, string]
+>;
+
+/** Returns the rejection for an outcome. */
+export function rejectionOf(outcome: Exclude<QueueOutcome, "Dispatched">): Rejection {
+  const [reason, detail, plain] = REJECTIONS[outcome];
+  return new Rejection(reason, detail, plain);
+}

@@ -42,7 +42,7 @@ export interface FlowControlEvents {
   cycled(took: number): void;
   /** No band and no objective has this priority: band 0 holds the request. */
   strangePriority(priority: number): void;
-  /** A policy or the detector failed; flow control goes on without its answer. */
+  /** A policy, the detector or a waiter failed; flow control goes on without its answer. */
   failed(policy: string, error: unknown): void;
 }
 
@@ -134,6 +134,8 @@ export class FlowControl {
   #stages: Stages = { prefill: [], decode: [] };
   #closed = false;
   #cycling = false;
+  /** The request whose `enter` has not returned: the caller reads its fate from the result, so its waiter is not called. */
+  #entering: Item | undefined;
   /** A cycle is due after the events that wait. */
   #woken = false;
   #tick: Timer | undefined;
@@ -185,8 +187,15 @@ export class FlowControl {
     this.#bytes += bytes;
     this.#watchDeadline(item);
     events.enqueued(request, NOT_YET_FINALIZED, clock.now() - enqueuedAt);
-    this.#cycle(item);
-    return item;
+    if (this.#cycling) return item;
+    this.#entering = item;
+    try {
+      this.#cycle();
+    } finally {
+      this.#entering = undefined;
+    }
+    // A waiter that ran meanwhile may have closed flow control.
+    return item.stage === STAGE.ended ? rejectionOf("EvictedOther") : item;
   }
 
   /** The request of a dispatched ticket counts at an endpoint, or was refused. No effect the second time. */
@@ -225,7 +234,7 @@ export class FlowControl {
     this.#woken = true;
     this.#parts.clock.soon(() => {
       this.#woken = false;
-      this.#cycle(undefined);
+      this.#cycle();
     });
   }
 
@@ -234,6 +243,7 @@ export class FlowControl {
     this.#wanted = wanted;
     for (const priority of wanted) this.#bandFor(priority);
     this.#sweepLater();
+    this.changed();
   }
 
   /** Puts another configuration in force. Queued requests stay, in their order of arrival, and keep their time to live. */
@@ -291,15 +301,15 @@ export class FlowControl {
     return this.#poolEmpty ? "RejectedNoEndpoints" : "RejectedCapacity";
   }
 
-  /** Dispatches while there is room. @param entering the request that has just entered: its caller sees its stage */
-  #cycle(entering: Item | undefined): void {
+  /** Dispatches while there is room. */
+  #cycle(): void {
     // A waiter may change the pool while it is called; the loop below sees that anyway.
     if (this.#cycling || this.#closed) return;
     this.#cycling = true;
     const started = this.#parts.clock.now();
     let dispatched = 0;
     try {
-      while (dispatched < MOST_PER_CYCLE && this.#dispatchNext(entering)) dispatched++;
+      while (dispatched < MOST_PER_CYCLE && this.#dispatchNext()) dispatched++;
     } finally {
       this.#cycling = false;
     }
@@ -309,7 +319,7 @@ export class FlowControl {
   }
 
   /** @returns whether a request was dispatched */
-  #dispatchNext(entering: Item | undefined): boolean {
+  #dispatchNext(): boolean {
     if (this.#requests === 0) return false;
     this.#lookAtPool();
     if (this.#poolEmpty) return false;
@@ -318,18 +328,18 @@ export class FlowControl {
     for (const [at, band] of this.#bands.entries()) {
       // The comparison with NaN is false: a detector that answers NaN counts as saturated.
       if (band.requests === 0 || !(saturation < this.#ceilings[at]!)) continue;
-      this.#dispatch(band.take(this.#parts.clock.now())!, entering);
+      this.#dispatch(band.take(this.#parts.clock.now())!);
       return true;
     }
     return false;
   }
 
-  #dispatch(item: Item, entering: Item | undefined): void {
+  #dispatch(item: Item): void {
     this.#take(item);
     item.stage = STAGE.dispatched;
     this.#undecided++;
     this.#report(item, "Dispatched");
-    if (item !== entering) item.waiter.dispatched();
+    this.#tell(item, (waiter) => waiter.dispatched());
   }
 
   /** Saturation as it will be when scrapes show all that was sent. A detector that fails holds nothing back. */
@@ -429,7 +439,17 @@ export class FlowControl {
 
   #finish(item: Item, outcome: Exclude<QueueOutcome, "Dispatched">): void {
     const rejection = this.#reject(item, outcome);
-    item.waiter.evicted(rejection);
+    this.#tell(item, (waiter) => waiter.evicted(rejection));
+  }
+
+  /** Calls the waiter of a request. A waiter that throws stops no other request. */
+  #tell(item: Item, call: (waiter: Waiter) => void): void {
+    if (item === this.#entering) return;
+    try {
+      call(item.waiter);
+    } catch (error) {
+      this.#parts.events.failed("waiter", error);
+    }
   }
 
   #reject(item: Item, outcome: Exclude<QueueOutcome, "Dispatched">): Rejection {
@@ -450,7 +470,7 @@ export class FlowControl {
       ms,
       () => {
         this.#tick = undefined;
-        this.#cycle(undefined);
+        this.#cycle();
       },
       true,
     );
@@ -507,6 +527,7 @@ export class FlowControl {
         this.#bands = this.#bands.filter((band) => !isOver(band));
         this.#renumber();
         this.#sweepLater();
+        this.changed();
       },
       true,
     );

@@ -115,7 +115,7 @@ export class Band {
     this.settings = settings;
     this.emptySince = now;
     this.#failed = failed;
-    this.#choice = settings.fairness.oneQueue === true ? undefined : settings.fairness.choice();
+    this.#choice = this.#makeChoice();
   }
 
   /** The flows that have requests. */
@@ -181,10 +181,23 @@ export class Band {
   #next(now: number): Flow {
     const first = (): Flow => this.#flows.values().next().value!;
     if (this.#choice === undefined) return first();
-    const chosen = this.#call((choice) => choice.next(now));
-    if (chosen instanceof Flow && chosen.length > 0 && this.#flows.get(chosen.fairnessId) === chosen) return chosen;
-    if (chosen !== undefined) this.#failed("fairness policy", new TypeError("the policy chose no flow of its band"));
-    return first();
+    const chosen = this.#call((choice) => {
+      const flow: unknown = choice.next(now);
+      if (flow instanceof Flow && this.#flows.get(flow.fairnessId) === flow) return flow;
+      throw new TypeError("the policy chose no flow that waits in its band");
+    });
+    return chosen ?? first();
+  }
+
+  /** @returns undefined = all flows share one queue, also where the policy fails */
+  #makeChoice(): FlowChoice | undefined {
+    const { fairness } = this.settings;
+    try {
+      return fairness.oneQueue === true ? undefined : fairness.choice();
+    } catch (error) {
+      this.#failed("fairness policy", error);
+      return undefined;
+    }
   }
 
   #rankOf(item: Item): number {

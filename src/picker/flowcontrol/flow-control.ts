@@ -40,7 +40,7 @@ export interface FlowControlEvents {
   /** The capacity check and the insertion took `took`. */
   enqueued(flow: FlowLabels, outcome: QueueOutcome | typeof NOT_YET_FINALIZED, took: number): void;
   cycled(took: number): void;
-  /** No band and no objective has this priority: band 0 holds the request. */
+  /** No band and no objective has this priority: band 0 holds its requests. Reported once for each priority. */
   strangePriority(priority: number): void;
   /** A policy, the detector or a waiter failed; flow control goes on without its answer. */
   failed(policy: string, error: unknown): void;
@@ -119,6 +119,8 @@ export class FlowControl {
   /** The priorities in the order of `#bands`, and their ceilings. */
   #priorities: number[] = [];
   #ceilings: number[] = [];
+  /** The priorities without a band that were reported. */
+  readonly #strange = new Set<number>();
   /** The priorities that objectives have. */
   #wanted: ReadonlySet<number> = new Set();
   readonly #deadlines = new IndexedHeap(BY_DEADLINE);
@@ -280,7 +282,8 @@ export class FlowControl {
 
   /** The bands, highest priority first. */
   bands(): readonly BandView[] {
-    this.#limit(this.#expected());
+    // A look must not move the ceilings of a policy that counts its calls.
+    if (this.#settings.usageLimit.alternates !== true) this.#limit(this.#expected());
     return this.#bands.map((band, at) => ({
       priority: band.priority,
       requests: band.requests,
@@ -342,25 +345,31 @@ export class FlowControl {
     this.#tell(item, (waiter) => waiter.dispatched());
   }
 
-  /** Saturation as it will be when scrapes show all that was sent. A detector that fails holds nothing back. */
+  /** Saturation as it will be when scrapes show all that was sent. */
   #expected(): number {
     const { detector } = this.#settings;
     const now = this.#parts.clock.now();
     const further = this.#undecided;
-    try {
-      return this.#saturationBy((endpoints) =>
-        detector.expected === undefined
-          ? detector.saturation(endpoints, now)
-          : detector.expected(endpoints, now, further),
-      ).effective;
-    } catch (error) {
-      this.#parts.events.failed("saturation detector", error);
-      return 0;
-    }
+    return this.#saturationBy((endpoints) =>
+      detector.expected === undefined
+        ? detector.saturation(endpoints, now)
+        : detector.expected(endpoints, now, further),
+    ).effective;
   }
 
-  /** The saturation of each stage; the higher one counts. Without any stage the whole pool counts (scheduling 6.5). */
-  #saturationBy(measure: (endpoints: readonly Endpoint[]) => number): StageSaturation {
+  /**
+   * The saturation of each stage; the higher one counts. Without any stage the whole pool counts (scheduling 6.5). A detector
+   * that throws holds nothing back.
+   */
+  #saturationBy(ask: (endpoints: readonly Endpoint[]) => number): StageSaturation {
+    const measure = (endpoints: readonly Endpoint[]): number => {
+      try {
+        return ask(endpoints);
+      } catch (error) {
+        this.#parts.events.failed("saturation detector", error);
+        return 0;
+      }
+    };
     const pool = this.#parts.pool();
     if (pool !== this.#stagesFor) {
       this.#stagesFor = pool;
@@ -378,9 +387,12 @@ export class FlowControl {
     this.#ceilings.fill(1);
     try {
       this.#settings.usageLimit.limit(saturation, this.#priorities, this.#ceilings);
+      const isNumber = (ceiling: unknown): boolean => typeof ceiling === "number" && !Number.isNaN(ceiling);
+      if (this.#ceilings.length !== this.#bands.length || !this.#ceilings.every(isNumber))
+        throw new TypeError("the policy wrote no number for each band");
     } catch (error) {
       this.#parts.events.failed("usage limit policy", error);
-      this.#ceilings.fill(1);
+      this.#ceilings = this.#bands.map(() => 1);
     }
   }
 
@@ -488,7 +500,10 @@ export class FlowControl {
   #bandOf(priority: number): Band {
     const band = this.#byPriority.get(priority);
     if (band !== undefined) return band;
-    this.#parts.events.strangePriority(priority);
+    if (!this.#strange.has(priority) && this.#strange.size < MAX_BANDS) {
+      this.#strange.add(priority);
+      this.#parts.events.strangePriority(priority);
+    }
     return this.#byPriority.get(0)!;
   }
 

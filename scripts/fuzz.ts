@@ -1,9 +1,9 @@
 /**
- * Fuzzes what reads bytes from outside: each target gets inputs mutated from `test/corpus/<target>/` and must never
- * throw, hang, grow, or disagree with its oracle. An input that fails is kept there as `found-*.bin`, which makes it a
+ * Fuzzes what reads bytes from outside, and flow control: each target gets inputs mutated from `test/corpus/<target>/` and must
+ * never throw, hang, grow, or disagree with its oracle. An input that fails is kept there as `found-*.bin`, which makes it a
  * case of the unit tests; the run then ends with status 1.
  *
- *   node scripts/fuzz.ts --minutes 10 [--target json|sse|grpc|codec|session] [--seed 1]
+ *   node scripts/fuzz.ts --minutes 10 [--target json|sse|grpc|codec|session|flow] [--seed 1]
  *
  * The minutes are those of each target; without `--target` all run, one after the other.
  */

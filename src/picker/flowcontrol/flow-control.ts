@@ -189,6 +189,7 @@ export class FlowControl {
     this.#bytes += bytes;
     this.#watchDeadline(item);
     events.enqueued(request, NOT_YET_FINALIZED, clock.now() - enqueuedAt);
+    // A waiter of the cycle that runs sends this request: that cycle sees it.
     if (this.#cycling) return item;
     this.#entering = item;
     try {
@@ -306,8 +307,7 @@ export class FlowControl {
 
   /** Dispatches while there is room. */
   #cycle(): void {
-    // A waiter may change the pool while it is called; the loop below sees that anyway.
-    if (this.#cycling || this.#closed) return;
+    if (this.#closed) return;
     this.#cycling = true;
     const started = this.#parts.clock.now();
     let dispatched = 0;

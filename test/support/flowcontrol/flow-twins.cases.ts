@@ -52,7 +52,10 @@ export class FlowTwins {
   readonly clock = new VirtualClock();
   readonly engine: FlowControl;
   readonly slow: SlowFlowControl;
+  /** What came out in the current step. */
   readonly log: SlowEntry[] = [];
+  /** All outcomes so far. */
+  readonly outcomes = new Set<QueueOutcome>();
   readonly #known = new Map<string, Known>();
   readonly #slowPlans = new Map<string, FlowPlan>();
   readonly #slowWorld: SlowWorld;
@@ -102,6 +105,7 @@ export class FlowTwins {
           if (outcome === "Dispatched") this.#open.engine.set(id, "dispatched");
           const item = this.#items.get(id);
           if (item !== undefined) this.#checkOrder(item, outcome);
+          this.outcomes.add(outcome);
           this.log.push({ id, outcome, at: clock.now() });
         },
         enqueued: () => {},

@@ -95,6 +95,8 @@ const MAX_BANDS = 1024;
 /** Flows of a band that the debug page names. */
 const SHOWN_FLOWS = 16;
 
+const NO_LIMIT: UsageLimitPolicy = { limit: (_, __, ceilings) => void ceilings.fill(Number.POSITIVE_INFINITY) };
+
 const BY_DEADLINE: HeapOrder<Item> = {
   before: (a, b) => a.deadline < b.deadline || (a.deadline === b.deadline && a.order < b.order),
   place: (item) => item.deadlinePlace,
@@ -180,12 +182,20 @@ export class FlowControl {
       events.enqueued(request, refusal, clock.now() - enqueuedAt);
       return this.#reject(item, refusal);
     }
+    // Most requests find room and an empty queue: these need no queue and no timer.
+    const isAlone = this.#requests === 0 && !this.#cycling;
+    if (isAlone && this.#hasRoom(band)) {
+      item.band = band;
+      this.#go(item);
+      return item;
+    }
     band.add(item);
     this.#requests++;
     this.#bytes += bytes;
     this.#watchDeadline(item);
     events.enqueued(request, NOT_YET_FINALIZED, clock.now() - enqueuedAt);
-    this.#cycle(item);
+    if (isAlone) this.#lookLater();
+    else this.#cycle(item);
     return item;
   }
 
@@ -243,6 +253,15 @@ export class FlowControl {
     this.#makeBands();
     for (const item of items) this.#bandOf(item.request.priority).add(item);
     for (const item of items) this.#deadline(item);
+    this.#deadlines.rebuild();
+    this.#armExpiry();
+    this.changed();
+  }
+
+  /** Lets all queued requests go, in their order: the configuration in force has no flow control. */
+  letGo(): void {
+    this.#settings = { ...this.#settings, noEndpointTtl: 0, usageLimit: NO_LIMIT };
+    for (const item of this.#deadlines.entries) this.#deadline(item);
     this.#deadlines.rebuild();
     this.#armExpiry();
     this.changed();
@@ -311,10 +330,7 @@ export class FlowControl {
   /** @returns whether a request was dispatched */
   #dispatchNext(entering: Item | undefined): boolean {
     if (this.#requests === 0) return false;
-    this.#lookAtPool();
-    if (this.#poolEmpty) return false;
-    const saturation = this.#expected();
-    this.#limit(saturation);
+    const saturation = this.#present();
     for (const [at, band] of this.#bands.entries()) {
       // The comparison with NaN is false: a detector that answers NaN counts as saturated.
       if (band.requests === 0 || !(saturation < this.#ceilings[at]!)) continue;
@@ -324,12 +340,29 @@ export class FlowControl {
     return false;
   }
 
+  #hasRoom(band: Band): boolean {
+    return this.#present() < this.#ceilings[this.#bands.indexOf(band)]!;
+  }
+
+  /** Reads the saturation and writes the ceilings. NaN, which is below no ceiling, for an empty pool. */
+  #present(): number {
+    this.#lookAtPool();
+    if (this.#poolEmpty) return Number.NaN;
+    const saturation = this.#expected();
+    this.#limit(saturation);
+    return saturation;
+  }
+
   #dispatch(item: Item, entering: Item | undefined): void {
     this.#take(item);
+    this.#go(item);
+    if (item !== entering) item.waiter.dispatched();
+  }
+
+  #go(item: Item): void {
     item.stage = STAGE.dispatched;
     this.#undecided++;
     this.#report(item, "Dispatched");
-    if (item !== entering) item.waiter.dispatched();
   }
 
   /** Saturation as it will be when scrapes show all that was sent. A detector that fails holds nothing back. */

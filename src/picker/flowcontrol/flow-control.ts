@@ -42,7 +42,7 @@ export interface FlowControlEvents {
   cycled(took: number): void;
   /** No band and no objective has this priority: band 0 holds the request. */
   strangePriority(priority: number): void;
-  /** A policy or the detector failed; flow control goes on without its answer. */
+  /** A policy, the detector or a waiter failed; flow control goes on without its answer. */
   failed(policy: string, error: unknown): void;
 }
 
@@ -136,6 +136,8 @@ export class FlowControl {
   #stages: Stages = { prefill: [], decode: [] };
   #closed = false;
   #cycling = false;
+  /** The request whose `enter` has not returned: the caller reads its fate from the result, so its waiter is not called. */
+  #entering: Item | undefined;
   /** A cycle is due after the events that wait. */
   #woken = false;
   #tick: Timer | undefined;
@@ -186,6 +188,9 @@ export class FlowControl {
     const isAlone = this.#requests === 0 && !this.#cycling;
     if (isAlone && this.#hasRoom(band)) {
       item.band = band;
+      const took = clock.now() - enqueuedAt;
+      events.enqueued(request, NOT_YET_FINALIZED, took);
+      events.cycled(took);
       this.#go(item);
       return item;
     }
@@ -195,8 +200,15 @@ export class FlowControl {
     this.#watchDeadline(item);
     events.enqueued(request, NOT_YET_FINALIZED, clock.now() - enqueuedAt);
     if (isAlone) this.#lookLater();
-    else this.#cycle(item);
-    return item;
+    if (isAlone || this.#cycling) return item;
+    this.#entering = item;
+    try {
+      this.#cycle();
+    } finally {
+      this.#entering = undefined;
+    }
+    // A waiter that ran meanwhile may have closed flow control.
+    return item.stage === STAGE.ended ? rejectionOf("EvictedOther") : item;
   }
 
   /** The request of a dispatched ticket counts at an endpoint, or was refused. No effect the second time. */
@@ -235,7 +247,7 @@ export class FlowControl {
     this.#woken = true;
     this.#parts.clock.soon(() => {
       this.#woken = false;
-      this.#cycle(undefined);
+      this.#cycle();
     });
   }
 
@@ -244,6 +256,7 @@ export class FlowControl {
     this.#wanted = wanted;
     for (const priority of wanted) this.#bandFor(priority);
     this.#sweepLater();
+    this.changed();
   }
 
   /** Puts another configuration in force. Queued requests stay, in their order of arrival, and keep their time to live. */
@@ -310,15 +323,15 @@ export class FlowControl {
     return this.#poolEmpty ? "RejectedNoEndpoints" : "RejectedCapacity";
   }
 
-  /** Dispatches while there is room. @param entering the request that has just entered: its caller sees its stage */
-  #cycle(entering: Item | undefined): void {
+  /** Dispatches while there is room. */
+  #cycle(): void {
     // A waiter may change the pool while it is called; the loop below sees that anyway.
     if (this.#cycling || this.#closed) return;
     this.#cycling = true;
     const started = this.#parts.clock.now();
     let dispatched = 0;
     try {
-      while (dispatched < MOST_PER_CYCLE && this.#dispatchNext(entering)) dispatched++;
+      while (dispatched < MOST_PER_CYCLE && this.#dispatchNext()) dispatched++;
     } finally {
       this.#cycling = false;
     }
@@ -328,13 +341,13 @@ export class FlowControl {
   }
 
   /** @returns whether a request was dispatched */
-  #dispatchNext(entering: Item | undefined): boolean {
+  #dispatchNext(): boolean {
     if (this.#requests === 0) return false;
     const saturation = this.#present();
     for (const [at, band] of this.#bands.entries()) {
       // The comparison with NaN is false: a detector that answers NaN counts as saturated.
       if (band.requests === 0 || !(saturation < this.#ceilings[at]!)) continue;
-      this.#dispatch(band.take(this.#parts.clock.now())!, entering);
+      this.#dispatch(band.take(this.#parts.clock.now())!);
       return true;
     }
     return false;
@@ -353,10 +366,10 @@ export class FlowControl {
     return saturation;
   }
 
-  #dispatch(item: Item, entering: Item | undefined): void {
+  #dispatch(item: Item): void {
     this.#take(item);
     this.#go(item);
-    if (item !== entering) item.waiter.dispatched();
+    this.#tell(item, (waiter) => waiter.dispatched());
   }
 
   #go(item: Item): void {
@@ -462,7 +475,17 @@ export class FlowControl {
 
   #finish(item: Item, outcome: Exclude<QueueOutcome, "Dispatched">): void {
     const rejection = this.#reject(item, outcome);
-    item.waiter.evicted(rejection);
+    this.#tell(item, (waiter) => waiter.evicted(rejection));
+  }
+
+  /** Calls the waiter of a request. A waiter that throws stops no other request. */
+  #tell(item: Item, call: (waiter: Waiter) => void): void {
+    if (item === this.#entering) return;
+    try {
+      call(item.waiter);
+    } catch (error) {
+      this.#parts.events.failed("waiter", error);
+    }
   }
 
   #reject(item: Item, outcome: Exclude<QueueOutcome, "Dispatched">): Rejection {
@@ -483,7 +506,7 @@ export class FlowControl {
       ms,
       () => {
         this.#tick = undefined;
-        this.#cycle(undefined);
+        this.#cycle();
       },
       true,
     );
@@ -540,6 +563,7 @@ export class FlowControl {
         this.#bands = this.#bands.filter((band) => !isOver(band));
         this.#renumber();
         this.#sweepLater();
+        this.changed();
       },
       true,
     );

@@ -6,7 +6,6 @@ import type { PluginReference } from "../../base/plugin/kinds.ts";
 import type { PluginRegistry } from "../../base/plugin/registry.ts";
 import type { ConfiguredPlugin } from "./effective.ts";
 import { type PluginTable, type TableEntry, whereItStands } from "./plugins.ts";
-import type { PolicyTable } from "./policies.ts";
 
 /** Parameters that name another plugin of any kind (scheduling 4.3). */
 const PLUGIN_REF = /PluginRef$/;
@@ -19,7 +18,6 @@ const PLUGIN_REF = /PluginRef$/;
  */
 export function checkReferences(
   table: PluginTable,
-  policies: PolicyTable,
   registry: PluginRegistry,
   into: Violation[],
 ): ReadonlySet<string> {
@@ -42,8 +40,6 @@ export function checkReferences(
   function missing({ name }: TableEntry, { name: wanted, kind }: Reference): string | undefined {
     if (kind === "producer" && willBeMade(wanted, table, registry)) return undefined;
     const problem = `plugin ${name} has a dependency on the unregistered plugin ${wanted}`;
-    const policy = policies.get(wanted)?.policy;
-    if (policy !== undefined) return `${problem}, which is a policy of flow control`;
     const hint = didYouMean(wanted, table.keys());
     if (hint !== "") return problem + hint;
     const entry = registry.get(wanted) === undefined ? "" : `; add \`- type: ${wanted}\` to plugins`;

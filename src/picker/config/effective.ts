@@ -97,6 +97,25 @@ export function policiesOf({ flowControl }: Pick<EffectiveConfig, "flowControl">
   return [...all.flatMap((band) => [band.orderingPolicy, band.fairnessPolicy]), usageLimitPolicy];
 }
 
+/** Returns all that has an effect in `flowControl`. @param described says what a plugin is */
+export function flowControlMeaning(
+  flowControl: EffectiveFlowControl,
+  described: (plugin: ConfiguredPlugin) => unknown,
+): unknown {
+  const meaning = ({ maxBytes, maxRequests, defaultRequestTTL, orderingPolicy, fairnessPolicy }: EffectiveBand) => [
+    ...[maxBytes, maxRequests, defaultRequestTTL],
+    ...[described(orderingPolicy), described(fairnessPolicy)],
+  ];
+  const { maxBytes, maxRequests, noEndpointRequestTTL, bands, usageLimitPolicy } = flowControl;
+  return [
+    ...[maxBytes, maxRequests, noEndpointRequestTTL, described(usageLimitPolicy)],
+    // The order of the bands in the file has no effect.
+    [...bands].sort(([a], [b]) => a - b).map(([priority, band]) => [priority, meaning(band)]),
+    meaning(flowControl.defaultPriorityBand),
+    meaning(flowControl.defaultNegativePriorityBand),
+  ];
+}
+
 /** Summarizes the configuration in force for one log line. */
 export function effectiveSummary(config: EffectiveConfig): Readonly<Record<string, unknown>> {
   const [only, ...more] = config.profiles.map(profileSummary);

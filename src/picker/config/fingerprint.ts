@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { type ConfiguredPlugin, type EffectiveBand, type EffectiveConfig, policiesOf } from "./effective.ts";
+import { type ConfiguredPlugin, type EffectiveConfig, flowControlMeaning, policiesOf } from "./effective.ts";
 import { currentType } from "./published.ts";
 
 /** Characters of a fingerprint: 48 bits, enough to distinguish the configurations of a pool. */
@@ -59,24 +59,6 @@ export function configFingerprint(config: EffectiveConfig): string {
     ...(config.flowControl === undefined ? [] : [flowControlMeaning(config.flowControl, described)]),
   ];
   return createHash("sha256").update(canonical(meaning)).digest("hex").slice(0, LENGTH);
-}
-
-function flowControlMeaning(
-  flowControl: NonNullable<EffectiveConfig["flowControl"]>,
-  described: (plugin: ConfiguredPlugin) => unknown,
-): unknown {
-  const meaning = ({ maxBytes, maxRequests, defaultRequestTTL, orderingPolicy, fairnessPolicy }: EffectiveBand) => [
-    ...[maxBytes, maxRequests, defaultRequestTTL],
-    ...[described(orderingPolicy), described(fairnessPolicy)],
-  ];
-  const { maxBytes, maxRequests, noEndpointRequestTTL, bands, usageLimitPolicy } = flowControl;
-  return [
-    ...[maxBytes, maxRequests, noEndpointRequestTTL, described(usageLimitPolicy)],
-    // The order of the bands in the file has no effect.
-    [...bands].sort(([a], [b]) => a - b).map(([priority, band]) => [priority, meaning(band)]),
-    meaning(flowControl.defaultPriorityBand),
-    meaning(flowControl.defaultNegativePriorityBand),
-  ];
 }
 
 /** Returns JSON with keys in order. Values that JSON lacks are spelt out, so that no two values give the same text. */

@@ -16,11 +16,7 @@ const PLUGIN_REF = /PluginRef$/;
  * @param into receives names that no plugin has, plugins of the wrong kind, and plugins that refer to each other in a circle
  * @returns instance names that something refers to
  */
-export function checkReferences(
-  table: PluginTable,
-  registry: PluginRegistry,
-  into: Violation[],
-): ReadonlySet<string> {
+export function checkReferences(table: PluginTable, registry: PluginRegistry, into: Violation[]): ReadonlySet<string> {
   const named = new Set<string>();
   for (const plugin of table.values())
     for (const reference of referencesOf(plugin)) {

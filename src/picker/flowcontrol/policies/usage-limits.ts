@@ -19,7 +19,9 @@ export const staticUsageLimitPolicy = defineUsageLimitPolicy({
 const holdbackParameters = z
   .strictObject({
     minCeiling: z
-      .number({ error: ({ input }) => (input === undefined ? "minCeiling is required" : "minCeiling must be a number") })
+      .number({
+        error: ({ input }) => (input === undefined ? "minCeiling is required" : "minCeiling must be a number"),
+      })
       .min(0, "minCeiling must be at least 0 and less than 1")
       .lt(1, "minCeiling must be at least 0 and less than 1")
       .describe("Ceiling of the lowest priority, from 0 and below 1. Required."),
@@ -32,7 +34,9 @@ const holdbackParameters = z
     domain: z
       .enum(["rank", "value"], { error: "domain must be rank or value" })
       .default("rank")
-      .describe("Ceilings rise in equal steps from priority to priority (rank), or with the number of the priority (value)."),
+      .describe(
+        "Ceilings rise in equal steps from priority to priority (rank), or with the number of the priority (value).",
+      ),
     shape: z.literal("linear", { error: "shape must be linear" }).default("linear").describe("How ceilings rise."),
   })
   .superRefine(({ minCeiling, maxCeiling }, context) => {

@@ -99,8 +99,9 @@ class Driven {
   /** The samples of flow control whose name begins so, without their prefix. */
   shown(name: string): Record<string, number> {
     const page = render(this.registry).split("\n");
-    const lines = page.filter((line) => line.startsWith(`${OURS}${name}`)).join("\n");
-    return Object.fromEntries([...samplesOf(lines)].map(([key, value]) => [key.slice(OURS.length), value]));
+    const lines = page.filter((line) => line.startsWith(`${OURS}${name}`));
+    const samples = lines.length === 0 ? [] : [...samplesOf(lines.join("\n"))];
+    return Object.fromEntries(samples.map(([key, value]) => [key.slice(OURS.length), value]));
   }
 }
 

@@ -5,6 +5,7 @@ import { ParserTable } from "../apis/parser-table.ts";
 import type { ConfiguredPlugin, EffectiveConfig } from "../config/effective.ts";
 import type { DecisionParts } from "../exchange/decide.ts";
 import { type PluginCalls, RequestHooks } from "../exchange/request-hooks.ts";
+import type { FlowControlSettings } from "../flowcontrol/flow-control.ts";
 import { LegacyAdmission } from "../flowcontrol/legacy-admission.ts";
 import type { SchedulingPlan } from "../scheduling/profile.ts";
 import { type InstancesParts, instancesOf, planOf } from "./plan.ts";
@@ -15,6 +16,8 @@ export interface InForce extends DecisionParts {
   readonly plan: SchedulingPlan;
   readonly detector: { readonly name: string; readonly plugin: SaturationDetector };
   readonly hooks: RequestHooks;
+  /** Undefined: requests do not queue. */
+  readonly flowControl: FlowControlSettings | undefined;
   /** The configured parsers; none = the default ones, which work with every protocol. */
   readonly named: readonly { readonly name: string; readonly plugin: RequestParser }[];
 }
@@ -55,6 +58,7 @@ function inForceOf(
     named,
     plan: planOf(config, instances),
     detector: { name: config.detector.name, plugin: detector },
+    flowControl: undefined,
     admission: new LegacyAdmission(detector),
     parsers: named.length === 0 ? new ParserTable() : new ParserTable(named.map(({ plugin }) => plugin)),
     headerProcessors: config.headerProcessors.map(make),

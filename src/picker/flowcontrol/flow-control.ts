@@ -44,7 +44,7 @@ export interface FlowControlEvents {
   cycled(took: number): void;
   /** No band and no objective has this priority: band 0 holds the request. */
   strangePriority(priority: number): void;
-  /** A policy or the detector failed; flow control goes on without its answer. */
+  /** A policy, the detector or a waiter failed; flow control goes on without its answer. */
   failed(policy: string, error: unknown): void;
 }
 
@@ -106,6 +106,8 @@ const MAX_BANDS = 1024;
 /** Flows of a band that the debug page names. */
 const SHOWN_FLOWS = 16;
 
+const NO_LIMIT: UsageLimitPolicy = { limit: (_, __, ceilings) => void ceilings.fill(Number.POSITIVE_INFINITY) };
+
 const BY_DEADLINE: HeapOrder<Item> = {
   before: (a, b) => a.deadline < b.deadline || (a.deadline === b.deadline && a.order < b.order),
   place: (item) => item.deadlinePlace,
@@ -145,6 +147,8 @@ export class FlowControl {
   #stages: Stages = { prefill: [], decode: [] };
   #closed = false;
   #cycling = false;
+  /** The request whose `enter` has not returned: the caller reads its fate from the result, so its waiter is not called. */
+  #entering: Item | undefined;
   /** A cycle is due after the events that wait. */
   #woken = false;
   #tick: Timer | undefined;
@@ -191,13 +195,31 @@ export class FlowControl {
       events.enqueued(request, refusal, clock.now() - enqueuedAt);
       return this.#reject(item, refusal);
     }
+    // Most requests find room and an empty queue: these need no queue and no timer.
+    const isAlone = this.#requests === 0 && !this.#cycling;
+    if (isAlone && this.#hasRoom(band)) {
+      item.band = band;
+      const took = clock.now() - enqueuedAt;
+      events.enqueued(request, NOT_YET_FINALIZED, took);
+      events.cycled(took);
+      this.#go(item);
+      return item;
+    }
     band.add(item);
     this.#requests++;
     this.#bytes += bytes;
     this.#watchDeadline(item);
     events.enqueued(request, NOT_YET_FINALIZED, clock.now() - enqueuedAt);
-    this.#cycle(item);
-    return item;
+    if (isAlone) this.#lookLater();
+    if (isAlone || this.#cycling) return item;
+    this.#entering = item;
+    try {
+      this.#cycle();
+    } finally {
+      this.#entering = undefined;
+    }
+    // A waiter that ran meanwhile may have closed flow control.
+    return item.stage === STAGE.ended ? rejectionOf("EvictedOther") : item;
   }
 
   /** The request of a dispatched ticket counts at an endpoint, or was refused. No effect the second time. */
@@ -236,7 +258,7 @@ export class FlowControl {
     this.#woken = true;
     this.#parts.clock.soon(() => {
       this.#woken = false;
-      this.#cycle(undefined);
+      this.#cycle();
     });
   }
 
@@ -245,6 +267,7 @@ export class FlowControl {
     this.#wanted = wanted;
     for (const priority of wanted) this.#bandFor(priority);
     this.#sweepLater();
+    this.changed();
   }
 
   /** Puts another configuration in force. Queued requests stay, in their order of arrival, and keep their time to live. */
@@ -254,6 +277,15 @@ export class FlowControl {
     this.#makeBands();
     for (const item of items) this.#bandOf(item.request.priority).add(item);
     for (const item of items) this.#deadline(item);
+    this.#deadlines.rebuild();
+    this.#armExpiry();
+    this.changed();
+  }
+
+  /** Lets all queued requests go, in their order: the configuration in force has no flow control. */
+  letGo(): void {
+    this.#settings = { ...this.#settings, noEndpointTtl: 0, usageLimit: NO_LIMIT };
+    for (const item of this.#deadlines.entries) this.#deadline(item);
     this.#deadlines.rebuild();
     this.#armExpiry();
     this.changed();
@@ -316,15 +348,15 @@ export class FlowControl {
     return this.#poolEmpty ? "RejectedNoEndpoints" : "RejectedCapacity";
   }
 
-  /** Dispatches while there is room. @param entering the request that has just entered: its caller sees its stage */
-  #cycle(entering: Item | undefined): void {
+  /** Dispatches while there is room. */
+  #cycle(): void {
     // A waiter may change the pool while it is called; the loop below sees that anyway.
     if (this.#cycling || this.#closed) return;
     this.#cycling = true;
     const started = this.#parts.clock.now();
     let dispatched = 0;
     try {
-      while (dispatched < MOST_PER_CYCLE && this.#dispatchNext(entering)) dispatched++;
+      while (dispatched < MOST_PER_CYCLE && this.#dispatchNext()) dispatched++;
     } finally {
       this.#cycling = false;
     }
@@ -334,27 +366,41 @@ export class FlowControl {
   }
 
   /** @returns whether a request was dispatched */
-  #dispatchNext(entering: Item | undefined): boolean {
+  #dispatchNext(): boolean {
     if (this.#requests === 0) return false;
-    this.#lookAtPool();
-    if (this.#poolEmpty) return false;
-    const saturation = this.#expected();
-    this.#limit(saturation);
+    const saturation = this.#present();
     for (const [at, band] of this.#bands.entries()) {
       // The comparison with NaN is false: a detector that answers NaN counts as saturated.
       if (band.requests === 0 || !(saturation < this.#ceilings[at]!)) continue;
-      this.#dispatch(band.take(this.#parts.clock.now())!, entering);
+      this.#dispatch(band.take(this.#parts.clock.now())!);
       return true;
     }
     return false;
   }
 
-  #dispatch(item: Item, entering: Item | undefined): void {
+  #hasRoom(band: Band): boolean {
+    return this.#present() < this.#ceilings[this.#bands.indexOf(band)]!;
+  }
+
+  /** Reads the saturation and writes the ceilings. NaN, which is below no ceiling, for an empty pool. */
+  #present(): number {
+    this.#lookAtPool();
+    if (this.#poolEmpty) return Number.NaN;
+    const saturation = this.#expected();
+    this.#limit(saturation);
+    return saturation;
+  }
+
+  #dispatch(item: Item): void {
     this.#take(item);
+    this.#go(item);
+    this.#tell(item, (waiter) => waiter.dispatched());
+  }
+
+  #go(item: Item): void {
     item.stage = STAGE.dispatched;
     this.#undecided++;
     this.#report(item, "Dispatched");
-    if (item !== entering) item.waiter.dispatched();
   }
 
   /** Saturation as it will be when scrapes show all that was sent. A detector that fails holds nothing back. */
@@ -454,7 +500,17 @@ export class FlowControl {
 
   #finish(item: Item, outcome: Exclude<QueueOutcome, "Dispatched">): void {
     const rejection = this.#reject(item, outcome);
-    item.waiter.evicted(rejection);
+    this.#tell(item, (waiter) => waiter.evicted(rejection));
+  }
+
+  /** Calls the waiter of a request. A waiter that throws stops no other request. */
+  #tell(item: Item, call: (waiter: Waiter) => void): void {
+    if (item === this.#entering) return;
+    try {
+      call(item.waiter);
+    } catch (error) {
+      this.#parts.events.failed("waiter", error);
+    }
   }
 
   #reject(item: Item, outcome: Exclude<QueueOutcome, "Dispatched">): Rejection {
@@ -475,7 +531,7 @@ export class FlowControl {
       ms,
       () => {
         this.#tick = undefined;
-        this.#cycle(undefined);
+        this.#cycle();
       },
       true,
     );
@@ -532,6 +588,7 @@ export class FlowControl {
         this.#bands = this.#bands.filter((band) => !isOver(band));
         this.#renumber();
         this.#sweepLater();
+        this.changed();
       },
       true,
     );

@@ -4,7 +4,7 @@ import type { Endpoint } from "../../base/inference/endpoint.ts";
 import type { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { SaturationDetector, ServedTokens, UsageLimitPolicy } from "../../base/plugin/flow-kinds.ts";
-import { Band, type BandSettings, Item, STAGE, type Waiter } from "./band.ts";
+import { Band, type BandSettings, type FlowView, Item, STAGE, type Waiter } from "./band.ts";
 import { type HeapOrder, IndexedHeap } from "./indexed-heap.ts";
 import { NOT_YET_FINALIZED, type QueueOutcome, rejectionOf } from "./queue-outcomes.ts";
 import { type Stages, stagesOf } from "./stages.ts";
@@ -30,9 +30,11 @@ export interface FlowLabels {
   readonly fairnessId: string;
   /** The priority of the request itself, also where another band holds it. */
   readonly priority: number;
+  readonly model: string;
+  readonly targetModel: string;
 }
 
-/** What metrics and logs learn. Times are in milliseconds. */
+/** What metrics and logs learn. Times are in milliseconds. All calls for one request get the same `flow`. */
 export interface FlowControlEvents {
   /** A request has entered. `left` follows, once. */
   entered(flow: FlowLabels, bytes: number): void;
@@ -72,17 +74,26 @@ export interface Ticket {
   readonly wait: RecordedWait;
 }
 
-/** A band as the debug page shows it. */
-export interface BandView {
-  readonly priority: number;
+/** The queued requests of a band and of all bands, and their limits; Infinity = no limit. */
+export interface QueueLoad {
   readonly requests: number;
   readonly bytes: number;
   readonly maxRequests: number;
   readonly maxBytes: number;
+}
+
+/** The load of one band. */
+export interface BandLoad extends QueueLoad {
+  readonly priority: number;
+}
+
+/** A band as the debug page shows it. */
+export interface BandView extends BandLoad {
   readonly ceiling: number;
+  /** Fairness IDs with queued requests. */
   readonly flows: number;
   /** The flows with the most requests. */
-  readonly longest: readonly { readonly fairnessId: string; readonly requests: number }[];
+  readonly longest: readonly FlowView[];
 }
 
 /** Dispatches of one cycle; then other work of the process runs. */
@@ -304,18 +315,32 @@ export class FlowControl {
     return this.#saturationBy((endpoints) => detector.saturation(endpoints, now));
   }
 
-  /** The bands, highest priority first. */
+  /** The saturation by which the next request is dispatched or held: what was sent counts at once. */
+  expected(): number {
+    return this.#expected();
+  }
+
+  /** The load of all bands together. */
+  load(): QueueLoad {
+    const { maxRequests, maxBytes } = this.#settings;
+    return { requests: this.#requests, bytes: this.#bytes, maxRequests, maxBytes };
+  }
+
+  /** The load of each band, highest priority first. */
+  loads(): readonly BandLoad[] {
+    return this.#bands.map(({ priority, requests, bytes, settings: { maxRequests, maxBytes } }) => ({
+      ...{ priority, requests, bytes, maxRequests, maxBytes },
+    }));
+  }
+
+  /** The bands, highest priority first. Looks at every request, and asks the usage limit policy. */
   bands(): readonly BandView[] {
     this.#limit(this.#expected());
-    return this.#bands.map((band, at) => ({
-      priority: band.priority,
-      requests: band.requests,
-      bytes: band.bytes,
-      maxRequests: band.settings.maxRequests,
-      maxBytes: band.settings.maxBytes,
+    const now = this.#parts.clock.now();
+    return this.loads().map((load, at) => ({
+      ...load,
       ceiling: this.#ceilings[at]!,
-      flows: band.flows,
-      longest: band.longest(SHOWN_FLOWS),
+      ...this.#bands[at]!.flowsNow(SHOWN_FLOWS, now),
     }));
   }
 

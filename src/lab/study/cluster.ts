@@ -179,7 +179,7 @@ export class SimCluster {
     };
     const ended = (): void => {
       ticket.release();
-      const served = { promptTokens: tokens, completionTokens: spec.outputTokens };
+      const served = { promptTokens: tokens, completionTokens: spec.outputTokens ?? Number.NaN };
       if (queued !== undefined) this.#flowControl!.ended(queued, served);
     };
     this.#options.engines[server]!.submit(spec, sequenceListener(learning, first, ended));

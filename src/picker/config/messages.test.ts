@@ -472,7 +472,7 @@ flowControl:
   defaultPriorityBand: {priority: 3}
 `;
     expect(load(text).warnings).toEqual([
-      "c.yaml:9:25: the priority of defaultPriorityBand has no effect: it is for the priorities without a band of their own",
+      "c.yaml:10:25: the priority of defaultPriorityBand has no effect: it is for the priorities without a band of their own",
       "c.yaml:6:3: plugin turns has no effect: name it in flowControl, as the fairnessPolicyRef of a band",
       "c.yaml:7:3: plugin soon has no effect: name it in flowControl, as the orderingPolicyRef of a band",
       "c.yaml:8:3: plugin half has no effect: name it in flowControl.usageLimitPolicyPluginRef",
@@ -490,10 +490,10 @@ schedulingProfiles:
     expect(load(text).warnings).toEqual([
       "c.yaml:5:3: plugin sheddable-eviction-filter has no effect: requests in flight are not evicted yet",
       "c.yaml:6:3: plugin order has no effect: requests in flight are not evicted yet",
-      "c.yaml:8:50: schedulingProfiles[p] lists order, which has no effect",
+      "c.yaml:8:51: schedulingProfiles[p] lists order, which has no effect",
     ]);
     expect(messageFor(`${HEAD}plugins: [{type: sheddable-eviction-filter, parameters: {below: -5}}]\n`)).toBe(
-      `${ONE}c.yaml:3:59: plugins[0].parameters.below: failed to create plugin sheddable-eviction-filter (type: sheddable-eviction-filter): unknown key \`below\`; remove it, sheddable-eviction-filter has no parameters`,
+      `${ONE}c.yaml:3:58: plugins[0].parameters.below: failed to create plugin sheddable-eviction-filter (type: sheddable-eviction-filter): unknown key \`below\`; remove it, sheddable-eviction-filter has no parameters`,
     );
     expect(messageFor(text, { refuseExperimental: true })).toContain(
       "plugin sheddable-eviction-filter is experimental",

@@ -92,10 +92,10 @@ describe("soft-reflective-ceiling-policy", () => {
     expect(ceilings(policy, Number.NaN, [2, 1, 0])).toEqual([1, 0, 0]);
   });
 
-  it("at saturation 0.6 shuts the third of three bands, and opens it in every second call", () => {
-    // The ceilings are 1, 0.7 and 0.4; the period is round(0.6 / 0.4) = 2.
+  it("at saturation 0.65 shuts the third of three bands, and opens it in every second call", () => {
+    // The ceilings are 1, 0.675 and 0.35; the period is round(0.65 / 0.35) = 2.
     const policy = soft();
-    const calls = [1, 2, 3, 4].map(() => ceilings(policy, 0.6, [2, 1, 0]));
+    const calls = [1, 2, 3, 4].map(() => ceilings(policy, 0.65, [2, 1, 0]));
     expect(calls).toEqual([
       [1, 1, 0],
       [1, 1, 1],

@@ -245,7 +245,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
         processor.drain();
         // The drain time runs in parallel, so a slow API server takes no drain time away from the requests.
         await Promise.all([pool.resign(), delay(clock, settings.drainTimeout)]);
-        await untilHardStop(clock, extProc.drain());
+        await untilHardStop(clock, extProc.drain(), () => core.refuseQueued());
         await close();
       },
       close,

@@ -1,6 +1,7 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { SeededRandom } from "../../base/clock/random.ts";
 import { BytesPerToken } from "../../base/inference/bytes-per-token.ts";
+import type { Endpoint } from "../../base/inference/endpoint.ts";
 import type { PluginInstances } from "../../base/plugin/instances.ts";
 import type { AppProtocol, OwnHook } from "../../base/plugin/kinds.ts";
 import { VERSION } from "../../base/process/version.ts";
@@ -28,6 +29,7 @@ import type { ExchangeServices } from "../exchange/exchange-services.ts";
 import { Preparation } from "../exchange/prepare.ts";
 import type { PluginCalls } from "../exchange/request-hooks.ts";
 import type { Exchange, Wire } from "../exchange/wire.ts";
+import { FlowControl, type FlowControlEvents } from "../flowcontrol/flow-control.ts";
 import { refusePromise } from "../scheduling/plugin-calls.ts";
 import { prefixIndexSizes } from "../scheduling/plugins/prefix/approx-prefix-cache-producer.ts";
 import { DecisionRecords } from "../scheduling/records.ts";
@@ -38,6 +40,16 @@ import { type InForce, makeInForce } from "./in-force.ts";
 /** The default limit of one request body (docs/spec/decisions.md#sizes). */
 const MAX_REQUEST_BYTES = 32 * 1024 * 1024;
 const FULL_RECORDS_EVERY = 256;
+
+const NO_EVENTS: FlowControlEvents = {
+  entered() {},
+  left() {},
+  enqueued() {},
+  cycled() {},
+  strangePriority() {},
+  failed() {},
+};
+const NO_ENDPOINTS: readonly Endpoint[] = [];
 
 /** The settings for decision records and for decisions in answers. */
 export interface ExplainSettings {
@@ -108,6 +120,8 @@ export class InferenceCore {
   #closed = false;
   readonly #collector: Collector;
   readonly #endpointLog: EndpointLog;
+  /** Exists once a configuration has had flow control; then it also holds what entered before another configuration. */
+  #flowControl: FlowControl | undefined;
   readonly #services: ExchangeServices;
 
   constructor(options: CoreOptions) {
@@ -155,8 +169,14 @@ export class InferenceCore {
       registry: this.endpoints,
       scraper: new ScrapeClient(clock, options.dialects ?? new Dialects(), options.metricsPage),
       metrics: collectorMetrics(this.metrics),
+      onRead: () => this.#flowControl?.changed(),
       ...options.cadence,
     });
+    this.endpoints.onAdded(() => this.#flowControl?.changed());
+    this.endpoints.onRemoved(() => this.#flowControl?.changed());
+    this.endpoints.onStateChanged(() => this.#flowControl?.changed());
+    options.models.resources?.onChange(() => this.#flowControl?.usePriorities(this.models.priorities()));
+    this.#useFlowControl();
     this.metrics.info.with("", VERSION).set(1);
     const { limit, reserve } = this.budget.settings;
     this.metrics.bodyBudgetLimit.with("main").set(limit);
@@ -193,6 +213,7 @@ export class InferenceCore {
         calls: this.#calls,
       }),
       hooks: () => this.#inForce.hooks,
+      flowControl: () => (this.#inForce.flowControl === undefined ? undefined : this.#flowControl),
       metrics: new ExchangeMetrics(this.metrics, names),
       tracing: options.tracing?.on ? options.tracing : undefined,
       budget: this.budget,
@@ -250,8 +271,14 @@ export class InferenceCore {
   async close(): Promise<void> {
     this.#closed = true;
     this.#endpointLog.close();
+    this.refuseQueued();
     await this.#collector.close();
     this.#inForce.instances.close();
+  }
+
+  /** Refuses the requests that wait in queues, and those that would from now on. */
+  refuseQueued(): void {
+    this.#flowControl?.close();
   }
 
   /** Returns the plugins in force, with their state where they can report it (scheduling 9.2). */
@@ -299,8 +326,27 @@ export class InferenceCore {
     const next = this.#make(config, keep ? instances : undefined);
     this.#inForce = next;
     this.#scheduler.usePlan(next.plan);
+    this.#useFlowControl();
     if (keep) next.instances.settle();
     else instances.close();
+  }
+
+  /** Puts the flow control of the configuration in force. */
+  #useFlowControl(): void {
+    const settings = this.#inForce.flowControl;
+    if (settings === undefined) this.#flowControl?.letGo();
+    else if (this.#flowControl !== undefined) this.#flowControl.configure(settings);
+    else {
+      const { clock } = this;
+      const events = NO_EVENTS;
+      this.#flowControl = new FlowControl({ clock, settings, events, pool: () => this.#pool() });
+      this.#flowControl.usePriorities(this.models.priorities());
+    }
+  }
+
+  /** Returns the endpoints that may serve a request without a hint. */
+  #pool(): readonly Endpoint[] {
+    return this.models.poolKnown ? this.endpoints.candidates().endpoints : NO_ENDPOINTS;
   }
 
   /** Logs a failure of sluice itself; the client has already got a 500. */

@@ -158,7 +158,7 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
       useDefaultConfig: async () => core.useConfig(await readConfig({}, log), false),
       async drain() {
         draining = true;
-        await untilHardStop(clock, proxy.drain());
+        await untilHardStop(clock, proxy.drain(), () => core.refuseQueued());
         await close();
       },
       close,

@@ -1,0 +1,287 @@
+import type { QueueOutcome } from "../../../src/picker/flowcontrol/queue-outcomes.ts";
+import { ceilingOf, type PlainBand, type PlainSettings } from "./plain-policies.cases.ts";
+
+/** A request as the model knows it. */
+export interface SlowRequest {
+  readonly id: string;
+  readonly priority: number;
+  readonly flow: string;
+  readonly bytes: number;
+}
+
+interface SlowItem extends SlowRequest {
+  readonly enqueuedAt: number;
+  /** Of the band that took it in. */
+  readonly ttl: number;
+  band: number;
+}
+
+/** What the model sees of the pool. */
+export interface SlowWorld {
+  now: number;
+  endpoints: readonly { readonly role: string; readonly load: number }[];
+  /** Requests that count at an endpoint, and what each adds to the saturation. */
+  running: number;
+  readonly perRequest: number;
+  detector: "works" | "throws" | "nan";
+}
+
+/** How a request left, and when. */
+export interface SlowEntry {
+  readonly id: string;
+  readonly outcome: QueueOutcome;
+  readonly at: number;
+}
+
+interface SlowBand {
+  readonly priority: number;
+  /** Flows that wait, in the order of their turns. */
+  turns: string[];
+  emptySince: number;
+}
+
+/** Milliseconds from the look at which a band was found without use to the next one. */
+const IDLE = 600_000;
+
+const PREFILL = ["prefill", "encode-prefill", "prefill-decode", "both", "encode-prefill-decode"];
+const DECODE = ["decode", "", "prefill-decode", "both", "encode-prefill-decode"];
+
+/**
+ * Flow control by the letter (scheduling 6): one list of waiting requests in the order of arrival. Every figure is worked out
+ * anew from the list, each time. Every change of the pool and of its load is told at once.
+ */
+export class SlowFlowControl {
+  readonly log: SlowEntry[] = [];
+  /** Called after each entry, except for the request that is just entering. */
+  left: (entry: SlowEntry) => void = () => {};
+  waiting: SlowItem[] = [];
+  undecided = new Set<string>();
+  readonly #world: SlowWorld;
+  #settings: PlainSettings;
+  #wanted: ReadonlySet<number> = new Set();
+  #bands: SlowBand[] = [];
+  #poolEmpty = false;
+  #poolSince = 0;
+  #settling = false;
+  #entering: string | undefined;
+  #sweepAt = Number.POSITIVE_INFINITY;
+  #closed = false;
+
+  constructor(world: SlowWorld, settings: PlainSettings) {
+    this.#world = world;
+    this.#settings = settings;
+    this.#makeBands();
+    this.poolChanged();
+  }
+
+  get bands() {
+    return this.#bands.map(({ priority }, at) => {
+      const items = this.waiting.filter(({ band }) => band === priority);
+      const { maxRequests, maxBytes, fairness } = this.#bandSettings(priority);
+      const flows = fairness === "one-queue" ? Math.min(items.length, 1) : new Set(items.map(({ flow }) => flow)).size;
+      const ceiling = ceilingOf(this.#settings.ceilings, at, this.#bands.length);
+      return { priority, requests: items.length, bytes: sumOf(items), maxRequests, maxBytes, ceiling, flows };
+    });
+  }
+
+  get saturation() {
+    const { endpoints } = this.#world;
+    const [prefill, decode] = [PREFILL, DECODE].map((roles) => {
+      const stage = endpoints.filter(({ role }) => roles.includes(role));
+      return stage.length === 0 ? undefined : this.#measure(stage);
+    });
+    if (this.#world.detector === "throws") return { prefill, decode, effective: 0 };
+    const known = [prefill, decode].filter((value) => value !== undefined);
+    return { prefill, decode, effective: known.length === 0 ? this.#measure(endpoints) : Math.max(...known) };
+  }
+
+  enter(request: SlowRequest): void {
+    const { now } = this.#world;
+    const band = this.#bandOf(request.priority);
+    const settings = this.#bandSettings(band.priority);
+    const refusal = this.#refusal(request, band.priority);
+    if (refusal !== undefined) {
+      this.log.push({ id: request.id, outcome: refusal, at: now });
+      return;
+    }
+    this.waiting.push({ ...request, enqueuedAt: now, ttl: settings.ttl, band: band.priority });
+    if (!band.turns.includes(request.flow)) band.turns.push(request.flow);
+    if (this.#settling) return;
+    this.#entering = request.id;
+    this.settle();
+    this.#entering = undefined;
+  }
+
+  /** The oldest request whose `enter` has returned. */
+  get oldest(): string | undefined {
+    return this.waiting.find(({ id }) => id !== this.#entering)?.id;
+  }
+
+  cancel(id: string): void {
+    const item = this.waiting.find((one) => one.id === id);
+    if (item !== undefined) this.#leave(item, "EvictedContextCancelled");
+  }
+
+  poolChanged(): void {
+    const isEmpty = this.#world.endpoints.length === 0;
+    if (isEmpty !== this.#poolEmpty) this.#poolSince = this.#world.now;
+    this.#poolEmpty = isEmpty;
+    this.settle();
+  }
+
+  usePriorities(wanted: ReadonlySet<number>): void {
+    this.#wanted = wanted;
+    for (const priority of wanted) this.#addBand(priority);
+    this.#sweepLater();
+    this.settle();
+  }
+
+  configure(settings: PlainSettings): void {
+    this.#settings = settings;
+    this.#makeBands();
+    for (const item of this.waiting) {
+      const band = this.#bandOf(item.priority);
+      item.band = band.priority;
+      if (!band.turns.includes(item.flow)) band.turns.push(item.flow);
+    }
+    this.settle();
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#sweepAt = Number.POSITIVE_INFINITY;
+    while (this.waiting.length > 0) this.#leave(this.waiting[0]!, "EvictedOther");
+  }
+
+  advance(ms: number): void {
+    const end = this.#world.now + ms;
+    for (;;) {
+      const [first] = [...this.waiting].sort((a, b) => this.#deadline(a) - this.#deadline(b));
+      const deadline = first === undefined ? Number.POSITIVE_INFINITY : this.#deadline(first);
+      const next = Math.min(deadline, this.#sweepAt);
+      if (next > this.#world.now && this.settle()) continue;
+      if (next > end) break;
+      if (deadline < this.#sweepAt) {
+        this.#world.now = Math.max(this.#world.now, deadline);
+        this.#leave(first!, this.#poolEmpty ? "EvictedNoEndpoints" : "EvictedTTL");
+      } else {
+        this.#world.now = this.#sweepAt;
+        this.#sweep();
+      }
+    }
+    this.#world.now = end;
+  }
+
+  /** Dispatches one request after the other while there is room. @returns whether there was room for one */
+  settle(): boolean {
+    if (this.#settling || this.#closed) return false;
+    this.#settling = true;
+    let dispatched = 0;
+    while (this.#dispatchOne()) dispatched++;
+    this.#settling = false;
+    return dispatched > 0;
+  }
+
+  /** The place of an item in its flow: the lowest number first, then the oldest. */
+  rank({ band, enqueuedAt, ttl, bytes }: SlowItem): number {
+    const { ordering } = this.#bandSettings(band);
+    if (ordering === "nan") return Number.POSITIVE_INFINITY;
+    return { arrival: enqueuedAt, deadline: enqueuedAt + ttl, size: bytes }[ordering];
+  }
+
+  #dispatchOne(): boolean {
+    if (this.#world.endpoints.length === 0) return false;
+    const saturation = this.saturation.effective;
+    for (const [at, band] of this.#bands.entries()) {
+      let items = this.waiting.filter((item) => item.band === band.priority);
+      if (items.length === 0) continue;
+      if (!(saturation < ceilingOf(this.#settings.ceilings, at, this.#bands.length))) continue;
+      if (this.#bandSettings(band.priority).fairness === "turns")
+        items = items.filter(({ flow }) => flow === band.turns[0]);
+      const best = Math.min(...items.map((item) => this.rank(item)));
+      const item = items.find((one) => this.rank(one) === best)!;
+      band.turns = [...band.turns.filter((flow) => flow !== item.flow), item.flow];
+      this.undecided.add(item.id);
+      this.#leave(item, "Dispatched");
+      return true;
+    }
+    return false;
+  }
+
+  #leave(item: SlowItem, outcome: QueueOutcome): void {
+    this.waiting = this.waiting.filter((one) => one !== item);
+    const band = this.#bands.find(({ priority }) => priority === item.band)!;
+    const items = this.waiting.filter(({ band: priority }) => priority === item.band);
+    if (items.length === 0) band.emptySince = this.#world.now;
+    band.turns = band.turns.filter((flow) => items.some((one) => one.flow === flow));
+    const entry = { id: item.id, outcome, at: this.#world.now };
+    this.log.push(entry);
+    if (item.id !== this.#entering) this.left(entry);
+  }
+
+  #refusal({ bytes }: SlowRequest, band: number): QueueOutcome | undefined {
+    if (this.#closed) return "RejectedOther";
+    const fits = (items: readonly SlowItem[], limits: Pick<PlainBand, "maxBytes" | "maxRequests">): boolean =>
+      items.length < limits.maxRequests && sumOf(items) + bytes <= limits.maxBytes;
+    const inBand = this.waiting.filter((item) => item.band === band);
+    if (fits(this.waiting, this.#settings) && fits(inBand, this.#bandSettings(band))) return undefined;
+    return this.#world.endpoints.length === 0 ? "RejectedNoEndpoints" : "RejectedCapacity";
+  }
+
+  #deadline({ enqueuedAt, ttl }: SlowItem): number {
+    return Math.max(enqueuedAt, this.#poolSince) + (this.#poolEmpty ? this.#settings.noEndpointTtl : ttl);
+  }
+
+  /** The mean load of the endpoints, and what this process has sent. NaN where the detector has no answer. */
+  #measure(endpoints: SlowWorld["endpoints"]): number {
+    const { detector, running, perRequest } = this.#world;
+    if (detector !== "works") return Number.NaN;
+    if (endpoints.length === 0) return 1;
+    const mean = endpoints.reduce((sum, { load }) => sum + load, 0) / endpoints.length;
+    return mean + (running + this.undecided.size) * perRequest;
+  }
+
+  #bandSettings(priority: number): PlainBand {
+    const { bands, template, negativeTemplate } = this.#settings;
+    return new Map(bands).get(priority) ?? (priority < 0 ? negativeTemplate : template);
+  }
+
+  #bandOf(priority: number): SlowBand {
+    const bandOf = (wanted: number) => this.#bands.find((band) => band.priority === wanted);
+    return bandOf(priority) ?? bandOf(0)!;
+  }
+
+  #makeBands(): void {
+    this.#bands = [];
+    for (const priority of [0, ...new Map(this.#settings.bands).keys(), ...this.#wanted]) this.#addBand(priority);
+  }
+
+  #addBand(priority: number): void {
+    if (this.#bands.some((band) => band.priority === priority)) return;
+    this.#bands.push({ priority, turns: [], emptySince: this.#world.now });
+    this.#bands.sort((a, b) => b.priority - a.priority);
+  }
+
+  #isKept({ priority }: SlowBand): boolean {
+    return priority === 0 || this.#wanted.has(priority) || new Map(this.#settings.bands).has(priority);
+  }
+
+  #sweepLater(): void {
+    if (this.#closed || this.#sweepAt < Number.POSITIVE_INFINITY || this.#bands.every((band) => this.#isKept(band)))
+      return;
+    this.#sweepAt = this.#world.now + IDLE;
+  }
+
+  #sweep(): void {
+    this.#sweepAt = Number.POSITIVE_INFINITY;
+    const { now } = this.#world;
+    const isUsed = ({ priority }: SlowBand): boolean => this.waiting.some((item) => item.band === priority);
+    this.#bands = this.#bands.filter((band) => this.#isKept(band) || isUsed(band) || now - band.emptySince < IDLE);
+    this.#sweepLater();
+    this.settle();
+  }
+}
+
+function sumOf(items: readonly { readonly bytes: number }[]): number {
+  return items.reduce((sum, { bytes }) => sum + bytes, 0);
+}

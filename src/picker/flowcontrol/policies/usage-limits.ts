@@ -40,7 +40,8 @@ const holdbackParameters = z
     shape: z.literal("linear", { error: "shape must be linear" }).default("linear").describe("How ceilings rise."),
   })
   .superRefine(({ minCeiling, maxCeiling }, context) => {
-    if (minCeiling >= maxCeiling)
+    // A ceiling out of its range is already reported.
+    if (minCeiling < 1 && maxCeiling > 0 && minCeiling >= maxCeiling)
       context.addIssue({
         code: "custom",
         path: ["minCeiling"],

@@ -66,7 +66,10 @@ describe.each(readdirSync(FOLDER))("%s", (file) => {
 });
 
 /** Panels that are empty while nothing is wrong, or for features that this test has none of. */
-const EMPTY = ["Shed", "Rewrites", "Disaggregated serving", "Undeclared data", "Failed decisions"];
+const EMPTY = [
+  ...["Shed", "Rewrites", "Disaggregated serving", "Undeclared data", "Failed decisions"],
+  ...["Queued, by band and flow", "Queued bytes", "Time in the queue, by outcome", "Capacity", "Refused by flow control"],
+];
 
 it("shows something on every panel of a picker and a gateway that had requests", async () => {
   const { panels } = JSON.parse(readFileSync(join(FOLDER, "sluice-epp.json"), "utf8")) as Board;

@@ -16,6 +16,7 @@ export const EMPTY_VIEWS: AdminViews = {
   fullDecisions: () => [],
   pluginStates: () => ({}),
   models: () => ({}),
+  queues: () => undefined,
   picture: () => ({ data: "", mark: 0 }),
 };
 

@@ -25,6 +25,7 @@ import { ExchangeMetrics } from "../../src/picker/exchange/exchange-metrics.ts";
 import { Preparation } from "../../src/picker/exchange/prepare.ts";
 import { type NamedHook, RequestHooks } from "../../src/picker/exchange/request-hooks.ts";
 import type { Wire } from "../../src/picker/exchange/wire.ts";
+import { FlowControl, type FlowControlSettings } from "../../src/picker/flowcontrol/flow-control.ts";
 import { LegacyAdmission } from "../../src/picker/flowcontrol/legacy-admission.ts";
 import { described, type MemberDescription } from "../../src/picker/scheduling/build.ts";
 import { Scheduler } from "../../src/picker/scheduling/scheduler.ts";
@@ -32,6 +33,7 @@ import type { PoolEndpoint } from "../../src/pool/endpoints/pool-endpoint.ts";
 import { EndpointRegistry } from "../../src/pool/endpoints/registry.ts";
 import { objectivesFromFlags } from "../../src/pool/resources/objectives.ts";
 import { ModelResolver, type ResolverOptions } from "../../src/pool/resources/resolve.ts";
+import { silentEvents } from "./flow-control.ts";
 import { slowRead } from "./slow-exposition.ts";
 
 /** One endpoint of a test pool; the rest is filled in. */
@@ -63,6 +65,8 @@ export interface TestCoreOptions {
   readonly parsers?: readonly RequestParser[];
   /** In place of the configured detector. */
   readonly saturation?: SaturationDetector["saturation"];
+  /** Requests queue. The detector of the settings counts; by default they do not queue. */
+  readonly flowControl?: FlowControlSettings;
   /** The wire walks down the list by itself. */
   readonly retries?: boolean;
   readonly emitScores?: boolean;
@@ -90,6 +94,7 @@ export class TestCore {
   /** Reported to have served, and no endpoints. */
   readonly strangers: string[] = [];
   readonly hooks: RequestHooks;
+  readonly flowControl: FlowControl | undefined;
   /** For exchanges opened from now on. */
   tracing: Tracing | undefined;
   readonly #maxRequestBytes: number;
@@ -126,9 +131,12 @@ export class TestCore {
         ...{ name: plugin.name, type: plugin.definition.type },
         plugin: instances.make(plugin),
       })),
-      admission: new LegacyAdmission(
-        options.saturation === undefined ? instances.make(config.detector) : { saturation: options.saturation },
-      ),
+      admission:
+        options.flowControl === undefined
+          ? new LegacyAdmission(
+              options.saturation === undefined ? instances.make(config.detector) : { saturation: options.saturation },
+            )
+          : { admit: () => undefined },
     };
     this.decider = new RequestDecider({
       clock,
@@ -150,6 +158,13 @@ export class TestCore {
       ignoreSubset: options.ignoreSubset ?? false,
       onPluginError: (_plugin, error) => this.errors.push(error),
     });
+    if (options.flowControl !== undefined)
+      this.flowControl = new FlowControl({
+        clock,
+        settings: options.flowControl,
+        pool: () => this.endpoints.candidates().endpoints,
+        events: silentEvents((error) => this.errors.push(error)),
+      });
     const { endpoints = 3 } = options;
     const pool = typeof endpoints === "number" ? Array.from({ length: endpoints }, () => ({})) : endpoints;
     for (const endpoint of pool) this.add(endpoint);
@@ -184,6 +199,7 @@ export class TestCore {
         endpoints: this.endpoints,
         decider: this.decider,
         hooks: () => this.hooks,
+        flowControl: () => this.flowControl,
         metrics: this.exchangeMetrics,
         tracing: this.tracing,
         budget: this.budget,

@@ -49,6 +49,16 @@ export interface InFlightLoad {
   readonly tokens: number;
 }
 
+/** Load that was sent to an endpoint since the last scrape began that its metrics come from: they may not show it yet. */
+export interface UnscrapedLoad {
+  /** Requests, also those that have ended since. */
+  readonly requests: number;
+  /** Their prompt tokens not expected in the prefix cache. */
+  readonly tokens: number;
+  /** The most requests that the engine ran at once while none waited; once some wait, those that it runs. */
+  readonly capacity: number;
+}
+
 /** One model server as every room sees it; owned and changed by `pool/endpoints` alone. */
 export interface Endpoint {
   /** `namespace/name`, unique in the pool. */
@@ -66,6 +76,8 @@ export interface Endpoint {
   readonly labels: Readonly<Record<string, string>>;
   readonly metrics: EndpointMetrics;
   readonly inFlight: InFlightLoad;
+  /** Absent where nothing is scraped. */
+  readonly unscraped?: UnscrapedLoad | undefined;
   readonly state: EndpointState;
   /** Current distance between scrapes in milliseconds: freshness is measured against it. */
   readonly scrapeInterval: number;

@@ -17,6 +17,17 @@ describe("untilHardStop", () => {
     await never;
     expect(stopped).toBe(true);
   });
+
+  it("calls 5 s before its end what refuses waiting work, unless all has ended by then", async () => {
+    const clock = new VirtualClock();
+    const called: number[] = [];
+    const stop = untilHardStop(clock, new Promise(() => {}), () => called.push(clock.now()));
+    await untilHardStop(clock, Promise.resolve(), () => called.push(Number.NaN));
+    await clock.advanceAsync(30_000);
+    await stop;
+    expect(called).toEqual([25_000]);
+    expect(clock.pending).toBe(0);
+  });
 });
 
 describe("untilSignal (E-128)", () => {

@@ -1,4 +1,4 @@
-import type { Clock } from "../clock/clock.ts";
+import type { Clock, Timer } from "../clock/clock.ts";
 import type { Logger } from "../telemetry/logging.ts";
 
 /** A process made of parts that run. */
@@ -12,9 +12,19 @@ export interface Running {
 /** Milliseconds after the drain window in which running work may still end. */
 const HARD_STOP = 30_000;
 
-/** Resolves when `drained` does, or after 30 s: work that never ends must not keep the process (epp-protocol 15.4). */
-export function untilHardStop(clock: Clock, drained: Promise<void>): Promise<void> {
-  return Promise.race([drained, new Promise<void>((resolve) => void clock.after(HARD_STOP, resolve, true))]);
+/** Milliseconds before the hard stop in which waiting work still gets an answer. */
+const LAST_CALL = 5_000;
+
+/**
+ * Resolves when `drained` does, or after 30 s: work that never ends must not keep the process (epp-protocol 15.4).
+ * @param lastCall called 5 s before that, to refuse what waits
+ */
+export async function untilHardStop(clock: Clock, drained: Promise<void>, lastCall?: () => void): Promise<void> {
+  const timers: Timer[] = [];
+  if (lastCall !== undefined) timers.push(clock.after(HARD_STOP - LAST_CALL, lastCall, true));
+  const stop = new Promise<void>((resolve) => timers.push(clock.after(HARD_STOP, resolve, true)));
+  await Promise.race([drained, stop]);
+  for (const timer of timers) timer.cancel();
 }
 
 /**

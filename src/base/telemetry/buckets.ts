@@ -15,6 +15,8 @@ export const OUTPUT_TOKENS = [1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096,
 export const NTPOT = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10] as const;
 /** Steps within one process: a scheduler run, a plugin. */
 export const FAST = [0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1] as const;
+/** Time in a queue of flow control. */
+export const QUEUE = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60] as const;
 export const RATIO = [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1] as const;
 /** Bytes of a prefix that were found in the index. */
 export const HIT_BYTES = [0, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536] as const;

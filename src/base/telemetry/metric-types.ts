@@ -112,4 +112,9 @@ export class HistogramFamily<L extends readonly string[] = readonly string[]> ex
     super(spec, bounds.length + 2, (cells, labelValues) => new Histogram(cells, labelValues, bounds));
     this.bounds = bounds;
   }
+
+  /** Takes one series off the page, for example because its flow is gone; without effect when there is none. */
+  remove(...values: LabelValues<L>): void {
+    this.removeSeries(values);
+  }
 }

@@ -8,6 +8,7 @@ const M = "model_name,target_model_name";
 const M4 = "fairness_id,model_name,priority,target_model_name";
 const DISAGG = "decision_type,model_name,plugin_name,plugin_type";
 const ATTEMPT = "namespace,port,status,target_model_name";
+const QUEUED = "fairness_id,inference_pool,model_name,priority,target_model_name";
 const IN_FLIGHT = "endpoint_name,fairness_id,namespace,priority,producer_name";
 
 /** Name, type and sorted labels of every metric, written down from scheduling 8.3-8.5 apart from the table under test. */
@@ -89,6 +90,29 @@ const EXPECTED: readonly (readonly [name: string, type: string, labels: string])
   ["llm_d_epp_flow_control_pool_saturation", "gauge", "inference_pool,stage"],
   ["inference_extension_flow_control_pool_saturation", "gauge", "inference_pool,stage"],
   ["llm_d_epp_flow_control_stale_endpoints", "gauge", "detector"],
+  [
+    "llm_d_epp_flow_control_request_queue_duration_seconds",
+    "histogram",
+    QUEUED.replace("priority", "outcome,priority"),
+  ],
+  [
+    "inference_extension_flow_control_request_queue_duration_seconds",
+    "histogram",
+    QUEUED.replace("priority", "outcome,priority"),
+  ],
+  ["llm_d_epp_flow_control_dispatch_cycle_duration_seconds", "histogram", ""],
+  ["inference_extension_flow_control_dispatch_cycle_duration_seconds", "histogram", ""],
+  ["llm_d_epp_flow_control_request_enqueue_duration_seconds", "histogram", "fairness_id,outcome,priority"],
+  ["inference_extension_flow_control_request_enqueue_duration_seconds", "histogram", "fairness_id,outcome,priority"],
+  ["llm_d_epp_flow_control_queue_size", "gauge", QUEUED],
+  ["inference_extension_flow_control_queue_size", "gauge", QUEUED],
+  ["llm_d_epp_flow_control_queue_bytes", "gauge", QUEUED],
+  ["inference_extension_flow_control_queue_bytes", "gauge", QUEUED],
+  ["llm_d_epp_flow_control_capacity_utilization_requests", "gauge", "inference_pool,priority"],
+  ["llm_d_epp_flow_control_capacity_utilization_bytes", "gauge", "inference_pool,priority"],
+  ["llm_d_epp_flow_control_global_capacity_utilization_requests", "gauge", "inference_pool"],
+  ["llm_d_epp_flow_control_global_capacity_utilization_bytes", "gauge", "inference_pool"],
+  ["llm_d_epp_flow_control_requests_total", "counter", "inference_pool,outcome,priority"],
   ["sluice_endpoint_state", "gauge", "endpoint,state"],
   ["sluice_body_budget_bytes", "gauge", "pool"],
   ["sluice_body_budget_limit_bytes", "gauge", "pool"],
@@ -128,6 +152,12 @@ const BUCKETS: Readonly<Record<string, string>> = {
     "0.0005 0.00205 0.005 0.01 0.02 0.04 0.06 0.08 0.1 0.125 0.15 0.2 0.3 0.4 0.5 0.6 0.8 1 2",
   llm_d_epp_request_streaming_itl_seconds: "0.001 0.005 0.01 0.02 0.04 0.06 0.08 0.1 0.15 0.2 0.3 0.5 0.75 1 2",
   llm_d_epp_plugin_duration_seconds: "0.0001 0.0002 0.0005 0.001 0.002 0.005 0.01 0.02 0.05 0.1",
+  llm_d_epp_flow_control_request_queue_duration_seconds:
+    "0.0001 0.0005 0.001 0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 2.5 5 10 30 60",
+  inference_extension_flow_control_dispatch_cycle_duration_seconds:
+    "0.0001 0.0002 0.0005 0.001 0.002 0.005 0.01 0.02 0.05 0.1",
+  inference_extension_flow_control_request_enqueue_duration_seconds:
+    "0.0001 0.0002 0.0005 0.001 0.002 0.005 0.01 0.02 0.05 0.1",
   llm_d_epp_prefix_indexer_hit_ratio: "0 0.1 0.2 0.3 0.4 0.5 0.6 0.7 0.8 0.9 1",
   inference_extension_prefix_indexer_hit_bytes: "0 16 32 64 128 256 512 1024 2048 4096 8192 16384 32768 65536",
   llm_d_epp_request_processing_duration_seconds:

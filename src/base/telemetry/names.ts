@@ -1,3 +1,4 @@
+import { FLOW_CONTROL_METRICS } from "./flow-control-metrics.ts";
 import { KUBERNETES_METRICS, POOL_METRICS } from "./pool-metrics.ts";
 import { CONFIG_METRICS, WIRE_METRICS } from "./process-metrics.ts";
 import { type FamiliesOf, type MetricRow, type MetricsRegistry, registerTable } from "./registry.ts";
@@ -11,6 +12,7 @@ import { SCHEDULER_METRICS } from "./scheduler-metrics.ts";
 const METRICS = {
   ...REQUEST_METRICS,
   ...POOL_METRICS,
+  ...FLOW_CONTROL_METRICS,
   ...SCHEDULER_METRICS,
   ...WIRE_METRICS,
   ...CONFIG_METRICS,

@@ -99,19 +99,6 @@ export const POOL_METRICS = {
     labels: ["source_type", "extractor_type"],
     twins: [{ name: "llm_d_inference_scheduler_datalayer_extract_errors_total" }],
   },
-  poolSaturation: {
-    type: "gauge",
-    name: "llm_d_epp_flow_control_pool_saturation",
-    help: "[ALPHA] Saturation of the pool as its detector sees it: 1 and above is saturated.",
-    labels: ["inference_pool", "stage"],
-    twins: [{ name: "inference_extension_flow_control_pool_saturation" }],
-  },
-  staleEndpoints: {
-    type: "gauge",
-    name: "llm_d_epp_flow_control_stale_endpoints",
-    help: "[ALPHA] Endpoints that the detector counted as saturated for want of fresh metrics.",
-    labels: ["detector"],
-  },
   endpointState: {
     type: "gauge",
     name: "sluice_endpoint_state",

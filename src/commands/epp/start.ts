@@ -131,6 +131,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
     clock,
     random,
     config,
+    poolName: settings.poolName,
     models: pool.models,
     hooks: pool.hooks,
     cadence: metrics.cadence,
@@ -245,7 +246,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
         processor.drain();
         // The drain time runs in parallel, so a slow API server takes no drain time away from the requests.
         await Promise.all([pool.resign(), delay(clock, settings.drainTimeout)]);
-        await untilHardStop(clock, extProc.drain());
+        await untilHardStop(clock, extProc.drain(), () => core.refuseQueued());
         await close();
       },
       close,

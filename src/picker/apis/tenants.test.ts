@@ -60,7 +60,7 @@ function decided(core: TestCore, { path }: Format, body: Buffer): { readonly mat
   const headers = HeaderList.of([[":path", path]]);
   const understood = core.decider.understand("id", headers, body);
   if (understood instanceof Rejection) throw new Error(understood.text);
-  const { result, record } = core.decider.decide(understood, undefined, { full: true });
+  const { result, record } = core.decider.decide(core.decider.process(understood), undefined, { full: true });
   if (result instanceof Rejection) throw new Error(result.text);
   const column = (key: string): readonly number[] =>
     Object.entries(record.full!.columns).find(([name]) => name.endsWith(`/${key}`))![1];

@@ -98,11 +98,15 @@ export function rewriteCounter(
 export interface PoolSaturation {
   /** Instance name. */
   readonly detector: string;
-  /** 1 and above = saturated. */
+  /** 1 and above = saturated. With stages the higher one. */
   readonly value: number;
+  /** The stages that have endpoints (scheduling 6.5); absent without flow control. */
+  readonly stages?: Readonly<Partial<Record<Stage, number | undefined>>>;
   /** Number of endpoints without fresh metrics, where the detector needs those. */
   readonly staleEndpoints: number | undefined;
 }
+
+type Stage = "prefill" | "decode";
 
 /** The parts of the core that `showSaturation` needs. */
 interface Saturable {
@@ -113,18 +117,24 @@ interface Saturable {
 
 /**
  * Shows the saturation of the pool, and the number of endpoints without fresh metrics (scheduling 5.3, 8.6). From 1 on, sluice
- * refuses sheddable requests. The value is computed for each scrape of the page.
+ * refuses sheddable requests; with flow control requests wait. The value is computed for each scrape of the page.
  * @returns a function that stops this
  */
 export function showSaturation(core: Saturable, poolName: string): () => void {
   const { registry, metrics } = core;
-  const saturation = metrics.poolSaturation.with(poolName, "effective");
+  const saturation = metrics.poolSaturation;
   return registry.onRender(() => {
-    // When the detector fails, the value is unknown: the page must not show the previous one.
-    saturation.set(Number.NaN);
+    // When the detector fails, the values are unknown: the page must not show the previous ones.
+    saturation.with(poolName, "effective");
+    for (const series of saturation.series()) series.set(Number.NaN);
     metrics.staleEndpoints.clear();
-    const { detector, value, staleEndpoints } = core.saturation();
-    saturation.set(value);
+    const { detector, value, stages = {}, staleEndpoints } = core.saturation();
+    saturation.with(poolName, "effective").set(value);
+    for (const stage of ["prefill", "decode"] as const) {
+      const load = stages[stage];
+      if (load === undefined) saturation.remove(poolName, stage);
+      else saturation.with(poolName, stage).set(load);
+    }
     if (staleEndpoints !== undefined) metrics.staleEndpoints.with(detector).set(staleEndpoints);
   });
 }

@@ -1,6 +1,7 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { SeededRandom } from "../../base/clock/random.ts";
 import { BytesPerToken } from "../../base/inference/bytes-per-token.ts";
+import type { Endpoint } from "../../base/inference/endpoint.ts";
 import type { PluginInstances } from "../../base/plugin/instances.ts";
 import type { AppProtocol, OwnHook } from "../../base/plugin/kinds.ts";
 import { VERSION } from "../../base/process/version.ts";
@@ -28,16 +29,21 @@ import type { ExchangeServices } from "../exchange/exchange-services.ts";
 import { Preparation } from "../exchange/prepare.ts";
 import type { PluginCalls } from "../exchange/request-hooks.ts";
 import type { Exchange, Wire } from "../exchange/wire.ts";
+import { FlowControl } from "../flowcontrol/flow-control.ts";
+import { type QueuesView, queuesView } from "../flowcontrol/queues-view.ts";
 import { refusePromise } from "../scheduling/plugin-calls.ts";
 import { prefixIndexSizes } from "../scheduling/plugins/prefix/approx-prefix-cache-producer.ts";
 import { DecisionRecords } from "../scheduling/records.ts";
 import { Scheduler } from "../scheduling/scheduler.ts";
 import { modelGuard, type PoolSaturation, pluginCalls, rewriteCounter, schedulerHooks } from "./core-metrics.ts";
+import { FlowMetrics } from "./flow-metrics.ts";
 import { type InForce, makeInForce } from "./in-force.ts";
 
 /** The default limit of one request body (docs/spec/decisions.md#sizes). */
 const MAX_REQUEST_BYTES = 32 * 1024 * 1024;
 const FULL_RECORDS_EVERY = 256;
+
+const NO_ENDPOINTS: readonly Endpoint[] = [];
 
 /** The settings for decision records and for decisions in answers. */
 export interface ExplainSettings {
@@ -51,6 +57,8 @@ export interface CoreOptions extends Partial<ExplainSettings> {
   readonly clock: Clock;
   readonly random: SeededRandom;
   readonly config: EffectiveConfig;
+  /** The value of the label `inference_pool`; default "". */
+  readonly poolName?: string;
   /** Request hooks that run after those of the configuration. */
   readonly hooks?: readonly OwnHook[];
   /** Objectives and API objects, and their effect. */
@@ -108,6 +116,9 @@ export class InferenceCore {
   #closed = false;
   readonly #collector: Collector;
   readonly #endpointLog: EndpointLog;
+  /** Exists once a configuration has had flow control; then it also holds what entered before another configuration. */
+  #flowControl: FlowControl | undefined;
+  readonly #flowMetrics: FlowMetrics;
   readonly #services: ExchangeServices;
 
   constructor(options: CoreOptions) {
@@ -155,8 +166,18 @@ export class InferenceCore {
       registry: this.endpoints,
       scraper: new ScrapeClient(clock, options.dialects ?? new Dialects(), options.metricsPage),
       metrics: collectorMetrics(this.metrics),
+      onRead: () => this.#flowControl?.changed(),
       ...options.cadence,
     });
+    this.endpoints.onAdded(() => this.#flowControl?.changed());
+    this.endpoints.onRemoved(() => this.#flowControl?.changed());
+    this.endpoints.onStateChanged(() => this.#flowControl?.changed());
+    options.models.resources?.onChange(() => this.#flowControl?.usePriorities(this.models.priorities()));
+    this.#flowMetrics = new FlowMetrics({
+      ...{ metrics: this.metrics, clock, log, failures: this.#log, models: names },
+      poolName: options.poolName ?? "",
+    });
+    this.#useFlowControl();
     this.metrics.info.with("", VERSION).set(1);
     const { limit, reserve } = this.budget.settings;
     this.metrics.bodyBudgetLimit.with("main").set(limit);
@@ -166,6 +187,7 @@ export class InferenceCore {
     const small = this.metrics.bodyBudgetBytes.with("small");
     const paused = this.metrics.bodyBudgetPaused.with();
     this.registry.onRender(() => {
+      this.#flowMetrics.refresh(this.#flowControl);
       buffered.set(this.budget.used);
       main.set(this.budget.mainUsed);
       small.set(this.budget.reserveUsed);
@@ -193,6 +215,7 @@ export class InferenceCore {
         calls: this.#calls,
       }),
       hooks: () => this.#inForce.hooks,
+      flowControl: () => (this.#inForce.flowControl === undefined ? undefined : this.#flowControl),
       metrics: new ExchangeMetrics(this.metrics, names),
       tracing: options.tracing?.on ? options.tracing : undefined,
       budget: this.budget,
@@ -250,8 +273,14 @@ export class InferenceCore {
   async close(): Promise<void> {
     this.#closed = true;
     this.#endpointLog.close();
+    this.refuseQueued();
     await this.#collector.close();
     this.#inForce.instances.close();
+  }
+
+  /** Refuses the requests that wait in queues, and those that would from now on. */
+  refuseQueued(): void {
+    this.#flowControl?.close();
   }
 
   /** Returns the plugins in force, with their state where they can report it (scheduling 9.2). */
@@ -265,9 +294,18 @@ export class InferenceCore {
   /** Returns the saturation of the pool by the detector in force (scheduling 5.3). Throws the detector's error. */
   saturation(): PoolSaturation {
     const { name, plugin } = this.#inForce.detector;
+    if (this.#inForce.flowControl !== undefined && this.#flowControl !== undefined) {
+      const { effective: value, ...stages } = this.#flowControl.saturation();
+      return { detector: name, value, stages, staleEndpoints: plugin.staleEndpoints };
+    }
     const value = plugin.saturation(this.endpoints.list(), this.clock.now());
     refusePromise(value);
     return { detector: name, value, staleEndpoints: plugin.staleEndpoints };
+  }
+
+  /** Returns the state of the queues; undefined where the configuration in force has no flow control. */
+  queues(): QueuesView | undefined {
+    return this.#inForce.flowControl === undefined ? undefined : this.#flowControl && queuesView(this.#flowControl);
   }
 
   /**
@@ -299,8 +337,29 @@ export class InferenceCore {
     const next = this.#make(config, keep ? instances : undefined);
     this.#inForce = next;
     this.#scheduler.usePlan(next.plan);
+    this.#useFlowControl();
     if (keep) next.instances.settle();
     else instances.close();
+  }
+
+  /** Puts the flow control of the configuration in force. */
+  #useFlowControl(): void {
+    const settings = this.#inForce.flowControl;
+    if (settings === undefined) this.#flowControl?.letGo();
+    else if (this.#flowControl !== undefined) this.#flowControl.configure(settings);
+    else {
+      const { clock } = this;
+      this.#flowControl = new FlowControl({
+        ...{ clock, settings, events: this.#flowMetrics },
+        pool: () => this.#pool(),
+      });
+      this.#flowControl.usePriorities(this.models.priorities());
+    }
+  }
+
+  /** Returns the endpoints that may serve a request without a hint. */
+  #pool(): readonly Endpoint[] {
+    return this.models.poolKnown ? this.endpoints.candidates().endpoints : NO_ENDPOINTS;
   }
 
   /** Logs a failure of sluice itself; the client has already got a 500. */

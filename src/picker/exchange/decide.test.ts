@@ -58,7 +58,7 @@ describe("a decision without a body (epp-protocol 3.2)", () => {
 /** As an exchange does it. */
 function decideWith({ decider }: TestCore, id: string, list: HeaderList, body: Uint8Array): Decided | Rejection {
   const understood = decider.understand(id, list, body);
-  return understood instanceof Rejection ? understood : decider.decide(understood, undefined);
+  return understood instanceof Rejection ? understood : decider.decide(decider.process(understood), undefined);
 }
 
 describe("a decision with a body", () => {

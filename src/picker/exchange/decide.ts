@@ -60,10 +60,17 @@ export interface Decided {
   readonly record: DecisionRecord;
 }
 
+/** A request after its header processors. */
+export interface Processed {
+  readonly request: InferenceRequest;
+  /** The refusal of a processor, or of flow control. */
+  readonly refusal: Rejection | undefined;
+}
+
 /**
- * Leads from a complete request to an endpoint. First it parses and resolves, then it waits for producers that prepare. Header
- * processors, candidates, admission and scheduling follow in one synchronous stretch. The first failure wins, in this order
- * (epp-protocol 9.3).
+ * Leads from a complete request to an endpoint. It parses, resolves and calls the header processors. Then the request waits in
+ * flow control and for producers that prepare, where those are configured. Candidates, admission and scheduling follow in one
+ * synchronous stretch. The first failure wins, in this order (epp-protocol 9.3).
  */
 export class RequestDecider {
   readonly #parts: DeciderParts;
@@ -142,15 +149,25 @@ export class RequestDecider {
     return this.#parts.preparation?.begin(understood);
   }
 
+  /** Calls the request-header processors, before the request waits for anything. */
+  process(understood: InferenceRequest): Processed {
+    const { onPluginError, calls } = this.#parts;
+    return processHeaders(this.#parts.inForce().headerProcessors, understood, onPluginError, calls);
+  }
+
+  /** Whether the hint of a proxy allows an endpoint, or the pool has none at all. Otherwise waiting would not help (E-58a). */
+  mayWait(subset: SubsetHint | undefined): boolean {
+    const { endpoints, ignoreSubset } = this.#parts;
+    return (
+      subset === undefined || ignoreSubset || endpoints.size === 0 || endpoints.candidates(subset).endpoints.length > 0
+    );
+  }
+
   /** Decides where a request goes, from the state at this moment. */
-  decide(understood: InferenceRequest, subset: SubsetHint | undefined, extras?: ScheduleExtras): Decided {
-    const { scheduler, onPluginError, calls } = this.#parts;
-    const { headerProcessors } = this.#parts.inForce();
-    const processed = processHeaders(headerProcessors, understood, onPluginError, calls);
+  decide({ request, refusal: refused }: Processed, subset: SubsetHint | undefined, extras?: ScheduleExtras): Decided {
+    const { scheduler } = this.#parts;
     const { endpoints, down } = this.#candidates(subset);
-    const { request } = processed;
-    const refusal =
-      processed.refusal ?? (endpoints.length === 0 ? scheduler.noCandidates() : this.#admit(request, endpoints));
+    const refusal = refused ?? (endpoints.length === 0 ? scheduler.noCandidates() : this.#admit(request, endpoints));
     const result =
       refusal === undefined
         ? scheduler.schedule(request, endpoints, down.length, down.length === 0 ? extras : { ...extras, down })
@@ -207,7 +224,7 @@ export function processHeaders(
   request: InferenceRequest,
   onError: (plugin: string, error: unknown) => void,
   calls: PluginCalls = UNTIMED,
-): { readonly request: InferenceRequest; readonly refusal: Rejection | undefined } {
+): Processed {
   if (processors.length === 0) return { request, refusal: undefined };
   const named = firstHeader(request.headers, HEADER.fairnessId, HEADER.fairnessIdAlias) !== undefined;
   let fairnessId: string | undefined;

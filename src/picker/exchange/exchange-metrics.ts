@@ -33,7 +33,7 @@ interface EndedExchange {
 export class ExchangeMetrics {
   readonly #metrics: Metrics;
   readonly #models: LabelGuard;
-  readonly #fairness = new LabelGuard(MAX_NAMES);
+  readonly #fairness: LabelGuard;
   /** By label set. */
   readonly #series = new Map<string, RequestSeries>();
   readonly #unrouted: RequestSeries;
@@ -42,10 +42,14 @@ export class ExchangeMetrics {
   readonly #requestProcessing: ReturnType<Metrics["requestProcessing"]["with"]>;
   readonly #responseProcessing: ReturnType<Metrics["responseProcessing"]["with"]>;
 
-  /** @param models bounds the names that clients choose */
-  constructor(metrics: Metrics, models = new LabelGuard(MAX_NAMES)) {
+  /**
+   * @param models bounds the names that clients choose
+   * @param fairness bounds the fairness IDs that clients choose
+   */
+  constructor(metrics: Metrics, models = new LabelGuard(MAX_NAMES), fairness = new LabelGuard(MAX_NAMES)) {
     this.#metrics = metrics;
     this.#models = models;
+    this.#fairness = fairness;
     this.#requestProcessing = metrics.requestProcessing.with();
     this.#responseProcessing = metrics.responseProcessing.with();
     this.#unrouted = new RequestSeries(metrics, ["", "", "", "0"]);

@@ -3,6 +3,7 @@ import type { Random } from "../../base/clock/random.ts";
 import type { BytesPerToken } from "../../base/inference/bytes-per-token.ts";
 import type { Tracing } from "../../base/telemetry/tracing.ts";
 import type { EndpointRegistry } from "../../pool/endpoints/registry.ts";
+import type { FlowControl } from "../flowcontrol/flow-control.ts";
 import type { ByteBudget } from "./byte-budget.ts";
 import type { RequestDecider } from "./decide.ts";
 import type { ExchangeMetrics } from "./exchange-metrics.ts";
@@ -16,6 +17,8 @@ export interface ExchangeServices {
   readonly decider: RequestDecider;
   readonly metrics: ExchangeMetrics;
   readonly hooks: () => RequestHooks;
+  /** The queues of the configuration in force; undefined where it has no flow control. */
+  readonly flowControl: () => FlowControl | undefined;
   readonly budget: ByteBudget;
   /** Learns the length of tokens from answers. Absent: the process does not learn. */
   readonly bytesPerToken?: BytesPerToken | undefined;

@@ -4,12 +4,15 @@ import type { AttemptFailure, Endpoint } from "../../base/inference/endpoint.ts"
 import { messageOf, oneLine } from "../../base/inference/errors.ts";
 import { HEADER, HeaderList, requestPath } from "../../base/inference/headers.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
-import type { InferenceRequest } from "../../base/inference/request.ts";
+import type { ServedTokens } from "../../base/plugin/flow-kinds.ts";
 import type { NameRestorer } from "../apis/model-name.ts";
+import type { Waiter } from "../flowcontrol/band.ts";
+import type { FlowControl, Ticket } from "../flowcontrol/flow-control.ts";
 import type { DecisionTrace } from "../scheduling/plugin-calls.ts";
 import { textToLearnFrom } from "../scheduling/tokens/learnable-text.ts";
 import { Attempts } from "./attempts.ts";
 import { BodyAccount, type BudgetHolder, clientAddressOf } from "./body-account.ts";
+import type { Processed } from "./decide.ts";
 import { asksForDecision, decisionHeaders, together } from "./decision-headers.ts";
 import type { RequestSeries } from "./exchange-metrics.ts";
 import type { ExchangeServices } from "./exchange-services.ts";
@@ -25,8 +28,23 @@ const EMPTY_BODY = "the request body is empty; send a JSON object";
 /** The result of a decision for an exchange that is already over. */
 const OVER = new Rejection("internal", "the request was over before it was decided about");
 
+/** The answer says nothing about tokens. */
+const NO_USAGE: ServedTokens = { promptTokens: Number.NaN, completionTokens: Number.NaN };
+
+interface Queued {
+  readonly flowControl: FlowControl;
+  readonly ticket: Ticket;
+  /** Whether it had to wait. */
+  readonly waited: boolean;
+}
+
+interface Waiting {
+  readonly processed: Processed;
+  readonly resolve: (decision: Decision | Promise<Decision>) => void;
+}
+
 /** Gathers the body, asks for the decision, counts the exchange. */
-export class InferenceExchange implements Exchange, BudgetHolder {
+export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
   requestIdGenerated = false;
   readonly #services: ExchangeServices;
   readonly #wire: Wire;
@@ -56,6 +74,11 @@ export class InferenceExchange implements Exchange, BudgetHolder {
   #trace: ExchangeTrace | undefined;
   /** The preparation that is under way. */
   #preparing: Preparing | undefined;
+  /** The place in flow control, also after the request has left the queue. */
+  #queued: Queued | undefined;
+  /** Exists while the request waits in a queue. */
+  #waiting: Waiting | undefined;
+  #deciding: DecisionTrace | undefined;
   #decided = false;
   #ended = false;
   #served = false;
@@ -164,7 +187,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
   ): HeaderList | undefined {
     this.#response.headers(status, headers, this.#services.clock.now());
     // The request was answered while it waits for its decision: it needs none.
-    this.#preparing?.abort();
+    this.#stopWaiting();
     // Sluice cannot find or replace names in compressed bytes.
     if (this.#response.isEncoded) this.#restorer = undefined;
     const added = this.#hooks.received(this.#attempts?.current, status, headers, metadata);
@@ -217,11 +240,13 @@ export class InferenceExchange implements Exchange, BudgetHolder {
   end(cause: EndCause, rejection?: Rejection): void {
     if (this.#ended) return;
     this.#ended = true;
-    this.#preparing?.abort();
+    this.#stopWaiting();
     this.releaseBody();
     this.#attempts?.release();
     if (cause === "complete") this.#response.finish();
     else this.#response.drop();
+    if (this.#queued !== undefined)
+      this.#queued.flowControl.ended(this.#queued.ticket, this.#response.usage ?? NO_USAGE);
     if (cause === "complete") this.#learn();
     this.responseMetadata = this.#hooks.ended(cause, this.#rejection?.reason === "evicted", {
       endpoint: this.#attempts?.current,
@@ -286,33 +311,73 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     const { decider } = this.#services;
     // Set before the decision starts: bytes after the end of the body must not start another one.
     this.#decided = true;
-    const trace = this.#trace?.deciding();
+    this.#deciding = this.#trace?.deciding();
     try {
       const understood = decider.understand(this.requestId, this.#headers, body);
       if (understood instanceof Rejection) return this.#refuse(understood);
-      const preparing = decider.prepare(understood);
-      if (preparing === undefined) return this.#conclude(understood, trace, undefined);
-      this.#preparing = preparing;
-      return preparing.prepared.then((prepared) => {
-        this.#preparing = undefined;
-        if (prepared === undefined || this.#ended || this.#response.status !== 0) return OVER;
-        return this.#conclude(understood, trace, prepared);
-      });
+      const processed = decider.process(understood);
+      const flowControl = this.#services.flowControl();
+      if (flowControl === undefined || processed.refusal !== undefined || !decider.mayWait(this.#subset))
+        return this.#prepare(processed);
+      return this.#enter(flowControl, processed, body.length);
     } catch (error) {
       return this.#failed(error);
     }
   }
 
+  /** Enters flow control, and goes on at once where the pool has room. */
+  #enter(flowControl: FlowControl, processed: Processed, bytes: number): Decision | Promise<Decision> {
+    const ticket = flowControl.enter(processed.request, bytes, this.#receivedAt, this);
+    if (ticket instanceof Rejection) return this.#conclude({ ...processed, refusal: ticket }, undefined);
+    this.#queued = { flowControl, ticket, waited: ticket.waiting };
+    if (!ticket.waiting) return this.#prepare(processed);
+    return new Promise((resolve) => {
+      this.#waiting = { processed, resolve };
+    });
+  }
+
+  dispatched(): void {
+    const { processed, resolve } = this.#waiting!;
+    this.#waiting = undefined;
+    resolve(this.#prepare(processed));
+  }
+
+  evicted(rejection: Rejection): void {
+    const { processed, resolve } = this.#waiting!;
+    this.#waiting = undefined;
+    resolve(this.#ended ? OVER : this.#conclude({ ...processed, refusal: rejection }, undefined));
+  }
+
+  /** The request needs no decision any more. */
+  #stopWaiting(): void {
+    this.#preparing?.abort();
+    if (this.#waiting !== undefined) this.#queued!.flowControl.cancel(this.#queued!.ticket);
+  }
+
+  /** Waits for the producers that prepare, where there are any. */
+  #prepare(processed: Processed): Decision | Promise<Decision> {
+    const preparing = processed.refusal === undefined ? this.#services.decider.prepare(processed.request) : undefined;
+    if (preparing === undefined) return this.#conclude(processed, undefined);
+    this.#preparing = preparing;
+    return preparing.prepared.then((prepared) => {
+      this.#preparing = undefined;
+      if (prepared === undefined || this.#ended || this.#response.status !== 0) return OVER;
+      return this.#conclude(processed, prepared);
+    });
+  }
+
   /** The synchronous stretch: decides on the present state. */
-  #conclude(understood: InferenceRequest, trace: DecisionTrace | undefined, prepared: Prepared | undefined): Decision {
+  #conclude(processed: Processed, prepared: Prepared | undefined): Decision {
     const { decider, endpoints, metrics } = this.#services;
+    const trace = this.#deciding;
     try {
       const explained = this.#services.decisionHeader && asksForDecision(this.#headers);
       const outcome = decider.decide(
-        understood,
+        processed,
         this.#subset,
         explained || trace !== undefined || prepared !== undefined ? { full: explained, trace, prepared } : undefined,
       );
+      if (this.#queued?.waited === true) outcome.record.queued = this.#queued.ticket.wait;
       if (explained) this.decisionHeaders = decisionHeaders(outcome.record);
       const { request, result } = outcome;
       this.#trace?.decided(request);
@@ -329,6 +394,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
       this.#record = result.record;
       this.#series = metrics.routed(request, request.body.length, this.#services.clock.now() - this.#receivedAt);
       this.#attempts = Attempts.open(endpoints.inFlight, result, this.#series.flow);
+      this.#counted();
       const added = this.#hooks.routed(request, result);
       const forwarded = forwardedBody(request);
       this.#restorer = forwarded.restorer;
@@ -364,7 +430,13 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     this.#rejection = rejection;
     this.#trace?.refused(rejection);
     this.releaseBody();
+    this.#counted();
     return rejection;
+  }
+
+  /** The request counts at an endpoint now, or never will. */
+  #counted(): void {
+    if (this.#queued !== undefined) this.#queued.flowControl.decided(this.#queued.ticket);
   }
 
   #tooLarge(): Rejection {
@@ -382,6 +454,7 @@ export class InferenceExchange implements Exchange, BudgetHolder {
     const attempts = this.#attempts;
     if (attempts === undefined) return;
     attempts.answered();
+    this.#queued?.flowControl.changed();
     const { endpoints } = this.#services;
     const { current } = attempts;
     endpoints.attemptSucceeded(current);

@@ -97,7 +97,7 @@ describe("a saturation detector", () => {
     const core = new TestCore({ objectives: ["low=-1"], saturation: saturation as unknown as () => number });
     const headers = HeaderList.of([["x-gateway-inference-objective", "low"]]);
     const understood = core.decider.understand("id", headers, Buffer.from('{"model":"m","prompt":"p"}'));
-    expect(core.decider.decide(understood as InferenceRequest, undefined)).toMatchObject({
+    expect(core.decider.decide(core.decider.process(understood as InferenceRequest), undefined)).toMatchObject({
       result: { endpoints: [{}, {}, {}] },
     });
     expect(core.errors).toHaveLength(1);

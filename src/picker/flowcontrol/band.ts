@@ -1,3 +1,4 @@
+import type { RecordedWait } from "../../base/inference/decision-record.ts";
 import type { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type {
@@ -51,6 +52,13 @@ export class Item implements QueuedRequest {
   deadlinePlace = -1;
   band: Band | undefined;
   flow: Flow | undefined;
+  /** Requests of its band and of those above that were queued when it entered. */
+  behind = 0;
+  /** Monotonic milliseconds at which it left; NaN before. */
+  leftAt = Number.NaN;
+  /** What let it go; NaN before, and when it was refused. */
+  saturation = Number.NaN;
+  ceiling = Number.NaN;
 
   constructor(waiter: Waiter, order: number, { request, receivedAt, enqueuedAt, ttl, bytes }: Readonly<QueuedRequest>) {
     this.waiter = waiter;
@@ -64,6 +72,17 @@ export class Item implements QueuedRequest {
 
   get waiting(): boolean {
     return this.stage === STAGE.queued;
+  }
+
+  get wait(): RecordedWait {
+    return {
+      band: this.band!.priority,
+      fairnessId: this.request.fairnessId,
+      behind: this.behind,
+      waitedMs: this.leftAt - this.enqueuedAt,
+      saturation: this.saturation,
+      ceiling: this.ceiling,
+    };
   }
 }
 
@@ -94,6 +113,14 @@ export class Flow implements QueuedFlow {
   }
 }
 
+/** A flow as the debug page shows it. */
+export interface FlowView {
+  readonly fairnessId: string;
+  readonly requests: number;
+  /** Milliseconds that the request that leaves next has waited. */
+  readonly headWait: number;
+}
+
 /** Receives the failure of a policy; the band goes on without its answer. */
 export type PolicyFailed = (policy: string, error: unknown) => void;
 
@@ -116,11 +143,6 @@ export class Band {
     this.emptySince = now;
     this.#failed = failed;
     this.#choice = this.#makeChoice();
-  }
-
-  /** The flows that have requests. */
-  get flows(): number {
-    return this.#flows.size;
   }
 
   /** Whether one more request of this size fits. */
@@ -170,12 +192,28 @@ export class Band {
     for (const flow of this.#flows.values()) yield* flow.items.entries;
   }
 
-  /** The fairness IDs of the flows with queued requests, the longest first, with their lengths. */
-  longest(count: number): readonly { readonly fairnessId: string; readonly requests: number }[] {
-    return [...this.#flows.values()]
-      .map(({ fairnessId, length }) => ({ fairnessId, requests: length }))
-      .sort((a, b) => b.requests - a.requests)
-      .slice(0, count);
+  /**
+   * The flows with queued requests, also where they share one queue: how many, and the longest ones first. Looks at every
+   * request.
+   * @param count of flows to name
+   * @param now monotonic milliseconds
+   */
+  flowsNow(count: number, now: number): { readonly flows: number; readonly longest: readonly FlowView[] } {
+    const found = new Map<string, { requests: number; head: Item }>();
+    for (const item of this.items()) {
+      const flow = found.get(item.request.fairnessId);
+      if (flow === undefined) {
+        found.set(item.request.fairnessId, { requests: 1, head: item });
+        continue;
+      }
+      flow.requests++;
+      if (BY_RANK.before(item, flow.head)) flow.head = item;
+    }
+    const longest = [...found]
+      .sort(([, a], [, b]) => b.requests - a.requests)
+      .slice(0, count)
+      .map(([fairnessId, { requests, head }]) => ({ fairnessId, requests, headWait: now - head.enqueuedAt }));
+    return { flows: found.size, longest };
   }
 
   #next(now: number): Flow {

@@ -535,7 +535,7 @@ describe("another configuration", () => {
     expect(rig.counters).toEqual({ requests: 999, bytes: 2997, undecided: 0 });
     expect(rig.flow.bands()).toMatchObject([
       { priority: 5, requests: 334, bytes: 1002, flows: 7, maxRequests: 10 },
-      { priority: 0, requests: 665, bytes: 1995, flows: 1 },
+      { priority: 0, requests: 665, bytes: 1995, flows: 7 },
     ]);
     rig.enter("new", { priority: 5 });
     expect(rig.news()).toEqual(["new refused saturated 1000"]);
@@ -777,7 +777,7 @@ describe("policies that fail", () => {
     expect(rig.loadIs(0).news()).toEqual(["a Dispatched"]);
   });
 
-  it("a detector that throws holds nothing back, and still answers those who look", () => {
+  it("a detector that throws holds nothing back; who asks for the saturation gets the error", () => {
     const rig = new FlowRig();
     const saturation = (): never => {
       throw new Error("no view");
@@ -785,8 +785,8 @@ describe("policies that fail", () => {
     rig.flow.configure(rig.settings({}, { detector: { saturation } }));
     rig.enter("a");
     expect(rig.news()).toEqual(["a goes on"]);
-    expect(rig.flow.saturation()).toEqual({ prefill: undefined, decode: 0, effective: 0 });
-    expect(rig.failures).toEqual(["saturation detector: no view", "saturation detector: no view"]);
+    expect(() => rig.flow.saturation()).toThrow("no view");
+    expect(rig.failures).toEqual(["saturation detector: no view"]);
   });
 
   it.each<[string, (ceilings: number[]) => void]>([

@@ -1,9 +1,10 @@
 import { type Clock, expireAfter, type Timer } from "../../base/clock/clock.ts";
+import type { RecordedWait } from "../../base/inference/decision-record.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import type { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { SaturationDetector, ServedTokens, UsageLimitPolicy } from "../../base/plugin/flow-kinds.ts";
-import { Band, type BandSettings, Item, STAGE, type Waiter } from "./band.ts";
+import { Band, type BandSettings, type FlowView, Item, STAGE, type Waiter } from "./band.ts";
 import { type HeapOrder, IndexedHeap } from "./indexed-heap.ts";
 import { NOT_YET_FINALIZED, type QueueOutcome, rejectionOf } from "./queue-outcomes.ts";
 import { type Stages, stagesOf } from "./stages.ts";
@@ -29,9 +30,11 @@ export interface FlowLabels {
   readonly fairnessId: string;
   /** The priority of the request itself, also where another band holds it. */
   readonly priority: number;
+  readonly model: string;
+  readonly targetModel: string;
 }
 
-/** What metrics and logs learn. Times are in milliseconds. */
+/** What metrics and logs learn. Times are in milliseconds. All calls for one request get the same `flow`. */
 export interface FlowControlEvents {
   /** A request has entered. `left` follows, once. */
   entered(flow: FlowLabels, bytes: number): void;
@@ -67,19 +70,30 @@ export interface Ticket {
   readonly waiting: boolean;
   /** Monotonic milliseconds. */
   readonly enqueuedAt: number;
+  /** The wait, once it is over. */
+  readonly wait: RecordedWait;
 }
 
-/** A band as the debug page shows it. */
-export interface BandView {
-  readonly priority: number;
+/** The queued requests of a band and of all bands, and their limits; Infinity = no limit. */
+export interface QueueLoad {
   readonly requests: number;
   readonly bytes: number;
   readonly maxRequests: number;
   readonly maxBytes: number;
+}
+
+/** The load of one band. */
+export interface BandLoad extends QueueLoad {
+  readonly priority: number;
+}
+
+/** A band as the debug page shows it. */
+export interface BandView extends BandLoad {
   readonly ceiling: number;
+  /** Fairness IDs with queued requests. */
   readonly flows: number;
   /** The flows with the most requests. */
-  readonly longest: readonly { readonly fairnessId: string; readonly requests: number }[];
+  readonly longest: readonly FlowView[];
 }
 
 /** Dispatches of one cycle; then other work of the process runs. */
@@ -94,6 +108,8 @@ const BAND_IDLE = 600_000;
 const MAX_BANDS = 1024;
 /** Flows of a band that the debug page names. */
 const SHOWN_FLOWS = 16;
+
+const NO_LIMIT: UsageLimitPolicy = { limit: (_, __, ceilings) => void ceilings.fill(Number.POSITIVE_INFINITY) };
 
 const BY_DEADLINE: HeapOrder<Item> = {
   before: (a, b) => a.deadline < b.deadline || (a.deadline === b.deadline && a.order < b.order),
@@ -184,13 +200,25 @@ export class FlowControl {
       events.enqueued(request, refusal, clock.now() - enqueuedAt);
       return this.#reject(item, refusal);
     }
+    // Most requests find room and an empty queue: these need no queue and no timer.
+    const isAlone = this.#requests === 0 && !this.#cycling;
+    if (isAlone && this.#hasRoom(band)) {
+      item.band = band;
+      const took = clock.now() - enqueuedAt;
+      events.enqueued(request, NOT_YET_FINALIZED, took);
+      events.cycled(took);
+      this.#go(item);
+      return item;
+    }
+    for (const other of this.#bands) if (other.priority >= band.priority) item.behind += other.requests;
     band.add(item);
     this.#requests++;
     this.#bytes += bytes;
     this.#watchDeadline(item);
     events.enqueued(request, NOT_YET_FINALIZED, clock.now() - enqueuedAt);
-    // A waiter of the cycle that runs sends this request: that cycle sees it.
-    if (this.#cycling) return item;
+    if (isAlone) this.#lookLater();
+    // Where a cycle runs, one of its waiters sends this request: that cycle sees it.
+    if (isAlone || this.#cycling) return item;
     this.#entering = item;
     try {
       this.#cycle();
@@ -261,6 +289,15 @@ export class FlowControl {
     this.changed();
   }
 
+  /** Lets all queued requests go, in their order: the configuration in force has no flow control. */
+  letGo(): void {
+    this.#settings = { ...this.#settings, noEndpointTtl: 0, usageLimit: NO_LIMIT };
+    for (const item of this.#deadlines.entries) this.#deadline(item);
+    this.#deadlines.rebuild();
+    this.#armExpiry();
+    this.changed();
+  }
+
   /** Refuses all queued requests, and further ones. */
   close(): void {
     this.#closed = true;
@@ -281,19 +318,33 @@ export class FlowControl {
     return this.#saturationBy((endpoints) => detector.saturation(endpoints, now));
   }
 
-  /** The bands, highest priority first. */
+  /** The saturation by which the next request is dispatched or held: what was sent counts at once. */
+  expected(): number {
+    return this.#expected();
+  }
+
+  /** The load of all bands together. */
+  load(): QueueLoad {
+    const { maxRequests, maxBytes } = this.#settings;
+    return { requests: this.#requests, bytes: this.#bytes, maxRequests, maxBytes };
+  }
+
+  /** The load of each band, highest priority first. */
+  loads(): readonly BandLoad[] {
+    return this.#bands.map(({ priority, requests, bytes, settings: { maxRequests, maxBytes } }) => ({
+      ...{ priority, requests, bytes, maxRequests, maxBytes },
+    }));
+  }
+
+  /** The bands, highest priority first. Looks at every request, and asks the usage limit policy. */
   bands(): readonly BandView[] {
     // A look must not move the ceilings of a policy that counts its calls.
     if (this.#settings.usageLimit.alternates !== true) this.#limit(this.#expected());
-    return this.#bands.map((band, at) => ({
-      priority: band.priority,
-      requests: band.requests,
-      bytes: band.bytes,
-      maxRequests: band.settings.maxRequests,
-      maxBytes: band.settings.maxBytes,
+    const now = this.#parts.clock.now();
+    return this.loads().map((load, at) => ({
+      ...load,
       ceiling: this.#ceilings[at]!,
-      flows: band.flows,
-      longest: band.longest(SHOWN_FLOWS),
+      ...this.#bands[at]!.flowsNow(SHOWN_FLOWS, now),
     }));
   }
 
@@ -324,52 +375,63 @@ export class FlowControl {
   /** @returns whether a request was dispatched */
   #dispatchNext(): boolean {
     if (this.#requests === 0) return false;
-    this.#lookAtPool();
-    if (this.#poolEmpty) return false;
-    const saturation = this.#expected();
-    this.#limit(saturation);
+    const saturation = this.#present();
     for (const [at, band] of this.#bands.entries()) {
       // The comparison with NaN is false: a detector that answers NaN counts as saturated.
       if (band.requests === 0 || !(saturation < this.#ceilings[at]!)) continue;
-      this.#dispatch(band.take(this.#parts.clock.now())!);
+      const item = band.take(this.#parts.clock.now())!;
+      item.saturation = saturation;
+      item.ceiling = this.#ceilings[at]!;
+      this.#dispatch(item);
       return true;
     }
     return false;
   }
 
+  #hasRoom(band: Band): boolean {
+    return this.#present() < this.#ceilings[this.#bands.indexOf(band)]!;
+  }
+
+  /** Reads the saturation and writes the ceilings. NaN, which is below no ceiling, for an empty pool. */
+  #present(): number {
+    this.#lookAtPool();
+    if (this.#poolEmpty) return Number.NaN;
+    const saturation = this.#expected();
+    this.#limit(saturation);
+    return saturation;
+  }
+
   #dispatch(item: Item): void {
     this.#take(item);
-    item.stage = STAGE.dispatched;
-    this.#undecided++;
-    this.#report(item, "Dispatched");
+    this.#go(item);
     this.#tell(item, (waiter) => waiter.dispatched());
   }
 
-  /** Saturation as it will be when scrapes show all that was sent. */
+  #go(item: Item): void {
+    item.stage = STAGE.dispatched;
+    this.#undecided++;
+    this.#report(item, "Dispatched");
+  }
+
+  /** Saturation as it will be when scrapes show all that was sent. A detector that fails holds nothing back. */
   #expected(): number {
     const { detector } = this.#settings;
     const now = this.#parts.clock.now();
     const further = this.#undecided;
-    return this.#saturationBy((endpoints) =>
-      detector.expected === undefined
-        ? detector.saturation(endpoints, now)
-        : detector.expected(endpoints, now, further),
-    ).effective;
+    try {
+      return this.#saturationBy((endpoints) =>
+        detector.expected === undefined
+          ? detector.saturation(endpoints, now)
+          : detector.expected(endpoints, now, further),
+      ).effective;
+    } catch (error) {
+      this.#parts.events.failed("saturation detector", error);
+      return 0;
+    }
   }
 
-  /**
-   * The saturation of each stage; the higher one counts. Without any stage the whole pool counts (scheduling 6.5). A detector
-   * that throws holds nothing back.
-   */
-  #saturationBy(ask: (endpoints: readonly Endpoint[]) => number): StageSaturation {
-    const measure = (endpoints: readonly Endpoint[]): number => {
-      try {
-        return ask(endpoints);
-      } catch (error) {
-        this.#parts.events.failed("saturation detector", error);
-        return 0;
-      }
-    };
+  /** The saturation of each stage; the higher one counts. Without any stage the whole pool counts (scheduling 6.5). */
+  #saturationBy(measure: (endpoints: readonly Endpoint[]) => number): StageSaturation {
     const pool = this.#parts.pool();
     if (pool !== this.#stagesFor) {
       this.#stagesFor = pool;
@@ -472,7 +534,8 @@ export class FlowControl {
 
   #report(item: Item, outcome: QueueOutcome): void {
     const { clock, events } = this.#parts;
-    events.left(item.request, item.bytes, outcome, clock.now() - item.enqueuedAt);
+    item.leftAt = clock.now();
+    events.left(item.request, item.bytes, outcome, item.leftAt - item.enqueuedAt);
   }
 
   #lookLater(): void {

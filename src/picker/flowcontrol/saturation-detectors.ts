@@ -100,6 +100,29 @@ class UtilizationDetector implements SaturationDetector {
     return sum / endpoints.length;
   }
 
+  /**
+   * As `saturation`. What was sent since the last scrape counts as waiting, unless the engine has run as many requests before.
+   * Its prompt tokens count as KV use, where the size of the cache is known.
+   */
+  expected(endpoints: readonly Endpoint[], now: number, further: number): number {
+    if (endpoints.length === 0) return 1;
+    let sum = 0;
+    let spare = 0;
+    for (const endpoint of endpoints) {
+      const { waiting, running, kvUsage, blocks, blockSize } = endpoint.metrics;
+      const { requests = 0, tokens = 0, capacity = 0 } = endpoint.unscraped ?? {};
+      const sent = Math.min(requests, endpoint.inFlight.requests);
+      const room = Math.max(0, capacity - running) || 0;
+      spare += Math.max(0, room - sent);
+      const queue = (waiting + Math.max(0, sent - room)) / this.#queueDepth;
+      const cached = sent === 0 ? 0 : tokens / (blocks * blockSize) || 0;
+      const kv = (kvUsage + cached) / this.#kvUsage;
+      const load = kv > queue || Number.isNaN(queue) ? kv : queue;
+      sum += Number.isNaN(load) || !isFresh(endpoint, now, this.#staleness) ? 1 : load;
+    }
+    return (sum + Math.max(0, further - spare) / this.#queueDepth) / endpoints.length;
+  }
+
   /** Returns the state for `/debug/plugins/state`. */
   debugState(): unknown {
     return { staleEndpoints: this.staleEndpoints };
@@ -189,6 +212,16 @@ export const concurrencyDetector = defineSaturationDetector({
         let sum = 0;
         for (const { inFlight } of endpoints) sum += Math.max(inFlight.requests / requests, inFlight.tokens / tokens);
         return sum / endpoints.length;
+      },
+      /** The further requests are assumed to be as long as those in flight. */
+      expected(endpoints: readonly Endpoint[], now: number, further: number): number {
+        const present = this.saturation(endpoints, now);
+        if (further === 0 || endpoints.length === 0) return present;
+        let inFlight = 0;
+        for (const endpoint of endpoints) inFlight += endpoint.inFlight.requests;
+        return inFlight === 0
+          ? present + further / ((requests === NO_LIMIT ? 1 : requests) * endpoints.length)
+          : present * (1 + further / inFlight);
       },
     };
   },

@@ -1,5 +1,6 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import type { Random } from "../../base/clock/random.ts";
+import type { InFlightLoad } from "../../base/inference/endpoint.ts";
 import type { Metrics } from "../../base/telemetry/names.ts";
 import { Cadence, type CadenceOptions } from "./cadence.ts";
 import type { PoolEndpoint } from "./pool-endpoint.ts";
@@ -21,6 +22,8 @@ export interface CollectorOptions extends CadenceOptions {
   readonly registry: EndpointRegistry;
   readonly scraper: Scraper;
   readonly metrics?: CollectorMetrics;
+  /** Called when metrics of an endpoint were read. */
+  readonly onRead?: () => void;
   /** Milliseconds for one scrape; default 1,000 (scheduling 1.2). */
   readonly timeout?: number;
   /** Scrapes under way at once; default 64. */
@@ -35,6 +38,8 @@ class Target implements WheelEntry {
   readonly endpoint: PoolEndpoint;
   readonly done: (result: ScrapeResult) => void;
   running: RunningScrape | undefined;
+  /** What was unscraped when the running scrape began. */
+  seen: InFlightLoad = { requests: 0, tokens: 0 };
   queued = false;
   /** When the scrape that waits or runs was meant to start, monotonic milliseconds. */
   plannedAt = 0;
@@ -60,6 +65,7 @@ export class Collector {
   readonly #registry: EndpointRegistry;
   readonly #scraper: Scraper;
   readonly #metrics: CollectorMetrics | undefined;
+  readonly #onRead: (() => void) | undefined;
   readonly #timeout: number;
   readonly #maxConcurrent: number;
   readonly #cadence: Cadence;
@@ -78,6 +84,7 @@ export class Collector {
     this.#registry = options.registry;
     this.#scraper = options.scraper;
     this.#metrics = options.metrics;
+    this.#onRead = options.onRead;
     this.#timeout = options.timeout ?? 1000;
     this.#maxConcurrent = options.maxConcurrent ?? 64;
     this.#cadence = new Cadence(options);
@@ -215,23 +222,26 @@ export class Collector {
     }
     this.#active++;
     this.#wheel.put(target, now + this.#timeout);
+    const { requests, tokens } = endpoint.unscraped;
+    target.seen = { requests, tokens };
     target.running = this.#scraper.scrape(endpoint, target.done);
   }
 
   #finish(target: Target, result: ScrapeResult): void {
-    const { endpoint } = target;
-    this.#apply(endpoint, result);
+    this.#apply(target, result);
     target.running = undefined;
     this.#active--;
     this.#planNext(target, result.kind === "read");
     this.#drain();
   }
 
-  #apply(endpoint: PoolEndpoint, result: ScrapeResult): void {
+  #apply({ endpoint, seen }: Target, result: ScrapeResult): void {
     const { states } = this.#registry;
     switch (result.kind) {
       case "read":
         endpoint.metrics = result.metrics;
+        endpoint.unscraped.scraped(seen, result.metrics);
+        this.#onRead?.();
         if (result.partial) this.#metrics?.extractFailed();
         for (let i = result.pollFailures ?? 0; i > 0; i--) this.#metrics?.pollFailed();
         states.readable(endpoint);

@@ -32,6 +32,8 @@ export class InFlight {
   enter(endpoint: PoolEndpoint, tokens: number): void {
     const counts = endpoint.inFlight;
     counts.tokens += tokens;
+    endpoint.unscraped.requests++;
+    endpoint.unscraped.tokens += tokens;
     if (++counts.requests === 1) this.#onFirst(endpoint);
   }
 

@@ -5,6 +5,7 @@ import {
   hostPort,
   type InFlightLoad,
   UNKNOWN_METRICS,
+  type UnscrapedLoad,
 } from "../../base/inference/endpoint.ts";
 
 /** The address of an endpoint's metrics page. */
@@ -36,9 +37,24 @@ export class InFlightCounts implements InFlightLoad {
   tokens = 0;
 }
 
+/** What was sent since the last scrape began. `InFlight` counts up, the collector takes off what a scrape has seen. */
+export class UnscrapedCounts implements UnscrapedLoad {
+  requests = 0;
+  tokens = 0;
+  capacity = 0;
+
+  /** A scrape that began when the counts were `seen` has read `metrics`. */
+  scraped(seen: InFlightLoad, { waiting, running }: EndpointMetrics): void {
+    this.requests -= seen.requests;
+    this.tokens -= seen.tokens;
+    if (Number.isNaN(running)) return;
+    this.capacity = waiting > 0 ? running : Math.max(this.capacity, running);
+  }
+}
+
 /**
  * The one implementation of `Endpoint`. Its mutable fields have one writer each: the registry (labels, rank, metricsHost, removed),
- * `EndpointStates` (state and its history), `InFlight` (inFlight, lastTrafficAt), the collector (metrics, intervals).
+ * `EndpointStates` (state and its history), `InFlight` (inFlight, unscraped, lastTrafficAt), the collector (metrics, unscraped, intervals).
  */
 export class PoolEndpoint implements Endpoint {
   readonly id: string;
@@ -68,6 +84,7 @@ export class PoolEndpoint implements Endpoint {
   retryAt = Number.NEGATIVE_INFINITY;
 
   readonly inFlight = new InFlightCounts();
+  readonly unscraped = new UnscrapedCounts();
   /** Monotonic milliseconds at which its last in-flight request ended. */
   lastTrafficAt = Number.NEGATIVE_INFINITY;
 

@@ -156,6 +156,8 @@ export class EndpointRegistry {
     const known = this.#byId.get(id);
     if (known !== undefined) {
       if (known.address === spec.address && known.port === spec.port) {
+        // Others keep what they derived from the labels with the list.
+        if (!sameLabels(known.labels, spec.labels)) this.#forgetLists();
         known.labels = spec.labels;
         known.rank = spec.rank;
         const metricsHost = metricsHostOf(spec);
@@ -244,6 +246,13 @@ function withoutDown(endpoints: readonly PoolEndpoint[], poolSize: number): Cand
     down: endpoints.filter((endpoint) => endpoint.state === "down"),
     poolSize,
   };
+}
+
+type Labels = Readonly<Record<string, string>>;
+
+function sameLabels(a: Labels, b: Labels): boolean {
+  const names = Object.keys(a);
+  return names.length === Object.keys(b).length && names.every((name) => a[name] === b[name]);
 }
 
 function keyOf(endpoint: PoolEndpoint): string {

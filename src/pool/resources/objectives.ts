@@ -25,6 +25,11 @@ export class ObjectiveTable {
     this.#priorities.set(name, priority);
   }
 
+  /** The priorities of all objectives; one may come several times. */
+  priorities(): Iterable<number> {
+    return this.#priorities.values();
+  }
+
   has(name: string): boolean {
     return this.#priorities.has(name);
   }

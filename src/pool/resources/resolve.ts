@@ -75,6 +75,17 @@ export class ModelResolver {
     return this.#options.resources?.synced ?? true;
   }
 
+  /** The priorities that requests can have at present: those of all objectives, and of criticalities while a model has one. */
+  priorities(): ReadonlySet<number> {
+    const { objectives, resources, matching } = this.#options;
+    const found = new Set(objectives.priorities());
+    if (resources === undefined) return found;
+    for (const priority of resources.priorities()) found.add(priority);
+    if (matching !== "off")
+      for (const { winner } of resources.models()) found.add(PRIORITY[winner.criticality ?? "Standard"]);
+    return found;
+  }
+
   /** A model name without an InferenceModel is answered 404. */
   get enforcing(): boolean {
     const { resources, matching = "auto" } = this.#options;

@@ -108,6 +108,11 @@ export class ResourceStore {
     return found === undefined ? undefined : (found.priority ?? 0);
   }
 
+  /** The priorities of all InferenceObjectives of our pool; one may come several times. */
+  *priorities(): Iterable<number> {
+    for (const { priority } of this.#objectives.values()) yield priority ?? 0;
+  }
+
   /** Calls `listener` after every change, until the returned function is called. */
   onChange(listener: () => void): () => void {
     this.#listeners.add(listener);

@@ -65,6 +65,14 @@ describe("the full records that an admin port gives", () => {
   });
 });
 
+describe("the queues of flow control", () => {
+  it("are those of the core", () => {
+    const queues = { requests: 1 };
+    const core = { clock: new VirtualClock(), queues: () => queues } as unknown as InferenceCore;
+    expect(viewsOf(core, "pool", () => true).queues()).toBe(queues);
+  });
+});
+
 const made = (name: string, state?: () => unknown) => ({
   ...{ name, type: `${name}-type` },
   ...(state === undefined ? {} : { state }),

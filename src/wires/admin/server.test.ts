@@ -19,6 +19,7 @@ const VIEWS: AdminViews = {
   fullDecisions: (since) => [1, 2].filter((sequence) => sequence > since).map((sequence) => `{"sequence":${sequence}}`),
   pluginStates: () => ({ timestamp: "now", plugins: { p: { name: "p", type: "t", state: 7 } } }),
   models: () => ({ models: [{ model: "m", bytesPerToken: 5.5, answers: 3 }], otherBytesPerToken: 4 }),
+  queues: () => ({ requests: 3, bands: [{ priority: 0 }] }),
   picture: () => ({ data: '{"name":"pool"}', mark: 2 }),
 };
 
@@ -76,7 +77,10 @@ function follow(url: string): Promise<{ answer: IncomingMessage; text(): string;
   });
 }
 
-const DEBUG = ["/debug/endpoints", "/debug/decisions", "/debug/decisions/2", "/debug/plugins/state", "/debug/models"];
+const DEBUG = [
+  ...["/debug/endpoints", "/debug/decisions", "/debug/decisions/2"],
+  ...["/debug/plugins/state", "/debug/models", "/debug/queues"],
+];
 const GUARDED = ["/", "/events", ...DEBUG, "/debug/decisions/2?full=1", "/debug/decisions?full=1", "/elsewhere"];
 
 describe("the admin port", () => {
@@ -177,6 +181,20 @@ describe("the admin port", () => {
     expect((await ask(`${elsewhere}/debug/pprof/profile?seconds=1`)).status).toBe(403);
   });
 
+  it("shows the queues of flow control, or says that it is off", async () => {
+    const url = await start(loopbackOnly(false));
+    const shown = await ask(`${url}/debug/queues`);
+    expect(shown).toMatchObject({ status: 200, text: '{"requests":3,"bands":[{"priority":0}]}' });
+    expect(shown.headers["content-type"]).toMatch(/^application\/json/);
+    expect((await ask(`${url}/debug/queues`, { method: "POST" })).status).toBe(405);
+    await admin?.close();
+    const off = await ask(`${await start(loopbackOnly(false), { views: { queues: () => undefined } })}/debug/queues`);
+    expect([off.status, JSON.parse(off.text).error]).toEqual([
+      404,
+      expect.stringMatching(/^flow control is off.*gate flowControl/),
+    ]);
+  });
+
   it("says that it is not ready with 503, while it is alive", async () => {
     const url = await start(loopbackOnly(false), { views: { ready: () => false } });
     expect(await ask(`${url}/ready`)).toMatchObject({ status: 503, text: "not ready\n" });
@@ -243,6 +261,7 @@ describe("the admin port", () => {
       "/debug/decisions",
       "/debug/plugins/state",
       "/debug/models",
+      "/debug/queues",
     ])
       expect(answer.text).toContain(path);
   });

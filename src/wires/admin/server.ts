@@ -28,7 +28,10 @@ const PAGE = readFileSync(new URL("./page.html", import.meta.url), "utf8");
 /** The most decisions in a list. */
 const LISTED = 100;
 const PATHS =
-  "/metrics /healthz /ready /debug/endpoints /debug/decisions /debug/decisions/ID /debug/plugins/state /debug/models /debug/pprof/";
+  "/metrics /healthz /ready /debug/endpoints /debug/decisions /debug/decisions/ID /debug/plugins/state /debug/models /debug/queues /debug/pprof/";
+
+const NO_QUEUES =
+  "flow control is off, so no request waits in a queue. The feature gate flowControl of the configuration turns it on.";
 
 const NO_FULL_RECORD =
   "this decision has no full record. Start the process with --full-records-every 1 and send the request again; or start it with --decision-header and send the request with x-sluice-explain: 1";
@@ -54,6 +57,10 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
   app.get("/debug/endpoints", (context) => context.json(views.endpoints()));
   app.get("/debug/plugins/state", (context) => context.json(views.pluginStates()));
   app.get("/debug/models", (context) => context.json(views.models()));
+  app.get("/debug/queues", (context) => {
+    const queues = views.queues();
+    return queues === undefined ? context.json({ error: NO_QUEUES }, 404) : context.json(queues);
+  });
   app.get("/debug/decisions", (context) => {
     if (context.req.query("full") !== "1") return context.json(views.decisions(LISTED));
     const since = Number(context.req.query("since") ?? 0);

@@ -27,6 +27,8 @@ export interface AdminViews {
   pluginStates(): object;
   /** The learned bytes per token of each model: `{models, otherBytesPerToken}`. */
   models(): object;
+  /** The queues of flow control: bands, flows, saturation; undefined while flow control is off. */
+  queues(): object | undefined;
   /**
    * The data of the page as one line of JSON: endpoints, the decisions after record number `since`, and a backlog if there is
    * one.

@@ -81,6 +81,7 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
     clock,
     random,
     config,
+    poolName: "gateway",
     models: source.models,
     cadence: scraping.cadence,
     dialects: scraping.dialects,
@@ -158,7 +159,7 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
       useDefaultConfig: async () => core.useConfig(await readConfig({}, log), false),
       async drain() {
         draining = true;
-        await untilHardStop(clock, proxy.drain());
+        await untilHardStop(clock, proxy.drain(), () => core.refuseQueued());
         await close();
       },
       close,

@@ -275,6 +275,8 @@ export class FlowTwins {
   #settle(): void {
     this.clock.advance(0);
     this.slow.settle();
+    // A new configuration may set deadlines that are over.
+    this.slow.advance(0);
   }
 
   #ticket(id: string): Ticket {

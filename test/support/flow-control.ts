@@ -1,0 +1,44 @@
+import type { FlowControlEvents, FlowControlSettings } from "../../src/picker/flowcontrol/flow-control.ts";
+
+/** Events of flow control for tests that look elsewhere. @param failed receives failures of policies */
+export function silentEvents(failed: (error: unknown) => void = () => {}): FlowControlEvents {
+  return {
+    entered() {},
+    left() {},
+    enqueued() {},
+    cycled() {},
+    strangePriority() {},
+    failed: (_policy, error) => failed(error),
+  };
+}
+
+const BAND = {
+  maxBytes: 1e9,
+  maxRequests: 5000,
+  ttl: 60_000,
+  ordering: { rank: () => 0 },
+  fairness: {
+    oneQueue: true,
+    choice() {
+      throw new Error("a band with one queue has no choice");
+    },
+  },
+};
+
+/**
+ * Settings with the defaults: one queue for each band, first come, first served.
+ * @param saturation of any pool at present
+ */
+export function flowSettings(saturation: () => number, more: Partial<FlowControlSettings> = {}): FlowControlSettings {
+  return {
+    maxBytes: Number.POSITIVE_INFINITY,
+    maxRequests: Number.POSITIVE_INFINITY,
+    noEndpointTtl: 60_000,
+    bands: new Map(),
+    template: BAND,
+    negativeTemplate: BAND,
+    usageLimit: { limit() {} },
+    detector: { saturation },
+    ...more,
+  };
+}

@@ -18,6 +18,11 @@ function bandOf(priority: number, changes: Partial<PlainBand>): readonly [number
   return [priority, { ...PLAIN_BAND, ...changes }];
 }
 
+/** Turns that charge 5 tokens for each request. */
+function turnsWith(ended: NonNullable<FlowChoice["ended"]>): FlowChoice {
+  return Object.assign(FAIRNESS.turns.choice(), { dispatched: () => 5, ended });
+}
+
 function range(count: number): number[] {
   return [...Array(count).keys()];
 }
@@ -371,7 +376,8 @@ describe("clients that leave", () => {
   it("calls that come twice or out of order change nothing: no counter falls below 0", () => {
     const rig = new FlowRig();
     const ended: string[] = [];
-    const fairness: FairnessPolicy = { ...FAIRNESS["one-queue"], ended: (id) => void ended.push(id) };
+    const choice = (): FlowChoice => turnsWith((id) => void ended.push(id));
+    const fairness: FairnessPolicy = { choice };
     const bands = new Map([[0, { ...bandSettingsOf(PLAIN_BAND), fairness }]]);
     rig.flow.configure(rig.settings({}, { bands }));
     rig.enterAll("a b c");
@@ -398,13 +404,12 @@ describe("clients that leave", () => {
   it("a policy learns what a request has cost, and when; one that fails then stops nothing", () => {
     const rig = new FlowRig();
     const seen: unknown[] = [];
-    const fairness: FairnessPolicy = {
-      ...FAIRNESS["one-queue"],
-      ended: (...told) => {
+    const choice = (): FlowChoice =>
+      turnsWith((...told) => {
         seen.push(told);
         throw new Error("lost the books");
-      },
-    };
+      });
+    const fairness: FairnessPolicy = { choice };
     rig.flow.configure(rig.settings({}, { bands: new Map([[0, { ...bandSettingsOf(PLAIN_BAND), fairness }]]) }));
     rig.load = 0;
     rig.enter("a", { flow: "tenant" });
@@ -414,7 +419,7 @@ describe("clients that leave", () => {
     rig.load = 0;
     rig.flow.ended(rig.ticket("a"), { promptTokens: 10, completionTokens: 3 });
     rig.clock.advance(0);
-    expect(seen).toEqual([["tenant", { promptTokens: 10, completionTokens: 3 }, 70]]);
+    expect(seen).toEqual([["tenant", { promptTokens: 10, completionTokens: 3 }, 5, 70]]);
     expect(rig.failures).toEqual(["fairness policy: lost the books"]);
     expect(rig.news()).toEqual(["a goes on", "b Dispatched 70"]);
   });

@@ -387,7 +387,7 @@ export class FlowTwins {
   #checkOrder(served: Item, outcome: QueueOutcome): void {
     const band = served.band!;
     const isFair = band.settings.fairness.oneQueue !== true;
-    const idOf = (item: Item): string => `${band.priority} ${item.request.fairnessId}`;
+    const idOf = (item: Item): string => `${band.priority} ${item.fairnessId}`;
     const waiting = [...this.#items.values()].filter((item) => item.waiting && item.band === band);
     if (outcome === "Dispatched") {
       for (const item of waiting) {

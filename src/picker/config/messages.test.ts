@@ -499,7 +499,7 @@ schedulingProfiles:
       "plugin sheddable-eviction-filter is experimental",
     );
     const twice = `${HEAD}plugins: [{name: e, type: eviction-sheddable-filter}, {name: e, type: queue-scorer}]\n`;
-    expect(messageFor(twice)).toBe(`${ONE}c.yaml:3:53: plugins[1]: duplicate plugin name e`);
+    expect(messageFor(twice)).toBe(`${ONE}c.yaml:3:55: plugins[1]: duplicate plugin name e`);
   });
 
   it("bounds the list of priority bands", () => {

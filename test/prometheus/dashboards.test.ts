@@ -68,7 +68,13 @@ describe.each(readdirSync(FOLDER))("%s", (file) => {
 /** Panels that are empty while nothing is wrong, or for features that this test has none of. */
 const EMPTY = [
   ...["Shed", "Rewrites", "Disaggregated serving", "Undeclared data", "Failed decisions"],
-  ...["Queued, by band and flow", "Queued bytes", "Time in the queue, by outcome", "Capacity", "Refused by flow control"],
+  ...[
+    "Queued, by band and flow",
+    "Queued bytes",
+    "Time in the queue, by outcome",
+    "Capacity",
+    "Refused by flow control",
+  ],
 ];
 
 it("shows something on every panel of a picker and a gateway that had requests", async () => {

@@ -77,8 +77,8 @@ export class SlowFlowControl {
   get bands() {
     return this.#bands.map(({ priority }, at) => {
       const items = this.waiting.filter(({ band }) => band === priority);
-      const { maxRequests, maxBytes, fairness } = this.#bandSettings(priority);
-      const flows = fairness === "one-queue" ? Math.min(items.length, 1) : new Set(items.map(({ flow }) => flow)).size;
+      const { maxRequests, maxBytes } = this.#bandSettings(priority);
+      const flows = new Set(items.map(({ flow }) => flow)).size;
       const ceiling = ceilingOf(this.#settings.ceilings, at, this.#bands.length);
       return { priority, requests: items.length, bytes: sumOf(items), maxRequests, maxBytes, ceiling, flows };
     });

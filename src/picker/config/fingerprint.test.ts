@@ -102,6 +102,23 @@ flowControl:
       expect(of(text)).toBe(of(QUEUES));
     });
 
+    it("changes with the parameters of a plugin that only a policy refers to", () => {
+      const withThreshold = (threshold: number): string => {
+        const config = load(
+          `${HEAD}${QUEUES}`.replace(
+            "plugins:",
+            `plugins:\n- {name: d, type: utilization-detector, parameters: {queueDepthThreshold: ${threshold}}}`,
+          ),
+        );
+        const { usageLimitPolicy } = config.flowControl!;
+        const references = () => [{ path: [], name: "d", kind: "saturation-detector" as const }];
+        const definition = { ...usageLimitPolicy.definition, references };
+        const flowControl = { ...config.flowControl!, usageLimitPolicy: { ...usageLimitPolicy, definition } };
+        return configFingerprint({ ...config, flowControl });
+      };
+      expect(withThreshold(3)).not.toBe(withThreshold(4));
+    });
+
     it.each([
       ["the gate", QUEUES.replace("[flowControl]", "[flowControl=false]")],
       ["a policy of a band", QUEUES.replace(", fairnessPolicyRef: turns", "")],

@@ -498,6 +498,8 @@ schedulingProfiles:
     expect(messageFor(text, { refuseExperimental: true })).toContain(
       "plugin sheddable-eviction-filter is experimental",
     );
+    const twice = `${HEAD}plugins: [{name: e, type: eviction-sheddable-filter}, {name: e, type: queue-scorer}]\n`;
+    expect(messageFor(twice)).toBe(`${ONE}c.yaml:3:55: plugins[1]: duplicate plugin name e`);
   });
 
   it("bounds the list of priority bands", () => {

@@ -68,7 +68,12 @@ describe("program-aware-fairness", () => {
     const policy = instanceOf(programAwareFairness);
     policy.choice().ended!("a", tokens(Number.NaN, Number.NaN), 0, 0);
     policy.choice().ended!("b", tokens(Number.NaN, 1), 0, 0);
-    expect(next(policy, [flowOf("b"), flowOf("a")], 0)).toBe("a");
+    for (const ids of ["ab", "ba"]) {
+      const flows = [...ids].map((id) => flowOf(id));
+      expect(next(policy, flows, 0)).toBe("a");
+    }
+    policy.choice().ended!("a", tokens(3, Number.NaN), 0, 0);
+    expect(next(policy, [flowOf("a"), flowOf("b")], 0)).toBe("b");
   });
 
   it("of equals serves the flow that waits longest, else the one that joined first", () => {

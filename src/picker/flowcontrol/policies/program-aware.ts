@@ -2,8 +2,7 @@ import { z } from "zod";
 import { defineFairnessPolicy } from "../../../base/plugin/define.ts";
 import type { FairnessPolicy, FlowChoice, QueuedFlow, ServedTokens } from "../../../base/plugin/flow-kinds.ts";
 
-const LAS_ONLY =
-  "strategy turn-priority is not supported yet: it needs the turns of a conversation, which Sluice does not count; use las";
+const LAS_ONLY = "strategy turn-priority is not supported yet: only least attained service is there; use las";
 
 function weight(name: string, value: number, of: string) {
   return z

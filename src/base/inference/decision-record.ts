@@ -41,6 +41,20 @@ interface ServedElsewhere {
   readonly hostPort: string;
 }
 
+/** The wait of a request in flow control. */
+export interface RecordedWait {
+  /** Priority of the band that held it. */
+  readonly band: number;
+  readonly fairnessId: string;
+  /** Requests of the band, and of the bands above it, that were queued when it came. */
+  readonly behind: number;
+  /** Milliseconds. */
+  readonly waitedMs: number;
+  /** Why it was let go: the saturation of the pool at that moment, and the ceiling of its band. NaN when it was refused. */
+  readonly saturation: number;
+  readonly ceiling: number;
+}
+
 /**
  * Why a request went to its endpoint, or why it went nowhere. Holds no prompt text, no header but the request id, and at most
  * eight candidates.
@@ -85,6 +99,8 @@ export interface DecisionRecord {
    * failed. Undefined otherwise, and until the answer begins.
    */
   served: ServedElsewhere | "nobody" | undefined;
+  /** Undefined where the request did not wait in a queue. */
+  queued: RecordedWait | undefined;
   /** All inputs of the decision, where they were recorded. */
   readonly full: FullRecord | undefined;
 }

@@ -188,6 +188,26 @@ const ROWS: Readonly<Record<string, Row>> = {
     text: `${HEAD}featureGates: [flowControl]\n${SCORER}flowControl:\n  §usageLimitPolicyPluginRef: queue-scorer\n`,
     says: ["plugin queue-scorer does not implement the policy interface"],
   },
+  "parameter of a policy that is missing": {
+    text: `${HEAD}plugins:\n- §{name: h, type: priority-holdback-policy}\n`,
+    says: ["failed to create plugin h (type: priority-holdback-policy)", "minCeiling is required"],
+  },
+  "ceilings in the wrong order": {
+    text: `${HEAD}plugins:\n- {type: priority-holdback-policy, parameters: {§minCeiling: 0.9, maxCeiling: 0.5}}\n`,
+    says: ["minCeiling 0.9 must be less than maxCeiling 0.5"],
+  },
+  "ceiling out of range": {
+    text: `${HEAD}plugins:\n- {type: priority-holdback-policy, parameters: {§minCeiling: 1}}\n`,
+    says: ["minCeiling must be at least 0 and less than 1"],
+  },
+  "strategy of fairness that is not there": {
+    text: `${HEAD}plugins:\n- {type: program-aware-fairness, parameters: {§strategy: turn-priority}}\n`,
+    says: ["strategy turn-priority is not supported yet"],
+  },
+  "eviction of requests in flight": {
+    text: `${HEAD}featureGates: [flowControl]\nflowControl:\n  §enableEviction: true\n`,
+    says: ["enableEviction", "is not supported yet"],
+  },
   "negative quantity": {
     text: `${HEAD}flowControl:\n  priorityBands:\n  - {priority: 1, §maxRequests: -3}\n`,
     says: ["maxRequests", "must be non-negative", "-3"],
@@ -231,6 +251,14 @@ const ACCEPTED: Readonly<Record<string, { readonly text: string; readonly summar
       text: `${HEAD}featureGates: [flowControl=false]\n${SCORER}flowControl: {usageLimitPolicyPluginRef: nobody}\n`,
       summary: "profile default: queue-scorer x 1",
       warns: "without the feature gate flowControl nothing of this section counts but saturationDetector",
+    },
+    "S-63: flowControl=true, without a section": {
+      text: `${HEAD}featureGates: [flowControl=true]\n${SCORER}`,
+      summary: "flow control; 1 plugin, ",
+    },
+    "flow control with bands": {
+      text: `${HEAD}featureGates: [flowControl]\n${SCORER}flowControl: {priorityBands: [{priority: -5}, {priority: 10}]}\n`,
+      summary: "flow control, bands 10, -5; 1 plugin, ",
     },
     "S-64: an alpha plugin with the flag": {
       text: `${HEAD}plugins: [{type: session-affinity-filter}, {type: queue-scorer}]\n`,
@@ -289,9 +317,9 @@ describe("S-60: every row of 4.4 is refused, with the place and the thing", () =
     const place = `${before.length}:${before.at(-1)!.length + 1}`;
     expect(error).toMatch(new RegExp(`(^|: |\\n {2})${folder}/c\\d+\\.yaml:${place}: `));
     for (const part of says) expect(error).toContain(part);
-    // One mistake is one problem; the gate for queues is one of its own.
+    // One mistake is one problem.
     const places = error.match(new RegExp(`${folder}/c\\d+\\.yaml:\\d+:\\d+: `, "g")) ?? [];
-    expect(places).toHaveLength(text.includes("[flowControl]") ? 2 : 1);
+    expect(places).toHaveLength(1);
   });
 
   it("has a place in every row", () => {

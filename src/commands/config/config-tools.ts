@@ -5,6 +5,7 @@ import { readText } from "../../base/document/read.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import type { PluginKind } from "../../base/plugin/kinds.ts";
 import { silentLogger } from "../../base/telemetry/logger.ts";
+import { type EffectiveConfig, policiesOf } from "../../picker/config/effective.ts";
 import { type ExplainedConfig, explainConfig } from "../../picker/config/explain.ts";
 import { explainText } from "../../picker/config/explain-text.ts";
 import { configJsonSchema } from "../../picker/config/json-schema.ts";
@@ -103,6 +104,7 @@ async function check(input: ConfigInput): Promise<Checked> {
     for (const plugin of [
       ...others,
       config.detector,
+      ...policiesOf(config),
       ...config.parsers,
       ...config.hooks,
       ...config.headerProcessors,
@@ -128,18 +130,25 @@ function summaryOf({ config, envelope, table, companions }: LoadedConfig, { prod
     return `profile ${name}: ${members.join(", ")}`;
   });
   const handler = config.profiles.length > 1 ? [`handler ${config.handler.name}`] : [];
+  const queues = config.flowControl === undefined ? [] : [queuesOf(config.flowControl)];
   const all = [
     ...config.profiles.flatMap(({ plugins }) => plugins),
     config.handler,
     ...companions.map(({ plugin }) => plugin),
     ...producers,
     config.detector,
+    ...policiesOf(config),
     ...config.dataSources.flatMap(({ source, extractors }) => [source, ...extractors]),
   ];
   const made = new Set(all.map(({ name }) => name).filter((name) => !table.has(name)));
   const more = made.size === 0 ? "" : `, ${made.size} more made automatically: ${[...made].join(", ")}`;
   const plugins = `${table.size} ${table.size === 1 ? "plugin" : "plugins"}${more}`;
-  return [envelope.apiVersion, ...profiles, ...handler, plugins].join("; ");
+  return [envelope.apiVersion, ...profiles, ...handler, ...queues, plugins].join("; ");
+}
+
+function queuesOf({ bands }: NonNullable<EffectiveConfig["flowControl"]>): string {
+  const priorities = [...bands.keys()].sort((a, b) => b - a);
+  return `flow control${priorities.length === 0 ? "" : `, bands ${priorities.join(", ")}`}`;
 }
 
 function nameOf({ file }: ConfigInput): string {

@@ -131,6 +131,7 @@ export async function startEpp(settings: EppSettings, log: Logger): Promise<Epp>
     clock,
     random,
     config,
+    poolName: settings.poolName,
     models: pool.models,
     hooks: pool.hooks,
     cadence: metrics.cadence,

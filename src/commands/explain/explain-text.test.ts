@@ -14,7 +14,14 @@ const EXPLAINED: Explanation = {
     targetModel: "lora",
     priority: -1,
   },
-  ...{ promptBytes: 1024, configHash: "c0ffee42", profile: "decode", picker: "max-score-picker", refusal: null },
+  ...{
+    promptBytes: 1024,
+    configHash: "c0ffee42",
+    profile: "decode",
+    picker: "max-score-picker",
+    refusal: null,
+    queued: null,
+  },
   sentence:
     "Request r-1 went to default/server-1 (10.0.0.1:8000): 4.001 points against 4.000 of the next, default/server-2; all of the lead came from queue-scorer.",
   ...{ reason: "", candidateCount: 9, tied: 1, full: true },

@@ -4,9 +4,12 @@ import { BytesPerToken } from "../../base/inference/bytes-per-token.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
+import type { ServedTokens } from "../../base/plugin/kinds.ts";
 import { silentLogger } from "../../base/telemetry/logger.ts";
 import type { EffectiveConfig } from "../../picker/config/effective.ts";
+import { flowControlSettings } from "../../picker/core/in-force.ts";
 import { instancesOf, planOf } from "../../picker/core/plan.ts";
+import { FlowControl, type FlowControlEvents, type Ticket } from "../../picker/flowcontrol/flow-control.ts";
 import { LegacyAdmission } from "../../picker/flowcontrol/legacy-admission.ts";
 import { Scheduler } from "../../picker/scheduling/scheduler.ts";
 import { textToLearnFrom } from "../../picker/scheduling/tokens/learnable-text.ts";
@@ -33,6 +36,16 @@ export interface SimClusterOptions {
   readonly random: SeededRandom;
 }
 
+const NO_TOKENS: ServedTokens = { promptTokens: Number.NaN, completionTokens: Number.NaN };
+const NO_EVENTS: FlowControlEvents = {
+  entered() {},
+  left() {},
+  enqueued() {},
+  cycled() {},
+  strangePriority() {},
+  failed() {},
+};
+
 /** One server: the scheduler's endpoint, and the engine. */
 interface Place {
   readonly endpoint: PoolEndpoint;
@@ -46,9 +59,13 @@ export class SimCluster {
   readonly #places: readonly Place[];
   readonly #serverOf = new Map<Endpoint, number>();
   readonly #admission: LegacyAdmission;
+  /** Undefined: requests do not queue. */
+  readonly #flowControl: FlowControl | undefined;
   readonly #instances: ReturnType<typeof instancesOf>;
   readonly #scheduler: Scheduler;
   readonly #bytesPerToken = new BytesPerToken();
+  /** The priorities that requests have had. */
+  readonly #priorities = new Set<number>();
 
   constructor(options: SimClusterOptions) {
     const { engines, config, clock, random, scrapeIntervalMs = SCRAPE_INTERVAL } = options;
@@ -66,7 +83,13 @@ export class SimCluster {
     this.#instances = instancesOf(config, { clock, random, log: silentLogger });
     try {
       this.#scheduler = new Scheduler({ plan: planOf(config, this.#instances), clock, random });
-      this.#admission = new LegacyAdmission(this.#instances.make(config.detector));
+      const detector = this.#instances.make(config.detector);
+      this.#admission = new LegacyAdmission(detector);
+      if (config.flowControl !== undefined) {
+        const settings = flowControlSettings(config.flowControl, this.#instances, detector);
+        const pool = (): readonly Endpoint[] => this.#endpoints.candidates().endpoints;
+        this.#flowControl = new FlowControl({ clock, settings, pool, events: NO_EVENTS });
+      }
     } catch (error) {
       this.close();
       throw error;
@@ -75,6 +98,7 @@ export class SimCluster {
 
   /** Closes the plugins. */
   close(): void {
+    this.#flowControl?.close();
     this.#instances.close();
   }
 
@@ -97,23 +121,51 @@ export class SimCluster {
     });
   }
 
-  /** Admits and schedules a request and hands it to the chosen engine. */
+  /** Admits and schedules a request and hands it to the chosen engine; with flow control once the pool has room. */
   submit(understood: InferenceRequest, spec: SequenceSpec, listener: SimListener): void {
+    const { clock } = this.#options;
+    const flowControl = this.#flowControl;
+    if (flowControl === undefined) {
+      this.#place(understood, spec, listener, undefined);
+      return;
+    }
+    // Plugins and metrics of flow control see every priority that a workload has.
+    this.#usePriority(understood.priority);
+    const ticket = flowControl.enter(understood, understood.body.length, clock.now(), {
+      dispatched: () => this.#place(understood, spec, listener, ticket as Ticket),
+      evicted: () => listener.rejected(),
+    });
+    if (ticket instanceof Rejection) listener.rejected();
+    else if (!ticket.waiting) this.#place(understood, spec, listener, ticket);
+  }
+
+  /** As objectives of the pool would: each priority has a band. */
+  #usePriority(priority: number): void {
+    if (this.#priorities.has(priority)) return;
+    this.#priorities.add(priority);
+    this.#flowControl!.usePriorities(this.#priorities);
+  }
+
+  #place(understood: InferenceRequest, spec: SequenceSpec, listener: SimListener, queued: Ticket | undefined): void {
     const { endpoints } = this.#endpoints.candidates();
     const { targetModel } = understood;
     const request = { ...understood, bytesPerToken: this.#bytesPerToken.of(targetModel) };
-    const refused = this.#admission.admit(request, endpoints, this.#options.clock.now());
+    const refused =
+      queued === undefined ? this.#admission.admit(request, endpoints, this.#options.clock.now()) : undefined;
     const result = refused ?? this.#scheduler.schedule(request, endpoints, 0);
     if (result instanceof Rejection) {
+      if (queued !== undefined) this.#flowControl!.ended(queued, NO_TOKENS);
       listener.rejected();
       return;
     }
     const target = result.endpoints[0]!;
     const ticket = this.#endpoints.inFlight.open(target, result.uncachedTokens);
+    if (queued !== undefined) this.#flowControl!.decided(queued);
     const server = this.#serverOf.get(target)!;
     listener.placed?.(server);
     const first = (): void => {
       if (!result.keepsTokens) ticket.firstResponseByte();
+      this.#flowControl?.changed();
     };
     const text = textToLearnFrom(this.#bytesPerToken, request);
     // The engine's count, which it reports at the end of its answer.
@@ -125,17 +177,22 @@ export class SimCluster {
         listener.finished();
       },
     };
-    this.#options.engines[server]!.submit(
-      spec,
-      sequenceListener(learning, first, () => ticket.release()),
-    );
+    const ended = (): void => {
+      ticket.release();
+      const served = { promptTokens: tokens, completionTokens: spec.outputTokens ?? Number.NaN };
+      if (queued !== undefined) this.#flowControl!.ended(queued, served);
+    };
+    this.#options.engines[server]!.submit(spec, sequenceListener(learning, first, ended));
   }
 
   #read({ endpoint, engine }: Place): void {
     const { clock, metricsLagMs = 0 } = this.#options;
     const figures = engine.snapshotMetrics();
+    const { requests, tokens } = endpoint.unscraped;
     const arrived = (): void => {
       endpoint.metrics = metricsLagMs === 0 ? figures : { ...figures, scrapedAt: clock.now() };
+      endpoint.unscraped.scraped({ requests, tokens }, figures);
+      this.#flowControl?.changed();
       this.#endpoints.states.readable(endpoint);
     };
     if (metricsLagMs === 0) arrived();

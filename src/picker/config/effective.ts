@@ -31,6 +31,32 @@ export interface EffectiveDataSource {
   readonly extractors: readonly ConfiguredPlugin<"extractor">[];
 }
 
+/** The queues of one priority (scheduling 4.2). */
+export interface EffectiveBand {
+  /** Bytes of bodies and number of requests that the band holds. */
+  readonly maxBytes: number;
+  readonly maxRequests: number;
+  /** Milliseconds that a request may wait while there are endpoints; Infinity = any time. */
+  readonly defaultRequestTTL: number;
+  readonly orderingPolicy: ConfiguredPlugin<"ordering-policy">;
+  readonly fairnessPolicy: ConfiguredPlugin<"fairness-policy">;
+}
+
+/** `flowControl` with its defaults, except for the saturation detector (scheduling 4.2). */
+export interface EffectiveFlowControl {
+  /** Limits over all bands; Infinity = no limit. */
+  readonly maxBytes: number;
+  readonly maxRequests: number;
+  /** Milliseconds that a request may wait while there is no endpoint; Infinity = any time. */
+  readonly noEndpointRequestTTL: number;
+  /** The bands of the file, by priority. */
+  readonly bands: ReadonlyMap<number, EffectiveBand>;
+  /** For priorities without a band of their own: from 0 up, and below 0. */
+  readonly defaultPriorityBand: EffectiveBand;
+  readonly defaultNegativePriorityBand: EffectiveBand;
+  readonly usageLimitPolicy: ConfiguredPlugin<"usage-limit-policy">;
+}
+
 /** A complete EndpointPickerConfig. */
 export interface EffectiveConfig {
   /** The file or flag of the configuration. */
@@ -48,6 +74,8 @@ export interface EffectiveConfig {
   /** The producers of the file, in its order. The plan adds missing ones with their defaults. */
   readonly producers: readonly ConfiguredPlugin<"producer">[];
   readonly detector: ConfiguredPlugin<"saturation-detector">;
+  /** Undefined = the gate is off: no request queues. */
+  readonly flowControl: EffectiveFlowControl | undefined;
   readonly discovery: ConfiguredPlugin<"discovery"> | undefined;
   /** The chosen parsers, in the order of the file; empty = the default set (epp-protocol 10.1). */
   readonly parsers: readonly ConfiguredPlugin<"parser">[];
@@ -59,6 +87,33 @@ export interface EffectiveConfig {
   readonly dataSources: readonly EffectiveDataSource[];
   /** Warnings about a file that loads: deprecations, plugins without effect. */
   readonly warnings: readonly string[];
+}
+
+/** Returns the policies of flow control, each as often as a band or the section names it; none with the gate off. */
+export function policiesOf({ flowControl }: Pick<EffectiveConfig, "flowControl">): readonly ConfiguredPlugin[] {
+  if (flowControl === undefined) return [];
+  const { bands, defaultPriorityBand, defaultNegativePriorityBand, usageLimitPolicy } = flowControl;
+  const all = [...bands.values(), defaultPriorityBand, defaultNegativePriorityBand];
+  return [...all.flatMap((band) => [band.orderingPolicy, band.fairnessPolicy]), usageLimitPolicy];
+}
+
+/** Returns all that has an effect in `flowControl`. @param described says what a plugin is */
+export function flowControlMeaning(
+  flowControl: EffectiveFlowControl,
+  described: (plugin: ConfiguredPlugin) => unknown,
+): unknown {
+  const meaning = ({ maxBytes, maxRequests, defaultRequestTTL, orderingPolicy, fairnessPolicy }: EffectiveBand) => [
+    ...[maxBytes, maxRequests, defaultRequestTTL],
+    ...[described(orderingPolicy), described(fairnessPolicy)],
+  ];
+  const { maxBytes, maxRequests, noEndpointRequestTTL, bands, usageLimitPolicy } = flowControl;
+  return [
+    ...[maxBytes, maxRequests, noEndpointRequestTTL, described(usageLimitPolicy)],
+    // The order of the bands in the file has no effect.
+    [...bands].sort(([a], [b]) => a - b).map(([priority, band]) => [priority, meaning(band)]),
+    meaning(flowControl.defaultPriorityBand),
+    meaning(flowControl.defaultNegativePriorityBand),
+  ];
 }
 
 /** Summarizes the configuration in force for one log line. */
@@ -76,6 +131,7 @@ export function effectiveSummary(config: EffectiveConfig): Readonly<Record<strin
     ...(more.length === 0 ? only : { profiles: [only, ...more], handler: label(config.handler) }),
     producers: config.producers.map(label),
     saturationDetector: label(config.detector),
+    ...(config.flowControl === undefined ? {} : { flowControl: flowControlSummary(config.flowControl) }),
     ...(config.discovery === undefined ? {} : { discovery: label(config.discovery) }),
     ...Object.fromEntries(
       Object.entries(rest).flatMap(([key, plugins]) => (plugins.length === 0 ? [] : [[key, plugins.map(label)]])),
@@ -84,6 +140,32 @@ export function effectiveSummary(config: EffectiveConfig): Readonly<Record<strin
       ({ source, extractors }) => `${label(source)} read by ${extractors.map(label).join(", ") || "no extractor"}`,
     ),
   };
+}
+
+function flowControlSummary(flowControl: EffectiveFlowControl): Readonly<Record<string, unknown>> {
+  const { maxBytes, maxRequests, noEndpointRequestTTL, bands, usageLimitPolicy } = flowControl;
+  const { defaultPriorityBand, defaultNegativePriorityBand } = flowControl;
+  const isOne = defaultNegativePriorityBand === defaultPriorityBand;
+  const templates = isOne
+    ? [["other", defaultPriorityBand] as const]
+    : [["other", defaultPriorityBand] as const, ["other below 0", defaultNegativePriorityBand] as const];
+  return {
+    ...(maxBytes === Number.POSITIVE_INFINITY ? {} : { maxBytes }),
+    ...(maxRequests === Number.POSITIVE_INFINITY ? {} : { maxRequests }),
+    noEndpointRequestTTL: waitText(noEndpointRequestTTL),
+    usageLimitPolicy: label(usageLimitPolicy),
+    bands: Object.fromEntries([...bands, ...templates].map(([priority, band]) => [priority, bandSummary(band)])),
+  };
+}
+
+function bandSummary(band: EffectiveBand): string {
+  const policies = `${label(band.orderingPolicy)}, ${label(band.fairnessPolicy)}`;
+  return `${policies}, ${band.maxRequests} requests, ${band.maxBytes} bytes, TTL ${waitText(band.defaultRequestTTL)}`;
+}
+
+/** @param ms Infinity = any time */
+function waitText(ms: number): string {
+  return ms === Number.POSITIVE_INFINITY ? "none" : `${ms}ms`;
 }
 
 function profileSummary({ name, plugins }: EffectiveProfile): Readonly<Record<string, unknown>> {

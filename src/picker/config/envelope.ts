@@ -3,8 +3,7 @@ import { duration } from "../../base/document/duration.ts";
 import { didYouMean, nearestFew } from "../../base/document/nearest.ts";
 import { quantity } from "../../base/document/quantity.ts";
 import type { PluginRegistry } from "../../base/plugin/registry.ts";
-import { policyOf, policyTypes } from "./policies.ts";
-import { renamedType, whyNoMore, whyNotYet } from "./published.ts";
+import { renamedType, TYPES_WITHOUT_EFFECT, whyNoEffect, whyNoMore, whyNotYet } from "./published.ts";
 
 /** The version that sluice writes, then the others that it reads (scheduling 4.1). */
 export const API_VERSIONS = ["llm-d.ai/v1alpha1", "llm-d.ai/v1", "inference.networking.x-k8s.io/v1alpha1"] as const;
@@ -113,11 +112,11 @@ function whole(missing: string) {
  */
 export function envelopeSchema(registry: PluginRegistry) {
   const known = registry.types();
-  const near = [...known, ...policyTypes(registry)];
+  const near = [...known, ...TYPES_WITHOUT_EFFECT];
   const pluginType = required("the plugin is missing a type; write for example `type: queue-scorer`").superRefine(
     (type, context) => {
       if (registry.get(type) !== undefined || renamedType(type, registry) !== undefined) return;
-      if (policyOf(type, registry) !== undefined) return;
+      if (whyNoEffect(type) !== undefined) return;
       const [notYet, noMore] = [whyNotYet(type), whyNoMore(type)];
       const reason =
         (notYet && `is not supported yet: ${notYet}`) ??
@@ -208,6 +207,7 @@ export function envelopeSchema(registry: PluginRegistry) {
           defaultNegativePriorityBand: band().nullish(),
           priorityBands: z
             .array(band().extend({ priority: z.int({ error: whole("the priority band is missing a priority") }) }))
+            .max(MAX_BANDS, { error: `at most ${MAX_BANDS} priority bands can be configured` })
             .nullish(),
           usageLimitPolicyPluginRef: z.string().nullish(),
           enableEviction: z.boolean().nullish(),
@@ -250,6 +250,9 @@ function isPrintable(name: string): boolean {
 
 /** The most sources: sluice fetches each one from every endpoint. */
 const MAX_SOURCES = 16;
+
+/** The most bands of the file: fewer than the bands that flow control holds, which objectives may add to. */
+const MAX_BANDS = 512;
 
 /** The most parsers: more than there are types. Each type can be listed once, and each path is compared with all of them. */
 const MAX_PARSERS = 64;

@@ -3,6 +3,7 @@ import type { PluginDefinition } from "../../base/plugin/kinds.ts";
 import { dataLayerOf, discoveryOf } from "./data-layer.ts";
 import type { ConfiguredPlugin, EffectiveProfile } from "./effective.ts";
 import { API_VERSIONS, isCurrent, V1 } from "./envelope.ts";
+import { explainFlowControl, explainPolicies } from "./explain-flow-control.ts";
 import { completeParameters } from "./explain-parameters.ts";
 import type { LoadedConfig } from "./load.ts";
 import type { TableEntry } from "./plugins.ts";
@@ -59,14 +60,18 @@ class Explaining {
     for (const { plugin, because } of this.#made()) plugins.push(this.#automatically(plugin, because, plugins.length));
     this.#note(["apiVersion"], this.#version());
     this.#note(["kind"], this.#line(["kind"]));
-    const flowControl = { saturationDetector: { pluginRef: config.detector.name } };
     this.#note(["flowControl", "saturationDetector", "pluginRef"], this.#detectorOrigin());
+    const { flowControl: queues, ...gates } = explainFlowControl({
+      ...{ loaded: this.#loaded, raw: (path) => this.#raw(path) },
+      ...{ line: (path) => this.#line(path), note: (path, origin) => this.#note(path, origin) },
+    });
     const out: Record<string, unknown> = {
       apiVersion: isCurrent(envelope.apiVersion) ? envelope.apiVersion : API_VERSIONS[0],
       kind: envelope.kind,
+      ...gates,
       plugins,
       schedulingProfiles: config.profiles.map((profile, at) => this.#profile(profile, at)),
-      flowControl,
+      flowControl: { saturationDetector: { pluginRef: config.detector.name }, ...(queues ?? {}) },
     };
     const dataLayer = this.#dataLayer();
     if (Object.keys(dataLayer).length > 0) out["dataLayer"] = dataLayer;
@@ -99,7 +104,7 @@ class Explaining {
   }
 
   #configured({ definition, name, entry }: TableEntry, at: Path): Record<string, unknown> {
-    const raw = this.#raw(entry.path);
+    const raw = this.#raw(entry.path) as RawEntry | undefined;
     const isNamed = entry.path[0] === "plugins" && raw?.name === name;
     const isMoved = definition.type !== raw?.type;
     const place = entry.path[0] === "plugins" && !isMoved ? [...entry.path, "type"] : entry.path;
@@ -118,11 +123,11 @@ class Explaining {
     return { name, type: definition.type, module: entry.module, ...parameters };
   }
 
-  /** Returns the entry of the file at a path, as written. */
-  #raw(path: Path): RawEntry | undefined {
+  /** Returns the value of the file at a path, as written. */
+  #raw(path: Path): unknown {
     let value = this.#loaded.document.value;
     for (const step of path) value = (value as Readonly<Record<string | number, unknown>> | undefined)?.[step];
-    return value as RawEntry | undefined;
+    return value;
   }
 
   #automatically(
@@ -164,6 +169,7 @@ class Explaining {
     }
     for (const plugin of config.parsers) made.push({ plugin, because: "requestHandler.parsers names the type" });
     made.push({ plugin: config.detector, because: "there is always a saturation detector" });
+    made.push(...explainPolicies(this.#loaded));
     for (const { source, extractors } of config.dataSources)
       for (const plugin of [source, ...extractors])
         made.push({ plugin, because: "metrics are collected unless dataLayer.injectDefaults is false" });

@@ -79,6 +79,55 @@ describe("the fingerprint of a configuration", () => {
     expect(of(decider)).not.toBe(of(TEXT));
   });
 
+  describe("with flow control", () => {
+    const QUEUES = `featureGates: [flowControl]
+plugins:
+- {name: turns, type: round-robin-fairness-policy}
+- {name: tight, type: soft-reflective-ceiling-policy, parameters: {threshold: 0.5}}
+flowControl:
+  usageLimitPolicyPluginRef: tight
+  priorityBands: [{priority: 1, fairnessPolicyRef: turns}, {priority: 2}]
+`;
+
+    it.each([
+      [
+        "the order of the bands",
+        QUEUES.replace(/\[\{priority: 1(.*)\}, \{priority: 2\}\]/, "[{priority: 2}, {priority: 1$1}]"),
+      ],
+      ["defaults that are spelt out", QUEUES.replace("{priority: 2}", "{priority: 2, maxBytes: 1G, maxRequests: 0}")],
+      ["another notation of a time", `${QUEUES}  noEndpointRequestTTL: 1m\n  defaultRequestTTL: 60s\n`],
+      ["a negative template that equals the other", `${QUEUES}  defaultNegativePriorityBand: {maxBytes: 1G}\n`],
+    ])("does not change with %s", (_what, text) => {
+      expect(text).not.toBe(QUEUES);
+      expect(of(text)).toBe(of(QUEUES));
+    });
+
+    it.each([
+      ["the gate", QUEUES.replace("[flowControl]", "[flowControl=false]")],
+      ["a policy of a band", QUEUES.replace(", fairnessPolicyRef: turns", "")],
+      ["a parameter of the usage limit", QUEUES.replace("0.5", "0.6")],
+      ["the priority of a band", QUEUES.replace("{priority: 2}", "{priority: 3}")],
+      ["a limit of a band", QUEUES.replace("{priority: 2}", "{priority: 2, maxRequests: 4}")],
+      ["the bytes of a band", QUEUES.replace("{priority: 2}", "{priority: 2, maxBytes: 4}")],
+      ["the time to live of a band", QUEUES.replace("{priority: 2}", "{priority: 2, defaultRequestTTL: 4s}")],
+      [
+        "the ordering of a band",
+        QUEUES.replace("- {name: turns", "- {type: edf-ordering-policy}\n- {name: turns").replace(
+          "{priority: 2}",
+          "{priority: 2, orderingPolicyRef: edf-ordering-policy}",
+        ),
+      ],
+      ["a limit over all bands", `${QUEUES}  maxRequests: 7\n`],
+      ["the bytes over all bands", `${QUEUES}  maxBytes: 7\n`],
+      ["the time without endpoints", `${QUEUES}  noEndpointRequestTTL: 2m\n`],
+      ["the template", `${QUEUES}  defaultPriorityBand: {maxRequests: 7}\n`],
+      ["the negative template", `${QUEUES}  defaultNegativePriorityBand: {maxRequests: 7}\n`],
+    ])("changes with %s", (_what, text) => {
+      expect(text).not.toBe(QUEUES);
+      expect(of(text)).not.toBe(of(QUEUES));
+    });
+  });
+
   it("changes with the code of a plugin of the user, and stays with that", () => {
     const withCode = (code: string | undefined): string => {
       const config = load(HEAD + TEXT);

@@ -1,107 +1,171 @@
 import type { Path } from "../../base/document/document.ts";
 import { didYouMean } from "../../base/document/nearest.ts";
 import type { Violation } from "../../base/document/validate.ts";
+import type { PluginKind } from "../../base/plugin/kinds.ts";
 import type { PluginRegistry } from "../../base/plugin/registry.ts";
-import type { ConfiguredPlugin } from "./effective.ts";
+import type { ConfiguredPlugin, EffectiveBand, EffectiveFlowControl } from "./effective.ts";
 import type { Envelope } from "./envelope.ts";
 import { DETECTOR, type MigrationPlan } from "./migrate.ts";
 import { defaultOf, isOfKind, type PluginTable, referencedPlugin } from "./plugins.ts";
-import { type PolicyRole, type PolicyTable, policyNamed } from "./policies.ts";
 
-/** The parts of the file, besides the section, that the check of `flowControl` needs. */
-export interface FlowControlSurroundings {
-  /**
-   * The place where the gate is on; undefined = it is off. References to policies must hold only with the gate on (scheduling
-   * 4.4).
-   */
-  readonly gate: Path | undefined;
+type Section = NonNullable<Envelope["flowControl"]>;
+type BandEntry = NonNullable<Section["defaultPriorityBand"]>;
+
+/** The kinds of policies in `flowControl`, each with the type that needs no entry in `plugins` (scheduling 4.3). */
+const USUAL_POLICIES = {
+  "ordering-policy": "fcfs-ordering-policy",
+  "fairness-policy": "global-strict-fairness-policy",
+  "usage-limit-policy": "static-usage-limit-policy",
+} as const satisfies Partial<Record<PluginKind, string>>;
+
+type PolicyKind = keyof typeof USUAL_POLICIES;
+
+/** Whether a kind of plugin has an effect in `flowControl` only. */
+export function isPolicy(kind: PluginKind): kind is PolicyKind {
+  return Object.hasOwn(USUAL_POLICIES, kind);
+}
+
+/** Limits of a band where the file has none, or 0 (scheduling 4.2). */
+export const BAND_DEFAULTS = { maxBytes: "1G", maxRequests: 5000 } as const;
+const BAND_MAX_BYTES = 1e9;
+/** The time to live of requests where the file has none (scheduling 4.2). */
+export const DEFAULT_TTL = "60s";
+const DEFAULT_TTL_MS = 60_000;
+
+/** What reading `flowControl` needs besides the section. */
+export interface FlowControlParts {
+  /** Whether the gate is on. Without it nothing of the section counts but the detector (scheduling 4.4). */
+  readonly isOn: boolean;
   readonly table: PluginTable;
-  readonly policies: PolicyTable;
+  readonly registry: PluginRegistry;
+  readonly into: Violation[];
+  /** Called for each part that has no effect. */
+  readonly warn: (path: Path, text: string) => void;
 }
 
 /**
- * Checks `flowControl`. Sluice does not queue requests yet, so only the detector of the section counts. With the gate on, the
- * file is refused. With the gate off, the rest of the section has no effect, as in the reference, and sluice warns about it.
- * @param into receives the gate, repeated priorities and, with the gate on, references to anything but a policy
- * @param warn called for each part that has no effect with the gate off
+ * Reads `flowControl`, except for the detector, and completes it (scheduling 4.2).
+ * @param parts.into receives repeated priorities, and with the gate on references to anything but a policy of the right kind
+ * @returns undefined when the gate is off
  */
-export function checkFlowControl(
-  { flowControl }: Envelope,
-  { gate, table, policies }: FlowControlSurroundings,
-  into: Violation[],
-  warn: (path: Path, text: string) => void,
-): void {
-  const keys = Object.entries(flowControl ?? {}).filter(([, value]) => value !== undefined && value !== null);
-  const queueing = keys.map(([key]) => key).filter((key) => key !== "saturationDetector");
-  if (gate !== undefined) into.push({ path: gate, problem: notSupported(queueing, policies) });
-  else {
-    if (queueing[0] !== undefined)
-      warn(
-        ["flowControl", queueing[0]],
-        "without the feature gate flowControl nothing of this section counts but saturationDetector",
-      );
-    for (const [name, { path, policy }] of policies)
-      warn(
-        path,
-        `plugin ${name} has no effect: it is a${article(policy.role)} ${policy.role}, and requests are not queued yet`,
-      );
-  }
+export function readFlowControl({ flowControl }: Envelope, parts: FlowControlParts): EffectiveFlowControl | undefined {
+  const section: Section = flowControl ?? {};
+  checkPriorities(section, parts.into);
+  if (parts.isOn) return new FlowControlReading(section, parts).run();
+  const keys = Object.entries(section).filter(([, value]) => value !== undefined && value !== null);
+  const queueing = keys.map(([key]) => key).find((key) => key !== "saturationDetector");
+  if (queueing !== undefined)
+    parts.warn(
+      ["flowControl", queueing],
+      "without the feature gate flowControl nothing of this section counts but saturationDetector",
+    );
+  return undefined;
+}
+
+function checkPriorities({ priorityBands }: Section, into: Violation[]): void {
   const priorities = new Set<number>();
-  flowControl?.priorityBands?.forEach(({ priority }, at) => {
+  priorityBands?.forEach(({ priority }, at) => {
     const path = ["flowControl", "priorityBands", at, "priority"];
     if (priorities.has(priority)) into.push({ path, problem: `duplicate priority level ${priority}` });
     priorities.add(priority);
   });
-  if (gate === undefined) return;
-  for (const { ref, path, role } of policyReferences(flowControl)) {
-    const policy = policyNamed(ref, policies);
-    if (policy?.role === role) continue;
-    const kind = policy?.role ?? table.get(ref)?.definition.kind;
-    const problem =
-      kind === undefined
-        ? `plugin ${ref} not found${didYouMean(ref, policies.keys()) || `; add a plugin of that name, which must be a${article(role)} ${role}`}`
-        : `plugin ${ref} does not implement the policy interface: it is a${article(kind)} ${kind}, this place needs a${article(role)} ${role}`;
-    into.push({ path, problem });
+}
+
+class FlowControlReading {
+  readonly #section: Section;
+  readonly #parts: FlowControlParts;
+
+  constructor(section: Section, parts: FlowControlParts) {
+    this.#section = section;
+    this.#parts = parts;
+  }
+
+  run(): EffectiveFlowControl {
+    const section = this.#section;
+    if (section.enableEviction === true)
+      this.#parts.into.push({
+        path: ["flowControl", "enableEviction"],
+        problem:
+          "is not supported yet: requests in flight are not evicted; remove it, then requests of higher priority wait for room",
+      });
+    const defaultPriorityBand = this.#template("defaultPriorityBand") ?? this.#band({}, []);
+    return {
+      maxBytes: orUnlimited(section.maxBytes),
+      maxRequests: orUnlimited(section.maxRequests),
+      noEndpointRequestTTL: this.#ttl(section.noEndpointRequestTTL),
+      bands: new Map(
+        (section.priorityBands ?? []).map((entry, at) => [
+          entry.priority,
+          this.#band(entry, ["flowControl", "priorityBands", at]),
+        ]),
+      ),
+      defaultPriorityBand,
+      defaultNegativePriorityBand: this.#template("defaultNegativePriorityBand") ?? defaultPriorityBand,
+      usageLimitPolicy: this.#policy("usage-limit-policy", section.usageLimitPolicyPluginRef, [
+        "flowControl",
+        "usageLimitPolicyPluginRef",
+      ]),
+    };
+  }
+
+  #template(key: "defaultPriorityBand" | "defaultNegativePriorityBand"): EffectiveBand | undefined {
+    const entry = this.#section[key];
+    if (!entry) return undefined;
+    const path = ["flowControl", key];
+    if (typeof entry.priority === "number")
+      this.#parts.warn(
+        [...path, "priority"],
+        `the priority of ${key} has no effect: it is for the priorities without a band of their own`,
+      );
+    return this.#band(entry, path);
+  }
+
+  #band(entry: BandEntry, path: Path): EffectiveBand {
+    return {
+      maxBytes: entry.maxBytes || BAND_MAX_BYTES,
+      maxRequests: entry.maxRequests || BAND_DEFAULTS.maxRequests,
+      defaultRequestTTL: this.#ttl(entry.defaultRequestTTL),
+      orderingPolicy: this.#policy("ordering-policy", entry.orderingPolicyRef, [...path, "orderingPolicyRef"]),
+      fairnessPolicy: this.#policy("fairness-policy", entry.fairnessPolicyRef, [...path, "fairnessPolicyRef"]),
+    };
+  }
+
+  /** @param own what a band, or the time without endpoints, has of its own; the time of the whole section counts else */
+  #ttl(own: number | null | undefined): number {
+    const ms = own ?? this.#section.defaultRequestTTL ?? DEFAULT_TTL_MS;
+    return ms === 0 ? Number.POSITIVE_INFINITY : ms;
+  }
+
+  /** Returns the policy that a reference names, or the usual one of its kind. */
+  #policy<K extends PolicyKind>(kind: K, given: string | null | undefined, path: Path): ConfiguredPlugin<K> {
+    const { table, registry, into } = this.#parts;
+    const usual = USUAL_POLICIES[kind];
+    const ref = given || usual;
+    const plugin = table.get(ref);
+    if (plugin !== undefined && isOfKind(kind)(plugin)) return plugin;
+    if (plugin !== undefined) {
+      const is = words(plugin.definition.kind);
+      const problem = `plugin ${ref} does not implement the policy interface: it is ${is}, this place needs ${words(kind)}`;
+      into.push({ path: given ? path : plugin.path, problem });
+    } else if (ref !== usual) into.push({ path, problem: `plugin ${ref} not found${this.#remedy(ref, kind)}` });
+    return defaultOf(usual, kind, registry);
+  }
+
+  #remedy(ref: string, kind: PolicyKind): string {
+    const { table, registry } = this.#parts;
+    if (registry.get(ref)?.kind === kind) return `; add \`- type: ${ref}\` to plugins`;
+    return didYouMean(ref, table.keys()) || `; add a plugin of that name, which must be ${words(kind)}`;
   }
 }
 
-/**
- * Returns the reason why the gate is refused, and the keys to remove.
- * @param keys those of the section that configure queues
- */
-function notSupported(keys: readonly string[], policies: PolicyTable): string {
-  const sections = keys.map((key) => `flowControl.${key}`);
-  const plugins = policies.size === 0 ? [] : [`the plugins ${[...policies.keys()].join(", ")}`];
-  const rest = [...sections, ...plugins];
-  return `feature gate flowControl is not supported yet: requests are not queued, they are admitted by priority and saturation alone; remove the gate${rest.length === 0 ? "" : `, and with it ${rest.join(", ")}`}`;
+/** @param limit 0 or none = unlimited */
+function orUnlimited(limit: number | null | undefined): number {
+  return limit || Number.POSITIVE_INFINITY;
 }
 
-interface PolicyReference {
-  readonly ref: string;
-  readonly path: Path;
-  readonly role: PolicyRole;
-}
-
-function* policyReferences(section: Envelope["flowControl"]): Generator<PolicyReference> {
-  const bands = [
-    [["defaultPriorityBand"], section?.defaultPriorityBand],
-    [["defaultNegativePriorityBand"], section?.defaultNegativePriorityBand],
-    ...(section?.priorityBands ?? []).map((band, at) => [["priorityBands", at], band] as const),
-  ] as const;
-  for (const [place, band] of bands) {
-    const path = ["flowControl", ...place];
-    const { fairnessPolicyRef, orderingPolicyRef } = band ?? {};
-    if (fairnessPolicyRef)
-      yield { ref: fairnessPolicyRef, path: [...path, "fairnessPolicyRef"], role: "fairness policy" };
-    if (orderingPolicyRef)
-      yield { ref: orderingPolicyRef, path: [...path, "orderingPolicyRef"], role: "ordering policy" };
-  }
-  const ref = section?.usageLimitPolicyPluginRef;
-  if (ref) yield { ref, path: ["flowControl", "usageLimitPolicyPluginRef"], role: "usage limit policy" };
-}
-
-function article(noun: string): string {
-  return /^[aeio]/.test(noun) ? "n" : "";
+/** Returns a kind as a noun with its article. */
+function words(kind: PluginKind): string {
+  return `a${/^[aeio]/.test(kind) ? "n" : ""} ${kind.replaceAll("-", " ")}`;
 }
 
 /**

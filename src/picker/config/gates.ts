@@ -6,7 +6,7 @@ import type { Violation } from "../../base/document/validate.ts";
 interface Gate {
   /** Values that change nothing and need no warning. */
   readonly silent: readonly boolean[];
-  /** The reason why any other value has no effect; undefined = the code that checks the gate warns. */
+  /** The reason why any other value has no effect; undefined = it has one. */
   readonly because: string | undefined;
 }
 
@@ -38,14 +38,14 @@ const VALUES: ReadonlyMap<string, boolean> = new Map([
  * Checks `featureGates`, each `name`, `name=true` or `name=false`.
  * @param into receives gates that do not exist or whose value is no truth value
  * @param warn called for gates without effect
- * @returns the gates that are on, with the place of the entry that switches each on
+ * @returns the gates that are on
  */
 export function checkGates(
   gates: readonly string[],
   into: Violation[],
   warn: (path: Path, text: string) => void,
-): ReadonlyMap<string, Path> {
-  const on = new Map<string, Path>();
+): ReadonlySet<string> {
+  const on = new Set<string>();
   gates.forEach((text, at) => {
     const path = ["featureGates", at];
     const name = gateName(text);
@@ -58,7 +58,7 @@ export function checkGates(
     }
     const given = text.includes("=") ? text.slice(text.indexOf("=") + 1).trim() : "true";
     const value = VALUES.get(given);
-    if (value === true) on.set(name, path);
+    if (value === true) on.add(name);
     if (value === undefined) {
       const remedy = `write ${name}=true or ${name}=false`;
       into.push({ path, problem: `${given} is not a valid value for the feature gate ${name}; ${remedy}` });

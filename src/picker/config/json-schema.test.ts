@@ -60,8 +60,8 @@ describe("the JSON Schema of a configuration", () => {
       { const: "plain-scorer", description: "scorer: Likes all." },
     ]);
     expect(oneOf[2]).toEqual({
-      const: "fcfs-ordering-policy",
-      description: "ordering policy: First come, first served. Without effect yet.",
+      const: "sheddable-eviction-filter",
+      description: "without effect: requests in flight are not evicted yet",
     });
     expect(items.additionalProperties).toBe(false);
   });

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { PluginRegistry } from "../../base/plugin/registry.ts";
 import { envelopeSchema } from "./envelope.ts";
-import { policyOf, policyTypes } from "./policies.ts";
+import { TYPES_WITHOUT_EFFECT, whyNoEffect } from "./published.ts";
 
 /** The parts of a type that the schema describes. */
 interface Described {
@@ -21,10 +21,10 @@ export function configJsonSchema(registry: PluginRegistry): Json {
   const schema = jsonSchemaOf(envelopeSchema(registry)) as { properties: Record<string, unknown> };
   const types: readonly Described[] = [
     ...registry.types().map((type) => registry.get(type)!),
-    ...policyTypes(registry).map((type) => {
-      const { role, describe, parameters } = policyOf(type, registry)!;
-      return { type, kind: role, describe: `${describe} Without effect yet.`, parameters };
-    }),
+    ...TYPES_WITHOUT_EFFECT.map((type) => ({
+      ...{ type, kind: "without effect", describe: whyNoEffect(type)! },
+      parameters: z.strictObject({}),
+    })),
   ];
   const entry = {
     type: "object",

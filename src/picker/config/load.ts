@@ -5,13 +5,12 @@ import type { PluginKind } from "../../base/plugin/kinds.ts";
 import type { PluginRegistry } from "../../base/plugin/registry.ts";
 import { readDataSources, readDiscovery } from "./data-layer.ts";
 import { builtInDocument } from "./defaults.ts";
-import type { ConfiguredPlugin, EffectiveConfig, EffectiveProfile } from "./effective.ts";
+import { type ConfiguredPlugin, type EffectiveConfig, type EffectiveProfile, policiesOf } from "./effective.ts";
 import { API_VERSIONS, type Envelope, envelopeSchema, isCurrent } from "./envelope.ts";
-import { checkFlowControl, readDetector } from "./flow-control.ts";
+import { isPolicy, readDetector, readFlowControl } from "./flow-control.ts";
 import { checkGates } from "./gates.ts";
 import { type MigrationPlan, migratePlugins, planMigration } from "./migrate.ts";
 import { advise, defaultOf, isOfKind, type PluginTable, readPlugins, referencedPlugin } from "./plugins.ts";
-import type { PolicyTable } from "./policies.ts";
 import {
   type Binding,
   bindProducers,
@@ -22,7 +21,7 @@ import {
   passedOver,
 } from "./producers.ts";
 import { checkNeededProfile, isMember, profileOfAll, readHandler, readProfile, warnOfProfiles } from "./profiles.ts";
-import { isExperimental } from "./published.ts";
+import { isExperimental, whyNoEffect } from "./published.ts";
 import { checkReferences, referredBy } from "./references.ts";
 import { checkAndRepair, type Repaired, type Substitutes } from "./repair.ts";
 
@@ -73,6 +72,9 @@ export function loadDetailed(
   return new Loading(document ?? builtInDocument("default")!, registry, options).run();
 }
 
+/** Entries whose types are accepted without effect, by instance name. */
+type Idle = ReturnType<typeof readPlugins>["idle"];
+
 /** One pass over one document. Later steps use the results of earlier ones; violations gather until the end. */
 class Loading {
   readonly #document: Document;
@@ -106,18 +108,20 @@ class Loading {
     const plan = planMigration(envelope, this.#registry);
     const gates = checkGates(envelope.featureGates ?? [], this.#violations, warn);
     const entries = migratePlugins(envelope, plan, this.#registry, this.#violations, warn);
-    const { table, policies } = readPlugins(entries, this.#registry, this.#violations);
-    const referred = checkReferences(table, policies, this.#registry, this.#violations);
+    const { table, idle } = readPlugins(entries, this.#registry, this.#violations);
+    const referred = checkReferences(table, this.#registry, this.#violations);
     advise(entries, table, warn);
-    if (this.#options.refuseExperimental) this.#checkExperimental(table, policies);
-    const profiles = this.#profiles(envelope, table, policies);
+    for (const [name, { type, path }] of idle) warn(path, `plugin ${name} has no effect: ${whyNoEffect(type)}`);
+    if (this.#options.refuseExperimental) this.#checkExperimental(table, idle);
+    const profiles = this.#profiles(envelope, table, idle);
     const handler = readHandler(profiles.length, table, this.#registry, this.#violations);
     const names = profiles.map(({ name }) => name);
     checkNeededProfile(handler, names, table, this.#violations);
     warnOfProfiles(names, table, warn);
     const detector = readDetector(envelope, plan, table, this.#registry, this.#violations, warn);
-    const surroundings = { gate: gates.get("flowControl"), table, policies };
-    checkFlowControl(envelope, surroundings, this.#violations, warn);
+    const flowControl = readFlowControl(envelope, {
+      ...{ isOn: gates.has("flowControl"), table, registry: this.#registry, into: this.#violations, warn },
+    });
     const discovery = readDiscovery(envelope, table, this.#violations, warn);
     const dataSources = readDataSources(envelope, table, this.#registry, this.#violations, warn);
     const parsers = this.#parsers(envelope, table);
@@ -135,8 +139,9 @@ class Loading {
     mistakes.push(...own.map(({ path, problem }) => ({ path: repaired.original(path), problem })));
     if (mistakes.length > 0) throw invalid(this.#document, mistakes, WHAT);
     const measured = dataSources.flatMap(({ source, extractors }) => [source, ...extractors]);
-    const used = [...members, detector, discovery, ...measured, ...parsers].map((plugin) => plugin?.name);
-    this.#warnOfUnused(table, new Set([...used, ...referred]));
+    const policies = policiesOf({ flowControl });
+    const used = [...members, detector, discovery, ...measured, ...parsers, ...policies].map((plugin) => plugin?.name);
+    this.#warnOfUnused(table, new Set([...used, ...referred]), flowControl !== undefined);
     this.#warnOfPassedOver(table, bindings);
     const config: EffectiveConfig = {
       source: this.#document.file,
@@ -148,6 +153,7 @@ class Loading {
       admitters: configured.filter(isAdmitter),
       producers: [...configured, ...along].filter(isProducer),
       detector,
+      flowControl,
       discovery,
       parsers,
       hooks: [...configured, ...along].filter(isHook),
@@ -158,17 +164,17 @@ class Loading {
     return { config, document: this.#document, envelope, plan, table, companions, bindings };
   }
 
-  #checkExperimental(table: PluginTable, policies: PolicyTable): void {
+  #checkExperimental(table: PluginTable, idle: Idle): void {
     const types = [
       ...[...table.values()].map(({ name, definition, path }) => ({ name, type: definition.type, path })),
-      ...[...policies].map(([name, { type, path }]) => ({ name, type, path })),
+      ...[...idle].map(([name, { type, path }]) => ({ name, type, path })),
     ];
     for (const { name, type, path } of types)
       if (isExperimental(type))
         this.#refuse([...path, "type"], `plugin ${name} is experimental; requires --allow-experimental-plugins`);
   }
 
-  #profiles(envelope: Envelope, table: PluginTable, policies: PolicyTable): readonly EffectiveProfile[] {
+  #profiles(envelope: Envelope, table: PluginTable, idle: Idle): readonly EffectiveProfile[] {
     const entries = envelope.schedulingProfiles ?? [];
     const seen = new Set<string>();
     entries.forEach(({ name }, at) => {
@@ -180,7 +186,7 @@ class Loading {
     if (entries.length > 0)
       return entries.map((entry, at) => {
         const path = ["schedulingProfiles", at];
-        const plugins = readProfile(entry, path, table, policies, this.#violations, warn);
+        const plugins = readProfile(entry, path, table, idle, this.#violations, warn);
         return this.#complete({ name: entry.name, plugins }, path, table);
       });
     // A file without scheduling plugins gets the same profiles as no file.
@@ -251,9 +257,9 @@ class Loading {
     this.#warnings.push(`${formatPosition(this.#document.positionOf(path))}: ${text}`);
   }
 
-  #warnOfUnused(table: PluginTable, used: ReadonlySet<string | undefined>): void {
+  #warnOfUnused(table: PluginTable, used: ReadonlySet<string | undefined>, queues: boolean): void {
     for (const { name, definition, path } of table.values()) {
-      const remedy = REMEDIES[definition.kind];
+      const remedy = isPolicy(definition.kind) && !queues ? NO_QUEUES : REMEDIES[definition.kind];
       if (remedy !== undefined && !used.has(name)) this.#warn(path, `plugin ${name} has no effect: ${remedy}`);
     }
   }
@@ -297,7 +303,13 @@ const REMEDIES: Readonly<Partial<Record<PluginKind, string>>> = {
   parser: "name it in requestHandler.parsers",
   "data-source": "name it in dataLayer.sources",
   extractor: "name it in dataLayer.sources, among the extractors of a source",
+  "ordering-policy": "name it in flowControl, as the orderingPolicyRef of a band",
+  "fairness-policy": "name it in flowControl, as the fairnessPolicyRef of a band",
+  "usage-limit-policy": "name it in flowControl.usageLimitPolicyPluginRef",
 };
+
+/** The reason why no policy of flow control has an effect. */
+const NO_QUEUES = "without the feature gate flowControl no request queues";
 
 const isPicker = isOfKind("picker");
 const isProducer = isOfKind("producer");

@@ -236,12 +236,29 @@ flowControl:
   - {priority: 1, fairnessPolicyRef: edf-ordering-policy, orderingPolicyRef: edf-ordring-policy}
   - {priority: 2, orderingPolicyRef: queue-scorer}
 `,
-      `invalid EndpointPickerConfig, 5 problems:
-  c.yaml:3:16: featureGates[0]: feature gate flowControl is not supported yet: requests are not queued, they are admitted by priority and saturation alone; remove the gate, and with it flowControl.defaultPriorityBand, flowControl.priorityBands, flowControl.usageLimitPolicyPluginRef, the plugins edf-ordering-policy
-  c.yaml:7:25: flowControl.defaultPriorityBand.fairnessPolicyRef: plugin round-robin-fairness-policy not found; add a plugin of that name, which must be a fairness policy
+      `invalid EndpointPickerConfig, 4 problems:
+  c.yaml:7:25: flowControl.defaultPriorityBand.fairnessPolicyRef: plugin round-robin-fairness-policy not found; add \`- type: round-robin-fairness-policy\` to plugins
   c.yaml:9:19: flowControl.priorityBands[0].fairnessPolicyRef: plugin edf-ordering-policy does not implement the policy interface: it is an ordering policy, this place needs a fairness policy
   c.yaml:9:59: flowControl.priorityBands[0].orderingPolicyRef: plugin edf-ordring-policy not found; did you mean \`edf-ordering-policy\`?
   c.yaml:10:19: flowControl.priorityBands[1].orderingPolicyRef: plugin queue-scorer does not implement the policy interface: it is a scorer, this place needs an ordering policy`,
+    ],
+    [
+      "policies of names that resemble none, and the name of a usual policy taken by another plugin",
+      `${HEAD}featureGates: [flowControl]
+plugins: [{name: fcfs-ordering-policy, type: queue-scorer}]
+flowControl:
+  usageLimitPolicyPluginRef: tight
+  defaultPriorityBand: {fairnessPolicyRef: shares}
+`,
+      `invalid EndpointPickerConfig, 3 problems:
+  c.yaml:4:11: plugins[0]: plugin fcfs-ordering-policy does not implement the policy interface: it is a scorer, this place needs an ordering policy
+  c.yaml:6:3: flowControl.usageLimitPolicyPluginRef: plugin tight not found; add a plugin of that name, which must be a usage limit policy
+  c.yaml:7:25: flowControl.defaultPriorityBand.fairnessPolicyRef: plugin shares not found; add a plugin of that name, which must be a fairness policy`,
+    ],
+    [
+      "eviction of requests in flight",
+      `${HEAD}featureGates: [flowControl]\nflowControl: {enableEviction: true}\n`,
+      `${ONE}c.yaml:4:15: flowControl.enableEviction: is not supported yet: requests in flight are not evicted; remove it, then requests of higher priority wait for room`,
     ],
     [
       "parameter of a policy",
@@ -424,8 +441,8 @@ flowControl:
     ]);
   });
 
-  it("refuses the gate for queues, and says what to remove with it", () => {
-    const text = `${HEAD}featureGates: [flowControl]
+  it("says that policies have no effect with the gate off, and checks references with the gate on only", () => {
+    const text = `${HEAD}featureGates: [flowControl=false]
 plugins:
 - type: queue-scorer
 - {name: turns, type: round-robin-fairness-policy}
@@ -433,23 +450,60 @@ flowControl:
   maxRequests: 100
   priorityBands: [{priority: 100, fairnessPolicyRef: turns, orderingPolicyRef: fcfs-ordering-policy}]
 `;
-    const gate =
-      "feature gate flowControl is not supported yet: requests are not queued, they are admitted by priority and saturation alone";
-    expect(messageFor(text)).toBe(
-      `${ONE}c.yaml:3:16: featureGates[0]: ${gate}; remove the gate, and with it flowControl.maxRequests, flowControl.priorityBands, the plugins turns`,
-    );
-    expect(messageFor(`${HEAD}featureGates: [flowControl=true]\nflowControl: {}\n`)).toBe(
-      `${ONE}c.yaml:3:16: featureGates[0]: ${gate}; remove the gate`,
-    );
-    // With the gate off the reference takes no notice of the section either.
-    const off = text.replace("[flowControl]", "[flowControl=false]");
-    expect(load(off).warnings).toEqual([
+    expect(load(text).warnings).toEqual([
       "c.yaml:8:3: without the feature gate flowControl nothing of this section counts but saturationDetector",
-      "c.yaml:6:3: plugin turns has no effect: it is a fairness policy, and requests are not queued yet",
+      "c.yaml:6:3: plugin turns has no effect: without the feature gate flowControl no request queues",
     ]);
-    // The reference looks at the section with the gate on only.
+    const on = text.replace("[flowControl=false]", "[flowControl=true]");
+    expect(load(on).warnings).toEqual([]);
     const nobody = text.replace("PolicyRef: turns", "PolicyRef: nobody");
-    expect(messageFor(nobody)).toContain("plugin nobody not found");
-    expect(messageFor(nobody.replace("[flowControl]", "[flowControl=false]"))).toBe("accepted");
+    expect(messageFor(nobody)).toBe("accepted");
+    expect(messageFor(nobody.replace("[flowControl=false]", "[flowControl]"))).toContain("plugin nobody not found");
+  });
+
+  it("says which policies no band names, and that the priority of a template counts for nothing", () => {
+    const text = `${HEAD}featureGates: [flowControl]
+plugins:
+- type: queue-scorer
+- {name: turns, type: round-robin-fairness-policy}
+- {name: soon, type: edf-ordering-policy}
+- {name: half, type: static-usage-limit-policy, parameters: {threshold: 0.5}}
+flowControl:
+  defaultPriorityBand: {priority: 3}
+`;
+    expect(load(text).warnings).toEqual([
+      "c.yaml:10:25: the priority of defaultPriorityBand has no effect: it is for the priorities without a band of their own",
+      "c.yaml:6:3: plugin turns has no effect: name it in flowControl, as the fairnessPolicyRef of a band",
+      "c.yaml:7:3: plugin soon has no effect: name it in flowControl, as the orderingPolicyRef of a band",
+      "c.yaml:8:3: plugin half has no effect: name it in flowControl.usageLimitPolicyPluginRef",
+    ]);
+  });
+
+  it("takes plugins for eviction, as published files list them, and says that they have no effect", () => {
+    const text = `${HEAD}plugins:
+- type: queue-scorer
+- type: sheddable-eviction-filter
+- {name: order, type: eviction-priority-then-time-ordering}
+schedulingProfiles:
+- {name: p, plugins: [{pluginRef: queue-scorer}, {pluginRef: order}]}
+`;
+    expect(load(text).warnings).toEqual([
+      "c.yaml:5:3: plugin sheddable-eviction-filter has no effect: requests in flight are not evicted yet",
+      "c.yaml:6:3: plugin order has no effect: requests in flight are not evicted yet",
+      "c.yaml:8:51: schedulingProfiles[p] lists order, which has no effect",
+    ]);
+    expect(messageFor(`${HEAD}plugins: [{type: sheddable-eviction-filter, parameters: {below: -5}}]\n`)).toBe(
+      `${ONE}c.yaml:3:58: plugins[0].parameters.below: failed to create plugin sheddable-eviction-filter (type: sheddable-eviction-filter): unknown key \`below\`; remove it, sheddable-eviction-filter has no parameters`,
+    );
+    expect(messageFor(text, { refuseExperimental: true })).toContain(
+      "plugin sheddable-eviction-filter is experimental",
+    );
+  });
+
+  it("bounds the list of priority bands", () => {
+    const bands = Array.from({ length: 513 }, (_, priority) => `{priority: ${priority}}`).join();
+    expect(messageFor(`${HEAD}flowControl: {priorityBands: [${bands}]}\n`)).toBe(
+      `${ONE}c.yaml:3:15: flowControl.priorityBands: at most 512 priority bands can be configured`,
+    );
   });
 });

@@ -14,7 +14,7 @@ import {
 import { parseDocument } from "../../base/document/parse.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import type { PluginRegistry } from "../../base/plugin/registry.ts";
-import type { ConfiguredPlugin } from "./effective.ts";
+import { type ConfiguredPlugin, flowControlMeaning } from "./effective.ts";
 import { API_VERSIONS, isCurrent } from "./envelope.ts";
 import { gateName, RETIRED_GATES } from "./gates.ts";
 import { type LoadedConfig, type LoadOptions, loadDetailed } from "./load.ts";
@@ -82,6 +82,7 @@ export function meaningOf({ config, table }: LoadedConfig): string {
     config.hooks.map(named),
     config.configured.map(named),
     config.dataSources.map(({ source, extractors }) => [named(source), extractors.map(named)]),
+    config.flowControl && flowControlMeaning(config.flowControl, named),
   ]);
 }
 

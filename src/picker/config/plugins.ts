@@ -7,7 +7,6 @@ import type { PluginDefinition, PluginKind } from "../../base/plugin/kinds.ts";
 import type { PluginRegistry } from "../../base/plugin/registry.ts";
 import type { ConfiguredPlugin } from "./effective.ts";
 import type { PluginEntry } from "./migrate-decider.ts";
-import { type ConfiguredPolicy, type PolicyTable, policyOf } from "./policies.ts";
 import { whyNoParameter } from "./published.ts";
 
 /** A plugin of the file with its place there. */
@@ -19,8 +18,8 @@ export type PluginTable = Map<string, TableEntry>;
 /** The result of reading `plugins` of a file. */
 interface ReadPlugins {
   readonly table: PluginTable;
-  /** Policies of flow control; they are not plugins yet. */
-  readonly policies: PolicyTable;
+  /** The entries whose types are accepted without effect, by instance name. */
+  readonly idle: ReadonlyMap<string, PluginEntry>;
 }
 
 /**
@@ -29,18 +28,18 @@ interface ReadPlugins {
  */
 export function readPlugins(entries: readonly PluginEntry[], registry: PluginRegistry, into: Violation[]): ReadPlugins {
   const table: PluginTable = new Map();
-  const policies = new Map<string, ConfiguredPolicy>();
+  const idle = new Map<string, PluginEntry>();
   for (const entry of entries) {
     const { path, type } = entry;
     const name = entry.name || type;
-    if (table.has(name) || policies.has(name)) {
+    if (table.has(name) || idle.has(name)) {
       const hint = entry.name ? "" : "; give one of them a `name` of its own";
       into.push({ path, problem: `duplicate plugin name ${name}${hint}` });
       continue;
     }
-    const policy = policyOf(type, registry);
-    // The schema of the envelope accepts only types that one of the two knows.
-    const schema = (policy ?? registry.get(type)!).parameters;
+    const definition = registry.get(type);
+    // The schema of the envelope accepts only types that are registered or without effect.
+    const schema = definition?.parameters ?? z.strictObject({});
     const wrong: Violation[] = [];
     const parsed = checkParameters(entry.parameters ?? {}, strictly(schema), [...path, "parameters"], wrong);
     for (const { path: place, problem } of wrong) {
@@ -50,11 +49,10 @@ export function readPlugins(entries: readonly PluginEntry[], registry: PluginReg
         problem: `failed to create plugin ${name} (type: ${type}): ${said}`,
       });
     }
-    if (policy === undefined)
-      table.set(name, { definition: registry.get(type)!, name, parameters: parsed?.output, path, entry });
-    else policies.set(name, { type, policy, path });
+    if (definition === undefined) idle.set(name, entry);
+    else table.set(name, { definition, name, parameters: parsed?.output, path, entry });
   }
-  return { table, policies };
+  return { table, idle };
 }
 
 /**

@@ -128,6 +128,8 @@ describe("plugins that work by being configured", () => {
       ["metrics-data-source", "name it in dataLayer.sources"],
       ["core-metrics-extractor", "name it in dataLayer.sources, among the extractors of a source"],
       ["edf-ordering-policy", "name it in flowControl"],
+      ["round-robin-fairness-policy", "name it in flowControl"],
+      ["static-usage-limit-policy", "name it in flowControl"],
     ] as const;
     const config = load(`${HEAD}plugins:
 - type: queue-scorer
@@ -141,7 +143,7 @@ ${kinds.map(([type]) => `  - pluginRef: ${type}\n`).join("")}`);
     expect(warnings).toEqual(
       kinds.map(
         ([type, remedy], at) =>
-          `c.yaml:${18 + at}:5: schedulingProfiles[p] lists ${type}, which has no effect here: ${remedy}`,
+          `c.yaml:${20 + at}:5: schedulingProfiles[p] lists ${type}, which has no effect here: ${remedy}`,
       ),
     );
   });

@@ -6,7 +6,6 @@ import type { PluginRegistry } from "../../base/plugin/registry.ts";
 import type { ConfiguredPlugin, MemberKind, ProfilePlugin } from "./effective.ts";
 import type { Envelope } from "./envelope.ts";
 import { defaultOf, isOfKind, type PluginTable, referencedPlugin } from "./plugins.ts";
-import type { PolicyTable } from "./policies.ts";
 
 type ProfileEntry = NonNullable<Envelope["schedulingProfiles"]>[number];
 
@@ -26,20 +25,23 @@ const HARMLESS: Readonly<Partial<Record<PluginKind, string>>> = {
   discovery: "name it in dataLayer.discovery.pluginRef",
   "data-source": "name it in dataLayer.sources",
   extractor: "name it in dataLayer.sources, among the extractors of a source",
+  "ordering-policy": "name it in flowControl",
+  "fairness-policy": "name it in flowControl",
+  "usage-limit-policy": "name it in flowControl",
 };
 
 /**
  * Returns the members that one entry of `schedulingProfiles` names, in its order; without a picker when it names none.
  * @param at place of the entry in the document
  * @param into receives the violations
- * @param policies of flow control, which also have no effect in a profile
+ * @param idle names of plugins that have no effect anywhere, and so none in a profile
  * @param warn called for members without effect: published configurations have other kinds in profiles
  */
 export function readProfile(
   entry: ProfileEntry,
   at: Path,
   table: PluginTable,
-  policies: PolicyTable,
+  idle: ReadonlyMap<string, unknown>,
   into: Violation[],
   warn: (path: Path, text: string) => void,
 ): ProfilePlugin[] {
@@ -47,8 +49,8 @@ export function readProfile(
   const members: ProfilePlugin[] = [];
   (entry.plugins ?? []).forEach(({ pluginRef, weight }, index) => {
     const path = [...at, "plugins", index, "pluginRef"];
-    if (!table.has(pluginRef) && policies.has(pluginRef)) {
-      warn(path, `${where} lists ${pluginRef}, which has no effect here: name it in flowControl`);
+    if (idle.has(pluginRef)) {
+      warn(path, `${where} lists ${pluginRef}, which has no effect`);
       return;
     }
     const plugin = referencedPlugin(pluginRef, path, where, table, into);

@@ -78,6 +78,25 @@ export function whyNotYet(type: string): string | undefined {
   return NOT_YET.get(type) ?? (/^multicluster-(?!file-discovery$)/.test(type) ? REMOTE : undefined);
 }
 
+const EVICTION = "requests in flight are not evicted yet";
+
+/** Plugin types of published files that are accepted, though nothing here calls them, each with the reason. They take no parameters. */
+const WITHOUT_EFFECT: ReadonlyMap<string, string> = new Map([
+  ["sheddable-eviction-filter", EVICTION],
+  ["priority-then-time-eviction-order-policy", EVICTION],
+  // The names of v1.5.
+  ["eviction-sheddable-filter", EVICTION],
+  ["eviction-priority-then-time-ordering", EVICTION],
+]);
+
+/** The types that `whyNoEffect` knows. */
+export const TYPES_WITHOUT_EFFECT: readonly string[] = [...WITHOUT_EFFECT.keys()];
+
+/** Returns the reason why a published type has no effect; undefined for all others. */
+export function whyNoEffect(type: string): string | undefined {
+  return WITHOUT_EFFECT.get(type);
+}
+
 const TREE = "it was a step of the decision tree of v0.5; use decision-tree-filter without parameters, the whole tree";
 
 /** Plugin types that no release has had since v1.0, each with its replacement. */

@@ -6,7 +6,6 @@ import type { PluginReference } from "../../base/plugin/kinds.ts";
 import type { PluginRegistry } from "../../base/plugin/registry.ts";
 import type { ConfiguredPlugin } from "./effective.ts";
 import { type PluginTable, type TableEntry, whereItStands } from "./plugins.ts";
-import type { PolicyTable } from "./policies.ts";
 
 /** Parameters that name another plugin of any kind (scheduling 4.3). */
 const PLUGIN_REF = /PluginRef$/;
@@ -17,12 +16,7 @@ const PLUGIN_REF = /PluginRef$/;
  * @param into receives names that no plugin has, plugins of the wrong kind, and plugins that refer to each other in a circle
  * @returns instance names that something refers to
  */
-export function checkReferences(
-  table: PluginTable,
-  policies: PolicyTable,
-  registry: PluginRegistry,
-  into: Violation[],
-): ReadonlySet<string> {
+export function checkReferences(table: PluginTable, registry: PluginRegistry, into: Violation[]): ReadonlySet<string> {
   const named = new Set<string>();
   for (const plugin of table.values())
     for (const reference of referencesOf(plugin)) {
@@ -42,8 +36,6 @@ export function checkReferences(
   function missing({ name }: TableEntry, { name: wanted, kind }: Reference): string | undefined {
     if (kind === "producer" && willBeMade(wanted, table, registry)) return undefined;
     const problem = `plugin ${name} has a dependency on the unregistered plugin ${wanted}`;
-    const policy = policies.get(wanted)?.policy;
-    if (policy !== undefined) return `${problem}, which is a policy of flow control`;
     const hint = didYouMean(wanted, table.keys());
     if (hint !== "") return problem + hint;
     const entry = registry.get(wanted) === undefined ? "" : `; add \`- type: ${wanted}\` to plugins`;

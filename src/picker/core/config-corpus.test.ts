@@ -6,7 +6,7 @@ import { VirtualClock } from "../../base/clock/virtual.ts";
 import { parseDocument } from "../../base/document/parse.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { silentLogger } from "../../base/telemetry/logger.ts";
-import type { ConfiguredPlugin } from "../config/effective.ts";
+import { type ConfiguredPlugin, type EffectiveBand, flowControlMeaning } from "../config/effective.ts";
 import { explainConfig } from "../config/explain.ts";
 import { explainText } from "../config/explain-text.ts";
 import { configFingerprint } from "../config/fingerprint.ts";
@@ -79,6 +79,7 @@ function running(loaded: LoadedConfig): unknown {
     handler: named(handler),
     producers: plan.producers.map(shown),
     others: [...screeners, ...admitters, ...headerProcessors, ...hooks, ...parsers, detector].map(named),
+    flowControl: config.flowControl && flowControlMeaning(config.flowControl, named),
     discovery: config.discovery?.parameters,
     metrics: dataSources.map(({ source, extractors }) => [named(source), extractors.map(named)]),
   };
@@ -97,6 +98,60 @@ describe("configurations of every release (S-60, S-66, scheduling appendix C)", 
       const problems = rest.length > 0 ? rest : [first];
       for (const one of problems) expect(one).toMatch(/c:\d+:\d+: [\w.[\]]+: .*is not supported yet: .*[;,]/);
     } else expect(problem).toBe(`invalid EndpointPickerConfig: c:${wanted.replace(/^refused /, "")}`);
+  });
+});
+
+describe("flow control of published configurations", () => {
+  const flowControlOf = (name: string) => load(FILES.find((file) => file.name === name)!.text).config.flowControl!;
+  const shown = ({ orderingPolicy, fairnessPolicy, ...limits }: EffectiveBand) => [
+    ...[limits.maxBytes, limits.maxRequests, limits.defaultRequestTTL],
+    ...[orderingPolicy.definition.type, fairnessPolicy.definition.type],
+  ];
+  const [fcfs, strict] = ["fcfs-ordering-policy", "global-strict-fairness-policy"];
+  const never = Number.POSITIVE_INFINITY;
+
+  it("of tenants: bands, times and policies", () => {
+    const flowControl = flowControlOf("head-flow-control-tenants.yaml");
+    expect([...flowControl.bands].map(([priority, band]) => [priority, ...shown(band)])).toEqual([
+      [100, 1e9, 2000, 10_000, fcfs, "round-robin-fairness-policy"],
+      [0, 1e9, 5000, 30_000, "slo-deadline-ordering-policy", strict],
+    ]);
+    expect(shown(flowControl.defaultPriorityBand)).toEqual([1e9, 5000, 30_000, fcfs, strict]);
+    expect(shown(flowControl.defaultNegativePriorityBand)).toEqual([256 * 1024 ** 2, 500, never, fcfs, strict]);
+    expect(flowControl).toMatchObject({ maxRequests: 20_000, maxBytes: 4 * 1024 ** 3, noEndpointRequestTTL: 300_000 });
+    expect(flowControl.usageLimitPolicy).toMatchObject({
+      ...{ name: "keep-free", parameters: { minCeiling: 0.6, maxCeiling: 1, domain: "rank", shape: "linear" } },
+    });
+  });
+
+  it("of v1.4: one band, and a limit over all", () => {
+    const flowControl = flowControlOf("v1.4-flow-control-on.yaml");
+    expect([...flowControl.bands].map(([priority, band]) => [priority, ...shown(band)])).toEqual([
+      [10, 1e9, 5000, 60_000, fcfs, strict],
+    ]);
+    expect(flowControl).toMatchObject({ maxBytes: 1024 ** 3, maxRequests: never, noEndpointRequestTTL: 60_000 });
+  });
+
+  it("of programs: a policy for all bands, with the defaults of the reference", () => {
+    const { bands, defaultPriorityBand, defaultNegativePriorityBand } = flowControlOf("v1.5-program-aware.yaml");
+    expect(bands.size).toBe(0);
+    expect(defaultNegativePriorityBand).toBe(defaultPriorityBand);
+    expect(defaultPriorityBand.fairnessPolicy).toMatchObject({
+      name: "program-aware-fairness",
+      parameters: {
+        ...{ strategy: "las", evictionTtlSeconds: 3600, evictionSweepSeconds: 300 },
+        ...{ lasWeightService: 0.8, lasWeightHeadWait: 0.2, lasHalfLifeSeconds: 60 },
+      },
+    });
+  });
+
+  it("of soft ceilings: no time to live at all", () => {
+    const { usageLimitPolicy, ...flowControl } = flowControlOf("head-soft-ceilings.yaml");
+    expect(usageLimitPolicy.definition.type).toBe("soft-reflective-ceiling-policy");
+    expect([flowControl.noEndpointRequestTTL, flowControl.defaultPriorityBand.defaultRequestTTL]).toEqual([
+      never,
+      never,
+    ]);
   });
 });
 

@@ -2,9 +2,10 @@ import type { PluginInstances } from "../../base/plugin/instances.ts";
 import type { OwnHook, RequestParser, SaturationDetector } from "../../base/plugin/kinds.ts";
 import type { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
 import { ParserTable } from "../apis/parser-table.ts";
-import type { ConfiguredPlugin, EffectiveConfig } from "../config/effective.ts";
+import type { ConfiguredPlugin, EffectiveBand, EffectiveConfig, EffectiveFlowControl } from "../config/effective.ts";
 import type { DecisionParts } from "../exchange/decide.ts";
 import { type PluginCalls, RequestHooks } from "../exchange/request-hooks.ts";
+import type { BandSettings } from "../flowcontrol/band.ts";
 import type { FlowControlSettings } from "../flowcontrol/flow-control.ts";
 import { LegacyAdmission } from "../flowcontrol/legacy-admission.ts";
 import type { SchedulingPlan } from "../scheduling/profile.ts";
@@ -15,9 +16,9 @@ export interface InForce extends DecisionParts {
   readonly instances: PluginInstances;
   readonly plan: SchedulingPlan;
   readonly detector: { readonly name: string; readonly plugin: SaturationDetector };
-  readonly hooks: RequestHooks;
-  /** Undefined: requests do not queue. */
+  /** Undefined = the gate is off: no request queues. */
   readonly flowControl: FlowControlSettings | undefined;
+  readonly hooks: RequestHooks;
   /** The configured parsers; none = the default ones, which work with every protocol. */
   readonly named: readonly { readonly name: string; readonly plugin: RequestParser }[];
 }
@@ -41,6 +42,37 @@ export function makeInForce(config: EffectiveConfig, parts: InForceParts): InFor
   }
 }
 
+/** With flow control the detector holds requests of every priority back; none is refused besides (scheduling 5.5). */
+const ADMITS_ALL: DecisionParts["admission"] = { admit: () => undefined };
+
+/**
+ * Returns the settings of flow control with their policies made, each once for all bands that name it.
+ * @param detector the saturation detector in force
+ */
+export function flowControlSettings(
+  flowControl: EffectiveFlowControl,
+  instances: PluginInstances,
+  detector: SaturationDetector,
+): FlowControlSettings {
+  const bandOf = (band: EffectiveBand): BandSettings => ({
+    maxBytes: band.maxBytes,
+    maxRequests: band.maxRequests,
+    ttl: band.defaultRequestTTL,
+    ordering: instances.make(band.orderingPolicy),
+    fairness: instances.make(band.fairnessPolicy),
+  });
+  return {
+    maxBytes: flowControl.maxBytes,
+    maxRequests: flowControl.maxRequests,
+    noEndpointTtl: flowControl.noEndpointRequestTTL,
+    bands: new Map([...flowControl.bands].map(([priority, band]) => [priority, bandOf(band)])),
+    template: bandOf(flowControl.defaultPriorityBand),
+    negativeTemplate: bandOf(flowControl.defaultNegativePriorityBand),
+    usageLimit: instances.make(flowControl.usageLimitPolicy),
+    detector,
+  };
+}
+
 function inForceOf(
   config: EffectiveConfig,
   instances: PluginInstances,
@@ -58,8 +90,8 @@ function inForceOf(
     named,
     plan: planOf(config, instances),
     detector: { name: config.detector.name, plugin: detector },
-    flowControl: undefined,
-    admission: new LegacyAdmission(detector),
+    flowControl: config.flowControl && flowControlSettings(config.flowControl, instances, detector),
+    admission: config.flowControl === undefined ? new LegacyAdmission(detector) : ADMITS_ALL,
     parsers: named.length === 0 ? new ParserTable() : new ParserTable(named.map(({ plugin }) => plugin)),
     headerProcessors: config.headerProcessors.map(make),
     hooks: new RequestHooks(

@@ -29,26 +29,20 @@ import type { ExchangeServices } from "../exchange/exchange-services.ts";
 import { Preparation } from "../exchange/prepare.ts";
 import type { PluginCalls } from "../exchange/request-hooks.ts";
 import type { Exchange, Wire } from "../exchange/wire.ts";
-import { FlowControl, type FlowControlEvents } from "../flowcontrol/flow-control.ts";
+import { FlowControl } from "../flowcontrol/flow-control.ts";
+import { type QueuesView, queuesView } from "../flowcontrol/queues-view.ts";
 import { refusePromise } from "../scheduling/plugin-calls.ts";
 import { prefixIndexSizes } from "../scheduling/plugins/prefix/approx-prefix-cache-producer.ts";
 import { DecisionRecords } from "../scheduling/records.ts";
 import { Scheduler } from "../scheduling/scheduler.ts";
 import { modelGuard, type PoolSaturation, pluginCalls, rewriteCounter, schedulerHooks } from "./core-metrics.ts";
+import { FlowMetrics } from "./flow-metrics.ts";
 import { type InForce, makeInForce } from "./in-force.ts";
 
 /** The default limit of one request body (docs/spec/decisions.md#sizes). */
 const MAX_REQUEST_BYTES = 32 * 1024 * 1024;
 const FULL_RECORDS_EVERY = 256;
 
-const NO_EVENTS: FlowControlEvents = {
-  entered() {},
-  left() {},
-  enqueued() {},
-  cycled() {},
-  strangePriority() {},
-  failed() {},
-};
 const NO_ENDPOINTS: readonly Endpoint[] = [];
 
 /** The settings for decision records and for decisions in answers. */
@@ -63,6 +57,8 @@ export interface CoreOptions extends Partial<ExplainSettings> {
   readonly clock: Clock;
   readonly random: SeededRandom;
   readonly config: EffectiveConfig;
+  /** The value of the label `inference_pool`; default "". */
+  readonly poolName?: string;
   /** Request hooks that run after those of the configuration. */
   readonly hooks?: readonly OwnHook[];
   /** Objectives and API objects, and their effect. */
@@ -122,6 +118,7 @@ export class InferenceCore {
   readonly #endpointLog: EndpointLog;
   /** Exists once a configuration has had flow control; then it also holds what entered before another configuration. */
   #flowControl: FlowControl | undefined;
+  readonly #flowMetrics: FlowMetrics;
   readonly #services: ExchangeServices;
 
   constructor(options: CoreOptions) {
@@ -176,6 +173,10 @@ export class InferenceCore {
     this.endpoints.onRemoved(() => this.#flowControl?.changed());
     this.endpoints.onStateChanged(() => this.#flowControl?.changed());
     options.models.resources?.onChange(() => this.#flowControl?.usePriorities(this.models.priorities()));
+    this.#flowMetrics = new FlowMetrics({
+      ...{ metrics: this.metrics, clock, log, failures: this.#log, models: names },
+      poolName: options.poolName ?? "",
+    });
     this.#useFlowControl();
     this.metrics.info.with("", VERSION).set(1);
     const { limit, reserve } = this.budget.settings;
@@ -186,6 +187,7 @@ export class InferenceCore {
     const small = this.metrics.bodyBudgetBytes.with("small");
     const paused = this.metrics.bodyBudgetPaused.with();
     this.registry.onRender(() => {
+      this.#flowMetrics.refresh(this.#flowControl);
       buffered.set(this.budget.used);
       main.set(this.budget.mainUsed);
       small.set(this.budget.reserveUsed);
@@ -292,9 +294,18 @@ export class InferenceCore {
   /** Returns the saturation of the pool by the detector in force (scheduling 5.3). Throws the detector's error. */
   saturation(): PoolSaturation {
     const { name, plugin } = this.#inForce.detector;
+    if (this.#inForce.flowControl !== undefined && this.#flowControl !== undefined) {
+      const { effective: value, ...stages } = this.#flowControl.saturation();
+      return { detector: name, value, stages, staleEndpoints: plugin.staleEndpoints };
+    }
     const value = plugin.saturation(this.endpoints.list(), this.clock.now());
     refusePromise(value);
     return { detector: name, value, staleEndpoints: plugin.staleEndpoints };
+  }
+
+  /** Returns the state of the queues; undefined where the configuration in force has no flow control. */
+  queues(): QueuesView | undefined {
+    return this.#inForce.flowControl === undefined ? undefined : this.#flowControl && queuesView(this.#flowControl);
   }
 
   /**
@@ -338,8 +349,10 @@ export class InferenceCore {
     else if (this.#flowControl !== undefined) this.#flowControl.configure(settings);
     else {
       const { clock } = this;
-      const events = NO_EVENTS;
-      this.#flowControl = new FlowControl({ clock, settings, events, pool: () => this.#pool() });
+      this.#flowControl = new FlowControl({
+        ...{ clock, settings, events: this.#flowMetrics },
+        pool: () => this.#pool(),
+      });
       this.#flowControl.usePriorities(this.models.priorities());
     }
   }

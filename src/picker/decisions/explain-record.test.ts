@@ -65,6 +65,10 @@ const RECORD: DecisionRecord = {
   others: [{ profile: "prefill", id: "default/p" }],
   refusal: undefined,
   served: { id: "default/b", hostPort: "[::2]:8000" },
+  queued: {
+    ...{ band: -1, fairnessId: "a", behind: 3, waitedMs: 12.5 },
+    ...{ saturation: Number.NaN, ceiling: Number.POSITIVE_INFINITY },
+  },
   full: FULL,
 };
 

@@ -171,6 +171,22 @@ const recordSchema = z
     others: z.array(z.object({ profile: z.string(), id: z.string() })),
     refusal: z.object({ reason: z.enum(REASONS), detail: z.string() }).optional(),
     served: z.union([z.literal("nobody"), z.object({ id: z.string(), hostPort: z.string() })]).optional(),
+    queued: z
+      .object({
+        band: z.int(),
+        fairnessId: z.string(),
+        behind: count,
+        waitedMs: number,
+        saturation: number,
+        ceiling: number,
+      })
+      .optional(),
     full: fullSchema.optional(),
   })
-  .transform((record) => ({ ...record, refusal: record.refusal, served: record.served, full: record.full }));
+  .transform((record) => ({
+    ...record,
+    refusal: record.refusal,
+    served: record.served,
+    queued: record.queued,
+    full: record.full,
+  }));

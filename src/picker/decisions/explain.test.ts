@@ -45,6 +45,7 @@ function recordOf(top: RecordedCandidate[], more: Partial<DecisionRecord> = {}):
     others: [],
     refusal: undefined,
     served: undefined,
+    queued: undefined,
     full: undefined,
     ...more,
   };
@@ -134,6 +135,23 @@ describe("explanation of a decision", () => {
       "round-robin-picker chose among 2 candidates without scores.",
     );
     expect(reason(unscored, { scorers: [], tied: 2 })).toBe("none of 2 candidates had a score, and chance decided.");
+  });
+
+  it("says how long a request waited in flow control, where, behind how many, and why it was let go", () => {
+    const a = candidate("a", [1, 0], W);
+    const queued = { band: -1, fairnessId: "team-a", behind: 14, waitedMs: 1204, saturation: 0.96, ceiling: 1 };
+    const routed = explain(recordOf([a], { queued }));
+    expect(routed.notes).toContain(
+      "It waited 1.2 s in flow team-a of band -1, behind 14 requests, until the saturation of 0.96 was below the ceiling of 1.00.",
+    );
+    expect(routed.queued).toEqual(queued);
+    const refusal = { reason: "ttl_expired", detail: "request timed out in queue" } as const;
+    const never = { ...queued, behind: 1, saturation: Number.NaN, ceiling: Number.NaN };
+    const refused = explain(recordOf([], { queued: never, refusal }));
+    expect(refused.notes).toContain("It waited 1.2 s in flow team-a of band -1, behind 1 request.");
+    expect(refused.reason).toBe("the pool had no room within the time that the request may wait.");
+    expect(refused.queued).toMatchObject({ saturation: null, ceiling: null });
+    expect(explain(recordOf([a])).queued).toBeNull();
   });
 
   it("gives a picker that draws its chances, and no lead", () => {

@@ -1,8 +1,8 @@
 import { counted } from "../../base/document/words.ts";
-import type { DecisionRecord, RecordedCandidate } from "../../base/inference/decision-record.ts";
+import type { DecisionRecord, RecordedCandidate, RecordedWait } from "../../base/inference/decision-record.ts";
 import { OUTCOMES, type OutcomeReason } from "../../base/inference/outcomes.ts";
 import { leftOf, outcomeOf, reasonOf } from "./explain-reason.ts";
-import { points, span, weightText } from "./explain-words.ts";
+import { digitsApart, points, span, weightText } from "./explain-words.ts";
 
 /** The part of one scorer in a candidate's total. */
 export interface ExplainedScore {
@@ -56,6 +56,12 @@ export interface ExplainedRefusal {
   readonly detail: string;
 }
 
+/** A wait in flow control. */
+export interface ExplainedWait extends Omit<RecordedWait, "saturation" | "ceiling"> {
+  readonly saturation: number | null;
+  readonly ceiling: number | null;
+}
+
 /** A decision as `/debug/decisions/ID` and `sluice explain` show it. */
 export interface Explanation {
   readonly sequence: number;
@@ -77,6 +83,8 @@ export interface Explanation {
   readonly reason: string;
   /** Null when it was routed. */
   readonly refusal: ExplainedRefusal | null;
+  /** The wait in flow control; null when there was none. Saturation and ceiling are null when it was refused. */
+  readonly queued: ExplainedWait | null;
   /** Candidates before screeners and filters. */
   readonly candidateCount: number;
   readonly filters: readonly ExplainedFilter[];
@@ -110,6 +118,7 @@ export function explain(record: DecisionRecord): Explanation {
     sentence: `Request ${record.requestId} ${outcomeOf(record)}: ${reason}`,
     reason,
     refusal: refusal === undefined ? null : { ...refusal, status: OUTCOMES[refusal.reason].status },
+    queued: record.queued === undefined ? null : explainedWait(record.queued),
     candidateCount: record.candidates,
     filters: record.filters.map((filter) => ({ ...filter, text: filterText(filter) })),
     tied: record.tied,
@@ -127,10 +136,22 @@ function filterText({ name, dropped, ids }: DecisionRecord["filters"][number]): 
   return `${what}: ${ids.join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
 }
 
+function explainedWait(queued: RecordedWait): ExplainedWait {
+  return { ...queued, saturation: known(queued.saturation), ceiling: known(queued.ceiling) };
+}
+
+function waitText({ band, fairnessId, behind, waitedMs, saturation, ceiling }: RecordedWait): string {
+  const where = `It waited ${span(waitedMs)} in flow ${fairnessId} of band ${band}, behind ${counted(behind, "request")}`;
+  if (Number.isNaN(saturation)) return `${where}.`;
+  const digits = digitsApart(saturation, ceiling);
+  return `${where}, until the saturation of ${points(saturation, digits)} was below the ceiling of ${points(ceiling, digits)}.`;
+}
+
 function notesFor(record: DecisionRecord, top: readonly RecordedCandidate[]): string[] {
   const notes = record.failed.map(
     (name) => `${name} failed in this decision and was left out of it: the log has the error.`,
   );
+  if (record.queued !== undefined) notes.unshift(waitText(record.queued));
   if (record.excludedDown > 0) notes.push(`${record.excludedDown} more left out beforehand because down.`);
   const behind = leftOf(record) - top.length;
   if (record.refusal === undefined && behind > 0) notes.push(`${counted(behind, "more candidate")} came behind these.`);

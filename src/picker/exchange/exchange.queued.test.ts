@@ -57,6 +57,7 @@ describe("a request in flow control", () => {
     const { exchange, decision } = ask(core);
     expect(decision).toMatchObject({ kind: "routed" });
     expect([core.inFlight, core.clock.pending]).toEqual([1, 0]);
+    expect(core.scheduler.records.newest!.queued).toBeUndefined();
     exchange.end("client-gone");
     expectNothingLeft(core);
   });
@@ -72,6 +73,11 @@ describe("a request in flow control", () => {
     free();
     expect(core.inFlight).toBe(1);
     expect(await decision).toMatchObject({ endpoints: [{ address: "10.0.0.9" }] });
+    expect(core.scheduler.records.newest!.queued).toMatchObject({
+      saturation: 0,
+      ceiling: 1,
+      fairnessId: "default-flow",
+    });
     exchange.end("client-gone");
     expectNothingLeft(core);
   });
@@ -96,7 +102,8 @@ describe("a request in flow control", () => {
     const { exchange, decision } = ask(core);
     core.clock.advance(60_000);
     expect(await decision).toMatchObject({ status: 429, reason: "ttl_expired" });
-    expect(core.scheduler.records.newest).toMatchObject({ refusal: { reason: "ttl_expired" } });
+    const queued = { band: 0, behind: 0, waitedMs: 60_000, saturation: Number.NaN };
+    expect(core.scheduler.records.newest).toMatchObject({ refusal: { reason: "ttl_expired" }, queued });
     exchange.end("rejected");
     expectNothingLeft(core);
     expect(core.total("llm_d_epp_request_error_total", { error_code: "ResourceExhausted" })).toBe(1);

@@ -34,6 +34,8 @@ const NO_USAGE: ServedTokens = { promptTokens: Number.NaN, completionTokens: Num
 interface Queued {
   readonly flowControl: FlowControl;
   readonly ticket: Ticket;
+  /** Whether it had to wait. */
+  readonly waited: boolean;
 }
 
 interface Waiting {
@@ -327,7 +329,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
   #enter(flowControl: FlowControl, processed: Processed, bytes: number): Decision | Promise<Decision> {
     const ticket = flowControl.enter(processed.request, bytes, this.#receivedAt, this);
     if (ticket instanceof Rejection) return this.#conclude({ ...processed, refusal: ticket }, undefined);
-    this.#queued = { flowControl, ticket };
+    this.#queued = { flowControl, ticket, waited: ticket.waiting };
     if (!ticket.waiting) return this.#prepare(processed);
     return new Promise((resolve) => {
       this.#waiting = { processed, resolve };
@@ -375,6 +377,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
         this.#subset,
         explained || trace !== undefined || prepared !== undefined ? { full: explained, trace, prepared } : undefined,
       );
+      if (this.#queued?.waited === true) outcome.record.queued = this.#queued.ticket.wait;
       if (explained) this.decisionHeaders = decisionHeaders(outcome.record);
       const { request, result } = outcome;
       this.#trace?.decided(request);

@@ -1,3 +1,4 @@
+import type { RecordedWait } from "../../base/inference/decision-record.ts";
 import type { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type {
@@ -51,6 +52,13 @@ export class Item implements QueuedRequest {
   deadlinePlace = -1;
   band: Band | undefined;
   flow: Flow | undefined;
+  /** Requests of its band and of those above that were queued when it entered. */
+  behind = 0;
+  /** Monotonic milliseconds at which it left; NaN before. */
+  leftAt = Number.NaN;
+  /** What let it go; NaN before, and when it was refused. */
+  saturation = Number.NaN;
+  ceiling = Number.NaN;
 
   constructor(waiter: Waiter, order: number, { request, receivedAt, enqueuedAt, ttl, bytes }: Readonly<QueuedRequest>) {
     this.waiter = waiter;
@@ -64,6 +72,17 @@ export class Item implements QueuedRequest {
 
   get waiting(): boolean {
     return this.stage === STAGE.queued;
+  }
+
+  get wait(): RecordedWait {
+    return {
+      band: this.band!.priority,
+      fairnessId: this.request.fairnessId,
+      behind: this.behind,
+      waitedMs: this.leftAt - this.enqueuedAt,
+      saturation: this.saturation,
+      ceiling: this.ceiling,
+    };
   }
 }
 

@@ -1,4 +1,5 @@
 import { type Clock, expireAfter, type Timer } from "../../base/clock/clock.ts";
+import type { RecordedWait } from "../../base/inference/decision-record.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import type { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
@@ -69,6 +70,8 @@ export interface Ticket {
   readonly waiting: boolean;
   /** Monotonic milliseconds. */
   readonly enqueuedAt: number;
+  /** The wait, once it is over. */
+  readonly wait: RecordedWait;
 }
 
 /** The queued requests of a band and of all bands, and their limits; Infinity = no limit. */
@@ -205,6 +208,7 @@ export class FlowControl {
       this.#go(item);
       return item;
     }
+    for (const other of this.#bands) if (other.priority >= band.priority) item.behind += other.requests;
     band.add(item);
     this.#requests++;
     this.#bytes += bytes;
@@ -372,7 +376,10 @@ export class FlowControl {
     for (const [at, band] of this.#bands.entries()) {
       // The comparison with NaN is false: a detector that answers NaN counts as saturated.
       if (band.requests === 0 || !(saturation < this.#ceilings[at]!)) continue;
-      this.#dispatch(band.take(this.#parts.clock.now())!);
+      const item = band.take(this.#parts.clock.now())!;
+      item.saturation = saturation;
+      item.ceiling = this.#ceilings[at]!;
+      this.#dispatch(item);
       return true;
     }
     return false;
@@ -521,7 +528,8 @@ export class FlowControl {
 
   #report(item: Item, outcome: QueueOutcome): void {
     const { clock, events } = this.#parts;
-    events.left(item.request, item.bytes, outcome, clock.now() - item.enqueuedAt);
+    item.leftAt = clock.now();
+    events.left(item.request, item.bytes, outcome, item.leftAt - item.enqueuedAt);
   }
 
   #lookLater(): void {

@@ -69,6 +69,7 @@ export class CompactRecord implements DecisionRecord {
   readonly others: DecisionRecord["others"];
   readonly refusal: DecisionRecord["refusal"];
   served: DecisionRecord["served"] = undefined;
+  queued: DecisionRecord["queued"] = undefined;
   /** Removed earlier than the rest of the record, because only few records are full. */
   full: FullRecord | undefined;
   readonly #listed: readonly Endpoint[];

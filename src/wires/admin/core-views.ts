@@ -76,7 +76,7 @@ export function viewsOf(
       models: core.bytesPerToken?.list() ?? [],
       otherBytesPerToken: USUAL_BYTES_PER_TOKEN,
     }),
-    queues: () => (core as { queues?(): object | undefined }).queues?.(),
+    queues: () => core.queues(),
     picture(since) {
       const decisions = records.latest(PICTURED, since ?? 0);
       const state = {

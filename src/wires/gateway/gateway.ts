@@ -81,6 +81,7 @@ export async function startGateway(options: GatewayOptions & { readonly log: Log
     clock,
     random,
     config,
+    poolName: "gateway",
     models: source.models,
     cadence: scraping.cadence,
     dialects: scraping.dialects,

@@ -6,7 +6,9 @@ import {
   defineDecider,
   defineDiscovery,
   defineExtractor,
+  defineFairnessPolicy,
   defineFilter,
+  defineOrderingPolicy,
   defineParser,
   definePicker,
   defineProducer,
@@ -16,6 +18,7 @@ import {
   defineSaturationDetector,
   defineScorer,
   defineScreener,
+  defineUsageLimitPolicy,
 } from "../../../src/base/plugin/define.ts";
 import { z } from "../../../src/base/plugin/index.ts";
 import { columnKey } from "../../../src/base/plugin/keys.ts";
@@ -44,6 +47,24 @@ const picker = (type: string) =>
 const producer = (type: string, produces: typeof HOT, more: Partial<Parameters<typeof defineProducer>[0]> = {}) =>
   defineProducer({ type, describe: "", produces: [produces], create: () => ({ produce() {} }), ...more });
 const parser = (type: string) => defineParser({ type, describe: "", create: () => ({ parsers: [] }) });
+const ordering = (type: string) => defineOrderingPolicy({ type, describe: "", create: () => ({ rank: () => 0 }) });
+const fairness = (type: string) =>
+  defineFairnessPolicy({
+    type,
+    describe: "",
+    create: () => ({
+      choice() {
+        throw new Error("no flow is chosen here");
+      },
+    }),
+  });
+const usageLimit = (type: string) =>
+  defineUsageLimitPolicy({
+    type,
+    describe: "",
+    parameters: z.strictObject({ threshold: z.number().default(1) }),
+    create: () => ({ limit() {} }),
+  });
 const handler = { pick: () => [], processResults: () => "" };
 const producerName = z.strictObject({ prefixMatchInfoProducerName: z.string().optional() });
 const SOURCE: DataSource = {
@@ -125,6 +146,12 @@ export const DEFINITIONS = [
     parameters: z.strictObject({ queueDepthThreshold: z.number().positive().default(5) }),
     create: () => ({ saturation: () => 0 }),
   }),
+  ordering("fcfs-ordering-policy"),
+  ordering("edf-ordering-policy"),
+  fairness("global-strict-fairness-policy"),
+  fairness("round-robin-fairness-policy"),
+  usageLimit("static-usage-limit-policy"),
+  usageLimit("soft-reflective-ceiling-policy"),
   defineDiscovery({
     type: "file-discovery",
     describe: "",

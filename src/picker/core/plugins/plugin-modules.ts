@@ -4,8 +4,7 @@ import { invalid, type Violation } from "../../../base/document/validate.ts";
 import { messageOf, oneLine, SluiceError } from "../../../base/inference/errors.ts";
 import type { PluginDefinition } from "../../../base/plugin/kinds.ts";
 import { PluginRegistry } from "../../../base/plugin/registry.ts";
-import { policyOf } from "../../config/policies.ts";
-import { currentType, whyNotYet } from "../../config/published.ts";
+import { currentType, whyNoEffect, whyNotYet } from "../../config/published.ts";
 import { definitionsIn, typeNotFound } from "./plugin-exports.ts";
 import { importModule, locateModule, type ModuleFile } from "./plugin-import.ts";
 import { PLUGIN_REGISTRY, PLUGINS } from "./plugins.ts";
@@ -161,9 +160,9 @@ function entriesOf(value: unknown): readonly Entry[] {
   return entries;
 }
 
-/** Whether a type is a published name that does not exist here yet, or the name of a policy, which is no plugin. */
+/** Whether a type is a published name that does not exist here yet, or is accepted without effect. */
 function isReserved(type: string): boolean {
-  return whyNotYet(type) !== undefined || policyOf(type, PLUGIN_REGISTRY) !== undefined;
+  return whyNotYet(type) !== undefined || whyNoEffect(type) !== undefined;
 }
 
 /**

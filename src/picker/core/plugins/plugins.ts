@@ -4,6 +4,7 @@ import { coreMetricsExtractor } from "../../../pool/endpoints/core-metrics-extra
 import { fileDiscovery, multiclusterFileDiscovery } from "../../../pool/endpoints/file-discovery.ts";
 import { metricsDataSource } from "../../../pool/endpoints/metrics-data-source.ts";
 import { PARSER_PLUGINS } from "../../apis/families.ts";
+import { FLOW_POLICIES } from "../../flowcontrol/policies/policies.ts";
 import {
   concurrencyDetector,
   neverSaturatedDetector,
@@ -20,6 +21,7 @@ export const PLUGINS: readonly PluginDefinition[] = [
   concurrencyDetector,
   neverSaturatedDetector,
   noCapacityDetector,
+  ...FLOW_POLICIES,
   fileDiscovery,
   multiclusterFileDiscovery,
   metricsDataSource,

@@ -1,0 +1,157 @@
+import { describe, expect, it } from "vitest";
+import { detailed, HEAD, load } from "../../../test/support/config/fakes.cases.ts";
+import { type EffectiveBand, effectiveSummary } from "./effective.ts";
+import { explainConfig } from "./explain.ts";
+import { explainText } from "./explain-text.ts";
+
+const GATE = `${HEAD}featureGates: [flowControl]\n`;
+const NEVER = Number.POSITIVE_INFINITY;
+
+/** The band as numbers and names. */
+function shown({ maxBytes, maxRequests, defaultRequestTTL, orderingPolicy, fairnessPolicy }: EffectiveBand) {
+  return [maxBytes, maxRequests, defaultRequestTTL, orderingPolicy.name, fairnessPolicy.name];
+}
+
+const USUAL = [1e9, 5000, 60_000, "fcfs-ordering-policy", "global-strict-fairness-policy"];
+
+describe("flow control in the effective configuration (scheduling 4.2)", () => {
+  it("does not exist without the gate, or with the gate off", () => {
+    const section = "flowControl: {maxRequests: 5, priorityBands: [{priority: 1}]}\n";
+    expect(load(HEAD + section).flowControl).toBeUndefined();
+    expect(load(`${HEAD}featureGates: ["flowControl=false"]\n${section}`).flowControl).toBeUndefined();
+    expect(load(HEAD).flowControl).toBeUndefined();
+  });
+
+  it.each(["", "flowControl:\n", "flowControl: {}\n"])("has all defaults with the gate alone (%j)", (section) => {
+    const { flowControl, warnings } = load(GATE + section);
+    expect(flowControl).toMatchObject({ maxBytes: NEVER, maxRequests: NEVER, noEndpointRequestTTL: 60_000 });
+    expect(flowControl!.bands.size).toBe(0);
+    expect(shown(flowControl!.defaultPriorityBand)).toEqual(USUAL);
+    expect(flowControl!.defaultNegativePriorityBand).toBe(flowControl!.defaultPriorityBand);
+    expect(flowControl!.usageLimitPolicy).toMatchObject({
+      ...{ name: "static-usage-limit-policy", parameters: { threshold: 1 } },
+    });
+    expect(warnings).toEqual([]);
+  });
+
+  it("takes limits, times and policies of each band; 0 of a band is its default, 0 of the whole is no limit", () => {
+    const { flowControl } = load(`${GATE}plugins:
+- {name: turns, type: round-robin-fairness-policy}
+- {name: soon, type: edf-ordering-policy}
+- {name: tight, type: static-usage-limit-policy, parameters: {threshold: 0.7}}
+flowControl:
+  maxBytes: 0
+  maxRequests: 2k
+  defaultRequestTTL: 5s
+  usageLimitPolicyPluginRef: tight
+  priorityBands:
+  - {priority: 7, maxBytes: 1Ki, maxRequests: 3, defaultRequestTTL: 0s, fairnessPolicyRef: turns, orderingPolicyRef: soon}
+  - {priority: -7, maxBytes: 0, maxRequests: "0", defaultRequestTTL: 1m}
+  defaultPriorityBand: {fairnessPolicyRef: turns, orderingPolicyRef: ""}
+  defaultNegativePriorityBand: {maxRequests: 9}
+`);
+    expect(flowControl).toMatchObject({ maxBytes: NEVER, maxRequests: 2000 });
+    expect([...flowControl!.bands].map(([priority, band]) => [priority, ...shown(band)])).toEqual([
+      [7, 1024, 3, NEVER, "soon", "turns"],
+      [-7, 1e9, 5000, 60_000, "fcfs-ordering-policy", "global-strict-fairness-policy"],
+    ]);
+    expect(shown(flowControl!.defaultPriorityBand)).toEqual([1e9, 5000, 5000, "fcfs-ordering-policy", "turns"]);
+    // The reference takes the template for negative priorities for itself, not as an addition to the other one.
+    expect(shown(flowControl!.defaultNegativePriorityBand)).toEqual([1e9, 9, 5000, ...USUAL.slice(3)]);
+    expect(flowControl!.usageLimitPolicy.parameters).toEqual({ threshold: 0.7 });
+  });
+
+  it.each([
+    ["", 60_000, 60_000],
+    ["defaultRequestTTL: 5s", 5000, 5000],
+    ["defaultRequestTTL: 0s", NEVER, NEVER],
+    ["noEndpointRequestTTL: 5m", 60_000, 300_000],
+    ["noEndpointRequestTTL: 0s", 60_000, NEVER],
+    ["defaultRequestTTL: 0s, noEndpointRequestTTL: 5m", NEVER, 300_000],
+  ])("{%s}: waits %d ms with endpoints, %d ms without", (section, withEndpoints, without) => {
+    const { flowControl } = load(`${GATE}flowControl: {${section}}\n`);
+    expect(flowControl!.defaultPriorityBand.defaultRequestTTL).toBe(withEndpoints);
+    expect(flowControl!.noEndpointRequestTTL).toBe(without);
+  });
+
+  it("takes the plugin with the name of a usual policy for it", () => {
+    const { flowControl, warnings } = load(
+      `${GATE}plugins: [{type: static-usage-limit-policy, parameters: {threshold: 0.8}}, {name: fcfs-ordering-policy, type: edf-ordering-policy}]\n`,
+    );
+    expect(flowControl!.usageLimitPolicy.parameters).toEqual({ threshold: 0.8 });
+    expect(flowControl!.defaultPriorityBand.orderingPolicy.definition.type).toBe("edf-ordering-policy");
+    expect(warnings).toEqual([]);
+  });
+});
+
+describe("flow control as it is shown", () => {
+  const TEXT = `${GATE}plugins:
+- {name: turns, type: round-robin-fairness-policy}
+- type: queue-scorer
+flowControl:
+  maxRequests: 2k
+  defaultRequestTTL: 5s
+  priorityBands:
+  - {priority: 7, fairnessPolicyRef: turns, maxBytes: 0}
+`;
+
+  it("in the line of the log", () => {
+    expect(effectiveSummary(load(TEXT))["flowControl"]).toEqual({
+      maxRequests: 2000,
+      noEndpointRequestTTL: "5000ms",
+      usageLimitPolicy: "static-usage-limit-policy",
+      bands: {
+        7: "fcfs-ordering-policy, turns (round-robin-fairness-policy), 5000 requests, 1000000000 bytes, TTL 5000ms",
+        other: "fcfs-ordering-policy, global-strict-fairness-policy, 5000 requests, 1000000000 bytes, TTL 5000ms",
+      },
+    });
+    const both = `${GATE}flowControl: {maxBytes: 8, defaultRequestTTL: 0s, defaultNegativePriorityBand: {maxRequests: 1}}\n`;
+    expect(effectiveSummary(load(both))["flowControl"]).toMatchObject({
+      maxBytes: 8,
+      noEndpointRequestTTL: "none",
+      bands: {
+        other: expect.stringContaining("5000 requests, 1000000000 bytes, TTL none"),
+        "other below 0": expect.stringContaining("1 requests"),
+      },
+    });
+    expect(effectiveSummary(load(HEAD))).not.toHaveProperty("flowControl");
+  });
+
+  it("in the explanation, with the source of each value", () => {
+    const text = explainText(explainConfig(detailed(TEXT), []));
+    expect(text.slice(text.indexOf("featureGates:"), text.indexOf("plugins:"))).toBe(`featureGates:
+  - flowControl # line 3
+`);
+    expect(text.slice(text.indexOf("flowControl:\n"), text.indexOf("dataLayer:"))).toBe(`flowControl:
+  saturationDetector:
+    pluginRef: utilization-detector # default
+  maxBytes: 0 # default: no limit
+  maxRequests: 2k # line 8
+  defaultRequestTTL: 5s # line 9
+  noEndpointRequestTTL: 5s # default: defaultRequestTTL
+  priorityBands:
+    - priority: 7 # line 11
+      maxBytes: 1G # default: 0 of line 11 counts as none
+      maxRequests: 5000 # default
+      defaultRequestTTL: 5s # default: defaultRequestTTL
+      orderingPolicyRef: fcfs-ordering-policy # default
+      fairnessPolicyRef: turns # line 11
+  defaultPriorityBand:
+    maxBytes: 1G # default
+    maxRequests: 5000 # default
+    defaultRequestTTL: 5s # default: defaultRequestTTL
+    orderingPolicyRef: fcfs-ordering-policy # default
+    fairnessPolicyRef: global-strict-fairness-policy # default
+  defaultNegativePriorityBand:
+    maxBytes: 1G # default: that of defaultPriorityBand
+    maxRequests: 5000 # default: that of defaultPriorityBand
+    defaultRequestTTL: 5s # default: that of defaultPriorityBand
+    orderingPolicyRef: fcfs-ordering-policy # default: that of defaultPriorityBand
+    fairnessPolicyRef: global-strict-fairness-policy # default: that of defaultPriorityBand
+  usageLimitPolicyPluginRef: static-usage-limit-policy # default
+`);
+    expect(text).toContain(
+      "type: fcfs-ordering-policy # made automatically: flowControl names no other ordering policy",
+    );
+  });
+});

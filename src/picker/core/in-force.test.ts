@@ -1,0 +1,73 @@
+import { describe, expect, it } from "vitest";
+import { endpointOf, requestOf } from "../../../test/support/scheduling/fakes.cases.ts";
+import { SeededRandom } from "../../base/clock/random.ts";
+import { VirtualClock } from "../../base/clock/virtual.ts";
+import { parseDocument } from "../../base/document/parse.ts";
+import { silentLogger } from "../../base/telemetry/logger.ts";
+import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
+import { loadConfig } from "../config/load.ts";
+import { UNTIMED } from "../exchange/request-hooks.ts";
+import { flowControlSettings, type InForce, makeInForce } from "./in-force.ts";
+import { instancesOf } from "./plan.ts";
+import { PLUGIN_REGISTRY } from "./plugins/plugins.ts";
+
+const HEAD = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\n";
+const SECTION = `plugins:
+- {name: turns, type: round-robin-fairness-policy}
+- {type: edf-ordering-policy}
+- {name: half, type: static-usage-limit-policy, parameters: {threshold: 0.5}}
+flowControl:
+  maxBytes: 10Gi
+  noEndpointRequestTTL: 5m
+  usageLimitPolicyPluginRef: half
+  priorityBands:
+  - {priority: 5, maxRequests: 7, defaultRequestTTL: 0s, fairnessPolicyRef: turns}
+  - {priority: -5, maxBytes: 9, fairnessPolicyRef: turns, orderingPolicyRef: edf-ordering-policy}
+  defaultNegativePriorityBand: {maxRequests: 3}
+`;
+
+const configOf = (text: string) => loadConfig(parseDocument(text, { file: "c" }), PLUGIN_REGISTRY);
+const parts = () => ({ clock: new VirtualClock(), random: new SeededRandom(1), log: silentLogger });
+
+function inForce(text: string): InForce {
+  const own = parts();
+  const failures = new RateLimitedLog(own.log, own.clock, { intervalMs: 1000, maxKeys: 8 });
+  return makeInForce(configOf(text), { ...own, ownHooks: [], failures, calls: UNTIMED });
+}
+
+describe("the parts in force of flow control", () => {
+  it("do not exist with the gate off: then saturation refuses sheddable requests", () => {
+    const { flowControl, admission } = inForce(HEAD + SECTION);
+    expect(flowControl).toBeUndefined();
+    expect(admission.admit(requestOf("p", { priority: -1 }), [], 0)).toMatchObject({ status: 429 });
+  });
+
+  it("scheduling 5.5: with the gate on admission refuses nobody for the sign of the priority", () => {
+    const { flowControl, admission, detector } = inForce(`${HEAD}featureGates: [flowControl]\n${SECTION}`);
+    const busy = endpointOf(0, { metrics: { waiting: 500, kvUsage: 1 } });
+    expect(detector.plugin.saturation([busy], 0)).toBeGreaterThan(1);
+    expect(admission.admit(requestOf("p", { priority: -1 }), [busy], 0)).toBeUndefined();
+    expect(admission.admit(requestOf("p", { priority: -1 }), [], 0)).toBeUndefined();
+    expect(flowControl!.detector).toBe(detector.plugin);
+  });
+
+  it("are the settings of the file, with each policy made once", () => {
+    const config = configOf(`${HEAD}featureGates: [flowControl]\n${SECTION}`);
+    const detector = { saturation: () => 0 };
+    const settings = flowControlSettings(config.flowControl!, instancesOf(config, parts()), detector);
+    const [high, low] = [settings.bands.get(5)!, settings.bands.get(-5)!];
+    expect(settings).toMatchObject({ maxBytes: 10 * 2 ** 30, maxRequests: Number.POSITIVE_INFINITY });
+    expect(settings.noEndpointTtl).toBe(300_000);
+    expect(high).toMatchObject({ maxBytes: 1e9, maxRequests: 7, ttl: Number.POSITIVE_INFINITY });
+    expect(low).toMatchObject({ maxBytes: 9, maxRequests: 5000, ttl: 60_000 });
+    expect(high.fairness).toBe(low.fairness);
+    expect(high.ordering).toBe(settings.template.ordering);
+    expect(low.ordering).not.toBe(high.ordering);
+    expect(settings.template).toMatchObject({ maxRequests: 5000, fairness: { oneQueue: true } });
+    expect(settings.negativeTemplate).toMatchObject({ maxRequests: 3 });
+    expect(settings.detector).toBe(detector);
+    const ceilings = [1, 1];
+    settings.usageLimit.limit(0, [5, -5], ceilings);
+    expect(ceilings).toEqual([0.5, 0.5]);
+  });
+});

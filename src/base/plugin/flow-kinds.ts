@@ -60,6 +60,18 @@ export interface FlowChoice {
   next(now: number): QueuedFlow;
   /** The head of the flow is about to be dispatched. `left` follows when it was the last one. */
   served(flow: QueuedFlow): void;
+  /**
+   * A request of the band is dispatched, from a queue or because the pool has room and no request waits. After `served` and
+   * `left`.
+   * @returns the tokens that it is charged with until its end
+   */
+  dispatched?(queued: QueuedRequest): number;
+  /**
+   * A dispatched request has ended.
+   * @param charged what `dispatched` returned; 0 without it
+   * @param now monotonic milliseconds
+   */
+  ended?(fairnessId: string, tokens: ServedTokens, charged: number, now: number): void;
 }
 
 /** What a request has cost, as its answer reports. */
@@ -75,8 +87,6 @@ export interface FairnessPolicy {
   readonly oneQueue?: boolean;
   /** Makes the choice of one band. */
   choice(): FlowChoice;
-  /** A request that was dispatched has ended. @param now monotonic milliseconds */
-  ended?(fairnessId: string, tokens: ServedTokens, now: number): void;
 }
 
 /** Sets how much of the pool each priority may use. */

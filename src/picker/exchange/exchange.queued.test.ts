@@ -5,7 +5,7 @@ import { flowSettings } from "../../../test/support/flow-control.ts";
 import { chatBody } from "../../../test/support/session-harness.ts";
 import { HeaderList } from "../../base/inference/headers.ts";
 import { defineProducer } from "../../base/plugin/define.ts";
-import type { ServedTokens } from "../../base/plugin/flow-kinds.ts";
+import type { FlowChoice, QueuedFlow, ServedTokens } from "../../base/plugin/flow-kinds.ts";
 import type { InferenceExchange } from "./exchange.ts";
 import type { Decision, SubsetHint } from "./wire.ts";
 
@@ -14,10 +14,12 @@ function setUp(options: TestCoreOptions = {}) {
   const pool = { saturation: 0 };
   const served: { readonly id: string; readonly tokens: ServedTokens }[] = [];
   const settings = flowSettings(() => pool.saturation);
-  const fairness = {
-    ...settings.template.fairness,
-    ended: (id: string, tokens: ServedTokens) => void served.push({ id, tokens }),
+  const only: FlowChoice = {
+    ...{ joined: (flow) => flows.push(flow), left: () => flows.pop(), next: () => flows[0]!, served() {} },
+    ended: (id, tokens) => served.push({ id, tokens }),
   };
+  const flows: QueuedFlow[] = [];
+  const fairness = { choice: () => only };
   const template = { ...settings.template, fairness };
   const core = new TestCore({ flowControl: { ...settings, template, negativeTemplate: template }, ...options });
   const free = (): void => {

@@ -7,6 +7,7 @@ import type {
   OrderingPolicy,
   QueuedFlow,
   QueuedRequest,
+  ServedTokens,
 } from "../../base/plugin/flow-kinds.ts";
 import { type HeapOrder, IndexedHeap } from "./indexed-heap.ts";
 
@@ -35,7 +36,7 @@ export type Stage = (typeof STAGE)[keyof typeof STAGE];
 
 /** One request in flow control. */
 export class Item implements QueuedRequest {
-  readonly request: InferenceRequest;
+  readonly fairnessId: string;
   readonly receivedAt: number;
   readonly enqueuedAt: number;
   readonly ttl: number;
@@ -52,6 +53,8 @@ export class Item implements QueuedRequest {
   deadlinePlace = -1;
   band: Band | undefined;
   flow: Flow | undefined;
+  /** Tokens that the fairness policy has charged. */
+  charged = 0;
   /** Requests of its band and of those above that were queued when it entered. */
   behind = 0;
   /** Monotonic milliseconds at which it left; NaN before. */
@@ -60,14 +63,27 @@ export class Item implements QueuedRequest {
   saturation = Number.NaN;
   ceiling = Number.NaN;
 
+  #request: InferenceRequest | undefined;
+
   constructor(waiter: Waiter, order: number, { request, receivedAt, enqueuedAt, ttl, bytes }: Readonly<QueuedRequest>) {
     this.waiter = waiter;
     this.order = order;
-    this.request = request;
+    this.#request = request;
+    this.fairnessId = request.fairnessId;
     this.receivedAt = receivedAt;
     this.enqueuedAt = enqueuedAt;
     this.ttl = ttl;
     this.bytes = bytes;
+  }
+
+  /** Until it leaves. */
+  get request(): InferenceRequest {
+    return this.#request!;
+  }
+
+  /** The exchange keeps the item until its end, which must not keep the body. */
+  forgetRequest(): void {
+    this.#request = undefined;
   }
 
   get waiting(): boolean {
@@ -77,7 +93,7 @@ export class Item implements QueuedRequest {
   get wait(): RecordedWait {
     return {
       band: this.band!.priority,
-      fairnessId: this.request.fairnessId,
+      fairnessId: this.fairnessId,
       behind: this.behind,
       waitedMs: this.leftAt - this.enqueuedAt,
       saturation: this.saturation,
@@ -152,7 +168,7 @@ export class Band {
 
   add(item: Item): void {
     item.rank = this.#rankOf(item);
-    const id = this.#choice === undefined ? "" : item.request.fairnessId;
+    const id = this.#choice === undefined ? "" : item.fairnessId;
     let flow = this.#flows.get(id);
     const isNew = flow === undefined;
     if (flow === undefined) {
@@ -187,6 +203,16 @@ export class Band {
     return flow.head;
   }
 
+  /** A request of the band is dispatched, perhaps without having been queued. */
+  dispatched(item: Item): void {
+    item.charged = this.#call((choice) => choice.dispatched?.(item)) ?? 0;
+  }
+
+  /** @param now monotonic milliseconds */
+  ended(item: Item, tokens: ServedTokens, now: number): void {
+    this.#call((choice) => choice.ended?.(item.fairnessId, tokens, item.charged, now));
+  }
+
   /** All queued requests, in no order. */
   *items(): Iterable<Item> {
     for (const flow of this.#flows.values()) yield* flow.items.entries;
@@ -201,9 +227,9 @@ export class Band {
   flowsNow(count: number, now: number): { readonly flows: number; readonly longest: readonly FlowView[] } {
     const found = new Map<string, { requests: number; head: Item }>();
     for (const item of this.items()) {
-      const flow = found.get(item.request.fairnessId);
+      const flow = found.get(item.fairnessId);
       if (flow === undefined) {
-        found.set(item.request.fairnessId, { requests: 1, head: item });
+        found.set(item.fairnessId, { requests: 1, head: item });
         continue;
       }
       flow.requests++;

@@ -248,11 +248,7 @@ export class FlowControl {
     this.decided(item);
     if (item.stage !== STAGE.decided) return;
     item.stage = STAGE.ended;
-    try {
-      item.band!.settings.fairness.ended?.(item.request.fairnessId, tokens, this.#parts.clock.now());
-    } catch (error) {
-      this.#parts.events.failed("fairness policy", error);
-    }
+    item.band!.ended(item, tokens, this.#parts.clock.now());
     this.changed();
   }
 
@@ -407,6 +403,7 @@ export class FlowControl {
   #go(item: Item): void {
     item.stage = STAGE.dispatched;
     this.#undecided++;
+    item.band!.dispatched(item);
     this.#report(item, "Dispatched");
   }
 
@@ -530,6 +527,7 @@ export class FlowControl {
     const { clock, events } = this.#parts;
     item.leftAt = clock.now();
     events.left(item.request, item.bytes, outcome, item.leftAt - item.enqueuedAt);
+    item.forgetRequest();
   }
 
   #lookLater(): void {

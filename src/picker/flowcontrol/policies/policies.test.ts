@@ -166,7 +166,7 @@ it("soft-reflective-ceiling-policy: lower bands get a share of the dispatches wh
 it("program-aware-fairness: the flow that was served least leaves first, and waits count", () => {
   const fairness = instanceOf(programAwareFairness);
   const pool = new Pool({ 0: { fairness } });
-  fairness.ended!("big", { promptTokens: 1000, completionTokens: 500 }, 0);
+  fairness.choice().ended!("big", { promptTokens: 1000, completionTokens: 500 }, 0, 0);
   pool.send("big0", { fairnessId: "big" });
   pool.clock.advance(1000);
   pool.send("small0", { fairnessId: "small" });

@@ -56,18 +56,18 @@ class Model {
 describe("program-aware-fairness", () => {
   it("serves the flow with the least service; a completion token counts twice", () => {
     const policy = instanceOf(programAwareFairness);
-    policy.ended!("a", tokens(100, 0), 0);
-    policy.ended!("b", tokens(0, 49), 0);
+    policy.choice().ended!("a", tokens(100, 0), 0, 0);
+    policy.choice().ended!("b", tokens(0, 49), 0, 0);
     expect(next(policy, [flowOf("a"), flowOf("b")], 0)).toBe("b");
-    policy.ended!("b", tokens(0, 2), 0);
+    policy.choice().ended!("b", tokens(0, 2), 0, 0);
     expect(next(policy, [flowOf("a"), flowOf("b")], 0)).toBe("a");
     expect(next(policy, [flowOf("a"), flowOf("b"), flowOf("new")], 0)).toBe("new");
   });
 
   it("counts what an answer does not report as nothing", () => {
     const policy = instanceOf(programAwareFairness);
-    policy.ended!("a", tokens(Number.NaN, Number.NaN), 0);
-    policy.ended!("b", tokens(Number.NaN, 1), 0);
+    policy.choice().ended!("a", tokens(Number.NaN, Number.NaN), 0, 0);
+    policy.choice().ended!("b", tokens(Number.NaN, 1), 0, 0);
     expect(next(policy, [flowOf("b"), flowOf("a")], 0)).toBe("a");
   });
 
@@ -87,7 +87,7 @@ describe("program-aware-fairness", () => {
     const policy = instanceOf(programAwareFairness);
     const [one, other] = [flowOf("a"), flowOf("b")].map((flow) => flow);
     const bands = [choiceOf(policy, [one!, other!]), choiceOf(policy, [one!, other!])];
-    policy.ended!("a", tokens(10, 0), 0);
+    policy.choice().ended!("a", tokens(10, 0), 0, 0);
     expect(bands.map((band) => band.next(0).fairnessId)).toEqual(["b", "b"]);
   });
 
@@ -97,8 +97,8 @@ describe("program-aware-fairness", () => {
       [0, "new"],
     ] as const) {
       const policy = instanceOf(programAwareFairness, { lasHalfLifeSeconds });
-      policy.ended!("old", tokens(100, 0), 0);
-      policy.ended!("new", tokens(51, 0), 60_000);
+      policy.choice().ended!("old", tokens(100, 0), 0, 0);
+      policy.choice().ended!("new", tokens(51, 0), 0, 60_000);
       expect(next(policy, [flowOf("old"), flowOf("new")], 60_000)).toBe(expected);
     }
   });
@@ -113,7 +113,7 @@ describe("program-aware-fairness", () => {
       [{ lasWeightService: 0, lasWeightHeadWait: 0 }, "served"],
     ] as const) {
       const policy = instanceOf(programAwareFairness, parameters);
-      policy.ended!("served", tokens(1, 0), 0);
+      policy.choice().ended!("served", tokens(1, 0), 0, 0);
       expect(next(policy, flows, 20)).toBe(expected);
     }
   });
@@ -134,7 +134,7 @@ describe("program-aware-fairness", () => {
         let now = 0;
         for (const { after, id, cost, flows } of steps) {
           now += after;
-          policy.ended!(`f${id}`, tokens(cost, 0), now);
+          policy.choice().ended!(`f${id}`, tokens(cost, 0), 0, now);
           model.ended(`f${id}`, cost, now);
           const waiting = flows.map(([at, wait]) => flowOf(`f${at}`, now - wait));
           const scores = model.scores(waiting, now, w);
@@ -152,30 +152,30 @@ describe("program-aware-fairness", () => {
     const parameters = { lasHalfLifeSeconds: 0, evictionTtlSeconds: 100, evictionSweepSeconds: 30 };
     const policy = instanceOf(programAwareFairness, parameters, { clock });
     const flows = [flowOf("a"), flowOf("b")];
-    policy.ended!("a", tokens(10, 0), 0);
-    policy.ended!("b", tokens(5, 0), 90_000);
+    policy.choice().ended!("a", tokens(10, 0), 0, 0);
+    policy.choice().ended!("b", tokens(5, 0), 0, 90_000);
     expect(next(policy, flows, 100_000)).toBe("b");
-    policy.ended!("c", tokens(1, 0), 100_000);
+    policy.choice().ended!("c", tokens(1, 0), 0, 100_000);
     expect(next(policy, flows, 110_000)).toBe("b");
-    policy.ended!("c", tokens(1, 0), 119_999);
+    policy.choice().ended!("c", tokens(1, 0), 0, 119_999);
     expect(next(policy, flows, 120_000)).toBe("b");
-    policy.ended!("c", tokens(1, 0), 120_000);
+    policy.choice().ended!("c", tokens(1, 0), 0, 120_000);
     expect(next(policy, flows, 120_000)).toBe("a");
     expect(policy).toMatchObject({ debugState: expect.any(Function) });
     const never = instanceOf(programAwareFairness, { ...parameters, evictionTtlSeconds: 0 }, { clock });
-    never.ended!("a", tokens(10, 0), 0);
-    for (const at of [1e6, 1e9]) never.ended!("b", tokens(1, 0), at);
+    never.choice().ended!("a", tokens(10, 0), 0, 0);
+    for (const at of [1e6, 1e9]) never.choice().ended!("b", tokens(1, 0), 0, at);
     expect(next(never, flows, 1e9)).toBe("b");
   });
 
   it("knows the service of 4,096 fairness IDs: the one whose answer is longest ago leaves", () => {
     const policy = instanceOf(programAwareFairness, { lasHalfLifeSeconds: 0 });
-    for (let i = 0; i < 4096; i++) policy.ended!(`f${i}`, tokens(10, 0), i);
+    for (let i = 0; i < 4096; i++) policy.choice().ended!(`f${i}`, tokens(10, 0), 0, i);
     const flows = [flowOf("f0"), flowOf("f1"), flowOf("f2")];
-    policy.ended!("f0", tokens(1, 0), 5000);
+    policy.choice().ended!("f0", tokens(1, 0), 0, 5000);
     const state = () => (policy as unknown as { debugState(): unknown }).debugState();
     expect(state()).toEqual({ fairnessIds: 4096 });
-    policy.ended!("one more", tokens(1, 0), 5001);
+    policy.choice().ended!("one more", tokens(1, 0), 0, 5001);
     expect(state()).toEqual({ fairnessIds: 4096 });
     expect(next(policy, flows, 5001)).toBe("f1");
     expect(next(policy, [flows[0]!, flows[2]!], 5001)).toBe("f2");

@@ -64,12 +64,7 @@ class ProgramAware implements FairnessPolicy {
   }
 
   choice(): FlowChoice {
-    return new LeastServed(this.#settings, (fairnessId) => this.#service.of(fairnessId));
-  }
-
-  ended(fairnessId: string, { promptTokens, completionTokens }: ServedTokens, now: number): void {
-    const cost = (promptTokens || 0) + COMPLETION_COST * (completionTokens || 0);
-    this.#service.add(fairnessId, cost, now);
+    return new LeastServed(this.#settings, this.#service);
   }
 
   /** Returns the state for `/debug/plugins/state`, without fairness IDs: clients choose those. */
@@ -167,11 +162,12 @@ class LeastServed implements FlowChoice {
   /** In the order in which they joined. */
   readonly #flows = new Set<QueuedFlow>();
   readonly #settings: Settings;
-  readonly #serviceOf: (fairnessId: string) => number;
+  /** Shared by all bands. */
+  readonly #service: AttainedService;
 
-  constructor(settings: Settings, serviceOf: (fairnessId: string) => number) {
+  constructor(settings: Settings, service: AttainedService) {
     this.#settings = settings;
-    this.#serviceOf = serviceOf;
+    this.#service = service;
   }
 
   joined(flow: QueuedFlow): void {
@@ -186,14 +182,14 @@ class LeastServed implements FlowChoice {
     const services = new Range();
     const waits = new Range();
     for (const { fairnessId, head } of this.#flows) {
-      services.take(this.#serviceOf(fairnessId));
+      services.take(this.#service.of(fairnessId));
       waits.take(now - head.enqueuedAt);
     }
     const { lasWeightService, lasWeightHeadWait } = this.#settings;
     let best: QueuedFlow | undefined;
     let most = Number.NEGATIVE_INFINITY;
     for (const flow of this.#flows) {
-      const need = 1 - services.place(this.#serviceOf(flow.fairnessId));
+      const need = 1 - services.place(this.#service.of(flow.fairnessId));
       const score = lasWeightService * need + lasWeightHeadWait * waits.place(now - flow.head.enqueuedAt);
       if (score <= most) continue;
       most = score;
@@ -204,5 +200,10 @@ class LeastServed implements FlowChoice {
 
   served(): void {
     // Service counts when the answer has ended.
+  }
+
+  ended(fairnessId: string, { promptTokens, completionTokens }: ServedTokens, _charged: number, now: number): void {
+    const cost = (promptTokens || 0) + COMPLETION_COST * (completionTokens || 0);
+    this.#service.add(fairnessId, cost, now);
   }
 }

@@ -211,14 +211,47 @@ describe("the gauges of queues", () => {
 
   it("stay while the flow has a request, however old its last arrival", () => {
     const driven = new Driven({ template: { ...BAND, ttl: NO_LIMIT } });
-    const ticket = driven.enter({ fairnessId: "a" });
-    driven.clock.advance(3_600_000);
-    expect(driven.shown("queue_size")[`queue_size${labels("a", "0")}`]).toBe(1);
-    driven.flowControl.cancel(ticket);
-    driven.clock.advance(200_000);
+    const size = (): number | undefined => driven.shown("queue_size")[`queue_size${labels("a", "0")}`];
+    const [first] = [driven.enter({ fairnessId: "a" }), driven.enter({ fairnessId: "a" })];
+    driven.flowControl.cancel(first!);
+    driven.clock.advance(300_000);
+    expect(size()).toBe(1);
+    driven.flowControl.close();
+    expect(size()).toBe(0);
+  });
+
+  it("stay when the flow gets a request again, and come back when it gets one later", () => {
+    const driven = new Driven({ template: { ...BAND, ttl: NO_LIMIT } });
+    const size = (): number | undefined => driven.shown("queue_size")[`queue_size${labels("a", "0")}`];
     driven.flowControl.cancel(driven.enter({ fairnessId: "a" }));
     driven.clock.advance(200_000);
-    expect(driven.shown("queue_size")[`queue_size${labels("a", "0")}`]).toBe(0);
+    const again = driven.enter({ fairnessId: "a" });
+    driven.clock.advance(300_000);
+    expect(size()).toBe(1);
+    driven.flowControl.cancel(again);
+    driven.clock.advance(300_000);
+    expect(size()).toBeUndefined();
+    driven.enter({ fairnessId: "a" });
+    expect(size()).toBe(1);
+  });
+
+  it("tell priorities and models of one fairness ID apart, and each of them leaves alone", () => {
+    const driven = new Driven({ template: { ...BAND, ttl: NO_LIMIT } });
+    const of = (priority: number, model: string) => ({ fairnessId: "a", priority, model, targetModel: "t" });
+    const gone = driven.enter(of(0, "m"));
+    driven.enter(of(0, "n"));
+    driven.enter(of(10, "n"));
+    const size = (priority: string, model: string) => `queue_size${labels("a", priority, model, "t")}`;
+    const all = { [size("0", "m")]: 1, [size("0", "n")]: 1, [size("10", "n")]: 1 };
+    expect(driven.shown("queue_size")).toEqual(all);
+    driven.flowControl.cancel(gone);
+    driven.clock.advance(300_000);
+    expect(driven.shown("queue_size")).toMatchObject({ [size("0", "n")]: 1 });
+    expect(driven.shown("queue_size")[size("0", "m")]).toBeUndefined();
+    const entered = 'request_enqueue_duration_seconds_count{fairness_id="a",priority="0",outcome="NotYetFinalized"}';
+    expect(driven.shown("request_enqueue_duration_seconds_count")[entered]).toBe(2);
+    driven.flowControl.close();
+    expect(driven.shown("queue_size")[size("0", "n")]).toBe(0);
   });
 });
 
@@ -261,6 +294,25 @@ describe("flows that clients make up", () => {
   });
 });
 
+describe("a request that shared a series", () => {
+  it("gets one of its own the next time", () => {
+    const driven = new Driven();
+    const { flowMetrics } = driven;
+    const flow = (fairnessId: string) => ({ fairnessId, priority: 0, model: "m", targetModel: "m" });
+    const others = Array.from({ length: 1000 }, (_, i) => flow(`f${i}`));
+    for (const other of others) flowMetrics.entered(other, 1);
+    const late = { ...flow("f0"), model: "late" };
+    flowMetrics.entered(late, 1);
+    flowMetrics.left(late, 1, "Dispatched", 0);
+    flowMetrics.left(others[1]!, 1, "Dispatched", 0);
+    flowMetrics.entered(late, 1);
+    flowMetrics.left(late, 1, "Dispatched", 0);
+    const shown = driven.shown("queue_size");
+    expect(shown[`queue_size${labels("f0", "0", "late", "m")}`]).toBe(0);
+    expect(shown[`queue_size${labels("other", "other", "other")}`]).toBe(0);
+  });
+});
+
 describe("capacity", () => {
   it("is the share of the limit of each band", () => {
     const driven = new Driven();
@@ -299,6 +351,7 @@ describe("capacity", () => {
     expect(driven.shown("capacity_utilization_requests")[third]).toBeUndefined();
     driven.registry.onRender(() => driven.flowMetrics.refresh(undefined));
     expect(driven.shown("capacity_utilization")).toEqual({});
+    expect(driven.renderErrors).toEqual([]);
   });
 });
 
@@ -344,7 +397,10 @@ describe("the log of flow control", () => {
     for (let i = 0; i < 3; i++) driven.flowControl.cancel(driven.enter({ priority: -5 }));
     driven.flowControl.cancel(driven.enter({ priority: -6 }));
     expect(strange()).toEqual([-5, -6]);
-    driven.clock.advance(600_000);
+    driven.clock.advance(599_999);
+    driven.flowControl.cancel(driven.enter({ priority: -5 }));
+    expect(strange()).toEqual([]);
+    driven.clock.advance(1);
     driven.flowControl.cancel(driven.enter({ priority: -5 }));
     expect(strange()).toEqual([-5]);
     driven.clock.advance(600_000);

@@ -75,6 +75,23 @@ describe("the view of queues", () => {
     });
   });
 
+  it("takes the request that leaves next for the head, also where that is not the oldest", () => {
+    const smallest = { ...ONE_QUEUE, ordering: { rank: ({ bytes }: { bytes: number }) => bytes } };
+    const { clock, enter, view } = started({ bands: new Map([[0, smallest]]) });
+    for (const [id, bytes] of [
+      ["a", 10],
+      ["b", 50],
+      ["b", 20],
+    ] as const) {
+      enter(id, 0, bytes);
+      clock.advance(1000);
+    }
+    expect(view().bands[0]!.longest).toEqual([
+      { fairnessId: "b", requests: 2, headWaitMs: 1000 },
+      { fairnessId: "a", requests: 1, headWaitMs: 3000 },
+    ]);
+  });
+
   it("names 16 flows of a band, and 256 characters of a fairness ID (bound)", () => {
     const { enter, view } = started({ bands: new Map([[0, QUEUES]]) });
     for (let i = 0; i < 20; i++) enter(`${i}`.padStart(300, "x"));

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { TestCore } from "../../../test/support/core.ts";
-import { fromStruct, type Plain } from "../../../test/support/extproc-client.ts";
+import { fromStruct, type Plain, root } from "../../../test/support/extproc-client.ts";
 import {
   bodyOf,
   chatBody,
@@ -441,9 +441,11 @@ describe("modes", () => {
   );
 
   it("have the numbers of Envoy's BodySendMode (envoy-data-plane 1.2.2)", () => {
-    expect(BODY_MODE).toEqual({
-      ...{ none: 0, streamed: 1, buffered: 2, bufferedPartial: 3, fullDuplexStreamed: 4, grpc: 5 },
-    });
+    const upper = (name: string) => name.replace(/[A-Z]/g, "_$&").toUpperCase();
+    const ours = Object.entries(BODY_MODE).map(([name, number]) => [upper(name), number]);
+    const numbers = { NONE: 0, STREAMED: 1, BUFFERED: 2, BUFFERED_PARTIAL: 3, FULL_DUPLEX_STREAMED: 4, GRPC: 5 };
+    expect(Object.fromEntries(ours)).toEqual(numbers);
+    expect(root.lookupEnum("envoy.service.ext_proc.v3.BodySendMode").values).toEqual(numbers);
   });
 
   it("that are not announced are those of the options (E-36, D-11)", () => {

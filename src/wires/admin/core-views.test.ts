@@ -60,6 +60,18 @@ describe("the endpoints of a pool", () => {
   });
 });
 
+describe("the decisions that are kept", () => {
+  it("are counted, with their limit and the time of the oldest", () => {
+    const records = new DecisionRecords(3);
+    const core = { clock: new VirtualClock(), records } as unknown as InferenceCore;
+    const { keptDecisions } = viewsOf(core, "pool", () => true);
+    expect(keptDecisions()).toEqual({ count: 0, most: 3, oldest: undefined });
+    const made = recordedRun({ decisions: 5 });
+    for (const record of made) records.add(record as never);
+    expect(keptDecisions()).toEqual({ count: 3, most: 3, oldest: new Date(made[2]!.at).toISOString() });
+  });
+});
+
 describe("the full records that an admin port gives", () => {
   const records = recordedRun({ decisions: 12, fullEvery: 3 });
 

@@ -51,6 +51,14 @@ export function viewsOf(
       return record === undefined ? undefined : explain(record);
     },
     requestIds,
+    keptDecisions() {
+      const { size, capacity, oldest } = records;
+      return {
+        count: size,
+        most: capacity,
+        oldest: oldest === undefined ? undefined : new Date(oldest.at).toISOString(),
+      };
+    },
     fullDecision(id) {
       const record = find(id);
       if (record === undefined) return undefined;

@@ -153,6 +153,30 @@ transport-config:
   });
 });
 
+describe("sluice sim", () => {
+  it("prints the address that it listens on", () => {
+    const of = (host: string) => sluice("sim", "--host", host, "--port", "0", "--until-stdin-closes").out;
+    expect(of("0.0.0.0")).toMatch(/^listening name=sim address=0\.0\.0\.0:\d+ pid=\d+\n$/);
+    expect(of("127.0.0.1")).toMatch(/^listening name=sim address=127\.0\.0\.1:\d+ pid=\d+\n$/);
+  });
+
+  it("says once that its port is in use, and what to do", async () => {
+    const taken = createServer();
+    const port = await new Promise<number>((resolve) =>
+      taken.listen(0, "127.0.0.1", () => resolve((taken.address() as { port: number }).port)),
+    );
+    const { status, out, err } = sluice("sim", "--host", "127.0.0.1", "--port", String(port));
+    await new Promise((closed) => taken.close(closed));
+    expect(err).toBe(
+      `sluice: cannot listen on 127.0.0.1:${port}: address already in use (EADDRINUSE)
+  Choose another address or port, or stop the program that uses this one.
+  LISTEN_FAILED: docs/reference/errors.md#listen_failed
+`,
+    );
+    expect({ status, out }).toEqual({ status: 1, out: "" });
+  });
+});
+
 describe("sluice --help", () => {
   it("says what the exit statuses mean", () => {
     const { status, out } = sluice("--help");

@@ -214,7 +214,7 @@ describe("simulateSettings", () => {
     ],
     [
       ...(["more than a study bears", [], { rate: ["10000"], duration: "1h" }] as const),
-      "FLAG_VALUE: this study has about 540,000,000 requests, and one study may have 10,000,000; give fewer of --rate, --seeds and --policy, or a shorter --duration",
+      "FLAG_VALUE: this study has about 540,000,000 requests; the limit is 10,000,000. Lower --rate, --seeds or --duration, or give fewer --policy flags",
     ],
   ])("says what is wrong with %s", (_, workloads, flags, told) => {
     expect(refusal(workloads, flags)).toContain(told);

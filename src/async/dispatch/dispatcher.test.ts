@@ -19,7 +19,7 @@ describe("Dispatcher", () => {
     expect(harness.metric("claims_active")).toBe(0);
   });
 
-  it("takes what is submitted to an idle queue at once, not at the next poll", async () => {
+  it("claims a message that is submitted to an idle queue at once, not at the next poll", async () => {
     const harness = new Harness();
     harness.start();
     await harness.run(5000);

@@ -172,7 +172,7 @@ export const [one, two] = [failing("one"), failing("two")];
     expect([code, err]).toEqual([0, ""]);
   });
 
-  it("wants something to check", async () => {
+  it("refuses a command line without a file", async () => {
     await expect(run(validateCommand, [])).rejects.toThrow(
       "give the files to check, - for standard input, or --schema",
     );

@@ -114,7 +114,7 @@ describe("sluice explain", () => {
     expect(await failure("--last", "--admin", url)).toBe("the process has made no decision yet; send a request first");
   });
 
-  it("wants to know which decision, and one of them", async () => {
+  it("needs one decision: an id, --last or --replay", async () => {
     expect(await failure()).toContain("--last, or --replay FILE");
     expect(await failure("2", "--last")).toBe("give either an id or --last");
     expect(await failure("2", "--admin", "ftp://x")).toContain('--admin: "ftp://x" is no address');

@@ -30,7 +30,7 @@ describe("a decision that is asked for", () => {
   const views = viewsOf(core, "pool", () => true);
   const found = (id: string) => (views.decision(id) as { requestId?: string } | undefined)?.requestId;
 
-  it("is found by its number, its id, or eight characters of that which no other begins with", () => {
+  it("is found by its number, its ID, or the first eight characters of its ID if no other ID begins with them", () => {
     expect(found("2")).toBe(ids[1]);
     expect(found("0aa11bb2-first")).toBe(ids[0]);
     expect(found("12345678")).toBe(ids[2]);
@@ -38,7 +38,7 @@ describe("a decision that is asked for", () => {
     expect(found("short")).toBe("short");
   });
 
-  it("is none where several begin so, or too little is given", () => {
+  it("is not found when several IDs begin with the characters, or with fewer than eight", () => {
     expect(found("0aa11bb2")).toBeUndefined();
     expect(views.requestIds("0aa11bb2")).toEqual([ids[1], ids[0]]);
     expect([found("1234567"), views.requestIds("1234567")]).toEqual([undefined, []]);

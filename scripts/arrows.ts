@@ -13,6 +13,7 @@ export const ARROWS: Readonly<Record<string, readonly string[]>> = {
   // commands
   commands: [
     "commands/check-server",
+    "commands/common",
     "commands/config",
     "commands/demo",
     "commands/dispatch",

@@ -8,7 +8,7 @@ const page = readFileSync(join(root, "docs", "extend", "plugins.md"), "utf8");
 /** The members that an interface in `file` declares itself, sorted. */
 function membersOf(file: string, name: string): string[] {
   const text = readFileSync(join(root, "src", "base", file), "utf8");
-  const [, body] = new RegExp(`export interface ${name}\\b[^{]*\\{\\n(.*?)\\n\\}`, "s").exec(text) ?? [];
+  const [, body] = new RegExp(`interface ${name}\\b[^{]*\\{\\n(.*?)\\n\\}`, "s").exec(text) ?? [];
   return [...(body ?? "").matchAll(/^ {2}(?:readonly )?(\w+)\??[:(<]/gm)].map((match) => match[1]!).sort();
 }
 
@@ -23,7 +23,30 @@ function fieldsOf(section: string, at = 0): string[] {
     .sort();
 }
 
+/** The names in one column of the first table below a line that begins with `lead`, sorted. */
+function namesBelow(lead: string, column: number): string[] {
+  const [, text = ""] = page.split(`\n${lead}`);
+  const rows = (/(?:^\|.*\n)+/m.exec(text)?.[0] ?? "").split("\n").slice(2);
+  return rows
+    .flatMap((row) => [...(row.split("|")[column] ?? "").matchAll(/`(\w+)/g)].map((match) => match[1]!))
+    .sort();
+}
+
 describe("the tables of docs/extend/plugins.md", () => {
+  it("have every member that a define function takes", () => {
+    const members = membersOf("plugin/define.ts", "PluginSource");
+    expect(members).toContain("create");
+    expect(namesBelow("Each `define...` function takes these members:", 1)).toEqual(members);
+  });
+
+  it("have every kind that people write, and each method that it must have", () => {
+    const watched = readFileSync(join(root, "src/picker/core/plugins/user-definition.ts"), "utf8");
+    const table = /const METHODS.*?\n\};/s.exec(watched)?.[0] ?? "";
+    const needed = [...table.matchAll(/needed: \[([^\]]*)\]/g)].flatMap(([, list]) => list!.match(/\w+/g) ?? []);
+    expect(needed.length).toBeGreaterThan(8);
+    expect(namesBelow("## Kinds", 2)).toEqual(expect.arrayContaining(needed));
+  });
+
   it("have every field of a request", () => {
     const members = ["ParsedBody", "InferenceRequest"].flatMap((name) => membersOf("inference/request.ts", name));
     expect(members.length).toBeGreaterThan(10);

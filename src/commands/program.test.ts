@@ -23,7 +23,51 @@ function file(name: string, text: string): string {
 
 describe("a command that ends with an error", () => {
   it.each([
-    ["an unknown word", ["gatewy"], /^error: unknown command 'gatewy'/],
+    [
+      "a command",
+      ["gatway"],
+      /^sluice: unknown command gatway; did you mean gateway\?\n {2}COMMAND_UNKNOWN: .*#command_unknown\n$/,
+    ],
+    [
+      "a command that is near no other",
+      ["x\ny"],
+      /^sluice: unknown command x y; sluice --help lists the commands\n {2}COMMAND_UNKNOWN: .*#command_unknown\n$/,
+    ],
+    [
+      "a command of a command",
+      ["queue", "peak"],
+      /^sluice: unknown command peak; did you mean peek\?\n {2}COMMAND_UNKNOWN: .*\n$/,
+    ],
+    [
+      "a flag",
+      ["gateway", "--endpoint", "x"],
+      /^sluice: unknown flag --endpoint of sluice gateway; did you mean --endpoints\?\n {2}FLAG_UNKNOWN: .*\n$/,
+    ],
+    [
+      "a flag that is near no other",
+      ["queue", "ls", "--nosuch"],
+      /^sluice: unknown flag --nosuch of sluice queue ls; sluice queue ls --help lists the flags\n {2}FLAG_UNKNOWN: .*\n$/,
+    ],
+    [
+      "a flag without its value",
+      ["simulate", "--seeds"],
+      /^sluice: a value is missing; write --seeds <number>\n {2}FLAG_SYNTAX: .*\n$/,
+    ],
+    [
+      "a missing argument",
+      ["explain-config"],
+      /^sluice: give <file>; sluice explain-config --help describes it\n {2}FLAG_MISSING: .*\n$/,
+    ],
+    [
+      "the number of arguments",
+      ["sim", "a", "b"],
+      /^sluice: sluice sim takes no argument, and got a, b\n {2}ARGUMENT_UNEXPECTED: .*#argument_unexpected\n$/,
+    ],
+    [
+      "a flag of dispatch",
+      ["dispatch", "--nosuch"],
+      /^sluice: unknown flag --nosuch; --help lists the flags\n {2}FLAG_UNKNOWN: .*#flag_unknown\n$/,
+    ],
     [
       "a value",
       ["gateway", "--endpoints", "e.yaml", "--listen", "here"],
@@ -48,6 +92,13 @@ describe("a command that ends with an error", () => {
       expect({ status, out }).toEqual({ status: 2, out: "" });
     },
   );
+
+  it("prints the code and its place in the docs for each file that validate refuses", () => {
+    const { status, err } = sluice("validate", "nofile.yaml", file("list.yaml", "[]\n"));
+    expect(err).toMatch(/^nofile\.yaml does not exist\n {2}DOCUMENT_MISSING: .*#document_missing\n.*list\.yaml:1:1: /);
+    expect(err).toMatch(/\n {2}DOCUMENT_INVALID: .*#document_invalid\n$/);
+    expect(status).toBe(1);
+  });
 
   it("ends with 1 where a file is wrong", () => {
     const config = file("broken.yaml", "kind: [\n");
@@ -99,6 +150,30 @@ transport-config:
     expect(err).toMatch(/^sluice: gate `mine` of queue `q`: no luck\n$/m);
     expect(err).not.toMatch(/\n\s+at |node:internal/);
     expect(status).toBe(1);
+  });
+});
+
+describe("sluice sim", () => {
+  it("prints the address that it listens on", () => {
+    const of = (host: string) => sluice("sim", "--host", host, "--port", "0", "--until-stdin-closes").out;
+    expect(of("0.0.0.0")).toMatch(/^listening name=sim address=0\.0\.0\.0:\d+ pid=\d+\n$/);
+    expect(of("127.0.0.1")).toMatch(/^listening name=sim address=127\.0\.0\.1:\d+ pid=\d+\n$/);
+  });
+
+  it("says once that its port is in use, and what to do", async () => {
+    const taken = createServer();
+    const port = await new Promise<number>((resolve) =>
+      taken.listen(0, "127.0.0.1", () => resolve((taken.address() as { port: number }).port)),
+    );
+    const { status, out, err } = sluice("sim", "--host", "127.0.0.1", "--port", String(port));
+    await new Promise((closed) => taken.close(closed));
+    expect(err).toBe(
+      `sluice: cannot listen on 127.0.0.1:${port}: address already in use (EADDRINUSE)
+  Choose another address or port, or stop the program that uses this one.
+  LISTEN_FAILED: docs/reference/errors.md#listen_failed
+`,
+    );
+    expect({ status, out }).toEqual({ status: 1, out: "" });
   });
 });
 

@@ -1,9 +1,11 @@
 /** The command line of `sluice`. `main.ts` loads this file after its check of the Node.js version. */
-import { Command, CommanderError } from "commander";
+import { CommanderError } from "commander";
 import { errorRow } from "../base/inference/error-codes/table.ts";
 import { ERRORS_PAGE, SluiceError } from "../base/inference/errors.ts";
 import { VERSION } from "../base/process/version.ts";
 import { checkServerCommand } from "./check-server/command.ts";
+import { command } from "./common/command.ts";
+import { belowMessage } from "./common/error-text.ts";
 import { explainConfigCommand, migrateConfigCommand, validateCommand } from "./config/command.ts";
 import { demoCommand } from "./demo/command.ts";
 import { dispatchCommand } from "./dispatch/command.ts";
@@ -19,13 +21,12 @@ const EXIT_STATUSES = `
 Exit status: 0 = success, 1 = an error, 2 = a wrong command line or wrong input, 130 or 143 = a signal ended the work.
 ${ERRORS_PAGE} lists the cause and the remedy of every error.`;
 
-const program = new Command("sluice")
-  .description("Decides where LLM requests go: an Endpoint Picker, a gateway and a model-server simulator.")
+const ABOUT = "Decides where LLM requests go: an Endpoint Picker, a gateway and a model-server simulator.";
+
+const program = command("sluice", ABOUT, "")
   .version(VERSION)
   .enablePositionalOptions()
-  .showHelpAfterError("(add --help for the options)")
-  .addHelpText("after", EXIT_STATUSES)
-  .exitOverride();
+  .addHelpText("after", EXIT_STATUSES);
 for (const make of [
   demoCommand,
   gatewayCommand,
@@ -56,10 +57,7 @@ try {
 } catch (error) {
   if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? 0 : 2;
   else if (error instanceof SluiceError) {
-    const row = errorRow(error.code);
-    process.stderr.write(`sluice: ${error.message}\n`);
-    if (row?.hint === true) process.stderr.write(`  ${row.remedy}\n`);
-    if (row !== undefined) process.stderr.write(`  ${error.code}: ${ERRORS_PAGE}#${error.code.toLowerCase()}\n`);
-    process.exitCode = row?.exit ?? 1;
+    process.stderr.write(`sluice: ${error.message}\n${belowMessage(error)}`);
+    process.exitCode = errorRow(error.code)?.exit ?? 1;
   } else throw error;
 }

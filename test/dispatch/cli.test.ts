@@ -187,7 +187,7 @@ describe("mistakes", () => {
   });
   afterAll(() => desk?.close());
 
-  it("what is mistyped is told, with what was meant", async () => {
+  it("a mistyped command, flag, queue or key is an error that names the nearest one", async () => {
     const mistakes = [
       [
         ["enqueue", "--queue", "qq", "{}"],
@@ -198,9 +198,13 @@ describe("mistakes", () => {
       [["enqueue", "--queue", "q", "nothere.json"], 2, /nothere\.json cannot be read: ENOENT/],
       [["enqueue", "--queue", "q", '{"id":"a","paylod":{}}'], 2, /no member "paylod"; did you mean `payload`\?/],
       [["enqueue", "--queue", "q", "--deadline-at", "1", "{}"], 2, /--deadline-at 1 has passed/],
-      [["enqueue", "--quue", "q", "{}"], 2, /unknown option '--quue'\n\(Did you mean --queue\?\)/],
+      [
+        ["enqueue", "--quue", "q", "{}"],
+        2,
+        /unknown flag --quue of sluice enqueue; did you mean --queue\?\n {2}FLAG_UNKNOWN: /,
+      ],
       [["results", "--count", "many"], 2, /--count is "many"; give a whole number/],
-      [["queue peak", "q"], 2, /unknown command 'peak'\n\(Did you mean peek\?\)/],
+      [["queue peak", "q"], 2, /unknown command peak; did you mean peek\?\n {2}COMMAND_UNKNOWN: /],
       [["queue peek", "nowhere"], 2, /there is no queue "nowhere"/],
     ] as const;
     const endings = await Promise.all(mistakes.map(([[command, ...rest]]) => desk.run(command, ...rest)));

@@ -295,7 +295,9 @@ ${more}`;
   it("because of an unknown flag is status 2, of flags that exclude each other status 1", async () => {
     const unknown = await failing(queue(""), "--concurency=2");
     expect(unknown.code).toBe(2);
-    expect(unknown.stderr).toMatch(/unknown flag: --concurency; did you mean --concurrency\?\n$/);
+    expect(unknown.stderr).toMatch(
+      /^sluice: unknown flag --concurency; did you mean --concurrency\?\n {2}FLAG_UNKNOWN: .*\n$/,
+    );
     const both = await failing(queue(""), "--tls-cert", "x.pem");
     expect(both.code).toBe(1);
     expect(both.stderr).toMatch(/^(error|invalid configuration): /m);

@@ -205,14 +205,14 @@ describe("a start that cannot work ends with one clear line", () => {
   it.each([
     ["no endpoints file", ["gateway"], /give --endpoints FILE/, 2],
     ["a missing file", ["gateway", "--endpoints", "/nowhere/endpoints.yaml"], /\/nowhere\/endpoints\.yaml/, 1],
-    ["a mistyped flag", ["gateway", "--endpoint", "x"], /Did you mean --endpoints\?/, 2],
+    ["a mistyped flag", ["gateway", "--endpoint", "x"], /did you mean --endpoints\?/, 2],
     [
       "a bad address",
       ["gateway", "--endpoints", "examples/endpoints.yaml", "--listen", "nowhere"],
       /--listen "nowhere" is not an address/,
       2,
     ],
-    ["an unknown command", ["gatewy"], /Did you mean gateway\?/, 2],
+    ["an unknown command", ["gatewy"], /did you mean gateway\?/, 2],
     [
       "an epp for a pool where there is no Kubernetes",
       ["epp", "--pool-name", "p"],

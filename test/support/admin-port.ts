@@ -11,6 +11,7 @@ export const EMPTY_VIEWS: AdminViews = {
   endpoints: () => ({}),
   decisions: () => [],
   decision: () => undefined,
+  keptDecisions: () => ({ count: 0, most: 4096, oldest: undefined }),
   requestIds: () => [],
   fullDecision: () => undefined,
   fullDecisions: () => [],

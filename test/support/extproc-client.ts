@@ -2,7 +2,8 @@ import { fileURLToPath } from "node:url";
 import protobuf from "protobufjs";
 import { type GrpcCall, GrpcClient, type GrpcClientOptions } from "./grpc-client.ts";
 
-const root = protobuf.loadSync(fileURLToPath(new URL("../../src/wires/extproc/extproc.proto", import.meta.url)));
+/** Envoy's definitions, as protobufjs reads them. */
+export const root = protobuf.loadSync(fileURLToPath(new URL("../../src/wires/extproc/extproc.proto", import.meta.url)));
 
 /** The messages as protobufjs reads them from the .proto: nothing is shared with the codec under test. */
 export const ProcessingRequestType = root.lookupType("envoy.service.ext_proc.v3.ProcessingRequest");

@@ -71,7 +71,7 @@ describe("a cancel (A-38)", () => {
     expect(retried.gateway.requests).toHaveLength(1);
   });
 
-  it("of what is in flight does not abort it: its answer is its one result", async () => {
+  it("of a message in flight does not abort it: its answer is its one result", async () => {
     const harness = new Harness();
     harness.gateway.latency = 5000;
     await harness.submit("a");
@@ -82,7 +82,7 @@ describe("a cancel (A-38)", () => {
     expect(harness.resultOf("a")?.statusCode).toBe(200);
   });
 
-  it("of something unknown, or that has its result, is nothing; a later submission of that id is not meant", async () => {
+  it("of an unknown or finished message has no effect, nor does it cancel a later submission of that ID", async () => {
     const harness = new Harness();
     await harness.submit("a");
     harness.start();

@@ -192,7 +192,7 @@ describe("`wait` at the queue's gate (A-24, H-6)", () => {
     expect(gate.reserved).toBe(0);
   });
 
-  it("wait-on-refuse around a quota holds back who is over it", async () => {
+  it("wait-on-refuse around a quota holds back messages over the quota", async () => {
     const gate = waitOnRefuse(new Quota({ a: 1 }));
     const harness = new Harness({ gates: { q: gate }, workers: 8 });
     harness.gateway.latency = 100;
@@ -224,8 +224,8 @@ describe("`wait` at the queue's gate (A-24, H-6)", () => {
   });
 });
 
-describe("who waited at the queue's gate and may go", () => {
-  it("while N has no room keeps waiting, and holds no place in the gate meanwhile (A-57)", async () => {
+describe("a message that waited at the queue's gate and may go", () => {
+  it("keeps waiting while N has no room, and holds no place in the gate (A-57)", async () => {
     const clock = new VirtualClock(EPOCH);
     const capacity = new FakeCapacity(clock, { budget: 1, maxSys: 1 });
     let open = true;
@@ -276,7 +276,7 @@ describe("a pool's gate that is closed for three request timeouts (A-29, H-5)", 
     expect(harness.metric("exceeded_deadline_requests_total")).toBeNaN();
   });
 
-  it("and its deadline is what ends one that waits there, once", async () => {
+  it("and a message that waits there ends once, at its deadline", async () => {
     const gate = new Judge(() => ({ kind: "wait" }));
     const harness = new Harness({ gates: { "pool:default": gate }, requestTimeout: 2000, workers: 4 });
     await harness.submitMany(10, { deadline: harness.in(30) });

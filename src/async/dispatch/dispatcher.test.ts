@@ -1,6 +1,8 @@
 import { describe, expect, it, vi } from "vitest";
 import { answer, FakeCapacity, Harness, queueSettings } from "../../../test/support/dispatch/harness.cases.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
+import type { DispatchGate } from "../../base/plugin/gate.ts";
+import type { RequestTransform } from "./transforms/transform.ts";
 
 describe("Dispatcher", () => {
   it("brings every message to one result with the gateway's answer", async () => {
@@ -17,7 +19,7 @@ describe("Dispatcher", () => {
     expect(harness.metric("claims_active")).toBe(0);
   });
 
-  it("takes what is submitted to an idle queue at once, not at the next poll", async () => {
+  it("claims a message that is submitted to an idle queue at once, not at the next poll", async () => {
     const harness = new Harness();
     harness.start();
     await harness.run(5000);
@@ -463,6 +465,59 @@ describe("cancellation", () => {
     harness.store.fault = "none";
     await harness.run(10_000);
     expect(harness.resultOf("a")?.statusCode).toBe(200);
+  });
+});
+
+describe("a worker", () => {
+  it("validates, asks the pool's gate, looks for a cancellation, transforms, sends, gives back, settles (async-processor 7.6)", async () => {
+    const steps: string[] = [];
+    const payloads = { first: "first", second: "second" };
+    const ofSecond = (payload: Uint8Array, step: string): void => {
+      if (Buffer.from(payload).toString().includes(payloads.second)) steps.push(step);
+    };
+    const transforms: RequestTransform = {
+      validate: (payload) => ofSecond(payload, "validate"),
+      transform: (payload) => {
+        ofSecond(payload, "transform");
+        return { body: payload, contentType: "text/plain" };
+      },
+    };
+    const gate: DispatchGate = {
+      capacities: [],
+      budget: async () => 1,
+      apply: ({ id }, reservations) => {
+        if (id === "second") steps.push("gate");
+        reservations.add(() => void (id === "second" && steps.push("give back")));
+        return { kind: "continue" };
+      },
+    };
+    // One worker, which the first message keeps for longer than a second: the second one is then looked up again.
+    const harness = new Harness({ workers: 1, policy: greedy, transforms, gates: { "pool:default": gate } });
+    harness.gateway.latency = 1500;
+    const { broker, gateway } = harness;
+    vi.spyOn(broker, "cancelled").mockImplementation(async (claims) => {
+      steps.push("cancelled?");
+      return claims.map(() => false);
+    });
+    const send = gateway.send.bind(gateway);
+    vi.spyOn(gateway, "send").mockImplementation((request, signal) => {
+      ofSecond(request.body, "send");
+      return send(request, signal);
+    });
+    const settle = broker.settle.bind(broker);
+    vi.spyOn(broker, "settle").mockImplementation((settlements) => {
+      const ids = settlements.map(({ claim }) => claim.message.request.id);
+      if (ids.includes("second")) steps.push(`settle, ${harness.metric("request_total")} counted`);
+      return settle(settlements);
+    });
+    for (const [id, prompt] of Object.entries(payloads)) await harness.submit(id, { payload: { prompt } });
+    harness.start();
+    await harness.run(5000);
+    expect(steps).toEqual([
+      ...["validate", "gate", "cancelled?", "transform", "send", "give back"],
+      "settle, 2 counted",
+    ]);
+    expect(harness.resultOf("second")?.statusCode).toBe(200);
   });
 });
 

@@ -94,7 +94,10 @@ function collect(issues: Issues, schema: z.ZodType, at: Path, within: Path, into
     if (issue.code === "unrecognized_keys") {
       const known = knownKeys(schema, inner);
       for (const key of issue.keys)
-        into.push({ path: [...at, ...inner, key], problem: `unknown key \`${key}\`${didYouMean(key, known)}` });
+        into.push({
+          path: [...at, ...inner, key],
+          problem: `unknown key \`${key}\`${missingSpace(key) || didYouMean(key, known)}`,
+        });
     } else if (issue.code === "invalid_union") collectUnion(issue, schema, at, inner, into);
     else into.push({ path: [...at, ...inner], problem: issue.message });
   }
@@ -140,7 +143,9 @@ export function explainIssue(issue: z.core.$ZodRawIssue): string | undefined {
   switch (issue.code) {
     case "invalid_type": {
       const expected = NAMES[issue.expected] ?? issue.expected;
-      return issue.input === undefined ? `is missing (${expected})` : `expected ${expected}, got ${show(issue.input)}`;
+      if (issue.input === undefined) return `is missing (${expected})`;
+      const hint = expected === "a mapping" ? missingSpace(issue.input) : "";
+      return `expected ${expected}, got ${show(issue.input)}${hint}`;
     }
     case "invalid_value": {
       const allowed = issue.values.map((value) => (typeof value === "string" ? value : String(value)));
@@ -166,6 +171,12 @@ function limit(origin: string, relation: string, bound: number | bigint, input: 
   if (origin === "array")
     return `must have ${relation} ${bound} entries, has ${Array.isArray(input) ? input.length : "?"}`;
   return `must be ${relation} ${bound}, got ${show(input)}`;
+}
+
+/** `; write a space behind the colon: ...` for `type:x`, which YAML reads as one text; nothing for every other value. */
+function missingSpace(value: unknown): string {
+  const parts = typeof value === "string" && value.length <= 80 ? /^([\w.-]+):([^\s:/].*)$/.exec(value) : null;
+  return parts === null ? "" : `; write a space behind the colon: \`${parts[1]}: ${parts[2]}\``;
 }
 
 /** A value for a message: short, its kind recognisable. */

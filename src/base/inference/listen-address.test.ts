@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { parseReadyLine, readyLine } from "../process/lifecycle.ts";
-import { parseListenAddress } from "./listen-address.ts";
+import { listenFailed, parseListenAddress } from "./listen-address.ts";
 
 describe("parseListenAddress", () => {
   it.each([
@@ -26,5 +26,19 @@ describe("the ready line", () => {
     const line = readyLine({ name: "gateway", address: "[::1]:80" }, 42);
     expect(parseReadyLine(line)).toEqual({ name: "gateway", address: "[::1]:80", pid: 42 });
     expect(parseReadyLine("listening to the radio")).toBeUndefined();
+  });
+});
+
+describe("an address that is not free", () => {
+  it.each([
+    ["listen EADDRINUSE: address already in use 0.0.0.0:80", "address already in use (EADDRINUSE)"],
+    ["listen EADDRINUSE: address already in use :::80", "address already in use (EADDRINUSE)"],
+    ["listen EACCES: permission denied 127.0.0.1:80", "permission denied (EACCES)"],
+    ["getaddrinfo ENOTFOUND nowhere", "getaddrinfo ENOTFOUND nowhere"],
+  ])("is named once: %s", (message, problem) => {
+    const cause = new Error(message);
+    expect(listenFailed("0.0.0.0:80", cause)).toMatchObject({
+      ...{ code: "LISTEN_FAILED", message: `cannot listen on 0.0.0.0:80: ${problem}`, cause },
+    });
   });
 });

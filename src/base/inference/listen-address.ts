@@ -1,4 +1,4 @@
-import { SluiceError } from "./errors.ts";
+import { messageOf, SluiceError } from "./errors.ts";
 
 /** An address to listen on. */
 export interface ListenAddress {
@@ -22,4 +22,14 @@ export function parseListenAddress(text: string, what: string): ListenAddress {
     );
   const host = match[1] ?? match[2];
   return { host: host === undefined ? "127.0.0.1" : host === "" ? "0.0.0.0" : host, port };
+}
+
+/**
+ * The error of a server that cannot listen. @param where its address, and what it serves if the process has several servers
+ * @param cause the error of Node.js
+ */
+export function listenFailed(where: string, cause: unknown): SluiceError {
+  // Node.js repeats the call and the address: `listen EADDRINUSE: address already in use 0.0.0.0:8000`.
+  const problem = messageOf(cause).replace(/^listen (E[A-Z]+): (.*?)(?: \S*:\d+)?$/, "$2 ($1)");
+  return new SluiceError("LISTEN_FAILED", `cannot listen on ${where}: ${problem}`, { cause });
 }

@@ -1,14 +1,46 @@
-import { Command } from "commander";
+import { Command, type CommanderError } from "commander";
 import { parseDuration } from "../../base/document/duration.ts";
-import { SluiceError } from "../../base/inference/errors.ts";
+import { counted } from "../../base/document/words.ts";
+import { oneLine, SluiceError } from "../../base/inference/errors.ts";
 
 /**
- * A command that reports its errors to `main.ts` instead of ending the process. @param of name of the command that contains
- * this one
+ * A command that throws what commander refuses as a SluiceError, and a CommanderError after help and version. It prints no
+ * errors and does not end the process. @param of the command that contains this one; "" for none
  */
-export function command(name: string, description: string, of = ""): Command {
+export function command(name: string, description: string, of = "sluice"): Command {
   const called = of === "" ? name : `${of} ${name}`;
-  return new Command(name).description(description).showHelpAfterError(`(see sluice ${called} --help)`).exitOverride();
+  return new Command(name)
+    .description(description)
+    .configureOutput({ outputError: () => {} })
+    .exitOverride((error) => {
+      throw refusalOf(error, called);
+    });
+}
+
+/** An error of commander with a code and a message of ours; an error without a row in the table, such as after help, as it is. */
+function refusalOf(error: CommanderError, called: string): Error {
+  const suggestion = /\n\(Did you mean (?:one of )?(.*)\?\)$/.exec(error.message);
+  const words = error.message.slice(0, suggestion?.index);
+  const quoted = oneLine(/'(.*)'/s.exec(words)?.[1] ?? "");
+  const ending = (what: string): string =>
+    suggestion === null ? `; ${called} --help lists the ${what}` : `; did you mean ${suggestion[1]}?`;
+  switch (error.code) {
+    case "commander.unknownCommand":
+      return new SluiceError("COMMAND_UNKNOWN", `unknown command ${quoted}${ending("commands")}`);
+    case "commander.unknownOption":
+      return new SluiceError("FLAG_UNKNOWN", `unknown flag ${quoted} of ${called}${ending("flags")}`);
+    case "commander.optionMissingArgument":
+      return new SluiceError("FLAG_SYNTAX", `a value is missing; write ${quoted}`);
+    case "commander.missingArgument":
+      return new SluiceError("FLAG_MISSING", `give <${quoted}>; ${called} --help describes it`);
+    case "commander.excessArguments": {
+      const [, most = "", given = ""] = /Expected (\d+) .* but got \d+: (.*)\.$/s.exec(words) ?? [];
+      const takes = most === "0" ? "no argument" : counted(Number(most), "argument");
+      return new SluiceError("ARGUMENT_UNEXPECTED", oneLine(`${called} takes ${takes}, and got ${given}`));
+    }
+    default:
+      return error;
+  }
 }
 
 /** The streams to which a command writes. */

@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { command, STANDARD } from "../common/command.ts";
+import { belowMessage } from "../common/error-text.ts";
 
 interface ValidateFlags {
   readonly strict: boolean;
@@ -29,7 +30,7 @@ export function validateCommand(output = STANDARD, stdin: AsyncIterable<Uint8Arr
         const { file, summary, error, warnings } = await validateConfig(input);
         const isStrict = flags.strict && warnings.length > 0;
         for (const warning of warnings) output.err(`${flags.strict ? "error" : "warning"}: ${warning}\n`);
-        if (error !== undefined) output.err(`${error}\n`);
+        if (error !== undefined) output.err(`${error.message}\n${belowMessage(error)}`);
         if (isStrict) output.err(`${file} is refused: --strict takes no warnings\n`);
         if (summary !== undefined && !isStrict) output.out(`${file}: ok\n  ${summary}\n`);
         else refused = true;

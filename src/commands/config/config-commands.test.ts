@@ -53,6 +53,9 @@ async function run(make: Make, args: readonly string[], input: readonly Uint8Arr
   return { out, err, code: process.exitCode ?? 0 };
 }
 
+/** The line below a message: the code and its place in the docs. */
+const below = (code: string) => `  ${code}: docs/reference/errors.md#${code.toLowerCase()}\n`;
+
 afterEach(() => {
   process.exitCode = undefined;
 });
@@ -66,16 +69,18 @@ describe("sluice validate", () => {
     });
   });
 
-  it("takes several files, tells what is wrong with each, and ends with 1 if one is refused", async () => {
+  it("takes several files, prints the faults of each with its code, and ends with 1 if one is refused", async () => {
     const { out, err, code } = await run(validateCommand, [BAD, GOOD, join(FOLDER, "none.yaml")]);
     expect(out).toMatch(/^\S+good\.yaml: ok\n {2}.*\n$/);
     expect(err).toBe(
-      `invalid EndpointPickerConfig: ${BAD}:3:1: plugin: unknown key \`plugin\`; did you mean \`plugins\`?\n${join(FOLDER, "none.yaml")} does not exist\n`,
+      `invalid EndpointPickerConfig: ${BAD}:3:1: plugin: unknown key \`plugin\`; did you mean \`plugins\`?
+${below("DOCUMENT_INVALID")}${join(FOLDER, "none.yaml")} does not exist
+${below("DOCUMENT_MISSING")}`,
     );
     expect(code).toBe(1);
   });
 
-  it("tells of all mistakes in one go: keys, references, modules that fail", async () => {
+  it("lists all mistakes of a file at once: keys, references, modules that fail", async () => {
     file("thrower.mjs", 'throw new Error("no luck");\n');
     const mistaken = file(
       "mistaken.yaml",
@@ -94,11 +99,11 @@ schedulingProfiles:
   ${mistaken}:4:16: plugins[0].module: ./thrower.mjs cannot be loaded: no luck
   ${mistaken}:5:24: plugins[1].colour: unknown key \`colour\`
   ${mistaken}:8:60: schedulingProfiles[0].plugins[2].pluginRef: schedulingProfiles[p] references undefined plugin ghost
-`);
+${below("DOCUMENT_INVALID")}`);
     expect(code).toBe(1);
   });
 
-  it("tells of all plugins that cannot be made", async () => {
+  it("lists all plugins that cannot be created", async () => {
     const own = file(
       "failing.ts",
       `import { defineScorer } from ${JSON.stringify(join(import.meta.dirname, "../../base/plugin/index.ts"))};
@@ -133,10 +138,13 @@ export const [one, two] = [failing("one"), failing("two")];
     const pieces = [Buffer.from(OLD_TEXT.slice(0, 9)), Buffer.from(OLD_TEXT.slice(9))];
     expect((await run(validateCommand, ["-"], pieces)).out).toMatch(/^stdin: ok\n/);
     const large = await run(validateCommand, ["-"], Array(3).fill(Buffer.alloc(512 * 1024, " ")));
-    expect([large.err, large.code]).toEqual(["stdin is larger than the 1048576 bytes accepted for such a file\n", 1]);
+    expect([large.err, large.code]).toEqual([
+      `stdin is larger than the 1048576 bytes accepted for such a file\n${below("DOCUMENT_TOO_BIG")}`,
+      1,
+    ]);
     process.exitCode = undefined;
     expect((await run(validateCommand, ["-"], [Buffer.from([0xff, 0xfe])])).err).toBe(
-      "stdin is not UTF-8 text; save it as UTF-8\n",
+      `stdin is not UTF-8 text; save it as UTF-8\n${below("DOCUMENT_ENCODING")}`,
     );
   });
 
@@ -153,7 +161,7 @@ export const [one, two] = [failing("one"), failing("two")];
     });
   });
 
-  it("ends quietly when nobody reads to the end", async () => {
+  it("ends without an error when the reader closes the pipe early", async () => {
     const child = spawn(process.execPath, [join(import.meta.dirname, "../main.ts"), "validate", "--schema"]);
     child.stdout.destroy();
     let err = "";
@@ -164,7 +172,7 @@ export const [one, two] = [failing("one"), failing("two")];
     expect([code, err]).toEqual([0, ""]);
   });
 
-  it("wants something to check", async () => {
+  it("refuses a command line without a file", async () => {
     await expect(run(validateCommand, [])).rejects.toThrow(
       "give the files to check, - for standard input, or --schema",
     );

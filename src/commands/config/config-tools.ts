@@ -32,7 +32,7 @@ export interface ConfigVerdict {
   /** The contents in one line; undefined when the configuration is refused. */
   readonly summary: string | undefined;
   /** The reason for the refusal. */
-  readonly error: string | undefined;
+  readonly error: Pick<SluiceError, "code" | "message"> | undefined;
   readonly warnings: readonly string[];
 }
 
@@ -44,7 +44,7 @@ export async function validateConfig(input: ConfigInput): Promise<ConfigVerdict>
     return { file, summary: summaryOf(loaded, plan), error: undefined, warnings };
   } catch (error) {
     if (!(error instanceof SluiceError)) throw error;
-    return { file, summary: undefined, error: error.message, warnings: [] };
+    return { file, summary: undefined, error: { code: error.code, message: error.message }, warnings: [] };
   }
 }
 

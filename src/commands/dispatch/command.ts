@@ -3,6 +3,7 @@ import type { DispatchOptions } from "../../async/dispatch/config/options.ts";
 import { SluiceError } from "../../base/inference/errors.ts";
 import { createLogger } from "../../base/telemetry/logging.ts";
 import { command } from "../common/command.ts";
+import { belowMessage } from "../common/error-text.ts";
 import { dispatchHelp } from "./dispatch-flag-table.ts";
 
 /** The effects of the command other than files. */
@@ -43,8 +44,8 @@ export function dispatchCommand(): Command {
 }
 
 /**
- * @returns the exit status: 2 for an unreadable command line, 1 for an illegal combination of flags
- * @throws SluiceError for faults in files, and for other reasons why the dispatcher cannot start
+ * @returns the exit status: 1 for an illegal combination of flags, as in the reference
+ * @throws SluiceError for an unreadable command line, for faults in files, and for other reasons why the dispatcher cannot start
  */
 export async function runDispatch(
   args: readonly string[],
@@ -52,15 +53,7 @@ export async function runDispatch(
 ): Promise<number> {
   // Loaded on use: the other commands need none of it.
   const { dispatchLogging, dispatchOptionsOf, parseDispatchFlags } = await import("./dispatch-flags.ts");
-  let line: ReturnType<typeof parseDispatchFlags>;
-  try {
-    line = parseDispatchFlags(args, env);
-  } catch (error) {
-    if (!(error instanceof SluiceError)) throw error;
-    // Go's parser prints the usage first, so the error is the last line.
-    stderr(`${dispatchHelp()}\n${error.message.replace(/^unknown flag --/, "unknown flag: --")}\n`);
-    return 2;
-  }
+  const line = parseDispatchFlags(args, env);
   if (line.help) {
     stdout(dispatchHelp());
     return 0;
@@ -77,7 +70,7 @@ export async function runDispatch(
   } catch (error) {
     if (!(error instanceof SluiceError)) throw error;
     if (error.code.startsWith("FLAG_")) {
-      stderr(`invalid configuration: ${error.message}\n`);
+      stderr(`invalid configuration: ${error.message}\n${belowMessage(error)}`);
       return 1;
     }
     log().error({ error: error.message }, "Runner failed");

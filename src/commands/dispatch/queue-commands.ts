@@ -133,7 +133,7 @@ function requeueCommand(): Command {
 }
 
 function part(name: string, description: string): Command {
-  return command(name, description, "queue");
+  return command(name, description, "sluice queue");
 }
 
 interface BatchFlags extends PlaceFlags, RequestFlags {

@@ -18,6 +18,7 @@ const EXPLAINED = {
 const VIEWS: Parameters<typeof startTestAdmin>[0] = {
   decisions: () => [{ sequence: 2 }, { sequence: 1 }],
   decision: (id) => (id === "2" || id === "r/two" ? EXPLAINED : undefined),
+  keptDecisions: () => ({ count: 0, most: 4096, oldest: undefined }),
   requestIds: (start) => (start === "0aa11bb2" ? ["0aa11bb2-one", "0aa11bb2-two"] : []),
   fullDecision: (id) => (id === "2" ? '{"full":{"now":0.1}}' : id === "1" ? null : undefined),
   fullDecisions: () => ['{"full":{"now":0.1}}', '{"full":{"now":0.2}}'],
@@ -97,19 +98,23 @@ describe("sluice explain", () => {
     await admin?.close();
     // A version without the list of full records answers with the other one.
     const other = await start({ fullDecisions: () => ['{"sequence":1}'] });
-    expect(await failure("--all", "--full", "--admin", other)).toContain("is it a sluice of another version?");
-  });
-
-  it("says what it looked for when there is no such decision, or none at all", async () => {
-    const url = await start({ decisions: () => [] });
-    expect(await failure("99", "--admin", url)).toMatch(/^no decision 99: neither a record number nor an x-request-id/);
-    expect(await failure("0aa11bb2", "--admin", url)).toBe(
-      "several request ids begin with 0aa11bb2; give more of one: 0aa11bb2-one, 0aa11bb2-two",
+    expect(await failure("--all", "--full", "--admin", other)).toContain(
+      "use the same version of sluice as the process",
     );
-    expect(await failure("--last", "--admin", url)).toBe("there is no decision yet");
   });
 
-  it("wants to know which decision, and one of them", async () => {
+  it("says which decisions are kept and how to find ids when it finds none", async () => {
+    const url = await start({ decisions: () => [] });
+    expect(await failure("99", "--admin", url)).toMatch(
+      /^no decision 99: the process has .* keeps the newest 4,096 at most.* Give the x-request-id .*explain --last/,
+    );
+    expect(await failure("0aa11bb2", "--admin", url)).toBe(
+      "several request ids begin with 0aa11bb2; give more characters of one of them: 0aa11bb2-one, 0aa11bb2-two",
+    );
+    expect(await failure("--last", "--admin", url)).toBe("the process has made no decision yet; send a request first");
+  });
+
+  it("needs one decision: an id, --last or --replay", async () => {
     expect(await failure()).toContain("--last, or --replay FILE");
     expect(await failure("2", "--last")).toBe("give either an id or --last");
     expect(await failure("2", "--admin", "ftp://x")).toContain('--admin: "ftp://x" is no address');
@@ -118,7 +123,7 @@ describe("sluice explain", () => {
     expect(await failure("2", "--admin", "http://u:secret@h")).not.toContain("secret");
   });
 
-  it("names the commands and flags that open an admin port when nobody listens", async () => {
+  it("names the commands and flags that open an admin port when no process listens", async () => {
     const port = await freePort();
     expect(await failure("2", "--admin", `127.0.0.1:${port}`)).toBe(
       `no process listens at http://127.0.0.1:${port}; sluice epp opens its admin port by --metrics-port, sluice gateway by --admin`,
@@ -148,17 +153,17 @@ describe("sluice explain", () => {
       );
   });
 
-  it("tells another program from an admin port", async () => {
+  it("tells another program from the admin port of this version", async () => {
     const listening = async (other: Server): Promise<string> => {
       server = other;
       await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
       return `http://127.0.0.1:${(other.address() as AddressInfo).port}`;
     };
     const page = await listening(createServer((_request, response) => void response.end("404 page not found")));
-    expect(await failure("2", "--admin", page)).toContain(`${page} answers (200), but not as an admin port`);
+    expect(await failure("2", "--admin", page)).toContain(`${page} answers with 200, but not as an admin port`);
     server?.close();
     const json = await listening(createServer((_request, response) => void response.end('{"status":"success"}')));
-    expect(await failure("2", "--admin", json)).toContain("no explanation of a decision");
+    expect(await failure("2", "--admin", json)).toContain("not the explanation of a decision");
     server?.close();
     const cut = await listening(createTcpServer((socket) => void socket.destroy()) as unknown as Server);
     expect(await failure("2", "--admin", cut)).toContain("if it speaks TLS, write https://");

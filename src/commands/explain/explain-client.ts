@@ -4,6 +4,7 @@ import { realClock } from "../../base/clock/real.ts";
 import { readText } from "../../base/document/read.ts";
 import { messageOf, oneLine, SluiceError } from "../../base/inference/errors.ts";
 import type { Explanation } from "../../picker/decisions/explain.ts";
+import { FULL_RECORDS_HOW } from "../../picker/decisions/explain-words.ts";
 
 /** The default addresses of admin pages: of `sluice epp`, then of `sluice gateway`. */
 export const USUAL_ADMINS = ["http://127.0.0.1:9090", "http://127.0.0.1:19001"] as const;
@@ -135,7 +136,7 @@ async function ask(origin: string, path: string, tls: Tls, token: string | undef
   }
   throw new SluiceError(
     "ADMIN_FOREIGN",
-    `${origin} answers (${status}), but not as an admin port of this version of sluice does; is the address right?`,
+    `${origin} answers with ${status}, but not as an admin port of this version of sluice; check the address in --admin`,
   );
 }
 
@@ -189,7 +190,7 @@ export async function explainedDecision(access: AdminAccess, which: WhichDecisio
   if (!isExplanation(value))
     throw new SluiceError(
       "ADMIN_FOREIGN",
-      "the answer is no explanation of a decision; is it a sluice of another version?",
+      "the answer is not the explanation of a decision; use the same version of sluice as the process",
     );
   return value;
 }
@@ -210,12 +211,12 @@ export async function fullDecisions(access: AdminAccess): Promise<string> {
   const { value, text } = await askAdmin(access, "/debug/decisions?full=1");
   // Other versions answer with a list without full records.
   if (!Array.isArray(value) || value.some((record) => record?.full === undefined))
-    throw new SluiceError("ADMIN_FOREIGN", "the answer is no list of full records; is it a sluice of another version?");
+    throw new SluiceError(
+      "ADMIN_FOREIGN",
+      "the answer is not a list of full records; use the same version of sluice as the process",
+    );
   if (value.length > 0) return text;
-  throw new SluiceError(
-    "DECISION_UNKNOWN",
-    "no decision has a full record. Start the process with --full-records-every 1 and send a request; or start it with --decision-header and send a request with x-sluice-explain: 1",
-  );
+  throw new SluiceError("DECISION_UNKNOWN", `no decision has a full record. ${FULL_RECORDS_HOW}`);
 }
 
 async function askAboutDecision(
@@ -236,7 +237,7 @@ async function newest(access: AdminAccess): Promise<string> {
   const { value } = await askAdmin(access, "/debug/decisions");
   const sequence: unknown = Array.isArray(value) ? value[0]?.sequence : undefined;
   if (typeof sequence === "number") return String(sequence);
-  throw new SluiceError("DECISION_UNKNOWN", "there is no decision yet");
+  throw new SluiceError("DECISION_UNKNOWN", "the process has made no decision yet; send a request first");
 }
 
 /** Whether the value has the members that `explanationText` prints. */

@@ -60,8 +60,7 @@ A queue-scorer   B prefix-cache-scorer
    address        state  waiting  running    KV  in flight  metrics age
 1  10.0.0.1:8000     up        0       12  33 %          3        42 ms
 2  10.0.0.2:8000  blind        ?        7     ?          0      * 6.2 s
-* not to be believed: waiting, running and KV are the worst known of the
-candidates
+* stale: waiting, running and KV count as the worst known of the candidates
 
 filtered out, of 9 candidates:
   f dropped 7 candidates
@@ -83,7 +82,7 @@ profile prefill  default/p
     ]);
   });
 
-  it("tells what the client of a refused request was told, and shows no tables", () => {
+  it("shows the answer to the client of a refused request, and no tables", () => {
     const refusal = { reason: "saturated", status: 429, detail: "system saturated" } as const;
     const text = explanationText({
       ...EXPLAINED,

@@ -78,7 +78,7 @@ function loadTable(candidates: readonly ExplainedCandidate[], strong: (text: str
     ]),
   ]);
   const footnote = candidates.some(({ stale }) => stale)
-    ? wrapped("* not to be believed: waiting, running and KV are the worst known of the candidates")
+    ? wrapped("* stale: waiting, running and KV count as the worst known of the candidates")
     : [];
   return [...withPick(rows, strong), ...footnote];
 }

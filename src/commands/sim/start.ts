@@ -1,4 +1,5 @@
 import { realClock } from "../../base/clock/real.ts";
+import { hostPort } from "../../base/inference/endpoint.ts";
 import { readyLine } from "../../base/process/lifecycle.ts";
 import type { SimOptions } from "../../lab/simulator/options.ts";
 import { startInstances } from "../../lab/simulator/server.ts";
@@ -11,8 +12,8 @@ import { startInstances } from "../../lab/simulator/server.ts";
 export async function runSim(options: SimOptions, untilStdinCloses: boolean): Promise<number> {
   const servers = await startInstances(options, { clock: realClock, onCrash: () => process.exit(1) });
   for (const server of servers) {
-    const { host } = new URL(server.url);
-    process.stdout.write(`${readyLine({ name: "sim", address: host }, process.pid)}\n`);
+    const address = hostPort(options.host, server.port);
+    process.stdout.write(`${readyLine({ name: "sim", address }, process.pid)}\n`);
   }
   await new Promise<void>((resolve) => {
     process.once("SIGTERM", resolve);

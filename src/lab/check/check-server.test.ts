@@ -104,7 +104,7 @@ describe("a server that keeps its obligations", () => {
     expect(of(report, "kvUsage").result).toBe("ok");
   });
 
-  it("is asked by the names its author gives", async () => {
+  it("is checked with the metric names that the flags give", async () => {
     const page = GOOD_PAGE.replaceAll("vllm:num_requests_waiting", "acme_queue")
       .replaceAll("vllm:kv_cache_usage_perc{", 'acme_kv{kind="share",')
       .replaceAll("vllm:kv_cache_usage_perc", "acme_kv");
@@ -504,7 +504,7 @@ describe("APIs that break the protocol", () => {
 });
 
 describe("a server that cannot be checked", () => {
-  it("because nobody is there", async () => {
+  it("because no server listens there", async () => {
     const port = await deadPort();
     await expect(check(`http://127.0.0.1:${port}`)).rejects.toMatchObject({
       code: "CHECK_UNREACHABLE",
@@ -557,7 +557,7 @@ describe("a server that cannot be checked", () => {
     });
   });
 
-  it("because it wants credentials: 2, since no MUST is known to be broken", async () => {
+  it("because it asks for credentials: status 2, since no MUST is known to be broken", async () => {
     const server = await fakeServer(({ method, path, headers }, response) => {
       if (path === "/metrics" || headers.authorization === "Bearer sesame-sesame") return false;
       response.writeHead(method === "GET" ? 403 : 401).end(`{"error":{"message":"${headers.authorization}"}}`);

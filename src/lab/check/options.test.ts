@@ -60,7 +60,7 @@ describe("parseHeader", () => {
 });
 
 describe("names of metrics and engines", () => {
-  it("tells which engines there are", () => {
+  it("lists the known engines", () => {
     expect(engineNamed("sglang").queued).toBe("sglang:num_queue_reqs");
     expect(refusal(() => engineNamed("vlm"))).toContain("known are vllm, sglang");
   });

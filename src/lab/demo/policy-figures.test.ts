@@ -4,7 +4,7 @@ import { PolicyFigures } from "./policy-figures.ts";
 import { makeWorkload, PREFIX_TOKENS, PREFIXES } from "./traffic.ts";
 
 describe("PolicyFigures", () => {
-  it("tells failed from interrupted, and takes the quantiles of what had a first token", () => {
+  it("counts failed and interrupted requests apart, and takes quantiles of requests with a first token", () => {
     const half = new PolicyFigures("x");
     for (let i = 1; i <= 10; i++) half.add({ kind: "completed", ttftMs: i * 10, outputTokens: 5, detail: "" });
     half.add({ kind: "failed", ttftMs: Number.NaN, outputTokens: 0, detail: "503 gone" });

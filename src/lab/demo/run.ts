@@ -47,7 +47,7 @@ class Demo {
     const { durationMs, json, seed, servers, killAtMs } = this.#options;
     const { clock, cluster, screen, signal } = this.#stage;
     const setting = await this.#stage.start({ configText: ROUND_ROBIN });
-    const { gateway, gatewayUrl } = setting;
+    const { adminUrl, gateway, gatewayUrl } = setting;
     screen.say(
       `        curl ${gatewayUrl}/v1/chat/completions -H 'content-type: application/json' -d '{"model":"sim","messages":[{"role":"user","content":"hello"}]}'`,
     );
@@ -70,7 +70,8 @@ class Demo {
     for (const line of busyNote(this.#summaries)) screen.say(line);
     if (durationMs !== undefined || json) return;
 
-    screen.say("\nthe traffic goes on; Ctrl-C ends it");
+    screen.say(`\nwhy a request went to its server: sluice explain --admin ${adminUrl} --last`);
+    screen.say("the traffic goes on; Ctrl-C ends it");
     for (let round = 1; !signal.aborted; round++) {
       // The servers' caches are emptied for a round, so the prefix index must be empty, too.
       await gateway.useDefaultConfig();

@@ -19,7 +19,7 @@ describe("adapters in memory", () => {
     expect(residents.names).toEqual([]);
   });
 
-  it("one stays when nobody uses it, until another one needs the room", () => {
+  it("an unused adapter stays loaded until another adapter needs its slot", () => {
     const [residents, running] = [new ResidentAdapters(1), new LoraSlots(1)];
     expect(begin(residents, running, "a")).toBe(true);
     expect(begin(residents, running, "a")).toBe(false);

@@ -55,7 +55,7 @@ describe("parseSimOptions", () => {
     });
   });
 
-  it("takes its identity from the environment unless told otherwise", () => {
+  it("takes its identity from the environment if no option sets it", () => {
     const env = { POD_NAME: "p", POD_NAMESPACE: "n", PYTHONHASHSEED: "7" };
     expect(parseSimOptions({ "pod-name": "q" }, env)).toMatchObject({ podName: "q", podNamespace: "n", hashSeed: "7" });
   });

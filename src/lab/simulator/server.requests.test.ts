@@ -96,7 +96,7 @@ describe("D-68: LoRA", () => {
     expect(await running()).toBe("");
   });
 
-  it("lora_requests_info names who runs and who waits for a slot", async () => {
+  it("lora_requests_info names the adapters that run and the adapters that wait for a slot", async () => {
     const clock = new VirtualClock(5_000);
     const sim = await start({ "lora-modules": ["a=/a", "b=/b"], "prefill-overhead": 10 }, clock);
     const info = async () =>

@@ -4,7 +4,8 @@ import type { Clock, Timer } from "../../base/clock/clock.ts";
 import { type Random, SeededRandom, uuidFrom } from "../../base/clock/random.ts";
 import { realClock } from "../../base/clock/real.ts";
 import { hostPort } from "../../base/inference/endpoint.ts";
-import { messageOf, SluiceError } from "../../base/inference/errors.ts";
+import { messageOf } from "../../base/inference/errors.ts";
+import { listenFailed } from "../../base/inference/listen-address.ts";
 import { Adapters } from "./adapters.ts";
 import { SimApiError } from "./api-error.ts";
 import type { SimContext } from "./context.ts";
@@ -128,7 +129,7 @@ export async function startInstances(options: SimOptions, parts: SimulatorParts 
 function listen(server: Server, { host, port }: SimOptions): Promise<number> {
   return new Promise((resolve, reject) => {
     server.once("error", (error) => {
-      reject(new SluiceError("LISTEN_FAILED", `cannot listen on ${hostPort(host, port)}: ${messageOf(error)}`));
+      reject(listenFailed(hostPort(host, port), error));
     });
     server.listen({ host, port }, () => resolve((server.address() as AddressInfo).port));
   });

@@ -9,7 +9,7 @@ const cell = (figure: FigureKind, ...values: number[]): string => {
 };
 
 describe("spreadText", () => {
-  it("writes times in the unit of their median, so that both lines of a cell can be compared", () => {
+  it("writes times in the unit of their median: both lines of a cell have the same unit", () => {
     expect(cell("time", 133.4, 98.2, 12_300)).toBe("133 ms|98-12,300");
     expect(cell("time", 999.4)).toBe("999 ms|");
     expect(cell("time", 999.5)).toBe("1.00 s|");
@@ -33,7 +33,7 @@ describe("spreadText", () => {
     expect(cell("load", 1.041, 1.042)).toBe("1.04|");
   });
 
-  it("says - where there is no figure, and ? for the end of a range that nobody knows", () => {
+  it("prints - for a missing figure, and ? for the unknown end of a range", () => {
     expect(cell("time", Number.NaN, Number.NaN)).toBe("-|");
     expect(cell("time", 100, 200, Number.NaN)).toBe("200 ms|100-?");
     expect(cell("time", 100, Number.NaN, Number.NaN)).toBe("-|100-?");

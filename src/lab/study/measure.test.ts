@@ -45,7 +45,7 @@ describe("what is measured of requests", () => {
     expect([result.requests, result.finished, result.makespan, result.ttft.max]).toEqual([1, 1, 1, 100]);
   });
 
-  it("tells a refused request from an answered one, and gives it no times", () => {
+  it("counts a refused request apart from answered ones, without times", () => {
     const { measure, request, time } = setUp();
     request(0, 10, 20, 2, "a");
     time.now = 30;

@@ -66,6 +66,6 @@ describe("progressText", () => {
   });
 });
 
-it("tells times in seconds, then in minutes", () => {
+it("prints times in seconds, then in minutes", () => {
   expect([0, 400, 89_400, 90_000, 3_600_000].map(timeText)).toEqual(["1 s", "1 s", "89 s", "2 min", "60 min"]);
 });

@@ -3,14 +3,14 @@ import { CATALOGUE } from "./catalogue.ts";
 import { replaySettings } from "./replay-settings.ts";
 
 describe("replaySettings", () => {
-  it("tries the built-in configuration on what the files say, with one seed, when nothing is asked for", () => {
+  it("replays the files with the built-in configuration and one seed by default", () => {
     expect(replaySettings({}, CATALOGUE)).toEqual({
       source: { configFile: undefined, profile: undefined, allowExperimental: false },
       options: { seeds: [1] },
     });
   });
 
-  it("hands on what was asked for", () => {
+  it("passes each flag on", () => {
     const flags = {
       ...{ configFile: ["new.yaml"], recordedWith: "old.yaml", allowExperimentalPlugins: true, field: ["model=m"] },
       ...{ servers: "4", engine: "llama-3-8b-h100", policy: ["random,default", "random"], seeds: "2", seed: "7" },

@@ -104,7 +104,7 @@ describe("servers of different speed", () => {
 describe("what a run counts", () => {
   const workload = makeWorkload({ seed: 3, durationMs: 3000, ratePerSecond: 60 });
 
-  it("tells a rule's refused requests from finished ones", () => {
+  it("counts requests that a rule refused apart from finished ones", () => {
     const config = () => ({ ...MODEL_SERVER, maxNumSeqs: 1, maxWaitingQueueLength: 2 });
     const rule = () => 0;
     const result = run(workload, 3, undefined, { config, decides: { rule } });
@@ -114,7 +114,7 @@ describe("what a run counts", () => {
     expect(result.maxToMeanLoad).toBeCloseTo(3, 6);
   });
 
-  it("keeps a sample of the loads per second where it is asked to", () => {
+  it("keeps one sample of the loads per second if the options ask for it", () => {
     const { samples } = run(workload, 3, undefined, { samples: true });
     expect(samples.length).toBeGreaterThanOrEqual(3);
     expect(samples.map(({ at }) => Math.floor(at))).toEqual(samples.map((_, i) => i));
@@ -146,7 +146,7 @@ schedulingProfiles:
     return run(makeWorkload({ seed: 3, durationMs: 1000, ratePerSecond: 20 }), 2, undefined, { decides: { config } });
   }
 
-  it("is not how long an answer gets: nobody knows that before", () => {
+  it("ignores the length of the answer, which no router knows beforehand", () => {
     const seen = new Set<number>();
     const describe = "Looks at the limits of requests.";
     const result = runWith({

@@ -50,7 +50,7 @@ function refusal(workloads: readonly string[], flags: SimulateFlags = {}): strin
 const policiesOf = (flags: SimulateFlags): string[] => settings([], flags).policies.map(({ name }) => name);
 
 describe("simulateSettings", () => {
-  it("compares five policies on b2b-saas with three seeds when nothing is asked for", () => {
+  it("compares five policies on b2b-saas with three seeds by default", () => {
     const { workloads, policies, seeds, samples } = settings();
     expect(workloads).toEqual([
       {
@@ -88,7 +88,7 @@ describe("simulateSettings", () => {
     expect(plan.seeds).toEqual([7, 8]);
   });
 
-  it("gives prompts as many bytes per token as it is told", () => {
+  it("gives prompts the bytes per token of the flag", () => {
     expect(settings(["stale"], { bytesPerToken: "5.5" }).workloads[0]).toMatchObject({ bytesPerToken: 5.5 });
     expect(settings(["stale"]).workloads[0]).not.toHaveProperty("bytesPerToken");
     for (const text of ["0.9", "16.1", "x", "", "1e1", "-4"])
@@ -111,7 +111,7 @@ describe("simulateSettings", () => {
     expect(planSize(plan({ ...short, cold: true })).requests).toBe(8 + 8);
   });
 
-  it("takes four rates of a ladder from end to end, unless all are asked for", () => {
+  it("takes four rates of a ladder, both ends included, unless --rate all asks for every rate", () => {
     const ladder = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
     const catalogue = { ...CATALOGUE, workloads: [workload("long", { rates: ladder })] };
     const rates = (flags: SimulateFlags): readonly number[] =>
@@ -214,7 +214,7 @@ describe("simulateSettings", () => {
     ],
     [
       ...(["more than a study bears", [], { rate: ["10000"], duration: "1h" }] as const),
-      "FLAG_VALUE: this study has about 540,000,000 requests, and one study may have 10,000,000; give fewer of --rate, --seeds and --policy, or a shorter --duration",
+      "FLAG_VALUE: this study has about 540,000,000 requests; the limit is 10,000,000. Lower --rate, --seeds or --duration, or give fewer --policy flags",
     ],
   ])("says what is wrong with %s", (_, workloads, flags, told) => {
     expect(refusal(workloads, flags)).toContain(told);

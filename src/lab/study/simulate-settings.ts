@@ -131,8 +131,8 @@ export function planSize({ workloads, policies, seeds }: StudyPlan): PlanSize {
   if (requests > MAX_REQUESTS)
     throw new SluiceError(
       "FLAG_VALUE",
-      `this study has about ${grouped(requests)} requests, and one study may have ${grouped(MAX_REQUESTS)}; ` +
-        "give fewer of --rate, --seeds and --policy, or a shorter --duration",
+      `this study has about ${grouped(requests)} requests; the limit is ${grouped(MAX_REQUESTS)}. ` +
+        "Lower --rate, --seeds or --duration, or give fewer --policy flags",
     );
   return { runs: expected.length * times, requests };
 }

@@ -27,7 +27,7 @@ function block(told: string, start: string): string[] {
 }
 
 describe("studyText", () => {
-  it("tells a newcomer what was played, who was best, and what the words mean", () => {
+  it("says what was simulated, which policy was best, and what the words mean", () => {
     const speed = { requestsPerSecond: 12_340, bareRequestsPerSecond: 24_000 };
     expect(studyText(studyOf(runs(), { speed }), { planned: 18 })).toBe(`\
 b2b-saas: 150 customers with a system prompt each
@@ -65,7 +65,7 @@ Simulated 12,340 requests/s; the same arrivals and engines without a scheduler 2
 `);
   });
 
-  it("tells what came before as a warm-up", () => {
+  it("names the requests before the measurement as a warm-up", () => {
     const workloads = [workloadOf({ warmUp: { rate: 2.5, durationMs: 50_000 } })];
     const told = studyText(studyOf(runs(), { workloads }), { planned: 18 });
     expect(told.replace(/\n/g, " ")).toContain(
@@ -123,7 +123,7 @@ Simulated 12,340 requests/s; the same arrivals and engines without a scheduler 2
     expect(range).toMatch(/ 10-20 /);
   });
 
-  it("tells policies apart where their ranges do not meet, and with one seed where they are more than 5 % apart", () => {
+  it("calls policies different if their ranges do not overlap, and with one seed if they differ by more than 5 %", () => {
     const three = (policy: string, p90s: readonly number[]) => p90s.map((p90, i) => runOf(policy, 60, i + 1, p90));
     const verdict = (given: readonly RunResult[]) => block(text(given), "Shortest").join(" ");
     const apart = verdict([...three("a", [100, 110, 120]), ...three("b", [90, 95, 99]), ...three("c", [92, 94, 98])]);
@@ -202,7 +202,7 @@ Simulated 12,340 requests/s; the same arrivals and engines without a scheduler 2
     expect(told).not.toContain("\u001b");
   });
 
-  it("tells of stale metrics in the units in which they were set", () => {
+  it("states the age of stale metrics in the units of the flag", () => {
     const study = studyOf(runs(), {
       workloads: [workloadOf({ scrapeIntervalMs: 1500, metricsLagMs: 0.5, servers: 1 })],
     });

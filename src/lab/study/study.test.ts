@@ -69,7 +69,7 @@ describe("a study", () => {
     for (const { requests, finished } of study.runs) expect(finished).toBe(requests);
   });
 
-  it("tells how far it is, from nothing to all, in numbers", async () => {
+  it("reports its progress in numbers, from none to all", async () => {
     const told: StudyProgress[] = [];
     const plan = planOf({ policy: ["round-robin", "default"], rate: ["4", "12"] });
     await runStudy(plan, { onProgress: (progress) => told.push(progress) });

@@ -24,7 +24,7 @@ describe("where metrics come from (scheduling 4.2, 4.3)", () => {
     expect(sources(listed.replace("dataLayer", "data"))).toEqual(sources(listed));
   });
 
-  it("is the configured plugin of that name though nobody lists it", () => {
+  it("is the configured plugin of that name although no list names it", () => {
     const text = "plugins: [{type: metrics-data-source, parameters: {path: /m}}, {type: core-metrics-extractor}]\n";
     expect(sources(text)).toEqual([["metrics-data-source", { path: "/m" }, USUAL[0]![2]]]);
     expect(load(HEAD + text).warnings).toEqual([]);
@@ -37,7 +37,7 @@ describe("where metrics come from (scheduling 4.2, 4.3)", () => {
     expect(sources("plugins: [{type: queue-scorer, name: metrics-data-source}]\n")).toEqual(USUAL);
   });
 
-  it("S-65: is nowhere with injectDefaults: false and no source, which is told", () => {
+  it("S-65: is absent with injectDefaults: false and no source, with a warning", () => {
     expect(sources("dataLayer: {injectDefaults: false}\n")).toEqual([]);
     expect(load(`${HEAD}dataLayer:\n  injectDefaults: false\n`).warnings).toEqual([
       "c.yaml:4:3: without a source no metrics are collected: all endpoints look alike, and saturated to utilization-detector; list sources, or remove this",
@@ -47,7 +47,7 @@ describe("where metrics come from (scheduling 4.2, 4.3)", () => {
     expect(load(HEAD + listed).warnings).toEqual([]);
   });
 
-  it("tells of a source that nobody reads", () => {
+  it("warns of a source that no extractor reads", () => {
     const text = `${TWO}dataLayer: {sources: [{pluginRef: stats}]}\n`;
     expect(sources(text)).toEqual([["stats", { path: "/stats" }, []]]);
     expect(load(HEAD + text).warnings[0]).toBe(

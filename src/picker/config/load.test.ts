@@ -61,7 +61,7 @@ schedulingProfiles:
     expect(config.warnings).toEqual([]);
   });
 
-  it("reads JSON and the older group, whose deprecation it tells (S-60)", () => {
+  it("reads JSON and the older group, with a warning of its deprecation (S-60)", () => {
     const config = load(
       '{"apiVersion": "inference.networking.x-k8s.io/v1alpha1",\n "kind": "EndpointPickerConfig", "plugins": [{"type": "queue-scorer"}]}',
     );
@@ -196,7 +196,7 @@ requestHandler:
     ]);
   });
 
-  it("takes the one parser of v1.5 and tells where it belongs now (E-112)", () => {
+  it("takes the one parser of v1.5 and says where it belongs now (E-112)", () => {
     const config = load(`${HEAD}plugins: [{type: passthrough-parser}]\nparser: {pluginRef: passthrough-parser}`);
     expect(config.parsers.map(({ name }) => name)).toEqual(["passthrough-parser"]);
     expect(config.warnings).toEqual(["c.yaml:4:1: parser is deprecated; move it to requestHandler.parsers"]);
@@ -274,7 +274,7 @@ requestHandler: {parsers: [{pluginRef: openai-parser}]}
     ]);
   });
 
-  it("tells which configured plugins have no effect", () => {
+  it("names the configured plugins that have no effect", () => {
     const config = load(
       `${HEAD}plugins:\n- type: queue-scorer\n- {type: file-discovery, parameters: {path: x}}\n- type: active-request-scorer\nschedulingProfiles: [{name: p, plugins: [{pluginRef: queue-scorer}]}]`,
     );

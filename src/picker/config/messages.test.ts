@@ -6,7 +6,7 @@ import { HEAD, load, messageFor } from "../../../test/support/config/fakes.cases
 
 const ONE = "invalid EndpointPickerConfig: ";
 
-describe("what the author of a configuration is told (scheduling 4.4)", () => {
+describe("the messages for the author of a configuration (scheduling 4.4)", () => {
   it.each([
     ["S-60: undecodable", `${HEAD}plugins: [{type: queue-scorer}\n`, "c.yaml:3:10: `[` opened at line 3 is not closed"],
     [

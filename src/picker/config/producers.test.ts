@@ -46,7 +46,7 @@ describe("several instances of a producer (scheduling 3.4)", () => {
     ]);
   });
 
-  it("are told when nobody reads them though somebody could", () => {
+  it("cause a warning when no plugin reads them although one could", () => {
     const text = `${HEAD}plugins:
 - type: prefix-cache-scorer
 - {name: a, type: approx-prefix-cache-producer}

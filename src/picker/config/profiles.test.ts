@@ -54,7 +54,7 @@ ${TWO}`),
     expect(named.handler.name).toBe("mine");
   });
 
-  it("tells of parameters that name a profile which does not exist", () => {
+  it("reports parameters that name a missing profile", () => {
     const handler = "{name: h, type: header-profile-handler, parameters: {defaultProfile: chatt}}";
     expect(load(HEAD + PLUGINS.replace(/- \{name: by-class.*/, `- ${handler}`) + TWO).warnings).toContain(
       "c.yaml:4:56: plugin h names the profile chatt, which does not exist; did you mean `chat`?",

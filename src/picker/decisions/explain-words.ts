@@ -1,4 +1,5 @@
 /** Words and figures of explanations: as precise as needed, never `NaN`. */
+import { counted, grouped } from "../../base/document/words.ts";
 
 /** Returns points with `digits` decimals; `?` where there is no number. */
 export function points(value: number, digits = 2): string {
@@ -29,4 +30,27 @@ export function span(ms: number): string {
   if (ms < 999.5) return `${Math.round(ms)} ms`;
   if (ms < 119_950) return `${(ms / 1000).toFixed(1)} s`;
   return `${Math.round(ms / 60_000)} min`;
+}
+
+/** How an operator gets a full record, for messages about a missing one. */
+export const FULL_RECORDS_HOW =
+  "Start the process with --full-records-every 1 and send the request again; or start it with --decision-header and send the request with x-sluice-explain: 1";
+
+/** The decisions whose records a process keeps. */
+export interface KeptDecisions {
+  readonly count: number;
+  /** The most records that it keeps. */
+  readonly most: number;
+  /** Time of the oldest, ISO 8601; undefined without any. */
+  readonly oldest: string | undefined;
+}
+
+/** Why there is no decision with this id, and how to find ids. */
+export function unknownDecision(id: string, { count, most, oldest }: KeptDecisions): string {
+  const kept = count === 0 ? "has made none yet" : `has ${counted(count, "decision")}, the oldest of ${oldest}`;
+  return [
+    `no decision ${id}: the process ${kept}. It keeps the newest ${grouped(most)} at most, and none of a request that it could not read`,
+    "Give the x-request-id of the request, its first eight characters, or the number of the decision",
+    "sluice explain --last shows the newest decision, and /debug/decisions of the admin port lists the newest 100",
+  ].join(". ");
 }

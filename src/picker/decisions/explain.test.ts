@@ -83,7 +83,16 @@ describe("explanation of a decision", () => {
     ]);
   });
 
-  it("says who answered where it was not the first, and where nobody did", () => {
+  it("names the plugins that failed in the sentence, and where their errors are in the notes", () => {
+    const pair = [candidate("a", [1, 1], W), candidate("b", [0, 0], W)];
+    const one = explain(recordOf(pair, { failed: ["kv-scorer"] }));
+    expect(one.sentence).toMatch(/^Request r-1 went to .* \(kv-scorer failed and did not count\)\.$/);
+    expect(one.notes).toContain("kv-scorer failed in this decision and did not count. The log has the error.");
+    expect(explain(recordOf(pair, { failed: ["x", "y"] })).reason).toMatch(/ \(x and y failed and did not count\)\.$/);
+    expect(explain(recordOf(pair)).sentence).not.toContain("failed");
+  });
+
+  it("names the endpoint that answered if it is not the first, and says where the errors are if none answered", () => {
     const sentence = (served: DecisionRecord["served"], more: Partial<DecisionRecord> = {}): string =>
       explain(recordOf([candidate("a", [1, 1], W), candidate("b", [0, 0], W)], { served, ...more })).sentence;
     expect(sentence({ id: "default/b", hostPort: "10.0.0.1:8098" })).toMatch(
@@ -91,6 +100,9 @@ describe("explanation of a decision", () => {
     );
     expect(sentence("nobody", { others: [{ profile: "prefill", id: "default/p" }] })).toMatch(
       /^Request r-1 went to default\/a \(10\.0\.0\.1:8097\) for default and to default\/p for prefill, and no endpoint answered: /,
+    );
+    expect(explain(recordOf([candidate("a", [1, 1], W)], { served: "nobody" })).notes).toContain(
+      "No endpoint answered. /debug/endpoints has the cause for each endpoint.",
     );
   });
 

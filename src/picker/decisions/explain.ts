@@ -1,4 +1,4 @@
-import { counted } from "../../base/document/words.ts";
+import { counted, listed } from "../../base/document/words.ts";
 import type { DecisionRecord, RecordedCandidate, RecordedWait } from "../../base/inference/decision-record.ts";
 import { OUTCOMES, type OutcomeReason } from "../../base/inference/outcomes.ts";
 import { leftOf, outcomeOf, reasonOf } from "./explain-reason.ts";
@@ -103,7 +103,7 @@ export interface Explanation {
 /** Explains from the record why a request went to its endpoint, or why it was refused. */
 export function explain(record: DecisionRecord): Explanation {
   const { refusal, top } = record;
-  const reason = reasonOf(record);
+  const reason = withFailures(reasonOf(record), record.failed);
   return {
     sequence: record.sequence,
     requestId: record.requestId,
@@ -129,6 +129,12 @@ export function explain(record: DecisionRecord): Explanation {
   };
 }
 
+/** The reason, with the plugins that the decision had to do without: a missing scorer may be what decided. */
+function withFailures(reason: string, failed: DecisionRecord["failed"]): string {
+  if (failed.length === 0) return reason;
+  return `${reason.replace(/\.$/, "")} (${listed(failed)} failed and did not count).`;
+}
+
 function filterText({ name, dropped, ids }: DecisionRecord["filters"][number]): string {
   const what = `${name} dropped ${counted(dropped, "candidate")}`;
   if (ids.length === 0) return what;
@@ -149,9 +155,10 @@ function waitText({ band, fairnessId, behind, waitedMs, saturation, ceiling }: R
 
 function notesFor(record: DecisionRecord, top: readonly RecordedCandidate[]): string[] {
   const notes = record.failed.map(
-    (name) => `${name} failed in this decision and was left out of it: the log has the error.`,
+    (name) => `${name} failed in this decision and did not count. The log has the error.`,
   );
   if (record.queued !== undefined) notes.unshift(waitText(record.queued));
+  if (record.served === "nobody") notes.push("No endpoint answered. /debug/endpoints has the cause for each endpoint.");
   if (record.excludedDown > 0) notes.push(`${record.excludedDown} more left out beforehand because down.`);
   const behind = leftOf(record) - top.length;
   if (record.refusal === undefined && behind > 0) notes.push(`${counted(behind, "more candidate")} came behind these.`);

@@ -184,7 +184,7 @@ describe("block hashes", () => {
     expect(hashesOf(requestOf([text(tokens * 4 * 2 - 1)]), tokens)[1]).not.toBe(blocks[1]);
   });
 
-  it("differs between processes, so that nobody can prepare texts whose hashes meet", () => {
+  it("differs between processes, so that no client can prepare texts whose hashes collide", () => {
     const out = new BlockHashes();
     new BlockHasher(1, 3).hash(requestOf([text(300)]), 64, 10, out);
     expect(`${out.low[0]}:${out.high[0]}`).not.toBe(hashesOf(requestOf([text(300)]))[0]);

@@ -24,7 +24,7 @@ describe("candidate columns", () => {
     expect(head(columns.kvUsage, 4)).toEqual([0.2, 0.2, 0.2, 0.2]);
   });
 
-  it("holds NaN throughout where nobody's value is known", () => {
+  it("holds NaN for all candidates if no value is known", () => {
     const columns = new CandidateColumns(0, 0);
     columns.fill([unscraped(0), endpointOf(1, { metrics: { kvUsage: Number.NaN } })], 0);
     expect(head(columns.kvUsage, 2)).toEqual([Number.NaN, Number.NaN]);
@@ -87,7 +87,7 @@ describe("candidate columns", () => {
     expect([base.count, base.column(key)[39]]).toEqual([40, 78]);
   });
 
-  it("refuses what a plugin does not declare, and tells it from what no producer writes", () => {
+  it("refuses a key that a plugin does not declare, with another message than for a key that no producer writes", () => {
     const [mine, other] = [columnKey("mine"), columnKey("other")];
     const [said, unsaid] = [attributeKey<string>("said"), attributeKey<string>("unsaid")];
     const columns = new CandidateColumns(0, 0);

@@ -80,7 +80,7 @@ describe("endpoints that are down", () => {
     expect(ask([idle], [])).toMatchObject({ endpoints: [{ slot: 1 }] });
   });
 
-  it("do not help where nobody has the role, and the refusal is told once", () => {
+  it("do not help where no endpoint has the role, and the refusal is recorded once", () => {
     const { ask, decided, scheduler } = setUp(decoders, queueScorer);
     const outcome = ask([role(0, "prefill")], [role(1, "prefill", true)]) as Rejection;
     expect([outcome.reason, outcome.status]).toEqual(["no_target", 429]);

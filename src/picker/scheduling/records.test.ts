@@ -100,7 +100,7 @@ describe("decision records", () => {
     expect(records.latest(99, 3).map(({ requestId }) => requestId)).toEqual(["e", "d"]);
   });
 
-  it("tells subscribers of each record until they leave or fail, and refuses the 65th", () => {
+  it("calls subscribers with each record until they unsubscribe or throw, and refuses the 65th", () => {
     const records = new DecisionRecords();
     const scheduler = schedulerWith(records);
     const seen: string[] = [];

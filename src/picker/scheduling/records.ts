@@ -48,6 +48,11 @@ export class DecisionRecords {
     return this.#next;
   }
 
+  /** The most records kept. */
+  get capacity(): number {
+    return this.#capacity;
+  }
+
   /** The number of records. */
   get size(): number {
     return this.#next - this.#oldest;
@@ -61,6 +66,11 @@ export class DecisionRecords {
   /** The record added last; undefined before the first. */
   get newest(): DecisionRecord | undefined {
     return this.#ring[(this.#next - 1) % this.#capacity];
+  }
+
+  /** The oldest record kept; undefined before the first. */
+  get oldest(): DecisionRecord | undefined {
+    return this.#ring[this.#oldest % this.#capacity];
   }
 
   /** Keeps a record, which must have the number `nextSequence`, and calls the subscribers. */

@@ -72,7 +72,7 @@ describe("screeners (scheduling 3.2)", () => {
     ]);
   });
 
-  it("that leave nobody make it 503 rejected-no-endpoints, with a record that names them", () => {
+  it("that leave no endpoint cause a 503 rejected-no-endpoints, with a record that names the screeners", () => {
     const scheduler = schedulerOf(planWith(dropping("a", 0, 1), dropping("b", 2, 3)));
     const outcome = scheduler.schedule(requestOf("p"), pool, 0) as Rejection;
     expect([outcome.status, outcome.droppedHeader?.[1]]).toEqual([503, "rejected-no-endpoints"]);

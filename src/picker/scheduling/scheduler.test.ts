@@ -163,7 +163,7 @@ describe("profile run", () => {
     expect([record.candidates, record.excludedDown]).toEqual([4, 2]);
   });
 
-  it("S-41: answers 429 when a filter leaves nobody", () => {
+  it("S-41: answers 429 when a filter leaves no candidate", () => {
     const none = defineFilter({ type: "none", describe: "", create: () => ({ filter: ({ keep }) => keep.fill(0) }) });
     const outcome = schedulerOf(planWith(none, queueScorer)).schedule(requestOf("p"), pool, 0) as Rejection;
     expect([outcome.reason, outcome.status, outcome.droppedHeader?.[1]]).toEqual([
@@ -312,7 +312,7 @@ describe("plugins that fail", () => {
   });
 });
 
-describe("what a scheduler tells", () => {
+describe("the reports of a scheduler", () => {
   it("every decision, the plugin calls of one in sixteen, and the prefix match of the chosen endpoint", () => {
     const told = { decided: [] as string[], called: [] as string[], matches: [] as unknown[] };
     const scheduler = defaults({

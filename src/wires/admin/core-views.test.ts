@@ -1,8 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { recordedRun } from "../../../test/support/study/replay/recorded.cases.ts";
+import { SeededRandom } from "../../base/clock/random.ts";
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import type { InferenceCore } from "../../picker/core/inference-core.ts";
 import { DecisionRecords } from "../../picker/scheduling/records.ts";
+import { EndpointRegistry } from "../../pool/endpoints/registry.ts";
+import { EndpointsView, type PoolView } from "../../pool/endpoints/view.ts";
 import { pluginStates, viewsOf } from "./core-views.ts";
 
 /** Views of a process whose ring holds `records`, oldest first. */
@@ -27,7 +30,7 @@ describe("a decision that is asked for", () => {
   const views = viewsOf(core, "pool", () => true);
   const found = (id: string) => (views.decision(id) as { requestId?: string } | undefined)?.requestId;
 
-  it("is found by its number, its id, or eight characters of that which no other begins with", () => {
+  it("is found by its number, its ID, or the first eight characters of its ID if no other ID begins with them", () => {
     expect(found("2")).toBe(ids[1]);
     expect(found("0aa11bb2-first")).toBe(ids[0]);
     expect(found("12345678")).toBe(ids[2]);
@@ -35,11 +38,37 @@ describe("a decision that is asked for", () => {
     expect(found("short")).toBe("short");
   });
 
-  it("is none where several begin so, or too little is given", () => {
+  it("is not found when several IDs begin with the characters, or with fewer than eight", () => {
     expect(found("0aa11bb2")).toBeUndefined();
     expect(views.requestIds("0aa11bb2")).toEqual([ids[1], ids[0]]);
     expect([found("1234567"), views.requestIds("1234567")]).toEqual([undefined, []]);
     expect(views.requestIds("ffffffff")).toEqual([]);
+  });
+});
+
+describe("the endpoints of a pool", () => {
+  it("are listed in order of their IDs, at most 1,000, with the total and the limit of the pool (api-resources 6A.6)", () => {
+    const clock = new VirtualClock();
+    const registry = new EndpointRegistry({ clock, random: new SeededRandom(1), maxEndpoints: 2000 });
+    const names = Array.from({ length: 1001 }, (_, i) => `pod-${1000 + i}`);
+    for (const name of names.toReversed())
+      registry.upsert({ namespace: "default", name, address: name, port: 8000, rank: 0, labels: {} });
+    const core = { clock, records: new DecisionRecords(), endpointsView: new EndpointsView(registry, clock) };
+    const shown = viewsOf(core as unknown as InferenceCore, "pool", () => true).endpoints() as PoolView;
+    expect(shown.endpoints.map(({ id }) => id)).toEqual(names.slice(0, 1000).map((name) => `default/${name}`));
+    expect(shown).toMatchObject({ totalEndpoints: 1001, maxEndpoints: 2000, states: { up: 1001 } });
+  });
+});
+
+describe("the decisions that are kept", () => {
+  it("are counted, with their limit and the time of the oldest", () => {
+    const records = new DecisionRecords(3);
+    const core = { clock: new VirtualClock(), records } as unknown as InferenceCore;
+    const { keptDecisions } = viewsOf(core, "pool", () => true);
+    expect(keptDecisions()).toEqual({ count: 0, most: 3, oldest: undefined });
+    const made = recordedRun({ decisions: 5 });
+    for (const record of made) records.add(record as never);
+    expect(keptDecisions()).toEqual({ count: 3, most: 3, oldest: new Date(made[2]!.at).toISOString() });
   });
 });
 
@@ -98,13 +127,17 @@ describe("states of plugins", () => {
         ...{ name: "prefixes", type: "prefixes-type" },
         state: { pods: [{ pod: "default/a", blocks: 3 }], totalPods: 1, maxPods: 100 },
       },
-      quiet: { name: "quiet", type: "quiet-type", message: "tells nothing of its state" },
-      empty: { name: "empty", type: "empty-type", message: "has no state at present" },
-      broken: { name: "broken", type: "broken-type", message: "cannot tell its state: the index is gone" },
+      quiet: { name: "quiet", type: "quiet-type", message: "the plugin reports no state" },
+      empty: { name: "empty", type: "empty-type", message: "the plugin has no state at present" },
+      broken: {
+        name: "broken",
+        type: "broken-type",
+        message: "the plugin failed to report its state: the index is gone",
+      },
       cyclic: {
         name: "cyclic",
         type: "cyclic-type",
-        message: expect.stringMatching(/^cannot tell its state: .*circular/),
+        message: expect.stringMatching(/^the plugin failed to report its state: .*circular/),
       },
     });
   });
@@ -119,6 +152,6 @@ describe("states of plugins", () => {
     const sized = (length: number) => made(`p${length}`, () => "x".repeat(length - 2));
     const states = pluginStates([sized(1024 * 1024), sized(1024 * 1024 + 1)]);
     expect(states["p1048576"]?.state).toHaveLength(1024 * 1024 - 2);
-    expect(states["p1048577"]?.message).toBe("its state is too long to be shown: 1048577 characters");
+    expect(states["p1048577"]?.message).toBe("the state is too long to show: 1048577 characters, at most 1048576");
   });
 });

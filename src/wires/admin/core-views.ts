@@ -51,6 +51,14 @@ export function viewsOf(
       return record === undefined ? undefined : explain(record);
     },
     requestIds,
+    keptDecisions() {
+      const { size, capacity, oldest } = records;
+      return {
+        count: size,
+        most: capacity,
+        oldest: oldest === undefined ? undefined : new Date(oldest.at).toISOString(),
+      };
+    },
     fullDecision(id) {
       const record = find(id);
       if (record === undefined) return undefined;
@@ -130,18 +138,19 @@ const MAX_STATE = 1024 * 1024;
 export function pluginStates(plugins: Iterable<PluginState>): Readonly<Record<string, ShownState>> {
   const shown = new Map<string, ShownState>();
   for (const { name, type, state } of plugins)
-    if (shown.get(name)?.state === undefined) shown.set(name, { name, type, ...told(state) });
+    if (shown.get(name)?.state === undefined) shown.set(name, { name, type, ...stateOf(state) });
   return Object.fromEntries(shown);
 }
 
-function told(state: PluginState["state"]): Pick<ShownState, "state" | "message"> {
-  if (state === undefined) return { message: "tells nothing of its state" };
+function stateOf(state: PluginState["state"]): Pick<ShownState, "state" | "message"> {
+  if (state === undefined) return { message: "the plugin reports no state" };
   try {
     const json = JSON.stringify(state());
-    if (json === undefined) return { message: "has no state at present" };
-    if (json.length > MAX_STATE) return { message: `its state is too long to be shown: ${json.length} characters` };
+    if (json === undefined) return { message: "the plugin has no state at present" };
+    if (json.length > MAX_STATE)
+      return { message: `the state is too long to show: ${json.length} characters, at most ${MAX_STATE}` };
     return { state: JSON.parse(json) };
   } catch (error) {
-    return { message: `cannot tell its state: ${messageOf(error)}` };
+    return { message: `the plugin failed to report its state: ${messageOf(error)}` };
   }
 }

@@ -3,7 +3,8 @@ import { createServer as createHttpsServer } from "node:https";
 import type { SecureContextOptions } from "node:tls";
 import { serve } from "@hono/node-server";
 import type { Hono } from "hono";
-import { SluiceError } from "../../base/inference/errors.ts";
+import { hostPort } from "../../base/inference/endpoint.ts";
+import { listenFailed } from "../../base/inference/listen-address.ts";
 
 /** The TLS settings of the admin port; certificates and keys are PEM texts. */
 export interface AdminTls {
@@ -43,11 +44,7 @@ export function listen(app: Hono, { host, port, tls }: ListenOptions, what: stri
       },
       () => resolve(server),
     ) as Server;
-    server.on("error", (cause: Error) =>
-      reject(
-        new SluiceError("LISTEN_FAILED", `cannot listen on ${host}:${port} for ${what}: ${cause.message}`, { cause }),
-      ),
-    );
+    server.on("error", (cause: Error) => reject(listenFailed(`${hostPort(host, port)} for ${what}`, cause)));
   });
 }
 

@@ -14,6 +14,7 @@ const VIEWS: AdminViews = {
   endpoints: () => ({ endpoints: [{ id: "default/a" }] }),
   decisions: (count) => [{ sequence: 2, asked: count }],
   decision: (id) => (id === "2" || id === "r/two" ? { sequence: 2 } : undefined),
+  keptDecisions: () => ({ count: 2, most: 4096, oldest: "2026-01-01T00:00:00.000Z" }),
   requestIds: (start) => (start === "0aa11bb2" ? ["0aa11bb2-one", "0aa11bb2-two"] : ["0aa11bb2-one"]),
   fullDecision: (id) => (id === "2" ? '{"full":{"now":1}}' : id === "1" ? null : undefined),
   fullDecisions: (since) => [1, 2].filter((sequence) => sequence > since).map((sequence) => `{"sequence":${sequence}}`),
@@ -201,7 +202,7 @@ describe("the admin port", () => {
     expect((await ask(`${url}/healthz`)).status).toBe(200);
   });
 
-  it("finds a decision by number or by request id, or says what it looked for", async () => {
+  it("finds a decision by number or by request id, or says which decisions it keeps and how to find an id", async () => {
     const url = await start(loopbackOnly(false));
     for (const id of ["2", "r%2Ftwo"]) {
       const found = await ask(`${url}/debug/decisions/${id}`);
@@ -209,10 +210,12 @@ describe("the admin port", () => {
     }
     const missing = await ask(`${url}/debug/decisions/99`);
     expect(missing.status).toBe(404);
-    expect(JSON.parse(missing.text).error).toMatch(/no decision 99.*record number.*x-request-id/);
+    expect(JSON.parse(missing.text).error).toBe(
+      "no decision 99: the process has 2 decisions, the oldest of 2026-01-01T00:00:00.000Z. It keeps the newest 4,096 at most, and none of a request that it could not read. Give the x-request-id of the request, its first eight characters, or the number of the decision. sluice explain --last shows the newest decision, and /debug/decisions of the admin port lists the newest 100",
+    );
   });
 
-  it("gives what a decision depended on as it is kept, or says how to have that", async () => {
+  it("returns the full record of a decision, or says how to get one", async () => {
     const url = await start(loopbackOnly(false));
     const found = await ask(`${url}/debug/decisions/2?full=1`);
     expect([found.status, found.headers["content-type"], found.text]).toEqual([

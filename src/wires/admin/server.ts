@@ -3,6 +3,7 @@ import { Server as HttpsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import type { Hono } from "hono";
 import type { Clock } from "../../base/clock/clock.ts";
+import { FULL_RECORDS_HOW, unknownDecision } from "../../picker/decisions/explain-words.ts";
 import { type Authorize, guardedApp } from "./access.ts";
 import { EventStream } from "./event-stream.ts";
 import { type ListenOptions, listen, shut, tlsSettings } from "./listen.ts";
@@ -33,8 +34,7 @@ const PATHS =
 const NO_QUEUES =
   "flow control is off, so no request waits in a queue. The feature gate flowControl of the configuration turns it on.";
 
-const NO_FULL_RECORD =
-  "this decision has no full record. Start the process with --full-records-every 1 and send the request again; or start it with --decision-header and send the request with x-sluice-explain: 1";
+const NO_FULL_RECORD = `this decision has no full record. ${FULL_RECORDS_HOW}`;
 
 /**
  * Serves `/metrics`, `/debug/...`, health and the page.
@@ -50,7 +50,7 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
   app.use("/debug/*", (context, next) => {
     const { method } = context.req;
     if (method === "GET" || method === "HEAD") return next();
-    const answer = context.text(`${method} is not for ${context.req.path}: what is here can only be read\n`, 405);
+    const answer = context.text(`${context.req.path} answers GET and HEAD, not ${method}\n`, 405);
     answer.headers.set("allow", "GET, HEAD");
     return Promise.resolve(answer);
   });
@@ -82,8 +82,8 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
     const alike = views.requestIds(id);
     const error =
       alike.length > 1
-        ? `several request ids begin with ${id}; give more of one: ${alike.join(", ")}`
-        : `no decision ${id}: neither a record number nor an x-request-id among those kept, nor the first eight characters of one`;
+        ? `several request ids begin with ${id}; give more characters of one of them: ${alike.join(", ")}`
+        : unknownDecision(id, views.keptDecisions());
     return context.json({ error }, 404);
   });
   if (options.profiler !== undefined) profileRoutes(app, options.profiler);

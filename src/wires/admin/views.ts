@@ -1,4 +1,5 @@
 import type { ExpositionFormat } from "../../base/telemetry/exposition.ts";
+import type { KeptDecisions } from "../../picker/decisions/explain-words.ts";
 
 /** The read-only views that the admin pages show; `core-views.ts` joins them from the rooms that own the data. */
 export interface AdminViews {
@@ -14,6 +15,7 @@ export interface AdminViews {
    * start.
    */
   decision(id: string): object | undefined;
+  keptDecisions(): KeptDecisions;
   /** The request ids that begin with `start`, newest first; none when `start` is too short to name one. */
   requestIds(start: string): readonly string[];
   /** All inputs of that decision, as JSON; null when its full record is not kept, undefined when the decision is unknown. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { TestCore } from "../../../test/support/core.ts";
-import { fromStruct, type Plain } from "../../../test/support/extproc-client.ts";
+import { fromStruct, type Plain, root } from "../../../test/support/extproc-client.ts";
 import {
   bodyOf,
   chatBody,
@@ -12,6 +12,7 @@ import {
 } from "../../../test/support/session-harness.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { Decision } from "../../picker/exchange/wire.ts";
+import { BODY_MODE } from "./messages.ts";
 
 const NONE = 0;
 const STREAMED = 1;
@@ -403,18 +404,21 @@ describe("modes", () => {
     ["request", 5, DUPLEX, "GRPC", "supported"],
     ["request", 77, DUPLEX, "77", "supported"],
     ["response", DUPLEX, 5, "GRPC", "supported"],
-  ])("of a %s whose dialect nobody knows are a 501 to the first message", (direction, request, response, name) => {
-    const h = open();
-    h.envoy.requestHeaders(POST, false, modes(request, response));
-    expect(h.refusal()).toEqual({
-      status: 501,
-      text: `inference error: NotImplemented - ${direction} body mode ${name} is not supported; configure FULL_DUPLEX_STREAMED`,
-      dropped: undefined,
-    });
-    expect(h.stream.status).toBe(0);
-    expect(h.core.total("llm_d_epp_request_error_total", { error_code: "NotImplemented" })).toBe(1);
-    expect(h.wrongs).toEqual([]);
-  });
+  ])(
+    "that the picker does not support in a %s get 501 at the first message: %i %i (envoy-data-plane 1.2.2)",
+    (direction, request, response, name) => {
+      const h = open();
+      h.envoy.requestHeaders(POST, false, modes(request, response));
+      expect(h.refusal()).toEqual({
+        status: 501,
+        text: `inference error: NotImplemented - ${direction} body mode ${name} is not supported; configure FULL_DUPLEX_STREAMED`,
+        dropped: undefined,
+      });
+      expect(h.stream.status).toBe(0);
+      expect(h.core.total("llm_d_epp_request_error_total", { error_code: "NotImplemented" })).toBe(1);
+      expect(h.wrongs).toEqual([]);
+    },
+  );
 
   it.each([
     ["request", STREAMED, DUPLEX, "STREAMED"],
@@ -424,7 +428,7 @@ describe("modes", () => {
     ["response", DUPLEX, STREAMED, "STREAMED"],
     ["response", DUPLEX, NONE, "NONE"],
   ])(
-    "but the duplex one are a 501 where the options are strict: %s %i %i (D-10)",
+    "other than FULL_DUPLEX_STREAMED get 501 where the options are strict: %s %i %i (D-10)",
     (direction, request, response, name) => {
       const h = open({ wire: { strictBodyMode: true } });
       h.envoy.requestHeaders(POST, false, modes(request, response));
@@ -435,6 +439,14 @@ describe("modes", () => {
       expect(duplex.destination).toMatch(/:8000$/);
     },
   );
+
+  it("have the numbers of Envoy's BodySendMode (envoy-data-plane 1.2.2)", () => {
+    const upper = (name: string) => name.replace(/[A-Z]/g, "_$&").toUpperCase();
+    const ours = Object.entries(BODY_MODE).map(([name, number]) => [upper(name), number]);
+    const numbers = { NONE: 0, STREAMED: 1, BUFFERED: 2, BUFFERED_PARTIAL: 3, FULL_DUPLEX_STREAMED: 4, GRPC: 5 };
+    expect(Object.fromEntries(ours)).toEqual(numbers);
+    expect(root.lookupEnum("envoy.service.ext_proc.v3.BodySendMode").values).toEqual(numbers);
+  });
 
   it("that are not announced are those of the options (E-36, D-11)", () => {
     const play = (wire: HarnessOptions["wire"]) => {

@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
-import { SluiceError } from "../../base/inference/errors.ts";
+import { hostPort } from "../../base/inference/endpoint.ts";
+import { listenFailed } from "../../base/inference/listen-address.ts";
 import { UPGRADE_REFUSED } from "./bad-request.ts";
 import { ClientConnection } from "./client-connection.ts";
 import type { Expectation } from "./client-stream.ts";
@@ -100,8 +101,7 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
 
   await new Promise<void>((resolve, reject) => {
     const failed = (error: Error): void => {
-      const where = `${options.host}:${options.port}`;
-      reject(new SluiceError("LISTEN_FAILED", `cannot listen on ${where}: ${error.message}`, { cause: error }));
+      reject(listenFailed(hostPort(options.host, options.port), error));
     };
     server.once("error", failed);
     server.listen({ host: options.host, port: options.port, backlog: 1024 }, () => {

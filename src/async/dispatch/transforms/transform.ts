@@ -9,7 +9,7 @@ export interface TransformedBody {
  * they hold no secrets.
  */
 export interface RequestTransform {
-  /** Called before the message waits for a worker. @param deadline Unix seconds @throws when the message could never be sent */
+  /** Called before the gate of the worker pool is asked. @param deadline Unix seconds @throws when the message could never be sent */
   validate(payload: Uint8Array, metadata: Readonly<Record<string, string>>, deadline: number): void;
   /** Undefined = not for this transform: the payload goes as it is. Changes neither argument. @throws as `validate` */
   transform(payload: Uint8Array, metadata: Readonly<Record<string, string>>): TransformedBody | undefined;

@@ -2,6 +2,16 @@ import type { ErrorRow } from "./row.ts";
 
 /** Errors of the command line, and of the commands that serve no requests. */
 export const COMMAND_ERRORS = {
+  COMMAND_UNKNOWN: {
+    exit: 2,
+    cause: "Sluice has no command of this name.",
+    remedy: "Correct the name; sluice --help lists all commands.",
+  },
+  ARGUMENT_UNEXPECTED: {
+    exit: 2,
+    cause: "The command got more arguments than it takes.",
+    remedy: "Remove an argument, or quote a value that contains spaces.",
+  },
   FLAG_UNKNOWN: {
     exit: 2,
     cause: "The command has no flag of this name.",

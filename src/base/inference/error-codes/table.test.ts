@@ -41,7 +41,16 @@ describe("the table of errors", () => {
   });
 
   it("ends a command with 2 for a wrong command line and wrong input, and with 1 for all else", () => {
-    const flags = ["FLAG_UNKNOWN", "FLAG_SYNTAX", "FLAG_VALUE", "FLAG_MISSING", "SIM_OPTION", "QUEUE_UNKNOWN"];
+    const flags = [
+      "COMMAND_UNKNOWN",
+      "ARGUMENT_UNEXPECTED",
+      "FLAG_UNKNOWN",
+      "FLAG_SYNTAX",
+      "FLAG_VALUE",
+      "FLAG_MISSING",
+      "SIM_OPTION",
+      "QUEUE_UNKNOWN",
+    ];
     const input = ["ENQUEUE_INPUT", "REQUEST_INVALID", "BATCH_INPUT", "BATCH_INVALID", "REPLAY_INPUT"];
     const two = ROWS.filter(([, { exit }]) => exit === 2).map(([code]) => code);
     expect(two.sort()).toEqual([...flags, ...input, "CHECK_UNREACHABLE"].sort());

@@ -43,7 +43,7 @@ describe("bar", () => {
 });
 
 describe("backlogPicture", () => {
-  it("tells the page the gate's reason, or that the dispatcher is away", () => {
+  it("shows on the page the gate's reason, or that the dispatcher does not answer", () => {
     const view = { running: 24, etaSeconds: 25, gate };
     expect(backlogPicture(status({ waiting: 118, done: 18, view }))).toEqual({
       ...{ waiting: 118, inFlight: 24, done: 18, etaSeconds: 25, gate: "closed" },

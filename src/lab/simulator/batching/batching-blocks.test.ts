@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { blocksOf, setUp, tokens } from "../../../../test/support/simulator/batching/batching-engine.cases.ts";
 
 describe("the prefix cache", () => {
-  it("full blocks can be found by whoever comes later", () => {
+  it("later sequences find full blocks in the cache", () => {
     const { clock, submit, engine } = setUp({ tokenBudget: 64 });
     const first = submit({ prompt: tokens(13) });
     clock.advance(1);
@@ -123,7 +123,7 @@ describe("the prefix cache", () => {
 });
 
 describe("too few blocks", () => {
-  it("the one admitted last gives way, waits in front, and is computed again with what it had generated", () => {
+  it("the sequence admitted last is preempted, waits at the head of the queue, and is computed again with its generated tokens", () => {
     const { clock, engine, log, steps, submit } = setUp({ kvBlocks: 4, maxModelLen: 16 });
     submit({ prompt: 7, outputTokens: 6 });
     submit({ prompt: 7, outputTokens: 6 });
@@ -165,7 +165,7 @@ describe("too few blocks", () => {
     expect(again.prefillTokens).toBe(4);
   });
 
-  it("while the head of the queue does not fit nobody behind it starts", () => {
+  it("no sequence starts before the head of the queue fits", () => {
     const { clock, engine, log, submit } = setUp({ kvBlocks: 5, maxModelLen: 20 });
     submit({ prompt: 12, outputTokens: 2 });
     submit({ prompt: 12, outputTokens: 1 });
@@ -176,7 +176,7 @@ describe("too few blocks", () => {
     expect(log.filter((line) => line.includes("start"))).toEqual(["0 start 1", "32 start 2", "32 start 3"]);
   });
 
-  it("a head that did not fit starts when what it shares is there", () => {
+  it("a head of the queue that did not fit starts when its shared blocks are computed", () => {
     const { clock, log, submit } = setUp({ kvBlocks: 6, maxModelLen: 24, tokenBudget: 32 });
     submit({ prompt: tokens(16), outputTokens: 8 });
     clock.advance(1);

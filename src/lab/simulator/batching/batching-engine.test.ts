@@ -78,7 +78,7 @@ describe("a step", () => {
     expect(engine.counters.finished).toBe(5);
   });
 
-  it("while those that generate use up the budget nobody starts", () => {
+  it("starts no sequence while running sequences use up the token budget", () => {
     const { clock, log, submit } = setUp({ tokenBudget: 2 });
     for (let i = 0; i < 3; i++) submit({ prompt: 1, outputTokens: 3 });
     clock.run();
@@ -243,7 +243,7 @@ describe("ends", () => {
     expect(engine.counters.prefixQueries).toBe(2);
   });
 
-  it("one that stalls keeps its blocks and its place, and holds up nobody else", () => {
+  it("a stalled sequence keeps its blocks and its place, and delays no other sequence", () => {
     const { clock, engine, log, submit } = setUp();
     const stalled = submit({ outputTokens: 5, stallAfter: 1 });
     submit({ outputTokens: 5, stallAfter: 0, prompt: 1 });
@@ -268,7 +268,7 @@ describe("ends", () => {
     expect(waiting.state).toBe("finished");
   });
 
-  it("one that gave way to nobody but stalled ones lets the next one start at once", () => {
+  it("a sequence that preempted only itself starts at once when the stalled one ends", () => {
     const { clock, engine, submit } = setUp({ kvBlocks: 4, maxModelLen: 16 });
     const stalled = submit({ prompt: 4, outputTokens: 5, stallAfter: 1 });
     const long = submit({ prompt: 12, outputTokens: 2 });
@@ -307,7 +307,7 @@ describe("a scrape", () => {
     expect(engine.snapshotMetrics()).toMatchObject({ waiting: 0, running: 0, kvUsage: 0 });
   });
 
-  it("knows what the last step left behind, and nothing of who has arrived since", () => {
+  it("reports the state after the last step, without sequences that arrived later", () => {
     const { clock, engine, submit } = setUp();
     const seen = () => {
       const { waiting, running } = engine.snapshotMetrics();

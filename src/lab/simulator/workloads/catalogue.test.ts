@@ -30,7 +30,7 @@ function prints(name: string, seed: number, answers?: Answers): string[] {
 }
 
 describe("the catalogue of workloads", () => {
-  it("has what was asked for, under names of their own", () => {
+  it("has the requested workloads, each under its own name", () => {
     expect(WORKLOADS.map(({ name }) => name)).toEqual([
       ...["b2b-saas", "low-prefix-share", "hot-prefix", "bursts"],
       ...["staleness-0s", "staleness-0.2s", "staleness-1s", "staleness-2s", "staleness-5s"],

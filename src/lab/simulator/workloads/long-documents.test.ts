@@ -20,7 +20,7 @@ describe("the long-documents workload", () => {
     expect(new Set(documents.map(({ prompt }) => checksum(prompt.subarray(0, 64)))).size).toBe(documents.length);
   });
 
-  it("has chats of 40 assistants, each chat with a question of its own", () => {
+  it("has chats of 40 assistants, each chat with its own question", () => {
     const chats = of("chat");
     expect(chats.length + of("document").length).toBe(sent.length);
     expect(countBy(chats, ({ prompt }) => String(checksum(prompt.subarray(0, SYSTEM_BYTES)))).size).toBe(40);

@@ -23,7 +23,7 @@ describe("prompt text", () => {
     expect(second).not.toEqual(first);
   });
 
-  it("begins alike whatever its length, so that a longer text of the same chance extends a shorter one", () => {
+  it("begins alike at every length: with equal seeds, a longer text extends a shorter one", () => {
     const long = randomText(new SeededRandom(9), 1000);
     for (const tokens of [1, 2, 3, 17, 999])
       expect(randomText(new SeededRandom(9), tokens)).toEqual(long.subarray(0, tokens * 4));

@@ -65,7 +65,7 @@ describe("the realtime-and-batch workload", () => {
     }
   });
 
-  it("has the same backlog in the same order, whoever answers how fast", () => {
+  it("has the same backlog in the same order, independent of how fast servers answer", () => {
     const prints = (answers: Answers): string[] => [
       ...new Set(played(answers, 12_000).batch.map(({ request }) => fingerprint(request, 0))),
     ];

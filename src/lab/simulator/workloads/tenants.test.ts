@@ -16,7 +16,7 @@ describe("the tenants workload", () => {
     expect(shares.at(-1)!).toBeGreaterThan(0.005);
   });
 
-  it("tells the top tenant, the next nine and the others apart", () => {
+  it("groups tenants into the top one, the next nine and all others", () => {
     const kinds = countBy(sent, ({ request }) => request.kind!);
     expect([...kinds.keys()].toSorted()).toEqual(["next nine", "other tenants", "top tenant"]);
     expect(kinds.get("top tenant")).toBe(counts.get("tenant-1"));
@@ -26,7 +26,7 @@ describe("the tenants workload", () => {
     expect([tenantsOf("top tenant"), tenantsOf("next nine"), tenantsOf("other tenants")]).toEqual([1, 9, 30]);
   });
 
-  it("gives every tenant a system prompt of its own", () => {
+  it("gives each tenant its own system prompt", () => {
     const systems = countBy(
       sent.slice(0, 4000),
       ({ request }) => `${request.tenant} ${checksum(request.prompt.subarray(0, 2000 * 4))}`,

@@ -62,7 +62,7 @@ describe("a report", () => {
     expect(data[0].series[3].name).toBe(evil);
   });
 
-  it("tells of a warm-up where there was one", () => {
+  it("names the warm-up if the study had one", () => {
     const { workloads, ...rest } = fullStudy();
     const [first, ...others] = workloads as [StudiedWorkload, ...StudiedWorkload[]];
     const warm = { ...first, warmUp: { rate: 15, durationMs: 50_000 } };
@@ -96,7 +96,7 @@ describe("a report", () => {
     expect(text).not.toMatch(/NaN|undefined|Infinity|\[object/);
   });
 
-  it("tells that a study was cut short, and of workloads that nothing was run of", () => {
+  it("says that a study was cut short, and names the workloads without a run", () => {
     const study = fullStudy();
     const text = prose(renderReport({ ...study, runs: study.runs.slice(0, 30), speed: undefined }));
     expect(text).toContain("Partial: only 30 of 180 runs were finished.");

@@ -78,7 +78,7 @@ describe("a table of figures", () => {
     expect(traced).toBe((14 * 11 + 12) * 4);
   });
 
-  it("marks the best median in the direction that is good, every one that looks as good, and nobody where all do", () => {
+  it("marks the best median and every one that prints the same, and none if all print the same", () => {
     const at = (policy: string, given: Partial<RunResult>) =>
       runResult({ workload: "b2b-saas", rate: 60, policy, seed: 1, ...given });
     const study = studyOf(

@@ -101,7 +101,7 @@ describe("a verdict", () => {
     );
   });
 
-  it("has nothing to say where nobody has a figure", () => {
+  it("gives no verdict if no policy has a figure", () => {
     const all = [...runs("least-active", [Number.NaN]), ...runs("default", [Number.NaN])];
     const study = studyOf(all, ["least-active", "default"]);
     expect(verdicts(study)[0]!.headline).toBe("No policy has a TTFT p90 at 60 requests/s.");

@@ -226,7 +226,7 @@ describe("decision-tree-filter", () => {
     expect(treeWith()(STANDARD, [pool[0]!, endpointOf(1, { metrics: { waiting: Number.NaN } })])).toEqual([1]);
   });
 
-  it("passes everybody on where nobody tells of adapters (scheduling 2.3(6))", () => {
+  it("passes all candidates on if no endpoint reports adapters (scheduling 2.3(6))", () => {
     expect(treeWith()(CRITICAL, waiting(0, 0, 0))).toEqual([0, 1, 2]);
     const noRoom = pods({ waiting: 0, maxLora: Number.NaN }, { waiting: 0, ...loaded("sql"), maxLora: 1 });
     expect(treeWith()(CRITICAL, noRoom)).toEqual([0, 1]);

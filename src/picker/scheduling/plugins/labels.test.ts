@@ -29,7 +29,7 @@ describe("by-label (scheduling 3.15)", () => {
     expect(keptBy(byLabel, labelled, parameters)).toEqual(kept);
   });
 
-  it("needs a label, and says so when it would keep nobody", () => {
+  it("needs a label, and warns of settings that keep no endpoint", () => {
     for (const parameters of [{}, { label: "" }, { label: "role", values: ["x"] }])
       expect(byLabel.parameters.safeParse(parameters).success).toBe(false);
     const notes = (parameters: object) => byLabel.notes!(byLabel.parameters.parse(parameters));

@@ -86,7 +86,7 @@ describe("random-picker", () => {
     expect(pickFrom(instanceOf(randomPicker), [0], new SeededRandom(1))).toEqual({ order: [0], tied: 1 });
   });
 
-  it("offers as many as it is told, at least one", () => {
+  it("offers the configured number of endpoints, at least one", () => {
     expect(instanceOf(randomPicker).maxNumOfEndpoints).toBe(1);
     expect(instanceOf(randomPicker, { maxNumOfEndpoints: 3 }).maxNumOfEndpoints).toBe(3);
     expect(instanceOf(randomPicker, { maxNumOfEndpoints: -1 }).maxNumOfEndpoints).toBe(1);

@@ -16,7 +16,7 @@ describe("single-profile-handler (scheduling 3.7)", () => {
     expect(singleProfileHandler.parameters.safeParse({ primary: "x" }).success).toBe(false);
   });
 
-  it("runs the only profile once, and what it comes to is the answer", () => {
+  it("runs the only profile once and returns its result", () => {
     const handler = handlerOf(singleProfileHandler);
     expect(decide(handler, { any: [3, 1] })).toEqual({ steps: [["any"]], primary: "any", decision: undefined });
     expect(decide(handler, { any: undefined }).primary).toEqual(new Rejection("no_target", "any has none"));
@@ -64,7 +64,7 @@ describe("header-profile-handler (scheduling 3.7)", () => {
     expect((primary as Rejection).detail).toContain("without a header epp-profile the profile is decode");
   });
 
-  it("hands on why its profile found nobody", () => {
+  it("returns the reason why its profile found no endpoint", () => {
     const { primary } = run({ ...THREE, prefill: undefined }, [["epp-profile", "prefill"]]);
     expect(primary).toEqual(new Rejection("no_target", "prefill has none"));
   });

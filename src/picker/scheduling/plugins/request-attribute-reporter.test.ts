@@ -61,7 +61,7 @@ describe("request-attribute-reporter", () => {
     expect(written(parametersOf("usage.total_tokens", "", ""))).toEqual([["envoy.lb", NAME, 17]]);
   });
 
-  it("knows cached tokens under either name, and only where the answer tells them", () => {
+  it("reads cached tokens under both names, and only if the answer has them", () => {
     const usage = { ...USAGE, cachedTokens: 4 };
     const fresh = "usage.prompt_tokens - usage.prompt_tokens_details.cached_tokens";
     expect(written(parametersOf(fresh), { usage })).toEqual([["envoy.lb", NAME, 3]]);

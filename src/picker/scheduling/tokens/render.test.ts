@@ -120,7 +120,7 @@ describe("the client of a render server", () => {
     expect(client.bytesUnderWay).toBe(0);
   });
 
-  it("stops when it is told to", async () => {
+  it("stops when its signal is aborted", async () => {
     const { server, clock, client } = await setUp();
     server.reply = "hang";
     const told = new AbortController();

@@ -47,7 +47,7 @@ describe("a buffer of tokens", () => {
     ]);
   });
 
-  it("tells 256 prompts apart and joins the others to the last of them", () => {
+  it("keeps 256 prompts apart and joins all further ones to the last", () => {
     const buffer = new TokenBuffer(300);
     for (let i = 0; i < 300; i++) {
       buffer.beginPrompt();

@@ -34,7 +34,7 @@ describe("prefix-based-pd-decider (scheduling 3.7.1)", () => {
     expect(ask(instanceOf(prefixBasedPdDecider, parameters), inputTokens, holding(blocks))).toBe(expected);
   });
 
-  it("says no when nobody knows what is cached, or nobody was chosen", () => {
+  it("says no when the cached share is unknown, or no endpoint was chosen", () => {
     const decider = instanceOf(prefixBasedPdDecider, { nonCachedTokens: 1 });
     expect(ask(decider, 100, resultOf([0]))).toBe(false);
     expect(ask(decider, 100)).toBe(false);
@@ -52,7 +52,7 @@ describe("prefix-based-pd-decider (scheduling 3.7.1)", () => {
 });
 
 describe("the deciders without parameters (scheduling 3.7.1)", () => {
-  it("always-disagg-pd-decider says yes, whoever was chosen", () => {
+  it("always-disagg-pd-decider says yes for every chosen endpoint", () => {
     expect(ask(instanceOf(alwaysDisaggPdDecider), 0)).toBe(true);
     expect(ask(instanceOf(alwaysDisaggPdDecider), 0, holding(100))).toBe(true);
   });

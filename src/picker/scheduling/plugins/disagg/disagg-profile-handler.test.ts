@@ -61,14 +61,14 @@ describe("disagg-profile-handler, decode first (scheduling 3.7.1)", () => {
     expect(run({ decode: [2] }, yes)).toMatchObject({ steps: [["decode"]], decision: "decode-only" });
   });
 
-  it("S-48 nobody for decode: no further stage, 429, counted as nothing", () => {
+  it("S-48 no endpoint for decode: no further stage, 429, not counted", () => {
     const done = run({ ...ALL, decode: undefined }, { pd: true, mm: true });
     expect(done).toMatchObject({ steps: [["decode"]], decision: undefined, pd: [], mm: [] });
     expect((done.primary as Rejection).status).toBe(429);
     expect((done.primary as Rejection).detail).toBe("failed to find available decode workers: decode has none");
   });
 
-  it("S-48 nobody for prefill, or for encode: the others serve", () => {
+  it("S-48 no endpoint for prefill, or for encode: the other stages serve", () => {
     const yes = { pd: true, mm: true };
     expect(run({ ...ALL, prefill: undefined }, yes)).toMatchObject({ primary: "decode", decision: "encode-decode" });
     expect(run({ ...ALL, encode: undefined }, yes)).toMatchObject({ primary: "decode", decision: "prefill-decode" });
@@ -112,7 +112,7 @@ describe("disagg-profile-handler, prefill first (scheduling 3.7.1)", () => {
     expect(run(ALL, {}, parameters).mm).toHaveLength(1);
   });
 
-  it("S-48 nobody for decode: 429", () => {
+  it("S-48 no endpoint for decode: 429", () => {
     const { primary, decision } = run({ ...ALL, decode: undefined }, {}, parameters);
     expect((primary as Rejection).status).toBe(429);
     expect(decision).toBeUndefined();
@@ -187,7 +187,7 @@ describe("the parameters of disagg-profile-handler (scheduling 3.7)", () => {
     expect(referencesOf({ deciders: { prefill: "" } })).toEqual([]);
   });
 
-  it("does not start with a decider that nobody configured", () => {
+  it("does not start with a decider that the configuration lacks", () => {
     const make = () => handlerOf(disaggProfileHandler, { deciders: { prefill: "nobody" } });
     expect(make).toThrow("unregistered plugin nobody");
   });

@@ -31,7 +31,7 @@ describe("pd-profile-handler (scheduling 3.7)", () => {
     expect(run({ ...TWO, encode: [2] }, true).steps).toEqual([["decode"], ["prefill"]]);
   });
 
-  it("S-48 tolerates that nobody prefills, not that nobody decodes", () => {
+  it("S-48 tolerates a missing prefill endpoint, not a missing decode endpoint", () => {
     expect(run({ ...TWO, prefill: undefined }, true)).toMatchObject({ primary: "decode", decision: "decode-only" });
     const { primary } = run({ ...TWO, decode: undefined }, true);
     expect([(primary as Rejection).status, (primary as Rejection).detail]).toEqual([

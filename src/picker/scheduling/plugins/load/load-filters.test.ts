@@ -110,7 +110,7 @@ describe("bounded-load-filter", () => {
     expect(kept([])).toEqual([]);
   });
 
-  it("keeps the least loaded always, whoever fits under the bound, and nobody else", () => {
+  it("always keeps the least loaded endpoint, and otherwise those under the bound only", () => {
     const loads = fc.array(fc.oneof(fc.nat({ max: 9 }), fc.nat({ max: 10_000 })), { minLength: 1, maxLength: 40 });
     const factor = fc.constantFrom(1.001, 1.1, 1.4, 2, 10);
     fc.assert(

@@ -51,7 +51,7 @@ const queues = (...waiting: number[]) =>
   columnsOf(waiting.map((w, slot) => endpointOf(slot, { metrics: { waiting: w } })));
 
 describe("load-aware-scorer", () => {
-  it("S-36: nobody waiting scores 0.5, 64 of 128 scores 0.25, 128 and more score 0", () => {
+  it("S-36: no waiting requests score 0.5, 64 of 128 score 0.25, 128 and more score 0", () => {
     expect(scoresOf(loadAwareScorer, queues(0, 64, 128, 129))).toEqual([0.5, 0.25, 0, 0]);
     expect(scoresOf(loadAwareScorer, queues(0))).toEqual([0.5]);
     expect(scoresOf(loadAwareScorer, queues(8, 8))).toEqual([0.46875, 0.46875]);

@@ -69,7 +69,7 @@ describe("prefix-cache-affinity-filter (scheduling 3.13)", () => {
     expect(kept(pool([8, 7, 10, 0]), { affinityThreshold: 1 })).toEqual([2]);
   });
 
-  it("keeps all where nobody holds it, where there is no prompt, with one candidate, and with the threshold 0", () => {
+  it("keeps all if no endpoint holds the prompt, without a prompt, with one candidate, and with threshold 0", () => {
     expect(kept(pool([7, 7, 0]))).toEqual([0, 1, 2]);
     expect(kept(pool([0, 0], [], 0))).toEqual([0, 1]);
     expect(kept(pool([10, 10]))).toEqual([0, 1]);

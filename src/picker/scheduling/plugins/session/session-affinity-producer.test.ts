@@ -68,14 +68,14 @@ describe("session-affinity-producer by token", () => {
     expect(bound(headers, [A, C])).toEqual([]);
   });
 
-  it("S-46: no token, a blank one and one that is none bind to nobody", () => {
+  it("S-46: a missing, blank or invalid token binds to no endpoint", () => {
     const { bound } = affinity({});
     for (const token of ["", "  ", "default/pod-1", "%%%", encodeSessionToken("default/pod-9"), "A".repeat(5000)])
       expect(bound({ "x-session-token": token })).toEqual([]);
     expect(bound({})).toEqual([]);
   });
 
-  it("reads the header it is told, however written", () => {
+  it("reads the configured header, in any case of letters", () => {
     const { bound } = affinity({ encodedEndpointHeaderConfig: { header: "X-Sticky" } });
     expect(bound({ "x-sticky": encodeSessionToken(C.id) })).toEqual([2]);
     expect(bound({ "x-session-token": encodeSessionToken(C.id) })).toEqual([]);

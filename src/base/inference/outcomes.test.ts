@@ -1,0 +1,23 @@
+import { describe, expect, it } from "vitest";
+import { OUTCOMES } from "./outcomes.ts";
+
+describe("the outcomes of the inference path", () => {
+  it("have the codes and statuses of the reference, one status to a code (epp-protocol 9.1)", () => {
+    const statuses = Object.values(OUTCOMES).map(({ code, status }) => [code, status] as const);
+    expect(Object.fromEntries(statuses)).toEqual({
+      BadRequest: 400,
+      BadConfiguration: 404,
+      RequestTimeout: 408,
+      PreconditionFailed: 412,
+      PayloadTooLarge: 413,
+      ResourceExhausted: 429,
+      Internal: 500,
+      NotImplemented: 501,
+      BadGateway: 502,
+      ServiceUnavailable: 503,
+      GatewayTimeout: 504,
+    });
+    const distinct = new Set(statuses.map((pair) => pair.join(" ")));
+    expect(distinct.size).toBe(11);
+  });
+});

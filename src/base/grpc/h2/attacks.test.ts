@@ -3,7 +3,7 @@ import { CALL_BLOCK, field, frame, H2Peer, open, setting, u32 } from "../../../.
 import type { GrpcHandler, GrpcStream } from "../transport.ts";
 import { QUEUE_MARK } from "./outflow.ts";
 import { ERROR, FLAG, FRAME, SETTING } from "./protocol.ts";
-import { TURN_WORK } from "./turns.ts";
+import { LONGEST_TURN, TURN_WORK } from "./turns.ts";
 
 const NONE = Buffer.alloc(0);
 const data = (streamId: number, payload: Uint8Array, flags = 0): Buffer => frame(FRAME.data, flags, streamId, payload);
@@ -35,17 +35,30 @@ function fill(make: (n: number) => Buffer, bytes = READ): Buffer {
   }
 }
 
+/** Ends the round of turns. The next one begins. */
+function nextRound({ turns, clock }: H2Peer): void {
+  turns.wait({ address: "", turn() {} }, false);
+  clock.advance(0);
+}
+
 /**
  * Lets `chunk` arrive on `attacker`. In each turn of the event loop that follows, as long as the attacker has work left, a message
- * arrives on a connection beside it.
+ * arrives on each of three connections beside it: with four busy connections a turn is the shortest, `TURN_WORK`.
  * @param handled what the attacker has achieved so far, in units of its own
- * @returns the turns it took, how many messages were answered within the turn they came in, and the most that the attacker
- * has achieved in one turn
+ * @returns the turns it took, in how many of them all messages were answered within the turn they came in, and the most that
+ * the attacker has achieved in one turn
  */
 function attack(attacker: H2Peer, chunk: Buffer, handled: () => number = () => 0) {
-  const neighbour = new H2Peer(echo, { beside: attacker });
-  neighbour.arrive(open(1));
-  neighbour.frames();
+  const neighbours = Array.from({ length: 3 }, () => new H2Peer(echo, { beside: attacker }));
+  for (const neighbour of neighbours) {
+    neighbour.arrive(open(1));
+    neighbour.frames();
+  }
+  nextRound(attacker);
+  const answersAll = (): boolean => {
+    for (const neighbour of neighbours) neighbour.arrive(data(1, message(10)));
+    return neighbours.every((neighbour) => neighbour.frames().some(({ type }) => type === FRAME.data));
+  };
   const seen = { turns: 0, answered: 0, mostInATurn: 0 };
   let before = handled();
   const note = (): void => {
@@ -55,12 +68,12 @@ function attack(attacker: H2Peer, chunk: Buffer, handled: () => number = () => 0
   };
   attacker.arrive(chunk);
   note();
+  expect(answersAll()).toBe(true);
   const poll = (): void => {
     note();
     if (!attacker.waiting || attacker.socket.ended) return;
     seen.turns++;
-    neighbour.arrive(data(1, message(10)));
-    if (neighbour.frames().some(({ type }) => type === FRAME.data)) seen.answered++;
+    if (answersAll()) seen.answered++;
     attacker.clock.soon(poll);
   };
   attacker.clock.soon(poll);
@@ -313,14 +326,14 @@ describe("attacks on one connection: another one is served in every turn of the 
     expect(attacker.verdict()).toBe(`goaway ${ERROR.enhanceYourCalm}`);
   });
 
-  it("HPACK: blocks of 2,000 fields each cost their connection a turn for a few of them", () => {
+  it("HPACK: blocks of 1,800 fields each cost their connection a turn for a few of them", () => {
     let answers = 0;
     const attacker = new H2Peer(silent);
     const refused = sent(attacker, FRAME.headers);
-    const block = Buffer.concat([CALL_BLOCK, ...Array.from({ length: 2000 }, () => field("x", "1234"))]);
+    const block = Buffer.concat([CALL_BLOCK, ...Array.from({ length: 1800 }, () => field("x", "1234"))]);
     const { turns, answered, mostInATurn } = attack(
       attacker,
-      fill((n) => frame(FRAME.headers, FLAG.endHeaders, 2 * n + 1, block.subarray(0, 16_384 - ((16_384 - 42) % 8)))),
+      fill((n) => frame(FRAME.headers, FLAG.endHeaders, 2 * n + 1, block)),
       () => (answers = refused()),
     );
     expect(answers).toBeGreaterThan(10);
@@ -423,8 +436,16 @@ function sentBytes(peer: H2Peer): () => number {
 describe("a connection that waits for a turn", () => {
   const pings = fill(() => frame(FRAME.ping, 0, 0, Buffer.alloc(8)), 30_000);
 
+  /** One of four connections that have had work in the last round: its turn is the shortest, `TURN_WORK`. */
+  function oneOfFour(handler: GrpcHandler): H2Peer {
+    const peer = new H2Peer(handler);
+    for (let n = 0; n < 3; n++) new H2Peer(silent, { beside: peer });
+    nextRound(peer);
+    return peer;
+  }
+
   it("keeps one more read, is then not read any more until it has acted on both, and loses nothing", () => {
-    const peer = new H2Peer(silent);
+    const peer = oneOfFour(silent);
     const answers = sent(peer, FRAME.ping);
     peer.arrive(pings);
     expect([peer.waiting, peer.socket.paused]).toEqual([true, false]);
@@ -438,7 +459,7 @@ describe("a connection that waits for a turn", () => {
   });
 
   it("is not read any more when the read was long, and loses nothing", () => {
-    const peer = new H2Peer(silent);
+    const peer = oneOfFour(silent);
     const answers = sent(peer, FRAME.ping);
     peer.arrive(pings, pings);
     expect([peer.waiting, peer.socket.paused]).toEqual([true, true]);
@@ -448,7 +469,7 @@ describe("a connection that waits for a turn", () => {
   });
 
   it("is read on when a long read has made it fail, so that its end is noticed", () => {
-    const peer = new H2Peer(silent);
+    const peer = oneOfFour(silent);
     const almost = fill(() => frame(FRAME.ping, 0, 0, Buffer.alloc(8)), 1000 * 17);
     // This frame ends both the turn, by its size, and the connection: no stream is open.
     const last = frame(FRAME.data, 0, 1, Buffer.alloc(16 * 1024));
@@ -457,7 +478,7 @@ describe("a connection that waits for a turn", () => {
   });
 
   it("is read again when it fails, so that its end is noticed", () => {
-    const peer = new H2Peer(silent);
+    const peer = oneOfFour(silent);
     peer.arrive(pings);
     peer.arrive(Buffer.concat([pings, frame(FRAME.ping, 0, 1)]));
     expect(peer.socket.paused).toBe(true);
@@ -469,7 +490,7 @@ describe("a connection that waits for a turn", () => {
   it("delivers what a paused stream has kept, and nothing twice, when it is resumed in the middle of it", () => {
     const calls: GrpcStream[] = [];
     const got: number[] = [];
-    const peer = new H2Peer((stream) => {
+    const peer = oneOfFour((stream) => {
       calls.push(stream);
       stream.pause();
       return { message: (bytes) => void got.push(bytes[0]!), halfClosed() {}, closed() {} };
@@ -496,6 +517,7 @@ describe("attacks by many connections", () => {
     const neighbour = new H2Peer(echo, { beside: first, address: "10.0.0.2" });
     neighbour.feed(open(1));
     neighbour.frames();
+    nextRound(first);
     const counts = attackers.map((attacker) => sent(attacker, FRAME.ping));
     const flood = fill(() => frame(FRAME.ping, 0, 0, Buffer.alloc(8)), 150_000);
     for (const attacker of attackers) attacker.arrive(flood);
@@ -525,6 +547,73 @@ describe("attacks by many connections", () => {
     expect(pings).toBeGreaterThan(400_000);
     expect(rounds).toBeGreaterThan(100);
     expect(worst).toBeLessThanOrEqual(4 * TURN_WORK);
+  });
+});
+
+describe("the length of a turn", () => {
+  const PINGS = Math.ceil(600_000 / 17);
+  const pings = Buffer.concat(Array.from({ length: PINGS }, () => frame(FRAME.ping, 0, 0, Buffer.alloc(8))));
+  /** A turn costs a few units besides the PINGs. */
+  const about = (units: number): unknown => ({ asymmetricMatch: (n: number) => n > units - 64 && n <= units });
+
+  /** Runs `each` in every turn of the event loop while the peer has work left. */
+  function inEachTurn(peer: H2Peer, each: () => void): void {
+    const poll = (): void => {
+      if (!peer.waiting) return;
+      each();
+      peer.clock.soon(poll);
+    };
+    peer.clock.soon(poll);
+    peer.clock.advance(0);
+  }
+
+  it("is four times the shortest for a connection alone, twice beside another one, and again four times after that", () => {
+    const attacker = new H2Peer(silent);
+    const neighbour = new H2Peer(echo, { beside: attacker });
+    neighbour.feed(open(1));
+    nextRound(attacker);
+    nextRound(attacker);
+    const answers = sent(attacker, FRAME.ping);
+    let before = 0;
+    const turns: number[] = [];
+    const note = (): void => {
+      const now = answers();
+      turns.push(now - before);
+      before = now;
+    };
+    attacker.arrive(pings);
+    note();
+    let round = 0;
+    inEachTurn(attacker, () => {
+      note();
+      round++;
+      if (round !== 1 && round !== 2) return;
+      // The attacker has had one turn at most since the message arrived.
+      neighbour.arrive(data(1, message(10)));
+      expect(neighbour.frames().some(({ type }) => type === FRAME.data)).toBe(true);
+    });
+    expect(turns.slice(0, 5)).toEqual(
+      [LONGEST_TURN, LONGEST_TURN, LONGEST_TURN / 2, LONGEST_TURN / 2, LONGEST_TURN].map(about),
+    );
+  });
+
+  it("never lets a connection alone write more than some megabytes in one turn", () => {
+    const calls: GrpcStream[] = [];
+    const attacker = new H2Peer((stream) => {
+      calls.push(stream);
+      return silent(stream);
+    });
+    attacker.feed(initialWindow(0x7fffffff), ...Array.from({ length: 20 }, (_, n) => open(2 * n + 1)));
+    for (const call of calls) call.sendFramed(message(1 << 20));
+    attacker.frames();
+    nextRound(attacker);
+    const written = sentBytes(attacker);
+    attacker.arrive(window(0, 0x7fffffff - 65_535));
+    const sums = [written()];
+    inEachTurn(attacker, () => void sums.push(written()));
+    expect(written()).toBeGreaterThan(20_900_000);
+    const most = Math.max(...sums.map((sum, n) => sum - (sums[n - 1] ?? 0)));
+    expect(most).toBeLessThan(3 << 20);
   });
 });
 

@@ -2,11 +2,22 @@ import type { Clock } from "../../clock/clock.ts";
 
 /**
  * Work at a time, in units. A unit is a small frame, for example a PING, and takes 0.1 to 1 us. A connection that has used up
- * `TURN_WORK` waits for a turn. In each turn of the event loop one such connection continues. After `ROUND_WORK` of all
- * connections together no further one begins.
+ * its `turnWork` waits for a turn. In each turn of the event loop one such connection continues. After `ROUND_WORK` of two or
+ * more connections together no further one begins.
  */
 export const TURN_WORK = 1024;
+export const LONGEST_TURN = 4 * TURN_WORK;
 export const ROUND_WORK = 2 * TURN_WORK;
+
+/**
+ * Returns the units that a connection may use in one turn, `TURN_WORK` to `LONGEST_TURN`. Each end of a turn costs a write, a copy
+ * and often a pause of the socket, so long turns are cheap. But all busy connections together delay a quiet one. So the turns
+ * of up to four busy connections add up to `LONGEST_TURN`.
+ * @param busy connections with work, at least 1
+ */
+export function turnWork(busy: number): number {
+  return Math.max(TURN_WORK, Math.floor(LONGEST_TURN / busy));
+}
 
 /** Cost of single pieces of work, in units. Sizes cost extra: one unit for 512 bytes. */
 export const COST = { frame: 1, reset: 4, headers: 12, message: 12, drop: 16, chunk: 2 } as const;
@@ -16,7 +27,7 @@ export const UNIT_SHIFT = 9;
 export interface TurnTaker {
   /** The address of its client. */
   readonly address: string;
-  /** Does at most `TURN_WORK` of its work, and calls `wait` again when there is more. */
+  /** Calls `join`, does at most so much of its work, and calls `wait` again when there is more. */
   turn(): void;
 }
 
@@ -24,11 +35,12 @@ export interface TurnTaker {
 class Lane {
   readonly #lines = new Map<string, Set<TurnTaker>>();
 
-  get empty(): boolean {
-    return this.#lines.size === 0;
-  }
+  /** The number of connections. */
+  size = 0;
 
+  /** Adds a connection that is not in the lane. */
   add(taker: TurnTaker): void {
+    this.size++;
     const line = this.#lines.get(taker.address);
     if (line === undefined) this.#lines.set(taker.address, new Set([taker]));
     else line.add(taker);
@@ -37,6 +49,7 @@ class Lane {
   next(): TurnTaker | undefined {
     for (const [address, line] of this.#lines) {
       this.#lines.delete(address);
+      this.size--;
       for (const taker of line) {
         line.delete(taker);
         if (line.size > 0) this.#lines.set(address, line);
@@ -56,10 +69,13 @@ export class Turns {
   /** Connections that wait because of the work of others, and those that have used up a turn. */
   readonly #quiet = new Lane();
   readonly #busy = new Lane();
-  /** Work since the last round. */
+  /** Work in the present round. */
   #work = 0;
+  /** The connections that have joined the present round, and those that had joined the last one. */
+  #joined = 0;
+  #joinedLast = 0;
   #armed = false;
-  /** Counts the rounds: in each a connection has a turn's work before it must wait. */
+  /** Counts the rounds: in each a connection has one turn. */
   round = 0;
 
   constructor(clock: Clock) {
@@ -71,9 +87,22 @@ export class Turns {
     this.#work += units;
   }
 
-  /** Whether so much work was done since the last round that new input should wait for the next. */
+  /**
+   * A connection begins to work in the present round. It calls this method once in each round.
+   * @returns the units of work that it may use in this round
+   */
+  join(): number {
+    this.#joined++;
+    // A connection without work at the moment counts when it had some in the last round: more is likely.
+    return turnWork(Math.max(this.#joined, this.#joinedLast, 1 + this.#quiet.size + this.#busy.size));
+  }
+
+  /**
+   * Whether new input should wait for the next round. The work of one connection alone never makes another one wait: a quiet
+   * connection would else wait for two turns of a busy one.
+   */
   get crowded(): boolean {
-    return this.#work >= ROUND_WORK;
+    return this.#work >= ROUND_WORK && this.#joined > 1;
   }
 
   /**
@@ -94,14 +123,16 @@ export class Turns {
   #round(): void {
     this.#armed = false;
     this.#work = 0;
+    this.#joinedLast = this.#joined;
+    this.#joined = 0;
     this.round++;
     // One busy connection continues in each round, and no more than one, for any number of quiet ones.
     this.#busy.next()?.turn();
-    while (this.#work < ROUND_WORK) {
+    while (!this.crowded) {
       const taker = this.#quiet.next();
       if (taker === undefined) break;
       taker.turn();
     }
-    if (!this.#quiet.empty || !this.#busy.empty) this.#arm();
+    if (this.#quiet.size + this.#busy.size > 0) this.#arm();
   }
 }

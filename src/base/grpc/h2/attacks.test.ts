@@ -35,10 +35,10 @@ function fill(make: (n: number) => Buffer, bytes = READ): Buffer {
   }
 }
 
-/** Ends the round of turns. The next one begins. */
-function nextRound({ turns, clock }: H2Peer): void {
-  turns.wait({ address: "", turn() {} }, false);
-  clock.advance(0);
+/** All these connections have work in one turn of the event loop, and then the next one begins. */
+function allWork(...peers: readonly [H2Peer, ...H2Peer[]]): void {
+  for (const peer of peers) peer.arrive();
+  peers[0].clock.advance(0);
 }
 
 /**
@@ -51,10 +51,10 @@ function nextRound({ turns, clock }: H2Peer): void {
 function attack(attacker: H2Peer, chunk: Buffer, handled: () => number = () => 0) {
   const neighbours = Array.from({ length: 3 }, () => new H2Peer(echo, { beside: attacker }));
   for (const neighbour of neighbours) {
-    neighbour.arrive(open(1));
+    neighbour.feed(open(1));
     neighbour.frames();
   }
-  nextRound(attacker);
+  allWork(attacker, ...neighbours);
   const answersAll = (): boolean => {
     for (const neighbour of neighbours) neighbour.arrive(data(1, message(10)));
     return neighbours.every((neighbour) => neighbour.frames().some(({ type }) => type === FRAME.data));
@@ -439,8 +439,8 @@ describe("a connection that waits for a turn", () => {
   /** One of four connections that have had work in the last round: its turn is the shortest, `TURN_WORK`. */
   function oneOfFour(handler: GrpcHandler): H2Peer {
     const peer = new H2Peer(handler);
-    for (let n = 0; n < 3; n++) new H2Peer(silent, { beside: peer });
-    nextRound(peer);
+    const others = Array.from({ length: 3 }, () => new H2Peer(silent, { beside: peer }));
+    allWork(peer, ...others);
     return peer;
   }
 
@@ -517,7 +517,7 @@ describe("attacks by many connections", () => {
     const neighbour = new H2Peer(echo, { beside: first, address: "10.0.0.2" });
     neighbour.feed(open(1));
     neighbour.frames();
-    nextRound(first);
+    allWork(first, ...others, neighbour);
     const counts = attackers.map((attacker) => sent(attacker, FRAME.ping));
     const flood = fill(() => frame(FRAME.ping, 0, 0, Buffer.alloc(8)), 150_000);
     for (const attacker of attackers) attacker.arrive(flood);
@@ -571,8 +571,7 @@ describe("the length of a turn", () => {
     const attacker = new H2Peer(silent);
     const neighbour = new H2Peer(echo, { beside: attacker });
     neighbour.feed(open(1));
-    nextRound(attacker);
-    nextRound(attacker);
+    allWork(attacker);
     const answers = sent(attacker, FRAME.ping);
     let before = 0;
     const turns: number[] = [];
@@ -597,6 +596,15 @@ describe("the length of a turn", () => {
     );
   });
 
+  it("begins again in each turn of the event loop: little work in each of many turns never makes a connection wait", () => {
+    const peer = new H2Peer(silent);
+    for (let n = 0; n < 2 * LONGEST_TURN; n++) {
+      peer.arrive(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
+      expect(peer.waiting).toBe(false);
+      peer.clock.advance(0);
+    }
+  });
+
   it("never lets a connection alone write more than some megabytes in one turn", () => {
     const calls: GrpcStream[] = [];
     const attacker = new H2Peer((stream) => {
@@ -606,7 +614,6 @@ describe("the length of a turn", () => {
     attacker.feed(initialWindow(0x7fffffff), ...Array.from({ length: 20 }, (_, n) => open(2 * n + 1)));
     for (const call of calls) call.sendFramed(message(1 << 20));
     attacker.frames();
-    nextRound(attacker);
     const written = sentBytes(attacker);
     attacker.arrive(window(0, 0x7fffffff - 65_535));
     const sums = [written()];

@@ -75,7 +75,7 @@ export class Turns {
   #joined = 0;
   #joinedLast = 0;
   #armed = false;
-  /** Counts the rounds: in each a connection has one turn. */
+  /** Counts the rounds: one for each turn of the event loop in which a connection works. In a round a connection has one turn. */
   round = 0;
 
   constructor(clock: Clock) {
@@ -88,11 +88,13 @@ export class Turns {
   }
 
   /**
-   * A connection begins to work in the present round. It calls this method once in each round.
+   * A connection begins to work in the present round, which ends with this turn of the event loop. The connection calls this
+   * method once in each round.
    * @returns the units of work that it may use in this round
    */
   join(): number {
     this.#joined++;
+    this.#arm();
     // A connection without work at the moment counts when it had some in the last round: more is likely.
     return turnWork(Math.max(this.#joined, this.#joinedLast, 1 + this.#quiet.size + this.#busy.size));
   }

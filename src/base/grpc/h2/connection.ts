@@ -253,7 +253,7 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
       if (!endStream) this.#reset(streamId, ERROR.none, false);
       return;
     }
-    if (this.streams.size === 0) this.host.busy(this, true);
+    if (this.streams.size === 0) this.#callsOpen(true);
     const stream = new H2Stream(streamId, head.path, head.encoding === "gzip" ? "gzip" : "identity", this);
     this.streams.set(streamId, stream);
     this.host.opened(this);
@@ -441,7 +441,7 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
   #beginTurn(): void {
     this.#tellWork();
     this.#round = this.host.turns.round;
-    this.#share = this.host.turns.join();
+    this.#share = this.host.turns.join(this);
     this.#work = 0;
     this.#told = 0;
   }
@@ -476,6 +476,11 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
     this.streams.delete(stream.id);
     if (this.#held.size > 0) this.#held.delete(stream);
     this.outflow.forget(stream);
-    if (this.streams.size === 0) this.host.busy(this, false);
+    if (this.streams.size === 0) this.#callsOpen(false);
+  }
+
+  #callsOpen(open: boolean): void {
+    this.host.busy(this, open);
+    this.host.turns.calls(this, open);
   }
 }

@@ -1,85 +1,86 @@
 import { describe, expect, it } from "vitest";
 import { VirtualClock } from "../../clock/virtual.ts";
-import { LONGEST_TURN, ROUND_WORK, TURN_WORK, Turns, type TurnTaker, turnWork } from "./turns.ts";
+import { LONGEST_TURN, ROUND_WORK, TURN_WORK, Turns, type TurnTaker } from "./turns.ts";
 
 const taker = (turn: () => void = () => {}, address = "10.0.0.1"): TurnTaker => ({ address, turn });
 
-/** Turns and a way to begin their next round. */
 function setUp() {
   const clock = new VirtualClock();
   const turns = new Turns(clock);
-  const nextRound = (): void => {
-    const { round } = turns;
-    turns.wait(taker(), false);
-    clock.advance(0);
-    expect(turns.round).toBe(round + 1);
-  };
-  return { clock, turns, nextRound };
+  return { clock, turns };
 }
 
 describe("the length of a turn", () => {
-  it.each([
-    [1, 4 * TURN_WORK],
-    [2, 2 * TURN_WORK],
-    [3, Math.floor((4 * TURN_WORK) / 3)],
-    [4, TURN_WORK],
-    [5, TURN_WORK],
-    [1000, TURN_WORK],
-  ])("with %d busy connections is %d units", (busy, units) => {
-    expect(turnWork(busy)).toBe(units);
-  });
-
-  it("counts the connections of the present round and those of the last one", () => {
-    const { turns, nextRound } = setUp();
-    expect([turns.join(), turns.join(), turns.join()]).toEqual([1, 2, 3].map(turnWork));
-    nextRound();
-    expect([turns.join(), turns.join()]).toEqual([3, 3].map(turnWork));
-    nextRound();
-    expect(turns.join()).toBe(turnWork(2));
-    nextRound();
-    expect(turns.join()).toBe(LONGEST_TURN);
-    nextRound();
-    expect(turns.join()).toBe(LONGEST_TURN);
-  });
-
-  it("counts the connections that wait, of one address or many", () => {
-    const { clock, turns, nextRound } = setUp();
-    nextRound();
-    const units: number[] = [];
-    const waiting = (busy: boolean, address: string): void =>
-      turns.wait(
-        taker(() => {
-          units.push(turns.join());
-        }, address),
-        busy,
-      );
-    for (const address of ["10.0.0.1", "10.0.0.2", "10.0.0.1"]) waiting(true, address);
-    waiting(false, "10.0.0.3");
-    expect(turns.join()).toBe(TURN_WORK);
+  it("is the longest for a connection without company, whether it has calls or not", () => {
+    const { clock, turns } = setUp();
+    const alone = taker();
+    expect(turns.join(alone)).toBe(LONGEST_TURN);
+    turns.calls(alone, true);
     clock.advance(0);
-    // The quiet one takes its turn in the first round. One busy one takes its turn in each round.
-    expect(units).toEqual([4, 3, 2, 1].map(turnWork));
+    expect(turns.join(alone)).toBe(LONGEST_TURN);
+  });
+
+  it("is the shortest while another connection has calls, whether the connection itself has calls or not", () => {
+    const { turns } = setUp();
+    const [one, other] = [taker(), taker()];
+    turns.calls(other, true);
+    expect(turns.join(one)).toBe(TURN_WORK);
+    expect(turns.join(other)).toBe(LONGEST_TURN);
+    turns.calls(one, true);
+    expect([turns.join(one), turns.join(other)]).toEqual([TURN_WORK, TURN_WORK]);
+    turns.calls(other, false);
+    expect(turns.join(one)).toBe(LONGEST_TURN);
+  });
+
+  it.each([[true], [false]])("is the shortest while another connection waits for a turn (busy: %s)", (busy) => {
+    const { clock, turns } = setUp();
+    const units: number[] = [];
+    const waiter = (address: string): TurnTaker => {
+      const self = taker(() => {
+        const share = turns.join(self);
+        units.push(share);
+        turns.spend(share);
+      }, address);
+      return self;
+    };
+    for (const address of ["10.0.0.1", "10.0.0.2", "10.0.0.1"]) turns.wait(waiter(address), busy);
+    expect(turns.join(taker())).toBe(TURN_WORK);
+    clock.advance(0);
+    expect(units).toEqual([TURN_WORK, TURN_WORK, LONGEST_TURN]);
+    expect(turns.join(taker())).toBe(LONGEST_TURN);
   });
 });
 
 describe("a round", () => {
+  it("ends with the turn of the event loop, and only one in which a connection works is counted", () => {
+    const { clock, turns } = setUp();
+    clock.advance(0);
+    expect(turns.round).toBe(0);
+    turns.join(taker());
+    clock.advance(0);
+    expect(turns.round).toBe(1);
+    clock.advance(0);
+    expect(turns.round).toBe(1);
+  });
+
   it("is not crowded by the work of one connection", () => {
-    const { turns, nextRound } = setUp();
-    nextRound();
-    turns.join();
+    const { clock, turns } = setUp();
+    turns.join(taker());
     turns.spend(LONGEST_TURN);
     expect(turns.crowded).toBe(false);
-    turns.join();
+    turns.join(taker());
     expect(turns.crowded).toBe(true);
-    nextRound();
+    clock.advance(0);
+    expect(turns.crowded).toBe(false);
+    turns.join(taker());
+    turns.spend(LONGEST_TURN);
     expect(turns.crowded).toBe(false);
   });
 
   it("is crowded by the work of two", () => {
-    const { turns, nextRound } = setUp();
-    nextRound();
-    turns.join();
-    turns.join();
+    const { turns } = setUp();
+    turns.join(taker());
+    turns.join(taker());
     turns.spend(ROUND_WORK - 1);
     expect(turns.crowded).toBe(false);
     turns.spend(1);
@@ -89,14 +90,18 @@ describe("a round", () => {
   it("lets a quiet connection follow a busy one, whatever the work of the busy one was", () => {
     const { clock, turns } = setUp();
     const order: string[] = [];
-    const work = (name: string) => (): void => {
-      order.push(`${name} ${turns.round}`);
-      turns.join();
-      turns.spend(LONGEST_TURN);
+    const wait = (name: string, busy: boolean): void => {
+      const self = taker(() => {
+        order.push(`${name} ${turns.round}`);
+        turns.join(self);
+        turns.spend(LONGEST_TURN);
+      });
+      turns.wait(self, busy);
     };
-    turns.wait(taker(work("busy")), true);
-    turns.wait(taker(work("busy")), true);
-    for (const name of ["first", "second"]) turns.wait(taker(work(name)), false);
+    wait("busy", true);
+    wait("busy", true);
+    wait("first", false);
+    wait("second", false);
     clock.advance(0);
     expect(order).toEqual(["busy 1", "first 1", "busy 2", "second 2"]);
   });

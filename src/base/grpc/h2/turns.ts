@@ -2,22 +2,15 @@ import type { Clock } from "../../clock/clock.ts";
 
 /**
  * Work at a time, in units. A unit is a small frame, for example a PING, and takes 0.1 to 1 us. A connection that has used up
- * its `turnWork` waits for a turn. In each turn of the event loop one such connection continues. After `ROUND_WORK` of two or
+ * its turn waits for the next one. In each turn of the event loop one such connection continues. After `ROUND_WORK` of two or
  * more connections together no further one begins.
+ *
+ * A turn is `TURN_WORK`, or `LONGEST_TURN` for a connection that is alone. Each end of a turn costs a write, a copy and often a
+ * pause of the socket, so that long turns are cheap. But the turn of one connection is what a call of another one waits for.
  */
 export const TURN_WORK = 1024;
 export const LONGEST_TURN = 4 * TURN_WORK;
 export const ROUND_WORK = 2 * TURN_WORK;
-
-/**
- * Returns the units that a connection may use in one turn, `TURN_WORK` to `LONGEST_TURN`. Each end of a turn costs a write, a copy
- * and often a pause of the socket, so long turns are cheap. But all busy connections together delay a quiet one. So the turns
- * of up to four busy connections add up to `LONGEST_TURN`.
- * @param busy connections with work, at least 1
- */
-export function turnWork(busy: number): number {
-  return Math.max(TURN_WORK, Math.floor(LONGEST_TURN / busy));
-}
 
 /** Cost of single pieces of work, in units. Sizes cost extra: one unit for 512 bytes. */
 export const COST = { frame: 1, reset: 4, headers: 12, message: 12, drop: 16, chunk: 2 } as const;
@@ -71,9 +64,10 @@ export class Turns {
   readonly #busy = new Lane();
   /** Work in the present round. */
   #work = 0;
-  /** The connections that have joined the present round, and those that had joined the last one. */
+  /** How many connections have joined the present round. */
   #joined = 0;
-  #joinedLast = 0;
+  /** Connections with open calls. */
+  readonly #calling = new Set<TurnTaker>();
   #armed = false;
   /** Counts the rounds: one for each turn of the event loop in which a connection works. In a round a connection has one turn. */
   round = 0;
@@ -87,21 +81,27 @@ export class Turns {
     this.#work += units;
   }
 
-  /**
-   * A connection begins to work in the present round, which ends with this turn of the event loop. The connection calls this
-   * method once in each round.
-   * @returns the units of work that it may use in this round
-   */
-  join(): number {
-    this.#joined++;
-    this.#arm();
-    // A connection without work at the moment counts when it had some in the last round: more is likely.
-    return turnWork(Math.max(this.#joined, this.#joinedLast, 1 + this.#quiet.size + this.#busy.size));
+  /** The first call of `taker` begins, or its last call has ended. */
+  calls(taker: TurnTaker, open: boolean): void {
+    if (open) this.#calling.add(taker);
+    else this.#calling.delete(taker);
   }
 
   /**
-   * Whether new input should wait for the next round. The work of one connection alone never makes another one wait: a quiet
-   * connection would else wait for two turns of a busy one.
+   * `taker` begins to work in the present round, which ends with this turn of the event loop. A connection joins once in each
+   * round in which it works.
+   * @returns the units of work that it may use in this round: more when no other connection has a call or waits for a turn
+   */
+  join(taker: TurnTaker): number {
+    this.#joined++;
+    this.#arm();
+    const calling = this.#calling.size - (this.#calling.has(taker) ? 1 : 0);
+    return calling + this.#quiet.size + this.#busy.size > 0 ? TURN_WORK : LONGEST_TURN;
+  }
+
+  /**
+   * Whether new input should wait for the next round. The work of one connection never makes another one wait: a quiet
+   * connection would otherwise wait for two turns of a busy one.
    */
   get crowded(): boolean {
     return this.#work >= ROUND_WORK && this.#joined > 1;
@@ -125,16 +125,15 @@ export class Turns {
   #round(): void {
     this.#armed = false;
     this.#work = 0;
-    this.#joinedLast = this.#joined;
     this.#joined = 0;
     this.round++;
-    // One busy connection continues in each round, and no more than one, for any number of quiet ones.
+    // One busy connection continues in each round, and no more than one, for any number of quiet ones. Each turn joins the round,
+    // and so the next round is armed.
     this.#busy.next()?.turn();
     while (!this.crowded) {
       const taker = this.#quiet.next();
       if (taker === undefined) break;
       taker.turn();
     }
-    if (this.#quiet.size + this.#busy.size > 0) this.#arm();
   }
 }

@@ -3,7 +3,7 @@ import { CALL_BLOCK, field, frame, H2Peer, open, setting, u32 } from "../../../.
 import type { GrpcHandler, GrpcStream } from "../transport.ts";
 import { QUEUE_MARK } from "./outflow.ts";
 import { ERROR, FLAG, FRAME, SETTING } from "./protocol.ts";
-import { TURN_WORK } from "./turns.ts";
+import { LONGEST_TURN, TURN_WORK } from "./turns.ts";
 
 const NONE = Buffer.alloc(0);
 const data = (streamId: number, payload: Uint8Array, flags = 0): Buffer => frame(FRAME.data, flags, streamId, payload);
@@ -423,8 +423,15 @@ function sentBytes(peer: H2Peer): () => number {
 describe("a connection that waits for a turn", () => {
   const pings = fill(() => frame(FRAME.ping, 0, 0, Buffer.alloc(8)), 30_000);
 
+  /** A connection beside one with a call: its turn is `TURN_WORK`. */
+  function besideACall(handler: GrpcHandler): H2Peer {
+    const peer = new H2Peer(handler);
+    new H2Peer(silent, { beside: peer }).feed(open(1));
+    return peer;
+  }
+
   it("keeps one more read, is then not read any more until it has acted on both, and loses nothing", () => {
-    const peer = new H2Peer(silent);
+    const peer = besideACall(silent);
     const answers = sent(peer, FRAME.ping);
     peer.arrive(pings);
     expect([peer.waiting, peer.socket.paused]).toEqual([true, false]);
@@ -438,7 +445,7 @@ describe("a connection that waits for a turn", () => {
   });
 
   it("is not read any more when the read was long, and loses nothing", () => {
-    const peer = new H2Peer(silent);
+    const peer = besideACall(silent);
     const answers = sent(peer, FRAME.ping);
     peer.arrive(pings, pings);
     expect([peer.waiting, peer.socket.paused]).toEqual([true, true]);
@@ -448,7 +455,7 @@ describe("a connection that waits for a turn", () => {
   });
 
   it("is read on when a long read has made it fail, so that its end is noticed", () => {
-    const peer = new H2Peer(silent);
+    const peer = besideACall(silent);
     const almost = fill(() => frame(FRAME.ping, 0, 0, Buffer.alloc(8)), 1000 * 17);
     // This frame ends both the turn, by its size, and the connection: no stream is open.
     const last = frame(FRAME.data, 0, 1, Buffer.alloc(16 * 1024));
@@ -457,7 +464,7 @@ describe("a connection that waits for a turn", () => {
   });
 
   it("is read again when it fails, so that its end is noticed", () => {
-    const peer = new H2Peer(silent);
+    const peer = besideACall(silent);
     peer.arrive(pings);
     peer.arrive(Buffer.concat([pings, frame(FRAME.ping, 0, 1)]));
     expect(peer.socket.paused).toBe(true);
@@ -469,7 +476,7 @@ describe("a connection that waits for a turn", () => {
   it("delivers what a paused stream has kept, and nothing twice, when it is resumed in the middle of it", () => {
     const calls: GrpcStream[] = [];
     const got: number[] = [];
-    const peer = new H2Peer((stream) => {
+    const peer = besideACall((stream) => {
       calls.push(stream);
       stream.pause();
       return { message: (bytes) => void got.push(bytes[0]!), halfClosed() {}, closed() {} };
@@ -525,6 +532,76 @@ describe("attacks by many connections", () => {
     expect(pings).toBeGreaterThan(400_000);
     expect(rounds).toBeGreaterThan(100);
     expect(worst).toBeLessThanOrEqual(4 * TURN_WORK);
+  });
+});
+
+describe("the length of a turn", () => {
+  const PINGS = Math.ceil(600_000 / 17);
+  const pings = Buffer.concat(Array.from({ length: PINGS }, () => frame(FRAME.ping, 0, 0, Buffer.alloc(8))));
+  /** A turn costs a few units besides the PINGs. */
+  const about = (units: number): unknown => ({ asymmetricMatch: (n: number) => n > units - 64 && n <= units });
+
+  /** Runs `each` in every turn of the event loop while the peer has work left. */
+  function inEachTurn(peer: H2Peer, each: () => void): void {
+    const poll = (): void => {
+      if (!peer.waiting) return;
+      each();
+      peer.clock.soon(poll);
+    };
+    peer.clock.soon(poll);
+    peer.clock.advance(0);
+  }
+
+  it("is four times as long for a connection alone as beside a call, and again after that call", () => {
+    const attacker = new H2Peer(silent);
+    const neighbour = new H2Peer(echo, { beside: attacker });
+    const answers = sent(attacker, FRAME.ping);
+    let before = 0;
+    const turns: number[] = [];
+    const note = (): void => {
+      const now = answers();
+      turns.push(now - before);
+      before = now;
+    };
+    attacker.arrive(pings);
+    note();
+    inEachTurn(attacker, () => {
+      note();
+      // The attacker has had one turn since the last look of the neighbour, and the neighbour is served.
+      if (turns.length === 2) {
+        neighbour.arrive(open(1), data(1, message(10)));
+        expect(neighbour.frames().some(({ type }) => type === FRAME.data)).toBe(true);
+      }
+      if (turns.length === 4) neighbour.arrive(reset(1));
+    });
+    expect(turns.slice(0, 5)).toEqual([LONGEST_TURN, LONGEST_TURN, TURN_WORK, TURN_WORK, LONGEST_TURN].map(about));
+  });
+
+  it("begins again in each turn of the event loop: little work in each of many turns never makes a connection wait", () => {
+    const peer = new H2Peer(silent);
+    for (let n = 0; n < 2 * LONGEST_TURN; n++) {
+      peer.arrive(frame(FRAME.ping, 0, 0, Buffer.alloc(8)));
+      expect(peer.waiting).toBe(false);
+      peer.clock.advance(0);
+    }
+  });
+
+  it("never lets a connection alone write more than some megabytes in one turn", () => {
+    const calls: GrpcStream[] = [];
+    const attacker = new H2Peer((stream) => {
+      calls.push(stream);
+      return silent(stream);
+    });
+    attacker.feed(initialWindow(0x7fffffff), ...Array.from({ length: 20 }, (_, n) => open(2 * n + 1)));
+    for (const call of calls) call.sendFramed(message(1 << 20));
+    attacker.frames();
+    const written = sentBytes(attacker);
+    attacker.arrive(window(0, 0x7fffffff - 65_535));
+    const sums = [written()];
+    inEachTurn(attacker, () => void sums.push(written()));
+    expect(written()).toBeGreaterThan(20_900_000);
+    const most = Math.max(...sums.map((sum, n) => sum - (sums[n - 1] ?? 0)));
+    expect(most).toBeLessThan(2.5 * (1 << 20));
   });
 });
 

@@ -73,8 +73,8 @@ function endTurn(connection: Connection): void {
 
 /**
  * One HTTP/2 connection of a server (RFC 9113): its socket, its streams, its turns and its end. Output that arises while a
- * chunk is read leaves at the end of the chunk, in one write. Other output leaves at the end of the turn. After `TURN_WORK`
- * units of work the connection stops reading, and continues when the other connections have had their turns.
+ * chunk is read leaves at the end of the chunk, in one write. Other output leaves at the end of the turn. After its share of
+ * work the connection stops reading, and continues when the other connections have had their turns.
  */
 export class Connection implements FramedConnection, StreamOwner, TurnTaker {
   readonly host: ConnectionHost;
@@ -95,7 +95,9 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
   readonly #held = new Set<H2Stream>();
   /** Units of work in the present round of turns. */
   #work = 0;
-  #round = 0;
+  #round = -1;
+  /** The units that this round of turns allows. */
+  #share = TURN_WORK;
   /** The part of `#work` that was reported to `Turns`. */
   #told = 0;
   /** The connection has asked for a turn. */
@@ -124,7 +126,7 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
     this.#socket = socket;
     this.writer = new FrameWriter(socket, encrypted);
     this.outflow = new Outflow(this.writer, () => {
-      this.spend(TURN_WORK);
+      this.spend(this.#share);
       this.#wait();
     });
     this.#timer = host.clock.after(PREFACE_TIMEOUT, () => this.destroy(), true);
@@ -145,9 +147,10 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
   read(chunk: Buffer): void {
     if (this.failed) return;
     const { turns } = this.host;
+    const { crowded } = turns;
     if (turns.round !== this.#round) this.#beginTurn();
     this.#work += COST.chunk;
-    if (this.#waiting || turns.crowded) {
+    if (this.#waiting || crowded) {
       // The connection keeps one further read and only then stops reading. To stop reading costs more than a turn, and is
       // seldom needed.
       if (this.#rest.length > 0) this.#pause();
@@ -198,7 +201,7 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
   }
 
   get spent(): boolean {
-    return this.#work >= TURN_WORK;
+    return this.#work >= this.#share;
   }
 
   pumpLater(stream: H2Stream): void {
@@ -250,7 +253,7 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
       if (!endStream) this.#reset(streamId, ERROR.none, false);
       return;
     }
-    if (this.streams.size === 0) this.host.busy(this, true);
+    if (this.streams.size === 0) this.#callsOpen(true);
     const stream = new H2Stream(streamId, head.path, head.encoding === "gzip" ? "gzip" : "identity", this);
     this.streams.set(streamId, stream);
     this.host.opened(this);
@@ -438,6 +441,7 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
   #beginTurn(): void {
     this.#tellWork();
     this.#round = this.host.turns.round;
+    this.#share = this.host.turns.join(this);
     this.#work = 0;
     this.#told = 0;
   }
@@ -472,6 +476,11 @@ export class Connection implements FramedConnection, StreamOwner, TurnTaker {
     this.streams.delete(stream.id);
     if (this.#held.size > 0) this.#held.delete(stream);
     this.outflow.forget(stream);
-    if (this.streams.size === 0) this.host.busy(this, false);
+    if (this.streams.size === 0) this.#callsOpen(false);
+  }
+
+  #callsOpen(open: boolean): void {
+    this.host.busy(this, open);
+    this.host.turns.calls(this, open);
   }
 }

@@ -2,10 +2,14 @@ import type { Clock } from "../../clock/clock.ts";
 
 /**
  * Work at a time, in units. A unit is a small frame, for example a PING, and takes 0.1 to 1 us. A connection that has used up
- * `TURN_WORK` waits for a turn. In each turn of the event loop one such connection continues. After `ROUND_WORK` of all
- * connections together no further one begins.
+ * its turn waits for the next one. In each turn of the event loop one such connection continues. After `ROUND_WORK` of two or
+ * more connections together no further one begins.
+ *
+ * A turn is `TURN_WORK`, or `LONGEST_TURN` for a connection that is alone. Each end of a turn costs a write, a copy and often a
+ * pause of the socket, so that long turns are cheap. But the turn of one connection is what a call of another one waits for.
  */
 export const TURN_WORK = 1024;
+export const LONGEST_TURN = 4 * TURN_WORK;
 export const ROUND_WORK = 2 * TURN_WORK;
 
 /** Cost of single pieces of work, in units. Sizes cost extra: one unit for 512 bytes. */
@@ -16,7 +20,7 @@ export const UNIT_SHIFT = 9;
 export interface TurnTaker {
   /** The address of its client. */
   readonly address: string;
-  /** Does at most `TURN_WORK` of its work, and calls `wait` again when there is more. */
+  /** Calls `join`, does at most so much of its work, and calls `wait` again when there is more. */
   turn(): void;
 }
 
@@ -24,11 +28,12 @@ export interface TurnTaker {
 class Lane {
   readonly #lines = new Map<string, Set<TurnTaker>>();
 
-  get empty(): boolean {
-    return this.#lines.size === 0;
-  }
+  /** The number of connections. */
+  size = 0;
 
+  /** Adds a connection that is not in the lane. */
   add(taker: TurnTaker): void {
+    this.size++;
     const line = this.#lines.get(taker.address);
     if (line === undefined) this.#lines.set(taker.address, new Set([taker]));
     else line.add(taker);
@@ -37,6 +42,7 @@ class Lane {
   next(): TurnTaker | undefined {
     for (const [address, line] of this.#lines) {
       this.#lines.delete(address);
+      this.size--;
       for (const taker of line) {
         line.delete(taker);
         if (line.size > 0) this.#lines.set(address, line);
@@ -56,10 +62,14 @@ export class Turns {
   /** Connections that wait because of the work of others, and those that have used up a turn. */
   readonly #quiet = new Lane();
   readonly #busy = new Lane();
-  /** Work since the last round. */
+  /** Work in the present round. */
   #work = 0;
+  /** How many connections have joined the present round. */
+  #joined = 0;
+  /** Connections with open calls. */
+  readonly #calling = new Set<TurnTaker>();
   #armed = false;
-  /** Counts the rounds: in each a connection has a turn's work before it must wait. */
+  /** Counts the rounds: one for each turn of the event loop in which a connection works. In a round a connection has one turn. */
   round = 0;
 
   constructor(clock: Clock) {
@@ -71,9 +81,30 @@ export class Turns {
     this.#work += units;
   }
 
-  /** Whether so much work was done since the last round that new input should wait for the next. */
+  /** The first call of `taker` begins, or its last call has ended. */
+  calls(taker: TurnTaker, open: boolean): void {
+    if (open) this.#calling.add(taker);
+    else this.#calling.delete(taker);
+  }
+
+  /**
+   * `taker` begins to work in the present round, which ends with this turn of the event loop. A connection joins once in each
+   * round in which it works.
+   * @returns the units of work that it may use in this round: more when no other connection has a call or waits for a turn
+   */
+  join(taker: TurnTaker): number {
+    this.#joined++;
+    this.#arm();
+    const calling = this.#calling.size - (this.#calling.has(taker) ? 1 : 0);
+    return calling + this.#quiet.size + this.#busy.size > 0 ? TURN_WORK : LONGEST_TURN;
+  }
+
+  /**
+   * Whether new input should wait for the next round. The work of one connection never makes another one wait: a quiet
+   * connection would otherwise wait for two turns of a busy one.
+   */
   get crowded(): boolean {
-    return this.#work >= ROUND_WORK;
+    return this.#work >= ROUND_WORK && this.#joined > 1;
   }
 
   /**
@@ -94,14 +125,15 @@ export class Turns {
   #round(): void {
     this.#armed = false;
     this.#work = 0;
+    this.#joined = 0;
     this.round++;
-    // One busy connection continues in each round, and no more than one, for any number of quiet ones.
+    // One busy connection continues in each round, and no more than one, for any number of quiet ones. Each turn joins the round,
+    // and so the next round is armed.
     this.#busy.next()?.turn();
-    while (this.#work < ROUND_WORK) {
+    while (!this.crowded) {
       const taker = this.#quiet.next();
       if (taker === undefined) break;
       taker.turn();
     }
-    if (!this.#quiet.empty || !this.#busy.empty) this.#arm();
   }
 }

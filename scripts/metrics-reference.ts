@@ -1,4 +1,5 @@
 import { DISPATCH_METRICS } from "../src/base/telemetry/dispatch-metrics.ts";
+import { FLOW_CONTROL_METRICS } from "../src/base/telemetry/flow-control-metrics.ts";
 import { DEFAULT_MAX_SERIES, type TwinLabel } from "../src/base/telemetry/metric-spec.ts";
 import { ELECTION_METRICS, KUBERNETES_METRICS, POOL_METRICS } from "../src/base/telemetry/pool-metrics.ts";
 import {
@@ -14,6 +15,7 @@ import { SCHEDULER_METRICS } from "../src/base/telemetry/scheduler-metrics.ts";
 const CHAPTERS: readonly (readonly [title: string, intro: string, table: MetricTable])[] = [
   ["Requests", "Requests of clients and their answers.", REQUEST_METRICS],
   ["Pool and endpoints", "The model servers, as scraped and as counted here.", POOL_METRICS],
+  ["Flow control", "Requests that wait for room, and the saturation that decides.", FLOW_CONTROL_METRICS],
   ["Decisions and plugins", "How endpoints were chosen and what that took.", SCHEDULER_METRICS],
   ["Wires", "Streams, buffers and retries of this process.", WIRE_METRICS],
   ["Configuration", "The configuration of the process.", CONFIG_METRICS],

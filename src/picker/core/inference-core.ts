@@ -5,6 +5,7 @@ import type { Endpoint } from "../../base/inference/endpoint.ts";
 import type { PluginInstances } from "../../base/plugin/instances.ts";
 import type { AppProtocol, OwnHook } from "../../base/plugin/kinds.ts";
 import { VERSION } from "../../base/process/version.ts";
+import { LabelGuard } from "../../base/telemetry/label-guard.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import { createMetrics, type Metrics } from "../../base/telemetry/names.ts";
 import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
@@ -42,6 +43,8 @@ import { type InForce, makeInForce } from "./in-force.ts";
 /** The default limit of one request body (docs/spec/decisions.md#sizes). */
 const MAX_REQUEST_BYTES = 32 * 1024 * 1024;
 const FULL_RECORDS_EVERY = 256;
+/** The most distinct fairness IDs in labels, for the life of the process (scheduling 8.1). */
+const MAX_FAIRNESS_IDS = 1000;
 
 const NO_ENDPOINTS: readonly Endpoint[] = [];
 
@@ -133,6 +136,8 @@ export class InferenceCore {
     this.metrics = createMetrics(this.registry, options.inferenceModelMetrics ?? true);
     this.#calls = pluginCalls(this.metrics, clock);
     const names = modelGuard(options.models.resources);
+    // One guard, so that a tenant has the same label in all metrics.
+    const fairness = new LabelGuard(MAX_FAIRNESS_IDS);
     this.models = new ModelResolver({ ...options.models, random, onRewrite: rewriteCounter(this.metrics, names) });
     this.endpoints = new EndpointRegistry({
       clock,
@@ -174,7 +179,7 @@ export class InferenceCore {
     this.endpoints.onStateChanged(() => this.#flowControl?.changed());
     options.models.resources?.onChange(() => this.#flowControl?.usePriorities(this.models.priorities()));
     this.#flowMetrics = new FlowMetrics({
-      ...{ metrics: this.metrics, clock, log, failures: this.#log, models: names },
+      ...{ metrics: this.metrics, clock, log, failures: this.#log, models: names, fairness },
       poolName: options.poolName ?? "",
     });
     this.#useFlowControl();
@@ -187,7 +192,7 @@ export class InferenceCore {
     const small = this.metrics.bodyBudgetBytes.with("small");
     const paused = this.metrics.bodyBudgetPaused.with();
     this.registry.onRender(() => {
-      this.#flowMetrics.refresh(this.#flowControl);
+      this.#flowMetrics.refresh(this.#inForce.flowControl && this.#flowControl);
       buffered.set(this.budget.used);
       main.set(this.budget.mainUsed);
       small.set(this.budget.reserveUsed);
@@ -216,7 +221,7 @@ export class InferenceCore {
       }),
       hooks: () => this.#inForce.hooks,
       flowControl: () => (this.#inForce.flowControl === undefined ? undefined : this.#flowControl),
-      metrics: new ExchangeMetrics(this.metrics, names),
+      metrics: new ExchangeMetrics(this.metrics, names, fairness),
       tracing: options.tracing?.on ? options.tracing : undefined,
       budget: this.budget,
       bytesPerToken: this.bytesPerToken,

@@ -133,7 +133,7 @@ describe("a request in flow control", () => {
     expect(await decision).toMatchObject({ status: 503, reason: "no_endpoints" });
   });
 
-  it("is not shed by the sign of its priority (5.5)", () => {
+  it("is not shed by the sign of its priority (scheduling 5.5)", () => {
     const { core, pool } = setUp({ objectives: ["batch=-1"] });
     pool.saturation = 0.9;
     expect(ask(core, [["x-llm-d-inference-objective", "batch"]]).decision).toMatchObject({ kind: "routed" });

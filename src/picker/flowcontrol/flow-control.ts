@@ -104,11 +104,12 @@ const TICK = 20;
 const ALTERNATING_TICK = 1;
 /** Milliseconds after which the empty band of a priority that no objective has any more is removed. */
 const BAND_IDLE = 600_000;
-/** The most bands, configured or by template. */
+/** The most bands, configured or by template. Requests of further priorities wait in band 0, and the log names them. */
 const MAX_BANDS = 1024;
 /** Flows of a band that the debug page names. */
 const SHOWN_FLOWS = 16;
 
+const IDLE: SaturationDetector = { saturation: () => 0 };
 const NO_LIMIT: UsageLimitPolicy = { limit: (_, __, ceilings) => void ceilings.fill(Number.POSITIVE_INFINITY) };
 
 const BY_DEADLINE: HeapOrder<Item> = {
@@ -287,7 +288,7 @@ export class FlowControl {
 
   /** Lets all queued requests go, in their order: the configuration in force has no flow control. */
   letGo(): void {
-    this.#settings = { ...this.#settings, noEndpointTtl: 0, usageLimit: NO_LIMIT };
+    this.#settings = { ...this.#settings, noEndpointTtl: 0, usageLimit: NO_LIMIT, detector: IDLE };
     for (const item of this.#deadlines.entries) this.#deadline(item);
     this.#deadlines.rebuild();
     this.#armExpiry();

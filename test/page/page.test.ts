@@ -113,7 +113,7 @@ describe("the page, in Chromium", () => {
     expect(await line.locator(".where.refused").textContent()).toBe("refused 412");
     await line.click();
     const detail = page.locator(".detail");
-    expect(await detail.locator(".facts").textContent()).toContain("The client was answered 412: ");
+    expect(await detail.locator(".facts").textContent()).toContain("The client received 412: ");
     expect(await detail.locator("table").count()).toBe(0);
     await page.screenshot({ path: join(SCREENSHOTS, "refused.png") });
   });

@@ -43,7 +43,7 @@ export interface FlowControlEvents {
   /** The capacity check and the insertion took `took`. */
   enqueued(flow: FlowLabels, outcome: QueueOutcome | typeof NOT_YET_FINALIZED, took: number): void;
   cycled(took: number): void;
-  /** No band and no objective has this priority: band 0 holds its requests. Reported once for each priority. */
+  /** No band and no objective has this priority: band 0 holds the request. Called for each such request. */
   strangePriority(priority: number): void;
   /** A policy, the detector or a waiter failed; flow control goes on without its answer. */
   failed(policy: string, error: unknown): void;
@@ -136,8 +136,6 @@ export class FlowControl {
   /** The priorities in the order of `#bands`, and their ceilings. */
   #priorities: number[] = [];
   #ceilings: number[] = [];
-  /** The priorities without a band that were reported. */
-  readonly #strange = new Set<number>();
   /** The priorities that objectives have. */
   #wanted: ReadonlySet<number> = new Set();
   readonly #deadlines = new IndexedHeap(BY_DEADLINE);
@@ -562,10 +560,7 @@ export class FlowControl {
   #bandOf(priority: number): Band {
     const band = this.#byPriority.get(priority);
     if (band !== undefined) return band;
-    if (!this.#strange.has(priority) && this.#strange.size < MAX_BANDS) {
-      this.#strange.add(priority);
-      this.#parts.events.strangePriority(priority);
-    }
+    this.#parts.events.strangePriority(priority);
     return this.#byPriority.get(0)!;
   }
 

@@ -135,7 +135,7 @@ describe("token-deficit-fairness-policy", () => {
       fc.property(fc.array(load, { minLength: 2, maxLength: 5 }), (loads) => {
         const pool = new Pool(Object.fromEntries(loads.map(({ weight }, i) => [`f${i}`, weight])));
         // 256 is the expected length before any answer, so the charge is exact.
-        loads.forEach(({ prompt }, i) => pool.send({ id: `f${i}`, requests: 100, prompt, answer: 256 }));
+        for (const [i, { prompt }] of loads.entries()) pool.send({ id: `f${i}`, requests: 100, prompt, answer: 256 });
         pool.serve(90);
         const shares = loads.map(({ weight }, i) => pool.tokens(`f${i}`) / weight);
         const most = loads.map(({ prompt, weight }) => (prompt + 256) / weight);

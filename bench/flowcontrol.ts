@@ -1,0 +1,140 @@
+/**
+ * Cost of flow control: dispatches from standing queues, the time that a request spends in it while the pool has room, and the
+ * memory of a queued request. Beside it runs a bare loop that takes the same requests from one array.
+ *
+ *   node --expose-gc bench/flowcontrol.ts [--queued 10000] [--rounds 5]
+ */
+import { parseArgs } from "node:util";
+import { realClock } from "../src/base/clock/real.ts";
+import type { InferenceRequest } from "../src/base/inference/request.ts";
+import type { FairnessPolicy } from "../src/base/plugin/flow-kinds.ts";
+import { quantile } from "../src/base/telemetry/quantile.ts";
+import { FlowControl, type Ticket } from "../src/picker/flowcontrol/flow-control.ts";
+import { globalStrictFairnessPolicy, roundRobinFairnessPolicy } from "../src/picker/flowcontrol/policies/fairness.ts";
+import { tokenDeficitFairnessPolicy } from "../src/picker/flowcontrol/policies/token-deficit.ts";
+import { flowSettings, silentEvents } from "../test/support/flow-control.ts";
+import { endpointOf, instanceOf, requestOf } from "../test/support/scheduling/fakes.cases.ts";
+
+const { values } = parseArgs({
+  options: { queued: { type: "string", default: "10000" }, rounds: { type: "string", default: "5" } },
+});
+const queued = Number(values.queued);
+const rounds = Number(values.rounds);
+const gc = (globalThis as { gc?: () => void }).gc ?? (() => {});
+const POOL = Array.from({ length: 10 }, (_, i) => endpointOf(i));
+const POLICIES: readonly (readonly [string, () => FairnessPolicy])[] = [
+  ["one queue", () => instanceOf(globalStrictFairnessPolicy)],
+  ["round robin", () => instanceOf(roundRobinFairnessPolicy)],
+  ["token deficit", () => instanceOf(tokenDeficitFairnessPolicy)],
+];
+const NO_TOKENS = { promptTokens: Number.NaN, completionTokens: Number.NaN };
+
+interface Run {
+  /** Per second. */
+  readonly dispatches: number;
+  /** Bytes of heap for each queued request, without its body. */
+  readonly bytes: number;
+}
+
+function requestsOf(flows: number): readonly InferenceRequest[] {
+  const one = requestOf("prompt");
+  const ids = Array.from({ length: flows }, (_, i) => `tenant-${i}`);
+  return Array.from({ length: queued }, (_, i) => ({ ...one, id: `r${i}`, fairnessId: ids[i % flows]! }));
+}
+
+/** Fills the queues, then opens the pool: each dispatched request ends at once. */
+async function drain(fairness: FairnessPolicy, requests: readonly InferenceRequest[]): Promise<Run> {
+  const pool = { load: 1 };
+  const settings = flowSettings(() => pool.load);
+  const band = { ...settings.template, fairness, maxRequests: Number.POSITIVE_INFINITY };
+  const flowControl = new FlowControl({
+    clock: realClock,
+    settings: { ...settings, template: band, negativeTemplate: band },
+    pool: () => POOL,
+    events: silentEvents(),
+  });
+  let left = requests.length;
+  let done!: () => void;
+  const over = new Promise<void>((resolve) => {
+    done = resolve;
+  });
+  const tickets = new Array<Ticket>(requests.length);
+  gc();
+  const before = process.memoryUsage().heapUsed;
+  for (const [i, request] of requests.entries())
+    tickets[i] = flowControl.enter(request, 1, 0, {
+      dispatched() {
+        flowControl.ended(tickets[i]!, NO_TOKENS);
+        if (--left === 0) done();
+      },
+      evicted() {},
+    }) as Ticket;
+  gc();
+  const bytes = (process.memoryUsage().heapUsed - before) / requests.length;
+  pool.load = 0;
+  const started = realClock.now();
+  flowControl.changed();
+  await over;
+  const seconds = (realClock.now() - started) / 1000;
+  flowControl.close();
+  return { dispatches: requests.length / seconds, bytes };
+}
+
+/** The same requests through one array, 64 in each turn of the event loop. */
+async function bare(requests: readonly InferenceRequest[]): Promise<number> {
+  const queue = requests.map((request) => ({ request, dispatched: () => left-- }));
+  let left = queue.length;
+  let next = 0;
+  const started = realClock.now();
+  await new Promise<void>((resolve) => {
+    const turn = (): void => {
+      for (let i = 0; i < 64 && next < queue.length; i++) queue[next++]!.dispatched();
+      if (left === 0) resolve();
+      else realClock.soon(turn);
+    };
+    turn();
+  });
+  return requests.length / ((realClock.now() - started) / 1000);
+}
+
+/** Microseconds from entry to dispatch, with room for every request: p50 and p99. */
+function passing(requests: readonly InferenceRequest[]): { readonly p50: number; readonly p99: number } {
+  const flowControl = new FlowControl({
+    ...{ clock: realClock, settings: flowSettings(() => 0), pool: () => POOL, events: silentEvents() },
+  });
+  const waiter = { dispatched() {}, evicted() {} };
+  const took: number[] = [];
+  for (const request of requests) {
+    const started = realClock.now();
+    const ticket = flowControl.enter(request, 1, 0, waiter) as Ticket;
+    took.push((realClock.now() - started) * 1000);
+    flowControl.ended(ticket, NO_TOKENS);
+  }
+  took.sort((a, b) => a - b);
+  return { p50: quantile(took, 0.5), p99: quantile(took, 0.99) };
+}
+
+const number = (value: number): string => Math.round(value).toLocaleString("en");
+process.stdout.write(`${number(queued)} requests queued, the best of ${rounds} rounds\n\n`);
+process.stdout.write("policy         flows   dispatches/s   of the bare loop   bytes per queued request\n");
+for (const [name, policy] of POLICIES)
+  for (const flows of [1, 1000, 10_000]) {
+    const requests = requestsOf(flows);
+    let best: Run = { dispatches: 0, bytes: Number.POSITIVE_INFINITY };
+    let baseline = 0;
+    for (let round = 0; round < rounds; round++) {
+      const run = await drain(policy(), requests);
+      baseline = Math.max(baseline, await bare(requests));
+      best = {
+        dispatches: Math.max(best.dispatches, run.dispatches),
+        bytes: Math.min(best.bytes, run.bytes),
+      };
+    }
+    process.stdout.write(
+      `${name.padEnd(13)} ${number(flows).padStart(6)} ${number(best.dispatches).padStart(14)} ${(best.dispatches / baseline).toFixed(2).padStart(18)} ${number(best.bytes).padStart(26)}\n`,
+    );
+  }
+const requests = requestsOf(1000);
+for (let warm = 0; warm < 3; warm++) passing(requests);
+const { p50, p99 } = passing(requests);
+process.stdout.write(`\nwith room: p50 ${p50.toFixed(2)} us, p99 ${p99.toFixed(2)} us from entry to dispatch\n`);

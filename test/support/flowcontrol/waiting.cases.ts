@@ -122,7 +122,7 @@ class Bench {
       },
       body: chat(id),
       signal: client.signal,
-      timeoutMs: 120_000,
+      timeoutMs: 60_000,
     });
     // A client that leaves gets no answer, and a test that failed reads none.
     answer.catch(() => {});

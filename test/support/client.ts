@@ -11,13 +11,21 @@ export interface Answer {
 /** Sends one request over a connection of its own and reads the whole answer. */
 export function ask(
   url: string,
-  options: { method?: string; headers?: Record<string, string>; body?: string | Buffer; timeoutMs?: number } = {},
+  options: {
+    method?: string;
+    headers?: Record<string, string>;
+    body?: string | Buffer;
+    timeoutMs?: number;
+    /** Aborting it closes the connection. */
+    signal?: AbortSignal;
+  } = {},
 ): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const request = httpRequest(url, {
       method: options.method ?? (options.body === undefined ? "GET" : "POST"),
       headers: options.headers ?? {},
       agent: false,
+      ...(options.signal === undefined ? {} : { signal: options.signal }),
     });
     const limit = fixedLimit(options.timeoutMs ?? 30_000);
     request.setTimeout(limit, () => request.destroy(new Error(`no answer within ${limit} ms`)));

@@ -345,7 +345,11 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
   evicted(rejection: Rejection): void {
     const { processed, resolve } = this.#waiting!;
     this.#waiting = undefined;
-    resolve(this.#ended || this.#response.status !== 0 ? OVER : this.#conclude({ ...processed, refusal: rejection }, undefined));
+    resolve(
+      this.#ended || this.#response.status !== 0
+        ? OVER
+        : this.#conclude({ ...processed, refusal: rejection }, undefined),
+    );
   }
 
   /** The request needs no decision any more. */

@@ -330,7 +330,7 @@ export function describeWaiting(name: string, startWire: StartWire, shutdownArgs
       expect(await bench.served("leaver-")).toEqual(["leaver-a", "leaver-c"]);
     });
 
-    it("S-78: are refused when their time is over, and S-77: when the band is full", async () => {
+    it("S-78: are refused when their time is over, and when the band is full", async () => {
       const holders = await bench.fill("holder-of-refused");
       const first = await bench.enqueue("refused-first", { objective: "few" });
       expect(await fate(bench.send("refused-full", { objective: "few" }))).toBe("429 rejected-saturated");
@@ -410,7 +410,7 @@ export function describeWaiting(name: string, startWire: StartWire, shutdownArgs
       expect(await bench.outcomes("EvictedNoEndpoints")).toBe(1);
     });
 
-    it("S-84: are served while the picker drains, and those without a slot at its end are refused, none hangs", async () => {
+    it("are served while the picker drains, and those without a slot at its end are refused, none hangs", async () => {
       expect(await shutDown).toEqual({
         fates: ["200", ...all(3, "503 rejected-shutting-down")],
         exit: { code: 0, signal: null },

@@ -44,9 +44,11 @@ export class Rejection {
   readonly detail: string;
   /** The sentence for clients of the gateway: the detail, unless the detail has the words of the reference's implementation. */
   readonly plain: string;
+  /** Whole seconds after which another try makes sense, at least 1; undefined = unknown. */
+  readonly retryAfter: number | undefined;
 
   /** @throws SluiceError OUTCOME_UNKNOWN: plugins make rejections, too, and some plugins have no type checks */
-  constructor(reason: OutcomeReason, detail: string, plain = detail) {
+  constructor(reason: OutcomeReason, detail: string, plain = detail, retryAfter?: number) {
     if (!Object.hasOwn(OUTCOMES, reason) || typeof detail !== "string")
       throw new SluiceError(
         "OUTCOME_UNKNOWN",
@@ -55,6 +57,7 @@ export class Rejection {
     this.reason = reason;
     this.detail = detail;
     this.plain = plain;
+    this.retryAfter = retryAfter;
   }
 
   get status(): number {

@@ -425,6 +425,44 @@ describe("clients that leave", () => {
   });
 });
 
+describe("the time after which a refused request may try again", () => {
+  /** A pool that lets one request go each 500 ms, for 30 s. */
+  function flowing(): FlowRig {
+    const rig = new FlowRig({ bands: [bandOf(0, { maxRequests: 10 }), bandOf(5, { maxRequests: 1000 })] });
+    for (const _ of range(60)) {
+      rig.load = 0;
+      rig.enter("x");
+      rig.load = 1;
+      rig.clock.advance(500);
+    }
+    return rig;
+  }
+  const refusal = (rig: FlowRig): Rejection => rig.enter("refused") as Rejection;
+
+  it("is that of the queue before it, by the measured rate", () => {
+    const rig = flowing();
+    for (const i of range(10)) rig.enter(`q${i}`);
+    // The smoothed rate is 1.85 a second, and 11 are to leave; then 51, then 251.
+    expect(refusal(rig).retryAfter).toBe(6);
+    for (const i of range(40)) rig.enter(`r${i}`, { priority: 5 });
+    expect(refusal(rig).retryAfter).toBe(28);
+    for (const i of range(200)) rig.enter(`s${i}`, { priority: 5 });
+    expect(refusal(rig).retryAfter).toBe(60);
+  });
+
+  it("is unknown where nothing leaves, and at shutdown", () => {
+    const never = new FlowRig({ bands: [bandOf(0, { maxRequests: 1 })] });
+    never.enter("a");
+    expect(refusal(never)).toMatchObject({ reason: "saturated", retryAfter: undefined });
+    const rig = flowing();
+    rig.clock.advance(600_000);
+    for (const i of range(10)) rig.enter(`q${i}`);
+    expect(refusal(rig).retryAfter).toBeUndefined();
+    rig.flow.close();
+    expect(refusal(rig)).toMatchObject({ reason: "shutting_down", retryAfter: undefined });
+  });
+});
+
 describe("bands", () => {
   it("S-80: a priority without band is served from band 0 under its own label, and reported", () => {
     const rig = new FlowRig({ bands: [bandOf(5, {})] });

@@ -104,6 +104,10 @@ const TICK = 20;
 const ALTERNATING_TICK = 1;
 /** Milliseconds after which the empty band of a priority that no objective has any more is removed. */
 const BAND_IDLE = 600_000;
+/** Milliseconds over which the rate of dispatches is smoothed. */
+const RATE_WINDOW = 10_000;
+/** Dispatches per millisecond below which the rate says nothing: one a minute. */
+const LEAST_RATE = 1 / 60_000;
 /** The most bands, configured or by template. Requests of further priorities wait in band 0, and the log names them. */
 const MAX_BANDS = 1024;
 /** Flows of a band that the debug page names. */
@@ -153,6 +157,9 @@ export class FlowControl {
   #cycling = false;
   /** The request whose `enter` has not returned: the caller reads its fate from the result, so its waiter is not called. */
   #entering: Item | undefined;
+  /** Dispatches per millisecond, smoothed, at `#ratedAt`. */
+  #rate = 0;
+  #ratedAt = 0;
   /** A cycle is due after the events that wait. */
   #woken = false;
   #tick: Timer | undefined;
@@ -407,6 +414,20 @@ export class FlowControl {
     this.#undecided++;
     item.band!.dispatched(item);
     this.#report(item, "Dispatched");
+    this.#rate = this.#rateAt(item.leftAt) + 1 / RATE_WINDOW;
+    this.#ratedAt = item.leftAt;
+  }
+
+  #rateAt(now: number): number {
+    return this.#rate * Math.exp((this.#ratedAt - now) / RATE_WINDOW);
+  }
+
+  /** Seconds until a request of this priority that comes now would probably leave, 1 to 60; undefined while none leaves. */
+  #retryAfter(priority: number, now: number): number | undefined {
+    let before = 1;
+    for (const band of this.#bands) if (band.priority >= priority) before += band.requests;
+    const rate = this.#rateAt(now);
+    return rate < LEAST_RATE ? undefined : Math.min(60, Math.max(1, Math.ceil(before / rate / 1000)));
   }
 
   /** Saturation as it will be when scrapes show all that was sent. A detector that fails holds nothing back. */
@@ -524,8 +545,9 @@ export class FlowControl {
 
   #reject(item: Item, outcome: Exclude<QueueOutcome, "Dispatched">): Rejection {
     item.stage = STAGE.ended;
+    const { priority } = item.request;
     this.#report(item, outcome);
-    return rejectionOf(outcome);
+    return rejectionOf(outcome, this.#closed ? undefined : this.#retryAfter(priority, item.leftAt));
   }
 
   #report(item: Item, outcome: QueueOutcome): void {

@@ -56,8 +56,8 @@ const REJECTIONS = {
   readonly [ConstructorParameters<typeof Rejection>[0], string, string]
 >;
 
-/** Returns the rejection for an outcome. */
-export function rejectionOf(outcome: Exclude<QueueOutcome, "Dispatched">): Rejection {
+/** Returns the rejection for an outcome. @param retryAfter seconds after which another try makes sense */
+export function rejectionOf(outcome: Exclude<QueueOutcome, "Dispatched">, retryAfter?: number): Rejection {
   const [reason, detail, plain] = REJECTIONS[outcome];
-  return new Rejection(reason, detail, plain);
+  return new Rejection(reason, detail, plain, retryAfter);
 }

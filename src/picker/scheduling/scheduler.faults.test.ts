@@ -135,7 +135,7 @@ describe("the record of a decision", () => {
       const { scheduler } = decided(plan);
       expect(scheduler.records.newest).toMatchObject({ failed: ["mine"] });
       expect(explain(scheduler.records.newest!).notes).toEqual([
-        "mine failed in this decision and was left out of it: the log has the error.",
+        "mine failed in this decision and did not count. The log has the error.",
       ]);
     },
   );

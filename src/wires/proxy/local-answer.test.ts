@@ -26,3 +26,10 @@ describe("the help of an answer leads to a heading of the errors page", () => {
     expect(leadsToHeading(lastEvent(Buffer.alloc(0), "gone").toString().slice("data: ".length))).toBe(true);
   });
 });
+
+it("a refusal that knows when another try makes sense says so in retry-after", () => {
+  const headers = (retryAfter?: number): readonly string[] =>
+    rejectionAnswer(new Rejection("saturated", "full", "full", retryAfter), "id").headers;
+  expect(headers(7).slice(-2)).toEqual(["retry-after", "7"]);
+  expect(headers()).not.toContain("retry-after");
+});

@@ -84,6 +84,7 @@ export function rejectionAnswer(rejection: Rejection, requestId: string, more?: 
   const type = TYPES[reason] ?? typeOf(status);
   const slug = rejectionSlug(rejection);
   const headers = [...(rejection.droppedHeader ?? []), ...(more === undefined ? [] : flat(more))];
+  if (rejection.retryAfter !== undefined) headers.push("retry-after", String(rejection.retryAfter));
   return localAnswer({ status, slug, anchor: reason, message: rejection.plain, type, requestId, more: headers });
 }
 

@@ -296,7 +296,8 @@ export class FlowTwins {
         strictEqual(++known.calls, 1, "a waiter is called once");
         const { outcome } = this.log.at(-1)!;
         ok(outcome !== "Dispatched");
-        deepStrictEqual(rejection, rejectionOf(outcome));
+        const { reason, detail } = rejectionOf(outcome);
+        deepStrictEqual([rejection.reason, rejection.detail], [reason, detail]);
         ok(!known.ticket!.waiting, "a waiter that is called does not wait");
         this.#onEvicted(id, plan);
       },

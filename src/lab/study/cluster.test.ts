@@ -105,3 +105,50 @@ describe("what the scheduler knows of simulated servers", () => {
     expect(new Set(several(512)).size).toBe(512);
   });
 });
+
+describe("a simulated cluster with flow control", () => {
+  const QUEUES = `apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+featureGates: [flowControl]
+plugins:
+- {type: concurrency-detector, parameters: {maxConcurrency: 2}}
+- type: random-picker
+schedulingProfiles:
+- {name: default, plugins: [{pluginRef: random-picker}]}
+flowControl:
+  defaultRequestTTL: 10s
+  saturationDetector: {pluginRef: concurrency-detector}
+`;
+
+  it("holds requests until a server has room, serves the higher priority first, and refuses what expires", () => {
+    const clock = new VirtualClock();
+    const engine = new StillEngine(clock);
+    const config = loadConfig(parseDocument(QUEUES, { file: "queues" }), PLUGIN_REGISTRY);
+    const cluster = new SimCluster({ engines: [engine], config, clock, random: new SeededRandom(1) });
+    const events: string[] = [];
+    const send = (id: string, priority = 0): void =>
+      cluster.submit(
+        { ...simRequest(id), priority },
+        { prompt: 10 },
+        {
+          placed: () => events.push(`${id} placed`),
+          finished: () => events.push(`${id} finished`),
+          rejected: () => events.push(`${id} rejected`),
+        },
+      );
+    for (const id of ["a", "b", "c", "d"]) send(id);
+    send("e", 1);
+    send("f", -1);
+    expect(events).toEqual(["a placed", "b placed"]);
+    engine.listeners[0]!.onFinish!(undefined as never);
+    clock.advance(0);
+    expect(events.slice(2)).toEqual(["a finished", "e placed"]);
+    engine.listeners[1]!.onFinish!(undefined as never);
+    clock.advance(0);
+    expect(events.slice(4)).toEqual(["b finished", "c placed"]);
+    clock.advance(10_000);
+    expect(events.slice(6).toSorted()).toEqual(["d rejected", "f rejected"]);
+    cluster.close();
+    expect(clock.pending).toBe(0);
+  });
+});

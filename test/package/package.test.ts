@@ -280,6 +280,6 @@ describe("the packed package, installed elsewhere", () => {
         encoding: "utf8",
         stdio: ["ignore", "pipe", "pipe"],
       });
-    expect(run).toThrow(/Did you mean gateway\?/);
+    expect(run).toThrow(/did you mean gateway\?/);
   });
 });

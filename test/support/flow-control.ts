@@ -8,6 +8,8 @@ export function silentEvents(failed: (error: unknown) => void = () => {}): FlowC
     enqueued() {},
     cycled() {},
     strangePriority() {},
+    revoked() {},
+    revocationEnded() {},
     failed: (_policy, error) => failed(error),
   };
 }

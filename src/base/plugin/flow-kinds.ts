@@ -14,6 +14,8 @@ export interface SaturationDetector {
    * Endpoints that the detector could not judge at its last measurement, for want of fresh metrics. Absent where it needs none.
    */
   readonly staleEndpoints?: number;
+  /** Milliseconds until `expected` shows that a request has ended; absent = 500. */
+  readonly settles?: number;
 }
 
 /** A request in a queue of flow control, as policies see it. Times are monotonic milliseconds. */

@@ -34,5 +34,7 @@ export const REQUEST_PROCESSING = [
 export const RESPONSE_PROCESSING = [
   0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5,
 ] as const;
+/** The default bounds of Prometheus clients: the wait for the end of a revoked request. */
+export const REVOCATION = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const;
 /** How long an ext_proc stream is open. */
 export const STREAM = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 600] as const;

@@ -1,4 +1,4 @@
-import { FAST, QUEUE } from "./buckets.ts";
+import { FAST, QUEUE, REVOCATION } from "./buckets.ts";
 import type { TwinSpec } from "./metric-spec.ts";
 import type { MetricTable } from "./registry.ts";
 
@@ -107,5 +107,37 @@ export const FLOW_CONTROL_METRICS = {
     help: "[ALPHA] Requests that have left flow control, by outcome and by their own priority. Refused ones count too.",
     labels: ["outcome", "priority", "inference_pool"],
     maxSeries: OUTCOMES * MAX_PRIORITY_SERIES,
+  },
+  revocationsIssuedTotal: {
+    type: "counter",
+    name: "llm_d_epp_flow_control_revocations_issued_total",
+    help: "[ALPHA] Requests in flight that were told to end, by the priority that needs their room.",
+    labels: ["priority", "inference_pool"],
+    maxSeries: MAX_PRIORITY_SERIES,
+  },
+  revocationsTotal: {
+    type: "counter",
+    name: "llm_d_epp_flow_control_revocations_total",
+    help: "[ALPHA] Revoked requests that have ended (confirmed), or have not within 10 s (timed_out).",
+    labels: ["outcome", "inference_pool"],
+  },
+  reclaimTarget: {
+    type: "gauge",
+    name: "llm_d_epp_flow_control_reclaim_target",
+    help: "[ALPHA] Saturation above the ceiling of the waiting band, at the last revocation.",
+    labels: POOL,
+  },
+  pendingReclaim: {
+    type: "gauge",
+    name: "llm_d_epp_flow_control_pending_reclaim",
+    help: "[ALPHA] Saturation that revoked requests give back and that metrics may not show yet.",
+    labels: POOL,
+  },
+  revocationConfirmation: {
+    type: "histogram",
+    name: "llm_d_epp_flow_control_revocation_confirmation_seconds",
+    help: "[ALPHA] Seconds from the revocation of a request to its end.",
+    labels: POOL,
+    buckets: REVOCATION,
   },
 } as const satisfies MetricTable;

@@ -204,10 +204,6 @@ const ROWS: Readonly<Record<string, Row>> = {
     text: `${HEAD}plugins:\n- {type: program-aware-fairness, parameters: {§strategy: turn-priority}}\n`,
     says: ["strategy turn-priority is not supported yet"],
   },
-  "eviction of requests in flight": {
-    text: `${HEAD}featureGates: [flowControl]\nflowControl:\n  §enableEviction: true\n`,
-    says: ["enableEviction", "is not supported yet"],
-  },
   "negative quantity": {
     text: `${HEAD}flowControl:\n  priorityBands:\n  - {priority: 1, §maxRequests: -3}\n`,
     says: ["maxRequests", "must be non-negative", "-3"],

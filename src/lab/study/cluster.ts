@@ -44,6 +44,8 @@ const NO_EVENTS: FlowControlEvents = {
   cycled() {},
   strangePriority() {},
   failed() {},
+  revoked() {},
+  revocationEnded() {},
 };
 
 /** One server: the scheduler's endpoint, and the engine. */

@@ -55,6 +55,8 @@ export interface EffectiveFlowControl {
   readonly defaultPriorityBand: EffectiveBand;
   readonly defaultNegativePriorityBand: EffectiveBand;
   readonly usageLimitPolicy: ConfiguredPlugin<"usage-limit-policy">;
+  /** Whether sheddable requests in flight end when requests of higher priority wait. */
+  readonly eviction: boolean;
 }
 
 /** A complete EndpointPickerConfig. */
@@ -108,7 +110,7 @@ export function flowControlMeaning(
   ];
   const { maxBytes, maxRequests, noEndpointRequestTTL, bands, usageLimitPolicy } = flowControl;
   return [
-    ...[maxBytes, maxRequests, noEndpointRequestTTL, described(usageLimitPolicy)],
+    ...[maxBytes, maxRequests, noEndpointRequestTTL, described(usageLimitPolicy), flowControl.eviction],
     // The order of the bands in the file has no effect.
     [...bands].sort(([a], [b]) => a - b).map(([priority, band]) => [priority, meaning(band)]),
     meaning(flowControl.defaultPriorityBand),
@@ -154,6 +156,7 @@ function flowControlSummary(flowControl: EffectiveFlowControl): Readonly<Record<
     ...(maxRequests === Number.POSITIVE_INFINITY ? {} : { maxRequests }),
     noEndpointRequestTTL: waitText(noEndpointRequestTTL),
     usageLimitPolicy: label(usageLimitPolicy),
+    ...(flowControl.eviction ? { eviction: true } : {}),
     bands: Object.fromEntries([...bands, ...templates].map(([priority, band]) => [priority, bandSummary(band)])),
   };
 }

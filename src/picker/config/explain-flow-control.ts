@@ -87,6 +87,7 @@ export function explainFlowControl({ loaded, raw, line, note }: ExplanationParts
         section.usageLimitPolicyPluginRef,
         usageLimitPolicy.name,
       ),
+      enableEviction: given(top("enableEviction"), typeof section.enableEviction === "boolean", false),
     },
   };
 }

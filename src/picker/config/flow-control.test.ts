@@ -149,6 +149,7 @@ flowControl:
     orderingPolicyRef: fcfs-ordering-policy # default: that of defaultPriorityBand
     fairnessPolicyRef: global-strict-fairness-policy # default: that of defaultPriorityBand
   usageLimitPolicyPluginRef: static-usage-limit-policy # default
+  enableEviction: false # default
 `);
     expect(text).toContain(
       "type: fcfs-ordering-policy # made automatically: flowControl names no other ordering policy",

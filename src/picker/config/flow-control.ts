@@ -82,14 +82,9 @@ class FlowControlReading {
 
   run(): EffectiveFlowControl {
     const section = this.#section;
-    if (section.enableEviction === true)
-      this.#parts.into.push({
-        path: ["flowControl", "enableEviction"],
-        problem:
-          "is not supported yet: requests in flight are not evicted; remove it, then requests of higher priority wait for room",
-      });
     const defaultPriorityBand = this.#template("defaultPriorityBand") ?? this.#band({}, []);
     return {
+      eviction: section.enableEviction ?? false,
       maxBytes: orUnlimited(section.maxBytes),
       maxRequests: orUnlimited(section.maxRequests),
       noEndpointRequestTTL: this.#ttl(section.noEndpointRequestTTL),

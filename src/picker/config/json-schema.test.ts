@@ -61,7 +61,8 @@ describe("the JSON Schema of a configuration", () => {
     ]);
     expect(oneOf[2]).toEqual({
       const: "sheddable-eviction-filter",
-      description: "without effect: requests in flight are not evicted yet",
+      description:
+        "without effect: with flowControl.enableEviction, requests of negative priority are evicted, the lowest priority and the newest first",
     });
     expect(items.additionalProperties).toBe(false);
   });

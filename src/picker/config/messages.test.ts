@@ -256,11 +256,6 @@ flowControl:
   c.yaml:7:25: flowControl.defaultPriorityBand.fairnessPolicyRef: plugin shares not found; add a plugin of that name, which must be a fairness policy`,
     ],
     [
-      "eviction of requests in flight",
-      `${HEAD}featureGates: [flowControl]\nflowControl: {enableEviction: true}\n`,
-      `${ONE}c.yaml:4:15: flowControl.enableEviction: is not supported yet: requests in flight are not evicted; remove it, then requests of higher priority wait for room`,
-    ],
-    [
       "parameter of a policy",
       `${HEAD}plugins: [{type: static-usage-limit-policy, parameters: {treshold: 1}}]\n`,
       `${ONE}c.yaml:3:58: plugins[0].parameters.treshold: failed to create plugin static-usage-limit-policy (type: static-usage-limit-policy): unknown key \`treshold\`; did you mean \`threshold\`?`,
@@ -488,8 +483,8 @@ schedulingProfiles:
 - {name: p, plugins: [{pluginRef: queue-scorer}, {pluginRef: order}]}
 `;
     expect(load(text).warnings).toEqual([
-      "c.yaml:5:3: plugin sheddable-eviction-filter has no effect: requests in flight are not evicted yet",
-      "c.yaml:6:3: plugin order has no effect: requests in flight are not evicted yet",
+      "c.yaml:5:3: plugin sheddable-eviction-filter has no effect: with flowControl.enableEviction, requests of negative priority are evicted, the lowest priority and the newest first",
+      "c.yaml:6:3: plugin order has no effect: with flowControl.enableEviction, requests of negative priority are evicted, the lowest priority and the newest first",
       "c.yaml:8:51: schedulingProfiles[p] lists order, which has no effect",
     ]);
     expect(messageFor(`${HEAD}plugins: [{type: sheddable-eviction-filter, parameters: {below: -5}}]\n`)).toBe(

@@ -78,7 +78,8 @@ export function whyNotYet(type: string): string | undefined {
   return NOT_YET.get(type) ?? (/^multicluster-(?!file-discovery$)/.test(type) ? REMOTE : undefined);
 }
 
-const EVICTION = "requests in flight are not evicted yet";
+const EVICTION =
+  "with flowControl.enableEviction, requests of negative priority are evicted, the lowest priority and the newest first";
 
 /** Plugin types of published files that are accepted, though nothing here calls them, each with the reason. They take no parameters. */
 const WITHOUT_EFFECT: ReadonlyMap<string, string> = new Map([

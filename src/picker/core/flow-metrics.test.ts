@@ -18,7 +18,7 @@ import { FlowMetrics } from "./flow-metrics.ts";
 const QUEUED = ["fairness_id", "priority", "inference_pool", "model_name", "target_model_name"];
 const WAITED = "0.0001 0.0005 0.001 0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 2.5 5 10 30 60";
 const FAST = "0.0001 0.0002 0.0005 0.001 0.002 0.005 0.01 0.02 0.05 0.1";
-/** The table of scheduling 8.6 without revocations: name, labels, whether v1.5 has it too, bounds of a histogram. */
+/** The table of scheduling 8.6: name, labels, whether v1.5 has it too, bounds of a histogram. */
 const TABLE: readonly (readonly [name: string, labels: readonly string[], twin: boolean, bounds?: string])[] = [
   ["request_queue_duration_seconds", [...QUEUED, "outcome"], true, WAITED],
   ["dispatch_cycle_duration_seconds", [], true, FAST],
@@ -32,6 +32,11 @@ const TABLE: readonly (readonly [name: string, labels: readonly string[], twin: 
   ["global_capacity_utilization_requests", ["inference_pool"], false],
   ["global_capacity_utilization_bytes", ["inference_pool"], false],
   ["requests_total", ["outcome", "priority", "inference_pool"], false],
+  ["revocations_issued_total", ["priority", "inference_pool"], false],
+  ["revocations_total", ["outcome", "inference_pool"], false],
+  ["reclaim_target", ["inference_pool"], false],
+  ["pending_reclaim", ["inference_pool"], false],
+  ["revocation_confirmation_seconds", ["inference_pool"], false, "0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 2.5 5 10"],
 ];
 const OURS = "llm_d_epp_flow_control_";
 const OLDER = "inference_extension_flow_control_";
@@ -105,8 +110,35 @@ class Driven {
   }
 }
 
+/** Lets a sheddable request go, then revokes it for another one, and ends it. */
+function evictOne(driven: Driven): void {
+  driven.saturation = () => 0;
+  const victim = driven.enter({ priority: -1, model: "m", targetModel: "m-v2", fairnessId: "team" });
+  driven.flowControl.decided(victim);
+  driven.saturation = () => 1;
+  driven.enter({ priority: 10, model: "m", targetModel: "m-v2", fairnessId: "team" });
+  driven.clock.advance(40);
+  driven.flowControl.ended(victim, { promptTokens: 1, completionTokens: 1 });
+}
+
 const labels = (fairness: string, priority: string, model = "model", target = model): string =>
   `{fairness_id="${fairness}",priority="${priority}",inference_pool="p",model_name="${model}",target_model_name="${target}"}`;
+
+describe("what the page shows of revoked requests", () => {
+  it("counts them for the priority that needs room, and shows what is to come back", () => {
+    const driven = new Driven({ eviction: true });
+    evictOne(driven);
+    expect({ ...driven.shown("revocations_"), ...driven.shown("revocation_confirmation_seconds_sum") }).toEqual({
+      'revocations_issued_total{priority="10",inference_pool="p"}': 1,
+      'revocations_total{outcome="confirmed",inference_pool="p"}': 1,
+      'revocation_confirmation_seconds_sum{inference_pool="p"}': 0.04,
+    });
+    expect([driven.shown("reclaim_target"), driven.shown("pending_reclaim")]).toEqual([
+      { 'reclaim_target{inference_pool="p"}': 0 },
+      { 'pending_reclaim{inference_pool="p"}': 1 },
+    ]);
+  });
+});
 
 describe("what the page shows of flow control (S-90)", () => {
   const driven = new Driven({ maxRequests: 5, maxBytes: 1000 });
@@ -116,6 +148,9 @@ describe("what the page shows of flow control (S-90)", () => {
   driven.saturation = () => 0.5;
   driven.flowControl.changed();
   driven.clock.advance(0);
+  // The families of revocations, from another flow control: this one counts below.
+  driven.flowMetrics.revoked(10);
+  driven.flowMetrics.revocationEnded("confirmed", 40);
   const page = render(driven.registry);
   const samples = slowRead(Buffer.from(page)).flatMap(({ sample }) => (sample === undefined ? [] : [sample]));
   const families = TABLE.flatMap(([name, of, twin, bounds]) =>

@@ -81,6 +81,17 @@ export class FlowMetrics implements FlowControlEvents {
     );
   }
 
+  revoked(demand: number): void {
+    // A configuration has at most as many bands as there are series, and so the label needs no guard.
+    this.#parts.metrics.revocationsIssuedTotal.with(String(demand), this.#parts.poolName).inc();
+  }
+
+  revocationEnded(outcome: "confirmed" | "timed_out", took: number): void {
+    const { metrics, poolName } = this.#parts;
+    metrics.revocationsTotal.with(outcome, poolName).inc();
+    if (outcome === "confirmed") metrics.revocationConfirmation.with(poolName).observe(took / 1000);
+  }
+
   failed(policy: string, error: unknown): void {
     this.#parts.failures.log(
       "error",
@@ -94,7 +105,7 @@ export class FlowMetrics implements FlowControlEvents {
    * Brings the gauges up to date, for one rendering of the page.
    * @param flowControl undefined = flow control is off
    */
-  refresh(flowControl: Pick<FlowControl, "load" | "loads"> | undefined): void {
+  refresh(flowControl: Pick<FlowControl, "load" | "loads" | "reclaim"> | undefined): void {
     const { metrics, clock, poolName } = this.#parts;
     this.#queues.forgetIdleSince(clock.now() - FLOW_IDLE);
     for (const family of [metrics.capacityUtilizationRequests, metrics.capacityUtilizationBytes]) family.clear();
@@ -104,9 +115,13 @@ export class FlowMetrics implements FlowControlEvents {
       if (requests !== undefined) metrics.capacityUtilizationRequests.with(...labels).set(requests);
       if (bytes !== undefined) metrics.capacityUtilizationBytes.with(...labels).set(bytes);
     }
+    for (const family of [metrics.reclaimTarget, metrics.pendingReclaim]) family.clear();
     for (const family of [metrics.globalCapacityUtilizationRequests, metrics.globalCapacityUtilizationBytes])
       family.clear();
     if (flowControl === undefined) return;
+    const { target, pending } = flowControl.reclaim();
+    metrics.reclaimTarget.with(poolName).set(target);
+    metrics.pendingReclaim.with(poolName).set(pending);
     const { requests, bytes } = shares(flowControl.load());
     if (requests !== undefined) metrics.globalCapacityUtilizationRequests.with(poolName).set(requests);
     if (bytes !== undefined) metrics.globalCapacityUtilizationBytes.with(poolName).set(bytes);

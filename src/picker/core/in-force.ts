@@ -69,6 +69,7 @@ export function flowControlSettings(
     template: bandOf(flowControl.defaultPriorityBand),
     negativeTemplate: bandOf(flowControl.defaultNegativePriorityBand),
     usageLimit: instances.make(flowControl.usageLimitPolicy),
+    eviction: flowControl.eviction,
     detector,
   };
 }

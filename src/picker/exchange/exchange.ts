@@ -205,7 +205,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
   }
 
   /** Ends the running exchange to make room for others (epp-protocol 5.5). No effect once it is over. */
-  evict(): void {
+  revoke(): void {
     if (this.#ended) return;
     this.#rejection = new Rejection("evicted", "request evicted by flow control");
     this.#wire.evict(this.#rejection);

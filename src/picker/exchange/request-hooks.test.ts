@@ -151,8 +151,8 @@ describe("request hooks", () => {
     });
     exchange.requestHeaders(HEADERS, false);
     exchange.requestBody(Buffer.from(chatBody()), true);
-    exchange.evict();
-    exchange.evict();
+    exchange.revoke();
+    exchange.revoke();
     expect(evictions).toEqual(["429 inference error: ResourceExhausted - request evicted by flow control"]);
     expect(causes).toEqual(["evicted"]);
     expect(core.inFlight).toBe(0);

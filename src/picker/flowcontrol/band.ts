@@ -28,6 +28,8 @@ export interface Waiter {
   dispatched(): void;
   /** The request is refused. */
   evicted(rejection: Rejection): void;
+  /** The request was dispatched and must end now, to make room for others. Absent = it cannot be ended. */
+  revoke?(): void;
 }
 
 /** The life of a request in flow control. Each state leads to a later one only. */
@@ -37,6 +39,8 @@ export type Stage = (typeof STAGE)[keyof typeof STAGE];
 /** One request in flow control. */
 export class Item implements QueuedRequest {
   readonly fairnessId: string;
+  /** Of the request itself, also where another band holds it. */
+  readonly priority: number;
   readonly receivedAt: number;
   readonly enqueuedAt: number;
   readonly ttl: number;
@@ -51,6 +55,8 @@ export class Item implements QueuedRequest {
   /** Places in the heaps of its queue and of all deadlines; -1 = not there. */
   queuePlace = -1;
   deadlinePlace = -1;
+  /** Place in the heap of those that may be revoked; -1 = not there. */
+  victimPlace = -1;
   band: Band | undefined;
   flow: Flow | undefined;
   /** Tokens that the fairness policy has charged. */
@@ -70,6 +76,7 @@ export class Item implements QueuedRequest {
     this.order = order;
     this.#request = request;
     this.fairnessId = request.fairnessId;
+    this.priority = request.priority;
     this.receivedAt = receivedAt;
     this.enqueuedAt = enqueuedAt;
     this.ttl = ttl;

@@ -10,6 +10,7 @@ import { endpointOf } from "../../../test/support/scheduling/fakes.cases.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { FairnessPolicy, FlowChoice, QueuedFlow, UsageLimitPolicy } from "../../base/plugin/flow-kinds.ts";
+import type { FlowControlSettings } from "./flow-control.ts";
 
 const EMPTY = { requests: 0, bytes: 0, undecided: 0 };
 const TURNS: PlainBand = { ...PLAIN_BAND, fairness: "turns" };
@@ -949,5 +950,131 @@ describe("events", () => {
       "late 0 8 RejectedOther 0",
     ]);
     expect(rig.enqueued.length).toBe(8);
+  });
+});
+
+describe("eviction of requests in flight (scheduling 6.9)", () => {
+  /** A pool with a load for each request in flight, which sheddable ones fill. */
+  function full(settings: Partial<FlowControlSettings> = {}): FlowRig {
+    const rig = new FlowRig(
+      { bands: [bandOf(10, {}), bandOf(-1, {}), bandOf(-2, {})] },
+      { eviction: true, ...settings },
+    );
+    rig.load = 0;
+    rig.perRequest = 0.25;
+    for (const [id, priority] of [
+      ["a", -1],
+      ["b", -2],
+      ["c", -2],
+      ["d", -1],
+    ] as const) {
+      rig.enter(id, { priority });
+      rig.flow.decided(rig.ticket(id));
+      rig.running++;
+    }
+    rig.news();
+    return rig;
+  }
+  /** The stream of a request ends. */
+  function end(rig: FlowRig, id: string): void {
+    rig.running--;
+    rig.flow.ended(rig.ticket(id), NO_USAGE);
+  }
+
+  it("S-82: the newest of the lowest priority ends; no further one before it has ended and the figure shows it", () => {
+    const rig = full();
+    rig.enter("x", { priority: 10 });
+    rig.enter("y", { priority: 10 });
+    rig.clock.advance(0);
+    expect(rig.news()).toEqual(["c revoked"]);
+    expect(rig.flow.reclaim()).toEqual({ target: 0, pending: 0.25 });
+    rig.clock.advance(9000);
+    expect(rig.news()).toEqual([]);
+    end(rig, "c");
+    rig.clock.advance(0);
+    expect(rig.news()).toEqual(["x Dispatched 9000"]);
+    rig.flow.decided(rig.ticket("x"));
+    rig.running++;
+    rig.clock.advance(499);
+    expect(rig.news()).toEqual([]);
+    rig.clock.advance(1);
+    expect(rig.news()).toEqual(["b revoked 9500"]);
+    expect(rig.revocations).toEqual(["for 10", "confirmed 9000", "for 10"]);
+  });
+
+  it("revokes two at once at most, as many as the saturation is above the ceiling", () => {
+    const rig = full();
+    rig.perRequest = 0.5;
+    rig.enter("x", { priority: 10 });
+    rig.clock.advance(0);
+    expect(rig.news()).toEqual(["c revoked", "b revoked"]);
+    end(rig, "c");
+    rig.clock.advance(1000);
+    // The other one has not ended.
+    expect(rig.news()).toEqual([]);
+    end(rig, "b");
+    rig.clock.advance(500);
+    expect(rig.news()).toEqual(["d revoked 1500"]);
+  });
+
+  it("never for a band of the same or a lower priority, nor for one that nothing can open", () => {
+    const rig = full();
+    rig.enter("same", { priority: -2 });
+    rig.clock.advance(100);
+    expect(rig.news()).toEqual([]);
+    rig.flow.configure(
+      rig.settings({}, { eviction: true, usageLimit: { limit: (_s, _p, ceilings) => void ceilings.fill(0) } }),
+    );
+    rig.enter("x", { priority: 10 });
+    rig.clock.advance(100);
+    expect(rig.news()).toEqual([]);
+  });
+
+  it("not without the setting, not of priority 0, and not of a request that has ended", () => {
+    const off = full({ eviction: false });
+    off.enter("x", { priority: 10 });
+    off.clock.advance(100);
+    expect(off.news()).toEqual([]);
+    const rig = full();
+    for (const id of ["a", "b", "c", "d"]) end(rig, id);
+    rig.enter("e");
+    rig.flow.decided(rig.ticket("e"));
+    rig.load = 1;
+    rig.news();
+    rig.enter("x", { priority: 10 });
+    rig.clock.advance(100);
+    expect(rig.news()).toEqual([]);
+  });
+
+  it("a revoked request that does not end counts as ended after 10 s", () => {
+    const rig = full();
+    rig.enter("x", { priority: 10 });
+    rig.clock.advance(10_499);
+    expect(rig.news()).toEqual([expect.stringMatching(/^c revoked/)]);
+    expect(rig.revocations).toEqual(["for 10", "timed_out 10000"]);
+    rig.clock.advance(21);
+    expect(rig.news()).toEqual([expect.stringMatching(/^b revoked/)]);
+    // The end of the first one comes too late to count.
+    end(rig, "c");
+    expect(rig.revocations).toEqual(["for 10", "timed_out 10000", "for 10"]);
+  });
+
+  it("a waiter that throws stops nothing, and no timer is left after a shutdown", () => {
+    const rig = full();
+    rig.perRequest = 0;
+    rig.enter("z", {
+      priority: -9,
+      revoked: () => {
+        throw new Error("cannot end");
+      },
+    });
+    rig.flow.decided(rig.ticket("z"));
+    rig.running++;
+    rig.perRequest = 0.25;
+    rig.enter("x", { priority: 10 });
+    expect(rig.failures).toEqual(["waiter: cannot end"]);
+    rig.flow.close();
+    end(rig, "z");
+    expect(rig.clock.pending).toBe(0);
   });
 });

@@ -7,6 +7,7 @@ import type { SaturationDetector, ServedTokens, UsageLimitPolicy } from "../../b
 import { Band, type BandSettings, type FlowView, Item, STAGE, type Waiter } from "./band.ts";
 import { type HeapOrder, IndexedHeap } from "./indexed-heap.ts";
 import { NOT_YET_FINALIZED, type QueueOutcome, rejectionOf } from "./queue-outcomes.ts";
+import { Reclaim, type ReclaimEvents } from "./reclaim.ts";
 import { type Stages, stagesOf } from "./stages.ts";
 
 /** The configuration of flow control (scheduling 4.2), with its policies made. */
@@ -23,6 +24,8 @@ export interface FlowControlSettings {
   readonly negativeTemplate: BandSettings;
   readonly usageLimit: UsageLimitPolicy;
   readonly detector: SaturationDetector;
+  /** Whether sheddable requests in flight end when requests of higher priority wait (`enableEviction`); default false. */
+  readonly eviction?: boolean;
 }
 
 /** The labels of a request in metrics. */
@@ -35,7 +38,7 @@ export interface FlowLabels {
 }
 
 /** What metrics and logs learn. Times are in milliseconds. All calls for one request get the same `flow`. */
-export interface FlowControlEvents {
+export interface FlowControlEvents extends ReclaimEvents {
   /** A request has entered. `left` follows, once. */
   entered(flow: FlowLabels, bytes: number): void;
   /** A request has left. @param waited since it entered */
@@ -110,6 +113,8 @@ const RATE_WINDOW = 10_000;
 const LEAST_RATE = 1 / 60_000;
 /** The most bands, configured or by template. Requests of further priorities wait in band 0, and the log names them. */
 const MAX_BANDS = 1024;
+/** Milliseconds until a detector that does not say shows that a request has ended (scheduling 6.9). */
+const SETTLES = 500;
 /** Flows of a band that the debug page names. */
 const SHOWN_FLOWS = 16;
 
@@ -148,6 +153,9 @@ export class FlowControl {
   #arrivals = 0;
   /** Requests that were dispatched and count at no endpoint yet. */
   #undecided = 0;
+  /** Requests that were dispatched and have not ended. */
+  #inFlight = 0;
+  readonly #reclaim: Reclaim;
   #poolEmpty = false;
   /** Monotonic milliseconds of the last change of `#poolEmpty`. */
   #poolSince: number;
@@ -171,6 +179,8 @@ export class FlowControl {
     this.#parts = parts;
     this.#settings = parts.settings;
     this.#poolSince = parts.clock.now();
+    const tell = (victim: Item): void => this.#tell(victim, (waiter) => waiter.revoke?.());
+    this.#reclaim = new Reclaim(parts.clock, parts.events, tell, () => this.changed());
     this.#makeBands();
   }
 
@@ -222,7 +232,7 @@ export class FlowControl {
     this.#bytes += bytes;
     this.#watchDeadline(item);
     events.enqueued(request, NOT_YET_FINALIZED, clock.now() - enqueuedAt);
-    if (isAlone) this.#lookLater();
+    if (isAlone) this.#blocked();
     // Where a cycle runs, one of its waiters sends this request: that cycle sees it.
     if (isAlone || this.#cycling) return item;
     this.#entering = item;
@@ -257,6 +267,8 @@ export class FlowControl {
     this.decided(item);
     if (item.stage !== STAGE.decided) return;
     item.stage = STAGE.ended;
+    this.#inFlight--;
+    this.#reclaim.ended(item, this.#settles());
     item.band!.ended(item, tokens, this.#parts.clock.now());
     this.changed();
   }
@@ -308,9 +320,8 @@ export class FlowControl {
       this.#take(item);
       this.#finish(item, "EvictedOther");
     }
-    this.#tick?.cancel();
-    this.#expiry?.cancel();
-    this.#sweep?.cancel();
+    for (const timer of [this.#tick, this.#expiry, this.#sweep]) timer?.cancel();
+    this.#reclaim.close();
   }
 
   /** The present saturation by the formula of the detector, without what scrapes have yet to show (scheduling 5.3). */
@@ -329,6 +340,12 @@ export class FlowControl {
   load(): QueueLoad {
     const { maxRequests, maxBytes } = this.#settings;
     return { requests: this.#requests, bytes: this.#bytes, maxRequests, maxBytes };
+  }
+
+  /** The saturation that revoked requests were to give back at the last decision, and what of it may not show yet. */
+  reclaim(): { readonly target: number; readonly pending: number } {
+    const { target, pending } = this.#reclaim;
+    return { target, pending };
   }
 
   /** The load of each band, highest priority first. */
@@ -371,7 +388,32 @@ export class FlowControl {
     }
     this.#parts.events.cycled(this.#parts.clock.now() - started);
     if (dispatched === MOST_PER_CYCLE) this.changed();
-    else this.#lookLater();
+    else this.#blocked();
+  }
+
+  /** No request that waits may go now. */
+  #blocked(): void {
+    if (this.#settings.eviction && this.#requests > 0) this.#makeRoom();
+    this.#lookLater();
+  }
+
+  /** Revokes requests in flight for the highest band that waits above its ceiling, if there are any below it. */
+  #makeRoom(): void {
+    const saturation = this.#present();
+    for (const [at, band] of this.#bands.entries()) {
+      if (!this.#reclaim.mayRevokeFor(band.priority)) return;
+      const ceiling = this.#ceilings[at]!;
+      // A ceiling of 0 lets nothing through, whatever is revoked.
+      if (ceiling <= 0 || !(saturation >= ceiling) || band.requests === 0) continue;
+      const demand = { priority: band.priority, saturation, ceiling, inFlight: Math.max(1, this.#inFlight) };
+      this.#reclaim.revoke(demand, this.#settles());
+      return;
+    }
+  }
+
+  /** Milliseconds until the detector shows that a request has ended. */
+  #settles(): number {
+    return this.#settings.detector.settles ?? SETTLES;
   }
 
   /** @returns whether a request was dispatched */
@@ -412,6 +454,8 @@ export class FlowControl {
   #go(item: Item): void {
     item.stage = STAGE.dispatched;
     this.#undecided++;
+    this.#inFlight++;
+    this.#reclaim.dispatched(item);
     item.band!.dispatched(item);
     this.#report(item, "Dispatched");
     this.#rate = this.#rateAt(item.leftAt) + 1 / RATE_WINDOW;

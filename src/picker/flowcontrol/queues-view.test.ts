@@ -42,7 +42,16 @@ const QUEUES: BandSettings = { ...ONE_QUEUE, maxRequests: NO_LIMIT, fairness: { 
 function started(settings: Partial<FlowControlSettings>, pool: readonly Endpoint[] = [endpointOf(0)]) {
   const clock = new VirtualClock();
   const none = (): void => {};
-  const events = { entered: none, left: none, enqueued: none, cycled: none, strangePriority: none, failed: none };
+  const events = {
+    entered: none,
+    left: none,
+    enqueued: none,
+    cycled: none,
+    strangePriority: none,
+    failed: none,
+    revoked: none,
+    revocationEnded: none,
+  };
   const flowControl = new FlowControl({
     ...{ clock, events, pool: () => pool },
     settings: {

@@ -63,6 +63,8 @@ export const utilizationDetector = defineSaturationDetector({
 class UtilizationDetector implements SaturationDetector {
   /** Endpoints whose metrics were missing or stale at the last evaluation. */
   staleEndpoints = 0;
+  /** The least scrape interval, the staleness and a reserve (scheduling 6.9). */
+  readonly settles: number;
   readonly #queueDepth: number;
   readonly #kvUsage: number;
   readonly #staleness: number;
@@ -74,6 +76,7 @@ class UtilizationDetector implements SaturationDetector {
     this.#queueDepth = settings.queueDepthThreshold;
     this.#kvUsage = settings.kvCacheUtilThreshold;
     this.#staleness = settings.metricsStalenessThreshold;
+    this.settles = 50 + this.#staleness + 250;
   }
 
   /**
@@ -207,6 +210,7 @@ export const concurrencyDetector = defineSaturationDetector({
   create: (settings): SaturationDetector => {
     const { requests, tokens } = limitsOf(settings);
     return {
+      settles: 10,
       saturation(endpoints: readonly Endpoint[]): number {
         if (endpoints.length === 0) return 1;
         let sum = 0;

@@ -15,6 +15,7 @@ export interface RigRequest {
   /** What its waiter does, besides being logged. */
   readonly dispatched?: () => void;
   readonly evicted?: (rejection: Rejection) => void;
+  readonly revoked?: () => void;
 }
 
 export const NO_USAGE: ServedTokens = { promptTokens: Number.NaN, completionTokens: Number.NaN };
@@ -30,6 +31,7 @@ export class FlowRig {
   readonly left: string[] = [];
   readonly enqueued: string[] = [];
   readonly strange: number[] = [];
+  readonly revocations: string[] = [];
   readonly failures: string[] = [];
   cycles = 0;
   pool: readonly Endpoint[] = [endpointOf(0)];
@@ -51,6 +53,8 @@ export class FlowRig {
           note(this.left, `${fairnessId} ${priority} ${bytes} ${outcome} ${waited}`),
         enqueued: (_flow, outcome) => note(this.enqueued, outcome),
         cycled: () => this.cycles++,
+        revoked: (demand) => note(this.revocations, `for ${demand}`),
+        revocationEnded: (outcome, took) => note(this.revocations, `${outcome} ${took}`),
         strangePriority: (priority) => this.strange.push(priority),
         failed: (policy, error) => note(this.failures, `${policy}: ${(error as Error).message}`),
       },
@@ -75,6 +79,10 @@ export class FlowRig {
       evicted: (rejection) => {
         this.#log(`${id} ${rejection.reason}`);
         told.evicted?.(rejection);
+      },
+      revoke: () => {
+        this.#log(`${id} revoked`);
+        told.revoked?.();
       },
     };
     const request = { ...requestOf(""), id, priority, fairnessId: flow };

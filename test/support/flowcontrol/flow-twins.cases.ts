@@ -111,6 +111,8 @@ export class FlowTwins {
         enqueued: () => {},
         cycled: () => {},
         strangePriority: () => {},
+        revoked: () => {},
+        revocationEnded: () => {},
         failed: (policy) => strictEqual(policy, "saturation detector"),
       },
     });

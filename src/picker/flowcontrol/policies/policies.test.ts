@@ -37,7 +37,15 @@ class Pool {
       clock: this.clock,
       pool: () => endpoints,
       events: {
-        ...{ entered() {}, left() {}, enqueued() {}, cycled() {}, strangePriority() {} },
+        ...{
+          entered() {},
+          left() {},
+          enqueued() {},
+          cycled() {},
+          strangePriority() {},
+          revoked() {},
+          revocationEnded() {},
+        },
         failed(_policy, error) {
           throw error;
         },

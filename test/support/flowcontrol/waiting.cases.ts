@@ -280,6 +280,22 @@ export function describeWaiting(name: string, startWire: StartWire, shutdownArgs
     });
     afterAll(() => Promise.all(running.map((one) => one.stop())));
 
+    it("S-82: make room by the end of the newest sheddable request in flight, where the configuration says so", async () => {
+      await bench.configure(configuration("enableEviction: true"));
+      const sheddable: Sent[] = [];
+      for (const id of numbered("evicted", SLOTS)) {
+        sheddable.push(bench.send(id, { objective: "batch", headers: { "x-sim-stall-after-tokens": "0" } }));
+        await poll("the slot to be taken", async () => (await bench.served(id)).length === 1, 20_000);
+      }
+      expect(await fate(bench.send("evicting", { objective: "realtime" }))).toBe("200");
+      expect(await fate(sheddable.at(-1)!)).toBe("429 evicted");
+      const issued = await bench.sum("llm_d_epp_flow_control_revocations_issued_total", 'priority="100"');
+      expect([issued, await bench.sum("llm_d_epp_flow_control_revocations_total", 'outcome="confirmed"')]).toEqual([
+        1, 1,
+      ]);
+      await bench.configure(configuration());
+    });
+
     it("leave by priority, and in their order of arrival within a band", async () => {
       const holders = await bench.fill("holder-of-order");
       const arrivals: [string, Kind][] = [

@@ -36,7 +36,9 @@ class StillEngine implements ModelEngine {
     return new Sequence(1, spec, listener, 0, new Uint32Array(0), this.#clock.now());
   }
 
-  abort(): void {}
+  abort(sequence: Sequence): void {
+    sequence.listener.onAbort?.(sequence);
+  }
 }
 
 function setUp(policy: string, servers: number, options: Partial<SimClusterOptions> = {}) {
@@ -150,5 +152,31 @@ flowControl:
     expect(events.slice(6).toSorted()).toEqual(["d rejected", "f rejected"]);
     cluster.close();
     expect(clock.pending).toBe(0);
+  });
+
+  it("ends a sheddable request for one of higher priority, and counts it as rejected", () => {
+    const clock = new VirtualClock();
+    const text = QUEUES.replace("defaultRequestTTL", "enableEviction: true\n  defaultRequestTTL");
+    const config = loadConfig(parseDocument(text, { file: "queues" }), PLUGIN_REGISTRY);
+    const engines = [new StillEngine(clock)];
+    const cluster = new SimCluster({ engines, config, clock, random: new SeededRandom(1) });
+    const events: string[] = [];
+    for (const [id, priority] of [
+      ["a", -1],
+      ["b", -1],
+      ["c", 0],
+    ] as const)
+      cluster.submit(
+        { ...simRequest(id), priority },
+        { prompt: 10 },
+        {
+          placed: () => events.push(`${id} placed`),
+          finished: () => events.push(`${id} finished`),
+          rejected: () => events.push(`${id} rejected`),
+        },
+      );
+    clock.advance(0);
+    expect(events).toEqual(["a placed", "b placed", "b rejected", "c placed"]);
+    cluster.close();
   });
 });

@@ -133,12 +133,16 @@ export class SimCluster {
     }
     // Plugins and metrics of flow control see every priority that a workload has.
     this.#usePriority(understood.priority);
+    let abort: (() => void) | undefined;
     const ticket = flowControl.enter(understood, understood.body.length, clock.now(), {
-      dispatched: () => this.#place(understood, spec, listener, ticket as Ticket),
+      dispatched: () => {
+        abort = this.#place(understood, spec, listener, ticket as Ticket);
+      },
       evicted: () => listener.rejected(),
+      revoke: () => abort?.(),
     });
     if (ticket instanceof Rejection) listener.rejected();
-    else if (!ticket.waiting) this.#place(understood, spec, listener, ticket);
+    else if (!ticket.waiting) abort = this.#place(understood, spec, listener, ticket);
   }
 
   /** As objectives of the pool would: each priority has a band. */
@@ -148,7 +152,13 @@ export class SimCluster {
     this.#flowControl!.usePriorities(this.#priorities);
   }
 
-  #place(understood: InferenceRequest, spec: SequenceSpec, listener: SimListener, queued: Ticket | undefined): void {
+  /** @returns a function that ends the request; undefined when it was refused */
+  #place(
+    understood: InferenceRequest,
+    spec: SequenceSpec,
+    listener: SimListener,
+    queued: Ticket | undefined,
+  ): (() => void) | undefined {
     const { endpoints } = this.#endpoints.candidates();
     const { targetModel } = understood;
     const request = { ...understood, bytesPerToken: this.#bytesPerToken.of(targetModel) };
@@ -158,7 +168,7 @@ export class SimCluster {
     if (result instanceof Rejection) {
       if (queued !== undefined) this.#flowControl!.ended(queued, NO_TOKENS);
       listener.rejected();
-      return;
+      return undefined;
     }
     const target = result.endpoints[0]!;
     const ticket = this.#endpoints.inFlight.open(target, result.uncachedTokens);
@@ -184,7 +194,9 @@ export class SimCluster {
       const served = { promptTokens: tokens, completionTokens: spec.outputTokens ?? Number.NaN };
       if (queued !== undefined) this.#flowControl!.ended(queued, served);
     };
-    this.#options.engines[server]!.submit(spec, sequenceListener(learning, first, ended));
+    const engine = this.#options.engines[server]!;
+    const sequence = engine.submit(spec, sequenceListener(learning, first, ended));
+    return () => engine.abort(sequence);
   }
 
   #read({ endpoint, engine }: Place): void {
@@ -260,6 +272,10 @@ function sequenceListener(listener: SimListener, first: () => void, ended: () =>
       listener.finished();
     },
     onReject() {
+      ended();
+      listener.rejected();
+    },
+    onAbort() {
       ended();
       listener.rejected();
     },

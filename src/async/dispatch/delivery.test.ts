@@ -35,7 +35,9 @@ describe("Delivery", () => {
       const { it } = delivery();
       const given: string[] = [];
       for (const name of ["a", "b"])
-        it.reserve("the gate of queue q").reservations.add((unsent) => given.push(`${name} ${unsent ? "unsent" : "sent"}`));
+        it.reserve("the gate of queue q").reservations.add((unsent) =>
+          given.push(`${name} ${unsent ? "unsent" : "sent"}`),
+        );
       if (sent) it.started([]);
       it.release();
       it.release();

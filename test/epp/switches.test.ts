@@ -50,7 +50,7 @@ describe("switches of the wire, from the command line to the proxy", () => {
     expect(fromStruct(reply.dynamicMetadata)).toEqual({ "my.lb": { "x-picked": picked } });
   });
 
-  it("writes the append action for proxies that take the enum at its word, and none otherwise (E-03)", async () => {
+  it("writes the append action for proxies that do not read an unset one as overwrite, and none otherwise (E-03)", async () => {
     const actions = async (...flags: string[]): Promise<unknown[]> => {
       const reply = await headerOnly(endpoints, ...flags);
       return (reply.requestHeaders.response.headerMutation.setHeaders as Plain[]).map((one) => one.appendAction);

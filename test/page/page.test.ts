@@ -95,7 +95,7 @@ describe("the page, in Chromium", () => {
     expect(await table.locator("tbody tr").count()).toBe(2);
     const facts = await page.locator(".detail .facts").textContent();
     expect(facts).toContain("Filtered out: label-selector-filter dropped 1 candidate: default/server-3");
-    expect(facts).toContain("1 more left out beforehand because down.");
+    expect(facts).toContain("Before the filters, Sluice left out 1 more endpoint that is down.");
     expect(facts).toMatch(/profile default, configuration [0-9a-f]{12}/);
     await page.screenshot({ path: join(SCREENSHOTS, "page.png") });
     expect(problems).toEqual([]);

@@ -79,7 +79,7 @@ export const STATES = {
     on: { "gate opened": "flowing", due: "flowing", "gate failed": "failing", stop: "stopped" },
   },
   failing: {
-    because: "its gate cannot judge messages (see the log)",
+    because: "its gate failed (see the log)",
     on: { due: "flowing", stop: "stopped" },
   },
   unavailable: {

@@ -24,7 +24,7 @@ function delivery() {
     now: 0,
     leaseUntil: 1,
     signal,
-    onReleaseFailed: (problem) => failures.push(problem),
+    onReleaseFailed: (problem, gate) => failures.push(`${gate}: ${String(problem)}`),
   });
   return { it, failures };
 }
@@ -35,7 +35,9 @@ describe("Delivery", () => {
       const { it } = delivery();
       const given: string[] = [];
       for (const name of ["a", "b"])
-        it.reserve().reservations.add((unsent) => given.push(`${name} ${unsent ? "unsent" : "sent"}`));
+        it.reserve("the gate of queue q").reservations.add((unsent) =>
+          given.push(`${name} ${unsent ? "unsent" : "sent"}`),
+        );
       if (sent) it.started([]);
       it.release();
       it.release();
@@ -47,8 +49,8 @@ describe("Delivery", () => {
   it("undoes what one question has reserved, and nothing else", () => {
     const { it } = delivery();
     const given: string[] = [];
-    it.reserve().reservations.add(() => given.push("first"));
-    const { reservations, undo } = it.reserve();
+    it.reserve("the gate of queue q").reservations.add(() => given.push("first"));
+    const { reservations, undo } = it.reserve("the gate of queue q");
     reservations.add(() => given.push("second"));
     undo();
     expect(given).toEqual(["second"]);
@@ -62,7 +64,7 @@ describe("Delivery", () => {
   it("one gate that takes nothing back does not keep the others from it", async () => {
     const { it, failures } = delivery();
     const given: string[] = [];
-    const { reservations } = it.reserve();
+    const { reservations } = it.reserve("the gate of queue q");
     reservations.add(() => given.push("a"));
     reservations.add(() => {
       throw new Error("thrown");
@@ -72,7 +74,7 @@ describe("Delivery", () => {
     it.release();
     expect(given).toEqual(["d", "a"]);
     await Promise.resolve().then(() => {});
-    expect(failures.map(String)).toEqual(["Error: thrown", "Error: rejected"]);
+    expect(failures).toEqual(["the gate of queue q: Error: thrown", "the gate of queue q: Error: rejected"]);
   });
 });
 

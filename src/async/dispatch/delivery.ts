@@ -6,6 +6,16 @@ import type { Slotted } from "./unordered-set.ts";
 /** A gate's function may be asynchronous. */
 type Release = (unsent?: boolean) => unknown;
 
+/** A reservation of a gate. */
+interface Reserved {
+  /** Such as `the gate of queue chat`. */
+  readonly gate: string;
+  readonly release: Release;
+}
+
+/** Called when a gate did not take back a reservation. @param gate such as `the gate of queue chat` */
+export type ReleaseFailed = (problem: unknown, gate: string) => void;
+
 /** A claimed message on its way through this process. */
 export class Delivery implements Slotted {
   readonly claim: Claim;
@@ -21,13 +31,12 @@ export class Delivery implements Slotted {
   leaseUntil: number;
   /** Aborted when the process ends: no code needs to wait for a gate's verdict on the message any more. */
   readonly signal: AbortSignal;
-  readonly #releases: Release[] = [];
-  readonly #onReleaseFailed: (problem: unknown) => void;
+  readonly #releases: Reserved[] = [];
+  readonly #onReleaseFailed: ReleaseFailed;
   #tickets: readonly Ticket[] = [];
   #sent = false;
   #ended = false;
 
-  /** @param onReleaseFailed called when a gate did not take back a reservation */
   constructor(
     claim: Claim,
     {
@@ -35,7 +44,7 @@ export class Delivery implements Slotted {
       leaseUntil,
       signal,
       onReleaseFailed,
-    }: { now: number; leaseUntil: number; signal: AbortSignal; onReleaseFailed(problem: unknown): void },
+    }: { now: number; leaseUntil: number; signal: AbortSignal; onReleaseFailed: ReleaseFailed },
   ) {
     this.claim = claim;
     this.signal = signal;
@@ -46,16 +55,20 @@ export class Delivery implements Slotted {
     this.#onReleaseFailed = onReleaseFailed;
   }
 
-  /** Collects the reservations of gates. @returns the reservations, and a function that undoes exactly these */
-  reserve(): { readonly reservations: Reservations; undo(): void } {
+  /**
+   * Collects the reservations of a gate.
+   * @param gate its name in the log, such as `the gate of queue chat`
+   * @returns the reservations, and a function that undoes exactly these
+   */
+  reserve(gate: string): { readonly reservations: Reservations; undo(): void } {
     const from = this.#releases.length;
     let open = true;
     return {
       reservations: {
         add: (release) => {
           // The gate gave a verdict that no code waited for.
-          if (this.#ended || !open) this.#giveBack([release], true);
-          else this.#releases.push(release);
+          if (this.#ended || !open) this.#giveBack([{ gate, release }], true);
+          else this.#releases.push({ gate, release });
         },
       },
       undo: () => {
@@ -97,12 +110,12 @@ export class Delivery implements Slotted {
   }
 
   /** Never throws: a gate may be the user's code, and its errors must end neither the message nor the process. */
-  #giveBack(releases: readonly Release[], unsent: boolean): void {
-    for (const release of releases.toReversed()) {
+  #giveBack(reserved: readonly Reserved[], unsent: boolean): void {
+    for (const { gate, release } of reserved.toReversed()) {
       try {
-        Promise.resolve(release(unsent)).catch(this.#onReleaseFailed);
+        Promise.resolve(release(unsent)).catch((error: unknown) => this.#onReleaseFailed(error, gate));
       } catch (error) {
-        this.#onReleaseFailed(error);
+        this.#onReleaseFailed(error, gate);
       }
     }
   }

@@ -135,8 +135,12 @@ export class Dispatcher {
           "leases were lost: other processes have their messages now, and what comes of them here is dropped",
           claim.queue.name,
         ),
-      onReleaseFailed: (problem) =>
-        this.#warn("release", { problem: messageOf(problem) }, "a gate fails to take back what it had reserved"),
+      onReleaseFailed: (problem, gate) =>
+        this.#warn(
+          `release ${gate}`,
+          { gate, problem: messageOf(problem) },
+          "could not release a gate reservation; the gate may count requests that have ended",
+        ),
     });
     this.pools = options.pools.flatMap((settings) => {
       const queues = options.queues.filter((queue) => queue.workerPoolId === settings.id);

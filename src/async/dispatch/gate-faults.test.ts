@@ -3,6 +3,7 @@ import { FakeCapacity, Harness, queueSettings } from "../../../test/support/disp
 import { SeededRandom } from "../../base/clock/random.ts";
 import { parseDocument } from "../../base/document/parse.ts";
 import type { DispatchGate, GateVerdict, Reservations } from "../../base/plugin/gate.ts";
+import { type Logger, silentLogger } from "../../base/telemetry/logger.ts";
 import { LocalMaxConcurrency } from "../gates/local-max-concurrency.ts";
 import { mergePolicy } from "./merge/policy-file.ts";
 
@@ -110,6 +111,22 @@ describe("a gate with a mistake in it", () => {
       expect(escaped).toEqual([]);
     },
   );
+});
+
+it.each([
+  ["q", "the gate of queue q"],
+  ["pool:default", "the gate of pool default"],
+])("a reservation that cannot be released at %s is a warning that names the gate", async (where, name) => {
+  const warned: unknown[][] = [];
+  const log: Logger = { ...silentLogger, warn: (...line) => void warned.push(line) };
+  const harness = new Harness({ gates: { [where]: FAULTY["what it reserved cannot be released"]! }, log });
+  await harness.submitMany(1);
+  harness.start();
+  await harness.run(3000);
+  expect(warned).toContainEqual([
+    expect.objectContaining({ gate: name }),
+    "could not release a gate reservation; the gate may count requests that have ended",
+  ]);
 });
 
 describe("a gate that does not answer", () => {

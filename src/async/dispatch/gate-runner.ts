@@ -113,9 +113,9 @@ export class GateRunner {
 
   /** Asks the gate once, and gives back its reservations unless the message may go on. Never throws or rejects. */
   evaluate(delivery: Delivery): GateAnswer | Promise<GateAnswer> {
-    const { gate } = this.#options;
+    const { gate, place, name } = this.#options;
     if (gate === OPEN_GATE) return CONTINUE;
-    const { reservations, undo } = delivery.reserve();
+    const { reservations, undo } = delivery.reserve(`the gate of ${place} ${name}`);
     const failed = (error: unknown): GateAnswer => {
       undo();
       const passing = error instanceof SluiceError && PASSING.has(error.code);

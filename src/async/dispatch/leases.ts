@@ -1,7 +1,7 @@
 import type { Clock, Timer } from "../../base/clock/clock.ts";
 import type { Broker, Claim } from "../brokers/broker.ts";
 import type { LeaseSettings } from "../brokers/settings.ts";
-import { Delivery } from "./delivery.ts";
+import { Delivery, type ReleaseFailed } from "./delivery.ts";
 import { UnorderedSet } from "./unordered-set.ts";
 
 /** Claims per renewal call. */
@@ -16,8 +16,7 @@ export interface LeasesOptions {
   /** Aborted when all waiting must end. */
   readonly draining: AbortSignal;
   onLost(claim: Claim): void;
-  /** Called when a gate did not take back what it had reserved for a message. */
-  onReleaseFailed(problem: unknown): void;
+  readonly onReleaseFailed: ReleaseFailed;
 }
 
 /**

@@ -106,7 +106,7 @@ export const WIRE_FLAGS = [
     choices: ["unset", "literal"],
     default: "unset",
     since: "ours",
-    help: "literal = write append_action OVERWRITE_IF_EXISTS_OR_ADD, for proxies that take the enum at its word.",
+    help: "literal = always set append_action to OVERWRITE_IF_EXISTS_OR_ADD; use it for proxies that do not read an unset append_action as overwrite.",
   },
   {
     name: "close-early",

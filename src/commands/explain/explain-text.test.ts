@@ -27,7 +27,7 @@ const EXPLAINED: Explanation = {
   ...{ reason: "", candidateCount: 9, tied: 1, full: true },
   filters: [{ name: "f", dropped: 7, ids: [], text: "f dropped 7 candidates" }],
   others: [{ profile: "prefill", id: "default/p" }],
-  notes: ["2 more left out beforehand because down."],
+  notes: ["Before the filters, Sluice left out 2 more endpoints that are down."],
   candidates: [
     {
       ...{ place: 1, id: "default/server-1", hostPort: "10.0.0.1:8000", state: "up", total: 4.001 },
@@ -50,7 +50,7 @@ describe("an explanation as text", () => {
 
 decision 17   2023-11-14T22:13:20.000Z   priority -1
 model base, served by lora   profile decode   picker max-score-picker
-configuration c0ffee42   kept in full: --full
+configuration c0ffee42   full record: add --full
 
    candidate         total  A x 2  B x 3.5
 1  default/server-1  4.001   0.50     1.00
@@ -67,7 +67,7 @@ filtered out, of 9 candidates:
 
 profile prefill  default/p
 
-2 more left out beforehand because down.
+Before the filters, Sluice left out 2 more endpoints that are down.
 `);
     expect(Math.max(...text.split("\n").map((line) => line.length))).toBeLessThanOrEqual(80);
   });

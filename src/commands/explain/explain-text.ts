@@ -44,7 +44,7 @@ function facts(explained: Explanation): string[] {
     ...(picker === "" ? [] : [`picker ${picker}`]),
     ...(tied > 1 ? [`tied ${tied}`] : []),
     ...(configHash === "" ? [] : [`configuration ${configHash}`]),
-    ...(explained.full ? ["kept in full: --full"] : []),
+    ...(explained.full ? ["full record: add --full"] : []),
   ];
   return joinedWithin(parts, "   ");
 }

@@ -60,13 +60,13 @@ export function simulateCommand({ stdout, stderr }: SimulateOutput = process): C
     .option("--list", "print the workloads, policies and engine presets that there are", false)
     .option(
       "--policy <name...>",
-      "policies from --list, or all; ratios are to the first (default: round-robin, least-active, scraped-queue, default, sticky-until-saturated)",
+      "policies from --list, or all; the first one is the baseline of all ratios (default: round-robin, least-active, scraped-queue, default, sticky-until-saturated)",
     )
     .option("--config-file <file...>", "EndpointPickerConfig files; each is one more policy, by the name of the file")
     .option("--allow-experimental-plugins", "permit alpha plugins in them", false)
     .option(
       "--rate <number...>",
-      "how fast requests arrive, for example 10 20 40, in the workload's unit, or all of its ladder (default: four of it)",
+      "how fast requests arrive, for example 10 20 40, in the workload's unit, or all for every rate that the workload defines (default: four of them)",
     )
     .option("--duration <time>", "how long requests arrive, in virtual time, instead of what the workload says")
     .option("--cold", "without the warm-ups: servers begin with empty caches, and all is measured", false)

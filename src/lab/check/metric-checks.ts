@@ -250,7 +250,7 @@ function cacheConfig(page: PageSamples, engine: EngineMapping): Numbers | undefi
 export function checkPrefixReuse(cached: number | undefined, pages: readonly PageSamples[]): Verdict {
   const hits = cached ?? growth(pages);
   if (hits === undefined)
-    return skipped("prefixReuse", "neither usage nor a counter tells whether a repeated prompt was found again");
+    return skipped("prefixReuse", "the server reports cached tokens neither in `usage` nor as a metric");
   const finding = new Finding("prefixReuse");
   if (hits === 0)
     finding.broken(

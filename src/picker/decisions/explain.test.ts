@@ -74,7 +74,7 @@ describe("explanation of a decision", () => {
     expect(sentence).toBe(
       "Request r-1 went to default/a (10.0.0.1:8097): 4.00 points against 2.00 of the next, default/b; most of the lead, 1.50 of 2.00, came from prefix-cache-scorer.",
     );
-    expect(notes).toEqual(["2 more left out beforehand because down."]);
+    expect(notes).toEqual(["Before the filters, Sluice left out 2 more endpoints that are down."]);
     expect([at, configHash]).toEqual(["2023-11-14T22:13:20.000Z", "c0ffee"]);
     expect(candidates[0]!.scores.map(({ text }) => text)).toEqual(["0.50 x 2 = 1.00", "1.00 x 3 = 3.00"]);
     expect(candidates.map(({ place, total, age }) => [place, total, age])).toEqual([
@@ -225,7 +225,9 @@ describe("explanation of a decision", () => {
     const stale = candidate("a", [1, 0], W, { ageMs: 6_249, stale: true });
     const explained = explain(recordOf([stale, candidate("b", [0, 0], W)]));
     expect(explained.candidates[0]!.age).toBe("metrics 6.2 s old: counted as the worst known");
-    expect(explained.notes).toEqual(["1 shown with metrics too old to believe: they count as the worst known ones."]);
+    expect(explained.notes).toEqual([
+      "The metrics of 1 listed candidate are stale: they count as the worst known ones.",
+    ]);
   });
 
   it("shows what nobody knew as null, in JSON too", () => {

@@ -159,7 +159,10 @@ function notesFor(record: DecisionRecord, top: readonly RecordedCandidate[]): st
   );
   if (record.queued !== undefined) notes.unshift(waitText(record.queued));
   if (record.served === "nobody") notes.push("No endpoint answered. /debug/endpoints has the cause for each endpoint.");
-  if (record.excludedDown > 0) notes.push(`${record.excludedDown} more left out beforehand because down.`);
+  if (record.excludedDown > 0)
+    notes.push(
+      `Before the filters, Sluice left out ${counted(record.excludedDown, "more endpoint")} that ${record.excludedDown === 1 ? "is" : "are"} down.`,
+    );
   const behind = leftOf(record) - top.length;
   if (record.refusal === undefined && behind > 0) notes.push(`${counted(behind, "more candidate")} came behind these.`);
   if (top.some(({ state }) => state === "down"))
@@ -167,7 +170,8 @@ function notesFor(record: DecisionRecord, top: readonly RecordedCandidate[]): st
   const unknown = top.filter(neverScraped).length;
   if (unknown > 0) notes.push(`${unknown} shown never scraped: unknown values count as the worst known ones.`);
   const stale = top.filter((candidate) => isStale(candidate) && !neverScraped(candidate)).length;
-  if (stale > 0) notes.push(`${stale} shown with metrics too old to believe: they count as the worst known ones.`);
+  if (stale > 0)
+    notes.push(`The metrics of ${counted(stale, "listed candidate")} are stale: they count as the worst known ones.`);
   for (const [name, of] of METRICS)
     if (top.length > 0 && top.every((candidate) => Number.isNaN(of(candidate))))
       notes.push(`No candidate's ${name} was known: it made no difference.`);

@@ -138,8 +138,8 @@ function refuse(user: User): void {
   const { "auth-provider": provider, username, as, exec } = user.value;
   if (provider) throw unsupported(user, "auth-provider", "kubectl dropped it, too; use exec with a credential plugin");
   if (username)
-    throw unsupported(user, "username", "API servers no longer know passwords; use a token or a certificate");
-  if (as) throw unsupported(user, "as", "impersonation is not asked for here; use a user with these rights");
+    throw unsupported(user, "username", "API servers no longer accept passwords; use a token or a certificate");
+  if (as) throw unsupported(user, "as", "it asks for impersonation; use a user that has the rights itself");
   if (exec?.interactiveMode === "Always")
     throw unsupported(user, "exec", "interactiveMode Always needs a person at a terminal; use Never or IfAvailable");
 }

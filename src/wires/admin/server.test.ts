@@ -159,7 +159,9 @@ describe("the admin port", () => {
     expect(full.headers["content-type"]).toBe("application/x-ndjson");
     expect(await ask(`${url}/debug/decisions?full=1&since=1`)).toMatchObject({ text: '{"sequence":2}\n' });
     expect(await ask(`${url}/debug/decisions?full=1&since=2`)).toMatchObject({ status: 200, text: "" });
-    expect(await ask(`${url}/debug/decisions?full=1&since=-1`)).toMatchObject({ status: 400 });
+    expect(await ask(`${url}/debug/decisions?full=1&since=-1`)).toMatchObject({
+      ...{ status: 400, text: '{"error":"`since` must be a decision number (an integer, 0 or more)"}' },
+    });
   });
 
   it("writes OpenMetrics for those who prefer it", async () => {

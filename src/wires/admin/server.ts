@@ -65,7 +65,7 @@ export async function startAdmin(options: AdminOptions): Promise<AdminServer> {
     if (context.req.query("full") !== "1") return context.json(views.decisions(LISTED));
     const since = Number(context.req.query("since") ?? 0);
     if (!Number.isSafeInteger(since) || since < 0)
-      return context.json({ error: "since is the number of a decision: a whole number" }, 400);
+      return context.json({ error: "`since` must be a decision number (an integer, 0 or more)" }, 400);
     const lines = views.fullDecisions(since).map((record) => `${record}\n`);
     return context.body(lines.join(""), 200, { "content-type": "application/x-ndjson" });
   });

@@ -92,6 +92,6 @@ export function gateOf(
   if (entry.gate_type !== undefined) return { type: entry.gate_type, parameters };
   // A mistyped `gate_type` would remove all throttling (async-processor H-47).
   if (Object.keys(parameters).length > 0)
-    findings.refuse(document, [...path, "gate_params"], "parameters of no gate: `gate_type` is missing beside them");
+    findings.refuse(document, [...path, "gate_params"], "is set, but `gate_type` is missing; add `gate_type`");
   return undefined;
 }

@@ -53,7 +53,7 @@ describe("readPools", () => {
     ],
     [
       '[{"id":"a","workers":1,"gate_typ":"constant","gate_params":{"a":1}}]',
-      "pools.json:1:46: [0].gate_params: parameters of no gate: `gate_type` is missing beside them\n" +
+      "pools.json:1:46: [0].gate_params: is set, but `gate_type` is missing; add `gate_type`\n" +
         "  pools.json:1:24: [0].gate_typ: unknown key, ignored; did you mean `gate_type`?",
     ],
     ["[]", "pools.json:1:1: must have at least 1 entries, has 0"],

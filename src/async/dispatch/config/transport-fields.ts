@@ -138,7 +138,7 @@ export async function redisConnectionOf(
   const paths = { ca: entry.tls_ca_cert, cert: entry.tls_cert, key: entry.tls_key };
   for (const which of ["ca", "cert", "key"] as const)
     if (paths[which] !== undefined && !secure)
-      findings.refuse(document, [TLS_FIELD[which]], "is for TLS; a url for that begins with rediss://");
+      findings.refuse(document, [TLS_FIELD[which]], "needs TLS: use a rediss:// url");
   if (url === undefined)
     findings.refuse(document, ["url"], "is missing, and the environment has no REDIS_URL to take instead");
   const absolute = (path: string | undefined) => (path === undefined ? undefined : resolve(document.folder, path));

@@ -357,7 +357,7 @@ describe("mistakes are told with their place (A-40)", () => {
       "parameters without a gate",
       "redis-sortedset",
       queue("  gate_typ: constant\n  gate_params: {a: 1}"),
-      "t.yaml:6:3: queues[0].gate_params: parameters of no gate: `gate_type` is missing beside them\n" +
+      "t.yaml:6:3: queues[0].gate_params: is set, but `gate_type` is missing; add `gate_type`\n" +
         "  t.yaml:5:3: queues[0].gate_typ: unknown key, ignored; did you mean `gate_type`?",
     ],
     [
@@ -614,7 +614,7 @@ describe("TLS to the Redis server", () => {
 
   it("is asked for by the url", async () => {
     expect(await failure("redis-sortedset", { ...SORTED, tls_ca_cert: "ca.pem" })).toContain(
-      "tls_ca_cert: is for TLS; a url for that begins with rediss://",
+      "tls_ca_cert: needs TLS: use a rediss:// url",
     );
   });
 });

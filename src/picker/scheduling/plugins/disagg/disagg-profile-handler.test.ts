@@ -199,7 +199,11 @@ describe("the parameters of disagg-profile-handler (scheduling 3.7)", () => {
       "deciderPluginName",
       "is the older form of deciders.prefill and cannot",
     ],
-    [{ prefillDeciderPluginName: "a", deciderPluginName: "b" }, "deciderPluginName", "keep one"],
+    [
+      { prefillDeciderPluginName: "a", deciderPluginName: "b" },
+      "deciderPluginName",
+      "remove deciderPluginName (the old name)",
+    ],
     [{ profiles: { prefill: "decode" } }, "profiles", "decode and prefill have the same profile, decode"],
     [{ encodeProfile: "prefill" }, "profiles", "encode has the same profile as another stage, prefill"],
   ])("%j is an error that says what to do", (parameters, path, text) => {

@@ -55,7 +55,7 @@ const disaggParameters = z
     if (name !== undefined && alias !== undefined && name !== alias)
       refuse(
         ["deciderPluginName"],
-        "is the older name of prefillDeciderPluginName, which says something else; keep one",
+        "has another value than prefillDeciderPluginName; remove deciderPluginName (the old name)",
       );
     const { decode, prefill, encode } = profilesOf(given);
     if (prefill === decode) refuse(["profiles"], `decode and prefill have the same profile, ${decode}`);

@@ -57,7 +57,7 @@ export const sessionAffinityParameters = z.strictObject({
         .min(1, { error: "must list at least one" })
         .max(16)
         .refine((sources) => new Set(sources.filter(isSessionId).map(pluginOf)).size <= 1, {
-          error: "read the sessions of more than one session-id-producer; one of them must do",
+          error: "name more than one session-id-producer; use only one",
         })
         .prefault([{ header: "x-session-id" }])
         .describe("Where the id is looked for."),

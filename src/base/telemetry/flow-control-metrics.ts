@@ -111,7 +111,7 @@ export const FLOW_CONTROL_METRICS = {
   revocationsIssuedTotal: {
     type: "counter",
     name: "llm_d_epp_flow_control_revocations_issued_total",
-    help: "[ALPHA] Requests in flight that were told to end, by the priority that needs their room.",
+    help: "[ALPHA] Requests in flight that flow control ended, by the priority that needs their room.",
     labels: ["priority", "inference_pool"],
     maxSeries: MAX_PRIORITY_SERIES,
   },

@@ -1,4 +1,5 @@
-import type { FlowControlEvents, FlowControlSettings } from "../../src/picker/flowcontrol/flow-control.ts";
+import type { FlowControlEvents } from "../../src/picker/flowcontrol/events.ts";
+import type { FlowControlSettings } from "../../src/picker/flowcontrol/settings.ts";
 
 /** Events of flow control for tests that look elsewhere. @param failed receives failures of policies */
 export function silentEvents(failed: (error: unknown) => void = () => {}): FlowControlEvents {

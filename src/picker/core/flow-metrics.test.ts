@@ -11,7 +11,8 @@ import { type Logger, silentLogger } from "../../base/telemetry/logger.ts";
 import { createMetrics } from "../../base/telemetry/names.ts";
 import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
 import { MetricsRegistry } from "../../base/telemetry/registry.ts";
-import { FlowControl, type FlowControlSettings, type Ticket } from "../flowcontrol/flow-control.ts";
+import { FlowControl, type Ticket } from "../flowcontrol/flow-control.ts";
+import type { FlowControlSettings } from "../flowcontrol/settings.ts";
 import { showSaturation } from "./core-metrics.ts";
 import { FlowMetrics } from "./flow-metrics.ts";
 

@@ -5,7 +5,9 @@ import type { Logger } from "../../base/telemetry/logger.ts";
 import { OTHER } from "../../base/telemetry/metric-spec.ts";
 import type { Metrics } from "../../base/telemetry/names.ts";
 import { RateLimitedLog } from "../../base/telemetry/rate-limited-log.ts";
-import type { FlowControl, FlowControlEvents, FlowLabels, QueueLoad } from "../flowcontrol/flow-control.ts";
+import type { QueueLoad } from "../flowcontrol/band.ts";
+import type { FlowControlEvents, FlowLabels } from "../flowcontrol/events.ts";
+import type { FlowControl } from "../flowcontrol/flow-control.ts";
 import type { NOT_YET_FINALIZED, QueueOutcome } from "../flowcontrol/queue-outcomes.ts";
 import { ByOutcome, QueueTable } from "./flow-series.ts";
 

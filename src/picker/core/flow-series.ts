@@ -2,7 +2,7 @@ import { MAX_QUEUE_SERIES } from "../../base/telemetry/flow-control-metrics.ts";
 import type { LabelGuard } from "../../base/telemetry/label-guard.ts";
 import { OTHER } from "../../base/telemetry/metric-spec.ts";
 import type { Metrics } from "../../base/telemetry/names.ts";
-import type { FlowLabels } from "../flowcontrol/flow-control.ts";
+import type { FlowLabels } from "../flowcontrol/events.ts";
 import type { NOT_YET_FINALIZED, QueueOutcome } from "../flowcontrol/queue-outcomes.ts";
 
 type Outcome = QueueOutcome | typeof NOT_YET_FINALIZED;

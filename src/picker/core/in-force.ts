@@ -5,9 +5,8 @@ import { ParserTable } from "../apis/parser-table.ts";
 import type { ConfiguredPlugin, EffectiveBand, EffectiveConfig, EffectiveFlowControl } from "../config/effective.ts";
 import type { DecisionParts } from "../exchange/decide.ts";
 import { type PluginCalls, RequestHooks } from "../exchange/request-hooks.ts";
-import type { BandSettings } from "../flowcontrol/band.ts";
-import type { FlowControlSettings } from "../flowcontrol/flow-control.ts";
 import { LegacyAdmission } from "../flowcontrol/legacy-admission.ts";
+import type { BandSettings, FlowControlSettings } from "../flowcontrol/settings.ts";
 import type { SchedulingPlan } from "../scheduling/profile.ts";
 import { type InstancesParts, instancesOf, planOf } from "./plan.ts";
 

@@ -1,26 +1,9 @@
 import type { RecordedWait } from "../../base/inference/decision-record.ts";
 import type { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
-import type {
-  FairnessPolicy,
-  FlowChoice,
-  OrderingPolicy,
-  QueuedFlow,
-  QueuedRequest,
-  ServedTokens,
-} from "../../base/plugin/flow-kinds.ts";
+import type { FlowChoice, QueuedFlow, QueuedRequest, ServedTokens } from "../../base/plugin/flow-kinds.ts";
 import { type HeapOrder, IndexedHeap } from "./indexed-heap.ts";
-
-/** The limits and policies of the requests of one priority (scheduling 4.2, 6.1). */
-export interface BandSettings {
-  /** Infinity = no limit; the same for the second. */
-  readonly maxBytes: number;
-  readonly maxRequests: number;
-  /** Milliseconds that a request may wait while the pool has endpoints; Infinity = any time. */
-  readonly ttl: number;
-  readonly ordering: OrderingPolicy;
-  readonly fairness: FairnessPolicy;
-}
+import type { BandSettings } from "./settings.ts";
 
 /** Learns how the wait of a request ended. */
 export interface Waiter {
@@ -136,6 +119,19 @@ export class Flow implements QueuedFlow {
   }
 }
 
+/** The queued requests of a band or of all bands, and their limits; Infinity = no limit. */
+export interface QueueLoad {
+  readonly requests: number;
+  readonly bytes: number;
+  readonly maxRequests: number;
+  readonly maxBytes: number;
+}
+
+/** The load of one band. */
+export interface BandLoad extends QueueLoad {
+  readonly priority: number;
+}
+
 /** A flow as the debug page shows it. */
 export interface FlowView {
   readonly fairnessId: string;
@@ -166,6 +162,11 @@ export class Band {
     this.emptySince = now;
     this.#failed = failed;
     this.#choice = this.#makeChoice();
+  }
+
+  get load(): BandLoad {
+    const { maxRequests, maxBytes } = this.settings;
+    return { priority: this.priority, requests: this.requests, bytes: this.bytes, maxRequests, maxBytes };
   }
 
   /** Whether one more request of this size fits. */

@@ -10,7 +10,7 @@ import { endpointOf } from "../../../test/support/scheduling/fakes.cases.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { FairnessPolicy, FlowChoice, QueuedFlow, UsageLimitPolicy } from "../../base/plugin/flow-kinds.ts";
-import type { FlowControlSettings } from "./flow-control.ts";
+import type { FlowControlSettings } from "./settings.ts";
 
 const EMPTY = { requests: 0, bytes: 0, undecided: 0 };
 const TURNS: PlainBand = { ...PLAIN_BAND, fairness: "turns" };

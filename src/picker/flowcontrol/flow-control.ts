@@ -1,56 +1,18 @@
-import { type Clock, expireAfter, type Timer } from "../../base/clock/clock.ts";
+import type { Clock, Timer } from "../../base/clock/clock.ts";
 import type { RecordedWait } from "../../base/inference/decision-record.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import type { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { SaturationDetector, ServedTokens, UsageLimitPolicy } from "../../base/plugin/flow-kinds.ts";
-import { Band, type BandSettings, type FlowView, Item, STAGE, type Waiter } from "./band.ts";
-import { type HeapOrder, IndexedHeap } from "./indexed-heap.ts";
+import { type Band, type BandLoad, Item, type QueueLoad, STAGE, type Waiter } from "./band.ts";
+import { Bands, type BandView } from "./bands.ts";
+import { Deadlines } from "./deadlines.ts";
+import { DispatchRate } from "./dispatch-rate.ts";
+import type { FlowControlEvents } from "./events.ts";
 import { NOT_YET_FINALIZED, type QueueOutcome, rejectionOf } from "./queue-outcomes.ts";
-import { Reclaim, type ReclaimEvents } from "./reclaim.ts";
-import { type Stages, stagesOf } from "./stages.ts";
-
-/** The configuration of flow control (scheduling 4.2), with its policies made. */
-export interface FlowControlSettings {
-  /** Limits over all bands; Infinity = no limit. */
-  readonly maxBytes: number;
-  readonly maxRequests: number;
-  /** Milliseconds that a request may wait while the pool has no endpoint; Infinity = any time. */
-  readonly noEndpointTtl: number;
-  /** The configured bands, by priority. */
-  readonly bands: ReadonlyMap<number, BandSettings>;
-  /** For priorities of objectives without a band of their own: from 0 up, and below 0. */
-  readonly template: BandSettings;
-  readonly negativeTemplate: BandSettings;
-  readonly usageLimit: UsageLimitPolicy;
-  readonly detector: SaturationDetector;
-  /** Whether sheddable requests in flight end when requests of higher priority wait (`enableEviction`); default false. */
-  readonly eviction?: boolean;
-}
-
-/** The labels of a request in metrics. */
-export interface FlowLabels {
-  readonly fairnessId: string;
-  /** The priority of the request itself, also where another band holds it. */
-  readonly priority: number;
-  readonly model: string;
-  readonly targetModel: string;
-}
-
-/** What metrics and logs learn. Times are in milliseconds. All calls for one request get the same `flow`. */
-export interface FlowControlEvents extends ReclaimEvents {
-  /** A request has entered. `left` follows, once. */
-  entered(flow: FlowLabels, bytes: number): void;
-  /** A request has left. @param waited since it entered */
-  left(flow: FlowLabels, bytes: number, outcome: QueueOutcome, waited: number): void;
-  /** The capacity check and the insertion took `took`. */
-  enqueued(flow: FlowLabels, outcome: QueueOutcome | typeof NOT_YET_FINALIZED, took: number): void;
-  cycled(took: number): void;
-  /** No band and no objective has this priority: band 0 holds the request. Called for each such request. */
-  strangePriority(priority: number): void;
-  /** A policy, the detector or a waiter failed; flow control goes on without its answer. */
-  failed(policy: string, error: unknown): void;
-}
+import { Reclaim } from "./reclaim.ts";
+import type { FlowControlSettings } from "./settings.ts";
+import { StagedSaturation, type StageSaturation } from "./staged-saturation.ts";
 
 export interface FlowControlParts {
   readonly clock: Clock;
@@ -58,13 +20,6 @@ export interface FlowControlParts {
   readonly pool: () => readonly Endpoint[];
   readonly settings: FlowControlSettings;
   readonly events: FlowControlEvents;
-}
-
-/** The saturation of each stage that has endpoints, and the one that counts. */
-export interface StageSaturation {
-  readonly prefill: number | undefined;
-  readonly decode: number | undefined;
-  readonly effective: number;
 }
 
 /** The place of a request in flow control. */
@@ -77,57 +32,17 @@ export interface Ticket {
   readonly wait: RecordedWait;
 }
 
-/** The queued requests of a band and of all bands, and their limits; Infinity = no limit. */
-export interface QueueLoad {
-  readonly requests: number;
-  readonly bytes: number;
-  readonly maxRequests: number;
-  readonly maxBytes: number;
-}
-
-/** The load of one band. */
-export interface BandLoad extends QueueLoad {
-  readonly priority: number;
-}
-
-/** A band as the debug page shows it. */
-export interface BandView extends BandLoad {
-  readonly ceiling: number;
-  /** Fairness IDs with queued requests. */
-  readonly flows: number;
-  /** The flows with the most requests. */
-  readonly longest: readonly FlowView[];
-}
-
 /** Dispatches of one cycle; then other work of the process runs. */
 const MOST_PER_CYCLE = 64;
 /** Milliseconds between two looks at the pool while requests wait, in case no event announces new room. */
 const TICK = 20;
 /** The same for policies whose ceilings alternate (scheduling 6.3). */
 const ALTERNATING_TICK = 1;
-/** Milliseconds after which the empty band of a priority that no objective has any more is removed. */
-const BAND_IDLE = 600_000;
-/** Milliseconds over which the rate of dispatches is smoothed. */
-const RATE_WINDOW = 10_000;
-/** Dispatches per millisecond below which the rate says nothing: one a minute. */
-const LEAST_RATE = 1 / 60_000;
-/** The most bands, configured or by template. Requests of further priorities wait in band 0, and the log names them. */
-const MAX_BANDS = 1024;
-/** Milliseconds until a detector that does not say shows that a request has ended (scheduling 6.9). */
-const SETTLES = 500;
-/** Flows of a band that the debug page names. */
-const SHOWN_FLOWS = 16;
-
 const IDLE: SaturationDetector = { saturation: () => 0 };
 const NO_LIMIT: UsageLimitPolicy = { limit: (_, __, ceilings) => void ceilings.fill(Number.POSITIVE_INFINITY) };
 
-const BY_DEADLINE: HeapOrder<Item> = {
-  before: (a, b) => a.deadline < b.deadline || (a.deadline === b.deadline && a.order < b.order),
-  place: (item) => item.deadlinePlace,
-  setPlace: (item, place) => {
-    item.deadlinePlace = place;
-  },
-};
+/** What a request has cost whose answer does not say. */
+const NO_TOKENS: ServedTokens = { promptTokens: Number.NaN, completionTokens: Number.NaN };
 
 /**
  * Holds requests until the pool has room for them, and decides which one goes next (scheduling 6). Single-threaded: every
@@ -139,15 +54,10 @@ const BY_DEADLINE: HeapOrder<Item> = {
 export class FlowControl {
   readonly #parts: FlowControlParts;
   #settings: FlowControlSettings;
-  /** Highest priority first. */
-  #bands: Band[] = [];
-  readonly #byPriority = new Map<number, Band>();
-  /** The priorities in the order of `#bands`, and their ceilings. */
-  #priorities: number[] = [];
-  #ceilings: number[] = [];
-  /** The priorities that objectives have. */
-  #wanted: ReadonlySet<number> = new Set();
-  readonly #deadlines = new IndexedHeap(BY_DEADLINE);
+  readonly #bands: Bands;
+  readonly #deadlines: Deadlines;
+  readonly #staged: StagedSaturation;
+  readonly #rate = new DispatchRate();
   #requests = 0;
   #bytes = 0;
   #arrivals = 0;
@@ -156,32 +66,32 @@ export class FlowControl {
   /** Requests that were dispatched and have not ended. */
   #inFlight = 0;
   readonly #reclaim: Reclaim;
-  #poolEmpty = false;
-  /** Monotonic milliseconds of the last change of `#poolEmpty`. */
-  #poolSince: number;
-  #stagesFor: readonly Endpoint[] | undefined;
-  #stages: Stages = { prefill: [], decode: [] };
+  /** The saturation at the last look, which the ceilings follow. NaN, which is below no ceiling, for an empty pool. */
+  #saturation = Number.NaN;
   #closed = false;
   #cycling = false;
   /** The request whose `enter` has not returned: the caller reads its fate from the result, so its waiter is not called. */
   #entering: Item | undefined;
-  /** Dispatches per millisecond, smoothed, at `#ratedAt`. */
-  #rate = 0;
-  #ratedAt = 0;
   /** A cycle is due after the events that wait. */
   #woken = false;
   #tick: Timer | undefined;
-  #expiry: Timer | undefined;
-  #expiryAt = Number.POSITIVE_INFINITY;
-  #sweep: Timer | undefined;
 
   constructor(parts: FlowControlParts) {
     this.#parts = parts;
     this.#settings = parts.settings;
-    this.#poolSince = parts.clock.now();
+    const { clock, settings, events } = parts;
+    this.#bands = new Bands(clock, settings, events);
+    this.#staged = new StagedSaturation(clock, parts.pool, settings.detector, (error) =>
+      events.failed("saturation detector", error),
+    );
+    const poolIsEmpty = (): boolean => parts.pool().length === 0;
+    const expired = (item: Item, outcome: "EvictedTTL" | "EvictedNoEndpoints"): void => {
+      this.#take(item);
+      this.#finish(item, outcome);
+    };
+    this.#deadlines = new Deadlines({ clock, poolIsEmpty, expired }, settings.noEndpointTtl);
     const tell = (victim: Item): void => this.#tell(victim, (waiter) => waiter.revoke?.());
-    this.#reclaim = new Reclaim(parts.clock, parts.events, tell, () => this.changed());
-    this.#makeBands();
+    this.#reclaim = new Reclaim(clock, events, tell, () => this.changed());
   }
 
   /** Queued requests. */
@@ -208,7 +118,7 @@ export class FlowControl {
   enter(request: InferenceRequest, bytes: number, receivedAt: number, waiter: Waiter): Ticket | Rejection {
     const { clock, events } = this.#parts;
     const enqueuedAt = clock.now();
-    const band = this.#bandOf(request.priority);
+    const band = this.#bands.of(request.priority);
     const item = new Item(waiter, this.#arrivals++, { request, receivedAt, enqueuedAt, ttl: band.settings.ttl, bytes });
     events.entered(request, bytes);
     const refusal = this.#refusal(band, bytes);
@@ -226,11 +136,11 @@ export class FlowControl {
       this.#go(item);
       return item;
     }
-    for (const other of this.#bands) if (other.priority >= band.priority) item.behind += other.requests;
+    item.behind = this.#bands.requestsFrom(band.priority);
     band.add(item);
     this.#requests++;
     this.#bytes += bytes;
-    this.#watchDeadline(item);
+    this.#deadlines.add(item);
     events.enqueued(request, NOT_YET_FINALIZED, clock.now() - enqueuedAt);
     if (isAlone) this.#blocked();
     // Where a cycle runs, one of its waiters sends this request: that cycle sees it.
@@ -261,14 +171,14 @@ export class FlowControl {
     this.#finish(item, "EvictedContextCancelled");
   }
 
-  /** The request of a dispatched ticket is over. No effect the second time. */
-  ended(ticket: Ticket, tokens: ServedTokens): void {
+  /** The request of a dispatched ticket is over. No effect the second time. @param tokens that its answer reports */
+  ended(ticket: Ticket, tokens = NO_TOKENS): void {
     const item = ticket as Item;
     this.decided(item);
     if (item.stage !== STAGE.decided) return;
     item.stage = STAGE.ended;
     this.#inFlight--;
-    this.#reclaim.ended(item, this.#settles());
+    this.#reclaim.ended(item, this.#staged.settles);
     item.band!.ended(item, tokens, this.#parts.clock.now());
     this.changed();
   }
@@ -285,55 +195,52 @@ export class FlowControl {
 
   /** Names the priorities that objectives have: each gets a band (scheduling 6.1). */
   usePriorities(wanted: ReadonlySet<number>): void {
-    this.#wanted = wanted;
-    for (const priority of wanted) this.#bandFor(priority);
-    this.#sweepLater();
+    this.#bands.usePriorities(wanted);
     this.changed();
   }
 
   /** Puts another configuration in force. Queued requests stay, in their order of arrival, and keep their time to live. */
   configure(settings: FlowControlSettings): void {
-    const items = [...this.#deadlines.entries].sort((a, b) => a.order - b.order);
     this.#settings = settings;
-    this.#makeBands();
-    for (const item of items) this.#bandOf(item.request.priority).add(item);
-    for (const item of items) this.#deadline(item);
-    this.#deadlines.rebuild();
-    this.#armExpiry();
+    this.#staged.detector = settings.detector;
+    this.#bands.configure(settings);
+    for (const item of this.#deadlines.byArrival()) this.#bands.of(item.priority).add(item);
+    this.#deadlines.use(settings.noEndpointTtl);
     this.changed();
   }
 
   /** Lets all queued requests go, in their order: the configuration in force has no flow control. */
   letGo(): void {
-    this.#settings = { ...this.#settings, noEndpointTtl: 0, usageLimit: NO_LIMIT, detector: IDLE };
-    for (const item of this.#deadlines.entries) this.#deadline(item);
-    this.#deadlines.rebuild();
-    this.#armExpiry();
+    this.#settings = { ...this.#settings, usageLimit: NO_LIMIT };
+    this.#staged.detector = IDLE;
+    this.#bands.useLimit(NO_LIMIT);
+    this.#deadlines.use(0);
     this.changed();
   }
 
   /** Refuses all queued requests, and further ones. */
   close(): void {
     this.#closed = true;
-    for (const item of [...this.#deadlines.entries].sort((a, b) => a.order - b.order)) {
+    for (const item of this.#deadlines.byArrival()) {
+      // A waiter may have cancelled it meanwhile.
       if (item.stage !== STAGE.queued) continue;
       this.#take(item);
       this.#finish(item, "EvictedOther");
     }
-    for (const timer of [this.#tick, this.#expiry, this.#sweep]) timer?.cancel();
+    this.#tick?.cancel();
+    this.#deadlines.close();
+    this.#bands.close();
     this.#reclaim.close();
   }
 
   /** The present saturation by the formula of the detector, without what scrapes have yet to show (scheduling 5.3). */
   saturation(): StageSaturation {
-    const { detector } = this.#settings;
-    const now = this.#parts.clock.now();
-    return this.#saturationBy((endpoints) => detector.saturation(endpoints, now));
+    return this.#staged.measured();
   }
 
-  /** The saturation by which the next request is dispatched or held: what was sent counts at once. */
+  /** The saturation by which the next request is dispatched or held: what was sent counts at once. A detector that fails holds nothing back. */
   expected(): number {
-    return this.#expected();
+    return this.#staged.expected(this.#undecided);
   }
 
   /** The load of all bands together. */
@@ -350,29 +257,21 @@ export class FlowControl {
 
   /** The load of each band, highest priority first. */
   loads(): readonly BandLoad[] {
-    return this.#bands.map(({ priority, requests, bytes, settings: { maxRequests, maxBytes } }) => ({
-      ...{ priority, requests, bytes, maxRequests, maxBytes },
-    }));
+    return this.#bands.list.map(({ load }) => load);
   }
 
   /** The bands, highest priority first. Looks at every request, and asks the usage limit policy. */
   bands(): readonly BandView[] {
     // A look must not move the ceilings of a policy that counts its calls.
-    if (this.#settings.usageLimit.alternates !== true) this.#limit(this.#expected());
-    const now = this.#parts.clock.now();
-    return this.loads().map((load, at) => ({
-      ...load,
-      ceiling: this.#ceilings[at]!,
-      ...this.#bands[at]!.flowsNow(SHOWN_FLOWS, now),
-    }));
+    if (this.#settings.usageLimit.alternates !== true) this.#bands.limit(this.expected());
+    return this.#bands.views();
   }
 
   #refusal(band: Band, bytes: number): "RejectedOther" | "RejectedNoEndpoints" | "RejectedCapacity" | undefined {
     if (this.#closed) return "RejectedOther";
     const { maxBytes, maxRequests } = this.#settings;
     if (this.#requests + 1 <= maxRequests && this.#bytes + bytes <= maxBytes && band.fits(bytes)) return undefined;
-    this.#lookAtPool();
-    return this.#poolEmpty ? "RejectedNoEndpoints" : "RejectedCapacity";
+    return this.#deadlines.lookAtPool() ? "RejectedNoEndpoints" : "RejectedCapacity";
   }
 
   /** Dispatches while there is room. */
@@ -399,33 +298,28 @@ export class FlowControl {
 
   /** Revokes requests in flight for the highest band that waits above its ceiling, if there are any below it. */
   #makeRoom(): void {
-    const saturation = this.#present();
-    for (const [at, band] of this.#bands.entries()) {
+    // That of the look which found no room: another one could take a turn of a policy that counts its calls.
+    const saturation = this.#saturation;
+    for (const [at, band] of this.#bands.list.entries()) {
       if (!this.#reclaim.mayRevokeFor(band.priority)) return;
-      const ceiling = this.#ceilings[at]!;
+      const ceiling = this.#bands.ceiling(at);
       // A ceiling of 0 lets nothing through, whatever is revoked.
       if (ceiling <= 0 || !(saturation >= ceiling) || band.requests === 0) continue;
       const demand = { priority: band.priority, saturation, ceiling, inFlight: Math.max(1, this.#inFlight) };
-      this.#reclaim.revoke(demand, this.#settles());
+      this.#reclaim.revoke(demand, this.#staged.settles);
       return;
     }
-  }
-
-  /** Milliseconds until the detector shows that a request has ended. */
-  #settles(): number {
-    return this.#settings.detector.settles ?? SETTLES;
   }
 
   /** @returns whether a request was dispatched */
   #dispatchNext(): boolean {
     if (this.#requests === 0) return false;
-    const saturation = this.#present();
-    for (const [at, band] of this.#bands.entries()) {
-      // The comparison with NaN is false: a detector that answers NaN counts as saturated.
-      if (band.requests === 0 || !(saturation < this.#ceilings[at]!)) continue;
+    this.#look();
+    for (const [at, band] of this.#bands.list.entries()) {
+      if (band.requests === 0 || !this.#isOpen(at)) continue;
       const item = band.take(this.#parts.clock.now())!;
-      item.saturation = saturation;
-      item.ceiling = this.#ceilings[at]!;
+      item.saturation = this.#saturation;
+      item.ceiling = this.#bands.ceiling(at);
       this.#dispatch(item);
       return true;
     }
@@ -433,16 +327,24 @@ export class FlowControl {
   }
 
   #hasRoom(band: Band): boolean {
-    return this.#present() < this.#ceilings[this.#bands.indexOf(band)]!;
+    this.#look();
+    return this.#isOpen(this.#bands.list.indexOf(band));
   }
 
-  /** Reads the saturation and writes the ceilings. NaN, which is below no ceiling, for an empty pool. */
-  #present(): number {
-    this.#lookAtPool();
-    if (this.#poolEmpty) return Number.NaN;
-    const saturation = this.#expected();
-    this.#limit(saturation);
-    return saturation;
+  /** Whether the band at this place of the list may dispatch, as of the last look. */
+  #isOpen(at: number): boolean {
+    // The comparison with NaN is false: a detector that answers NaN counts as saturated.
+    return this.#saturation < this.#bands.ceiling(at);
+  }
+
+  /** Reads the saturation and writes the ceilings. */
+  #look(): void {
+    if (this.#deadlines.lookAtPool()) {
+      this.#saturation = Number.NaN;
+      return;
+    }
+    this.#saturation = this.expected();
+    this.#bands.limit(this.#saturation);
   }
 
   #dispatch(item: Item): void {
@@ -458,110 +360,13 @@ export class FlowControl {
     this.#reclaim.dispatched(item);
     item.band!.dispatched(item);
     this.#report(item, "Dispatched");
-    this.#rate = this.#rateAt(item.leftAt) + 1 / RATE_WINDOW;
-    this.#ratedAt = item.leftAt;
-  }
-
-  #rateAt(now: number): number {
-    return this.#rate * Math.exp((this.#ratedAt - now) / RATE_WINDOW);
+    this.#rate.count(item.leftAt);
   }
 
   /** Seconds until a request of this priority that comes now would probably leave, 1 to 60; undefined while none leaves. */
   #retryAfter(priority: number, now: number): number | undefined {
-    let before = 1;
-    for (const band of this.#bands) if (band.priority >= priority) before += band.requests;
-    const rate = this.#rateAt(now);
-    return rate < LEAST_RATE ? undefined : Math.min(60, Math.max(1, Math.ceil(before / rate / 1000)));
-  }
-
-  /** Saturation as it will be when scrapes show all that was sent. A detector that fails holds nothing back. */
-  #expected(): number {
-    const { detector } = this.#settings;
-    const now = this.#parts.clock.now();
-    const further = this.#undecided;
-    try {
-      return this.#saturationBy((endpoints) =>
-        detector.expected === undefined
-          ? detector.saturation(endpoints, now)
-          : detector.expected(endpoints, now, further),
-      ).effective;
-    } catch (error) {
-      this.#parts.events.failed("saturation detector", error);
-      return 0;
-    }
-  }
-
-  /** The saturation of each stage; the higher one counts. Without any stage the whole pool counts (scheduling 6.5). */
-  #saturationBy(measure: (endpoints: readonly Endpoint[]) => number): StageSaturation {
-    const pool = this.#parts.pool();
-    if (pool !== this.#stagesFor) {
-      this.#stagesFor = pool;
-      this.#stages = stagesOf(pool);
-    }
-    const { prefill, decode } = this.#stages;
-    const first = prefill.length === 0 ? undefined : measure(prefill);
-    const second = decode.length === 0 ? undefined : measure(decode);
-    if (first === undefined && second === undefined)
-      return { prefill: undefined, decode: undefined, effective: measure(pool) };
-    return { prefill: first, decode: second, effective: Math.max(first ?? 0, second ?? 0) };
-  }
-
-  #limit(saturation: number): void {
-    this.#ceilings.fill(1);
-    try {
-      this.#settings.usageLimit.limit(saturation, this.#priorities, this.#ceilings);
-      const isNumber = (ceiling: unknown): boolean => typeof ceiling === "number" && !Number.isNaN(ceiling);
-      if (this.#ceilings.length !== this.#bands.length || !this.#ceilings.every(isNumber))
-        throw new TypeError("the policy wrote no number for each band");
-    } catch (error) {
-      this.#parts.events.failed("usage limit policy", error);
-      this.#ceilings = this.#bands.map(() => 1);
-    }
-  }
-
-  /** Notices that the pool became empty or got its first endpoint: then another time to live counts, from now on. */
-  #lookAtPool(): void {
-    const isEmpty = this.#parts.pool().length === 0;
-    if (isEmpty === this.#poolEmpty) return;
-    this.#poolEmpty = isEmpty;
-    this.#poolSince = this.#parts.clock.now();
-    for (const item of this.#deadlines.entries) this.#deadline(item);
-    this.#deadlines.rebuild();
-    this.#armExpiry();
-  }
-
-  #deadline(item: Item): void {
-    const ttl = this.#poolEmpty ? this.#settings.noEndpointTtl : item.ttl;
-    item.deadline = Math.max(item.enqueuedAt, this.#poolSince) + ttl;
-  }
-
-  #watchDeadline(item: Item): void {
-    this.#deadline(item);
-    this.#deadlines.add(item);
-    this.#armExpiry();
-  }
-
-  /** Arms the timer for the first deadline. A timer that is armed for an earlier time stays: it arms the next one. */
-  #armExpiry(): void {
-    const first = this.#deadlines.first?.deadline ?? Number.POSITIVE_INFINITY;
-    if (first >= this.#expiryAt || this.#closed) return;
-    this.#expiry?.cancel();
-    this.#expiryAt = first;
-    const { clock } = this.#parts;
-    this.#expiry = expireAfter(clock, first - clock.now(), () => this.#expire(), true);
-  }
-
-  #expire(): void {
-    this.#expiryAt = Number.POSITIVE_INFINITY;
-    this.#lookAtPool();
-    const now = this.#parts.clock.now();
-    for (;;) {
-      const first = this.#deadlines.first;
-      if (first === undefined || first.deadline > now) break;
-      this.#take(first);
-      this.#finish(first, this.#poolEmpty ? "EvictedNoEndpoints" : "EvictedTTL");
-    }
-    this.#armExpiry();
+    const ms = this.#rate.timeFor(this.#bands.requestsFrom(priority) + 1, now);
+    return ms === undefined ? undefined : Math.min(60, Math.max(1, Math.ceil(ms / 1000)));
   }
 
   /** Removes a request from its queue. */
@@ -589,9 +394,8 @@ export class FlowControl {
 
   #reject(item: Item, outcome: Exclude<QueueOutcome, "Dispatched">): Rejection {
     item.stage = STAGE.ended;
-    const { priority } = item.request;
     this.#report(item, outcome);
-    return rejectionOf(outcome, this.#closed ? undefined : this.#retryAfter(priority, item.leftAt));
+    return rejectionOf(outcome, this.#closed ? undefined : this.#retryAfter(item.priority, item.leftAt));
   }
 
   #report(item: Item, outcome: QueueOutcome): void {
@@ -609,63 +413,6 @@ export class FlowControl {
       () => {
         this.#tick = undefined;
         this.#cycle();
-      },
-      true,
-    );
-  }
-
-  #makeBands(): void {
-    this.#bands = [];
-    this.#byPriority.clear();
-    this.#bandFor(0);
-    for (const priority of this.#settings.bands.keys()) this.#bandFor(priority);
-    for (const priority of this.#wanted) this.#bandFor(priority);
-  }
-
-  /** The band of a request: that of its priority, or band 0 where no configuration and no objective names the priority. */
-  #bandOf(priority: number): Band {
-    const band = this.#byPriority.get(priority);
-    if (band !== undefined) return band;
-    this.#parts.events.strangePriority(priority);
-    return this.#byPriority.get(0)!;
-  }
-
-  #bandFor(priority: number): void {
-    if (this.#byPriority.has(priority) || this.#bands.length >= MAX_BANDS) return;
-    const { bands, template, negativeTemplate } = this.#settings;
-    const settings = bands.get(priority) ?? (priority < 0 ? negativeTemplate : template);
-    const { clock, events } = this.#parts;
-    const band = new Band(priority, settings, clock.now(), (policy, error) => events.failed(policy, error));
-    this.#byPriority.set(priority, band);
-    this.#bands.push(band);
-    this.#bands.sort((a, b) => b.priority - a.priority);
-    this.#renumber();
-  }
-
-  #renumber(): void {
-    this.#priorities = this.#bands.map(({ priority }) => priority);
-    this.#ceilings = this.#bands.map(() => 1);
-  }
-
-  #isKept(band: Band): boolean {
-    return band.priority === 0 || this.#settings.bands.has(band.priority) || this.#wanted.has(band.priority);
-  }
-
-  /** Removes the bands of former priorities once they have been empty for long. */
-  #sweepLater(): void {
-    if (this.#sweep !== undefined || this.#closed || this.#bands.every((band) => this.#isKept(band))) return;
-    this.#sweep = this.#parts.clock.after(
-      BAND_IDLE,
-      () => {
-        this.#sweep = undefined;
-        const now = this.#parts.clock.now();
-        const isOver = (band: Band): boolean =>
-          !this.#isKept(band) && band.requests === 0 && now - band.emptySince >= BAND_IDLE;
-        for (const band of this.#bands.filter(isOver)) this.#byPriority.delete(band.priority);
-        this.#bands = this.#bands.filter((band) => !isOver(band));
-        this.#renumber();
-        this.#sweepLater();
-        this.changed();
       },
       true,
     );

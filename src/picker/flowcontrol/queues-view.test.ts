@@ -3,9 +3,9 @@ import { endpointOf, requestOf } from "../../../test/support/scheduling/fakes.ca
 import { VirtualClock } from "../../base/clock/virtual.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import type { FlowChoice, QueuedFlow, SaturationDetector } from "../../base/plugin/flow-kinds.ts";
-import type { BandSettings } from "./band.ts";
-import { FlowControl, type FlowControlSettings } from "./flow-control.ts";
+import { FlowControl } from "./flow-control.ts";
 import { queuesView } from "./queues-view.ts";
+import type { BandSettings, FlowControlSettings } from "./settings.ts";
 
 const NO_LIMIT = Number.POSITIVE_INFINITY;
 const ONE_QUEUE: BandSettings = {

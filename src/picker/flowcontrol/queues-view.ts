@@ -1,5 +1,6 @@
 import { messageOf } from "../../base/inference/errors.ts";
-import type { BandLoad, FlowControl, QueueLoad } from "./flow-control.ts";
+import type { BandLoad, QueueLoad } from "./band.ts";
+import type { FlowControl } from "./flow-control.ts";
 
 /** The most characters of a fairness ID that are shown: clients choose it. */
 const MAX_SHOWN = 256;

@@ -7,8 +7,7 @@ import type {
   SaturationDetector,
   UsageLimitPolicy,
 } from "../../../src/base/plugin/flow-kinds.ts";
-import type { BandSettings } from "../../../src/picker/flowcontrol/band.ts";
-import type { FlowControlSettings } from "../../../src/picker/flowcontrol/flow-control.ts";
+import type { BandSettings, FlowControlSettings } from "../../../src/picker/flowcontrol/settings.ts";
 
 /** The limits and policies of a band in plain data: the engine gets policies made from them, the slow model reads them. */
 export interface PlainBand {

@@ -1,0 +1,165 @@
+import type { Clock, Timer } from "../../base/clock/clock.ts";
+import type { UsageLimitPolicy } from "../../base/plugin/flow-kinds.ts";
+import { Band, type BandLoad, type FlowView } from "./band.ts";
+import type { FlowControlEvents } from "./events.ts";
+import type { FlowControlSettings } from "./settings.ts";
+
+/** A band as the debug page shows it. */
+export interface BandView extends BandLoad {
+  readonly ceiling: number;
+  /** Fairness IDs with queued requests. */
+  readonly flows: number;
+  /** The flows with the most requests. */
+  readonly longest: readonly FlowView[];
+}
+
+/** Milliseconds after which the empty band of a priority that no objective has any more is removed. */
+const IDLE = 600_000;
+/** The most bands, configured or by template. Requests of further priorities wait in band 0, and the log names them. */
+const MAX_BANDS = 1024;
+/** Flows of a band that the debug page names. */
+const SHOWN_FLOWS = 16;
+
+/** The bands of all priorities (scheduling 6.1), and the ceiling of each. */
+export class Bands {
+  readonly #clock: Clock;
+  readonly #events: FlowControlEvents;
+  #settings: FlowControlSettings;
+  /** Highest priority first. */
+  #list: Band[] = [];
+  readonly #byPriority = new Map<number, Band>();
+  /** The priorities in the order of `#list`, and their ceilings. */
+  #priorities: number[] = [];
+  #ceilings: number[] = [];
+  /** The priorities that objectives have. */
+  #wanted: ReadonlySet<number> = new Set();
+  #sweep: Timer | undefined;
+  #closed = false;
+
+  constructor(clock: Clock, settings: FlowControlSettings, events: FlowControlEvents) {
+    this.#clock = clock;
+    this.#events = events;
+    this.#settings = settings;
+    this.#make();
+  }
+
+  /** Highest priority first. */
+  get list(): readonly Band[] {
+    return this.#list;
+  }
+
+  /** The ceiling of the band at this place of the list, as written last. */
+  ceiling(at: number): number {
+    return this.#ceilings[at]!;
+  }
+
+  /** The band of a request: that of its priority, or band 0 where no configuration and no objective names the priority. */
+  of(priority: number): Band {
+    const band = this.#byPriority.get(priority);
+    if (band !== undefined) return band;
+    this.#events.strangePriority(priority);
+    return this.#byPriority.get(0)!;
+  }
+
+  /** Makes all bands anew, without requests. */
+  configure(settings: FlowControlSettings): void {
+    this.#settings = settings;
+    this.#make();
+  }
+
+  /** Puts another usage limit policy in force; the bands stay. */
+  useLimit(usageLimit: UsageLimitPolicy): void {
+    this.#settings = { ...this.#settings, usageLimit };
+  }
+
+  /** Names the priorities that objectives have: each gets a band. */
+  usePriorities(wanted: ReadonlySet<number>): void {
+    this.#wanted = wanted;
+    for (const priority of wanted) this.#add(priority);
+    this.#sweepLater();
+  }
+
+  /** Asks the usage limit policy for the ceilings. Where it fails, each is 1. @param saturation of the pool */
+  limit(saturation: number): void {
+    this.#ceilings.fill(1);
+    try {
+      this.#settings.usageLimit.limit(saturation, this.#priorities, this.#ceilings);
+      const isNumber = (ceiling: unknown): boolean => typeof ceiling === "number" && !Number.isNaN(ceiling);
+      if (this.#ceilings.length !== this.#list.length || !this.#ceilings.every(isNumber))
+        throw new TypeError("the policy wrote no number for each band");
+    } catch (error) {
+      this.#events.failed("usage limit policy", error);
+      this.#ceilings = this.#list.map(() => 1);
+    }
+  }
+
+  /** Queued requests of the bands of this priority and above. */
+  requestsFrom(priority: number): number {
+    let requests = 0;
+    for (const band of this.#list) if (band.priority >= priority) requests += band.requests;
+    return requests;
+  }
+
+  /** Looks at every request. */
+  views(): readonly BandView[] {
+    const now = this.#clock.now();
+    return this.#list.map((band, at) => ({
+      ...band.load,
+      ceiling: this.ceiling(at),
+      ...band.flowsNow(SHOWN_FLOWS, now),
+    }));
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#sweep?.cancel();
+  }
+
+  #make(): void {
+    this.#list = [];
+    this.#byPriority.clear();
+    this.#add(0);
+    for (const priority of this.#settings.bands.keys()) this.#add(priority);
+    for (const priority of this.#wanted) this.#add(priority);
+  }
+
+  #add(priority: number): void {
+    if (this.#byPriority.has(priority) || this.#list.length >= MAX_BANDS) return;
+    const { bands, template, negativeTemplate } = this.#settings;
+    const settings = bands.get(priority) ?? (priority < 0 ? negativeTemplate : template);
+    const failed = (policy: string, error: unknown): void => this.#events.failed(policy, error);
+    const band = new Band(priority, settings, this.#clock.now(), failed);
+    this.#byPriority.set(priority, band);
+    this.#list.push(band);
+    this.#list.sort((a, b) => b.priority - a.priority);
+    this.#renumber();
+  }
+
+  #renumber(): void {
+    this.#priorities = this.#list.map(({ priority }) => priority);
+    this.#ceilings = this.#list.map(() => 1);
+  }
+
+  #isKept(band: Band): boolean {
+    return band.priority === 0 || this.#settings.bands.has(band.priority) || this.#wanted.has(band.priority);
+  }
+
+  /** Removes the bands of former priorities once they have been empty for long. */
+  #sweepLater(): void {
+    if (this.#sweep !== undefined || this.#closed || this.#list.every((band) => this.#isKept(band))) return;
+    this.#sweep = this.#clock.after(
+      IDLE,
+      () => {
+        this.#sweep = undefined;
+        const now = this.#clock.now();
+        const isOver = (band: Band): boolean =>
+          !this.#isKept(band) && band.requests === 0 && now - band.emptySince >= IDLE;
+        for (const band of this.#list.filter(isOver)) this.#byPriority.delete(band.priority);
+        this.#list = this.#list.filter((band) => !isOver(band));
+        this.#renumber();
+        this.#sweepLater();
+      },
+      true,
+    );
+  }
+}

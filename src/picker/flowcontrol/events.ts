@@ -1,0 +1,38 @@
+import type { NOT_YET_FINALIZED, QueueOutcome } from "./queue-outcomes.ts";
+import type { ReclaimEvents } from "./reclaim.ts";
+
+/** The labels of a request in metrics. */
+export interface FlowLabels {
+  readonly fairnessId: string;
+  /** The priority of the request itself, also where another band holds it. */
+  readonly priority: number;
+  readonly model: string;
+  readonly targetModel: string;
+}
+
+/** What metrics and logs learn. Times are in milliseconds. All calls for one request get the same `flow`. */
+export interface FlowControlEvents extends ReclaimEvents {
+  /** A request has entered. `left` follows, once. */
+  entered(flow: FlowLabels, bytes: number): void;
+  /** A request has left. @param waited since it entered */
+  left(flow: FlowLabels, bytes: number, outcome: QueueOutcome, waited: number): void;
+  /** The capacity check and the insertion took `took`. */
+  enqueued(flow: FlowLabels, outcome: QueueOutcome | typeof NOT_YET_FINALIZED, took: number): void;
+  cycled(took: number): void;
+  /** No band and no objective has this priority: band 0 holds the request. Called for each such request. */
+  strangePriority(priority: number): void;
+  /** A policy, the detector or a waiter failed; flow control goes on without its answer. */
+  failed(policy: string, error: unknown): void;
+}
+
+/** For users of flow control that count nothing. */
+export const NO_EVENTS: FlowControlEvents = {
+  entered() {},
+  left() {},
+  enqueued() {},
+  cycled() {},
+  strangePriority() {},
+  revoked() {},
+  revocationEnded() {},
+  failed() {},
+};

@@ -27,7 +27,6 @@ const POLICIES: readonly (readonly [string, () => FairnessPolicy])[] = [
   ["round robin", () => instanceOf(roundRobinFairnessPolicy)],
   ["token deficit", () => instanceOf(tokenDeficitFairnessPolicy)],
 ];
-const NO_TOKENS = { promptTokens: Number.NaN, completionTokens: Number.NaN };
 
 interface Run {
   /** Per second. */
@@ -64,7 +63,7 @@ async function drain(fairness: FairnessPolicy, requests: readonly InferenceReque
   for (const [i, request] of requests.entries())
     tickets[i] = flowControl.enter(request, 1, 0, {
       dispatched() {
-        flowControl.ended(tickets[i]!, NO_TOKENS);
+        flowControl.ended(tickets[i]!);
         if (--left === 0) done();
       },
       evicted() {},
@@ -108,7 +107,7 @@ function passing(requests: readonly InferenceRequest[]): { readonly p50: number;
     const started = realClock.now();
     const ticket = flowControl.enter(request, 1, 0, waiter) as Ticket;
     took.push((realClock.now() - started) * 1000);
-    flowControl.ended(ticket, NO_TOKENS);
+    flowControl.ended(ticket);
   }
   took.sort((a, b) => a - b);
   return { p50: quantile(took, 0.5), p99: quantile(took, 0.99) };

@@ -44,6 +44,10 @@ const REFUSALS: Readonly<Record<OutcomeReason, string>> = {
   denied:
     "A plugin refused the request; the detail is the sentence of the plugin. The plugin decides what the client can do.",
   evicted: "Flow control ended the request before its answer was complete. Send the request again later.",
+  evicted_queue_pressure:
+    "The queue was full, and the fairness ID of this request had more of it than others. The newest requests of that fairness ID left for those of others. Send fewer requests at a time, or send the request again later.",
+  evicted_priority:
+    "The queues were full together, and a request of higher priority took the place of this one. Send the request again later, or raise `maxRequests` or `maxBytes` of `flowControl`.",
   ttl_expired:
     "The request waited in a queue of flow control, and the endpoints had no room for it in time. Send it again later, add endpoints, or raise `defaultRequestTTL`.",
   internal:

@@ -1,18 +1,9 @@
-import type { FlowControlEvents } from "../../src/picker/flowcontrol/events.ts";
+import { type FlowControlEvents, NO_EVENTS } from "../../src/picker/flowcontrol/events.ts";
 import type { FlowControlSettings } from "../../src/picker/flowcontrol/settings.ts";
 
 /** Events of flow control for tests that look elsewhere. @param failed receives failures of policies */
 export function silentEvents(failed: (error: unknown) => void = () => {}): FlowControlEvents {
-  return {
-    entered() {},
-    left() {},
-    enqueued() {},
-    cycled() {},
-    strangePriority() {},
-    revoked() {},
-    revocationEnded() {},
-    failed: (_policy, error) => failed(error),
-  };
+  return { ...NO_EVENTS, failed: (_policy, error) => failed(error) };
 }
 
 const BAND = {

@@ -18,6 +18,8 @@ export const OUTCOMES = {
   no_target: { status: 429, code: "ResourceExhausted", dropped: "rejected-saturated" },
   denied: { status: 429, code: "ResourceExhausted" },
   evicted: { status: 429, code: "ResourceExhausted", dropped: "evicted" },
+  evicted_queue_pressure: { status: 429, code: "ResourceExhausted", dropped: "evicted-queue-pressure" },
+  evicted_priority: { status: 429, code: "ResourceExhausted", dropped: "evicted-priority" },
   ttl_expired: { status: 429, code: "ResourceExhausted", dropped: "rejected-ttl-expired" },
   internal: { status: 500, code: "Internal" },
   not_supported: { status: 501, code: "NotImplemented" },

@@ -1,5 +1,6 @@
 import type { Endpoint } from "../inference/endpoint.ts";
 import type { InferenceRequest } from "../inference/request.ts";
+import type { TokenUsage } from "./exchange-kinds.ts";
 
 /** Maps endpoints to a load figure; 1 and above means saturated. An empty set is saturated. */
 export interface SaturationDetector {
@@ -76,12 +77,8 @@ export interface FlowChoice {
   ended?(fairnessId: string, tokens: ServedTokens, charged: number, now: number): void;
 }
 
-/** What a request has cost, as its answer reports. */
-export interface ServedTokens {
-  /** NaN where the answer says nothing; the same for the second. */
-  readonly promptTokens: number;
-  readonly completionTokens: number;
-}
+/** What a request has cost, as its answer reports. NaN where the answer says nothing. */
+export type ServedTokens = Pick<TokenUsage, "promptTokens" | "completionTokens">;
 
 /** Shares a band among its flows. One instance serves all bands that name it. */
 export interface FairnessPolicy {

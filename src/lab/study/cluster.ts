@@ -4,12 +4,11 @@ import { BytesPerToken } from "../../base/inference/bytes-per-token.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
-import type { ServedTokens } from "../../base/plugin/kinds.ts";
 import { silentLogger } from "../../base/telemetry/logger.ts";
 import type { EffectiveConfig } from "../../picker/config/effective.ts";
 import { flowControlSettings } from "../../picker/core/in-force.ts";
 import { instancesOf, planOf } from "../../picker/core/plan.ts";
-import type { FlowControlEvents } from "../../picker/flowcontrol/events.ts";
+import { NO_EVENTS } from "../../picker/flowcontrol/events.ts";
 import { FlowControl, type Ticket } from "../../picker/flowcontrol/flow-control.ts";
 import { LegacyAdmission } from "../../picker/flowcontrol/legacy-admission.ts";
 import { Scheduler } from "../../picker/scheduling/scheduler.ts";
@@ -36,18 +35,6 @@ export interface SimClusterOptions {
   readonly clock: Clock;
   readonly random: SeededRandom;
 }
-
-const NO_TOKENS: ServedTokens = { promptTokens: Number.NaN, completionTokens: Number.NaN };
-const NO_EVENTS: FlowControlEvents = {
-  entered() {},
-  left() {},
-  enqueued() {},
-  cycled() {},
-  strangePriority() {},
-  failed() {},
-  revoked() {},
-  revocationEnded() {},
-};
 
 /** One server: the scheduler's endpoint, and the engine. */
 interface Place {
@@ -167,7 +154,7 @@ export class SimCluster {
       queued === undefined ? this.#admission.admit(request, endpoints, this.#options.clock.now()) : undefined;
     const result = refused ?? this.#scheduler.schedule(request, endpoints, 0);
     if (result instanceof Rejection) {
-      if (queued !== undefined) this.#flowControl!.ended(queued, NO_TOKENS);
+      if (queued !== undefined) this.#flowControl!.ended(queued);
       listener.rejected();
       return undefined;
     }

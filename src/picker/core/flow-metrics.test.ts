@@ -74,6 +74,7 @@ class Driven {
     this.flowMetrics = new FlowMetrics({
       ...{ metrics, clock, log, failures, poolName: "p" },
       models: new LabelGuard(1000),
+      fairness: new LabelGuard(1000),
     });
     const detector = { saturation: (endpoints: readonly Endpoint[]) => this.saturation(endpoints), staleEndpoints: 3 };
     this.flowControl = new FlowControl({

@@ -1,6 +1,6 @@
 import type { Clock } from "../../base/clock/clock.ts";
 import { MAX_PRIORITY_SERIES } from "../../base/telemetry/flow-control-metrics.ts";
-import { LabelGuard } from "../../base/telemetry/label-guard.ts";
+import type { LabelGuard } from "../../base/telemetry/label-guard.ts";
 import type { Logger } from "../../base/telemetry/logger.ts";
 import { OTHER } from "../../base/telemetry/metric-spec.ts";
 import type { Metrics } from "../../base/telemetry/names.ts";
@@ -11,8 +11,6 @@ import type { FlowControl } from "../flowcontrol/flow-control.ts";
 import type { NOT_YET_FINALIZED, QueueOutcome } from "../flowcontrol/queue-outcomes.ts";
 import { ByOutcome, QueueTable } from "./flow-series.ts";
 
-/** The most distinct fairness IDs in labels, for the life of the process (scheduling 8.1). */
-const MAX_FAIRNESS_IDS = 1000;
 /** Milliseconds after which the series of an idle flow leave the page (scheduling 6.1). */
 const FLOW_IDLE = 300_000;
 /** One warning per priority without a band in this many milliseconds, for as many priorities. */
@@ -25,8 +23,8 @@ export interface FlowMetricsParts {
   readonly poolName: string;
   /** Bounds the model names that clients choose. */
   readonly models: LabelGuard;
-  /** Bounds the fairness IDs that clients choose; default: 1,000 of its own. */
-  readonly fairness?: LabelGuard;
+  /** Bounds the fairness IDs that clients choose. */
+  readonly fairness: LabelGuard;
   readonly log: Logger;
   /** For failures of policies and of the detector. */
   readonly failures: RateLimitedLog;
@@ -44,7 +42,7 @@ export class FlowMetrics implements FlowControlEvents {
   constructor(parts: FlowMetricsParts) {
     const { metrics, clock, poolName, models, log } = parts;
     this.#parts = parts;
-    this.#fairness = parts.fairness ?? new LabelGuard(MAX_FAIRNESS_IDS);
+    this.#fairness = parts.fairness;
     this.#queues = new QueueTable(metrics, poolName, models, this.#fairness);
     this.#totals = new OutcomeTotals(metrics, poolName);
     this.#cycles = metrics.dispatchCycleDuration.with();

@@ -4,9 +4,8 @@ import type { AttemptFailure, Endpoint } from "../../base/inference/endpoint.ts"
 import { messageOf, oneLine } from "../../base/inference/errors.ts";
 import { HEADER, HeaderList, requestPath } from "../../base/inference/headers.ts";
 import { Rejection } from "../../base/inference/outcomes.ts";
-import type { ServedTokens } from "../../base/plugin/flow-kinds.ts";
 import type { NameRestorer } from "../apis/model-name.ts";
-import type { Waiter } from "../flowcontrol/band.ts";
+import type { Waiter } from "../flowcontrol/flow.ts";
 import type { FlowControl, Ticket } from "../flowcontrol/flow-control.ts";
 import type { DecisionTrace } from "../scheduling/plugin-calls.ts";
 import { textToLearnFrom } from "../scheduling/tokens/learnable-text.ts";
@@ -27,9 +26,6 @@ const NOTHING = new Uint8Array(0);
 const EMPTY_BODY = "the request body is empty; send a JSON object";
 /** The result of a decision for an exchange that is already over. */
 const OVER = new Rejection("internal", "the request was over before it was decided about");
-
-/** The answer says nothing about tokens. */
-const NO_USAGE: ServedTokens = { promptTokens: Number.NaN, completionTokens: Number.NaN };
 
 interface Queued {
   readonly flowControl: FlowControl;
@@ -245,8 +241,7 @@ export class InferenceExchange implements Exchange, BudgetHolder, Waiter {
     this.#attempts?.release();
     if (cause === "complete") this.#response.finish();
     else this.#response.drop();
-    if (this.#queued !== undefined)
-      this.#queued.flowControl.ended(this.#queued.ticket, this.#response.usage ?? NO_USAGE);
+    this.#queued?.flowControl.ended(this.#queued.ticket, this.#response.usage);
     if (cause === "complete") this.#learn();
     this.responseMetadata = this.#hooks.ended(cause, this.#rejection?.reason === "evicted", {
       endpoint: this.#attempts?.current,

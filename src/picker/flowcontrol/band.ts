@@ -1,123 +1,8 @@
-import type { RecordedWait } from "../../base/inference/decision-record.ts";
-import type { Rejection } from "../../base/inference/outcomes.ts";
-import type { InferenceRequest } from "../../base/inference/request.ts";
-import type { FlowChoice, QueuedFlow, QueuedRequest, ServedTokens } from "../../base/plugin/flow-kinds.ts";
-import { type HeapOrder, IndexedHeap } from "./indexed-heap.ts";
+import { promptTokens } from "../../base/inference/request.ts";
+import type { FlowChoice, ServedTokens } from "../../base/plugin/flow-kinds.ts";
+import { BY_RANK, BY_SHARE, Flow, type Item, type ItemBand, newestOf, type Room } from "./flow.ts";
+import { IndexedHeap } from "./indexed-heap.ts";
 import type { BandSettings } from "./settings.ts";
-
-/** Learns how the wait of a request ended. */
-export interface Waiter {
-  /** The request may go on. The waiter calls `decided` of its ticket once it counts at an endpoint. */
-  dispatched(): void;
-  /** The request is refused. */
-  evicted(rejection: Rejection): void;
-  /** The request was dispatched and must end now, to make room for others. Absent = it cannot be ended. */
-  revoke?(): void;
-}
-
-/** The life of a request in flow control. Each state leads to a later one only. */
-export const STAGE = { queued: 0, dispatched: 1, decided: 2, ended: 3 } as const;
-export type Stage = (typeof STAGE)[keyof typeof STAGE];
-
-/** One request in flow control. */
-export class Item implements QueuedRequest {
-  readonly fairnessId: string;
-  /** Of the request itself, also where another band holds it. */
-  readonly priority: number;
-  readonly receivedAt: number;
-  readonly enqueuedAt: number;
-  readonly ttl: number;
-  readonly bytes: number;
-  readonly waiter: Waiter;
-  /** Arrival number: requests of the same rank leave in this order. */
-  readonly order: number;
-  stage: Stage = STAGE.queued;
-  rank = 0;
-  /** Monotonic milliseconds at which it expires. */
-  deadline = Number.POSITIVE_INFINITY;
-  /** Places in the heaps of its queue and of all deadlines; -1 = not there. */
-  queuePlace = -1;
-  deadlinePlace = -1;
-  /** Place in the heap of those that may be revoked; -1 = not there. */
-  victimPlace = -1;
-  band: Band | undefined;
-  flow: Flow | undefined;
-  /** Tokens that the fairness policy has charged. */
-  charged = 0;
-  /** Requests of its band and of those above that were queued when it entered. */
-  behind = 0;
-  /** Monotonic milliseconds at which it left; NaN before. */
-  leftAt = Number.NaN;
-  /** What let it go; NaN before, and when it was refused. */
-  saturation = Number.NaN;
-  ceiling = Number.NaN;
-
-  #request: InferenceRequest | undefined;
-
-  constructor(waiter: Waiter, order: number, { request, receivedAt, enqueuedAt, ttl, bytes }: Readonly<QueuedRequest>) {
-    this.waiter = waiter;
-    this.order = order;
-    this.#request = request;
-    this.fairnessId = request.fairnessId;
-    this.priority = request.priority;
-    this.receivedAt = receivedAt;
-    this.enqueuedAt = enqueuedAt;
-    this.ttl = ttl;
-    this.bytes = bytes;
-  }
-
-  /** Until it leaves. */
-  get request(): InferenceRequest {
-    return this.#request!;
-  }
-
-  /** The exchange keeps the item until its end, which must not keep the body. */
-  forgetRequest(): void {
-    this.#request = undefined;
-  }
-
-  get waiting(): boolean {
-    return this.stage === STAGE.queued;
-  }
-
-  get wait(): RecordedWait {
-    return {
-      band: this.band!.priority,
-      fairnessId: this.fairnessId,
-      behind: this.behind,
-      waitedMs: this.leftAt - this.enqueuedAt,
-      saturation: this.saturation,
-      ceiling: this.ceiling,
-    };
-  }
-}
-
-/** By rank, then by arrival. */
-const BY_RANK: HeapOrder<Item> = {
-  before: (a, b) => a.rank < b.rank || (a.rank === b.rank && a.order < b.order),
-  place: (item) => item.queuePlace,
-  setPlace: (item, place) => {
-    item.queuePlace = place;
-  },
-};
-
-/** The queued requests of one flow; of a band with one queue, those of all flows. */
-export class Flow implements QueuedFlow {
-  readonly fairnessId: string;
-  readonly items = new IndexedHeap(BY_RANK);
-
-  constructor(fairnessId: string) {
-    this.fairnessId = fairnessId;
-  }
-
-  get head(): Item {
-    return this.items.first!;
-  }
-
-  get length(): number {
-    return this.items.size;
-  }
-}
 
 /** The queued requests of a band or of all bands, and their limits; Infinity = no limit. */
 export interface QueueLoad {
@@ -130,6 +15,8 @@ export interface QueueLoad {
 /** The load of one band. */
 export interface BandLoad extends QueueLoad {
   readonly priority: number;
+  /** Estimated tokens of the prompts of queued requests. */
+  readonly tokens: number;
 }
 
 /** A flow as the debug page shows it. */
@@ -143,72 +30,130 @@ export interface FlowView {
 /** Receives the failure of a policy; the band goes on without its answer. */
 export type PolicyFailed = (policy: string, error: unknown) => void;
 
-/** The queues of one priority. A flow exists while it has requests, so flows are never more than requests. */
-export class Band {
+/**
+ * The queues of one priority. A flow exists while it has requests, so flows are never more than requests. Where the fairness
+ * policy fails to follow the flows, the band leaves it out from then on, and the flows take turns.
+ */
+export class Band implements ItemBand {
   readonly priority: number;
   readonly settings: BandSettings;
   /** Queued requests and the bytes of their bodies. */
   requests = 0;
   bytes = 0;
+  /** Estimated tokens of their prompts. */
+  tokens = 0;
   /** Monotonic milliseconds since which it has been empty. */
   emptySince: number;
   readonly #flows = new Map<string, Flow>();
-  readonly #choice: FlowChoice | undefined;
+  readonly #bySize = new IndexedHeap(BY_SHARE);
+  /** Whether all flows share one queue. */
+  readonly #oneQueue: boolean;
+  #joins = 0;
+  #choice: FlowChoice | undefined;
   readonly #failed: PolicyFailed;
+  /** What the shares of flows are measured by: the limits of the band, or those over all bands where they are tighter. */
+  readonly #limits: { readonly maxRequests: number; readonly maxBytes: number };
 
-  constructor(priority: number, settings: BandSettings, now: number, failed: PolicyFailed) {
+  /**
+   * @param all the limits over all bands
+   * @param now monotonic milliseconds
+   */
+  constructor(
+    priority: number,
+    settings: BandSettings,
+    all: { readonly maxRequests: number; readonly maxBytes: number },
+    now: number,
+    failed: PolicyFailed,
+  ) {
     this.priority = priority;
     this.settings = settings;
+    this.#limits = {
+      maxRequests: Math.min(settings.maxRequests, all.maxRequests),
+      maxBytes: Math.min(settings.maxBytes, all.maxBytes),
+    };
     this.emptySince = now;
     this.#failed = failed;
     this.#choice = this.#makeChoice();
+    this.#oneQueue = this.#choice === undefined;
   }
 
   get load(): BandLoad {
     const { maxRequests, maxBytes } = this.settings;
-    return { priority: this.priority, requests: this.requests, bytes: this.bytes, maxRequests, maxBytes };
-  }
-
-  /** Whether one more request of this size fits. */
-  fits(bytes: number): boolean {
-    return this.requests + 1 <= this.settings.maxRequests && this.bytes + bytes <= this.settings.maxBytes;
+    const { priority, requests, bytes, tokens } = this;
+    return { priority, requests, bytes, tokens, maxRequests, maxBytes };
   }
 
   add(item: Item): void {
     item.rank = this.#rankOf(item);
-    const id = this.#choice === undefined ? "" : item.fairnessId;
+    const id = this.#oneQueue ? "" : item.fairnessId;
     let flow = this.#flows.get(id);
     const isNew = flow === undefined;
     if (flow === undefined) {
-      flow = new Flow(id);
+      flow = new Flow(id, this.#joins++);
       this.#flows.set(id, flow);
     }
-    flow.items.add(item);
+    flow.add(item);
     item.flow = flow;
     item.band = this;
+    item.tokens = promptTokens(item.request);
     this.requests++;
     this.bytes += item.bytes;
-    if (isNew) this.#call((choice) => choice.joined(flow));
+    this.tokens += item.tokens;
+    if (this.#oneQueue) return;
+    flow.share = this.#shareOf(flow.length, flow.bytes);
+    if (isNew) this.#bySize.add(flow);
+    else this.#bySize.moved(flow);
+    if (isNew) this.#follow((choice) => choice.joined(flow));
   }
 
   /** @param now monotonic milliseconds */
   remove(item: Item, now: number): void {
     const flow = item.flow!;
-    flow.items.remove(item);
+    flow.remove(item);
     this.requests--;
     this.bytes -= item.bytes;
+    this.tokens -= item.tokens;
     if (this.requests === 0) this.emptySince = now;
-    if (flow.length > 0) return;
+    if (flow.length > 0) {
+      flow.share = this.#shareOf(flow.length, flow.bytes);
+      this.#bySize.moved(flow);
+      return;
+    }
     this.#flows.delete(flow.fairnessId);
-    this.#call((choice) => choice.left(flow));
+    this.#bySize.remove(flow);
+    this.#follow((choice) => choice.left(flow));
   }
 
   /** The request that leaves next; undefined when none is queued. The caller removes it. */
   take(now: number): Item | undefined {
     if (this.requests === 0) return undefined;
     const flow = this.#next(now);
-    this.#call((choice) => choice.served(flow));
+    this.#follow((choice) => choice.served(flow));
     return flow.head;
+  }
+
+  /**
+   * The queued requests that leave so that a newcomer fits: the newest ones of the flow that holds most of the band. They leave
+   * only if that flow then still holds as much as the newcomer's flow with it, so that no flow keeps the others out of a full
+   * band, and none takes more than its share.
+   * @param over how much must leave; one of the two is above 0
+   * @returns newest first; empty = the newcomer has no claim
+   */
+  displacedBy(newcomer: Item, over: Room): readonly Item[] {
+    if (this.#oneQueue) return [];
+    const largest = this.#bySize.first;
+    const leave = newestOf(largest, over);
+    if (largest === undefined || leave.length === 0) return [];
+    const own = this.#flows.get(newcomer.fairnessId);
+    const left = largest.bytes - leave.reduce((sum, { bytes }) => sum + bytes, 0);
+    const kept = this.#shareOf(largest.length - leave.length, left);
+    const gained = this.#shareOf((own?.length ?? 0) + 1, (own?.bytes ?? 0) + newcomer.bytes);
+    return kept >= gained ? leave : [];
+  }
+
+  /** The queued requests that leave for a newcomer of a higher band: the newest ones of the largest flow. See `displacedBy`. */
+  displacedFromAbove(over: Room): readonly Item[] {
+    return newestOf(this.#oneQueue ? this.#flows.get("") : this.#bySize.first, over);
   }
 
   /** A request of the band is dispatched, perhaps without having been queued. */
@@ -251,14 +196,28 @@ export class Band {
   }
 
   #next(now: number): Flow {
-    const first = (): Flow => this.#flows.values().next().value!;
-    if (this.#choice === undefined) return first();
+    if (this.#choice === undefined) return this.#turn();
     const chosen = this.#call((choice) => {
       const flow: unknown = choice.next(now);
       if (flow instanceof Flow && this.#flows.get(flow.fairnessId) === flow) return flow;
       throw new TypeError("the policy chose no flow that waits in its band");
     });
-    return chosen ?? first();
+    return chosen ?? this.#turn();
+  }
+
+  /** The flow that has not been first for longest. */
+  #turn(): Flow {
+    if (this.#oneQueue) return this.#flows.get("")!;
+    const flow: Flow = this.#flows.values().next().value!;
+    this.#flows.delete(flow.fairnessId);
+    this.#flows.set(flow.fairnessId, flow);
+    return flow;
+  }
+
+  /** What so much is of the band, by its tighter limit. */
+  #shareOf(requests: number, bytes: number): number {
+    const { maxRequests, maxBytes } = this.#limits;
+    return Math.max(requests / maxRequests, bytes === 0 ? 0 : bytes / maxBytes);
   }
 
   /** @returns undefined = all flows share one queue, also where the policy fails */
@@ -279,6 +238,17 @@ export class Band {
     } catch (error) {
       this.#failed("ordering policy", error);
       return Number.POSITIVE_INFINITY;
+    }
+  }
+
+  /** Tells the policy which flows there are. One that fails here would leave out flows for ever. */
+  #follow(tell: (choice: FlowChoice) => void): void {
+    if (this.#choice === undefined) return;
+    try {
+      tell(this.#choice);
+    } catch (error) {
+      this.#choice = undefined;
+      this.#failed("fairness policy", error);
     }
   }
 

@@ -1,7 +1,8 @@
 import type { Clock, Timer } from "../../base/clock/clock.ts";
 import type { UsageLimitPolicy } from "../../base/plugin/flow-kinds.ts";
-import { Band, type BandLoad, type FlowView } from "./band.ts";
+import { Band, type BandLoad, type FlowView, type QueueLoad } from "./band.ts";
 import type { FlowControlEvents } from "./events.ts";
+import type { Item, Room } from "./flow.ts";
 import type { FlowControlSettings } from "./settings.ts";
 
 /** A band as the debug page shows it. */
@@ -13,12 +14,20 @@ export interface BandView extends BandLoad {
   readonly longest: readonly FlowView[];
 }
 
+/** A queued request that leaves for another one. */
+export interface Displaced {
+  readonly victim: Item;
+  readonly outcome: "EvictedQueuePressure" | "EvictedPriority";
+}
+
 /** Milliseconds after which the empty band of a priority that no objective has any more is removed. */
 const IDLE = 600_000;
 /** The most bands, configured or by template. Requests of further priorities wait in band 0, and the log names them. */
 const MAX_BANDS = 1024;
 /** Flows of a band that the debug page names. */
 const SHOWN_FLOWS = 16;
+const NONE: readonly Displaced[] = [];
+const FITS: Room = { requests: 0, bytes: 0 };
 
 /** The bands of all priorities (scheduling 6.1), and the ceiling of each. */
 export class Bands {
@@ -100,6 +109,28 @@ export class Bands {
     return requests;
   }
 
+  /**
+   * Where one more request does not fit, others may have to leave (docs/adr/0023). In a full band they belong to the flow that
+   * holds most of it. For the limits over all bands they belong to the lowest band, if it is below that of the newcomer.
+   * @param all the load of all bands
+   * @returns the requests that leave, usually none; undefined = the newcomer does not fit
+   */
+  displacedBy(newcomer: Item, band: Band, all: QueueLoad): readonly Displaced[] | undefined {
+    const over = excess(all, newcomer.bytes);
+    const overBand = excess(band.load, newcomer.bytes);
+    if (over === FITS && overBand === FITS) return NONE;
+    const lowest = this.#list.findLast(({ requests }) => requests > 0);
+    const isAbove = lowest !== undefined && lowest.priority < band.priority && overBand === FITS;
+    const outcome = isAbove ? "EvictedPriority" : "EvictedQueuePressure";
+    const victims = isAbove
+      ? lowest.displacedFromAbove(over)
+      : band.displacedBy(newcomer, {
+          requests: Math.max(over.requests, overBand.requests),
+          bytes: Math.max(over.bytes, overBand.bytes),
+        });
+    return victims.length === 0 ? undefined : victims.map((victim) => ({ victim, outcome }));
+  }
+
   /** Looks at every request. */
   views(): readonly BandView[] {
     const now = this.#clock.now();
@@ -128,7 +159,7 @@ export class Bands {
     const { bands, template, negativeTemplate } = this.#settings;
     const settings = bands.get(priority) ?? (priority < 0 ? negativeTemplate : template);
     const failed = (policy: string, error: unknown): void => this.#events.failed(policy, error);
-    const band = new Band(priority, settings, this.#clock.now(), failed);
+    const band = new Band(priority, settings, this.#settings, this.#clock.now(), failed);
     this.#byPriority.set(priority, band);
     this.#list.push(band);
     this.#list.sort((a, b) => b.priority - a.priority);
@@ -162,4 +193,11 @@ export class Bands {
       true,
     );
   }
+}
+
+/** What must leave before one more request of this size fits. */
+function excess(load: QueueLoad, bytes: number): Room {
+  const requests = Math.max(0, load.requests + 1 - load.maxRequests);
+  const over = Math.max(0, load.bytes + bytes - load.maxBytes);
+  return requests === 0 && over === 0 ? FITS : { requests, bytes: over };
 }

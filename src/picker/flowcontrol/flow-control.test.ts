@@ -5,6 +5,7 @@ import {
   FAIRNESS,
   PLAIN_BAND,
   type PlainBand,
+  type PlainSettings,
 } from "../../../test/support/flowcontrol/plain-policies.cases.ts";
 import { endpointOf } from "../../../test/support/scheduling/fakes.cases.ts";
 import type { Endpoint } from "../../base/inference/endpoint.ts";
@@ -224,13 +225,94 @@ describe("capacity", () => {
   });
 
   it("S-77: the limits over all bands hold where each band has room", () => {
-    const rig = new FlowRig({ maxRequests: 3, maxBytes: 100, bands: [bandOf(5, {})] });
+    const rig = new FlowRig({ maxRequests: 3, maxBytes: 100, bands: [bandOf(-5, {})] });
     rig.enter("a", { bytes: 99 });
-    rig.enter("b", { priority: 5, bytes: 2 });
-    rig.enter("c", { priority: 5, bytes: 1 });
-    rig.enter("d", { bytes: 0 });
-    rig.enter("e", { bytes: 0 });
+    rig.enter("b", { priority: -5, bytes: 2 });
+    rig.enter("c", { priority: -5, bytes: 1 });
+    rig.enter("d", { priority: -5, bytes: 0 });
+    rig.enter("e", { priority: -5, bytes: 0 });
     expect(rig.news()).toEqual(["b refused saturated", "e refused saturated"]);
+  });
+
+  describe("who holds most of a full band makes room for others (docs/adr/0023)", () => {
+    const fair = (more: Partial<PlainBand>): Partial<PlainSettings> => ({
+      bands: [bandOf(0, { fairness: "turns", ...more })],
+    });
+
+    it("the newest requests of the flow with most requests leave, until all flows hold as many", () => {
+      const rig = new FlowRig(fair({ maxRequests: 4 }));
+      for (const id of ["a1", "a2", "a3", "a4"]) rig.enter(id, { flow: "a" });
+      for (const id of ["b1", "b2", "b3", "c1", "d1", "e1"]) rig.enter(id, { flow: id[0]! });
+      expect(rig.news()).toEqual([
+        ...["a4 evicted_queue_pressure", "a3 evicted_queue_pressure", "b3 refused saturated"],
+        // Of two flows that hold two each, the one that joined first.
+        ...["a2 evicted_queue_pressure", "b2 evicted_queue_pressure", "e1 refused saturated"],
+      ]);
+      expect(rig.left[0]).toBe("a 0 1 EvictedQueuePressure 0");
+      expect(rig.loadIs(0).news()).toEqual(["a1", "b1", "c1", "d1"].map((id) => `${id} Dispatched`));
+    });
+
+    it("large bodies count by their bytes: many small requests of another flow stay", () => {
+      const rig = new FlowRig(fair({ maxRequests: 100, maxBytes: 100 }));
+      rig.enterAll("a1 a2", { flow: "a", bytes: 45 });
+      rig.enterAll("b1 b2 b3 b4 b5", { flow: "b", bytes: 2 });
+      rig.enter("b6", { flow: "b", bytes: 2 });
+      expect(rig.news()).toEqual(["a2 evicted_queue_pressure"]);
+      // A flow with one request keeps it.
+      rig.enter("c1", { flow: "c", bytes: 44 });
+      expect(rig.news()).toEqual(["c1 refused saturated"]);
+    });
+
+    it("no newcomer makes more than 64 requests leave", () => {
+      const rig = new FlowRig(fair({ maxBytes: 1000 }));
+      for (let i = 0; i < 1000; i++) rig.enter(`a${i}`, { flow: "a", bytes: 1 });
+      rig.enter("b1", { flow: "b", bytes: 65 });
+      expect(rig.news()).toEqual(["b1 refused saturated"]);
+      rig.enter("b2", { flow: "b", bytes: 64 });
+      expect(rig.news()).toHaveLength(64);
+      expect(rig.counters).toEqual({ requests: 937, bytes: 1000, undecided: 0 });
+    });
+
+    it("in a band with one queue nobody leaves", () => {
+      const rig = new FlowRig({ bands: [bandOf(0, { maxRequests: 2 })] });
+      for (const id of ["a1", "a2", "b1"]) rig.enter(id, { flow: id[0]! });
+      expect(rig.news()).toEqual(["b1 refused saturated"]);
+    });
+
+    it("the lowest band makes room for a higher one where the limits over all bands are reached, never the other way", () => {
+      const rig = new FlowRig({ maxRequests: 3, bands: [bandOf(5, {}), bandOf(-1, {})] });
+      rig.enterAll("a b", { priority: -1 });
+      rig.enterAll("c", { priority: 0 });
+      rig.enterAll("d e f", { priority: 5 });
+      rig.enterAll("g", { priority: 5 });
+      rig.enterAll("h", { priority: -1 });
+      expect(rig.news()).toEqual([
+        ...["b evicted_priority", "a evicted_priority", "c evicted_priority"],
+        ...["g refused saturated", "h refused saturated"],
+      ]);
+    });
+
+    it("a full band of its own does not let a higher priority push out a lower one", () => {
+      const rig = new FlowRig({ maxRequests: 2, bands: [bandOf(5, { maxRequests: 1 })] });
+      rig.enterAll("a", { priority: 5 });
+      rig.enterAll("b", { priority: 0 });
+      rig.enterAll("c", { priority: 5 });
+      expect(rig.news()).toEqual(["c refused saturated"]);
+    });
+
+    it("a request that leaves while its sender still waits for the answer of enter is refused there, and only there", () => {
+      const rig = new FlowRig(fair({ maxRequests: 4 }));
+      rig.enterAll("b1", { flow: "b" });
+      rig.enterAll("a1 a2", { flow: "a" });
+      // a3 leaves for b2. Its waiter sends c1, for which b2 leaves: the newest of the flow that joined first.
+      rig.enter("a3", { flow: "a", evicted: () => rig.enterAll("c1", { flow: "c" }) });
+      const b2 = rig.enter("b2", { flow: "b" });
+      expect(b2).toBeInstanceOf(Rejection);
+      expect((b2 as Rejection).reason).toBe("evicted_queue_pressure");
+      expect(rig.news()).toEqual(["a3 evicted_queue_pressure", "b2 refused evicted_queue_pressure"]);
+      expect(rig.left.map((line) => line.split(" ")[3])).toEqual(["EvictedQueuePressure", "EvictedQueuePressure"]);
+      expect(rig.counters.requests).toBe(4);
+    });
   });
 
   it("a full band refuses also who could go on at once, for the newcomer is always the one that is refused", () => {
@@ -896,10 +978,49 @@ describe("policies that fail", () => {
       "a2 context_cancelled",
       ...["a1", "b1", "c1"].map((id) => `${id} Dispatched`),
     ]);
-    expect(rig.failures.length).toBeGreaterThanOrEqual(3);
+    expect(rig.failures.length).toBeGreaterThanOrEqual(1);
     expect(new Set(rig.failures.map((text) => text.split(":")[0]))).toEqual(new Set(["fairness policy"]));
     expect(rig.counters).toEqual({ ...EMPTY, undecided: 3 });
   });
+
+  it.each<keyof FlowChoice>(["joined", "left", "served"])(
+    "a fairness policy that loses track because %s fails: the flows take turns from then on, also those it knows nothing of",
+    (broken) => {
+      const known: QueuedFlow[] = [];
+      let isBroken = false;
+      const guard = (name: keyof FlowChoice): void => {
+        if (isBroken && name === broken) fail();
+      };
+      const choice: FlowChoice = {
+        joined(flow) {
+          guard("joined");
+          known.push(flow);
+        },
+        left(flow) {
+          guard("left");
+          known.splice(known.indexOf(flow), 1);
+        },
+        served: () => guard("served"),
+        next: () => known[0]!,
+      };
+      const bands = new Map([[0, { ...bandSettingsOf(PLAIN_BAND), fairness: { choice: () => choice } }]]);
+      const rig = new FlowRig({}, { bands });
+      rig.enterAll("a1 a2 a3 a4", { flow: "a" });
+      isBroken = true;
+      rig.enterAll("b1", { flow: "b" });
+      rig.flow.cancel(rig.ticket("b1"));
+      rig.enterAll("c1 c2", { flow: "c" });
+      rig.news();
+      rig.perRequest = 0.4;
+      rig.loadIs(0);
+      for (const id of ["a1", "a2", "c1"]) if (rig.tickets.get(id)?.waiting === false) rig.flow.ended(rig.ticket(id));
+      rig.loadIs(0);
+      const order = rig.news().map((line) => line[0]);
+      // The flow that the policy may not know is among the first three.
+      expect(order.slice(0, 3)).toContain("c");
+      expect(rig.failures.filter((text) => text.includes("broken"))).toHaveLength(1);
+    },
+  );
 
   it("a fairness policy that answers a flow of another band or one that has left: its own flows are served", () => {
     const flows: QueuedFlow[] = [];

@@ -4,11 +4,12 @@ import type { Endpoint } from "../../base/inference/endpoint.ts";
 import type { Rejection } from "../../base/inference/outcomes.ts";
 import type { InferenceRequest } from "../../base/inference/request.ts";
 import type { SaturationDetector, ServedTokens, UsageLimitPolicy } from "../../base/plugin/flow-kinds.ts";
-import { type Band, type BandLoad, Item, type QueueLoad, STAGE, type Waiter } from "./band.ts";
-import { Bands, type BandView } from "./bands.ts";
+import type { Band, BandLoad, QueueLoad } from "./band.ts";
+import { Bands, type BandView, type Displaced } from "./bands.ts";
 import { Deadlines } from "./deadlines.ts";
 import { DispatchRate } from "./dispatch-rate.ts";
 import type { FlowControlEvents } from "./events.ts";
+import { Item, STAGE, type Waiter } from "./flow.ts";
 import { NOT_YET_FINALIZED, type QueueOutcome, rejectionOf } from "./queue-outcomes.ts";
 import { Reclaim } from "./reclaim.ts";
 import type { FlowControlSettings } from "./settings.ts";
@@ -63,15 +64,12 @@ export class FlowControl {
   #arrivals = 0;
   /** Requests that were dispatched and count at no endpoint yet. */
   #undecided = 0;
-  /** Requests that were dispatched and have not ended. */
   #inFlight = 0;
   readonly #reclaim: Reclaim;
   /** The saturation at the last look, which the ceilings follow. NaN, which is below no ceiling, for an empty pool. */
   #saturation = Number.NaN;
   #closed = false;
   #cycling = false;
-  /** The request whose `enter` has not returned: the caller reads its fate from the result, so its waiter is not called. */
-  #entering: Item | undefined;
   /** A cycle is due after the events that wait. */
   #woken = false;
   #tick: Timer | undefined;
@@ -109,6 +107,16 @@ export class FlowControl {
     return this.#undecided;
   }
 
+  /** Requests that were dispatched and have not ended. */
+  get inFlight(): number {
+    return this.#inFlight;
+  }
+
+  /** Milliseconds until a request of this priority that comes now would probably leave; undefined while hardly any leaves. */
+  predictedWait(priority: number): number | undefined {
+    return this.#rate.timeFor(this.#bands.requestsFrom(priority) + 1, this.#parts.clock.now());
+  }
+
   /**
    * Takes a request in.
    * @param bytes of its body
@@ -121,10 +129,10 @@ export class FlowControl {
     const band = this.#bands.of(request.priority);
     const item = new Item(waiter, this.#arrivals++, { request, receivedAt, enqueuedAt, ttl: band.settings.ttl, bytes });
     events.entered(request, bytes);
-    const refusal = this.#refusal(band, bytes);
-    if (refusal !== undefined) {
-      events.enqueued(request, refusal, clock.now() - enqueuedAt);
-      return this.#reject(item, refusal);
+    const displaced = this.#roomFor(item, band);
+    if (typeof displaced === "string") {
+      events.enqueued(request, displaced, clock.now() - enqueuedAt);
+      return this.#reject(item, displaced);
     }
     // Most requests find room and an empty queue: these need no queue and no timer.
     const isAlone = this.#requests === 0 && !this.#cycling;
@@ -136,23 +144,21 @@ export class FlowControl {
       this.#go(item);
       return item;
     }
+    for (const { victim } of displaced) this.#take(victim);
     item.behind = this.#bands.requestsFrom(band.priority);
     band.add(item);
     this.#requests++;
     this.#bytes += bytes;
     this.#deadlines.add(item);
     events.enqueued(request, NOT_YET_FINALIZED, clock.now() - enqueuedAt);
+    item.entering = true;
+    for (const { victim, outcome } of displaced) this.#finish(victim, outcome);
     if (isAlone) this.#blocked();
     // Where a cycle runs, one of its waiters sends this request: that cycle sees it.
-    if (isAlone || this.#cycling) return item;
-    this.#entering = item;
-    try {
-      this.#cycle();
-    } finally {
-      this.#entering = undefined;
-    }
-    // A waiter that ran meanwhile may have closed flow control.
-    return item.stage === STAGE.ended ? rejectionOf("EvictedOther") : item;
+    else if (!this.#cycling) this.#cycle();
+    item.entering = false;
+    // A waiter that ran meanwhile may have closed flow control, or have sent a request that displaced this one.
+    return item.rejection ?? item;
   }
 
   /** The request of a dispatched ticket counts at an endpoint, or was refused. No effect the second time. */
@@ -238,7 +244,10 @@ export class FlowControl {
     return this.#staged.measured();
   }
 
-  /** The saturation by which the next request is dispatched or held: what was sent counts at once. A detector that fails holds nothing back. */
+  /**
+   * The saturation by which the next request is dispatched or held: what was sent counts at once. A detector that fails holds
+   * nothing back.
+   */
   expected(): number {
     return this.#staged.expected(this.#undecided);
   }
@@ -267,10 +276,14 @@ export class FlowControl {
     return this.#bands.views();
   }
 
-  #refusal(band: Band, bytes: number): "RejectedOther" | "RejectedNoEndpoints" | "RejectedCapacity" | undefined {
+  /** @returns the requests that leave so that this one fits, usually none; an outcome when it does not fit */
+  #roomFor(
+    item: Item,
+    band: Band,
+  ): readonly Displaced[] | "RejectedOther" | "RejectedNoEndpoints" | "RejectedCapacity" {
     if (this.#closed) return "RejectedOther";
-    const { maxBytes, maxRequests } = this.#settings;
-    if (this.#requests + 1 <= maxRequests && this.#bytes + bytes <= maxBytes && band.fits(bytes)) return undefined;
+    const displaced = this.#bands.displacedBy(item, band, this.load());
+    if (displaced !== undefined) return displaced;
     return this.#deadlines.lookAtPool() ? "RejectedNoEndpoints" : "RejectedCapacity";
   }
 
@@ -363,9 +376,9 @@ export class FlowControl {
     this.#rate.count(item.leftAt);
   }
 
-  /** Seconds until a request of this priority that comes now would probably leave, 1 to 60; undefined while none leaves. */
-  #retryAfter(priority: number, now: number): number | undefined {
-    const ms = this.#rate.timeFor(this.#bands.requestsFrom(priority) + 1, now);
+  /** Whole seconds, 1 to 60; otherwise as `predictedWait`. */
+  #retryAfter(priority: number): number | undefined {
+    const ms = this.predictedWait(priority);
     return ms === undefined ? undefined : Math.min(60, Math.max(1, Math.ceil(ms / 1000)));
   }
 
@@ -379,12 +392,14 @@ export class FlowControl {
 
   #finish(item: Item, outcome: Exclude<QueueOutcome, "Dispatched">): void {
     const rejection = this.#reject(item, outcome);
+    item.rejection = rejection;
     this.#tell(item, (waiter) => waiter.evicted(rejection));
   }
 
   /** Calls the waiter of a request. A waiter that throws stops no other request. */
   #tell(item: Item, call: (waiter: Waiter) => void): void {
-    if (item === this.#entering) return;
+    // Whoever sent it reads its fate from the result of `enter`.
+    if (item.entering) return;
     try {
       call(item.waiter);
     } catch (error) {
@@ -395,7 +410,7 @@ export class FlowControl {
   #reject(item: Item, outcome: Exclude<QueueOutcome, "Dispatched">): Rejection {
     item.stage = STAGE.ended;
     this.#report(item, outcome);
-    return rejectionOf(outcome, this.#closed ? undefined : this.#retryAfter(item.priority, item.leftAt));
+    return rejectionOf(outcome, this.#closed ? undefined : this.#retryAfter(item.priority));
   }
 
   #report(item: Item, outcome: QueueOutcome): void {

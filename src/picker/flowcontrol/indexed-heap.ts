@@ -47,6 +47,15 @@ export class IndexedHeap<T> {
     else this.#down(last, at);
   }
 
+  /** Restores the order after the key of one entry has changed. No effect when it is not in the heap. */
+  moved(entry: T): void {
+    const order = this.#order;
+    const at = order.place(entry);
+    if (at < 0) return;
+    if (at > 0 && order.before(entry, this.#entries[(at - 1) >> 1]!)) this.#up(entry, at);
+    else this.#down(entry, at);
+  }
+
   /** Restores the order after keys of many entries have changed, in linear time. */
   rebuild(): void {
     for (let at = (this.#entries.length >> 1) - 1; at >= 0; at--) this.#down(this.#entries[at]!, at);

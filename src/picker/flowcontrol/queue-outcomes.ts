@@ -9,7 +9,9 @@ export type QueueOutcome =
   | "EvictedTTL"
   | "EvictedNoEndpoints"
   | "EvictedContextCancelled"
-  | "EvictedOther";
+  | "EvictedOther"
+  | "EvictedQueuePressure"
+  | "EvictedPriority";
 
 /** The label `outcome` of the enqueue histogram for a request that is queued. */
 export const NOT_YET_FINALIZED = "NotYetFinalized";
@@ -50,6 +52,16 @@ const REJECTIONS = {
     "shutting_down",
     "flow controller shutting down: request evicted from queue: flow controller is not running",
     "the gateway is shutting down; send the request again",
+  ],
+  EvictedQueuePressure: [
+    "evicted_queue_pressure",
+    "request evicted from queue: another flow had a smaller share of the full queue",
+    "the queue is full and holds too many of your requests; send the request again later",
+  ],
+  EvictedPriority: [
+    "evicted_priority",
+    "request evicted from queue: a request of higher priority needed its place",
+    "the queue is full and a request of higher priority took the place; send the request again later",
   ],
 } as const satisfies Record<
   Exclude<QueueOutcome, "Dispatched">,

@@ -1,5 +1,5 @@
 import { type Clock, expireAfter, type Timer } from "../../base/clock/clock.ts";
-import type { Item } from "./band.ts";
+import type { Item } from "./flow.ts";
 import { type HeapOrder, IndexedHeap } from "./indexed-heap.ts";
 
 /** The most requests that one decision revokes: an estimate decides, so a small step is tried first. */

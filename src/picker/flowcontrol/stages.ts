@@ -1,18 +1,8 @@
 import type { Endpoint } from "../../base/inference/endpoint.ts";
+import { DECODE_ROLES, PREFILL_ROLES, ROLE_LABEL } from "../../base/inference/roles.ts";
 
-/** The label that names the role of an endpoint in disaggregated serving (scheduling 3.7.1). */
-const ROLE = "llm-d.ai/role";
-
-/** The stages that each role serves. Endpoints of other roles, such as `encode`, take part in no stage. */
-const STAGES: ReadonlyMap<string, { readonly prefill: boolean; readonly decode: boolean }> = new Map([
-  ["", { prefill: false, decode: true }],
-  ["decode", { prefill: false, decode: true }],
-  ["prefill", { prefill: true, decode: false }],
-  ["encode-prefill", { prefill: true, decode: false }],
-  ["prefill-decode", { prefill: true, decode: true }],
-  ["both", { prefill: true, decode: true }],
-  ["encode-prefill-decode", { prefill: true, decode: true }],
-]);
+const DECODES: ReadonlySet<string> = new Set(["", ...DECODE_ROLES]);
+const PREFILLS: ReadonlySet<string> = new Set(PREFILL_ROLES);
 
 /** The endpoints of a pool by the stage that they serve; an endpoint may serve both. */
 export interface Stages {
@@ -20,12 +10,15 @@ export interface Stages {
   readonly decode: readonly Endpoint[];
 }
 
-/** Splits a pool by role (scheduling 6.5). Without roles every endpoint decodes, and `decode` is the pool itself. */
+/**
+ * Splits a pool by role (scheduling 6.5). Roles such as `encode` take part in no stage. Without roles every endpoint decodes, and
+ * `decode` is the pool itself.
+ */
 export function stagesOf(pool: readonly Endpoint[]): Stages {
-  const roleOf = (endpoint: Endpoint): string => endpoint.labels[ROLE] ?? "";
+  const roleOf = (endpoint: Endpoint): string => endpoint.labels[ROLE_LABEL] ?? "";
   if (pool.every((endpoint) => roleOf(endpoint) === "")) return { prefill: [], decode: pool };
   return {
-    prefill: pool.filter((endpoint) => STAGES.get(roleOf(endpoint))?.prefill),
-    decode: pool.filter((endpoint) => STAGES.get(roleOf(endpoint))?.decode),
+    prefill: pool.filter((endpoint) => PREFILLS.has(roleOf(endpoint))),
+    decode: pool.filter((endpoint) => DECODES.has(roleOf(endpoint))),
   };
 }

@@ -2,7 +2,7 @@ import { VirtualClock } from "../../../src/base/clock/virtual.ts";
 import type { Endpoint } from "../../../src/base/inference/endpoint.ts";
 import { Rejection } from "../../../src/base/inference/outcomes.ts";
 import type { SaturationDetector, ServedTokens } from "../../../src/base/plugin/flow-kinds.ts";
-import type { Waiter } from "../../../src/picker/flowcontrol/band.ts";
+import type { Waiter } from "../../../src/picker/flowcontrol/flow.ts";
 import { FlowControl, type Ticket } from "../../../src/picker/flowcontrol/flow-control.ts";
 import type { FlowControlSettings } from "../../../src/picker/flowcontrol/settings.ts";
 import { endpointOf, requestOf } from "../scheduling/fakes.cases.ts";

@@ -3,7 +3,8 @@ import { VirtualClock } from "../../../src/base/clock/virtual.ts";
 import type { Endpoint } from "../../../src/base/inference/endpoint.ts";
 import { Rejection } from "../../../src/base/inference/outcomes.ts";
 import type { SaturationDetector } from "../../../src/base/plugin/flow-kinds.ts";
-import type { Item, Waiter } from "../../../src/picker/flowcontrol/band.ts";
+import type { Band } from "../../../src/picker/flowcontrol/band.ts";
+import type { Item, Waiter } from "../../../src/picker/flowcontrol/flow.ts";
 import { FlowControl, type Ticket } from "../../../src/picker/flowcontrol/flow-control.ts";
 import { type QueueOutcome, rejectionOf } from "../../../src/picker/flowcontrol/queue-outcomes.ts";
 import type { FlowControlSettings } from "../../../src/picker/flowcontrol/settings.ts";
@@ -217,7 +218,7 @@ export class FlowTwins {
     strictEqual(engine.undecided, slow.undecided.size, "undecided");
     strictEqual(this.#running, this.#slowWorld.running, "running");
     deepStrictEqual([this.#queued, this.#queuedBytes], [engine.requests, engine.bytes], "entered less left");
-    const bands = engine.bands().map(({ longest: _, ...band }) => band);
+    const bands = engine.bands().map(({ longest: _, tokens: __, ...band }) => band);
     if (this.#detectorWorks === "works") deepStrictEqual(bands, slow.bands);
     const sums = bands.reduce((sum, { requests, bytes }) => [sum[0]! + requests, sum[1]! + bytes], [0, 0]);
     deepStrictEqual(sums, [engine.requests, engine.bytes], "the sum of the bands");
@@ -389,7 +390,7 @@ export class FlowTwins {
 
   /** A request that goes on was the first of its queue, and passes no flow that waits for its turn a second time. */
   #checkOrder(served: Item, outcome: QueueOutcome): void {
-    const band = served.band!;
+    const band = served.band as Band;
     const isFair = band.settings.fairness.oneQueue !== true;
     const idOf = (item: Item): string => `${band.priority} ${item.fairnessId}`;
     const waiting = [...this.#items.values()].filter((item) => item.waiting && item.band === band);

@@ -33,10 +33,20 @@ export interface SlowEntry {
   readonly at: number;
 }
 
+type Limits = Pick<PlainBand, "maxBytes" | "maxRequests">;
+
+/** A queued request that leaves for another one. */
+interface Leaving {
+  readonly item: SlowItem;
+  readonly outcome: QueueOutcome;
+}
+
 interface SlowBand {
   readonly priority: number;
   /** Flows that wait, in the order of their turns. */
   turns: string[];
+  /** The same flows in the order in which they began to wait. */
+  joined: string[];
   emptySince: number;
 }
 
@@ -63,7 +73,8 @@ export class SlowFlowControl {
   #poolEmpty = false;
   #poolSince = 0;
   #settling = false;
-  #entering: string | undefined;
+  /** Requests whose `enter` has not returned. */
+  readonly #entering = new Set<string>();
   #sweepAt = Number.POSITIVE_INFINITY;
   #closed = false;
 
@@ -99,22 +110,24 @@ export class SlowFlowControl {
     const { now } = this.#world;
     const band = this.#bandOf(request.priority);
     const settings = this.#bandSettings(band.priority);
-    const refusal = this.#refusal(request, band.priority);
-    if (refusal !== undefined) {
-      this.log.push({ id: request.id, outcome: refusal, at: now });
+    const room = this.#roomFor(request, band);
+    if (typeof room === "string") {
+      this.log.push({ id: request.id, outcome: room, at: now });
       return;
     }
-    this.waiting.push({ ...request, enqueuedAt: now, ttl: settings.ttl, band: band.priority });
-    if (!band.turns.includes(request.flow)) band.turns.push(request.flow);
-    if (this.#settling) return;
-    this.#entering = request.id;
+    for (const { item } of room) this.#remove(item);
+    const item = { ...request, enqueuedAt: now, ttl: settings.ttl, band: band.priority };
+    this.waiting.push(item);
+    this.#join(band, item);
+    this.#entering.add(request.id);
+    for (const { item: victim, outcome } of room) this.#report(victim, outcome);
     this.settle();
-    this.#entering = undefined;
+    this.#entering.delete(request.id);
   }
 
   /** The oldest request whose `enter` has returned. */
   get oldest(): string | undefined {
-    return this.waiting.find(({ id }) => id !== this.#entering)?.id;
+    return this.waiting.find(({ id }) => !this.#entering.has(id))?.id;
   }
 
   cancel(id: string): void {
@@ -142,7 +155,7 @@ export class SlowFlowControl {
     for (const item of this.waiting) {
       const band = this.#bandOf(item.priority);
       item.band = band.priority;
-      if (!band.turns.includes(item.flow)) band.turns.push(item.flow);
+      this.#join(band, item);
     }
     this.settle();
   }
@@ -208,24 +221,75 @@ export class SlowFlowControl {
     return false;
   }
 
+  #join({ turns, joined }: SlowBand, { flow }: SlowItem): void {
+    for (const flows of [turns, joined]) if (!flows.includes(flow)) flows.push(flow);
+  }
+
   #leave(item: SlowItem, outcome: QueueOutcome): void {
+    this.#remove(item);
+    this.#report(item, outcome);
+  }
+
+  #remove(item: SlowItem): void {
     this.waiting = this.waiting.filter((one) => one !== item);
     const band = this.#bands.find(({ priority }) => priority === item.band)!;
     const items = this.waiting.filter(({ band: priority }) => priority === item.band);
     if (items.length === 0) band.emptySince = this.#world.now;
-    band.turns = band.turns.filter((flow) => items.some((one) => one.flow === flow));
-    const entry = { id: item.id, outcome, at: this.#world.now };
-    this.log.push(entry);
-    if (item.id !== this.#entering) this.left(entry);
+    const waits = (flow: string): boolean => items.some((one) => one.flow === flow);
+    band.turns = band.turns.filter(waits);
+    band.joined = band.joined.filter(waits);
   }
 
-  #refusal({ bytes }: SlowRequest, band: number): QueueOutcome | undefined {
+  #report(item: SlowItem, outcome: QueueOutcome): void {
+    const entry = { id: item.id, outcome, at: this.#world.now };
+    this.log.push(entry);
+    if (!this.#entering.has(item.id)) this.left(entry);
+  }
+
+  /** @returns the requests that leave so that this one fits; an outcome when it does not fit */
+  #roomFor(request: SlowRequest, band: SlowBand): readonly Leaving[] | QueueOutcome {
     if (this.#closed) return "RejectedOther";
-    const fits = (items: readonly SlowItem[], limits: Pick<PlainBand, "maxBytes" | "maxRequests">): boolean =>
-      items.length < limits.maxRequests && sumOf(items) + bytes <= limits.maxBytes;
-    const inBand = this.waiting.filter((item) => item.band === band);
-    if (fits(this.waiting, this.#settings) && fits(inBand, this.#bandSettings(band))) return undefined;
+    const limits = this.#bandSettings(band.priority);
+    const inBand = this.waiting.filter((item) => item.band === band.priority);
+    const fits = (leaving: readonly SlowItem[], where: readonly SlowItem[], most: Limits): boolean => {
+      const staying = where.filter((item) => !leaving.includes(item));
+      return staying.length < most.maxRequests && sumOf(staying) + request.bytes <= most.maxBytes;
+    };
+    const isRoom = (leaving: readonly SlowItem[]): boolean =>
+      fits(leaving, this.waiting, this.#settings) && fits(leaving, inBand, limits);
+    if (isRoom([])) return [];
+    const lowest = Math.min(...this.waiting.map((item) => item.band));
+    const isAbove = lowest < band.priority && fits([], inBand, limits);
+    const from = isAbove ? this.#bands.find(({ priority }) => priority === lowest)! : band;
+    const largest = this.#largest(from);
+    if (isAbove || limits.fairness === "turns")
+      for (let count = 1; count <= Math.min(64, largest.length); count++) {
+        const leaving = largest.slice(-count).toReversed();
+        if (!isRoom(leaving)) continue;
+        const own = [...inBand.filter(({ flow }) => flow === request.flow), request];
+        if (!isAbove && this.#share(band, largest.slice(0, -count)) < this.#share(band, own)) break;
+        const outcome = isAbove ? "EvictedPriority" : "EvictedQueuePressure";
+        return leaving.map((item) => ({ item, outcome }));
+      }
     return this.#world.endpoints.length === 0 ? "RejectedNoEndpoints" : "RejectedCapacity";
+  }
+
+  /** The requests of the flow that holds most of a band; of those that hold as much, the one that has waited for longest. */
+  #largest(band: SlowBand): readonly SlowItem[] {
+    const items = this.waiting.filter((item) => item.band === band.priority);
+    if (this.#bandSettings(band.priority).fairness === "one-queue") return items;
+    const flows = band.joined.map((flow) => items.filter((item) => item.flow === flow));
+    const most = Math.max(...flows.map((flow) => this.#share(band, flow)));
+    return flows.find((flow) => this.#share(band, flow) === most) ?? [];
+  }
+
+  #share({ priority }: SlowBand, items: readonly { readonly bytes: number }[]): number {
+    const limits = [this.#bandSettings(priority), this.#settings];
+    const [maxRequests, maxBytes] = [
+      Math.min(...limits.map((each) => each.maxRequests)),
+      Math.min(...limits.map((each) => each.maxBytes)),
+    ];
+    return Math.max(items.length / maxRequests, sumOf(items) === 0 ? 0 : sumOf(items) / maxBytes);
   }
 
   #deadline({ enqueuedAt, ttl }: SlowItem): number {
@@ -258,7 +322,7 @@ export class SlowFlowControl {
 
   #addBand(priority: number): void {
     if (this.#bands.some((band) => band.priority === priority)) return;
-    this.#bands.push({ priority, turns: [], emptySince: this.#world.now });
+    this.#bands.push({ priority, turns: [], joined: [], emptySince: this.#world.now });
     this.#bands.sort((a, b) => b.priority - a.priority);
   }
 

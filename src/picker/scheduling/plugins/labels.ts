@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { firstHeader } from "../../../base/inference/headers.ts";
+import { DECODE_ROLES, PREFILL_ROLES, ROLE_LABEL } from "../../../base/inference/roles.ts";
 import { defineFilter, defineScorer } from "../../../base/plugin/define.ts";
 import type { Filter } from "../../../base/plugin/kinds.ts";
 import { headerName } from "./session/session-affinity-parameters.ts";
@@ -105,23 +106,10 @@ function byLabels(selector: Parameters<typeof selects>[0]): Filter {
   };
 }
 
-/** The pod label that names the stages of disaggregated serving for which the pod exists (scheduling 3.7.1). */
-const ROLE = "llm-d.ai/role";
-
 /** scheduling 3.15 */
-export const decodeFilter = roleFilter(
-  "decode-filter",
-  ["decode", "prefill-decode", "both", "encode-prefill-decode"],
-  true,
-);
+export const decodeFilter = roleFilter("decode-filter", DECODE_ROLES, true);
 /** scheduling 3.15 */
-export const prefillFilter = roleFilter("prefill-filter", [
-  "prefill",
-  "encode-prefill",
-  "prefill-decode",
-  "both",
-  "encode-prefill-decode",
-]);
+export const prefillFilter = roleFilter("prefill-filter", PREFILL_ROLES);
 /** scheduling 3.15 */
 export const encodeFilter = roleFilter("encode-filter", ["encode", "encode-prefill", "encode-prefill-decode"]);
 
@@ -130,11 +118,11 @@ function roleFilter(type: string, roles: readonly string[], allowsNoLabel = fals
   const accepted = new Set(roles);
   return defineFilter({
     type,
-    describe: `Keeps endpoints whose label \`${ROLE}\` is one of ${listed}${allowsNoLabel ? ", and those without it" : ""}.`,
+    describe: `Keeps endpoints whose label \`${ROLE_LABEL}\` is one of ${listed}${allowsNoLabel ? ", and those without it" : ""}.`,
     create: () => ({
       filter({ candidates: { endpoints, count }, keep }) {
         for (let i = 0; i < count; i++) {
-          const role = labelOf(endpoints[i]!.labels, ROLE);
+          const role = labelOf(endpoints[i]!.labels, ROLE_LABEL);
           if (!(role === undefined ? allowsNoLabel : accepted.has(role))) keep[i] = 0;
         }
       },

@@ -1,0 +1,196 @@
+import type { RecordedWait } from "../../base/inference/decision-record.ts";
+import type { Rejection } from "../../base/inference/outcomes.ts";
+import type { InferenceRequest } from "../../base/inference/request.ts";
+import type { QueuedFlow, QueuedRequest, ServedTokens } from "../../base/plugin/flow-kinds.ts";
+import { type HeapOrder, IndexedHeap } from "./indexed-heap.ts";
+
+/** Learns how the wait of a request ended. */
+export interface Waiter {
+  /** The request may go on. The waiter calls `decided` of its ticket once it counts at an endpoint. */
+  dispatched(): void;
+  /** The request is refused. */
+  evicted(rejection: Rejection): void;
+  /** The request was dispatched and must end now, to make room for others. Absent = it cannot be ended. */
+  revoke?(): void;
+}
+
+/** The band that holds a request, or held it. */
+export interface ItemBand {
+  readonly priority: number;
+  /** Removes a queued request. @param now monotonic milliseconds; the same below */
+  remove(item: Item, now: number): void;
+  /** A request of the band is dispatched, perhaps without having been queued. */
+  dispatched(item: Item): void;
+  ended(item: Item, tokens: ServedTokens, now: number): void;
+}
+
+/** The life of a request in flow control. Each state leads to a later one only. */
+export const STAGE = { queued: 0, dispatched: 1, decided: 2, ended: 3 } as const;
+export type Stage = (typeof STAGE)[keyof typeof STAGE];
+
+/** One request in flow control. */
+export class Item implements QueuedRequest {
+  readonly fairnessId: string;
+  /** Of the request itself, also where another band holds it. */
+  readonly priority: number;
+  readonly receivedAt: number;
+  readonly enqueuedAt: number;
+  readonly ttl: number;
+  readonly bytes: number;
+  readonly waiter: Waiter;
+  /** Arrival number: requests of the same rank leave in this order. */
+  readonly order: number;
+  stage: Stage = STAGE.queued;
+  /** `enter` has not returned: the caller reads the fate of the request from its result, so the waiter is not called. */
+  entering = false;
+  /** Why it was refused. */
+  rejection: Rejection | undefined;
+  rank = 0;
+  /** Monotonic milliseconds at which it expires. */
+  deadline = Number.POSITIVE_INFINITY;
+  /** Places in the heaps of its queue and of all deadlines; -1 = not there. */
+  queuePlace = -1;
+  deadlinePlace = -1;
+  /** Place in the heap of those that may be revoked; -1 = not there. */
+  victimPlace = -1;
+  band: ItemBand | undefined;
+  flow: Flow | undefined;
+  /** The neighbours in its queue by arrival. */
+  older: Item | undefined;
+  newer: Item | undefined;
+  /** Tokens of its prompts, estimated when it is queued; 0 before. */
+  tokens = 0;
+  /** Tokens that the fairness policy has charged. */
+  charged = 0;
+  /** Requests of its band and of those above that were queued when it entered. */
+  behind = 0;
+  /** Monotonic milliseconds at which it left; NaN before. */
+  leftAt = Number.NaN;
+  /** What let it go; NaN before, and when it was refused. */
+  saturation = Number.NaN;
+  ceiling = Number.NaN;
+
+  #request: InferenceRequest | undefined;
+
+  constructor(waiter: Waiter, order: number, { request, receivedAt, enqueuedAt, ttl, bytes }: Readonly<QueuedRequest>) {
+    this.waiter = waiter;
+    this.order = order;
+    this.#request = request;
+    this.fairnessId = request.fairnessId;
+    this.priority = request.priority;
+    this.receivedAt = receivedAt;
+    this.enqueuedAt = enqueuedAt;
+    this.ttl = ttl;
+    this.bytes = bytes;
+  }
+
+  /** Until it leaves. */
+  get request(): InferenceRequest {
+    return this.#request!;
+  }
+
+  /** The exchange keeps the item until its end, which must not keep the body. */
+  forgetRequest(): void {
+    this.#request = undefined;
+  }
+
+  get waiting(): boolean {
+    return this.stage === STAGE.queued;
+  }
+
+  get wait(): RecordedWait {
+    return {
+      band: this.band!.priority,
+      fairnessId: this.fairnessId,
+      behind: this.behind,
+      waitedMs: this.leftAt - this.enqueuedAt,
+      saturation: this.saturation,
+      ceiling: this.ceiling,
+    };
+  }
+}
+
+/** By rank, then by arrival. */
+export const BY_RANK: HeapOrder<Item> = {
+  before: (a, b) => a.rank < b.rank || (a.rank === b.rank && a.order < b.order),
+  place: (item) => item.queuePlace,
+  setPlace: (item, place) => {
+    item.queuePlace = place;
+  },
+};
+
+/** The queued requests of one flow; of a band with one queue, those of all flows. */
+export class Flow implements QueuedFlow {
+  readonly fairnessId: string;
+  readonly items = new IndexedHeap(BY_RANK);
+  bytes = 0;
+  /** The request that came last. */
+  newest: Item | undefined;
+  /** What it holds of its band, 0 to 1, and its place among the flows by that. Of equals the one that joined first leads. */
+  share = 0;
+  readonly order: number;
+  sharePlace = -1;
+
+  /** @param order number of the flow in its band */
+  constructor(fairnessId: string, order: number) {
+    this.fairnessId = fairnessId;
+    this.order = order;
+  }
+
+  get head(): Item {
+    return this.items.first!;
+  }
+
+  get length(): number {
+    return this.items.size;
+  }
+
+  add(item: Item): void {
+    this.items.add(item);
+    this.bytes += item.bytes;
+    item.older = this.newest;
+    item.newer = undefined;
+    if (this.newest !== undefined) this.newest.newer = item;
+    this.newest = item;
+  }
+
+  remove(item: Item): void {
+    this.items.remove(item);
+    this.bytes -= item.bytes;
+    if (item.newer === undefined) this.newest = item.older;
+    else item.newer.older = item.older;
+    if (item.older !== undefined) item.older.newer = item.newer;
+    item.older = undefined;
+    item.newer = undefined;
+  }
+}
+
+/** The flow that holds most of its band first. */
+export const BY_SHARE: HeapOrder<Flow> = {
+  before: (a, b) => a.share > b.share || (a.share === b.share && a.order < b.order),
+  place: (flow) => flow.sharePlace,
+  setPlace: (flow, place) => {
+    flow.sharePlace = place;
+  },
+};
+
+/** Requests and bytes. */
+export interface Room {
+  readonly requests: number;
+  readonly bytes: number;
+}
+
+/** The most requests that leave for one newcomer. */
+const MOST_DISPLACED = 64;
+
+/** The newest requests of a flow that together free `over`, newest first; empty where too many would have to leave. */
+export function newestOf(flow: Flow | undefined, over: Room): readonly Item[] {
+  const found: Item[] = [];
+  let bytes = 0;
+  for (let item = flow?.newest; item !== undefined && found.length < MOST_DISPLACED; item = item.older) {
+    found.push(item);
+    bytes += item.bytes;
+    if (found.length >= over.requests && bytes >= over.bytes) return found;
+  }
+  return [];
+}

@@ -446,7 +446,7 @@ describe("Reflector", () => {
       expect(reflector.state.absent).toBe(false);
       await clock.advanceAsync(60_000);
       expect(reflector.state).toMatchObject({ absent: true, kept: status === 403 });
-      expect(at("warn").some((text) => text.includes("what was last known of them stays in force"))).toBe(
+      expect(at("warn").some((text) => text.includes("their last known state stays in force"))).toBe(
         status === 403,
       );
       expect(calls).toEqual(status === 404 ? ["= a", "= "] : ["= a"]);

@@ -539,7 +539,7 @@ describe("Reflector", () => {
     api.put("bad", "x");
     api.put("good", "x");
     expect(taken).toEqual(["good"]);
-    expect(at("error")).toEqual(["things.test.io: a change was not taken: full {}"]);
+    expect(at("error")).toEqual(["things.test.io: a change was not applied: full {}"]);
     expect(reflector.state.failures).toBe(0);
     reflector.close();
   });

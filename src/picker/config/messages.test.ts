@@ -381,7 +381,7 @@ flowControl:
     [
       "both names of the data layer",
       `${HEAD}data: {}\ndataLayer: {}\n`,
-      `${ONE}c.yaml:3:1: data: data is the old name of dataLayer, which is given, too; merge them`,
+      `${ONE}c.yaml:3:1: data: data is the old name of dataLayer, and the file has both; merge them`,
     ],
     [
       "several at once, in the order of the file",

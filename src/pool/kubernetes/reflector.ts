@@ -344,7 +344,7 @@ export class Reflector<T> {
     if (this.#toldAbsent !== status) {
       this.#toldAbsent = status;
       const stay = this.state.kept ? "their last known state stays in force, " : "";
-      const often = `${stay}looked for again about every ${Math.round(this.#tuning.absentPause / 1000)} s`;
+      const often = `${stay}checked again about every ${Math.round(this.#tuning.absentPause / 1000)} s`;
       const expected = status === 404 && this.#objects === 0;
       const level = expected ? "info" : "warn";
       this.#options.log[level]({}, `${this.#what} are not read, ${often}: ${this.#problem}`);
